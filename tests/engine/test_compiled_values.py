@@ -64,9 +64,9 @@ def fresh() -> Memory:
     return copy_of(Workbench().memory, MODELS[0])
 
 
-def both(instruction: Instruction, memory: Memory, dst: int, src0: int, src1: int = 0) -> None:
+def both(instruction: Instruction, memory: Memory, dst: int, src0: int, src1: int = 0, models: Any = MODELS) -> None:
     """In C and in numpy, with both ways of overflow; the bytes are equal, and C does run it."""
-    for model in MODELS:
+    for model in models:
         one, other = copy_of(memory, model), copy_of(memory, model)
         with np.errstate(all="ignore"):
             instruction.commit(one, dst, instruction.read(one, dst, src0, src1))
@@ -164,6 +164,44 @@ KNOWN: list[tuple[Instruction, int, int]] = [
 @pytest.mark.parametrize("case", KNOWN, ids=lambda case: case[0].name)
 def test_c_runs_what_moves_bytes(case: tuple[Instruction, int, int]) -> None:
     both(case[0], Workbench(3).memory, case[1], case[2])
+
+
+@sampled(60, 600)
+@given(
+    size=st.sampled_from([2, 4]),
+    channels=st.integers(1, 16),
+    pixels=st.integers(1, 21),
+    to_c0=st.booleans(),
+    gap=st.sampled_from([0, 32]),
+    whole=st.booleans(),
+)
+def test_c_turns_blocks_of_any_shape(size: int, channels: int, pixels: int, to_c0: bool, gap: int, whole: bool) -> None:
+    """By squares, and what is left of rows and columns; all behind them stays as it was."""
+    c0 = 32 // size
+    row = -(-size * pixels // 32) * 32 + gap
+    turned = TransposeBlocks(to_c0, size, c0 if whole else min(channels, c0), pixels, row, 32 + gap)
+    both(turned, Workbench(4).memory, 4096, 64)
+    both(Transpose(f"float{8 * size}", channels, pixels, 64, row), Workbench(4).memory, 4096, 64)
+
+
+@pytest.mark.parametrize("dst", [0, 32, 64, 96, 128, 160, 192, 256])
+@pytest.mark.parametrize(
+    "instruction",
+    [
+        DataCopy("UB", "UB", 128),
+        DataCopy("UB", "UB", 32, 4, 64, 32),
+        DataCopy("UB", "UB", 32, 4, 32, 64),
+        VectorCopy("float32", 8, 4, 32, 64),
+        VectorCast("float16", "float32", 40, "NONE"),
+        VectorCast("float32", "float16", 33, "RINT"),
+        TransposeBlocks(True, 2, 16, 8, 32),
+    ],
+    ids=str,
+)
+def test_what_is_written_over_was_read_before(instruction: Instruction, dst: int) -> None:
+    """What an instruction takes and what it puts meet, or just do not."""
+    memory = memory_of("UB", words(7)[: SIZES["UB"] // 4])
+    both(instruction, memory, dst, 96, models=MODELS[:1])
 
 
 LEFT: list[tuple[Instruction, int, int]] = [

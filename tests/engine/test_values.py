@@ -191,6 +191,34 @@ def test_accumulating_into_a_fresh_tile_is_found() -> None:
         assert "reads 1024 bytes of L0C that were never written" in findings[0].text
 
 
+@pytest.mark.parametrize("space", ["L0A", "L0B"])
+def test_a_product_is_that_of_what_stood_there_when_it_started(space: str) -> None:
+    """A factor that is loaded anew while the product is under way."""
+
+    def program(early: bool) -> Writer:
+        def write(k: Any) -> None:
+            k.data_copy("GM", "L1", 0, gm_operand(0, 0), 24 * KIB)
+            k.pipe_barrier("ALL")
+            k.load_data_2d("L0A", 0, 0, 2, 16)
+            k.load_data_2d("L0B", 0, 8 * KIB, 2, 16)
+            k.pipe_barrier("ALL")
+            k.mmad(0, 0, 0, 128, 32, 112, "float16", False)
+            if not early:
+                k.pipe_barrier("ALL")
+            k.load_data_2d(space, 0, 16 * KIB, 2, 16)
+            k.pipe_barrier("ALL")
+            k.fixpipe(gm_operand(1, 0), 0, 96, 96, 112, "float16", 16, 4 * KIB)
+
+        return write
+
+    slow = changed(QUIET, cube={"head": 9000})
+    (_, wanted), none = full(slow, "AIC", program(early=False))
+    (_, found), (hazard,) = full(slow, "AIC", program(early=True))
+    assert none == []
+    assert hazard.kind == "hazard"
+    assert np.array_equal(found, wanted)
+
+
 def test_every_block_begins_with_fresh_buffers() -> None:
     def write(k: Any) -> None:
         if k.block == 0:

@@ -1,28 +1,68 @@
-/* Copies between a buffer and bytes that lie one behind the other, and conversions of the latter. What they do to a value is
- * what numpy and ml_dtypes do to it, NaN patterns included: the twin is in ../../isa and ../../numerics. */
+/* Copies between a buffer and bytes that lie one behind the other, converted on the way where that is asked for. What they do
+ * to a value is what numpy and ml_dtypes do to it, NaN patterns included: the twin is in ../../isa and ../../numerics. */
 #include "moves.h"
 
-#include <string.h>
+#include "casts.h"
 
-static inline uint32_t bits_of(float value) {
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
+/* Everything here becomes part of the few functions at the end, which are compiled once for every processor and once for those
+ * with vectors of 32 bytes. */
+#define PART static inline __attribute__((always_inline))
+#if defined(__x86_64__) && defined(__GNUC__)
+#define WIDE __attribute__((target("avx2")))
+#define IS_WIDE __builtin_cpu_supports("avx2")
+#else
+#define WIDE
+#define IS_WIDE 0
+#endif
 
-static inline float float_of(uint32_t bits) {
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
+/* A loop: how often it runs, and its steps in the buffer and in what is on its way. */
+typedef struct {
+    i64 count, stride, apart;
+} Loop;
+
+/* What is done to the items of two nested loops; `how` is the rule's. */
+typedef void Plane(uint8_t *at, uint8_t *packed, Loop outer, Loop inner, i64 size, uint32_t how);
+
+/* What is on its way is `to_size` bytes for `from_size` of the buffer; or nothing (0). Neither loop has to be the inner one:
+ * the longer is. */
+PART void over_planes(
+    const Place *place, uint8_t *at, uint8_t *packed, i64 from_size, i64 to_size, Plane *plane, uint32_t how) {
+    Loop loops[MOST_LOOPS], none = {1, 0, 0};
+    for (i64 i = 0; i < place->loops; i++)
+        loops[i] = (Loop){place->shape[i], place->strides[i], place->packed[i] / from_size * to_size};
+    if (place->list) {
+        i64 size = place->item / from_size * to_size;
+        for (i64 i = 0; i < place->count; i++) {
+            if (place->list[i] < 0)
+                memset(packed + i * size, 0, (size_t)size);
+            else
+                plane(at + place->list[i], packed + i * size, none, none, place->item, how);
+        }
+        return;
+    }
+    i64 last = place->loops - 1, offset = place->offset, passed = 0, index[MOST_LOOPS] = {0};
+    Loop inner = last >= 0 ? loops[last] : none, outer = last >= 1 ? loops[last - 1] : none;
+    i64 together = inner.count * outer.count;
+    if (outer.count > inner.count) none = inner, inner = outer, outer = none;
+    for (i64 left = place->count; left > 0; left -= together) {
+        plane(at + offset, packed + passed, outer, inner, place->item, how);
+        for (i64 i = last - 2; i >= 0; i--) {
+            offset += loops[i].stride;
+            passed += loops[i].apart;
+            if (++index[i] < loops[i].count) break;
+            offset -= loops[i].count * loops[i].stride;
+            passed -= loops[i].count * loops[i].apart;
+            index[i] = 0;
+        }
+    }
 }
 
 /* One item after the other; the compiler makes a plain move of each where it knows the size. */
-static inline void step(
-    uint8_t *restrict to, i64 to_step, const uint8_t *restrict from, i64 from_step, i64 count, size_t item) {
+PART void step(uint8_t *restrict to, i64 to_step, const uint8_t *restrict from, i64 from_step, i64 count, size_t item) {
     for (i64 i = 0; i < count; i++) memcpy(to + i * to_step, from + i * from_step, item);
 }
 
-static void copy_run(uint8_t *to, i64 to_step, const uint8_t *from, i64 from_step, i64 count, i64 item) {
+PART void copy_run(uint8_t *to, i64 to_step, const uint8_t *from, i64 from_step, i64 count, i64 item) {
     switch (item) {
     case 1: step(to, to_step, from, from_step, count, 1); break;
     case 2: step(to, to_step, from, from_step, count, 2); break;
@@ -34,31 +74,129 @@ static void copy_run(uint8_t *to, i64 to_step, const uint8_t *from, i64 from_ste
     }
 }
 
-/* What is done to a run of the innermost loop: items `stride` apart in the buffer, `apart` in what is on its way. */
-typedef void Run(uint8_t *at, i64 stride, uint8_t *packed, i64 apart, i64 count, i64 item);
-
-static void take_run(uint8_t *at, i64 stride, uint8_t *packed, i64 apart, i64 count, i64 item) {
-    copy_run(packed, apart, at, stride, count, item);
+/* The bits of `low` from `by` on that `mask` says change places with those of `high` that stand `by` lower. */
+PART void swap(uint64_t *low, uint64_t *high, int by, uint64_t mask) {
+    uint64_t differ = ((*low >> by) ^ *high) & mask;
+    *high ^= differ;
+    *low ^= differ << by;
 }
 
-static void put_run(uint8_t *at, i64 stride, uint8_t *packed, i64 apart, i64 count, i64 item) {
-    copy_run(at, stride, packed, apart, count, item);
+PART uint64_t load(const uint8_t *from) {
+    uint64_t word;
+    memcpy(&word, from, sizeof word);
+    return word;
 }
 
-static void zero_run(uint8_t *at, i64 stride, uint8_t *packed, i64 apart, i64 count, i64 item) {
-    (void)packed, (void)apart;
-    for (i64 i = 0; i < count; i++) memset(at + i * stride, 0, (size_t)item);
+PART void store(uint8_t *to, uint64_t word) { memcpy(to, &word, sizeof word); }
+
+/* Four columns of four 2-byte items become rows. */
+PART void turn_square(uint8_t *to, i64 to_row, const uint8_t *from, i64 from_column) {
+    uint64_t a = load(from), b = load(from + from_column), c = load(from + 2 * from_column), d = load(from + 3 * from_column);
+    swap(&a, &b, 16, 0x0000FFFF0000FFFF);
+    swap(&c, &d, 16, 0x0000FFFF0000FFFF);
+    swap(&a, &c, 32, 0x00000000FFFFFFFF);
+    swap(&b, &d, 32, 0x00000000FFFFFFFF);
+    store(to, a), store(to + to_row, b), store(to + 2 * to_row, c), store(to + 3 * to_row, d);
 }
 
-static inline int is_nan(uint32_t bits) { return (int32_t)(bits & 0x7FFFFFFF) > 0x7F800000; }
+/* 2-byte items that lie one behind the other in `from` along its columns, in `to` along its rows: by squares, then the rest. */
+static void turn(uint8_t *to, i64 to_row, const uint8_t *from, i64 from_column, i64 rows, i64 columns) {
+    i64 whole_rows = rows / 4 * 4, whole_columns = columns / 4 * 4;
+    for (i64 row = 0; row < whole_rows; row += 4)
+        for (i64 column = 0; column < whole_columns; column += 4)
+            turn_square(to + row * to_row + 2 * column, to_row, from + column * from_column + 2 * row, from_column);
+    for (i64 row = 0; row < rows; row++) {
+        i64 column = row < whole_rows ? whole_columns : 0;
+        step(to + row * to_row + 2 * column, 2, from + column * from_column + 2 * row, from_column, columns - column, 2);
+    }
+}
+
+/* Copies `to` <- `from`; a swapped pair of loops is the same copy. */
+PART void copy_plane(
+    uint8_t *to, i64 to_outer, i64 to_inner, const uint8_t *from, i64 from_outer, i64 from_inner, i64 outer, i64 inner, i64 item) {
+    int little = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
+    if (little && item == 2 && from_outer == 2 && to_inner == 2)
+        turn(to, to_outer, from, from_inner, outer, inner);
+    else if (little && item == 2 && from_inner == 2 && to_outer == 2)
+        turn(to, to_inner, from, from_outer, inner, outer);
+    else
+        for (i64 i = 0; i < outer; i++)
+            copy_run(to + i * to_outer, to_inner, from + i * from_outer, from_inner, inner, item);
+}
+
+PART void take_plane(uint8_t *at, uint8_t *packed, Loop outer, Loop inner, i64 size, uint32_t how) {
+    (void)how;
+    copy_plane(packed, outer.apart, inner.apart, at, outer.stride, inner.stride, outer.count, inner.count, size);
+}
+
+PART void put_plane(uint8_t *at, uint8_t *packed, Loop outer, Loop inner, i64 size, uint32_t how) {
+    (void)how;
+    copy_plane(at, outer.stride, inner.stride, packed, outer.apart, inner.apart, outer.count, inner.count, size);
+}
+
+/* What is done to an item of `size` bytes; `usual` is the one that most have: for it the compiler makes straight code. */
+typedef void Item(uint8_t *at, uint8_t *packed, i64 size, uint32_t how);
+
+PART void each(uint8_t *at, uint8_t *packed, Loop outer, Loop inner, i64 size, i64 usual, Item *act, uint32_t how) {
+    for (i64 i = 0; i < outer.count; i++) {
+        uint8_t *one = at + i * outer.stride, *other = packed + i * outer.apart;
+        if (size == usual)
+            for (i64 j = 0; j < inner.count; j++) act(one + j * inner.stride, other + j * inner.apart, usual, how);
+        else
+            for (i64 j = 0; j < inner.count; j++) act(one + j * inner.stride, other + j * inner.apart, size, how);
+    }
+}
+
+typedef uint32_t Rule(uint32_t given, uint32_t how);
+
+/* One loop for each pair of widths, and the compiler puts the rule in it. */
+PART void widen(Rule *rule, uint32_t how, i64 count, const uint8_t *restrict from, uint8_t *restrict to) {
+    for (i64 i = 0; i < count; i++) {
+        uint16_t given;
+        memcpy(&given, from + 2 * i, 2);
+        uint32_t result = rule(given, how);
+        memcpy(to + 4 * i, &result, 4);
+    }
+}
+
+PART void narrow(Rule *rule, uint32_t how, i64 count, const uint8_t *restrict from, uint8_t *restrict to) {
+    for (i64 i = 0; i < count; i++) {
+        uint32_t given;
+        memcpy(&given, from + 4 * i, 4);
+        uint16_t result = (uint16_t)rule(given, how);
+        memcpy(to + 2 * i, &result, 2);
+    }
+}
+
+PART void keep_width(Rule *rule, uint32_t how, i64 count, const uint8_t *restrict from, uint8_t *restrict to) {
+    for (i64 i = 0; i < count; i++) {
+        uint32_t given;
+        memcpy(&given, from + 4 * i, 4);
+        given = rule(given, how);
+        memcpy(to + 4 * i, &given, 4);
+    }
+}
+
+/* The conversions as what is done to an item, and to the items of two loops. */
+#define CONVERSION(name, loop, rule, width, usual) \
+    PART void name##_item(uint8_t *at, uint8_t *packed, i64 size, uint32_t how) { loop(rule, how, size / width, at, packed); } \
+    PART void name(uint8_t *at, uint8_t *packed, Loop outer, Loop inner, i64 size, uint32_t how) { \
+        each(at, packed, outer, inner, size, usual, name##_item, how); \
+    }
+CONVERSION(half_to_float, widen, widened_half, 2, 32)
+CONVERSION(bfloat_to_float, widen, widened_bfloat, 2, 32)
+CONVERSION(float_to_hf32, keep_width, rounded_hf32, 4, 32)
+CONVERSION(float_to_half, narrow, half_of, 4, 64)
+CONVERSION(float_to_bfloat, narrow, bfloat_of, 4, 64)
+CONVERSION(float_to_float, keep_width, float_as_said, 4, 64)
 
 /* Of two NaN the first stays, as it does in numpy: which one a compiler adds to the other is not said. */
-static inline uint32_t sum(uint32_t held, uint32_t more) {
+PART uint32_t sum(uint32_t held, uint32_t more) {
     uint32_t total = bits_of(float_of(held) + float_of(more)), nan = -(uint32_t)is_nan(held);
     return (total & ~nan) | ((held | 0x400000) & nan);
 }
 
-static inline void add_floats(uint8_t *restrict to, const uint8_t *restrict from, i64 count) {
+PART void add_floats(uint8_t *restrict to, const uint8_t *restrict from, i64 count) {
     for (i64 i = 0; i < count; i++) {
         uint32_t held, more;
         memcpy(&held, to + 4 * i, 4);
@@ -68,45 +206,43 @@ static inline void add_floats(uint8_t *restrict to, const uint8_t *restrict from
     }
 }
 
-static void sum_run(uint8_t *at, i64 stride, uint8_t *packed, i64 apart, i64 count, i64 item) {
-    for (i64 i = 0; i < count; i++) add_floats(at + i * stride, packed + i * apart, item / 4);
+PART void sum_item(uint8_t *at, uint8_t *packed, i64 size, uint32_t how) {
+    (void)how;
+    add_floats(at, packed, size / 4);
+}
+
+PART void sum_plane(uint8_t *at, uint8_t *packed, Loop outer, Loop inner, i64 size, uint32_t how) {
+    each(at, packed, outer, inner, size, 64, sum_item, how);
+}
+
+PART void zero_item(uint8_t *at, uint8_t *packed, i64 size, uint32_t how) {
+    (void)packed, (void)how;
+    memset(at, 0, (size_t)size);
+}
+
+PART void zero_plane(uint8_t *at, uint8_t *packed, Loop outer, Loop inner, i64 size, uint32_t how) {
+    each(at, packed, outer, inner, size, 32, zero_item, how);
 }
 
 /* isa/base.py, ValueModel.settled: no infinity and no NaN stays. */
-static void finite_run(uint8_t *at, i64 stride, uint8_t *packed, i64 apart, i64 count, i64 item) {
-    (void)packed, (void)apart;
-    for (i64 i = 0; i < count; i++) {
-        for (i64 byte = 0; byte < item; byte += 4) {
-            uint32_t bits;
-            memcpy(&bits, at + i * stride + byte, 4);
-            uint32_t magnitude = bits & 0x7FFFFFFF;
-            if (magnitude >= 0x7F800000) {
-                bits = magnitude > 0x7F800000 ? 0 : (bits & 0x80000000) | 0x7F7FFFFF;
-                memcpy(at + i * stride + byte, &bits, 4);
-            }
+PART void finite_item(uint8_t *at, uint8_t *packed, i64 size, uint32_t how) {
+    (void)packed, (void)how;
+    for (i64 byte = 0; byte < size; byte += 4) {
+        uint32_t bits;
+        memcpy(&bits, at + byte, 4);
+        uint32_t magnitude = bits & 0x7FFFFFFF;
+        if (magnitude >= 0x7F800000) {
+            bits = magnitude > 0x7F800000 ? 0 : (bits & 0x80000000) | 0x7F7FFFFF;
+            memcpy(at + byte, &bits, 4);
         }
     }
 }
 
-/* `packed` may be missing where nothing is on its way. */
-static inline void over_runs(const Place *place, uint8_t *at, uint8_t *packed, Run *run) {
-    i64 inner = place->loops - 1, count = 1, stride = 0, apart = 0;
-    if (inner >= 0) count = place->shape[inner], stride = place->strides[inner], apart = place->packed[inner];
-    i64 index[MOST_LOOPS] = {0}, offset = place->offset, passed = 0;
-    for (i64 left = place->count; left > 0; left -= count) {
-        run(at + offset, stride, packed ? packed + passed : NULL, apart, count, place->item);
-        for (i64 loop = inner - 1; loop >= 0; loop--) {
-            offset += place->strides[loop];
-            passed += place->packed[loop];
-            if (++index[loop] < place->shape[loop]) break;
-            offset -= place->shape[loop] * place->strides[loop];
-            passed -= place->shape[loop] * place->packed[loop];
-            index[loop] = 0;
-        }
-    }
+PART void finite_plane(uint8_t *at, uint8_t *packed, Loop outer, Loop inner, i64 size, uint32_t how) {
+    each(at, packed, outer, inner, size, 64, finite_item, how);
 }
 
-static inline void listed(const int32_t *list, i64 count, const uint8_t *at, uint8_t *packed, size_t item) {
+PART void listed(const int32_t *list, i64 count, const uint8_t *at, uint8_t *packed, size_t item) {
     for (i64 i = 0; i < count; i++) {
         if (list[i] < 0)
             memset(packed + i * (i64)item, 0, item);
@@ -115,12 +251,7 @@ static inline void listed(const int32_t *list, i64 count, const uint8_t *at, uin
     }
 }
 
-/* The items of a place, one behind the other. */
-void gather(const Place *place, const uint8_t *at, uint8_t *packed) {
-    if (!place->list) {
-        over_runs(place, (uint8_t *)at, packed, take_run);
-        return;
-    }
+PART void gather_list(const Place *place, const uint8_t *at, uint8_t *packed) {
     switch (place->item) {
     case 1: listed(place->list, place->count, at, packed, 1); break;
     case 2: listed(place->list, place->count, at, packed, 2); break;
@@ -131,115 +262,63 @@ void gather(const Place *place, const uint8_t *at, uint8_t *packed) {
     }
 }
 
+PART void gather_any(const Place *place, const uint8_t *from, Conversion as, uint8_t *packed) {
+    uint8_t *at = (uint8_t *)from;
+    uint32_t finite = as.saturate != 0, dropped = (uint32_t)(23 - as.bits);
+    switch ((enum cast)as.cast) {
+    case AS_IS:
+        if (place->list)
+            gather_list(place, at, packed);
+        else
+            over_planes(place, at, packed, 1, 1, take_plane, 0);
+        break;
+    case HALF_TO_FLOAT: over_planes(place, at, packed, 2, 4, half_to_float, 0); break;
+    case BFLOAT_TO_FLOAT: over_planes(place, at, packed, 2, 4, bfloat_to_float, 0); break;
+    case FLOAT_TO_HF32: over_planes(place, at, packed, 4, 4, float_to_hf32, dropped); break;
+    case FLOAT_TO_HALF: over_planes(place, at, packed, 4, 2, float_to_half, finite); break;
+    case FLOAT_TO_BFLOAT: over_planes(place, at, packed, 4, 2, float_to_bfloat, finite); break;
+    case FLOAT_TO_FLOAT: over_planes(place, at, packed, 4, 4, float_to_float, finite); break;
+    }
+}
+
+WIDE static void gather_wide(const Place *place, const uint8_t *at, Conversion as, uint8_t *packed) {
+    gather_any(place, at, as, packed);
+}
+
+static void gather_plain(const Place *place, const uint8_t *at, Conversion as, uint8_t *packed) {
+    gather_any(place, at, as, packed);
+}
+
+WIDE static void sum_wide(const Place *place, uint8_t *at, uint8_t *packed) {
+    over_planes(place, at, packed, 1, 1, sum_plane, 0);
+}
+
+static void sum_plain(const Place *place, uint8_t *at, uint8_t *packed) {
+    over_planes(place, at, packed, 1, 1, sum_plane, 0);
+}
+
+/* The items of a place, one behind the other. */
+void gather(const Place *place, const uint8_t *at, Conversion as, uint8_t *packed) {
+    (IS_WIDE ? gather_wide : gather_plain)(place, at, as, packed);
+}
+
 /* The other way round; a place that is written has loops and no list. */
-void scatter(const Place *place, uint8_t *at, const uint8_t *packed) { over_runs(place, at, (uint8_t *)packed, put_run); }
+void scatter(const Place *place, uint8_t *at, const uint8_t *packed) {
+    over_planes(place, at, (uint8_t *)packed, 1, 1, put_plane, 0);
+}
 
 /* Add float32 to what a place holds. */
-void scatter_sum(const Place *place, uint8_t *at, const uint8_t *packed) { over_runs(place, at, (uint8_t *)packed, sum_run); }
-
-void scatter_zeros(const Place *place, uint8_t *at) { over_runs(place, at, NULL, zero_run); }
-
-void make_finite(const Place *place, uint8_t *at) { over_runs(place, at, NULL, finite_run); }
-
-/* A float16 moved to the top of a float32 has an exponent that is too small by the difference of the biases. */
-static inline uint32_t widened_half(uint32_t half, uint32_t how) {
-    (void)how;
-    uint32_t magnitude = bits_of(float_of((half & 0x7FFF) << 13) * 0x1p112f);
-    magnitude |= (half & 0x7C00) == 0x7C00 ? 0x7F800000 : 0; /* infinities and NaN */
-    return (half & 0x8000) << 16 | magnitude;
+void scatter_sum(const Place *place, uint8_t *at, const uint8_t *packed) {
+    (IS_WIDE ? sum_wide : sum_plain)(place, at, (uint8_t *)packed);
 }
 
-/* To nearest even; a NaN keeps the upper bits of its pattern. */
-static inline uint32_t narrowed_half(uint32_t bits) {
-    uint32_t sign = bits >> 16 & 0x8000, magnitude = bits & 0x7FFFFFFF, half;
-    if (is_nan(bits)) {
-        half = 0x7C00 | (magnitude >> 13 & 0x3FF);
-        half += half == 0x7C00;
-    } else if (magnitude >= 0x47800000) { /* 2**16 */
-        half = 0x7C00;
-    } else if (magnitude < 0x38800000) { /* 2**-14: the last digit of 0.5 is a subnormal's */
-        half = bits_of(float_of(magnitude) + 0.5f) - bits_of(0.5f);
-    } else {
-        half = (magnitude - 0x38000000 + 0xFFF + (magnitude >> 13 & 1)) >> 13;
-    }
-    return sign | half;
-}
+/* Nothing is on its way to these. */
+void scatter_zeros(const Place *place, uint8_t *at) { over_planes(place, at, at, 1, 0, zero_plane, 0); }
 
-/* To nearest even; all NaN become one, but for the sign. */
-static inline uint32_t narrowed_bfloat(uint32_t bits) {
-    if (is_nan(bits)) return (bits >> 16 & 0x8000) | 0x7FC0;
-    return (bits + 0x7FFF + (bits >> 16 & 1)) >> 16;
-}
+void make_finite(const Place *place, uint8_t *at) { over_planes(place, at, at, 1, 0, finite_plane, 0); }
 
-static inline uint32_t rounded_hf32(uint32_t bits, uint32_t dropped) {
-    uint32_t kept = (bits + ((uint32_t)1 << (dropped - 1)) - 1 + (bits >> dropped & 1)) >> dropped << dropped;
-    return is_nan(bits) ? 0x7FC00000 : kept;
-}
-
-/* Overflow and infinity to the largest finite number, NaN to 0 (numerics/casting.py, _saturated). */
-static inline uint32_t saturated(uint32_t result, uint32_t given, uint32_t infinity, uint32_t sign) {
-    if (is_nan(given)) return 0;
-    return (result & ~sign) == infinity ? (result & sign) | (infinity - 1) : result;
-}
-
-typedef uint32_t Rule(uint32_t given, uint32_t how);
-
-static inline uint32_t widened_bfloat(uint32_t narrow, uint32_t how) {
-    (void)how;
-    return narrow << 16;
-}
-
-static inline uint32_t half_of(uint32_t given, uint32_t saturate) {
-    uint32_t half = narrowed_half(given);
-    return saturate ? saturated(half, given, 0x7C00, 0x8000) : half;
-}
-
-static inline uint32_t bfloat_of(uint32_t given, uint32_t saturate) {
-    uint32_t narrow = narrowed_bfloat(given);
-    return saturate ? saturated(narrow, given, 0x7F80, 0x8000) : narrow;
-}
-
-static inline uint32_t float_as_said(uint32_t given, uint32_t saturate) {
-    return saturate ? saturated(given, given, 0x7F800000, 0x80000000) : given;
-}
-
-/* One loop for each rule, which the compiler puts in it. */
-static inline void widen(Rule *rule, i64 count, const uint8_t *from, uint8_t *to) {
-    for (i64 i = 0; i < count; i++) {
-        uint16_t given;
-        memcpy(&given, from + 2 * i, 2);
-        uint32_t result = rule(given, 0);
-        memcpy(to + 4 * i, &result, 4);
-    }
-}
-
-static inline void narrow(Rule *rule, uint32_t how, i64 count, const uint8_t *from, uint8_t *to) {
-    for (i64 i = 0; i < count; i++) {
-        uint32_t given;
-        memcpy(&given, from + 4 * i, 4);
-        uint16_t result = (uint16_t)rule(given, how);
-        memcpy(to + 2 * i, &result, 2);
-    }
-}
-
-static inline void keep_width(Rule *rule, uint32_t how, i64 count, const uint8_t *from, uint8_t *to) {
-    for (i64 i = 0; i < count; i++) {
-        uint32_t given;
-        memcpy(&given, from + 4 * i, 4);
-        given = rule(given, how);
-        memcpy(to + 4 * i, &given, 4);
-    }
-}
-
-/* `count` numbers to another format; `bits` of the mantissa stay in hf32. */
-void convert(enum cast cast, i64 bits, i64 saturate, i64 count, const uint8_t *restrict from, uint8_t *restrict to) {
-    switch (cast) {
-    case HALF_TO_FLOAT: widen(widened_half, count, from, to); break;
-    case BFLOAT_TO_FLOAT: widen(widened_bfloat, count, from, to); break;
-    case FLOAT_TO_HF32: keep_width(rounded_hf32, (uint32_t)(23 - bits), count, from, to); break;
-    case FLOAT_TO_HALF: narrow(half_of, saturate != 0, count, from, to); break;
-    case FLOAT_TO_BFLOAT: narrow(bfloat_of, saturate != 0, count, from, to); break;
-    case FLOAT_TO_FLOAT: keep_width(float_as_said, saturate != 0, count, from, to); break;
-    case AS_IS: break;
-    }
+/* How many bytes come out of a conversion. */
+i64 converted_bytes(i64 cast, i64 bytes) {
+    if (cast == HALF_TO_FLOAT || cast == BFLOAT_TO_FLOAT) return 2 * bytes;
+    return cast == FLOAT_TO_HALF || cast == FLOAT_TO_BFLOAT ? bytes / 2 : bytes;
 }

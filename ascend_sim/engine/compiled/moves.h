@@ -16,11 +16,16 @@ typedef struct {
     const int32_t *list;
 } Place;
 
-void gather(const Place *place, const uint8_t *at, uint8_t *dense);
-void scatter(const Place *place, uint8_t *at, const uint8_t *dense);
-void scatter_sum(const Place *place, uint8_t *at, const uint8_t *dense);
+/* Numbers to another format, a `cast`; `bits` of the mantissa stay in hf32, `saturate`: all that comes out is finite. */
+typedef struct {
+    i64 cast, bits, saturate;
+} Conversion;
+
+i64 converted_bytes(i64 cast, i64 bytes);
+void gather(const Place *place, const uint8_t *at, Conversion as, uint8_t *packed);
+void scatter(const Place *place, uint8_t *at, const uint8_t *packed);
+void scatter_sum(const Place *place, uint8_t *at, const uint8_t *packed);
 void scatter_zeros(const Place *place, uint8_t *at);
 void make_finite(const Place *place, uint8_t *at);
-void convert(enum cast cast, i64 bits, i64 saturate, i64 count, const uint8_t *restrict from, uint8_t *restrict to);
 
 #endif

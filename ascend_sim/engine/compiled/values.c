@@ -72,26 +72,13 @@ static void note_written(const Values *values, const i64 *row) {
     }
 }
 
-static i64 items_of(const Action *action, i64 take) {
-    i64 size = action->cast == HALF_TO_FLOAT || action->cast == BFLOAT_TO_FLOAT ? 2 : 4;
-    return action->from[take].count * action->from[take].item / size;
-}
-
 static i64 taken_bytes(const Action *action, i64 number) {
-    if (action->cast == AS_IS) return action->from[number].count * action->from[number].item;
-    return items_of(action, number) * (action->cast == FLOAT_TO_HALF || action->cast == FLOAT_TO_BFLOAT ? 2 : 4);
+    return converted_bytes(action->as.cast, action->from[number].count * action->from[number].item);
 }
 
 /* The items of a place, converted. */
-static void take(const Values *values, const Action *action, i64 number, const i64 *row, uint8_t *moved, uint8_t *to) {
-    const Place *place = &action->from[number];
-    const uint8_t *at = begin_of(values, place, row);
-    if (action->cast == AS_IS) {
-        gather(place, at, to);
-        return;
-    }
-    gather(place, at, moved);
-    convert((enum cast)action->cast, action->bits, action->saturate, items_of(action, number), moved, to);
+static void take(const Values *values, const Action *action, i64 number, const i64 *row, uint8_t *to) {
+    gather(&action->from[number], begin_of(values, &action->from[number], row), action->as, to);
 }
 
 static void put(const Values *values, const Action *action, const i64 *row, const uint8_t *held) {
@@ -105,13 +92,36 @@ static void put(const Values *values, const Action *action, const i64 *row, cons
     if (action->settles) make_finite(&action->to, at);
 }
 
+/* Whether a place is bytes one behind the other. */
+static int is_one(const Place *place) { return !place->loops && !place->list; }
+
+/* Take and put at once: where one of the two places is bytes one behind the other, and they do not meet, nothing is laid out
+ * between them. */
+static void move(const Values *values, const Scratch *scratch, const Action *action, const i64 *row) {
+    const Place *from = &action->from[0], *to = &action->to;
+    if (action->takes) {
+        const uint8_t *source = begin_of(values, from, row);
+        uint8_t *at = begin_of(values, to, row);
+        int meet = source + from->low < at + to->high && at + to->low < source + from->high;
+        if (!meet && is_one(to) && !action->adds && !action->settles && taken_bytes(action, 0) == to->item) {
+            take(values, action, 0, row, at + to->offset);
+            return;
+        }
+        if (!meet && is_one(from) && action->as.cast == AS_IS) {
+            put(values, action, row, source + from->offset);
+            return;
+        }
+        take(values, action, 0, row, scratch->factors[0].bytes);
+    }
+    put(values, action, row, scratch->factors[0].bytes);
+}
+
 /* Run the rows of `order` from `position` on, one after the other, to one that the caller has to do something about. */
 EXPORT i64 values_run(const Values *values, const Scratch *scratch, i64 position, i64 stage, i64 *stop) {
     for (; position < values->count; position++, stage = FRESH) {
         const i64 *row = values->rows + COLUMNS * values->order[position];
         const Action *action = &values->actions[row[0]];
         if (stage == DONE) continue;
-        uint8_t *held = action->what == MULTIPLIES ? scratch->product.bytes : scratch->factors[0].bytes;
         if (stage != MULTIPLIED) {
             if (stage == FRESH && !is_known(values, action, row)) {
                 *stop = WANTS_PYTHON;
@@ -121,14 +131,16 @@ EXPORT i64 values_run(const Values *values, const Scratch *scratch, i64 position
                 *stop = NOT_WRITTEN;
                 return position;
             }
-            for (i64 i = 0; i < action->takes; i++)
-                take(values, action, i, row, scratch->moved.bytes, scratch->factors[i].bytes);
             if (action->what == MULTIPLIES) {
+                for (i64 i = 0; i < action->takes; i++) take(values, action, i, row, scratch->factors[i].bytes);
                 *stop = WANTS_PRODUCT;
                 return position;
             }
         }
-        put(values, action, row, held);
+        if (stage == MULTIPLIED)
+            put(values, action, row, scratch->product.bytes);
+        else
+            move(values, scratch, action, row);
         if (!all_written(values, row, 1)) {
             *stop = NOT_WRITTEN_LATE;
             return position;
@@ -147,6 +159,9 @@ static i64 *list_of(const Events *events, i64 owner, int in_gm) {
     return &events->open[in_gm ? events->program_count : owner];
 }
 
+/* Whether all that it takes lies in GM; what begins does not take from GM and elsewhere. */
+static int reads_gm(const Action *action) { return action->takes && action->from[0].space == GM; }
+
 static const Action *action_of(const Events *events, i64 owner, i64 row_number, const i64 **row) {
     const Values *values = events->programs[owner];
     *row = values->rows + COLUMNS * row_number;
@@ -154,7 +169,7 @@ static const Action *action_of(const Events *events, i64 owner, i64 row_number, 
 }
 
 /* Take what a started instruction reads into bytes of its own; whether there is memory for them. */
-static int hold(const Events *events, const Scratch *scratch, i64 pair) {
+static int hold(const Events *events, i64 pair) {
     i64 owner = events->owner[events->begun[pair]], size = 0;
     const i64 *row;
     const Action *action = action_of(events, owner, events->row[events->begun[pair]], &row);
@@ -162,7 +177,7 @@ static int hold(const Events *events, const Scratch *scratch, i64 pair) {
     uint8_t *held = events->held[pair] = malloc((size_t)(size ? size : 1));
     if (!held) return 0;
     for (i64 i = 0; i < action->takes; held += taken_bytes(action, i++))
-        take(events->programs[owner], action, i, row, scratch->moved.bytes, held);
+        take(events->programs[owner], action, i, row, held);
     return 1;
 }
 
@@ -172,7 +187,7 @@ static void close_one(const Events *events, i64 *list, i64 pair) {
 }
 
 /* Before bytes `low` to `high` are written: who is to have read there holds it from now on. */
-static int hold_before(const Events *events, const Scratch *scratch, i64 *list, const uint8_t *low, const uint8_t *high) {
+static int hold_before(const Events *events, i64 *list, const uint8_t *low, const uint8_t *high) {
     for (i64 pair = *list; pair >= 0; pair = *list) {
         const i64 *row;
         i64 owner = events->owner[events->begun[pair]], meets = 0;
@@ -186,52 +201,46 @@ static int hold_before(const Events *events, const Scratch *scratch, i64 *list, 
             continue;
         }
         *list = events->next[pair];
-        if (!hold(events, scratch, pair)) return 0;
+        if (!hold(events, pair)) return 0;
     }
     return 1;
 }
 
 /* Before Python writes, nobody knows where: whoever reads in that program or in GM holds it from now on. */
-static int hold_all(const Events *events, const Scratch *scratch, i64 owner) {
+static int hold_all(const Events *events, i64 owner) {
     for (int which = 0; which < 2; which++) {
         i64 *list = list_of(events, owner, which);
         for (i64 pair = *list; pair >= 0; pair = *list) {
             *list = events->next[pair];
-            if (!hold(events, scratch, pair)) return 0;
+            if (!hold(events, pair)) return 0;
         }
     }
     return 1;
 }
 
 /* An instruction starts: it has read from now on, as far as anybody can tell. */
-static int begin(const Events *events, const Scratch *scratch, i64 position, const Action *action) {
+static int begin(const Events *events, i64 position, const Action *action) {
     i64 pair = events->pair[position], in_gm = 0;
     events->begun[pair] = position;
     for (i64 i = 0; i < action->takes; i++) in_gm += action->from[i].space == GM;
-    if (in_gm && in_gm < action->takes) return hold(events, scratch, pair); /* it would be on two lists */
+    if (in_gm && in_gm < action->takes) return hold(events, pair); /* it would be on two lists */
     i64 *list = list_of(events, events->owner[position], in_gm > 0);
     events->next[pair] = *list;
     *list = pair;
     events->held[pair] = OPEN;
     return 1;
 }
-/* It retires: what it has read goes to where it is put from, or where the factors of a product stand. */
-static const uint8_t *taken(const Events *events, const Scratch *scratch, i64 position, const Action *action) {
-    i64 owner = events->owner[position], pair = events->pair[position];
-    const Values *values = events->programs[owner];
-    const i64 *row = values->rows + COLUMNS * events->row[position];
-    const uint8_t *held = events->held[pair];
-    if (held == OPEN) {
-        close_one(events, list_of(events, owner, action->takes && action->from[0].space == GM), pair);
-        for (i64 i = 0; i < action->takes; i++)
-            take(values, action, i, row, scratch->moved.bytes, scratch->factors[i].bytes);
-        return scratch->factors[0].bytes;
+
+/* Factors go where those of a product stand: from where they are, or from what the instruction holds. */
+static void lay_out(const Values *values, const Scratch *scratch, const Action *action, const i64 *row, const uint8_t *held) {
+    for (i64 i = 0; i < action->takes; i++) {
+        if (held == OPEN) {
+            take(values, action, i, row, scratch->factors[i].bytes);
+        } else {
+            memcpy(scratch->factors[i].bytes, held, (size_t)taken_bytes(action, i));
+            held += taken_bytes(action, i);
+        }
     }
-    if (action->what == MULTIPLIES) {
-        memcpy(scratch->factors[0].bytes, held, (size_t)taken_bytes(action, 0));
-        memcpy(scratch->factors[1].bytes, held + taken_bytes(action, 0), (size_t)taken_bytes(action, 1));
-    }
-    return held;
 }
 
 /* Run events from `position` on, to one that the caller has to do something about. NO_MEMORY where there is none. */
@@ -254,10 +263,10 @@ EXPORT i64 values_replay(const Events *events, const Scratch *scratch, i64 posit
                 *stop = NOT_WRITTEN;
                 return position;
             }
-            if (!begin(events, scratch, position, action)) return NO_MEMORY;
+            if (!begin(events, position, action)) return NO_MEMORY;
         } else if (stage != DONE) {
             if (!events->held[pair]) { /* it did not start here */
-                if (!hold_all(events, scratch, owner)) return NO_MEMORY;
+                if (!hold_all(events, owner)) return NO_MEMORY;
                 *stop = WANTS_PYTHON;
                 return position;
             }
@@ -265,19 +274,23 @@ EXPORT i64 values_replay(const Events *events, const Scratch *scratch, i64 posit
                 *stop = NOT_WRITTEN_LATE;
                 return position;
             }
-            const uint8_t *from = scratch->product.bytes;
+            const uint8_t *held = events->held[pair];
             if (stage != MULTIPLIED) {
-                from = taken(events, scratch, position, action);
+                if (held == OPEN) close_one(events, list_of(events, owner, reads_gm(action)), pair);
                 if (action->what == MULTIPLIES) {
+                    lay_out(values, scratch, action, row, held);
                     *stop = WANTS_PRODUCT;
                     return position;
                 }
             }
             const uint8_t *at = begin_of(values, &action->to, row);
             i64 *readers = list_of(events, owner, action->to.space == GM);
-            if (!hold_before(events, scratch, readers, at + action->to.low, at + action->to.high)) return NO_MEMORY;
+            if (!hold_before(events, readers, at + action->to.low, at + action->to.high)) return NO_MEMORY;
             note_written(values, row);
-            put(values, action, row, from);
+            if (action->what == MOVES && held == OPEN)
+                move(values, scratch, action, row);
+            else
+                put(values, action, row, action->what == MULTIPLIES ? scratch->product.bytes : held);
             if (events->held[pair] != OPEN) free(events->held[pair]);
             events->held[pair] = NULL;
         }

@@ -10,8 +10,9 @@ enum what { NO_VALUES, MOVES, MULTIPLIES, IN_PYTHON };
 /* What one distinct instruction does: it takes the items of up to two places and converts them when it starts, and puts them,
  * or the product of both, to another one when it retires (../../isa/moves.py). */
 typedef struct {
-    i64 what, takes, cast, bits, saturate; /* takes: none are zeros */
-    i64 adds, settles;                     /* how they are put */
+    i64 what, takes; /* takes: none are zeros */
+    Conversion as;
+    i64 adds, settles; /* how they are put */
     Place from[2], to;
 } Action;
 
@@ -33,9 +34,9 @@ typedef struct {
     Bytes buffers[SPACES], written[SPACES];
 } Values;
 
-/* Where factors and products stand, in float32, and what is on its way within a call. */
+/* Where factors and products stand, in float32; and between two places, where it cannot go straight, what is on its way. */
 typedef struct {
-    Bytes factors[2], product, moved;
+    Bytes factors[2], product;
 } Scratch;
 
 /* What a call stopped at. */

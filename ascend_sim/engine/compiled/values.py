@@ -71,7 +71,7 @@ class _Values(ctypes.Structure):
 class _Scratch(ctypes.Structure):
     """`Scratch` of values.h."""
 
-    _fields_ = [("factors", _Bytes * 2), ("product", _Bytes), ("moved", _Bytes)]
+    _fields_ = [("factors", _Bytes * 2), ("product", _Bytes)]
 
 
 class _Events(ctypes.Structure):
@@ -91,9 +91,7 @@ class Workspace:
     def __init__(self, chip: ChipSpec, model: ValueModel) -> None:
         most = max(chip.buffers.values())
         self.left, self.right, self.product = (np.empty(2 * most // 4, np.float32) for _ in range(3))
-        self._moved = np.empty(most, np.uint8)
-        self.scratch = _Scratch((_Bytes * 2)(_Bytes.of(self.left), _Bytes.of(self.right)), _Bytes.of(self.product),
-                                _Bytes.of(self._moved))  # fmt: skip
+        self.scratch = _Scratch((_Bytes * 2)(_Bytes.of(self.left), _Bytes.of(self.right)), _Bytes.of(self.product))
         self._model = model
         self._tables: dict[int, _Actions] = {}
 
@@ -118,15 +116,10 @@ class Workspace:
         return (*how, takes, _place(found.put)), found.product
 
     def _fits(self, moves: Moves) -> bool:
-        """Whether there is room for all that is on its way, and what is put was taken."""
+        """Whether there is room for all that is on its way and what is put was taken."""
         taken = [_taken(moves, place) for place in moves.takes]
         whole = not moves.takes or _room(moves) >= moves.put.count * moves.put.itemsize
-        most = self.left.nbytes
-        return (
-            whole
-            and max((place.count * place.itemsize for place in moves.takes), default=0) <= len(self._moved)
-            and max(*taken, _room(moves), 0) <= most
-        )
+        return whole and max(*taken, _room(moves), 0) <= self.left.nbytes
 
 
 def _taken(moves: Moves, place: Place) -> int:
