@@ -1,0 +1,126 @@
+"""Hazards and occupancy where instructions touch regions of any shape, as one of the user's own may: against sets of bytes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+from typing import ClassVar
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from machine import CHIP, KIB, find_hazards, program, quiet, task_of
+from sampling import sampled
+from test_hazards import brute_force, said
+from test_occupancy import UNIT
+from test_occupancy import brute_force as held_by_bytes
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.engine.compiled import library
+from ascend_sim.engine.compiled.watch import CompiledColumnWatch
+from ascend_sim.engine.device import Device
+from ascend_sim.engine.engine import Engine
+from ascend_sim.engine.hazards import LIMIT, Accesses, Hazards
+from ascend_sim.engine.occupancy import occupancy
+from ascend_sim.engine.task import Task
+from ascend_sim.isa.base import Cost, Instruction
+from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.program import Program
+from ascend_sim.memory.regions import Region
+
+pytestmark = pytest.mark.usefixtures("each_engine")
+
+CHIP = quiet(CHIP)
+
+
+@dataclass(frozen=True)
+class Touching(Instruction):
+    """Reads and writes these regions of UB, for some cycles on some pipe."""
+
+    place: str
+    taken: tuple[Region, ...]
+    put: tuple[Region, ...]
+    cycles: int
+
+    name: ClassVar[str] = "touching"
+
+    def pipe(self, chip: ChipSpec) -> str:
+        return self.place
+
+    def cost(self, chip: ChipSpec) -> Cost:
+        return Cost(0, 0, self.cycles, 3)
+
+    def reads(self) -> tuple[Region, ...]:
+        return self.taken
+
+    def writes(self) -> tuple[Region, ...]:
+        return self.put
+
+
+@st.composite
+def regions(draw: st.DrawFn, operand: str) -> Region:
+    """Few rows and planes: one behind the other, with gaps, at the same place, in one another."""
+    rows, planes = draw(st.integers(1, 3)), draw(st.integers(1, 3))
+    size, step, apart, offset = (
+        UNIT * draw(st.integers(least, most)) for least, most in ((1, 5), (0, 9), (0, 30), (0, 4))
+    )
+    return Region(operand, "UB", size, step, rows, apart, planes, offset)
+
+
+@st.composite
+def instructions(draw: st.DrawFn) -> tuple[Touching, tuple[int, int, int]]:
+    """One, and where its operands are."""
+    read = tuple(draw(regions(name)) for name in ("src0", "src1")[: draw(st.integers(0, 2))])
+    written = tuple(draw(regions("dst")) for _ in range(draw(st.integers(0, 2))))
+    pipe, cycles = draw(st.sampled_from(["MTE2", "V", "MTE3"])), draw(st.integers(1, 60))
+    return Touching(pipe, read, written, cycles), draw(st.tuples(*[st.integers(0, 4).map(lambda n: 32 * n)] * 3))
+
+
+def touching(todo: list[tuple[Touching, tuple[int, int, int]]]) -> Program:
+    def write(k: KernelBuilder) -> None:
+        for one, (dst, src0, src1) in todo:
+            k._emit((Touching, one.place, one.taken, one.put, one.cycles), dst, src0, src1)
+
+    return program(CHIP, "AIV", write, [KIB])
+
+
+def task(made: Program) -> tuple[Device, Task]:
+    device = Device(CHIP, with_values=False)
+    return device, task_of([[made]], [device.allocate(KIB, "t")])
+
+
+@sampled(60, 300)
+@given(st.lists(instructions(), min_size=1, max_size=8))
+def test_regions_of_any_shape(todo: list[tuple[Touching, tuple[int, int, int]]]) -> None:
+    device, launched = task(touching(todo))
+    (run,) = Engine(device).run([launched]).programs
+    found = find_hazards([launched], [run])
+    wanted = brute_force([run], [0])
+    assert said(found) == wanted if len(found) <= LIMIT else said(found[:LIMIT]) <= wanted
+    curve = occupancy(run, "UB")
+    assert curve.held.tolist() == held_by_bytes(run, "UB", curve.time)
+
+
+@pytest.mark.skipif(library.load() is None, reason="the compiled engine was not built")
+def test_two_regions_at_many_distances() -> None:
+    """What is remembered of two regions at one distance is not what is known of another, thousands of distances later."""
+    random = Random(1)
+    half = 96 * KIB
+    comb, teeth = (Region(operand, "UB", 32, 160, half // 160) for operand in ("src0", "dst"))
+    reader, writer = Touching("V", (comb,), (), 40), Touching("MTE2", (), (teeth,), 40)
+
+    def write(k: KernelBuilder) -> None:
+        for _ in range(4000):
+            places = [0, random.randrange(0, half, 32)]
+            random.shuffle(places)
+            k._emit((Touching, reader.place, reader.taken, (), reader.cycles), 0, places[0])
+            k._emit((Touching, writer.place, (), writer.put, writer.cycles), places[1])
+            k.pipe_barrier("ALL")
+
+    device, launched = task(program(CHIP, "AIV", write, [KIB]))
+    (run,) = Engine(device).run([launched]).programs
+    watch = CompiledColumnWatch([launched])
+    found = watch.add(run).hazards
+    watch.close()
+    expected = Accesses.of(run, 0, [], "UB").hazards()
+    assert found == Hazards(expected[:LIMIT], len(expected)) and 500 < found.total < 2000
