@@ -26,6 +26,8 @@ _Key = tuple[int, int, str, int]
 _Raised = dict[_Key, Counter[tuple[int, int]]]
 """How often each core (block, sub-block) has raised its part of a cross-core flag."""
 _CROSS = (CrossCoreSetFlag, CrossCoreWaitFlag)
+_AHEAD = 8
+"""Blocks that are built together; few, so that a run of many blocks stays small."""
 
 
 class FunctionalEngine:
@@ -65,8 +67,8 @@ class FunctionalEngine:
         shadow = BlockShadow()
         work = Workspace(self.device.chip, self._model) if self._compiled else None
         waiting: list[Iterator[bool]] = []
-        for block in range(task.block_dim):
-            for program in task.build(block):
+        for block, programs in enumerate(_built_ahead(task)):
+            for program in programs:
                 if self._on_program:
                     self._on_program(index, task, program)
                 values = ProgramValues(task, program, self.device.chip, self.findings, shadow, self._model)
@@ -79,6 +81,16 @@ class FunctionalEngine:
             if not progressed:
                 raise SimError(f"{task.name}: {len(waiting)} programs wait for cross-core flags that nobody raises")
             waiting, progressed = _advance(waiting)
+
+
+def _built_ahead(task: Task) -> Iterator[Sequence[Program]]:
+    """The programs of each block. Some are built before the first of them runs: most of a task's programs are another one
+    moved, as long as that one is there (`KernelBuilder.repeated`).
+    """
+    for first in range(0, task.block_dim, _AHEAD):
+        blocks = [task.build(block) for block in range(first, min(first + _AHEAD, task.block_dim))]
+        while blocks:
+            yield blocks.pop(0)
 
 
 def _advance(programs: list[Iterator[bool]]) -> tuple[list[Iterator[bool]], bool]:

@@ -219,6 +219,35 @@ def test_a_product_is_that_of_what_stood_there_when_it_started(space: str) -> No
     assert np.array_equal(found, wanted)
 
 
+@pytest.mark.parametrize("blocks", [7, 8, 9, 19])
+def test_every_block_runs_once_and_is_told_of_in_order(blocks: int) -> None:
+    """Some are built together."""
+
+    def write(k: Any) -> None:
+        k.data_copy("GM", "UB", 0, gm_operand(0, 32 * k.block), 32)
+        k.pipe_barrier("ALL")
+        k.data_copy("UB", "GM", gm_operand(1, 32 * k.block), 0, 32, atomic_add="float32")
+
+    device, task = prepared(CHIP, "AIV", write, SIZES, blocks=blocks)
+    source, target = (tensor.data for tensor in task.tensors)
+    assert source is not None
+    assert target is not None
+    source.view(np.float32)[: 8 * blocks] = np.arange(1, 8 * blocks + 1)
+    target[:] = 0
+    told: list[tuple[int, int]] = []
+    built: list[int] = []
+    engine = FunctionalEngine(
+        device,
+        progress=lambda _, *done: told.append(done),
+        on_program=lambda _, __, program: built.append(program.block),
+    )
+    engine.run([task])
+    assert np.array_equal(target[: 32 * blocks], source[: 32 * blocks])
+    assert not target[32 * blocks :].any()
+    assert built == [*range(blocks)]
+    assert told == [(done, blocks) for done in range(1, blocks + 1)]
+
+
 def test_every_block_begins_with_fresh_buffers() -> None:
     def write(k: Any) -> None:
         if k.block == 0:

@@ -1,4 +1,4 @@
-/* One number from one format to another: what numpy and ml_dtypes do to it, NaN patterns included. The twin is in ../../numerics. */
+/* A number from one format to another: what numpy and ml_dtypes do to it, NaN patterns too. The twin is in ../../numerics. */
 #ifndef ASCEND_SIM_CASTS_H
 #define ASCEND_SIM_CASTS_H
 

@@ -127,8 +127,8 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "watch_read": (c_int64, [c_void_p, c_int64, c_int64, c_void_p, c_void_p]),
     "watch_drop": (None, [c_void_p]),
     "mark_lines": (c_int64, [POINTER(Program), c_void_p, c_void_p, c_int64, c_void_p, c_void_p, c_int64]),
-    "values_run": (c_int64, [c_void_p, c_void_p, c_int64, c_int64, POINTER(c_int64)]),
-    "values_replay": (c_int64, [c_void_p, c_void_p, c_int64, c_int64, POINTER(c_int64)]),
+    "values_run": (c_int64, [c_void_p]),
+    "values_replay": (c_int64, [c_void_p]),
     "values_drop": (None, [c_void_p, c_int64]),
     "occupancy": (
         c_int64, [POINTER(Program), c_void_p, c_void_p, c_void_p, c_int64, c_int64, c_void_p, c_void_p],

@@ -112,8 +112,8 @@ static void turn(uint8_t *to, i64 to_row, const uint8_t *from, i64 from_column, 
 }
 
 /* Copies `to` <- `from`; a swapped pair of loops is the same copy. */
-PART void copy_plane(
-    uint8_t *to, i64 to_outer, i64 to_inner, const uint8_t *from, i64 from_outer, i64 from_inner, i64 outer, i64 inner, i64 item) {
+PART void copy_plane(uint8_t *to, i64 to_outer, i64 to_inner, const uint8_t *from, i64 from_outer, i64 from_inner, i64 outer,
+                     i64 inner, i64 item) {
     int little = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
     if (little && item == 2 && from_outer == 2 && to_inner == 2)
         turn(to, to_outer, from, from_inner, outer, inner);

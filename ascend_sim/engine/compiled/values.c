@@ -1,6 +1,6 @@
 /* Values of instructions that move bytes, row by row. The twin is in Python: ../functional.py and ../replay.py, and `read` and
  * `commit` of the instructions. What C does not know it leaves to them, and so it does with what lies outside of memory: a call
- * returns the place it came to and says what it stopped at. */
+ * returns what it stopped at, and its course says where that is. */
 #include "values.h"
 
 #include <stdlib.h>
@@ -116,25 +116,34 @@ static void move(const Values *values, const Scratch *scratch, const Action *act
     put(values, action, row, scratch->factors[0].bytes);
 }
 
-/* Run the rows of `order` from `position` on, one after the other, to one that the caller has to do something about. */
-EXPORT i64 values_run(const Values *values, const Scratch *scratch, i64 position, i64 stage, i64 *stop) {
-    for (; position < values->count; position++, stage = FRESH) {
-        const i64 *row = values->rows + COLUMNS * values->order[position];
+static enum stop stop_at(Course *course, i64 position, i64 owner, i64 row, const Values *values, enum stop why) {
+    course->position = position;
+    course->owner = owner;
+    course->row = row;
+    course->instruction = values ? values->rows[COLUMNS * row] : 0;
+    return why;
+}
+
+/* Run the rows of `order` from where the course is, one after the other, to one that the caller has to do something about. */
+EXPORT i64 values_run(Course *course) {
+    const Values *values = course->values;
+    const Scratch *scratch = course->scratch;
+    i64 stage = course->stage;
+    for (i64 position = course->position; position < values->count; position++, stage = FRESH) {
+        i64 number = values->order[position];
+        const i64 *row = values->rows + COLUMNS * number;
         const Action *action = &values->actions[row[0]];
         if (stage == DONE) continue;
         if (stage != MULTIPLIED) {
             if (stage == FRESH && !is_known(values, action, row)) {
-                *stop = WANTS_PYTHON;
-                return position;
+                return stop_at(course, position, 0, number, values, WANTS_PYTHON);
             }
             if (stage == FRESH && !all_written(values, row, 0)) {
-                *stop = NOT_WRITTEN;
-                return position;
+                return stop_at(course, position, 0, number, values, NOT_WRITTEN);
             }
             if (action->what == MULTIPLIES) {
                 for (i64 i = 0; i < action->takes; i++) take(values, action, i, row, scratch->factors[i].bytes);
-                *stop = WANTS_PRODUCT;
-                return position;
+                return stop_at(course, position, 0, number, values, WANTS_PRODUCT);
             }
         }
         if (stage == MULTIPLIED)
@@ -142,13 +151,11 @@ EXPORT i64 values_run(const Values *values, const Scratch *scratch, i64 position
         else
             move(values, scratch, action, row);
         if (!all_written(values, row, 1)) {
-            *stop = NOT_WRITTEN_LATE;
-            return position;
+            return stop_at(course, position, 0, number, values, NOT_WRITTEN_LATE);
         }
         note_written(values, row);
     }
-    *stop = ENDED;
-    return position;
+    return ENDED;
 }
 
 /* Of what has started and taken nothing yet. */
@@ -243,44 +250,41 @@ static void lay_out(const Values *values, const Scratch *scratch, const Action *
     }
 }
 
-/* Run events from `position` on, to one that the caller has to do something about. NO_MEMORY where there is none. */
-EXPORT i64 values_replay(const Events *events, const Scratch *scratch, i64 position, i64 stage, i64 *stop) {
-    for (; position < events->count; position++, stage = FRESH) {
-        i64 owner = events->owner[position], pair = events->pair[position];
+/* Run events from where the course is, to one that the caller has to do something about. NO_MEMORY where there is none. */
+EXPORT i64 values_replay(Course *course) {
+    const Events *events = course->events;
+    const Scratch *scratch = course->scratch;
+    i64 stage = course->stage;
+    for (i64 position = course->position; position < events->count; position++, stage = FRESH) {
+        i64 owner = events->owner[position], number = events->row[position], pair = events->pair[position];
         const Values *values = events->programs[owner];
         if (!values) {
-            *stop = WANTS_PROGRAM;
-            return position;
+            return stop_at(course, position, owner, number, values, WANTS_PROGRAM);
         }
-        const i64 *row = values->rows + COLUMNS * events->row[position];
+        const i64 *row = values->rows + COLUMNS * number;
         const Action *action = &values->actions[row[0]];
         if (stage != DONE && events->starts[position]) {
             if (stage == FRESH && ((events->watched && events->watched[position]) || !is_known(values, action, row))) {
-                *stop = WANTS_PYTHON;
-                return position;
+                return stop_at(course, position, owner, number, values, WANTS_PYTHON);
             }
             if (stage == FRESH && !all_written(values, row, 0)) {
-                *stop = NOT_WRITTEN;
-                return position;
+                return stop_at(course, position, owner, number, values, NOT_WRITTEN);
             }
             if (!begin(events, position, action)) return NO_MEMORY;
         } else if (stage != DONE) {
             if (!events->held[pair]) { /* it did not start here */
                 if (!hold_all(events, owner)) return NO_MEMORY;
-                *stop = WANTS_PYTHON;
-                return position;
+                return stop_at(course, position, owner, number, values, WANTS_PYTHON);
             }
             if (stage == FRESH && !all_written(values, row, 1)) {
-                *stop = NOT_WRITTEN_LATE;
-                return position;
+                return stop_at(course, position, owner, number, values, NOT_WRITTEN_LATE);
             }
             const uint8_t *held = events->held[pair];
             if (stage != MULTIPLIED) {
                 if (held == OPEN) close_one(events, list_of(events, owner, reads_gm(action)), pair);
                 if (action->what == MULTIPLIES) {
                     lay_out(values, scratch, action, row, held);
-                    *stop = WANTS_PRODUCT;
-                    return position;
+                    return stop_at(course, position, owner, number, values, WANTS_PRODUCT);
                 }
             }
             const uint8_t *at = begin_of(values, &action->to, row);
@@ -295,12 +299,10 @@ EXPORT i64 values_replay(const Events *events, const Scratch *scratch, i64 posit
             events->held[pair] = NULL;
         }
         if (!--events->left[owner]) {
-            *stop = PROGRAM_ENDED;
-            return position;
+            return stop_at(course, position, owner, number, values, PROGRAM_ENDED);
         }
     }
-    *stop = ENDED;
-    return position;
+    return ENDED;
 }
 
 /* Give back what instructions hold that started and will not retire. */

@@ -59,4 +59,13 @@ typedef struct {
     i64 *left, *open, *next, *begun;
 } Events;
 
+/* A run of the rows of a program, or of events: where it is, and how far the caller is with what stopped it there, which is a
+ * row of a program and its instruction. */
+typedef struct {
+    const Values *values;
+    const Events *events;
+    const Scratch *scratch;
+    i64 position, stage, owner, row, instruction;
+} Course;
+
 #endif

@@ -85,6 +85,15 @@ class _Events(ctypes.Structure):
     ]  # fmt: skip
 
 
+class _Course(ctypes.Structure):
+    """`Course` of values.h."""
+
+    _fields_ = [
+        *((name, c_void_p) for name in ("values", "events", "scratch")),
+        *((name, c_int64) for name in ("position", "stage", "owner", "row", "instruction")),
+    ]
+
+
 class Workspace:
     """What the programs of one run share: where factors and products stand, and the actions of their instructions."""
 
@@ -194,9 +203,9 @@ class CompiledValues:
                 self.struct.buffers[place] = _Bytes.of(local.buffers[name])
                 self.struct.written[place] = _Bytes.of(local.written[name])
 
-    def multiply(self, row: int) -> None:
+    def multiply(self, instruction: int) -> None:
         """The product of the factors that C has laid out."""
-        left, right, product = self.factors[int(self.rows[row, 0])]
+        left, right, product = self.factors[instruction]
         np.matmul(left, right, out=product)
 
     def look(self, row: int, late: bool) -> None:
@@ -209,25 +218,20 @@ class CompiledValues:
 def rows_for_python(values: ProgramValues, work: Workspace, order: NDArray[np.int64]) -> Iterator[int]:
     """Run the rows `order` of a program; hands out those that Python has to run."""
     program = CompiledValues(values, work, order)
-    run, stop = library.load().values_run, c_int64()
-    struct, scratch, told = ctypes.byref(program.struct), ctypes.byref(work.scratch), ctypes.byref(stop)
-    numbers = order.tolist()
-    position, stage = 0, FRESH
-    while True:
-        position = run(struct, scratch, position, stage, told)
-        why = stop.value
+    run = library.load().values_run
+    course = _Course(ctypes.addressof(program.struct), None, ctypes.addressof(work.scratch), 0, FRESH)
+    told = ctypes.byref(course)
+    while (why := run(told)) != ENDED:
         if why == WANTS_PRODUCT:
-            program.multiply(numbers[position])
-            stage = MULTIPLIED
-        elif why == ENDED:
-            return
+            program.multiply(course.instruction)
+            course.stage = MULTIPLIED
         elif why == WANTS_PYTHON:
-            yield numbers[position]
-            stage = DONE
+            yield course.row
+            course.stage = DONE
         else:
             late = why == NOT_WRITTEN_LATE
-            program.look(numbers[position], late)
-            stage = DONE if late else LOOKED_AT
+            program.look(course.row, late)
+            course.stage = DONE if late else LOOKED_AT
 
 
 def events_for_python(
@@ -258,34 +262,30 @@ def events_for_python(
         len(events.owner), len(left),
         *(column.ctypes.data for column in (pointers, held, left, opened, following, begun)),
     )  # fmt: skip
-    lib, stop = library.load(), c_int64()
-    run, given = lib.values_replay, (ctypes.byref(struct), ctypes.byref(work.scratch))
-    told, none = ctypes.byref(stop), np.empty(0, np.int64)
-    position, stage = 0, FRESH
+    lib, none = library.load(), np.empty(0, np.int64)
+    run = lib.values_replay
+    course = _Course(None, ctypes.addressof(struct), ctypes.addressof(work.scratch), 0, FRESH)
+    told = ctypes.byref(course)
     try:
-        while True:
-            position = library.checked(run(*given, position, stage, told))
-            why = stop.value
-            if why == ENDED:
-                return
-            owner, row = int(events.owner[position]), int(events.row[position])
+        while (why := library.checked(run(told))) != ENDED:
+            owner = course.owner
             if why == WANTS_PRODUCT:
-                programs[owner].multiply(row)
-                stage = MULTIPLIED
+                programs[owner].multiply(course.instruction)
+                course.stage = MULTIPLIED
             elif why == WANTS_PYTHON:
-                yield position
-                stage = DONE
+                yield course.position
+                course.stage = DONE
             elif why == WANTS_PROGRAM:
                 programs[owner] = CompiledValues(begin(owner), work, none)
                 pointers[owner] = ctypes.addressof(programs[owner].struct)
-                stage = FRESH
+                course.stage = FRESH
             elif why == PROGRAM_ENDED:
                 pointers[owner] = 0
                 del programs[owner]
                 end(owner)
-                position, stage = position + 1, FRESH
+                course.position, course.stage = course.position + 1, FRESH
             else:
-                programs[owner].look(row, why == NOT_WRITTEN_LATE)
-                stage = LOOKED_AT
+                programs[owner].look(course.row, why == NOT_WRITTEN_LATE)
+                course.stage = LOOKED_AT
     finally:
         lib.values_drop(held.ctypes.data, len(held))
