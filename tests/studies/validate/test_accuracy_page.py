@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import subprocess
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,6 +22,13 @@ from ascend_sim.studies.validate.run import Comparison, compare
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "accuracy.md"
 OPERATORS = ("Conv2DBackpropFilter", "Conv2DBackpropInput")
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("said", [["--help"], ["--no-such", "--long"]])
+def test_an_option_is_no_name_of_a_page(said: list[str]) -> None:
+    run = subprocess.run([TOOLS / "accuracy", *said], capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stderr) == (2, "usage: tools/accuracy [PAGE] [--long]\n")
 
 
 @pytest.mark.fast
