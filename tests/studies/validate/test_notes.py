@@ -1,0 +1,70 @@
+"""What the notes on weaknesses (tools/accuracy_notes.yaml) say of single layers of the 910B2, computed again, told nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from statistics import fmean
+
+import pytest
+import yaml
+from places import TOOLS
+
+from ascend_sim.studies.validate.rows import Row, of_chips, shipped_rows
+from ascend_sim.studies.validate.run import Comparison, compare
+
+NOTES = {
+    (note["op_type"], note["quantity"]): " ".join(note["why"].split())
+    for note in yaml.safe_load((TOOLS / "accuracy_notes.yaml").read_text(encoding="utf-8"))
+    if note["chip"] == "ascend910b2" and "series" not in note
+}
+
+
+@cache
+def compared(op_type: str, *sizes: tuple[str, int]) -> Sequence[Comparison]:
+    """The rows of the 910B2 that have these sizes."""
+    asked = dict(sizes)
+
+    def wanted(row: Row) -> bool:
+        of = row.kernel
+        return of.op_type == op_type and all(of.get(name, 0) == size for name, size in asked.items())
+
+    found = compare([row for row in of_chips(shipped_rows(), ["ascend910b2"]) if wanted(row)])
+    assert found
+    return found
+
+
+def task(one: Comparison) -> float:
+    return one.error
+
+
+def core(one: Comparison) -> float:
+    assert one.row.core_us
+    return one.prediction.core_us / one.row.core_us - 1
+
+
+def pipe(name: str) -> Callable[[Comparison], float]:
+    return lambda one: one.prediction.pipes[name] / one.row.pipes[name] - 1
+
+
+@pytest.mark.parametrize(
+    ("op_type", "quantity", "said", "sizes", "measure", "percent"),
+    [
+        ("Conv2DBackpropInput", "fixpipe", "the waits, 24 and 46 % too much", {"Hi": 13}, pipe("fixpipe"), 24),
+        ("Conv2DBackpropInput", "fixpipe", "the waits, 24 and 46 % too much", {"Hi": 27}, pipe("fixpipe"), 46),
+        ("Conv2DBackpropFilter", "scalar", "dW is 19 % too low (13x13)", {"Hi": 13}, pipe("scalar"), -19),
+        ("Conv2DBackpropFilter", "scalar", "and 5 % too high (27x27)", {"Hi": 27}, pipe("scalar"), 5),
+        ("Conv2DBackpropFilter", "task", "the 13x13 layer is 9 % too slow", {"Hi": 13}, core, 9),
+        ("Conv2DBackpropFilter", "task", "its loads to L1 31 % too fast", {"Hi": 13}, pipe("mte2"), -31),
+        ("Conv2DBackpropFilter", "task", "the 27x27 layer 3 % too fast in core time", {"Hi": 27}, core, -3),
+        ("TransData", "task", "The first image (51 MB of padded output) is 42 % too fast", {"Hi": 224}, task, -42),
+        ("TransData", "task", "Filters of 5 x 5 are 22 % too fast", {"kh": 5}, task, -22),
+        ("TransData", "task", "of 11 x 11 21 % too slow", {"kh": 11}, task, 21),
+    ],
+)
+def test_figures_of_single_layers(
+    op_type: str, quantity: str, said: str, sizes: dict[str, int], measure: Callable[[Comparison], float], percent: int
+) -> None:
+    assert said in NOTES[op_type, quantity]
+    found = compared(op_type, *sizes.items())
+    assert round(100 * fmean(measure(one) for one in found)) == percent
