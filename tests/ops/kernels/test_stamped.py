@@ -30,6 +30,7 @@ from ascend_sim.kernel.sheet import Sheet
 from ascend_sim.kernel.stamp import Moving, Stamps
 from ascend_sim.kernel.unit_flag import UnitFlagTiles
 from ascend_sim.memory.gm import gm_operand
+from ascend_sim.ops.arguments import EIGHT_BIT
 from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.cube.pipeline import CubePipeline, HeldOperand
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fields import CacheTiling
@@ -41,6 +42,7 @@ from ascend_sim.studies.tiles.kernel import CubeKernel
 
 TOOL = Path(__file__).parents[3] / "tools" / "freeze_calls.py"
 CHIPS = ("ascend910b3", "ascend910a", "ascend310p3", "ascend950pr_9589")
+OF_8_BITS = (("grad_input", "hifloat8"), ("grad_input", "float8_e4m3fn"), ("grad_weight", "hifloat8"))
 
 
 # -- the space of tilings ------------------------------------------------------------------------------------------------
@@ -88,11 +90,21 @@ def kernel(name: str, chip: str, problem: dict[str, Any]) -> CubeKernel:
         "deterministic": p["deterministic"],
         "cube_math_type": p.get("cube_math_type", 0),
     }
+    if p["dtype"] in EIGHT_BIT:  # which the library takes, of one gradient at a time
+        case |= {"conformance": "library", "output_mask": [name == "grad_input", name == "grad_weight", False]}
     try:
         return CubeKernel.of(accept_case(ConvolutionBackwardCase.model_validate(case), spec), spec, name, "warm")
     except SimError:
         assume(False)
         raise
+
+
+def eight_bit(name: str, dtype: str, problem: dict[str, Any]) -> dict[str, Any]:
+    """The problem in an 8-bit type, which gradWeight has of one group alone."""
+    p = problem | {"dtype": dtype, "cube_math_type": 0}
+    if name == "grad_weight":
+        p |= {"groups": 1, "c_in": p["c_in"] // p["groups"], "c_out": p["c_out"] // p["groups"]}
+    return p
 
 
 def check_tiling(name: str, chip: str, problem: dict[str, Any], cut: bool, draw: st.DataObject) -> None:
@@ -121,6 +133,21 @@ def check_tiling(name: str, chip: str, problem: dict[str, Any], cut: bool, draw:
 @given(st.sampled_from(["grad_input", "grad_weight"]), st.sampled_from(CHIPS), problems(), st.booleans(), st.data())
 def test_any_tiling(name: str, chip: str, problem: dict[str, Any], cut: bool, draw: st.DataObject) -> None:
     check_tiling(name, chip, problem, cut, draw)
+
+
+@pytest.mark.parametrize(("name", "dtype"), OF_8_BITS)
+@settings(max_examples=8, deadline=None)
+@given(problems(), st.booleans(), st.data())
+def test_any_tiling_of_8_bits(name: str, dtype: str, problem: dict[str, Any], cut: bool, draw: st.DataObject) -> None:
+    check_tiling(name, CHIPS[3], eight_bit(name, dtype, problem), cut, draw)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "dtype"), OF_8_BITS)
+@settings(max_examples=300, deadline=None)
+@given(problems(), st.booleans(), st.data())
+def test_many_tilings_of_8_bits(name: str, dtype: str, problem: dict[str, Any], cut: bool, draw: st.DataObject) -> None:
+    check_tiling(name, CHIPS[3], eight_bit(name, dtype, problem), cut, draw)
 
 
 @pytest.mark.parametrize("chip", CHIPS[:3])
