@@ -335,8 +335,8 @@ class CubeBuilder:
         return key
 
     def key_of_rows(self, tile: Tile, strip: Strip, image: Image, span: Span) -> Hashable:
-        """What pixels of gradOutput are known by in L1."""
-        return (*image, tile.group, tile.held.start, strip.column, *span)
+        """What pixels of gradOutput are known by in L1; taps see strips of other widths, which count them otherwise."""
+        return (*image, tile.group, tile.held.start, strip.column, strip.columns, *span)
 
     def place_of_rows(self, tile: Tile, image: Image) -> Place:
         """Where the rows of gradOutput that L1 holds begin."""

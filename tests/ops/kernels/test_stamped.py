@@ -142,6 +142,16 @@ def test_any_tiling_of_8_bits(name: str, dtype: str, problem: dict[str, Any], cu
     check_tiling(name, CHIPS[3], eight_bit(name, dtype, problem), cut, draw)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "hifloat8"])
+def test_taps_that_see_strips_of_other_widths(dtype: str) -> None:
+    """One after the other of the same rows, which they count otherwise, in the tilings that share a tile's sum."""
+    problem = {"n": 2, "c_in": 3, "c_out": 48, "size": 3, "k": 3, "stride": 1, "pad": 1, "groups": 1, "depth": 3}
+    found = kernel("grad_weight", CHIPS[3], problem | {"dtype": dtype, "deterministic": False})
+    for fields, _ in islice(found.tilings({"isSplitKernelHW": 1}), 0, 24, 3):
+        told, _ = difference_of(lambda: found.launch(fields)[1])  # noqa: B023
+        assert not told, fields
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "dtype"), OF_8_BITS)
 @settings(max_examples=300, deadline=None)
