@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import re
 import warnings
 from pathlib import Path
@@ -13,10 +14,16 @@ from typer.testing import CliRunner
 from ascend_sim.cli import app
 from ascend_sim.engine import choice
 from ascend_sim.engine.choice import VARIABLE, chosen_engine
-from ascend_sim.engine.compiled import library
+from ascend_sim.engine.compiled import built as built_module
+from ascend_sim.engine.compiled import library, values
+from ascend_sim.engine.compiled.watch import TOUCHED
 from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Engine
+from ascend_sim.engine.hazards import HAZARD
+from ascend_sim.engine.totals import TOTALS
 from ascend_sim.errors import SimError
+from ascend_sim.kernel.program import TOUCH
+from ascend_sim.kernel.stamp import LAID
 
 
 @pytest.fixture(params=[True, False], ids=["built", "not built"])
@@ -66,10 +73,38 @@ def test_without_a_compiler_one_line_says_so_once(built: bool) -> None:
 
 @pytest.mark.skipif(library.load() is None, reason="the compiled engine was not built")
 def test_a_library_of_older_sources_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It would read what Python fills otherwise than it was meant."""
-    monkeypatch.setattr(library, "_SIZES", library._SIZES + 8)
-    with pytest.raises(SimError, match="built from older sources"):
+    """It would read what Python fills otherwise than it was meant; who asks for the version hears of it too."""
+    monkeypatch.setitem(built_module.SIZES, "Stamp", built_module.SIZES["Stamp"] + 8)
+    monkeypatch.setenv(VARIABLE, "auto")
+    words = "built from older sources (its structures differ)"
+    with pytest.raises(SimError, match=re.escape(words)):
         library.load.__wrapped__()
+    shown = CliRunner().invoke(app, ["--version"])
+    assert shown.exit_code == 2 and words in shown.output, shown.output
+
+
+def test_a_library_without_a_function_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(library._FUNCTIONS, "machine_sings", (None, []))
+    if library.load() is not None:
+        with pytest.raises(SimError, match=r"built from older sources \(it lacks machine_sings\)"):
+            library.load.__wrapped__()
+
+
+def test_the_sizes_that_are_compared_are_those_of_python() -> None:
+    structures = [
+        library.Program,
+        library.Event,
+        library.CoreNumbers,
+        library.GmNumbers,
+        values._Values,
+        values._Events,
+    ]
+    records = {
+        "Way": library.WAY, "Instruction": library.INSTRUCTION, "Touch": TOUCH, "Touched": TOUCHED, "Totals": TOTALS,
+        "Hazard": HAZARD, "Action": values._ACTION,
+    }  # fmt: skip
+    found = {one.__name__.lstrip("_"): ctypes.sizeof(one) for one in structures}
+    assert found | {name: kind.itemsize for name, kind in records.items()} | {"Stamp": 8 * LAID} == built_module.SIZES
 
 
 @pytest.mark.parametrize(

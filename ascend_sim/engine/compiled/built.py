@@ -10,6 +10,12 @@ from ascend_sim.errors import SimError
 
 REINSTALL = "install the package again, pip install . or pip install -e ."
 """What to do about a library that is of no use."""
+SIZES = {
+    "Way": 24, "Instruction": 64, "Program": 192, "Stamp": 40, "Event": 40, "CoreNumbers": 144, "GmNumbers": 56, "Touch": 128,
+    "Touched": 16, "Totals": 1000, "Hazard": 184, "Action": 656, "Values": 328, "Events": 104,
+}  # fmt: skip
+"""Bytes of the structures that both Python and C know, in the order of `machine_sizes`: written out, because those of Python
+are slow to load. A test compares them."""
 
 
 def built_file() -> Path | None:
@@ -19,8 +25,19 @@ def built_file() -> Path | None:
 
 
 def opened(path: Path) -> ctypes.CDLL:
-    """The shared library at `path`; SimError for a broken one."""
+    """The shared library at `path`; SimError for one that is broken, or whose structures are those of older sources."""
     try:
-        return ctypes.CDLL(str(path))
+        library = ctypes.CDLL(str(path))
     except OSError as error:
         raise SimError(f"{path.name} cannot be loaded ({error}): {REINSTALL}") from None
+    if not hasattr(library, "machine_sizes"):
+        raise older(path, "it lacks machine_sizes")
+    library.machine_sizes.restype, library.machine_sizes.argtypes = ctypes.c_int64, [ctypes.c_int64]
+    if [library.machine_sizes(number) for number in range(len(SIZES) + 1)] != [*SIZES.values(), 0]:
+        raise older(path, "its structures differ")
+    return library
+
+
+def older(path: Path, why: str) -> SimError:
+    """What is wrong with the library at `path`."""
+    return SimError(f"{path.name} was built from older sources ({why}): {REINSTALL}")

@@ -12,11 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from ascend_sim.engine.compiled.built import REINSTALL, built_file, opened
+from ascend_sim.engine.compiled.built import built_file, older, opened
 from ascend_sim.engine.timeline import TIMES
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import PIPES
-from ascend_sim.kernel.stamp import LAID
 
 __all__ = [
     "FINISHED",
@@ -82,17 +81,7 @@ class Event(ctypes.Structure):
     _fields_ = _numbers("what", "core", "pipe", "instruction", "time")
 
 
-_SIZES = (
-    WAY.itemsize << 40
-    | INSTRUCTION.itemsize << 30
-    | ctypes.sizeof(Program) << 20
-    | LAID * 8 << 10
-    | ctypes.sizeof(Event)
-)
-"""As `machine_sizes` says it: of what Python fills and C reads."""
-
 _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
-    "machine_sizes": (c_int64, []),
     "machine_new": (c_void_p, [POINTER(GmNumbers), c_int64, c_int64]),
     "machine_free": (None, [c_void_p]),
     "machine_hear": (c_int64, [c_void_p, POINTER(Event)]),
@@ -145,17 +134,11 @@ def load() -> Any:
     library: Any = opened(path)
     missing = [name for name in _FUNCTIONS if not hasattr(library, name)]
     if missing:
-        raise _older(path.name, f"it lacks {missing[0]}")
+        raise older(path, f"it lacks {missing[0]}")
     for name, (result, arguments) in _FUNCTIONS.items():
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments
-    if library.machine_sizes() != _SIZES:
-        raise _older(path.name, "its structures differ")
     return library
-
-
-def _older(name: str, why: str) -> SimError:
-    return SimError(f"{name} was built from older sources ({why}): {REINSTALL}")
 
 
 def checked(result: int) -> int:

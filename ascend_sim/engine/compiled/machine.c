@@ -25,6 +25,7 @@
 #include "rows.h"
 #include "shapes.h"
 #include "traffic.h"
+#include "values.h"
 #include "watch.h"
 
 #include <stdlib.h>
@@ -51,9 +52,12 @@ typedef struct {
     i64 table_count, hazard_limit, watch_batch;
 } Machine;
 
-/* How large what Python fills is here: a library of older sources says otherwise, or nothing. */
-EXPORT i64 machine_sizes(void) {
-    return (i64)(sizeof(Way) << 40 | sizeof(Instruction) << 30 | sizeof(Program) << 20 | sizeof(Stamp) << 10 | sizeof(Event));
+/* How large what Python fills and reads is here, in order (built.py): a library of older sources says otherwise, or nothing. */
+EXPORT i64 machine_sizes(i64 number) {
+    static const i64 sizes[] = {
+        sizeof(Way), sizeof(Instruction), sizeof(Program), sizeof(Stamp), sizeof(Event), sizeof(CoreNumbers), sizeof(GmNumbers),
+        sizeof(Touch), sizeof(Touched), sizeof(Totals), sizeof(Hazard), sizeof(Action), sizeof(Values), sizeof(Events)};
+    return number < (i64)(sizeof sizes / sizeof *sizes) ? sizes[number] : 0;
 }
 
 /* The oldest thing not yet heard of; 0 when there is none. */
