@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ascend_sim.chip import load_chip
@@ -190,6 +190,81 @@ def test_programs_that_share_their_instructions_share_no_stamps_of_other_tensors
     assert any(getattr(row.instruction, "armed", True) is False for row in told[0])
     with pytest.raises(SimError, match=r"covers bytes 71.* of 524288"):
         copies(items, size=1 << 19, table=table)
+
+
+class Other(NamedTuple):
+    """What two programs of a task may have otherwise, which go through the same loop."""
+
+    core_kind: str = "AIV"
+    sub_block: int = 0
+    sizes: tuple[int, ...] = (1 << 20,)
+    buffer_before: bool = False
+    flags: tuple[str, ...] = ("a", "b")
+    disarm: tuple[str, ...] = ()
+    repeated: bool = False
+    copies: bool = True
+
+
+def of_any_core(other: Other, table: InstructionTable, stamping: bool) -> Program:
+    """A loop whose rows depend on all of it."""
+    k = KernelBuilder(table, 0, other.core_kind, list(other.sizes), sub_block=other.sub_block, disarm=other.disarm)  # type: ignore[arg-type]
+    k.stamping = stamping
+    buffer = {"AIV": "UB", "AIC": "L1"}[other.core_kind]
+    target = {"AIV": "MTE3", "AIC": "MTE1"}[other.core_kind]
+    items = [((1, False), block) for block in (1, 2, 5, 9)]
+
+    def write() -> Program:
+        if other.buffer_before:
+            k.allocate(buffer, 4096, "before")
+        place = k.allocate(buffer, 4096, "x") if other.copies else 0
+        flags = [k.flag("MTE2", target, name) for name in other.flags]
+        for _, block in k.stamped(items, other.copies):
+            k.scalar(1 + k.sub_block + 2 * (k.core_kind == "AIC"))
+            if other.copies:
+                k.data_copy("GM", buffer, place, gm_operand(len(other.sizes) - 1, block * KIB), 128 * len(other.sizes))
+            for flag in flags:
+                k.set_flag(flag)
+                k.wait_flag(flag)
+        return k.finish()
+
+    return k.repeated(items, write, other.buffer_before, other.flags, other.copies) if other.repeated else write()
+
+
+VALUES: dict[str, list[Any]] = {
+    "core_kind": ["AIV", "AIC"],
+    "sub_block": [0, 1],
+    "sizes": [(1 << 20,), (1 << 20, 1 << 20), (9216,)],
+    "buffer_before": [False, True],
+    "flags": [("a", "b"), ("b", "a"), ("a",)],
+    "disarm": [(), ("a",), ("b",)],
+    "repeated": [False, True],
+    "copies": [False, True],
+}
+
+
+@st.composite
+def nearly_alike(draw: st.DrawFn) -> list[Other]:
+    """Some that differ in one thing each from the first."""
+    first = Other(*[draw(st.sampled_from(values)) for values in VALUES.values()])
+    changed = draw(st.lists(st.sampled_from(list(VALUES)), min_size=1, max_size=5))
+    return [first, *[first._replace(**{name: draw(st.sampled_from(VALUES[name]))}) for name in changed]]
+
+
+@settings(max_examples=300, deadline=None)
+@given(nearly_alike())
+def test_a_loop_of_programs_that_are_not_alike(others: list[Other]) -> None:
+    """They share a table, and no stamps but of what is the same."""
+    tables = InstructionTable(CHIP), InstructionTable(CHIP)
+    kept = []
+    for other in others:
+        told = []
+        for table, stamping in zip(tables, (False, True), strict=True):
+            try:
+                kept.append(of_any_core(other, table, stamping))
+                told.append([str(row) for row in kept[-1]])
+            except SimError as error:
+                told.append([str(error)])
+        assert told[0] == told[1]
 
 
 def refused(body: Callable[[KernelBuilder, Any], object], words: str) -> None:
