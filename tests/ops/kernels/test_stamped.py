@@ -142,6 +142,17 @@ def test_any_tiling_of_8_bits(name: str, dtype: str, problem: dict[str, Any], cu
     check_tiling(name, CHIPS[3], eight_bit(name, dtype, problem), cut, draw)
 
 
+@pytest.mark.parametrize("split", [1, 2])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_parts_that_vector_cores_put_together(dtype: str, split: int) -> None:
+    """Each block has slots of its own, which its vector cores read."""
+    problem = {"n": 2, "c_in": 16, "c_out": 32, "size": 8, "k": 3, "stride": 2, "pad": 1, "groups": 1, "depth": 0}
+    found = kernel("grad_input", CHIPS[3], problem | {"dtype": dtype, "deterministic": False})
+    fields, _ = next(found.tilings({"kernelSplitMode": split, "blockDim": 2}))
+    told, _ = difference_of(lambda: found.launch(fields)[1])
+    assert not told, fields
+
+
 @pytest.mark.parametrize("dtype", ["float16", "float32", "hifloat8"])
 def test_taps_that_see_strips_of_other_widths(dtype: str) -> None:
     """One after the other of the same rows, which they count otherwise, in the tilings that share a tile's sum."""
