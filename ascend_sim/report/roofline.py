@@ -114,13 +114,16 @@ class Rooflines:
         """Bytes that HBM must deliver whatever the order; lines that the kernel also writes may be there without."""
         memory = self._chip.memory
         read, written = work.lines.read, work.lines.written
-        only_read = read & ~written
+        only_read = read > written
         if self._used is None:
             return max(int(np.count_nonzero(only_read)) * memory.l2_line_bytes - memory.l2_bytes, 0)
-        count = max(len(self._used), len(only_read))
-        used, now = (np.pad(lines, (0, count - len(lines))) for lines in (self._used, read | written))
-        self._used = used | now
-        return int(np.count_nonzero(only_read & ~used[: len(only_read)])) * memory.l2_line_bytes
+        if len(self._used) < len(read):
+            self._used = np.concatenate([self._used, np.zeros(len(read) - len(self._used), np.bool_)])
+        used = self._used[: len(read)]
+        missed = int(np.count_nonzero(only_read > used)) * memory.l2_line_bytes
+        used |= read
+        used |= written
+        return missed
 
 
 def _least_cycles(table: InstructionTable) -> NDArray[np.float64]:

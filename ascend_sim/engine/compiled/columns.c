@@ -9,10 +9,9 @@
 #include <string.h>
 
 enum { SHIFT = 12, PIECE_ROWS = 1 << SHIFT };
-enum { OF_ALL = CAUSE_TIME + 1, OF_MOVES = TIMES - OF_ALL }; /* columns that every row has, and those of transfers alone */
+enum { OF_ALL = sizeof(Times) / sizeof(i64), OF_MOVES = sizeof(Moved) / sizeof(i64), TIMES = OF_ALL + OF_MOVES };
 
 /* Times of a row, `end` and `retire` as what they exceed the one before by; and what a transfer has besides. */
-enum { START_TIME, END_TIME, RETIRE_TIME, STALL_TIME };
 typedef struct {
     i64 times[OF_ALL];
 } Row;
@@ -145,8 +144,8 @@ static int pack(Kept *kept, i64 number) {
     return 1;
 }
 
-/* A row is over: the first `count` of its times, the others are 0. 0: no memory. */
-int kept_row(Kept *kept, i64 row, const i64 *times, int count) {
+/* A row is over; `moved`: what it has of a transfer, NULL for zeros. 0: no memory. */
+int kept_row(Kept *kept, i64 row, const Times *times, const Moved *moved) {
     Piece *piece = &kept->pieces[row >> SHIFT];
     if (!piece->rows) {
         piece->rows = kept->spare ? kept->spare : malloc(PIECE_ROWS * (sizeof(Row) + sizeof(Move)));
@@ -154,13 +153,12 @@ int kept_row(Kept *kept, i64 row, const i64 *times, int count) {
         kept->spare = NULL;
         piece->missing = rows_of(kept, row >> SHIFT);
     }
-    const i64 at = row & (PIECE_ROWS - 1);
-    const i64 start = times[START_TIME], end = times[END_TIME], retire = times[RETIRE_TIME];
-    piece->rows[at] = (Row){{start, end - start, retire - end, times[STALL_TIME], times[CAUSE_TIME]}};
-    if (count > OF_ALL) {
+    const i64 at = row & (PIECE_ROWS - 1), start = times->start, end = times->end, retire = times->retire;
+    piece->rows[at] = (Row){{start, end - start, retire - end, times->stall, times->cause}};
+    if (moved) {
         Move *move = &moves_of(piece)[piece->moves++];
         move->row = at;
-        memcpy(move->times, times + OF_ALL, sizeof move->times);
+        memcpy(move->times, moved, sizeof move->times);
     }
     return --piece->missing ? 1 : pack(kept, row >> SHIFT);
 }

@@ -14,7 +14,7 @@ typedef struct {
 typedef struct Kept Kept;
 Kept *kept_new(i64 count);
 void kept_free(Kept *kept);
-int kept_row(Kept *kept, i64 row, const i64 *times, int count);
+int kept_row(Kept *kept, i64 row, const Times *times, const Moved *moved);
 char *kept_take(Kept *kept, i64 *size, i64 *places);
 
 #endif

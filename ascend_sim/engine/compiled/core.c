@@ -60,11 +60,6 @@ static inline void lower(Cores *cores, const CoreNumbers *numbers, Flag *flag, i
 
 /* -- pipes ------------------------------------------------------------------------------------------------------------ */
 
-/* What the columns have of every row; what they have of a transfer besides, the transfer knows. */
-typedef struct {
-    i64 start, end, retire, stall, cause;
-} Times;
-
 static inline void keep(const Program *program, i64 row, Times times, const Transfer *moved) {
     program->start[row] = times.start;
     program->end[row] = times.end;
@@ -79,19 +74,18 @@ static inline void keep(const Program *program, i64 row, Times times, const Tran
     program->hbm_bytes[row] = moved->hbm_bytes;
 }
 
+/* `times` are read where they were written: a copy of numbers that are still on their way to memory waits for them. */
 static __attribute__((noinline)) void show(
-    Cores *cores, const Core *core, const Instruction *instruction, i64 row, const Times *times, const Transfer *moved
+    Cores *cores, const Core *core, const Instruction *instruction, i64 row, const Times *times, const Transfer *transfer
 ) {
-    i64 all[TIMES] = {times->start, times->end, times->retire, times->stall, times->cause};
-    if (moved) {
-        all[5] = moved->wait_l2;
-        all[6] = moved->wait_hbm;
-        all[7] = moved->hits;
-        all[8] = moved->allocated;
-        all[9] = moved->hbm_bytes;
+    Moved all, *moved = NULL;
+    if (transfer) {
+        all = (Moved){
+            transfer->wait_l2, transfer->wait_hbm, transfer->hits, transfer->allocated, transfer->hbm_bytes};
+        moved = &all;
     }
-    if (core->kept && !kept_row(core->kept, row, all, moved ? TIMES : CAUSE_TIME + 1)) fail(cores->way_out, NO_MEMORY);
-    if (!watch_row(core->watch, instruction, row, all)) fail(cores->way_out, NO_MEMORY);
+    if (core->kept && !kept_row(core->kept, row, times, moved)) fail(cores->way_out, NO_MEMORY);
+    if (!watch_row(core->watch, instruction, row, times, moved)) fail(cores->way_out, NO_MEMORY);
 }
 
 /* A row is over: its times go where the columns are kept, and to whoever watches. `moved`: the transfer that it was in a GM

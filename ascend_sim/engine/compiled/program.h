@@ -6,7 +6,6 @@
 
 enum kind { LOCAL, SET, WAIT, DISARMED, TRANSFER, BARRIER, CROSS_SET, CROSS_WAIT, SCALAR, BARRIER_ALL }; /* isa/base.py */
 enum { S, CUBE = 4, PIPES = 7 }; /* isa/base.py: the scalar unit is pipe 0 */
-enum { TIMES = 10, CAUSE_TIME = 4 }; /* columns of a program's timeline (../timeline.py), those behind `cause` of transfers */
 enum { COLUMNS = 5 };        /* of a program's rows: instruction, dst, src0, src1, tile (kernel/program.py) */
 enum { SLOT_SHIFT = 44 };    /* of a GM operand (memory/gm.py) */
 /* ../timeline.py */
@@ -40,6 +39,14 @@ typedef struct {
     i64 count, tensors, begin, issue, order, number, watched, packed;
     i64 *start, *end, *retire, *stall, *cause, *l2_wait, *hbm_wait, *l2_hits, *l2_misses, *hbm_bytes;
 } Program;
+
+/* What these columns have of every row, and of a transfer besides. */
+typedef struct {
+    i64 start, end, retire, stall, cause;
+} Times;
+typedef struct {
+    i64 l2_wait, hbm_wait, l2_hits, l2_misses, hbm_bytes;
+} Moved;
 
 /* Where an operand in GM lies. */
 static inline i64 slot_of(i64 operand) { return operand >> SLOT_SHIFT; }

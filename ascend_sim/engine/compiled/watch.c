@@ -72,9 +72,9 @@ void watch_know(Watch *watch, const Touched *touched) { watch->touched = touched
 
 int watch_is_full(const Watch *watch) { return watch->waiting >= watch->full; }
 
-/* A row is over; `times` in the order of Program, from `start` on (ProgramRun.busy, ProgramRun.stalls). 0: no memory. */
-int watch_row(Watch *watch, const Instruction *instruction, i64 row, const i64 *times) {
-    const i64 start = times[0], end = times[1], retire = times[2], stall = times[3], cause = times[4];
+/* A row is over; `moved`: what it has of a transfer, NULL for zeros (ProgramRun.busy, ProgramRun.stalls). 0: no memory. */
+int watch_row(Watch *watch, const Instruction *instruction, i64 row, const Times *times, const Moved *moved) {
+    const i64 start = times->start, end = times->end, stall = times->stall, cause = times->cause;
     const i64 pipe = instruction->pipe, kind = instruction->kind;
     PipeTotals *totals = &watch->totals.pipes[pipe];
     totals->rows++;
@@ -89,12 +89,12 @@ int watch_row(Watch *watch, const Instruction *instruction, i64 row, const i64 *
     }
     if (kind == BARRIER_ALL) totals->busy += watch->program->issue;
     if (kind == LOCAL || kind == TRANSFER || kind == SCALAR || at_work) totals->busy += end - start;
-    if (kind == TRANSFER) {
-        totals->l2_wait += times[5];
-        totals->hbm_wait += times[6];
-        watch->totals.l2_hits += times[7];
-        watch->totals.l2_misses += times[8];
-        watch->totals.hbm_bytes += times[9];
+    if (moved) {
+        totals->l2_wait += moved->l2_wait;
+        totals->hbm_wait += moved->hbm_wait;
+        watch->totals.l2_hits += moved->l2_hits;
+        watch->totals.l2_misses += moved->l2_misses;
+        watch->totals.hbm_bytes += moved->hbm_bytes;
     }
     const i64 *values = row_at(watch->rows, row);
     if (!watch->touched[values[0]].count) return 1;
@@ -106,7 +106,7 @@ int watch_row(Watch *watch, const Instruction *instruction, i64 row, const i64 *
         line->items = more;
         line->room = room;
     }
-    line->items[line->end++] = (Done){start, end, retire, row, {values[0], values[1], values[2], values[3], values[4]}};
+    line->items[line->end++] = (Done){start, end, times->retire, row, {values[0], values[1], values[2], values[3], values[4]}};
     watch->waiting++;
     return 1;
 }
@@ -260,13 +260,14 @@ EXPORT Watch *watch_columns(
         return NULL;
     }
     watch->own = rows;
-    const i64 *const columns[] = {
-        program->start, program->end, program->retire, program->stall, program->cause, program->l2_wait, program->hbm_wait,
-        program->l2_hits, program->l2_misses, program->hbm_bytes};
     for (i64 row = 0; done && row < program->count; row++) {
-        i64 at[TIMES];
-        for (int i = 0; i < TIMES; i++) at[i] = columns[i][row];
-        done = watch_row(watch, &instructions[row_at(rows, row)[0]], row, at);
+        const Instruction *instruction = &instructions[row_at(rows, row)[0]];
+        const Times times = {
+            program->start[row], program->end[row], program->retire[row], program->stall[row], program->cause[row]};
+        const Moved moved = {
+            program->l2_wait[row], program->hbm_wait[row], program->l2_hits[row], program->l2_misses[row],
+            program->hbm_bytes[row]};
+        done = watch_row(watch, instruction, row, &times, instruction->kind == TRANSFER ? &moved : NULL);
     }
     for (int p = 1; p < PIPES; p++) { /* an engine starts the rows of a pipe in order; columns may be from anywhere */
         Line *line = &watch->lines[p];
