@@ -52,7 +52,9 @@ class Events:
         place = np.empty(len(in_time), np.int64)  # of all retirements, then of all starts
         place[in_time] = np.arange(len(in_time))
         whose = np.concatenate((owner, owner))
-        order = _in_turns(whose, place, _Gm.of(tasks, programs, rows).meetings(_stretches(len(programs), whose, place)))
+        mine = in_time[np.argsort(whose[in_time].astype(_narrow(len(programs))), kind="stable")]
+        meetings = _Gm.of(tasks, programs, rows).meetings(_stretches(len(programs), whose, place))
+        order = _in_turns(whose, place, mine, meetings)
         pair = order % max(len(row), 1)
         return cls(owner[pair], row[pair], pair, (order >= len(row)).astype(np.int8))
 
@@ -77,12 +79,16 @@ def _stretches(programs: int, owner: Numbers, place: Numbers) -> Numbers:
     return found
 
 
-def _in_turns(owner: Numbers, place: Numbers, meetings: Numbers) -> Numbers:
-    """The order of events with a `place` in time each.
+def _narrow(programs: int) -> type[np.unsignedinteger[Any]]:
+    """Numbers of so many programs, in as few bytes as a stable sort takes a turn for."""
+    return np.uint16 if programs <= 1 << 16 else np.uint32
+
+
+def _in_turns(owner: Numbers, place: Numbers, mine: Numbers, meetings: Numbers) -> Numbers:
+    """The order of events with a `place` in time each; `mine` has them program by program.
 
     A program's turn ends with an event of `meetings`, or its last one, and turns follow each other as these do in time.
     """
-    mine = np.lexsort((place, owner))
     ends = np.zeros(len(place), np.bool_)
     ends[meetings] = True
     ends = ends[mine]

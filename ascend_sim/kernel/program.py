@@ -291,8 +291,10 @@ class Program:
         asked = np.array([space in spaces for space in SPACES])
         chosen = asked[touches.columns["space"]]
         first = np.concatenate(([0], np.cumsum(chosen)))[touches.first]  # of each instruction among the chosen ones
-        counts = np.diff(first)[instruction]
-        return np.repeat(np.arange(len(self)), counts), np.flatnonzero(chosen)[ranges(first[instruction], counts)]
+        counts = np.diff(first)
+        rows = np.flatnonzero((counts > 0)[instruction])
+        which = instruction[rows]
+        return np.repeat(rows, counts[which]), np.flatnonzero(chosen)[ranges(first[which], counts[which])]
 
     def with_rows(self, rows: NDArray[np.int64]) -> Program:
         """The same program with other rows."""
