@@ -87,14 +87,15 @@ def problems(
 
 
 @pytest.mark.slow
-def test_weight_gradients_of_the_910b() -> None:
+@pytest.mark.parametrize(("seed", "largest"), [(1, 60), (4, 600), (9, 2000)])
+def test_weight_gradients_of_the_910b(seed: int, largest: int) -> None:
     """Cuts over cores, tiles of L0 and L1, buffers and cycles; rows cut and gathered input are not in the program, and a few
-    signals of few channels break it off.
+    signals of few channels break it off. Outputs of up to `largest` rows and columns: of wide maps L1 holds few rows.
     """
     oracle, costs, seen = program("dw2d_model"), cycle_costs("dav-2201"), Counter[str]()
     differ: list[Any] = []
     unanswered = 0
-    for problem, rng in problems(1, (1, 1, 2, 3, 3, 5, 7), 60, (1, 1, 1, 2, 4)):
+    for problem, rng in problems(seed, (1, 1, 2, 3, 3, 5, 7), largest, (1, 1, 1, 2, 4)):
         deep, itemsize = problem.k_d > 1 or problem.d_out > 1 or problem.d_in > 1, int(rng.choice((2, 2, 4)))
         hf32, cores = bool(itemsize == 4 and rng.random() < 0.5), int(rng.choice((20, 24)))
         ours = FilterProblem(
@@ -123,6 +124,8 @@ def test_weight_gradients_of_the_910b() -> None:
         names = [name for name in got if name != "source"]
         if ours.conv1d:  # decided by loads: what B holds is not worked out there
             names = [name for name in names if name not in ("ho_bl1", "bl1_bound")]
+            if 2 in (theirs.db_al1, theirs.db_bl1):  # it counts one of two buffers: its operands need not fit L1
+                names = [name for name in names if name not in ("db_al1", "db_bl1", "m_al1", "n_bl1")]
         wrong = {name: (got[name], getattr(theirs, name)) for name in names if got[name] != getattr(theirs, name)}
         if not ours.conv1d and found.cycles != theirs.cycles:
             wrong["cycles"] = (found.cycles, theirs.cycles)

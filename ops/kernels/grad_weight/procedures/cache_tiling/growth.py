@@ -9,7 +9,7 @@ from __future__ import annotations
 from ascend_sim.chip.fractal import FRACTAL
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.cuts import largest_divisor
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fields import Share, Tile
-from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.held import a1_bytes, b1_bytes, channel_blocks
+from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.held import a1_bytes, b1_bytes, channel_blocks, fits
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import FilterProblem, Load
 from ascend_sim.ops.problem.divisors import divisors
 from ascend_sim.ops.problem.sizes import ceil_div
@@ -87,13 +87,16 @@ def with_more_m(p: FilterProblem, share: Share, tile: Tile) -> Tile:
 
 
 def one_divides_other(p: FilterProblem, share: Share, tile: Tile) -> Tile:
-    """K of the operand that has more of it lowered until one is a multiple of the other, and all of K is of it."""
+    """K of the operand that has more of it lowered until one is a multiple of the other, all of K is of it, and L1 holds both:
+    fewer pixels may touch a row more.
+    """
     steps, small, large = k_steps(p, share, tile), *sorted((tile.k_al1, tile.k_bl1))
     if large % small == 0:
         return tile
     name = "k_al1" if tile.k_al1 > tile.k_bl1 else "k_bl1"
     for count in reversed(divisors(steps, large // tile.k_l0)):
         k = count * tile.k_l0
-        if not (k % small and small % k):
-            return tile._replace(**{name: k})
+        lowered = tile._replace(**{name: k})
+        if not (k % small and small % k) and fits(p, lowered):
+            return lowered
     return tile
