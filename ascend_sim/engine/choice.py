@@ -16,6 +16,7 @@ ENGINES = ("auto", "simpy", "compiled")
 """What `engine` may be: "auto" is the compiled engine where it was built."""
 VARIABLE = "ASCEND_SIM_ENGINE"
 """The environment variable that says what "auto" is."""
+_NOT_BUILT = "ascend-sim was installed without a C compiler"
 
 
 def chosen_engine(engine: str | None = None) -> str:
@@ -46,10 +47,15 @@ def working_engine() -> str:
     return engine
 
 
+def leave_the_word_to_another() -> None:
+    """In a process that works for another one, which says which engine runs."""
+    warnings.filterwarnings("ignore", f"{_NOT_BUILT}:", RuntimeWarning)
+
+
 @cache
 def _say_that_it_is_slow() -> None:
     warnings.warn(
-        "ascend-sim was installed without a C compiler: the SimPy engine runs, which gives the same results and is slower "
+        f"{_NOT_BUILT}: the SimPy engine runs, which gives the same results and is slower "
         f"({VARIABLE}=simpy says that this is meant)",
         RuntimeWarning,
         stacklevel=2,

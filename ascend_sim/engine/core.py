@@ -120,12 +120,12 @@ class CoreRun:
         first = np.where(is_flag, number[program.rows[:, 0]], first)
         stream = np.where(is_flag, program.per_row("lead"), stream)
         arguments = program.rows[:, 0]
-        self._queues: list[list[NDArray[np.int32]]] = []
+        self._queues: list[list[NDArray[np.int64]]] = []
         self._lengths: list[int] = []
         for p in range(len(PIPES)):
             index = np.flatnonzero(pipe == p)
             columns = (index, kind[index], first[index], stream[index], latency[index], arguments[index])
-            self._queues.append([column.astype(np.int32) for column in columns])
+            self._queues.append([np.asarray(column, np.int64) for column in columns])
             self._lengths.append(len(index))
         self._issue_pipe = pipe.astype(np.uint8).tobytes()
         self._depth = [chip.sync.queue_depth.get(name, 0) for name in PIPES]

@@ -6,6 +6,7 @@ object, so everything that follows from the parameters alone (cost, pipe, region
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
@@ -225,3 +226,8 @@ class Instruction:
 def ceil_div(a: int, b: int) -> int:
     """a / b rounded up."""
     return -(-a // b)
+
+
+def cycles_of(size: int, bytes_per_cycle: float) -> int:
+    """Cycles that `size` bytes take at a rate, which need not be whole and may be less than one byte a cycle."""
+    return math.ceil(size / bytes_per_cycle)

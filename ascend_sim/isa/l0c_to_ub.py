@@ -12,7 +12,7 @@ import numpy as np
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import ACCUMULATOR_BYTES, ACCUMULATOR_ROW_BYTES, FRACTAL
 from ascend_sim.frozen import frozen
-from ascend_sim.isa.base import Cost, Instruction, Memory, ValueModel, ceil_div
+from ascend_sim.isa.base import Cost, Instruction, Memory, ValueModel, ceil_div, cycles_of
 from ascend_sim.isa.cube import fixpipe_moves
 from ascend_sim.isa.moves import Moves, loops
 from ascend_sim.memory.regions import Region
@@ -46,7 +46,7 @@ class L0cToUb(Instruction):
     def cost(self, chip: ChipSpec) -> Cost:
         path = chip.path("L0C", "UB")
         moved = self.columns * self._rows * ACCUMULATOR_ROW_BYTES
-        return Cost(path.head, path.head, ceil_div(moved, int(path.bytes_per_cycle)), path.latency)
+        return Cost(path.head, path.head, cycles_of(moved, path.bytes_per_cycle), path.latency)
 
     def reads(self) -> tuple[Region, ...]:
         return (

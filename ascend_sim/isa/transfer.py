@@ -11,7 +11,7 @@ import numpy as np
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.frozen import frozen
-from ascend_sim.isa.base import LOCAL, TRANSFER, Cost, GmAccess, Instruction, Memory, ValueModel, ceil_div
+from ascend_sim.isa.base import LOCAL, TRANSFER, Cost, GmAccess, Instruction, Memory, ValueModel, ceil_div, cycles_of
 from ascend_sim.isa.moves import Moves, listed, loops, moves, offsets_of
 from ascend_sim.memory.regions import Region
 
@@ -48,7 +48,7 @@ class DataCopy(Instruction):
     def cost(self, chip: ChipSpec) -> Cost:
         path = chip.path(self.source, self.destination)
         if self.kind != TRANSFER:
-            work = ceil_div(self.row_bytes * self.rows, int(path.bytes_per_cycle))
+            work = cycles_of(self.row_bytes * self.rows, path.bytes_per_cycle)
         else:
             work = self.rows * (path.unaligned_row or 0) if self._unaligned(chip.alignment.block) else 0
         return Cost(path.head, path.head, work, path.latency)
@@ -236,7 +236,7 @@ class Fill(Instruction):
 
     def cost(self, chip: ChipSpec) -> Cost:
         path = chip.path("FILL", self.destination)
-        return Cost(path.head, path.head, ceil_div(self.size, int(path.bytes_per_cycle)), path.latency)
+        return Cost(path.head, path.head, cycles_of(self.size, path.bytes_per_cycle), path.latency)
 
     def writes(self) -> tuple[Region, ...]:
         return (Region("dst", self.destination, self.size),)

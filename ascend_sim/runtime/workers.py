@@ -20,6 +20,7 @@ from multiprocessing import get_context, parent_process, resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import Any, TypeVar, cast
 
+from ascend_sim.engine.choice import chosen_engine, leave_the_word_to_another
 from ascend_sim.engine.engine import Progress
 from ascend_sim.errors import SimError
 from ascend_sim.host import beyond, held_memory, memory_limit
@@ -124,6 +125,7 @@ class _Worker:
 
     def __init__(self, function: Callable[[Any], Any]) -> None:
         forget_typed_in_main()
+        chosen_engine()  # which it says once, here
         self.connection, theirs = _CONTEXT.Pipe()
         self._process = _CONTEXT.Process(target=_work, args=(function, theirs), daemon=True)
         with interrupts_held():
@@ -197,6 +199,7 @@ def begin_worker() -> None:
     """What a process that works for another one does first: deaf to Ctrl-C, since its parent ends it, it ends with it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    leave_the_word_to_another()
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 

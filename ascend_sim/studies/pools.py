@@ -19,6 +19,7 @@ from itertools import chain
 from typing import Any
 from urllib.parse import urlsplit
 
+from ascend_sim.engine.choice import chosen_engine
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.runtime.workers import WorkerDied, apart, begin_worker, forget_typed_in_main, interrupts_held
@@ -70,6 +71,7 @@ class Processes(Pool):
                 yield name, function(item)
             return
         forget_typed_in_main()
+        chosen_engine()  # which it says once, here
         try:
             yield from self._through_deaths(function, items)
         finally:  # joblib would keep its processes for the next call

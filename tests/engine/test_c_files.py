@@ -21,6 +21,19 @@ FUNCTION = re.compile(r"^(?P<head>[A-Za-z_][\w *]*?)\b(?P<name>\w+)\([^;{]*\) \{
 TEXTS = {path.name: COMMENT.sub("", path.read_text(encoding="utf-8")) for path in sorted(FOLDER.glob("*.[ch]"))}
 
 
+@pytest.mark.parametrize("name", [name for name in TEXTS if name.endswith(".c") and name != "memory.c"])
+def test_a_file_begins_with_its_twin_and_the_reason(name: str) -> None:
+    """Python's file of the same rules, and the sections of docs/design.md; what a move does needs no reason."""
+    head = COMMENT.search((FOLDER / name).read_text(encoding="utf-8"))
+    assert head is not None and head.start() == 0
+    words = " ".join(head[0].replace("*", " ").split())
+    twins = re.findall(r"\.\./[\w./]*\w", words)
+    assert twins and all((FOLDER / twin).exists() for twin in twins), twins
+    sections = re.findall(r"^## (.+)$", (ROOT / "docs/design.md").read_text(encoding="utf-8"), re.MULTILINE)
+    told = re.findall(r'"([^"]+)"', words.partition("docs/design.md")[2])
+    assert (told or name == "moves.c") and set(told) <= set(sections), told
+
+
 def functions(name: str, static: bool) -> set[str]:
     """What a file defines, for itself or for others."""
     return {one["name"] for one in FUNCTION.finditer(TEXTS[name]) if ("static" in one["head"].split()) is static}

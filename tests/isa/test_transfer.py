@@ -126,3 +126,11 @@ def test_the_paths_of_each_instruction() -> None:
         DataCopy("L1", "UB", 32).pipe(CHIP)
     with pytest.raises(SimError, match="L0C"):
         Fill("L0C", 32).pipe(CHIP)
+
+
+@pytest.mark.parametrize(("rate", "cycles"), [(0.5, 2000), (1.0, 1000), (3.2, 313), (197.4, 6)])
+def test_rates_need_not_be_whole_numbers_of_bytes(rate: float, cycles: int) -> None:
+    paths = {name: path.model_copy(update={"bytes_per_cycle": rate}) for name, path in CHIP.paths.items()}
+    chip = CHIP.model_copy(update={"paths": paths})
+    assert Fill("L1", 1000).cost(chip).work == cycles
+    assert DataCopy("L1", "BT", 1000, 1, 1000, 1000).cost(chip).work == cycles

@@ -1,4 +1,5 @@
-/* The columns of a program's timeline, packed as its rows come to their end (../columns.py, `Packed`, is the Python twin).
+/* The columns of a program's timeline, packed as its rows come to their end (../columns.py, `Packed`, is the Python twin;
+ * docs/design.md, "Hazards are a sweep over the finished timeline").
  *
  * Rows come to their end in the order of each pipe, so a piece of them fills up for a while; it is packed when it is full.
  * The times of a few thousand rows lie close together, and most of the other columns are small or zero: 80 bytes of a row

@@ -1,5 +1,6 @@
 /* One program on one core (../core.py, CoreRun): the scalar unit issues, the pipes work, each as far ahead as it knows its
- * inputs. The columns `stall` and `cause` are written here too (../timeline.py, stall_columns). */
+ * inputs. The columns `stall` and `cause` are written here too (../timeline.py, stall_columns). Why a pipe may run ahead of the
+ * clock, and why the unit flag leads: docs/design.md, "Time runs ahead of the clock" and "The unit flag". */
 #include "core.h"
 
 #include "hazards.h"

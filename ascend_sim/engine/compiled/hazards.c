@@ -1,4 +1,5 @@
-/* Hazards (../hazards.py, which says the rule): every access is compared with those that are in flight when it starts. */
+/* Hazards (../hazards.py, which says the rule): every access is compared with those that are in flight when it starts
+ * (docs/design.md, "Hazards are a sweep over the finished timeline"). */
 #include "hazards.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* The L2 cache (../l2.py): a line is resident exactly while fewer than `capacity` lines were allocated after it.
+/* The L2 cache (../l2.py): a line is resident exactly while fewer than `capacity` lines were allocated after it
+ * (docs/design.md, "The L2 as stamps").
  *
  * The Python twin looks at every line of a transfer; here what is known of a whole block is taken for all of its lines. */
 #include "l2.h"

@@ -1,4 +1,4 @@
-/* The L2 lines that a program reads and writes (../lines.py, mark_lines). */
+/* The L2 lines that a program reads and writes (../lines.py, mark_lines; docs/design.md, "The L2 as stamps"). */
 #include "memory.h"
 #include "program.h"
 #include "rows.h"

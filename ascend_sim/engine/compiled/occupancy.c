@@ -1,4 +1,5 @@
-/* How full a buffer is over time (../occupancy.py, which says the rule): one pass over the accesses in order of start.
+/* How full a buffer is over time (../occupancy.py, which says the rule): one pass over the accesses in order of start
+ * (docs/design.md, "Hazards are a sweep over the finished timeline").
  *
  * The Python twin cuts the buffer at the edges of all accesses first. Here a piece is cut when an access ends inside it, and
  * both parts keep what was known of the whole.

@@ -1,5 +1,5 @@
 /* The rows of a program, written out a piece at a time (../../kernel/sheet.py): stamps at their places, of which nobody holds
- * all. Who is done with rows says so, and their pieces are given back. */
+ * all (docs/design.md, "Tiles that repeat are stamped"). Who is done with rows says so, and their pieces are given back. */
 #include "rows.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* Which lines of GM an access meets at one phase inside a line (../lines.py, footprint, is the readable twin). */
+/* Which lines of GM an access meets at one phase inside a line (../lines.py, footprint, is the readable twin; docs/design.md,
+ * "GM transfers in classes"). */
 #include "shapes.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* GM bandwidth (../traffic.py): all active transfers of all cores share port, L2 and HBM, max-min fair, in integers. */
+/* GM bandwidth (../traffic.py): all active transfers of all cores share port, L2 and HBM, max-min fair, in integers. Why in
+ * classes: docs/design.md, "GM transfers in classes". */
 #include "traffic.h"
 
 #include <stdlib.h>

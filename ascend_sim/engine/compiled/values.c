@@ -1,6 +1,7 @@
 /* Values of instructions that move bytes, row by row. The twin is in Python: ../functional.py and ../replay.py, and `read` and
  * `commit` of the instructions. What C does not know it leaves to them, and so it does with what lies outside of memory: a call
- * returns what it stopped at, and its course says where that is. */
+ * returns what it stopped at, and its course says where that is. In which order values come about: docs/design.md, "Values
+ * follow time". */
 #include "values.h"
 
 #include <stdlib.h>

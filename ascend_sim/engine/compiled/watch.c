@@ -1,4 +1,5 @@
-/* What is known of a program without its columns (../totals.py): totals of its pipes, hazards, how full its buffers were.
+/* What is known of a program without its columns (../totals.py): totals of its pipes, hazards, how full its buffers were
+ * (docs/design.md, "Hazards are a sweep over the finished timeline").
  *
  * While it runs (core.c), or afterwards from its columns (`watch_columns`). */
 #include "watch.h"
