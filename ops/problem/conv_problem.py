@@ -39,6 +39,13 @@ class ConvProblem:
     groups: int = 1
 
     @property
+    def one_row(self) -> bool:
+        """Whether it is a signal: one row of each map and of the kernel, nothing above, below, before or behind it."""
+        rows = self.d_in, self.d_out, self.h_in, self.h_out, self.k_d, self.k_h
+        pads = self.pad_front, self.pad_back, self.pad_up, self.pad_down
+        return set(rows) == {1} and not any(pads)
+
+    @property
     def plane_products(self) -> int:
         """Pairs of a gradOutput plane and a kernel plane that meet an input plane; the others lie in padding."""
         places = range(-self.pad_front, self.d_out * self.stride_d - self.pad_front, self.stride_d)

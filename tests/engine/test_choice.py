@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import re
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 
@@ -128,3 +131,35 @@ def test_the_engine_knows_its_name() -> None:
     runner = Engine(Device(quiet(CHIP), with_values=False), engine="simpy")
     assert runner.engine == "simpy"
     assert runner.run([scalar_task(CHIP, "AIV", [100])]).finish == 105
+
+
+NOT_BUILT = """
+from ascend_sim.engine import choice
+choice.built_file = lambda: None
+"""
+TWO_LAYERS = """
+name: two
+batch: 1
+defaults: {dtype: float16, bias: false}
+layers:
+  - {name: one, input: [1, 16, 8, 8], weight: [16, 16, 3, 3], padding: 1}
+  - {name: two, input: [1, 16, 8, 8], weight: [16, 16, 1, 1]}
+"""
+
+
+def test_workers_leave_the_warning_to_the_command(tmp_path: Path) -> None:
+    """Python reads sitecustomize.py in every process before anything else."""
+    (tmp_path / "network.yaml").write_text(TWO_LAYERS)
+    (tmp_path / "sitecustomize.py").write_text(NOT_BUILT)
+    environment = {name: value for name, value in os.environ.items() if name != "ASCEND_SIM_ENGINE"}
+    command = [sys.executable, "-m", "ascend_sim", "run-network", "network.yaml", "--jobs", "2"]
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=True,
+        env=environment | {"PYTHONPATH": str(tmp_path)},
+    )
+    (told,) = [line for line in done.stderr.splitlines() if "without a C compiler" in line]
+    assert told.startswith("ascend-sim: warning: "), done.stderr

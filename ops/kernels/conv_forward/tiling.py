@@ -1,7 +1,8 @@
 """Tiling of the forward convolution, which is grad_input of a transposed call: a sound procedure of our own ("stand-in").
 
 M = H_out*W_out pixels, N = C_out, K = (C_in blocks of C0, k_h, k_w, C0). Where whole rows of x do not fit L1, y is made in
-strips of columns as wide as a tile. The vendor's Conv2D and Conv3D tilings are not
+strips of columns as wide as a tile, and so are signals (one row), of which the library loads columns (its Conv2D has a flag for
+them: stated). The vendor's Conv2D and Conv3D tilings are not
 documented here, so nothing of theirs is claimed.
 """
 
@@ -95,18 +96,27 @@ def choose_conv_forward(inp: TilingInput) -> ConvForwardTiling:
 
 
 def _with_buffers(inp: TilingInput, buffers: int) -> ConvForwardTiling:
-    """A tiling with so many buffers in L1: for whole rows, or else for strips."""
+    """A tiling with so many buffers in L1: for whole rows, or else for strips; for strips where tiles are parts of a signal."""
     p = inp.problem
-    try:
-        return _of_rows(inp, buffers)
-    except TilingError:
-        if p.w_out <= FRACTAL:
-            raise
 
     def may_fit(strip: int) -> bool:
         return _slices(strip_input(inp, strip), FRACTAL, FRACTAL, buffers) > 0
 
-    return widest_that_fits(p.w_out, may_fit, lambda strip: _in_strips(inp, strip, buffers))
+    def in_fitting_strips() -> ConvForwardTiling:
+        return widest_that_fits(p.w_out, may_fit, lambda strip: _in_strips(inp, strip, buffers))
+
+    try:
+        rows = _of_rows(inp, buffers)
+    except TilingError:
+        if p.w_out <= FRACTAL:
+            raise
+        return in_fitting_strips()
+    if not p.one_row or p.w_out <= rows.base_m:
+        return rows
+    try:
+        return in_fitting_strips()
+    except TilingError:
+        return rows
 
 
 def _of_rows(inp: TilingInput, buffers: int) -> ConvForwardTiling:

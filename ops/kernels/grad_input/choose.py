@@ -54,7 +54,8 @@ def choose_grad_input(
         fields, source = tuned
         return choose_grad_input(inp, fields, chip=chip).but(source=source)
     given = GradInputTiling.given(overrides or {})
-    tiling = _automatic_grad_input(inp, chip, blocks, given, free=not overrides)
+    columns = (stand_in or variant_of(inp).keeps_operands) and inp.problem.one_row
+    tiling = _automatic_grad_input(inp, chip, blocks, given, free=not overrides, columns=columns)
     if stand_in or _turns_weights(tiling, inp, dtype):
         tiling = tiling.but(source="stand-in")
     if tiling.source == "stand-in" and variant_of(inp).whole_slices and not tiling.split_wi:
@@ -88,11 +89,12 @@ def _manual_3510(tiling: GradInputTiling, inp: TilingInput, given: Mapping[str, 
 
 
 def _automatic_grad_input(
-    inp: TilingInput, chip: ChipSpec | None, blocks: int | None, given: Mapping[str, int], free: bool
+    inp: TilingInput, chip: ChipSpec | None, blocks: int | None, given: Mapping[str, int], free: bool, columns: bool
 ) -> GradInputTiling:
     """Whole rows where they fit L1, else strips; where neither fits on dav-3510, the kernel row by row or tap by tap.
 
-    A kernel split, strips or a cut of the user's are taken as they are.
+    A kernel split, strips or a cut of the user's are taken as they are. `columns`: of a row that is longer than a tile, the
+    kernel loads what the tile reads (`strips.py`).
     """
     variant = variant_of(inp)
     mode, strip = given.get("kernel_split") if variant.kernel_parts else None, given.get("split_wi")
@@ -112,11 +114,17 @@ def _automatic_grad_input(
         try:
             if cut:
                 return in_strips(inp, 0, of_a_part, cut)
-            return _grad_input_of_rows(inp, chip, blocks, free, mode, given.get("load_b1"))
+            rows = _grad_input_of_rows(inp, chip, blocks, free, mode, given.get("load_b1"))
         except TilingError:
             if strip == 0 or mode == SPLIT_HW or inp.problem.w_in <= FRACTAL:
                 raise
-        return in_fitting_strips(inp, of_a_part, cut)
+            return in_fitting_strips(inp, of_a_part, cut)
+        if strip == 0 or not columns or inp.problem.w_in <= rows.base_m:
+            return rows
+        try:
+            return in_fitting_strips(inp, of_a_part, cut)
+        except TilingError:
+            return rows
 
     refusal: TilingError | None = None
     for cut in cuts:

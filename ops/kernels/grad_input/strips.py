@@ -1,8 +1,10 @@
-"""Tilings of grad_input where whole rows of gradOutput do not fit L1: dx in strips of columns (ours: inferred).
+"""Tilings of grad_input in strips of columns: where whole rows of gradOutput do not fit L1, and of signals.
 
-ops-nn never cuts a row on arch22 (stated) and has no field for it in its data kernels; what the library does with rows that
-do not fit is not known. A strip is as wide as a tile, so that a tile uses all that is loaded for it and there is work for all
-cores: the fewest strips that fit would load a wide row again for each of its tiles and took 1.5 to 60 times as long.
+ops-nn never cuts a row on arch22 (stated) and has no field for it in its data kernels. The older 2-D kernel holds the
+columns of a signal that a tile reads, and has a mode that cuts W (the library's cube_util.h, GetAl1Bound: stated; when the
+mode is taken is not known). Both are strips here. A strip is as wide as a tile, so that a tile uses all that is loaded for it
+and there is work for all cores: the fewest strips that fit would load a wide row again for each of its tiles and took 1.5 to
+60 times as long.
 """
 
 from __future__ import annotations

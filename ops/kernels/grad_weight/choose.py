@@ -132,14 +132,18 @@ def _with_strips(
     """A tiling with strips of `width` gradOutput columns (0: whole rows); None: with strips only where whole rows do not fit.
 
     Then the fewest strips that let a base block have the size that it would have without a limit of L1, and two buffers of each
-    operand; where no strips do, the fewest that fit at all.
+    operand; where no strips do, the fewest that fit at all. A signal of a coupled chip, whose kernel loads columns instead of
+    rows (as on dav-2201: inferred), has such strips, too, where one load to L1 does not use the whole row.
     """
     if width is not None:
         stack = stacked(inp, width)
         found = _automatic_grad_weight(stack, procedure, chip, dtype)
         return found if stack is inp else found.but(split_wo=width, source="stand-in")
+    rows, refused = None, TilingError()
     try:
-        return _automatic_grad_weight(inp, procedure, chip, dtype, whole=True)
+        rows = _automatic_grad_weight(inp, procedure, chip, dtype, whole=True)
+        if not (inp.family.coupled and inp.problem.one_row and rows.base_k * rows.step_kb < inp.problem.w_out):
+            return rows
     except TilingError as error:
         check_grad_weight_problem(inp)
         refused = error
@@ -159,9 +163,9 @@ def _with_strips(
         return tiling.but(split_wo=width, source="stand-in")
 
     most = ceil_div(inp.problem.w_out, FRACTAL)
-    for comfortable in (True, False):
+    for comfortable in (True,) if rows else (True, False):
         if most > 1 and (tiling := attempt(most, comfortable)):
-            low, high, best = 1, most, tiling  # whole rows do not fit, the narrowest strips do
+            low, high, best = 1, most, tiling  # whole rows do not do, the narrowest strips do
             while high - low > 1:
                 middle = (low + high) // 2
                 if tiling := attempt(middle, comfortable):
@@ -169,6 +173,8 @@ def _with_strips(
                 else:
                     low = middle
             return best
+    if rows:
+        return rows
     raise refused
 
 
