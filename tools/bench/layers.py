@@ -43,7 +43,7 @@ class Layer:
         """CPU seconds of the call, and its rows where the timeline is kept."""
         batch = 4 if len(self.kernel) == 3 else 32
         first, second = (self.input[0], self.output[0]) if self.transposed else (self.output[0], self.input[0])
-        shapes = [batch, *self.output], [batch, *self.input], [first, second // self.groups, *self.kernel]
+        shapes = [batch, self.output[0], *self.made()], [batch, *self.input], [first, second // self.groups, *self.kernel]
         tensors = [TensorSpec(shape, "float16") for shape in shapes]
         window: Any = self.stride, self.padding, self.dilation, bool(self.transposed), self.output_padding, self.groups
         begin = time.process_time()
@@ -52,6 +52,13 @@ class Layer:
         result.report.to_dict()
         seconds = time.process_time() - begin
         return seconds, sum(len(run.program) for run in result.timeline.programs) if timeline else 0
+
+    def made(self) -> list[int]:
+        """Sizes of the map that it makes; those of a network that pads on one side alone are one less, without that pad."""
+        if self.transposed:
+            return self.output[1:]
+        sizes = zip(self.input[1:], self.kernel, self.stride, self.padding, self.dilation, strict=True)
+        return [(size + 2 * pad - (taps - 1) * apart - 1) // step + 1 for size, taps, step, pad, apart in sizes]
 
     def __str__(self) -> str:
         """A line of the table."""
