@@ -94,9 +94,9 @@ def _kernel(
     return co, ci, side, side
 
 
-def _strides(axes: Mapping[str, tuple[int, int, int]], given: Mapping[str, str]) -> tuple[int, int]:
-    """Strides that lead from (size, output, kernel) of both axes; equal ones where the shapes leave the choice."""
-    found = {}
+def _strides(axes: Mapping[str, tuple[int, int, int]], given: Mapping[str, str]) -> tuple[int, ...]:
+    """Strides that lead from (size, output, kernel) of every axis; equal ones where the shapes leave the choice."""
+    found: dict[str, set[int]] = {}
     for axis, (size, out, kernel) in axes.items():
         if f"stride_{axis}" in given:
             found[axis] = {int(given[f"stride_{axis}"])}
@@ -109,17 +109,19 @@ def _strides(axes: Mapping[str, tuple[int, int, int]], given: Mapping[str, str])
         if not fits:
             raise Open(f"{out} rows out of {size} with a kernel of {kernel}: no stride gives that at dilation 1")
         found[axis] = {min(fits)} if out == 1 else fits  # one row: its stride has no second step
-    h, w = found["h"], found["w"]
-    if len(h) == len(w) == 1:
-        return min(h), min(w)
-    both = h & w
-    if len(both) != 1:
-        axis = "h" if len(h) > 1 else "w"
+    several = [axis for axis in axes if len(found[axis]) > 1]
+    if not several:
+        return tuple(min(found[axis]) for axis in axes)
+    common = set.intersection(*found.values())
+    if len(common) != 1:
+        axis = several[0]
         choices = ", ".join(map(str, sorted(found[axis])))
+        *first, last = (f"stride_{axis}" for axis in axes)
         raise Open(
-            f"strides {choices} all give {axes[axis][1]} rows out of {axes[axis][0]}; columns stride_h and stride_w settle it"
+            f"strides {choices} all give {axes[axis][1]} rows out of {axes[axis][0]}; "
+            f"columns {', '.join(first)} and {last} settle it"
         )
-    return min(both), min(both)
+    return tuple(min(common) for _ in axes)
 
 
 def _pads(size: int, out: int, kernel: int, stride: int, most: int) -> range:
@@ -144,6 +146,102 @@ def _cube_dtype(dtype: str, eligible: str, default: str, assumed: list[str]) -> 
     if not eligible:
         assumed.append(f"HF32 {'as' if default == 'YES' else 'off, as'} torch_npu's default")
     return "hf32" if (eligible or default).upper() == "YES" else "fp32"
+
+
+def _any_convolution(line: Line, given: Mapping[str, str], assumed: list[str]) -> dict[str, str]:
+    """Sizes of a forward convolution or a gradient, with depth or without, out of the operators' three tensors."""
+    operands, results = ([t for t in line.tensors(side) if len(t.shape) > 3] for side in ("input", "output"))
+    if len(operands) != 2 or len(results) != 1:
+        raise Open(
+            f"{len(operands)} operands and {len(results)} results of four axes or more; 2 and 1 are a convolution's"
+        )
+    first, second, result = *operands, results[0]
+    if "BackpropInput" in line["type"]:
+        image, weight, grad = result, first, second
+    elif "BackpropFilter" in line["type"]:
+        image, weight, grad = first, result, second
+    else:
+        image, weight, grad = first, second, result
+    (n, ci, *size), (n_grad, co, *out) = _volume(image), _volume(grad)
+    if n != n_grad or len(size) != len(out):
+        raise Open(f"{image} and {grad} differ in their batch or their axes")
+    axes = ("d", "h", "w")[-len(size) :]
+    co, ci, groups, window = _window(weight, (image, ci), (grad, co), axes, given, assumed)
+    reach = [(k - 1) * int(given.get(f"dilation_{axis}", 1)) + 1 for axis, k in zip(axes, window, strict=True)]
+    steps = dict(zip(axes, zip(size, out, reach, strict=True), strict=True))
+    strides = _strides(steps, given)
+    pads = [_padding(*sizes, stride) for sizes, stride in zip(steps.values(), strides, strict=True)]
+    assumed.append("stride and padding from the shapes, dilation 1")
+    row = {"N": n, "Ci": ci, "Co": co, "groups": groups}
+    for at, axis in enumerate(axes):
+        row |= {f"{axis.upper()}i": size[at], f"{axis.upper()}o": out[at], f"k{axis}": window[at]}
+        row |= {f"stride_{axis}": strides[at], f"pad_{axis}_total": pads[at]}
+    blocks = line.number("blocks")
+    read = image if image is not result else grad
+    texts = {
+        "dtype": _cube_dtype(read.dtype, line["hf32"], "YES", assumed),
+        "dtype_out": result.dtype,
+        "format_in": read.format,
+        "format_out": result.format,
+    }
+    return (
+        {name: str(value) for name, value in row.items()} | texts | ({"block_dim": str(int(blocks))} if blocks else {})
+    )
+
+
+def _volume(tensor: Tensor) -> tuple[int, ...]:
+    """N, C and the sizes of a feature map, with the depth of one that has it; channels of blocked ones are whole blocks."""
+    shape, form = tensor.shape, tensor.format.split(":")[0]
+    if form == "NDC1HWC0" and len(shape) == 6:
+        n, d, c1, h, w, c0 = shape
+        return n, c1 * c0, d, h, w
+    if form == "NC1HWC0" and len(shape) == 5:
+        n, c1, h, w, c0 = shape
+        return n, c1 * c0, h, w
+    if (form, len(shape)) in (("NCDHW", 5), ("ND", 5), ("NCHW", 4), ("ND", 4)):
+        return shape
+    raise Open(f"a feature map {tensor}: read are NC1HWC0, NDC1HWC0, NCHW and NCDHW")
+
+
+def _window(
+    weight: Tensor,
+    image: tuple[Tensor, int],
+    grad: tuple[Tensor, int],
+    axes: tuple[str, ...],
+    given: Mapping[str, str],
+    assumed: list[str],
+) -> tuple[int, int, int, list[int]]:
+    """Co, Ci, groups and the kernel's sizes; maps come with their channels. Plain shapes tell the groups, blocks do not."""
+    (x, ci), (y, co) = image, grad
+    form, columns = weight.format.split(":")[0], [f"k{axis}" for axis in axes]
+    no_groups = f"weights {weight} for {ci} input and {co} output channels: groups are not told by shapes"
+    if form in ("NCHW", "NCDHW", "ND") and len(weight.shape) == len(axes) + 2:
+        c_out, c_in, *window = weight.shape
+        if any("C0" in map.format for map in (x, y)):
+            if not all(0 <= c - part < t.shape[-1] for c, part, t in ((co, c_out, y), (ci, c_in, x))):
+                raise Open(no_groups)
+            return c_out, c_in, 1, window
+        if c_out != co or ci % c_in or co % (ci // c_in):
+            raise Open(f"weights {weight} for {ci} input and {co} output channels: no number of groups gives that")
+        return co, ci, ci // c_in, window
+    if form not in ("FRACTAL_Z", "FRACTAL_Z_3D") or len(weight.shape) != 4:
+        raise Open(f"weights {weight}: read are FRACTAL_Z, FRACTAL_Z_3D, NCHW and NCDHW")
+    rows, n1, _, c0 = weight.shape
+    taps, rest = divmod(rows, -(-ci // c0))
+    if rest or n1 != -(-co // 16):
+        raise Open(no_groups)
+    if "Ci" not in given or "Co" not in given:
+        assumed.append("channels in whole blocks of C0")
+    if all(column in given for column in columns):
+        return co, ci, 1, [int(given[column]) for column in columns]
+    side = round(taps ** (1 / len(axes)))
+    if side ** len(axes) != taps:
+        settle = f"{', '.join(columns[:-1])} and {columns[-1]}"
+        raise Open(
+            f"a kernel of {taps} taps: which of its axes is long is not told by shapes; columns {settle} settle it"
+        )
+    assumed.append("kernel of equal sides")
+    return co, ci, 1, [side] * len(axes)
 
 
 def _trans_data(line: Line, given: Mapping[str, str], assumed: list[str]) -> dict[str, str]:
@@ -250,12 +348,19 @@ def _matmul(line: Line, given: Mapping[str, str], assumed: list[str]) -> dict[st
     return row | {"dtype": _cube_dtype(a.dtype, line["hf32"], "NO", assumed), "dtype_out": c.dtype}
 
 
+CONVOLUTIONS = (
+    "Conv2D", "Conv3D", "Conv3DV2", "Conv3DBackpropInput", "Conv3DBackpropInputV2", "Conv3DBackpropFilter",
+    "Conv3DBackpropFilterV2",
+)  # fmt: skip
+"""Operators that have all of their sizes from `_any_convolution`; those of the two 2-D gradients are older, and blocked."""
+
 Infer = Callable[[Line, Mapping[str, str], list[str]], dict[str, str]]
 """From a line and the user's own columns to sizes and dtypes in the columns of `rows`; appends what it assumes."""
 
 INFER: Mapping[str, Infer] = {
     "Conv2DBackpropInput": _convolution,
     "Conv2DBackpropFilter": _convolution,
+    **dict.fromkeys(CONVOLUTIONS, _any_convolution),
     "TransData": _trans_data,
     "Cast": _cast,
     "ReduceSum": _reduce_sum,

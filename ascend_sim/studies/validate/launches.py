@@ -32,6 +32,7 @@ from ascend_sim.ops.layer import Layer
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.runtime import Device, Task
 from ascend_sim.studies.validate.calls import ConvCall, FilterCall, ForwardCall, TransposedCall
+from ascend_sim.studies.validate.conv_kernel import ConvKernel
 from ascend_sim.studies.validate.kernel import Kernel, cube_dtype
 from ascend_sim.studies.validate.launch import Launch
 from ascend_sim.studies.validate.microbench import STREAMS, Stream, VectorAdd, measure, transfer_cycles
@@ -324,6 +325,9 @@ class Copy(Timed):
 LAUNCHES: Mapping[str, Launch] = {
     "Conv2DBackpropInput": ConvGradient("grad_input"),
     "Conv2DBackpropFilter": ConvGradient("grad_weight"),
+    **dict.fromkeys(("Conv3DBackpropInput", "Conv3DBackpropInputV2"), ConvKernel("grad_input")),
+    **dict.fromkeys(("Conv3DBackpropFilter", "Conv3DBackpropFilterV2"), ConvKernel("grad_weight")),
+    **dict.fromkeys(("Conv2D", "Conv3D", "Conv3DV2"), ConvKernel()),
     "TransData": TransData(),
     "ReduceSum": ReduceSum(),
     "Cast": Cast(),

@@ -27,6 +27,8 @@ _NEEDED = ("type", "duration", "input shapes", "input types", "input formats", "
 STATIC = {
     "Conv2DBackpropInputD": "Conv2DBackpropInput",
     "Conv2DBackpropFilterD": "Conv2DBackpropFilter",
+    "Conv3DBackpropInputD": "Conv3DBackpropInput",
+    "Conv3DBackpropFilterD": "Conv3DBackpropFilter",
     "ReduceSumD": "ReduceSum",
 }
 """Operators compiled for one shape, by the name of the operator whose work they do."""

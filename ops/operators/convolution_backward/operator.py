@@ -28,7 +28,7 @@ from ascend_sim.ops.operators.convolution_backward.checks.rules import RULES, ch
 from ascend_sim.ops.operators.convolution_backward.matmul_routes import product_of
 from ascend_sim.ops.operators.convolution_backward.normalise import normalise
 from ascend_sim.ops.operators.convolution_backward.plans import cube_call, plan_call
-from ascend_sim.ops.operators.convolution_backward.plans.graph import plan_filter_operator
+from ascend_sim.ops.operators.convolution_backward.plans.graph import plan_gradient_operator
 from ascend_sim.ops.plan import Plan
 from ascend_sim.ops.problem.family import family_of
 from ascend_sim.runtime import ValueModel
@@ -53,7 +53,7 @@ class GradientsOperator(Operator[Arguments, ConvolutionCall]):
         return plan_call(call, chip)
 
     def graph_plan(self, call: ConvolutionCall, chip: ChipSpec, op_type: str) -> Plan:
-        return plan_filter_operator(call, chip, op_type)
+        return plan_gradient_operator(call, chip, op_type)
 
     def macs(self, call: ConvolutionCall) -> dict[str, int]:
         return {name: call.problem.macs for name in self.cube_kernels if name in call.outputs}

@@ -1,8 +1,9 @@
-"""The plan of a weight gradient that is called as an operator of the graph, not through aclnnConvolutionBackward.
+"""The plan of a gradient that is called as an operator of the graph, not through aclnnConvolutionBackward.
 
 torch_npu.npu_conv3d_backward does so (op-plugin: stated): both maps are turned to blocks where the architecture needs them,
 the weights are not read, and dW stays in the fp32 of its sums, so that there is no Cast. Which of the two operators runs is
-the graph's choice: Conv3DBackpropFilter, or what a fusion pass makes of it, Conv3DBackpropFilterV2.
+the graph's choice: Conv3DBackpropFilter, or what a fusion pass makes of it, Conv3DBackpropFilterV2. Of the operators of
+grad_input nothing but the kernel is meant: that both inputs are turned before it is inferred from those of the weight.
 """
 
 from __future__ import annotations
@@ -15,18 +16,24 @@ from ascend_sim.ops.operators.convolution_backward.plans.direct import DirectPla
 from ascend_sim.ops.plan import Plan
 
 FILTERS = ("Conv3DBackpropFilter", "Conv3DBackpropFilterV2")
+DATA = ("Conv3DBackpropInput", "Conv3DBackpropInputV2")
 
 
-def plan_filter_operator(call: ConvolutionCall, chip: ChipSpec, op_type: str) -> Plan:
-    """What launching `op_type` takes, for an accepted 3-D call with an fp32 dW; SimError for an operator that is not there."""
-    plain = call.family.layout.plain
-    if op_type not in FILTERS[plain:]:
-        raise SimError(f"{op_type} on {chip.name}: allowed {', '.join(FILTERS[plain:])}")
+def plan_gradient_operator(call: ConvolutionCall, chip: ChipSpec, op_type: str) -> Plan:
+    """What launching `op_type` takes, for an accepted call that wants its gradient alone, a dW in fp32.
+
+    SimError for an operator that is not there, and on blocks of channels for a call that is not 3-D.
+    """
+    plain, known = call.family.layout.plain, FILTERS if "grad_weight" in call.outputs else DATA
+    if op_type not in known[plain:]:
+        raise SimError(f"{op_type} on {chip.name}: allowed {', '.join(known[plain:])}")
+    if not plain and call.rank != 5:
+        raise SimError(f"{op_type} on {chip.name} takes 3-D convolutions; this one has no depth")
     return (_Direct(call, chip) if plain else _Blocked(call, chip, op_type)).plan()
 
 
 class _Blocked(BlockedPlan):
-    """TransData of both maps, MemSet, the operator, TransData of dW."""
+    """TransData of what the operator reads, for dW a MemSet, the operator, TransData of the result."""
 
     def __init__(self, call: ConvolutionCall, chip: ChipSpec, op_type: str) -> None:
         super().__init__(call, chip)
@@ -35,13 +42,23 @@ class _Blocked(BlockedPlan):
     def filter_op_type(self) -> str:
         return self._op_type
 
+    def data_op_type(self) -> str:
+        return self._op_type
+
     def launches(self) -> None:
-        maps = {name: self.to_c0(name, name) for name in ("input", "grad_output")}
-        self.grad_weight(maps[self.call.y], maps[self.call.x])
+        if "grad_weight" in self.call.outputs:
+            maps = {name: self.to_c0(name, name) for name in ("input", "grad_output")}
+            self.grad_weight(maps[self.call.y], maps[self.call.x])
+            return
+        ready = self.prepared({name: name for name in (self.maps.read, "weight")})
+        self.data(ready[self.maps.read], ready["weight"])
 
 
 class _Direct(DirectPlan):
     """The operator alone."""
 
     def launches(self) -> None:
-        self.grad_weight(self.call.y, self.call.x)
+        if "grad_weight" in self.call.outputs:
+            self.grad_weight(self.call.y, self.call.x)
+        else:
+            self.data(self.maps.read, "weight")

@@ -1,0 +1,79 @@
+"""One measured kernel of a convolution: the launch of a call that has the row's operator, alone.
+
+The kernels are those of `calls`: of forward convolutions those of their plan, of gradients the operator as a graph launches it,
+whatever aclnnConvolutionBackward would have chosen for the problem.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import ClassVar
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.errors import SimError
+from ascend_sim.memory.gm import Allocation
+from ascend_sim.numerics import canonical
+from ascend_sim.ops.operators import OPERATORS
+from ascend_sim.ops.plan import Plan, PlanStep
+from ascend_sim.runtime import Device, Task
+from ascend_sim.studies.validate.conv_row import ConvRow
+from ascend_sim.studies.validate.kernel import Kernel
+
+SAME_FORMATS = {"ND": "NCHW", "NCDHW": "NCHW", "NDC1HWC0": "NC1HWC0", "FRACTAL_Z_3D": "FRACTAL_Z"}
+"""Formats that differ in the axis of the depth alone, which a profiler writes of one kernel either way."""
+
+
+class ConvKernel(ConvRow):
+    """A kernel of a convolution; `gradient` is what it makes, "" of the forward one."""
+
+    optional = (*ConvRow.optional, "block_dim")
+    helps: ClassVar[Mapping[str, tuple[str, ...]]] = {"block_dim": ("block_dim",)}
+
+    def __init__(self, gradient: str = "") -> None:
+        self.gradient = gradient
+        self.direction = "backward" if gradient else "forward"
+
+    def check(self, kernel: Kernel) -> None:
+        """A row without its sizes is one of a table that has more than can be compared: it is skipped, and `task` says why."""
+        if not self._missing(kernel):
+            super().check(kernel)
+
+    def task(self, kernel: Kernel, chip: ChipSpec, device: Device) -> tuple[Task, list[Allocation]]:
+        if missing := self._missing(kernel):
+            raise SimError(f"{', '.join(missing)} missing; {kernel.op_type} needs {', '.join(self.columns)}")
+        plan = self._plan(kernel, chip)
+        step = next((step for step in plan.steps if step.op_type == kernel.op_type), None)
+        if step is None:
+            launched = ", ".join(step.op_type for step in plan.steps)
+            raise SimError(f"{chip.name} has no {kernel.op_type} for this problem; it launches {launched}")
+        _check_tensors(kernel, plan, step)
+        allocations = {name: device.allocate(plan.tensors[name].size, name) for name in step.tensors}
+        return step.make(chip, allocations), [allocations[name] for name in step.inputs]
+
+    def _missing(self, kernel: Kernel) -> list[str]:
+        """Columns that the row needs and has not; of a 3-D one those of the depth too."""
+        given = dict(kernel.sizes)
+        needed = (*self.columns, *(self.deep if "Di" in given else ()))
+        return [name for name in needed if name not in given]
+
+    def _plan(self, kernel: Kernel, chip: ChipSpec) -> Plan:
+        operator = OPERATORS.of_pass(self.direction)
+        if not self.gradient:
+            return operator.plan(self.accepted(kernel, chip), chip)
+        told = kernel.get("block_dim", 0)
+        call = self.accepted(kernel, chip, self.gradient, {self.gradient: told} if told else None)
+        if self.gradient == "grad_weight":  # its sums are fp32; what a call casts them to is another kernel's
+            call = replace(call, outputs={name: replace(one, dtype="float32") for name, one in call.outputs.items()})
+        return operator.graph_plan(call, chip, kernel.op_type)
+
+
+def _check_tensors(kernel: Kernel, plan: Plan, step: PlanStep) -> None:
+    """SimError for a row whose kernel reads or writes something that the one here does not."""
+    for does, label, name in (("reads", "format_in", step.inputs[0]), ("writes", "format_out", step.outputs[0])):
+        given, known = kernel.label(label), plan.tensors[name].format
+        if given and SAME_FORMATS.get(given, given) != SAME_FORMATS.get(known, known):
+            raise SimError(f"{label} {given!r}: {kernel.op_type} here {does} {known}")
+    given, known = kernel.label("dtype_out"), plan.tensors[step.outputs[0]].dtype
+    if given and canonical(given) != known:
+        raise SimError(f"dtype_out {given!r}: {kernel.op_type} here writes {known}")
