@@ -34,7 +34,7 @@ from ascend_sim.report.files import atomic_write
 from ascend_sim.runtime.workers import spread, usable_cores
 from ascend_sim.studies.validate.kernel import Kernel, Row
 from ascend_sim.studies.validate.launches import LAUNCHES
-from ascend_sim.studies.validate.pages import assumed_lines, group_by, skipped_lines
+from ascend_sim.studies.validate.pages import assumed_lines, differing_lines, group_by, skipped_lines
 from ascend_sim.studies.validate.rows import TOLD, of_chips, read_rows
 from ascend_sim.studies.validate.run import Comparison, Prediction, as_timed, simulate
 
@@ -143,8 +143,9 @@ class Bench:
         told |= long | dict(zip(kernels, spread(simulate, kernels, jobs=self.jobs, name="rows"), strict=True))
         self._known |= {(kernel, ()): told[kernel].task_us for kernel in kernels}
         compared = [Comparison(row, Prediction(skipped=row.unlike) if row.unlike else told[row.kernel]) for row in rows]
-        self.notes = [*skipped_lines(group_by(compared)), *assumed_lines(compared)]
-        return [one.row for one in compared if not one.prediction.skipped]
+        self.notes = [*skipped_lines(group_by(compared)), *differing_lines(compared), *assumed_lines(compared)]
+        # A call that ran more than is simulated would bend the costs of what is.
+        return [one.row for one in compared if not (one.prediction.skipped or one.prediction.differs)]
 
     def times(self, rows: Sequence[Row], values: Values) -> np.ndarray[Any, Any]:
         """Task times in us; SimError where a kernel cannot be simulated with these values."""

@@ -24,13 +24,13 @@ SMALL_US = 50
 
 
 def rows_of(compared: Sequence[Comparison], chip: str, op_types: Sequence[str], series: str | None = None) -> list[Row]:
-    """The rows of these that were simulated."""
+    """The rows of these that were simulated with all of their kernels."""
     return [
         one.row
         for one in compared
         if (one.row.kernel.chip == chip and one.row.kernel.op_type in op_types)
         and (series is None or one.row.series == series)
-        and not one.prediction.skipped
+        and not (one.prediction.skipped or one.prediction.differs)
     ]
 
 

@@ -72,8 +72,9 @@ Told nothing. A row is the sum of a call's kernels. "named" rows say which kerne
 kernel, in that order, so that their error is that of kernels alone; of "ours" the source names none, and the error is that
 of our own plan too. npu_conv3d_backward is the weight gradient of a 3-D convolution as an operator of the graph: both maps
 turned, MemSet, the V1 kernel with an fp32 dW, dW turned (910B2); the V2 kernel alone from a cleared L2 (950).
-"9 of 10" are the rows that are compared: of the others the source names kernels, and not on which tensors they work (a
-second MemSet, a further TransData, a Cast), so they are [not simulated](#rows-that-are-not-simulated).
+"9 of 10" are the rows whose kernels are all known. Of the others ("list differs") the source names kernels beside them, and not
+on which tensors they work (a second MemSet, a further TransData, a Cast): what is known of them is compared on a line of
+its own, [see below](#calls-whose-kernels-are-not-all-known), and in no other figure of this page.
 
 {table}
 
@@ -105,7 +106,16 @@ as version 2026-08, which loads ahead, the same rows have a mean error of {newer
 merged groups as the library does (stated), with a tiling of our own (`stand-in` in reports). The two largest are half too
 fast, and nothing here tells why.
 
-**Rows that are not simulated.** 16-bit forward convolutions of the 910B2 launch a MemSet and, with bf16, a Cast, and
-grouped calls a further TransData and MemSet, of tensors that the source does not name; they stand in the list below.
+### Calls whose kernels are not all known
+
+Against what is known, 16-bit forward convolutions of the 910B2 ran a MemSet more, with fp16 a TransData fewer, with bf16 a Cast
+more; grouped calls ran a further TransData and MemSet. The source gives numbers of kernels and no tensors. The library's host
+code of forward convolutions (ops-nn, aclnn_convolution.cpp: stated) turns input, weight and result once each and casts a
+bias: the Cast may be that (the source names no bias), and no MemSet stands there. So these kernels are not simulated, and a
+TransData that did not run is; "beside them" in the list below says which. The two sums are not of the same kernels, so an
+error is that of what is missing as well as of what is there. Grouped calls have to come out too fast, for a MemSet and a
+TransData are missing. Small 16-bit ones come out too slow all the same, as the smallest hf32 one does, whose kernels are known.
+
+### Every call
 
 {rows}"""
