@@ -20,6 +20,7 @@ from accuracy_parts.picture import TEXT
 from accuracy_parts.programs import POINTS, programs
 from accuracy_parts.refit import refits, refitted
 from accuracy_parts.rows import B2, DW, DX, FIRST, SIMULATED
+from accuracy_parts.structure import choices
 from accuracy_parts.sure import sure
 from accuracy_parts.tables import by_label, calls, headline, kernels, kind, layer, products, three_columns
 from accuracy_parts.what_if import figures
@@ -67,7 +68,7 @@ def main(page: str, long: bool, keep: Path | None) -> None:
         + "\n"
         + "\n".join([*left_out(compared, "nothing"), *left_out(told, "told")]),
         sure(),
-        FITTED + "\n\n" + fitted_costs(),
+        FITTED + "\n\n" + fitted_costs() + "\n\n" + choices(),
         "## Where it is weak, and why\n\n" + notes(groups),
         words.NOT_MODELLED,
         "## The four convolution kernels of the 910B2\n\nMean over repeats, us; measured / predicted, told nothing.\n\n"

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from calibrate import Bench, Values, value_of
 
-from accuracy_parts.fitted import STRUCTURE
 from accuracy_parts.rows import B2, DW, DX, FIRST
+from accuracy_parts.structure import was_chosen_on
 from ascend_sim.chip import load_chip
 from ascend_sim.ops.kernels.cube.libraries import libraries
 from ascend_sim.runtime.workers import usable_cores
@@ -169,7 +169,7 @@ def refitted(found: Sequence[Refit]) -> str:
         cells = (
             one.chip, ", ".join(one.op_types), ", ".join(one.fields), len(one.rows), one.layers,
             f"{one.percent(one.shipped):.1f}", f"{one.percent(one.left_out):.1f}",
-            ", ".join(op for op in one.op_types if op in STRUCTURE.get((one.chip, ""), ())) or "-",
+            ", ".join(op for op in one.op_types if was_chosen_on(row for row in one.rows if row.kernel.op_type == op)) or "-",
         )  # fmt: skip
         lines.append("| " + " | ".join(map(str, cells)) + " |")
     return "\n".join(lines)

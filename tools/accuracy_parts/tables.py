@@ -54,7 +54,7 @@ def three_columns(compared: Sequence[Comparison], helped_rows: Sequence[Comparis
         name = f"{group.op_type}, {group.series}" if group.series else group.op_type
         own, other = group.task, with_help.task
         key = (group.chip, group.op_type, group.series)
-        fitted = fitted_mark(rows[key], *key)
+        fitted = fitted_mark([one.row for one in rows[key]])
         lines.append(
             f"| {group.chip} | {name} | {own.rows} | {group.kernels} | {own.mean:.1f} | {own.median:.1f} | {own.bias:+.1f} | "
             f"{ranks[0]} | {other.mean:.1f} | {other.bias:+.1f} | {ranks[1]} | {fitted} |"

@@ -19,9 +19,9 @@ had decided: the blocks of convolutions and products, and base block and share o
 (8192^3 samples and others). Every table says which of both it shows. "fitted" says whether costs of the chip were fitted on
 rows of the same network or sample ("yes"): then the figure is in-sample, whatever it was told. The costs and their rows are
 listed [below](#fitted-costs-and-the-rows-that-fitted-them). "structure" is of rows with which something else was chosen, and
-is in-sample as well: that the V1 3-D kernel of npu_conv3d_backward loads nothing ahead ({v1_ahead} % without), that the 32-bit
-dW of AlexNet (both layers that are measured) has flags of its own for each operand and turns a step's gradOutput at once, the
-blocks of dW on the first 910, and that the machine of KernelBench's rows is a 910B4. "no" means neither; all kernels were still
+is in-sample as well: what, where and with which rows is listed [beside them](#what-else-was-chosen-with-rows-in-view), from
+blocks of the 910B2's vector kernels to the machine of KernelBench's rows. One of them decides a figure: if the V1 3-D kernel
+of npu_conv3d_backward did load ahead, its mean error would be {v1_ahead} %. "no" means neither; all kernels were still
 written with all rows in view.
 
 **Figures.** Error of a row: (predicted - measured) / measured. mean and median are of the sizes of errors, bias is the mean
@@ -78,9 +78,9 @@ its own, [see below](#calls-whose-kernels-are-not-all-known), and in no other fi
 
 {table}
 
-Costs of the 950's weight gradient were fitted on its ten rows, none on any other of these rows. One rule was inferred
-from the nine of the 910B2: that the V1 3-D kernel loads nothing ahead. What is plan and what is kernel there (mean of the
-sizes of errors, bias):
+Costs of the 950's weight gradient were fitted on its ten rows, and what its kernel does was chosen with them and with the nine
+forward ones in view; no cost was fitted on any other of these rows. One rule was inferred from the nine of the 910B2: that the
+V1 3-D kernel loads nothing ahead. What is plan and what is kernel there (mean of the sizes of errors, bias):
 
 | kernels | mean % | bias % |
 |---|---|---|

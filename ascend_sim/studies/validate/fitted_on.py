@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import ConfigError
 from ascend_sim.ops.kernels.cube.libraries import libraries
+from ascend_sim.ops.kernels.cube.procedures import open_procedures
 
 FOLDER = "measurements"
 
@@ -47,10 +49,10 @@ def _rows(name: str) -> Sequence[Mapping[str, str]]:
 
 
 def fitted_of(chip: ChipSpec) -> dict[str, tuple[str, Sequence[str]]]:
-    """Costs of a chip that measured rows decided, and of the kernels that differ by the library's version.
+    """Costs that measured rows decided: a chip's, those of kernels that differ by the library's version, numbers of tilings.
 
-    Place -> source, `fitted_on`. Those whose source does not begin with `fitted:` were derived or assumed, and chosen by these
-    rows.
+    Place -> source, `fitted_on`. Those whose source does not begin with `fitted:` were derived, assumed or guessed, and chosen
+    by these rows.
     """
     found: dict[str, tuple[str, Sequence[str]]] = {
         place: (source.text, source.fitted_on)
@@ -61,7 +63,16 @@ def fitted_of(chip: ChipSpec) -> dict[str, tuple[str, Sequence[str]]]:
         for name, kernel in kernels.items():
             if name == "source" or kernel["arch"] != chip.identity.arch:
                 continue
-            for cost, leaf in kernel.items():
-                if isinstance(leaf, dict) and (leaf["source"].startswith("fitted:") or "fitted_on" in leaf):
-                    found[f"{version}, {name}.{cost}"] = leaf["source"], leaf.get("fitted_on", ())
+            found |= {f"{version}, {name}.{cost}": leaf for cost, leaf in _decided(kernel).items()}
+    for name, procedure in open_procedures().get(chip.identity.arch, {}).items():
+        found |= {f"tilings.yaml: {name}.{number}": leaf for number, leaf in _decided(procedure).items()}
     return found
+
+
+def _decided(numbers: Mapping[str, Any]) -> dict[str, tuple[str, Sequence[str]]]:
+    """Those of the numbers, beside texts, that measured rows decided."""
+    return {
+        name: (leaf["source"], leaf.get("fitted_on", ()))
+        for name, leaf in numbers.items()
+        if isinstance(leaf, Mapping) and (leaf["source"].startswith("fitted:") or "fitted_on" in leaf)
+    }
