@@ -34,7 +34,8 @@ def validate(
         ),
     ] = None,
     csv_output: Annotated[
-        Path | None, typer.Option("--csv", help="Write all rows with predictions to this file.")
+        Path | None,
+        typer.Option("--csv", help="Write all rows with predictions and their 80 % intervals to this file."),
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="Write predicted against measured to this PNG file.")] = None,
     told: Annotated[

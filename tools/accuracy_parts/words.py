@@ -4,7 +4,8 @@ from __future__ import annotations
 
 HEAD = """# Accuracy: measured kernels and what the simulator says of them
 
-`tools/accuracy` writes this page; `ascend-sim validate --csv rows.csv` prints the first table and every single row.
+`tools/accuracy` writes this page; `ascend-sim validate --csv rows.csv` prints the first table and writes every single row, each
+with the 80 % interval of its predicted time (`predicted_low_us`, `predicted_high_us`; of a call the sums of its kernels').
 The numbers are as they come.
 
 **Rows.** `configs/measurements/` holds the rows with their sources: AlexNet training steps on a 910B2 (HF32, with counters

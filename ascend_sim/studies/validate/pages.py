@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
@@ -19,7 +20,7 @@ from ascend_sim.studies.validate.instruction_points import ComparedPoint
 from ascend_sim.studies.validate.kernel import PIPES
 from ascend_sim.studies.validate.launches import MICROBENCHMARKS
 from ascend_sim.studies.validate.rows import unknown_operator
-from ascend_sim.studies.validate.run import Comparison
+from ascend_sim.studies.validate.run import Comparison, Prediction
 
 FAR = 0.75
 """Precision of a published point, 1 - abs(error), below which it counts as far off."""
@@ -351,11 +352,24 @@ def _plain(group: Group) -> dict[str, Any]:
 
 
 def csv_text(compared: Sequence[Comparison]) -> str:
-    """Every row with all its own columns, then what was predicted; `skipped` says why nothing was."""
+    """Every row with all its own columns, then what was predicted; `skipped` says why nothing was.
+
+    `predicted_low_us` and `predicted_high_us` are the 80 % interval of `predicted_us`.
+    """
     heads = list(dict.fromkeys(name for one in compared for name in one.row.cells))
     pipes = [f"predicted_{pipe}_us" for pipe in PIPES]
     of_calls = ["predicted_kernels", "kernel_error_pct", "list_differs"]
-    added = ["predicted_us", "error_pct", "predicted_core_us", *pipes, "predicted_block_dim", *of_calls, "skipped"]
+    interval = ["predicted_low_us", "predicted_high_us"]
+    added = [
+        "predicted_us",
+        *interval,
+        "error_pct",
+        "predicted_core_us",
+        *pipes,
+        "predicted_block_dim",
+        *of_calls,
+        "skipped",
+    ]
     text = io.StringIO()
     writer = csv.DictWriter(text, [*heads, *added], lineterminator="\n", restval="", extrasaction="ignore")
     writer.writeheader()
@@ -364,6 +378,7 @@ def csv_text(compared: Sequence[Comparison]) -> str:
         if not one.prediction.skipped:
             line |= {
                 "predicted_us": one.prediction.task_us,
+                **dict(zip(interval, _ends(one.prediction), strict=True)),
                 "error_pct": round(100 * one.error, 2),
                 "predicted_core_us": one.prediction.core_us,
                 **{f"predicted_{pipe}_us": value for pipe, value in one.prediction.pipes.items()},
@@ -374,3 +389,9 @@ def csv_text(compared: Sequence[Comparison]) -> str:
             }
         writer.writerow(line)
     return text.getvalue()
+
+
+def _ends(prediction: Prediction) -> tuple[float | str, float | str]:
+    """The interval, empty where there is none."""
+    low, high = prediction.low_us, prediction.high_us
+    return ("", "") if math.isnan(low) else (round(low, 4), round(high, 4))

@@ -37,7 +37,8 @@ class Prediction:
     """Times of the simulated kernel in us and its blocks, or why there are none.
 
     Of a call `task_us` is the sum over its `kernels` (operator and time, in their order), which have no pipes here. `differs`
-    says where a measured call ran other kernels beside those: then the two sums are not of the same kernels.
+    says where a measured call ran other kernels beside those: then the two sums are not of the same kernels. `low_us` and
+    `high_us` are the interval of `task_us` (`report.certainty`; of a call the sums of its kernels'), none of a small program.
     """
 
     task_us: float = math.nan
@@ -47,6 +48,8 @@ class Prediction:
     blocks: int = 0
     kernels: tuple[tuple[str, float], ...] = ()
     differs: str = ""
+    low_us: float = math.nan
+    high_us: float = math.nan
 
 
 @frozen
@@ -187,11 +190,13 @@ def simulate(kernel: Kernel) -> Prediction:
         figures = Report.build(chip, timeline, tasks, facts, mode="timing", l2=kernel.l2).kernels
     except SimError as error:
         return Prediction(skipped=str(error))
+    low, high = (math.fsum(one["interval"][end] for one in figures) for end in ("low_us", "high_us"))
     if isinstance(launch, ConvCall):
         kernels = tuple((one["op_type"], one["task_us"]) for one in figures)
         named = [name for name, _ in named_kernels(kernel)]
         differs = difference(named, [name for name, _ in kernels]) if named else ""
-        return Prediction(math.fsum(us for _, us in kernels), kernels=kernels, differs=differs or "")
+        us = math.fsum(us for _, us in kernels)
+        return Prediction(us, kernels=kernels, differs=differs or "", low_us=low, high_us=high)
     (one,), (task,) = figures, tasks
     pipes = {pipe: one["pipes_us"][ours] for pipe, ours in PIPES.items()}
-    return Prediction(one["task_us"], one["core_us"], pipes, blocks=task.block_dim)
+    return Prediction(one["task_us"], one["core_us"], pipes, blocks=task.block_dim, low_us=low, high_us=high)
