@@ -40,7 +40,7 @@ class ConvRow(Launch):
         ends = ("o", "i") if self.transposed else ("i", "o")
         for axis in self._axes(kernel):
             large, small = (f"{axis.upper()}{end}" for end in ends)
-            room = kernel[large] + kernel[f"pad_{axis}_total"] - _reach(kernel, axis)
+            room = kernel[large] + kernel[f"pad_{axis}_total"] - reach(kernel, axis)
             follows = room // kernel[f"stride_{axis}"] + 1
             if kernel[small] != follows:
                 raise ValueError(f"{small}: {kernel[small]} given; {large}, kernel, stride and padding give {follows}")
@@ -99,10 +99,10 @@ class ConvRow(Launch):
     @staticmethod
     def _open(kernel: Kernel, axis: str) -> int:
         steps = (kernel[f"{axis.upper()}i"] - 1) * kernel[f"stride_{axis}"]
-        least = steps + _reach(kernel, axis) - kernel[f"pad_{axis}_total"]
+        least = steps + reach(kernel, axis) - kernel[f"pad_{axis}_total"]
         return kernel[f"{axis.upper()}o"] - least
 
 
-def _reach(kernel: Kernel, axis: str) -> int:
+def reach(kernel: Kernel, axis: str) -> int:
     """Elements from the first to the last tap."""
     return (kernel[f"k{axis}"] - 1) * kernel.get(f"dilation_{axis}", 1) + 1

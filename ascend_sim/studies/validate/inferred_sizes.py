@@ -37,14 +37,20 @@ def _convolution(line: Line, given: Mapping[str, str], assumed: list[str]) -> di
     if n != n_grad:
         raise Open(f"{image} and {grad} differ in their batch")
     co, ci, kh, kw = _kernel(weight, grad, image, given, assumed)
-    strides = _strides({"h": (hi, ho, kh), "w": (wi, wo, kw)}, given)
-    pads = [_padding(*sizes, stride) for sizes, stride in zip(((hi, ho, kh), (wi, wo, kw)), strides, strict=True)]
+    steps = {"h": (hi, ho, _reach("h", kh, given)), "w": (wi, wo, _reach("w", kw, given))}
+    strides = _strides(steps, given)
+    pads = [_padding(*sizes, stride) for sizes, stride in zip(steps.values(), strides, strict=True)]
     assumed.append("stride and padding from the shapes, dilation 1")
     names = ("N", "Ci", "Hi", "Wi", "Co", "Ho", "Wo", "kh", "kw", "stride_h", "stride_w", "pad_h_total", "pad_w_total")
     sizes = (n, ci, hi, wi, co, ho, wo, kh, kw, *strides, *pads)
     dtype = _cube_dtype(grad.dtype, line["hf32"], "YES", assumed)
     row = {name: str(size) for name, size in zip(names, sizes, strict=True)}
     return row | {"dtype": dtype} | ({"block_dim": str(int(blocks))} if blocks else {})
+
+
+def _reach(axis: str, kernel: int, given: Mapping[str, str]) -> int:
+    """Elements from the first to the last tap; dilation stands in no shape, only in columns of the user's own."""
+    return (kernel - 1) * int(given.get(f"dilation_{axis}", 1)) + 1
 
 
 def _feature(tensor: Tensor) -> tuple[int, int, int, int]:
@@ -167,7 +173,7 @@ def _any_convolution(line: Line, given: Mapping[str, str], assumed: list[str]) -
         raise Open(f"{image} and {grad} differ in their batch or their axes")
     axes = ("d", "h", "w")[-len(size) :]
     co, ci, groups, window = _window(weight, (image, ci), (grad, co), axes, given, assumed)
-    reach = [(k - 1) * int(given.get(f"dilation_{axis}", 1)) + 1 for axis, k in zip(axes, window, strict=True)]
+    reach = [_reach(axis, k, given) for axis, k in zip(axes, window, strict=True)]
     steps = dict(zip(axes, zip(size, out, reach, strict=True), strict=True))
     strides = _strides(steps, given)
     pads = [_padding(*sizes, stride) for sizes, stride in zip(steps.values(), strides, strict=True)]

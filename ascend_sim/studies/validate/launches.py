@@ -33,6 +33,7 @@ from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.runtime import Device, Task
 from ascend_sim.studies.validate.calls import ConvCall, FilterCall, ForwardCall, TransposedCall
 from ascend_sim.studies.validate.conv_kernel import ConvKernel
+from ascend_sim.studies.validate.conv_row import reach
 from ascend_sim.studies.validate.kernel import Kernel, cube_dtype
 from ascend_sim.studies.validate.launch import Launch
 from ascend_sim.studies.validate.microbench import STREAMS, Stream, VectorAdd, measure, transfer_cycles
@@ -49,7 +50,7 @@ class ConvGradient(Launch):
     columns = (
         "N", "Ci", "Hi", "Wi", "Co", "Ho", "Wo", "kh", "kw", "stride_h", "stride_w", "pad_h_total", "pad_w_total",
     )  # fmt: skip
-    optional = ("block_dim",)
+    optional = ("block_dim", "groups", "dilation_h", "dilation_w")
     helps: ClassVar = {"block_dim": ("block_dim",)}
 
     def __init__(self, gradient: str) -> None:
@@ -58,8 +59,8 @@ class ConvGradient(Launch):
     def check(self, kernel: Kernel) -> None:
         super().check(kernel)
         for axis, size, out in (("h", "Hi", "Ho"), ("w", "Wi", "Wo")):
-            reach = kernel[size] + kernel[f"pad_{axis}_total"] - kernel[f"k{axis}"]
-            follows = reach // kernel[f"stride_{axis}"] + 1
+            room = kernel[size] + kernel[f"pad_{axis}_total"] - reach(kernel, axis)
+            follows = room // kernel[f"stride_{axis}"] + 1
             if kernel[out] != follows:
                 raise ValueError(f"{out}: {kernel[out]} given; input, kernel, stride and padding give {follows}")
 
@@ -81,13 +82,13 @@ class ConvGradient(Launch):
 
     def _layer(self, kernel: Kernel) -> Layer:
         dtype, cube_math_type = cube_dtype(kernel)
-        size = dict(kernel.sizes)
+        size, groups = dict(kernel.sizes), kernel.get("groups", 1)
         totals = (size["pad_h_total"], size["pad_w_total"])
         even = not any(total % 2 for total in totals)
         padding = [t // 2 for t in totals] if even else [part for t in totals for part in (t // 2, t - t // 2)]
         shapes = {
             "input": [size["N"], size["Ci"], size["Hi"], size["Wi"]],
-            "weight": [size["Co"], size["Ci"], size["kh"], size["kw"]],
+            "weight": [size["Co"], size["Ci"] // groups, size["kh"], size["kw"]],
         }
         tensors = {
             name: {"shape": shape, "requires_grad": self.gradient == f"grad_{name}"} for name, shape in shapes.items()
@@ -100,6 +101,8 @@ class ConvGradient(Launch):
                 "bias": False,
                 "stride": [size["stride_h"], size["stride_w"]],
                 "padding": padding,
+                "dilation": [kernel.get(f"dilation_{axis}", 1) for axis in ("h", "w")],
+                "groups": groups,
                 "cube_math_type": cube_math_type,
             }
         )

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from ascend_sim.errors import ConfigError
 from ascend_sim.studies.validate.kernel import Kernel
 from ascend_sim.studies.validate.launches import LAUNCHES
 from ascend_sim.studies.validate.rows import read_rows
@@ -198,3 +199,30 @@ def test_every_kernel_of_a_convolution_that_calls_launch_has_rows() -> None:
     known = {"Conv2DBackpropInput", "Conv2DBackpropFilter", "Conv3DBackpropInput", "Conv3DBackpropInputV2"}
     known |= {"Conv3DBackpropFilter", "Conv3DBackpropFilterV2", "Conv2D", "Conv3D", "Conv3DV2"}
     assert known <= set(LAUNCHES)
+
+
+@pytest.mark.parametrize("op_type", ["Conv2DBackpropInput", "Conv2DBackpropFilter", "Conv2D"])
+def test_groups_and_dilation_of_a_flat_kernel_count(tmp_path: Path, op_type: str) -> None:
+    """The two 2-D gradients took these columns for another operator's: a depthwise row had the time of a full one."""
+    dense = FLAT | {"Co": 32}
+    dilated = dense | {"dilation_h": 2, "dilation_w": 2, "pad_h_total": 4, "pad_w_total": 4}
+    full, grouped, spread = (
+        simulate(row_of(tmp_path, A2, op_type, sizes)) for sizes in (dense, dense | {"groups": 32}, dilated)
+    )
+    assert grouped.pipes["mac"] < full.pipes["mac"] and spread.skipped == ""
+    wide = tmp_path / "wide"
+    wide.mkdir()
+    with pytest.raises(ConfigError, match=r"Ho: 9 given; .* give 7"):
+        row_of(wide, A2, op_type, dense | {"dilation_h": 2, "dilation_w": 2})
+
+
+def test_a_profile_whose_user_knows_the_dilation(tmp_path: Path) -> None:
+    image, weight = ((2, 2, 9, 10, 16), "FLOAT16", "NC1HWC0"), ((2 * 9, 2, 16, 16), "FLOAT", "FRACTAL_Z")
+    for op_type in ("Conv2DBackpropFilter", "Conv3DBackpropFilter"):
+        if op_type == "Conv3DBackpropFilter":
+            image, weight = (
+                ((2, 4, 2, 9, 10, 16), "FLOAT16", "NDC1HWC0"),
+                ((2 * 27, 2, 16, 16), "FLOAT", "FRACTAL_Z_3D"),
+            )
+        kernel = profiled(tmp_path, A2, op_type, [image, LISTS, image], weight, dilation_h="2", dilation_w="2")
+        assert (kernel["dilation_h"], kernel["pad_h_total"], kernel["stride_h"]) == (2, 4, 1)
