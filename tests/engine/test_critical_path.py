@@ -111,14 +111,20 @@ SLOWER = {
 }
 
 
+HEAD_THAT_A_GAP_DECIDES = Variant((1, 1, 1, 3, 1, 2), (1,) * 6, 1, 5, 0, 0, (5, 0, 0), (0, 0), (0, 0), (0, 0))
+"""A cycle more of flag latency (5) closes the gap between two Mmads, so that the second pays no head in place of one of 5."""
+GAP = [("work", 0, 0, 0)] * 31 + [("tile", 2, 3, 1), ("work", 3, 0, 2), *[("work", 0, 0, 0)] * 2, ("tile", 0, 0, 0)]
+
+
 @pytest.mark.parametrize("what", SLOWER)
 @settings(max_examples=30)
 @given(variant=variants(), actions=steps(), more=st.integers(1, 40))
+@example(variant=HEAD_THAT_A_GAP_DECIDES, actions=GAP, more=1)
 def test_what_lies_on_it_costs_what_it_weighs(what: str, variant: Variant, actions: list[Step], more: int) -> None:
     """Without shared bandwidth times are maxima of sums: `more` on a kind of step costs that for each one on the path."""
     chip = variant.chip
-    if what == "M":  # no sum where what comes before decides which of two heads is paid
-        chip = changed(chip, cube={"head_stream": chip.cube.head_first})
+    # No sum where a gap decides which of two heads is paid: whatever delays a Mmad may spare it the longer one.
+    chip = changed(chip, cube={"head_stream": chip.cube.head_first})
     before = run(chip, "AIC", [actions], shared_gm=False)
     path = critical_path(before)
     after = run(SLOWER[what](chip, more), "AIC", [actions], shared_gm=False)
