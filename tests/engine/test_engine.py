@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from machine import CHIP, changed, program, quiet, run_one, scalar_task, task_of
+from machine import CHIP, FIVE, changed, program, quiet, run_one, scalar_task, task_of
 from random_programs import SIZES
 
 from ascend_sim.chip import ChipSpec
@@ -121,6 +121,13 @@ def test_blocks_are_dispatched_one_after_the_other() -> None:
     timeline = run([scalar_task(chip, "AIV", [995] * 5)], chip)
     first = timeline.tasks[0].begin
     assert [r.begin - first for r in timeline.programs] == [0, 10, 20, 1000, 1010]
+
+
+def test_who_waited_for_a_core_puts_off_those_behind() -> None:
+    """Two cores are free at once (1015) after the turn of the third block (20): the fourth comes an interval after it."""
+    chip = changed(QUIET, launch={"block_us": {"AIV": 10 / 1800}}, cores={"aiv": 2}, scalar=FIVE)
+    timeline = run([scalar_task(chip, "AIV", [1010, 1000, 50, 50])], chip)
+    assert [r.begin for r in timeline.programs] == [0, 10, 1015, 1025]
 
 
 def test_hidden_overhead_only_behind_the_task_before() -> None:
