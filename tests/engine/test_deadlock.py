@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -200,6 +201,26 @@ def test_a_cross_core_flag_counts_to_its_maximum(extra: int) -> None:
             run(programs, "MIX")
     else:
         assert run(programs, "MIX").finish > 100_000
+
+
+@pytest.mark.parametrize(("apart", "told"), [(100, True), (400, False)])
+def test_a_cross_core_flag_counts_from_its_set(apart: int, told: bool) -> None:
+    """It is up from its set on, a latency before a wait hears of it: a second set before that is one too many."""
+    chip = changed(QUIET, sync={"cross_flag_max": 1, "cross_latency": 300})
+
+    def cube(k: Any) -> None:
+        k.cross_core_set(0, 2, "MTE1")
+        k.scalar(apart)
+        k.cross_core_set(0, 2, "MTE1")
+
+    def vector(k: Any) -> None:
+        for _ in range(2):
+            k.cross_core_wait(0, 2, "MTE2")
+
+    cores = (("AIC", 0, cube), ("AIV", 0, vector), ("AIV", 1, vector))
+    made = [[program(chip, kind, write, sub_block=s) for kind, s, write in cores]]
+    with pytest.raises(SimError, match="is raised more than 1 times without a wait") if told else nullcontext():
+        Engine(Device(chip, with_values=False)).run([task_of(made, kind="MIX")])
 
 
 def test_a_cross_core_flag_left_raised() -> None:
