@@ -312,6 +312,22 @@ def test_cycles_held_back_are_counted() -> None:
     assert (run.l2_wait[0], run.hbm_wait[0]) == (0, 103)  # 5120 bytes at 50 a cycle
 
 
+@pytest.mark.usefixtures("each_engine")
+def test_cycles_held_back_by_both_at_once_are_the_l2s() -> None:
+    """Eight cores read at 40 bytes a cycle together, which is all that L2 and HBM have: at equal levels the L2 is told."""
+    chip = memory(40, 1e6, 40)
+    assert (chip.l2_read_bytes_per_cycle(), chip.hbm_bytes_per_cycle()) == (40, 40)
+    size = 65536
+    write = lambda k: k.data_copy("GM", "UB", 0, gm_operand(0, size * k.block), size)  # noqa: E731
+    device = Device(chip, with_values=False)
+    tensor = device.allocate(8 * size, "t")
+    made = [[program(chip, "AIV", write, [8 * size], block=block)] for block in range(8)]
+    timeline = Engine(device).run([task_of(made, [tensor])])
+    assert [(run.l2_wait[0], run.hbm_wait[0]) for run in timeline.programs] == [
+        (13108, 0)
+    ] * 8  # 65536 bytes at 5 a cycle
+
+
 def test_a_reader_of_lines_under_way_waits_for_their_fill() -> None:
     """The second core hits the lines that the first one fetches, but has them no sooner; a third one comes after that."""
     chip = memory(1e6, 1e6, 16, latency=335)
