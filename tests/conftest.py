@@ -3,12 +3,14 @@
 import importlib.util
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
 from ascend_sim.engine.choice import VARIABLE
+from ascend_sim.engine.compiled import library
 from ascend_sim.engine.compiled.built import built_file
 
 # Helper modules stand beside the tests that share them; pytest runs with --import-mode=importlib, which adds no folder.
@@ -29,6 +31,16 @@ if built_file() is None:
 # A busy machine must not fail a test: how long an example takes is no property of the code.
 settings.register_profile("no-deadline", deadline=None)
 settings.load_profile("no-deadline")
+
+
+@pytest.fixture(scope="module", params=["simpy", "compiled"])
+def each_engine(request: pytest.FixtureRequest) -> Iterator[str]:
+    """What `Engine(device)` is in the tests of a module that uses this."""
+    if request.param == "compiled" and library.load() is None:
+        pytest.skip("the compiled engine was not built")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(VARIABLE, request.param)
+        yield request.param
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -1,4 +1,4 @@
-"""300 random calls give what they gave when they were frozen: reports, gradients, refusals.
+"""300 random calls give what they gave when they were frozen, by both engines: reports, gradients, refusals.
 
 A difference is not an error in itself: read which sections of which calls changed (tools/freeze_calls.py says what they are),
 and when it is meant, run that tool again and say in the commit why.
@@ -33,6 +33,7 @@ SUITE = [*range(4), *(pytest.param(chunk, marks=pytest.mark.slow) for chunk in r
 """Of the 300 calls 120 run in the suite; all of them under -m slow and by tools/freeze_calls.py --check."""
 
 
+@pytest.mark.usefixtures("each_engine")
 @pytest.mark.parametrize("chunk", SUITE)
 def test_calls_give_what_is_frozen(freezer: ModuleType, chunk: int) -> None:
     lines = list(freezer.differences(range(chunk, freezer.COUNT, CHUNKS)))

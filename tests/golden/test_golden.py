@@ -1,4 +1,4 @@
-"""Frozen texts: two small Programs, one Timeline, and the cycles of three cases on chips of every family.
+"""Frozen texts: two small Programs, one Timeline, and the cycles of three cases on chips of every family, by both engines.
 
 A difference is not an error in itself: read it, and when it is meant, write the files again and say in the commit why.
 
@@ -19,6 +19,8 @@ import yaml
 from ascend_sim import Result, TensorSpec, convolution_backward
 from ascend_sim.engine.timeline import CAUSES, ProgramRun
 from ascend_sim.ops.case import load_case
+
+pytestmark = pytest.mark.usefixtures("each_engine")
 
 HERE = Path(__file__).parent
 CHIPS = ("ascend910a", "ascend310p3", "ascend910b1", "ascend910b3", "ascend910b4", "ascend950pr_9589")
