@@ -9,15 +9,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache, cached_property
+from random import Random
 from typing import Any
 from unittest import mock
 
 import numpy as np
 import pytest
 from conv_problems import Array, Problem, operands, same_bits
+from machine import columns
+from sampling import as_part, sample
 
 from ascend_sim import Result
 from ascend_sim.chip import ChipSpec, load_chip
+from ascend_sim.engine import engine as engine_module
+from ascend_sim.engine import watch as watch_module
+from ascend_sim.engine.choice import VARIABLE
+from ascend_sim.engine.compiled import library
+from ascend_sim.engine.watch import ColumnWatch
 from ascend_sim.errors import DeadlockError, SimError
 from ascend_sim.isa.base import Instruction
 from ascend_sim.isa.cube import Fixpipe, FixpipeUnitFlag
@@ -281,6 +289,52 @@ def test_every_wait_matters(kernel: str) -> None:
         if not any(case.shows(name, anywhere) for anywhere in (False, True) for case in cases if name in case.waits)
     ]
     assert useless == COVERED.get(kernel, [])
+
+
+def outcome(engine: str, case: Case, part: str, flag: str) -> dict[str, Any]:
+    """All that a run without a wait leaves behind; what SimPy's columns show is found by numpy, not by C."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(VARIABLE, engine)
+        if engine == "simpy":
+            for module in (engine_module, watch_module):
+                patch.setattr(module, "column_watch", ColumnWatch)
+        try:
+            gradient, _, result = case.run(slow(part, case.chip), [flag])
+        except DeadlockError as error:
+            return {"deadlock": str(error)}
+    assert result.timeline is not None
+    told = watch_module.watched(result.timeline)
+    return {
+        "gradient": gradient.tobytes(),
+        "findings": [(one.task, one.text) for one in told.findings],
+        "totals": told.of_task,
+        "columns": columns(result.timeline),
+        "HBM": [run.hbm_bytes.tolist() for run in result.timeline.programs],
+        "report": result.report.to_dict(),
+    }
+
+
+@as_part
+@pytest.mark.skipif(library.load() is None, reason="the compiled engine was not built")
+@pytest.mark.parametrize("kernel", CASES)
+def test_without_a_wait_both_engines_do_the_same(kernel: str) -> None:
+    """Kernels whose pipes meet in one place, too early: random programs of the engine's tests have few such findings."""
+    random, wrong = Random(kernel), 0
+    for case in CASES[kernel].values():
+        case.of(kernel)
+        local, cross = sorted(case.waits), sorted({n for one, _ in case.programs for n in one.table.cross_flag_names()})
+        flags = [
+            *random.sample(local, min(len(local), sample(3, 100))),
+            *random.sample(cross, min(len(cross), sample(1, 100))),
+        ]
+        for flag in flags:
+            part = random.choice(case.parts)
+            expected, found = (outcome(engine, case, part, flag) for engine in ("simpy", "compiled"))
+            assert list(found) == list(expected)
+            for what, value in expected.items():
+                assert found[what] == value, (what, part, flag)
+            wrong += bool(expected.get("findings") or "deadlock" in expected)
+    assert wrong
 
 
 @pytest.mark.parametrize("kernel", COVERED)
