@@ -131,24 +131,36 @@ def _with_strips(
 ) -> GradWeightTiling:
     """A tiling with strips of `width` gradOutput columns (0: whole rows); None: with strips only where whole rows do not fit.
 
-    Then the fewest strips that let a base block have the size that it would have without a limit of L1, and two buffers of each
-    operand; where no strips do, the fewest that fit at all. A signal of a coupled chip, whose kernel loads columns instead of
-    rows (as on dav-2201: inferred), has such strips, too, where one load to L1 does not use the whole row.
+    Then the fewest comfortable strips, which let a base block have the size that it would have without a limit of L1, and two
+    buffers of each operand; where no strips do, the fewest that fit at all. A signal of a coupled chip, whose kernel loads
+    columns instead of rows (as on dav-2201: inferred), has such strips, too, where one load to L1 does not use the whole row.
     """
     if width is not None:
         stack = stacked(inp, width)
         found = _automatic_grad_weight(stack, procedure, chip, dtype)
         return found if stack is inp else found.but(split_wo=width, source="stand-in")
-    rows, refused = None, TilingError()
     try:
-        rows = _automatic_grad_weight(inp, procedure, chip, dtype, whole=True)
-        if not (inp.family.coupled and inp.problem.one_row and rows.base_k * rows.step_kb < inp.problem.w_out):
-            return rows
+        rows: GradWeightTiling | TilingError = _automatic_grad_weight(inp, procedure, chip, dtype, whole=True)
     except TilingError as error:
         check_grad_weight_problem(inp)
-        refused = error
+        rows = error
+    else:
+        if not (inp.family.coupled and inp.problem.one_row and rows.base_k * rows.step_kb < inp.problem.w_out):
+            return rows
+    for comfortable in (True, False) if isinstance(rows, TilingError) else (True,):
+        if tiling := _fewest_strips(inp, procedure, chip, dtype, comfortable):
+            return tiling
+    if isinstance(rows, TilingError):
+        raise rows
+    return rows
 
-    def attempt(count: int, comfortable: bool) -> GradWeightTiling | None:
+
+def _fewest_strips(
+    inp: TilingInput, procedure: str | None, chip: ChipSpec | None, dtype: str, comfortable: bool
+) -> GradWeightTiling | None:
+    """The tiling with the fewest strips that fit, `comfortable` as above; None where the narrowest do not."""
+
+    def attempt(count: int) -> GradWeightTiling | None:
         width = ceil_to(ceil_div(inp.problem.w_out, count), FRACTAL)
         stack = stacked(inp, width)
         try:
@@ -162,20 +174,15 @@ def _with_strips(
             return None
         return tiling.but(split_wo=width, source="stand-in")
 
-    most = ceil_div(inp.problem.w_out, FRACTAL)
-    for comfortable in (True,) if rows else (True, False):
-        if most > 1 and (tiling := attempt(most, comfortable)):
-            low, high, best = 1, most, tiling  # whole rows do not do, the narrowest strips do
-            while high - low > 1:
-                middle = (low + high) // 2
-                if tiling := attempt(middle, comfortable):
-                    high, best = middle, tiling
-                else:
-                    low = middle
-            return best
-    if rows:
-        return rows
-    raise refused
+    low, high = 1, ceil_div(inp.problem.w_out, FRACTAL)  # whole rows do not do
+    best = attempt(high) if high > 1 else None
+    while best and high - low > 1:
+        middle = (low + high) // 2
+        if tiling := attempt(middle):
+            high, best = middle, tiling
+        else:
+            low = middle
+    return best
 
 
 def _comparable(tiling: GradWeightTiling, wanted: GradWeightTiling) -> bool:
