@@ -6,7 +6,8 @@
 - baseK: the longest three that L0A and L0B hold and that divide, or are multiples of, kh*kw*16
 - L1: whole blocks of 16 output channels, divisors of their number or powers of two; the same for both operands, or
   one of them with all of K
-- one or two buffers of L0C, L1-A and L1-B; always two halves of L0A and L0B, unless fixed.
+- one or two buffers of L0C, L1-A and L1-B; always two halves of L0A and L0B, unless fixed
+- of a signal whole rows, and strips as wide as the tile of the simulator's own tiling.
 """
 
 from __future__ import annotations
@@ -39,6 +40,15 @@ _LONGEST_K = 3
 
 
 def grad_input_tilings(inp: TilingInput, given: Fixed, chip: ChipSpec | None) -> Iterator[GradInputTiling]:
+    """Of a signal those in whole rows, and those in strips as wide as a tile, where nobody fixed that."""
+    strip = 0
+    if inp.problem.one_row and "split_wi" not in given:
+        strip = choose_grad_input(inp, stand_in=True, chip=chip).split_wi
+    for fixed in ({**given, "split_wi": strip}, {**given, "split_wi": 0}) if strip else (given,):
+        yield from _with_columns(inp, fixed, chip)
+
+
+def _with_columns(inp: TilingInput, given: Fixed, chip: ChipSpec | None) -> Iterator[GradInputTiling]:
     parts = {"kernel_split": "kernelSplitMode", "split_wi": "splitWi", "load_b1": "loadB1Condition"}
     own = {vendor: given[ours] for ours, vendor in parts.items() if ours in given}
     start = choose_grad_input(inp, own, chip=chip)

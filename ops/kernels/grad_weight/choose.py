@@ -139,20 +139,21 @@ def _with_strips(
         stack = stacked(inp, width)
         found = _automatic_grad_weight(stack, procedure, chip, dtype)
         return found if stack is inp else found.but(split_wo=width, source="stand-in")
+    rows, refused = None, None
     try:
-        rows: GradWeightTiling | TilingError = _automatic_grad_weight(inp, procedure, chip, dtype, whole=True)
-    except TilingError as error:
-        check_grad_weight_problem(inp)
-        rows = error
-    else:
+        rows = _automatic_grad_weight(inp, procedure, chip, dtype, whole=True)
         if not (inp.family.coupled and inp.problem.one_row and rows.base_k * rows.step_kb < inp.problem.w_out):
             return rows
-    for comfortable in (True, False) if isinstance(rows, TilingError) else (True,):
+    except TilingError as error:
+        check_grad_weight_problem(inp)
+        refused = error
+    for comfortable in (True,) if rows else (True, False):
         if tiling := _fewest_strips(inp, procedure, chip, dtype, comfortable):
             return tiling
-    if isinstance(rows, TilingError):
-        raise rows
-    return rows
+    if rows:
+        return rows
+    assert refused is not None
+    raise refused
 
 
 def _fewest_strips(

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from ranked_calls import QUICK, Call, calls, checked, fields_of, with_l1
 from sampling import sampled
+from tiling_problems import on_910b, on_950
 
 from ascend_sim import AclnnError, conv_tbc_backward
+from ascend_sim.chip import load_chip
 from ascend_sim.errors import TilingError
 from ascend_sim.ops.kernels.cube.strips import Strip, even_strip, reach
+from ascend_sim.ops.kernels.grad_input.space import grad_input_tilings
 from ascend_sim.ops.kernels.grad_input.split import SPLIT_H, SPLIT_NONE, split_parts
 from ascend_sim.ops.kernels.grad_input.window import pad_before
 from ascend_sim.ops.problem.conv_problem import ConvProblem
+from ascend_sim.ops.problem.tiling_input import TilingInput
 
 CHIPS = ("ascend910b3", "ascend910a", "ascend310p3", "ascend950pr_9589")
 
@@ -254,3 +260,13 @@ def test_what_no_strip_fits_is_told_in_one_line() -> None:
     with pytest.raises(AclnnError) as error:
         call.run("ascend910b3", "timing")
     assert error.value.status == 561103 and "L1: A1" in str(error.value)
+
+
+@pytest.mark.parametrize(("chip", "on_chip"), [("ascend910b3", on_910b), ("ascend950pr_9589", on_950)])
+def test_a_search_has_signals_in_whole_rows_and_in_strips(
+    chip: str, on_chip: Callable[[ConvProblem], TilingInput]
+) -> None:
+    signal, spec = on_chip(ConvProblem(2, 64, 64, 1, 1, 1200, 1, 1, 1198, 1, 1, 3)), load_chip(chip)
+    assert {tiling.split_wi > 0 for tiling in grad_input_tilings(signal, {}, spec)} == {True, False}
+    for strip in (0, 32):
+        assert {tiling.split_wi for tiling in grad_input_tilings(signal, {"split_wi": strip}, spec)} == {strip}
