@@ -29,6 +29,7 @@ from ascend_sim.ops.kernels.grad_input.procedures.dav_3510 import refitted, spli
 from ascend_sim.ops.kernels.grad_input.split import SPLIT_HW, SPLIT_NONE
 from ascend_sim.ops.kernels.grad_input.spread import spread
 from ascend_sim.ops.kernels.grad_input.strips import in_fitting_strips, in_strips
+from ascend_sim.ops.kernels.grad_input.taller import taller
 from ascend_sim.ops.kernels.grad_input.variant import variant_of
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 from ascend_sim.ops.problem.tiling_input import TilingInput
@@ -59,7 +60,7 @@ def choose_grad_input(
     if stand_in or _turns_weights(tiling, inp, dtype):
         tiling = tiling.but(source="stand-in")
     if tiling.source == "stand-in" and variant_of(inp).whole_slices and not tiling.split_wi:
-        tiling = spread(tiling, inp).but(source="stand-in")
+        tiling = spread(taller(tiling, inp), inp).but(source="stand-in")
     if not overrides:
         return tiling
     if variant_of(inp).kernel_parts:
@@ -160,7 +161,7 @@ def _grad_input_of_rows(
         except TilingError:
             pass  # the vendor refuses; a smaller block may still do
     if name == "dav_2201":
-        return sound_grad_input(inp)
+        return taller(sound_grad_input(inp), inp)
     return _roomy_grad_input(inp)
 
 
@@ -171,7 +172,7 @@ def _roomy_grad_input(inp: TilingInput) -> GradInputTiling:
     where there are fewer images than cores, a part of its rows (published ResNet-50 rows of the 910: 30 blocks for 64 images
     take as long as three images).
     """
-    tiling = sound_grad_input(inp)
+    tiling = taller(sound_grad_input(inp), inp)
     double = tiling.but(cl0_buffers=2)
     tiling = double if fits_l0(double, inp) else tiling
     if not variant_of(inp).keeps_operands:
