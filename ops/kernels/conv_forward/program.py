@@ -73,7 +73,7 @@ class _Builder:
         self.a1 = HeldOperand(k, "A1", tiling.l1_buffers, a1)
         self.b1 = HeldOperand(k, "B1", tiling.l1_buffers, b1)
         self.strips = strips(self.p, tiling.split_wo)
-        self.pipeline = CubePipeline(k, BUFFERS, BUFFERS, tiling.base_m * tiling.base_n * 4)
+        self.pipeline = CubePipeline(k, BUFFERS, BUFFERS, ceil_to(tiling.base_m, FRACTAL) * tiling.base_n * 4)
 
     def program(self) -> Program:
         p, tiling = self.p, self.tiling

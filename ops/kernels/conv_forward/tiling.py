@@ -8,7 +8,9 @@ documented here, so nothing of theirs is claimed.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 from ascend_sim.chip.fractal import ACCUMULATOR_BYTES, BLOCK_BYTES, FRACTAL
@@ -69,9 +71,10 @@ def with_groups_merged(inp: TilingInput) -> TilingInput:
 
 
 def input_rows(inp: TilingInput, pixels: int) -> int:
-    """Input rows that a run of `pixels` output pixels can need at most."""
+    """Input rows that a tile of `pixels` output pixels can need at most; one of whole rows begins with a row."""
     p = inp.problem
-    rows = min(ceil_div(pixels - 1, p.w_out) + 1, p.h_out)
+    rows = ceil_div(pixels, p.w_out) if pixels % p.w_out == 0 else ceil_div(pixels - 1, p.w_out) + 1
+    rows = min(rows, p.h_out)
     return min((rows - 1) * p.stride_h + (p.k_h - 1) * p.dilation_h + 1, p.h_in)
 
 
@@ -127,23 +130,43 @@ def _of_rows(inp: TilingInput, buffers: int) -> ConvForwardTiling:
     base_n = min(channels, 128)
     base_m = min(ceil_to(pixels, FRACTAL), tile // base_n // FRACTAL * FRACTAL)
     most_m = inp.buffers["L0A"] // BUFFERS // (inp.c0 * inp.itemsize)  # with the shortest K, one C0
-    while base_m >= FRACTAL:
+
+    def fits(base_m: int, base_n: int, buffers: int) -> bool:
+        return base_m <= most_m and _slices(inp, base_m, base_n, buffers) > 0
+
+    block = next(((m, base_n, buffers) for m in _halves(base_m) if fits(m, base_n, buffers)), None)
+    if block is None:  # fewer channels as well, and rows of y, which need no row of x for a pixel or two alone
+        heights = (*range(FRACTAL, base_m + 1, FRACTAL), *range(p.w_out, base_m + 1, p.w_out))
+        small = list(product(heights, range(FRACTAL, base_n + 1, FRACTAL)))
+        # Where two buffers fit, one may let tiles be larger; where they do not, strips come before it.
+        counts = range(buffers, 0, -1) if any(fits(*side, buffers) for side in small) else ()
+        found = ((m, n, count) for (m, n), count in product(small, counts) if fits(m, n, count))
+        block = min(found, key=lambda one: _l0_lines(inp, *one[:2]), default=None)
+    if block is not None:
+        base_m, base_n, buffers = block
         slices = _slices(inp, base_m, base_n, buffers)
-        if slices and base_m <= most_m:
-            base_k = _base_k(inp, base_m, base_n, slices)
-            tasks = inp.real_groups * ceil_div(channels, base_n) * ceil_div(pixels, base_m) * p.n * p.d_out
-            return ConvForwardTiling(base_m, base_k, base_n, slices, min(tasks, inp.cores), l1_buffers=buffers)
-        if base_m > FRACTAL:
-            base_m = base_m // 2 // FRACTAL * FRACTAL or FRACTAL
-        elif base_n > FRACTAL:
-            base_n = base_n // 2 // FRACTAL * FRACTAL or FRACTAL
-        else:
-            break
+        base_k = _base_k(inp, base_m, base_n, slices)
+        tasks = inp.real_groups * ceil_div(channels, base_n) * ceil_div(pixels, base_m) * p.n * p.d_out
+        return ConvForwardTiling(base_m, base_k, base_n, slices, min(tasks, inp.cores), l1_buffers=buffers)
     a1, b1 = l1_bytes(inp, FRACTAL, FRACTAL, 1, buffers)
     raise TilingError(
         f"L1: the rows for 16 output pixels and the weights for 16 channels of one C_in block need {a1} + {b1} bytes > "
         f"{inp.buffers['L1']}"
     )
+
+
+def _halves(base_m: int) -> Iterator[int]:
+    """So many pixels, and half as many again and again, in whole fractals, down to one."""
+    while base_m > FRACTAL:
+        yield base_m
+        base_m = base_m // 2 // FRACTAL * FRACTAL or FRACTAL
+    yield FRACTAL
+
+
+def _l0_lines(inp: TilingInput, base_m: int, base_n: int) -> int:
+    """Rows of K that all tiles of a map bring to L0: what such small tiles cost."""
+    pixels, channels = inp.problem.h_out * inp.problem.w_out, ceil_to(inp.cout_g, FRACTAL)
+    return ceil_div(pixels, base_m) * ceil_div(channels, base_n) * (ceil_to(base_m, FRACTAL) + base_n)
 
 
 def strips(p: ConvProblem, width: int) -> list[Strip]:
@@ -180,5 +203,5 @@ def _slices(inp: TilingInput, base_m: int, base_n: int, buffers: int) -> int:
 
 def _base_k(inp: TilingInput, base_m: int, base_n: int, slices: int) -> int:
     """Most of K that half of L0A and of L0B hold, in whole C0."""
-    half = min(inp.buffers["L0A"] // base_m, inp.buffers["L0B"] // base_n) // BUFFERS // inp.itemsize
+    half = min(inp.buffers["L0A"] // ceil_to(base_m, FRACTAL), inp.buffers["L0B"] // base_n) // BUFFERS // inp.itemsize
     return max(min(half // inp.c0, slices * inp.taps), 1) * inp.c0
