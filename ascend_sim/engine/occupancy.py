@@ -55,9 +55,8 @@ def by_c(run: ProgramRun, buffer: str) -> tuple[NDArray[np.int64], NDArray[np.in
     columns = [np.ascontiguousarray(column, np.int64) for column in (run.start, run.retire)]
     start, retire = (column.ctypes.data for column in columns)
     time, held = np.empty((2, 2 * most), np.int64)
-    moments = library.load().occupancy(
+    moments = library.load().occupancy_curve(
         library.byref(library.Program(**program.sheet.addresses(), count=len(program), start=start, retire=retire)),
-        program.table.column("pipe").ctypes.data,
         touches.first.ctypes.data,
         touches.columns.ctypes.data,
         SPACES.index(buffer),

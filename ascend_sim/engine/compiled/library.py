@@ -119,9 +119,7 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "values_run": (c_int64, [c_void_p]),
     "values_replay": (c_int64, [c_void_p]),
     "values_drop": (None, [c_void_p, c_int64]),
-    "occupancy": (
-        c_int64, [POINTER(Program), c_void_p, c_void_p, c_void_p, c_int64, c_int64, c_void_p, c_void_p],
-    ),
+    "occupancy_curve": (c_int64, [POINTER(Program), c_void_p, c_void_p, c_int64, c_int64, c_void_p, c_void_p]),
 }  # fmt: skip
 
 

@@ -24,29 +24,22 @@ struct Piece {
 
 enum { NOTHING = -1 };
 
-/* Sort by key, then by value: ascending runs are merged in pairs until one is left. Returns the array that holds the result.
- * What comes from several pipes has few runs. */
-static i64 run_end(const Item *items, i64 begin, i64 count) {
-    for (begin++; begin < count; begin++) {
-        const Item *last = &items[begin - 1], *next = &items[begin];
-        if (next->key < last->key || (next->key == last->key && next->value < last->value)) break;
+/* Sort by key, digit by digit; what has the same key stays in the order in which it came. Returns the array that holds the
+ * result. */
+static Item *sorted(Item *items, Item *spare, i64 count) {
+    enum { BITS = 8, DIGITS = 1 << BITS };
+    i64 in_order = 1, least = INT64_MAX, most = INT64_MIN;
+    while (in_order < count && items[in_order - 1].key <= items[in_order].key) in_order++;
+    if (in_order >= count) return items;
+    for (i64 i = 0; i < count; i++) {
+        least = items[i].key < least ? items[i].key : least;
+        most = items[i].key > most ? items[i].key : most;
     }
-    return begin;
-}
-
-Item *sorted(Item *items, Item *spare, i64 count) {
-    for (i64 runs = 2; runs > 1;) {
-        runs = 0;
-        for (i64 begin = 0; begin < count; runs++) {
-            const i64 middle = run_end(items, begin, count), end = middle < count ? run_end(items, middle, count) : count;
-            i64 one = begin, other = middle;
-            for (i64 to = begin; to < end; to++) {
-                const Item *a = &items[one], *b = &items[other];
-                int second = one == middle || (other < end && (b->key < a->key || (b->key == a->key && b->value < a->value)));
-                spare[to] = items[second ? other++ : one++];
-            }
-            begin = end;
-        }
+    for (uint64_t range = (uint64_t)most - (uint64_t)least, shift = 0; shift < 64 && range >> shift; shift += BITS) {
+        i64 place[DIGITS + 1] = {0};
+        for (i64 i = 0; i < count; i++) place[(((uint64_t)items[i].key - (uint64_t)least) >> shift) % DIGITS + 1]++;
+        for (int digit = 1; digit < DIGITS; digit++) place[digit] += place[digit - 1];
+        for (i64 i = 0; i < count; i++) spare[place[(((uint64_t)items[i].key - (uint64_t)least) >> shift) % DIGITS]++] = items[i];
         Item *result = spare;
         spare = items;
         items = result;
@@ -94,9 +87,9 @@ static int has_room(Items *steps) {
 }
 
 /* From this cycle on so many bytes more are held. What lies a little before the last ones, as the ends of tenures do, goes to
- * its place, so that there is little to sort. 0: no memory. */
+ * its place, so that there is mostly nothing to sort. 0: no memory. */
 static int step(Items *steps, i64 cycle, i64 bytes) {
-    enum { LITTLE = 32 };
+    enum { LITTLE = 8 };
     const i64 first = steps->count > LITTLE ? steps->count - LITTLE : 0;
     i64 at = steps->count;
     while (at > first && steps->items[at - 1].key > cycle) at--;
@@ -105,16 +98,17 @@ static int step(Items *steps, i64 cycle, i64 bytes) {
         return 1;
     }
     if (!has_room(steps)) return 0;
+    if (at == first) at = steps->count; /* it lies far before them */
     for (i64 i = steps->count++; i > at; i--) steps->items[i] = steps->items[i - 1];
     steps->items[at] = (Item){cycle, bytes};
     return 1;
 }
 
-/* The tenure of a piece is over at this cycle. 0: no memory. */
-static int leave(Buffer *buffer, const Piece *piece, i64 cycle) {
+/* The tenure of a piece is over at this cycle. Returns its bytes. */
+static i64 leave(Buffer *buffer, const Piece *piece, i64 cycle) {
     const i64 bytes = piece[1].low - piece[0].low;
     buffer->area += bytes * (cycle - piece->begin);
-    return step(&buffer->falls, cycle, -bytes);
+    return bytes;
 }
 
 /* An access, which starts no earlier than those before it; of one cycle the reads come first (_tenures). 0: no memory. */
@@ -130,6 +124,7 @@ int buffer_touch(Buffer *buffer, i64 low, i64 high, i64 start, i64 retire, i64 w
     }
     const i64 first = cut(buffer, piece_of(buffer, low), low);
     if (first < 0) return 0;
+    i64 more = high - low; /* than were held before, of these bytes */
     for (Piece *piece = &buffer->pieces[first]; piece->low < high; piece++) {
         if (piece[1].low > high) {
             const i64 at = piece - buffer->pieces;
@@ -142,12 +137,16 @@ int buffer_touch(Buffer *buffer, i64 low, i64 high, i64 start, i64 retire, i64 w
         }
         /* A read may still run (a hazard): tenures of one piece never overlap. */
         const i64 end = piece->last_read != NOTHING && piece->last_read < start ? piece->last_read : start;
-        if (piece->begin != NOTHING && !leave(buffer, piece, end)) return 0;
+        if (piece->begin != NOTHING) {
+            const i64 bytes = leave(buffer, piece, end);
+            if (end == start) more -= bytes;
+            else if (!step(&buffer->falls, end, -bytes)) return 0;
+        }
         piece->begin = start;
         piece->last_read = NOTHING;
         piece->retire = retire;
     }
-    return !writes || step(&buffer->rises, start, high - low);
+    return !writes || step(&buffer->rises, start, more);
 }
 
 /* When the tenure of a piece is over if nothing comes any more. */
@@ -155,48 +154,68 @@ static i64 last_use(const Piece *piece) { return piece->last_read != NOTHING ? p
 
 /* Nothing comes any more. 0: no memory. */
 int buffer_end(Buffer *buffer) {
-    for (Piece *piece = buffer->pieces; piece < &buffer->pieces[buffer->piece_count]; piece++)
-        if (piece->begin != NOTHING && !leave(buffer, piece, last_use(piece))) return 0;
+    for (Piece *piece = buffer->pieces; piece < &buffer->pieces[buffer->piece_count]; piece++) {
+        const i64 end = last_use(piece);
+        if (piece->begin != NOTHING && !step(&buffer->falls, end, -leave(buffer, piece, end))) return 0;
+    }
     return 1;
 }
 
-/* All steps in order; the caller frees `memory`. NULL: no memory. */
-static Item *steps_of(Buffer *buffer, Item **memory) {
-    const i64 falls = buffer->falls.count, count = falls + buffer->rises.count;
-    Item *all = *memory = malloc((2 * count + 1) * sizeof(Item));
-    if (!all) return NULL;
-    for (i64 i = 0; i < count; i++) all[i] = i < falls ? buffer->falls.items[i] : buffer->rises.items[i - falls];
-    return sorted(all, all + count, count);
+/* The falls in order, as the rises are that come in order of start; behind both stands a step that is never reached. 0: no
+ * memory. */
+static int in_order(Buffer *buffer) {
+    Items *falls = &buffer->falls, *rises = &buffer->rises;
+    if (!has_room(falls) || !has_room(rises)) return 0;
+    Item *spare = malloc((size_t)falls->room * sizeof(Item));
+    if (!spare) return 0;
+    Item *const items = falls->items;
+    falls->items = sorted(items, spare, falls->count);
+    free(falls->items == items ? spare : items);
+    falls->items[falls->count].key = rises->items[rises->count].key = INT64_MAX;
+    return 1;
 }
 
-/* Put the steps into `past`, and join its stretches before the horizon, where nothing starts any more. 0: no memory. */
-int buffer_forget(Buffer *buffer, i64 horizon) {
-    Item *memory, *steps = steps_of(buffer, &memory), *ends = malloc(2 * (buffer->piece_count + 1) * sizeof(Item));
-    Items before = buffer->past, past = {0};
-    i64 count = buffer->falls.count + buffer->rises.count, end_count = 0, held = 0, change = 0, i = 0, j = 0, k = 0;
-    int done = steps && ends;
-    for (i64 p = 0; done && p < buffer->piece_count; p++)
-        if (buffer->pieces[p].begin != NOTHING) ends[end_count++] = (Item){last_use(&buffer->pieces[p]), 0};
-    Item *end = done ? sorted(ends, ends + end_count, end_count) : NULL;
-    while (done && (i < count || j < before.count || k < end_count)) {
-        i64 cycle = INT64_MAX;
-        int kept = 0;
-        if (i < count) cycle = steps[i].key;
-        if (j < before.count && before.items[j].key < cycle) cycle = before.items[j].key;
-        if (k < end_count && end[k].key < cycle) cycle = end[k].key;
-        for (; i < count && steps[i].key == cycle; i++) change += steps[i].value;
-        for (; j < before.count && before.items[j].key == cycle; j++) held = before.items[j].value;
-        for (; k < end_count && end[k].key == cycle; k++) kept = 1;
-        const i64 now = held + change;
-        if (cycle >= horizon || kept || !past.count) done = step(&past, cycle, now);
-        else if (past.items[past.count - 1].value < now) past.items[past.count - 1].value = now;
+/* How many bytes more are held from this cycle on, by the next rises and falls. */
+static inline i64 steps_at(i64 cycle, const Item **rise, const Item **fall) {
+    i64 bytes = 0;
+    for (; (*rise)->key == cycle; (*rise)++) bytes += (*rise)->value;
+    for (; (*fall)->key == cycle; (*fall)++) bytes += (*fall)->value;
+    return bytes;
+}
+
+static inline i64 next_of(const Item *rise, const Item *fall) { return rise->key < fall->key ? rise->key : fall->key; }
+
+/* Join what is known of the past: in place of all steps those between stretches of it. A stretch ends where a piece may turn out
+ * to have ended. Since a piece is held until the next write to it, what is held at last is the most of all: no stretch begins
+ * behind the last step, and the rises stay in order. 0: no memory. */
+int buffer_forget(Buffer *buffer) {
+    Item *ends = malloc((size_t)(2 * buffer->piece_count + 1) * sizeof(Item));
+    Items past = {0};
+    i64 count = 0, held = 0, begin = INT64_MIN, before = 0;
+    for (i64 p = 0; ends && p < buffer->piece_count; p++)
+        if (buffer->pieces[p].begin != NOTHING) ends[count++].key = last_use(&buffer->pieces[p]);
+    int done = ends && in_order(buffer);
+    const Item *end = done ? sorted(ends, ends + count, count) : NULL, *rise = buffer->rises.items, *fall = buffer->falls.items;
+    buffer->peak = 0;
+    for (i64 k = 0; done && k <= count; k++) {
+        const i64 edge = k < count ? end[k].key : INT64_MAX;
+        i64 most = held;
+        for (i64 cycle; (cycle = next_of(rise, fall)) < edge;) {
+            held += steps_at(cycle, &rise, &fall);
+            most = held > most ? held : most;
+        }
+        if (most != before) done = step(&past, begin, most - before);
+        if (most > buffer->peak) buffer->peak = most;
+        before = most;
+        begin = edge;
+        if (k < count) held += steps_at(edge, &rise, &fall);
     }
-    free(memory);
     free(ends);
-    free(done ? before.items : past.items);
+    free(done ? buffer->rises.items : past.items);
     if (done) {
-        buffer->past = past;
-        buffer->rises.count = buffer->falls.count = 0;
+        buffer->rises = past;
+        buffer->falls.count = 0;
+        buffer->joined = past.count;
     }
     return done;
 }
@@ -205,77 +224,59 @@ void buffer_free(Buffer *buffer) {
     free(buffer->pieces);
     free(buffer->rises.items);
     free(buffer->falls.items);
-    free(buffer->past.items);
 }
 
-/* The accesses in order of start, reads before writes of one cycle, as (key, place in `accesses`) (_accesses). */
+/* An access, whose place in the order is that of twice its start, reads before writes of one cycle (_accesses). */
 typedef struct {
     i64 low, high, start, retire, writes;
 } Span;
 
-static i64 collect(
-    const Program *program, const i64 *pipes, const i64 *first, const Touch *touches, i64 space, Span *spans, Item *order
-) {
-    i64 count = 0, of_pipe[PIPES + 1] = {0};
-    for (int filled = 0; filled < 2; filled++) { /* each pipe starts its rows in order: few runs to merge */
-        count = 0;
-        Rows rows;
-        int there = rows_open(&rows, program);
-        for (i64 row = 0; there && row < program->count; row++) {
-            const i64 *at = next_row(&rows, row);
-            there = at != NULL;
-            if (!there) break;
-            for (const Touch *one = touches + first[at[0]]; one < touches + first[at[0] + 1]; one++) {
-                if (one->space != space) continue;
-                if (!filled) {
-                    of_pipe[pipes[at[0]] + 1]++;
-                    continue;
-                }
-                const i64 low = at[one->column] + one->offset, high = at[one->column] + one->extent;
-                spans[count] = (Span){low, high, program->start[row], program->retire[row], one->writes};
-                order[of_pipe[pipes[at[0]]]++] = (Item){2 * program->start[row] + one->writes, count};
-                count++;
-            }
+/* The accesses of a program to a buffer, in order of its rows; how many they are, or NO_MEMORY. */
+static i64 collect(const Program *program, const i64 *first, const Touch *touches, i64 space, Span *spans, Item *order) {
+    Rows rows;
+    i64 count = 0;
+    int there = rows_open(&rows, program);
+    for (i64 row = 0; there && row < program->count; row++) {
+        const i64 *at = next_row(&rows, row);
+        there = at != NULL;
+        if (!there) break;
+        for (const Touch *one = touches + first[at[0]]; one < touches + first[at[0] + 1]; one++) {
+            if (one->space != space) continue;
+            const i64 low = at[one->column] + one->offset, high = at[one->column] + one->extent;
+            spans[count] = (Span){low, high, program->start[row], program->retire[row], one->writes};
+            order[count] = (Item){2 * program->start[row] + one->writes, count};
+            count++;
         }
-        rows_close(&rows);
-        if (!there) return NO_MEMORY;
-        for (int p = 0; !filled && p < PIPES; p++) of_pipe[p + 1] += of_pipe[p];
     }
-    return count;
+    rows_close(&rows);
+    return there ? count : NO_MEMORY;
 }
 
 /* Fill `time` and `held` with the curve of the buffer `space`, from the program's rows, `start` and `retire`; returns how many
- * moments it has, or NO_MEMORY. `pipes` has the pipe of every instruction of the table, `touches` what instruction `i` touches
- * from first[i] on; at most `most` accesses, and two moments for each of them. */
-EXPORT i64 occupancy(
-    const Program *program, const i64 *pipes, const i64 *first, const Touch *touches, i64 space, i64 most, i64 *time, i64 *held
+ * moments it has, or NO_MEMORY. `touches` has what instruction `i` of the table touches from first[i] on; at most `most`
+ * accesses, and two moments for each of them. */
+EXPORT i64 occupancy_curve(
+    const Program *program, const i64 *first, const Touch *touches, i64 space, i64 most, i64 *time, i64 *held
 ) {
     Buffer buffer = {0};
     i64 moments = NO_MEMORY, bytes = 0;
     Span *spans = malloc(most * sizeof(Span));
-    Item *order = malloc(2 * most * sizeof(Item)), *memory = NULL;
-    int done = spans && order;
-    if (done) {
-        const i64 count = collect(program, pipes, first, touches, space, spans, order);
-        const Item *turn = sorted(order, order + most, count);
-        done = count >= 0;
-        for (i64 k = 0; done && k < count; k++) {
-            const Span *span = &spans[turn[k].value];
-            done = buffer_touch(&buffer, span->low, span->high, span->start, span->retire, span->writes);
-        }
+    Item *order = malloc(2 * most * sizeof(Item));
+    const i64 count = spans && order ? collect(program, first, touches, space, spans, order) : NO_MEMORY;
+    int done = count >= 0;
+    const Item *turn = done ? sorted(order, order + most, count) : NULL;
+    for (i64 k = 0; done && k < count; k++) {
+        const Span *span = &spans[turn[k].value];
+        done = buffer_touch(&buffer, span->low, span->high, span->start, span->retire, span->writes);
     }
-    const Item *steps = done && buffer_end(&buffer) ? steps_of(&buffer, &memory) : NULL;
-    if (steps) {
-        const i64 count = buffer.falls.count + buffer.rises.count;
+    if (done && buffer_end(&buffer) && in_order(&buffer)) {
+        const Item *rise = buffer.rises.items, *fall = buffer.falls.items;
         moments = 0;
-        for (i64 i = 0; i < count; i++) {
-            bytes += steps[i].value;
-            moments += !i || steps[i].key != steps[i - 1].key;
-            time[moments - 1] = steps[i].key;
-            held[moments - 1] = bytes;
+        for (i64 cycle; (cycle = next_of(rise, fall)) < INT64_MAX; moments++) {
+            time[moments] = cycle;
+            held[moments] = bytes += steps_at(cycle, &rise, &fall);
         }
     }
-    free(memory);
     free(order);
     free(spans);
     buffer_free(&buffer);

@@ -187,7 +187,7 @@ int watch_work_off(Watch *watch, i64 horizon) {
     for (int space = 0; space < SPACES; space++) {
         Buffer *buffer = &watch->buffers[space];
         const i64 steps = buffer->rises.count + buffer->falls.count;
-        if (steps > 2 * (watch->batch + buffer->past.count) && !buffer_forget(buffer, horizon)) return 0;
+        if (steps > 2 * watch->batch + 3 * buffer->joined && !buffer_forget(buffer)) return 0;
     }
     watch->full = 2 * watch->waiting > watch->batch ? 2 * watch->waiting : watch->batch;
     return 1;
@@ -198,12 +198,9 @@ int watch_end(Watch *watch) {
     if (!watch_work_off(watch, INT64_MAX)) return 0;
     for (int space = 0; space < SPACES; space++) {
         Buffer *buffer = &watch->buffers[space];
-        if (!buffer_end(buffer) || !buffer_forget(buffer, INT64_MIN)) return 0;
+        if (!buffer_end(buffer) || !buffer_forget(buffer)) return 0;
         watch->totals.area[space] = buffer->area;
-        for (i64 i = 0; i < buffer->past.count; i++) {
-            const i64 held = buffer->past.items[i].value;
-            if (held > watch->totals.peak[space]) watch->totals.peak[space] = held;
-        }
+        watch->totals.peak[space] = buffer->peak;
     }
     watch->totals.hazards = watch->found.total;
     return 1;
