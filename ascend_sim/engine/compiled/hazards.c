@@ -53,24 +53,25 @@ static int report(Found *found, i64 limit, const Access *early, const Access *la
         found->room = room;
     }
     Hazard *hazard = &found->items[found->count++];
+    const Ran *one = early->ran, *other = late->ran;
     *hazard = (Hazard){
-        {early->program, late->program}, {early->table, late->table}, {early->row, late->row},
+        {one->program, other->program}, {one->table, other->table}, {one->row, other->row},
         {early->touch->writes, late->touch->writes}, .space = late->touch->space, .low = most(early->low, late->low),
-        .high = least(early->high, late->high), .start = late->start, .retire = early->retire};
-    memcpy(hazard->values[0], early->values, sizeof early->values);
-    memcpy(hazard->values[1], late->values, sizeof late->values);
+        .high = least(early->high, late->high), .start = other->start, .retire = one->retire};
+    memcpy(hazard->values[0], one->values, sizeof one->values);
+    memcpy(hazard->values[1], other->values, sizeof other->values);
     return 1;
 }
 
 /* Whether two accesses to L0C are a product and a drain with the unit flag that never overtake each other (_in_step). */
 static int in_step(const Access *early, const Access *late) {
     const Touch *a = early->touch, *b = late->touch;
-    if (!a->paced || !b->paced || early->pipe == late->pipe) return 0;
-    const i64 over = early->pipe == CUBE ? early->retire : early->end - b->head, fractals = a->tile_rows * a->tile_columns;
+    if (!a->paced || !b->paced || early->ran->pipe == late->ran->pipe) return 0;
+    const i64 over = early->ran->pipe == CUBE ? early->retire : early->ran->end - b->head, fractals = a->tile_rows * a->tile_columns;
     i64 overlap = 0;
     if (fractals && early->address == late->address && a->tile_rows == b->tile_rows && a->tile_columns == b->tile_columns)
         overlap = least(a->work, b->work) * (fractals - 1) / fractals;
-    return late->start >= over - overlap;
+    return late->ran->start >= over - overlap;
 }
 
 /* Whether two accesses that meet in time and hull may not do so (_sweep). */
@@ -78,62 +79,72 @@ static int is_hazard(const Access *early, const Access *late) {
     const Touch *a = early->touch, *b = late->touch;
     if (!(a->writes || b->writes) || (a->atomic && b->atomic)) return 0;
     if (b->space == L0C_SPACE && in_step(early, late)) return 0;
-    if (early->program != late->program || early->pipe != late->pipe) return 1;
-    return a->writes && early->row != late->row && !(b->space == L0C_SPACE && early->pipe == CUBE);
+    const Ran *one = early->ran, *other = late->ran;
+    if (one->program != other->program || one->pipe != other->pipe) return 1;
+    return a->writes && one->row != other->row && !(b->space == L0C_SPACE && one->pipe == CUBE);
 }
 
 void flight_free(Flight *active) {
     free(active->items);
-    free(active->all);
+    free(active->aside);
 }
 
-/* Where the next access is to be written, behind the `count` in flight. NULL: no memory. */
-Access *flight_next(Flight *active) {
-    if (active->count == active->made) {
-        if (active->made == active->room) {
-            const i64 room = active->room ? 2 * active->room : 32;
-            Flying *items = realloc(active->items, (size_t)room * sizeof(Flying));
-            if (items) active->items = items;
-            Access *all = items ? realloc(active->all, (size_t)room * sizeof(Access)) : NULL;
-            if (!all) return NULL;
-            active->all = all;
-            active->room = room;
-        }
-        active->items[active->made].place = active->made;
-        active->made++;
+/* Nothing begins before the horizon any more, and the rows that were looked at are given up: those of accesses that are in
+ * flight beyond it are set aside. 0: no memory. */
+int flight_set_aside(Flight *active, i64 horizon) {
+    i64 kept = 0;
+    for (i64 i = 0; i < active->count; i++)
+        if (active->items[i].retire > horizon) active->items[kept++] = active->items[i];
+    active->count = kept;
+    Ran *aside = kept ? malloc((size_t)kept * sizeof(Ran)) : NULL;
+    if (kept && !aside) return 0;
+    for (i64 i = 0; i < kept; i++) {
+        aside[i] = *active->items[i].ran;
+        active->items[i].ran = &aside[i];
     }
-    return &active->all[active->items[active->count].place];
+    free(active->aside);
+    active->aside = aside;
+    return 1;
 }
 
-/* Compare the access at `flight_next` with the active ones of its space, and make it one of them. 0: no memory. */
-int hazards_of(Flight *active, Found *found, i64 limit, Known **known) {
-    const i64 place = active->items[active->count].place;
-    const Access *access = &active->all[place];
+/* Compare an access with the active ones of its space, and make it one of them. 0: no memory. */
+int hazards_of(Flight *active, Access access, Found *found, i64 limit, Known **known) {
+    if (active->count == active->room) {
+        const i64 room = active->room ? 2 * active->room : 32;
+        Access *more = realloc(active->items, (size_t)room * sizeof(Access));
+        if (!more) return 0;
+        active->items = more;
+        active->room = room;
+    }
+    const i64 start = access.ran->start;
     i64 kept = 0;
     for (i64 i = 0; i < active->count; i++) {
-        const Flying early = active->items[i];
-        if (early.retire <= access->start) continue;
-        if (kept < i) {
-            active->items[i].place = active->items[kept].place; /* of one that has retired */
-            active->items[kept] = early;
-        }
-        kept++;
-        if (early.low >= access->high || access->low >= early.high) continue;
-        const Access *one = &active->all[early.place];
-        if (!is_hazard(one, access)) continue;
-        const i64 meet = known_overlap(known, one->touch, access->touch, access->address - one->address);
-        if (meet < 0 || (meet && !report(found, limit, one, access))) return 0;
+        const Access *early = &active->items[i];
+        if (early->retire <= start) continue;
+        if (kept < i) active->items[kept] = *early;
+        early = &active->items[kept++];
+        if (early->low >= access.high || access.low >= early->high) continue;
+        if (!is_hazard(early, &access)) continue;
+        const i64 meet = known_overlap(known, early->touch, access.touch, access.address - early->address);
+        if (meet < 0 || (meet && !report(found, limit, early, &access))) return 0;
     }
-    active->items[active->count].place = active->items[kept].place;
-    active->items[kept] = (Flying){access->retire, access->low, access->high, place};
+    active->items[kept] = access;
     active->count = kept + 1;
     return 1;
 }
 
 /* -- the GM, which all programs share --------------------------------------------------------------------------------- */
 
+/* What waits to be looked at: an access with its row. */
+typedef struct {
+    Ran ran;
+    const Touch *touch;
+    i64 address;
+} Waiting;
+
 struct GmWatch {
-    Accesses waiting;
+    Waiting *waiting;
+    i64 count, room;
     Flight active;
     Found *of_task;
     Known *known;
@@ -150,32 +161,31 @@ void gm_watch_free(GmWatch *gm) {
     if (!gm) return;
     for (i64 i = 0; i < gm->tasks; i++) free(gm->of_task[i].items);
     free(gm->of_task);
-    free(gm->waiting.items);
+    free(gm->waiting);
     flight_free(&gm->active);
     free(gm->known);
     free(gm);
 }
 
-int gm_watch_add(GmWatch *gm, const Access *access) {
-    Accesses *waiting = &gm->waiting;
-    if (waiting->count == waiting->room) {
-        const i64 room = waiting->room ? 2 * waiting->room : 64;
-        Access *more = realloc(waiting->items, room * sizeof(Access));
+int gm_watch_add(GmWatch *gm, const Ran *ran, const Touch *touch, i64 address) {
+    if (gm->count == gm->room) {
+        const i64 room = gm->room ? 2 * gm->room : 64;
+        Waiting *more = realloc(gm->waiting, (size_t)room * sizeof(Waiting));
         if (!more) return 0;
-        waiting->items = more;
-        waiting->room = room;
+        gm->waiting = more;
+        gm->room = room;
     }
-    waiting->items[waiting->count++] = *access;
+    gm->waiting[gm->count++] = (Waiting){*ran, touch, address};
     return 1;
 }
 
-int gm_watch_is_full(const GmWatch *gm) { return gm->waiting.count >= gm->full; }
+int gm_watch_is_full(const GmWatch *gm) { return gm->count >= gm->full; }
 
 static int in_turn(const void *one, const void *other) {
-    const Access *a = one, *b = other;
-    if (a->start != b->start) return a->start < b->start ? -1 : 1;
-    if (a->program != b->program) return a->program < b->program ? -1 : 1;
-    if (a->row != b->row) return a->row < b->row ? -1 : 1;
+    const Waiting *a = one, *b = other;
+    if (a->ran.start != b->ran.start) return a->ran.start < b->ran.start ? -1 : 1;
+    if (a->ran.program != b->ran.program) return a->ran.program < b->ran.program ? -1 : 1;
+    if (a->ran.row != b->ran.row) return a->ran.row < b->ran.row ? -1 : 1;
     return (a->touch > b->touch) - (a->touch < b->touch);
 }
 
@@ -193,24 +203,23 @@ Found *gm_watch_found(GmWatch *gm, i64 task) {
 
 /* Look at all accesses that start before the horizon. 0: no memory. */
 int gm_watch_work_off(GmWatch *gm, i64 horizon) {
-    Access *items = gm->waiting.items;
+    Waiting *items = gm->waiting;
     i64 ready = 0;
-    for (i64 i = 0; i < gm->waiting.count; i++)
-        if (items[i].start < horizon) {
-            const Access one = items[i];
+    for (i64 i = 0; i < gm->count; i++)
+        if (items[i].ran.start < horizon) {
+            const Waiting one = items[i];
             items[i] = items[ready];
             items[ready++] = one;
         }
-    if (ready) qsort(items, (size_t)ready, sizeof(Access), in_turn);
-    for (i64 i = 0; i < ready; i++) {
-        Found *found = gm_watch_found(gm, items[i].program >> TASK_SHIFT);
-        Access *next = found ? flight_next(&gm->active) : NULL;
-        if (!next) return 0;
-        *next = items[i];
-        if (!hazards_of(&gm->active, found, gm->limit, &gm->known)) return 0;
+    if (ready) qsort(items, (size_t)ready, sizeof(Waiting), in_turn);
+    for (const Waiting *one = items; one < items + ready; one++) {
+        Found *found = gm_watch_found(gm, one->ran.program >> TASK_SHIFT);
+        const Access access = access_of(&one->ran, one->touch, one->address);
+        if (!found || !hazards_of(&gm->active, access, found, gm->limit, &gm->known)) return 0;
     }
-    gm->waiting.count -= ready;
-    if (ready) memmove(items, items + ready, (size_t)gm->waiting.count * sizeof(Access));
-    gm->full = most(gm->batch, 2 * gm->waiting.count);
+    if (ready && !flight_set_aside(&gm->active, horizon)) return 0;
+    gm->count -= ready;
+    if (ready) memmove(items, items + ready, (size_t)gm->count * sizeof(Waiting));
+    gm->full = most(gm->batch, 2 * gm->count);
     return 1;
 }

@@ -11,17 +11,19 @@ typedef struct {
     i64 space, low, high, start, retire;
 } Hazard;
 
-/* One access, its bytes `low` to `high`. */
+/* A row that is over, of the program with this `order` and the table with this number, and what stands in it. */
 typedef struct {
-    i64 start, end, retire, program, table, row, pipe, address, low, high;
-    const Touch *touch;
+    i64 start, end, retire, row, program;
+    int32_t table, pipe;
     i64 values[COLUMNS];
-} Access;
+} Ran;
 
+/* One of its accesses, the bytes from `low` to `high`. */
 typedef struct {
-    Access *items;
-    i64 count, room;
-} Accesses;
+    i64 retire, low, high, address;
+    const Touch *touch;
+    const Ran *ran;
+} Access;
 
 /* Hazards as they are found: all are counted, `limit` of them are kept. */
 typedef struct {
@@ -34,25 +36,28 @@ typedef struct {
     i64 distance, meet;
 } Known;
 
-/* Those in flight, in order of start; `all` has them at `place`, and the places of `items` behind `count` are free. */
+/* Those in flight, in order of start. Their rows stand where they waited to be looked at, and `aside` once that place is needed
+ * again. */
 typedef struct {
-    i64 retire, low, high, place;
-} Flying;
-typedef struct {
-    Flying *items;
-    Access *all;
-    i64 count, made, room;
+    Access *items;
+    Ran *aside;
+    i64 count, room;
 } Flight;
 
+/* What a row does to the bytes of a touch. */
+static inline Access access_of(const Ran *ran, const Touch *touch, i64 address) {
+    return (Access){ran->retire, address + touch->offset, address + touch->extent, address, touch, ran};
+}
+
 void flight_free(Flight *active);
-Access *flight_next(Flight *active);
-int hazards_of(Flight *active, Found *found, i64 limit, Known **known);
+int flight_set_aside(Flight *active, i64 horizon);
+int hazards_of(Flight *active, Access access, Found *found, i64 limit, Known **known);
 
 /* The GM, which all programs share. */
 typedef struct GmWatch GmWatch;
 GmWatch *gm_watch_new(i64 limit, i64 batch);
 void gm_watch_free(GmWatch *gm);
-int gm_watch_add(GmWatch *gm, const Access *access);
+int gm_watch_add(GmWatch *gm, const Ran *ran, const Touch *touch, i64 address);
 int gm_watch_is_full(const GmWatch *gm);
 int gm_watch_work_off(GmWatch *gm, i64 horizon);
 Found *gm_watch_found(GmWatch *gm, i64 task);

@@ -10,14 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A row that is over and touches something, and what stands in it. */
+/* Rows of one pipe that are over and touch something, in order of start. */
 typedef struct {
-    i64 start, end, retire, row, values[COLUMNS];
-} Done;
-
-/* Those of one pipe, in order of start. */
-typedef struct {
-    Done *items;
+    Ran *items;
     i64 head, end, room;
 } Line;
 
@@ -102,12 +97,14 @@ int watch_row(Watch *watch, const Instruction *instruction, i64 row, const Times
     Line *line = &watch->lines[pipe];
     if (line->end == line->room) {
         const i64 room = line->room ? 2 * line->room : 64;
-        Done *more = realloc(line->items, (size_t)room * sizeof(Done));
+        Ran *more = realloc(line->items, (size_t)room * sizeof(Ran));
         if (!more) return 0;
         line->items = more;
         line->room = room;
     }
-    line->items[line->end++] = (Done){start, end, times->retire, row, {values[0], values[1], values[2], values[3], values[4]}};
+    line->items[line->end++] = (Ran){
+        start, end, times->retire, row, watch->program->order, (int32_t)watch->table, (int32_t)pipe,
+        {values[0], values[1], values[2], values[3], values[4]}};
     watch->waiting++;
     return 1;
 }
@@ -127,26 +124,18 @@ static int first_line(const Watch *watch, const i64 *starts, i64 horizon) {
 }
 
 /* What a row touches: hazards, reads of buffers, and writes, which wait for the reads of the same cycle. 0: no memory. */
-static int look_at(Watch *watch, int pipe, const Done *done) {
-    const Program *program = watch->program;
-    const i64 *values = done->values;
-    const Touched *touched = &watch->touched[values[0]];
+static int look_at(Watch *watch, const Ran *ran) {
+    const Touched *touched = &watch->touched[ran->values[0]];
     for (const Touch *touch = touched->touches; touch < touched->touches + touched->count; touch++) {
-        Flight *active = &watch->active[touch->space];
-        Access own, *access = touch->space == GM ? &own : flight_next(active);
-        if (!access) return 0;
-        const i64 operand = values[touch->column], address = touch->space == GM ? address_of(program, operand) : operand;
-        const i64 low = address + touch->offset, high = address + touch->extent;
-        *access = (Access){
-            done->start, done->end, done->retire, program->order, watch->table, done->row, pipe, address, low, high, touch,
-            {values[0], values[1], values[2], values[3], values[4]}};
-        if (touch->space == GM) {
-            if (!gm_watch_add(watch->gm, access)) return 0;
+        const i64 operand = ran->values[touch->column], space = touch->space;
+        if (space == GM) {
+            if (!gm_watch_add(watch->gm, ran, touch, address_of(watch->program, operand))) return 0;
             continue;
         }
-        if (!hazards_of(active, &watch->found, watch->limit, &watch->known)) return 0;
+        const Access access = access_of(ran, touch, operand);
+        if (!hazards_of(&watch->active[space], access, &watch->found, watch->limit, &watch->known)) return 0;
         if (!touch->writes) {
-            if (!buffer_touch(&watch->buffers[touch->space], low, high, done->start, done->retire, 0)) return 0;
+            if (!buffer_touch(&watch->buffers[space], access.low, access.high, ran->start, ran->retire, 0)) return 0;
             continue;
         }
         if (watch->write_count == watch->write_room) {
@@ -156,7 +145,7 @@ static int look_at(Watch *watch, int pipe, const Done *done) {
             watch->writes = more;
             watch->write_room = room;
         }
-        watch->writes[watch->write_count++] = (Write){touch->space, low, high, done->retire};
+        watch->writes[watch->write_count++] = (Write){space, access.low, access.high, ran->retire};
     }
     return 1;
 }
@@ -165,22 +154,26 @@ static int look_at(Watch *watch, int pipe, const Done *done) {
 int watch_work_off(Watch *watch, i64 horizon) {
     i64 starts[PIPES];
     for (int p = 1; p < PIPES; p++) starts[p] = next_start(&watch->lines[p]);
-    for (int pipe; (pipe = first_line(watch, starts, horizon)) >= 0;) {
+    int pipe = first_line(watch, starts, horizon);
+    while (pipe >= 0) {
         const i64 start = starts[pipe];
         watch->write_count = 0;
         do {
             Line *line = &watch->lines[pipe];
-            if (!look_at(watch, pipe, &line->items[line->head++])) return 0;
+            if (!look_at(watch, &line->items[line->head++])) return 0;
             starts[pipe] = next_start(line);
             watch->waiting--;
-        } while ((pipe = first_line(watch, starts, start + 1)) >= 0);
+            pipe = first_line(watch, starts, horizon);
+        } while (pipe >= 0 && starts[pipe] == start);
         for (const Write *one = watch->writes; one < watch->writes + watch->write_count; one++)
             if (!buffer_touch(&watch->buffers[one->space], one->low, one->high, start, one->retire, 1)) return 0;
     }
+    for (int space = 0; space < SPACES; space++)
+        if (!flight_set_aside(&watch->active[space], horizon)) return 0;
     for (int p = 1; p < PIPES; p++) {
         Line *line = &watch->lines[p];
         if (!line->head) continue;
-        memmove(line->items, line->items + line->head, (size_t)(line->end - line->head) * sizeof(Done));
+        memmove(line->items, line->items + line->head, (size_t)(line->end - line->head) * sizeof(Ran));
         line->end -= line->head;
         line->head = 0;
     }
@@ -238,7 +231,7 @@ EXPORT i64 gm_read(GmWatch *gm, i64 task, Hazard *hazards, i64 *count) {
 }
 
 static int by_start(const void *one, const void *other) {
-    const Done *a = one, *b = other;
+    const Ran *a = one, *b = other;
     if (a->start != b->start) return a->start < b->start ? -1 : 1;
     return (a->row > b->row) - (a->row < b->row);
 }
@@ -271,7 +264,7 @@ EXPORT Watch *watch_columns(
         Line *line = &watch->lines[p];
         i64 i = 1;
         while (i < line->end && by_start(&line->items[i - 1], &line->items[i]) < 0) i++;
-        if (i < line->end) qsort(line->items, (size_t)line->end, sizeof(Done), by_start);
+        if (i < line->end) qsort(line->items, (size_t)line->end, sizeof(Ran), by_start);
     }
     if (done && watch_end(watch)) return watch;
     watch_free(watch);
