@@ -22,12 +22,12 @@ typedef struct {
     i64 line, count;
 } Marks;
 
-/* What a row touches in GM; atomics read. */
-static i64 mark_row(const Marks *marks, const i64 *row) {
-    if (!row) return NO_MEMORY;
-    const i64 *const first = marks->first + row[0];
+/* What the row to which a walk has come touches in GM; atomics read. */
+static i64 mark_row(const Marks *marks, Walk *walk, i64 instruction) {
+    const i64 *const first = marks->first + instruction, *row = NULL;
     for (const Touch *touch = marks->touches + first[0]; touch < marks->touches + first[1]; touch++) {
         if (touch->space != GM) continue;
+        if (!row) row = walk_row(walk);
         const i64 operand = row[touch->column], slot = slot_of(operand);
         if (slot < 0 || slot >= marks->program->tensors) return BAD_ROW;
         const i64 address = address_of(marks->program, operand) + touch->offset;
@@ -47,9 +47,8 @@ EXPORT i64 mark_lines(
     const Program *program, const i64 *first, const Touch *touches, i64 line, uint8_t *read, uint8_t *written, i64 count
 ) {
     const Marks marks = {program, first, touches, read, written, line, count};
-    Rows rows;
-    i64 result = rows_open(&rows, program) ? 0 : NO_MEMORY;
-    for (i64 row = 0; !result && row < program->count; row++) result = mark_row(&marks, next_row(&rows, row));
-    rows_close(&rows);
+    Walk walk = {.program = program};
+    i64 result = 0;
+    for (i64 row = 0; !result && row < program->count; row++) result = mark_row(&marks, &walk, walk_on(&walk));
     return result;
 }

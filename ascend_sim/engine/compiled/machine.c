@@ -47,7 +47,7 @@ typedef struct {
     Traffic traffic;
     Cores cores;
     Table *tables;
-    Rows surveyed; /* open while a survey is not at its end */
+    Walk surveyed;
     Parts parts;
     i64 table_count, hazard_limit, watch_batch;
 } Machine;
@@ -123,7 +123,6 @@ EXPORT void machine_free(Machine *machine) {
         free(table->instructions);
         free(table);
     }
-    rows_close(&machine->surveyed);
     free(machine->parts.parts);
     free_traffic(&machine->traffic);
     free(machine->cores.events);
@@ -210,28 +209,25 @@ EXPORT i64 program_survey(Machine *machine, Table *table, const Program *program
     const i64 line = table->numbers.line, left = program->count - *at, slice = (i64)SLICE << PIECE_SHIFT;
     const i64 end = *at + (left < slice ? left : slice);
     i64 row = *at;
-    if (!row) rows_close(&machine->surveyed);
-    if (!row && !rows_open(&machine->surveyed, program)) fail(&machine->way_out, NO_MEMORY);
+    if (!row) machine->surveyed = (Walk){.program = program};
     for (; row < end; row++) {
-        const i64 *columns = next_row(&machine->surveyed, row);
-        if (!columns) fail(&machine->way_out, NO_MEMORY);
-        if (columns[0] < 0 || columns[0] >= table->count) fail(&machine->way_out, BAD_ROW);
-        const Instruction *one = &table->instructions[columns[0]];
+        const i64 instruction = walk_on(&machine->surveyed);
+        if (instruction < 0 || instruction >= table->count) fail(&machine->way_out, BAD_ROW);
+        const Instruction *one = &table->instructions[instruction];
         if (one->kind != TRANSFER) continue;
-        const i64 operand = columns[one->operand], slot = slot_of(operand);
+        const i64 operand = walk_row(&machine->surveyed)[one->operand], slot = slot_of(operand);
         if (slot < 0 || slot >= program->tensors) fail(&machine->way_out, BAD_ROW);
         const i64 address = address_of(program, operand), phase = address % line;
         const i64 behind = (address + one->extent - 1) / line + 1;
         if (behind > *reach) *reach = behind;
-        int32_t **shapes = &table->shape_of[columns[0]];
+        int32_t **shapes = &table->shape_of[instruction];
         if (!*shapes) {
             *shapes = zeros(&machine->way_out, line, sizeof(int32_t));
             for (i64 i = 0; i < line; i++) (*shapes)[i] = NO_SHAPE;
         }
-        if ((*shapes)[phase] == NO_SHAPE) add_shape(machine, table, columns[0], phase);
+        if ((*shapes)[phase] == NO_SHAPE) add_shape(machine, table, instruction, phase);
     }
     *at = row;
-    if (row == program->count) rows_close(&machine->surveyed);
     return 0;
 }
 

@@ -231,25 +231,22 @@ typedef struct {
     i64 low, high, start, retire, writes;
 } Span;
 
-/* The accesses of a program to a buffer, in order of its rows; how many they are, or NO_MEMORY. */
+/* The accesses of a program to a buffer, in order of its rows; how many they are. */
 static i64 collect(const Program *program, const i64 *first, const Touch *touches, i64 space, Span *spans, Item *order) {
-    Rows rows;
+    Walk walk = {.program = program};
     i64 count = 0;
-    int there = rows_open(&rows, program);
-    for (i64 row = 0; there && row < program->count; row++) {
-        const i64 *at = next_row(&rows, row);
-        there = at != NULL;
-        if (!there) break;
-        for (const Touch *one = touches + first[at[0]]; one < touches + first[at[0] + 1]; one++) {
+    for (i64 row = 0; row < program->count; row++) {
+        const i64 instruction = walk_on(&walk), *at = NULL;
+        for (const Touch *one = touches + first[instruction]; one < touches + first[instruction + 1]; one++) {
             if (one->space != space) continue;
+            if (!at) at = walk_row(&walk);
             const i64 low = at[one->column] + one->offset, high = at[one->column] + one->extent;
             spans[count] = (Span){low, high, program->start[row], program->retire[row], one->writes};
             order[count] = (Item){2 * program->start[row] + one->writes, count};
             count++;
         }
     }
-    rows_close(&rows);
-    return there ? count : NO_MEMORY;
+    return count;
 }
 
 /* Fill `time` and `held` with the curve of the buffer `space`, from the program's rows, `start` and `retire`; returns how many
@@ -262,8 +259,8 @@ EXPORT i64 occupancy_curve(
     i64 moments = NO_MEMORY, bytes = 0;
     Span *spans = malloc(most * sizeof(Span));
     Item *order = malloc(2 * most * sizeof(Item));
-    const i64 count = spans && order ? collect(program, first, touches, space, spans, order) : NO_MEMORY;
-    int done = count >= 0;
+    int done = spans && order;
+    const i64 count = done ? collect(program, first, touches, space, spans, order) : 0;
     const Item *turn = done ? sorted(order, order + most, count) : NULL;
     for (i64 k = 0; done && k < count; k++) {
         const Span *span = &spans[turn[k].value];

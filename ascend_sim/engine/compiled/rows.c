@@ -96,3 +96,26 @@ void rows_forget(Rows *rows, i64 row) {
         rows->own[rows->first] = NULL;
     }
 }
+
+/* Go on to the next stamp, or the first one. */
+void walk_into(Walk *walk) {
+    if (walk->stamp) walk->where += walk->stamp->axes;
+    const Stamp *stamp = walk->stamp = stamp_at(walk->program, walk->puts++);
+    walk->next = stamp->rows;
+    walk->behind = stamp->rows + stamp->row_count * COLUMNS;
+    walk->moved = 0;
+}
+
+/* The row that the walk has come to, at its place. */
+const i64 *walk_row(Walk *walk) {
+    const Stamp *stamp = walk->stamp;
+    const i64 *at = walk->next - COLUMNS, cell = at - stamp->rows;
+    memcpy(walk->row, at, sizeof walk->row);
+    walk->row[COLUMNS - 1] += walk->program->tiles[walk->puts - 1];
+    for (; walk->moved < stamp->move_count; walk->moved++) {
+        const i64 *move = stamp->moves + walk->moved * 3; /* cell, axis, step */
+        if (move[0] >= cell + COLUMNS) break;
+        if (move[0] >= cell) walk->row[move[0] - cell] += move[2] * walk->program->where[walk->where + move[1]];
+    }
+    return walk->row;
+}

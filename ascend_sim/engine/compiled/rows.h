@@ -29,13 +29,23 @@ static inline const i64 *row_at(const Rows *rows, i64 row) {
     return rows->pieces[row >> PIECE_SHIFT] + (row & (PIECE - 1)) * COLUMNS;
 }
 
-/* For all rows in order, of which nobody looks back: the next one. NULL: no memory. */
-static inline const i64 *next_row(Rows *rows, i64 row) {
-    if (row == rows_behind(rows)) {
-        rows_forget(rows, row);
-        if (!rows_go_on(rows)) return NULL;
-    }
-    return row_at(rows, row);
+/* A way through all rows in order, where they stand: nothing is written out but a row that somebody asks for. Those of a stamp
+ * are left from `next` to `behind`. */
+typedef struct {
+    const Program *program;
+    const Stamp *stamp;
+    const i64 *next, *behind;
+    i64 puts, moved, where, row[COLUMNS];
+} Walk;
+
+void walk_into(Walk *walk);
+const i64 *walk_row(Walk *walk);
+
+/* Go on to the next row; there must be one. Returns its instruction. */
+static inline i64 walk_on(Walk *walk) {
+    while (walk->next == walk->behind) walk_into(walk);
+    walk->next += COLUMNS;
+    return walk->next[-COLUMNS];
 }
 
 #endif
