@@ -43,8 +43,8 @@ static i64 known_overlap(Known **known, const Touch *a, const Touch *b, i64 dist
     return place->meet;
 }
 
-static int report(Found *found, i64 limit, const Access *early, const Access *late) {
-    if (found->total++ >= limit) return 1;
+static int report(Found *found, const Access *early, const Access *late) {
+    if (found->total++ >= found->limit) return 1;
     if (found->count == found->room) {
         const i64 room = found->room ? 2 * found->room : 8;
         Hazard *more = realloc(found->items, room * sizeof(Hazard));
@@ -63,13 +63,15 @@ static int report(Found *found, i64 limit, const Access *early, const Access *la
     return 1;
 }
 
+static i64 address_in(const Access *access) { return access->low - access->touch->offset; }
+
 /* Whether two accesses to L0C are a product and a drain with the unit flag that never overtake each other (_in_step). */
 static int in_step(const Access *early, const Access *late) {
     const Touch *a = early->touch, *b = late->touch;
     if (!a->paced || !b->paced || early->ran->pipe == late->ran->pipe) return 0;
     const i64 over = early->ran->pipe == CUBE ? early->retire : early->ran->end - b->head, fractals = a->tile_rows * a->tile_columns;
     i64 overlap = 0;
-    if (fractals && early->address == late->address && a->tile_rows == b->tile_rows && a->tile_columns == b->tile_columns)
+    if (fractals && address_in(early) == address_in(late) && a->tile_rows == b->tile_rows && a->tile_columns == b->tile_columns)
         overlap = least(a->work, b->work) * (fractals - 1) / fractals;
     return late->ran->start >= over - overlap;
 }
@@ -82,6 +84,13 @@ static int is_hazard(const Access *early, const Access *late) {
     const Ran *one = early->ran, *other = late->ran;
     if (one->program != other->program || one->pipe != other->pipe) return 1;
     return a->writes && one->row != other->row && !(b->space == L0C_SPACE && one->pipe == CUBE);
+}
+
+/* Two accesses whose hulls meet while the earlier one is in flight. 0: no memory. */
+static int meet(const Access *early, const Access *late, Found *found, Known **known) {
+    if (!is_hazard(early, late)) return 1;
+    const i64 do_so = known_overlap(known, early->touch, late->touch, address_in(late) - address_in(early));
+    return do_so >= 0 && (!do_so || report(found, early, late));
 }
 
 void flight_free(Flight *active) {
@@ -107,8 +116,9 @@ int flight_set_aside(Flight *active, i64 horizon) {
     return 1;
 }
 
-/* Compare an access with the active ones of its space, and make it one of them. 0: no memory. */
-int hazards_of(Flight *active, Access access, Found *found, i64 limit, Known **known) {
+/* Compare the access of a row to the bytes from `low` to `high` with the active ones of its space, and make it one of them. Its
+ * numbers stay apart until then: to copy what was just written waits for it. 0: no memory. */
+int hazards_of(Flight *active, const Ran *ran, const Touch *touch, i64 low, i64 high, Found *found, Known **known) {
     if (active->count == active->room) {
         const i64 room = active->room ? 2 * active->room : 32;
         Access *more = realloc(active->items, (size_t)room * sizeof(Access));
@@ -116,20 +126,18 @@ int hazards_of(Flight *active, Access access, Found *found, i64 limit, Known **k
         active->items = more;
         active->room = room;
     }
-    const i64 start = access.ran->start;
-    i64 kept = 0;
-    for (i64 i = 0; i < active->count; i++) {
-        const Access *early = &active->items[i];
+    const i64 start = ran->start;
+    Access *kept = active->items;
+    for (const Access *early = kept, *behind = kept + active->count; early < behind; early++) {
         if (early->retire <= start) continue;
-        if (kept < i) active->items[kept] = *early;
-        early = &active->items[kept++];
-        if (early->low >= access.high || access.low >= early->high) continue;
-        if (!is_hazard(early, &access)) continue;
-        const i64 meet = known_overlap(known, early->touch, access.touch, access.address - early->address);
-        if (meet < 0 || (meet && !report(found, limit, early, &access))) return 0;
+        if (kept < early) *kept = *early;
+        const Access *one = kept++;
+        if (one->low >= high || low >= one->high) continue;
+        const Access late = {ran->retire, low, high, touch, ran};
+        if (!meet(one, &late, found, known)) return 0;
     }
-    active->items[kept] = access;
-    active->count = kept + 1;
+    *kept = (Access){ran->retire, low, high, touch, ran};
+    active->count = kept + 1 - active->items;
     return 1;
 }
 
@@ -195,6 +203,7 @@ Found *gm_watch_found(GmWatch *gm, i64 task) {
         Found *more = realloc(gm->of_task, (task + 1) * sizeof(Found));
         if (!more) return NULL;
         memset(more + gm->tasks, 0, (task + 1 - gm->tasks) * sizeof(Found));
+        for (i64 i = gm->tasks; i <= task; i++) more[i].limit = gm->limit;
         gm->of_task = more;
         gm->tasks = task + 1;
     }
@@ -214,8 +223,8 @@ int gm_watch_work_off(GmWatch *gm, i64 horizon) {
     if (ready) qsort(items, (size_t)ready, sizeof(Waiting), in_turn);
     for (const Waiting *one = items; one < items + ready; one++) {
         Found *found = gm_watch_found(gm, one->ran.program >> TASK_SHIFT);
-        const Access access = access_of(&one->ran, one->touch, one->address);
-        if (!found || !hazards_of(&gm->active, access, found, gm->limit, &gm->known)) return 0;
+        const i64 low = one->address + one->touch->offset, high = one->address + one->touch->extent;
+        if (!found || !hazards_of(&gm->active, &one->ran, one->touch, low, high, found, &gm->known)) return 0;
     }
     if (ready && !flight_set_aside(&gm->active, horizon)) return 0;
     gm->count -= ready;

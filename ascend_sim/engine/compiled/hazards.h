@@ -20,7 +20,7 @@ typedef struct {
 
 /* One of its accesses, the bytes from `low` to `high`. */
 typedef struct {
-    i64 retire, low, high, address;
+    i64 retire, low, high;
     const Touch *touch;
     const Ran *ran;
 } Access;
@@ -28,7 +28,7 @@ typedef struct {
 /* Hazards as they are found: all are counted, `limit` of them are kept. */
 typedef struct {
     Hazard *items;
-    i64 count, room, total;
+    i64 count, room, total, limit;
 } Found;
 
 typedef struct {
@@ -44,14 +44,9 @@ typedef struct {
     i64 count, room;
 } Flight;
 
-/* What a row does to the bytes of a touch. */
-static inline Access access_of(const Ran *ran, const Touch *touch, i64 address) {
-    return (Access){ran->retire, address + touch->offset, address + touch->extent, address, touch, ran};
-}
-
 void flight_free(Flight *active);
 int flight_set_aside(Flight *active, i64 horizon);
-int hazards_of(Flight *active, Access access, Found *found, i64 limit, Known **known);
+int hazards_of(Flight *active, const Ran *ran, const Touch *touch, i64 low, i64 high, Found *found, Known **known);
 
 /* The GM, which all programs share. */
 typedef struct GmWatch GmWatch;

@@ -27,7 +27,7 @@ struct Watch {
     Rows *own; /* the same, of a watch that wrote them out itself */
     const Touched *touched;
     GmWatch *gm;
-    i64 table, limit, batch, waiting, full;
+    i64 table, batch, waiting, full;
     Line lines[PIPES];
     Write *writes; /* of one cycle */
     i64 write_count, write_room;
@@ -42,8 +42,8 @@ Watch *watch_new(const Rows *rows, const Touched *touched, i64 table, GmWatch *g
     Watch *watch = calloc(1, sizeof *watch);
     if (!watch) return NULL;
     *watch = (Watch){
-        .program = rows->program, .rows = rows, .touched = touched, .gm = gm, .table = table, .limit = limit, .batch = batch,
-        .full = batch};
+        .program = rows->program, .rows = rows, .touched = touched, .gm = gm, .table = table, .batch = batch, .full = batch,
+        .found = {.limit = limit}};
     for (int p = 0; p < PIPES; p++) watch->totals.pipes[p].end = rows->program->begin;
     return watch;
 }
@@ -132,10 +132,10 @@ static int look_at(Watch *watch, const Ran *ran) {
             if (!gm_watch_add(watch->gm, ran, touch, address_of(watch->program, operand))) return 0;
             continue;
         }
-        const Access access = access_of(ran, touch, operand);
-        if (!hazards_of(&watch->active[space], access, &watch->found, watch->limit, &watch->known)) return 0;
+        const i64 low = operand + touch->offset, high = operand + touch->extent;
+        if (!hazards_of(&watch->active[space], ran, touch, low, high, &watch->found, &watch->known)) return 0;
         if (!touch->writes) {
-            if (!buffer_touch(&watch->buffers[space], access.low, access.high, ran->start, ran->retire, 0)) return 0;
+            if (!buffer_touch(&watch->buffers[space], low, high, ran->start, ran->retire, 0)) return 0;
             continue;
         }
         if (watch->write_count == watch->write_room) {
@@ -145,7 +145,7 @@ static int look_at(Watch *watch, const Ran *ran) {
             watch->writes = more;
             watch->write_room = room;
         }
-        watch->writes[watch->write_count++] = (Write){space, access.low, access.high, ran->retire};
+        watch->writes[watch->write_count++] = (Write){space, low, high, ran->retire};
     }
     return 1;
 }
