@@ -33,7 +33,7 @@ NETWORKS = ("alexnet", "ascdevkit_matmul", "kernelbench")
 """Beginnings of the names of runs that are of one network or sample; every other run is one of its own."""
 HEAD = """# Measured over predicted times of the measured kernels here, told nothing. Made by tools/measured_errors.py.
 # A kind is an architecture, the operators of one kernel, whether it is grouped, and the version of the library where it
-# depends on it. Behind each network or run: [predicted us, measured over predicted] of its distinct kernels, of repeats the
+# depends on it. By chip and network or run: [predicted us, measured over predicted] of its distinct kernels, of repeats the
 # geometric mean, as shipped; where costs were fitted on rows of a kind (but products), also measured over what is predicted by
 # costs that were fitted without the kernel's layer. Calls of several kernels are left out: only their sum was measured.
 kinds:
@@ -64,14 +64,15 @@ def network_of(run: str) -> str:
 def text_of(compared: Sequence[Comparison], again: Sequence[Refit] = ()) -> str:
     """The file; `again` has the left-out times of kernels whose costs were fitted again."""
     left_out = {kernel: us for found in again for kernel, us in found.left_out.items()}
-    kinds: dict[Key, dict[str, dict[Kernel, list[Comparison]]]] = {}
+    kinds: dict[Key, dict[tuple[str, str], dict[Kernel, list[Comparison]]]] = {}
     for one in compared:
         key = kind_of(one)
         if key is not None:
-            rows = kinds.setdefault(key, {}).setdefault(network_of(one.row.cells["run"]), {})
+            place = load_chip(one.row.kernel.chip).name, network_of(one.row.cells["run"])
+            rows = kinds.setdefault(key, {}).setdefault(place, {})
             rows.setdefault(as_timed(one.row.kernel), []).append(one)
     lines = []
-    for (arch, op_types, grouped, library), networks in sorted(kinds.items()):
+    for (arch, op_types, grouped, library), places in sorted(kinds.items()):
         lines += [
             f"- arch: {arch}",
             f"  op_types: [{', '.join(op_types)}]",
@@ -79,7 +80,10 @@ def text_of(compared: Sequence[Comparison], again: Sequence[Refit] = ()) -> str:
             f'  library: "{library}"',
             "  errors:",
         ]
-        for network, kernels in sorted(networks.items()):
+        before = ""
+        for (chip, network), kernels in sorted(places.items()):
+            lines += [f"    {chip}:"] if chip != before else []
+            before = chip
             rows = []
             for kernel, found in kernels.items():
                 us = found[0].prediction.task_us
@@ -88,7 +92,7 @@ def text_of(compared: Sequence[Comparison], again: Sequence[Refit] = ()) -> str:
                     f"{measured / time:.4f}" for time in (us, *([left_out[kernel]] if kernel in left_out else []))
                 ]
                 rows.append((us, f"[{us:.2f}, {', '.join(ratios)}]"))
-            lines.append(f"    {network}: [{', '.join(text for _, text in sorted(rows))}]")
+            lines.append(f"      {network}: [{', '.join(text for _, text in sorted(rows))}]")
     return HEAD + "\n".join(lines) + "\n"
 
 

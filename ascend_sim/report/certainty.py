@@ -1,32 +1,38 @@
 """How sure a time is: where the measured times of 80 % of kernels like this one lie.
 
-    sure = interval("dav-2201", "TransData", us=53.7)
-    sure.low_us, sure.high_us, sure.kernels, sure.borrowed
+    sure = interval(load_chip("ascend910b2"), "TransData", us=53.7)
+    sure.low_us, sure.high_us, sure.kernels, sure.chips, sure.borrowed
 
 `configs/measurements/errors.yaml` has measured over predicted times of kernels that were told nothing, by kind (architecture,
-operator, grouped or not, version of the library) and network; `tools/measured_errors.py` makes it. The prediction is the one
-that ships. Where costs were fitted on a kernel, the file also has what costs that were fitted without its layer miss it by:
+operator, grouped or not, version of the library), chip and network; `tools/measured_errors.py` makes it. The prediction is the
+one that ships. Where costs were fitted on a kernel, the file also has what costs that were fitted without its layer miss it by:
 of both scatters the larger counts, so that a fit makes no kind surer than it is and a bad fit hides nothing.
 
 The logarithm of such a ratio is the sum of what a network and a kernel have of their own. A network's variance is the same
 for all kinds and pooled over those with several networks, so that a kind measured in one network alone is not taken for surer
-than it is; a kernel's is the kind's. The interval is a prediction interval of Student's t around the mean of the networks. It
-is that of short or long kernels (`LONG_US`) where enough of either were measured. A kind that was not measured borrows the
-interval of the nearest that was (`nearest`), with the variance of a network once more: that two kinds differ as two networks
-do is assumed. What was fitted on rows has seen them: on a new kind of network errors are larger.
+than it is; a kernel's is the kind's. The interval is a prediction interval of Student's t around the mean of the networks.
+
+It is of the kernels of the same chip and size (short or long, `LONG_US`) where enough of these were measured, else of those of
+the same size on all chips of the architecture, else of all. Size goes before chip: a launch is a large part of a short kernel
+on every chip, and chips of an architecture have the same cores. A kind that was not measured borrows the kernels of the nearest
+that was (`nearest`), with the variance of a network once more: that two kinds differ as two networks do is assumed. Where
+kernels of other chips are among them, what a chip has of its own counts as well, with the variance of a network too. That is
+assumed: one kind alone was measured on several chips, and its networks, each on one chip, are too few to tell a chip's part
+from theirs. What was fitted on rows has seen them: on a new kind of network errors are larger.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import field, replace
 from functools import cache
 from importlib import resources
 from statistics import NormalDist, fmean, variance
 from typing import Any, NamedTuple
 
+from ascend_sim.chip import ChipSpec
 from ascend_sim.frozen import frozen
 from ascend_sim.yaml_file import load_shipped
 
@@ -35,14 +41,15 @@ LEVEL = 0.8
 LONG_US = 100
 """Predicted time from which a kernel counts as long: its launch is no large part of it (chosen, not fitted)."""
 ENOUGH = 8
-"""Kernels of a size that are enough for an interval of their own (chosen, not fitted)."""
+"""Kernels of a size, or of a size on one chip, that are enough for an interval of their own (chosen, not fitted)."""
 _FEWEST = 2
 """Kernels below which nothing is known of how errors scatter."""
 
 
 class Measured(NamedTuple):
-    """A kernel: predicted us, the logarithm of measured over predicted time, the same of costs fitted without its layer."""
+    """A kernel: chip, predicted us, the logarithm of measured over predicted time, that of costs fitted without its layer."""
 
+    chip: str
     us: float
     error: float
     left_out: float
@@ -62,10 +69,19 @@ class Kind:
     library: str = ""
     errors: Errors = field(default_factory=dict, compare=False)
 
-    def without(self, network: str) -> Kind:
-        """The kind without a network's kernels."""
-        rest = {name: found for name, found in self.errors.items() if name != network}
-        return Kind(self.arch, self.op_types, self.grouped, self.library, rest)
+    def where(self, keep: Callable[[str, Measured], bool]) -> Kind:
+        """The kind with those kernels alone that `keep` takes, told the network and the kernel."""
+        kept = {network: [one for one in found if keep(network, one)] for network, found in self.errors.items()}
+        return replace(self, errors={network: found for network, found in kept.items() if found})
+
+    def on(self, chip: str) -> Kind:
+        """The kind with the kernels of one chip alone."""
+        return self.where(lambda _, one: one.chip == chip)
+
+    @property
+    def chips(self) -> tuple[str, ...]:
+        """Where they were measured."""
+        return tuple(sorted({one.chip for found in self.errors.values() for one in found}))
 
     @property
     def kernels(self) -> int:
@@ -85,12 +101,17 @@ class Kind:
 
 
 class Interval(NamedTuple):
-    """`low_us` .. `high_us`, from so many measured `kernels` of so many `networks`, of another kind if `borrowed` names one."""
+    """`low_us` .. `high_us`, from so many measured `kernels` of so many `networks`.
+
+    `chips` are those of the kernels where they are not all of the kernel's own chip; `borrowed` names their kind where that is
+    another.
+    """
 
     low_us: float
     high_us: float
     kernels: int
     networks: int
+    chips: tuple[str, ...] = ()
     borrowed: str = ""
 
 
@@ -104,30 +125,42 @@ def kinds() -> tuple[Kind, ...]:
             tuple(one["op_types"]),
             one["grouped"],
             one["library"],
-            {name: [_measured(*numbers) for numbers in found] for name, found in one["errors"].items()},
+            _by_chip(one["errors"]),
         )
         for one in load_shipped(text)["kinds"]
     )
 
 
-def _measured(us: float, ratio: float, left_out: float | None = None) -> Measured:
-    return Measured(us, math.log(ratio), math.log(left_out or ratio))
+def _by_chip(errors: Mapping[str, Mapping[str, Sequence[Sequence[float]]]]) -> Errors:
+    """Chip -> network -> kernels, as the file has them; a network that ran on several chips remains one."""
+    found: dict[str, list[Measured]] = {}
+    for chip, networks in errors.items():
+        for network, rows in networks.items():
+            found.setdefault(network, []).extend(_measured(chip, *numbers) for numbers in rows)
+    return found
+
+
+def _measured(chip: str, us: float, ratio: float, left_out: float | None = None) -> Measured:
+    return Measured(chip, us, math.log(ratio), math.log(left_out or ratio))
 
 
 def interval(
-    arch: str, op_type: str, us: float, *, cube: bool | None = None, grouped: bool = False, library: str = ""
+    chip: ChipSpec, op_type: str, us: float, *, cube: bool | None = None, grouped: bool = False, library: str = ""
 ) -> Interval:
     """The interval of a kernel that is predicted to take `us`, of its kind or borrowed from the nearest.
 
     `cube` says whether the cube works in it; without it the operator's name does.
     """
+    arch = chip.identity.arch
     for kind in kinds():
         if (kind.arch, kind.grouped, kind.library) == (arch, grouped, library) and op_type in kind.op_types:
-            found = of_errors(kind.errors, us, _shipped_between())
+            found = of_kind(kind, chip.name, us, _shipped_between())
             if found is not None:
                 return found
     kind = nearest(kinds(), arch, op_type, cube=cube, grouped=grouped, library=library)
-    return borrowed(kind, us, _shipped_between())
+    found = of_kind(kind, chip.name, us, _shipped_between(), lent=True)
+    assert found is not None
+    return found
 
 
 def nearest(
@@ -188,26 +221,24 @@ def between_networks(every: Iterable[Kind]) -> float:
     return total / freedom if freedom else 0.0
 
 
-def borrowed(kind: Kind, us: float, between: float) -> Interval:
-    """The interval of a neighbour's `us` by a kind with enough kernels: wider by as much as networks differ (assumed)."""
-    found = of_errors(kind.errors, us, between, more=between)
-    assert found is not None
-    return found._replace(borrowed=kind.name)
+def of_kind(kind: Kind, chip: str, us: float, between: float, *, lent: bool = False) -> Interval | None:
+    """The interval of `us` on a chip by the kernels of a kind, which may be `lent` to another; None for too few.
 
-
-def of_errors(errors: Errors, us: float, between: float, more: float = 0.0) -> Interval | None:
-    """The interval of `us` by these errors, with `more` variance; None for too few."""
-    sized = {name: [one for one in rows if (one.us >= LONG_US) == (us >= LONG_US)] for name, rows in errors.items()}
-    if sum(map(len, sized.values())) >= ENOUGH:
-        errors = {name: rows for name, rows in sized.items() if rows}
-    found = _by_network(errors)
-    kernels, networks = sum(map(len, found)), len(found)
-    if kernels < _FEWEST:
+    `between` is the variance of a network, of a chip (where others than its own are among them) and of a kind (assumed).
+    """
+    sized = kind.where(lambda _, one: (one.us >= LONG_US) == (us >= LONG_US))
+    of = next((some for some in (sized.on(chip), sized) if some.kernels >= ENOUGH), kind)
+    if of.kernels < _FEWEST:
         return None
-    within = max(_within(found), _within([[one.left_out for one in rows] for rows in errors.values()]))
-    spread = math.sqrt(more + between * (1 + 1 / networks) + within * (1 + 1 / kernels))
+    found = _by_network(of.errors)
+    kernels, networks = of.kernels, len(found)
+    within = max(_within(found), _within([[one.left_out for one in rows] for rows in of.errors.values()]))
+    chips = () if of.chips == (chip,) else of.chips
+    shared = 1 + 1 / networks + lent + (1 + 1 / len(chips) if chips else 0)
+    spread = math.sqrt(between * shared + within * (1 + 1 / kernels))
     reach, middle = _student(kernels - 1) * spread, fmean(map(fmean, found))
-    return Interval(us * math.exp(middle - reach), us * math.exp(middle + reach), kernels, networks)
+    ends = us * math.exp(middle - reach), us * math.exp(middle + reach)
+    return Interval(*ends, kernels, networks, chips, kind.name if lent else "")
 
 
 def _by_network(errors: Errors) -> list[list[float]]:
@@ -234,11 +265,16 @@ def _student(freedom: int) -> float:
 
 
 def as_row(found: Interval) -> dict[str, Any]:
-    """As a report has it; "borrowed" names the kind that the interval is of, where the kernel's own was not measured."""
+    """As a report has it.
+
+    "chips" has the chips that the interval is of, where too few kernels of the own one were measured; "borrowed" names the
+    kind that it is of, where the kernel's own was not.
+    """
     row: dict[str, Any] = {
         "low_us": round(found.low_us, 4), "high_us": round(found.high_us, 4),
         "kernels": found.kernels, "networks": found.networks,
     }  # fmt: skip
+    row |= {"chips": list(found.chips)} if found.chips else {}
     return row | ({"borrowed": found.borrowed} if found.borrowed else {})
 
 
@@ -246,12 +282,17 @@ def together(kernels: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """Of kernels that have "task_us" and "interval": the interval of their time.
 
     Bounds are added, as if all errors went the same way. "unmeasured_us" are the operators without measured rows, with their
-    us, and "borrowed" whose intervals they have.
+    us, and "borrowed" whose intervals they have; "other_chips_us" is the time with intervals of rows of these chips, where too
+    few were of the own one.
     """
     rows = list(kernels)
     unmeasured: dict[str, float] = {}
     borrowed: dict[str, str] = {}
+    other_chips: dict[str, float] = {}
     for row in rows:
+        if "chips" in row["interval"]:
+            chips = ", ".join(row["interval"]["chips"])
+            other_chips[chips] = round(other_chips.get(chips, 0.0) + row["task_us"], 4)
         if "borrowed" in row["interval"]:
             unmeasured[row["op_type"]] = round(unmeasured.get(row["op_type"], 0.0) + row["task_us"], 4)
             borrowed[row["op_type"]] = row["interval"]["borrowed"]
@@ -261,6 +302,7 @@ def together(kernels: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         "high_us": round(sum(row["interval"]["high_us"] for row in rows), 4),
         "unmeasured_us": unmeasured,
         "borrowed": borrowed,
+        "other_chips_us": other_chips,
     }
 
 
@@ -271,4 +313,8 @@ def words(total: Mapping[str, Any]) -> str:
     unmeasured = ", ".join(
         f"{name} {us:,.1f} us ({total['borrowed'][name]})" for name, us in total["unmeasured_us"].items()
     )
-    return line + (f"; no measured rows, so the nearest kind's, wider (assumed): {unmeasured}" if unmeasured else "")
+    line += f"; no measured rows, so the nearest kind's, wider (assumed): {unmeasured}" if unmeasured else ""
+    other_chips = "; ".join(f"{us:,.1f} us ({chips})" for chips, us in total["other_chips_us"].items())
+    return line + (
+        f"; too few rows of this chip, so those of others, wider (assumed): {other_chips}" if other_chips else ""
+    )

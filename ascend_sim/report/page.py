@@ -270,8 +270,8 @@ def _kernels(kernels: Sequence[Mapping[str, Any]], total: float) -> str:
     ]
     caption = (
         "In launch order; a click shows the kernel below. Of the cube: ideal cube time over the longest core's. 80 % "
-        "interval, us: where the measured times of kernels of this kind lie, by docs/accuracy.md; without measured rows "
-        "that of the nearest kind, widened (assumed)."
+        "interval, us: where the measured times of kernels of this kind lie, by docs/accuracy.md; with too few measured "
+        "rows of the chip that of other chips, without any that of the nearest kind, both widened (assumed)."
     )
     return "<h2>Kernels</h2>\n" + table(head, rows, caption=caption, marks=marks, bar=2, identity="kernels")
 
@@ -279,8 +279,10 @@ def _kernels(kernels: Sequence[Mapping[str, Any]], total: float) -> str:
 def _interval(found: Mapping[str, Any] | None) -> str:
     if found is None:  # an older run, of a kernel without measured rows
         return "-"
-    borrowed = f" (as {escape(found['borrowed'])}, wider)" if "borrowed" in found else ""
-    return f"{found['low_us']:,.1f} to {found['high_us']:,.1f}{borrowed}"
+    notes = [f"as {found['borrowed']}"] if "borrowed" in found else []
+    notes += [f"of {', '.join(found['chips'])}"] if "chips" in found else []
+    wider = f" ({escape(', '.join([*notes, 'wider']))})" if notes else ""
+    return f"{found['low_us']:,.1f} to {found['high_us']:,.1f}{wider}"
 
 
 def _rooflines(recording: Recording, report: Mapping[str, Any], figures: Figures) -> str:

@@ -267,7 +267,7 @@ def interval_of(chip: ChipSpec, task: Task, us: float) -> dict[str, Any]:
     """The interval of a task's time, as a report has it."""
     grouped, library = task.info.get("groups", 1) > 1, task.info.get("library", "")
     cube = "macs" in task.info or task.core_kind in ("AIC", "MIX")
-    return as_row(interval(chip.identity.arch, task.op_type, us, cube=cube, grouped=grouped, library=library))
+    return as_row(interval(chip, task.op_type, us, cube=cube, grouped=grouped, library=library))
 
 
 def _timed_kernels(

@@ -10,16 +10,17 @@ import pytest
 
 from ascend_sim import convolution_backward
 from ascend_sim.calls.tensors import TensorSpec
+from ascend_sim.chip import load_chip
 from ascend_sim.report import certainty
 from ascend_sim.report.certainty import (
+    Errors,
+    Interval,
     Kind,
     Measured,
     between_networks,
-    borrowed,
     interval,
-    kinds,
     nearest,
-    of_errors,
+    of_kind,
     together,
     words,
 )
@@ -33,9 +34,15 @@ def test_quantiles_are_those_of_the_tables(freedom: int, printed: float) -> None
     assert certainty._student(freedom) == pytest.approx(printed, rel=0.04 if freedom == 1 else 0.005)
 
 
-def alike(errors: Sequence[float], us: float = 50.0) -> list[Measured]:
+def alike(errors: Sequence[float], us: float = 50.0, chip: str = "c") -> list[Measured]:
     """Kernels of `us` that no fit has seen."""
-    return [Measured(us, error, error) for error in errors]
+    return [Measured(chip, us, error, error) for error in errors]
+
+
+def of_errors(errors: Errors, us: float, between: float, chip: str = "c") -> Interval:
+    found = of_kind(Kind("a", ("A",), errors=errors), chip, us, between)
+    assert found is not None
+    return found
 
 
 def drawn(rng: np.random.Generator, networks: int, own: float, within: float, middle: float) -> dict[str, list]:
@@ -56,7 +63,6 @@ def test_kernels_of_new_networks_lie_in_the_interval_as_often_as_it_says() -> No
         between = between_networks(kinds)
         for kind, (_, within, middle) in zip(kinds, shapes, strict=True):
             found = of_errors(kind.errors, 50.0, between)
-            assert found is not None
             new = 50.0 * np.exp(rng.normal(middle + rng.normal(0, own), within))
             hits.append(found.low_us <= new <= found.high_us)
     assert 0.74 < np.mean(hits) < 0.87
@@ -74,7 +80,6 @@ def test_one_network_is_no_surer_than_its_networks_differ() -> None:
     """Kernels that agree in one network do not make an interval narrow; of equal ones in many networks they do."""
     alone = of_errors({"n": alike([0.0] * 20)}, 50.0, 0.04)
     many = of_errors({f"n{i}": alike([0.0] * 20) for i in range(20)}, 50.0, 0.04)
-    assert alone is not None and many is not None
     assert alone.high_us / many.high_us == pytest.approx(
         math.exp(1.3 * 0.2 * (math.sqrt(2) - math.sqrt(1.05))), rel=0.02
     )
@@ -83,11 +88,50 @@ def test_one_network_is_no_surer_than_its_networks_differ() -> None:
 def test_long_kernels_have_an_interval_of_their_own_where_enough_were_measured() -> None:
     rows = {"n": alike([math.log(3)] * 8, 10.0) + alike([0.0] * 8, 200.0)}
     short, long = (of_errors(rows, us, 0.0) for us in (10.0, 200.0))
-    assert short is not None and long is not None
     assert short[:2] == pytest.approx((30, 30)) and long[:2] == pytest.approx((200, 200))
     few = {"n": alike([math.log(3)] * 7, 10.0) + alike([0.0] * 8, 200.0)}
-    mixed = of_errors(few, 10.0, 0.0)
-    assert mixed is not None and mixed.kernels == 15
+    assert of_errors(few, 10.0, 0.0).kernels == 15
+
+
+def test_a_chip_has_an_interval_of_its_own_where_enough_were_measured_on_it() -> None:
+    """Of its size, else of the size on all chips, else of all kernels; what is of other chips too says so."""
+    rows = {
+        "n": alike([0.0] * 8, chip="c") + alike([0.0], 200.0, chip="c"),
+        "m": alike([math.log(3)] * 7, chip="d"),
+        "l": alike([0.0] * 7, 200.0, chip="d"),
+    }
+    own, few, long = (of_errors(rows, us, 0.0, chip) for us, chip in ((50.0, "c"), (50.0, "d"), (200.0, "d")))
+    assert (own[:4], own.chips) == ((50.0, 50.0, 8, 1), ())
+    assert (few.kernels, few.networks, few.chips) == (15, 2, ("c", "d"))
+    assert (long.kernels, long.networks, long.chips) == (8, 2, ("c", "d"))
+    all_sizes = of_errors(rows | {"l": alike([0.0] * 6, 200.0, chip="d")}, 200.0, 0.0, "c")
+    assert (all_sizes.kernels, all_sizes.chips) == (22, ("c", "d"))
+
+
+def test_few_kernels_that_are_all_of_the_chip_are_its_own() -> None:
+    assert of_errors({"n": alike([0.0] * 2)}, 50.0, 0.01).chips == ()
+
+
+def test_an_interval_of_other_chips_is_wider_by_what_a_chip_has_of_its_own() -> None:
+    rows = {"n": alike([0.0] * 20)}
+    own, other = (of_errors(rows, 50.0, 0.04, chip) for chip in "cd")
+    assert (own.chips, other.chips) == ((), ("c",))
+    assert math.log(other.high_us / 50) / math.log(own.high_us / 50) == pytest.approx(math.sqrt(2))
+
+
+def test_kernels_of_another_chip_lie_in_the_interval_as_often_as_it_says() -> None:
+    """Over kinds that are drawn, where chips differ as much as networks do."""
+    rng = np.random.default_rng(2)
+    hits, own = [], 0.15
+    for _ in range(400):
+        rows = {}
+        for chip, shift in zip("cd", rng.normal(0, own, 2), strict=True):
+            drawn_here = drawn(rng, 3, own, 0.1, shift)
+            rows |= {chip + name: [one._replace(chip=chip) for one in found] for name, found in drawn_here.items()}
+        found = of_errors(rows, 50.0, own**2, "e")
+        new = 50.0 * np.exp(rng.normal(0, math.hypot(own, own, 0.1)))
+        hits.append(found.low_us <= new <= found.high_us)
+    assert 0.74 < np.mean(hits) < 0.87
 
 
 def test_a_fit_makes_no_kind_surer() -> None:
@@ -95,16 +139,15 @@ def test_a_fit_makes_no_kind_surer() -> None:
     errors = [-0.1, 0.0, 0.1]
     wide, narrow = [2 * error for error in errors], [0.0] * 3
     plain, fitted, bad = (
-        of_errors({"n": [Measured(50.0, *both) for both in zip(errors, left, strict=True)]}, 50.0, 0.0)
+        of_errors({"n": [Measured("c", 50.0, *both) for both in zip(errors, left, strict=True)]}, 50.0, 0.0)
         for left in (errors, wide, narrow)
     )
-    assert plain is not None and fitted is not None
     assert math.log(fitted.high_us / 50) == pytest.approx(2 * math.log(plain.high_us / 50))
     assert bad == plain
 
 
 def test_one_kernel_says_nothing_of_scatter() -> None:
-    assert of_errors({"n": alike([0.1])}, 50.0, 0.01) is None
+    assert of_kind(Kind("a", ("A",), errors={"n": alike([0.1])}), "c", 50.0, 0.01) is None
 
 
 def test_the_nearest_kind() -> None:
@@ -129,16 +172,19 @@ def test_the_nearest_kind() -> None:
 
 
 def test_what_is_borrowed_is_wider_and_names_its_kind() -> None:
-    own = interval("dav-2201", "TransData", 50.0)
-    lent = interval("dav-2201", "Cast", 50.0)
-    assert (own.borrowed, lent.borrowed) == ("", "dav-2201 TransData")
-    between = between_networks(kinds())
-    (kind,) = [one for one in kinds() if (one.arch, one.op_types) == ("dav-2201", ("TransData",))]
-    assert lent == borrowed(kind, 50.0, between)
-    assert math.log(lent.high_us / lent.low_us) > 1.1 * math.log(own.high_us / own.low_us)
+    chip, other = load_chip("ascend910b2"), load_chip("ascend910b3")
+    own, elsewhere = interval(chip, "TransData", 50.0), interval(other, "TransData", 50.0)
+    lent, both = interval(chip, "Cast", 50.0), interval(other, "Cast", 50.0)
+    assert (own.chips, own.borrowed) == ((), "")
+    assert (elsewhere.chips, elsewhere.borrowed) == (("ascend910b2",), "")
+    assert (lent.chips, lent.borrowed) == ((), "dav-2201 TransData")
+    assert (both.chips, both.borrowed) == (("ascend910b2",), "dav-2201 TransData")
+    assert own.kernels == elsewhere.kernels == lent.kernels == both.kernels
+    within, wider, wide, widest = (math.log(one.high_us / one.low_us) ** 2 for one in (own, elsewhere, lent, both))
+    assert wide > 1.2 * within and widest - wider == pytest.approx(wide - within) == pytest.approx((wider - within) / 2)
 
 
-ARCHS = ("dav-1001", "dav-2002", "dav-2201", "dav-3510")
+CHIPS = ("ascend910a", "ascend310p3", "ascend910b2", "ascend950pr_9579")
 OPERATORS = (
     "Conv2DBackpropInput", "Conv3DBackpropInput", "Conv3DBackpropInputV2", "Conv2DBackpropFilter", "Conv3DBackpropFilter",
     "Conv3DBackpropFilterV2", "Conv2D", "Conv3D", "Conv3DV2", "MatMul", "BatchMatMul", "TransData", "Cast", "ReduceSum",
@@ -146,16 +192,16 @@ OPERATORS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("arch", ARCHS)
-def test_every_kernel_has_an_interval(arch: str) -> None:
+@pytest.mark.parametrize("chip", CHIPS)
+def test_every_kernel_has_an_interval(chip: str) -> None:
     for op_type in OPERATORS:
         for grouped in (False, True):
-            found = interval(arch, op_type, 20.0, grouped=grouped, library="2026-08")
+            found = interval(load_chip(chip), op_type, 20.0, grouped=grouped, library="2026-08")
             assert 0 < found.low_us < found.high_us < math.inf
             assert found.borrowed, "no row has that library"
 
 
-@pytest.mark.parametrize("chip", ["ascend910a", "ascend310p3", "ascend910b3", "ascend950pr_9589"])
+@pytest.mark.parametrize("chip", ["ascend910a", "ascend910b", "ascend310p3", "ascend910b3", "ascend950pr_9589"])
 def test_a_report_says_how_sure_each_time_is(chip: str) -> None:
     given = [TensorSpec(shape, "float16") for shape in ((1, 24, 12, 12), (1, 32, 12, 12), (24, 32, 3, 3))]
     rest = (None, (1, 1), (1, 1), (1, 1), False, (0, 0), 1, (True, True, False))
@@ -163,16 +209,18 @@ def test_a_report_says_how_sure_each_time_is(chip: str) -> None:
     kernels = {kernel["op_type"]: kernel for kernel in report["kernels"]}
     for row in report["kernels"]:
         assert 0 < row["interval"]["low_us"] < row["interval"]["high_us"]
-    if chip == "ascend910a":
+    if chip in ("ascend910a", "ascend910b"):
         known = kernels["Conv2DBackpropFilter"]
-        found = interval("dav-1001", "Conv2DBackpropFilter", known["task_us"])
+        found = interval(load_chip(chip), "Conv2DBackpropFilter", known["task_us"])
         assert known["interval"] == certainty.as_row(found)
         assert known["interval"]["kernels"] > 20 and "borrowed" not in known["interval"]
+        assert known["interval"].get("chips") == (None if chip == "ascend910b" else ["ascend910b"])
     assert report["interval"] == together(report["kernels"])
     assert report["interval"]["of_us"] == pytest.approx(sum(row["task_us"] for row in report["kernels"]))
     unmeasured = {row["op_type"] for row in report["kernels"] if "borrowed" in row["interval"]}
     assert set(report["interval"]["unmeasured_us"]) == set(report["interval"]["borrowed"]) == unmeasured
-    assert bool(unmeasured) == (chip != "ascend910a") or "Cast" in kernels
+    assert bool(unmeasured) == (chip not in ("ascend910a", "ascend910b")) or "Cast" in kernels
+    assert bool(report["interval"]["other_chips_us"]) == (chip != "ascend910b")
 
 
 def test_bounds_of_a_total_are_sums_and_what_is_not_measured_is_named() -> None:
@@ -183,8 +231,22 @@ def test_bounds_of_a_total_are_sums_and_what_is_not_measured_is_named() -> None:
     ]
     total = together(rows)
     known = {"of_us": 35.0, "low_us": 24.0, "high_us": 44.0}
-    assert total == known | {"unmeasured_us": {"B": 5.0}, "borrowed": {"B": "x A"}}
+    assert total == known | {"unmeasured_us": {"B": 5.0}, "borrowed": {"B": "x A"}, "other_chips_us": {}}
     line = "How sure: 80 % interval of 35.0 us: 24.0 to 44.0 us"
     lent = "; no measured rows, so the nearest kind's, wider (assumed): B 5.0 us (x A)"
     assert words(total) == line + lent
     assert words(together(rows[:2])) == "How sure: 80 % interval of 30.0 us: 23.0 to 35.0 us"
+
+
+def test_a_total_names_the_chips_that_its_intervals_are_of() -> None:
+    ends = {"low_us": 8.0, "high_us": 14.0}
+    rows = [
+        {"op_type": name, "task_us": us, "interval": ends | rest}
+        for name, us, rest in (
+            ("A", 10.0, {"chips": ["x"]}), ("B", 11.0, {"chips": ["x"]}), ("C", 12.0, {"chips": ["x", "y"]}), ("D", 9.0, {}),
+        )
+    ]  # fmt: skip
+    total = together(rows)
+    assert total["other_chips_us"] == {"x": 21.0, "x, y": 12.0} and total["unmeasured_us"] == {}
+    lent = "too few rows of this chip, so those of others, wider (assumed): 21.0 us (x); 12.0 us (x, y)"
+    assert words(total) == f"How sure: 80 % interval of 42.0 us: 32.0 to 56.0 us; {lent}"

@@ -61,6 +61,16 @@ def test_it_needs_nothing_from_outside(page: Path) -> None:
     assert len(text) < 6e6
 
 
+def test_an_interval_says_of_which_chips_and_kind_it_is(page: Path, result: Any) -> None:
+    text, noted = page.read_text(encoding="utf-8"), set()
+    for kernel in result.report.kernels:
+        found = kernel["interval"]
+        borrowed = f"as {found['borrowed']}, " if "borrowed" in found else ""
+        noted.add(note := f"({borrowed}of {', '.join(found['chips'])}, wider)")
+        assert f"{found['low_us']:,.1f} to {found['high_us']:,.1f} {note}" in text
+    assert noted >= {"(of ascend910b2, wider)", "(as dav-2201 TransData, of ascend910b2, wider)"}
+
+
 def test_the_same_run_gives_the_same_bytes(page: Path, result: Any, outcomes: list[Outcome], tmp_path: Path) -> None:
     write_page(tmp_path / "again.html", result.recording, result.report.to_dict(), outcomes)
     assert (tmp_path / "again.html").read_bytes() == page.read_bytes()

@@ -25,7 +25,7 @@ WITHIN = 1.25
 
 def points(kind: Kind) -> list[tuple[float, float]]:
     """(measured us, predicted us) of a kind's kernels."""
-    return [(us * math.exp(log), us) for found in kind.errors.values() for us, log, _ in found]
+    return [(one.us * math.exp(one.error), one.us) for found in kind.errors.values() for one in found]
 
 
 def digest() -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ascend_sim.chip import load_chip
 from ascend_sim.report.certainty import (
     ENOUGH,
     LEVEL,
@@ -13,31 +14,37 @@ from ascend_sim.report.certainty import (
     between_networks,
     interval,
     kinds,
-    of_errors,
+    of_kind,
 )
-from ascend_sim.studies.validate.held_out import Borrowed, HeldOut, borrowing, held_out
+from ascend_sim.studies.validate.held_out import Borrowed, HeldOut, borrowing, held_out, other_chips
 
 SURE = """## How sure a time is
 
 Reports, pages and totals of `run-network` give each kernel's time with an interval: {level:.0f} % of the kernels of its
-kind (architecture, operator, grouped or not, version of the library; shorter or longer than {long} us where {enough} were
-measured) are expected in it. It is made of `configs/measurements/errors.yaml` (`tools/measured_errors.py`): the errors of what
-ships, told nothing. Where costs were fitted on a kernel, the errors of costs fitted without its layer stand beside them, and
-the larger of both scatters counts. What networks have of their own is pooled over all kinds, so that a kind which was measured
-in one network is not taken for surer than it is (`ascend_sim/report/certainty.py`). Bounds of a total are sums, as if all
-errors went the same way.
+kind (architecture, operator, grouped or not, version of the library), chip and size (shorter or longer than {long} us) are
+expected in it. Where fewer than {enough} of that chip and size were measured, it is that of the size on all chips of the
+architecture, and with fewer than {enough} of these that of all kernels of the kind. It is made of
+`configs/measurements/errors.yaml` (`tools/measured_errors.py`): the errors of what ships, told nothing. Where costs were fitted
+on a kernel, the errors of costs fitted without its layer stand beside them, and the larger of both scatters counts. What
+networks have of their own is pooled over all kinds, so that a kind which was measured in one network is not taken for surer
+than it is (`ascend_sim/report/certainty.py`). Bounds of a total are sums, as if all errors went the same way.
 
-| architecture | kernel | kernels of (networks) | 50 us, interval | 500 us, interval |
+| chip | kernel | kernels of (networks) | 50 us, interval | 500 us, interval |
 |---|---|---|---|---|
 {shipped}
+
+**Other chips.** Where the kernels of an interval are not all of the own chip, it is wider: what a chip has of its own counts in
+it, taken to vary as much as what a network has. That is assumed, since these rows cannot tell: one kind alone was measured on
+several chips, and its networks, each on one chip, are too few. Reports, pages and totals name the chips.
 
 **Kinds without rows.** A kind that was not measured, or on one kernel, has the interval of the nearest kind that was, wider:
 first of the same unit (cube or vector), then architecture, work, operator, groups and version of the library; of equally near
 ones that with the most kernels. What two networks differ counts once more in it, because two kinds are taken to differ as
-much. The order and that rule are assumed. Reports, pages and totals name the kind that they borrow of. Some without rows:
+much, and other chips count as above. The order and that rule are assumed. Reports, pages and totals name the kind that they
+borrow of. Some chips and kinds without rows:
 
-| architecture | kernel | as | 50 us, interval |
-|---|---|---|---|
+| chip | kernel | as | of | 50 us, interval |
+|---|---|---|---|---|
 {without}
 
 **Held out.** All rows of a network or run are left out, its kernels are predicted as shipped and compared with intervals from
@@ -47,15 +54,22 @@ last column has the same around what costs predict that were fitted without the 
 view, so on networks of another kind errors are larger. Kinds that were measured in one network alone: one kernel left out at
 a time, and no allowance for other networks, which these rows cannot test.
 
-| kernel | architecture | left out | inside | % | inside, costs fitted without its layer |
+| kernel | chip | left out | inside | % | inside, costs fitted without its layer |
 |---|---|---|---|---|---|
 {by_kind}
 
 {outside}
 
-| network or run | architecture | kernel | inside |
+| network or run | chip | kernel | inside |
 |---|---|---|---|
 {whole}
+
+Each chip of a kind that was measured on several, as if nothing had been measured on it, in the interval from the others:
+{elsewhere} of {elsewhere_of} kernels inside, {elsewhere_share:.0f} %.
+
+| kernel | chip | inside |
+|---|---|---|
+{chips}
 
 Each kind as if it had not been measured, in the interval that it would borrow: {lent} of {lent_of} kernels inside,
 {lent_share:.0f} %.
@@ -67,14 +81,18 @@ Each kind as if it had not been measured, in the interval that it would borrow: 
 ENDS = (50.0, 500.0)
 """Predicted us for which the table has the interval."""
 UNMEASURED: tuple[tuple[str, str, bool, str], ...] = (
-    ("dav-2201", "Cast", False, ""), ("dav-2201", "Conv3DBackpropFilter", False, ""),
-    ("dav-2201", "Conv3DBackpropInputV2", False, ""), ("dav-2201", "Conv2DBackpropFilter", True, ""),
-    ("dav-2201", "Conv2DBackpropInput", True, ""), ("dav-2002", "Conv2DBackpropInput", False, ""),
-    ("dav-2002", "Conv2DBackpropFilter", False, ""), ("dav-2002", "TransData", False, ""),
-    ("dav-3510", "Conv3DBackpropInputV2", False, ""), ("dav-3510", "Conv3DBackpropFilterV2", False, "2026-08"),
-    ("dav-3510", "Conv3DBackpropFilterV2", True, "9.0.0"), ("dav-3510", "Cast", False, ""), ("dav-3510", "MatMul", False, ""),
+    ("ascend910a", "Conv2DBackpropFilter", False, ""), ("ascend910b3", "Conv2DBackpropFilter", False, ""),
+    ("ascend910b3", "TransData", False, ""), ("ascend910_9391", "MatMul", False, ""),
+    ("ascend950pr_9589", "Conv3DBackpropFilterV2", False, "9.0.0"), ("ascend910b2", "Cast", False, ""),
+    ("ascend910b2", "Conv3DBackpropFilter", False, ""), ("ascend910b2", "Conv3DBackpropInputV2", False, ""),
+    ("ascend910b2", "Conv2DBackpropFilter", True, ""), ("ascend910b2", "Conv2DBackpropInput", True, ""),
+    ("ascend310p3", "Conv2DBackpropInput", False, ""), ("ascend310p3", "Conv2DBackpropFilter", False, ""),
+    ("ascend310p3", "TransData", False, ""), ("ascend950pr_9579", "Conv3DBackpropInputV2", False, ""),
+    ("ascend950pr_9579", "Conv3DBackpropFilterV2", False, "2026-08"),
+    ("ascend950pr_9579", "Conv3DBackpropFilterV2", True, "9.0.0"), ("ascend950pr_9579", "Cast", False, ""),
+    ("ascend950pr_9589", "MatMul", False, ""),
 )  # fmt: skip
-"""Architecture, operator, grouped and library of kinds without rows that the page has an interval of."""
+"""Chip, operator, grouped and library of kernels without rows that the page has an interval of."""
 SOME = 10
 """Kernels from which the share of a kind says something."""
 
@@ -87,6 +105,8 @@ def sure() -> str:
     lent = borrowing([kind for kind in every if kind.kernels > 1])
     sums = {name: sum(getattr(one, name) for one in whole) for name in ("inside", "refitted", "kernels")}
     lent_inside, lent_of = sum(one.inside for one in lent), sum(one.kernels for one in lent)
+    elsewhere = other_chips(every)
+    elsewhere_inside, elsewhere_of = sum(one.inside for one in elsewhere), sum(one.kernels for one in elsewhere)
     return SURE.format(
         level=100 * LEVEL,
         long=LONG_US,
@@ -99,6 +119,10 @@ def sure() -> str:
         by_kind="\n".join(_by_kind(found)),
         outside=_outside(found),
         whole="\n".join(_held(whole)),
+        elsewhere=elsewhere_inside,
+        elsewhere_of=elsewhere_of,
+        elsewhere_share=100 * elsewhere_inside / elsewhere_of,
+        chips="\n".join(f"| {one.kind.kernel} | {one.chip} | {one.inside} of {one.kernels} |" for one in elsewhere),
         lent=lent_inside,
         lent_of=lent_of,
         lent_share=100 * lent_inside / lent_of,
@@ -109,18 +133,29 @@ def sure() -> str:
 def _shipped() -> list[str]:
     between, lines = between_networks(kinds()), []
     for kind in kinds():
-        rows = [of_errors(kind.errors, us, between) for us in ENDS]
-        cells = ["borrowed, see below" if row is None else _ends(row) for row in rows]
-        lines.append(f"| {kind.arch} | {kind.kernel} | {kind.kernels} ({len(kind.errors)}) | {' | '.join(cells)} |")
+        for chip in kind.chips:
+            rows = [of_kind(kind, chip, us, between) for us in ENDS]
+            cells = ["borrowed, see below" if row is None else _cell(row) for row in rows]
+            own = kind.on(chip)
+            lines.append(f"| {chip} | {kind.kernel} | {own.kernels} ({len(own.errors)}) | {' | '.join(cells)} |")
     return lines
+
+
+def _cell(found: Interval) -> str:
+    return _ends(found) + (f", of {_chips(found)}" if found.chips else "")
+
+
+def _chips(found: Interval) -> str:
+    return f"{len(found.chips)} chips" if len(found.chips) > 1 else "".join(found.chips)
 
 
 def _without() -> list[str]:
     lines = []
-    for arch, op_type, grouped, library in UNMEASURED:
-        found = interval(arch, op_type, ENDS[0], grouped=grouped, library=library)
-        name = Kind(arch, (op_type,), grouped, library).kernel
-        lines.append(f"| {arch} | {name} | {found.borrowed} | {_ends(found)} |")
+    for name, op_type, grouped, library in UNMEASURED:
+        chip = load_chip(name)
+        found = interval(chip, op_type, ENDS[0], grouped=grouped, library=library)
+        kernel = Kind(chip.identity.arch, (op_type,), grouped, library).kernel
+        lines.append(f"| {name} | {kernel} | {found.borrowed or '-'} | {_chips(found) or '-'} | {_ends(found)} |")
     return lines
 
 
@@ -128,43 +163,44 @@ def _ends(found: Interval) -> str:
     return f"{found.low_us:.0f} to {found.high_us:.0f}"
 
 
-def shares(found: Sequence[HeldOut]) -> dict[Kind, tuple[int, int, int, bool]]:
-    """Of each kind: kernels inside as shipped, inside with costs fitted without them, all, and whether networks were left out.
+def shares(found: Sequence[HeldOut]) -> dict[tuple[Kind, str], tuple[int, int, int, bool]]:
+    """Of each kind and chip: kernels inside as shipped, inside with costs fitted without them, all, and whether networks were
+    left out.
 
     What was left out with its network, where there are others; else kernel by kernel.
     """
-    sums: dict[Kind, tuple[int, int, int, bool]] = {}
+    sums: dict[tuple[Kind, str], tuple[int, int, int, bool]] = {}
     for one in found:
         if one.whole or not any(other.whole for other in found if other.kind == one.kind):
-            inside, refitted, kernels, _ = sums.get(one.kind, (0, 0, 0, False))
-            sums[one.kind] = inside + one.inside, refitted + one.refitted, kernels + one.kernels, one.whole
-    return sums
+            inside, refitted, kernels, _ = sums.get((one.kind, one.chip), (0, 0, 0, False))
+            sums[one.kind, one.chip] = inside + one.inside, refitted + one.refitted, kernels + one.kernels, one.whole
+    return dict(sorted(sums.items(), key=lambda item: (item[0][0].name, item[0][1])))
 
 
 def _by_kind(found: Sequence[HeldOut]) -> list[str]:
     lines = []
-    for kind, (inside, refitted, kernels, whole) in shares(found).items():
+    for (kind, chip), (inside, refitted, kernels, whole) in shares(found).items():
         left = "networks" if whole else "kernels of one network"
         percent = f"{100 * inside / kernels:.0f}" if kernels >= SOME else "-"
         lines.append(
-            f"| {kind.kernel} | {kind.arch} | {left} | {inside} of {kernels} | {percent} | {refitted} of {kernels} |"
+            f"| {kind.kernel} | {chip} | {left} | {inside} of {kernels} | {percent} | {refitted} of {kernels} |"
         )
     return lines
 
 
 def _outside(found: Sequence[HeldOut]) -> str:
-    """Which kinds with enough kernels miss the aim."""
+    """Which kinds with enough kernels on a chip miss the aim."""
     missed = [
-        f"{kind.kernel} of {kind.arch} ({100 * inside / kernels:.0f} %)"
-        for kind, (inside, _, kernels, _) in shares(found).items()
+        f"{kind.kernel} of {chip} ({100 * inside / kernels:.0f} %)"
+        for (kind, chip), (inside, _, kernels, _) in shares(found).items()
         if kernels >= SOME and not 0.7 <= inside / kernels <= 0.9
     ]
-    said = f"Of the kinds with {SOME} kernels or more "
+    said = f"Of the kinds with {SOME} kernels or more on a chip "
     return said + (f"outside 70 to 90 %: {', '.join(missed)}." if missed else "all are within 70 to 90 %.")
 
 
 def _held(found: Sequence[HeldOut]) -> list[str]:
-    return [f"| {one.network} | {one.kind.arch} | {one.kind.kernel} | {one.inside} of {one.kernels} |" for one in found]
+    return [f"| {one.network} | {one.chip} | {one.kind.kernel} | {one.inside} of {one.kernels} |" for one in found]
 
 
 def _borrowed(found: Sequence[Borrowed]) -> list[str]:

@@ -1,40 +1,42 @@
-"""Whether intervals hold: kernels of a network in intervals from the others; of kinds with one network, kernel by kernel; and
-kinds in intervals that they would borrow.
+"""Whether intervals hold: kernels of a network in intervals from the others; of kinds with one network, kernel by kernel;
+kernels of a chip in intervals from other chips; and kinds in intervals that they would borrow.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ascend_sim.frozen import frozen
-from ascend_sim.report.certainty import (
-    Errors,
-    Interval,
-    Kind,
-    Measured,
-    between_networks,
-    borrowed,
-    nearest,
-    of_errors,
-)
+from ascend_sim.report.certainty import Interval, Kind, Measured, between_networks, nearest, of_kind
 
 
 @frozen
 class HeldOut:
-    """Kernels of a kind that were left out, all those of `network` or, where that is the only one, one by one.
+    """Kernels of a kind and chip that were left out, all those of `network` or, where that is the only one, one by one.
 
     `inside` counts those whose measured time lies in the interval around what ships; `refitted` those in the one around what
     costs predict that were fitted without the kernel's layer.
     """
 
     kind: Kind
+    chip: str
     network: str
     inside: int
     refitted: int
     kernels: int
     whole: bool
     """Whether the whole network was left out."""
+
+
+@frozen
+class OtherChips:
+    """Kernels of a chip that was left out, inside the intervals of the other chips of its architecture."""
+
+    kind: Kind
+    chip: str
+    inside: int
+    kernels: int
 
 
 @frozen
@@ -48,24 +50,45 @@ class Borrowed:
 
 
 def held_out(kinds: Sequence[Kind]) -> list[HeldOut]:
-    """One for every kind and network of which something is known without it."""
-    found = []
-    for network in sorted({name for kind in kinds for name in kind.errors}):
-        rest = [kind.without(network) for kind in kinds]
-        between = between_networks(rest)
-        for kind, others in zip(kinds, rest, strict=True):
-            own = kind.errors.get(network, ())
-            whole = others.kernels >= 2
-            if whole:
-                left = [(others.errors, between)] * len(own)
-            else:
-                left = [({network: [*own[:at], *own[at + 1 :]]}, 0.0) for at in range(len(own))]
-            hits = [_hits(*known, one) for known, one in zip(left, own, strict=True)]
-            known = [hit for hit in hits if hit is not None]
-            if known:
-                inside, refitted = (sum(column) for column in zip(*known, strict=True))
-                found.append(HeldOut(kind, network, inside, refitted, len(known), whole))
-    return found
+    """One for every kind, network and chip of which something is known without the network."""
+    networks = sorted({name for kind in kinds for name in kind.errors})
+    return [found for network in networks for found in _without_network(kinds, network)]
+
+
+def _without_network(kinds: Sequence[Kind], network: str) -> Iterator[HeldOut]:
+    rest = [kind.where(lambda name, _: name != network) for kind in kinds]
+    between = between_networks(rest)
+    for kind, others in zip(kinds, rest, strict=True):
+        whole = others.kernels >= 2
+        of_chip: dict[str, list[tuple[bool, bool]]] = {}
+        for one in kind.errors.get(network, ()):
+            hit = _hits(others, between, one) if whole else _hits(_others_of(kind, network, one), 0.0, one)
+            if hit is not None:
+                of_chip.setdefault(one.chip, []).append(hit)
+        for chip, hits in sorted(of_chip.items()):
+            inside, refitted = (sum(column) for column in zip(*hits, strict=True))
+            yield HeldOut(kind, chip, network, inside, refitted, len(hits), whole)
+
+
+def _others_of(kind: Kind, network: str, one: Measured) -> Kind:
+    """The kind with one network alone, and that without a kernel."""
+    return kind.where(lambda name, other: name == network and other is not one)
+
+
+def other_chips(kinds: Sequence[Kind]) -> list[OtherChips]:
+    """Each chip of a kind that was measured on several, as if nothing had been measured on it."""
+    chips = sorted({chip for kind in kinds for chip in kind.chips})
+    return [found for chip in chips for found in _without_chip(kinds, chip)]
+
+
+def _without_chip(kinds: Sequence[Kind], chip: str) -> Iterator[OtherChips]:
+    rest = [kind.where(lambda _, one: one.chip != chip) for kind in kinds]
+    between = between_networks(rest)
+    for kind, others in zip(kinds, rest, strict=True):
+        kernels = [one for rows in kind.on(chip).errors.values() for one in rows]
+        inside = [hit[0] for one in kernels if (hit := _hits(others, between, one)) is not None]
+        if inside:
+            yield OtherChips(kind, chip, sum(inside), len(inside))
 
 
 def borrowing(kinds: Sequence[Kind]) -> list[Borrowed]:
@@ -76,14 +99,15 @@ def borrowing(kinds: Sequence[Kind]) -> list[Borrowed]:
         lender = nearest(rest, kind.arch, kind.op_types[0], grouped=kind.grouped, library=kind.library)
         between = between_networks(rest)
         kernels = [one for rows in kind.errors.values() for one in rows]
-        inside = [_inside(borrowed(lender, one.us, between), one.us, one.error) for one in kernels]
+        lent = [(of_kind(lender, one.chip, one.us, between, lent=True), one) for one in kernels]
+        inside = [interval is not None and _inside(interval, one.us, one.error) for interval, one in lent]
         found.append(Borrowed(kind, lender, sum(inside), len(inside)))
     return found
 
 
-def _hits(errors: Errors, between: float, one: Measured) -> tuple[bool, bool] | None:
+def _hits(kind: Kind, between: float, one: Measured) -> tuple[bool, bool] | None:
     """Whether a kernel lies inside as shipped, and by costs fitted without it; None where nothing is known."""
-    found = of_errors(errors, one.us, between)
+    found = of_kind(kind, one.chip, one.us, between)
     return None if found is None else (_inside(found, one.us, one.error), _inside(found, one.us, one.left_out))
 
 

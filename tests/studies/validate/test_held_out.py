@@ -5,14 +5,17 @@ from __future__ import annotations
 import importlib
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from types import ModuleType
 
 import pytest
+import yaml
 from places import TOOLS
 
 from ascend_sim.chip import load_chip
+from ascend_sim.report import certainty
 from ascend_sim.report.certainty import Kind, Measured, interval, kinds
-from ascend_sim.studies.validate.held_out import borrowing, held_out
+from ascend_sim.studies.validate.held_out import borrowing, held_out, other_chips
 from ascend_sim.studies.validate.launches import CALLS
 from ascend_sim.studies.validate.rows import shipped_rows
 from ascend_sim.studies.validate.run import Comparison, compare
@@ -35,11 +38,30 @@ def test_held_out_networks_lie_in_their_intervals() -> None:
 
 
 def test_every_kind_with_enough_kernels_holds_by_itself(tool: ModuleType) -> None:
-    """Those that were measured in one network kernel by kernel."""
+    """On each chip; those that were measured in one network kernel by kernel."""
     sure = importlib.import_module("accuracy_parts.sure")
-    of_kind = {kind.name: (hits, kernels) for kind, (hits, _, kernels, _) in sure.shares(held_out(kinds())).items()}
+    shares = sure.shares(held_out(kinds())).items()
+    of_kind = {(chip, kind.name): (hits, kernels) for (kind, chip), (hits, _, kernels, _) in shares}
     enough = {name: hits / kernels for name, (hits, kernels) in of_kind.items() if kernels >= sure.SOME}
     assert len(enough) >= 6 and all(0.7 <= share <= 0.9 for share in enough.values()), enough
+
+
+def test_a_chip_that_is_left_out_lies_in_the_intervals_of_the_others() -> None:
+    found = other_chips(kinds())
+    assert len({one.chip for one in found}) == 5 and {one.kind.op_types[0] for one in found} == {"MatMul"}
+    assert 0.7 <= sum(one.inside for one in found) / sum(one.kernels for one in found) <= 0.9
+
+
+def test_a_chip_is_left_out_whole() -> None:
+    """One that differs from all others is outside, whatever it has itself; of a kind with one chip nothing is known."""
+
+    def rows_of(chip: str, error: float) -> list[Measured]:
+        return [Measured(chip, 50.0, error, error) for _ in range(9)]
+
+    several = Kind("a", ("A",), errors={"n": rows_of("c", 0.0), "m": rows_of("d", 0.01), "l": rows_of("e", 2.0)})
+    alone = Kind("a", ("B",), errors={"n": rows_of("c", 0.0)})
+    found = {one.chip: (one.inside, one.kernels) for one in other_chips([several, alone])}
+    assert found == {"c": (9, 9), "d": (9, 9), "e": (0, 9)}
 
 
 def test_a_kind_lies_in_the_interval_that_it_would_borrow() -> None:
@@ -52,7 +74,7 @@ def test_a_network_is_left_out_whole() -> None:
     """One that differs from all others is outside, whatever it has itself; alone it is left out kernel by kernel."""
 
     def rows_of(errors: Sequence[float]) -> list[Measured]:
-        return [Measured(50.0, error, error) for error in errors]
+        return [Measured("c", 50.0, error, error) for error in errors]
 
     rows = {f"n{i}": rows_of([0.01 * i, -0.01 * i]) for i in range(6)}
     strange = {"x": rows_of([2.0] * 30)}
@@ -64,7 +86,7 @@ def test_a_network_is_left_out_whole() -> None:
 
 def test_a_kernel_that_costs_have_seen_counts_twice() -> None:
     """Inside as shipped, outside around what costs fitted without it predict."""
-    rows = [Measured(50.0, 0.1 * i, 0.1 * i) for i in range(-4, 4)] + [Measured(50.0, 0.0, 3.0)]
+    rows = [Measured("c", 50.0, 0.1 * i, 0.1 * i) for i in range(-4, 4)] + [Measured("c", 50.0, 0.0, 3.0)]
     (found,) = held_out([Kind("a", ("A",), errors={"n": rows})])
     assert (found.inside, found.refitted, found.kernels) == (9, 8, 9)
 
@@ -81,6 +103,17 @@ def test_the_file_is_what_the_rows_say(tool: ModuleType) -> None:
         assert any(found.us == pytest.approx(one.prediction.task_us, abs=0.01) for found in stand), one.row.kernel
 
 
+def test_the_file_has_each_row_under_its_chip(tool: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A network that ran on two chips stands under both, and counts as one."""
+    (row, *_) = [row for row in shipped_rows() if row.kernel.op_type == "MemSet"]
+    there = replace(row, kernel=replace(row.kernel, chip="ascend910b3"))
+    written = tool.text_of(compare([row, there]))
+    monkeypatch.setattr(certainty, "load_shipped", lambda _: yaml.safe_load(written))
+    (kind,) = certainty.kinds.__wrapped__()
+    assert kind.chips == ("ascend910b2", "ascend910b3") and list(kind.errors) == ["alexnet"]
+    assert [one.chip for one in kind.errors["alexnet"]] == list(kind.chips)
+
+
 def test_errors_of_costs_that_have_not_seen_a_kernel_stand_beside(tool: ModuleType) -> None:
     """Kernels whose costs were fitted on their own rows, but no others."""
     fitted_again = {
@@ -94,10 +127,10 @@ def test_errors_of_costs_that_have_not_seen_a_kernel_stand_beside(tool: ModuleTy
 
 
 def errors_of(tool: ModuleType, one: Comparison) -> Sequence[Measured]:
-    """What the file has of the row's kind and network."""
+    """What the file has of the row's kind, chip and network."""
     key = tool.kind_of(one)
     kind = next(k for k in kinds() if (k.arch, k.op_types, k.grouped, k.library) == key)
-    return kind.errors[tool.network_of(one.row.cells["run"])]
+    return kind.on(load_chip(one.row.kernel.chip).name).errors[tool.network_of(one.row.cells["run"])]
 
 
 def test_repeats_of_a_kernel_count_once(tool: ModuleType) -> None:
@@ -108,5 +141,5 @@ def test_repeats_of_a_kernel_count_once(tool: ModuleType) -> None:
         > len({one.row.kernel for one in compared})
         == sum(len(found) for kind in kinds() if kind.op_types == ("MemSet",) for found in kind.errors.values())
     )
-    found = interval("dav-2201", "MemSet", 12.0)
+    found = interval(load_chip("ascend910b2"), "MemSet", 12.0)
     assert found is not None and found.low_us < found.high_us < 12.0 * math.e

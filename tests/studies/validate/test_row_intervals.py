@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from ascend_sim.chip import load_chip
 from ascend_sim.report.certainty import interval
 from ascend_sim.studies.validate.kernel import Row
 from ascend_sim.studies.validate.pages import csv_text
@@ -27,11 +28,11 @@ def test_the_csv_has_the_interval_of_every_predicted_time(tmp_path: Path) -> Non
     compared = compare(rows)
     filter_row, call_row, program, cast, other = csv.DictReader(io.StringIO(csv_text(compared)))
     for row, op_type in ((filter_row, "Conv2DBackpropFilter"), (cast, "Cast")):
-        sure = interval("dav-2201", op_type, float(row["predicted_us"]))
+        sure = interval(load_chip("ascend910b2"), op_type, float(row["predicted_us"]))
         ends = float(row["predicted_low_us"]), float(row["predicted_high_us"])
         assert ends == pytest.approx((sure.low_us, sure.high_us), abs=1e-3)
         assert ends[0] < float(row["predicted_us"]) < ends[1]
-    parts = [interval("dav-2201", name, us) for name, us in compared[1].prediction.kernels]
+    parts = [interval(load_chip("ascend910b2"), name, us) for name, us in compared[1].prediction.kernels]
     ends = float(call_row["predicted_low_us"]), float(call_row["predicted_high_us"])
     assert len(parts) == 4
     assert ends == pytest.approx((sum(part.low_us for part in parts), sum(part.high_us for part in parts)), abs=1e-3)
