@@ -114,6 +114,10 @@ class Interval(NamedTuple):
     chips: tuple[str, ...] = ()
     borrowed: str = ""
 
+    def times(self, us: float) -> Interval:
+        """Of a kernel that is predicted to take so many times as long."""
+        return self._replace(low_us=us * self.low_us, high_us=us * self.high_us)
+
 
 @cache
 def kinds() -> tuple[Kind, ...]:
@@ -151,14 +155,21 @@ def interval(
 
     `cube` says whether the cube works in it; without it the operator's name does.
     """
-    arch = chip.identity.arch
+    return _shipped(chip.identity.arch, chip.name, op_type, us >= LONG_US, cube, grouped, library).times(us)
+
+
+@cache
+def _shipped(
+    arch: str, chip: str, op_type: str, long: bool, cube: bool | None, grouped: bool, library: str
+) -> Interval:
+    """The interval of `interval`, as multiples of the predicted time."""
     for kind in kinds():
         if (kind.arch, kind.grouped, kind.library) == (arch, grouped, library) and op_type in kind.op_types:
-            found = of_kind(kind, chip.name, us, _shipped_between())
+            found = _multiples(kind, chip, long, _shipped_between(), lent=False)
             if found is not None:
                 return found
     kind = nearest(kinds(), arch, op_type, cube=cube, grouped=grouped, library=library)
-    found = of_kind(kind, chip.name, us, _shipped_between(), lent=True)
+    found = _multiples(kind, chip, long, _shipped_between(), lent=True)
     assert found is not None
     return found
 
@@ -226,7 +237,13 @@ def of_kind(kind: Kind, chip: str, us: float, between: float, *, lent: bool = Fa
 
     `between` is the variance of a network, of a chip (where others than its own are among them) and of a kind (assumed).
     """
-    sized = kind.where(lambda _, one: (one.us >= LONG_US) == (us >= LONG_US))
+    found = _multiples(kind, chip, us >= LONG_US, between, lent)
+    return None if found is None else found.times(us)
+
+
+def _multiples(kind: Kind, chip: str, long: bool, between: float, lent: bool) -> Interval | None:
+    """As `of_kind`, in multiples of the predicted time, which is long or short."""
+    sized = kind.where(lambda _, one: (one.us >= LONG_US) == long)
     of = next((some for some in (sized.on(chip), sized) if some.kernels >= ENOUGH), kind)
     if of.kernels < _FEWEST:
         return None
@@ -237,7 +254,7 @@ def of_kind(kind: Kind, chip: str, us: float, between: float, *, lent: bool = Fa
     shared = 1 + 1 / networks + lent + (1 + 1 / len(chips) if chips else 0)
     spread = math.sqrt(between * shared + within * (1 + 1 / kernels))
     reach, middle = _student(kernels - 1) * spread, fmean(map(fmean, found))
-    ends = us * math.exp(middle - reach), us * math.exp(middle + reach)
+    ends = math.exp(middle - reach), math.exp(middle + reach)
     return Interval(*ends, kernels, networks, chips, kind.name if lent else "")
 
 
