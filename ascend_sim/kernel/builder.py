@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from itertools import chain
 from operator import sub
-from typing import Any
+from typing import Any, cast
 from weakref import ref
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ascend_sim.errors import SimError
 from ascend_sim.isa.cube import Fixpipe, FixpipeNd, FixpipeUnitFlag, Mmad
@@ -326,9 +328,9 @@ class KernelBuilder(SyncMethods, VectorMethods):
         """
         if not self.stamping or not pieces:
             return write()
-        places = np.array([where for _, where in pieces], np.int64)
+        places = _places(pieces)
         outline = same, tuple([what for what, _ in pieces]), (places - places[0]).tobytes()
-        return self.repeated_at(places[0].reshape(-1).tolist(), outline, lambda: pieces, lambda _: write())
+        return self.repeated_at(places[0].tolist(), outline, lambda: pieces, lambda _: write())
 
     def repeated_at(
         self,
@@ -353,8 +355,8 @@ class KernelBuilder(SyncMethods, VectorMethods):
         listed = pieces()
         program = write(listed)
         sheet, in_gm = program.sheet, self.table.in_gm()
-        wheres = np.array([where for _, where in listed], np.int64).reshape(-1)
-        if np.array_equal(sheet.where, wheres) and not any(in_gm[one.rows[:, 0]].any() for one in sheet.own):
+        stamps_alone = np.array_equal(sheet.where, _places(listed).reshape(-1))
+        if stamps_alone and not any(in_gm[one.rows[:, 0]].any() for one in sheet.own):
             known[key] = ref(program), tuple(place)
         return program
 
@@ -390,6 +392,15 @@ class KernelBuilder(SyncMethods, VectorMethods):
         self.notes.without(dropped)
         for error in wrong_instructions(program):
             inspection.add(self._where, str(error), self.notes.line(error.row))
+
+
+def _places(pieces: Sequence[tuple[What, Where]]) -> NDArray[np.int64]:
+    """Where pieces stand, [piece][axis]."""
+    wheres = [where for _, where in pieces]
+    if not wheres or not isinstance(wheres[0], tuple):
+        return np.array(wheres, np.int64).reshape(-1, 1)
+    numbers = chain.from_iterable(cast("list[tuple[int, ...]]", wheres))  # numpy takes four times as long over tuples
+    return np.fromiter(numbers, np.int64, len(wheres) * len(wheres[0])).reshape(len(wheres), -1)
 
 
 class Closed(dict[Key, int]):
