@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
 from machine import CHIP, KIB, changed, program, quiet, task_of
 from random_runs import everything
@@ -13,6 +14,7 @@ from sampling import sample
 from ascend_sim.engine.compiled import library
 from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Engine
+from ascend_sim.engine.lines import LinesOf
 from ascend_sim.engine.watch import ColumnWatch, from_columns, watched
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.queue import BufferQueue
@@ -72,3 +74,14 @@ def test_stamps_of_a_long_block(seed: int) -> None:
     plain, kept, lean = found
     assert kept == plain and plain["totals"].findings
     assert lean == {name: value for name, value in plain.items() if name in lean}
+
+
+@pytest.mark.parametrize("seed", range(sample(2, 12)))
+def test_lines_of_stamps_where_they_stand(seed: int) -> None:
+    made = program(CHIP, "AIV", writer(seed, stamping=True), SIZES)
+    line = CHIP.memory.l2_line_bytes
+    by_c, by_numpy = (LinesOf([3 * line, 3 * line + SIZES[0]], 3 * line + sum(SIZES), line) for _ in range(2))
+    by_c.add_by_c(made)
+    by_numpy.add_by_numpy(made)
+    assert len(made.sheet.which) > 400 and by_numpy.read.sum() > 100
+    assert np.array_equal(by_c.read, by_numpy.read) and np.array_equal(by_c.written, by_numpy.written)
