@@ -333,5 +333,5 @@ def words(total: Mapping[str, Any]) -> str:
     line += f"; no measured rows, so the nearest kind's, wider (assumed): {unmeasured}" if unmeasured else ""
     other_chips = "; ".join(f"{us:,.1f} us ({chips})" for chips, us in total["other_chips_us"].items())
     return line + (
-        f"; too few rows of this chip, so those of others, wider (assumed): {other_chips}" if other_chips else ""
+        f"; too few rows of this chip, so others' as well, wider (assumed): {other_chips}" if other_chips else ""
     )

@@ -188,6 +188,11 @@ def looped(
     return k.repeated(given_pieces, write)
 
 
+def test_places_have_as_many_numbers_each() -> None:
+    with pytest.raises(ValueError, match="zip"):
+        looped([(1, (0, 0)), (1, (0,)), (1, (1, 1, 1))], InstructionTable(CHIP), [])  # type: ignore[list-item]
+
+
 def shape(given_pieces: Pieces) -> tuple[object, ...]:
     """What pieces have in common with the same pieces elsewhere."""
     begin = given_pieces[0][1]

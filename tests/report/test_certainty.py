@@ -248,5 +248,5 @@ def test_a_total_names_the_chips_that_its_intervals_are_of() -> None:
     ]  # fmt: skip
     total = together(rows)
     assert total["other_chips_us"] == {"x": 21.0, "x, y": 12.0} and total["unmeasured_us"] == {}
-    lent = "too few rows of this chip, so those of others, wider (assumed): 21.0 us (x); 12.0 us (x, y)"
+    lent = "too few rows of this chip, so others' as well, wider (assumed): 21.0 us (x); 12.0 us (x, y)"
     assert words(total) == f"How sure: 80 % interval of 42.0 us: 32.0 to 56.0 us; {lent}"

@@ -3,6 +3,8 @@
 #include "program.h"
 #include "rows.h"
 
+#include <stddef.h>
+
 /* Mark the lines of `bytes` bytes from an address on; 0 where GM has no such lines. */
 static int mark(uint8_t *lines, i64 count, i64 line, i64 address, i64 bytes) {
     const i64 first = address / line, last = (address + bytes - 1) / line;

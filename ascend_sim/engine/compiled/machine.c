@@ -7,7 +7,7 @@
  *
  *   machine.c                  what Python calls: a run and its memory
  *   core.c       core.py       one program on one core
- *   rows.c       sheet.py      the rows of a program, written out a piece at a time
+ *   rows.c       sheet.py      the rows of a program, written out a piece at a time or looked at where they stand
  *   traffic.c    traffic.py    transfers, their classes and rates, the instants at which they begin and end
  *   l2.c         l2.py         resident and dirty lines
  *   watch.c      totals.py     what is known of a program without its columns: totals, hazards, how full its buffers were

@@ -186,7 +186,7 @@ static inline i64 steps_at(i64 cycle, const Item **rise, const Item **fall) {
 static inline i64 next_of(const Item *rise, const Item *fall) { return rise->key < fall->key ? rise->key : fall->key; }
 
 /* Join what is known of the past: in place of all steps those between stretches of it. A stretch ends where a piece may turn out
- * to have ended. Since a piece is held until the next write to it, what is held at last is the most of all: no stretch begins
+ * to have ended. It is asked between cycles: whatever comes starts later than all that was touched. Since a piece is held until the next write to it, what is held at last is the most of all: no stretch begins
  * behind the last step, and the rises stay in order. 0: no memory. */
 int buffer_forget(Buffer *buffer) {
     Item *ends = malloc((size_t)(2 * buffer->piece_count + 1) * sizeof(Item));

@@ -1,4 +1,4 @@
-/* The rows of a program, written out a piece at a time (../../kernel/sheet.py): stamps at their places, of which nobody holds
+/* The rows of a program, written out a piece at a time, or looked at where they stand (../../kernel/sheet.py): stamps at their places, of which nobody holds
  * all (docs/design.md, "Tiles that repeat are stamped"). Who is done with rows says so, and their pieces are given back. */
 #include "rows.h"
 
@@ -106,12 +106,11 @@ void walk_into(Walk *walk) {
     walk->moved = 0;
 }
 
-/* The row that the walk has come to, at its place. */
+/* The row that the walk has come to, at its place; asked for at most once. Its tile counts from the stamp's first one. */
 const i64 *walk_row(Walk *walk) {
     const Stamp *stamp = walk->stamp;
     const i64 *at = walk->next - COLUMNS, cell = at - stamp->rows;
     memcpy(walk->row, at, sizeof walk->row);
-    walk->row[COLUMNS - 1] += walk->program->tiles[walk->puts - 1];
     for (; walk->moved < stamp->move_count; walk->moved++) {
         const i64 *move = stamp->moves + walk->moved * 3; /* cell, axis, step */
         if (move[0] >= cell + COLUMNS) break;

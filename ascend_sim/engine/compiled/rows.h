@@ -1,8 +1,7 @@
-/* The rows of a program, written out a piece at a time (rows.c). */
+/* The rows of a program, written out a piece at a time or looked at where they stand (rows.c). */
 #ifndef ASCEND_SIM_ROWS_H
 #define ASCEND_SIM_ROWS_H
 
-#include <stddef.h>
 #include "base.h"
 #include "program.h"
 

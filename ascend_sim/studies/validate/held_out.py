@@ -99,8 +99,11 @@ def borrowing(kinds: Sequence[Kind]) -> list[Borrowed]:
         lender = nearest(rest, kind.arch, kind.op_types[0], grouped=kind.grouped, library=kind.library)
         between = between_networks(rest)
         kernels = [one for rows in kind.errors.values() for one in rows]
-        lent = [(of_kind(lender, one.chip, one.us, between, lent=True), one) for one in kernels]
-        inside = [interval is not None and _inside(interval, one.us, one.error) for interval, one in lent]
+        inside = []
+        for one in kernels:
+            interval = of_kind(lender, one.chip, one.us, between, lent=True)
+            assert interval is not None  # a lender has enough kernels
+            inside.append(_inside(interval, one.us, one.error))
         found.append(Borrowed(kind, lender, sum(inside), len(inside)))
     return found
 

@@ -86,9 +86,10 @@ def l1_bytes(inp: TilingInput, base_m: int, base_n: int, slices: int, buffers: i
 
 
 def choose_conv_forward(inp: TilingInput) -> ConvForwardTiling:
-    """The largest tile that fits L0C twice, L0A twice and L1 twice, or else once.
+    """The largest tile of 128 channels that fits L0C twice, L0A twice and L1 twice, or else a small one of the fewest loads to
+    L0, with one buffer in L1 where two fit none.
 
-    TilingError with the numbers when not even one fractal does.
+    TilingError with the numbers where no tile fits.
     """
     p = inp.problem
     check_load3d(inp, {"pad up": p.pad_up, "pad left": p.pad_left})
@@ -103,7 +104,8 @@ def _with_buffers(inp: TilingInput, buffers: int) -> ConvForwardTiling:
     p = inp.problem
 
     def may_fit(strip: int) -> bool:
-        return _slices(strip_input(inp, strip), FRACTAL, FRACTAL, buffers) > 0
+        one = strip_input(inp, strip)
+        return any(_slices(one, pixels, FRACTAL, buffers) > 0 for pixels in (FRACTAL, one.problem.w_out))
 
     def in_fitting_strips() -> ConvForwardTiling:
         return widest_that_fits(p.w_out, may_fit, lambda strip: _in_strips(inp, strip, buffers))

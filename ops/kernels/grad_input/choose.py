@@ -170,7 +170,7 @@ def _roomy_grad_input(inp: TilingInput) -> GradInputTiling:
 
     On coupled chips two L1 buffers of the weights as well, and images first: a task is an image with all its channels or,
     where there are fewer images than cores, a part of its rows (published ResNet-50 rows of the 910: 30 blocks for 64 images
-    take as long as three images).
+    take as long as three images). How tall a tile is was decided before that, by the rows that the sound tiling gives a core.
     """
     tiling = taller(sound_grad_input(inp), inp)
     double = tiling.but(cl0_buffers=2)

@@ -2,7 +2,7 @@
 
 A step of L0 takes one load of pixels, loads of weights, a Mmad and the flags around them, however many channels it makes. With
 few channels it is multiplied before the next one is issued, so that the number of instructions decides, and the block that
-suits many channels has too many: a quarter of the pixels that L0C has room for, at four times the K. What L0A holds is the same
+suits many channels has too many: fewer pixels than L0C has room for, at a longer K. What L0A holds is the same
 either way, but weights are loaded once a tile.
 """
 

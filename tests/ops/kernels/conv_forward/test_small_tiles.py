@@ -35,6 +35,17 @@ def test_a_tile_of_128_channels_comes_first() -> None:
     assert (tiling.base_m, tiling.base_n, tiling.l1_buffers) == (128, 128, BUFFERS)
 
 
+def test_whole_rows_leave_room_for_more_channels() -> None:
+    """1x1, 512 -> 256 on 32x32: a tile is 4 rows of 32 pixels, and L1 holds these of all 32 C_in blocks twice, beside weights.
+
+    Counted as if a tile could begin inside a row, a fifth row would leave room for 28.
+    """
+    inp = on_910b(conv2d(8, 512, 256, 32, 1))
+    tiling = choose_conv_forward(inp)
+    assert (tiling.base_m, tiling.base_n, tiling.slices, tiling.l1_buffers) == (128, 128, 32, BUFFERS)
+    assert sum(l1_bytes(inp, 128, 128, 32, BUFFERS)) == 2 * 32 * 32 * (128 + 128)
+
+
 def test_one_buffer_where_two_fit_no_tile() -> None:
     """Patches of 17 x 17: 17 rows of 238 pixels (127 KiB) and weights of 16 channels (145 KiB) fit L1 once, not twice."""
     assert choose_conv_forward(on_910b(conv2d(1, 3, 32, 238, 17, 17))).l1_buffers == 1
