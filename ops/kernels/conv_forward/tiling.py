@@ -104,8 +104,8 @@ def _with_buffers(inp: TilingInput, buffers: int) -> ConvForwardTiling:
     p = inp.problem
 
     def may_fit(strip: int) -> bool:
-        one = strip_input(inp, strip)
-        return any(_slices(one, pixels, FRACTAL, buffers) > 0 for pixels in (FRACTAL, one.problem.w_out))
+        # A fractal of pixels; strips so wide that only whole rows of theirs fit have few channels in L1 and read more.
+        return _slices(strip_input(inp, strip), FRACTAL, FRACTAL, buffers) > 0
 
     def in_fitting_strips() -> ConvForwardTiling:
         return widest_that_fits(p.w_out, may_fit, lambda strip: _in_strips(inp, strip, buffers))

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tiling_problems import conv2d, on_910b
 
 from ascend_sim import TensorSpec, convolution
+from ascend_sim.chip.fractal import FRACTAL
 from ascend_sim.ops.kernels.conv_forward.tiling import BUFFERS, choose_conv_forward, input_rows, l1_bytes
 
 PATCH = conv2d(8, 3, 768, 224, 16, 16)
@@ -44,6 +45,11 @@ def test_whole_rows_leave_room_for_more_channels() -> None:
     tiling = choose_conv_forward(inp)
     assert (tiling.base_m, tiling.base_n, tiling.slices, tiling.l1_buffers) == (128, 128, 32, BUFFERS)
     assert sum(l1_bytes(inp, 128, 128, 32, BUFFERS)) == 2 * 32 * 32 * (128 + 128)
+
+
+def test_a_strip_holds_a_fractal_of_pixels() -> None:
+    """14x14 by 7 on 512 x 512: strips of 48 columns fit one row of theirs alone, and took twice as long as those of 16."""
+    assert choose_conv_forward(on_910b(conv2d(2, 3, 64, 512, 14, 7))).split_wo == FRACTAL
 
 
 def test_one_buffer_where_two_fit_no_tile() -> None:
