@@ -63,7 +63,7 @@ LAYERS = {
     "stride 3": layer(1, 32, 48, 14, 3, 3),
     "1x1": layer(2, 128, 64, 14, 1, 1),
     "7x7 of 3 channels": layer(1, 3, 64, 28, 7, 2),
-    "depthwise": layer(1, 48, 48, 14, 3, 1, 48),
+    "depthwise": layer(2, 48, 48, 28, 3, 1, 48),
 }
 
 

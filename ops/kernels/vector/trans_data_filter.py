@@ -6,7 +6,7 @@ there and skipped on the way back. The merge of groups is `TilingInput`'s.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import NamedTuple
 
@@ -24,16 +24,24 @@ from ascend_sim.ops.kernels.vector.common import (
     looped_task,
     padded,
     require_positive,
-    share,
     vector_cores,
 )
 from ascend_sim.ops.kernels.vector.trans_data import BlockLayout, Move, Turn, TurnTile, tile_bytes, turn_tiles
+from ascend_sim.ops.kernels.vector.trans_data_lines import GradientLines
+from ascend_sim.ops.kernels.vector.trans_data_units import WeightUnits
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.sizes import ceil_div, cut
 from ascend_sim.ops.problem.tiling_input import TilingInput
 from ascend_sim.runtime import Task
 
-_LEAST_BYTES = 28 * 1024  # of FRACTAL_Z per block; 26.5 to 30.2 KB give the published 64-channel filter its 8 blocks
+_PACKET = 256  # bytes from which on transfers run at their rate: a run of the C0 side has as many (stated)
+_SPARE = 512  # bytes that a quarter of UB has less than that (derived: 16256 elements of 256 KB in the tiling's tests)
+
+_UNITS: Mapping[tuple[int, int, bool], type[WeightUnits] | type[GradientLines]] = {
+    (2, 16, True): WeightUnits,
+    (4, 16, False): GradientLines,
+}
+"""Kernels of their own: bytes of an element, channels of a block, whether it is the way to FRACTAL_Z."""
 
 
 class FilterShape(NamedTuple):
@@ -117,9 +125,22 @@ class _Filter:
         """Bytes from one plain row to the next in UB."""
         return positions * self.layout.itemsize if self.dense else self.layout.pitch(positions)
 
-    def pieces(self, first: int, count: int, padding: bool) -> Iterator[tuple[FilterPiece, tuple[int, int]]]:
-        """What tiles hold of `count` output channels from `first`, counted over the padded real groups, and their places: the
-        group, and the channel of it that a piece's channels are counted from.
+    def together(self, channels: int) -> int:
+        """Output channels of a tile: runs of 256 bytes on the C0 side, as many as a quarter of UB holds, evenly cut.
+
+        The library's tiling of TransData by axes (transdata_dsl_general.cc: stated), of its ways the cut along output channels
+        alone: inferred, it gives the published blocks of both directions. On the way back a tile is what UB holds (ours).
+        """
+        line = self.layout.piece_bytes(self.positions, self.layout.pitch(self.positions))
+        held = (self.tile - _SPARE) // (self.inp.cin1 * line)
+        most = max(min(ceil_div(_PACKET, self.layout.block_bytes), held, channels), 1)
+        return ceil_div(channels, ceil_div(channels, most))
+
+    def pieces(
+        self, first: int, count: int, together: int, padding: bool
+    ) -> Iterator[tuple[FilterPiece, tuple[int, int]]]:
+        """What tiles of at most `together` output channels hold of `count` from `first`, counted over the padded real groups,
+        and their places: the group, and the channel of it that a piece's channels are counted from.
 
         Without `padding` only what holds weights is covered.
         """
@@ -132,6 +153,7 @@ class _Filter:
             spans = [(0, self.positions)]
             blocks = cut(inp.cin1, self.tile // per_block)
             channels = max(self.tile // (inp.cin1 * per_block + BLOCK_BYTES), 1) if len(blocks) == 1 else 1
+            channels = min(channels, together)
         for group in range(first // inp.cout_padded, ceil_div(first + count, inp.cout_padded)):
             begin = group * inp.cout_padded
             low, high = max(first - begin, 0), min(first + count - begin, inp.cout_padded)
@@ -227,7 +249,7 @@ class _Filter:
 def to_fractal_z(k: KernelBuilder, inp: TilingInput, first: int, count: int, slots: tuple[int, int]) -> None:
     """Bring `count` output channels from `first` of a problem's weights to FRACTAL_Z; `slots` as in `turn_tiles`."""
     filters = _Filter(BlockLayout(inp.c0, inp.itemsize), inp, tile_bytes(k.chip.buffers["UB"]))
-    turn_tiles(k, filters.pieces(first, count, padding=True), filters.tiles_of, True, inp.itemsize, slots)
+    turn_tiles(k, filters.pieces(first, count, count, padding=True), filters.tiles_of, True, inp.itemsize, slots)
 
 
 def filter_to_fractal_z_task(
@@ -318,15 +340,22 @@ def _problem(chip: ChipSpec, shape: FilterShape, layout: BlockLayout) -> TilingI
 @known_loop
 def _loop(chip: ChipSpec, shape: FilterShape, layout: BlockLayout, to_c0: bool) -> Loop:
     inp = _problem(chip, shape, layout)
+    kernel = _UNITS.get((layout.itemsize, layout.c0, to_c0)) if shape.groups == 1 else None
+    if kernel is not None:
+        units = kernel(*shape[:4], vector_cores(chip), chip.buffers["UB"])
+        return Loop(units.blocks, units.units, units.write)
     filters = _Filter(layout, inp, tile_bytes(chip.buffers["UB"]))
     channels = inp.real_groups * inp.cout_padded
-    channel_bytes = inp.cin1 * shape.k_d * shape.taps * layout.block_bytes
-    blocks = ceil_div(channels, max(channels // vector_cores(chip) + 1, ceil_div(_LEAST_BYTES, channel_bytes)))
+    together = filters.together(channels)
+    tiles = ceil_div(channels, together)
+    each = ceil_div(tiles, vector_cores(chip)) * together
 
     def pieces(block: int) -> Iterator[tuple[FilterPiece, tuple[int, int]]]:
-        yield from filters.pieces(*share(channels, blocks, block), padding=to_c0)
+        first = block * each
+        count = min(each, channels - first)
+        yield from filters.pieces(first, count, together if to_c0 else count, padding=to_c0)
 
     def body(k: KernelBuilder, pieces: Iterable[tuple[FilterPiece, tuple[int, int]]]) -> None:
         turn_tiles(k, pieces, filters.tiles_of, to_c0, layout.itemsize)
 
-    return Loop(blocks, pieces, body)
+    return Loop(ceil_div(channels, each), pieces, body)

@@ -53,11 +53,19 @@ def test_a_row_names_the_version_of_the_library(tmp_path: Path) -> None:
 
 
 def test_dw_stays_in_fp32(tmp_path: Path) -> None:
-    """No Cast, and the kernel that turns dW moves four bytes an element whatever the operands are."""
-    whole = FILTER.replace(",20,", ",32,")  # blocks of channels of both dtypes are full
-    plain = read(tmp_path / "a.csv", f"ascend910b2,{whole},{TURNED},,50\n")
-    wide = read(tmp_path / "a.csv", f"ascend910b2,{whole.replace('fp16', 'fp32')},{TURNED},,50\n")
-    assert simulate(plain[0].kernel).kernels[-1][1] == pytest.approx(simulate(wide[0].kernel).kernels[-1][1], rel=0.1)
+    """No Cast, and the kernel that turns dW is that of four bytes an element in blocks of 16 channels."""
+    flat = FILTER.replace("3,3,3,1,1,1,2,2,2", "1,3,3,1,1,1,0,2,2")
+    call = simulate(read(tmp_path / "a.csv", f"ascend910b2,{flat},{TURNED},,50\n")[0].kernel)
+    alone = []
+    for dtype in ("fp32", "fp16"):
+        path = tmp_path / f"{dtype}.csv"
+        path.write_text(
+            "chip,op_type,dtype,format_in,format_out,Co,Ci,kh,kw,C0,duration_us\n"
+            f"ascend910b2,TransData,{dtype},FRACTAL_Z,NCHW,24,20,3,3,16,9\n"
+        )
+        alone.append(simulate(read_rows(path)[0].kernel).task_us)
+    assert call.kernels[-1] == ("TransData", pytest.approx(alone[0], rel=0.01))
+    assert alone[0] != pytest.approx(alone[1], rel=0.05)
 
 
 def test_the_950_runs_one_kernel_and_nothing_else_is_taken_for_it(tmp_path: Path) -> None:

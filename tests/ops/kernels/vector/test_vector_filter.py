@@ -13,6 +13,7 @@ from vector_runs import both_modes, chip, codes, fractal_z, useless_waits
 
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.engine.task import Task
+from ascend_sim.isa.transfer import DataCopy
 from ascend_sim.memory.gm import Allocation
 from ascend_sim.ops.kernels.vector.trans_data import BlockLayout
 from ascend_sim.ops.kernels.vector.trans_data_filter import (
@@ -68,6 +69,13 @@ def test_groups(groups: int, cout: int, cin: int, k_d: int, taps: int, layout: t
         ((4, 3, 3, 900), 2),  # the same, cut inside and between kernel planes
         ((6, 60, 1, 81), 3),  # channel blocks in several tiles, of which some hold nothing of a group
         ((64, 512, 1, 1), 2),  # aligned groups
+        ((90, 5, 1, 49), 1),  # more output channels than cores, the last of a kernel that is turned once
+        ((3, 2, 1, 4000), 1),  # more positions than a line of half of UB has
+        ((3, 17, 2, 2000), 1),  # the same, over planes
+        ((40, 21, 1, 9), 1),  # 3 output channels share a line on the way back
+        ((40, 48, 1, 9), 1),  # the first that do not
+        ((20, 90, 5, 25), 1),  # runs of positions on the way back, over planes
+        ((8, 4, 1, 511), 1),  # the last of them on a core of its own, and no whole 32 bytes
     ],
 )
 @pytest.mark.parametrize(("itemsize", "c0"), [(2, 16), (4, 8), (4, 16)])
@@ -75,13 +83,20 @@ def test_shapes_with_a_story(shape: tuple[int, int, int, int], groups: int, item
     check(shape, groups, itemsize, c0)
 
 
-@pytest.mark.parametrize("there", [True, False])
-def test_every_wait_matters(there: bool) -> None:
-    shape = (40, 20, 1, 1500)  # a tile is one output channel and one channel block
-    plain = codes(np.random.default_rng(0), shape, 2)
-    pair = plain, fractal_z(plain, 1, 16)
+@pytest.mark.parametrize(
+    ("there", "shape", "layout"),
+    [
+        (True, (40, 20, 1, 1500), (2, 16)),  # a tile is one output channel and one channel block
+        (False, (40, 20, 1, 1500), (2, 16)),
+        (True, (40, 40, 1, 9), (2, 16)),  # turned twice
+        (False, (40, 200, 1, 9), (4, 16)),
+    ],
+)
+def test_every_wait_matters(there: bool, shape: tuple[int, int, int, int], layout: tuple[int, int]) -> None:
+    plain = codes(np.random.default_rng(0), shape, layout[0])
+    pair = plain, fractal_z(plain, 1, layout[1])
     source, target = pair if there else pair[::-1]
-    make = Make(there, shape, 1, 2, 16)
+    make = Make(there, shape, 1, *layout)
     assert useless_waits(make, source, target.nbytes, target.ravel().view(np.uint8)) == []
 
 
@@ -104,6 +119,45 @@ def test_published_block_counts(shape: tuple[int, int, int, int], blocks: int) -
             function(load_chip("ascend910b2"), space, space, FilterShape(*shape, 1), BlockLayout.of(4)).block_dim
             == blocks
         )
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize(
+    ("shape", "itemsize", "blocks"),
+    [
+        ((63, 63, 1, 9), 4, 8),  # runs of 8 output channels are 256 bytes
+        ((32, 64, 1, 3), 4, 4),
+        ((20, 3, 1, 9), 4, 4),  # 32 with the padding
+        ((40, 8, 1, 9), 4, 6),
+        ((272, 64, 1, 25), 4, 28),  # 55 tiles of 5, which are all that a quarter of UB holds; two for a block
+        ((700, 64, 1, 9), 4, 44),  # 88 runs, two for a block
+        ((100, 1024, 1, 9), 4, 38),  # a channel of 64 KB is more than a tile: 112 tiles of one, three for a block
+    ],
+)
+def test_blocks_of_other_filters(shape: tuple[int, int, int, int], itemsize: int, blocks: int) -> None:
+    space = Allocation(0, 10**9, "weight", None)
+    for function in (filter_to_fractal_z_task, filter_from_fractal_z_task):
+        task = function(load_chip("ascend910b2"), space, space, FilterShape(*shape, 1), BlockLayout.of(itemsize))
+        assert task.block_dim == blocks
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize(
+    ("there", "shape", "tiles"),
+    [
+        (True, (256, 256, 1, 9), [2, 2, 2]),  # of 6 output channels a quarter of UB holds 2 on whole 32 bytes
+        (False, (256, 256, 1, 9), [3, 3]),  # as many as UB holds
+        (True, (16, 64, 1, 25), [4]),  # 5 would fit, and leave a block with one
+    ],
+)
+def test_output_channels_of_tiles(there: bool, shape: tuple[int, int, int, int], tiles: list[int]) -> None:
+    space = Allocation(0, 10**9, "weight", None)
+    function = filter_to_fractal_z_task if there else filter_from_fractal_z_task
+    task = function(load_chip("ascend910b2"), space, space, FilterShape(*shape, 1), BlockLayout.of(4))
+    moved = [row.instruction for row in task.build(0)[0] if isinstance(row.instruction, DataCopy)]
+    plain = [move for move in moved if (move.source if there else move.destination) == "GM"]
+    channel = 4 * shape[1] * shape[3]
+    assert [move.row_bytes * move.rows // channel for move in plain] == tiles
 
 
 def test_what_a_report_needs() -> None:

@@ -1,0 +1,212 @@
+"""TransData of fp32 weight gradients from FRACTAL_Z in blocks of 16 channels, unit by unit, as the library's kernel does it.
+
+Its tiling and its steps are those of the TransData to a tensor whose last axis is no channel axis (CANN 8.1.RC1, tbe,
+trans_data_negative_target_ntc: stated). A unit is some output channels of some channel blocks and one run of kernel positions.
+Its blocks are set in the order of output channels, a line of UB for each, turned as pairs of 16-bit halves, set in the order
+of channels, and turned back. Where all channels of an output channel are few, several of them share one line. One axis alone
+is dealt out to the cores, as on the way there (`trans_data_units`).
+
+Other than there: chips with the turn of 32-bit elements turn large kernels once, and a last unit that is smaller than a block
+begins earlier; here neither is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from typing import NamedTuple
+
+from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL
+from ascend_sim.frozen import frozen
+from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.local_tensor import LocalTensor
+from ascend_sim.kernel.operands import TurnLayout
+from ascend_sim.kernel.queue import BufferQueue
+from ascend_sim.memory.gm import gm_operand
+from ascend_sim.ops.kernels.vector.common import SOURCE, TARGET
+from ascend_sim.ops.kernels.vector.trans_data_units import LINES, deal, list_addresses, steps, used_bytes
+from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
+
+ITEM, C0 = 4, 16
+_CELL = ITEM * C0  # bytes of the channels of a block
+_EVEN = BLOCK_BYTES // ITEM  # elements of 32 bytes
+_HALVES = _CELL // 2
+_FEW = 54 * _EVEN  # elements of an output channel below which several share a line (stated)
+_SHARED = 4 * _EVEN  # output channels in a line at most (stated)
+
+
+class Unit(NamedTuple):
+    """`rows` output channels of `channels` input channels in `blocks` blocks at positions `start` to `start + count`."""
+
+    rows: int
+    channels: int
+    blocks: int
+    start: int
+    count: int
+
+
+@frozen
+class GradientLines:
+    """FRACTAL_Z of [c_out][c_in][k_d][taps] of one group, for `cores` cores with `ub` bytes of Unified Buffer each."""
+
+    c_out: int
+    c_in: int
+    k_d: int
+    taps: int
+    cores: int
+    ub: int
+
+    @cached_property
+    def positions(self) -> int:
+        """Kernel positions of all planes."""
+        return self.k_d * self.taps
+
+    @cached_property
+    def cin1(self) -> int:
+        """Channel blocks."""
+        return ceil_div(self.c_in, C0)
+
+    @cached_property
+    def line(self) -> int:
+        """Elements of one of the 16 lines of half of UB: an odd number of 32 bytes, so that lines begin in other banks."""
+        even = used_bytes(self.ub) // ITEM // 2 // LINES // _EVEN
+        return (even - (even % 2 == 0)) * _EVEN
+
+    @cached_property
+    def most(self) -> int:
+        """Positions of one channel block that a line holds."""
+        return self.line // C0 // _EVEN * _EVEN
+
+    @cached_property
+    def run(self) -> int:
+        """Positions of a unit."""
+        return min(self.positions, self.most)
+
+    @cached_property
+    def blocks_at_once(self) -> int:
+        """Channel blocks of a unit."""
+        return min(self.cin1, self.most // ceil_to(self.run, _EVEN))
+
+    @cached_property
+    def shared(self) -> bool:
+        """Whether output channels share a line."""
+        return self.c_in * self.positions < _FEW and self.run == self.positions and self.blocks_at_once == self.cin1
+
+    @cached_property
+    def rows(self) -> int:
+        """Output channels of a unit."""
+        most = min(self.most // (self.blocks_at_once * self.run), _SHARED) if self.shared else LINES
+        return min(self.c_out, most)
+
+    @cached_property
+    def dealt(self) -> tuple[int, int, int]:
+        """(axis that is dealt out, its units, units of a block); axes are output channels, channel blocks, runs."""
+        units = (
+            ceil_div(self.c_out, self.rows),
+            ceil_div(self.cin1, self.blocks_at_once),
+            ceil_div(self.positions, self.run),
+        )
+        # Runs that fill all rounds count no round more where the last is but half a run.
+        return deal(units, self.cores, spare=(2,) if self.positions % self.run <= self.run // 2 else ())
+
+    @property
+    def blocks(self) -> int:
+        """Blocks with work."""
+        _, units, each = self.dealt
+        return ceil_div(units, each)
+
+    def units(self, block: int) -> Iterator[tuple[Unit, tuple[int, int]]]:
+        """The units of a block with their places: the first output channel, the first channel block."""
+        axis, _, each = self.dealt
+        axes = [steps(self.c_out, self.rows), steps(self.cin1, self.blocks_at_once), steps(self.positions, self.run)]
+        axes[axis] = axes[axis][block * each :][:each]
+        for c1, blocks in axes[1]:
+            channels = min(self.c_in - c1 * C0, blocks * C0)
+            for first, rows in axes[0]:
+                for start, count in axes[2]:
+                    yield Unit(rows, channels, blocks, start, count), (first, c1)
+
+    def write(self, k: KernelBuilder, units: Iterable[tuple[Unit, tuple[int, int]]]) -> None:
+        """Write the rows of a block: the blocks come to where the result leaves from, so that one unit follows another."""
+        size = LINES * self.line * ITEM
+        tile = BufferQueue(k, "tile", "V", "MTE3", [k.allocate("UB", size, "tile")], opener="MTE2")
+        loaded = k.flag("MTE2", "V", "loaded")
+        other = k.allocate("UB", size, "lines")
+        for unit, where in k.stamped(units, "lines", self):
+            k.next_tile()
+            room = tile.acquire()
+            self._load(k, room, unit, where)
+            k.set_flag(loaded)
+            k.wait_flag(loaded)
+            self._turn(k, room, other, unit)
+            tile.publish()
+            self._put(k, tile.take(), unit, where)
+            tile.release()
+        tile.close()
+
+    def _load(self, k: KernelBuilder, room: int, unit: Unit, where: tuple[int, int]) -> None:
+        """[channel block][position][co][C0]; planes of a kernel lie apart."""
+        first, c1 = where
+        pitch, row = ceil_to(self.c_out, FRACTAL) * _CELL, unit.rows * _CELL
+        for block in range(unit.blocks):
+            done = 0
+            while done < unit.count:
+                plane, tap = divmod(unit.start + done, self.taps)
+                count = min(self.taps - tap, unit.count - done)
+                line = (plane * self.cin1 + c1 + block) * self.taps + tap
+                target = room + (block * unit.count + done) * row
+                k.data_copy(
+                    "GM", "UB", target, gm_operand(SOURCE, line * pitch + first * _CELL), row, count, pitch, row
+                )
+                done += count
+
+    def _pitch(self, unit: Unit) -> int:
+        """Positions from one channel to the next in a line: as they leave in one piece, else on whole 32 bytes."""
+        return unit.count if unit.count == self.positions else ceil_to(unit.count, _EVEN)
+
+    def _turn(self, k: KernelBuilder, tile: int, other: int, unit: Unit) -> None:
+        """From `_load`'s order, by way of `other`, to lines of [co][ci][position]."""
+        cells, line = unit.blocks * unit.count, self.line * ITEM
+        for row in range(unit.rows):
+            taken = LocalTensor(tile + row * _CELL, (cells, _HALVES), "float16", unit.rows * _CELL)
+            place = other + row * (cells * _CELL if self.shared else line)
+            k.copy(LocalTensor(place, (cells, _HALVES), "float16"), taken)
+        lines, groups = (1, unit.rows) if self.shared else (unit.rows, 1)
+        k.pipe_barrier("V")
+        list_addresses(k)
+        k.transpose_blocks(tile, other, True, 2, lines, groups * cells * _HALVES, TurnLayout(line))
+        k.pipe_barrier("V")
+        pitch, pair = self._pitch(unit), 2 * BLOCK_BYTES
+        if (
+            pitch > unit.count
+        ):  # the turn back reads what lies between channels, whatever it is; here nothing is left unwritten
+            k.vector_duplicate(other, "float16", unit.channels * pitch * pair // 2)
+            k.pipe_barrier("V")
+        for group in range(groups):
+            for channel in range(unit.channels):
+                block, of_block = divmod(channel, C0)
+                cell = (group * unit.blocks + block) * unit.count
+                taken = LocalTensor(
+                    tile + (cell * C0 + of_block) * pair, (unit.count, _HALVES), "float16", _HALVES * BLOCK_BYTES
+                )
+                place = other + (group * unit.channels + channel) * pitch * pair
+                k.copy(LocalTensor(place, (unit.count, _HALVES), "float16"), taken)
+        k.pipe_barrier("V")
+        list_addresses(k)
+        k.transpose_blocks(tile, other, False, 2, lines, groups * unit.channels * pitch * 2, TurnLayout(line))
+
+    def _put(self, k: KernelBuilder, result: int, unit: Unit, where: tuple[int, int]) -> None:
+        """Output channels whose channels lie side by side in one piece, others channel by channel."""
+        first, c1 = where
+        row = self.positions * ITEM
+        place = gm_operand(TARGET, (first * self.c_in + c1 * C0) * row + unit.start * ITEM)
+        if self.shared:
+            k.data_copy("UB", "GM", place, result, unit.rows * unit.channels * row)
+            return
+        for i in range(unit.rows):
+            target, source = place + i * self.c_in * row, result + i * self.line * ITEM
+            if unit.count == self.positions:
+                k.data_copy("UB", "GM", target, source, unit.channels * row)
+            else:
+                pitch = self._pitch(unit) * ITEM
+                k.data_copy("UB", "GM", target, source, unit.count * ITEM, unit.channels, pitch, row)

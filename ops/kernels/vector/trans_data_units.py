@@ -1,0 +1,237 @@
+"""TransData of 16-bit weights to FRACTAL_Z, unit by unit, as the library's kernel does it.
+
+Its tiling and its steps are those of the TransData for tensors whose last axis is no channel axis (CANN 8.1.RC1, tbe,
+trans_data_positive_source_ntc and its tiling: stated). A unit is some output channels of one channel block and one run of
+kernel positions. Small kernels take 16 output channels at once and are turned twice: all rows to [ci][position][16 co], which
+are set in the order of positions, then each position to [co][C0]. Kernels of 32 positions and more are turned once, one output
+channel after the other. One axis alone is dealt out to the cores: that which gives most of them a share.
+
+The library leaves the output channels of the padding to a MemSet before the kernel; here the last block writes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from functools import cached_property
+from typing import NamedTuple
+
+from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL
+from ascend_sim.frozen import frozen
+from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.local_tensor import LocalTensor
+from ascend_sim.kernel.operands import TurnLayout
+from ascend_sim.kernel.queue import BufferQueue
+from ascend_sim.memory.gm import gm_operand
+from ascend_sim.ops.kernels.vector.common import SOURCE, TARGET, buffer_queue
+from ascend_sim.ops.kernels.vector.trans_data import LIST_INSTRUCTIONS
+from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
+
+ITEM = 2
+C0 = BLOCK_BYTES // ITEM
+_TURNED_ONCE = 2 * C0  # kernel positions from which on (stated)
+_KEPT_FREE, _MOST = 1024, 256 * 1024  # bytes of UB that the library's kernels leave, and that they use at most (stated)
+LINES = 16
+"""Rows of one turn."""
+
+
+class Unit(NamedTuple):
+    """`rows` output channels of `channels` input channels at positions `start` to `start + count`; no channels: padding."""
+
+    rows: int
+    channels: int
+    start: int
+    count: int
+
+
+@frozen
+class WeightUnits:
+    """Weights [c_out][c_in][k_d][taps] of one group in units, for `cores` cores with `ub` bytes of Unified Buffer each."""
+
+    c_out: int
+    c_in: int
+    k_d: int
+    taps: int
+    cores: int
+    ub: int
+
+    @cached_property
+    def positions(self) -> int:
+        """Kernel positions of all planes."""
+        return self.k_d * self.taps
+
+    @cached_property
+    def cin1(self) -> int:
+        """Channel blocks."""
+        return ceil_div(self.c_in, C0)
+
+    @cached_property
+    def padded(self) -> int:
+        """Output channels with the padding."""
+        return ceil_to(self.c_out, FRACTAL)
+
+    @cached_property
+    def line(self) -> int:
+        """Elements of one of the 16 lines of half of UB."""
+        half = used_bytes(self.ub) // ITEM // 2
+        return half // LINES // C0 * C0
+
+    @property
+    def once(self) -> bool:
+        """Whether one turn does it."""
+        return self.positions >= _TURNED_ONCE
+
+    @cached_property
+    def run(self) -> int:
+        """Positions of a unit."""
+        return min(self.positions, self.line if self.once else self.line // C0 // C0 * C0)
+
+    @cached_property
+    def rows(self) -> int:
+        """Output channels of a unit."""
+        if not self.once:
+            return min(self.c_out, FRACTAL)
+        return min(self.c_out, self.line // ceil_to(self.run, C0) if self.c_out > self.cores else 1)
+
+    @cached_property
+    def dealt(self) -> tuple[int, int, int]:
+        """(axis that is dealt out, its units, units of a block); axes are output channels, channel blocks, runs."""
+        return deal((ceil_div(self.c_out, self.rows), self.cin1, ceil_div(self.positions, self.run)), self.cores)
+
+    @property
+    def blocks(self) -> int:
+        """Blocks with work."""
+        _, units, each = self.dealt
+        return ceil_div(units, each)
+
+    def units(self, block: int) -> Iterator[tuple[Unit, tuple[int, int]]]:
+        """The units of a block with their places: the first output channel, the channel block."""
+        axis, _, each = self.dealt
+        axes = [steps(self.c_out, self.rows), steps(self.cin1, 1), steps(self.positions, self.run)]
+        axes[axis] = axes[axis][block * each :][:each]
+        for c1, _ in axes[1]:
+            for first, rows in axes[0]:
+                for start, count in axes[2]:
+                    yield Unit(rows, min(self.c_in - c1 * C0, C0), start, count), (first, c1)
+        if self.once and self.padded > self.c_out and block == self.blocks - 1:
+            yield Unit(self.padded - self.c_out, 0, 0, self.cin1 * self.positions), (self.c_out, 0)
+
+    def write(self, k: KernelBuilder, units: Iterable[tuple[Unit, tuple[int, int]]]) -> None:
+        """Write the rows of a block, one unit after the other: nothing is loaded ahead."""
+        room = LINES * self.line * ITEM
+        incoming = buffer_queue(k, "in", "MTE2", "V", room, 1)
+        outgoing = buffer_queue(k, "out", "V", "MTE3", room, 1)
+        for unit, where in k.stamped(units, "units", self):
+            k.next_tile()
+            target = outgoing.acquire()
+            if not unit.channels:
+                k.vector_duplicate(target, "float32", unit.rows * BLOCK_BYTES // 4)
+            elif self.once:
+                self._turn_once(k, incoming, target, unit, where)
+            else:
+                self._turn_twice(k, incoming, target, unit, where)
+            outgoing.publish()
+            self._put(k, outgoing.take(), unit, where)
+            outgoing.release()
+        incoming.close()
+        outgoing.close()
+
+    def _source(self, unit: Unit, where: tuple[int, int], row: int) -> int:
+        """Where output channel `row` of a unit begins in GM."""
+        first, c1 = where
+        return gm_operand(SOURCE, (((first + row) * self.c_in + c1 * C0) * self.positions + unit.start) * ITEM)
+
+    def _turn_once(
+        self, k: KernelBuilder, incoming: BufferQueue[int], target: int, unit: Unit, where: tuple[int, int]
+    ) -> None:
+        """[ci][position] of one output channel after the other to [position][co][C0]."""
+        pitch, step = self.line * ITEM, self.positions * ITEM
+        layout = TurnLayout(pitch, unit.rows * BLOCK_BYTES)
+        for row in range(unit.rows):
+            place = self._source(unit, where, row)
+            k.data_copy("GM", "UB", incoming.acquire(), place, unit.count * ITEM, unit.channels, step, pitch)
+            incoming.publish()
+            list_addresses(k)
+            k.transpose_blocks(
+                target + row * BLOCK_BYTES, incoming.take(), True, ITEM, unit.channels, unit.count, layout
+            )
+            incoming.release()
+
+    def _turn_twice(
+        self, k: KernelBuilder, incoming: BufferQueue[int], target: int, unit: Unit, where: tuple[int, int]
+    ) -> None:
+        """[co][ci][position] to [ci][position][16 co], in the order [position][ci][16 co] to [position][co][C0]."""
+        pitch, elements = self.line * ITEM, unit.channels * self.positions
+        room = incoming.acquire()
+        for row in range(unit.rows):
+            k.data_copy("GM", "UB", room + row * pitch, self._source(unit, where, row), elements * ITEM)
+        incoming.publish()
+        source = incoming.take()
+        list_addresses(k)
+        k.transpose_blocks(target, source, True, ITEM, unit.rows, elements, TurnLayout(pitch))
+        k.pipe_barrier("V")
+        square = C0 * BLOCK_BYTES
+        for channel in range(unit.channels):
+            taken = LocalTensor(target + channel * self.positions * BLOCK_BYTES, (self.positions, C0), "float16")
+            k.copy(LocalTensor(source + channel * BLOCK_BYTES, (self.positions, C0), "float16", square), taken)
+        k.pipe_barrier("V")
+        list_addresses(k)
+        layout = TurnLayout(BLOCK_BYTES, repeats=self.positions, plain_step=square, block_step=square)
+        k.transpose_blocks(target, source, True, ITEM, unit.channels, FRACTAL, layout)
+        incoming.release()
+
+    def _put(self, k: KernelBuilder, result: int, unit: Unit, where: tuple[int, int]) -> None:
+        """Rows of FRACTAL_Z, one for each position, cut where a plane of a kernel ends; padding goes to all of them."""
+        first, c1 = where
+        pitch = self.padded * BLOCK_BYTES
+        if not unit.channels:
+            k.data_copy(
+                "UB",
+                "GM",
+                gm_operand(TARGET, first * BLOCK_BYTES),
+                result,
+                unit.rows * BLOCK_BYTES,
+                unit.count,
+                0,
+                pitch,
+            )
+            return
+        width = (unit.rows if self.once else FRACTAL) * BLOCK_BYTES
+        done = 0
+        while done < unit.count:
+            plane, tap = divmod(unit.start + done, self.taps)
+            count = min(self.taps - tap, unit.count - done)
+            line = (plane * self.cin1 + c1) * self.taps + tap
+            place = gm_operand(TARGET, line * pitch + first * BLOCK_BYTES)
+            k.data_copy("UB", "GM", place, result + done * width, width, count, width, pitch)
+            done += count
+
+
+def used_bytes(ub: int) -> int:
+    """Bytes that the library's kernels use of a Unified Buffer of `ub`."""
+    return min(ub, _MOST) - _KEPT_FREE
+
+
+def deal(units: tuple[int, ...], cores: int, spare: Collection[int] = ()) -> tuple[int, int, int]:
+    """(axis, its units, units of a block): the axis whose units fill most cores, the first of several (stated).
+
+    A full round of cores counts once, the last one by its cores; an axis of `spare` that fills all its rounds has no last one.
+    """
+
+    def busy(axis: int) -> int:
+        full, rest = divmod(units[axis], cores)
+        return cores * (full > 0) + (rest or cores * (axis not in spare))
+
+    axis = max(range(len(units)), key=busy)
+    blocks = ceil_div(units[axis], ceil_div(units[axis], cores))
+    return axis, units[axis], ceil_div(units[axis], blocks)
+
+
+def steps(total: int, step: int) -> list[tuple[int, int]]:
+    """(start, count) of pieces of `step`, the last with what is left."""
+    return [(start, min(step, total - start)) for start in range(0, total, step)]
+
+
+def list_addresses(k: KernelBuilder) -> None:
+    """The scalar unit lists the addresses of one turn, when the turn before is done."""
+    k.scalar_wait("V")
+    k.scalar(LIST_INSTRUCTIONS * k.issue_cycles)
