@@ -90,6 +90,12 @@ def check_grad_weight(tiling: GradWeightTiling, inp: TilingInput) -> None:
         raise TilingError(
             f"singleCoreK = {tiling.single_core_k} is not a multiple of {row} = {problem.w_out}: tasks are whole rows"
         )
+    if tiling.template == SPLIT_STREAM_K and tiling.single_core_k < pixels:
+        rows = "rows of all strips" if tiling.split_wo else "H_out"
+        raise TilingError(
+            f"singleCoreK = {tiling.single_core_k}; allowed from {rows}*{row} = {problem.h_out}*{problem.w_out} = {pixels}: "
+            "deterministic tasks take all of K, so that each part of dW is written by one of them"
+        )
     if not 1 <= tiling.single_core_batch <= inp.images:
         raise TilingError(f"singleCoreBatch = {tiling.single_core_batch}; allowed 1 to N*D_out = {inp.images}")
     if tiling.template == SPLIT_STREAM_K and tiling.single_core_batch != inp.images:

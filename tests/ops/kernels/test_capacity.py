@@ -189,15 +189,27 @@ def test_weights_of_several_kernel_planes_do_not_stay() -> None:
     assert not is_resident(tiling, replace(flat, problem=replace(flat.problem, k_d=2, d_in=2)))
 
 
+WHOLE = {"template": SPLIT_STREAM_K, "single_core_k": 14 * 14}
+"""A deterministic task of all pixels."""
+
+
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
         ({"single_core_m": 0}, "singleCoreM = 0 is not a multiple of 16"),
         ({"single_core_n": 32}, r"singleCoreN = 32 is not a multiple of kh\*kw\*C0 = 3\*3\*16"),
         ({"single_core_k": 15}, "singleCoreK = 15 is not a multiple of W_out = 14: tasks are whole rows"),
-        ({"template": SPLIT_STREAM_K, "single_core_batch": 1}, "deterministic tasks take all N.D_out = 2 images"),
         (
-            {"template": SPLIT_STREAM_K, "single_core_batch": 2, "stream_k_type": STREAM_IMAGES, "block_dim": 21},
+            {"template": SPLIT_STREAM_K, "single_core_k": 182},
+            r"singleCoreK = 182; allowed from H_out\*W_out = 14\*14 = 196: deterministic tasks take all of K",
+        ),
+        (
+            {"template": SPLIT_STREAM_K, "single_core_k": 216, "split_wo": 8},
+            r"singleCoreK = 216; allowed from rows of all strips\*splitWo = 28\*8 = 224: deterministic tasks take all of K",
+        ),
+        (WHOLE | {"single_core_batch": 1}, "deterministic tasks take all N.D_out = 2 images"),
+        (
+            WHOLE | {"single_core_batch": 2, "stream_k_type": STREAM_IMAGES, "block_dim": 21},
             "usedCoreNum = 21 > 20 cores: StreamK cores meet at a barrier",
         ),
     ],

@@ -66,7 +66,8 @@ FIELDS: dict[str, dict[str, st.SearchStrategy[int]]] = {
     "grad_input": COMMON | {"singleCoreM": st.integers(1, 200), "singleCoreCin": sixteens(4), "coreNum": st.integers(1, 30)},
     "grad_weight": COMMON
     | {"stepM": st.integers(1, 3), "stepN": st.integers(1, 3), "singleCoreM": sixteens(4), "singleCoreBatch": st.integers(1, 3),
-       "iterateOrder": st.integers(0, 1), "usedCoreNum": st.integers(1, 20)},
+       "singleCoreK": st.integers(1, 12).map(lambda rows: 10 * rows), "splitWo": st.integers(1, 12),
+       "streamKType": st.integers(0, 2), "iterateOrder": st.integers(0, 1), "usedCoreNum": st.integers(1, 20)},
 }  # fmt: skip
 
 
@@ -193,6 +194,34 @@ def test_what_no_product_reaches_is_zero(deterministic: bool) -> None:
     seen = np.zeros((3, 3), bool)
     seen[1, 1] = True
     assert not result.grad_weight[:, :, ~seen].any() and result.grad_weight[:, :, seen].any()
+
+
+@pytest.mark.parametrize(
+    ("chip", "deterministic", "rows"),
+    [
+        ("ascend910b3", False, 3),
+        ("ascend910b3", True, 12),
+        ("ascend910a", False, 3),
+        ("ascend910a", True, 12),
+        ("ascend950pr_9589", False, 12),  # its kernel is always deterministic
+    ],
+)
+def test_only_tasks_that_are_added_to_dw_may_be_parts_of_k(chip: str, deterministic: bool, rows: int) -> None:
+    tiling = {"grad_weight": {"singleCoreK": 10 * rows}}
+    options = {"chip": chip, "deterministic": deterministic, "tiling": tiling}
+    result = LAYER.run(whole_numbers(LAYER), ONLY["grad_weight"], **options)
+    assert same_bits(result.outputs["grad_weight"], known(LAYER, "grad_weight"))
+
+
+@pytest.mark.parametrize("chip", ["ascend910b3", "ascend910a", "ascend950pr_9589"])
+@pytest.mark.parametrize("more", [{}, {"usedCoreNum": 1}, {"splitWo": 5}], ids=str)
+def test_a_deterministic_task_takes_all_of_k(chip: str, more: dict[str, int]) -> None:
+    """Else tasks with the same part of dW would store over each other."""
+    tiling = {"grad_weight": {"singleCoreK": 30, **more}}
+    with pytest.raises(
+        TilingError, match=r"singleCoreK = 30; allowed from .* = 120: deterministic tasks take all of K"
+    ):
+        LAYER.timing(ONLY["grad_weight"], chip=chip, deterministic=True, tiling=tiling)
 
 
 def test_stream_k_refuses_more_blocks_than_cores() -> None:

@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sampling import sampled
 from tiling_problems import RESNET, conv2d, inputs, on_910b
@@ -22,8 +22,9 @@ from ascend_sim.ops.kernels.grad_input.tasks import grad_input_tasks
 from ascend_sim.ops.kernels.grad_input.window import needed_rows
 from ascend_sim.ops.kernels.grad_weight.capacity import b1_rows, check_grad_weight, grad_weight_l1, n_slice
 from ascend_sim.ops.kernels.grad_weight.choose import choose_grad_weight
-from ascend_sim.ops.kernels.grad_weight.fields import GradWeightTiling
+from ascend_sim.ops.kernels.grad_weight.fields import SPLIT_STREAM_K, GradWeightTiling
 from ascend_sim.ops.kernels.grad_weight.procedures.stand_in import sound_grad_weight
+from ascend_sim.ops.kernels.grad_weight.taps import walked_input
 from ascend_sim.ops.kernels.grad_weight.tasks import grad_weight_tasks
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.sizes import floor_sum
@@ -47,6 +48,7 @@ def covers_grad_input_once(tiling: GradInputTiling, inp: TilingInput) -> None:
 
 
 def covers_grad_weight_once(tiling: GradWeightTiling, inp: TilingInput) -> None:
+    inp = walked_input(inp, tiling)  # tasks count the rows of all strips
     p = inp.problem
     planes = p.k_d
     seen = np.zeros((inp.real_groups, planes * inp.cin1, inp.cout_padded // 16, inp.images, p.h_out), int)
@@ -57,6 +59,8 @@ def covers_grad_weight_once(tiling: GradWeightTiling, inp: TilingInput) -> None:
             outputs = slice(t.m_start // 16, (t.m_start + t.m_count) // 16)
             images, rows = slice(t.image_start, t.image_start + t.images), slice(t.row_start, t.row_start + t.rows)
             seen[t.group, columns, outputs, images, rows] += 1
+            if tiling.template == SPLIT_STREAM_K and t.slot is None:  # it stores dW, it does not add
+                assert (t.images, t.rows) == (inp.images, p.h_out)
             assert t.n_start % n_slice(inp) == 0
             step = tiling.step_kb * tiling.base_k
             for start in range(0, t.rows * p.w_out, step):
@@ -224,6 +228,11 @@ def test_manual_grad_input_runs_or_is_refused(inp: TilingInput, fields: dict[str
     covers_grad_input_once(tiling, inp)
 
 
+ONE_ROW = ConvProblem(2, 1, 1, 1, 1, 8, 1, 1, 8, 1, 1, 1)
+
+
+@example(on_910b(ONE_ROW, cores=7, deterministic=True), {"singleCoreK": 1, "splitWo": 1, "streamKType": 2})
+@example(on_910b(ONE_ROW, cores=7, deterministic=True), {"singleCoreK": 8, "splitWo": 1, "streamKType": 2})
 @given(inputs(largest=20), fields_of(GradWeightTiling))
 @sampled(75, 300)
 def test_manual_grad_weight_runs_or_is_refused(inp: TilingInput, fields: dict[str, int]) -> None:
