@@ -53,7 +53,9 @@ CHOICES = (
         "ops/kernels/vector/common.py",
         (TURNS, "910b2_helpers.csv: op_type=ReduceSum", "910b2_helpers.csv: op_type=MemSet"),
     ),
-    Choice("TransData, 32-bit filters", "cut along output channels", "ops/kernels/vector/trans_data_filter.py", (TURNS,)),
+    Choice(
+        "TransData, 32-bit filters", "cut along output channels", "ops/kernels/vector/trans_data_filter.py", (TURNS,)
+    ),
     Choice("TransData", "single buffers", "ops/kernels/vector/trans_data.py", (TURNS,)),
     Choice("TransData", "small maps are turned whole", "ops/kernels/vector/trans_data_feature.py", (TURNS,)),
     Choice(
