@@ -36,13 +36,13 @@ _SHARED = 4 * _EVEN  # output channels in a line at most (stated)
 
 
 class Unit(NamedTuple):
-    """`rows` output channels of `channels` input channels in `blocks` blocks at positions `start` to `start + count`."""
+    """`rows` output channels of `channels` input channels in `blocks` blocks at `positions` from `start`."""
 
     rows: int
     channels: int
     blocks: int
     start: int
-    count: int
+    positions: int
 
 
 @frozen
@@ -150,11 +150,11 @@ class GradientLines:
         pitch, row = ceil_to(self.c_out, FRACTAL) * _CELL, unit.rows * _CELL
         for block in range(unit.blocks):
             done = 0
-            while done < unit.count:
+            while done < unit.positions:
                 plane, tap = divmod(unit.start + done, self.taps)
-                count = min(self.taps - tap, unit.count - done)
+                count = min(self.taps - tap, unit.positions - done)
                 line = (plane * self.cin1 + c1 + block) * self.taps + tap
-                target = room + (block * unit.count + done) * row
+                target = room + (block * unit.positions + done) * row
                 k.data_copy(
                     "GM", "UB", target, gm_operand(SOURCE, line * pitch + first * _CELL), row, count, pitch, row
                 )
@@ -162,11 +162,11 @@ class GradientLines:
 
     def _pitch(self, unit: Unit) -> int:
         """Positions from one channel to the next in a line: as they leave in one piece, else on whole 32 bytes."""
-        return unit.count if unit.count == self.positions else ceil_to(unit.count, _EVEN)
+        return unit.positions if unit.positions == self.positions else ceil_to(unit.positions, _EVEN)
 
     def _turn(self, k: KernelBuilder, tile: int, other: int, unit: Unit) -> None:
         """From `_load`'s order, by way of `other`, to lines of [co][ci][position]."""
-        cells, line = unit.blocks * unit.count, self.line * ITEM
+        cells, line = unit.blocks * unit.positions, self.line * ITEM
         for row in range(unit.rows):
             taken = LocalTensor(tile + row * _CELL, (cells, _HALVES), "float16", unit.rows * _CELL)
             place = other + row * (cells * _CELL if self.shared else line)
@@ -178,19 +178,19 @@ class GradientLines:
         k.pipe_barrier("V")
         pitch, pair = self._pitch(unit), 2 * BLOCK_BYTES
         if (
-            pitch > unit.count
+            pitch > unit.positions
         ):  # the turn back reads what lies between channels, whatever it is; here nothing is left unwritten
             k.vector_duplicate(other, "float16", unit.channels * pitch * pair // 2)
             k.pipe_barrier("V")
         for group in range(groups):
             for channel in range(unit.channels):
                 block, of_block = divmod(channel, C0)
-                cell = (group * unit.blocks + block) * unit.count
+                cell = (group * unit.blocks + block) * unit.positions
                 taken = LocalTensor(
-                    tile + (cell * C0 + of_block) * pair, (unit.count, _HALVES), "float16", _HALVES * BLOCK_BYTES
+                    tile + (cell * C0 + of_block) * pair, (unit.positions, _HALVES), "float16", _HALVES * BLOCK_BYTES
                 )
                 place = other + (group * unit.channels + channel) * pitch * pair
-                k.copy(LocalTensor(place, (unit.count, _HALVES), "float16"), taken)
+                k.copy(LocalTensor(place, (unit.positions, _HALVES), "float16"), taken)
         k.pipe_barrier("V")
         list_addresses(k)
         k.transpose_blocks(tile, other, False, 2, lines, groups * unit.channels * pitch * 2, TurnLayout(line))
@@ -205,8 +205,8 @@ class GradientLines:
             return
         for i in range(unit.rows):
             target, source = place + i * self.c_in * row, result + i * self.line * ITEM
-            if unit.count == self.positions:
+            if unit.positions == self.positions:
                 k.data_copy("UB", "GM", target, source, unit.channels * row)
             else:
                 pitch = self._pitch(unit) * ITEM
-                k.data_copy("UB", "GM", target, source, unit.count * ITEM, unit.channels, pitch, row)
+                k.data_copy("UB", "GM", target, source, unit.positions * ITEM, unit.channels, pitch, row)

@@ -35,12 +35,12 @@ LINES = 16
 
 
 class Unit(NamedTuple):
-    """`rows` output channels of `channels` input channels at positions `start` to `start + count`; no channels: padding."""
+    """`rows` output channels of `channels` input channels at `positions` from `start`; no channels: padding."""
 
     rows: int
     channels: int
     start: int
-    count: int
+    positions: int
 
 
 @frozen
@@ -148,11 +148,11 @@ class WeightUnits:
         layout = TurnLayout(pitch, unit.rows * BLOCK_BYTES)
         for row in range(unit.rows):
             place = self._source(unit, where, row)
-            k.data_copy("GM", "UB", incoming.acquire(), place, unit.count * ITEM, unit.channels, step, pitch)
+            k.data_copy("GM", "UB", incoming.acquire(), place, unit.positions * ITEM, unit.channels, step, pitch)
             incoming.publish()
             list_addresses(k)
             k.transpose_blocks(
-                target + row * BLOCK_BYTES, incoming.take(), True, ITEM, unit.channels, unit.count, layout
+                target + row * BLOCK_BYTES, incoming.take(), True, ITEM, unit.channels, unit.positions, layout
             )
             incoming.release()
 
@@ -190,16 +190,16 @@ class WeightUnits:
                 gm_operand(TARGET, first * BLOCK_BYTES),
                 result,
                 unit.rows * BLOCK_BYTES,
-                unit.count,
+                unit.positions,
                 0,
                 pitch,
             )
             return
         width = (unit.rows if self.once else FRACTAL) * BLOCK_BYTES
         done = 0
-        while done < unit.count:
+        while done < unit.positions:
             plane, tap = divmod(unit.start + done, self.taps)
-            count = min(self.taps - tap, unit.count - done)
+            count = min(self.taps - tap, unit.positions - done)
             line = (plane * self.cin1 + c1) * self.taps + tap
             place = gm_operand(TARGET, line * pitch + first * BLOCK_BYTES)
             k.data_copy("UB", "GM", place, result + done * width, width, count, width, pitch)

@@ -80,12 +80,12 @@ def test_every_weight_is_in_one_unit_that_fits(c_out: int, c_in: int, k_d: int, 
             found += 1
             if not unit.channels:
                 padding += unit.rows
-                assert first == c_out and unit.count == weights.cin1 * k_d * taps
+                assert first == c_out and unit.positions == weights.cin1 * k_d * taps
                 continue
             units += 1
             assert unit.channels == min(C0, c_in - c1 * C0)
-            assert unit.count * (unit.rows if weights.once else C0) <= weights.line
-            for axis, (start, count) in enumerate(((first, unit.rows), (c1, 1), (unit.start, unit.count))):
+            assert unit.positions * (unit.rows if weights.once else C0) <= weights.line
+            for axis, (start, count) in enumerate(((first, unit.rows), (c1, 1), (unit.start, unit.positions))):
                 seen[axis][start : start + count] += 1
         assert found
     cuts = [-(-c_out // weights.rows), weights.cin1, -(-k_d * taps // weights.run)]
@@ -151,8 +151,8 @@ def test_every_gradient_is_in_one_unit_that_fits(c_out: int, c_in: int, k_d: int
         units = list(lines.units(block))
         assert units
         for unit, (first, c1) in units:
-            seen[first : first + unit.rows, c1 * 16 : c1 * 16 + unit.channels] += unit.count
-            pitch = unit.count if unit.count == lines.positions else -(-unit.count // 8) * 8
+            seen[first : first + unit.rows, c1 * 16 : c1 * 16 + unit.channels] += unit.positions
+            pitch = unit.positions if unit.positions == lines.positions else -(-unit.positions // 8) * 8
             assert unit.blocks * 16 * pitch * (unit.rows if lines.shared else 1) <= lines.line
             assert unit.rows <= (32 if lines.shared else 16)
     assert (seen == k_d * taps).all()
