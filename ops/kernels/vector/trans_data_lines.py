@@ -36,8 +36,9 @@ _SHARED = 4 * _EVEN  # output channels in a line at most (stated)
 
 
 class Unit(NamedTuple):
-    """`rows` output channels of `channels` input channels in `blocks` blocks at `positions` from `start`."""
+    """`lines` of `rows` output channels each, `channels` input channels in `blocks` blocks, `positions` from `start`."""
 
+    lines: int
     rows: int
     channels: int
     blocks: int
@@ -94,7 +95,7 @@ class GradientLines:
 
     @cached_property
     def rows(self) -> int:
-        """Output channels of a unit."""
+        """Output channels that are dealt out together: those of one line where lines are shared, else of all lines."""
         most = min(self.most // (self.blocks_at_once * self.run), _SHARED) if self.shared else LINES
         return min(self.c_out, most)
 
@@ -122,9 +123,19 @@ class GradientLines:
         axes[axis] = axes[axis][block * each :][:each]
         for c1, blocks in axes[1]:
             channels = min(self.c_in - c1 * C0, blocks * C0)
-            for first, rows in axes[0]:
+            for first, lines, rows in self._lines(axes[0]):
                 for start, count in axes[2]:
-                    yield Unit(rows, channels, blocks, start, count), (first, c1)
+                    yield Unit(lines, rows, channels, blocks, start, count), (first, c1)
+
+    def _lines(self, dealt: list[tuple[int, int]]) -> Iterator[tuple[int, int, int]]:
+        """(first output channel, lines, output channels of each): up to 16 shared lines that are full, and then the last."""
+        if not self.shared:
+            yield from ((first, rows, 1) for first, rows in dealt)
+            return
+        full = [first for first, rows in dealt if rows == self.rows]
+        for number in range(0, len(full), LINES):
+            yield full[number], min(LINES, len(full) - number), self.rows
+        yield from ((first, 1, rows) for first, rows in dealt[len(full) :])
 
     def write(self, k: KernelBuilder, units: Iterable[tuple[Unit, tuple[int, int]]]) -> None:
         """Write the rows of a block: the blocks come to where the result leaves from, so that one unit follows another."""
@@ -145,20 +156,22 @@ class GradientLines:
         tile.close()
 
     def _load(self, k: KernelBuilder, room: int, unit: Unit, where: tuple[int, int]) -> None:
-        """[channel block][position][co][C0]; planes of a kernel lie apart."""
+        """[shared line][channel block][position][co][C0]; planes of a kernel lie apart."""
         first, c1 = where
-        pitch, row = ceil_to(self.c_out, FRACTAL) * _CELL, unit.rows * _CELL
-        for block in range(unit.blocks):
-            done = 0
-            while done < unit.positions:
-                plane, tap = divmod(unit.start + done, self.taps)
-                count = min(self.taps - tap, unit.positions - done)
-                line = (plane * self.cin1 + c1 + block) * self.taps + tap
-                target = room + (block * unit.positions + done) * row
-                k.data_copy(
-                    "GM", "UB", target, gm_operand(SOURCE, line * pitch + first * _CELL), row, count, pitch, row
-                )
-                done += count
+        pitch = ceil_to(self.c_out, FRACTAL) * _CELL
+        parts, width = (unit.lines, unit.rows) if self.shared else (1, unit.lines)
+        for part in range(parts):
+            for block in range(unit.blocks):
+                done = 0
+                while done < unit.positions:
+                    plane, tap = divmod(unit.start + done, self.taps)
+                    count = min(self.taps - tap, unit.positions - done)
+                    line = (plane * self.cin1 + c1 + block) * self.taps + tap
+                    place = gm_operand(SOURCE, line * pitch + (first + part * width) * _CELL)
+                    cell = (part * unit.blocks + block) * unit.positions + done
+                    target, row = room + cell * width * _CELL, width * _CELL
+                    k.data_copy("GM", "UB", target, place, row, count, pitch, row)
+                    done += count
 
     def _pitch(self, unit: Unit) -> int:
         """Positions from one channel to the next in a line: as they leave in one piece, else on whole 32 bytes."""
@@ -167,22 +180,24 @@ class GradientLines:
     def _turn(self, k: KernelBuilder, tile: int, other: int, unit: Unit) -> None:
         """From `_load`'s order, by way of `other`, to lines of [co][ci][position]."""
         cells, line = unit.blocks * unit.positions, self.line * ITEM
-        for row in range(unit.rows):
-            taken = LocalTensor(tile + row * _CELL, (cells, _HALVES), "float16", unit.rows * _CELL)
-            place = other + row * (cells * _CELL if self.shared else line)
-            k.copy(LocalTensor(place, (cells, _HALVES), "float16"), taken)
-        lines, groups = (1, unit.rows) if self.shared else (unit.rows, 1)
+        # Of shared lines each has its own part of the tile, of others one output channel of all of it.
+        step, apart = (cells * unit.rows, unit.rows) if self.shared else (1, unit.lines)
+        for number in range(unit.lines):
+            for row in range(unit.rows):
+                place = tile + (number * step + row) * _CELL
+                taken = LocalTensor(place, (cells, _HALVES), "float16", apart * _CELL)
+                k.copy(LocalTensor(other + number * line + row * cells * _CELL, (cells, _HALVES), "float16"), taken)
         k.pipe_barrier("V")
         list_addresses(k)
-        k.transpose_blocks(tile, other, True, 2, lines, groups * cells * _HALVES, TurnLayout(line))
+        k.transpose_blocks(tile, other, True, 2, unit.lines, unit.rows * cells * _HALVES, TurnLayout(line))
         k.pipe_barrier("V")
         pitch, pair = self._pitch(unit), 2 * BLOCK_BYTES
         if (
             pitch > unit.positions
-        ):  # the turn back reads what lies between channels, whatever it is; here nothing is left unwritten
+        ):  # the turn back reads what lies between, which leaves with no channel; never unwritten here
             k.vector_duplicate(other, "float16", unit.channels * pitch * pair // 2)
             k.pipe_barrier("V")
-        for group in range(groups):
+        for group in range(unit.rows):
             for channel in range(unit.channels):
                 block, of_block = divmod(channel, C0)
                 cell = (group * unit.blocks + block) * unit.positions
@@ -193,20 +208,18 @@ class GradientLines:
                 k.copy(LocalTensor(place, (unit.positions, _HALVES), "float16"), taken)
         k.pipe_barrier("V")
         list_addresses(k)
-        k.transpose_blocks(tile, other, False, 2, lines, groups * unit.channels * pitch * 2, TurnLayout(line))
+        k.transpose_blocks(tile, other, False, 2, unit.lines, unit.rows * unit.channels * pitch * 2, TurnLayout(line))
 
     def _put(self, k: KernelBuilder, result: int, unit: Unit, where: tuple[int, int]) -> None:
-        """Output channels whose channels lie side by side in one piece, others channel by channel."""
+        """All lines at once where the channels of an output channel lie side by side, others channel by channel."""
         first, c1 = where
-        row = self.positions * ITEM
+        row, line = self.positions * ITEM, self.line * ITEM
+        apart = unit.rows * self.c_in * row
         place = gm_operand(TARGET, (first * self.c_in + c1 * C0) * row + unit.start * ITEM)
-        if self.shared:
-            k.data_copy("UB", "GM", place, result, unit.rows * unit.channels * row)
+        if unit.positions == self.positions:
+            k.data_copy("UB", "GM", place, result, unit.rows * unit.channels * row, unit.lines, line, apart)
             return
-        for i in range(unit.rows):
-            target, source = place + i * self.c_in * row, result + i * self.line * ITEM
-            if unit.positions == self.positions:
-                k.data_copy("UB", "GM", target, source, unit.channels * row)
-            else:
-                pitch = self._pitch(unit) * ITEM
-                k.data_copy("UB", "GM", target, source, unit.positions * ITEM, unit.channels, pitch, row)
+        pitch = self._pitch(unit) * ITEM
+        for number in range(unit.lines):
+            target, source = place + number * apart, result + number * line
+            k.data_copy("UB", "GM", target, source, unit.positions * ITEM, unit.channels, pitch, row)

@@ -73,6 +73,7 @@ def test_groups(groups: int, cout: int, cin: int, k_d: int, taps: int, layout: t
         ((3, 2, 1, 4000), 1),  # more positions than a line of half of UB has
         ((3, 17, 2, 2000), 1),  # the same, over planes
         ((40, 21, 1, 9), 1),  # 3 output channels share a line on the way back
+        ((1500, 3, 1, 4), 1),  # several lines of a core
         ((40, 48, 1, 9), 1),  # the first that do not
         ((20, 90, 5, 25), 1),  # runs of positions on the way back, over planes
         ((8, 4, 1, 511), 1),  # the last of them on a core of its own, and no whole 32 bytes

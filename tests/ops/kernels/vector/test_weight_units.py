@@ -124,6 +124,12 @@ def test_what_is_dealt_out_of_a_gradient(
     assert (lines.rows, lines.blocks_at_once, lines.run) == unit
 
 
+def test_shared_lines_are_turned_together() -> None:
+    """Up to 16 of a block that are full, and the last one alone."""
+    found = [[(u.lines, u.rows) for u, _ in GradientLines(1000, 3, 1, 9, 4, UB).units(b)] for b in (0, 3)]
+    assert found == [[(16, 9), (12, 9)], [(16, 9), (11, 9), (1, 1)]]
+
+
 def test_runs_that_fill_their_rounds() -> None:
     """8 of them on 8 cores count double where the last is more than half a run; 9 units of output channels stand between."""
     dealt = [GradientLines(144, 16, 1, taps, 8, UB).dealt for taps in (8 * 88, 7 * 88 + 44, 7 * 88 + 45)]
@@ -151,10 +157,10 @@ def test_every_gradient_is_in_one_unit_that_fits(c_out: int, c_in: int, k_d: int
         units = list(lines.units(block))
         assert units
         for unit, (first, c1) in units:
-            seen[first : first + unit.rows, c1 * 16 : c1 * 16 + unit.channels] += unit.positions
+            seen[first : first + unit.lines * unit.rows, c1 * 16 : c1 * 16 + unit.channels] += unit.positions
             pitch = unit.positions if unit.positions == lines.positions else -(-unit.positions // 8) * 8
             assert unit.blocks * 16 * pitch * (unit.rows if lines.shared else 1) <= lines.line
-            assert unit.rows <= (32 if lines.shared else 16)
+            assert unit.lines <= 16 and unit.rows <= (32 if lines.shared else 1)
     assert (seen == k_d * taps).all()
 
 
