@@ -6,7 +6,7 @@ kernel positions. Small kernels take 16 output channels at once and are turned t
 are set in the order of positions, then each position to [co][C0]. Kernels of 32 positions and more are turned once, one output
 channel after the other. One axis alone is dealt out to the cores: that which gives most of them a share.
 
-The library leaves the output channels of the padding to a MemSet before the kernel; here the last block writes them.
+The library leaves the output channels of the padding to a MemSet before the kernel; here every block writes its share.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class WeightUnits:
         return ceil_div(units, each)
 
     def units(self, block: int) -> Iterator[tuple[Unit, tuple[int, int]]]:
-        """The units of a block with their places: the first output channel, the channel block."""
+        """The units of a block with their places: the first output channel, the channel block (of padding: the first line)."""
         axis, _, each = self.dealt
         axes = [steps(self.c_out, self.rows), steps(self.cin1, 1), steps(self.positions, self.run)]
         axes[axis] = axes[axis][block * each :][:each]
@@ -112,8 +112,11 @@ class WeightUnits:
             for first, rows in axes[0]:
                 for start, count in axes[2]:
                     yield Unit(rows, min(self.c_in - c1 * C0, C0), start, count), (first, c1)
-        if self.once and self.padded > self.c_out and block == self.blocks - 1:
-            yield Unit(self.padded - self.c_out, 0, 0, self.cin1 * self.positions), (self.c_out, 0)
+        lines = self.cin1 * self.positions
+        share = ceil_div(lines, self.blocks)
+        if self.once and self.padded > self.c_out and block * share < lines:
+            count = min(share, lines - block * share)
+            yield Unit(self.padded - self.c_out, 0, 0, count), (self.c_out, block * share)
 
     def write(self, k: KernelBuilder, units: Iterable[tuple[Unit, tuple[int, int]]]) -> None:
         """Write the rows of a block, one unit after the other: nothing is loaded ahead."""
@@ -180,20 +183,12 @@ class WeightUnits:
         incoming.release()
 
     def _put(self, k: KernelBuilder, result: int, unit: Unit, where: tuple[int, int]) -> None:
-        """Rows of FRACTAL_Z, one for each position, cut where a plane of a kernel ends; padding goes to all of them."""
+        """Rows of FRACTAL_Z, one for each position, cut where a plane of a kernel ends; of padding so many from a line on."""
         first, c1 = where
         pitch = self.padded * BLOCK_BYTES
         if not unit.channels:
-            k.data_copy(
-                "UB",
-                "GM",
-                gm_operand(TARGET, first * BLOCK_BYTES),
-                result,
-                unit.rows * BLOCK_BYTES,
-                unit.positions,
-                0,
-                pitch,
-            )
+            place = gm_operand(TARGET, c1 * pitch + first * BLOCK_BYTES)
+            k.data_copy("UB", "GM", place, result, unit.rows * BLOCK_BYTES, unit.positions, 0, pitch)
             return
         width = (unit.rows if self.once else FRACTAL) * BLOCK_BYTES
         done = 0

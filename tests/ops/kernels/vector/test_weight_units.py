@@ -79,8 +79,9 @@ def test_every_weight_is_in_one_unit_that_fits(c_out: int, c_in: int, k_d: int, 
         for unit, (first, c1) in weights.units(block):
             found += 1
             if not unit.channels:
-                padding += unit.rows
-                assert first == c_out and unit.positions == weights.cin1 * k_d * taps
+                padding += unit.rows * unit.positions
+                lines = weights.cin1 * k_d * taps
+                assert first == c_out and c1 + unit.positions <= lines and unit.positions <= -(-lines // weights.blocks)
                 continue
             units += 1
             assert unit.channels == min(C0, c_in - c1 * C0)
@@ -92,7 +93,7 @@ def test_every_weight_is_in_one_unit_that_fits(c_out: int, c_in: int, k_d: int, 
     assert units == np.prod(cuts)
     for axis, counts in enumerate(seen):
         assert (counts == units // cuts[axis]).all()
-    assert padding == (-c_out % 16 if weights.once else 0)
+    assert padding == (-c_out % 16 * weights.cin1 * k_d * taps if weights.once else 0)
 
 
 @pytest.mark.parametrize(
