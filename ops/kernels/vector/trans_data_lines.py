@@ -24,10 +24,18 @@ from ascend_sim.kernel.operands import TurnLayout
 from ascend_sim.kernel.queue import BufferQueue
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.ops.kernels.vector.common import SOURCE, TARGET
-from ascend_sim.ops.kernels.vector.trans_data_units import LINES, deal, list_addresses, steps, used_bytes
+from ascend_sim.ops.kernels.vector.trans_data_units import (
+    C0,
+    LINES,
+    FilterUnits,
+    deal,
+    list_addresses,
+    steps,
+    used_bytes,
+)
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 
-ITEM, C0 = 4, 16
+ITEM = 4
 _CELL = ITEM * C0  # bytes of the channels of a block
 _EVEN = BLOCK_BYTES // ITEM  # elements of 32 bytes
 _HALVES = _CELL // 2
@@ -47,25 +55,8 @@ class Unit(NamedTuple):
 
 
 @frozen
-class GradientLines:
-    """FRACTAL_Z of [c_out][c_in][k_d][taps] of one group, for `cores` cores with `ub` bytes of Unified Buffer each."""
-
-    c_out: int
-    c_in: int
-    k_d: int
-    taps: int
-    cores: int
-    ub: int
-
-    @cached_property
-    def positions(self) -> int:
-        """Kernel positions of all planes."""
-        return self.k_d * self.taps
-
-    @cached_property
-    def cin1(self) -> int:
-        """Channel blocks."""
-        return ceil_div(self.c_in, C0)
+class GradientLines(FilterUnits):
+    """An fp32 gradient on its way from FRACTAL_Z."""
 
     @cached_property
     def line(self) -> int:
@@ -109,12 +100,6 @@ class GradientLines:
         )
         # Runs that fill all rounds count no round more where the last is but half a run.
         return deal(units, self.cores, spare=(2,) if self.positions % self.run <= self.run // 2 else ())
-
-    @property
-    def blocks(self) -> int:
-        """Blocks with work."""
-        _, units, each = self.dealt
-        return ceil_div(units, each)
 
     def units(self, block: int) -> Iterator[tuple[Unit, tuple[int, int]]]:
         """The units of a block with their places: the first output channel, the first channel block."""

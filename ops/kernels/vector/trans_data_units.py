@@ -44,8 +44,8 @@ class Unit(NamedTuple):
 
 
 @frozen
-class WeightUnits:
-    """Weights [c_out][c_in][k_d][taps] of one group in units, for `cores` cores with `ub` bytes of Unified Buffer each."""
+class FilterUnits:
+    """A filter [c_out][c_in][k_d][taps] of one group in units, for `cores` cores with `ub` bytes of Unified Buffer each."""
 
     c_out: int
     c_in: int
@@ -63,6 +63,22 @@ class WeightUnits:
     def cin1(self) -> int:
         """Channel blocks."""
         return ceil_div(self.c_in, C0)
+
+    @cached_property
+    def dealt(self) -> tuple[int, int, int]:
+        """(axis that is dealt out, its units, units of a block); axes are output channels, channel blocks, runs."""
+        raise NotImplementedError
+
+    @property
+    def blocks(self) -> int:
+        """Blocks with work."""
+        _, units, each = self.dealt
+        return ceil_div(units, each)
+
+
+@frozen
+class WeightUnits(FilterUnits):
+    """16-bit weights on their way to FRACTAL_Z."""
 
     @cached_property
     def padded(self) -> int:
@@ -96,12 +112,6 @@ class WeightUnits:
     def dealt(self) -> tuple[int, int, int]:
         """(axis that is dealt out, its units, units of a block); axes are output channels, channel blocks, runs."""
         return deal((ceil_div(self.c_out, self.rows), self.cin1, ceil_div(self.positions, self.run)), self.cores)
-
-    @property
-    def blocks(self) -> int:
-        """Blocks with work."""
-        _, units, each = self.dealt
-        return ceil_div(units, each)
 
     def units(self, block: int) -> Iterator[tuple[Unit, tuple[int, int]]]:
         """The units of a block with their places: the first output channel, the channel block (of padding: the first line)."""
