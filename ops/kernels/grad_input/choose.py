@@ -76,8 +76,12 @@ def choose_grad_input(
 
 def _turns_weights(tiling: GradInputTiling, inp: TilingInput, dtype: str) -> bool:
     """Whether the library lets vector cores turn the weights first, which our kernel does only where it is split."""
-    own = variant_of(inp).kernel_parts and tiling.source == "vendor procedure"
-    return own and turns_weights(DataProblem.of(inp), tiling, hf32=dtype == "hf32")
+    whole = variant_of(inp).kernel_parts and tiling.kernel_split == SPLIT_NONE
+    return (
+        whole
+        and tiling.source == "vendor procedure"
+        and turns_weights(DataProblem.of(inp), tiling, hf32=dtype == "hf32")
+    )
 
 
 def _manual_3510(tiling: GradInputTiling, inp: TilingInput, given: Mapping[str, int]) -> GradInputTiling:

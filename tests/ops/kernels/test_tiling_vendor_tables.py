@@ -16,12 +16,18 @@ from ascend_sim.ops.kernels.cube.tuned import problem_of, tuned_fields, tuned_ro
 from ascend_sim.ops.kernels.grad_input.capacity import grad_input_l1
 from ascend_sim.ops.kernels.grad_input.choose import choose_grad_input
 from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
+from ascend_sim.ops.kernels.grad_input.procedures.arch35.divided import (
+    DividedProblem,
+    divided,
+    leaves_through_workspace,
+    library_split,
+)
 from ascend_sim.ops.kernels.grad_input.procedures.arch35.problem import DataProblem
 from ascend_sim.ops.kernels.grad_input.procedures.arch35.templates import decided
 from ascend_sim.ops.kernels.grad_input.procedures.arch35.turned import turns_weights
 from ascend_sim.ops.kernels.grad_input.procedures.dav_2201 import covers_grad_input, task_count, vendor_grad_input
 from ascend_sim.ops.kernels.grad_input.procedures.dav_3510 import vendor_grad_input_3510
-from ascend_sim.ops.kernels.grad_input.split import SPLIT_NONE
+from ascend_sim.ops.kernels.grad_input.split import SPLIT_H, SPLIT_HW, SPLIT_NONE
 from ascend_sim.ops.kernels.grad_weight.choose import choose_grad_weight
 from ascend_sim.ops.kernels.grad_weight.procedures.arch35.cores import decided as decided_filter
 from ascend_sim.ops.kernels.grad_weight.procedures.dav_2201 import covers_grad_weight, vendor_grad_weight
@@ -221,8 +227,21 @@ def test_grad_input_of_dav_3510(row: dict[str, Any]) -> None:
     got = fields_of(tiling)
     assert {name: got[name] for name in row["fields"]} == row["fields"]
     segments = row["itemsize"] == 2 and row["name"].startswith("conv3d_dx_split_k")  # our kernel sums them in L0C
-    split = row["fields"]["kernelSplitMode"]
-    assert tiling.source == ("stand-in" if split or segments else "vendor procedure")
+    assert tiling.source == ("stand-in" if segments else "vendor procedure")
+
+
+@pytest.mark.parametrize("row", ARCH35["rows"], ids=lambda row: row["name"])
+def test_which_kernels_the_library_splits_and_how(row: dict[str, Any]) -> None:
+    """Every row, whatever our kernel makes of it; with maps in another layout the weights may still be NCDHW."""
+    other = row["reason"].startswith("weights, gradOutput or dx are not NCDHW")
+    inp = replace(on_950(row), layout=CHANNELS_LAST) if other else on_950(row)
+    mode, held = library_split(inp)
+    assert mode == row["fields"]["kernelSplitMode"]
+    if mode:
+        got = fields_of(divided(DividedProblem.split(inp, mode), held))
+        blocks = {"coreNum"} if other and row["enableVecTrans"] else set()  # as many as turn NCDHW weights
+        expected = {name: value for name, value in row["fields"].items() if name not in blocks}
+        assert {name: got[name] for name in expected} == expected
 
 
 def test_grad_input_rows_that_are_left_open() -> None:
@@ -250,6 +269,26 @@ def test_a_separate_program_decides_the_same(row: dict[str, Any]) -> None:
     p = DataProblem.of(on_950(row))
     got = fields_of(decided(p)) | {"loadB1Condition": p.cut}
     assert {name: got[name] for name in row["fields"]} == row["fields"]
+
+
+SPLIT = json.loads((DATA / "dx_split_tilings_arch35.json").read_text())
+
+
+@pytest.mark.parametrize("row", SPLIT["rows"], ids=range(len(SPLIT["rows"])))
+def test_a_separate_program_splits_the_same(row: dict[str, Any]) -> None:
+    inp = replace(on_950(row), buffers=ARCH35["buffers"] | {"UB": 253952})
+    mode, held = library_split(inp)
+    assert (mode, held) == (row["fields"]["kernelSplitMode"], row["held"])
+    if not mode:
+        return
+    p = DividedProblem.split(inp, mode)
+    tiling = divided(p, held)
+    got = fields_of(tiling)
+    assert {name: got[name] for name in row["fields"]} == row["fields"]
+    assert (mode == SPLIT_HW and leaves_through_workspace(tiling, p)) == row["workspace"]
+    own = vendor_grad_input_3510(inp)
+    vendors = p.turned and not held and (mode == SPLIT_H or row["workspace"])
+    assert (own.kernel_split, own.source) == (mode, "vendor procedure" if vendors else "stand-in")
 
 
 def test_what_is_not_the_vendors_own_says_so() -> None:

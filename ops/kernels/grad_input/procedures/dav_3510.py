@@ -1,14 +1,13 @@
 """The tiling that grad_input gets on dav-3510: the procedure's, which says "stand-in" where our kernel does not do all of it.
 
-Not written, because the description leaves it open or the kernel has no use for it: which problems take the split kernels
-(97 and 98: the conditions here are a summary's) and their blocks, the packing of at most 4 output channels (C04), sums of
-16-bit results in segments of K. Where the library turns the weights of a kernel that is not split (`arch35.turned`) the tiling
-is its own, but the kernel reads them as they are; `choose_grad_input` then says "stand-in".
+Not written, because the description leaves it open or the kernel has no use for it: the packing of at most 4 output channels
+(C04), sums of 16-bit results in segments of K. Where the library turns the weights of a kernel that is not split
+(`arch35.turned`) the tiling is its own, but the kernel reads them as they are; `choose_grad_input` then says "stand-in".
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import replace
 
 from ascend_sim.chip.fractal import FRACTAL
@@ -16,6 +15,7 @@ from ascend_sim.errors import TilingError
 from ascend_sim.ops.kernels.cube.procedures import Procedure
 from ascend_sim.ops.kernels.grad_input.capacity import (
     check_grad_input,
+    check_split,
     grad_input_fits_l1,
     is_resident,
     k_slice,
@@ -24,46 +24,28 @@ from ascend_sim.ops.kernels.grad_input.capacity import (
 from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
 from ascend_sim.ops.kernels.grad_input.parts import tiling_input
 from ascend_sim.ops.kernels.grad_input.pieces import UNCUT
-from ascend_sim.ops.kernels.grad_input.procedures.arch35.block import dealt, first_block
+from ascend_sim.ops.kernels.grad_input.procedures.arch35.divided import (
+    DividedProblem,
+    divided,
+    leaves_through_workspace,
+    library_split,
+)
 from ascend_sim.ops.kernels.grad_input.procedures.arch35.problem import DataProblem
-from ascend_sim.ops.kernels.grad_input.procedures.arch35.steps import fits, shrunk, with_steps
-from ascend_sim.ops.kernels.grad_input.procedures.arch35.templates import decided, small_shape
+from ascend_sim.ops.kernels.grad_input.procedures.arch35.templates import decided
 from ascend_sim.ops.kernels.grad_input.procedures.dav_2201 import finish, step_candidates
-from ascend_sim.ops.kernels.grad_input.split import SPLIT_H, SPLIT_HW, SPLIT_NONE, split_input
+from ascend_sim.ops.kernels.grad_input.split import SPLIT_H, SPLIT_NONE
 from ascend_sim.ops.problem.layout import PLANAR
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, divisors_down
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
-# Numbers of the vendor's procedure (ops-nn conv3d_backprop_input_v2, arch35: stated in summary)
-SPLIT_KERNELS, SPLIT_STRIDE = (1, 2, 3, 4), 2  # of a split of both axes
-SPLIT_H_KERNEL, SPLIT_H_WIDTH, SPLIT_H_CHANNELS = 16, 32, 16
+# Numbers of the vendor's procedure (ops-nn conv3d_backprop_input_v2, arch35: stated)
 RESERVED, COPIES = 256, 2  # bytes of UB that are kept free; copies of merged weights in UB
-SPLIT_NARROW = 12  # dx columns of a part; narrower maps are not split (stated for some width, for the part's: inferred)
 OWN_SHARE = frozenset(("single_core_m", "single_core_cin"))  # fields that the procedure decides, not `finish`
 
 
 def split_mode(inp: TilingInput) -> int:
     """How the library splits the kernel of a problem (kernelSplitMode)."""
-    p = inp.problem
-    # Pads behind are what the sizes need: less than those before by what a stride leaves over.
-    pads = (
-        (p.pad_front, p.pad_back, p.stride_d),
-        (p.pad_up, p.pad_down, p.stride_h),
-        (p.pad_left, p.pad_right, p.stride_w),
-    )
-    even = all(0 <= before - behind < stride for before, behind, stride in pads)
-    if (
-        inp.itemsize == 1
-        or p.groups > 1
-        or (p.dilation_d, p.dilation_h, p.dilation_w) != (1, 1, 1)
-        or not even
-        or not inp.layout.plain
-    ):
-        return SPLIT_NONE
-    if (p.stride_h, p.stride_w) == (SPLIT_STRIDE, SPLIT_STRIDE) and p.k_h == p.k_w and p.k_h in SPLIT_KERNELS:
-        return SPLIT_HW if p.w_in // p.stride_w >= SPLIT_NARROW else SPLIT_NONE
-    wide = p.w_in >= SPLIT_H_WIDTH and min(p.c_in, p.c_out) >= SPLIT_H_CHANNELS
-    return SPLIT_H if wide and 2 <= p.stride_h <= p.k_h <= SPLIT_H_KERNEL else SPLIT_NONE
+    return library_split(inp)[0]
 
 
 def with_groups_merged(inp: TilingInput) -> TilingInput:
@@ -93,12 +75,13 @@ def vendor_grad_input_3510(inp: TilingInput, mode: int | None = None, cut: int |
     library, refusal = split_mode(inp), None
     for split in dict.fromkeys((library, SPLIT_NONE)) if mode is None else (mode,):
         try:
-            for tiling in _of_parts(inp, split) if split else (_undivided(inp, cut),):
-                check_grad_input(tiling, inp)
-                return tiling if library == SPLIT_NONE == split else tiling.but(source="stand-in")
+            tiling = _divided(inp, split) if split else _undivided(inp, cut)
+            check_grad_input(tiling, inp)
+            return tiling if split == library else tiling.but(source="stand-in")
         except TilingError as error:
             refusal = error
-    raise refusal or TilingError("grad_input: the kernel is not split")
+    assert refusal is not None
+    raise refusal
 
 
 def _undivided(inp: TilingInput, cut: int | None) -> GradInputTiling:
@@ -127,20 +110,21 @@ def _runnable(tiling: GradInputTiling, inp: TilingInput) -> GradInputTiling:
     return finish(tiling, inp, keep=OWN_SHARE)
 
 
-def _of_parts(inp: TilingInput, split: int) -> Iterator[GradInputTiling]:
-    """Ours, for a split kernel: the inner product of a part, or smaller tiles where that leaves cores without one."""
-    part = DataProblem(split_input(inp, split), UNCUT, inp.unit, packs=False)
-    rows = inp.problem.stride_h if split == SPLIT_H else 1  # parts that are tasks of their own
-    block = first_block(part)
-    whole = {"base_m": block.base_m, "single_core_m": block.base_m}  # a part's tasks are no whole rows (one test)
-    block = with_steps(dealt(block, part).but(**whole), part)
-    if not fits(block, part):
-        block = shrunk(block, part)
-        block = block.but(single_core_m=block.base_m, single_core_cin=block.base_n)
-    few = part.tasks(block.base_m, block.base_n) * rows < inp.cores
-    for tiling in (small_shape(part), block) if few else (block,):
-        if fits(tiling, part):
-            yield finish(tiling.but(kernel_split=split), inp, keep=OWN_SHARE)
+def _divided(inp: TilingInput, split: int) -> GradInputTiling:
+    """For a split kernel: the procedure's decision, where our kernel may still do the work in another order.
+
+    It loads gradOutput for every part, where the library's may keep it in L1, always turns weights first, and puts columns in
+    order by way of GM, where the library's does so in UB if tiles are small.
+    """
+    check_split(split, inp)
+    held = library_split(inp) == (split, True)
+    library, own = (DividedProblem.split(inp, split, side) for side in (FRACTAL, inp.unit))
+    found = divided(own, held)
+    tiling = finish(found, inp, keep=OWN_SHARE | {"block_dim"})
+    same = own.turned and not held and (own == library or found == divided(library, held))
+    if same and (split == SPLIT_H or leaves_through_workspace(found, own)):
+        return tiling
+    return tiling.but(source="stand-in")
 
 
 def refitted(tiling: GradInputTiling, inp: TilingInput, given: Collection[str]) -> GradInputTiling:

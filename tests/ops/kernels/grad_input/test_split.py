@@ -146,18 +146,52 @@ def test_any_split_is_correct(
     ("problem", "mode"),
     [
         (STRIDED, SPLIT_HW),
-        (replace(STRIDED, kernel=(1, 1), pads=(0, 0, 0, 0)), SPLIT_HW),  # three of four parts have no tap
+        # Three of four parts have no tap; worth it for wide maps with more weights than L1 holds.
+        (Problem(20, 256, 528, (20, 20), (1, 1), (2, 2), (0, 0, 0, 0)), SPLIT_HW),
+        (Problem(16, 256, 528, (20, 20), (1, 1), (2, 2), (0, 0, 0, 0)), SPLIT_NONE),
         (replace(STRIDED, kernel=(5, 5), size=(40, 41), stride=(3, 2)), SPLIT_H),
-        (replace(STRIDED, size=(18, 19)), SPLIT_NONE),  # narrow
+        (replace(STRIDED, size=(18, 2)), SPLIT_NONE),
+        (
+            replace(STRIDED, c_out=260, size=(80, 11)),
+            SPLIT_NONE,
+        ),  # gradOutput of more than 256 channels does not stay in L1
+        (replace(STRIDED, size=(15, 17), c_out=16), SPLIT_NONE),
         (replace(STRIDED, dilation=(2, 2)), SPLIT_NONE),
         (replace(STRIDED, groups=2), SPLIT_NONE),
         (replace(STRIDED, pads=(0, 1, 0, 1)), SPLIT_NONE),
         (replace(STRIDED, kernel=(5, 5), c_in=12, size=(40, 41), stride=(3, 2)), SPLIT_NONE),
     ],
-    ids=["both axes", "one tap", "rows", "narrow", "dilated", "groups", "pads", "few channels"],
+    ids=[
+        "both axes",
+        "one tap",
+        "one tap, a tile a core",
+        "rows",
+        "narrowest",
+        "narrow",
+        "small",
+        "dilated",
+        "groups",
+        "pads",
+        "few channels",
+    ],
 )
 def test_what_the_library_splits(problem: Problem, mode: int) -> None:
     assert kernel_of(run(problem, mode="timing"))["tiling"].get("kernelSplitMode", 0) == mode
+
+
+@QUICK
+@given(
+    st.integers(1, 4), st.tuples(st.integers(4, 22), st.integers(3, 34)), st.integers(0, 2),
+    st.sampled_from([3, 16, 40]), st.sampled_from([5, 40, 272]), st.sampled_from(["float16", "bfloat16", "float32"]),
+)  # fmt: skip
+def test_what_the_library_splits_is_correct(
+    kernel: int, size: tuple[int, int], pad: int, c_in: int, c_out: int, dtype: str
+) -> None:
+    """Both axes, gradOutput in L1 or not, with its own tilings."""
+    assume(pad < kernel)
+    problem = Problem(2, c_in, c_out, size, (kernel, kernel), (2, 2), (pad, pad, pad, pad))
+    assume(all(one + 2 * pad >= kernel for one in size))
+    check(problem, dtype=dtype)
 
 
 def test_values_do_not_depend_on_the_split() -> None:

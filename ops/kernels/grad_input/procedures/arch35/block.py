@@ -59,8 +59,7 @@ def limited(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
         m = min(longest, floor_to(accumulators // n, FRACTAL), p.m)
     if m < block.base_m:
         n = min(LONGEST_SIDE, floor_to(accumulators // m, p.side), p.n)
-    double = m * n * ACCUMULATOR_BYTES * 2 <= p.inp.buffers["L0C"]
-    block = block.but(base_m=m, base_n=n, cl0_buffers=2 if double else 1)
+    block = block.but(base_m=m, base_n=n, cl0_buffers=2 if p.doubles(m * n) else 1)
     return block.but(base_k=_aligned_k(block, p))
 
 
@@ -105,7 +104,7 @@ def dealt(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
     task = m
     if few:
         task = ceil_to(p.pixels // m_parts, p.width)
-    elif m >= long and p.rows_of(m) * m_parts >= p.m:
+    elif p.whole_rows or (m >= long and p.rows_of(m) * m_parts >= p.m):
         task = p.rows_of(m)
     if p.cut == NO_HK_WK:
         task = p.width

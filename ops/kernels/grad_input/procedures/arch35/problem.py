@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from ascend_sim.chip.fractal import FRACTAL
+from ascend_sim.chip.fractal import ACCUMULATOR_BYTES, FRACTAL
 from ascend_sim.frozen import frozen
 from ascend_sim.ops.kernels.grad_input.capacity import spanned_rows
 from ascend_sim.ops.kernels.grad_input.pieces import NO_HK, NO_HK_WK, UNCUT
@@ -51,6 +51,25 @@ class DataProblem:
         weights = self.itemsize * self.inp.taps * self.c0 * FRACTAL // (1 if self.cut == UNCUT else p.k_h)
         fits = self.row_bytes * self.gradient_rows(MOST_PIXELS) * self.c0 + weights <= self.inp.buffers["L1"]
         return fits and max(left, right, *lines) <= limits.pad and max(steps) <= limits.dilation
+
+    @property
+    def spare(self) -> int:
+        """Bytes of L1 that have to stay free."""
+        return 1
+
+    @property
+    def whole_rows(self) -> bool:
+        """Whether a core's pixels are whole rows even where that costs a tile."""
+        return False
+
+    @property
+    def uneven(self) -> bool:
+        """Whether parts of the kernel differ in taps, so that what L1 gets is whole base blocks of K for each."""
+        return False
+
+    def doubles(self, elements: int) -> bool:
+        """Whether L0C has room for two tiles of so many elements."""
+        return elements * ACCUMULATOR_BYTES * 2 <= self.inp.buffers["L0C"]
 
     @property
     def itemsize(self) -> int:

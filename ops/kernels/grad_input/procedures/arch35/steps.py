@@ -20,7 +20,7 @@ Attempt = tuple[GradInputTiling, bool]
 
 
 def fits(tiling: GradInputTiling, p: DataProblem) -> bool:
-    """Whether the steps are whole slices, or all of K, and L1 holds both operands with a byte to spare."""
+    """Whether the steps are whole slices, or all of K, and L1 holds both operands and what it has to spare."""
     spans = (tiling.step_ka * tiling.base_k, tiling.step_kb * tiling.base_k)
     if any(span < p.k and span % p.slice for span in spans):
         return False
@@ -29,7 +29,7 @@ def fits(tiling: GradInputTiling, p: DataProblem) -> bool:
     lines = ceil_div(spans[1], p.slice) if whole else spans[1] // p.slice + 2 if spans[1] > p.slice else 2
     a1 = tiling.al1_buffers * channels * _channel_bytes(tiling, p)
     b1 = tiling.bl1_buffers * p.itemsize * tiling.base_n * lines * p.slice
-    return a1 + b1 < p.inp.buffers["L1"]
+    return a1 + b1 + p.spare <= p.inp.buffers["L1"]
 
 
 def _channel_bytes(tiling: GradInputTiling, p: DataProblem) -> int:
@@ -44,7 +44,7 @@ def equal(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
     half = p.inp.buffers["L1"] // 2
     single = p.cut == NO_HK_WK or (p.cut == NO_HK and p.width == 1)  # as the vendor counts these: no channels
     unit = CUT_PIXELS * p.itemsize if single else _channel_bytes(block, p) * EQUAL_CHANNELS
-    a = _share(half // block.al1_buffers // unit, block.al1_buffers, p)
+    a = _in_whole_loads(_share(half // block.al1_buffers // unit, block.al1_buffers, p), block, p)
     b = _share(half // block.bl1_buffers // (p.slice * block.base_n * p.itemsize), block.bl1_buffers, p)
     a, b = (divisors_down(b, a)[0], b) if b > a else (a, divisors_down(a, b)[0])
     step_a = min(ceil_div(a * p.slice, block.base_k), p.inp.load3d.k_extent // block.base_k)
@@ -59,6 +59,12 @@ def _share(blocks: int, buffers: int, p: DataProblem) -> int:
     return min(max(blocks, 1), ceil_div(p.blocks, buffers))
 
 
+def _in_whole_loads(blocks: int, block: GradInputTiling, p: DataProblem) -> int:
+    """Of so many channel blocks of gradOutput what L1 gets at a time."""
+    unit = block.base_k // p.c0
+    return floor_to(blocks, unit) if p.uneven and blocks > unit else blocks
+
+
 def ladder(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
     """The same steps for both, down from what the buffers could hold to the first that fit; 1 is taken as it is."""
     room = ceil_div(p.inp.buffers["L1"] // p.itemsize, block.base_n * block.al1_buffers)
@@ -66,7 +72,12 @@ def ladder(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
     all_k, whole = ceil_div(p.k, block.base_k), p.slice // math.gcd(p.slice, block.base_k)
     counts = chain(range(most, all_k - 1, -1), range(min(most, all_k - 1) // whole * whole, 0, -whole))
     found = (block.but(step_ka=step, step_kb=step) for step in counts if step > 1)  # others fit nowhere
-    return next((tiling for tiling in found if fits(tiling, p)), block.but(step_ka=1, step_kb=1))
+    tiling = next((tiling for tiling in found if fits(tiling, p)), block.but(step_ka=1, step_kb=1))
+    blocks = tiling.step_ka * tiling.base_k // p.slice
+    if not p.uneven or blocks <= tiling.base_k // p.c0:
+        return tiling
+    step = _in_whole_loads(blocks, tiling, p) * p.slice // tiling.base_k
+    return tiling.but(step_ka=step, step_kb=step)
 
 
 def with_steps(block: GradInputTiling, p: DataProblem) -> GradInputTiling:

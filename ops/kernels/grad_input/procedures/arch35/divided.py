@@ -1,0 +1,351 @@
+"""Kernels split by stride in the arch35 procedure of grad_input: which are, and the tiling of their parts.
+
+All rules and numbers: ops-nn conv3d_backprop_input_v2, arch35, kernel_split and kernel_split_fullLoad tiling (stated). Both
+axes are split for strides of 2 and kernels of up to 4x4, else the rows of taller kernels. All parts have the tiling of the
+largest.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from ascend_sim.chip.fractal import ACCUMULATOR_BYTES, FRACTAL
+from ascend_sim.errors import TilingError
+from ascend_sim.frozen import frozen
+from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
+from ascend_sim.ops.kernels.grad_input.pieces import UNCUT
+from ascend_sim.ops.kernels.grad_input.procedures.arch35.block import (
+    FLAT_BLOCK,
+    FLAT_K_BYTES,
+    TALL_BLOCK,
+    TALL_K_BYTES,
+    dealt,
+    limited,
+    longest_k,
+)
+from ascend_sim.ops.kernels.grad_input.procedures.arch35.problem import DataProblem
+from ascend_sim.ops.kernels.grad_input.procedures.arch35.steps import fits, with_steps
+from ascend_sim.ops.kernels.grad_input.split import SPLIT_H, SPLIT_HW, SPLIT_NONE
+from ascend_sim.ops.problem.layout import PLANAR
+from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, divisors_down, floor_to
+from ascend_sim.ops.problem.tiling_input import TilingInput
+
+KERNELS, STRIDE = (1, 2, 3, 4), 2  # of a split of both axes
+SMALL_PLANE = 256  # dx pixels, below which one block of output channels is too little
+SIDE = 256  # of the block that decides
+WIDEST_ODD = 512  # columns of dx, where they are an odd number
+NARROW, NARROW_PLANE, NARROWEST_HELD = 12, (16, 256), 2  # columns of dx, and pixels of a part, that are not worth it
+HELD_CHANNELS = 256  # output channels at most that stay in L1 for all parts
+BEST_PIXELS, BEST_CHANNELS = 512, 128  # of blocks that fill the cores, so that nothing need stay
+FEW_CHANNELS, HELD_WIDTH, BOUND, SHORT_K = 32, 512, 512, 128  # of kernels of one tap
+ROWS_KERNEL, ROWS_WIDTH, ROWS_CHANNELS = 16, 32, 16  # tallest kernel, least columns and channels of a split of the rows
+COPIES = 2  # of 16 channels of all taps that UB holds where weights are turned first
+WEIGHTS_A_CORE = 2  # vector cores of a block, which turn them
+PARTS = 4  # of a split of both axes
+
+
+@frozen
+class DividedProblem(DataProblem):
+    """The largest part of a kernel split as `mode` says. `inp` is the whole problem."""
+
+    mode: int = SPLIT_HW
+
+    @classmethod
+    def split(cls, inp: TilingInput, mode: int, side: int = FRACTAL) -> DividedProblem:
+        """The part; `side` as in a `DataProblem`."""
+        return cls(inp, UNCUT, side, packs=False, mode=mode)
+
+    @cached_property
+    def across(self) -> int:
+        """How far the columns of a part lie apart in dx."""
+        return self.inp.problem.stride_w if self.mode == SPLIT_HW else 1
+
+    @cached_property
+    def width(self) -> int:
+        """Columns of a part."""
+        return ceil_div(self.inp.problem.w_in, self.across)
+
+    @cached_property
+    def pixels(self) -> int:
+        """Pixels of a part."""
+        return ceil_div(self.inp.problem.h_in, self.inp.problem.stride_h) * self.width
+
+    @cached_property
+    def rows(self) -> int:
+        """Kernel rows of a part."""
+        return ceil_div(self.inp.problem.k_h, self.inp.problem.stride_h)
+
+    @cached_property
+    def taps(self) -> int:
+        """Taps of a part."""
+        return self.rows * ceil_div(self.inp.problem.k_w, self.across)
+
+    @cached_property
+    def all_taps(self) -> int:
+        """Taps of a part in all kernel planes."""
+        return self.inp.problem.k_d * self.taps
+
+    @cached_property
+    def fewest(self) -> int:
+        """K of one block of output channels of the smallest part."""
+        p = self.inp.problem
+        return (p.k_h // p.stride_h) * (p.k_w // self.across) * self.c0
+
+    @cached_property
+    def lanes(self) -> int:
+        """What each tile is needed for; parts of a split of the rows have tasks of their own."""
+        p = self.inp.problem
+        return p.n * p.d_in * self.inp.real_groups * (p.stride_h if self.mode == SPLIT_H else 1)
+
+    @cached_property
+    def row_bytes(self) -> int:
+        """Bytes of a row of one channel of gradOutput, with zeros where columns are not split."""
+        return self.inp.problem.w_out * (self.inp.problem.stride_w if self.mode == SPLIT_H else 1) * self.itemsize
+
+    @property
+    def spare(self) -> int:
+        return 0
+
+    @property
+    def whole_rows(self) -> bool:
+        return self.mode == SPLIT_HW
+
+    @property
+    def uneven(self) -> bool:
+        return self.mode == SPLIT_HW and self.inp.problem.k_h == 3
+
+    def doubles(self, elements: int) -> bool:
+        room = self.inp.buffers["L0C"] - elements * ACCUMULATOR_BYTES * 2
+        return room > 0 or (room == 0 and self.mode == SPLIT_HW)
+
+    def gradient_rows(self, pixels: int) -> int:
+        """Rows of gradOutput that `pixels` of a part need."""
+        whole, rest = divmod(pixels, self.width)
+        spanned = (whole + 2 if whole else 2) if rest else whole
+        return min(spanned + self.rows - 1, self.inp.problem.h_out)
+
+    @cached_property
+    def turned(self) -> bool:
+        """Whether vector cores turn the weights first, where gradOutput does not stay in L1."""
+        p = self.inp.problem
+        taps = p.k_d * self.inp.taps
+        return self.is_planar and taps > 1 and FRACTAL * taps * self.itemsize * COPIES <= self.inp.buffers["UB"]
+
+
+# ---- which kernels are split -----------------------------------------------------------------------------------------
+
+
+def library_split(inp: TilingInput) -> tuple[int, bool]:
+    """(kernelSplitMode, whether gradOutput stays in L1 for all parts) of the library's kernel."""
+    p = inp.problem
+    # The library asks for equal pads. Those behind are what the sizes need here: less by what a stride leaves over.
+    pads = ((p.pad_up, p.pad_down, p.stride_h), (p.pad_left, p.pad_right, p.stride_w))
+    even = all(0 <= before - behind < stride for before, behind, stride in pads)
+    small = p.h_in * p.w_in < SMALL_PLANE and ceil_div(inp.cout_g, inp.c0) == 1
+    if p.groups > 1 or (p.dilation_h, p.dilation_w) != (1, 1) or not even or small or not inp.layout.plain:
+        return SPLIT_NONE, False
+    both = (p.stride_h, p.stride_w) == (STRIDE, STRIDE) and p.k_h == p.k_w and p.k_h in KERNELS
+    if both and inp.layout is PLANAR:
+        part = DividedProblem.split(inp, SPLIT_HW)
+        held = _stays(part)
+        if _splits_both(part, held):
+            return SPLIT_HW, held
+    return (SPLIT_H if _splits_rows(inp) else SPLIT_NONE), False
+
+
+def _stays(part: DividedProblem) -> bool:
+    """Whether L1 holds all of both operands, and blocks are not better left to fill the cores."""
+    inp, p = part.inp, part.inp.problem
+    if p.k_h == 1 or inp.cout_g > HELD_CHANNELS:
+        return False
+    gradient = part.gradient_rows(min(SIDE, part.pixels)) * part.row_bytes * part.c0
+    half = inp.buffers["L1"] // 2
+    a = min(max(half // gradient, 1), part.blocks)
+    width = min(SIDE, part.n)
+    b = (inp.buffers["L1"] - a * gradient) // (part.itemsize * width * part.slice)
+    tall = part.pixels // BEST_PIXELS * p.d_in * p.n
+    best = tall >= inp.cores and part.n <= BEST_CHANNELS and inp.cin_g >= FRACTAL
+    everything = a >= part.blocks and b >= part.blocks * PARTS and width >= inp.cin_g
+    return everything and (p.d_out == 1 or p.k_d == 1) and not best
+
+
+def _splits_both(part: DividedProblem, held: bool) -> bool:
+    """Whether both axes are split, for a stride and a kernel that may be."""
+    p = part.inp.problem
+    single = p.c_in == p.c_out == 1 and p.k_h == 2
+    if single or (p.w_in % STRIDE and p.w_in > WIDEST_ODD) or (p.k_h == 1 and not _splits_one_tap(part)):
+        return False
+    if held:
+        return p.w_in > NARROWEST_HELD
+    columns, pixels = NARROW_PLANE
+    return p.w_in >= NARROW and (p.w_in > columns or part.pixels > pixels)
+
+
+def _splits_one_tap(part: DividedProblem) -> bool:
+    """The same for a kernel of one tap: wide maps with many channels, whose weights would not stay in L1 anyway."""
+    inp, p, n = part.inp, part.inp.problem, part.n
+    m, k = p.h_in * p.w_in, part.blocks * part.c0
+    tiles = p.n * p.d_in * ceil_div(m, SIDE) * ceil_div(n, SIDE)
+    if m <= SIDE or tiles <= inp.cores or min(p.c_in, p.c_out) <= FEW_CHANNELS:
+        return False
+    if m * k * part.itemsize <= inp.buffers["L0A"] and n * k * part.itemsize <= inp.buffers["L0B"]:
+        return False
+    bound = m * n < (m + n) * BOUND or k <= SHORT_K
+    kept = k * min(SIDE, n) * part.itemsize * 2 <= inp.buffers["L1"]
+    if p.k_d <= 1 and m > n and p.w_in <= HELD_WIDTH and bound and kept:
+        return False
+    return p.h_in <= p.w_in and p.c_in <= p.c_out
+
+
+def _splits_rows(inp: TilingInput) -> bool:
+    """Whether rows alone are: kernels as tall as the stride, wide maps, and L1 holds a block of channels of each operand."""
+    p = inp.problem
+    wide = p.w_in >= ROWS_WIDTH and min(p.c_in, p.c_out) >= ROWS_CHANNELS
+    if p.stride_h < STRIDE or not wide or not p.stride_h <= p.k_h <= ROWS_KERNEL:
+        return False
+    part = DividedProblem.split(inp, SPLIT_H)
+    gradient = part.gradient_rows(min(SIDE, part.pixels)) * part.row_bytes * part.c0
+    return gradient + part.itemsize * part.slice * FRACTAL <= inp.buffers["L1"]
+
+
+# ---- the tiling of a part --------------------------------------------------------------------------------------------
+
+
+def divided(p: DividedProblem, held: bool) -> GradInputTiling:
+    """The vendor's block, steps, buffers, share of a core and blocks. Raises TilingError where nothing that it tries fits."""
+    block = _held_block(p) if held else _block(p)
+    block = dealt(block, p)
+    tiling = _stepped(block, p, held)
+    if not fits(tiling, p):
+        tiling = _protected(tiling, p, held)
+        if not fits(tiling, p):
+            raise TilingError("grad_input: no block of the procedure for dav-3510 fits L1 with a split kernel")
+        tiling = dealt(tiling, p)
+    if not held and p.slice != p.fewest and tiling.base_k != p.c0:
+        blocks = [step * tiling.base_k // p.slice for step in (tiling.step_ka, tiling.step_kb)]
+        tiling = _with_k_of_all_parts(tiling, p, *blocks)
+    if p.mode == SPLIT_HW and _written_bytes(tiling, p, ACCUMULATOR_BYTES) * 2 > p.inp.buffers["L0C"]:
+        tiling = tiling.but(cl0_buffers=1)
+    return tiling.but(kernel_split=p.mode, block_dim=_blocks(tiling, p, held))
+
+
+def _blocks(tiling: GradInputTiling, p: DividedProblem, held: bool) -> int:
+    """Blocks: as many as have tiles, or weights to turn."""
+    tasks = p.tasks(tiling.single_core_m, tiling.single_core_cin)
+    if p.turned and not held:
+        weights = p.inp.cout_g * ceil_div(p.inp.cin_g, FRACTAL)
+        tasks = max(tasks, ceil_div(weights, WEIGHTS_A_CORE))
+    return min(tasks, p.inp.cores)
+
+
+def leaves_through_workspace(tiling: GradInputTiling, p: DividedProblem) -> bool:
+    """Whether tiles of a split of both axes go through GM to have their columns put in order, not through UB alone."""
+    lines = _written_bytes(tiling, p, p.itemsize) * PARTS
+    return lines > p.inp.buffers["UB"] or p.width * p.across % FRACTAL != 0
+
+
+def _written_bytes(tiling: GradInputTiling, p: DividedProblem, itemsize: int) -> int:
+    """Bytes of a tile whose rows are whole fractals, with a row more where dx has an odd number of columns."""
+    rows = ceil_div(tiling.base_m, p.width) + p.inp.problem.w_in % p.across
+    return rows * ceil_to(p.width, FRACTAL) * tiling.base_n * itemsize
+
+
+def _block(p: DividedProblem) -> GradInputTiling:
+    (m, n), k_bytes = (TALL_BLOCK, TALL_K_BYTES) if p.all_taps > 1 else (FLAT_BLOCK, FLAT_K_BYTES)
+    return limited(GradInputTiling(m, k_bytes // p.itemsize, n, iterate_order=1), p)
+
+
+def _held_block(p: DividedProblem) -> GradInputTiling:
+    """A square block, whose K holds a block of output channels of the smallest part."""
+    room, half = p.inp.buffers["L0C"] // ACCUMULATOR_BYTES, p.inp.buffers["L0A"] // 2 // p.itemsize
+    m, n = min(SIDE, p.m), min(SIDE, p.n)
+    if n < SIDE:
+        m = min(SIDE, floor_to(room // n, FRACTAL), p.m)
+    if m < SIDE:
+        n = min(SIDE, floor_to(room // m, FRACTAL), p.n)
+    block = GradInputTiling(m, 0, n, iterate_order=1)
+    top = longest_k(block, p)
+    whole = floor_to(top, p.slice)
+    k = whole if whole > p.slice else min(top, max(FLAT_K_BYTES // p.itemsize, p.fewest))
+    k = max(k, min(p.fewest, p.k))
+    most = max(floor_to(half // max(k, p.c0), FRACTAL), FRACTAL)
+    m, n = min(m, most), min(n, most)
+    if m * n > room:
+        n = min(n, max(floor_to(room // m, FRACTAL), FRACTAL))
+    double = m * n * ACCUMULATOR_BYTES * 2 <= p.inp.buffers["L0C"]
+    return block.but(base_m=m, base_k=k, base_n=n, cl0_buffers=2 if double else 1)
+
+
+def _stepped(block: GradInputTiling, p: DividedProblem, held: bool) -> GradInputTiling:
+    """The L1 steps: two buffers of each operand, or one of each with all of K of the weights."""
+    if not held:
+        return with_steps(block, p)
+    block = block.but(al1_buffers=1, bl1_buffers=1, step_kb=ceil_div(p.k, block.base_k))
+    found = (block.but(step_ka=step) for step in divisors_down(block.step_kb, block.step_kb))
+    return next((tiling for tiling in found if fits(tiling, p)), block.but(step_ka=1))
+
+
+def _protected(tiling: GradInputTiling, p: DividedProblem, held: bool) -> GradInputTiling:
+    """What does not fit L1 with smaller sides, or with as many blocks of channels as L1 holds in single buffers."""
+    room = p.inp.buffers["L1"]
+    smaller = _smaller_sides(tiling, p) if sum(_least(tiling, p)) > room else None
+    if smaller is not None:
+        tiling = _stepped(smaller, p, held)
+        double = tiling.base_m * tiling.base_n * ACCUMULATOR_BYTES * 2 <= p.inp.buffers["L0C"]
+        tiling = tiling.but(cl0_buffers=2 if double else 1)
+        if fits(tiling, p):
+            return tiling
+    a, b = _least(tiling, p)
+    if a + b > room:
+        return tiling
+    # The larger operand gets half of L1, the other the rest; one that comes down to one block leaves the other all.
+    more, less = (b, a) if b >= a else (a, b)
+    first = max(room // 2 // more, 1)
+    second = (room - first * more) // less
+    a_blocks, b_blocks = (second, first) if b >= a else (first, second)
+    a_buffers, a_blocks = _in_buffers(a_blocks, p)
+    b_buffers, b_blocks = _in_buffers(b_blocks, p)
+    if b_blocks > a_blocks:
+        a_blocks = divisors_down(b_blocks, a_blocks)[0]
+    else:
+        b_blocks = divisors_down(a_blocks, b_blocks)[0]
+    tiling = tiling.but(al1_buffers=a_buffers, bl1_buffers=b_buffers, base_k=longest_k(tiling, p))
+    return _with_k_of_all_parts(tiling, p, a_blocks, b_blocks)
+
+
+def _in_buffers(blocks: int, p: DividedProblem) -> tuple[int, int]:
+    """(buffers, blocks of channels in each) for so many blocks, where there are as many."""
+    blocks = min(blocks, p.blocks)
+    return (2, blocks // 2) if blocks > 1 else (1, blocks)
+
+
+def _least(tiling: GradInputTiling, p: DividedProblem) -> tuple[int, int]:
+    """Bytes in L1 of one block of output channels of gradOutput, and of the weights."""
+    weights = p.slice * p.itemsize * tiling.base_n
+    return p.row_bytes * p.c0 * p.gradient_rows(tiling.base_m), weights
+
+
+def _smaller_sides(tiling: GradInputTiling, p: DividedProblem) -> GradInputTiling | None:
+    """The first smaller block of which L1 holds a block of channels; None where there is none."""
+    m, n, least = tiling.base_m, tiling.base_n, max(p.width * p.across, FRACTAL)
+    weights_first = _least(tiling, p)[1] >= p.inp.buffers["L1"] or p.slice * p.itemsize > p.row_bytes * p.c0
+    while m > least or n > FRACTAL:
+        if m > max(least, n) and not weights_first:
+            m = max(m - FRACTAL, FRACTAL)
+        elif n > p.side:
+            n -= p.side
+        else:
+            break
+        smaller = tiling.but(base_m=m, base_n=n)
+        if sum(_least(smaller, p)) <= p.inp.buffers["L1"]:
+            return smaller
+    return None
+
+
+def _with_k_of_all_parts(tiling: GradInputTiling, p: DividedProblem, a: int, b: int) -> GradInputTiling:
+    """A base block of K that fills what L1 holds of the largest part and of the smallest, `a` and `b` blocks of channels."""
+    blocks, k = min(a, b), tiling.base_k
+    while k > p.c0 and (blocks * p.slice % k or blocks * p.fewest % k):
+        k = max(k - p.c0, p.c0)
+    steps = [ceil_div(count * p.slice, k) for count in (a, b)]
+    return tiling.but(base_k=k, step_ka=steps[0], step_kb=steps[1])
