@@ -192,8 +192,8 @@ def _check_cut(tiling: GradInputTiling, inp: TilingInput) -> None:
     cut, p = tiling.load_b1, inp.problem
     if cut not in (NO_HK, NO_HK_WK):
         raise TilingError(f"loadB1Condition = {cut}; allowed 0 (whole kernels), 2 (row by row), 3 (tap by tap)")
-    if not variant_of(inp).kernel_parts:
-        raise TilingError(f"loadB1Condition = {cut}: only the kernel of dav-3510, which reads NCDHW, cuts kernels")
+    if not variant_of(inp).cuts_kernels:
+        raise TilingError(f"loadB1Condition = {cut}: only kernels of split cores, dav-2201 and dav-3510, are cut")
     if tiling.kernel_split != SPLIT_NONE:
         raise TilingError(
             f"loadB1Condition = {cut}: a kernel that is split (kernelSplitMode {tiling.kernel_split}) is not cut"

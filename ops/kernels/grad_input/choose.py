@@ -59,7 +59,8 @@ def choose_grad_input(
     tiling = _automatic_grad_input(inp, chip, blocks, given, free=not overrides, columns=columns)
     if stand_in or _turns_weights(tiling, inp, dtype):
         tiling = tiling.but(source="stand-in")
-    if tiling.source == "stand-in" and variant_of(inp).whole_slices and not tiling.split_wi:
+    whole = variant_of(inp).whole_slices and not tiling.split_wi and not tiling.load_b1
+    if tiling.source == "stand-in" and whole:
         tiling = spread(taller(tiling, inp), inp).but(source="stand-in")
     if not overrides:
         return tiling
@@ -96,14 +97,14 @@ def _manual_3510(tiling: GradInputTiling, inp: TilingInput, given: Mapping[str, 
 def _automatic_grad_input(
     inp: TilingInput, chip: ChipSpec | None, blocks: int | None, given: Mapping[str, int], free: bool, columns: bool
 ) -> GradInputTiling:
-    """Whole rows where they fit L1, else strips; where neither fits on dav-3510, the kernel row by row or tap by tap.
+    """Whole rows where they fit L1, else strips; where neither fits, on split cores the kernel row by row or tap by tap.
 
     A kernel split, strips or a cut of the user's are taken as they are. `columns`: of a row that is longer than a tile, the
     kernel loads what the tile reads (`strips.py`).
     """
     variant = variant_of(inp)
     mode, strip = given.get("kernel_split") if variant.kernel_parts else None, given.get("split_wi")
-    cuts = (given["load_b1"],) if "load_b1" in given else (UNCUT, NO_HK, NO_HK_WK) if variant.kernel_parts else (UNCUT,)
+    cuts = (given["load_b1"],) if "load_b1" in given else (UNCUT, NO_HK, NO_HK_WK) if variant.cuts_kernels else (UNCUT,)
     if mode is not None:
         check_split(mode, inp)
 

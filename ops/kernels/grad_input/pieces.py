@@ -2,7 +2,8 @@
 
 A kernel whose window or weights L1 does not hold, or that has larger numbers than load3d, is taken piece by piece, as a 3-D
 kernel is taken plane by plane: each piece loads the gradOutput that it alone sees and adds to the same tile of L0C. (That the
-library cuts such kernels so on dav-3510: stated. That smaller blocks and strips are tried first, and what is loaded: ours.)
+library cuts such kernels so on dav-3510: stated. That it has a way for them on dav-2201, whose tiling is not open: assumed.
+That smaller blocks and strips are tried first, and what is loaded: ours.)
 """
 
 from __future__ import annotations

@@ -17,7 +17,8 @@ class Variant:
     multiple of, K of such a block. `keeps_operands`: L1 keeps an operand from tile to tile, stepM and stepN of them, and a core
     gets its images at one go (singleCoreBatch); then the number of blocks that a call asks for decides the tiling too.
     `tile_tasks`: a task is whole tiles, takes no more of K than there is, and tasks are dealt in the order of arch35.
-    `kernel_parts`: kernels can be split by stride or cut by rows and taps, weights can stay from task to task.
+    `kernel_parts`: kernels can be split by stride, weights can stay from task to task. `cuts_kernels`: kernels can be taken row
+    by row or tap by tap.
     """
 
     task_unit: int = 0
@@ -26,12 +27,13 @@ class Variant:
     keeps_operands: bool = False
     tile_tasks: bool = False
     kernel_parts: bool = False
+    cuts_kernels: bool = False
 
 
 VARIANTS = {
     COUPLED.name: Variant(task_unit=FRACTAL, keeps_operands=True),
-    BLOCKED_SPLIT.name: Variant(whole_slices=True),
-    PLAIN_SPLIT.name: Variant(task_unit=1, slice_c0=True, tile_tasks=True, kernel_parts=True),
+    BLOCKED_SPLIT.name: Variant(whole_slices=True, cuts_kernels=True),
+    PLAIN_SPLIT.name: Variant(task_unit=1, slice_c0=True, tile_tasks=True, kernel_parts=True, cuts_kernels=True),
 }
 
 

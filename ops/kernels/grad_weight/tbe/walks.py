@@ -129,7 +129,7 @@ class Walks:
     def _runs(self, k: range) -> Iterator[Run]:
         tile, pixels = self._tiling.tile, self._p.k0
         if self._p.load is Load.SPLIT_W:
-            for strip in strips(self._problem, tile.k_l0 * pixels):
+            for strip in strips(self._whole.problem, tile.k_l0 * pixels):
                 width = strip.problem.w_out
                 spans = (tile.k_al1 // tile.k_l0 * width, tile.k_bl1 // tile.k_l0 * width)
                 yield Run(strip, k.start * width, k.stop * width, width, *spans)

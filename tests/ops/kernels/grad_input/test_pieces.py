@@ -1,4 +1,4 @@
-"""grad_input of dav-3510 with kernels that are cut: row by row or tap by tap, asked for or because nothing else runs."""
+"""grad_input with kernels that are cut: row by row or tap by tap, asked for or because nothing else runs."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from ascend_sim.ops.kernels.grad_input.window import needed_rows, pad_before
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 
 CHIP = "ascend950pr_9589"
+BLOCKED = "ascend910b3"
 
 
 @given(
@@ -89,9 +90,12 @@ def test_pieces_find_the_products_of_the_definition(
 
 
 @QUICK
-@given(calls(), st.sampled_from([NO_HK, NO_HK_WK]), st.sampled_from([0, 16]), st.sampled_from([{}, {"baseM": 32}]))
-def test_cuts_of_any_call(call: Call, cut: int, strip: int, block: dict[str, int]) -> None:
-    fields = checked(call, CHIP, {"loadB1Condition": cut, "splitWi": strip, **block})
+@given(
+    calls(), st.sampled_from([CHIP, BLOCKED]), st.sampled_from([NO_HK, NO_HK_WK]), st.sampled_from([0, 16]),
+    st.sampled_from([{}, {"baseM": 32}]),
+)  # fmt: skip
+def test_cuts_of_any_call(call: Call, chip: str, cut: int, strip: int, block: dict[str, int]) -> None:
+    fields = checked(call, chip, {"loadB1Condition": cut, "splitWi": strip, **block})
     assert fields is None or fields["loadB1Condition"] == cut
 
 
@@ -107,9 +111,10 @@ CASES = {
 
 @pytest.mark.fast
 @pytest.mark.parametrize("fields", [{"loadB1Condition": 2}, {"loadB1Condition": 3}], ids=str)
+@pytest.mark.parametrize("chip", [CHIP, BLOCKED])
 @pytest.mark.parametrize("name", CASES)
-def test_cuts_of_chosen_calls(name: str, fields: dict[str, int]) -> None:
-    assert fields.items() <= CASES[name].check(CHIP, fields).items()
+def test_cuts_of_chosen_calls(name: str, chip: str, fields: dict[str, int]) -> None:
+    assert fields.items() <= CASES[name].check(chip, fields).items()
 
 
 VENDOR, OURS = "vendor procedure", "stand-in"
@@ -133,9 +138,20 @@ def test_kernels_that_run_only_when_they_are_cut(name: str) -> None:
     assert kernel["tiling"]["loadB1Condition"] == cut and kernel["tiling_source"] == source
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_weights_beyond_l1_on_the_910b(dtype: str) -> None:
+    """A block of channels under 32x32 taps fills L1; the map is no multiple of the kernel, so that no MatMul does it."""
+    call = Call((67, 66), (32, 32), (32, 32), (0, 0), (1, 1), c_in=3, c_out=20, dtype=dtype)
+    result = call.run(BLOCKED, "functional")
+    np.testing.assert_array_equal(result.outputs["grad_input"], call.wanted())
+    kernel = next(kernel for kernel in result.report.to_dict()["kernels"] if kernel["name"] == "grad_input")
+    assert (kernel["tiling"]["loadB1Condition"], kernel["tiling_source"]) == (NO_HK, OURS)
+
+
 @pytest.mark.fast
-def test_kernels_that_fit_are_whole() -> None:
-    assert "loadB1Condition" not in fields_of(PLAIN.run(CHIP, "timing"))
+@pytest.mark.parametrize("chip", [CHIP, BLOCKED])
+def test_kernels_that_fit_are_whole(chip: str) -> None:
+    assert "loadB1Condition" not in fields_of(PLAIN.run(chip, "timing"))
 
 
 @pytest.mark.fast
@@ -148,7 +164,7 @@ def test_kernels_that_fit_are_whole() -> None:
             "loadB1Condition = 1; allowed 0 (whole kernels), 2 (row by row), 3 (tap by tap)",
         ),
         (CHIP, {"loadB1Condition": 2, "kernelSplitMode": 2}, "a kernel that is split (kernelSplitMode 2) is not cut"),
-        ("ascend910b3", {"loadB1Condition": 2}, "only the kernel of dav-3510"),
+        ("ascend910a", {"loadB1Condition": 2}, "only kernels of split cores, dav-2201 and dav-3510, are cut"),
     ],
 )
 def test_cuts_that_cannot_be(chip: str, fields: dict[str, int], words: str) -> None:

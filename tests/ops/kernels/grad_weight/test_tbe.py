@@ -73,6 +73,7 @@ WAYS = {
     "rows stepped over": (Problem(2, 32, 16, (27, 28), (1, 3), (2, 1), (0, 0, 1, 1)), Load.LOAD3D),
     "a signal": (Problem(3, 20, 32, (1, 301), (1, 5), (1, 2), (0, 0, 2, 2)), Load.LOAD3D),
     "pieces of rows": (Problem(1, 4, 32, (33, 2050), (16, 16), (16, 16), (0, 0, 0, 0)), Load.SPLIT_W),
+    "pieces of rows, some stepped over": (Problem(1, 16, 20, (5, 8200), (1, 7), (2, 1), (0, 0, 0, 0)), Load.SPLIT_W),
     "a gather": (Problem(2, 20, 16, (131, 66), (3, 2), (65, 64), (1, 1, 1, 1)), Load.DMA),
     "the linear embedding": (Problem(1, 3, 20, (224, 224), (32, 32), (32, 32), (0, 0, 0, 0)), Load.DMA),
 }
@@ -110,11 +111,12 @@ def test_values_and_the_way_to_the_input(way: str, dtype: str, cube_math_type: i
     p = filter_problem(replace(inp, problem=own), dtype)
     assert p.load is load
     assert p.conv1d == (way == "a signal")
-    assert p.skips_rows == (way == "rows stepped over")
+    assert p.skips_rows == way.endswith("stepped over")
     guessed = p.conv1d or load in (Load.SPLIT_W, Load.DMA)
     assert kernel["tiling_source"] == ("stand-in" if guessed else "vendor procedure")
     told = {"a signal": "load3d, conv1d", "rows stepped over": "load3d, stride_h read"}
-    told |= {"pieces of rows": "split_w", "a gather": "dma", "the linear embedding": "dma, linear embedding"}
+    told |= {"pieces of rows": "split_w", "pieces of rows, some stepped over": "split_w, stride_h read"}
+    told |= {"a gather": "dma", "the linear embedding": "dma, linear embedding"}
     assert kernel["input_load"] == told.get(way, "load2d" if load is Load.LOAD2D else "load3d")
 
 
