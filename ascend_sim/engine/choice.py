@@ -24,7 +24,7 @@ def chosen_engine(engine: str | None = None) -> str:
 
     Raises SimError for another name, and for "compiled" where it was not built.
     """
-    asked, said_by = engine or "auto", "engine"
+    asked, said_by = "auto" if engine is None else engine, "engine"
     if asked == "auto" and os.environ.get(VARIABLE):
         asked, said_by = os.environ[VARIABLE], VARIABLE
     if asked not in ENGINES:

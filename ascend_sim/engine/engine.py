@@ -44,8 +44,8 @@ OnProgram = Callable[[int, Task, Program], None]
 Progress = Callable[[str, int, int], None]
 """Called with a task's name, its finished blocks and all its blocks."""
 
-_LAST = 3
-"""SimPy priority behind everything else of an instant, the bandwidth shares included."""
+_FAULTS, _LAST = 3, 4
+"""SimPy priorities behind everything else of an instant, the bandwidth shares included: errors, then cores that go on."""
 
 
 class _Cores:
@@ -177,6 +177,7 @@ class Engine:
         self._unfinished: list[RunningProgram] = []
         self._tickets = 0
         self._held_up: dict[int, tuple[Task, str]] = {}
+        self._faults: list[tuple[tuple[int, ...], str]] = []
         timeline = Timeline([TaskRun(task, 0) for task in tasks], [], keep)
         self._watch = _Watch(tasks, self._machine) if watch else None
         self._store = ColumnStore()
@@ -321,7 +322,19 @@ class Engine:
                 self._progress(task.name, done + 1, task.block_dim)
         fault = cross.fault()
         if fault:
-            raise SimError(f"{task.name}: {fault}")
+            yield self._refused(f"{task.name}: {fault}", index, task.block_dim)
+
+    def _refused(self, error: str, *place: int) -> simpy.Event:
+        """What a program or task waits for that cannot go on: of all such of an instant the first by place is raised at its end,
+        whichever of them came first.
+        """
+        if not self._faults:
+            Timer(self.env, self._raise_first, simpy.events.EventPriority(_FAULTS))
+        self._faults.append((place, error))
+        return simpy.Event(self.env)
+
+    def _raise_first(self, _: simpy.Event) -> None:
+        raise SimError(min(self._faults)[1])
 
     def _block(
         self,
@@ -349,11 +362,12 @@ class Engine:
             processes.append(self.env.process(core_run.run()))
         for process in processes:
             yield process
-        for core_run, core in runs:
+        for place, (core_run, core) in enumerate(runs):
             self._unfinished.remove(core_run)
             overflow = core_run.flag_overflow()
             if overflow:
-                raise SimError(f"{task.name}: {core_run.program.where}: {overflow} (chip file, sync.flag_max)")
+                error = f"{task.name}: {core_run.program.where}: {overflow} (chip file, sync.flag_max)"
+                yield self._refused(error, index, block, place)
             if self._watch:
                 self._watch.add(index, core_run, core, now)
             if self._keep:

@@ -55,6 +55,8 @@ def test_an_argument_is_stronger_than_the_environment(built: bool, monkeypatch: 
 def test_an_engine_that_is_not_there(built: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(SimError, match=r"^engine 'fast': allowed are auto, simpy, compiled$"):
         chosen_engine("fast")
+    with pytest.raises(SimError, match=r"^engine '': allowed are auto, simpy, compiled$"):
+        chosen_engine("")
     monkeypatch.setenv(VARIABLE, "quick")
     with pytest.raises(SimError, match=r"^ASCEND_SIM_ENGINE 'quick': allowed are auto, simpy, compiled$"):
         Engine(Device(CHIP))

@@ -106,7 +106,9 @@ def test_a_patch_embedding_of_any_batch_is_planned(size: int, kernel: int, chip:
             wanted = "Conv3DBackpropFilterV2" if chip.startswith("ascend950") else "Conv2DBackpropFilter"
             assert wanted in plan(layer, chip, batch, ("weight",))
             if chip in FLAT and kernel > 63:
-                with pytest.raises(AclnnError, match=r"561103: .*stride h = 64 > 63; the library then gathers gradOutput"):
+                with pytest.raises(
+                    AclnnError, match=r"561103: .*stride h = 64 > 63; the library then gathers gradOutput"
+                ):
                     plan(layer, chip, batch)
             else:
                 assert wanted in plan(layer, chip, batch)
