@@ -325,8 +325,8 @@ class Engine:
             yield self._refused(f"{task.name}: {fault}", index, task.block_dim)
 
     def _refused(self, error: str, *place: int) -> simpy.Event:
-        """What a program or task waits for that cannot go on: of all such of an instant the first by place is raised at its end,
-        whichever of them came first.
+        """What a program or task waits for that cannot go on: of all such of an instant the first by place is raised at its
+        end, whichever of them came first.
         """
         if not self._faults:
             Timer(self.env, self._raise_first, simpy.events.EventPriority(_FAULTS))
