@@ -18,7 +18,8 @@ shipped" has costs that saw the row, "left out" has none that did, each within h
 intervals of the [next section](#how-sure-a-time-is) are as wide as the larger of both asks for. Only costs are left out: of
 operators under "in-sample all the same" a rule was chosen with these very rows in view ("structure"
 [above](#task-time-by-chip-and-operator)), so that nothing here says how they do on rows that it has not seen. Tilings and
-kernels were written with all of these rows in view, so this is a lower bound of the error on a new network. Products
+kernels were written with all of these rows in view, so this is a lower bound of the error on a new network. "left out" may be
+the less of both: it is fitted to the other rows of its kernels alone, and what ships to other sources as well. Products
 (`matmul.csv`) are not fitted again, for some take minutes: costs saw the series that say so above.
 
 {refitted}

@@ -10,6 +10,7 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import FRACTAL
 from ascend_sim.errors import TilingError
 from ascend_sim.ops.kernels.cube.capacity import fits_l0
+from ascend_sim.ops.kernels.cube.exact_shapes import has_exact_shape
 from ascend_sim.ops.kernels.cube.procedures import BLOCK, procedure_for, refit_block
 from ascend_sim.ops.kernels.cube.tuned import tuned_tiling
 from ascend_sim.ops.kernels.grad_input.capacity import check_grad_input, check_split, grad_input_fits_l1
@@ -63,7 +64,7 @@ def choose_grad_input(
     if tiling.source == "stand-in" and whole:
         tiling = spread(taller(tiling, inp), inp).but(source="stand-in")
     if not overrides:
-        return tiling
+        return tiling.but(source="stand-in") if has_exact_shape("grad_input", inp, chip) else tiling
     if variant_of(inp).kernel_parts:
         return _manual_3510(tiling, inp, given)
     part = tiling_input(tiling, inp)

@@ -9,6 +9,7 @@ from typing import Any
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import FRACTAL
 from ascend_sim.errors import TilingError
+from ascend_sim.ops.kernels.cube.exact_shapes import has_exact_shape
 from ascend_sim.ops.kernels.cube.procedures import BLOCK, buffer_counts, procedure_for, refit_block
 from ascend_sim.ops.kernels.cube.tuned import tuned_tiling
 from ascend_sim.ops.kernels.grad_weight.capacity import (
@@ -59,7 +60,7 @@ def choose_grad_weight(
     if stand_in:
         tiling = tiling.but(source="stand-in")
     if not overrides:
-        return tiling
+        return tiling.but(source="stand-in") if has_exact_shape("grad_weight", whole, chip) else tiling
     tiling = refit_block(tiling.but(**given), inp, given)
     if tiling.template != SPLIT_GRID:
         tiling = with_core_shape(tiling, inp).but(**given)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from importlib import resources
 from typing import Any
 
 import pytest
@@ -11,7 +12,9 @@ from places import DATA
 from tiling_problems import LOAD3D, RESNET, on_910b
 
 from ascend_sim.chip import load_chip
+from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.errors import TilingError
+from ascend_sim.ops.kernels.cube.exact_shapes import has_exact_shape
 from ascend_sim.ops.kernels.cube.tuned import problem_of, tuned_fields, tuned_rows
 from ascend_sim.ops.kernels.grad_input.capacity import grad_input_l1
 from ascend_sim.ops.kernels.grad_input.choose import choose_grad_input
@@ -37,6 +40,7 @@ from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.family import PLAIN_SPLIT
 from ascend_sim.ops.problem.layout import CHANNELS_LAST, PLANAR
 from ascend_sim.ops.problem.tiling_input import TilingInput
+from ascend_sim.yaml_file import load_shipped
 
 pytestmark = pytest.mark.fast
 
@@ -181,6 +185,39 @@ def test_groups_of_dav_3510_that_are_merged_otherwise_are_a_stand_in() -> None:
     inp = filter_problem_on_950(row)
     assert inp.group_extension == 16
     assert vendor_grad_weight_3510(replace(inp, merged=False)).source == "stand-in"
+
+
+EXACT = load_shipped((resources.files("ascend_sim.configs") / "exact_shapes_910b.yaml").read_text())["rows"]
+
+
+@pytest.mark.parametrize("row", EXACT, ids=range(len(EXACT)))
+def test_what_the_library_has_a_tiling_of_its_own_for_is_a_stand_in(row: dict[str, Any]) -> None:
+    """And only that: not with an image more, nor on another chip."""
+    unit = BLOCK_BYTES // row["itemsize"]
+    c_in, c_out = (unit * blocks for blocks in row["blocks"])
+    shape = (
+        row["images"],
+        c_in,
+        c_out,
+        *row["input"],
+        *row["output"],
+        *row["window"],
+        *row["stride"],
+        *row["dilation"],
+    )
+    problem, name = ConvProblem(*shape, *row["padding"]), row["soc"].lower()
+    choose = {"grad_input": choose_grad_input, "grad_weight": choose_grad_weight}[row["kernel"]]
+    more, other = replace(problem, n=problem.n + 1), {"ascend910b2": "ascend910b3", "ascend910b3": "ascend910b2"}[name]
+    for chip, one, wanted in ((name, problem, True), (name, more, False)):
+        spec = load_chip(chip)
+        inp = replace(on_910b(one, row["itemsize"], spec.cores.aic), cores=spec.cores.aic)
+        assert has_exact_shape(row["kernel"], inp, spec) == wanted
+        source = choose(inp, chip=spec).source
+        assert source == "stand-in" if wanted else source in ("stand-in", "vendor procedure")
+    assert not has_exact_shape(row["kernel"], inp, None)
+    assert has_exact_shape(row["kernel"], replace(inp, problem=problem), load_chip(other)) == any(
+        one != row and {**one, "soc": row["soc"]} == row for one in EXACT
+    )
 
 
 ARCH35 = json.loads((DATA / "ut_tilings_arch35_grad_input.json").read_text())

@@ -2,7 +2,7 @@
 
 Follows the "basic block" procedure of ops-nn Conv3DBackpropFilterV2 (arch22, priority 0): templates 1 (M and K split
 over cores), 2 (N and K), 3 (M and N), 4 (M and N with StreamK, deterministic). Derived from its host tiling; checked
-against its unit-test tables. What it leaves to a closed library is in `grad_weight_sound`.
+against its unit-test tables. What it leaves to a closed library is in `stand_in`.
 """
 
 from __future__ import annotations
