@@ -13,7 +13,12 @@ from ascend_sim.ops.kernels.cube.capacity import fits_l0
 from ascend_sim.ops.kernels.cube.exact_shapes import has_exact_shape
 from ascend_sim.ops.kernels.cube.procedures import BLOCK, procedure_for, refit_block
 from ascend_sim.ops.kernels.cube.tuned import tuned_tiling
-from ascend_sim.ops.kernels.grad_input.capacity import check_grad_input, check_split, grad_input_fits_l1
+from ascend_sim.ops.kernels.grad_input.capacity import (
+    check_grad_input,
+    check_grad_input_problem,
+    check_split,
+    grad_input_fits_l1,
+)
 from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
 from ascend_sim.ops.kernels.grad_input.parts import tiling_input
 from ascend_sim.ops.kernels.grad_input.pieces import NO_HK, NO_HK_WK, UNCUT
@@ -105,7 +110,7 @@ def _automatic_grad_input(
     """
     variant = variant_of(inp)
     mode, strip = given.get("kernel_split") if variant.kernel_parts else None, given.get("split_wi")
-    cuts = (given["load_b1"],) if "load_b1" in given else (UNCUT, NO_HK, NO_HK_WK) if variant.cuts_kernels else (UNCUT,)
+    cuts = (given["load_b1"],) if "load_b1" in given else _cuts(inp, free)
     if mode is not None:
         check_split(mode, inp)
 
@@ -141,6 +146,21 @@ def _automatic_grad_input(
             refusal = refusal or error
     assert refusal is not None
     raise refusal
+
+
+def _cuts(inp: TilingInput, free: bool) -> tuple[int, ...]:
+    """How the kernel may be taken, in the order in which it is tried.
+
+    On dav-2201 only what L1 does not hold is cut: what load3d has no fields for is refused by the library (stated).
+    """
+    variant, every = variant_of(inp), (UNCUT, NO_HK, NO_HK_WK)
+    if variant.kernel_parts:
+        return every
+    try:
+        check_grad_input_problem(inp)
+    except TilingError:
+        return (UNCUT,)
+    return every if variant.cuts_kernels and free else (UNCUT,)
 
 
 def _grad_input_of_rows(
