@@ -1,6 +1,7 @@
 /* One program on one core (../core.py, CoreRun): the scalar unit issues, the pipes work, each as far ahead as it knows its
- * inputs. The columns `stall` and `cause` are written here too (../timeline.py, stall_columns). Why a pipe may run ahead of the
- * clock, and why the unit flag leads: docs/design.md, "Time runs ahead of the clock" and "The unit flag". */
+ * inputs. The columns `stall` and `cause` are written here too (../timeline.py, stall_columns).
+ *
+ * Words in quotes behind the name of a twin are sections of docs/design.md, which say why a rule is so. */
 #include "core.h"
 
 #include "hazards.h"
@@ -39,8 +40,8 @@ static void make_room(Cores *cores, const CoreNumbers *numbers, Flag *flag, i64 
     flag->end = needed + flag->mask + 1;
 }
 
-/* A set that arrives at this cycle; too early if the wait before it by as many as the flag counts was not over when it
- * retired. */
+/* A set that arrives at this cycle (CoreRun.flag_overflow; "Time runs ahead of the clock"); too early if the wait before it by
+ * as many as the flag counts was not over when it retired. */
 static inline void raise(Cores *cores, const CoreNumbers *numbers, Flag *flag, i64 arrives) {
     const i64 n = flag->raised, full = n - numbers->flag_max;
     if (n >= flag->end) make_room(cores, numbers, flag, n);
@@ -50,7 +51,7 @@ static inline void raise(Cores *cores, const CoreNumbers *numbers, Flag *flag, i
         flag->overflowed = 1;
 }
 
-/* A wait that is over at this cycle. */
+/* A wait that is over at this cycle (as `raise`, from the other side). */
 static inline void lower(Cores *cores, const CoreNumbers *numbers, Flag *flag, i64 over) {
     const i64 n = flag->lowered, behind = n + numbers->flag_max;
     if (n >= flag->end) make_room(cores, numbers, flag, n);
@@ -120,7 +121,8 @@ static inline enum pipe_state finish(
     return IDLE;
 }
 
-/* When the row at the head begins that could at cycle `t`; `gap` and `cause` as in `work_off`. */
+/* When the row at the head begins that could at cycle `t`: not before the oldest of those in flight has retired (CoreRun._pipe,
+ * `retired`; "Time runs ahead of the clock"). `gap` and `cause` as in `work_off`. */
 static inline i64 take_flight(const Pipe *pipe, i64 t, i64 *gap, i64 *cause) {
     if (*pipe->oldest <= t) return t;
     *cause = *gap == 0 ? OUTSTANDING : NOTHING_TO_DO; /* too many in flight */
@@ -128,7 +130,7 @@ static inline i64 take_flight(const Pipe *pipe, i64 t, i64 *gap, i64 *cause) {
     return *pipe->oldest;
 }
 
-/* How long it works that begins at cycle `t`. */
+/* How long it works that begins at cycle `t`: behind other work without the head of the first (CoreRun._pipe, `busy_until`). */
 static inline i64 work_of(const Pipe *pipe, const Instruction *instruction, i64 t) {
     return t > pipe->busy_until ? instruction->first : instruction->stream;
 }
@@ -141,7 +143,8 @@ static inline i64 work_until(Pipe *pipe, i64 t, i64 latency) {
     return *oldest = pipe->last_retire = later(pipe->last_retire, t + latency);
 }
 
-/* A transfer at the head: it meets those of all cores, or takes as long as its port does. */
+/* A transfer at the head: it meets those of all cores, or takes as long as its port does (CoreRun._add_port_time; "GM transfers
+ * in classes"). */
 static __attribute__((noinline)) enum pipe_state transfer(
     Cores *cores, Core *core, Pipe *pipe, const Instruction *instruction, i64 row, i64 t
 ) {
@@ -180,12 +183,14 @@ static inline __attribute__((always_inline)) enum pipe_state work_off(
     i64 gap = begun - pipe->free; /* how long the pipe stood still before this row */
     i64 cause = gap > 0 ? NOTHING_TO_DO : NO_CAUSE;
     switch (instruction->kind) {
-    case LOCAL: {
+    case LOCAL: { /* works by itself: a head, longer for the first of a stream, and its work (CoreRun._pipe, LOCAL; "Time runs
+                   * ahead of the clock") */
         const i64 t = take_flight(pipe, begun, &gap, &cause), end = t + work_of(pipe, instruction, t);
         const i64 retires = work_until(pipe, end, instruction->latency);
         return finish(cores, core, pipe, instruction, row, t, (Times){t, end, retires, gap, cause}, NULL);
     }
-    case SET: {
+    case SET: { /* raised when all before it has retired, seen a latency later; who sleeps on it wakes (CoreRun._pipe, SET; "Time
+                 * runs ahead of the clock") */
         Flag *flag = &core->flags[instruction->other];
         const i64 retires = later(pipe->last_retire, begun);
         raise(cores, numbers, flag, retires + numbers->flag_latency);
@@ -193,7 +198,8 @@ static inline __attribute__((always_inline)) enum pipe_state work_off(
         flag->sleeper = 0;
         return finish(cores, core, pipe, instruction, row, begun, (Times){begun, begun, retires, gap, cause}, NULL);
     }
-    case WAIT: {
+    case WAIT: { /* takes the oldest raise that nobody took; one with a lead goes on so much sooner, and what leaves the queue
+                  * behind it does not (CoreRun._pipe, WAIT; "The unit flag") */
         Flag *flag = &core->flags[instruction->other];
         if (flag->raised <= flag->lowered) {
             pipe->begun = begun;
@@ -215,21 +221,24 @@ static inline __attribute__((always_inline)) enum pipe_state work_off(
         lower(cores, numbers, flag, t);
         return finish(cores, core, pipe, instruction, row, t, (Times){begun, t, later(t, pipe->known), gap, cause}, NULL);
     }
-    case TRANSFER: return transfer(cores, core, pipe, instruction, row, begun);
-    case BARRIER: {
+    case TRANSFER: /* to or from GM (CoreRun._pipe, TRANSFER; "GM transfers in classes") */
+        return transfer(cores, core, pipe, instruction, row, begun);
+    case BARRIER: { /* until all before it on this pipe has retired (CoreRun._pipe, BARRIER; "Time runs ahead of the clock") */
         const i64 t = later(begun, pipe->last_retire) + numbers->barrier_latency;
         if (t > begun && t - begun >= gap) cause = PIPE_BUSY;
         return finish(cores, core, pipe, instruction, row, begun, (Times){begun, t, t, gap + t - begun, cause}, NULL);
     }
-    case DISARMED:
+    case DISARMED: /* a wait that holds nothing, and counts all the same (CoreRun._pipe, DISARMED; "Hazards are a sweep over the
+                    * finished timeline") */
         lower(cores, numbers, &core->flags[instruction->other], begun);
         return finish(cores, core, pipe, instruction, row, begun, (Times){begun, begun, begun, gap, cause}, NULL);
-    case CROSS_SET: {
+    case CROSS_SET: { /* Python knows who waits on other cores (CoreRun._pipe, CROSS_SET; ../cross.py; "Two engines, one law") */
         const i64 retires = later(pipe->last_retire, begun);
         tell(cores, RAISES, core, instruction->pipe, instruction, retires);
         return finish(cores, core, pipe, instruction, row, begun, (Times){begun, begun, retires, gap, cause}, NULL);
     }
-    case CROSS_WAIT: {
+    case CROSS_WAIT: { /* the pipe sleeps until Python says when it was over (CoreRun._pipe, CROSS_WAIT; ../cross.py; "Two engines,
+                        * one law") */
         if (pipe->state != ON_CROSS) {
             tell(cores, instruction->other ? WAITS : PASSES_BY, core, instruction->pipe, instruction, begun);
             pipe->over = begun;
@@ -266,7 +275,8 @@ static void run_pipes(Cores *cores, Core *core) {
     }
 }
 
-/* The cycle by which the pipes of `mask` have worked off all that was issued to them, -1 while they have not. */
+/* The cycle by which the pipes of `mask` have worked off all that was issued to them, -1 while they have not
+ * (CoreRun._all_drained). */
 static i64 drained(const Core *core, i64 mask) {
     i64 over = core->program.begin;
     for (int p = 1; p < PIPES; p++) {
@@ -294,8 +304,9 @@ static i64 first_needed(const Core *core) {
 /* Rows are read once, from memory that has long left the caches: so many rows before they are asked for, they are sent for. */
 enum { AHEAD = 32 };
 
-/* Issue in order; each instruction costs its issue time and a free place in the queue of its pipe (CoreRun._scalar). Whose pipe
- * is awake has nothing before it, and is worked off at once; behind a pipe that sleeps instructions wait in its queue. */
+/* Issue in order; each instruction costs its issue time and a free place in the queue of its pipe (CoreRun._scalar; "Time runs
+ * ahead of the clock"). Whose pipe is awake has nothing before it, and is worked off at once; behind a pipe that sleeps
+ * instructions wait in its queue. */
 static void run_scalar(Cores *cores, Core *core) {
     const i64 count = core->program.count, issue = core->program.issue;
     const Instruction *instructions = core->table->instructions;

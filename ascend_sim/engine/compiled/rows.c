@@ -1,5 +1,6 @@
-/* The rows of a program, written out a piece at a time, or looked at where they stand (../../kernel/sheet.py): stamps at their places, of which nobody holds
- * all (docs/design.md, "Tiles that repeat are stamped"). Who is done with rows says so, and their pieces are given back. */
+/* The rows of a program, written out a piece at a time, or looked at where they stand (../../kernel/sheet.py): stamps at their
+ * places, of which nobody holds all (docs/design.md, "Tiles that repeat are stamped"). Who is done with rows says so, and their
+ * pieces are given back. */
 #include "rows.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* GM bandwidth (../traffic.py): all active transfers of all cores share port, L2 and HBM, max-min fair, in integers. Why in
- * classes: docs/design.md, "GM transfers in classes". */
+/* GM bandwidth (../traffic.py): all active transfers of all cores share port, L2 and HBM, max-min fair, in integers. Words
+ * in quotes behind the name of a twin are sections of docs/design.md, which say why a rule is so. */
 #include "traffic.h"
 
 #include <stdlib.h>
@@ -92,7 +92,7 @@ void hurry(Traffic *traffic) {
 
 static int has_arrived(const Transfer *transfer, i64 now) { return !transfer->open && transfer->ready <= now; }
 
-/* Drop the fills at the front whose lines have all arrived (Traffic._forget_fills). */
+/* Drop the fills at the front whose lines have all arrived (Traffic._forget_fills; "GM transfers in classes"). */
 static void forget_fills(Traffic *traffic, i64 now) {
     while (traffic->fill_head < traffic->fill_end && has_arrived(traffic->fills[traffic->fill_head].transfer, now))
         release(traffic, traffic->fills[traffic->fill_head++].transfer);
@@ -142,7 +142,7 @@ static Follower *new_follower(Traffic *traffic) {
 }
 
 /* A reader that hits lines which are still on their way (`stamps` tell whose) cannot be done before they are there
- * (Traffic._await_fills). */
+ * (Traffic._await_fills; "GM transfers in classes"). */
 static void await_fills(Traffic *traffic, Transfer *transfer, const i64 *stamps, i64 count) {
     traffic->asking++;
     i64 begin = 0, end = 0; /* of the owner of the line before: neighbours mostly have the same */
@@ -200,7 +200,8 @@ static inline i64 writes(const Class *kind) { return kind->direction != READ; }
 
 static inline i64 rest(i64 left, i64 taken) { return left > taken ? left - taken : 0; }
 
-/* Progressive filling: raise all rates together, freeze whoever meets a limit, go on with the rest (Traffic._fill). */
+/* Progressive filling: raise all rates together, freeze whoever meets a limit, go on with the rest (Traffic._fill; "GM transfers
+ * in classes"). */
 static void share(Traffic *traffic) {
     i64 left_read = traffic->gm.l2_read << FRACTION, left_write = traffic->gm.l2_write, left_hbm = traffic->gm.hbm << FRACTION;
     i64 unfrozen = traffic->class_count;
@@ -264,7 +265,8 @@ static i64 meet_readers(Traffic *traffic, i64 line, i64 end, i64 now, i64 until)
     return met;
 }
 
-/* How many of `lines`, read from now until that cycle, others are reading now, in eighths rounded down (Traffic._shared). */
+/* How many of `lines`, read from now until that cycle, others are reading now, in eighths rounded down (Traffic._shared; "GM
+ * transfers in classes"). */
 static i64 shared_eighths(Traffic *traffic, Lines lines, i64 now, i64 until) {
     i64 met = 0;
     for (const Run *run = lines.runs; run < lines.runs + lines.run_count; run++)
@@ -275,7 +277,8 @@ static i64 shared_eighths(Traffic *traffic, Lines lines, i64 now, i64 until) {
     return met * SHARED_STEPS / lines.count;
 }
 
-/* Begin a transfer: what its lines meet in the L2, and with it the class whose rate it gets (Traffic._start). */
+/* Begin a transfer: what its lines meet in the L2, and with it the class whose rate it gets (Traffic._start; "GM transfers in
+ * classes"). */
 static void start(Traffic *traffic, Transfer *transfer, i64 now) {
     const Shape *shape = transfer->shape;
     L2 *l2 = &traffic->l2;
@@ -313,7 +316,7 @@ static void start(Traffic *traffic, Transfer *transfer, i64 now) {
     join(traffic, transfer, (moved << FRACTION) / shape->n.touched, weight);
 }
 
-/* Its own bytes, or those of a fill that it waits for, are through (Traffic._complete). */
+/* Its own bytes, or those of a fill that it waits for, are through (Traffic._complete; "GM transfers in classes"). */
 static void complete(Traffic *traffic, Transfer *transfer, i64 now) {
     if (--transfer->open) return;
     if (transfer->misses && now + traffic->gm.miss_latency > transfer->ready) transfer->ready = now + traffic->gm.miss_latency;
@@ -332,8 +335,8 @@ static void complete(Traffic *traffic, Transfer *transfer, i64 now) {
     }
 }
 
-/* Complete every transfer that ends at cycle `now` (Traffic._instant). They come linked by `next`; whoever waited for them
- * goes on before `settle`, which finds the next instant. */
+/* Complete every transfer that ends at cycle `now` (Traffic._instant; "GM transfers in classes"). They come linked by `next`;
+ * whoever waited for them goes on before `settle`, which finds the next instant. */
 Transfer *instant(Traffic *traffic, i64 now) {
     if (now > LATEST) fail(traffic->way_out, CLOCK_OVERFLOW);
     const i64 elapsed = now - traffic->now;
@@ -363,7 +366,8 @@ Transfer *instant(Traffic *traffic, i64 now) {
     return over;
 }
 
-/* Start what is due, share the bandwidth anew; `next` is then the next start or completion (Traffic._settle). */
+/* Start what is due, share the bandwidth anew; `next` is then the next start or completion (Traffic._settle; "GM transfers in
+ * classes"). */
 void settle(Traffic *traffic) {
     const i64 now = traffic->now;
     while (traffic->pending_count && traffic->pending[0]->start <= now) start(traffic, pop(traffic), now);
