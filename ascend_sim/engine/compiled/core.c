@@ -1,7 +1,7 @@
 /* One program on one core (../core.py, CoreRun): the scalar unit issues, the pipes work, each as far ahead as it knows its
- * inputs. The columns `stall` and `cause` are written here too (../timeline.py, stall_columns).
- *
- * Words in quotes behind the name of a twin are sections of docs/design.md, which say why a rule is so. */
+ * inputs. The columns `stall` and `cause` are written here too (../timeline.py, stall_columns). Why a pipe may run ahead of the
+ * clock, and why the unit flag leads: docs/design.md, "Time runs ahead of the clock" and "The unit flag"; words in quotes behind
+ * the name of a twin are sections of that page. */
 #include "core.h"
 
 #include "hazards.h"

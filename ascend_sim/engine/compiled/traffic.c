@@ -1,5 +1,5 @@
-/* GM bandwidth (../traffic.py): all active transfers of all cores share port, L2 and HBM, max-min fair, in integers. Words
- * in quotes behind the name of a twin are sections of docs/design.md, which say why a rule is so. */
+/* GM bandwidth (../traffic.py): all active transfers of all cores share port, L2 and HBM, max-min fair, in integers. Why in
+ * classes: docs/design.md, "GM transfers in classes"; words in quotes behind the name of a twin are sections of that page. */
 #include "traffic.h"
 
 #include <stdlib.h>
