@@ -14,6 +14,7 @@ from ascend_sim.ops.kernels.grad_weight.fields import GradWeightTiling
 from ascend_sim.ops.kernels.grad_weight.taps import walked_input
 from ascend_sim.ops.kernels.grad_weight.tasks import GradWeightTask, grad_weight_tasks
 from ascend_sim.ops.layouts import slotted_gradient
+from ascend_sim.ops.layouts.layout import Portion, Store
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
 GRAD_OUTPUT, INPUT, GRAD_WEIGHT, WORKSPACE = 0, 1, 2, 3
@@ -69,23 +70,24 @@ class StreamKBuilder:
         size, slot = max(portion.size for portion in portions), slot_bytes(self.tiling, self.inp)
         sums = BufferQueue(k, "sum", "V", "MTE3", [k.allocate("UB", size, f"sum[{i}]") for i in range(2)])
         slots = BufferQueue(k, "slot", "MTE2", "V", [k.allocate("UB", size, f"slot[{i}]") for i in range(2)])
-        for portion in portions:
+        others = tuple([block for block, _ in parts])
+        for (length, stores), (offset, target) in k.stamped([_placed(portion) for portion in portions], others, slot):
             sum_of_slots = sums.acquire()
-            k.vector_duplicate(sum_of_slots, "float32", portion.size // 4)
-            for block, _ in parts:
-                source = gm_operand(WORKSPACE, block * slot + portion.offset)
-                k.data_copy("GM", "UB", slots.acquire(), source, portion.size)
+            k.vector_duplicate(sum_of_slots, "float32", length // 4)
+            for block in others:
+                source = gm_operand(WORKSPACE, block * slot + offset)
+                k.data_copy("GM", "UB", slots.acquire(), source, length)
                 slots.publish()
                 k.pipe_barrier("V")
-                k.vector_binary("add", sum_of_slots, sum_of_slots, slots.take(), "float32", portion.size // 4)
+                k.vector_binary("add", sum_of_slots, sum_of_slots, slots.take(), "float32", length // 4)
                 slots.release()
             sums.publish()
             ready = sums.take()
-            for store in portion.stores:
+            for store in stores:
                 k.data_copy(
                     "UB",
                     "GM",
-                    gm_operand(GRAD_WEIGHT, store.target),
+                    gm_operand(GRAD_WEIGHT, target + store.target),
                     ready + store.source,
                     store.row_bytes,
                     store.rows,
@@ -95,3 +97,10 @@ class StreamKBuilder:
             sums.release()
         sums.close()
         slots.close()
+
+
+def _placed(portion: Portion) -> tuple[tuple[int, tuple[Store, ...]], tuple[int, int]]:
+    """A portion's size and stores, whose targets count from the first one's, and where it and that are."""
+    first = portion.stores[0].target
+    stores = tuple([store._replace(target=store.target - first) for store in portion.stores])
+    return (portion.size, stores), (portion.offset, first)

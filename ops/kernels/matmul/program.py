@@ -4,12 +4,15 @@ Dataflow: A and B GM -> L1 as NZ fractals (nd2nz), the next K blocks of each whi
 A -> L0A with load_data_3d, which also turns a transposed A. B -> L0B: stored [N, K] it has the order of L0B already
 (load_data_2d); stored [K, N] it is turned, 16-bit items fractal by fractal (load_data_2d) or in one load_data_3d
 (`configs/matmul.yaml`), 32-bit items in one load_data_3d. Results leave L0C cast, row by row.
+
+Loads run ahead into the tiles that come next. So which of them a tile writes is worked out before the loop over tiles, and is a
+part of the tile, which is then the same wherever those next to it lie as far from it (`KernelBuilder.stamped`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from itertools import pairwise
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import NamedTuple
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL, FRACTAL_BYTES
@@ -21,7 +24,6 @@ from ascend_sim.memory.gm import Allocation, gm_operand
 from ascend_sim.ops.kernels.cube.pipeline import CubePipeline
 from ascend_sim.ops.kernels.matmul.tiling import (
     MatMulProblem,
-    MatMulTile,
     MatMulTiling,
     architecture,
     matmul_tiles,
@@ -32,8 +34,45 @@ from ascend_sim.runtime import Task
 
 A, B, C = 0, 1, 2
 
-Key = tuple[int, int, int, int]
-"""A block of an operand: batch, first row (A) or column (B), how many, first place along K."""
+
+class Block(NamedTuple):
+    """What L1 holds of an operand: bytes in GM from its start to the first row (A) or column (B), how many, first place along
+    K.
+    """
+
+    base: int
+    length: int
+    k_start: int
+
+
+class Use(NamedTuple):
+    """What a step does that needs another block than the one before it: whether that is given back, and which blocks are
+    loaded, with bases that count from the tile's.
+    """
+
+    releases: bool
+    loads: tuple[Block, ...]
+
+
+Uses = tuple[Use | None, ...]
+"""Of the steps of a tile, None where the block at hand stays."""
+
+
+class Piece(NamedTuple):
+    """A tile of C, and what its steps do with the buffers of A and B."""
+
+    m_count: int
+    n_count: int
+    a: Uses
+    b: Uses
+
+
+class PlaceOf(NamedTuple):
+    """Where a tile stands: bytes in GM to its rows of A, its columns of B, its first element of C."""
+
+    a: int
+    b: int
+    c: int
 
 
 def matmul_task(
@@ -51,7 +90,9 @@ def matmul_task(
     sizes = [tensor.size for tensor in tensors]
 
     def build(block: int) -> list[Program]:
-        return [_Builder(problem, tiling, KernelBuilder(table, block, "AIC", sizes, disarm=disarm)).program()]
+        k = KernelBuilder(table, block, "AIC", sizes, disarm=disarm)
+        pieces = list(_pieces(problem, tiling, block))
+        return [k.repeated(pieces, lambda: _Builder(problem, tiling, k).program(pieces))]
 
     fields = tiling.to_vendor()
     source = fields.pop("source")
@@ -67,41 +108,75 @@ def matmul_task(
     return Task(name, op_type, "AIC", tiling.block_dim, tensors, build, info=info)
 
 
-class _Stream:
-    """One operand's blocks in L1, loaded in a fixed order as early as its buffers allow.
+def _pieces(problem: MatMulProblem, tiling: MatMulTiling, block: int) -> Iterator[tuple[Piece, PlaceOf]]:
+    """The tiles of a block, and where they are."""
+    p, size, tiles = problem, problem.itemsize, list(matmul_tiles(tiling, problem, block))
+    row, column = (1, p.k) if p.transpose_a else (p.k, 1), (p.k, 1) if p.transpose_b else (1, p.n)
+    places = [
+        PlaceOf(
+            (t.batch * p.m * p.k + t.m * row[0]) * size,
+            (t.batch * p.b_batched * p.k * p.n + t.n * column[0]) * size,
+            ((t.batch * p.m + t.m) * p.n + t.n) * p.out_itemsize,
+        )
+        for t in tiles
+    ]
+    steps = range(0, p.k, tiling.base_k)
+    sides = (
+        ([(at.a, t.m_count) for t, at in zip(tiles, places, strict=True)], tiling.step_ka, tiling.al1_buffers),
+        ([(at.b, t.n_count) for t, at in zip(tiles, places, strict=True)], tiling.step_kb, tiling.bl1_buffers),
+    )
+    uses = [_uses(rows, [start // (step * tiling.base_k) * step * tiling.base_k for start in steps], buffers)
+            for rows, step, buffers in sides]  # fmt: skip
+    for tile, place, a, b in zip(tiles, places, *uses, strict=True):
+        yield Piece(tile.m_count, tile.n_count, a, b), place
 
-    `keys` are the blocks in the order of their use; `load(key, address)` writes the transfer of one.
+
+def _uses(tiles: Sequence[tuple[int, int]], starts: Sequence[int], buffers: int) -> Iterator[Uses]:
+    """What the steps of each of the `tiles` (bytes to what it takes of the operand, how many rows or columns) do, which need
+    the blocks of K from `starts`. Blocks are loaded in the order of their use, as early as `buffers` allow; one that is used
+    twice in a row stays.
     """
+    blocks = [Block(base, count, start) for base, count in tiles for start in dict.fromkeys(starts)]
+    different = [block for before, block in zip([None, *blocks], blocks, strict=False) if block != before]
+    used = loaded = 0
+    for base, count in tiles:
+        found: list[Use | None] = []
+        for start in starts:
+            if used and different[used - 1] == (base, count, start):
+                found.append(None)
+                continue
+            ahead = different[loaded : min(used + buffers, len(different))]
+            found.append(Use(used > 0, tuple([block._replace(base=block.base - base) for block in ahead])))
+            loaded, used = loaded + len(ahead), used + 1
+        yield tuple(found)
+
+
+class _Stream:
+    """One operand's blocks in L1; `load(block, base, address)` writes the transfer of one, whose tile's begins at `base`."""
 
     def __init__(
-        self, k: KernelBuilder, name: str, buffers: int, size: int, keys: list[Key], load: Callable[[Key, int], None]
+        self, k: KernelBuilder, name: str, buffers: int, size: int, load: Callable[[Block, int, int], None]
     ) -> None:
-        addresses = [k.allocate("L1", size, f"{name}[{i}]") for i in range(buffers)]
-        self.addresses = addresses
-        self._queue = BufferQueue(k, name, "MTE2", "MTE1", addresses)
-        # A block that is used twice in a row stays.
-        self._keys = keys[:1] + [key for before, key in pairwise(keys) if key != before]
+        self.addresses = [k.allocate("L1", size, f"{name}[{i}]") for i in range(buffers)]
+        self._queue = BufferQueue(k, name, "MTE2", "MTE1", self.addresses)
         self._load = load
-        self._loaded = self._used = 0
         self.address = 0
+        k.carry(self, "address")
 
-    def use(self, key: Key) -> None:
-        """Go on to block `key` (the one at hand, or the next one) and load ahead."""
-        if self._used and self._keys[self._used - 1] == key:
+    def use(self, use: Use | None, base: int) -> None:
+        """Go on to the next block, if the step needs another one, and load ahead."""
+        if use is None:
             return
-        if self._used:
+        if use.releases:
             self._queue.release()
-        ahead = min(self._used + len(self.addresses), len(self._keys))
-        for number in range(self._loaded, ahead):
-            self._load(self._keys[number], self._queue.acquire())
+        for block in use.loads:
+            self._load(block, base, self._queue.acquire())
             self._queue.publish()
-        self._loaded = ahead
-        self._used += 1
         self.address = self._queue.take()
 
-    def close(self) -> None:
-        """End of the program."""
-        if self._used:
+    def close(self, used: bool) -> None:
+        """End of the program, which `used` blocks or none."""
+        if used:
             self._queue.release()
         self._queue.close()
 
@@ -113,78 +188,63 @@ class _Builder:
         self.problem, self.tiling, self.k = problem, tiling, k
         self.itemsize = problem.itemsize
         self.c0 = BLOCK_BYTES // self.itemsize
-        self.tiles = list(matmul_tiles(tiling, problem, k.block))
         self.span_a, self.span_b = tiling.step_ka * tiling.base_k, tiling.step_kb * tiling.base_k
         self.hf32_bits = (k.chip.cube.hf32_mantissa_bits or 0) if problem.dtype == "hf32" else 0
         self.one_load_for_each_k = one_load_for_each_k(k.chip)
         a1, b1 = tiling.l1_bytes(self.itemsize)
-        starts_a, starts_b = range(0, problem.k, self.span_a), range(0, problem.k, self.span_b)
-        keys_a = [(t.batch, t.m, t.m_count, start) for t in self.tiles for start in starts_a]
-        batched = problem.b_batched
-        keys_b = [(t.batch * batched, t.n, t.n_count, start) for t in self.tiles for start in starts_b]
-        self.a1 = _Stream(k, "A1", tiling.al1_buffers, a1, keys_a, self.load_a1)
-        self.b1 = _Stream(k, "B1", tiling.bl1_buffers, b1, keys_b, self.load_b1)
+        self.a1 = _Stream(k, "A1", tiling.al1_buffers, a1, self.load_a1)
+        self.b1 = _Stream(k, "B1", tiling.bl1_buffers, b1, self.load_b1)
         self.b1_size = b1
         self.pipeline = CubePipeline(k, tiling.al0_buffers, tiling.cl0_buffers, tiling.base_m * tiling.base_n * 4)
 
-    def program(self) -> Program:
-        if self.problem.transpose_b and any(tile.n_count % FRACTAL for tile in self.tiles):
+    def program(self, pieces: Sequence[tuple[Piece, PlaceOf]]) -> Program:
+        """Of tiles at their places."""
+        if self.problem.transpose_b and any(piece.n_count % FRACTAL for piece, _ in pieces):
             # load_data_2d takes whole fractals, rows of B that do not exist included: let them be zeros.
             for address in self.b1.addresses:
                 self.k.fill("L1", address, self.b1_size)
             self.k.pipe_barrier("MTE2")
-        for tile in self.tiles:
-            self.tile(tile)
-        self.a1.close()
-        self.b1.close()
+        for piece, place in self.k.stamped(pieces):
+            self.tile(piece, place)
+        self.a1.close(bool(pieces))
+        self.b1.close(bool(pieces))
         self.pipeline.close()
         return self.k.finish()
 
-    def tile(self, tile: MatMulTile) -> None:
+    def tile(self, tile: Piece, place: PlaceOf) -> None:
         """One tile of C, summed over K, then written."""
         self.k.next_tile()
         problem, tiling = self.problem, self.tiling
         self.pipeline.begin_sum()
-        for start in range(0, problem.k, tiling.base_k):
-            group_a, group_b = start // self.span_a * self.span_a, start // self.span_b * self.span_b
-            self.a1.use((tile.batch, tile.m, tile.m_count, group_a))
-            self.b1.use((tile.batch * problem.b_batched, tile.n, tile.n_count, group_b))
+        for start, a, b in zip(range(0, problem.k, tiling.base_k), tile.a, tile.b, strict=True):
+            self.a1.use(a, place.a)
+            self.b1.use(b, place.b)
             self.step(tile, start, min(tiling.base_k, problem.k - start))
-        self.write(tile)
+        self.write(tile, place.c)
 
     # -- GM -> L1 ------------------------------------------------------------------------------------------------------
 
-    def load_a1(self, key: Key, address: int) -> None:
-        """Rows m .. of A from column `start` of K: [K1][m_count][C0] in L1; transposed [M1][k_count][C0]."""
-        batch, m, m_count, start = key
-        p = self.problem
-        self.load(A, p.transpose_a, batch * p.m * p.k, (m, m_count, p.m), (start, self.span_a), address)
+    def load_a1(self, block: Block, base: int, address: int) -> None:
+        """Rows of A from a column of K on: [K1][m_count][C0] in L1; transposed [M1][k_count][C0]."""
+        self.load(A, self.problem.transpose_a, self.problem.m, block, base, self.span_a, address)
 
-    def load_b1(self, key: Key, address: int) -> None:
-        """Columns n .. of B from row `start` of K: [N1][k_count][C0] in L1; transposed [K1][n_count][C0].
+    def load_b1(self, block: Block, base: int, address: int) -> None:
+        """Columns of B from a row of K on: [N1][k_count][C0] in L1; transposed [K1][n_count][C0].
 
         What load_data_2d reads afterwards has its rows padded to whole fractals.
         """
-        batch, n, n_count, start = key
-        p = self.problem
-        self.load(B, not p.transpose_b, batch * p.k * p.n, (n, n_count, p.n), (start, self.span_b), address)
+        self.load(B, not self.problem.transpose_b, self.problem.n, block, base, self.span_b, address)
 
-    def load(
-        self, slot: int, k_outside: bool, matrix: int, free: tuple[int, int, int], inner: tuple[int, int], address: int
-    ) -> None:
-        """nd2nz of a block: `free` (start, count, extent) along M or N, `inner` (start, span) along K; sizes in elements.
-
-        `k_outside`: the rows in GM run along K.
-        """
-        (start, count, extent), (k_start, span) = free, inner
-        k_count = min(span, self.problem.k - k_start)
+    def load(self, slot: int, k_outside: bool, extent: int, block: Block, base: int, span: int, address: int) -> None:
+        """nd2nz of a block of at most `span` of K; `k_outside`: rows in GM run along K, each of `extent` elements of M or N."""
+        k_count = min(span, self.problem.k - block.k_start)
         if k_outside:
-            place, rows, columns, pitch = k_start * extent + start, k_count, count, extent
+            inside, rows, columns, pitch = block.k_start * extent, k_count, block.length, extent
         else:
-            place, rows, columns, pitch = start * self.problem.k + k_start, count, k_count, self.problem.k
+            inside, rows, columns, pitch = block.k_start, block.length, k_count, self.problem.k
         self.k.data_copy_nd2nz(
             address,
-            gm_operand(slot, (matrix + place) * self.itemsize),
+            gm_operand(slot, base + block.base + inside * self.itemsize),
             rows,
             columns,
             self.itemsize,
@@ -203,7 +263,7 @@ class _Builder:
 
     # -- L1 -> L0, mmad ------------------------------------------------------------------------------------------------
 
-    def step(self, tile: MatMulTile, start: int, k_count: int) -> None:
+    def step(self, tile: Piece, start: int, k_count: int) -> None:
         """One base block: fill half of L0A and L0B, multiply."""
         p = self.problem
         half = self.pipeline.operands.acquire()
@@ -243,12 +303,11 @@ class _Builder:
 
     # -- L0C -> GM -----------------------------------------------------------------------------------------------------
 
-    def write(self, tile: MatMulTile) -> None:
+    def write(self, tile: Piece, place: int) -> None:
         """The finished tile to C."""
         p = self.problem
         self.pipeline.tiles.publish()
         source = self.pipeline.tiles.take()
-        place = ((tile.batch * p.m + tile.m) * p.n + tile.n) * p.out_itemsize
         self.k.fixpipe_nd(
             gm_operand(C, place),
             source,
