@@ -24,6 +24,7 @@ from ascend_sim.ops.kernels.grad_input.parts import part_input
 from ascend_sim.ops.kernels.grad_input.pieces import NO_HK_WK, UNCUT
 from ascend_sim.ops.kernels.grad_input.procedures.dav_2201 import task_count
 from ascend_sim.ops.kernels.grad_input.split import SPLIT_NONE
+from ascend_sim.ops.problem.sizes import floor_to
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
 Choose = Callable[[TilingInput], GradInputTiling]
@@ -51,9 +52,14 @@ def in_fitting_strips(inp: TilingInput, choose: Choose, cut: int = UNCUT) -> Gra
 def in_strips(inp: TilingInput, strip: int, choose: Choose, cut: int = UNCUT) -> GradInputTiling:
     """The tiling that `choose` finds for a strip of `strip` columns (0: whole rows) and a piece of a `cut` kernel."""
     check_grad_input_strips(GradInputTiling(FRACTAL, FRACTAL, FRACTAL, split_wi=strip), inp)
-    tiling = choose(part_input(inp, SPLIT_NONE, strip, cut)).but(split_wi=strip, source="stand-in")
-    if cut:  # L1 holds the weights of one piece after the other
+    part = part_input(inp, SPLIT_NONE, strip, cut)
+    tiling = choose(part).but(split_wi=strip, source="stand-in")
+    if (
+        cut
+    ):  # L1 holds the weights of one piece after the other, and load3d may have to take all rows of a tile for padding
         tiling = tiling.but(load_b1=cut, full_load=0, single_core_din=1, weights_resident=False)
+        most = (inp.load3d.pad - 1) * part.problem.w_in + 1
+        tiling = tiling.but(base_m=min(tiling.base_m, floor_to(most, FRACTAL)))
     tiling = tiling.but(block_dim=min(task_count(tiling, inp), inp.cores))
     check_grad_input(tiling, inp)
     return tiling

@@ -118,11 +118,10 @@ def _divided(inp: TilingInput, split: int) -> GradInputTiling:
     """
     check_split(split, inp)
     held = library_split(inp) == (split, True)
-    library, own = (DividedProblem.split(inp, split, side) for side in (FRACTAL, inp.unit))
-    found = divided(own, held)
+    part = DividedProblem.split(inp, split)
+    found = divided(part, held)
     tiling = finish(found, inp, keep=OWN_SHARE | {"block_dim"})
-    same = own.turned and not held and (own == library or found == divided(library, held))
-    if same and (split == SPLIT_H or leaves_through_workspace(found, own)):
+    if part.turned and not held and (split == SPLIT_H or leaves_through_workspace(found, part)):
         return tiling
     return tiling.but(source="stand-in")
 

@@ -148,6 +148,15 @@ def test_weights_beyond_l1_on_the_910b(dtype: str) -> None:
     assert (kernel["tiling"]["loadB1Condition"], kernel["tiling_source"]) == (NO_HK, OURS)
 
 
+def test_a_cut_signal_of_one_column_on_the_910b() -> None:
+    """Each pixel of a tile is a row, of which load3d can take 255 for padding: tiles are a fractal lower than is usual."""
+    call = Call((300, 1), (64, 64), (1, 1), (0, 32), (1, 1), c_in=16, c_out=16)
+    result = call.run(BLOCKED, "functional")
+    np.testing.assert_array_equal(result.outputs["grad_input"], call.wanted())
+    fields = fields_of(result)
+    assert fields["loadB1Condition"] == NO_HK and fields["baseM"] <= 255
+
+
 @pytest.mark.fast
 @pytest.mark.parametrize("chip", [CHIP, BLOCKED])
 def test_kernels_that_fit_are_whole(chip: str) -> None:

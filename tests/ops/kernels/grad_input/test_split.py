@@ -194,6 +194,30 @@ def test_what_the_library_splits_is_correct(
     check(problem, dtype=dtype)
 
 
+@pytest.mark.parametrize("size", [(20, 36), (56, 56)], ids=str)
+def test_naming_the_librarys_own_fields_changes_nothing(size: tuple[int, int]) -> None:
+    """Which the library does not derive from others: its share of a core and its blocks stay too."""
+    layer = Problem(4, 32, 64, size, (3, 3), (2, 2), (1, 1, 1, 1))
+    own = kernel_of(run(layer, mode="timing"))
+    assert own["tiling"]["kernelSplitMode"] == SPLIT_HW
+    every = [
+        "baseM",
+        "baseK",
+        "baseN",
+        "stepKa",
+        "stepKb",
+        "singleCoreM",
+        "singleCoreCin",
+        "coreNum",
+        "kernelSplitMode",
+    ]
+    for names in (["kernelSplitMode"], ["baseM", "singleCoreM"], every):
+        fields = {name: own["tiling"][name] for name in names}
+        named = kernel_of(run(layer, fields, mode="timing"))
+        assert (named["tiling"], named["cube_work_cycles"]) == (own["tiling"], own["cube_work_cycles"])
+        assert named["tiling_source"] == "manual"
+
+
 def test_values_do_not_depend_on_the_split() -> None:
     """Whole numbers, whose sums are exact in any order."""
     gradients = []
@@ -218,7 +242,7 @@ def test_no_zero_is_multiplied() -> None:
     """28 x 28 pixels of each part, whole fractals of channels: the cube does exactly the useful products."""
     layer = Problem(4, 32, 64, (56, 56), (2, 2), (2, 2), (0, 0, 0, 0))
     split = kernel_of(run(layer, {"baseM": 448, "kernelSplitMode": 1}, mode="timing"))
-    plain = kernel_of(run(layer, {"kernelSplitMode": 0}, mode="timing"))
+    plain = kernel_of(run(layer, {"baseM": 448, "kernelSplitMode": 0}, mode="timing"))
     per_cycle = load_chip(CHIP).cube.rates["float16"].k_per_cycle * 16 * 16
     assert sum(split["cube_work_cycles"]) * per_cycle == split["macs"]
     assert sum(plain["cube_work_cycles"]) == 4 * sum(split["cube_work_cycles"])

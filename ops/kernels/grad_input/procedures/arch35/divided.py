@@ -32,12 +32,16 @@ from ascend_sim.ops.problem.tiling_input import TilingInput
 
 KERNELS, STRIDE = (1, 2, 3, 4), 2  # of a split of both axes
 SMALL_PLANE = 256  # dx pixels, below which one block of output channels is too little
-SIDE = 256  # of the block that decides
-WIDEST_ODD = 512  # columns of dx, where they are an odd number
-NARROW, NARROW_PLANE, NARROWEST_HELD = 12, (16, 256), 2  # columns of dx, and pixels of a part, that are not worth it
+SIDE = 256  # sides of the block that is assumed while it is decided whether to split
+WIDEST_ODD = 512  # most columns of dx, where they are an odd number
+# Maps not worth it: fewer columns than NARROW, or at most NARROW_PLANE[0] and a part of at most NARROW_PLANE[1] pixels.
+# Where gradOutput stays in L1: at most NARROWEST_HELD columns.
+NARROW, NARROW_PLANE, NARROWEST_HELD = 12, (16, 256), 2
 HELD_CHANNELS = 256  # output channels at most that stay in L1 for all parts
-BEST_PIXELS, BEST_CHANNELS = 512, 128  # of blocks that fill the cores, so that nothing need stay
-FEW_CHANNELS, HELD_WIDTH, BOUND, SHORT_K = 32, 512, 512, 128  # of kernels of one tap
+BEST_PIXELS, BEST_CHANNELS = 512, 128  # a part with so many pixels a core and at most so many channels need not stay
+# Kernels of one tap stay whole with at most FEW_CHANNELS of either map; or on maps at most HELD_WIDTH wide whose weights L1
+# holds twice, if loads bound the time: m * n / (m + n) < BOUND, or K is at most SHORT_K.
+FEW_CHANNELS, HELD_WIDTH, BOUND, SHORT_K = 32, 512, 512, 128
 ROWS_KERNEL, ROWS_WIDTH, ROWS_CHANNELS = 16, 32, 16  # tallest kernel, least columns and channels of a split of the rows
 COPIES = 2  # of 16 channels of all taps that UB holds where weights are turned first
 WEIGHTS_A_CORE = 2  # vector cores of a block, which turn them
@@ -51,9 +55,9 @@ class DividedProblem(DataProblem):
     mode: int = SPLIT_HW
 
     @classmethod
-    def split(cls, inp: TilingInput, mode: int, side: int = FRACTAL) -> DividedProblem:
-        """The part; `side` as in a `DataProblem`."""
-        return cls(inp, UNCUT, side, packs=False, mode=mode)
+    def split(cls, inp: TilingInput, mode: int) -> DividedProblem:
+        """The part."""
+        return cls(inp, UNCUT, packs=False, mode=mode)
 
     @cached_property
     def across(self) -> int:
@@ -112,6 +116,7 @@ class DividedProblem(DataProblem):
 
     @property
     def uneven(self) -> bool:
+        # Parts of a single tap differ too, three of them have none; the library's rule names kernels of 3 alone.
         return self.mode == SPLIT_HW and self.inp.problem.k_h == 3
 
     def doubles(self, elements: int) -> bool:
@@ -332,8 +337,8 @@ def _smaller_sides(tiling: GradInputTiling, p: DividedProblem) -> GradInputTilin
     while m > least or n > FRACTAL:
         if m > max(least, n) and not weights_first:
             m = max(m - FRACTAL, FRACTAL)
-        elif n > p.side:
-            n -= p.side
+        elif n > FRACTAL:
+            n -= FRACTAL
         else:
             break
         smaller = tiling.but(base_m=m, base_n=n)
