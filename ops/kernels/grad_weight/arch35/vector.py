@@ -9,6 +9,8 @@ writes it in runs as long as dW has them, which between the planes of a kernel i
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import CopyLoop
 from ascend_sim.kernel.program import Program
@@ -16,7 +18,6 @@ from ascend_sim.memory.gm import gm_operand
 from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.grad_weight.arch35 import slots
 from ascend_sim.ops.kernels.grad_weight.arch35.flags import ALL_VECTORS, CLEARED, LEVEL, READ, SLOTS_CLEARED
-from ascend_sim.ops.kernels.grad_weight.arch35.slots import Piece
 from ascend_sim.ops.kernels.grad_weight.cube import filter_tiles
 from ascend_sim.ops.kernels.grad_weight.fields import GradWeightTiling
 from ascend_sim.ops.kernels.grad_weight.stream_k import CUBE_TO_VECTOR, GRAD_WEIGHT, WORKSPACE, parts_of
@@ -24,11 +25,23 @@ from ascend_sim.ops.kernels.grad_weight.taps import walked_input
 from ascend_sim.ops.kernels.grad_weight.tasks import grad_weight_tasks
 from ascend_sim.ops.kernels.vector.common import buffer_queue, share
 from ascend_sim.ops.layouts import turned_gradient
-from ascend_sim.ops.layouts.layout import Writing
+from ascend_sim.ops.layouts.layout import Turned, Writing
 from ascend_sim.ops.problem.sizes import ceil_div
 
 _PARTS_OF_UB = 10
 """One for zeros, three each for a sum, for what is added to it, and for the sum in the order of dW."""
+
+
+class Share(NamedTuple):
+    """What a core has of a tile in slots: `size` bytes from `offset` on, and how they go to dW, if this core brings them."""
+
+    offset: int
+    size: int
+    turned: tuple[Turned, ...]
+
+
+Tile = tuple[tuple[Share, ...], ...]
+"""The shares of a core in a tile, for each part of it that UB holds; targets of what is turned count from the first one's."""
 
 
 class DirectVectorBuilder:
@@ -46,6 +59,13 @@ class DirectVectorBuilder:
         unit = k.chip.buffers["UB"] // _PARTS_OF_UB // line * line
         self.zeros = k.allocate("UB", unit, "zeros")
         self.zeroed, self.room = unit, 3 * unit
+        # Cores go in pairs. A block without a second one has the pieces of both; it only hands them on, or turns them.
+        self.place = self.blocks.index(k.block) if self.blocks else 0
+        self.pair, self.pairs = self.place // 2, ceil_div(len(self.blocks), 2)
+        self.alone = 2 * self.pair + 1 == len(self.blocks)
+        self.levels = max(tiling.core_stream_k - 1, 1).bit_length()
+        leaving = (n for n in range(self.levels - 1) if self.pair >> n & 1 or (self.alone and not n))
+        self.leaves_at = next(leaving, None)
 
     def program(self) -> Program:
         """The program."""
@@ -61,15 +81,16 @@ class DirectVectorBuilder:
         self.places = [k.allocate("UB", self.room, name) for name in ("sum", "slot")]
         self.loaded, self.summed = k.flag("MTE2", "V", "slot loaded"), k.flag("V", "MTE3", "sum ready")
         self.turned = buffer_queue(k, "turned", "V", "MTE3", self.room, 1)
-        for number in range(self.rounds):
-            if number:
+        tiles, size = (self.tile(number) for number in range(self.rounds)), slots.slot_bytes(tiling)
+        for (again, tile), target in k.stamped(tiles, k.block, tuple(self.blocks), size):
+            if again:
                 self.settle()
             if self.blocks:
                 start = k.block * slots.block_bytes(tiling)
-                self.clear(WORKSPACE, start, slots.slot_bytes(tiling), self.cores, k.sub_block)
+                self.clear(WORKSPACE, start, size, self.cores, k.sub_block)
             self.meet(SLOTS_CLEARED)
             k.cross_core_wait(CUBE_TO_VECTOR, 2, "MTE2")
-            self.tree(slots.pieces(self.tiles[number], tiling, self.inp) if number < len(self.tiles) else [])
+            self.tree(tile, target)
         self.turned.close()
         return k.finish()
 
@@ -95,40 +116,47 @@ class DirectVectorBuilder:
 
     # -- the tree ------------------------------------------------------------------------------------------------------
 
-    def tree(self, pieces: list[Piece]) -> None:
-        """The pieces of a tile in all slots are added up, parts of them that UB holds one after the other."""
-        k, levels = self.k, max(self.tiling.core_stream_k - 1, 1).bit_length()
-        place = self.blocks.index(k.block) if pieces else 0
-        pair, pairs = place // 2, ceil_div(len(self.blocks), 2)
-        alone = 2 * pair + 1 == len(self.blocks)
-        # A block without a second one has the pieces of both; it only hands them on, or turns them.
+    def tile(self, number: int) -> tuple[tuple[bool, Tile], int]:
+        """Whether there was a tile before it, this core's shares in tile `number` of its task, if there is one, and where the
+        first of them goes in dW."""
+        parts = range(slots.parts(self.tiling, self.inp, self.room))
+        if number >= len(self.tiles):
+            return (number > 0, tuple([() for _ in parts])), 0
         mine = [
             piece
-            for number, piece in enumerate(pieces)
-            if number % self.cores == k.sub_block and (alone or number // self.cores == place % 2)
+            for place, piece in enumerate(slots.pieces(self.tiles[number], self.tiling, self.inp))
+            if place % self.cores == self.k.sub_block and (self.alone or place // self.cores == self.place % 2)
         ]
-        for number in range(slots.parts(self.tiling, self.inp, self.room)):
+        found = [[part for piece in mine if (part := piece.part(self.room, one)) is not None] for one in parts]
+        last = [part for some in found for part in some] if self.leaves_at is None else []
+        turned = {part: list(self.dw.turned(part.tile, self.room)) for part in last}
+        first = next((one.target for way in turned.values() for some in way for one in some.writings), 0)
+        tile = [tuple([Share(p.offset, p.size, _placed(turned.get(p, []), first)) for p in some]) for some in found]
+        return (number > 0, tuple(tile)), first
+
+    def tree(self, tile: Tile, target: int) -> None:
+        """The pieces of a tile in all slots are added up, parts of them that UB holds one after the other."""
+        k, pair = self.k, self.pair
+        for number, shares in enumerate(tile):
             if number:
                 self.settle()
-            parts = [part for piece in mine if (part := piece.part(self.room, number)) is not None]
-            for level in range(levels):
+            for level in range(self.levels):
                 if level:
                     k.cross_core_set(LEVEL, 0, "MTE3")
                     k.cross_core_wait(LEVEL, 0, "MTE2")
                 other = 2 * pair + 1 if not level else 2 * (pair + (1 << level - 1))
-                leaves = level < levels - 1 and (bool(pair >> level & 1) or (alone and not level))
-                if parts and (not level or other < 2 * pairs):
-                    self.add(parts, 2 * pair, None if alone and not level else other, not level)
-                if parts and level == levels - 1:
-                    self.turn(parts)
-                elif parts:
+                if shares and (not level or other < 2 * self.pairs):
+                    self.add(shares, 2 * pair, None if self.alone and not level else other, not level)
+                if shares and level == self.levels - 1:
+                    self.turn(shares, target)
+                elif shares:
                     k.set_flag(self.summed)  # a level stands when its sums do
                     k.wait_flag(self.summed)
-                    if leaves:
-                        self.hand_on(parts, self.blocks[2 * pair])
-                        parts = []
+                    if level == self.leaves_at:
+                        self.hand_on(shares, self.blocks[2 * pair])
+                        shares = ()
 
-    def add(self, parts: list[Piece], own: int, other: int | None, first: bool) -> None:
+    def add(self, parts: tuple[Share, ...], own: int, other: int | None, first: bool) -> None:
         """What another core has (its cube's slot, or what it handed on) is added to the sum, which begins with its own slot."""
         k, (total, held) = self.k, self.places
         if first:
@@ -144,36 +172,46 @@ class DirectVectorBuilder:
                 k.pipe_barrier("V")
             k.vector_binary("add", total, total, held, "float32", part.size // 4)
 
-    def slot(self, block: int, part: Piece, which: int) -> int:
+    def slot(self, block: int, part: Share, which: int) -> int:
         """Where a part of a piece lies in the slots of a block: 0 the cube's, 1 the vector cores'."""
         start = block * slots.block_bytes(self.tiling) + which * slots.slot_bytes(self.tiling)
         return gm_operand(WORKSPACE, start + part.offset)
 
-    def hand_on(self, parts: list[Piece], block: int) -> None:
+    def hand_on(self, parts: tuple[Share, ...], block: int) -> None:
         """Sums to the pair's slot."""
         for part, address in zip(parts, self.places, strict=False):
             self.k.data_copy("UB", "GM", self.slot(block, part, 1), address, part.size)
 
-    def turn(self, parts: list[Piece]) -> None:
+    def turn(self, parts: tuple[Share, ...], target: int) -> None:
         """Sums in the order of dW, and to dW."""
         self.k.pipe_barrier("V")
         for part, address in zip(parts, self.places, strict=False):
-            for turned in self.dw.turned(part.tile, self.room):
+            for scatters, writings in part.turned:
                 place = self.turned.acquire()
-                for source, target, loops in turned.scatters:
-                    self.k.scatter(place + target, address + source, "float32", loops)
+                for source, to, loops in scatters:
+                    self.k.scatter(place + to, address + source, "float32", loops)
                 self.turned.publish()
                 place = self.turned.take()
-                for writing in turned.writings:
-                    self.write(place, writing)
+                for writing in writings:
+                    self.write(place, writing, target)
                 self.turned.release()
 
-    def write(self, place: int, writing: Writing) -> None:
-        """Runs of bytes to dW."""
+    def write(self, place: int, writing: Writing, first: int) -> None:
+        """Runs of bytes to dW, from `first` on."""
         source, target, run, rows, strides, planes, plane_strides = writing
-        to, taken = gm_operand(GRAD_WEIGHT, target), place + source
+        to, taken = gm_operand(GRAD_WEIGHT, first + target), place + source
         if planes == 1:
             self.k.data_copy("UB", "GM", to, taken, run, rows, *strides)
         else:
             rows_of, planes_of = CopyLoop(rows, *strides), CopyLoop(planes, *plane_strides)
             self.k.data_copy_planes("UB", "GM", to, taken, run, rows_of, planes_of)
+
+
+def _placed(turned: list[Turned], first: int) -> tuple[Turned, ...]:
+    """The same with targets that count from `first`."""
+    return tuple(
+        [
+            Turned(tuple(scatters), tuple([one._replace(target=one.target - first) for one in writings]))
+            for scatters, writings in turned
+        ]
+    )
