@@ -166,24 +166,6 @@ def test_taps_that_see_strips_of_other_widths(dtype: str) -> None:
         assert not told, fields
 
 
-@pytest.mark.parametrize("depth", [0, 3])
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_tiles_whose_slots_are_added_up(dtype: str, depth: int) -> None:
-    """Several in a task that cores of the 950 share; its vector cores meet over each, and most are the same stamps."""
-    problem: dict[str, Any] = {"n": 1, "c_in": 32, "c_out": 64, "size": 14, "k": 3, "stride": 1, "pad": 1, "groups": 1}
-    found = kernel("grad_weight", CHIPS[3], problem | {"depth": depth, "dtype": dtype, "deterministic": False})
-    fields = {"baseM": 16, "baseN": 16}  # nine tiles a task
-    told, _ = difference_of(lambda: found.launch(fields)[1])
-    assert not told, told
-    task = found.launch(fields)[1]
-    vectors = [
-        program for block in range(task.block_dim) for program in task.build(block) if program.core_kind == "AIV"
-    ]
-    loops = vectors[0].table.stamps.of_loops.items()
-    written = [len(loop) for (_, _, core_kind, *_), (loop, _) in loops if core_kind == "AIV"]
-    assert len(written) == len(vectors) and set(written) == {2}  # the first tile, and all others
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "dtype"), OF_8_BITS)
 @settings(max_examples=300, deadline=None)
