@@ -44,7 +44,7 @@ BEST_PIXELS, BEST_CHANNELS = 512, 128  # a part with so many pixels a core and a
 FEW_CHANNELS, HELD_WIDTH, BOUND, SHORT_K = 32, 512, 512, 128
 ROWS_KERNEL, ROWS_WIDTH, ROWS_CHANNELS = 16, 32, 16  # tallest kernel, least columns and channels of a split of the rows
 COPIES = 2  # of 16 channels of all taps that UB holds where weights are turned first
-WEIGHTS_A_CORE = 2  # vector cores of a block, which turn them
+WEIGHTS_A_CORE = 2  # filters of 16 channels to turn that ask for a block: the library's number, not the chip's
 PARTS = 4  # of a split of both axes
 
 
