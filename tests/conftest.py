@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from ascend_sim.built import built_file
 from ascend_sim.engine.choice import VARIABLE
 from ascend_sim.engine.compiled import library
-from ascend_sim.engine.compiled.built import built_file
 
 # Helper modules stand beside the tests that share them; pytest runs with --import-mode=importlib, which adds no folder.
 for folder in sorted({path.parent for path in Path(__file__).parent.rglob("*.py")}):

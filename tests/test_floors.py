@@ -15,6 +15,7 @@ pytestmark = pytest.mark.fast
 
 FLOORS = (
     ("errors", "frozen"),
+    ("built",),
     ("host", "npz_file", "yaml_file"),
     ("chip", "numerics"),
     ("memory",),

@@ -9,7 +9,7 @@ import os
 import warnings
 from functools import cache
 
-from ascend_sim.engine.compiled.built import built_file, opened
+from ascend_sim.built import built_file, opened
 from ascend_sim.errors import SimError
 
 ENGINES = ("auto", "simpy", "compiled")

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.host import Lately
+from ascend_sim.kernel.look import NotInC, Span, look
 from ascend_sim.kernel.stamp import NO_MOVES, ROW, TILE, Laid, Place, Stamp, Stamps, Way
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 
@@ -43,7 +44,7 @@ class Sheet:
         self._counts: Numbers | None = None
         self._laid_own: Laid | None = None
         self._addresses: tuple[int, Laid, dict[str, int]] | None = None
-        self._room: list[tuple[Place, int, int, int]] = []
+        self._room: list[Span] = []
 
     @classmethod
     def of(cls, rows: NDArray[Any]) -> Sheet:
@@ -196,15 +197,25 @@ class Sheet:
         stamp are looked at in one place; elsewhere only how far it has gone.
         """
         self.close()
+        try:
+            counts = len(self.which), len(self.stamps.known), len(self.own)
+            room = look(self.addresses(), counts, self.stamps.looked(), limits, sizes)
+        except NotInC:
+            room = self.room_by_numpy(limits, sizes)
+        self._room = room or []
+        return room is not None
+
+    def room_by_numpy(self, limits: Numbers, sizes: Sequence[int]) -> list[Span] | None:
+        """How far it may move; None where an operand is wrong. What C does, where it was built (engine/compiled/ways.c)."""
         room: Room = {}
-        right = all(piece.is_right(limits, sizes, room) for piece in self._pieces())
-        self._room = [(*key, *span) for key, span in room.items()]
-        return right
+        if not all(piece.is_right(limits, sizes, room) for piece in self._pieces()):
+            return None
+        return [Span(*key, *span) for key, span in room.items()]
 
     def may_move(self, by: Place) -> bool:
         """Whether this sheet, which was found right, is so `by` further on; each of its stamps moves by as many numbers."""
         for steps, unit, least, most in self._room:
-            way = sum([step * place for step, place in zip(steps, by, strict=True)])
+            way = sum([step * place for step, place in zip(steps, by, strict=False)])  # C has more axes
             if not least <= way <= most or way % unit:
                 return False
         return True

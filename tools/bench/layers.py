@@ -1,6 +1,6 @@
-"""CPU time of layers of real networks: every N-th one of tests/data/network_layers.json, dX and dW in one `timing` call with
-its report as a dict, float16, batch 32 (3-D: 4), ascend910b3; as `run-network` and `--json` run them, without a timeline, and
-with one, which keeps the columns of every row.
+"""CPU time of layers of real networks: every N-th one of tests/data/network_layers.json, `timing` with its report as a dict,
+float16, batch 32 (3-D: 4), ascend910b3: dX and dW by themselves and in one call, as `run-network` and `--json` run them; that
+is without a timeline, and then with one, which keeps the columns of every row.
 
 Usage: python tools/bench/layers.py [every [offset]]     (30 and 0; a list of more layers takes minutes)
 
@@ -39,7 +39,7 @@ class Layer:
     output_padding: list[int]
     network: str
 
-    def run(self, timeline: bool) -> tuple[float, int]:
+    def run(self, mask: tuple[bool, bool, bool], timeline: bool) -> tuple[float, int]:
         """CPU seconds of the call, and its rows where the timeline is kept."""
         batch = 4 if len(self.kernel) == 3 else 32
         first, second = (self.input[0], self.output[0]) if self.transposed else (self.output[0], self.input[0])
@@ -52,7 +52,7 @@ class Layer:
         window: Any = self.stride, self.padding, self.dilation, bool(self.transposed), self.output_padding, self.groups
         begin = time.process_time()
         options: Any = {"chip": "ascend910b3", "mode": "timing", "timeline": timeline}
-        result = convolution_backward(*tensors, None, *window, (True, True, False), **options)
+        result = convolution_backward(*tensors, None, *window, mask, **options)
         result.report.to_dict()
         seconds = time.process_time() - begin
         return seconds, sum(len(run.program) for run in result.timeline.programs) if timeline else 0
@@ -71,21 +71,35 @@ class Layer:
         return f"{sizes[0]} -> {sizes[1]}, {sizes[2]} by {sizes[3]}{notes} | {self.network}"
 
 
+WAYS = {
+    "dX": ((True, False, False), False),
+    "dW": ((False, True, False), False),
+    "both in one call": ((True, True, False), False),
+    "both, with a timeline": ((True, True, False), True),
+}
+"""What is asked of every layer, and whether its timeline is kept."""
+
+
 def main(every: int = 30, offset: int = 0) -> None:
-    """Two tables: all layers together, and the heaviest of them."""
+    """Two tables: all layers together, one way after the other, so that no call finds what another of its layer left; and the
+    heaviest of them.
+    """
     listed = json.loads(LAYERS.read_text(encoding="utf-8"))["layers"]
-    for timeline in (False, True):
-        Layer(*listed[0]).run(timeline)
+    for mask, timeline in WAYS.values():
+        Layer(*listed[0]).run(mask, timeline)
     layers = [Layer(*row) for row in listed[offset::every]]
-    measured = [(layer.run(timeline=False)[0], *layer.run(timeline=True), layer) for layer in layers]
-    rows = sum(one[2] for one in measured)
-    print("| layers | | CPU s, mean | median | all | rows | rows / s |\n|---|---|---|---|---|---|---|")
-    for way, seconds in (("no timeline", [one[0] for one in measured]), ("timeline", [one[1] for one in measured])):
-        print(f"| {len(measured)} | {way} | {statistics.mean(seconds):.3f} | {statistics.median(seconds):.3f} ", end="")
-        print(f"| {sum(seconds):.1f} | {rows:,} | {rows / sum(seconds):,.0f} |")
-    print("\n| CPU s | with a timeline | rows | layer | network |\n|---|---|---|---|---|")
-    for short, spent, count, layer in sorted(measured, key=lambda one: -one[0])[:HEAVIEST]:
-        print(f"| {short:.2f} | {spent:.2f} | {count:,} | {layer} |")
+    measured = {way: [layer.run(mask, timeline) for layer in layers] for way, (mask, timeline) in WAYS.items()}
+    seconds = {way: [one[0] for one in found] for way, found in measured.items()}
+    counts = [one[1] for one in measured["both, with a timeline"]]
+    print("| layers | | CPU s, mean | median | all |\n|---|---|---|---|---|")
+    for way, spent in ({"each of dX and dW": seconds["dX"] + seconds["dW"]} | seconds).items():
+        print(
+            f"| {len(layers)} | {way} | {statistics.mean(spent):.3f} | {statistics.median(spent):.3f} | {sum(spent):.1f} |"
+        )
+    print("\n| CPU s, both | with a timeline | rows | layer | network |\n|---|---|---|---|---|")
+    whole = zip(seconds["both in one call"], seconds["both, with a timeline"], counts, layers, strict=True)
+    for short, long, count, layer in sorted(whole, key=lambda one: -one[0])[:HEAVIEST]:
+        print(f"| {short:.2f} | {long:.2f} | {count:,} | {layer} |")
 
 
 if __name__ == "__main__":

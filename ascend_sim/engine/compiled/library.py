@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ascend_sim.engine.compiled.built import built_file, older, opened
+from ascend_sim.built import built_file, older, opened
 from ascend_sim.engine.timeline import TIMES
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import PIPES

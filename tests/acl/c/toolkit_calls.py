@@ -9,7 +9,7 @@ from pathlib import Path
 
 from places import ROOT
 
-from ascend_sim.engine.compiled.built import built_file
+from ascend_sim.built import built_file
 
 HERE = Path(__file__).resolve().parent
 SPEC = ROOT.parent / "shared" / "spec"

@@ -1,4 +1,4 @@
-"""Where the compiled engine is, if it was built."""
+"""Where the compiled engine is, if it was built: several floors call it."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ REINSTALL = "install the package again, pip install . or pip install -e ."
 SIZES = {
     "Way": 24, "Instruction": 64, "Program": 192, "Stamp": 40, "Event": 40, "CoreNumbers": 144, "GmNumbers": 56, "Touch": 128,
     "Touched": 16, "Totals": 1000, "Hazard": 184, "Action": 656, "Values": 328, "Events": 104,
+    "Sheet": 112,
 }  # fmt: skip
 """Bytes of the structures that both Python and C know, in the order of `machine_sizes`: written out, because those of Python
 are slow to load. A test compares them."""
 
 
 def built_file() -> Path | None:
-    """The shared library that the C files of this folder became; None where the install found no compiler."""
-    paths = (Path(__file__).with_name("_machine" + suffix) for suffix in EXTENSION_SUFFIXES)
+    """The shared library that the C files became (engine/compiled); None where the install found no compiler."""
+    folder = Path(__file__).parent / "engine/compiled"
+    paths = (folder / ("_machine" + suffix) for suffix in EXTENSION_SUFFIXES)
     return next((path for path in paths if path.exists()), None)
 
 
