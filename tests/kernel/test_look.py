@@ -127,6 +127,8 @@ def by_c(sheet: Sheet, table: InstructionTable, sizes: Sequence[int] = SIZES) ->
 )  # down by 2, up from 9
 @example([([(0, 0, 0, 0)], [(0, 1, 0, 32)])], [(0, (0, 0)), (0, (-1, 0))], [])
 @example([([(0, 0, 0, 0)], [(0, 1, 0, 32)])], [(0, (0, 0)), (0, (UB // 32, 0))], [])
+@example([([(0, -(1 << 63), 0, 0), (0, (1 << 63) - 8, 0, 0)], [])], [(0, (0, 0))], [])
+@example([([(0, (1 << 63) - 32, 0, 0)], [(0, 1, 0, 1 << 62)])], [(0, (3, 0)), (0, (2, 0))], [])
 @example([([(0, 16, 0, 0)], [(0, 1, 0, 16)])], [(0, (1, 0)), (0, (2, 0))], [])  # right at one of two places
 @example([([(0, 32 * start, 0, 0)], [(0, 1, 0, 32)]) for start in (0, 9, 3)], [(n, (0, 0)) for n in range(3)], [])
 def test_c_finds_what_numpy_finds(given_stamps: list, puts: list, own: list) -> None:

@@ -45,8 +45,13 @@ static Asked ask(const Sheet *sheet, i64 instruction, i64 operand, i64 address) 
 
 static int is_wrong(Asked asked) {
     return asked.extent > 0
-        && (asked.offset < 0 || asked.offset + asked.extent > asked.limit || asked.offset % asked.unit);
+        && (asked.offset < 0 || asked.offset > asked.limit - asked.extent || asked.offset % asked.unit);
 }
+
+/* Sums and products of what a user's kernel gives may wrap, as those of numpy. */
+static i64 sum(i64 a, i64 b) { return (i64)((uint64_t)a + (uint64_t)b); }
+static i64 difference(i64 a, i64 b) { return (i64)((uint64_t)a - (uint64_t)b); }
+static i64 product(i64 a, i64 b) { return (i64)((uint64_t)a * (uint64_t)b); }
 
 static i64 floor_mod(i64 value, i64 unit) {
     const i64 rest = value % unit;
@@ -54,9 +59,9 @@ static i64 floor_mod(i64 value, i64 unit) {
 }
 
 static i64 gone(const i64 *steps, const i64 *where, i64 axes) {
-    i64 sum = 0;
-    for (i64 axis = 0; axis < axes; axis++) sum += steps[axis] * where[axis];
-    return sum;
+    i64 by = 0;
+    for (i64 axis = 0; axis < axes; axis++) by = sum(by, product(steps[axis], where[axis]));
+    return by;
 }
 
 /* Whether the operands that do not move are right. */
@@ -88,7 +93,8 @@ static i64 span_of(Look *look, const i64 *steps, i64 unit) {
 
 /* What moves by `steps` and asks for this at `where` narrows a way of its stamp; 0: more spans than there is room for. */
 static int narrow(Look *look, i64 first, const i64 *steps, Asked asked, i64 way_gone) {
-    const i64 start = asked.offset - way_gone, rest = floor_mod(-start, asked.unit); /* where nothing has gone */
+    const i64 low = difference(way_gone, asked.offset), rest = floor_mod(low, asked.unit); /* to where it begins */
+    const i64 high = sum(asked.limit - asked.extent, low);
     const i64 span = span_of(look, steps, asked.unit);
     if (span < 0) return 0;
     i64 i = first;
@@ -98,8 +104,8 @@ static int narrow(Look *look, i64 first, const i64 *steps, Asked asked, i64 way_
         look->ways[look->way_count++] = (Way){rest, -FAR, FAR, span};
     }
     Way *way = &look->ways[i];
-    if (-start > way->low) way->low = -start;
-    if (asked.limit - asked.extent - start < way->high) way->high = asked.limit - asked.extent - start;
+    if (low > way->low) way->low = low;
+    if (high < way->high) way->high = high;
     return 1;
 }
 
@@ -112,9 +118,10 @@ static enum found find_ways(Look *look, const Stamp *stamp, const i64 *where) {
         for (; moved < stamp->move_count && stamp->moves[moved * 3] == cell; moved++)
             steps[stamp->moves[moved * 3 + 1]] = stamp->moves[moved * 3 + 2];
         const i64 way_gone = gone(steps, where, stamp->axes), operand = cell % COLUMNS - 1;
-        const Asked asked = ask(look->sheet, stamp->rows[cell - cell % COLUMNS], operand, stamp->rows[cell] + way_gone);
+        const i64 address = sum(stamp->rows[cell], way_gone);
+        const Asked asked = ask(look->sheet, stamp->rows[cell - cell % COLUMNS], operand, address);
         if (asked.extent <= 0) continue;
-        if (asked.limit < 0) return WRONG;
+        if (is_wrong(asked)) return WRONG;
         if (!narrow(look, first, steps, asked, way_gone)) return LEFT_TO_PYTHON;
     }
     return RIGHT;
@@ -126,9 +133,10 @@ static int stands_right(Look *look, const Stamp *stamp, const Seen *seen, const 
         const Way *way = &look->ways[i];
         Span *span = &look->sheet->spans[way->span];
         const i64 by = gone(span->steps, where, stamp->axes);
-        if (by < way->low || by > way->high || (by - way->rest) % span->unit) return 0;
-        if (way->low - by > span->low) span->low = way->low - by;
-        if (way->high - by < span->high) span->high = way->high - by;
+        if (by < way->low || by > way->high || difference(by, way->rest) % span->unit) return 0;
+        const i64 low = difference(way->low, by), high = difference(way->high, by);
+        if (low > span->low) span->low = low;
+        if (high < span->high) span->high = high;
     }
     return 1;
 }
