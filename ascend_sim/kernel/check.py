@@ -36,28 +36,27 @@ def check_pipe(chip: ChipSpec, block: int, core: str, pipe: str, what: str) -> N
 
 def wrong_instructions(program: Program) -> Iterator[RowError]:
     """Those that run on no pipe of this core, touch no buffer of this core or move no bytes."""
-    table, core = program.table, program.core_kind
-    parts = table.chip.cores.kinds[core]  # type: ignore[index]
-    checked = table.checked.setdefault(core, set())
-    touches = table.touches
-    for index in sorted(set(program.sheet.counts().nonzero()[0].tolist()) - checked):
-        regions = touches.of_instruction(index)
-        pipe = PIPES[table.pipes[index]]
-        foreign = [r.space for r in regions if r.space != "GM" and r.space not in parts.buffers]
-        empty = any(min(r.row_bytes, r.rows, r.planes) < 1 or min(r.row_stride, r.plane_stride) < 0 for r in regions)
-        if pipe in parts.pipes and not foreign and not empty:
-            checked.add(index)
-            continue
+    table, counts = program.table, program.sheet.counts()
+    wrong = table.unfit(program.core_kind)[: len(counts)] & (counts > 0)
+    for index in np.flatnonzero(wrong).tolist():
         row = int(np.flatnonzero(program.rows[:, 0] == index)[0])
-        view = program[row]
-        if empty:
-            yield RowError(f"{program.where}: {view}: moves no bytes, or steps backwards", row)
-            continue
-        try:
-            check_pipe(table.chip, program.block, core, pipe, str(view))
-            check_buffer(table.chip, program.block, core, foreign[0], str(view))
-        except SimError as error:
-            yield RowError(str(error), row)
+        yield RowError(_why(program, index, str(program[row])), row)
+
+
+def _why(program: Program, index: int, view: str) -> str:
+    """What is wrong with an instruction of a program."""
+    table, core = program.table, program.core_kind
+    regions = table.touches.of_instruction(index)
+    if any(min(r.row_bytes, r.rows, r.planes) < 1 or min(r.row_stride, r.plane_stride) < 0 for r in regions):
+        return f"{program.where}: {view}: moves no bytes, or steps backwards"
+    try:
+        check_pipe(table.chip, program.block, core, PIPES[table.pipes[index]], view)
+        for region in regions:
+            if region.space != "GM":
+                check_buffer(table.chip, program.block, core, region.space, view)
+    except SimError as error:
+        return str(error)
+    raise AssertionError(view)
 
 
 def check_addresses(program: Program, sizes: Sequence[int]) -> None:

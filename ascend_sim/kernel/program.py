@@ -18,7 +18,7 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.headroom import MOST_CYCLES
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
-from ascend_sim.isa.base import PIPE_INDEX, Cost, GmAccess, Instruction
+from ascend_sim.isa.base import PIPE_INDEX, PIPES, Cost, GmAccess, Instruction
 from ascend_sim.isa.sync import CrossCoreWaitFlag, cross_name
 from ascend_sim.kernel.inspection import Notes
 from ascend_sim.kernel.sheet import Sheet
@@ -110,7 +110,7 @@ class InstructionTable:
     """The distinct instructions of a task on one chip; `index[key]` is the row value of instruction `key`.
 
     `kind` is the kind of core where it decides the cost: vector-only cores beside AI Cores need a table of their own.
-    `stamps` are those of the task's programs, `checked` by kind of core the instructions found to go with it.
+    `stamps` are those of the task's programs.
     """
 
     def __init__(self, chip: ChipSpec, kind: str = "") -> None:
@@ -127,7 +127,7 @@ class InstructionTable:
         buffers: Mapping[str, int] = chip.buffers  # type: ignore[assignment]
         self._capacity = np.array([-1 if space == "GM" else buffers.get(space, 0) for space in SPACES])
         self._unit = np.array([chip.alignment.unit(space) for space in SPACES])
-        self.checked: dict[str, set[int]] = {}
+        self._unfit: dict[str, NDArray[np.bool_]] = {}
         self._touches = Touches.of((), self.chip)
 
     def add(self, key: Key) -> int:
@@ -194,6 +194,24 @@ class InstructionTable:
             found[2][operand, instruction] = self._unit[columns["space"]]
             self._limits = np.concatenate((self._limits, found), axis=-1)
         return self._limits
+
+    def unfit(self, core: str) -> NDArray[np.bool_]:
+        """Which instructions run on no pipe of this kind of core, touch no buffer of it, move no bytes or step backwards."""
+        found = self._unfit.get(core, np.zeros(0, np.bool_))
+        known = len(found)
+        if known < len(self.instructions):
+            parts = self.chip.cores.kinds[core]  # type: ignore[index]
+            first, columns = self.touches.behind(known)
+            foreign = np.array([space != "GM" and space not in parts.buffers for space in SPACES])
+            wrong = foreign[columns["space"]]
+            for name in ("row_bytes", "rows", "planes"):
+                wrong |= columns[name] < 1
+            for name in ("row_stride", "plane_stride"):
+                wrong |= columns[name] < 0
+            more = np.array([PIPES[pipe] not in parts.pipes for pipe in self.pipes[known:]])
+            more[np.repeat(np.arange(len(more)), np.diff(first))[wrong]] = True
+            found = self._unfit[core] = np.concatenate((found, more))
+        return found
 
     def in_gm(self) -> NDArray[np.bool_]:
         """[instruction][operand]: whether there is such an operand, and it is in GM."""
