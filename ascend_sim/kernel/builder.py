@@ -92,6 +92,10 @@ class KernelBuilder(SyncMethods, VectorMethods):
             self._sheet.written.fromlist(row)
         except TypeError:
             self._emit_moving(row)
+        except OverflowError:
+            raise SimError(
+                f"{self._where}: {key[0].name} at {max((dst, src0, src1), key=abs)}: an address must fit into 64 bits"
+            ) from None
 
     def next_tile(self, *, counted: bool = True) -> None:
         """The rows that follow belong to the next unit of the kernel's own work split.
@@ -368,6 +372,8 @@ class KernelBuilder(SyncMethods, VectorMethods):
         """The program, every address of it checked."""
         if not program.sheet.is_right(self.table.limits(), self._sizes):
             check_addresses(program, self._sizes)
+            if program.sheet.wraps():
+                raise SimError(f"{program.where}: a stamped loop goes so far that an address does not fit into 64 bits")
         return program
 
     def finish(self) -> Program:

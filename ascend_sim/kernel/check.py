@@ -11,7 +11,7 @@ from ascend_sim.errors import RowError, SimError
 from ascend_sim.isa.base import PIPES
 from ascend_sim.kernel.program import OPERAND_COLUMN, Program
 from ascend_sim.kernel.sheet import asked
-from ascend_sim.memory.gm import SLOT_SHIFT
+from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 
 
 def check_buffer(chip: ChipSpec, block: int, core: str, buffer: str, what: str) -> None:
@@ -77,10 +77,16 @@ def _check_operand(program: Program, operand: str, sizes: Sequence[int]) -> None
         return
     row = int(wrong[0])
     offset, extent, limit, unit = (int(column[row]) for column in found)
+    slot = int(rows[row, column]) >> SLOT_SHIFT
+    in_gm = program.table.in_gm()[rows[row, 0], column - 1]
+    if in_gm and offset > OFFSET_MASK // 2 and slot + 1 < len(sizes):
+        before = OFFSET_MASK + 1 - offset
+        raise RowError(
+            f"{program.where}: {program[row]}: {operand} starts {before} bytes before tensor {slot + 1}", row
+        )
     if limit < 0:
         raise RowError(
-            f"{program.where}: {program[row]}: {operand} is in tensor {int(rows[row, column]) >> SLOT_SHIFT}, "
-            f"but the task has {len(sizes)} tensors, or it starts before the tensor",
+            f"{program.where}: {program[row]}: {operand} is in tensor {slot}, but the task has {len(sizes)} tensors",
             row,
         )
     raise RowError(

@@ -201,7 +201,10 @@ class Launch:
 
     def _line(self, row: int, table: InstructionTable, block: int, core: str, sub_block: int) -> int | None:
         """The line that wrote a row of a program: the function runs once more, and every row's line is noted."""
-        k = self._written(_LineKernel, table, block, core, sub_block)
+        try:
+            k = self._written(_LineKernel, table, block, core, sub_block)
+        except (Exception, SystemExit):
+            return None  # what it raises row by row is not what there is to tell
         k.close_queues()
         return k.lines_of_rows()[row]
 

@@ -132,7 +132,7 @@ class InstructionTable:
 
     def add(self, key: Key) -> int:
         """Make the instruction `key`; raises SimError when the chip lacks its path, for a count that is no
-        whole number, and for one that lasts longer than an engine counts.
+        whole number, and for one that lasts longer than an engine counts or goes further than an offset does.
         """
         _check_whole(key)
         instruction: Instruction = key[0](*key[1:])
@@ -145,6 +145,10 @@ class InstructionTable:
                 f"{instruction.name} lasts {longest} cycles on {self.chip.name}; at most {MOST_CYCLES}, or an engine's "
                 f"int64 clock could wrap"
             )
+        for region in (*instruction.reads(), *instruction.writes()):
+            most = max(region.extent, region.total, abs(region.row_stride), abs(region.plane_stride))
+            if most > OFFSET_MASK:
+                raise SimError(f"{instruction.name} goes over {most} bytes of {region.space}; at most {OFFSET_MASK}")
         self.instructions.append(instruction)
         self.pipes.append(pipe)
         self.kinds.append(instruction.kind)

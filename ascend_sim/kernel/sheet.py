@@ -24,7 +24,7 @@ _AT_ONCE = 4096
 """Stamps that are written out or looked at together."""
 _SOME_ROWS = 64
 """Rows that are looked through at a time."""
-_FAR = 1 << 62
+_FAR, _MOST_AXES = 1 << 62, 64
 
 
 class Sheet:
@@ -44,7 +44,7 @@ class Sheet:
         self._counts: Numbers | None = None
         self._laid_own: Laid | None = None
         self._addresses: tuple[int, Laid, dict[str, int]] | None = None
-        self._room: list[Span] = []
+        self._room: list[Span] | None = None
 
     @classmethod
     def of(cls, rows: NDArray[Any]) -> Sheet:
@@ -197,13 +197,24 @@ class Sheet:
         stamp are looked at in one place; elsewhere only how far it has gone.
         """
         self.close()
+        self._room = None
+        if self.wraps():
+            return False
         try:
             counts = len(self.which), len(self.stamps.known), len(self.own)
             room = look(self.addresses(), counts, self.stamps.looked(), limits, sizes)
         except NotInC:
             room = self.room_by_numpy(limits, sizes)
-        self._room = room or []
+        self._room = room
         return room is not None
+
+    def wraps(self) -> bool:
+        """Whether a number of a stamp moves so far that it may not fit into 64 bits."""
+        where = np.asarray(self.where)
+        farthest = max(-int(where.min()), int(where.max())) if len(where) else 0
+        if farthest * self.stamps.longest < _FAR:
+            return False
+        return any(piece.wraps() for piece in self._pieces())
 
     def room_by_numpy(self, limits: Numbers, sizes: Sequence[int]) -> list[Span] | None:
         """How far it may move; None where an operand is wrong. What C does, where it was built (engine/compiled/ways.c)."""
@@ -213,7 +224,9 @@ class Sheet:
         return [Span(*key, *span) for key, span in room.items()]
 
     def may_move(self, by: Place) -> bool:
-        """Whether this sheet, which was found right, is so `by` further on; each of its stamps moves by as many numbers."""
+        """Whether this sheet, if it was found right, is so `by` further on; each of its stamps moves by as many numbers."""
+        if self._room is None:
+            return False
         for steps, unit, least, most in self._room:
             way = sum([step * place for step, place in zip(steps, by, strict=False)])  # C has more axes
             if not least <= way <= most or way % unit:
@@ -246,6 +259,13 @@ class _Piece:
         """What moves by the `moves` of each stamp, counted from the stamp's first, and how far it has gone."""
         cells, axes, steps = np.concatenate(moves).T
         return cells, steps * self.where[axes + np.repeat(self.first, [len(one) for one in moves])]
+
+    def wraps(self) -> bool:
+        """As of the whole sheet."""
+        moves = [stamp.moves for stamp in self.stamps]
+        _, axes, steps = np.concatenate(moves).T
+        where = self.where[axes + np.repeat(self.first, [len(one) for one in moves])]
+        return bool((np.abs(steps.astype(np.float64) * where) >= _FAR / _MOST_AXES).any())
 
     def is_right(self, limits: Numbers, sizes: Sequence[int], room: Room) -> bool:
         """As of the whole sheet; then there is as much `room` as before and for these."""
@@ -317,7 +337,7 @@ class Asked(NamedTuple):
 
     def wrong(self) -> NDArray[np.bool_]:
         """Which of them are outside, or not aligned."""
-        outside = (self.offset < 0) | (self.offset + self.extent > self.limit)
+        outside = (self.offset < 0) | (self.offset > self.limit - self.extent)
         return (self.extent > 0) & (outside | (self.offset % self.unit != 0))
 
 

@@ -253,12 +253,14 @@ Steps = dict[tuple[Hashable, int, Place], Stamp]
 class Stamps:
     """The stamps of a task's programs, which the builders of its blocks share; phases are numbered.
 
-    `known` are all stamps by their numbers. `repeated` has programs of one loop by the outline of its pieces, and their places
-    (`KernelBuilder.repeated_at`), as long as they are there.
+    `known` are all stamps by their numbers, `longest` is the most that a number of one moves with a place of ones. `repeated`
+    has programs of one loop by the outline of its pieces, and their places (`KernelBuilder.repeated_at`), as long as they are
+    there.
     """
 
     def __init__(self) -> None:
         self.known: list[Stamp] = []
+        self.longest = 0
         self.of_loops: dict[Hashable, tuple[dict[tuple[Hashable, int], Stamp], Steps]] = {}
         self.repeated: dict[Hashable, tuple[ref[Any], Place]] = {}
         self.phases: list[Any] = []
@@ -276,6 +278,8 @@ class Stamps:
         """A new stamp, which gets its number."""
         stamp.number = len(self.known)
         self.known.append(stamp)
+        if len(stamp.moves):
+            self.longest = max(self.longest, stamp.axes * max(map(abs, stamp.moves[:, 2].tolist())))
         return stamp
 
     def without(self, stamp: Stamp, rows: tuple[int, ...]) -> Stamp:

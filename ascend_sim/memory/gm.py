@@ -17,7 +17,7 @@ OFFSET_MASK = (1 << SLOT_SHIFT) - 1
 
 def gm_operand(slot: int, offset: int) -> int:
     """The address operand of an instruction for byte `offset` of tensor `slot` of its task."""
-    return (slot << SLOT_SHIFT) | offset
+    return (slot << SLOT_SHIFT) + offset  # not |: a negative offset is to be found out as one of this tensor
 
 
 @dataclass(eq=False)

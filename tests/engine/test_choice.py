@@ -14,10 +14,10 @@ import pytest
 from machine import CHIP, quiet, scalar_task
 from typer.testing import CliRunner
 
+from ascend_sim import built as built_module
 from ascend_sim.cli import app
 from ascend_sim.engine import choice
 from ascend_sim.engine.choice import VARIABLE, chosen_engine
-from ascend_sim.engine.compiled import built as built_module
 from ascend_sim.engine.compiled import library, values
 from ascend_sim.engine.compiled.watch import TOUCHED
 from ascend_sim.engine.device import Device
@@ -25,6 +25,7 @@ from ascend_sim.engine.engine import Engine
 from ascend_sim.engine.hazards import HAZARD
 from ascend_sim.engine.totals import TOTALS
 from ascend_sim.errors import SimError
+from ascend_sim.kernel import look
 from ascend_sim.kernel.program import TOUCH
 from ascend_sim.kernel.stamp import LAID
 
@@ -108,8 +109,14 @@ def test_the_sizes_that_are_compared_are_those_of_python() -> None:
         "Way": library.WAY, "Instruction": library.INSTRUCTION, "Touch": TOUCH, "Touched": TOUCHED, "Totals": TOTALS,
         "Hazard": HAZARD, "Action": values._ACTION,
     }  # fmt: skip
-    found = {one.__name__.lstrip("_"): ctypes.sizeof(one) for one in structures}
-    assert found | {name: kind.itemsize for name, kind in records.items()} | {"Stamp": 8 * LAID} == built_module.SIZES
+    found = {one.__name__.lstrip("_"): ctypes.sizeof(one) for one in structures} | {"Stamp": 8 * LAID}
+    found["Sheet"] = ctypes.sizeof(look.Question)
+    assert (
+        found
+        | {name: kind.itemsize for name, kind in records.items()}
+        | {"Stamp": 8 * LAID, "Sheet": ctypes.sizeof(look.Question)}
+        == built_module.SIZES
+    )
 
 
 @pytest.mark.parametrize(

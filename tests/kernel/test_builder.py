@@ -272,7 +272,7 @@ def test_a_tensor_that_the_task_lacks() -> None:
     refused(
         lambda k: k.data_copy("GM", "L1", 0, gm_operand(2, 0), 32), "src0 is in tensor 2, but the task has 2 tensors"
     )
-    refused(lambda k: k.data_copy("GM", "L1", 0, gm_operand(0, -32), 32), "starts before the tensor")
+    refused(lambda k: k.data_copy("GM", "L1", 0, gm_operand(0, -32), 32), "src0 starts 32 bytes before tensor 0")
 
 
 @pytest.mark.parametrize(

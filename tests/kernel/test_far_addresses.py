@@ -1,0 +1,111 @@
+"""Addresses and strides that a user's kernel may get wrong by far: refused in one line, stamped or not, by numpy and by C."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from ascend_sim.chip import load_chip
+from ascend_sim.errors import SimError
+from ascend_sim.kernel import look
+from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.program import InstructionTable, Program
+from ascend_sim.memory.gm import OFFSET_MASK, gm_operand
+
+pytestmark = pytest.mark.fast
+
+CHIP = load_chip("ascend910b3")
+SIZES = (1 << 16, 1 << 15)
+UB = CHIP.buffers["UB"]
+
+
+@pytest.fixture(autouse=True, params=["C", "numpy"])
+def looks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "numpy":
+        monkeypatch.setattr(look, "_library", lambda: None)
+
+
+def refusal(write: Callable[[KernelBuilder], object]) -> str:
+    k = KernelBuilder(InstructionTable(CHIP), 0, "AIV", SIZES)
+    with pytest.raises(SimError) as refused:
+        write(k)
+        k.finish()
+    return str(refused.value)
+
+
+@pytest.mark.parametrize("address", [(1 << 63) - 64, (1 << 63) - 32, 1 << 62, -(1 << 63), -32])
+def test_an_address_does_not_wrap(address: int) -> None:
+    said = refusal(lambda k: k.data_copy("GM", "UB", address, gm_operand(0, 0), 64))
+    assert f"dst covers bytes {address} to {address + 64} of {UB}" in said
+
+
+@pytest.mark.parametrize("address", [1 << 63, -(1 << 63) - 1, 1 << 70])
+def test_an_address_fits_into_64_bits(address: int) -> None:
+    said = refusal(lambda k: k.data_copy("GM", "UB", address, gm_operand(0, 0), 64))
+    assert said == f"block 0 AIV0: data_copy at {address}: an address must fit into 64 bits"
+
+
+@pytest.mark.parametrize("stride", [1 << 44, (1 << 63) - 4096, (1 << 63) - 96, 1 << 64])
+def test_a_stride_goes_no_further_than_an_offset(stride: int) -> None:
+    said = refusal(lambda k: k.data_copy("GM", "UB", 4096, gm_operand(0, 0), 32, 2, stride, 32))
+    assert said == f"data_copy goes over {stride + 32} bytes of GM; at most {OFFSET_MASK}"
+
+
+def test_rows_on_one_another_are_counted() -> None:
+    rows = 1 << 40
+    said = refusal(lambda k: k.data_copy("GM", "UB", 0, gm_operand(0, 0), 32, rows, 0, 0))
+    assert said == f"data_copy goes over {32 * rows} bytes of GM; at most {OFFSET_MASK}"
+
+
+@pytest.mark.parametrize(("slot", "before"), [(1, 32), (0, 32), (1, 1 << 20)])
+@pytest.mark.parametrize("stamping", [True, False])
+def test_what_starts_before_its_tensor_says_so(slot: int, before: int, stamping: bool) -> None:
+    def write(k: KernelBuilder) -> None:
+        k.stamping = stamping
+        for _, at in k.stamped([("piece", 0)]):
+            k.data_copy("UB", "GM", gm_operand(slot, at * 32 - before), 0, 32)
+
+    assert f"dst starts {before} bytes before tensor {slot}" in refusal(write)
+
+
+@pytest.mark.parametrize("place", [1 << 58, 1 << 57, (1 << 63) - 1, -(1 << 62)])
+def test_a_stamped_loop_does_not_wrap(place: int) -> None:
+    """Times 64 it is 0 or nearly so, if nobody looks."""
+
+    def write(k: KernelBuilder) -> None:
+        for _, at in k.stamped([("piece", 0), ("piece", place)]):
+            k.data_copy("GM", "UB", at * 64 + 32, gm_operand(0, 0), 32)
+
+    assert refusal(write).startswith("block 0 AIV0: ")
+
+
+def repeated(table: InstructionTable, block: int, places: list[int], stamping: bool) -> Program:
+    """Copies from the start of tensors, number by number, to UB at `block` times 32."""
+    k = KernelBuilder(table, block, "AIV", SIZES)
+    k.stamping = stamping
+    pieces = [("piece", (place, block)) for place in places]
+
+    def write() -> Program:
+        for _, (slot, at) in k.stamped(pieces):
+            k.data_copy("GM", "UB", at * 32, slot * (1 << 44), 32)
+        return k.finish()
+
+    return k.repeated(pieces, write)
+
+
+@pytest.mark.parametrize("block", [0, 1, 7, UB // 32 - 1, UB // 32, 100_000])
+def test_a_program_over_several_tensors_moves_no_further_than_it_may(block: int) -> None:
+    """How far it may is not known of a stamp that goes from one tensor to the next."""
+    table = InstructionTable(CHIP)
+    first = repeated(table, 2, [0, 1], stamping=True)  # a table knows it as long as it is there
+    assert len(first.rows) == 2
+    try:
+        plain = repeated(InstructionTable(CHIP), block, [0, 1], stamping=False)
+    except SimError as error:
+        with pytest.raises(SimError) as refused:
+            repeated(table, block, [0, 1], stamping=True)
+        assert str(refused.value) == str(error)
+        return
+    assert np.array_equal(plain.rows, repeated(table, block, [0, 1], stamping=True).rows)
