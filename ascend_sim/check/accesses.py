@@ -147,7 +147,7 @@ def _in_stack(
         apart, limit = stack.number[row] << APART, stack.table.chip.buffers[space]  # type: ignore[index]
     start = address + columns.offset[region]
     # What lies outside is told by memcheck; it would be taken for its neighbour.
-    inside = (start >= 0) & (address + columns.extent[region] <= limit)
+    inside = (start >= 0) & (address <= limit - columns.extent[region])
     start = start + apart
     if not inside.all():
         row, region, start = row[inside], region[inside], start[inside]

@@ -18,6 +18,9 @@ from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 _PLACE = re.compile(r"\[\d+\]$")
 """A place of a queue."""
 
+_FAR = 1 << 62
+"""Further than any address."""
+
 
 def find_memory_faults(subject: Subject, races: Sequence[CheckFinding], strict: bool) -> list[CheckFinding]:
     """Everything of one task; what is found of whole tensors needs all tasks (`contents`).
@@ -39,7 +42,8 @@ def _addresses(subject: Subject) -> Iterator[CheckFinding]:
                 continue
             row, region = stack.accesses(space)
             address = stack.rows[row, columns.column[region]]
-            low, high = address + columns.offset[region], address + columns.extent[region]
+            near = np.clip(address, -_FAR, _FAR)  # so that no sum wraps
+            low, high = near + columns.offset[region], near + columns.extent[region]
             unit = subject.chip.alignment.unit(space)
             if space == "GM":
                 sizes = np.asarray([*(tensor.size for tensor in subject.task.tensors), 0], np.int64)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from ascend_sim import Kernel, Tensor, check_kernel, empty, kernel_function
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import SimError
 from ascend_sim.kernel import look
@@ -79,6 +80,19 @@ def test_a_stamped_loop_does_not_wrap(place: int) -> None:
             k.data_copy("GM", "UB", at * 64 + 32, gm_operand(0, 0), 32)
 
     assert refusal(write).startswith("block 0 AIV0: ")
+
+
+def test_a_check_of_such_a_kernel_tells_of_it() -> None:
+    """Where it is looked at and not run."""
+
+    @kernel_function(core="AIV")
+    def far(k: Kernel, x: Tensor, y: Tensor) -> None:
+        k.vector_duplicate((1 << 63) - 64, "float16", 32)
+        k.data_copy("UB", "GM", gm_operand(1, 0), 0, 64)
+
+    x = np.ones((1, 32), np.float16)
+    found = check_kernel(far, 1, x, empty(x.shape, "float16"), chip="ascend910b3").findings
+    assert ("memcheck", "illegal write of size 64") in [(one.tool, one.title) for one in found]
 
 
 def repeated(table: InstructionTable, block: int, places: list[int], stamping: bool) -> Program:
