@@ -112,7 +112,7 @@ fast, and nothing here tells why.
 Against what is known, 16-bit forward convolutions of the 910B2 ran a MemSet more, with fp16 a TransData fewer, with bf16 a Cast
 more; grouped calls ran a further TransData and MemSet. The source gives numbers of kernels and no tensors. The library's host
 code of forward convolutions (ops-nn, aclnn_convolution.cpp: stated) turns input, weight and result once each and casts a
-bias: the Cast may be that (the source names no bias). Its TransData of 16-bit weights writes to a tensor that is cleared
+bias, which these rows have: the Cast may be that. Its TransData of 16-bit weights writes to a tensor that is cleared
 before, if it is compiled for any shape, and so does the one between plain and grouped FRACTAL_Z; that of 32-bit weights does
 not (CANN 8.1.RC1, tbe, trans_data_positive_source_ntc and trans_data_groups: stated). So the MemSet of 16-bit calls clears the
 weights, and what grouped calls ran more brings weights or dW to the other FRACTAL_Z (inferred). None of these kernels is
