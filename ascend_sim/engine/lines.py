@@ -89,7 +89,7 @@ class LinesOf:
     def __init__(self, bases: Sequence[int], end: int, line: int) -> None:
         self.bases, self.line = np.array(bases, np.int64), line
         self.read, self.written = (np.zeros(-(-end // line), np.bool_) for _ in range(2))
-        self._library = library.load()
+        self._library = library.beside()
         self._in_c = address_of(self.read), address_of(self.written), len(self.read)
         self._bases_in_c = address_of(self.bases)
 

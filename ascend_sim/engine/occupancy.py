@@ -42,7 +42,7 @@ def occupancy(run: ProgramRun, buffer: str) -> Occupancy:
 
     C computes it where it was built, else numpy; both find the same.
     """
-    compute = by_numpy if library.load() is None else by_c
+    compute = by_numpy if library.beside() is None else by_c
     return Occupancy(*compute(run, buffer))
 
 

@@ -44,7 +44,7 @@ def find_hazards(tasks: Sequence[Task], runs: Sequence[ProgramRun]) -> list[Find
 
 def column_watch(tasks: Sequence[Task]) -> ColumnWatch | CompiledColumnWatch:
     """What looks at programs that are over, from their columns."""
-    return (ColumnWatch if library.load() is None else CompiledColumnWatch)(tasks)
+    return (ColumnWatch if library.beside() is None else CompiledColumnWatch)(tasks)
 
 
 def from_columns(

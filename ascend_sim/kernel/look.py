@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.built import built_file, opened
+from ascend_sim.errors import SimError
 from ascend_sim.kernel.stamp import Place, address_of
 
 _AXES, _SPANS = 8, 64
@@ -48,7 +49,10 @@ def _library() -> Any:
     path = built_file()
     if path is None:
         return None
-    library = opened(path)
+    try:
+        library = opened(path)
+    except SimError:  # the engine says so, unless it is the one that does without
+        return None
     library.sheet_look.restype, library.sheet_look.argtypes = c_int64, [ctypes.POINTER(Question)]
     return library
 

@@ -136,6 +136,24 @@ def test_a_broken_library_is_one_line(content: bytes, tmp_path: Path, monkeypatc
     assert CliRunner().invoke(app, ["--engine", "simpy", "--version"]).output.endswith(", engine simpy\n")
 
 
+@pytest.mark.parametrize("mode", ["timing", "full", "functional"])
+def test_simpy_runs_beside_a_broken_library(mode: str, tmp_path: Path) -> None:
+    """In a process that has loaded none before."""
+    broken = tmp_path / "_machine.abi3.so"
+    broken.write_bytes(b"no library")
+    run = f"""
+import ascend_sim.built as built
+from pathlib import Path
+built.built_file = lambda: Path({str(broken)!r})
+from ascend_sim.cli import main
+import sys
+sys.argv = ["ascend-sim", "--engine", "simpy", "run", "document_example_2d", "--mode", {mode!r}]
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", run], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0 and "grad_weight" in done.stdout, done.stderr
+
+
 def test_the_engine_knows_its_name() -> None:
     runner = Engine(Device(quiet(CHIP), with_values=False), engine="simpy")
     assert runner.engine == "simpy"

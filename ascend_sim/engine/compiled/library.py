@@ -31,6 +31,7 @@ __all__ = [
     "GmNumbers",
     "Handle",
     "Program",
+    "beside",
     "byref",
     "checked",
     "load",
@@ -137,6 +138,17 @@ def load() -> Any:
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments
     return library
+
+
+@cache
+def beside() -> Any:
+    """As `load`, for what numpy does as well: None too for a library that is of no use, of which the compiled engine tells. So
+    `engine="simpy"` runs beside it.
+    """
+    try:
+        return load()
+    except SimError:
+        return None
 
 
 def checked(result: int) -> int:
