@@ -93,9 +93,7 @@ class KernelBuilder(SyncMethods, VectorMethods):
         except TypeError:
             self._emit_moving(row)
         except OverflowError:
-            raise SimError(
-                f"{self._where}: {key[0].name} at {max((dst, src0, src1), key=abs)}: an address must fit into 64 bits"
-            ) from None
+            raise self._too_far(f"an address of {key[0].name}") from None
 
     def next_tile(self, *, counted: bool = True) -> None:
         """The rows that follow belong to the next unit of the kernel's own work split.
@@ -331,7 +329,10 @@ class KernelBuilder(SyncMethods, VectorMethods):
         """
         if not self.stamping or not pieces:
             return write()
-        places = _places(pieces)
+        try:
+            places = _places(pieces)
+        except OverflowError:
+            return write()  # which says so
         outline = same, tuple([what for what, _ in pieces]), (places - places[0]).tobytes()
         return self.repeated_at(places[0].tolist(), outline, lambda: pieces, lambda _: write())
 

@@ -9,7 +9,7 @@ import numpy as np
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import RowError, SimError
 from ascend_sim.isa.base import PIPES
-from ascend_sim.kernel.program import OPERAND_COLUMN, Program
+from ascend_sim.kernel.program import OPERAND_COLUMN, Program, moves_nothing
 from ascend_sim.kernel.sheet import asked
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 
@@ -47,7 +47,7 @@ def _why(program: Program, index: int, view: str) -> str:
     """What is wrong with an instruction of a program."""
     table, core = program.table, program.core_kind
     regions = table.touches.of_instruction(index)
-    if any(min(r.row_bytes, r.rows, r.planes) < 1 or min(r.row_stride, r.plane_stride) < 0 for r in regions):
+    if any(map(moves_nothing, regions)):
         return f"{program.where}: {view}: moves no bytes, or steps backwards"
     try:
         check_pipe(table.chip, program.block, core, PIPES[table.pipes[index]], view)

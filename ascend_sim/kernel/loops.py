@@ -106,7 +106,10 @@ class StampedLoops:
                     steps[step] = stamp
             if notes is not None and stamp.notes is not None:
                 notes.repeat(stamp.notes, len(sheet))
-            sheet.put(stamp, place, self._tile)
+            try:
+                sheet.put(stamp, place, self._tile)
+            except OverflowError:
+                raise self._too_far(f"a stamped loop's place {place}") from None
             self._tile += stamp.tiles
             self._tiles += stamp.counted
             phase, last = stamp.after, place
@@ -134,11 +137,19 @@ class StampedLoops:
     def _emit_moving(self, row: list[Any]) -> None:
         """A row of a stamp, addresses of which move; whatever else is no integer is refused as `_emit` does."""
         written, first = self._sheet.written, len(self._sheet.written)
-        written.fromlist([cell.start if type(cell) is Moving else cell for cell in row])
+        try:
+            written.fromlist([cell.start if type(cell) is Moving else cell for cell in row])
+        except OverflowError:
+            raise self._too_far("an address") from None
         if self._moves is None:
             raise SimError(
                 f"block {self.block} {self.core_kind}: {row}: a place of a stamped loop is used after the loop"
             )
         for number, cell in enumerate(row, first):
             if type(cell) is Moving:
+                if max(map(abs, cell.steps)) >= 1 << 63:
+                    raise self._too_far("a step of a stamped loop")
                 self._moves += [(number, axis, step) for axis, step in enumerate(cell.steps) if step]
+
+    def _too_far(self, what: str) -> SimError:
+        return SimError(f"block {self.block} {self.core_kind}: {what} must fit into 64 bits")

@@ -22,12 +22,14 @@ from ascend_sim.isa.base import PIPE_INDEX, PIPES, Cost, GmAccess, Instruction
 from ascend_sim.isa.sync import CrossCoreWaitFlag, cross_name
 from ascend_sim.kernel.inspection import Notes
 from ascend_sim.kernel.sheet import Sheet
-from ascend_sim.kernel.stamp import Stamps, address_of
+from ascend_sim.kernel.stamp import Stamps, address_of, like
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 from ascend_sim.memory.regions import Region
 
 Key = tuple[Any, ...]
 """An instruction's class and its parameters, under which a table has it once."""
+_MOST_ROWS = 1 << 24
+"""Of one region: engines go over them one by one, and C cannot be interrupted meanwhile. Blocks of a copy are some thousand."""
 COLUMNS = ("instruction", "dst", "src0", "src1", "tile")
 OPERAND_COLUMN = {"dst": 1, "src0": 2, "src1": 3}
 
@@ -94,6 +96,11 @@ class Touches:
         return first - first[0], self.columns[first[0] :]
 
 
+def moves_nothing(region: Region) -> bool:
+    """Whether it has no bytes, or steps backwards."""
+    return min(region.row_bytes, region.rows, region.planes) < 1 or min(region.row_stride, region.plane_stride) < 0
+
+
 @cache
 def _whole_fields(kind: type[Instruction]) -> tuple[tuple[int, str], ...]:
     """Places in the key, and names, of the fields of an instruction that are whole numbers."""
@@ -104,6 +111,13 @@ def _check_whole(key: Key) -> None:
     for place, name in _whole_fields(key[0]):
         if place < len(key) and not isinstance(key[place], int | np.integer):
             raise SimError(f"{key[0].name}: {name} is {key[place]!r}; a whole number is allowed (n // 2, not n / 2)")
+
+
+def _of_python(value: Any) -> Any:
+    """A number of numpy's as one of Python's, which does not wrap; tuples too."""
+    if isinstance(value, np.integer):
+        return int(value)
+    return like(value, [_of_python(item) for item in value]) if isinstance(value, tuple) else value
 
 
 class InstructionTable:
@@ -135,6 +149,7 @@ class InstructionTable:
         whole number, and for one that lasts longer than an engine counts or goes further than an offset does.
         """
         _check_whole(key)
+        key = key[0], *map(_of_python, key[1:])
         instruction: Instruction = key[0](*key[1:])
         pipe = PIPE_INDEX[instruction.pipe(self.chip)]  # first: it refuses what the chip lacks, and says so best
         cost, access = instruction.cost(self.chip), instruction.gm_access(self.chip)
@@ -149,6 +164,10 @@ class InstructionTable:
             most = max(region.extent, region.total, abs(region.row_stride), abs(region.plane_stride))
             if most > OFFSET_MASK:
                 raise SimError(f"{instruction.name} goes over {most} bytes of {region.space}; at most {OFFSET_MASK}")
+            if region.rows * region.planes > _MOST_ROWS:
+                merged = region.simplified()
+                if merged.rows * merged.planes > _MOST_ROWS:
+                    raise SimError(f"{instruction.name} has {region.rows * region.planes} rows; at most {_MOST_ROWS}")
         self.instructions.append(instruction)
         self.pipes.append(pipe)
         self.kinds.append(instruction.kind)
@@ -207,11 +226,8 @@ class InstructionTable:
             parts = self.chip.cores.kinds[core]  # type: ignore[index]
             first, columns = self.touches.behind(known)
             foreign = np.array([space != "GM" and space not in parts.buffers for space in SPACES])
-            wrong = foreign[columns["space"]]
-            for name in ("row_bytes", "rows", "planes"):
-                wrong |= columns[name] < 1
-            for name in ("row_stride", "plane_stride"):
-                wrong |= columns[name] < 0
+            nothing = map(moves_nothing, self.touches.regions[-len(columns) :] if len(columns) else ())
+            wrong = foreign[columns["space"]] | np.fromiter(nothing, np.bool_, len(columns))
             more = np.array([PIPES[pipe] not in parts.pipes for pipe in self.pipes[known:]])
             more[np.repeat(np.arange(len(more)), np.diff(first))[wrong]] = True
             found = self._unfit[core] = np.concatenate((found, more))

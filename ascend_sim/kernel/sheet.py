@@ -24,7 +24,7 @@ _AT_ONCE = 4096
 """Stamps that are written out or looked at together."""
 _SOME_ROWS = 64
 """Rows that are looked through at a time."""
-_FAR, _MOST_AXES = 1 << 62, 64
+_FAR = 1 << 62
 
 
 class Sheet:
@@ -265,7 +265,8 @@ class _Piece:
         moves = [stamp.moves for stamp in self.stamps]
         _, axes, steps = np.concatenate(moves).T
         where = self.where[axes + np.repeat(self.first, [len(one) for one in moves])]
-        return bool((np.abs(steps.astype(np.float64) * where) >= _FAR / _MOST_AXES).any())
+        most = max(stamp.axes for stamp in self.stamps)
+        return bool((np.abs(steps.astype(np.float64) * where) >= _FAR / max(most, 1)).any())
 
     def is_right(self, limits: Numbers, sizes: Sequence[int], room: Room) -> bool:
         """As of the whole sheet; then there is as much `room` as before and for these."""

@@ -111,12 +111,7 @@ def test_the_sizes_that_are_compared_are_those_of_python() -> None:
     }  # fmt: skip
     found = {one.__name__.lstrip("_"): ctypes.sizeof(one) for one in structures} | {"Stamp": 8 * LAID}
     found["Sheet"] = ctypes.sizeof(look.Question)
-    assert (
-        found
-        | {name: kind.itemsize for name, kind in records.items()}
-        | {"Stamp": 8 * LAID, "Sheet": ctypes.sizeof(look.Question)}
-        == built_module.SIZES
-    )
+    assert found | {name: kind.itemsize for name, kind in records.items()} | {"Stamp": 8 * LAID} == built_module.SIZES
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -12,6 +12,7 @@ from ascend_sim.chip import load_chip
 from ascend_sim.errors import SimError
 from ascend_sim.kernel import look
 from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.operands import CopyLoop
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.memory.gm import OFFSET_MASK, gm_operand
 
@@ -45,7 +46,7 @@ def test_an_address_does_not_wrap(address: int) -> None:
 @pytest.mark.parametrize("address", [1 << 63, -(1 << 63) - 1, 1 << 70])
 def test_an_address_fits_into_64_bits(address: int) -> None:
     said = refusal(lambda k: k.data_copy("GM", "UB", address, gm_operand(0, 0), 64))
-    assert said == f"block 0 AIV0: data_copy at {address}: an address must fit into 64 bits"
+    assert said == "block 0 AIV: an address of data_copy must fit into 64 bits"
 
 
 @pytest.mark.parametrize("stride", [1 << 44, (1 << 63) - 4096, (1 << 63) - 96, 1 << 64])
@@ -54,10 +55,49 @@ def test_a_stride_goes_no_further_than_an_offset(stride: int) -> None:
     assert said == f"data_copy goes over {stride + 32} bytes of GM; at most {OFFSET_MASK}"
 
 
-def test_rows_on_one_another_are_counted() -> None:
-    rows = 1 << 40
-    said = refusal(lambda k: k.data_copy("GM", "UB", 0, gm_operand(0, 0), 32, rows, 0, 0))
-    assert said == f"data_copy goes over {32 * rows} bytes of GM; at most {OFFSET_MASK}"
+@pytest.mark.parametrize(
+    "loops", [((2, 32, 32), (2, 1 << 50, 64)), ((2, 32, 32), (1, 1 << 70, 64)), ((1, 1 << 70, 0),) * 2]
+)
+def test_so_does_a_stride_of_planes(loops: Sequence[tuple[int, int, int]]) -> None:
+    """One that nobody steps by as well."""
+    rows, planes = (CopyLoop(*loop) for loop in loops)
+    said = refusal(lambda k: k.data_copy_planes("GM", "UB", 4096, gm_operand(0, 0), 32, rows, planes))
+    assert said.startswith("data_copy_planes goes over ") and said.endswith(f" bytes of GM; at most {OFFSET_MASK}")
+
+
+@pytest.mark.parametrize("kind", [int, np.int64])
+def test_rows_on_one_another_are_counted(kind: type) -> None:
+    for rows, most in ((1 << 40, f"goes over {1 << 45} bytes of GM; at most {OFFSET_MASK}"), (1 << 60, "goes over")):
+        said = refusal(lambda k, n=rows: k.data_copy("GM", "UB", 0, gm_operand(0, 0), kind(32), kind(n), 0, 0))
+        assert said.startswith(f"data_copy {most}")
+    said = refusal(lambda k: k.data_copy("GM", "UB", 0, gm_operand(0, 0), 32, (1 << 24) + 1, 0, 0))
+    assert said == f"data_copy has {(1 << 24) + 1} rows; at most {1 << 24}"
+
+
+def test_rows_without_gaps_are_one() -> None:
+    """However many they are said to be."""
+    said = refusal(lambda k: k.data_copy("GM", "UB", 0, gm_operand(0, 0), 1, 1 << 25, 1, 1))
+    assert f"dst covers bytes 0 to {1 << 25} of {UB}" in said
+
+
+@pytest.mark.parametrize("kind", [int, np.int32, np.int64])
+def test_numbers_of_numpy_do_not_wrap(kind: type) -> None:
+    said = refusal(lambda k: k.data_copy("GM", "UB", 0, gm_operand(0, 0), 32, 5, kind(1 << 30), 32))
+    assert f"src0 covers bytes 0 to {4 * (1 << 30) + 32} of {SIZES[0]}" in said
+
+
+@pytest.mark.parametrize("kind", [int, np.uint8])
+def test_small_numbers_of_numpy_do_not_either(kind: type) -> None:
+    k = KernelBuilder(InstructionTable(CHIP), 0, "AIV", SIZES)
+    k.data_copy("GM", "UB", 0, gm_operand(0, 0), kind(64), kind(100), kind(64), kind(64))
+    assert len(k.finish().rows) == 1
+
+
+@pytest.mark.parametrize("loop", [CopyLoop(1, -32, 32), CopyLoop(1, 32, -32)])
+def test_a_single_row_that_steps_backwards_is_refused(loop: CopyLoop) -> None:
+    """Whatever merging regions makes of it."""
+    write = refusal(lambda k: k.data_copy_planes("GM", "UB", 0, gm_operand(0, 0), 32, loop, CopyLoop(2, 64, 64)))
+    assert "moves no bytes, or steps backwards" in write
 
 
 @pytest.mark.parametrize(("slot", "before"), [(1, 32), (0, 32), (1, 1 << 20)])
@@ -93,6 +133,37 @@ def test_a_check_of_such_a_kernel_tells_of_it() -> None:
     x = np.ones((1, 32), np.float16)
     found = check_kernel(far, 1, x, empty(x.shape, "float16"), chip="ascend910b3").findings
     assert ("memcheck", "illegal write of size 64") in [(one.tool, one.title) for one in found]
+
+
+FAR_LOOPS: dict[str, tuple[int, Callable[[KernelBuilder, int], object]]] = {
+    "address": (0, lambda k, at: k.data_copy("GM", "UB", 1 << 70, gm_operand(0, 0) + at * 32, 32)),
+    "start": (0, lambda k, at: k.data_copy("GM", "UB", at * 32 + (1 << 70), gm_operand(0, 0), 32)),
+    "place": (1 << 70, lambda k, at: k.data_copy("GM", "UB", at * 32, gm_operand(0, 0), 32)),
+    "step": (1, lambda k, at: k.data_copy("GM", "UB", at * (1 << 63), gm_operand(0, 0), 32)),
+    "long step": (1, lambda k, at: k.data_copy("GM", "UB", at * (1 << 70), gm_operand(0, 0), 32)),
+}
+
+
+@pytest.mark.parametrize("stamping", [True, False])
+@pytest.mark.parametrize("name", FAR_LOOPS)
+def test_what_no_row_can_hold_is_one_line(name: str, stamping: bool) -> None:
+    place, body = FAR_LOOPS[name]
+
+    def write(k: KernelBuilder) -> None:
+        k.stamping = stamping
+        for _, at in k.stamped([("piece", 0), ("piece", place)]):
+            body(k, at)
+
+    assert refusal(write).endswith("must fit into 64 bits")
+
+
+def test_many_tensors_are_not_far() -> None:
+    """In a loop over them and inside of them."""
+    count = 5000
+    k = KernelBuilder(InstructionTable(CHIP), 0, "AIV", [1 << 20] * count)
+    for _, (slot, at) in k.stamped([("piece", (slot, slot * 128)) for slot in range(count)]):
+        k.data_copy("GM", "UB", 0, slot * (1 << 44) + at, 32)
+    assert len(k.finish().rows) == count
 
 
 def repeated(table: InstructionTable, block: int, places: list[int], stamping: bool) -> Program:
