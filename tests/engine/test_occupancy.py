@@ -143,7 +143,7 @@ def test_c_is_used_where_it_was_built(monkeypatch: pytest.MonkeyPatch) -> None:
         compute = getattr(module, name)
         monkeypatch.setattr(module, name, lambda *a, name=name, compute=compute: used.append(name) or compute(*a))
     with_c = occupancy(run, "UB")
-    monkeypatch.setattr(library, "load", lambda: None)
+    monkeypatch.setattr(library, "beside", lambda: None)
     without = occupancy(run, "UB")
     assert used == ["by_c", "by_numpy"]
     assert (with_c.time.tolist(), with_c.held.tolist()) == (without.time.tolist(), without.held.tolist())
