@@ -29,7 +29,7 @@ from ascend_sim.memory.regions import Region
 Key = tuple[Any, ...]
 """An instruction's class and its parameters, under which a table has it once."""
 _MOST_ROWS = 1 << 24
-"""Of one region: engines go over them one by one, and C cannot be interrupted meanwhile. Blocks of a copy are some thousand."""
+"""Of one region, adjoining ones merged: engines go over them one by one, and C cannot be interrupted meanwhile."""
 COLUMNS = ("instruction", "dst", "src0", "src1", "tile")
 OPERAND_COLUMN = {"dst": 1, "src0": 2, "src1": 3}
 

@@ -249,22 +249,20 @@ class _Piece:
         lengths = np.array([len(stamp.rows) for stamp in self.stamps])
         rows = np.concatenate([stamp.rows for stamp in self.stamps])
         rows[:, TILE] += np.repeat(self.tiles, lengths)
-        moves = [stamp.moves for stamp in self.stamps]
-        cells, by = self._gone(moves)
-        counts = [len(one) for one in moves]
-        np.add.at(rows.reshape(-1), cells + np.repeat((np.cumsum(lengths) - lengths) * ROW, counts), by)
+        cells, steps, where = self._moves()
+        counts = [len(stamp.moves) for stamp in self.stamps]
+        np.add.at(rows.reshape(-1), cells + np.repeat((np.cumsum(lengths) - lengths) * ROW, counts), steps * where)
         return rows
 
-    def _gone(self, moves: Sequence[Numbers]) -> tuple[Numbers, Numbers]:
-        """What moves by the `moves` of each stamp, counted from the stamp's first, and how far it has gone."""
+    def _moves(self) -> tuple[Numbers, Numbers, Numbers]:
+        """The moves of all stamps: numbers counted from their stamp's first, steps, and the places that those are taken of."""
+        moves = [stamp.moves for stamp in self.stamps]
         cells, axes, steps = np.concatenate(moves).T
-        return cells, steps * self.where[axes + np.repeat(self.first, [len(one) for one in moves])]
+        return cells, steps, self.where[axes + np.repeat(self.first, [len(one) for one in moves])]
 
     def wraps(self) -> bool:
         """As of the whole sheet."""
-        moves = [stamp.moves for stamp in self.stamps]
-        _, axes, steps = np.concatenate(moves).T
-        where = self.where[axes + np.repeat(self.first, [len(one) for one in moves])]
+        _, steps, where = self._moves()
         most = max(stamp.axes for stamp in self.stamps)
         return bool((np.abs(steps.astype(np.float64) * where) >= _FAR / max(most, 1)).any())
 

@@ -10,7 +10,8 @@ enum { OPERANDS = 3 };
 enum found { WRONG, RIGHT, LEFT_TO_PYTHON };
 #define FAR ((i64)1 << 62)
 
-/* The same of one stamp: `rest` more than a multiple of the unit; `span` is which of the sheet's spans it narrows. */
+/* How far a number of one stamp may have gone, and that it is `rest` more than a multiple of its unit; `span` is which of the
+ * sheet's spans it narrows. */
 typedef struct {
     i64 rest, low, high, span;
 } Way;
@@ -48,7 +49,7 @@ static int is_wrong(Asked asked) {
         && (asked.offset < 0 || asked.offset > asked.limit - asked.extent || asked.offset % asked.unit);
 }
 
-/* Sums and products of what a user's kernel gives may wrap, as those of numpy. */
+/* Sums and products of what a user's kernel gives may wrap, as those of numpy; `Sheet.wraps` finds that out before. */
 static i64 sum(i64 a, i64 b) { return (i64)((uint64_t)a + (uint64_t)b); }
 static i64 difference(i64 a, i64 b) { return (i64)((uint64_t)a - (uint64_t)b); }
 static i64 product(i64 a, i64 b) { return (i64)((uint64_t)a * (uint64_t)b); }
