@@ -48,7 +48,7 @@ def convolution_backward(
     library: str | None = None,
     dtypes: str | Mapping[str, str] | None = None,
     check: bool = False,
-    timeline: bool = True,
+    timeline: bool | int = True,
     probe: bool | None = None,
 ) -> Result:
     """Run convolution backward on a simulated chip; arguments in the order of torch's `convolution_backward`.
@@ -63,8 +63,9 @@ def convolution_backward(
     experiment), `library` a version of the vendor's kernels (None: the newest of configs/libraries.yaml). `observer` looks at
     memory while `full` mode computes values. `engine` is "auto" (None), "simpy" or "compiled":
     the same results at another speed. `check` adds what `ascend-sim check` finds to the findings. Without `timeline` a
-    `timing` run keeps no instruction once it is over: memory does not grow with the instructions, and there is no waterfall, no
-    critical path, no what-if and no page; every other figure is the same.
+    `timing` run keeps no instruction once it is over: there is no waterfall, no critical path, no what-if and no page; every
+    other figure is the same. A number keeps the timeline of a run of at most so many instructions. It lies packed in a
+    temporary file, some 20 bytes an instruction.
     `probe` runs the programs again on data on which each product counts, when the report's outputs are looked at; None:
     where that is soon done (2^28 products), and beyond where the caller's data may lose one.
 
@@ -135,7 +136,7 @@ def conv_tbc_backward(
     library: str | None = None,
     dtypes: str | Mapping[str, str] | None = None,
     check: bool = False,
-    timeline: bool = True,
+    timeline: bool | int = True,
     probe: bool | None = None,
 ) -> Result:
     """Run the backward of a convolution over time on a simulated chip.
@@ -202,7 +203,7 @@ def convolution(
     library: str | None = None,
     dtypes: str | Mapping[str, str] | None = None,
     check: bool = False,
-    timeline: bool = True,
+    timeline: bool | int = True,
     probe: bool | None = None,
 ) -> Result:
     """Run a forward convolution on a simulated chip; arguments in the order of torch's `convolution`.

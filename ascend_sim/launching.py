@@ -54,7 +54,7 @@ from ascend_sim.runtime import (
     run_tasks,
     without_recording,
 )
-from ascend_sim.settings import FLAGS, check_disarmed, check_limit, check_settings, disarmed_warnings
+from ascend_sim.settings import FLAGS, check_disarmed, check_limit, check_settings, disarmed_warnings, may_keep
 
 __all__ = ["Empty", "KernelRun", "empty", "launch"]
 
@@ -162,7 +162,7 @@ def launch(
     engine: str | None = None,
     observer: Observer | None = None,
     check: bool = False,
-    timeline: bool = True,
+    timeline: bool | int = True,
     **fields: Any,
 ) -> KernelRun:
     """Run `blocks` blocks of a kernel on a simulated chip.
@@ -216,7 +216,7 @@ def launch(
 
     def on_program(index: int, task: Task, program: Program) -> None:
         facts.add(index, task, program)
-        if timeline or mode != "timing":
+        if mode != "timing":
             programs.append(program)
 
     how = RunOptions(
@@ -226,7 +226,7 @@ def launch(
         model=model,
         observer=observer,
         engine=engine,
-        keep=bool(timeline),
+        keep=may_keep(timeline),
         on_program=on_program,
     )
     outcome = run_tasks(device, [task], how)
@@ -246,6 +246,8 @@ def launch(
         wanted = read_expectations(expected, inputs, outputs)
         verdicts = partial(judge_outputs, wanted, outputs, dtypes, model)
     held_on_to = outcome.timeline if outcome.timeline is not None and outcome.timeline.kept else None
+    if mode == "timing" and held_on_to is not None:
+        programs = [one.program for one in held_on_to.programs]
     built = Report.build(
         spec,
         outcome.timeline,

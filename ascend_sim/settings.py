@@ -12,7 +12,7 @@ from ascend_sim.errors import SimError
 from ascend_sim.ops.arguments import is_whole_number
 from ascend_sim.ops.kinds import NUMBER, Kind, check_kinds, is_flag, is_whole_numbers, or_none
 
-__all__ = ["FLAGS", "OPTIONS", "check_disarmed", "check_settings", "disarmed_warnings"]
+__all__ = ["FLAGS", "OPTIONS", "check_disarmed", "check_settings", "disarmed_warnings", "may_keep"]
 
 
 def _is_text(value: Any) -> bool:
@@ -72,7 +72,10 @@ OPTIONS: dict[str, Kind] = {
     "progress": Kind("a function or None", or_none(callable)),
     "observer": Kind("an object with the methods watch, started and retired, or None", or_none(_looks_on)),
     "engine": Kind("a text or None", or_none(_is_text)),
-    "timeline": Kind("True or False", is_flag),
+    "timeline": Kind(
+        "True, False or a number of instructions, 2 or more",
+        lambda value: is_flag(value) or (is_whole_number(value) and value > 1),
+    ),
     "max_cycles": Kind("a whole number from 1, or None", or_none(lambda value: is_whole_number(value) and value >= 1)),
     "disarm": Kind('flags per kernel, like {"grad_input": ["L0"]}, or None', or_none(_is_names_by_kernel)),
     "library": Kind("a text or None", or_none(_is_text)),
@@ -104,6 +107,11 @@ def disarmed_warnings(names: Sequence[str], mode: str) -> tuple[str, ...]:
         if names
         else ()
     )
+
+
+def may_keep(timeline: bool | int) -> bool | int:
+    """Of a checked `timeline`: whether the run keeps one, or of how many instructions at most."""
+    return bool(timeline) if is_flag(timeline) else int(timeline)
 
 
 def check_disarmed(kernel: str, wanted: Collection[str], flags: Collection[str]) -> None:

@@ -37,7 +37,7 @@ class CallOptions:
     library: str | None = None
     dtypes: str | Mapping[str, str] | None = None
     check: bool = False
-    timeline: bool = True
+    timeline: bool | int = True
     probe: bool | None = None
 
     def accept(self, operator: Operator[Any, Any], arguments: Any, spec: ChipSpec) -> AcceptedCall:

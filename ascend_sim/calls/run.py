@@ -24,7 +24,7 @@ from ascend_sim.ops.operator import Operator
 from ascend_sim.report.advice import statements
 from ascend_sim.report.report import Report, RunFacts
 from ascend_sim.runtime import Recording, RunOptions, ValueModel
-from ascend_sim.settings import check_disarmed, check_limit, check_settings, disarmed_warnings
+from ascend_sim.settings import check_disarmed, check_limit, check_settings, disarmed_warnings, may_keep
 
 __all__ = ["arguments_of", "call_operator", "check_fits", "run_call"]
 
@@ -70,7 +70,7 @@ def run_call(
         model=model,
         observer=options.observer,
         engine=options.engine,
-        keep=bool(options.timeline),
+        keep=may_keep(options.timeline),
         on_program=facts.add,
     )
     run = execute(plan, spec, storages, how, l2=l2)

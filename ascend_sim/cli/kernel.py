@@ -17,7 +17,7 @@ import typer
 
 from ascend_sim.cli.app import app, errors, make_folder
 from ascend_sim.cli.options import OneChip
-from ascend_sim.cli.page import add_lines, check_html, check_lines, write_html
+from ascend_sim.cli.page import add_lines, check_html, check_lines, timeline_for, write_html
 from ascend_sim.cli.progress import Progress, announce
 from ascend_sim.cli.terminal import console, print_paragraphs, print_text
 from ascend_sim.errors import SimError
@@ -104,7 +104,7 @@ def kernel(
                 expected=_expected(file, module),
                 progress=progress,
                 max_cycles=max_cycles,
-                timeline=out is not None or html is not None or not json_output,
+                timeline=timeline_for(out, html, json_output),
                 **fields,
             )
             report = run.report.to_dict(statements=True)

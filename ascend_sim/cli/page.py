@@ -11,6 +11,16 @@ from ascend_sim.errors import SimError
 _ROWS_WORTH_PROCESSES = 50_000
 """Instructions from which it pays to share runs out among processes."""
 
+_ROWS_OF_TEXT = 100_000_000
+"""Instructions up to which a run keeps its timeline for its text alone: 2 GB on disk."""
+
+
+def timeline_for(out: Path | None, html: Path | None, json_output: bool) -> bool | int:
+    """What a timing run keeps of its timeline: all for files, for text as long as it is not too long, for JSON nothing."""
+    if out is not None or html is not None:
+        return True
+    return False if json_output else _ROWS_OF_TEXT
+
 
 def check_html(html: Path, out: Path | None = None) -> None:
     """Refuse before the work what would fail after it."""

@@ -14,7 +14,7 @@ import typer
 
 from ascend_sim.cli.app import app, errors, make_folder
 from ascend_sim.cli.options import Accumulate, Case, Chip, CubeMathType, Deterministic, Library, Overflow
-from ascend_sim.cli.page import add_lines, check_html, check_lines, write_html
+from ascend_sim.cli.page import add_lines, check_html, check_lines, timeline_for, write_html
 from ascend_sim.cli.progress import Progress, Status, announce
 from ascend_sim.cli.terminal import console, print_paragraphs, print_text
 from ascend_sim.cli.values import parse_block_dim, parse_disarm, parse_tiling
@@ -102,8 +102,8 @@ def run(
 ) -> None:
     """Run one convolution, backward or forward, and print what each kernel did.
 
-    In timing mode --json without --out and --html keeps no timeline: a run of any length takes little memory, and the report
-    has no waterfall.
+    Without --out and --html a run in timing mode keeps no timeline beyond 100 million instructions, and with --json none: its
+    report then has no waterfall. A timeline lies in a temporary file (TMPDIR), some 20 bytes an instruction.
     """
     from ascend_sim.calls.cases import named_in_commands, run_case
     from ascend_sim.calls.run import check_fits
@@ -165,7 +165,7 @@ def run(
                 overflow=overflow,
                 disarm=waits,
                 check=check,
-                timeline=out is not None or html is not None or not json_output,
+                timeline=timeline_for(out, html, json_output),
                 probe=probe,
             )
             result.report = replace(result.report, case=named_in_commands(case, chip))

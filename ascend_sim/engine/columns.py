@@ -1,19 +1,22 @@
-"""Where the columns of programs wait that are over: in memory as far as they are few, then packed on disk.
+"""Where the columns of programs wait that are over: packed on disk, but for those of a few short ones.
 
 Analyses and files of a run read whole columns, and a kept run has 80 bytes of them and 40 bytes of rows for each instruction.
 The times of a few thousand rows lie close together, and most other columns are small or zero: packed they are about 20 bytes.
+C packs columns and writes them out as rows end, where it looks at them anyway (a watched run). Columns that are there as arrays
+are packed when their block ends, or stay where they are few; so do more of them in a run that is not watched, because to pack
+them takes longer than C took to write them. They go to a file that no name leads to, so a run that is killed leaves nothing.
 Rows are the stamps that the program holds anyway. Either is written out when it is read, and held only as long as those read
-later are few. C packs columns as rows end, where it looks at them anyway (a watched run). Columns that are there as arrays
-stay so while there is room, because to pack them takes longer than C took to write them. What comes beyond `MOST` bytes goes,
-packed, as its block ends, to a file that no name leads to (a run that is killed leaves nothing), and is mapped.
+later are few.
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import BinaryIO
+from threading import Lock
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,9 +25,11 @@ from ascend_sim.engine.timeline import TIMES, ProgramRun
 from ascend_sim.host import Lately
 
 MOST = 256 << 20
-"""Bytes of columns that a run holds in memory, packed or not, and as many of those that were read lately."""
+"""Bytes of columns that are held of those that were read lately, and as arrays by a run that is not watched."""
+SHORT = 16 << 20
+"""Bytes of columns that a watched run holds as arrays: to read them back would take longer than so much memory is worth."""
 FEW = 4096
-"""Programs of fewer rows stay as they are; a system has some 65,000 maps for a process."""
+"""Programs of fewer rows are not packed as they run."""
 PIECE = 4096
 """Rows that are packed together."""
 _FROM = {"end": "start", "retire": "end"}
@@ -34,19 +39,49 @@ _PACKING = 3
 """Numbers that say how a column of a piece is packed."""
 
 
+class ColumnFile:
+    """A file that no name leads to, at whose end bytes are written that stay as they are; several threads may read them."""
+
+    def __init__(self) -> None:
+        self._file: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115  # as long as columns need it
+        self._lock = Lock()
+
+    def descriptor(self) -> int:
+        """For C, which writes at the end as `append` does."""
+        return self._file.fileno()
+
+    def append(self, numbers: bytes) -> int:
+        """Where they stand; OSError where the disk is full."""
+        place = self._file.seek(0, 2)
+        self._file.write(numbers)
+        self._file.flush()
+        return place
+
+    def read(self, place: int, size: int) -> bytes:
+        """So many bytes from `place` on."""
+        with self._lock:
+            self._file.seek(place)
+            return self._file.read(size)
+
+
 @dataclass(eq=False)
 class Packed(Mapping[str, NDArray[np.int64]]):
     """The columns of a program of `count` rows, packed in pieces; `Kept` of engine/compiled/columns.c is its twin.
 
-    Piece i begins at byte `places[i]` with (base, width, at) of each column: its numbers less `base` stand `at` bytes behind
-    the beginning, unsigned, in `width` bytes each; with width 0 all are `base`.
+    Piece i begins at byte `places[i]` of the file or, below 0, at byte -1 - `places[i]` of `bytes`, with (base, width, at) of
+    each column: its numbers less `base` stand `at` bytes behind the beginning, unsigned, in `width` bytes each; with width 0
+    all are `base`.
     """
 
     count: int
     bytes: NDArray[np.uint8]
     places: NDArray[np.int64]
+    file: ColumnFile | None = None
     lately: Lately = field(default_factory=lambda: Lately(MOST))
     _own: object = field(default_factory=object)
+
+    def __reduce__(self) -> tuple[Callable[..., Packed], tuple[dict[str, NDArray[np.int64]]]]:
+        return Packed.of, (dict(self),)  # a file does not go into another process
 
     @classmethod
     def of(cls, columns: Mapping[str, NDArray[np.int64]]) -> Packed:
@@ -59,7 +94,7 @@ class Packed(Mapping[str, NDArray[np.int64]]):
         ]
         pieces = [_packed([one[first : first + PIECE] for one in numbers]) for first in range(0, count, PIECE)]
         places = np.cumsum([0, *(len(piece) for piece in pieces)], dtype=np.int64)[: len(pieces)]
-        return cls(count, np.frombuffer(b"".join(pieces), np.uint8), places)
+        return cls(count, np.frombuffer(b"".join(pieces), np.uint8), -1 - places)
 
     def __getitem__(self, name: str) -> NDArray[np.int64]:
         """One of `TIMES`, for reading."""
@@ -73,21 +108,34 @@ class Packed(Mapping[str, NDArray[np.int64]]):
     def __len__(self) -> int:
         return len(TIMES)
 
+    def write_out(self, file: ColumnFile) -> None:
+        """From memory to the file; OSError, and all is as it was, where it takes no more."""
+        begin = file.append(self.bytes.tobytes())
+        self.places, self.bytes, self.file = begin - 1 - self.places, np.empty(0, np.uint8), file
+
     def _unpacked(self, name: str) -> NDArray[np.int64]:
         found = np.empty(self.count, np.int64)
-        begin = self.places[:, None] + np.arange(_PACKING) * 8 + TIMES.index(name) * _PACKING * 8
-        packing = self.bytes.view(np.int64)[begin // 8]
-        for i, (place, (base, width, at)) in enumerate(zip(self.places.tolist(), packing.tolist(), strict=True)):
+        header = np.dtype((np.int64, _PACKING))
+        for i, place in enumerate(self.places.tolist()):
             piece = found[i * PIECE : (i + 1) * PIECE]
+            ((base, width, at),) = self._read(place, TIMES.index(name) * header.itemsize, header, 1).tolist()
             piece[:] = base
             if width:
-                first = place + at
-                exceeds = self.bytes[first : first + width * len(piece)].view(_WIDTHS[width])
+                exceeds = self._read(place, at, np.dtype(_WIDTHS[width]), len(piece))
                 piece += exceeds.view(np.int64) if width == 8 else exceeds  # differences of int64 may need all 64 bits
         if name in _FROM:
             found += self[_FROM[name]]
         found.flags.writeable = False
         return found
+
+    def _read(self, place: int, behind: int, dtype: np.dtype[Any], count: int) -> NDArray[Any]:
+        """So many numbers, `behind` bytes behind the beginning of the piece at `place`."""
+        size = count * dtype.itemsize
+        if place < 0:
+            first = -1 - place + behind
+            return self.bytes[first : first + size].view(dtype.base).reshape(count, *dtype.shape)
+        assert self.file is not None
+        return np.frombuffer(self.file.read(place + behind, size), dtype.base).reshape(count, *dtype.shape)
 
 
 def _packed(numbers: Sequence[NDArray[np.int64]]) -> bytes:
@@ -106,43 +154,36 @@ def _packed(numbers: Sequence[NDArray[np.int64]]) -> bytes:
 
 
 class ColumnStore:
-    """Keeps the columns of the programs of one run."""
+    """Keeps the columns of the programs of one run, of which so many bytes may stay arrays."""
 
-    def __init__(self) -> None:
-        self._held = 0
-        self._file: BinaryIO | None = None
+    def __init__(self, room: int) -> None:
+        self._room = room
+        self._file: ColumnFile | None = None
+        self._closed = False
         self._lately = Lately(MOST)
+
+    def file(self) -> ColumnFile | None:
+        """Where columns go; None where there is no such place, and they stay in memory."""
+        if self._file is None and not self._closed:
+            try:
+                self._file = ColumnFile()
+            except OSError:
+                self._closed = True
+        return self._file
 
     def kept(self, run: ProgramRun) -> ProgramRun:
         """The same program, its columns where there is room for them."""
-        if len(run.program) < FEW:
-            return run
-        run.program.sheet.hold_lately(self._lately)
         columns = run.columns
         if not isinstance(columns, Packed):
-            if self._holds(sum(one.nbytes for one in columns.values())):
+            size = sum(one.nbytes for one in columns.values())
+            if size <= self._room:
+                self._room -= size
                 return run
             columns = run.columns = Packed.of(columns)
+            file = self.file()
+            if file is not None:
+                with suppress(OSError):  # the disk is full: as long as there is memory, it does not matter
+                    columns.write_out(file)
         columns.lately = self._lately
-        if not self._holds(len(columns.bytes)):
-            columns.bytes = self._stored(columns.bytes)
+        run.program.sheet.hold_lately(self._lately)
         return run
-
-    def _holds(self, size: int) -> bool:
-        """Whether there is room in memory for so many bytes more, which then are in it."""
-        if self._held + size > MOST:
-            return False
-        self._held += size
-        return True
-
-    def _stored(self, numbers: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """The same bytes in the file."""
-        try:
-            if self._file is None:
-                self._file = tempfile.TemporaryFile()  # noqa: SIM115  # what is mapped outlives it
-            begin = self._file.seek(0, 2)
-            self._file.write(numbers.data)
-            self._file.flush()
-            return np.memmap(self._file, np.uint8, "r", begin, numbers.shape).view(np.ndarray)
-        except OSError:  # the disk is full: as long as there is memory, it does not matter
-            return numbers

@@ -18,13 +18,14 @@ Lifecycle:
 from __future__ import annotations
 
 import heapq
+import sys
 from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 import simpy
 
 from ascend_sim.engine.choice import chosen_engine
-from ascend_sim.engine.columns import ColumnStore
+from ascend_sim.engine.columns import MOST, SHORT, ColumnStore
 from ascend_sim.engine.compiled.machine import CompiledMachine
 from ascend_sim.engine.cross import CrossFlags
 from ascend_sim.engine.deadlock import describe
@@ -155,22 +156,25 @@ class Engine:
         self,
         tasks: Sequence[Task],
         *,
-        keep: bool = True,
+        keep: bool | int = True,
         watch: bool = False,
         on_program: OnProgram | None = None,
     ) -> Timeline:
         """Launch `tasks` (each stream in the given order) and run until the device is idle.
 
-        Without `keep` the Timeline has no programs: each is dropped when its block ends, and only its totals are `watched`.
+        Without `keep` the Timeline has no programs: each is dropped when its block ends, and only its totals are `watched`. So
+        are all of a run that comes to have more instructions than `keep`, where that is a number.
         Who wants both asks the run to `watch`, which is cheaper than to look at the columns afterwards (`watch.watched`).
         `on_program` is called with every program when it was built, behind its task's index and the task.
         """
         self.env = simpy.Environment(initial_time=self.device.clock)
-        self._keep, self._on_program, watch = keep, on_program, watch or not keep
+        self._on_program, watch = on_program, watch or keep is not True
+        self._store = ColumnStore(SHORT if watch else MOST) if keep else None
+        self._may_be_kept = sys.maxsize if keep is True else int(keep)
         end = max((tensor.base + tensor.size for task in tasks for tensor in task.tensors), default=0)
         self.device.l2.know(-(-end // self.chip.memory.l2_line_bytes))
         self._machine: Machine = new_machine(
-            self.engine, self.env, self.chip, self.device.l2, self._shared_gm, keep, watch, self._last()
+            self.engine, self.env, self.chip, self.device.l2, self._shared_gm, self._store, watch, self._last()
         )
         self._cores = {kind: _Cores(self.env, self._core_order(count)) for kind, count in self._core_counts().items()}
         self._events: dict[str, simpy.Event] = {}
@@ -178,9 +182,8 @@ class Engine:
         self._tickets = 0
         self._held_up: dict[int, tuple[Task, str]] = {}
         self._faults: list[tuple[tuple[int, ...], str]] = []
-        timeline = Timeline([TaskRun(task, 0) for task in tasks], [], keep)
+        timeline = Timeline([TaskRun(task, 0) for task in tasks], [], bool(keep))
         self._watch = _Watch(tasks, self._machine) if watch else None
-        self._store = ColumnStore()
         streams: dict[int, list[int]] = {}
         for index, task in enumerate(tasks):
             self._check(task)
@@ -353,6 +356,11 @@ class Engine:
         for program in task.build(block):
             if self._on_program:
                 self._on_program(index, task, program)
+            self._may_be_kept -= len(program)
+            if self._store and self._may_be_kept < 0:
+                self._store, timeline.kept = None, False
+                timeline.programs.clear()
+                self._machine.keep_no_more()
             core = held[program.core_kind][program.sub_block]
             start_us = launch.core_start_us[program.core_kind]  # type: ignore[index]
             begin = now + self.chip.cycles(start_us + prologue_us)
@@ -370,7 +378,7 @@ class Engine:
                 yield self._refused(error, index, block, place)
             if self._watch:
                 self._watch.add(index, core_run, core, now)
-            if self._keep:
+            if self._store:
                 timeline.programs.append(self._store.kept(_columns_of(index, core_run, core, now)))
         for kind, numbers in held.items():
             self._cores[kind].release(numbers)

@@ -12,6 +12,7 @@ import simpy
 from numpy.typing import NDArray
 
 from ascend_sim.chip import ChipSpec
+from ascend_sim.engine.columns import ColumnStore
 from ascend_sim.engine.compiled.machine import CompiledMachine
 from ascend_sim.engine.core import CoreRun, Process
 from ascend_sim.engine.cross import CrossFlags
@@ -66,6 +67,9 @@ class Machine(Protocol):
     ) -> RunningProgram:
         """A program that begins at cycle `begin`; `order` breaks ties between cores, `gm_bases` are its task's tensors."""
 
+    def keep_no_more(self) -> None:
+        """Programs that begin from now on keep no columns."""
+
     def close(self) -> None:
         """The run is over."""
 
@@ -86,6 +90,9 @@ class SimpyMachine:
         """A program to run."""
         return CoreRun(self._env, program, begin, order, self._traffic, cross, gm_bases)
 
+    def keep_no_more(self) -> None:
+        """They have them as long as they run."""
+
     def close(self) -> None:
         """Nothing is held."""
 
@@ -96,14 +103,14 @@ def new_machine(
     chip: ChipSpec,
     l2: L2Cache,
     shared_gm: bool,
-    keep: bool,
+    store: ColumnStore | None,
     watch: bool,
     last: int | None = None,
 ) -> Machine:
-    """The machine of `engine` ("simpy" or "compiled") for one run, which may `keep` columns and `watch` programs.
+    """The machine of `engine` ("simpy" or "compiled") for one run, which may keep columns in a `store` and `watch` programs.
 
     What is issued beyond the `last` cycle, at which the run is given up, it need not work out.
     """
     if engine == "compiled":
-        return CompiledMachine(env, chip, l2, shared_gm, keep, watch, last)
+        return CompiledMachine(env, chip, l2, shared_gm, store, watch, last)
     return SimpyMachine(env, chip, l2, shared_gm)

@@ -50,10 +50,11 @@ class Recording:
         return Engine(device, progress=progress).run(tasks)
 
     def without_kernels(self) -> Recording:
-        """The same without what builds the programs, which does not pickle; `rerun` needs it not."""
+        """The same without what `rerun` does not need: what builds the programs, which does not pickle, and their columns."""
         tasks = [replace(task, build=not_built) for task in self.tasks]
         spans = [replace(run, task=task) for run, task in zip(self.timeline.tasks, tasks, strict=True)]
-        return replace(self, timeline=Timeline(spans, self.timeline.programs), tasks=tasks)
+        programs = [replace(run, columns={}) for run in self.timeline.programs]
+        return replace(self, timeline=Timeline(spans, programs), tasks=tasks)
 
 
 def without_recording(mode: str) -> str:

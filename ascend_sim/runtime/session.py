@@ -34,7 +34,8 @@ class RunOptions:
 
     `model` says how values come about where there is a choice (None: the chip's). `observer` looks on in "full" mode.
     `engine` is "auto" (the same as None), "simpy" or "compiled": same results at another speed. A run in "timing" mode need not
-    `keep` its columns: its memory then does not grow with them. `on_program` hears of every program, in block order.
+    `keep` its timeline, or only as long as it has no more instructions than that. `on_program` hears of every program, in
+    block order.
     """
 
     mode: str
@@ -43,7 +44,7 @@ class RunOptions:
     model: ValueModel | None = None
     observer: Observer | None = None
     engine: str | None = None
-    keep: bool = True
+    keep: bool | int = True
     on_program: OnProgram | None = None
 
 
@@ -61,7 +62,7 @@ def run_tasks(device: Device, tasks: Sequence[Task], how: RunOptions) -> Outcome
         functional.run(tasks)
         return Outcome(None, functional.findings)
     runner = Engine(device, progress=progress, max_cycles=how.max_cycles, engine=engine)
-    timeline = runner.run(tasks, keep=how.keep or mode == "full", watch=True, on_program=how.on_program)
+    timeline = runner.run(tasks, keep=mode == "full" or how.keep, watch=True, on_program=how.on_program)
     findings = list(watched(timeline).findings)
     if mode == "full":
         findings += replay(device, tasks, timeline, timeline.programs, model, progress, how.observer, engine)

@@ -60,6 +60,6 @@ def test_help_fills_its_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     """Paragraphs are broken where the terminal ends, not where the lines of the code do."""
     monkeypatch.setenv("COLUMNS", "80")
     lines = [line.strip() for line in run("run", "--help").out.splitlines()]
-    begin = next(i for i, line in enumerate(lines) if line.startswith("In timing mode"))
+    begin = next(i for i, line in enumerate(lines) if line.startswith("Without --out"))
     first, second, *_ = lines[begin : lines.index("", begin)]
     assert len(first) + 1 + len(second.split()[0]) > 78 and len(second) > 50

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import pickle
+import subprocess
+import sys
 import tempfile
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from machine import CHIP, program, task_of
 
-from ascend_sim.engine import columns
+from ascend_sim.engine import columns, engine
 from ascend_sim.engine.columns import PIECE, Packed
 from ascend_sim.engine.compiled import library, machine
 from ascend_sim.engine.device import Device
-from ascend_sim.engine.engine import Engine
 from ascend_sim.engine.timeline import TIMES, Timeline
+from ascend_sim.engine.watch import watched
 from ascend_sim.host import Lately
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.memory.gm import gm_operand
@@ -40,21 +47,7 @@ def run(counts: tuple[int, ...] = COUNTS, **how: Any) -> Timeline:
     device = Device(CHIP, with_values=False)
     tensor = device.allocate(1 << 16, "t")
     made = [[program(CHIP, "AIV", write, [1 << 16], block=block)] for block in range(len(counts))]
-    return Engine(device, engine=how.pop("engine", None)).run([task_of(made, [tensor])], **how)
-
-
-def pack_all(monkeypatch: pytest.MonkeyPatch, few: int = 1) -> None:
-    for module in (columns, machine):
-        monkeypatch.setattr(module, "FEW", few)
-
-
-def mapped(array: Any) -> bool:
-    """Whether an array lies in a file."""
-    while isinstance(array, np.ndarray):
-        if isinstance(array, np.memmap):
-            return True
-        array = array.base
-    return False
+    return engine.Engine(device, engine=how.pop("engine", None)).run([task_of(made, [tensor])], **how)
 
 
 def assert_equal(found: Timeline, expected: Timeline) -> None:
@@ -65,49 +58,129 @@ def assert_equal(found: Timeline, expected: Timeline) -> None:
             assert np.array_equal(getattr(one, name), getattr(other, name)), name
 
 
-def assert_kept(packed: int, on_disk: int, expected: Timeline, **how: Any) -> None:
-    """A run of which so many programs are packed, some of them on disk."""
+def packed_of(timeline: Timeline) -> list[Packed]:
+    return [one.columns for one in timeline.programs if isinstance(one.columns, Packed)]
+
+
+def assert_kept(packed: int, expected: Timeline, **how: Any) -> None:
+    """A run of which so many programs are packed, all of them on disk."""
     found = run(**how)
-    columns = [one.columns for one in found.programs if isinstance(one.columns, Packed)]
-    assert len(columns) == packed
-    assert sum(mapped(one.bytes) for one in columns) == on_disk
+    assert len(packed_of(found)) == packed
+    for one in packed_of(found):
+        assert not len(one.bytes) and (one.places >= 0).all()
     assert_equal(found, expected)
+    for one in packed_of(found):
+        one.lately = Lately(0)
     assert_equal(found, expected)  # what is no longer held is read again
 
 
 @needs_c
-@pytest.mark.parametrize(("most", "few", "on_disk"), [(1 << 30, 1, 0), (2000, 1, 2), (0, 50, 3), (0, 1, 4)])
-def test_what_does_not_fit_lies_on_disk(most: int, few: int, on_disk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("few", "room", "packed"), [(1, 1 << 30, 4), (75, 1 << 30, 2), (75, 10, 3), (75, 0, 4)])
+def test_what_c_packs_lies_on_disk(few: int, room: int, packed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And so do arrays of shorter programs for which there is no room."""
     expected = run(engine="simpy")
-    monkeypatch.setattr(columns, "MOST", most)
-    pack_all(monkeypatch, few)
-    assert_kept(sum(count >= few for count in COUNTS), on_disk, expected, engine="compiled", watch=True)
+    monkeypatch.setattr(engine, "SHORT", room * len(TIMES) * 8)
+    monkeypatch.setattr(machine, "FEW", few)
+    assert_kept(packed, expected, engine="compiled", watch=True)
 
 
-@pytest.mark.parametrize("engine", ["simpy", pytest.param("compiled", marks=needs_c)])
+@pytest.mark.parametrize("of", ["simpy", pytest.param("compiled", marks=needs_c)])
 @pytest.mark.parametrize(
-    ("room", "packed", "on_disk"),
-    [(sum(COUNTS), 0, 0), (10 + 70, 2, 2), (10 + 70 - 1, 3, 0), (10, 3, 3), (0, 4, 4)],  # the shortest blocks end first
+    ("room", "packed"),
+    [(sum(COUNTS), 0), (10 + 70, 2), (10 + 70 - 1, 3), (10, 3), (9, 4)],  # the shortest blocks end first
 )
+@pytest.mark.parametrize(("watch", "name"), [(False, "MOST"), (True, "SHORT")])
 def test_columns_that_are_there_stay_while_there_is_room(
-    room: int, packed: int, on_disk: int, engine: str, monkeypatch: pytest.MonkeyPatch
+    room: int, packed: int, of: str, watch: bool, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = run(engine="simpy")
-    monkeypatch.setattr(columns, "MOST", room * len(TIMES) * 8)
-    pack_all(monkeypatch)
-    assert_kept(packed, on_disk, expected, engine=engine)
+    monkeypatch.setattr(engine, name, room * len(TIMES) * 8)
+    assert_kept(packed, expected, engine=of, watch=watch)
 
 
-def test_a_full_disk_leaves_them_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Full(tempfile.SpooledTemporaryFile[bytes]):
-        def write(self, data: Any) -> int:
+class Full:
+    """A file that takes so many writes; then the disk is full."""
+
+    def __init__(self, writes: int) -> None:
+        self._file: Any = tempfile.TemporaryFile()  # noqa: SIM115  # as the store does
+        self._writes = writes
+
+    def write(self, data: Any) -> int:
+        self._writes -= 1
+        if self._writes < 0:
             raise OSError(28, "No space left on device")
+        return self._file.write(data)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+
+def opens(monkeypatch: pytest.MonkeyPatch, opened: Callable[[], Any]) -> None:
+    """What the store gets for a file."""
+    monkeypatch.setattr(columns, "tempfile", SimpleNamespace(TemporaryFile=opened))
+
+
+@pytest.mark.parametrize(("writes", "in_memory"), [(0, 4), (1, 3), (3, 1)])
+def test_a_full_disk_leaves_them_in_memory(writes: int, in_memory: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = run()
+    monkeypatch.setattr(engine, "MOST", 0)
+    opens(monkeypatch, lambda: Full(writes))
+    found = run()
+    assert sum(len(one.bytes) > 0 for one in packed_of(found)) == in_memory
+    assert_equal(found, expected)
+
+
+def test_where_no_file_can_be_made_they_stay_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none() -> Any:
+        raise FileNotFoundError(2, "No usable temporary directory found")
 
     expected = run()
-    monkeypatch.setattr(columns, "MOST", 0)
-    pack_all(monkeypatch)
-    monkeypatch.setattr(tempfile, "TemporaryFile", Full)
-    assert_equal(run(), expected)
+    monkeypatch.setattr(engine, "MOST", 0)
+    monkeypatch.setattr(machine, "FEW", 1)
+    opens(monkeypatch, none)
+    for watch in (False, True):
+        found = run(watch=watch)
+        assert len(packed_of(found)) == 4 and all(one.file is None for one in packed_of(found))
+        assert_equal(found, expected)
+
+
+@needs_c
+def test_where_the_disk_becomes_full_c_goes_on_in_memory() -> None:
+    """In a process of its own, whose files may not grow beyond some pieces: of one program some are there and some here."""
+    count = 9 * PIECE
+    script = f"""
+import resource, signal, sys
+sys.path[:0] = {sys.path!r}
+from test_columns import assert_equal, packed_of, run
+expected = run(({count},), engine="simpy")
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, resource.RLIM_INFINITY))
+found = run(({count},), engine="compiled", watch=True)
+(one,) = packed_of(found)
+assert (one.places >= 0).any() and (one.places < 0).any(), one.places
+assert_equal(found, expected)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=Path(__file__).parent)
+    assert not done.returncode, done.stderr
+
+
+def test_several_threads_read_one_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = run()
+    monkeypatch.setattr(engine, "MOST", 0)
+    found = run()
+    for one in packed_of(found):
+        one.lately = Lately(0)
+    with ThreadPoolExecutor(4) as pool:
+        for done in [pool.submit(assert_equal, found, expected) for _ in range(16)]:
+            done.result()
+
+
+def test_packed_columns_go_into_another_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = run()
+    monkeypatch.setattr(engine, "MOST", 0)
+    for one, other in zip(run().programs, expected.programs, strict=True):
+        again = pickle.loads(pickle.dumps(one.columns))
+        assert all(np.array_equal(again[name], getattr(other, name)) for name in TIMES)
 
 
 @needs_c
@@ -115,12 +188,15 @@ def test_c_packs_as_python_does(monkeypatch: pytest.MonkeyPatch) -> None:
     """In pieces of which the last is not full, and rows of several pipes that end out of order."""
     counts = (PIECE - 1, PIECE, 2 * PIECE + 5)
     plain = run(counts)
-    pack_all(monkeypatch)
+    monkeypatch.setattr(machine, "FEW", 1)
     for one, other in zip(run(counts, watch=True).programs, plain.programs, strict=True):
         assert isinstance(one.columns, Packed)
         expected = Packed.of({name: getattr(other, name) for name in TIMES})
-        assert np.array_equal(one.columns.places, expected.places)
-        assert np.array_equal(one.columns.bytes, expected.bytes)
+        assert not len(one.columns.bytes) and one.columns.file is not None
+        begin = one.columns.places.min()
+        assert np.array_equal(one.columns.places - begin, -1 - expected.places)
+        stored = one.columns.file.read(begin, len(expected.bytes))
+        assert stored == expected.bytes.tobytes()
     assert_equal(run(counts, watch=True), plain)
 
 
@@ -166,7 +242,7 @@ def test_of_what_is_read_the_last_is_held() -> None:
 def test_columns_of_several_programs_stand_in_one_array(
     rows: int, arrays: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pack_all(monkeypatch)
+    monkeypatch.setattr(machine, "FEW", 1)
     monkeypatch.setattr(machine, "_AT_ONCE", rows * len(TIMES))
     found = run(engine="compiled")
     assert_equal(found, run(engine="simpy"))
@@ -177,3 +253,18 @@ def test_columns_of_several_programs_stand_in_one_array(
             array = array.base
         bases.add(id(array))
     assert len(bases) == arrays
+
+
+@pytest.mark.parametrize("of", ["simpy", pytest.param("compiled", marks=needs_c)])
+@pytest.mark.parametrize("rest", [2, -7, -1, 0, 1 << 40])
+@pytest.mark.parametrize("counts", [COUNTS, (7,) * 100])
+def test_a_run_of_more_instructions_than_it_may_keep_keeps_none(counts: tuple[int, ...], rest: int, of: str) -> None:
+    """And is the same but for that: blocks that end before it is known too, of more blocks than there are cores."""
+    most = sum(counts) + rest if rest <= 0 else rest
+    found, whole = (run(counts, engine=of, keep=keep, watch=True) for keep in (most, True))
+    assert found.kept == (most >= sum(counts))
+    assert len(found.programs) == (len(counts) if found.kept else 0)
+    assert [(one.begin, one.finish) for one in found.tasks] == [(one.begin, one.finish) for one in whole.tasks]
+    assert watched(found) == watched(whole)
+    if found.kept:
+        assert_equal(found, whole)

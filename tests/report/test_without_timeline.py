@@ -6,6 +6,7 @@ import importlib.util
 import weakref
 from typing import Any
 
+import numpy as np
 import pytest
 from places import TOOLS
 
@@ -89,6 +90,36 @@ def test_a_page_needs_a_timeline() -> None:
     result = ascend_sim.convolution_backward(*specs, *arguments, mode="timing", timeline=False)
     with pytest.raises(SimError, match="kept no timeline; run it with timeline=True"):
         result.write_html("never.html")
+
+
+def test_a_timeline_of_so_many_instructions_at_most() -> None:
+    """Of a call, and of a kernel of one's own in every mode."""
+    specs = [ascend_sim.TensorSpec(shape, "float16") for shape in ((1, 16, 4, 4), (1, 16, 4, 4), (16, 16, 1, 1))]
+    arguments = (None, (1, 1), (0, 0), (1, 1), False, (0, 0), 1, (True, False, False))
+    options: dict[str, Any] = {"mode": "timing", "chip": "ascend910b3"}
+    whole = ascend_sim.convolution_backward(*specs, *arguments, **options)
+    rows = sum(len(run.program) for run in whole.timeline.programs)
+    same = ascend_sim.convolution_backward(*specs, *arguments, **options, timeline=rows)
+    assert same.report.to_dict() == whole.report.to_dict() and same.recording is not None
+    for none in (rows - 1, np.int64(2), 0, np.False_):
+        lean = ascend_sim.convolution_backward(*specs, *arguments, **options, timeline=none)
+        assert lean.timeline is None and lean.recording is None
+        assert_same_report(whole.report.to_dict(), lean.report.to_dict())
+    for wrong in (-1, 1.5, "3", None):
+        with pytest.raises(SimError, match=r"timeline.*True, False or a number of instructions, 2 or more"):
+            ascend_sim.convolution_backward(*specs, *arguments, **options, timeline=wrong)
+
+    @ascend_sim.kernel_function(core="AIV")
+    def twice(k: Any, x: Any, y: Any) -> None:
+        k.gm_to_ub(0, x)
+        k.pipe_barrier("ALL")
+        k.ub_to_gm(y, 0)
+
+    x, y = np.zeros(64, np.float16), ascend_sim.empty(64, "float16")
+    for mode, programs in (("timing", 0), ("full", 1), ("functional", 1)):
+        run = ascend_sim.launch(twice, 1, x, y, chip="ascend910b3", mode=mode, timeline=2)
+        assert len(run.programs) == programs and (run.timeline is not None) == (mode == "full")
+    assert len(ascend_sim.launch(twice, 1, x, y, chip="ascend910b3", mode="timing", timeline=1).programs) == 1
 
 
 class Blocks:

@@ -1,4 +1,5 @@
-"""Peak memory and CPU time of large runs in timing mode that keep no columns, each in a process of its own.
+"""Peak memory and CPU time of large runs in timing mode, each in a process of its own: without a timeline, and with one of at
+most as many instructions as `ascend-sim run` keeps for its text.
 
 Usage: python tools/bench/memory.py [CASE ...]     (billion takes minutes of CPU)
 """
@@ -29,20 +30,21 @@ class Case:
     mask: tuple[bool, bool, bool] = (True, True, False)
     tiling: dict[str, Any] = field(default_factory=dict)
 
-    def run(self) -> tuple[int, float, float]:
+    def run(self, timeline: int) -> tuple[int, float, float]:
         """Instructions, CPU seconds, peak MB of this process."""
         begin = time.process_time()
         tensors = [TensorSpec(shape, "float16") for shape in self.shapes]
         pairs = (self.stride,) * 2, (self.padding,) * 2, (1, 1)
         report = convolution_backward(
             *tensors, None, *pairs, False, (0, 0), 1, self.mask,
-            chip=self.chip, mode="timing", timeline=False, tiling=self.tiling or None,
+            chip=self.chip, mode="timing", timeline=timeline, tiling=self.tiling or None,
         ).report.to_dict()  # fmt: skip
         rows = sum(sum(kernel["counts"]["instructions"].values()) for kernel in report["kernels"])
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024 if sys.platform != "darwin" else 1024**2)
         return rows, time.process_time() - begin, peak
 
 
+_KEPT = 100_000_000
 _DX = (True, False, False)
 CASES = {
     "3x3": Case("ascend910b3", ((64, 64, 56, 56), (64, 64, 56, 56), (64, 64, 3, 3)), padding=1),
@@ -56,22 +58,29 @@ CASES = {
 """The last one in the smallest tiles that there are."""
 
 
-def _measure(name: str, results: Connection) -> None:
-    results.send(CASES[name].run())
+def _measure(name: str, timeline: int, results: Connection) -> None:
+    results.send(CASES[name].run(timeline))
+
+
+def _measured(name: str, timeline: int) -> tuple[int, float, float]:
+    """What `Case.run` returns in a process of its own."""
+    context = multiprocessing.get_context("spawn")
+    receive, send = context.Pipe(duplex=False)
+    process = context.Process(target=_measure, args=(name, timeline, send))
+    process.start()
+    send.close()
+    found = receive.recv()
+    process.join()
+    return found
 
 
 def main(names: list[str]) -> None:
     """A line for each case."""
-    print("| run | instructions | CPU s | peak MB |\n|---|---|---|---|")
-    context = multiprocessing.get_context("spawn")
+    print("| run | instructions | CPU s | peak MB | with a timeline, CPU s | peak MB |\n|---|---|---|---|---|---|")
     for name in names or [name for name in CASES if name != "billion"]:
-        receive, send = context.Pipe(duplex=False)
-        process = context.Process(target=_measure, args=(name, send))
-        process.start()
-        send.close()
-        rows, seconds, peak = receive.recv()
-        process.join()
-        print(f"| {name} | {rows:,} | {seconds:.1f} | {peak:.0f} |", flush=True)
+        rows, seconds, peak = _measured(name, 0)
+        _, longer, more = _measured(name, _KEPT)
+        print(f"| {name} | {rows:,} | {seconds:.1f} | {peak:.0f} | {longer:.1f} | {more:.0f} |", flush=True)
 
 
 if __name__ == "__main__":

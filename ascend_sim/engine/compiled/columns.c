@@ -3,11 +3,15 @@
  *
  * Rows come to their end in the order of each pipe, so a piece of them fills up for a while; it is packed when it is full.
  * The times of a few thousand rows lie close together, and most of the other columns are small or zero: 80 bytes of a row
- * become about 20, and nobody holds the others. */
+ * become about 20, and nobody holds the others. A packed piece goes to the end of a file, or stays in memory if that is full. */
+#define _POSIX_C_SOURCE 200809L /* files: lseek, write */
+#define _FILE_OFFSET_BITS 64
 #include "columns.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { SHIFT = 12, PIECE_ROWS = 1 << SHIFT };
 enum { OF_ALL = sizeof(Times) / sizeof(i64), OF_MOVES = sizeof(Moved) / sizeof(i64), TIMES = OF_ALL + OF_MOVES };
@@ -30,17 +34,17 @@ struct Kept {
     i64 count;
     Piece *pieces;
     Row *spare;
-    char *packed; /* all that is, one piece behind the other as they come to their end */
-    i64 size, room;
+    char *packed; /* what is not in the file, one piece behind the other as they come to their end */
+    i64 size, room, file;
 };
 
 static i64 piece_count(const Kept *kept) { return (kept->count + PIECE_ROWS - 1) >> SHIFT; }
 
-/* For a program of so many rows. NULL: no memory. */
-Kept *kept_new(i64 count) {
+/* For a program of so many rows; `file` is a descriptor, or -1: none. NULL: no memory. */
+Kept *kept_new(i64 count, i64 file) {
     Kept *kept = malloc(sizeof *kept);
     if (!kept) return NULL;
-    *kept = (Kept){.count = count};
+    *kept = (Kept){.count = count, .file = file};
     kept->pieces = calloc((size_t)piece_count(kept) + 1, sizeof(Piece));
     if (kept->pieces) return kept;
     free(kept);
@@ -103,6 +107,28 @@ static char *more_room(Kept *kept, i64 size) {
     return found;
 }
 
+/* Bytes behind all that the file holds: where they begin. -1: it takes no more. */
+static i64 append(int file, const char *bytes, i64 size) {
+    const off_t begin = lseek(file, 0, SEEK_END);
+    for (i64 done = 0; begin >= 0 && done < size;) {
+        const ssize_t more = write(file, bytes + done, (size_t)(size - done));
+        if (more > 0) done += more;
+        else if (more == 0 || errno != EINTR) return -1;
+    }
+    return begin;
+}
+
+/* The last `size` bytes of what is packed go to the file, if it takes them. Where they are: there, or as -1 - at in memory. */
+static i64 put_away(Kept *kept, i64 size) {
+    const i64 at = kept->size - size, begin = kept->file < 0 ? -1 : append((int)kept->file, kept->packed + at, size);
+    if (begin < 0) {
+        kept->file = -1;
+        return -1 - at;
+    }
+    kept->size = at;
+    return begin;
+}
+
 static inline void widen(i64 *least, i64 *most, i64 number) {
     *least = number < *least ? number : *least;
     *most = number > *most ? number : *most;
@@ -128,7 +154,6 @@ static int pack(Kept *kept, i64 number) {
         packing[c] = (Packing){least[c], width_of((uint64_t)most[c] - (uint64_t)least[c]), size};
         size += (packing[c].width * count + 7) / 8 * 8;
     }
-    piece->packed_at = kept->size;
     char *to = more_room(kept, size);
     if (!to) return 0;
     memcpy(to, packing, sizeof packing);
@@ -139,6 +164,7 @@ static int pack(Kept *kept, i64 number) {
         else write_moves(column, moves, piece->moves, c - OF_ALL, count, &packing[c]);
         memset(column + bytes, 0, (size_t)((bytes + 7) / 8 * 8 - bytes));
     }
+    piece->packed_at = put_away(kept, size);
     free(kept->spare);
     kept->spare = piece->rows;
     piece->rows = NULL;
@@ -164,11 +190,12 @@ int kept_row(Kept *kept, i64 row, const Times *times, const Moved *moved) {
     return --piece->missing ? 1 : pack(kept, row >> SHIFT);
 }
 
-/* All pieces, which are the caller's from now on, how many bytes they are, and where each begins. */
+/* The pieces in memory, which are the caller's from now on, how many bytes they are, and where each of all pieces is. NULL: none. */
 char *kept_take(Kept *kept, i64 *size, i64 *places) {
     for (i64 i = 0; i < piece_count(kept); i++) places[i] = kept->pieces[i].packed_at;
-    char *all = kept->packed, *fit = realloc(all, (size_t)kept->size);
     *size = kept->size;
+    if (!kept->size) return NULL;
+    char *all = kept->packed, *fit = realloc(all, (size_t)kept->size);
     kept->packed = NULL;
     kept->size = kept->room = 0;
     return fit ? fit : all;

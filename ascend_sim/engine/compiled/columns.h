@@ -12,7 +12,7 @@ typedef struct {
 } Packing;
 
 typedef struct Kept Kept;
-Kept *kept_new(i64 count);
+Kept *kept_new(i64 count, i64 file);
 void kept_free(Kept *kept);
 int kept_row(Kept *kept, i64 row, const Times *times, const Moved *moved);
 char *kept_take(Kept *kept, i64 *size, i64 *places);

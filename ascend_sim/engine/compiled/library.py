@@ -71,7 +71,7 @@ class Program(ctypes.Structure):
 
     _fields_ = [
         *((name, c_void_p) for name in ("stamps", "own", "which", "tiles", "where", "bases")),
-        *_numbers("count", "tensors", "begin", "issue", "order", "number", "watched", "packed"),
+        *_numbers("count", "tensors", "begin", "issue", "order", "number", "watched", "packed", "file"),
         *((name, c_void_p) for name in TIMES),
     ]  # fmt: skip
 

@@ -300,7 +300,7 @@ EXPORT i64 core_begin(Machine *machine, const Table *table, const Program *progr
         core->watch = watch_new(
             &core->rows, table->touched, table->number, machine->cores.gm_watch, machine->hazard_limit, machine->watch_batch);
         if (!core->watch) fail(&machine->way_out, NO_MEMORY);
-        if (program->packed && !(core->kept = kept_new(program->count))) fail(&machine->way_out, NO_MEMORY);
+        if (program->packed && !(core->kept = kept_new(program->count, program->file))) fail(&machine->way_out, NO_MEMORY);
     }
     begin(&machine->cores, core);
     return compute(machine);
@@ -327,8 +327,8 @@ EXPORT i64 core_watched(const Core *core, Totals *totals, Hazard *hazards) {
     return watch_read(core->watch, core->finish, core->queue_full, totals, hazards);
 }
 
-/* The packed columns of a core that is over: its bytes, how many they are, and where each piece of them begins. The caller has
- * them dropped. */
+/* The packed columns of a core that is over: those in memory, how many bytes they are, and where each piece of all is (columns.c).
+ * The caller has them dropped. */
 EXPORT char *core_kept(Core *core, i64 *size, i64 *places) { return kept_take(core->kept, size, places); }
 EXPORT void kept_drop(char *bytes) { free(bytes); }
 

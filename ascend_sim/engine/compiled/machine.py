@@ -16,7 +16,7 @@ import simpy
 from numpy.typing import NDArray
 
 from ascend_sim.chip import ChipSpec
-from ascend_sim.engine.columns import FEW, PIECE, Packed
+from ascend_sim.engine.columns import FEW, PIECE, ColumnStore, Packed
 from ascend_sim.engine.compiled import library as c
 from ascend_sim.engine.compiled.shapes import Table
 from ascend_sim.engine.compiled.watch import Reader, read_gm
@@ -49,7 +49,7 @@ class CompiledMachine:
         chip: ChipSpec,
         l2: L2Cache,
         shared_gm: bool,
-        keep: bool,
+        store: ColumnStore | None,
         watch: bool,
         last: int | None = None,
     ) -> None:
@@ -82,7 +82,7 @@ class CompiledMachine:
         self._armed: set[int] = set()
         self._unsettled = False
         self.hbm_bytes = 0
-        self.keep, self.watch = keep, watch
+        self.store, self.watch = store, watch
         if watch:
             self._c.checked(self.lib.machine_watch(self._c.pointer, LIMIT, _BATCH))
         self._lend_l2()
@@ -102,6 +102,10 @@ class CompiledMachine:
             self._l2.clock = self.lib.machine_l2_clock(self._c.pointer)
             self.hbm_bytes = self.lib.machine_hbm_bytes(self._c.pointer)
             self._c.free()
+
+    def keep_no_more(self) -> None:
+        """Programs that begin from now on keep no columns."""
+        self.store = None
 
     def core(
         self, program: Program, begin: int, order: int, cross: CrossFlags, gm_bases: Sequence[int]
@@ -264,9 +268,10 @@ class CompiledCore:
         count = len(program)
         self._bases, bases_in_c = machine.bases_of(gm_bases)
         self._columns: Mapping[str, NDArray[np.int64]] = {}
-        self._packed = machine.keep and machine.watch and count >= FEW
+        self._packed = machine.store is not None and machine.watch and count >= FEW
+        self._file = machine.store.file() if machine.store is not None and self._packed else None
         places: dict[str, int] = {}
-        if machine.keep and not self._packed:
+        if machine.store is not None and not self._packed:
             columns = machine.room_for_columns(count)
             self._columns = dict(zip(TIMES, columns, strict=True))
             first = address_of(columns)
@@ -282,6 +287,7 @@ class CompiledCore:
             number=self.number,
             watched=machine.watch,
             packed=self._packed,
+            file=-1 if self._file is None else self._file.descriptor(),
             **places,
         )
 
@@ -337,9 +343,12 @@ class CompiledCore:
         if self._packed:
             size, begins = c_int64(), np.empty(-(-len(program) // PIECE), np.int64)
             found = lib.core_kept(self.handle, c.byref(size), address_of(begins))
-            held = (c_uint8 * size.value).from_address(found)
-            finalize(held, lib.kept_drop, found)
-            self._columns = Packed(len(program), np.frombuffer(memoryview(held), np.uint8), begins)
+            packed = np.empty(0, np.uint8)
+            if found:
+                held = (c_uint8 * size.value).from_address(found)
+                finalize(held, lib.kept_drop, found)
+                packed = np.frombuffer(memoryview(held), np.uint8)
+            self._columns = Packed(len(program), packed, begins, self._file)
         if self._machine.watch:
             self.totals = self._machine.reader.read(lib.core_watched, self.handle)
         self._machine.forget(self)

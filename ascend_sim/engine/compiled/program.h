@@ -29,14 +29,14 @@ typedef struct {
 } Stamp;
 
 /* A program and the columns of its timeline, a number for each row; NULL where a `watched` one keeps none, or, if it is to be
- * `packed`, keeps them otherwise (columns.c). Its rows are
+ * `packed`, keeps them otherwise (columns.c), in `file` as long as that takes them. Its rows are
  * stamps (kernel/sheet.py): `which` of its task's or, as -1 - i, of its `own`, with the first tile of each and all places;
  * rows.c writes them out. */
 typedef struct {
     const Stamp *stamps, *own;
     const int32_t *which;
     const i64 *tiles, *where, *bases;
-    i64 count, tensors, begin, issue, order, number, watched, packed;
+    i64 count, tensors, begin, issue, order, number, watched, packed, file;
     i64 *start, *end, *retire, *stall, *cause, *l2_wait, *hbm_wait, *l2_hits, *l2_misses, *hbm_bytes;
 } Program;
 

@@ -1,0 +1,20 @@
+"""When a command keeps the timeline of its run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from commands import names, run
+
+from ascend_sim.cli import page
+
+
+def test_a_long_run_keeps_its_timeline_for_files_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    command = ["run", "document_example_2d", "--mode", "timing"]
+    assert "from the ideal" in run(*command).out
+    monkeypatch.setattr(page, "_ROWS_OF_TEXT", 100)
+    said = run(*command)
+    assert said.code == 0 and "from the ideal" not in said.out
+    assert "Timeline not kept: there is no waterfall" in said.out and "--out or --html keep it" in said.out
+    assert run(*command, "--out", tmp_path).code == 0 and "timeline.npz" in names(tmp_path)
