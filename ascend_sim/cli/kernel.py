@@ -18,7 +18,7 @@ import typer
 from ascend_sim.cli.app import app, errors, make_folder
 from ascend_sim.cli.options import OneChip
 from ascend_sim.cli.page import add_lines, check_html, check_lines, timeline_for, write_html
-from ascend_sim.cli.progress import Progress, announce
+from ascend_sim.cli.progress import Progress, Status, announce
 from ascend_sim.cli.terminal import console, print_paragraphs, print_text
 from ascend_sim.errors import SimError
 from ascend_sim.yaml_file import DECIMAL
@@ -110,7 +110,11 @@ def kernel(
             report = run.report.to_dict(statements=True)
             if lines:
                 add_lines(run.recording)
-            written = run.write(out, msprof=msprof) if out is not None else []
+            written: list[Path] = []
+            if out is not None:
+                progress.close()
+                with closing(Status(f"writing to {out}")):
+                    written = run.write(out, msprof=msprof)
             if html is not None:
                 said = write_html(html, run.recording, report, progress, other_rates=True)
                 written.append(html)

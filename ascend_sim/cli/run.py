@@ -177,15 +177,17 @@ def run(
                 from ascend_sim.report.run_files import write_run
 
                 arrays = {name: (array, result.dtypes[name]) for name, array in result.outputs.items()}
-                written = write_run(
-                    out,
-                    result.report,
-                    result.recording,
-                    f"{results_name(arrays)}s",
-                    arrays,
-                    trace_limit=trace_limit,
-                    msprof=msprof,
-                )
+                progress.close()
+                with closing(Status(f"writing to {out}")):
+                    written = write_run(
+                        out,
+                        result.report,
+                        result.recording,
+                        f"{results_name(arrays)}s",
+                        arrays,
+                        trace_limit=trace_limit,
+                        msprof=msprof,
+                    )
             if html is not None:
                 said = write_html(
                     html, result.recording, result.report.to_dict(statements=True), progress, other_rates=True

@@ -47,6 +47,8 @@ _GROUPS = ("rows", "programs", "tasks", "instructions", "tensors", "lines")
 _TASK_FIELDS = ("name", "op_type", "core_kind", "block_dim", "stream", "all_cores", "template")
 _TASK_JSON = ("wait_events", "record_events", "info")
 _WARM = -1
+_LEVEL = 2
+"""Of zlib's 9: less than half of the time of its usual 6, for a file that is a quarter larger."""
 _NUMBERS = {
     "rows": (*_TIMES, "pipe", "kind", *COLUMNS, "line"),
     "programs": (
@@ -154,7 +156,7 @@ def write_timeline(path: str | Path, recording: Recording, report: Mapping[str, 
             arrays[f"{group}.{name}"] = column if isinstance(column, _Joined) else np.asarray(column)
     arrays["report"] = np.asarray("" if report is None else digest_of(report))
     arrays["digest"] = np.asarray(_digest(arrays))
-    with atomic_write(path) as file, ZipFile(file, "w", ZIP_DEFLATED) as archive:
+    with atomic_write(path) as file, ZipFile(file, "w", ZIP_DEFLATED, compresslevel=_LEVEL) as archive:
         for name, array in arrays.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
                 for part in _bytes_of(array):
