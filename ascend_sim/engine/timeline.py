@@ -36,8 +36,10 @@ _HELD = {WAIT: "flag", BARRIER: "pipe busy", CROSS_WAIT: "cross-core"}
 _ZERO_KINDS = (SET, WAIT, DISARMED, BARRIER, BARRIER_ALL, CROSS_SET, CROSS_WAIT)
 
 
-TIMES = ("start", "end", "retire", "stall", "cause", "l2_wait", "hbm_wait", "l2_hits", "l2_misses", "hbm_bytes")
-"""The columns of a program's timeline, in the order of the C struct; those behind `cause` are of transfers."""
+MOVED = ("l2_wait", "hbm_wait", "l2_hits", "l2_misses", "hbm_bytes")
+"""Columns of transfers; 0 in other rows."""
+TIMES = ("start", "end", "retire", "stall", "cause", *MOVED)
+"""The columns of a program's timeline, in the order of the C struct."""
 
 
 class _Column:
@@ -202,6 +204,7 @@ def stall_columns(
 __all__ = [
     "CAUSES",
     "LOCAL",
+    "MOVED",
     "SCALAR",
     "TIMES",
     "TRANSFER",

@@ -20,7 +20,7 @@ from ascend_sim.engine import columns, engine
 from ascend_sim.engine.columns import PIECE, Packed
 from ascend_sim.engine.compiled import library, machine
 from ascend_sim.engine.device import Device
-from ascend_sim.engine.timeline import TIMES, Timeline
+from ascend_sim.engine.timeline import MOVED, TIMES, Timeline
 from ascend_sim.engine.watch import watched
 from ascend_sim.host import Lately
 from ascend_sim.kernel.builder import KernelBuilder
@@ -243,16 +243,17 @@ def test_columns_of_several_programs_stand_in_one_array(
     rows: int, arrays: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(machine, "FEW", 1)
-    monkeypatch.setattr(machine, "_AT_ONCE", rows * len(TIMES))
+    monkeypatch.setattr(machine, "_AT_ONCE", rows * len(MOVED))
     found = run(engine="compiled")
     assert_equal(found, run(engine="simpy"))
-    bases = set()
-    for one in found.programs:
-        array = one.start
-        while array.base is not None:
-            array = array.base
-        bases.add(id(array))
-    assert len(bases) == arrays
+    for name in ("start", "hbm_bytes"):
+        bases = set()
+        for one in found.programs:
+            array = getattr(one, name)
+            while array.base is not None:
+                array = array.base
+            bases.add(id(array))
+        assert len(bases) == arrays
 
 
 @pytest.mark.parametrize("of", ["simpy", pytest.param("compiled", marks=needs_c)])

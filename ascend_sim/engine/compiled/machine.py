@@ -6,7 +6,7 @@ event and says when a program came to its end or stands at a cross-core flag; th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from ctypes import c_int64, c_uint8, c_void_p
 from typing import Any
 from weakref import finalize
@@ -24,7 +24,7 @@ from ascend_sim.engine.core import Process, raised_too_often
 from ascend_sim.engine.cross import CrossFlags
 from ascend_sim.engine.hazards import LIMIT, Hazards
 from ascend_sim.engine.l2 import L2Cache
-from ascend_sim.engine.timeline import TIMES
+from ascend_sim.engine.timeline import MOVED, TIMES
 from ascend_sim.engine.totals import ProgramTotals
 from ascend_sim.engine.traffic import SETTLE, Timer, scaled
 from ascend_sim.errors import SimError
@@ -34,10 +34,32 @@ from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.kernel.stamp import address_of
 
 _NEVER = 1 << 62
+_OF_ROWS = TIMES[: -len(MOVED)]
+_NOTHING = np.zeros(1, np.int64)
 _AT_ONCE = 1 << 21
 """Numbers of columns that are taken from the system together."""
 _BATCH = 2048
 """Rows of a program that keeps no columns which wait to be looked at together, and as many accesses to GM of all programs."""
+
+
+class _Room:
+    """Arrays that are cut from one, which `make` makes: the system hands out much memory in large pages, and to come by small
+    ones takes longer than to fill them.
+    """
+
+    def __init__(self, make: Callable[..., NDArray[np.int64]]) -> None:
+        self._make = make
+        self._left = make(0, np.int64)
+
+    def take(self, number: int, count: int) -> NDArray[np.int64]:
+        """So many columns of `count` rows."""
+        size = number * count
+        if not FEW <= count <= _AT_ONCE // number:
+            return self._make((number, count), np.int64)
+        if size > len(self._left):
+            self._left = self._make(_AT_ONCE, np.int64)
+        found, self._left = self._left[:size].reshape(number, count), self._left[size:]
+        return found
 
 
 class CompiledMachine:
@@ -74,7 +96,7 @@ class CompiledMachine:
         self._cores: dict[int, CompiledCore] = {}
         self._begun = 0
         self._lent: tuple[NDArray[Any], ...] = ()
-        self._room = np.empty(0, np.int64)
+        self._of_rows, self._of_transfers = _Room(np.empty), _Room(np.zeros)
         self._bases: tuple[Sequence[int], NDArray[np.int64], int] = (), np.empty(0, np.int64), 0
         self.reader = Reader()
         self._event = c.Event()
@@ -116,18 +138,16 @@ class CompiledMachine:
             table = self._tables[id(program.table)] = Table(self._c, program.table, self._chip_of_gm)
         return CompiledCore(self, table, program, begin, order, cross, gm_bases)
 
-    def room_for_columns(self, count: int) -> NDArray[np.int64]:
-        """The columns of a program, all 0; those of several stand in one array.
-
-        The system hands out much memory in large pages, and to come by small ones takes longer than to fill them.
+    def room_for_columns(self, count: int) -> dict[tuple[str, ...], NDArray[np.int64]]:
+        """The columns of a program: those that C writes in every row, and those that it writes in transfers, 0 elsewhere, for
+        reading alone where no GM is shared and nothing is to be written.
         """
-        size = len(TIMES) * count
-        if not FEW <= count <= _AT_ONCE // len(TIMES):
-            return np.zeros((len(TIMES), count), np.int64)
-        if size > len(self._room):
-            self._room = np.zeros(_AT_ONCE, np.int64)
-        columns, self._room = self._room[:size].reshape(len(TIMES), count), self._room[size:]
-        return columns
+        found = {_OF_ROWS: self._of_rows.take(len(_OF_ROWS), count)}
+        shared = self._chip_of_gm is not None
+        found[MOVED] = (
+            self._of_transfers.take(len(MOVED), count) if shared else np.broadcast_to(_NOTHING, (len(MOVED), count))
+        )
+        return found
 
     def bases_of(self, bases: Sequence[int]) -> tuple[NDArray[np.int64], int]:
         """The addresses of a task's tensors, which its programs are given one after the other, and where C finds them."""
@@ -267,15 +287,16 @@ class CompiledCore:
         self._over = simpy.Event(machine.env)
         count = len(program)
         self._bases, bases_in_c = machine.bases_of(gm_bases)
-        self._columns: Mapping[str, NDArray[np.int64]] = {}
+        self._columns: dict[str, NDArray[np.int64]] | Packed = {}
         self._packed = machine.store is not None and machine.watch and count >= FEW
         self._file = machine.store.file() if machine.store is not None and self._packed else None
         places: dict[str, int] = {}
         if machine.store is not None and not self._packed:
-            columns = machine.room_for_columns(count)
-            self._columns = dict(zip(TIMES, columns, strict=True))
-            first = address_of(columns)
-            places = {name: first + i * columns.strides[0] for i, name in enumerate(TIMES)}
+            for names, columns in machine.room_for_columns(count).items():
+                self._columns |= dict(zip(names, columns, strict=True))
+                if columns.flags.writeable:
+                    first = address_of(columns)
+                    places |= {name: first + i * columns.strides[0] for i, name in enumerate(names)}
         self.c_program = c.Program(
             **program.sheet.addresses(),
             bases=bases_in_c,
