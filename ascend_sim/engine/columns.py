@@ -16,7 +16,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, ClassVar
+from weakref import WeakSet
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,8 @@ SHORT = 16 << 20
 """Bytes of columns that a watched run holds as arrays: to read them back would take longer than so much memory is worth."""
 FEW = 4096
 """Programs of fewer rows are not packed as they run."""
+FILES = 64
+"""Runs whose columns are on disk at a time: each takes a descriptor, of which a process has some hundred."""
 PIECE = 4096
 """Rows that are packed together."""
 _FROM = {"end": "start", "retire": "end"}
@@ -42,9 +45,13 @@ _PACKING = 3
 class ColumnFile:
     """A file that no name leads to, at whose end bytes are written that stay as they are; several threads may read them."""
 
+    open: ClassVar[WeakSet[ColumnFile]] = WeakSet()
+    """All that some run still needs."""
+
     def __init__(self) -> None:
         self._file: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115  # as long as columns need it
         self._lock = Lock()
+        ColumnFile.open.add(self)
 
     def descriptor(self) -> int:
         """For C, which writes at the end as `append` does."""
@@ -159,16 +166,16 @@ class ColumnStore:
     def __init__(self, room: int) -> None:
         self._room = room
         self._file: ColumnFile | None = None
-        self._closed = False
+        self._asked = False
         self._lately = Lately(MOST)
 
     def file(self) -> ColumnFile | None:
         """Where columns go; None where there is no such place, and they stay in memory."""
-        if self._file is None and not self._closed:
-            try:
-                self._file = ColumnFile()
-            except OSError:
-                self._closed = True
+        if self._file is None and not self._asked:
+            self._asked = True
+            if len(ColumnFile.open) < FILES:
+                with suppress(OSError):
+                    self._file = ColumnFile()
         return self._file
 
     def kept(self, run: ProgramRun) -> ProgramRun:

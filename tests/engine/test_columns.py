@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 import subprocess
 import sys
@@ -17,7 +18,7 @@ import pytest
 from machine import CHIP, program, task_of
 
 from ascend_sim.engine import columns, engine
-from ascend_sim.engine.columns import PIECE, Packed
+from ascend_sim.engine.columns import PIECE, ColumnFile, Packed
 from ascend_sim.engine.compiled import library, machine
 from ascend_sim.engine.device import Device
 from ascend_sim.engine.timeline import MOVED, TIMES, Timeline
@@ -162,6 +163,19 @@ assert_equal(found, expected)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=Path(__file__).parent)
     assert not done.returncode, done.stderr
+
+
+def test_only_some_runs_are_on_disk_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process has few descriptors."""
+    gc.collect()
+    monkeypatch.setattr(engine, "MOST", 0)
+    monkeypatch.setattr(columns, "FILES", len(ColumnFile.open) + 2)
+    kept = [run() for _ in range(3)]
+    assert [all(len(one.bytes) == 0 for one in packed_of(timeline)) for timeline in kept] == [True, True, False]
+    assert_equal(kept[0], kept[2])
+    del kept[0]
+    gc.collect()
+    assert_kept(4, kept[1])
 
 
 def test_several_threads_read_one_file(monkeypatch: pytest.MonkeyPatch) -> None:
