@@ -21,7 +21,7 @@ from ascend_sim.engine import columns, engine
 from ascend_sim.engine.columns import PIECE, ColumnFile, Packed
 from ascend_sim.engine.compiled import library, machine
 from ascend_sim.engine.device import Device
-from ascend_sim.engine.timeline import MOVED, TIMES, Timeline
+from ascend_sim.engine.timeline import TIMES, Timeline
 from ascend_sim.engine.watch import watched
 from ascend_sim.host import Lately
 from ascend_sim.kernel.builder import KernelBuilder
@@ -257,7 +257,7 @@ def test_columns_of_several_programs_stand_in_one_array(
     rows: int, arrays: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(machine, "FEW", 1)
-    monkeypatch.setattr(machine, "_AT_ONCE", rows * len(MOVED))
+    monkeypatch.setattr(machine, "_AT_ONCE", rows * len(TIMES))
     found = run(engine="compiled")
     assert_equal(found, run(engine="simpy"))
     for name in ("start", "hbm_bytes"):

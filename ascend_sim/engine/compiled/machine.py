@@ -96,7 +96,7 @@ class CompiledMachine:
         self._cores: dict[int, CompiledCore] = {}
         self._begun = 0
         self._lent: tuple[NDArray[Any], ...] = ()
-        self._of_rows, self._of_transfers = _Room(np.empty), _Room(np.zeros)
+        self._room = _Room(np.zeros if shared_gm else np.empty)
         self._bases: tuple[Sequence[int], NDArray[np.int64], int] = (), np.empty(0, np.int64), 0
         self.reader = Reader()
         self._event = c.Event()
@@ -139,15 +139,15 @@ class CompiledMachine:
         return CompiledCore(self, table, program, begin, order, cross, gm_bases)
 
     def room_for_columns(self, count: int) -> dict[tuple[str, ...], NDArray[np.int64]]:
-        """The columns of a program: those that C writes in every row, and those that it writes in transfers, 0 elsewhere, for
-        reading alone where no GM is shared and nothing is to be written.
+        """The columns of a program, 0 where C writes nothing: in rows that are no transfers in a shared GM. Where none is shared,
+        it writes every row of the others.
         """
-        found = {_OF_ROWS: self._of_rows.take(len(_OF_ROWS), count)}
-        shared = self._chip_of_gm is not None
-        found[MOVED] = (
-            self._of_transfers.take(len(MOVED), count) if shared else np.broadcast_to(_NOTHING, (len(MOVED), count))
-        )
-        return found
+        if self._chip_of_gm is not None:
+            return {TIMES: self._room.take(len(TIMES), count)}
+        return {
+            _OF_ROWS: self._room.take(len(_OF_ROWS), count),
+            MOVED: np.broadcast_to(_NOTHING, (len(MOVED), count)),
+        }
 
     def bases_of(self, bases: Sequence[int]) -> tuple[NDArray[np.int64], int]:
         """The addresses of a task's tensors, which its programs are given one after the other, and where C finds them."""
