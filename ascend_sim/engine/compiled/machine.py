@@ -139,8 +139,8 @@ class CompiledMachine:
         return CompiledCore(self, table, program, begin, order, cross, gm_bases)
 
     def room_for_columns(self, count: int) -> dict[tuple[str, ...], NDArray[np.int64]]:
-        """The columns of a program, 0 where C writes nothing: in rows that are no transfers in a shared GM. Where none is shared,
-        it writes every row of the others.
+        """The columns of a program, 0 where C writes nothing: in rows that are no transfers in a shared GM. Where none is
+        shared, it writes every row of the others.
         """
         if self._chip_of_gm is not None:
             return {TIMES: self._room.take(len(TIMES), count)}
