@@ -22,7 +22,7 @@ from weakref import WeakSet
 import numpy as np
 from numpy.typing import NDArray
 
-from ascend_sim.engine.timeline import TIMES, ProgramRun
+from ascend_sim.engine.timeline import OF_ALL, OF_MOVES, TIMES, ProgramRun
 from ascend_sim.host import Lately
 
 MOST = 256 << 20
@@ -69,6 +69,33 @@ class ColumnFile:
         with self._lock:
             self._file.seek(place)
             return self._file.read(size)
+
+
+@dataclass(eq=False)
+class Written(Mapping[str, NDArray[np.int64]]):
+    """The columns of a program as C writes them: `times` of a row side by side, (rows, 5), and of transfers alone `moves`,
+    (transfers, 6), the number of the row in front.
+    """
+
+    times: NDArray[np.int64]
+    moves: NDArray[np.int64]
+
+    def __getitem__(self, name: str) -> NDArray[np.int64]:
+        """One of `TIMES`."""
+        if name in OF_ALL:
+            return self.times[:, OF_ALL.index(name)]
+        if name not in OF_MOVES:
+            raise KeyError(name)
+        found = np.zeros(len(self.times), np.int64)
+        found[self.moves[:, 0]] = self.moves[:, 1 + OF_MOVES.index(name)]
+        found.flags.writeable = False
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(TIMES)
+
+    def __len__(self) -> int:
+        return len(TIMES)
 
 
 @dataclass(eq=False)
@@ -182,7 +209,7 @@ class ColumnStore:
         """The same program, its columns where there is room for them."""
         columns = run.columns
         if not isinstance(columns, Packed):
-            size = sum(one.nbytes for one in columns.values())
+            size = len(TIMES) * 8 * len(run.program)
             if size <= self._room:
                 self._room -= size
                 return run

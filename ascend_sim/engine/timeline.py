@@ -36,10 +36,12 @@ _HELD = {WAIT: "flag", BARRIER: "pipe busy", CROSS_WAIT: "cross-core"}
 _ZERO_KINDS = (SET, WAIT, DISARMED, BARRIER, BARRIER_ALL, CROSS_SET, CROSS_WAIT)
 
 
-MOVED = ("l2_wait", "hbm_wait", "l2_hits", "l2_misses", "hbm_bytes")
-"""Columns of transfers; 0 in other rows."""
-TIMES = ("start", "end", "retire", "stall", "cause", *MOVED)
-"""The columns of a program's timeline, in the order of the C struct."""
+OF_ALL = ("start", "end", "retire", "stall", "cause")
+"""Columns of every row, in the order of the C struct."""
+OF_MOVES = ("l2_wait", "hbm_wait", "l2_hits", "l2_misses", "hbm_bytes")
+"""Columns of transfers, in the order of the C struct; 0 in other rows."""
+TIMES = OF_ALL + OF_MOVES
+"""The columns of a program's timeline."""
 
 
 class _Column:
@@ -204,7 +206,8 @@ def stall_columns(
 __all__ = [
     "CAUSES",
     "LOCAL",
-    "MOVED",
+    "OF_ALL",
+    "OF_MOVES",
     "SCALAR",
     "TIMES",
     "TRANSFER",

@@ -18,10 +18,10 @@ import pytest
 from machine import CHIP, program, task_of
 
 from ascend_sim.engine import columns, engine
-from ascend_sim.engine.columns import PIECE, ColumnFile, Packed
+from ascend_sim.engine.columns import PIECE, ColumnFile, Packed, Written
 from ascend_sim.engine.compiled import library, machine
 from ascend_sim.engine.device import Device
-from ascend_sim.engine.timeline import TIMES, Timeline
+from ascend_sim.engine.timeline import OF_ALL, OF_MOVES, TIMES, Timeline
 from ascend_sim.engine.watch import watched
 from ascend_sim.host import Lately
 from ascend_sim.kernel.builder import KernelBuilder
@@ -48,7 +48,8 @@ def run(counts: tuple[int, ...] = COUNTS, **how: Any) -> Timeline:
     device = Device(CHIP, with_values=False)
     tensor = device.allocate(1 << 16, "t")
     made = [[program(CHIP, "AIV", write, [1 << 16], block=block)] for block in range(len(counts))]
-    return engine.Engine(device, engine=how.pop("engine", None)).run([task_of(made, [tensor])], **how)
+    runner = engine.Engine(device, engine=how.pop("engine", None), shared_gm=how.pop("shared", True))
+    return runner.run([task_of(made, [tensor])], **how)
 
 
 def assert_equal(found: Timeline, expected: Timeline) -> None:
@@ -252,22 +253,41 @@ def test_of_what_is_read_the_last_is_held() -> None:
 
 
 @needs_c
-@pytest.mark.parametrize(("rows", "arrays"), [(1000, 1), (160, 3), (85, 3), (79, 4), (69, 4)])
+@pytest.mark.parametrize(("rows", "arrays"), [(1000, 1), (160, 5), (85, 7), (79, 7), (69, 7)])
 def test_columns_of_several_programs_stand_in_one_array(
     rows: int, arrays: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(machine, "FEW", 1)
-    monkeypatch.setattr(machine, "_AT_ONCE", rows * len(TIMES))
+    monkeypatch.setattr(machine, "_AT_ONCE", rows * len(OF_ALL))
     found = run(engine="compiled")
     assert_equal(found, run(engine="simpy"))
-    for name in ("start", "hbm_bytes"):
-        bases = set()
-        for one in found.programs:
-            array = getattr(one, name)
+    bases = set()
+    for one in found.programs:
+        for array in (one.columns.times, one.columns.moves):
             while array.base is not None:
                 array = array.base
             bases.add(id(array))
-        assert len(bases) == arrays
+    assert len(bases) == arrays
+
+
+@needs_c
+def test_columns_as_they_were_written() -> None:
+    written = Written(np.arange(15).reshape(3, 5), np.array([[2, 1, 2, 3, 4, 5], [0, 6, 7, 8, 9, 10]]))
+    assert list(written) == list(TIMES) and len(written) == len(TIMES)
+    assert {name: written[name].tolist() for name in ("start", "cause", "l2_wait", "hbm_bytes")} == {
+        "start": [0, 5, 10], "cause": [4, 9, 14], "l2_wait": [6, 0, 1], "hbm_bytes": [10, 0, 5],
+    }  # fmt: skip
+    with pytest.raises(KeyError):
+        written["line"]
+    again = pickle.loads(pickle.dumps(written))
+    assert all(np.array_equal(again[name], written[name]) for name in TIMES)
+
+
+@needs_c
+def test_at_port_speed_transfers_move_nothing() -> None:
+    (one,) = run((50,), engine="compiled", shared=False).programs
+    assert isinstance(one.columns, Written) and not len(one.columns.moves)
+    assert not any(getattr(one, name).any() for name in OF_MOVES)
 
 
 @pytest.mark.parametrize("of", ["simpy", pytest.param("compiled", marks=needs_c)])

@@ -114,7 +114,6 @@ def preparing() -> Iterator[list[float]]:
         for machine in (SimpyMachine, CompiledMachine):
             stack.enter_context(patch.object(machine, "core", timed(machine.core)))
             stack.enter_context(patch.object(machine, "__init__", timed(machine.__init__)))
-        stack.enter_context(patch.object(CompiledMachine, "_survey", timed(CompiledMachine._survey)))
         stack.enter_context(patch.object(ColumnStore, "kept", timed(ColumnStore.kept)))
         yield found
 

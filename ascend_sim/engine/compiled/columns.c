@@ -14,15 +14,15 @@
 #include <unistd.h>
 
 enum { SHIFT = 12, PIECE_ROWS = 1 << SHIFT };
-enum { OF_ALL = sizeof(Times) / sizeof(i64), OF_MOVES = sizeof(Moved) / sizeof(i64), TIMES = OF_ALL + OF_MOVES };
+enum { OF_ALL = sizeof(Times) / sizeof(i64), OF_MOVES = sizeof(Move) / sizeof(i64) - 1, TIMES = OF_ALL + OF_MOVES };
 
-/* Times of a row, `end` and `retire` as what they exceed the one before by; and what a transfer has besides. */
+/* Times of a row, `end` and `retire` as what they exceed the one before by; and what a transfer has besides, `at` that row. */
 typedef struct {
     i64 times[OF_ALL];
 } Row;
 typedef struct {
-    i64 row, times[OF_MOVES];
-} Move;
+    i64 at, numbers[OF_MOVES];
+} Moved;
 
 /* While it fills up: its rows, and behind the `moves` of them that are transfers those. */
 typedef struct {
@@ -86,11 +86,11 @@ static void write_narrow(char *to, const i64 *numbers, i64 step, i64 count, i64 
 }
 
 /* A column of transfers: 0 in the other rows. */
-static void write_moves(char *to, const Move *moves, i64 count, int column, i64 rows, const Packing *packing) {
+static void write_moves(char *to, const Moved *moves, i64 count, int column, i64 rows, const Packing *packing) {
     const i64 none = 0;
     if (count < rows) write_narrow(to, &none, 0, rows, packing->base, packing->width);
-    for (const Move *move = moves; move < moves + count; move++)
-        write_narrow(to + move->row * packing->width, &move->times[column], 0, 1, packing->base, packing->width);
+    for (const Moved *one = moves; one < moves + count; one++)
+        write_narrow(to + one->at * packing->width, &one->numbers[column], 0, 1, packing->base, packing->width);
 }
 
 /* Room for so many bytes more, behind those that are there. NULL: no memory. */
@@ -134,21 +134,21 @@ static inline void widen(i64 *least, i64 *most, i64 number) {
     *most = number > *most ? number : *most;
 }
 
-static Move *moves_of(const Piece *piece) { return (Move *)(void *)(piece->rows + PIECE_ROWS); }
+static Moved *moves_of(const Piece *piece) { return (Moved *)(void *)(piece->rows + PIECE_ROWS); }
 
 /* All rows of a piece are over. 0: no memory. */
 static int pack(Kept *kept, i64 number) {
     Piece *piece = &kept->pieces[number];
     const Row *rows = piece->rows;
-    const Move *moves = moves_of(piece);
+    const Moved *moves = moves_of(piece);
     const i64 count = rows_of(kept, number);
     i64 least[TIMES], most[TIMES], size = TIMES * (i64)sizeof(Packing);
     for (int c = 0; c < OF_ALL; c++) least[c] = most[c] = rows->times[c];
-    for (int c = 0; c < OF_MOVES; c++) least[OF_ALL + c] = most[OF_ALL + c] = piece->moves < count ? 0 : moves->times[c];
+    for (int c = 0; c < OF_MOVES; c++) least[OF_ALL + c] = most[OF_ALL + c] = piece->moves < count ? 0 : moves->numbers[c];
     for (i64 i = 0; i < count; i++)
         for (int c = 0; c < OF_ALL; c++) widen(&least[c], &most[c], rows[i].times[c]);
     for (i64 i = 0; i < piece->moves; i++)
-        for (int c = 0; c < OF_MOVES; c++) widen(&least[OF_ALL + c], &most[OF_ALL + c], moves[i].times[c]);
+        for (int c = 0; c < OF_MOVES; c++) widen(&least[OF_ALL + c], &most[OF_ALL + c], moves[i].numbers[c]);
     Packing packing[TIMES];
     for (int c = 0; c < TIMES; c++) {
         packing[c] = (Packing){least[c], width_of((uint64_t)most[c] - (uint64_t)least[c]), size};
@@ -171,22 +171,20 @@ static int pack(Kept *kept, i64 number) {
     return 1;
 }
 
-/* A row is over; `moved`: what it has of a transfer, NULL for zeros. 0: no memory. */
-int kept_row(Kept *kept, i64 row, const Times *times, const Moved *moved) {
+/* A row is over; `move`: what it has of a transfer, NULL for zeros. 0: no memory. */
+int kept_row(Kept *kept, i64 row, const Times *times, const Move *move) {
     Piece *piece = &kept->pieces[row >> SHIFT];
     if (!piece->rows) {
-        piece->rows = kept->spare ? kept->spare : malloc(PIECE_ROWS * (sizeof(Row) + sizeof(Move)));
+        piece->rows = kept->spare ? kept->spare : malloc(PIECE_ROWS * (sizeof(Row) + sizeof(Moved)));
         if (!piece->rows) return 0;
         kept->spare = NULL;
         piece->missing = rows_of(kept, row >> SHIFT);
     }
     const i64 at = row & (PIECE_ROWS - 1), start = times->start, end = times->end, retire = times->retire;
     piece->rows[at] = (Row){{start, end - start, retire - end, times->stall, times->cause}};
-    if (moved) {
-        Move *move = &moves_of(piece)[piece->moves++];
-        move->row = at;
-        memcpy(move->times, moved, sizeof move->times);
-    }
+    if (move)
+        moves_of(piece)[piece->moves++] =
+            (Moved){at, {move->l2_wait, move->hbm_wait, move->l2_hits, move->l2_misses, move->hbm_bytes}};
     return --piece->missing ? 1 : pack(kept, row >> SHIFT);
 }
 

@@ -14,7 +14,7 @@ typedef struct {
 typedef struct Kept Kept;
 Kept *kept_new(i64 count, i64 file);
 void kept_free(Kept *kept);
-int kept_row(Kept *kept, i64 row, const Times *times, const Moved *moved);
+int kept_row(Kept *kept, i64 row, const Times *times, const Move *move);
 char *kept_take(Kept *kept, i64 *size, i64 *places);
 
 #endif

@@ -62,43 +62,27 @@ static inline void lower(Cores *cores, const CoreNumbers *numbers, Flag *flag, i
 
 /* -- pipes ------------------------------------------------------------------------------------------------------------ */
 
-static inline void keep(const Program *program, i64 row, Times times, const Transfer *moved) {
-    program->start[row] = times.start;
-    program->end[row] = times.end;
-    program->retire[row] = times.retire;
-    program->stall[row] = times.stall;
-    program->cause[row] = times.cause;
-    if (!moved) return;
-    program->l2_wait[row] = moved->wait_l2;
-    program->hbm_wait[row] = moved->wait_hbm;
-    program->l2_hits[row] = moved->hits;
-    program->l2_misses[row] = moved->allocated;
-    program->hbm_bytes[row] = moved->hbm_bytes;
-}
-
 /* `times` are read where they were written: a copy of numbers that are still on their way to memory waits for them. */
 static __attribute__((noinline)) void show(
-    Cores *cores, const Core *core, const Instruction *instruction, i64 row, const Times *times, const Transfer *transfer
+    Cores *cores, const Core *core, const Instruction *instruction, i64 row, const Times *times, const Move *move
 ) {
-    Moved all, *moved = NULL;
-    if (transfer) {
-        all = (Moved){
-            transfer->wait_l2, transfer->wait_hbm, transfer->hits, transfer->allocated, transfer->hbm_bytes};
-        moved = &all;
-    }
-    if (core->kept && !kept_row(core->kept, row, times, moved)) fail(cores->way_out, NO_MEMORY);
-    if (!watch_row(core->watch, instruction, row, times, moved)) fail(cores->way_out, NO_MEMORY);
+    if (core->kept && !kept_row(core->kept, row, times, move)) fail(cores->way_out, NO_MEMORY);
+    if (!watch_row(core->watch, instruction, row, times, move)) fail(cores->way_out, NO_MEMORY);
 }
 
-/* A row is over: its times go where the columns are kept, and to whoever watches. `moved`: the transfer that it was in a GM
+/* A row is over: its times go where the columns are kept, and to whoever watches. `move`: what it has of a transfer in a GM
  * which is shared, else NULL. */
 static inline void row_is_over(
-    Cores *cores, const Core *core, const Instruction *instruction, i64 row, Times times, const Transfer *moved
+    Cores *cores, Core *core, const Instruction *instruction, i64 row, Times times, const Move *move
 ) {
-    if (core->program.start) keep(&core->program, row, times, moved);
+    Program *program = &core->program;
+    if (program->times) {
+        program->times[row] = times;
+        if (move) program->moves[program->move_count++] = *move;
+    }
     if (core->watch) {
         const Times seen = times; /* in memory here alone */
-        show(cores, core, instruction, row, &seen, moved);
+        show(cores, core, instruction, row, &seen, move);
     }
 }
 
@@ -111,13 +95,12 @@ static inline void leave(Pipe *pipe, i64 t) {
 
 /* The row at the head has left its queue at cycle `leaves`, and is over. */
 static inline enum pipe_state finish(
-    Cores *cores, const Core *core, Pipe *pipe, const Instruction *instruction, i64 row, i64 leaves, Times times,
-    const Transfer *moved
+    Cores *cores, Core *core, Pipe *pipe, const Instruction *instruction, i64 row, i64 leaves, Times times, const Move *move
 ) {
     pipe->free = times.end;
     leave(pipe, leaves);
     pipe->position++;
-    row_is_over(cores, core, instruction, row, times, moved);
+    row_is_over(cores, core, instruction, row, times, move);
     return IDLE;
 }
 
@@ -151,26 +134,28 @@ static __attribute__((noinline)) enum pipe_state transfer(
     i64 gap = t - pipe->free, cause = gap > 0 ? NOTHING_TO_DO : NO_CAUSE, latency = instruction->latency, first;
     const i64 begun = take_flight(pipe, t, &gap, &cause);
     const Shape *shape = shape_of(core, row, &first);
-    Transfer *moved = pipe->transfer; /* that is over */
+    Transfer *over = pipe->transfer;
     t = begun + work_of(pipe, instruction, begun);
     if (!cores->traffic->gm.shared) {
         t += shape->n.port_cycles;
-    } else if (!moved) {
-        moved = pipe->transfer = request(cores->traffic, t, core->program.order * PIPES + instruction->pipe, shape, first);
-        moved->core = core;
-        moved->pipe = instruction->pipe;
+    } else if (!over) {
+        Transfer *asked = request(cores->traffic, t, core->program.order * PIPES + instruction->pipe, shape, first);
+        asked->core = core;
+        asked->pipe = instruction->pipe;
+        pipe->transfer = asked;
         pipe->begun = begun;
         leave(pipe, begun);
         return MOVING;
     } else {
         t = pipe->over;
-        if (moved->ready > t) latency += moved->ready - t;
+        if (over->ready > t) latency += over->ready - t;
     }
-    const i64 retires = work_until(pipe, t, latency);
-    finish(cores, core, pipe, instruction, row, begun, (Times){begun, t, retires, gap, cause}, moved);
-    if (moved) release(cores->traffic, moved);
+    const Times times = {begun, t, work_until(pipe, t, latency), gap, cause};
+    if (!over) return finish(cores, core, pipe, instruction, row, begun, times, NULL);
+    const Move move = {row, over->wait_l2, over->wait_hbm, over->hits, over->allocated, over->hbm_bytes};
+    release(cores->traffic, over);
     pipe->transfer = NULL;
-    return IDLE;
+    return finish(cores, core, pipe, instruction, row, begun, times, &move);
 }
 
 /* A row that was issued to a pipe whose rows before it are over (CoreRun._pipe). Returns IDLE when it is over too, or what the

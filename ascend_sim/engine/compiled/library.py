@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from ascend_sim.built import built_file, older, opened
-from ascend_sim.engine.timeline import TIMES
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import PIPES
 
@@ -71,8 +70,10 @@ class Program(ctypes.Structure):
 
     _fields_ = [
         *((name, c_void_p) for name in ("stamps", "own", "which", "tiles", "where", "bases")),
-        *_numbers("count", "tensors", "begin", "issue", "order", "number", "watched", "packed", "file"),
-        *((name, c_void_p) for name in TIMES),
+        *_numbers(
+            "count", "tensors", "begin", "issue", "order", "number", "watched", "packed", "file", "move_count",
+        ),
+        ("times", c_void_p), ("moves", c_void_p),
     ]  # fmt: skip
 
 
@@ -95,7 +96,7 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "machine_go_on": (c_int64, [c_void_p]),
     "table_new": (c_void_p, [c_void_p, POINTER(CoreNumbers)]),
     "table_extend": (c_int64, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_int64, c_int64]),
-    "program_survey": (c_int64, [c_void_p, c_void_p, POINTER(Program), POINTER(c_int64), POINTER(c_int64)]),
+    "program_survey": (c_int64, [c_void_p, c_void_p, POINTER(Program), *[POINTER(c_int64)] * 3]),
     "core_begin": (c_int64, [c_void_p, c_void_p, POINTER(Program), POINTER(c_void_p)]),
     "core_pass": (c_int64, [c_void_p, c_void_p, c_int64, c_int64]),
     "core_flag_overflow": (c_int64, [c_void_p]),
@@ -120,7 +121,7 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "values_run": (c_int64, [c_void_p]),
     "values_replay": (c_int64, [c_void_p]),
     "values_drop": (None, [c_void_p, c_int64]),
-    "occupancy_curve": (c_int64, [POINTER(Program), c_void_p, c_void_p, c_int64, c_int64, c_void_p, c_void_p]),
+    "occupancy_curve": (c_int64, [POINTER(Program), *[c_void_p] * 4, c_int64, c_int64, c_void_p, c_void_p]),
 }  # fmt: skip
 
 

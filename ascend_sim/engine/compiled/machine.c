@@ -205,9 +205,9 @@ static void add_shape(Machine *machine, Table *table, i64 instruction, i64 phase
     table->shape_of[instruction][phase] = (int32_t)(table->shape_count - 1);
 }
 
-/* What a program needs before it can begin: the shapes of its transfers that are not known yet, and how many lines the L2 has to
- * know (`reach`). The next call goes on at row `*at`, which is the first one at first. */
-EXPORT i64 program_survey(Machine *machine, Table *table, const Program *program, i64 *at, i64 *reach) {
+/* What a program needs before it can begin: the shapes of its `transfers` that are not known yet, how many those are, and how
+ * many lines the L2 has to know (`reach`). The next call goes on at row `*at`, which is the first one at first. */
+EXPORT i64 program_survey(Machine *machine, Table *table, const Program *program, i64 *at, i64 *transfers, i64 *reach) {
     MAY_FAIL(machine);
     const i64 line = table->numbers.line, left = program->count - *at, slice = (i64)SLICE << PIECE_SHIFT;
     const i64 end = *at + (left < slice ? left : slice);
@@ -218,6 +218,7 @@ EXPORT i64 program_survey(Machine *machine, Table *table, const Program *program
         if (instruction < 0 || instruction >= table->count) fail(&machine->way_out, BAD_ROW);
         const Instruction *one = &table->instructions[instruction];
         if (one->kind != TRANSFER) continue;
+        ++*transfers;
         const i64 operand = walk_row(&machine->surveyed)[one->operand], slot = slot_of(operand);
         if (slot < 0 || slot >= program->tensors) fail(&machine->way_out, BAD_ROW);
         const i64 address = address_of(program, operand), phase = address % line;

@@ -6,7 +6,7 @@ event and says when a program came to its end or stands at a cross-core flag; th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from ctypes import c_int64, c_uint8, c_void_p
 from typing import Any
 from weakref import finalize
@@ -16,7 +16,7 @@ import simpy
 from numpy.typing import NDArray
 
 from ascend_sim.chip import ChipSpec
-from ascend_sim.engine.columns import FEW, PIECE, ColumnStore, Packed
+from ascend_sim.engine.columns import FEW, PIECE, ColumnStore, Packed, Written
 from ascend_sim.engine.compiled import library as c
 from ascend_sim.engine.compiled.shapes import Table
 from ascend_sim.engine.compiled.watch import Reader, read_gm
@@ -24,7 +24,7 @@ from ascend_sim.engine.core import Process, raised_too_often
 from ascend_sim.engine.cross import CrossFlags
 from ascend_sim.engine.hazards import LIMIT, Hazards
 from ascend_sim.engine.l2 import L2Cache
-from ascend_sim.engine.timeline import MOVED, TIMES
+from ascend_sim.engine.timeline import OF_ALL, OF_MOVES
 from ascend_sim.engine.totals import ProgramTotals
 from ascend_sim.engine.traffic import SETTLE, Timer, scaled
 from ascend_sim.errors import SimError
@@ -34,8 +34,6 @@ from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.kernel.stamp import address_of
 
 _NEVER = 1 << 62
-_OF_ROWS = TIMES[: -len(MOVED)]
-_NOTHING = np.zeros(1, np.int64)
 _AT_ONCE = 1 << 21
 """Numbers of columns that are taken from the system together."""
 _BATCH = 2048
@@ -43,22 +41,21 @@ _BATCH = 2048
 
 
 class _Room:
-    """Arrays that are cut from one, which `make` makes: the system hands out much memory in large pages, and to come by small
-    ones takes longer than to fill them.
+    """Arrays that are cut from one: the system hands out much memory in large pages, and to come by small ones takes longer
+    than to fill them.
     """
 
-    def __init__(self, make: Callable[..., NDArray[np.int64]]) -> None:
-        self._make = make
-        self._left = make(0, np.int64)
+    def __init__(self) -> None:
+        self._left = np.empty(0, np.int64)
 
-    def take(self, number: int, count: int) -> NDArray[np.int64]:
-        """So many columns of `count` rows."""
-        size = number * count
+    def take(self, count: int, number: int) -> NDArray[np.int64]:
+        """So many rows of `number` columns, with anything in them."""
+        size = count * number
         if not FEW <= count <= _AT_ONCE // number:
-            return self._make((number, count), np.int64)
+            return np.empty((count, number), np.int64)
         if size > len(self._left):
-            self._left = self._make(_AT_ONCE, np.int64)
-        found, self._left = self._left[:size].reshape(number, count), self._left[size:]
+            self._left = np.empty(_AT_ONCE, np.int64)
+        found, self._left = self._left[:size].reshape(count, number), self._left[size:]
         return found
 
 
@@ -96,7 +93,7 @@ class CompiledMachine:
         self._cores: dict[int, CompiledCore] = {}
         self._begun = 0
         self._lent: tuple[NDArray[Any], ...] = ()
-        self._room = _Room(np.zeros if shared_gm else np.empty)
+        self._room = _Room()
         self._bases: tuple[Sequence[int], NDArray[np.int64], int] = (), np.empty(0, np.int64), 0
         self.reader = Reader()
         self._event = c.Event()
@@ -138,16 +135,10 @@ class CompiledMachine:
             table = self._tables[id(program.table)] = Table(self._c, program.table, self._chip_of_gm)
         return CompiledCore(self, table, program, begin, order, cross, gm_bases)
 
-    def room_for_columns(self, count: int) -> dict[tuple[str, ...], NDArray[np.int64]]:
-        """The columns of a program, 0 where C writes nothing: in rows that are no transfers in a shared GM. Where none is
-        shared, it writes every row of the others.
-        """
-        if self._chip_of_gm is not None:
-            return {TIMES: self._room.take(len(TIMES), count)}
-        return {
-            _OF_ROWS: self._room.take(len(_OF_ROWS), count),
-            MOVED: np.broadcast_to(_NOTHING, (len(MOVED), count)),
-        }
+    def room_for_columns(self, count: int, transfers: int) -> Written:
+        """For the columns of a program, of which C writes every number: transfers move nothing at the speed of their ports."""
+        moves = 0 if self._chip_of_gm is None else transfers
+        return Written(self._room.take(count, len(OF_ALL)), self._room.take(moves, 1 + len(OF_MOVES)))
 
     def bases_of(self, bases: Sequence[int]) -> tuple[NDArray[np.int64], int]:
         """The addresses of a task's tensors, which its programs are given one after the other, and where C finds them."""
@@ -177,22 +168,21 @@ class CompiledMachine:
 
     def begin(self, core: CompiledCore) -> None:
         """Let a program begin; it computes ahead."""
-        self._survey(core)
         self._cores[core.number] = core
         found = c_void_p()
         self._c.advanced(self.lib.core_begin(self._c.pointer, core.table.handle, core.c_program, c.byref(found)))
         core.handle = found.value
         self._go_on()
 
-    def _survey(self, core: CompiledCore) -> None:
-        """Let the machine know the shapes of all transfers, and lines as far as they reach."""
-        table, at, reach = core.table, c_int64(0), c_int64(0)
-        while at.value < len(core.program):
-            self._c.checked(
-                self.lib.program_survey(self._c.pointer, table.handle, core.c_program, c.byref(at), c.byref(reach))
-            )
+    def survey(self, table: Table, program: c.Program) -> int:
+        """Let the machine know the shapes of all transfers, and lines as far as they reach. How many transfers those are."""
+        at, transfers, reach = c_int64(0), c_int64(0), c_int64(0)
+        found = c.byref(at), c.byref(transfers), c.byref(reach)
+        while at.value < program.count:
+            self._c.checked(self.lib.program_survey(self._c.pointer, table.handle, program, *found))
         if reach.value > len(self._lent[0]):
             self._lend_l2(reach.value)
+        return transfers.value
 
     def forget(self, core: CompiledCore) -> None:
         """Its program is over, and everything that is to be known of it is known."""
@@ -287,16 +277,9 @@ class CompiledCore:
         self._over = simpy.Event(machine.env)
         count = len(program)
         self._bases, bases_in_c = machine.bases_of(gm_bases)
-        self._columns: dict[str, NDArray[np.int64]] | Packed = {}
+        self._columns: Mapping[str, NDArray[np.int64]] = {}
         self._packed = machine.store is not None and machine.watch and count >= FEW
         self._file = machine.store.file() if machine.store is not None and self._packed else None
-        places: dict[str, int] = {}
-        if machine.store is not None and not self._packed:
-            for names, columns in machine.room_for_columns(count).items():
-                self._columns |= dict(zip(names, columns, strict=True))
-                if columns.flags.writeable:
-                    first = address_of(columns)
-                    places |= {name: first + i * columns.strides[0] for i, name in enumerate(names)}
         self.c_program = c.Program(
             **program.sheet.addresses(),
             bases=bases_in_c,
@@ -309,8 +292,11 @@ class CompiledCore:
             watched=machine.watch,
             packed=self._packed,
             file=-1 if self._file is None else self._file.descriptor(),
-            **places,
         )
+        transfers = machine.survey(table, self.c_program)
+        if machine.store is not None and not self._packed:
+            self._columns = columns = machine.room_for_columns(count, transfers)
+            self.c_program.times, self.c_program.moves = address_of(columns.times), address_of(columns.moves)
 
     def run(self) -> Process:
         """The block's life on this core, up to its last retirement."""

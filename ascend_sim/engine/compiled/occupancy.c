@@ -232,7 +232,10 @@ typedef struct {
 } Span;
 
 /* The accesses of a program to a buffer, in order of its rows; how many they are. */
-static i64 collect(const Program *program, const i64 *first, const Touch *touches, i64 space, Span *spans, Item *order) {
+static i64 collect(
+    const Program *program, const i64 *start, const i64 *retire, const i64 *first, const Touch *touches, i64 space, Span *spans,
+    Item *order
+) {
     Walk walk = {.program = program};
     i64 count = 0;
     for (i64 row = 0; row < program->count; row++) {
@@ -241,26 +244,27 @@ static i64 collect(const Program *program, const i64 *first, const Touch *touche
             if (one->space != space) continue;
             if (!at) at = walk_row(&walk);
             const i64 low = at[one->column] + one->offset, high = at[one->column] + one->extent;
-            spans[count] = (Span){low, high, program->start[row], program->retire[row], one->writes};
-            order[count] = (Item){2 * program->start[row] + one->writes, count};
+            spans[count] = (Span){low, high, start[row], retire[row], one->writes};
+            order[count] = (Item){2 * start[row] + one->writes, count};
             count++;
         }
     }
     return count;
 }
 
-/* Fill `time` and `held` with the curve of the buffer `space`, from the program's rows, `start` and `retire`; returns how many
+/* Fill `time` and `held` with the curve of the buffer `space`, from the program's rows and their `start` and `retire`; returns how many
  * moments it has, or NO_MEMORY. `touches` has what instruction `i` of the table touches from first[i] on; at most `most`
  * accesses, and two moments for each of them. */
 EXPORT i64 occupancy_curve(
-    const Program *program, const i64 *first, const Touch *touches, i64 space, i64 most, i64 *time, i64 *held
+    const Program *program, const i64 *start, const i64 *retire, const i64 *first, const Touch *touches, i64 space, i64 most,
+    i64 *time, i64 *held
 ) {
     Buffer buffer = {0};
     i64 moments = NO_MEMORY, bytes = 0;
     Span *spans = malloc(most * sizeof(Span));
     Item *order = malloc(2 * most * sizeof(Item));
     int done = spans && order;
-    const i64 count = done ? collect(program, first, touches, space, spans, order) : 0;
+    const i64 count = done ? collect(program, start, retire, first, touches, space, spans, order) : 0;
     const Item *turn = done ? sorted(order, order + most, count) : NULL;
     for (i64 k = 0; done && k < count; k++) {
         const Span *span = &spans[turn[k].value];

@@ -28,25 +28,26 @@ typedef struct {
     i64 row_count, move_count, axes;
 } Stamp;
 
-/* A program and the columns of its timeline, a number for each row; NULL where a `watched` one keeps none, or, if it is to be
- * `packed`, keeps them otherwise (columns.c), in `file` as long as that takes them. Its rows are
- * stamps (kernel/sheet.py): `which` of its task's or, as -1 - i, of its `own`, with the first tile of each and all places;
- * rows.c writes them out. */
-typedef struct {
-    const Stamp *stamps, *own;
-    const int32_t *which;
-    const i64 *tiles, *where, *bases;
-    i64 count, tensors, begin, issue, order, number, watched, packed, file;
-    i64 *start, *end, *retire, *stall, *cause, *l2_wait, *hbm_wait, *l2_hits, *l2_misses, *hbm_bytes;
-} Program;
-
-/* What these columns have of every row, and of a transfer besides. */
+/* What the columns of a timeline have of every row, and besides of one that is a transfer (../timeline.py). */
 typedef struct {
     i64 start, end, retire, stall, cause;
 } Times;
 typedef struct {
-    i64 l2_wait, hbm_wait, l2_hits, l2_misses, hbm_bytes;
-} Moved;
+    i64 row, l2_wait, hbm_wait, l2_hits, l2_misses, hbm_bytes;
+} Move;
+
+/* A program, and where the columns of its timeline go: `times` of all rows and `moves`, so many by now, as transfers come to
+ * their end. Both are NULL where a `watched` one keeps none, or, if it is to be `packed`, keeps them otherwise (columns.c), in
+ * `file` as long as that takes them. Its rows are stamps (kernel/sheet.py): `which` of its task's or, as -1 - i, of its `own`,
+ * with the first tile of each and all places; rows.c writes them out. */
+typedef struct {
+    const Stamp *stamps, *own;
+    const int32_t *which;
+    const i64 *tiles, *where, *bases;
+    i64 count, tensors, begin, issue, order, number, watched, packed, file, move_count;
+    Times *times;
+    Move *moves;
+} Program;
 
 /* Where an operand in GM lies. */
 static inline i64 slot_of(i64 operand) { return operand >> SLOT_SHIFT; }

@@ -68,8 +68,8 @@ void watch_know(Watch *watch, const Touched *touched) { watch->touched = touched
 
 int watch_is_full(const Watch *watch) { return watch->waiting >= watch->full; }
 
-/* A row is over; `moved`: what it has of a transfer, NULL for zeros (ProgramRun.busy, ProgramRun.stalls). 0: no memory. */
-int watch_row(Watch *watch, const Instruction *instruction, i64 row, const Times *times, const Moved *moved) {
+/* A row is over; `move`: what it has of a transfer, NULL for zeros (ProgramRun.busy, ProgramRun.stalls). 0: no memory. */
+int watch_row(Watch *watch, const Instruction *instruction, i64 row, const Times *times, const Move *move) {
     const i64 start = times->start, end = times->end, stall = times->stall, cause = times->cause;
     const i64 pipe = instruction->pipe, kind = instruction->kind;
     PipeTotals *totals = &watch->totals.pipes[pipe];
@@ -85,12 +85,12 @@ int watch_row(Watch *watch, const Instruction *instruction, i64 row, const Times
     }
     if (kind == BARRIER_ALL) totals->busy += watch->program->issue;
     if (kind == LOCAL || kind == TRANSFER || kind == SCALAR || at_work) totals->busy += end - start;
-    if (moved) {
-        totals->l2_wait += moved->l2_wait;
-        totals->hbm_wait += moved->hbm_wait;
-        watch->totals.l2_hits += moved->l2_hits;
-        watch->totals.l2_misses += moved->l2_misses;
-        watch->totals.hbm_bytes += moved->hbm_bytes;
+    if (move) {
+        totals->l2_wait += move->l2_wait;
+        totals->hbm_wait += move->hbm_wait;
+        watch->totals.l2_hits += move->l2_hits;
+        watch->totals.l2_misses += move->l2_misses;
+        watch->totals.hbm_bytes += move->hbm_bytes;
     }
     const i64 *values = row_at(watch->rows, row);
     if (!watch->touched[values[0]].count) return 1;
@@ -236,7 +236,7 @@ static int by_start(const void *one, const void *other) {
     return (a->row > b->row) - (a->row < b->row);
 }
 
-/* Watch a whole program from its columns; of the table's `instructions` only kind, pipe and whether a wait is at work count,
+/* Watch a whole program from its columns, `moves` in order of the rows; of the table's `instructions` only kind, pipe and whether a wait is at work count,
  * and instruction `i` touches `touched[i]`. NULL: no memory. */
 EXPORT Watch *watch_columns(
     const Program *program, const Instruction *instructions, const Touched *touched, i64 table, GmWatch *gm, i64 limit
@@ -251,14 +251,12 @@ EXPORT Watch *watch_columns(
         return NULL;
     }
     watch->own = rows;
+    const Move *move = program->moves, *const behind = move + program->move_count;
     for (i64 row = 0; done && row < program->count; row++) {
         const Instruction *instruction = &instructions[row_at(rows, row)[0]];
-        const Times times = {
-            program->start[row], program->end[row], program->retire[row], program->stall[row], program->cause[row]};
-        const Moved moved = {
-            program->l2_wait[row], program->hbm_wait[row], program->l2_hits[row], program->l2_misses[row],
-            program->hbm_bytes[row]};
-        done = watch_row(watch, instruction, row, &times, instruction->kind == TRANSFER ? &moved : NULL);
+        const int moves = move < behind && move->row == row;
+        done = watch_row(watch, instruction, row, &program->times[row], moves ? move : NULL);
+        move += moves;
     }
     for (int p = 1; p < PIPES; p++) { /* an engine starts the rows of a pipe in order; columns may be from anywhere */
         Line *line = &watch->lines[p];

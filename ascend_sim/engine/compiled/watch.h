@@ -23,7 +23,7 @@ typedef struct {
 typedef struct Watch Watch;
 Watch *watch_new(const Rows *rows, const Touched *touched, i64 table, GmWatch *gm, i64 limit, i64 batch);
 void watch_free(Watch *watch);
-int watch_row(Watch *watch, const Instruction *instruction, i64 row, const Times *times, const Moved *moved);
+int watch_row(Watch *watch, const Instruction *instruction, i64 row, const Times *times, const Move *move);
 int watch_is_full(const Watch *watch);
 int watch_work_off(Watch *watch, i64 horizon);
 int watch_end(Watch *watch);

@@ -13,8 +13,9 @@ import numpy as np
 from ascend_sim.engine.compiled import library as c
 from ascend_sim.engine.hazards import HAZARD, LIMIT, NO_HAZARDS, Hazards
 from ascend_sim.engine.task import Task, order_of
-from ascend_sim.engine.timeline import TIMES, ProgramRun
+from ascend_sim.engine.timeline import OF_ALL, OF_MOVES, ProgramRun
 from ascend_sim.engine.totals import TOTALS, ProgramTotals
+from ascend_sim.isa.base import TRANSFER
 from ascend_sim.kernel.program import InstructionTable
 from ascend_sim.kernel.stamp import address_of
 
@@ -95,7 +96,9 @@ class CompiledColumnWatch:
         program = run.program
         number, instructions, touched = self._table(program.table)
         bases = np.array([tensor.base for tensor in self._tasks[run.task].tensors], np.int64)
-        columns = {name: np.ascontiguousarray(getattr(run, name), np.int64) for name in TIMES}
+        transfers = np.flatnonzero(program.per_row("kind") == TRANSFER)
+        times = np.stack([getattr(run, name) for name in OF_ALL], axis=1).astype(np.int64, copy=False)
+        moves = np.stack([transfers, *(getattr(run, name)[transfers] for name in OF_MOVES)], axis=1, dtype=np.int64)
         whole = c.Program(
             **program.sheet.addresses(),
             bases=address_of(bases),
@@ -104,7 +107,9 @@ class CompiledColumnWatch:
             begin=run.begin,
             issue=program.issue_cycles,
             order=order_of(run.task, program),
-            **{name: address_of(column) for name, column in columns.items()},
+            move_count=len(moves),
+            times=address_of(times),
+            moves=address_of(moves),
         )
         watch = self._lib.watch_columns(c.byref(whole), instructions, touched, number, self._gm, LIMIT)
         if not watch:
