@@ -171,8 +171,11 @@ class CoreRun:
 
     # -- processes -----------------------------------------------------------------------------------------------------
 
-    def run(self) -> Process:
-        """The block's life on this core, up to its last retirement."""
+    def run(self) -> simpy.Event:
+        """Let the program begin; what is returned happens with its last retirement."""
+        return self.env.process(self._life())
+
+    def _life(self) -> Process:
         processes = [self.env.process(self._pipe(p)) for p in range(1, len(PIPES)) if self._lengths[p]]
         processes.append(self.env.process(self._scalar()))
         for process in processes:
@@ -455,4 +458,4 @@ def raised_too_often(flag: tuple[str, str, int], most: int) -> str:
     return f"flag {flag[2]} {flag[0]}->{flag[1]} is raised more than {most} times without a wait"
 
 
-__all__ = ["SCALAR", "CoreRun", "Process", "raised_too_often"]
+__all__ = ["SCALAR", "CoreRun", "raised_too_often"]

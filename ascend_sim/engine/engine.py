@@ -352,7 +352,7 @@ class Engine:
         now, launch = int(self.env.now), self.chip.launch
         prologue_us = launch.prologue_us.get(task.template or task.op_type, 0.0)
         runs: list[tuple[RunningProgram, int]] = []
-        processes = []
+        over = []
         for program in task.build(block):
             if self._on_program:
                 self._on_program(index, task, program)
@@ -367,9 +367,9 @@ class Engine:
             core_run = self._machine.core(program, begin, order_of(index, program), cross, bases)
             self._unfinished.append(core_run)
             runs.append((core_run, core))
-            processes.append(self.env.process(core_run.run()))
-        for process in processes:
-            yield process
+            over.append(core_run.run())
+        for event in over:
+            yield event
         for place, (core_run, core) in enumerate(runs):
             self._unfinished.remove(core_run)
             overflow = core_run.flag_overflow()

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ascend_sim.chip import ChipSpec
 from ascend_sim.engine.columns import ColumnStore
 from ascend_sim.engine.compiled.machine import CompiledMachine
-from ascend_sim.engine.core import CoreRun, Process
+from ascend_sim.engine.core import CoreRun
 from ascend_sim.engine.cross import CrossFlags
 from ascend_sim.engine.l2 import L2Cache
 from ascend_sim.engine.totals import ProgramTotals
@@ -33,8 +33,8 @@ class RunningProgram(Protocol):
     totals: ProgramTotals | None
     """What it came to, of a machine that watches."""
 
-    def run(self) -> Process:
-        """The SimPy process that lasts as long as the program."""
+    def run(self) -> simpy.Event:
+        """Let it begin, once; what is returned happens when it is over."""
 
     def columns(self) -> Mapping[str, NDArray]:
         """The columns of `ProgramRun`, a number for each row."""

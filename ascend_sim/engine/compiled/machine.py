@@ -1,7 +1,7 @@
 """The compiled machine beside SimPy: C does the cores and the traffic, SimPy streams, tasks, blocks and cross-core flags.
 
-A block begins as a SimPy process (`CompiledCore.run`) that hands its program to C. C runs ahead to just before the next SimPy
-event and says when a program came to its end or stands at a cross-core flag; those stay in `cross.py`, for both engines.
+A block hands its programs to C (`CompiledCore.run`). C runs ahead to just before the next SimPy event and says when a program
+came to its end or stands at a cross-core flag; those stay in `cross.py`, for both engines.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ascend_sim.engine.columns import FEW, PIECE, ColumnStore, Packed, Written
 from ascend_sim.engine.compiled import library as c
 from ascend_sim.engine.compiled.shapes import Table
 from ascend_sim.engine.compiled.watch import Reader, read_gm
-from ascend_sim.engine.core import Process, raised_too_often
+from ascend_sim.engine.core import raised_too_often
 from ascend_sim.engine.cross import CrossFlags
 from ascend_sim.engine.hazards import LIMIT, Hazards
 from ascend_sim.engine.l2 import L2Cache
@@ -298,10 +298,10 @@ class CompiledCore:
             self._columns = columns = machine.room_for_columns(count, transfers)
             self.c_program.times, self.c_program.moves = address_of(columns.times), address_of(columns.moves)
 
-    def run(self) -> Process:
-        """The block's life on this core, up to its last retirement."""
+    def run(self) -> simpy.Event:
+        """Let the program begin; what is returned happens with its last retirement."""
         self._machine.begin(self)
-        yield self._over
+        return self._over
 
     def hear(self, event: c.Event) -> None:
         """What C says of this core."""
