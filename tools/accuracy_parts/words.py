@@ -72,15 +72,17 @@ CALLS_TEXT = """## Whole calls
 Told nothing. A row is the sum of a call's kernels. "named" rows say which kernels ran, and each is simulated as that
 kernel, in that order, so that their error is that of kernels alone; of "ours" the source names none, and the error is that
 of our own plan too. npu_conv3d_backward is the weight gradient of a 3-D convolution as an operator of the graph: both maps
-turned, MemSet, the V1 kernel with an fp32 dW, dW turned (910B2); the V2 kernel alone from a cleared L2 (950).
-"9 of 10" are the rows whose kernels are all known. Of the others ("list differs") the source names kernels beside them, and not
-on which tensors they work (a second MemSet, a further TransData, a Cast): what is known of them is compared on a line of
-its own, [see below](#calls-whose-kernels-are-not-all-known), and in no other figure of this page.
+turned, MemSet, the V1 kernel with an fp32 dW, dW turned (910B2); the V2 kernel alone from a cleared L2 (950). A grouped dW
+of the 910B2 is turned in two steps, with a MemSet between: the source counts the kernels, and what they work on follows from
+the library's TransData between FRACTAL_Z with and without groups (`trans_data_groups.py`: its steps stated, its tiling assumed).
+Of forward convolutions whose "list differs" the source names kernels beside those that are known, and not on which
+tensors they work (a MemSet, a further TransData, a Cast): what is known of them is compared on a line of its own,
+[see below](#calls-whose-kernels-are-not-all-known), and in no other figure of this page.
 
 {table}
 
 Costs of the 950's weight gradient were fitted on its ten rows, and what its kernel does was chosen with them and with the nine
-forward ones in view; no cost was fitted on any other of these rows. One rule was inferred from the nine of the 910B2: that the
+forward ones in view; no cost was fitted on any other of these rows. One rule was inferred from nine of the 910B2: that the
 V1 3-D kernel loads nothing ahead. What is plan and what is kernel there (mean of the sizes of errors, bias):
 
 | kernels | mean % | bias % |
@@ -110,12 +112,12 @@ fast, and nothing here tells why.
 ### Calls whose kernels are not all known
 
 Against what is known, 16-bit forward convolutions of the 910B2 ran a MemSet more, with fp16 a TransData fewer, with bf16 a Cast
-more; grouped calls ran a further TransData and MemSet. The source gives numbers of kernels and no tensors. The library's host
+more; a grouped one ran a further TransData and MemSet. The source gives numbers of kernels and no tensors. The library's host
 code of forward convolutions (ops-nn, aclnn_convolution.cpp: stated) turns input, weight and result once each and casts a
 bias, which these rows have: the Cast may be that. Its TransData of 16-bit weights writes to a tensor that is cleared
 before, if it is compiled for any shape, and so does the one between plain and grouped FRACTAL_Z; that of 32-bit weights does
 not (CANN 8.1.RC1, tbe, trans_data_positive_source_ntc and trans_data_groups: stated). So the MemSet of 16-bit calls clears the
-weights, and what grouped calls ran more brings weights or dW to the other FRACTAL_Z (inferred). None of these kernels is
+weights, and what the grouped call ran more brings the weights to the other FRACTAL_Z (inferred). None of these kernels is
 simulated, and a TransData that did not run is; "beside them" in the list below says which. The two sums are not of the same
 kernels, so an error is that of what is missing as well as of what is there.
 

@@ -130,7 +130,7 @@ def test_which_rows_chose_a_structure(structure: Any, chip: str, op_type: str, s
 
 
 def test_the_grouped_call_chose_nothing(structure: Any) -> None:
-    """Its list has kernels that are not known, so it is not among the nine that the V1 kernel was held against."""
+    """Two of its kernels were not known when the V1 kernel was held against the nine others."""
     calls = [row for row in shipped_rows() if row.kernel.op_type == "npu_conv3d_backward" and row.duration_us == 87.26]
     assert len(calls) == 1 and not structure.was_chosen_on(calls)
 

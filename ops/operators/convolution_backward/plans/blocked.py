@@ -112,8 +112,8 @@ class BlockedPlan(Gradients):
         dtype, itemsize = "float32", 4
         if narrow := self.narrowed_before_trans_data():
             source, dtype, itemsize = self.cast(source, narrow, "grad_weight.narrow"), narrow, 2
-        target = self.landing("grad_weight", dtype)
-        shape, blocks = self.filter_shape, BlockLayout.of(itemsize, layout.c0)
+        source, shape = self.as_trans_data_takes_it(source, layout)
+        target, blocks = self.landing("grad_weight", dtype), BlockLayout.of(itemsize, layout.c0)
         self.result.add(
             "TransData",
             "TransData_grad_weight",
@@ -124,6 +124,10 @@ class BlockedPlan(Gradients):
             ),
         )
         self.deliver(target, "grad_weight")
+
+    def as_trans_data_takes_it(self, source: str, layout: FractalZ) -> tuple[str, FilterShape]:
+        """dW in the order from which one TransData brings it to the caller's layout, and what that sees: here groups and all."""
+        return source, self.filter_shape
 
     def narrowed_before_trans_data(self) -> str | None:
         """The dtype that the released library casts a grouped dW of 16-bit inputs to before TransData, or None."""
