@@ -74,7 +74,7 @@ kernel, in that order, so that their error is that of kernels alone; of "ours" t
 of our own plan too. npu_conv3d_backward is the weight gradient of a 3-D convolution as an operator of the graph: both maps
 turned, MemSet, the V1 kernel with an fp32 dW, dW turned (910B2); the V2 kernel alone from a cleared L2 (950). A grouped dW
 of the 910B2 is turned in two steps, with a MemSet between: the source counts the kernels, and what they work on follows from
-the library's TransData between FRACTAL_Z with and without groups (`trans_data_groups.py`: its steps stated, its tiling assumed).
+the library's TransData from FRACTAL_Z with groups to that without (`trans_data_groups.py`: steps stated, tiling assumed).
 Of forward convolutions whose "list differs" the source names kernels beside those that are known, and not on which
 tensors they work (a MemSet, a further TransData, a Cast): what is known of them is compared on a line of its own,
 [see below](#calls-whose-kernels-are-not-all-known), and in no other figure of this page.

@@ -89,7 +89,7 @@ class GroupLines:
 
     @cached_property
     def axes(self) -> tuple[tuple[int, int, int], ...]:
-        """(length, bytes from one to the next in the source, in the target) of planes, channel blocks and positions of a plane."""
+        """(length, bytes from one to the next in the source, in the target) of planes, channel blocks, positions of a plane."""
         merged, taps = self.merged, self.shape.taps
         return (
             (self.shape.k_d, merged.offset(0, 1, 0, 0, 0), self.cin1 * taps * self.pitch),
@@ -194,7 +194,12 @@ class GroupLines:
 
 def ungrouped_bytes(shape: FilterShape, layout: FractalZ) -> int:
     """Bytes of FRACTAL_Z of all filters of `shape`, in blocks as those of `layout`."""
-    return shape.k_d * ceil_div(shape.c_in_per_group, layout.c0) * shape.taps * ceil_to(shape.c_out, FRACTAL) * layout.row_bytes
+    return _places(shape, layout) * ceil_to(shape.c_out, FRACTAL) * layout.row_bytes
+
+
+def _places(shape: FilterShape, layout: FractalZ) -> int:
+    """Positions of all planes and channel blocks of a group."""
+    return shape.k_d * ceil_div(shape.c_in_per_group, layout.c0) * shape.taps
 
 
 def ungroup_filter_task(
@@ -212,8 +217,8 @@ def ungroup_filter_task(
     groups = ceil_div(shape.groups, extension)
     shapes = [
         [groups * merged.planes * merged.cin1 * merged.taps, merged.cout1, FRACTAL, merged.c0],
-        [ungrouped_bytes(shape, merged) // (ceil_to(shape.c_out, FRACTAL) * merged.row_bytes), ceil_div(shape.c_out, FRACTAL), FRACTAL, merged.c0],
-    ]  # fmt: skip
+        [_places(shape, merged), ceil_div(shape.c_out, FRACTAL), FRACTAL, merged.c0],
+    ]
     info = call_info(("float32", "float32"), ["FRACTAL_Z_3D"] * 2, shapes)
     launch = Launch("TransData", name or f"TransData_{target.name}", disarm, "TransData_filters")
     return looped_task(chip, launch, _loop(chip, shape, merged, extension), (source, target), info)

@@ -60,7 +60,6 @@ class _Blocked(BlockedPlan):
         ready = self.prepared({name: name for name in (self.maps.read, "weight")})
         self.data(ready[self.maps.read], ready["weight"])
 
-
     def narrowed_before_trans_data(self) -> None:
         """Nothing: dW stays in fp32."""
 
@@ -72,7 +71,11 @@ class _Blocked(BlockedPlan):
         target = self.result.tensor(f"grad_weight.{self.fractal_z}.filters", "float32", self.fractal_z, size)
         clearing = "MemSet_grad_weight_groups"
         self.result.add(
-            "MemSet", clearing, [], [target], lambda chip, t: mem_set_task(chip, t[target], size, **self.named(clearing))
+            "MemSet",
+            clearing,
+            [],
+            [target],
+            lambda chip, t: mem_set_task(chip, t[target], size, **self.named(clearing)),
         )
         self.result.add(
             "TransData",
