@@ -126,7 +126,7 @@ class BlockedPlan(Gradients):
         self.deliver(target, "grad_weight")
 
     def as_trans_data_takes_it(self, source: str, layout: FractalZ) -> tuple[str, FilterShape]:
-        """dW in the order from which one TransData brings it to the caller's layout, and what that sees: here with its groups."""
+        """dW in the order from which one TransData brings it to the caller's layout, and what that sees: here its groups."""
         return source, self.filter_shape
 
     def narrowed_before_trans_data(self) -> str | None:
