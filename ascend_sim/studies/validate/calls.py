@@ -3,8 +3,8 @@
 A row names the kernels that ran, in their order (column `kernels`); each is simulated as that kernel on the tensors that the
 ones before it made. Where a source names none, the kernels are those of our own plan, and the column is empty. The sum of the
 kernels' times is compared; where the source gives the time of a kernel, `Name=12.3`, that too. A list that differs from ours
-only by kernels which no source assigns a tensor to (`TENSOR_UNKNOWN`) is compared on the kernels that are known, apart from
-the other rows: `difference` says by what.
+only by kernels which no source assigns a tensor to (`TENSOR_UNKNOWN`), or by its order, is compared on the kernels that are
+known, apart from the other rows: `difference` says by what.
 """
 
 from __future__ import annotations
@@ -44,14 +44,17 @@ the measured lists have. With more in doubt too little would be left of a call t
 
 
 def difference(ran: Sequence[str], known: Sequence[str]) -> str | None:
-    """By which kernels a call's list differs from what is known of it, in words, "" by none; None where it is another call."""
+    """By which kernels a call's list differs from what is known of it, in words, "" by none; None where it is another call.
+
+    A source may count kernels and give no order, so the same kernels in another order are no other call.
+    """
     more, fewer = Counter(ran) - Counter(known), Counter(known) - Counter(ran)
     rest = [[name for name in names if name not in TENSOR_UNKNOWN] for names in (ran, known)]
     apart = [(name, count) for counts in (more, fewer) for name, count in counts.items()]
     if rest[0] != rest[1] or any(count > TENSOR_UNKNOWN.get(name, 0) for name, count in apart):
         return None
     if not apart:
-        return "" if list(ran) == list(known) else None
+        return "" if list(ran) == list(known) else "the call's list is in another order"
     words = (
         (text, ", ".join(sorted(counts.elements()))) for text, counts in (("also ran", more), ("ran without", fewer))
     )
