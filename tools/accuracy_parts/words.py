@@ -87,7 +87,7 @@ V1 3-D kernel loads nothing ahead. What is plan and what is kernel there (mean o
 
 | kernels | mean % | bias % |
 |---|---|---|
-| aclnnConvolutionBackward's plan: weights turned, Cast, V2 for three of them | {by_plan} |
+| aclnnConvolutionBackward's plan: weights turned, Cast, V2 for four of them | {by_plan} |
 | the kernels that ran, V1 with two buffers of each operand and a unit flag, as the 2-D kernel | {with_loads_ahead} |
 | the kernels that ran, V1 as its schedule says and with nothing loaded ahead | {as_scheduled} |
 

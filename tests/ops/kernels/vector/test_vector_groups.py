@@ -16,6 +16,7 @@ from vector_runs import both_modes, codes, fractal_z, useless_waits
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.chip.fractal import FRACTAL
 from ascend_sim.engine.task import Task
+from ascend_sim.isa.transfer import DataCopy
 from ascend_sim.memory.gm import Allocation
 from ascend_sim.ops.kernels.vector.trans_data_filter import FilterShape
 from ascend_sim.ops.kernels.vector.trans_data_groups import ungroup_filter_task, ungrouped_bytes
@@ -100,3 +101,20 @@ def test_every_wait_matters(shape: Shape) -> None:
 def test_one_axis_is_dealt_out(shape: Shape, groups: int, blocks: int) -> None:
     space = Allocation(0, 10**9, "dw", None)
     assert Make(shape, groups, 16)(load_chip("ascend910b2"), space, space).block_dim == blocks
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize(
+    ("shape", "most"),
+    [
+        ((6, 20, 20, 2), 16),  # planes
+        ((6, 20, 2, 20), 16),  # positions of a plane
+        ((6, 96, 1, 2), 6),  # channel blocks, of which none is moved
+        ((6, 100, 1, 2), 2),  # 7 blocks, of which some are
+    ],
+)
+def test_lines_lie_along_the_longest_axis(shape: Shape, most: int) -> None:
+    space = Allocation(0, 10**9, "dw", None)
+    task = Make(shape, 3, 16)(load_chip("ascend910b2"), space, space)
+    copies = [row.instruction for row in task.build(0)[0] if isinstance(row.instruction, DataCopy)]
+    assert max(copy.rows for copy in copies) == most
