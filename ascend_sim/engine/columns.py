@@ -11,11 +11,11 @@ later are few.
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from threading import Lock
 from typing import Any, BinaryIO, ClassVar
 from weakref import WeakSet
 
@@ -43,14 +43,16 @@ _PACKING = 3
 
 
 class ColumnFile:
-    """A file that no name leads to, at whose end bytes are written that stay as they are; several threads may read them."""
+    """A file that no name leads to, at whose end bytes are written that stay as they are.
+
+    Several threads may read them, and processes that were forked, which share where the file stands: nobody reads from there.
+    """
 
     open: ClassVar[WeakSet[ColumnFile]] = WeakSet()
     """All that some run still needs."""
 
     def __init__(self) -> None:
         self._file: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115  # as long as columns need it
-        self._lock = Lock()
         ColumnFile.open.add(self)
 
     def descriptor(self) -> int:
@@ -66,9 +68,7 @@ class ColumnFile:
 
     def read(self, place: int, size: int) -> bytes:
         """So many bytes from `place` on."""
-        with self._lock:
-            self._file.seek(place)
-            return self._file.read(size)
+        return os.pread(self._file.fileno(), size, place)
 
 
 @dataclass(eq=False)

@@ -190,6 +190,31 @@ def test_several_threads_read_one_file(monkeypatch: pytest.MonkeyPatch) -> None:
             done.result()
 
 
+def test_processes_that_are_forked_read_what_is_on_disk() -> None:
+    """They share the place at which the file stands."""
+    script = f"""
+import os, sys
+sys.path[:0] = {sys.path!r}
+from test_columns import Lately, assert_equal, engine, packed_of, run
+expected = run((4096, 8192))
+engine.MOST = 0
+found = run((4096, 8192))
+for one in packed_of(found):
+    assert one.file is not None
+    one.lately = Lately(0)
+children = []
+for _ in range(4):
+    children.append(os.fork())
+    if not children[-1]:
+        for _ in range(25):
+            assert_equal(found, expected)
+        os._exit(0)
+assert not any(os.waitpid(child, 0)[1] for child in children)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=Path(__file__).parent)
+    assert not done.returncode, done.stderr
+
+
 def test_packed_columns_go_into_another_process(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = run()
     monkeypatch.setattr(engine, "MOST", 0)
