@@ -138,6 +138,7 @@ def test_where_no_file_can_be_made_they_stay_in_memory(monkeypatch: pytest.Monke
 
     expected = run()
     monkeypatch.setattr(engine, "MOST", 0)
+    monkeypatch.setattr(engine, "SHORT", 0)
     monkeypatch.setattr(machine, "FEW", 1)
     opens(monkeypatch, none)
     for watch in (False, True):
