@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from ascend_sim.errors import SimError
@@ -71,6 +72,9 @@ def beyond(limit: int) -> str:
     )
 
 
+_HELD = Lock()
+
+
 class Lately:
     """Arrays that can be made again, held as long as those asked for later take no more than `most` bytes; the last one always.
 
@@ -83,13 +87,18 @@ class Lately:
 
     def get(self, key: Hashable, make: Callable[[], NDArray[Any]]) -> NDArray[Any]:
         """The array of this key, which `make` makes where it is not held."""
-        found = self._held.pop(key, None)
+        with _HELD:
+            found = self._held.pop(key, None)
+        made = found is None
         if found is None:
-            found = make()
-            self._bytes += found.nbytes
-        self._held[key] = found  # behind all others
-        while self._bytes > self._most and len(self._held) > 1:
-            self._bytes -= self._held.pop(next(iter(self._held))).nbytes
+            found = make()  # without the lock: it may ask for others, and other threads need not wait for it
+        with _HELD:
+            self._bytes += found.nbytes if made else 0
+            also = self._held.pop(key, None)  # of a thread that made it meanwhile
+            self._bytes -= 0 if also is None else also.nbytes
+            self._held[key] = found  # behind all others
+            while self._bytes > self._most and len(self._held) > 1:
+                self._bytes -= self._held.pop(next(iter(self._held))).nbytes
         return found
 
 
