@@ -34,7 +34,7 @@ from ascend_sim.report.files import atomic_write
 from ascend_sim.runtime.workers import spread, usable_cores
 from ascend_sim.studies.validate.kernel import Kernel, Row
 from ascend_sim.studies.validate.launches import LAUNCHES
-from ascend_sim.studies.validate.pages import assumed_lines, differing_lines, group_by, skipped_lines
+from ascend_sim.studies.validate.pages import assumed_lines, group_by, skipped_lines
 from ascend_sim.studies.validate.rows import TOLD, of_chips, read_rows
 from ascend_sim.studies.validate.run import Comparison, Prediction, as_timed, simulate
 
@@ -143,7 +143,7 @@ class Bench:
         told |= long | dict(zip(kernels, spread(simulate, kernels, jobs=self.jobs, name="rows"), strict=True))
         self._known |= {(kernel, ()): told[kernel].task_us for kernel in kernels}
         compared = [Comparison(row, Prediction(skipped=row.unlike) if row.unlike else told[row.kernel]) for row in rows]
-        self.notes = [*skipped_lines(group_by(compared)), *differing_lines(compared), *assumed_lines(compared)]
+        self.notes = [*skipped_lines(group_by(compared)), *assumed_lines(compared)]
         # A call that ran more than is simulated would bend the costs of what is.
         return [one.row for one in compared if not (one.prediction.skipped or one.prediction.differs)]
 

@@ -45,7 +45,7 @@ Key = tuple[str, tuple[str, ...], bool, str]
 def kind_of(one: Comparison) -> Key | None:
     """Architecture, operators, grouped or not, and library of a row; None for one that measures no single kernel."""
     kernel = one.row.kernel
-    if one.prediction.skipped or one.prediction.differs or kernel.op_type in MICROBENCHMARKS:
+    if one.prediction.skipped or kernel.op_type in MICROBENCHMARKS:
         return None
     op_type = kernel.op_type
     if op_type in CALLS:

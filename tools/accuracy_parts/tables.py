@@ -9,7 +9,7 @@ from accuracy_parts.fitted import fitted_mark
 from accuracy_parts.rows import B2, DW, DX, FIRST, pooled, simulated_of
 from ascend_sim.studies.validate.kernel import PIPES
 from ascend_sim.studies.validate.launches import CALLS, MATMULS, MICROBENCHMARKS
-from ascend_sim.studies.validate.pages import LIST_DIFFERS, Errors, group_by, markdown, series_of
+from ascend_sim.studies.validate.pages import Errors, group_by, markdown, series_of
 from ascend_sim.studies.validate.run import Comparison
 
 
@@ -143,28 +143,25 @@ def layer(one: Comparison) -> str:
 def calls(compared: Sequence[Comparison]) -> tuple[str, str]:
     """Whole calls by kind, and every row with its kernels."""
     of: dict[tuple[str, ...], list[Comparison]] = {}
-    every: dict[tuple[str, ...], int] = {}
     for one in compared:
         kernel = one.row.kernel
         if kernel.op_type in CALLS:
             plan = "named" if kernel.label("kernels") else "ours"
-            key = (kernel.op_type, one.row.series or "-", kernel.chip)
-            every[key] = every.get(key, 0) + 1
-            of.setdefault((*key, LIST_DIFFERS if one.prediction.differs else plan), []).append(one)
+            of.setdefault((kernel.op_type, one.row.series or "-", kernel.chip, plan), []).append(one)
     kinds = ["| call | series | chip | kernels | n | mean % | median % | bias % |", "|" + "---|" * 8]
     rows = [
-        "| call | series | chip | case | dtype | measured us | predicted us | error % | kernels, us | beside them |",
-        "|" + "---|" * 10,
+        "| call | series | chip | case | dtype | measured us | predicted us | error % | kernels, us |",
+        "|" + "---|" * 9,
     ]
     for name, group in sorted(of.items()):
         same = [one for one in group if not one.prediction.skipped]
         errors = Errors.of([(one.prediction.task_us, one.row.duration_us) for one in same])
         rest = ("-",) * 3 if errors is None else (f"{errors.mean:.1f}", f"{errors.median:.1f}", f"{errors.bias:+.1f}")
-        figures = (f"{len(same)} of {every[name[:3]]}", *rest)
+        figures = (str(len(same)), *rest)
         kinds.append("| " + " | ".join((*name, *figures)) + " |")
         for one in same:
             times = f"{one.row.duration_us:.1f} | {one.prediction.task_us:.1f} | {100 * one.error:+.1f}"
             parts = ", ".join(f"{part} {us:.1f}" for part, us in one.prediction.kernels)
             case, dtype = one.row.cells["case"], one.row.kernel.dtype
-            rows.append("| " + " | ".join((*name[:3], case, dtype, times, parts, one.prediction.differs or "-")) + " |")
+            rows.append("| " + " | ".join((*name[:3], case, dtype, times, parts)) + " |")
     return "\n".join(kinds), "\n".join(rows)

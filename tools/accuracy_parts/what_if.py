@@ -30,7 +30,7 @@ def rows_of(compared: Sequence[Comparison], chip: str, op_types: Sequence[str], 
         for one in compared
         if (one.row.kernel.chip == chip and one.row.kernel.op_type in op_types)
         and (series is None or one.row.series == series)
-        and not (one.prediction.skipped or one.prediction.differs)
+        and not one.prediction.skipped
     ]
 
 

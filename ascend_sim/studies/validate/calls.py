@@ -1,16 +1,16 @@
 """Measured calls: all kernels of one call together, which a row gives as a sum.
 
-A row names the kernels that ran, in their order (column `kernels`); each is simulated as that kernel on the tensors that the
-ones before it made. Where a source names none, the kernels are those of our own plan, and the column is empty. The sum of the
-kernels' times is compared; where the source gives the time of a kernel, `Name=12.3`, that too. A list that differs from ours
-only by kernels which no source assigns a tensor to (`TENSOR_UNKNOWN`), or by its order, is compared on the kernels that are
-known, apart from the other rows: `difference` says by what.
+A row names the kernels that ran (column `kernels`); each is simulated as that kernel on the tensors that the ones before it
+made, in the order of the plan that launches as many of each: a source may count kernels and give no order. Where it names none,
+the kernels are those of our own plan, and the column is empty. The sum of the kernels' times is compared; where the source
+gives the time of a kernel, `Name=12.3`, that too.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from ascend_sim.chip import ChipSpec
@@ -38,29 +38,6 @@ def named_kernels(kernel: Kernel) -> list[tuple[str, float | None]]:
     return found
 
 
-TENSOR_UNKNOWN = {"MemSet": 2, "Cast": 1, "TransData": 1}
-"""Kernels of measured calls that no source assigns a tensor to, and how many more or fewer a list may have of them: as many as
-the measured lists have. With more in doubt too little would be left of a call to compare."""
-
-
-def difference(ran: Sequence[str], known: Sequence[str]) -> str | None:
-    """By which kernels a call's list differs from what is known of it, in words, "" by none; None where it is another call.
-
-    A source may count kernels and give no order, so the same kernels in another order are no other call.
-    """
-    more, fewer = Counter(ran) - Counter(known), Counter(known) - Counter(ran)
-    rest = [[name for name in names if name not in TENSOR_UNKNOWN] for names in (ran, known)]
-    apart = [(name, count) for counts in (more, fewer) for name, count in counts.items()]
-    if rest[0] != rest[1] or any(count > TENSOR_UNKNOWN.get(name, 0) for name, count in apart):
-        return None
-    if not apart:
-        return "" if list(ran) == list(known) else "the call's list is in another order"
-    words = (
-        (text, ", ".join(sorted(counts.elements()))) for text, counts in (("also ran", more), ("ran without", fewer))
-    )
-    return "the call " + " and ".join(f"{text} {names}" for text, names in words if names)
-
-
 class ConvCall(ConvRow):
     """A call that is made of one convolution."""
 
@@ -70,9 +47,8 @@ class ConvCall(ConvRow):
 
     def tasks(self, kernel: Kernel, chip: ChipSpec, device: Device) -> Launched:
         plan, inputs = self.plan(kernel, chip)
-        named = [name for name, _ in named_kernels(kernel)]
-        planned = [step.op_type for step in plan.steps]
-        if named and difference(named, planned) is None:
+        named, planned = [name for name, _ in named_kernels(kernel)], [step.op_type for step in plan.steps]
+        if named and Counter(named) != Counter(planned):
             raise SimError(f"the call ran {', '.join(named)}; known here is what {', '.join(planned)} do")
         allocations = {t.name: device.allocate(t.size, t.name) for t in plan.tensors.values() if t.role != "workspace"}
         tasks = bind(plan, chip, allocations, device.allocate(plan.workspace_bytes, "workspace"))
@@ -98,11 +74,24 @@ class FilterCall(ConvCall):
 
 
 class ForwardCall(ConvCall):
-    """A forward convolution, whose bias the cube adds on its way (not simulated: a few hundred bytes)."""
+    """A forward convolution, whose bias the cube adds on its way (not simulated: a few hundred bytes).
+
+    Where the row names kernels, the call is our own or that of an operator of the graph, whichever launches more nearly those.
+    """
 
     def plan(self, kernel: Kernel, chip: ChipSpec) -> tuple[Plan, Sequence[str]]:
-        call = self.accepted(kernel, chip)
-        return OPERATORS.of_pass(self.direction).plan(call, chip), ("input", "weight")
+        operator, named = OPERATORS.of_pass(self.direction), [name for name, _ in named_kernels(kernel)]
+        plans = [operator.plan(self.accepted(kernel, chip), chip)]
+        if cubes := [name for name in named if name.startswith("Conv")]:
+            with suppress(SimError):  # a kernel that no graph is known to launch
+                plans.append(operator.graph_plan(self.accepted(kernel, chip, bias="Cast" in named), chip, cubes[0]))
+        return min(plans, key=lambda plan: _apart(named, plan)), ("input", "weight")
+
+
+def _apart(named: Sequence[str], plan: Plan) -> int:
+    """How many kernels one list has and the other has not."""
+    ran, known = Counter(named), Counter(step.op_type for step in plan.steps)
+    return (ran - known).total() + (known - ran).total()
 
 
 class TransposedCall(ForwardCall):

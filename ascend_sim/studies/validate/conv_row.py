@@ -46,11 +46,17 @@ class ConvRow(Launch):
                 raise ValueError(f"{small}: {kernel[small]} given; {large}, kernel, stride and padding give {follows}")
 
     def accepted(
-        self, kernel: Kernel, chip: ChipSpec, gradient: str = "", blocks: Mapping[str, int] | None = None
+        self,
+        kernel: Kernel,
+        chip: ChipSpec,
+        gradient: str = "",
+        blocks: Mapping[str, int] | None = None,
+        *,
+        bias: bool = False,
     ) -> Any:
         """The call, as the operator of this direction accepts it; deterministic where the library is."""
         operator = OPERATORS.of_pass(self.direction)
-        case = operator.of_layer(self._layer(kernel, gradient))
+        case = operator.of_layer(self._layer(kernel, gradient, bias=bias))
         deterministic = operator.product(chip).profile("library").deterministic_default.value
         accepted = accept_case(
             case,
@@ -68,7 +74,7 @@ class ConvRow(Launch):
     def _axes(kernel: Kernel) -> Sequence[str]:
         return AXES if "Di" in dict(kernel.sizes) else AXES[1:]
 
-    def _layer(self, kernel: Kernel, gradient: str) -> Layer:
+    def _layer(self, kernel: Kernel, gradient: str, *, bias: bool) -> Layer:
         dtype, cube_math_type = cube_dtype(kernel)
         axes = self._axes(kernel)
         groups, window = kernel.get("groups", 1), [kernel[f"k{axis}"] for axis in axes]
@@ -83,7 +89,7 @@ class ConvRow(Launch):
         entries: dict[str, Any] = {
             "name": kernel.op_type,
             "dtype": dtype,
-            "bias": False,
+            "bias": bias,
             "stride": [kernel[f"stride_{axis}"] for axis in axes],
             "padding": [pad // 2 for pad in pads],
             "dilation": [kernel.get(f"dilation_{axis}", 1) for axis in axes],

@@ -25,9 +25,6 @@ from ascend_sim.studies.validate.run import Comparison, Prediction
 FAR = 0.75
 """Precision of a published point, 1 - abs(error), below which it counts as far off."""
 
-LIST_DIFFERS = "list differs"
-"""Series of measured calls whose kernels are not all known: their errors are never averaged with others."""
-
 FEW = 3
 """Distinct measured kernels below which a rank correlation says nothing."""
 
@@ -89,9 +86,8 @@ def _ranks(values: Sequence[float]) -> np.ndarray[Any, Any]:
 
 
 def series_of(one: Comparison) -> str:
-    """What keeps rows of one operator apart: the path of a small program, the row's series, kernels that are not simulated."""
-    differs = LIST_DIFFERS if one.prediction.differs else ""
-    return ", ".join(filter(None, (one.row.kernel.label("path"), one.row.series, differs)))
+    """What keeps rows of one operator apart: the path of a small program, the row's series."""
+    return ", ".join(filter(None, (one.row.kernel.label("path"), one.row.series)))
 
 
 def group_by(compared: Sequence[Comparison], label: Callable[[Comparison], str] = series_of) -> list[Group]:
@@ -222,19 +218,6 @@ def skipped_lines(groups: Sequence[Group]) -> list[str]:
     return lines
 
 
-def differing_lines(compared: Sequence[Comparison]) -> list[str]:
-    """By what the lists of measured calls differ from what was simulated of them, with the number of rows."""
-    found = Counter(
-        (one.row.kernel.chip, f"{one.row.kernel.op_type}, {series_of(one)}", one.prediction.differs)
-        for one in compared
-        if one.prediction.differs
-    )
-    return [
-        f"{count} {'row' if count == 1 else 'rows'} of {chip} {name}: {differs}"
-        for (chip, name, differs), count in sorted(found.items())
-    ]
-
-
 def assumed_lines(compared: Sequence[Comparison]) -> list[str]:
     """What was assumed of rows out of a profiler's table, with the number of simulated rows."""
     shown = [one for one in compared if not one.prediction.skipped]
@@ -249,7 +232,7 @@ def render(compared: Sequence[Comparison], console: Console) -> None:
     _print("Small programs, predicted against measured", _PROGRAM_HEADS, program_rows(groups), console)
     errors = blind(compared)
     lines = [] if errors is None else [blind_line(errors)]
-    for line in (*lines, *differing_lines(compared), *skipped_lines(groups), *assumed_lines(compared)):
+    for line in (*lines, *skipped_lines(groups), *assumed_lines(compared)):
         say(console, line)
 
 
@@ -358,7 +341,7 @@ def csv_text(compared: Sequence[Comparison]) -> str:
     """
     heads = list(dict.fromkeys(name for one in compared for name in one.row.cells))
     pipes = [f"predicted_{pipe}_us" for pipe in PIPES]
-    of_calls = ["predicted_kernels", "kernel_error_pct", "list_differs"]
+    of_calls = ["predicted_kernels", "kernel_error_pct"]
     interval = ["predicted_low_us", "predicted_high_us"]
     added = [
         "predicted_us",
@@ -385,7 +368,6 @@ def csv_text(compared: Sequence[Comparison]) -> str:
                 "predicted_block_dim": one.prediction.blocks or "",
                 "predicted_kernels": " ".join(f"{name}={us:.2f}" for name, us in one.prediction.kernels),
                 "kernel_error_pct": " ".join(f"{name}={100 * error:+.2f}" for name, error in one.kernel_errors),
-                "list_differs": one.prediction.differs,
             }
         writer.writerow(line)
     return text.getvalue()

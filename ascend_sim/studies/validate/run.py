@@ -23,7 +23,7 @@ from ascend_sim.runtime import Device
 from ascend_sim.studies.points import finish
 from ascend_sim.studies.pools import Failed, Processes
 from ascend_sim.studies.store import RESULTS, Store
-from ascend_sim.studies.validate.calls import ConvCall, difference, named_kernels
+from ascend_sim.studies.validate.calls import ConvCall, named_kernels
 from ascend_sim.studies.validate.kernel import PIPES, Kernel, Row
 from ascend_sim.studies.validate.launches import LAUNCHES, Timed
 from ascend_sim.studies.validate.rows import of_chips, read_rows, shipped_rows
@@ -36,9 +36,9 @@ _TOO_LONG = "takes minutes; --long runs it"
 class Prediction:
     """Times of the simulated kernel in us and its blocks, or why there are none.
 
-    Of a call `task_us` is the sum over its `kernels` (operator and time, in their order), which have no pipes here. `differs`
-    says where a measured call ran other kernels beside those: then the two sums are not of the same kernels. `low_us` and
-    `high_us` are the interval of `task_us` (`report.certainty`; of a call the sums of its kernels'), none of a small program.
+    Of a call `task_us` is the sum over its `kernels` (operator and time, in their order), which have no pipes here.
+    `low_us` and `high_us` are the interval of `task_us` (`report.certainty`; of a call the sums of its kernels'), none of a
+    small program.
     """
 
     task_us: float = math.nan
@@ -47,7 +47,6 @@ class Prediction:
     skipped: str = ""
     blocks: int = 0
     kernels: tuple[tuple[str, float], ...] = ()
-    differs: str = ""
     low_us: float = math.nan
     high_us: float = math.nan
 
@@ -72,12 +71,12 @@ class Comparison:
 
     @property
     def kernel_errors(self) -> list[tuple[str, float]]:
-        """(operator, error) of those kernels of a call that were measured by themselves; none where the lists differ."""
-        if self.prediction.differs:
-            return []
-        named = named_kernels(self.row.kernel)
-        pairs = zip(named, self.prediction.kernels, strict=False)
-        return [(name, us / measured - 1) for (name, measured), (_, us) in pairs if measured]
+        """(operator, error) of those kernels of a call that were measured by themselves, the first of a name by the first."""
+        found: dict[str, list[float]] = {}
+        for name, us in reversed(self.prediction.kernels):
+            found.setdefault(name, []).append(us)
+        pairs = [(name, measured, found[name].pop()) for name, measured in named_kernels(self.row.kernel)]
+        return [(name, us / measured - 1) for name, measured, us in pairs if measured]
 
 
 def validate(
@@ -193,10 +192,7 @@ def simulate(kernel: Kernel) -> Prediction:
     low, high = (math.fsum(one["interval"][end] for one in figures) for end in ("low_us", "high_us"))
     if isinstance(launch, ConvCall):
         kernels = tuple((one["op_type"], one["task_us"]) for one in figures)
-        named = [name for name, _ in named_kernels(kernel)]
-        differs = difference(named, [name for name, _ in kernels]) if named else ""
-        us = math.fsum(us for _, us in kernels)
-        return Prediction(us, kernels=kernels, differs=differs or "", low_us=low, high_us=high)
+        return Prediction(math.fsum(us for _, us in kernels), kernels=kernels, low_us=low, high_us=high)
     (one,), (task,) = figures, tasks
     pipes = {pipe: one["pipes_us"][ours] for pipe, ours in PIPES.items()}
     return Prediction(one["task_us"], one["core_us"], pipes, blocks=task.block_dim, low_us=low, high_us=high)

@@ -11,6 +11,7 @@ the kernels beside it are assumed. The library has a further way for few output 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Iterator
 from functools import cached_property
 from typing import NamedTuple
@@ -194,12 +195,13 @@ class GroupLines:
 
 def ungrouped_bytes(shape: FilterShape, layout: FractalZ) -> int:
     """Bytes of FRACTAL_Z of all filters of `shape`, in blocks as those of `layout`."""
-    return _places(shape, layout) * ceil_to(shape.c_out, FRACTAL) * layout.row_bytes
+    return math.prod(ungrouped_shape(shape, layout)) * layout.itemsize
 
 
-def _places(shape: FilterShape, layout: FractalZ) -> int:
-    """Positions of all planes and channel blocks of a group."""
-    return shape.k_d * ceil_div(shape.c_in_per_group, layout.c0) * shape.taps
+def ungrouped_shape(shape: FilterShape, layout: FractalZ) -> list[int]:
+    """[positions of all planes and channel blocks of a group, blocks of filters, 16 filters, channels of a block]."""
+    places = shape.k_d * ceil_div(shape.c_in_per_group, layout.c0) * shape.taps
+    return [places, ceil_div(shape.c_out, FRACTAL), FRACTAL, layout.c0]
 
 
 def ungroup_filter_task(
@@ -217,7 +219,7 @@ def ungroup_filter_task(
     groups = ceil_div(shape.groups, extension)
     shapes = [
         [groups * merged.planes * merged.cin1 * merged.taps, merged.cout1, FRACTAL, merged.c0],
-        [_places(shape, merged), ceil_div(shape.c_out, FRACTAL), FRACTAL, merged.c0],
+        ungrouped_shape(shape, merged),
     ]
     info = call_info(("float32", "float32"), ["FRACTAL_Z_3D"] * 2, shapes)
     launch = Launch("TransData", name or f"TransData_{target.name}", disarm, "TransData_filters")

@@ -34,6 +34,7 @@ from ascend_sim.ops.operator import Operator, Settings, Sums, chain, itemsize_in
 from ascend_sim.ops.operators.convolution.arguments import ForwardCall, normalise
 from ascend_sim.ops.operators.convolution.case import ConvolutionCase
 from ascend_sim.ops.operators.convolution.checks import RULES, check_convolution
+from ascend_sim.ops.operators.convolution.graph import plan_forward_operator
 from ascend_sim.ops.operators.convolution.plans import OUTPUT, plan_convolution
 from ascend_sim.ops.plan import Plan
 from ascend_sim.ops.problem.family import family_of
@@ -126,6 +127,9 @@ class Convolution(Operator[ForwardCall, ConvolutionCall]):
 
     def kernels(self, call: ConvolutionCall, chip: ChipSpec) -> Plan:
         return plan_convolution(call, chip)
+
+    def graph_plan(self, call: ConvolutionCall, chip: ChipSpec, op_type: str) -> Plan:
+        return plan_forward_operator(call, chip, op_type)
 
     # -- reports -------------------------------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from places import TOOLS
 from ascend_sim.report.certainty import kinds
 from ascend_sim.studies.validate.kernel import Kernel
 from ascend_sim.studies.validate.launches import CALLS, MICROBENCHMARKS
-from ascend_sim.studies.validate.pages import LIST_DIFFERS, Errors, group_by, series_of
+from ascend_sim.studies.validate.pages import Errors, group_by, series_of
 from ascend_sim.studies.validate.rows import of_chips, shipped_rows
 from ascend_sim.studies.validate.run import Comparison, compare
 
@@ -98,13 +98,11 @@ def test_the_column_fitted_says_what_was_decided_on_the_rows(monkeypatch: pytest
     fitted = import_module("accuracy_parts.fitted")
     groups: dict[tuple[str, str, str], list[Any]] = {}
     for row in shipped_rows():
-        one = SimpleNamespace(row=row, prediction=SimpleNamespace(differs=""))
+        one = SimpleNamespace(row=row)
         groups.setdefault((row.kernel.chip, row.kernel.op_type, series_of(one)), []).append(one)  # type: ignore[arg-type]
     page = PAGE.read_text(encoding="utf-8")
     for chip, name in (param.values[:2] for param in lines_by_operator()):
         op_type, _, series = str(name).partition(", ")
-        if series.endswith(LIST_DIFFERS):
-            continue  # what a list has is told by simulating the row; such rows decided nothing
         mark = fitted.fitted_mark([one.row for one in groups[str(chip), op_type, series]])
         (line,) = re.findall(rf"^\| {chip} \| {re.escape(str(name))} \| .*\| ([a-z, ]+) \|$", page, re.M)
         assert line == mark
@@ -185,18 +183,17 @@ def calls_of(chip: str) -> list[Comparison]:
 @pytest.mark.parametrize("chip", ["ascend910b2", "ascend910b4", "ascend950pr_9579"])
 def test_calls_by_kind_are_what_a_prediction_told_nothing_gives(chip: str) -> None:
     written = re.findall(
-        rf"\| (\w+) \| ([\w-]+) \| {chip} \| ([\w ]+) \| (\d+) of (\d+) \| ([\d.]+) \| [\d.]+ \| ([-+\d.]+) \|",
+        rf"\| (\w+) \| ([\w-]+) \| {chip} \| (\w+) \| (\d+) \| ([\d.]+) \| [\d.]+ \| ([-+\d.]+) \|",
         PAGE.read_text(encoding="utf-8"),
     )
-    kinds: dict[tuple[str, str, bool], list[Comparison]] = {}
+    kinds: dict[tuple[str, str, str], list[Comparison]] = {}
     for one in calls_of(chip):
-        key = (one.row.kernel.op_type, one.row.series or "-", bool(one.prediction.differs))
-        kinds.setdefault(key, []).append(one)
-    assert {(*line[:2], line[2] == LIST_DIFFERS) for line in written} == set(kinds)
-    for op_type, series, plan, rows, every, *figures in written:
-        errors = task_errors(kinds[op_type, series, plan == LIST_DIFFERS])
+        plan = "named" if one.row.kernel.label("kernels") else "ours"
+        kinds.setdefault((one.row.kernel.op_type, one.row.series or "-", plan), []).append(one)
+    assert {tuple(line[:3]) for line in written} == set(kinds)
+    for op_type, series, plan, rows, *figures in written:
+        errors = task_errors(kinds[op_type, series, plan])
         assert [f"{errors.mean:.1f}", f"{errors.bias:+.1f}"] == figures and int(rows) == errors.rows
-        assert int(every) == sum(len(kinds.get((op_type, series, differs), [])) for differs in (False, True))
 
 
 def test_a_call_of_the_page_as_it_stands_there() -> None:

@@ -79,7 +79,7 @@ class BlockedPlan(Gradients):
             self.data_kernel(source, weight, target, turned=True)
             self.deliver(target, made)
             return
-        result = self.result.tensor(f"{made}.{self.blocks}", self.storage, self.blocks, self.feature_bytes(like))
+        result = self.in_blocks(made)
         if self.before is not None:
             source = self.dilation(read, source, f"{read}.dilated", self.before)
         kernel_result = result
@@ -90,7 +90,16 @@ class BlockedPlan(Gradients):
         self.data_kernel(source, weight, kernel_result)
         if self.after is not None:
             self.dilation(like, kernel_result, result, self.after)
-        target, name = self.landing(made, self.storage), f"TransData_{made}"
+        self.from_blocks(result, made)
+
+    def in_blocks(self, made: str) -> str:
+        """The tensor in blocks that the map `made` is before it is turned."""
+        size = self.feature_bytes(self.maps.like)
+        return self.result.tensor(f"{made}.{self.blocks}", self.storage, self.blocks, size)
+
+    def from_blocks(self, result: str, made: str) -> None:
+        """TransData and Cast of a map to the caller's layout."""
+        like, target, name = self.maps.like, self.landing(made, self.storage), f"TransData_{made}"
         shape, layout = FeatureShape(*self.feature(like)), BlockLayout.of(self.itemsize)
         self.result.add(
             "TransData",
@@ -170,9 +179,19 @@ class BlockedPlan(Gradients):
         p = self.p
         if p.c_out % p.groups:
             raise TilingError(f"{self.fractal_z} of weights: {p.c_out} output channels in {p.groups} groups")
-        size = FractalZ.of(self.inp, self.itemsize).total_bytes(self.inp.real_groups)
+        weights = FractalZ.of(self.inp, self.itemsize)
+        size = weights.total_bytes(self.inp.real_groups)
         target = self.result.tensor(f"weight.{self.fractal_z}", self.storage, self.fractal_z, size)
-        shape, layout = self.filter_shape, BlockLayout.of(self.itemsize)
+        self.fill_fractal_z(source, target, weights)
+        return target
+
+    def fill_fractal_z(self, source: str, target: str, weights: FractalZ) -> None:
+        """The way of the weights to `target`, which holds `weights`: here one TransData, which merges groups."""
+        self.turn_weights(source, target, self.filter_shape)
+
+    def turn_weights(self, source: str, target: str, shape: FilterShape) -> None:
+        """TransData of weights of `shape`."""
+        layout = BlockLayout.of(self.itemsize)
         self.result.add(
             "TransData",
             "TransData_weight",
@@ -182,7 +201,6 @@ class BlockedPlan(Gradients):
                 chip, t[source], t[target], shape, layout, dtype=self.storage, **self.named("TransData_weight")
             ),
         )
-        return target
 
     def dilation(self, name: str, source: str, target: str, spread: Spread) -> str:
         """Dilation of feature map `name` (its channels and images) to a new tensor, or to the one named `target`."""

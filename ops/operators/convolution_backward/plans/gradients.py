@@ -17,7 +17,6 @@ from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import O
 from ascend_sim.ops.kernels.grad_weight.program import clears_itself, grad_weight_task, workspace_bytes
 from ascend_sim.ops.kernels.grad_weight.tbe.choose import VOLUMETRIC, choose_tbe
 from ascend_sim.ops.kernels.grad_weight.tbe.program import tbe_grad_weight_task
-from ascend_sim.ops.kernels.vector.mem_set import mem_set_task
 from ascend_sim.ops.kernels.vector.merge import merged_bytes
 from ascend_sim.ops.kernels.vector.strided import StridedCopy
 from ascend_sim.ops.operators.convolution_backward.arguments import INPUTS
@@ -243,7 +242,7 @@ class Gradients(Steps, ABC):
         if slots := workspace_bytes(tiling, call.inp):
             scratch = [self.result.tensor("grad_weight.slots", "float32", "ND", slots)]
         if not deterministic and not clears_itself(tiling, call.inp):
-            self.cleared(result, size)
+            self.cleared(result, "MemSet_grad_weight", size)
         self.result.add(
             op_type,
             "grad_weight",
@@ -271,7 +270,7 @@ class Gradients(Steps, ABC):
             return False
         if self.call.deterministic and tiling.cuts.k * tiling.cuts.batch > 1:
             self.result.warnings.append(ANY_ORDER)
-        self.cleared(names[2], size)
+        self.cleared(names[2], "MemSet_grad_weight", size)
         self.result.add(
             op_type,
             "grad_weight",
@@ -282,16 +281,6 @@ class Gradients(Steps, ABC):
             ),
         )
         return True
-
-    def cleared(self, result: str, size: int) -> None:
-        """The MemSet before a kernel that adds to dW."""
-        self.result.add(
-            "MemSet",
-            "MemSet_grad_weight",
-            [],
-            [result],
-            lambda chip, t: mem_set_task(chip, t[result], size, **self.named("MemSet_grad_weight")),
-        )
 
     def cut_for(self, inp: TilingInput, kernel: str) -> TilingInput:
         """The problem as the tiling sees it: on coupled chips cut for the number of blocks that the call asks for.

@@ -14,7 +14,6 @@ from __future__ import annotations
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
 from ascend_sim.ops.convolution.call import ConvolutionCall
-from ascend_sim.ops.kernels.vector.mem_set import mem_set_task
 from ascend_sim.ops.kernels.vector.trans_data_filter import FilterShape
 from ascend_sim.ops.kernels.vector.trans_data_groups import ungroup_filter_task, ungrouped_bytes
 from ascend_sim.ops.layouts.blocked import FractalZ
@@ -69,14 +68,7 @@ class _Blocked(BlockedPlan):
             return source, shape
         size, extension = ungrouped_bytes(shape, layout), self.inp.group_extension
         target = self.result.tensor(f"grad_weight.{self.fractal_z}.filters", "float32", self.fractal_z, size)
-        clearing = "MemSet_grad_weight_groups"
-        self.result.add(
-            "MemSet",
-            clearing,
-            [],
-            [target],
-            lambda chip, t: mem_set_task(chip, t[target], size, **self.named(clearing)),
-        )
+        self.cleared(target, "MemSet_grad_weight_groups")
         self.result.add(
             "TransData",
             name,

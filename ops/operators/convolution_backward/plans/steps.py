@@ -87,6 +87,13 @@ class Steps:
             ),
         )
 
+    def cleared(self, target: str, name: str, size: int | None = None) -> None:
+        """A MemSet of a tensor, or of its first `size` bytes."""
+        count = self.result.tensors[target].size if size is None else size
+        self.result.add(
+            "MemSet", name, [], [target], lambda chip, t: mem_set_task(chip, t[target], count, **self.named(name))
+        )
+
     def contiguous(self, name: str) -> str:
         """The tensor itself, or a contiguous copy of a strided one."""
         tensor = self.call.inputs[name]

@@ -1,0 +1,295 @@
+"""TransData of weights from FRACTAL_Z of all filters to FRACTAL_Z of merged groups, which the graph runs before a grouped call.
+
+Its steps are those of the library's kernel (CANN 8.1.RC1, tbe, trans_data_groups, FractalZ to FractalZG: stated): filters of a
+group at one position of one channel block at a time. They are copied where the group's channels begin with a block; else the
+rows are turned to lines of channels, moved there, and turned back, in three passes: the first block behind zeros, each further
+one behind the end of that before it, and the end of the last where a block follows. All of the target was cleared by a MemSet.
+Three buffers share UB, of which each pass loads, turns and stores by its own; pipes wait for each other where they must, and
+for all between two passes. Which axis the cores share is inferred: the first, with those before it, that keeps them busy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Iterator
+from enum import Enum
+from functools import cached_property
+from typing import NamedTuple
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL
+from ascend_sim.frozen import frozen
+from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.local_tensor import LocalTensor
+from ascend_sim.kernel.operands import TurnLayout
+from ascend_sim.kernel.queue import BufferQueue
+from ascend_sim.memory.gm import Allocation, gm_operand
+from ascend_sim.ops.kernels.vector.common import (
+    SOURCE,
+    TARGET,
+    Launch,
+    Loop,
+    call_info,
+    known_loop,
+    looped_task,
+    vector_cores,
+)
+from ascend_sim.ops.kernels.vector.trans_data_filter import FilterShape
+from ascend_sim.ops.kernels.vector.trans_data_groups import ungrouped_shape
+from ascend_sim.ops.kernels.vector.trans_data_units import LINES, list_addresses, steps, used_bytes
+from ascend_sim.ops.layouts.blocked import FractalZ
+from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
+from ascend_sim.runtime import Task
+
+_HALF = 2
+"""Bytes of what is turned."""
+_BUFFERS = 3
+
+
+class Pass(Enum):
+    """What of a block of the target a pass writes."""
+
+    COPY = "whole blocks"
+    FIRST = "the first block, behind zeros"
+    INNER = "the end of the block before, and the next one"
+    LAST = "the end of the last block"
+
+
+class Unit(NamedTuple):
+    """`rows` filters, whose channels go `cut` halves further back; `turn`: the first unit of another pass than before."""
+
+    rows: int
+    kind: Pass
+    cut: int
+    turn: bool
+
+
+@frozen
+class GroupRows:
+    """Weights of `shape` on their way to `merged`, `extension` groups in one, for `cores` cores with `ub` bytes each."""
+
+    shape: FilterShape
+    merged: FractalZ
+    extension: int
+    cores: int
+    ub: int
+
+    @property
+    def cell(self) -> int:
+        """Bytes of the channels of a block."""
+        return self.merged.row_bytes
+
+    @cached_property
+    def cin1(self) -> int:
+        """Channel blocks of a group."""
+        return ceil_div(self.shape.c_in_per_group, self.merged.c0)
+
+    @cached_property
+    def filters(self) -> int:
+        """Output channels of a group."""
+        return self.shape.c_out // self.shape.groups
+
+    @cached_property
+    def pitch(self) -> int:
+        """Bytes of all filters at one position of one channel block of the source."""
+        return ceil_to(self.shape.c_out, FRACTAL) * self.cell
+
+    @cached_property
+    def room(self) -> int:
+        """Bytes of a buffer: rows that are an odd number of times 16."""
+        times = used_bytes(self.ub) // _BUFFERS // (LINES * self.cell)
+        return (times - (times % 2 == 0)) * LINES * self.cell
+
+    @cached_property
+    def runs(self) -> list[tuple[int, int]]:
+        """(start, count) of the filters of a unit within a group."""
+        return steps(self.filters, self.room // self.cell)
+
+    @cached_property
+    def axes(self) -> tuple[int, ...]:
+        """Groups, planes, channel blocks, positions of a plane, runs of filters."""
+        return self.shape.groups, self.shape.k_d, self.cin1, self.shape.taps, len(self.runs)
+
+    @cached_property
+    def dealt(self) -> tuple[int, int, int]:
+        """(axis that is cut, its steps of a block, its blocks); of those before it a block has one, of others all."""
+        axis, whole = 0, 1
+        while axis < len(self.axes) - 1 and whole * self.axes[axis] < self.cores:
+            whole *= self.axes[axis]
+            axis += 1
+        each = ceil_div(self.axes[axis], self.cores // whole)
+        return axis, each, ceil_div(self.axes[axis], each)
+
+    @property
+    def blocks(self) -> int:
+        """Blocks with work."""
+        axis, _, parts = self.dealt
+        return math.prod(self.axes[:axis]) * parts
+
+    def _share(self, block: int) -> list[range]:
+        """The steps of each axis that are a block's."""
+        axis, each, parts = self.dealt
+        rest, part = divmod(block, parts)
+        found = [range(part * each, min((part + 1) * each, self.axes[axis]))]
+        for length in reversed(self.axes[:axis]):
+            rest, index = divmod(rest, length)
+            found.insert(0, range(index, index + 1))
+        return found + [range(length) for length in self.axes[axis + 1 :]]
+
+    def units(self, block: int) -> Iterator[tuple[Unit, tuple[int, int]]]:
+        """The units of a block, with where they begin in the source and in the target."""
+        groups, planes, blocks, taps, runs = self._share(block)
+        before = None
+        for group in groups:
+            merged, member = divmod(group, self.extension)
+            gap, shift = divmod(member * self.shape.c_in_per_group, self.merged.c0)
+            cut = shift * self.merged.itemsize // _HALF
+            for kind, of_pass in self._passes(blocks, gap, shift):
+                for plane in planes:
+                    for index in of_pass:
+                        for tap in taps:
+                            for start, rows in self.runs[runs.start : runs.stop]:
+                                place = plane * self.cin1 + index - (kind is Pass.INNER)
+                                source = (place * self.shape.taps + tap) * self.pitch
+                                at = gap + index + (kind is Pass.LAST)
+                                target = self.merged.offset(merged, plane, at, tap, 0)
+                                yield (
+                                    Unit(rows, kind, cut, before not in (None, kind)),
+                                    (
+                                        source + (group * self.filters + start) * self.cell,
+                                        target + (member * self.filters + start) * self.cell,
+                                    ),
+                                )
+                                before = kind
+
+    def _passes(self, blocks: range, gap: int, shift: int) -> Iterator[tuple[Pass, range]]:
+        """Passes over channel blocks `blocks` of a group that begins with channel `shift` of block `gap`."""
+        if not shift:
+            yield Pass.COPY, blocks
+            return
+        yield Pass.FIRST, range(blocks.start, min(blocks.stop, 1))
+        yield Pass.INNER, range(max(blocks.start, 1), blocks.stop)
+        if gap + self.cin1 < self.merged.cin1:
+            yield Pass.LAST, range(max(blocks.start, self.cin1 - 1), blocks.stop)
+
+    def write(self, k: KernelBuilder, units: Iterable[tuple[Unit, tuple[int, int]]]) -> None:
+        """Write the rows of a block, one unit after the other."""
+        rows, one, two = (k.allocate("UB", self.room, name) for name in ("rows", "one", "two"))
+        copied = BufferQueue(k, "copied", "MTE2", "MTE3", [rows])
+        pair = BufferQueue(k, "pair", "MTE2", "V", [rows])
+        # What was loaded alone is free as it is turned, and the scalar unit waits for that turn before it lists the next.
+        loaded = k.flag("MTE2", "V", "loaded")
+        made = BufferQueue(k, "made", "V", "MTE3", [one])
+        joined = BufferQueue(k, "joined", "V", "MTE3", [two])
+        for unit, (source, target) in k.stamped(units, "groups", self):
+            k.next_tile()
+            if unit.turn:
+                k.pipe_barrier("ALL")
+            size, outgoing = unit.rows * self.cell, made
+            place = gm_operand(SOURCE, source)
+            if unit.kind is Pass.COPY:
+                outgoing = copied
+                k.data_copy("GM", "UB", copied.acquire(), place, size)
+            elif unit.kind is Pass.INNER:
+                outgoing = joined
+                k.data_copy("GM", "UB", pair.acquire(), place, size)
+                k.data_copy("GM", "UB", one, gm_operand(SOURCE, source + self.shape.taps * self.pitch), size)
+                pair.publish()
+                pair.take()
+                joined.acquire()
+                self._join(k, unit, (rows, one, two))
+                pair.release()
+            else:
+                k.data_copy("GM", "UB", rows, place, size)
+                k.set_flag(loaded)
+                k.wait_flag(loaded)
+                made.acquire()
+                self._move(k, unit, (rows, one, two))
+            outgoing.publish()
+            k.data_copy("UB", "GM", gm_operand(TARGET, target), outgoing.take(), size)
+            outgoing.release()
+        for queue in (copied, pair, made, joined):
+            queue.close()
+
+    def _move(self, k: KernelBuilder, unit: Unit, buffers: tuple[int, int, int]) -> None:
+        """Channels of one block, by way of lines of channels, to the back (or its last ones to the front), zeros elsewhere."""
+        (rows, one, two), lines = buffers, _Lines(k, unit)
+        lines.turn(one, rows, back=False)
+        kept = HALVES - unit.cut
+        k.pipe_barrier("V")
+        if unit.kind is Pass.FIRST:
+            lines.clear(two, 0, unit.cut)
+            lines.copy((two, unit.cut), (one, 0), kept)
+        else:
+            lines.clear(two, unit.cut, kept)
+            lines.copy((two, 0), (one, kept), unit.cut)
+        k.pipe_barrier("V")
+        lines.turn(one, two, back=True)
+
+    def _join(self, k: KernelBuilder, unit: Unit, buffers: tuple[int, int, int]) -> None:
+        """The last channels of the block in `rows` before the first of the one in `one`."""
+        (rows, one, two), lines = buffers, _Lines(k, unit)
+        lines.turn(two, rows, back=False)
+        k.pipe_barrier("V")
+        lines.turn(rows, one, back=False)
+        k.pipe_barrier("V")
+        kept = HALVES - unit.cut
+        lines.copy((one, 0), (two, kept), unit.cut)
+        lines.copy((one, unit.cut), (rows, 0), kept)
+        k.pipe_barrier("V")
+        lines.turn(two, one, back=True)
+
+
+HALVES = BLOCK_BYTES // _HALF
+"""16-bit halves of the channels of a block, each a line when turned."""
+
+
+class _Lines:
+    """A unit's filters turned: a line for each half of a block's channels, an odd number of blocks long, against conflicts."""
+
+    def __init__(self, k: KernelBuilder, unit: Unit) -> None:
+        blocks = ceil_div(unit.rows, LINES)
+        self.k, self.rows, self.width = k, unit.rows, (blocks + (blocks % 2 == 0)) * LINES
+
+    def turn(self, target: int, source: int, *, back: bool) -> None:
+        """Filters to lines, or `back`."""
+        list_addresses(self.k)
+        layout = TurnLayout(self.width * _HALF)
+        self.k.transpose_blocks(target, source, back, _HALF, HALVES, self.rows, layout)
+
+    def clear(self, buffer: int, first: int, count: int) -> None:
+        """Zeros in `count` lines."""
+        self.k.vector_duplicate(buffer + first * self.width * _HALF, "float16", count * self.width)
+
+    def copy(self, target: tuple[int, int], source: tuple[int, int], count: int) -> None:
+        """`count` lines, from and to (buffer, line)."""
+        pitch, shape = self.width * _HALF, (count, self.rows)
+        to, of = (LocalTensor(at + line * pitch, shape, "float16", pitch) for at, line in (target, source))
+        self.k.copy(to, of)
+
+
+def group_filter_task(
+    chip: ChipSpec,
+    source: Allocation,
+    target: Allocation,
+    shape: FilterShape,
+    merged: FractalZ,
+    extension: int,
+    *,
+    dtype: str = "",
+    name: str = "",
+    disarm: Collection[str] = (),
+) -> Task:
+    """Weights of `shape` from FRACTAL_Z of all filters to `merged`, of which each real group has `extension` groups."""
+    real = ceil_div(shape.groups, extension)
+    grouped = [real * merged.planes * merged.cin1 * merged.taps, merged.cout1, FRACTAL, merged.c0]
+    element, kind = dtype or f"{8 * merged.itemsize}-bit", "FRACTAL_Z" if shape.k_d == 1 else "FRACTAL_Z_3D"
+    info = call_info((element, element), [kind] * 2, [ungrouped_shape(shape, merged), grouped])
+    launch = Launch("TransData", name or f"TransData_{source.name}", disarm, "TransData_filters")
+    return looped_task(chip, launch, _loop(chip, shape, merged, extension), (source, target), info)
+
+
+@known_loop
+def _loop(chip: ChipSpec, shape: FilterShape, merged: FractalZ, extension: int) -> Loop:
+    rows = GroupRows(shape, merged, extension, vector_cores(chip), chip.buffers["UB"])
+    return Loop(rows.blocks, rows.units, rows.write)

@@ -1,0 +1,73 @@
+"""The plan of a forward convolution that is called as an operator of the graph.
+
+torch_npu.npu_conv2d does so (op-plugin: stated). Input and weights are turned to blocks; of 16-bit weights TransData leaves the
+padding to a MemSet, and groups are merged in a step of their own, into a tensor that is cleared as well (CANN 8.1.RC1, tbe,
+trans_data_positive_source_ntc and trans_data_groups: stated). The cube adds the bias on its way. Beside bf16 inputs Conv2D
+wants it in fp32 (its documents name fp16, fp32 and int32 alone: stated), so that there is a Cast. An fp16 result stays in
+NC1HWC0, because npu_conv2d asks for it there; others are turned back (stated).
+
+The cube kernels here begin their sums with zeros: a bias is cast, and then the values lack it.
+"""
+
+from __future__ import annotations
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.errors import SimError
+from ascend_sim.ops.convolution.call import ConvolutionCall
+from ascend_sim.ops.kernels.vector.trans_data_groups import ungrouped_bytes
+from ascend_sim.ops.kernels.vector.trans_data_to_groups import group_filter_task
+from ascend_sim.ops.layouts.blocked import FractalZ
+from ascend_sim.ops.operators.convolution_backward.plans.blocked import BlockedPlan
+from ascend_sim.ops.plan import Plan
+
+CONV2D = "Conv2D"
+
+
+def plan_forward_operator(call: ConvolutionCall, chip: ChipSpec, op_type: str) -> Plan:
+    """What a graph launches for its operator `op_type` of an accepted call; SimError for another than Conv2D on blocks."""
+    if op_type != CONV2D or call.family.layout.plain or not call.forward or call.rank != 4:
+        kind = f"{call.rank - 2}-D{'' if call.forward else ' transposed'} convolution"
+        known = f"{CONV2D} of 2-D convolutions, where maps are in blocks of channels"
+        raise SimError(f"{op_type} of a {kind} on {chip.name}: of a graph's calls is known {known}")
+    return _Operator(call, chip).plan()
+
+
+class _Operator(BlockedPlan):
+    """Cast of the bias, input and weights turned, the kernel, and its result turned but for fp16."""
+
+    def launches(self) -> None:
+        if "bias" in self.call.inputs and self.storage == "bfloat16":
+            self.cast("bias", "float32", "bias.float32")
+        ready = self.prepared({"input": "input", "weight": "weight"})
+        self.data(ready["input"], ready["weight"])
+
+    def fill_fractal_z(self, source: str, target: str, weights: FractalZ) -> None:
+        shape, name, filters = self.filter_shape, "TransData_weight_groups", target
+        if shape.groups > 1:
+            size = ungrouped_bytes(shape, weights)
+            filters = self.result.tensor(f"weight.{self.fractal_z}.filters", self.storage, self.fractal_z, size)
+        if self.itemsize == 2:
+            self.cleared(filters, "MemSet_weight")
+        self.turn_weights(source, filters, shape._replace(groups=1))
+        if filters == target:
+            return
+        self.cleared(target, "MemSet_weight_groups")
+        extension = self.inp.group_extension
+        self.result.add(
+            "TransData",
+            name,
+            [filters],
+            [target],
+            lambda chip, t: group_filter_task(
+                chip, t[filters], t[target], shape, weights, extension, dtype=self.storage, **self.named(name)
+            ),
+        )
+
+    def in_blocks(self, made: str) -> str:
+        if self.storage != "float16":
+            return super().in_blocks(made)
+        return self.result.tensor(made, self.storage, self.blocks, self.feature_bytes(self.maps.like), "output")
+
+    def from_blocks(self, result: str, made: str) -> None:
+        if result != made:
+            super().from_blocks(result, made)
