@@ -145,7 +145,7 @@ class Bench:
         compared = [Comparison(row, Prediction(skipped=row.unlike) if row.unlike else told[row.kernel]) for row in rows]
         self.notes = [*skipped_lines(group_by(compared)), *assumed_lines(compared)]
         # A call that ran more than is simulated would bend the costs of what is.
-        return [one.row for one in compared if not (one.prediction.skipped or one.prediction.differs)]
+        return [one.row for one in compared if not one.prediction.skipped]
 
     def times(self, rows: Sequence[Row], values: Values) -> np.ndarray[Any, Any]:
         """Task times in us; SimError where a kernel cannot be simulated with these values."""

@@ -148,7 +148,7 @@ def calls(compared: Sequence[Comparison]) -> tuple[str, str]:
         if kernel.op_type in CALLS:
             plan = "named" if kernel.label("kernels") else "ours"
             of.setdefault((kernel.op_type, one.row.series or "-", kernel.chip, plan), []).append(one)
-    kinds = ["| call | series | chip | kernels | n | mean % | median % | bias % |", "|" + "---|" * 8]
+    kinds = ["| call | series | chip | kernels | n | mean % | median % | bias % | inside |", "|" + "---|" * 9]
     rows = [
         "| call | series | chip | case | dtype | measured us | predicted us | error % | kernels, us |",
         "|" + "---|" * 9,
@@ -157,7 +157,8 @@ def calls(compared: Sequence[Comparison]) -> tuple[str, str]:
         same = [one for one in group if not one.prediction.skipped]
         errors = Errors.of([(one.prediction.task_us, one.row.duration_us) for one in same])
         rest = ("-",) * 3 if errors is None else (f"{errors.mean:.1f}", f"{errors.median:.1f}", f"{errors.bias:+.1f}")
-        figures = (str(len(same)), *rest)
+        inside = sum(one.prediction.low_us <= one.row.duration_us <= one.prediction.high_us for one in same)
+        figures = (str(len(same)), *rest, f"{inside} of {len(same)}")
         kinds.append("| " + " | ".join((*name, *figures)) + " |")
         for one in same:
             times = f"{one.row.duration_us:.1f} | {one.prediction.task_us:.1f} | {100 * one.error:+.1f}"

@@ -21,6 +21,7 @@ from ascend_sim.ops.layer import Layer
 from ascend_sim.ops.operators import OPERATORS
 
 CHIPS = ("ascend910b3", "ascend910a", "ascend310p3", "ascend950pr_9589")
+OTHERS = ("ascend910b", "ascend910b1", "ascend910b2", "ascend910b4", "ascend910_9381", "ascend950pr_9579")
 FLAT = {"ascend910a": "910", "ascend910b": "910", "ascend310p3": "310P"}
 """Products that the documents give 1-D and 2-D convolutions alone (000, constraints)."""
 BACKWARD = OPERATORS.of_pass("backward")
@@ -62,24 +63,26 @@ LAYERS = [NetworkLayer(*row) for row in json.loads((DATA / "network_layers.json"
 SAMPLE = [layer for i, layer in enumerate(LAYERS) if i % 80 == 0 or len(layer.kernel) != 2 or layer.embeds_patches]
 
 
-def plan(layer: NetworkLayer, chip: str, batch: int, trained: tuple[str, ...] = ("input", "weight")) -> list[str]:
+def plan(
+    layer: NetworkLayer, chip: str, batch: int, trained: tuple[str, ...] = ("input", "weight"), dtype: str = "float16"
+) -> list[str]:
     """Operators of the plan; AclnnError where phase one refuses the call."""
     spec, shapes = load_chip(chip), {"input": [batch, *layer.input], "weight": layer.weight}
     tensors = {name: {"shape": shape, "requires_grad": name in trained} for name, shape in shapes.items()}
-    said = {"name": "layer", "dtype": "float16", "bias": False, **tensors, **layer.attributes()}
+    said = {"name": "layer", "dtype": dtype, "bias": False, **tensors, **layer.attributes()}
     call = accept_case(BACKWARD.of_layer(Layer.model_validate(said)), spec, conformance="documented")
     return [step.op_type for step in BACKWARD.plan(call, spec).steps]
 
 
-def check_plans(layers: list[NetworkLayer], chip: str, batch: int) -> None:
+def check_plans(layers: list[NetworkLayer], chip: str, batch: int, dtype: str = "float16") -> None:
     for layer in layers:
         if chip in FLAT and len(layer.kernel) == 3:
             with pytest.raises(
                 AclnnError, match=rf"161002: gradOutput has rank 5: .* on {FLAT[chip]} .* 1D and 2D only"
             ):
-                plan(layer, chip, batch)
+                plan(layer, chip, batch, dtype=dtype)
         else:
-            assert plan(layer, chip, batch), layer
+            assert plan(layer, chip, batch, dtype=dtype), layer
 
 
 @pytest.mark.parametrize("chip", CHIPS)
@@ -87,9 +90,15 @@ def test_layers_are_planned(chip: str) -> None:
     check_plans(SAMPLE, chip, 1)
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+@pytest.mark.parametrize("chip", ["ascend910b2", "ascend950pr_9579"])
+def test_layers_are_planned_in_other_dtypes(chip: str, dtype: str) -> None:
+    check_plans(SAMPLE, chip, 2, dtype)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("batch", [1, 16, 64])
-@pytest.mark.parametrize("chip", (*CHIPS, "ascend910b", "ascend910_9381"))
+@pytest.mark.parametrize("chip", (*CHIPS, *OTHERS))
 def test_every_layer_is_planned(chip: str, batch: int) -> None:
     check_plans(LAYERS, chip, batch)
 
@@ -150,11 +159,29 @@ def cheapest() -> dict[str, NetworkLayer]:
     return found
 
 
+@pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("kind", cheapest())
-def test_values_of_the_cheapest_layers(kind: str) -> None:
+def test_values_of_the_cheapest_layers(kind: str, chip: str) -> None:
+    layer = cheapest()[kind]
+    if chip in FLAT and len(layer.kernel) == 3:
+        pytest.skip("no 3-D convolutions there")
+    check_values(layer, chip)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize(("size", "kernel"), [(224, 16), (96, 32)])
+def test_values_of_a_patch_embedding(size: int, kernel: int, chip: str) -> None:
+    """All pixels of an image, to fewer channels than the smallest ViT has."""
+    out, sides = size // kernel, [kernel, kernel]
+    check_values(
+        NetworkLayer([3, size, size], [48, out, out], sides, sides, [0, 0], [1, 1], 1, 0, [0, 0], "patches"), chip
+    )
+
+
+def check_values(layer: NetworkLayer, chip: str) -> None:
+    """Both gradients of two images of small whole numbers, whose sums fp32 holds, against torch in float64."""
     torch = pytest.importorskip("torch")
-    layer, rng = cheapest()[kind], np.random.default_rng(0)
-    chip = "ascend310p3" if layer.groups > 1 else "ascend910b3"
+    rng = np.random.default_rng(0)
     x, w, g = (
         rng.integers(-2, 3, shape).astype(np.float16) for shape in ([2, *layer.input], layer.weight, [2, *layer.output])
     )

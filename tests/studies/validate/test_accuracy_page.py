@@ -201,3 +201,28 @@ def test_a_call_of_the_page_as_it_stands_there() -> None:
     (one,) = compare([row])
     line = f"| 52.2 | {one.prediction.task_us:.1f} | {100 * one.error:+.1f} |"
     assert line in PAGE.read_text(encoding="utf-8")
+
+
+def means(table: str, chips: str, op_types: str) -> set[str]:
+    """Mean errors of the lines of these operators, told nothing, as README gives them."""
+    lines = re.findall(rf"^\| (?:{chips}) \| (?:{op_types}) \| \d+ \| \d+ \| ([\d.]+) \|", table, re.M)
+    return {f"{float(mean):.0f}" for mean in lines}
+
+
+@pytest.mark.fast
+def test_readme_has_the_figures_of_the_page() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    table = page.partition("## Task time by chip and operator")[2].partition("\n## ")[0]
+    text = " ".join((PAGE.parents[1] / "README.md").read_text(encoding="utf-8").split())
+    for chips, op_types, said in (
+        ("ascend910b2", "Conv2DBackprop.*?|MemSet|ReduceSum|TransData", "for kernels of a 910B2"),
+        ("ascend910b", "[^|]+", "for those of the first 910"),
+        ("[^|]+", "(?:conv|npu_conv).*?", "for whole calls on 910B2, 910B4 and 950PR"),
+    ):
+        found = sorted(means(table, chips, op_types), key=int)
+        assert f"{found[0]} to {found[-1]} % {said}" in text
+    for op_type in ("MatMulV2", "MatMulV3"):
+        (mean,) = means(table, "ascend910b2", f"{op_type}, AlexNet")
+        assert f"{op_type} {mean} %" in text
+    (share,) = re.findall(r"\d+ of \d+ kernels, (\d+) %, lie inside; the aim", page)
+    assert f"{share} % lie in it" in text

@@ -3,7 +3,7 @@
 No source has the tiler of these kernels, which were compiled in 2021 for each shape: what is published later (canndev 2022,
 NPUKernelBench) gives other numbers of blocks. The rule here was read off the published ResNet-50 rows of a 910 with 30 cores:
 
-    batch 16   16 blocks in 18 of 23 rows. Where dW is large (512 x 512 of 3x3) the time is that of 16 blocks that each add all
+    batch 16   16 blocks in 19 of 23 rows. Where dW is large (512 x 512 of 3x3) the time is that of 16 blocks that each add all
                of dW, 2.5 times that of 16 shares of dW: a block has an image. 22 of 23 kernels of dX have a block an image too
     batch 64   32 blocks in 18 of 23 rows, though the chip has 30 cores: two rounds, as if tiled for the 910A's 32. The other
                five, 1x1 layers with much to load and little to multiply, have 28
