@@ -54,8 +54,8 @@ class Unit(NamedTuple):
 
 
 @frozen
-class GroupLines:
-    """dW of `shape` in `merged`, `extension` groups in one, for `cores` cores with `ub` bytes of Unified Buffer each."""
+class MergedGroups:
+    """A filter of `shape`, in `merged` with `extension` groups in one, for `cores` cores with `ub` bytes of UB each."""
 
     shape: FilterShape
     merged: FractalZ
@@ -80,8 +80,13 @@ class GroupLines:
 
     @cached_property
     def pitch(self) -> int:
-        """Bytes of all filters at one position of one channel block of the target."""
+        """Bytes of all filters at one position of one channel block where none are merged."""
         return ceil_to(self.shape.c_out, FRACTAL) * self.cell
+
+
+@frozen
+class GroupLines(MergedGroups):
+    """dW on its way from merged groups."""
 
     @cached_property
     def line(self) -> int:

@@ -35,10 +35,10 @@ from ascend_sim.ops.kernels.vector.common import (
     vector_cores,
 )
 from ascend_sim.ops.kernels.vector.trans_data_filter import FilterShape
-from ascend_sim.ops.kernels.vector.trans_data_groups import ungrouped_shape
+from ascend_sim.ops.kernels.vector.trans_data_groups import MergedGroups, ungrouped_shape
 from ascend_sim.ops.kernels.vector.trans_data_units import LINES, list_addresses, steps, used_bytes
 from ascend_sim.ops.layouts.blocked import FractalZ
-from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
+from ascend_sim.ops.problem.sizes import ceil_div
 from ascend_sim.runtime import Task
 
 _HALF = 2
@@ -65,34 +65,8 @@ class Unit(NamedTuple):
 
 
 @frozen
-class GroupRows:
-    """Weights of `shape` on their way to `merged`, `extension` groups in one, for `cores` cores with `ub` bytes each."""
-
-    shape: FilterShape
-    merged: FractalZ
-    extension: int
-    cores: int
-    ub: int
-
-    @property
-    def cell(self) -> int:
-        """Bytes of the channels of a block."""
-        return self.merged.row_bytes
-
-    @cached_property
-    def cin1(self) -> int:
-        """Channel blocks of a group."""
-        return ceil_div(self.shape.c_in_per_group, self.merged.c0)
-
-    @cached_property
-    def filters(self) -> int:
-        """Output channels of a group."""
-        return self.shape.c_out // self.shape.groups
-
-    @cached_property
-    def pitch(self) -> int:
-        """Bytes of all filters at one position of one channel block of the source."""
-        return ceil_to(self.shape.c_out, FRACTAL) * self.cell
+class GroupRows(MergedGroups):
+    """Weights on their way to merged groups."""
 
     @cached_property
     def room(self) -> int:
