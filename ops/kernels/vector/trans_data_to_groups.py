@@ -250,14 +250,13 @@ def group_filter_task(
     merged: FractalZ,
     extension: int,
     *,
-    dtype: str = "",
     name: str = "",
     disarm: Collection[str] = (),
 ) -> Task:
     """Weights of `shape` from FRACTAL_Z of all filters to `merged`, of which each real group has `extension` groups."""
     real = ceil_div(shape.groups, extension)
     grouped = [real * merged.planes * merged.cin1 * merged.taps, merged.cout1, FRACTAL, merged.c0]
-    element, kind = dtype or f"{8 * merged.itemsize}-bit", "FRACTAL_Z" if shape.k_d == 1 else "FRACTAL_Z_3D"
+    element, kind = f"{8 * merged.itemsize}-bit", "FRACTAL_Z" if shape.k_d == 1 else "FRACTAL_Z_3D"
     info = call_info((element, element), [kind] * 2, [ungrouped_shape(shape, merged), grouped])
     launch = Launch("TransData", name or f"TransData_{source.name}", disarm, "TransData_filters")
     return looped_task(chip, launch, _loop(chip, shape, merged, extension), (source, target), info)

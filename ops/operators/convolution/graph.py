@@ -59,7 +59,7 @@ class _Operator(BlockedPlan):
             [filters],
             [target],
             lambda chip, t: group_filter_task(
-                chip, t[filters], t[target], shape, weights, extension, dtype=self.storage, **self.named(name)
+                chip, t[filters], t[target], shape, weights, extension, **self.named(name)
             ),
         )
 
