@@ -40,7 +40,7 @@ from ascend_sim.ops.layouts.blocked import FractalZ
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 from ascend_sim.runtime import Task
 
-_HALF = 2
+HALF = 2
 """Bytes of what is turned."""
 
 
@@ -178,14 +178,14 @@ class GroupLines(MergedGroups):
 
     def _move(self, k: KernelBuilder, room: int, other: int, unit: Unit) -> None:
         """The group's channels to the front of their blocks, by way of [half of an element][line]; the result is in `other`."""
-        halves, cut = self.cell // _HALF, unit.shift * self.merged.itemsize // _HALF
+        halves, cut = self.cell // HALF, unit.shift * self.merged.itemsize // HALF
         rest, step = halves - cut, halves * BLOCK_BYTES
         list_addresses(k)
         layout = TurnLayout(self.line)
-        k.transpose_blocks(other, room, True, _HALF, unit.lines, unit.parts * unit.rows * halves, layout)
+        k.transpose_blocks(other, room, True, HALF, unit.lines, unit.parts * unit.rows * halves, layout)
         k.pipe_barrier("V")
         if unit.parts == 1:
-            k.vector_duplicate(room, "float16", LINES * self.line // _HALF)
+            k.vector_duplicate(room, "float16", LINES * self.line // HALF)
             k.pipe_barrier("V")
         for target, source, width in (
             (room, other + cut * BLOCK_BYTES, rest),
@@ -195,7 +195,7 @@ class GroupLines(MergedGroups):
             k.copy(LocalTensor(target, shape, "float16", step), LocalTensor(source, shape, "float16", step))
         k.pipe_barrier("V")
         list_addresses(k)
-        k.transpose_blocks(other, room, False, _HALF, unit.lines, unit.rows * halves, layout)
+        k.transpose_blocks(other, room, False, HALF, unit.lines, unit.rows * halves, layout)
 
 
 def ungrouped_bytes(shape: FilterShape, layout: FractalZ) -> int:

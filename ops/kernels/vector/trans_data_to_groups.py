@@ -35,15 +35,15 @@ from ascend_sim.ops.kernels.vector.common import (
     vector_cores,
 )
 from ascend_sim.ops.kernels.vector.trans_data_filter import FilterShape
-from ascend_sim.ops.kernels.vector.trans_data_groups import MergedGroups, ungrouped_shape
+from ascend_sim.ops.kernels.vector.trans_data_groups import HALF, MergedGroups, ungrouped_shape
 from ascend_sim.ops.kernels.vector.trans_data_units import LINES, list_addresses, steps, used_bytes
 from ascend_sim.ops.layouts.blocked import FractalZ
 from ascend_sim.ops.problem.sizes import ceil_div
 from ascend_sim.runtime import Task
 
-_HALF = 2
-"""Bytes of what is turned."""
 _BUFFERS = 3
+_HALVES = BLOCK_BYTES // HALF
+"""16-bit halves of the channels of a block, each a line when turned."""
 
 
 class Pass(Enum):
@@ -117,7 +117,7 @@ class GroupRows(MergedGroups):
         for group in groups:
             merged, member = divmod(group, self.extension)
             gap, shift = divmod(member * self.shape.c_in_per_group, self.merged.c0)
-            cut = shift * self.merged.itemsize // _HALF
+            cut = shift * self.merged.itemsize // HALF
             for kind, of_pass in self._passes(blocks, gap, shift):
                 for plane in planes:
                     for index in of_pass:
@@ -189,7 +189,7 @@ class GroupRows(MergedGroups):
         """Channels of one block, by way of lines of channels, to the back (or its last ones to the front), zeros elsewhere."""
         (rows, one, two), lines = buffers, _Lines(k, unit)
         lines.turn(one, rows, back=False)
-        kept = HALVES - unit.cut
+        kept = _HALVES - unit.cut
         k.pipe_barrier("V")
         if unit.kind is Pass.FIRST:
             lines.clear(two, 0, unit.cut)
@@ -207,15 +207,11 @@ class GroupRows(MergedGroups):
         k.pipe_barrier("V")
         lines.turn(rows, one, back=False)
         k.pipe_barrier("V")
-        kept = HALVES - unit.cut
+        kept = _HALVES - unit.cut
         lines.copy((one, 0), (two, kept), unit.cut)
         lines.copy((one, unit.cut), (rows, 0), kept)
         k.pipe_barrier("V")
         lines.turn(two, one, back=True)
-
-
-HALVES = BLOCK_BYTES // _HALF
-"""16-bit halves of the channels of a block, each a line when turned."""
 
 
 class _Lines:
@@ -228,16 +224,16 @@ class _Lines:
     def turn(self, target: int, source: int, *, back: bool) -> None:
         """Filters to lines, or `back`."""
         list_addresses(self.k)
-        layout = TurnLayout(self.width * _HALF)
-        self.k.transpose_blocks(target, source, back, _HALF, HALVES, self.rows, layout)
+        layout = TurnLayout(self.width * HALF)
+        self.k.transpose_blocks(target, source, back, HALF, _HALVES, self.rows, layout)
 
     def clear(self, buffer: int, first: int, count: int) -> None:
         """Zeros in `count` lines."""
-        self.k.vector_duplicate(buffer + first * self.width * _HALF, "float16", count * self.width)
+        self.k.vector_duplicate(buffer + first * self.width * HALF, "float16", count * self.width)
 
     def copy(self, target: tuple[int, int], source: tuple[int, int], count: int) -> None:
         """`count` lines, from and to (buffer, line)."""
-        pitch, shape = self.width * _HALF, (count, self.rows)
+        pitch, shape = self.width * HALF, (count, self.rows)
         to, of = (LocalTensor(at + line * pitch, shape, "float16", pitch) for at, line in (target, source))
         self.k.copy(to, of)
 
@@ -253,7 +249,10 @@ def group_filter_task(
     name: str = "",
     disarm: Collection[str] = (),
 ) -> Task:
-    """Weights of `shape` from FRACTAL_Z of all filters to `merged`, of which each real group has `extension` groups."""
+    """Weights of `shape` from FRACTAL_Z of all filters (`ungrouped_shape`) to `merged`, each real group of `extension` groups.
+
+    What of the target belongs to no group is not written: it has been cleared before.
+    """
     real = ceil_div(shape.groups, extension)
     grouped = [real * merged.planes * merged.cin1 * merged.taps, merged.cout1, FRACTAL, merged.c0]
     element, kind = f"{8 * merged.itemsize}-bit", "FRACTAL_Z" if shape.k_d == 1 else "FRACTAL_Z_3D"

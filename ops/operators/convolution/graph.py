@@ -6,7 +6,7 @@ trans_data_positive_source_ntc and trans_data_groups: stated). The cube adds the
 wants it in fp32 (its documents name fp16, fp32 and int32 alone: stated), so that there is a Cast. An fp16 result stays in
 NC1HWC0, because npu_conv2d asks for it there; others are turned back (stated).
 
-The cube kernels here begin their sums with zeros: a bias is cast, and then the values lack it.
+The cube kernels here begin their sums with zeros: a bias is cast, and then the values lack it, of which the plan warns.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from ascend_sim.ops.operators.convolution_backward.plans.blocked import BlockedP
 from ascend_sim.ops.plan import Plan
 
 CONV2D = "Conv2D"
+NO_BIAS = "the cube adds the bias on its way, which is not simulated: the values lack it"
 
 
 def plan_forward_operator(call: ConvolutionCall, chip: ChipSpec, op_type: str) -> Plan:
@@ -36,9 +37,13 @@ class _Operator(BlockedPlan):
     """Cast of the bias, input and weights turned, the kernel, and its result turned but for fp16."""
 
     def launches(self) -> None:
-        if "bias" in self.call.inputs and self.storage == "bfloat16":
-            self.cast("bias", "float32", "bias.float32")
-        ready = self.prepared({"input": "input", "weight": "weight"})
+        if "bias" in self.call.inputs:
+            self.result.warnings.append(NO_BIAS)
+            if self.storage == "bfloat16":
+                self.cast(self.contiguous("bias"), "float32", "bias.float32")
+        ready = self.prepared(
+            {name: self.cast_input(self.contiguous(name), name, self.storage) for name in ("input", "weight")}
+        )
         self.data(ready["input"], ready["weight"])
 
     def fill_fractal_z(self, source: str, target: str, weights: FractalZ) -> None:
@@ -64,7 +69,7 @@ class _Operator(BlockedPlan):
         )
 
     def in_blocks(self, made: str) -> str:
-        if self.storage != "float16":
+        if self.call.inputs["input"].dtype != "float16":
             return super().in_blocks(made)
         return self.result.tensor(made, self.storage, self.blocks, self.feature_bytes(self.maps.like), "output")
 

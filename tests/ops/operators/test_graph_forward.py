@@ -15,6 +15,7 @@ from ascend_sim.ops.convolution.call import ConvolutionCall
 from ascend_sim.ops.execute import execute
 from ascend_sim.ops.layer import Layer
 from ascend_sim.ops.operators import OPERATORS
+from ascend_sim.ops.operators.convolution.graph import NO_BIAS
 from ascend_sim.runtime import RunOptions, ValueModel
 
 torch = pytest.importorskip("torch")
@@ -87,8 +88,23 @@ def test_values_in_every_dtype(mode: str, dtype: str, channels: tuple[int, int],
 @pytest.mark.parametrize(("dtype", "casts"), [("float16", 0), ("bfloat16", 1), ("float32", 0)])
 def test_a_bias_is_cast_where_the_operator_wants_it_in_fp32(dtype: str, casts: int) -> None:
     call = accepted("ascend910b2", dtype, {"input": [1, 16, 5, 5], "weight": [16, 16, 2, 2]}, 1, bias=True)
-    launched = [step.op_type for step in OPERATOR.graph_plan(call, load_chip("ascend910b2"), "Conv2D").steps]
+    plan = OPERATOR.graph_plan(call, load_chip("ascend910b2"), "Conv2D")
+    launched = [step.op_type for step in plan.steps]
     assert launched.count("Cast") == casts and "BiasAdd" not in launched
+    assert plan.warnings == [NO_BIAS]
+
+
+def test_fp32_inputs_that_are_computed_in_fp16_are_cast_and_come_back_in_fp32() -> None:
+    shapes = {"input": [1, 16, 5, 6], "weight": [16, 16, 2, 2]}
+    chip, rng = load_chip("ascend910b2"), np.random.default_rng(0)
+    plan = OPERATOR.graph_plan(accepted("ascend910b2", "float32", shapes, 1, cube_math_type=2), chip, "Conv2D")
+    assert plan.warnings == [] and plan.tensors["output"].format == "NCHW"
+    arrays = {name: rng.integers(-2, 3, shape).astype(np.float32) for name, shape in shapes.items()}
+    storages = {name: flat_storage(array)[0] for name, array in arrays.items()}
+    data = execute(plan, chip, storages, RunOptions(mode="full", model=ValueModel.of(chip))).outputs["output"].data
+    wanted = torch.nn.functional.conv2d(*map(torch.from_numpy, arrays.values()), None, STRIDE, PAD).numpy()
+    assert data is not None
+    np.testing.assert_array_equal(data.view(np.float32)[: wanted.size].reshape(wanted.shape), wanted)
 
 
 @pytest.mark.fast
