@@ -12,7 +12,7 @@ from ascend_sim.ops.kernels.grad_input.choose import choose_grad_input
 from ascend_sim.ops.kernels.grad_input.program import grad_input_task
 from ascend_sim.ops.kernels.grad_input.program import workspace_bytes as grad_input_workspace
 from ascend_sim.ops.kernels.grad_input.turn import slots_bytes
-from ascend_sim.ops.kernels.grad_weight.choose import choose_grad_weight
+from ascend_sim.ops.kernels.grad_weight.choose import BASE_TEMPLATE, choose_grad_weight
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import ONE_WAY, filter_problem
 from ascend_sim.ops.kernels.grad_weight.program import clears_itself, grad_weight_task, workspace_bytes
 from ascend_sim.ops.kernels.grad_weight.tbe.choose import VOLUMETRIC, choose_tbe
@@ -219,9 +219,10 @@ class Gradients(Steps, ABC):
         deterministic = self.call.deterministic
         check_limits(self.call, op_type)
         coupled = self.inp.family.coupled
-        if not (coupled or deterministic) and self.older_filter_kernel(op_type, names, size):
+        second = op_type == BASE_TEMPLATE
+        if not (coupled or deterministic or second) and self.older_filter_kernel(op_type, names, size):
             return
-        open_kernel = op_type == "Conv3DBackpropFilterV2" or (deterministic and op_type == "Conv3DBackpropFilter")
+        open_kernel = second or (deterministic and op_type == VOLUMETRIC)
         try:
             tiling = choose_grad_weight(
                 self.cut_for(call.inp, "grad_weight"),

@@ -104,21 +104,7 @@ def test_a_separate_program_decides_the_same(row: dict[str, Any]) -> None:
     assert {name: got[name] for name in row["fields"]} == row["fields"]
 
 
-# Fields of the vendor's unit tests of Conv3DBackpropFilterV2 with tiling key 0 (ops-nn e5c3fa93, arch22: stated). stepN of the
-# last row comes from a table of exact shapes there, so it is left out.
-BASE_ROWS = {
-    "stdit_01_fp32": {"mDim": 12, "kDim": 2, "baseM": 96, "baseK": 64, "baseN": 64, "stepN": 1, "stepKa": 2, "stepKb": 2,
-        "al1Pbuffer": 1, "bl1Pbuffer": 1, "cl0Pbuffer": 2, "singleCoreCout": 96, "singleCoreHo": 8, "singleCoreCin": 8},
-    "float32_NCDHW_net_ID_1": {"kDim": 6, "nDim": 4, "baseM": 128, "baseK": 48, "baseN": 144, "stepN": 1, "stepKa": 3,
-        "stepKb": 3, "al1Pbuffer": 2, "bl1Pbuffer": 2, "cl0Pbuffer": 1, "singleCoreCout": 128, "singleCoreHo": 22,
-        "singleCoreBatch": 17, "singleCoreCin": 32},
-    "float32_NCDHW_net_ID_15": {"batchDim": 5, "kDim": 4, "baseM": 16, "baseK": 256, "baseN": 16, "stepN": 1, "stepKa": 1,
-        "stepKb": 1, "al1Pbuffer": 1, "bl1Pbuffer": 1, "cl0Pbuffer": 2, "singleCoreHo": 8, "singleCoreBatch": 1},
-    "float32_NCDHW_net_ID_26": {"kDim": 8, "nDim": 3, "baseM": 16, "baseK": 16, "baseN": 512, "stepN": 1, "stepKa": 8,
-        "stepKb": 8, "al1Pbuffer": 1, "bl1Pbuffer": 1, "singleCoreHo": 4, "singleCoreBatch": 5, "singleCoreCin": 512},
-    "conv3d_dilation_kernel2_test": {"nDim": 24, "dkDim": 1, "baseM": 16, "baseK": 112, "baseN": 144, "stepKa": 1,
-        "stepKb": 1, "al1Pbuffer": 1, "bl1Pbuffer": 1, "cl0Pbuffer": 2, "singleCoreHo": 27, "singleCoreCin": 224},
-}  # fmt: skip
+BASE_ROWS = {name: row["base_template"] for name, row in VENDOR.items() if "base_template" in row}
 
 
 @pytest.mark.parametrize("name", BASE_ROWS)
