@@ -39,6 +39,7 @@ from ascend_sim.errors import ConfigError, SimError
 
 _PATH_KEY = re.compile(r"(?P<source>\w+)->(?P<destination>\w+)(:(?P<variant>\w+))?")
 _FAMILY = "dav-"
+_VENDOR = "ascend"
 _VECTOR_ONLY = ":aiv"  # variant of a path: the port of a vector-only core
 _OUTSIDE = ("GM", "FILL")  # ends of a path that are no buffer of a core; FILL is a constant
 
@@ -256,20 +257,39 @@ def chip_names() -> list[str]:
     return [name for name in shipped_files() if not name.startswith(_FAMILY)]
 
 
-def load_chip(name_or_path: str | FilePath) -> ChipSpec:
-    """Return a chip: the name of a shipped one in any case, or the path of a .yaml file of the user's.
+def shipped_name(given: str) -> str | None:
+    """Return the name of the shipped chip that `given` means, or None when it means none.
 
-    A file's chip is called after the file. Raises `ConfigError` for an unknown name (with the known ones) and for a
-    file that cannot be used (with file and field).
+    A name may be in any case and without `ascend`: `ascend910b3`, `Ascend910B3` and `910b3` are one chip.
+    Raises `ConfigError` for the name of a family, with the names of its chips.
+    """
+    short = given.strip().lower()
+    name, known = f"{_VENDOR}{short.removeprefix(_VENDOR)}", chip_names()
+    begins_others = any(one.startswith(name) and one != name for one in known)
+    if name in known and (short.startswith(_VENDOR) or not begins_others):
+        return name
+    members = [one for one in known if _load_shipped(one).identity.short_soc.lower() == name] if begins_others else []
+    if members:
+        raise ConfigError(
+            f"{given!r} is a family, not a chip; its chips: {', '.join(members)}; or give the path of a .yaml file"
+        )
+    return name if name in known else None
+
+
+def load_chip(name_or_path: str | FilePath) -> ChipSpec:
+    """Return a chip: a shipped one by a name that `shipped_name` knows, or the path of a .yaml file of the user's.
+
+    A file's chip is called after the file. Raises `ConfigError` for the name of a family or an unknown name (with the
+    known names) and for a file that cannot be used (with file and field).
     """
     if is_path(name_or_path):
         return _load(name_or_path)
-    name = str(name_or_path).lower()
-    known = chip_names()
-    if name not in known:
-        close = difflib.get_close_matches(name, known, n=1)
-        hint = f"; did you mean {close[0]}?" if close else "."
-        what = "is a family, not a chip" if name in shipped_files() else "is not a known chip"
+    name = shipped_name(str(name_or_path))
+    if name is None:
+        given, known = str(name_or_path).lower(), chip_names()
+        near = difflib.get_close_matches(given, known, n=1)
+        hint = f"; did you mean {near[0]}?" if near else "."
+        what = "is a family, not a chip" if given in shipped_files() else "is not a known chip"
         raise ConfigError(f"{name_or_path!r} {what}{hint} Known: {', '.join(known)}; or give the path of a .yaml file")
     return _load_shipped(name)
 

@@ -210,6 +210,27 @@ def test_names_are_taken_in_any_case_and_loaded_once() -> None:
     assert len({load_chip(name) for name in chip_names()}) == len(chip_names())
 
 
+@pytest.mark.parametrize("given", ["910b3", "910B3", "Ascend910B3", " ascend910b3 "])
+def test_one_chip_has_the_names_that_people_write(given: str) -> None:
+    assert load_chip(given) is load_chip("ascend910b3")
+
+
+@pytest.mark.parametrize(
+    ("given", "name"), [("ascend910b", "ascend910b"), ("910b4", "ascend910b4"), ("910_95", "ascend910_95")]
+)
+def test_a_name_that_begins_another_is_still_a_chip(given: str, name: str) -> None:
+    assert load_chip(given).name == name
+
+
+@pytest.mark.parametrize("given", ["910B", "910b", "910_93", "Ascend910_93", "950", "ascend950", "310P", "910"])
+def test_the_name_of_a_family_lists_its_chips(given: str) -> None:
+    short = "ascend" + given.lower().removeprefix("ascend")
+    members = [name for name in chip_names() if load_chip(name).identity.short_soc.lower() == short]
+    assert len(members) > 1
+    with pytest.raises(ConfigError, match=f"{given!r} is a family, not a chip; its chips: {', '.join(members)};"):
+        load_chip(given)
+
+
 def test_an_unknown_chip_lists_the_known_ones() -> None:
     with pytest.raises(
         ConfigError, match=r"'ascend910b33' is not a known chip; did you mean ascend910b3\?.*910_9362.*b4-1"

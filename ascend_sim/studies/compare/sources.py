@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 from ascend_sim.calls.cases import call_case
 from ascend_sim.calls.result import Result
 from ascend_sim.calls.tensors import TensorSpec
-from ascend_sim.chip import chip_names, load_chip
+from ascend_sim.chip import chip_names, load_chip, shipped_name
 from ascend_sim.errors import SimError
 from ascend_sim.launching import KernelRun
 from ascend_sim.ops.case import case_names, load_case
@@ -79,14 +79,14 @@ def _kind(given: Given) -> Kind:
         )
     if name in case_names():
         return "case"
-    if name.lower() in chip_names():
-        return "chip"
     if path.is_dir():
         return "folder"
     if path.suffix == ".npz":
         return "timeline"
     if path.is_file():
         return _kind_of_yaml(path)
+    if shipped_name(name):
+        return "chip"
     near = get_close_matches(name, [*case_names(), *chip_names()], n=1)
     hint = f"; did you mean {near[0]}?" if near else ""
     raise SimError(f"{name}: no such file or folder, and no case or chip of that name{hint}")
