@@ -1,10 +1,8 @@
 """Settings for all tests."""
 
-import importlib.util
 import os
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -12,14 +10,10 @@ from hypothesis import settings
 from ascend_sim.built import built_file
 from ascend_sim.engine.choice import VARIABLE
 from ascend_sim.engine.compiled import library
+from tests.support.places import ROOT
 
-# Helper modules stand beside the tests that share them; pytest runs with --import-mode=importlib, which adds no folder.
-for folder in sorted({path.parent for path in Path(__file__).parent.rglob("*.py")}):
-    sys.path.append(str(folder))
-
-# Where there is no PyTorch, `import torch` would find the folder of its tests, as a package without a file.
-if (torch := importlib.util.find_spec("torch")) is None or torch.origin is None:
-    sys.modules["torch"] = None  # type: ignore[assignment]
+# pytest runs with --import-mode=importlib, which adds no folder; the processes that tests start import `tests.support` too.
+sys.path.append(str(ROOT))
 
 # Processes of pytest-xdist are told the width of a terminal of 80 columns; what the commands print goes to a pipe.
 os.environ.pop("COLUMNS", None)
@@ -45,14 +39,14 @@ def each_engine(request: pytest.FixtureRequest) -> Iterator[str]:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Before tests are collected: what has a sample of its examples in the suite has all of them under `-m slow`."""
-    import sampling
+    from tests.support import sampling
 
     sampling.WHOLE = config.getoption("markexpr") == "slow"
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
     """`-m fast` replaces the usual `-m "not slow"`: a test that is both would run in the tier that it is too slow for."""
-    import sampling
+    from tests.support import sampling
 
     if {"fast", "slow"} <= {mark.name for mark in item.iter_markers()} and not sampling.WHOLE:
         raise pytest.UsageError(f"{item.nodeid}: marked fast and slow")

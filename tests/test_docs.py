@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from places import DOCS, ROOT
 from typer.testing import CliRunner, Result
 
 from ascend_sim.cli import app
+from tests.support.places import DOCS, ROOT
 
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted(DOCS.glob("*.md"))]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -9,12 +9,12 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from places import TOOLS
 
 from ascend_sim.ops.case import load_case
 from ascend_sim.ops.layer import Layer
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.studies.network.file import load_network
+from tests.support.places import TOOLS
 
 pytestmark = pytest.mark.fast
 

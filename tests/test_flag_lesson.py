@@ -8,12 +8,14 @@ import sys
 from typing import Any
 
 import pytest
-from places import DOCS, ROOT
 
-sys.path += [str(ROOT / "tools"), str(ROOT / "tests" / "report")]
+from tests.support.places import DOCS, ROOT
+
+sys.path.append(str(ROOT / "tools"))
 
 import flag_lesson
-from browser import chromium, emulate
+
+from tests.support.report.browser import chromium, emulate
 
 PAGE = DOCS / "lessons" / "6_take_a_flag_away.html"
 CLOSE = 0.02

@@ -9,7 +9,8 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from places import DOCS, ROOT
+
+from tests.support.places import DOCS, ROOT
 
 pytestmark = pytest.mark.fast
 

@@ -15,15 +15,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from places import DOCS
-from programs import aclnnConvolutionBackwardTest, main
-from test_floors import DOORS, LEVEL, MODULES, room
 from typer.testing import CliRunner
 
 import ascend_sim
 from ascend_sim import acl
 from ascend_sim.acl import state
 from ascend_sim.cli import app
+from tests.support.acl.programs import aclnnConvolutionBackwardTest, main
+from tests.support.places import DOCS
+from tests.test_floors import DOORS, LEVEL, MODULES, room
 
 pytestmark = pytest.mark.fast
 

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from launched import CHIP, move, product, squares, turns
 
 import ascend_sim as asim
 from ascend_sim.chip import load_chip
@@ -27,6 +26,7 @@ from ascend_sim.memory.gm import gm_operand
 from ascend_sim.ops.kernels.matmul.program import matmul_task
 from ascend_sim.ops.kernels.matmul.tiling import MatMulProblem, choose_matmul
 from ascend_sim.runtime import Device, RunOptions, Task, run_tasks
+from tests.support.launched import CHIP, move, product, squares, turns
 
 HERE = Path(__file__)
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from launched import CHIP, move, turns
 
 import ascend_sim as asim
 from ascend_sim.kernel.function import _OWN
+from tests.support.launched import CHIP, move, turns
 
 ALLOWED = "allowed are an array of numbers, an Expected, or a dict of them by the outputs' names"
 

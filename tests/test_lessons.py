@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from places import DOCS, ROOT
+
+from tests.support.places import DOCS, ROOT
 
 nbformat = pytest.importorskip("nbformat")
 nbclient = pytest.importorskip("nbclient")

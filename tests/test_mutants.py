@@ -13,7 +13,8 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from places import ROOT, TOOLS
+
+from tests.support.places import ROOT, TOOLS
 
 FOLDER = TOOLS / "mutation"
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from launched import CHIP, Square, squares
 
 import ascend_sim as asim
+from tests.support.launched import CHIP, Square, squares
 
 
 def test_an_instruction_of_ones_own_has_values_cost_and_hazards(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from places import ROOT
+
+from tests.support.places import ROOT
 
 pytestmark = pytest.mark.fast
 
@@ -148,7 +149,7 @@ LONGEST = 450
 """Lines of a file."""
 MAY_BE_LONGER = {
     "ascend_sim/engine/core.py": "one core: what each kind of row does to its pipes",
-    "tests/bad_inputs/bad_inputs.py": "one table: a row for each bad input",
+    "tests/support/bad_inputs.py": "one table: a row for each bad input",
 }
 
 

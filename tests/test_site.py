@@ -8,7 +8,8 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from places import ROOT, TOOLS
+
+from tests.support.places import ROOT, TOOLS
 
 
 def part(name: str) -> ModuleType:

@@ -6,12 +6,13 @@ import ast
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
 import pytest
-from places import ROOT, TESTS
+
+from tests.support.places import ROOT, TESTS
 
 WITHOUT_TORCH = "import sys; sys.modules['torch'] = None; import pytest; sys.exit(pytest.main(sys.argv[1:]))"
 
@@ -23,20 +24,31 @@ def trees() -> dict[Path, ast.Module]:
 
 
 def imported(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Line and name of every module that a file imports, wherever it does."""
+    """Yield line and full name of everything that a file imports, wherever it does."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         if isinstance(node, ast.ImportFrom):
-            yield node.lineno, node.module or ""
+            yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
 
 
 def near_torch() -> list[Path]:
-    """Test files that speak of torch, or import a helper that does: the others cannot need it."""
+    """Return the test files that speak of torch, or import a helper that does: the others cannot need it."""
     says = {path for path in trees() if "torch" in path.read_text(encoding="utf-8")}
-    helpers = {path.stem for path in says if not path.name.startswith("test_")}
-    uses = {path for path, tree in trees().items() if helpers & {name for _, name in imported(tree)}}
-    return sorted(path for path in says | uses if path.name.startswith("test_"))
+    helpers = {".".join(path.relative_to(ROOT).with_suffix("").parts) for path in says - holding_tests(says)}
+    uses = {path for path, tree in trees().items() if any(helpers & lineage(name) for _, name in imported(tree))}
+    return sorted(holding_tests(says | uses))
+
+
+def lineage(name: str) -> set[str]:
+    """Return a full name and those of the packages above it."""
+    parts = name.split(".")
+    return {".".join(parts[: end + 1]) for end in range(len(parts))}
+
+
+def holding_tests(paths: Iterable[Path]) -> set[Path]:
+    """Return the files that hold tests."""
+    return {path for path in paths if path.name.startswith("test_")}
 
 
 def test_the_suite_is_collected_without_torch() -> None:

@@ -12,7 +12,8 @@ from zipfile import ZipFile
 
 import pytest
 import yaml
-from places import ROOT
+
+from tests.support.places import ROOT
 
 COMMANDS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["cibuildwheel"]["test-command"]
 

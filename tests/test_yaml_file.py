@@ -12,7 +12,6 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from sampling import sampled
 
 from ascend_sim.errors import ConfigError
 from ascend_sim.yaml_file import (
@@ -23,6 +22,7 @@ from ascend_sim.yaml_file import (
     parse_yaml,
     read_yaml,
 )
+from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.fast
 

@@ -12,15 +12,15 @@ from pathlib import Path
 from ascend_sim.report.files import atomic_write
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.append(str(ROOT / "tests" / "check" / "bugs"))
+sys.path.append(str(ROOT))
 
 BEGIN, END = "<!-- suite: made by tools/check_page.py -->\n", "<!-- end of suite -->\n"
 
 
 def table() -> str:
     """Recall and precision by label, as Markdown."""
-    import suite
-    from planted import PAIRS, found
+    from tests.support.check.bugs import suite
+    from tests.support.check.bugs.planted import PAIRS, found
 
     assert suite.FILES
     planted: Counter[str] = Counter()

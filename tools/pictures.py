@@ -23,8 +23,8 @@ from typer.testing import CliRunner
 from ascend_sim.cli import app
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "tests" / "report"))
-from browser import chromium, emulate  # noqa: E402 - the tests' own way to a headless browser
+sys.path.append(str(ROOT))
+from tests.support.report.browser import chromium, emulate  # noqa: E402 - the tests' own way to a headless browser
 
 IMAGES = ROOT / "docs" / "images"
 SECONDS_TO_DRAW = 3.0

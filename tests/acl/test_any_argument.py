@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from acl_calls import Convolution, int_array, ok, open_device
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
-from sampling import sampled
 
 from ascend_sim import acl, use
 from ascend_sim.acl.enums import CODE_NAMES
+from tests.support.acl.acl_calls import Convolution, int_array, ok, open_device
+from tests.support.sampling import sampled
 
 FUNCTIONS = sorted(name for name in acl.__all__ if inspect.isfunction(getattr(acl, name)) and name.startswith("acl"))
 POINTERS = {"aclCreateTensor", "aclCreateIntArray", "aclCreateBoolArray"}

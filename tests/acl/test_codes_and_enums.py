@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 
 import pytest
-from places import DOCS
 
 from ascend_sim import acl
+from tests.support.places import DOCS
 
 pytestmark = pytest.mark.fast
 

@@ -5,12 +5,12 @@ from array import array
 import ml_dtypes
 import numpy as np
 import pytest
-from acl_calls import download, ok, open_device, refused, upload
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ascend_sim import acl
 from ascend_sim.acl import state
+from tests.support.acl.acl_calls import download, ok, open_device, refused, upload
 
 pytestmark = pytest.mark.fast
 

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from programs import Failed, aclnnConvolutionBackwardTest, aclnnConvTbcBackwardTest, main
 
 from ascend_sim import acl, use
+from tests.support.acl.programs import Failed, aclnnConvolutionBackwardTest, aclnnConvTbcBackwardTest, main
 
 pytestmark = pytest.mark.fast
 

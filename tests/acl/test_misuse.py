@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from acl_calls import download, ok, open_device, refused, upload
 
 from ascend_sim import acl
+from tests.support.acl.acl_calls import download, ok, open_device, refused, upload
 
 pytestmark = pytest.mark.fast
 

@@ -3,15 +3,15 @@
 import warnings
 from pathlib import Path
 
-import acl_calls
 import numpy as np
 import pytest
-from acl_calls import Convolution, download, int_array, ok, open_device, refused, tensor_at, upload
 from ml_dtypes import bfloat16
 
 from ascend_sim import acl, use
 from ascend_sim.errors import SimError
 from ascend_sim.ops.operator import Operator
+from tests.support.acl import acl_calls
+from tests.support.acl.acl_calls import Convolution, download, int_array, ok, open_device, refused, tensor_at, upload
 
 pytestmark = pytest.mark.fast
 

@@ -4,11 +4,11 @@ import json
 
 import numpy as np
 import pytest
-from acl_calls import Convolution, ok, open_device, refused, upload
 
 from ascend_sim import acl, load_chip
 from ascend_sim.acl import state
 from ascend_sim.report.timeline_file import load_recording
+from tests.support.acl.acl_calls import Convolution, ok, open_device, refused, upload
 
 pytestmark = pytest.mark.fast
 

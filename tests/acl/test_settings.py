@@ -1,10 +1,10 @@
 """Which chip and profile the process sees, and how the system parameters reach the operators."""
 
 import pytest
-from acl_calls import Convolution, int_array, ok, open_device, refused
 
 import ascend_sim
 from ascend_sim import ConfigError, SimError, acl, load_chip
+from tests.support.acl.acl_calls import Convolution, int_array, ok, open_device, refused
 
 pytestmark = pytest.mark.fast
 

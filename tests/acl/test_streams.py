@@ -5,9 +5,9 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from acl_calls import Convolution, download, ok, open_device, refused, upload
 
 from ascend_sim import acl, use
+from tests.support.acl.acl_calls import Convolution, download, ok, open_device, refused, upload
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ from threading import Barrier
 
 import numpy as np
 import pytest
-from acl_calls import Convolution, ok, open_device, refused, upload
 
 from ascend_sim import acl
+from tests.support.acl.acl_calls import Convolution, ok, open_device, refused, upload
 
 pytestmark = pytest.mark.fast
 

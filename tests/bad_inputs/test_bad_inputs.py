@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from bad_inputs import ALL, EXPECTED, PAGE, Bad, page, tried
+
+from tests.support.bad_inputs import ALL, EXPECTED, PAGE, Bad, page, tried
 
 pytestmark = pytest.mark.fast
 

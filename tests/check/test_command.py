@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from places import DOCS
 from typer.testing import CliRunner
 
 import ascend_sim as asim
@@ -19,6 +18,7 @@ from ascend_sim.cli import app
 from ascend_sim.errors import SimError
 from ascend_sim.ops.execute import roles_of
 from ascend_sim.ops.operators import OPERATORS
+from tests.support.places import DOCS
 
 pytestmark = pytest.mark.fast
 

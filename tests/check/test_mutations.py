@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from mutations import Subject, mutations
-from shipped import CASES, PAGES, case_subject, page_subject
 
 from ascend_sim.check.run import check_tasks
+from tests.support.check.mutations import Subject, mutations
+from tests.support.check.shipped import CASES, PAGES, case_subject, page_subject
 
 
 def unnoticed(subject: Subject, kinds: tuple[str, ...] = ("disarmed", "swapped")) -> tuple[int, list[str]]:

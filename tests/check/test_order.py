@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from naive_order import pairs_of, retired_before, unordered
 
 from ascend_sim.check.accesses import Shapes
 from ascend_sim.check.clocks import Known
@@ -20,6 +19,7 @@ from ascend_sim.isa.transfer import DataCopy
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.memory.gm import gm_operand
+from tests.support.check.naive_order import pairs_of, retired_before, unordered
 
 CHIP = load_chip("ascend910b3")
 SIZE = 4096

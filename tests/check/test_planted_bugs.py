@@ -6,9 +6,10 @@ import re
 from collections import Counter
 
 import pytest
-import suite
-from places import DOCS
-from planted import ALL, PAIRS, Pair, found
+
+from tests.support.check.bugs import suite
+from tests.support.check.bugs.planted import ALL, PAIRS, Pair, found
+from tests.support.places import DOCS
 
 assert suite.FILES
 

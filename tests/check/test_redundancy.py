@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import suite
-from planted import PAIRS, Pair
-
 from ascend_sim.check.redundancy import Proof, groups
 from ascend_sim.check.subject import Subject
 from ascend_sim.chip import load_chip
 from ascend_sim.engine.device import Device
 from ascend_sim.kernel.inspection import inspect
 from ascend_sim.launching import prepared
+from tests.support.check.bugs import suite
+from tests.support.check.bugs.planted import PAIRS, Pair
 
 assert suite.FILES
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-import suite
-from planted import PAIRS, SPLIT, VECTOR, order, out, x
 
 import ascend_sim as asim
 from ascend_sim.check.findings import CheckFinding
 from ascend_sim.memory.gm import OFFSET_MASK
+from tests.support.check.bugs import suite
+from tests.support.check.bugs.planted import PAIRS, SPLIT, VECTOR, order, out, x
 
 assert suite.FILES
 pytestmark = pytest.mark.fast

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from shipped import case_subject
 
 from ascend_sim.check.redundancy import find_redundant
 from ascend_sim.check.regions import SPACES
@@ -20,6 +19,7 @@ from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.program import InstructionTable
 from ascend_sim.kernel.unit_flag import UnitFlagTiles
 from ascend_sim.memory.gm import gm_operand
+from tests.support.check.shipped import case_subject
 
 CHIP = load_chip("ascend910b3")
 M, N, K = 32, 48, 16

@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 
 import pytest
-from places import DOCS
 
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import ConfigError
+from tests.support.places import DOCS
 
 DOC = DOCS / "adding-a-chip.md"
 

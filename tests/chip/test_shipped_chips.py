@@ -8,11 +8,11 @@ from itertools import pairwise
 
 import pytest
 import yaml
-from places import DATA
 
 from ascend_sim.chip import ChipSpec, chip_names, load_chip
 from ascend_sim.chip.files import merge, read_layers
 from ascend_sim.errors import ConfigError
+from tests.support.places import DATA
 
 pytestmark = pytest.mark.fast
 

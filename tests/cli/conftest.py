@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from commands import write_case
+
+from tests.support.cli.commands import write_case
 
 
 @pytest.fixture

@@ -13,7 +13,6 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from commands import names, run, save, write_case
 
 import ascend_sim
 from ascend_sim.calls import run as calls
@@ -22,6 +21,7 @@ from ascend_sim.cli.app import COMMANDS
 from ascend_sim.engine import engine
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.report.timeline_file import load_recording
+from tests.support.cli.commands import names, run, save, write_case
 
 # -- what a user can do ------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands import refused, run, save, write_case
+
+from tests.support.cli.commands import refused, run, save, write_case
 
 
 @pytest.mark.fast

@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from commands import run
 from typer.testing import CliRunner
 
 from ascend_sim.cli import app
+from tests.support.cli.commands import run
 
 
 @pytest.mark.fast

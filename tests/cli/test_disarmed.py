@@ -6,9 +6,8 @@ import json
 import re
 from pathlib import Path
 
-from commands import run
-
 from ascend_sim.report.html import report_html
+from tests.support.cli.commands import run
 
 
 def test_a_disarmed_run_says_so_everywhere(tmp_path: Path) -> None:

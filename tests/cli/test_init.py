@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 import yaml
-from commands import refused, run
 
 from ascend_sim.ops.case import load_case
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.studies.lookup.templates import TEMPLATES, template
 from ascend_sim.studies.network.file import load_network
+from tests.support.cli.commands import refused, run
 
 RUNS = {
     "case": "run {file} --mode timing",

@@ -8,11 +8,11 @@ import sys
 from types import SimpleNamespace
 
 import pytest
-from commands import run
-from places import ROOT
 
 from ascend_sim.cli import progress
 from ascend_sim.runtime.outlook import Outlook
+from tests.support.cli.commands import run
+from tests.support.places import ROOT
 
 
 class _Terminal(io.StringIO):

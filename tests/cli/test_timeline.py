@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from commands import names, run
 
 from ascend_sim.cli import page
+from tests.support.cli.commands import names, run
 
 
 def test_a_long_run_keeps_its_timeline_for_files_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from commands import run
-from places import DOCS, ROOT
+
+from tests.support.cli.commands import run
+from tests.support.places import DOCS, ROOT
 
 COMMANDS = {
     "run": "run document_example_2d --plan",

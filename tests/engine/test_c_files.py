@@ -9,7 +9,8 @@ import tomllib
 from collections.abc import Callable
 
 import pytest
-from places import ROOT
+
+from tests.support.places import ROOT
 
 pytestmark = pytest.mark.fast
 

@@ -11,7 +11,6 @@ import warnings
 from pathlib import Path
 
 import pytest
-from machine import CHIP, quiet, scalar_task
 from typer.testing import CliRunner
 
 from ascend_sim import built as built_module
@@ -28,6 +27,7 @@ from ascend_sim.errors import SimError
 from ascend_sim.kernel import look
 from ascend_sim.kernel.program import TOUCH
 from ascend_sim.kernel.stamp import LAID
+from tests.support.engine.machine import CHIP, quiet, scalar_task
 
 
 @pytest.fixture(params=[True, False], ids=["built", "not built"])

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from machine import CHIP, program, task_of
 
 from ascend_sim.engine import columns, engine
 from ascend_sim.engine.columns import PIECE, ColumnFile, Packed, Written
@@ -26,6 +25,7 @@ from ascend_sim.engine.watch import watched
 from ascend_sim.host import Lately
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.memory.gm import gm_operand
+from tests.support.engine.machine import CHIP, program, task_of
 
 pytestmark = pytest.mark.fast
 
@@ -154,7 +154,7 @@ def test_where_the_disk_becomes_full_c_goes_on_in_memory() -> None:
     script = f"""
 import resource, signal, sys
 sys.path[:0] = {sys.path!r}
-from test_columns import assert_equal, packed_of, run
+from tests.engine.test_columns import assert_equal, packed_of, run
 expected = run(({count},), engine="simpy")
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, resource.RLIM_INFINITY))
@@ -196,7 +196,7 @@ def test_processes_that_are_forked_read_what_is_on_disk() -> None:
     script = f"""
 import os, sys
 sys.path[:0] = {sys.path!r}
-from test_columns import Lately, assert_equal, engine, packed_of, run
+from tests.engine.test_columns import Lately, assert_equal, engine, packed_of, run
 expected = run((4096, 8192))
 engine.MOST = 0
 found = run((4096, 8192))

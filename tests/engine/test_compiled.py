@@ -12,9 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from machine import CHIP, changed, program, quiet, task_of
-from random_runs import Run, everything
-from sampling import as_part, sample
 
 from ascend_sim.engine.compiled import library
 from ascend_sim.engine.device import Device
@@ -25,6 +22,9 @@ from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import CopyLoop
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.memory.gm import gm_operand
+from tests.support.engine.machine import CHIP, changed, program, quiet, task_of
+from tests.support.engine.random_runs import Run, everything
+from tests.support.sampling import as_part, sample
 
 pytestmark = pytest.mark.skipif(library.load() is None, reason="the compiled engine was not built")
 

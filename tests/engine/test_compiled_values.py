@@ -11,10 +11,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from random_programs import Step, Variant, steps, variants, writer
-from sampling import sampled
-from test_values import full, functional
-from workbench import GM_BYTES, MODELS, SIZES, Workbench, copy_of, everything, run_in_c
 
 import ascend_sim
 from ascend_sim.engine.choice import VARIABLE
@@ -36,6 +32,10 @@ from ascend_sim.isa.vector import (
 )
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.numerics import numpy_dtype
+from tests.engine.test_values import full, functional
+from tests.support.engine.random_programs import Step, Variant, steps, variants, writer
+from tests.support.isa.workbench import GM_BYTES, MODELS, SIZES, Workbench, copy_of, everything, run_in_c
+from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.skipif(library.load() is None, reason="the compiled engine was not built")
 

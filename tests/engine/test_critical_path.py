@@ -9,9 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from machine import CHIP, FIVE, changed, program, quiet, scalar_task, task_of
-from random_programs import SIZES, Step, Variant, steps, variants, writer
-from sampling import sampled
 
 import ascend_sim
 from ascend_sim import TensorSpec
@@ -24,6 +21,9 @@ from ascend_sim.engine.flags import flag_pairs
 from ascend_sim.engine.timeline import Timeline
 from ascend_sim.isa.base import PIPES
 from ascend_sim.memory.gm import gm_operand
+from tests.support.engine.machine import CHIP, FIVE, changed, program, quiet, scalar_task, task_of
+from tests.support.engine.random_programs import SIZES, Step, Variant, steps, variants, writer
+from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.usefixtures("each_engine")
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from machine import CHIP, changed, program, quiet, run_one, task_of
-from random_programs import SIZES
 
 from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Engine
 from ascend_sim.engine.functional import FunctionalEngine
 from ascend_sim.errors import DeadlockError, SimError
 from ascend_sim.kernel.program import Program
+from tests.support.engine.machine import CHIP, changed, program, quiet, run_one, task_of
+from tests.support.engine.random_programs import SIZES
 
 pytestmark = [pytest.mark.fast, pytest.mark.usefixtures("each_engine")]
 

@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from machine import CHIP, FIVE, changed, program, quiet, run_one, scalar_task, task_of
-from random_programs import SIZES
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.engine.device import Device
@@ -24,6 +22,8 @@ from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.kernel import Kernel
 from ascend_sim.kernel.program import InstructionTable
 from ascend_sim.memory.gm import gm_operand
+from tests.support.engine.machine import CHIP, FIVE, changed, program, quiet, run_one, scalar_task, task_of
+from tests.support.engine.random_programs import SIZES
 
 pytestmark = pytest.mark.usefixtures("each_engine")
 

@@ -8,9 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from machine import CHIP, KIB, changed, program, quiet, random_bytes, task_of
-from random_programs import tile
-from random_runs import SIZE, Run
 
 import ascend_sim.engine.replay
 from ascend_sim.engine.compiled import library
@@ -24,6 +21,9 @@ from ascend_sim.errors import SimError
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.unit_flag import UnitFlagTiles
 from ascend_sim.memory.gm import gm_operand
+from tests.support.engine.machine import CHIP, KIB, changed, program, quiet, random_bytes, task_of
+from tests.support.engine.random_programs import tile
+from tests.support.engine.random_runs import SIZE, Run
 
 ENGINES = ("simpy", "compiled") if library.load() is not None else ("simpy",)
 

@@ -10,9 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from machine import CHIP, KIB, find_hazards, program, task_of
-from random_programs import Variant, variants
-from sampling import sampled
 
 from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Engine
@@ -23,6 +20,9 @@ from ascend_sim.isa.base import PIPES
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import MapWindow, Span, TurnLayout
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT, gm_operand
+from tests.support.engine.machine import CHIP, KIB, find_hazards, program, task_of
+from tests.support.engine.random_programs import Variant, variants
+from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.usefixtures("each_engine")
 

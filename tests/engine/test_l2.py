@@ -8,9 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from machine import CHIP, changed, program, task_of
-from naive_memory import Cache, Move, begin, bytes_of
-from sampling import sampled
 
 from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Engine
@@ -19,6 +16,9 @@ from ascend_sim.engine.lines import footprint
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.memory.regions import Region
+from tests.support.engine.machine import CHIP, changed, program, task_of
+from tests.support.engine.naive_memory import Cache, Move, begin, bytes_of
+from tests.support.sampling import sampled
 
 NONE = np.empty(0, np.int64)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from random_runs import Run
 
 from ascend_sim.engine.compiled import library
 from ascend_sim.engine.lines import LinesOf
 from ascend_sim.errors import SimError
+from tests.support.engine.random_runs import Run
 
 needs_c = pytest.mark.skipif(library.load() is None, reason="the compiled engine was not built")
 

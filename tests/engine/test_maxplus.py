@@ -9,10 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from machine import CHIP, FIVE, changed, ideal_memory, program, quiet, task_of
-from maxplus import lines_touched, schedule
-from random_programs import SIZES, Step, Variant, steps, variants, writer
-from sampling import sampled
 
 import ascend_sim
 from ascend_sim import TensorSpec
@@ -23,6 +19,10 @@ from ascend_sim.engine.lines import footprint
 from ascend_sim.engine.timeline import Timeline
 from ascend_sim.kernel.program import Program
 from ascend_sim.memory.regions import Region
+from tests.support.engine.machine import CHIP, FIVE, changed, ideal_memory, program, quiet, task_of
+from tests.support.engine.maxplus import lines_touched, schedule
+from tests.support.engine.random_programs import SIZES, Step, Variant, steps, variants, writer
+from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.usefixtures("each_engine")
 

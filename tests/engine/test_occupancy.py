@@ -9,10 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from machine import CHIP, changed, program, quiet, run_one, task_of
-from random_programs import Variant, variants
-from sampling import sampled
-from test_hazards import SIZES, Action, accesses, actions, vector_writer
 
 import ascend_sim
 from ascend_sim.engine import occupancy as module
@@ -22,6 +18,10 @@ from ascend_sim.engine.engine import Engine
 from ascend_sim.engine.occupancy import Occupancy, by_c, by_numpy, occupancy
 from ascend_sim.engine.timeline import ProgramRun
 from ascend_sim.memory.gm import gm_operand
+from tests.engine.test_hazards import SIZES, Action, accesses, actions, vector_writer
+from tests.support.engine.machine import CHIP, changed, program, quiet, run_one, task_of
+from tests.support.engine.random_programs import Variant, variants
+from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.usefixtures("each_engine")
 needs_c = pytest.mark.skipif(library.load() is None, reason="the compiled engine was not built")

@@ -7,9 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from machine import CHIP, KIB, changed, program, quiet, task_of
-from random_runs import everything
-from sampling import sample
 
 from ascend_sim.engine.compiled import library
 from ascend_sim.engine.device import Device
@@ -19,6 +16,9 @@ from ascend_sim.engine.watch import ColumnWatch, from_columns, watched
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.queue import BufferQueue
 from ascend_sim.memory.gm import gm_operand
+from tests.support.engine.machine import CHIP, KIB, changed, program, quiet, task_of
+from tests.support.engine.random_runs import everything
+from tests.support.sampling import sample
 
 pytestmark = pytest.mark.skipif(library.load() is None, reason="the compiled engine was not built")
 

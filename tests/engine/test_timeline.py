@@ -8,9 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from machine import CHIP, FIVE, changed, columns, program, quiet, random_bytes, run_one, task_of
-from random_programs import SIZES, Step, Variant, steps, variants, writer
-from sampling import sampled
 
 import ascend_sim
 from ascend_sim import TensorSpec
@@ -22,6 +19,9 @@ from ascend_sim.engine.timeline import ProgramRun, Timeline
 from ascend_sim.isa.base import PIPES
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.memory.gm import gm_operand
+from tests.support.engine.machine import CHIP, FIVE, changed, columns, program, quiet, random_bytes, run_one, task_of
+from tests.support.engine.random_programs import SIZES, Step, Variant, steps, variants, writer
+from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.usefixtures("each_engine")
 

@@ -9,11 +9,6 @@ from typing import ClassVar
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from machine import CHIP, KIB, find_hazards, program, quiet, task_of
-from sampling import sampled
-from test_hazards import brute_force, said
-from test_occupancy import UNIT
-from test_occupancy import brute_force as held_by_bytes
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.engine.compiled import library
@@ -27,6 +22,11 @@ from ascend_sim.isa.base import Cost, Instruction
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.program import Program
 from ascend_sim.memory.regions import Region
+from tests.engine.test_hazards import brute_force, said
+from tests.engine.test_occupancy import UNIT
+from tests.engine.test_occupancy import brute_force as held_by_bytes
+from tests.support.engine.machine import CHIP, KIB, find_hazards, program, quiet, task_of
+from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.usefixtures("each_engine")
 

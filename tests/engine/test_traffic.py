@@ -9,11 +9,6 @@ import pytest
 import simpy
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from machine import CHIP, changed, ideal_memory, program, quiet, run_one, task_of
-from maxplus import schedule
-from naive_memory import Cache, Move, simulate, whole
-from random_programs import SIZES, Step, Variant, steps, variants, writer
-from sampling import sampled
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.engine.device import Device
@@ -23,6 +18,11 @@ from ascend_sim.engine.traffic import Traffic, Transfer
 from ascend_sim.isa.base import GmAccess
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.memory.regions import Region
+from tests.support.engine.machine import CHIP, changed, ideal_memory, program, quiet, run_one, task_of
+from tests.support.engine.maxplus import schedule
+from tests.support.engine.naive_memory import Cache, Move, simulate, whole
+from tests.support.engine.random_programs import SIZES, Step, Variant, steps, variants, writer
+from tests.support.sampling import sampled
 
 LINE = 512
 SLACK = 1

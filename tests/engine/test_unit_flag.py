@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from machine import CHIP, KIB, changed, find_hazards, ideal_memory, program, quiet, task_of
 
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.engine.critical_path import critical_path
@@ -24,6 +23,7 @@ from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.program import InstructionTable, Program, Touches
 from ascend_sim.kernel.unit_flag import UnitFlagTiles
 from ascend_sim.memory.gm import gm_operand
+from tests.support.engine.machine import CHIP, KIB, changed, find_hazards, ideal_memory, program, quiet, task_of
 
 pytestmark = pytest.mark.usefixtures("each_engine")
 M, N = 64, 128

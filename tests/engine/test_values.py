@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from machine import CHIP, KIB, Writer, changed, program, quiet, random_bytes, task_of
-from random_programs import SIZES, Step, Variant, steps, variants, writer
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.engine.device import Device
@@ -23,6 +21,8 @@ from ascend_sim.kernel.queue import BufferQueue
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.memory.local import POISON
 from ascend_sim.memory.regions import Region
+from tests.support.engine.machine import CHIP, KIB, Writer, changed, program, quiet, random_bytes, task_of
+from tests.support.engine.random_programs import SIZES, Step, Variant, steps, variants, writer
 
 pytestmark = pytest.mark.usefixtures("each_engine")
 

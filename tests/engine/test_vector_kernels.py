@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from machine import task_of
 
 from ascend_sim.chip import load_chip
 from ascend_sim.engine.device import Device
@@ -17,6 +16,7 @@ from ascend_sim.engine.watch import find_hazards
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.program import InstructionTable
 from ascend_sim.memory.gm import gm_operand
+from tests.support.engine.machine import task_of
 
 ROWS, COLUMNS, BLOCKS = 8, 200, 3
 FLAGS = ("loaded", "computed")

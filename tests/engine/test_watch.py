@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from machine import CHIP, changed, program, quiet, task_of
-from random_runs import Run
-from sampling import as_part, sample
 
 from ascend_sim.engine import totals
 from ascend_sim.engine.compiled import library, machine
@@ -16,6 +13,9 @@ from ascend_sim.engine.occupancy import occupancy
 from ascend_sim.engine.watch import ColumnWatch, from_columns, watched
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.memory.gm import gm_operand
+from tests.support.engine.machine import CHIP, changed, program, quiet, task_of
+from tests.support.engine.random_runs import Run
+from tests.support.sampling import as_part, sample
 
 needs_c = pytest.mark.skipif(library.load() is None, reason="the compiled engine was not built")
 

@@ -4,9 +4,9 @@ import importlib
 import sys
 
 import pytest
-from places import TOOLS
 
 from ascend_sim.acl import state
+from tests.support.places import TOOLS
 
 
 @pytest.fixture(scope="session")

@@ -10,14 +10,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from places import DATA
-from sampling import as_part, sample
 
 import ascend_sim
 from ascend_sim import AclnnError, acl
 from ascend_sim.acl import state
 from ascend_sim.calls import run as running
 from ascend_sim.engine.compiled import library
+from tests.support.places import DATA
+from tests.support.sampling import as_part, sample
 
 torch = pytest.importorskip("torch")
 COUNTS = {"phase-one": (500, 100_000), "calls": (25, 3000), "acl": (6, 500)}

@@ -11,7 +11,8 @@ import time
 from types import SimpleNamespace
 
 import pytest
-from places import TOOLS
+
+from tests.support.places import TOOLS
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from workbench import CHIP, Workbench
 
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import SimError
@@ -19,6 +18,7 @@ from ascend_sim.isa.vector.arithmetic import VectorMulAdd
 from ascend_sim.isa.vector.base import Elementwise
 from ascend_sim.isa.vector.rearrangement import Interleave
 from ascend_sim.memory.gm import gm_operand
+from tests.support.isa.workbench import CHIP, Workbench
 
 pytestmark = pytest.mark.fast
 PLAIN = load_chip("ascend950pr_9589")

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sampling import sampled
-from workbench import CHIP, Workbench
 
 from ascend_sim.chip import chip_names, load_chip
 from ascend_sim.isa.cube import Fixpipe, FixpipeNd, Mmad
 from ascend_sim.memory.gm import gm_operand
+from tests.support.isa.workbench import CHIP, Workbench
+from tests.support.sampling import sampled
 
 DTYPES = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16, "float32": np.float32, "hf32": np.float32}
 HF32 = CHIP.cube.hf32_mantissa_bits

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from workbench import Workbench
 
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import SimError
 from ascend_sim.isa.direct import DataCopyDn2Nz, FixpipeDn
 from ascend_sim.memory.gm import gm_operand
+from tests.support.isa.workbench import Workbench
 
 pytestmark = pytest.mark.fast
 

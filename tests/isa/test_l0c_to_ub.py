@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from workbench import Workbench
 
 from ascend_sim import SimError, load_chip
 from ascend_sim.isa.base import Memory, ValueModel
@@ -10,6 +9,7 @@ from ascend_sim.isa.l0c_to_ub import L0cToUb
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.program import InstructionTable
 from ascend_sim.memory.local import LocalMemory
+from tests.support.isa.workbench import Workbench
 
 pytestmark = pytest.mark.fast
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sampling import sampled
-from workbench import CHIP, Workbench
 
 from ascend_sim.errors import SimError
 from ascend_sim.isa.load import LoadData2D, LoadData3D
+from tests.support.isa.workbench import CHIP, Workbench
+from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.fast
 

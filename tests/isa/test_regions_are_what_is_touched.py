@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from workbench import Workbench, covered
 
 from ascend_sim.isa.base import Instruction
 from ascend_sim.isa.cube import Fixpipe, FixpipeNd, Mmad
@@ -36,6 +35,7 @@ from ascend_sim.isa.vector import (
 from ascend_sim.isa.vector.named import NamedInstruction, named
 from ascend_sim.kernel.local_tensor import LocalTensor
 from ascend_sim.memory.gm import gm_operand
+from tests.support.isa.workbench import Workbench, covered
 
 pytestmark = pytest.mark.fast
 

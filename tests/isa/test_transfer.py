@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sampling import sampled
-from workbench import CHIP, Workbench
 
 from ascend_sim.errors import SimError
 from ascend_sim.isa.transfer import DataCopy, DataCopyNd2Nz, Fill
 from ascend_sim.memory.gm import gm_operand
+from tests.support.isa.workbench import CHIP, Workbench
+from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.fast
 

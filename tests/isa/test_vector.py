@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sampling import sampled
-from workbench import CHIP, Workbench
 
 from ascend_sim.errors import SimError
 from ascend_sim.isa.vector import Duplicate, ReduceRows, TransposeBlocks, VectorBinary, VectorCast
+from tests.support.isa.workbench import CHIP, Workbench
+from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.fast
 

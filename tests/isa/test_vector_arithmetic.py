@@ -13,8 +13,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sampling import sampled
-from workbench import CHIP, Workbench
 
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import SimError
@@ -22,6 +20,8 @@ from ascend_sim.isa.base import Memory, ValueModel
 from ascend_sim.isa.vector import BINARY, UNARY, WITH_SCALAR, Mask, VectorBinary, VectorScalar, VectorUnary
 from ascend_sim.memory.local import LocalMemory
 from ascend_sim.numerics import reference
+from tests.support.isa.workbench import CHIP, Workbench
+from tests.support.sampling import sampled
 
 FLOATS: dict[str, Any] = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16, "float32": np.float32}
 INTEGERS: dict[str, Any] = {"int16": np.int16, "uint16": np.uint16, "int32": np.int32, "uint32": np.uint32}

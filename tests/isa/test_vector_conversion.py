@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from workbench import CHIP, Workbench
 
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import SimError
 from ascend_sim.isa.vector import VectorCast
+from tests.support.isa.workbench import CHIP, Workbench
 
 TYPES: dict[str, Any] = {
     "float16": np.float16, "bfloat16": ml_dtypes.bfloat16, "float32": np.float32, "int16": np.int16, "int32": np.int32,

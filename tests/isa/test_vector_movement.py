@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sampling import sampled
-from workbench import CHIP, Workbench
 
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import SimError
 from ascend_sim.isa.vector import BroadcastColumn, Duplicate, Gather, Mask, Transpose, VectorCopy
+from tests.support.isa.workbench import CHIP, Workbench
+from tests.support.sampling import sampled
 
 TYPES: dict[str, Any] = {
     "float16": np.float16, "bfloat16": ml_dtypes.bfloat16, "float32": np.float32, "int32": np.int32, "uint16": np.uint16,

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sampling import sampled
-from workbench import CHIP, Workbench
 
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import SimError
 from ascend_sim.isa.vector import ReduceBlocks, ReduceRows
 from ascend_sim.numerics import reference
+from tests.support.isa.workbench import CHIP, Workbench
+from tests.support.sampling import sampled
 
 TYPES = {"float16": np.float16, "float32": np.float32, "int32": np.int32}
 

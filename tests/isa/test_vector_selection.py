@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sampling import sampled
-from workbench import CHIP, Workbench
 
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import SimError
 from ascend_sim.isa.vector import Compare, Select
+from tests.support.isa.workbench import CHIP, Workbench
+from tests.support.sampling import sampled
 
 TYPES: dict[str, Any] = {
     "float16": np.float16,

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from sampling import sampled
 
 from ascend_sim.errors import SimError
 from ascend_sim.kernel.local_tensor import LocalTensor
+from tests.support.sampling import sampled
 
 MEMORY = np.arange(8192, dtype=np.uint8)
 

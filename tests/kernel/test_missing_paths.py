@@ -7,13 +7,13 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sampling import sampled
 
 from ascend_sim.chip import chip_names, load_chip
 from ascend_sim.errors import SimError
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.program import InstructionTable
 from ascend_sim.memory.gm import gm_operand
+from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.fast
 

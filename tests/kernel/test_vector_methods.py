@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sampling import sampled
 
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import SimError
@@ -19,6 +18,7 @@ from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.local_tensor import LocalTensor
 from ascend_sim.kernel.program import InstructionTable
 from ascend_sim.memory.local import LocalMemory
+from tests.support.sampling import sampled
 
 CHIP = load_chip("ascend910b3")
 DTYPES = {

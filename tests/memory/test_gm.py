@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sampling import sampled
 
 from ascend_sim.errors import SimError
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT, Allocation, GlobalMemory, gm_operand
 from ascend_sim.memory.local import POISON
+from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.fast
 

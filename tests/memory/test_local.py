@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sampling import sampled
 
 from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.engine.values import BlockShadow
 from ascend_sim.memory.local import LocalMemory
 from ascend_sim.memory.regions import Region
+from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.fast
 

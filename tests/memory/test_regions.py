@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from sampling import sampled
 
 from ascend_sim.memory.regions import Region, overlap, row_starts
+from tests.support.sampling import sampled
 
 
 def touched(region: Region, address: int = 0) -> set[int]:

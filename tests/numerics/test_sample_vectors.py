@@ -6,9 +6,9 @@ from functools import cache
 
 import numpy as np
 import pytest
-from places import DATA
 
 from ascend_sim.numerics import decode, encode, reference, round_to
+from tests.support.places import DATA
 
 pytestmark = pytest.mark.fast
 

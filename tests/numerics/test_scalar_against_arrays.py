@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sampling import sampled
 
 from ascend_sim.numerics import FORMATS, decode, encode, reference, round_to
+from tests.support.sampling import sampled
 
 MODES = [(name, mode) for name, fmt in FORMATS.items() if name != "hf32" for mode in fmt.roundings]
 HALVES = np.arange(1 << 16, dtype=np.uint16).view(np.float16)

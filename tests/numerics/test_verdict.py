@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sampling import sampled
 
 from ascend_sim.errors import SimError
 from ascend_sim.numerics import (
@@ -17,6 +16,7 @@ from ascend_sim.numerics import (
     rigorous_bound,
     rounded_bound,
 )
+from tests.support.sampling import sampled
 
 
 def products(n, k, seed=0, dtype="float16"):

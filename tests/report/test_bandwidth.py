@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from calls import call
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ascend_sim.report.bandwidth import LEVELS, moved, rate, slices
 from ascend_sim.report.figures import bandwidth_figure, hbm_bytes
+from tests.support.report.calls import call
 
 pytestmark = pytest.mark.fast
 

@@ -7,9 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import small_kernels
-from calls import call
-from small_kernels import CHIP, run_three
 
 from ascend_sim.engine.critical_path import SCALAR_TIME, critical_path
 from ascend_sim.errors import SimError
@@ -18,6 +15,9 @@ from ascend_sim.report.costs import costs
 from ascend_sim.report.lines import line_table, note_lines
 from ascend_sim.report.timeline_file import load_recording, write_timeline
 from ascend_sim.runtime import Recording
+from tests.support.report import small_kernels
+from tests.support.report.calls import call
+from tests.support.report.small_kernels import CHIP, run_three
 
 pytestmark = pytest.mark.fast
 

@@ -14,8 +14,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from places import DATA, DOCS
-from small_kernels import CHIP, cube_task, run_three
 from typer.testing import CliRunner
 
 from ascend_sim.cli import app
@@ -28,6 +26,8 @@ from ascend_sim.isa.base import BARRIER, PIPES, WAIT
 from ascend_sim.report.msprof import write_msprof
 from ascend_sim.report.msprof_figures import Work, figures
 from ascend_sim.report.report import Report
+from tests.support.places import DATA, DOCS
+from tests.support.report.small_kernels import CHIP, cube_task, run_three
 
 HEADS = json.loads((DATA / "msprof_headers.json").read_text(encoding="utf-8"))
 ARCH_OF = {

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from calls import call
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ascend_sim.engine.critical_path import critical_path
 from ascend_sim.memory.gm import SLOT_SHIFT
 from ascend_sim.report.packed import Packed, varints
+from tests.support.report.calls import call
 
 
 def integers(raw: bytes) -> list[int]:

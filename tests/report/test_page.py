@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from browser import chromium, emulate
-from calls import call
 
 from ascend_sim.engine.critical_path import critical_path
 from ascend_sim.engine.timeline import at_work
@@ -24,6 +22,8 @@ from ascend_sim.report.report import Report
 from ascend_sim.report.timeline_figure import timeline_figure, windows
 from ascend_sim.report.timeline_file import write_timeline
 from ascend_sim.report.what_if import Outcome, what_if
+from tests.support.report.browser import chromium, emulate
+from tests.support.report.calls import call
 
 
 @pytest.fixture(scope="module")

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import chromium, emulate
-from calls import call
 
 from ascend_sim.engine.watch import watched
 from ascend_sim.report.page import write_page
 from ascend_sim.report.races import Findings
+from tests.support.report.browser import chromium, emulate
+from tests.support.report.calls import call
 
 FLAGS = {"grad_input": ["L0[1] full"], "grad_weight": ["B1[0] full"]}
 

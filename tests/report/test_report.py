@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from small_kernels import CHIP, KIB, cast_task, cube_task, run_three
 
 from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Engine
@@ -14,6 +13,7 @@ from ascend_sim.engine.timeline import Timeline
 from ascend_sim.engine.values import Finding
 from ascend_sim.report.files import write_json
 from ascend_sim.report.report import Report, RunFacts, plain
+from tests.support.report.small_kernels import CHIP, KIB, cast_task, cube_task, run_three
 
 KERNEL_KEYS = {
     "op_type", "name", "core_type", "block_dim", "task_us", "core_us", "core_us_max", "start_us", "pipes_us",

@@ -3,7 +3,6 @@
 from collections import Counter
 
 import pytest
-from small_kernels import CHIP, KIB, cast_task, cube_task, mixed_task
 
 from ascend_sim.engine.device import Device
 from ascend_sim.isa.cube import Mmad
@@ -11,6 +10,7 @@ from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.program import InstructionTable
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.report.counts import Counts, bytes_of
+from tests.support.report.small_kernels import CHIP, KIB, cast_task, cube_task, mixed_task
 
 pytestmark = pytest.mark.fast
 

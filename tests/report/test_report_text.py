@@ -4,11 +4,11 @@ import io
 
 import pytest
 from rich.console import Console
-from small_kernels import CHIP, run_three
 
 from ascend_sim.report.report import Report
 from ascend_sim.report.text import _waterfall, render
 from ascend_sim.report.waterfall import WORDS
+from tests.support.report.small_kernels import CHIP, run_three
 
 pytestmark = pytest.mark.fast
 

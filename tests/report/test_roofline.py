@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_kernels import CHIP, KIB, cast_task, cube_task, mixed_task, run_three
 
 from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Engine
@@ -13,6 +12,7 @@ from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.program import InstructionTable
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.report.roofline import KernelWork, Rooflines
+from tests.support.report.small_kernels import CHIP, KIB, cast_task, cube_task, mixed_task, run_three
 
 pytestmark = pytest.mark.fast
 

@@ -5,13 +5,13 @@ from zipfile import ZipFile
 
 import numpy as np
 import pytest
-from small_kernels import CHIP, run_three
 
 from ascend_sim.engine.timeline import Timeline
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import PIPES
 from ascend_sim.report.timeline_file import load_recording, load_timeline, write_timeline
 from ascend_sim.runtime import Recording
+from tests.support.report.small_kernels import CHIP, run_three
 
 pytestmark = pytest.mark.fast
 

@@ -10,16 +10,16 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from calls import call
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from perfetto import bound_arrows
-from small_kernels import CHIP, KIB, cast_task, cube_task, mixed_task, run_three
 
 from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Engine
 from ascend_sim.isa.sync import SetFlag, WaitFlag
 from ascend_sim.report.trace import write_trace
+from tests.support.report.calls import call
+from tests.support.report.perfetto import bound_arrows
+from tests.support.report.small_kernels import CHIP, KIB, cast_task, cube_task, mixed_task, run_three
 
 PIPE_NAMES = {"SCALAR", "MTE1", "CUBE", "FIXP", "MTE2", "VECTOR", "MTE3"}
 NAME_OF = {"S": "SCALAR", "M": "CUBE", "FIX": "FIXP", "V": "VECTOR", "MTE1": "MTE1", "MTE2": "MTE2", "MTE3": "MTE3"}

@@ -13,8 +13,6 @@ import pytest
 import typer.main
 from hypothesis import given
 from hypothesis import strategies as st
-from places import TOOLS
-from small_kernels import CHIP, cube_task
 
 import ascend_sim
 from ascend_sim import TensorSpec
@@ -26,6 +24,8 @@ from ascend_sim.errors import SimError
 from ascend_sim.report.advice import layer_words, statements
 from ascend_sim.report.waterfall import WORDS, overlap, waterfall
 from ascend_sim.runtime import Recording
+from tests.support.places import TOOLS
+from tests.support.report.small_kernels import CHIP, cube_task
 
 
 def layer(

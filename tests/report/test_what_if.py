@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import yaml
-from calls import call
 
 import ascend_sim
 from ascend_sim import TensorSpec
@@ -17,6 +16,7 @@ from ascend_sim.chip import load_chip
 from ascend_sim.engine.critical_path import by_what, critical_path
 from ascend_sim.report.what_if import Outcome, changes, faster_chip, what_if
 from ascend_sim.report.words import flag_waits, words
+from tests.support.report.calls import call
 
 CHIP = load_chip("ascend910b3")
 GRADIENT_KERNELS = ("grad_input", "grad_weight")

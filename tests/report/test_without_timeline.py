@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from places import TOOLS
 
 import ascend_sim
 from ascend_sim import AclnnError, SimError
@@ -20,6 +19,7 @@ from ascend_sim.engine.watch import watched
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.memory.gm import gm_operand
+from tests.support.places import TOOLS
 
 ONLY_WITH_TIMELINE = {"waterfall"}
 CHIP = ascend_sim.load_chip("ascend910b3")

@@ -18,6 +18,7 @@ from ascend_sim.errors import SimError
 from ascend_sim.studies.points import finish
 from ascend_sim.studies.pools import Cluster, Failed, Processes
 from ascend_sim.studies.store import Store
+from tests.support.places import ROOT
 
 register_pickle_by_value(sys.modules[__name__])  # the pool's processes cannot import tests
 ROOM = "studies.tiles"
@@ -116,10 +117,10 @@ def test_a_process_that_comes_up_does_not_hear_an_interrupt(way: str) -> None:
     """
     script = f"""
 import signal, sys
-sys.path.insert(0, {str(Path(__file__).parents[1])!r})
+sys.path.append({str(ROOT)!r})
 from ascend_sim.runtime.workers import apart
 from ascend_sim.studies.pools import Processes
-from interrupts import held_back
+from tests.support.interrupts import held_back
 if __name__ == "__main__":
     found = apart(held_back, 0) if {way == "alone"} else dict(Processes(2).run(held_back, iter([("a", 0)])))["a"]
     print(found, [number.name for number in signal.pthread_sigmask(signal.SIG_BLOCK, ())])

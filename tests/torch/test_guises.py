@@ -14,10 +14,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from models import small_cnn  # noqa: E402
-
 from ascend_sim.torch import Simulation, compare_training, simulate  # noqa: E402
 from ascend_sim.torch.calls import MATMUL  # noqa: E402
+from tests.support.torch.models import small_cnn  # noqa: E402
 
 nn = torch.nn
 checkpoint = pytest.importorskip("torch.utils.checkpoint").checkpoint

@@ -10,11 +10,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from models import ConvTbc  # noqa: E402
-
 from ascend_sim.torch import Simulation, simulate  # noqa: E402
 from ascend_sim.torch.calls import MATMUL  # noqa: E402
 from ascend_sim.torch.names import OUTSIDE  # noqa: E402
+from tests.support.torch.models import ConvTbc  # noqa: E402
 
 nn = torch.nn
 functional_call, grad, jvp, vmap, vjp = (

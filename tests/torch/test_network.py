@@ -9,13 +9,12 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from models import MODELS, small_cnn, tbc_model  # noqa: E402
-
 from ascend_sim import ConfigError, SimError  # noqa: E402
 from ascend_sim.ops.convolution.case import attributes_of  # noqa: E402
 from ascend_sim.studies.network.file import load_network  # noqa: E402
 from ascend_sim.studies.network.run import run_network  # noqa: E402
 from ascend_sim.torch import export_network, simulate  # noqa: E402
+from tests.support.torch.models import MODELS, small_cnn, tbc_model  # noqa: E402
 
 
 @pytest.mark.parametrize("name", ["resnet50", "vit_b_16", "unet", "wav2vec2", "r3d_18"])

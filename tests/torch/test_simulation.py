@@ -13,12 +13,11 @@ from rich.console import Console
 
 torch = pytest.importorskip("torch")
 
-from models import MODELS, ConvTbc, resnet50, small_cnn  # noqa: E402
-
 import ascend_sim  # noqa: E402
 from ascend_sim import AclnnError, SimError, TensorSpec  # noqa: E402
 from ascend_sim.torch import Simulation, simulate  # noqa: E402
 from ascend_sim.torch.calls import MATMUL, Call  # noqa: E402
+from tests.support.torch.models import MODELS, ConvTbc, resnet50, small_cnn  # noqa: E402
 
 nn, aten = torch.nn, torch.ops.aten
 checkpoint = pytest.importorskip("torch.utils.checkpoint").checkpoint

@@ -8,10 +8,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from models import ConvTbc  # noqa: E402
-
 from ascend_sim import SimError  # noqa: E402
 from ascend_sim.torch import Simulation, simulate  # noqa: E402
+from tests.support.torch.models import ConvTbc  # noqa: E402
 
 nn = torch.nn
 symbols = pytest.importorskip("torch.fx.experimental.symbolic_shapes")

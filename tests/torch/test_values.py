@@ -15,11 +15,10 @@ from typer.testing import CliRunner
 
 torch = pytest.importorskip("torch")
 
-from models import ConvTbc, small_cnn  # noqa: E402
-
 from ascend_sim import AclnnError, SimError, convolution_backward  # noqa: E402
 from ascend_sim.cli import app  # noqa: E402
 from ascend_sim.torch import compare_training, simulate  # noqa: E402
+from tests.support.torch.models import ConvTbc, small_cnn  # noqa: E402
 
 nn, aten = torch.nn, torch.ops.aten
 SCRIPT = """\

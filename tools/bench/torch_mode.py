@@ -28,8 +28,8 @@ from asked import arguments
 from ascend_sim.torch import simulate
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "torch"))
-from models import resnet50  # noqa: E402 - the tests' own ResNet-50
+sys.path.append(str(ROOT))
+from tests.support.torch.models import resnet50  # noqa: E402 - the tests' own ResNet-50
 
 LIMIT = 0.05
 """What the project promises."""

@@ -6,9 +6,9 @@ import shutil
 import subprocess
 
 import pytest
-from toolkit_calls import LINKABLE, compiler_call
 
 from ascend_sim.acl.c.build import build_c, compile_flags
+from tests.support.acl.toolkit_calls import LINKABLE, compiler_call
 
 
 @pytest.fixture(scope="session")

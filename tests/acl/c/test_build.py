@@ -7,8 +7,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from places import DOCS, ROOT
-from toolkit_calls import HERE, LINKABLE, compiler_call, documents_programs, numbers, run
 from typer.testing import CliRunner
 
 from ascend_sim.acl.c import build as library
@@ -16,6 +14,8 @@ from ascend_sim.acl.c.headers import headers
 from ascend_sim.acl.c.prototypes import FUNCTIONS
 from ascend_sim.cli import app
 from ascend_sim.engine.choice import VARIABLE, chosen_engine
+from tests.support.acl.toolkit_calls import HERE, LINKABLE, compiler_call, documents_programs, numbers, run
+from tests.support.places import DOCS, ROOT
 
 PAGE = (DOCS / "acl.md").read_text(encoding="utf-8")
 NAMES = ["libascendcl.so", "libnnopbase.so", "libopapi.so", "libopapi_math.so", "libopapi_nn.so"]

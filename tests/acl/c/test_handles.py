@@ -2,15 +2,15 @@
 
 import re
 
-import misuse
 import pytest
-from toolkit_calls import HERE, compiler_call, run
 
 from ascend_sim import acl
 from ascend_sim.acl import state
 from ascend_sim.acl.c.build import compile_flags
 from ascend_sim.acl.c.handles import Handles, Pointer
 from ascend_sim.acl.c.prototypes import FUNCTIONS
+from tests.support.acl import misuse
+from tests.support.acl.toolkit_calls import HERE, compiler_call, run
 
 
 @pytest.fixture(scope="module")

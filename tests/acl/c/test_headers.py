@@ -6,13 +6,13 @@ import shutil
 import subprocess
 
 import pytest
-from toolkit_calls import documents_signatures
 
 from ascend_sim import acl
 from ascend_sim.acl import enums, state
 from ascend_sim.acl.c.headers import headers
 from ascend_sim.acl.c.prototypes import COUNTS, FUNCTIONS
 from ascend_sim.acl.operators import aclOpExecutor
+from tests.support.acl.toolkit_calls import documents_signatures
 
 pytestmark = pytest.mark.fast
 

@@ -3,10 +3,10 @@
 import json
 
 import pytest
-from toolkit_calls import HERE, compiler_call, documents_programs, numbers, run
 
 from ascend_sim import load_chip
 from ascend_sim.acl.c.build import compile_flags
+from tests.support.acl.toolkit_calls import HERE, compiler_call, documents_programs, numbers, run
 
 CONV = {"gradInput": [2.0] * 196, "gradWeight": [98.0] * 4, "gradBias": [98.0] * 2}
 TBC = {"gradInput": [2.0] * 10, "gradWeight": [5.0] * 4, "gradBias": [5.0] * 2}

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from check_calls import check, conv_call, failed_rule, status, with_dtype
 
 from ascend_sim.ops.arguments import TensorArg
 from ascend_sim.ops.checks import load_product
 from ascend_sim.ops.operators.convolution_backward.checks.rules import RULES, check_conv_backward
+from tests.support.ops.check_calls import check, conv_call, failed_rule, status, with_dtype
 
 pytestmark = pytest.mark.fast
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from check_calls import check, failed_rule, status, tbc_call, with_dtype
 
 from ascend_sim.ops.arguments import TensorArg
+from tests.support.ops.check_calls import check, failed_rule, status, tbc_call, with_dtype
 
 GOOD = tbc_call()
 

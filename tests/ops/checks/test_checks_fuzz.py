@@ -6,15 +6,15 @@ import random
 import time
 
 import pytest
-from check_calls import LABEL, check
 from hypothesis import given
 from hypothesis import strategies as st
-from sampling import sampled
 
 from ascend_sim.ops.arguments import TensorArg
 from ascend_sim.ops.operators.conv_tbc_backward.arguments import ConvTbcCall
 from ascend_sim.ops.operators.convolution_backward.arguments import ConvBackwardCall
 from ascend_sim.ops.operators.convolution_backward.normalise import normalise
+from tests.support.ops.check_calls import LABEL, check
+from tests.support.sampling import sampled
 
 PRODUCTS = ("310P", "910", "910B", "910_93", "910_95")
 CONFORMANCES = ("documented", "library")

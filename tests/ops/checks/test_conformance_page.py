@@ -7,7 +7,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from check_calls import conv_call, status, tbc_call
+from tests.support.ops.check_calls import conv_call, status, tbc_call
 
 HERE = Path(__file__).parent
 PAGE = HERE.parents[2] / "docs" / "conformance.md"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from check_calls import check, conv_call, tbc_call
 
 from ascend_sim.ops.arguments import TensorArg
+from tests.support.ops.check_calls import check, conv_call, tbc_call
 
 pytestmark = pytest.mark.fast
 

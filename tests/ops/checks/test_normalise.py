@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from check_calls import conv_call, tbc_call
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sampling import sampled
 
 from ascend_sim.errors import AclnnError
 from ascend_sim.ops.operators.conv_tbc_backward.normalise import normalise_tbc
 from ascend_sim.ops.operators.convolution_backward.normalise import (
     normalise,
 )
+from tests.support.ops.check_calls import conv_call, tbc_call
+from tests.support.sampling import sampled
 
 torch = pytest.importorskip("torch")
 F = torch.nn.functional

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from check_calls import check, conv_row, status, tbc_row
-from restated import documented_conv, documented_tbc, library_conv, library_tbc
-from test_vendor_cases import CONV_ST, CONV_UT, TBC_ST, TBC_UT, conv_system_call, tbc_system_call
-from variants import Call, Variants
 
 from ascend_sim.ops.operators.convolution_backward.arguments import ConvBackwardCall
+from tests.ops.checks.test_vendor_cases import CONV_ST, CONV_UT, TBC_ST, TBC_UT, conv_system_call, tbc_system_call
+from tests.support.ops.check_calls import check, conv_row, status, tbc_row
+from tests.support.ops.restated import documented_conv, documented_tbc, library_conv, library_tbc
+from tests.support.ops.variants import Call, Variants
 
 CALLS: list[Call] = [
     *map(conv_row, CONV_UT), *map(conv_system_call, CONV_ST), *map(tbc_row, TBC_UT), *map(tbc_system_call, TBC_ST)

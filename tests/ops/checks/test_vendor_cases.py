@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from check_calls import LABEL, OWN_TABLES, TABLES, check, conv_row, rows, tbc_row
+
+from tests.support.ops.check_calls import LABEL, OWN_TABLES, TABLES, check, conv_row, rows, tbc_row
 
 CONV_UT = [row for row in rows(TABLES / "cases_ut_conv_backward.json") if row["status"] is not None]
 TBC_UT = [row for row in rows(TABLES / "cases_ut_tbc.json") if row["status"] is not None]

@@ -17,8 +17,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from places import DATA, ROOT
-from tiling_problems import BUFFERS, LOAD3D
 
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import TilingError
@@ -32,6 +30,8 @@ from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.family import PLAIN_SPLIT
 from ascend_sim.ops.problem.layout import PLANAR
 from ascend_sim.ops.problem.tiling_input import TilingInput
+from tests.support.ops.tiling_problems import BUFFERS, LOAD3D
+from tests.support.places import DATA, ROOT
 
 FACTS = ROOT.parent / "shared" / "facts"
 COUNT = 2000

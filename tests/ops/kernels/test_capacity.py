@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tiling_problems import BUFFERS, conv2d, on_910b, on_950
 
 from ascend_sim.errors import TilingError
 from ascend_sim.ops.kernels.cube.capacity import (
@@ -41,6 +40,7 @@ from ascend_sim.ops.kernels.grad_weight.choose import choose_grad_weight
 from ascend_sim.ops.kernels.grad_weight.fields import SPLIT_STREAM_K, STREAM_IMAGES
 from ascend_sim.ops.problem.family import COUPLED
 from ascend_sim.ops.problem.tiling_input import TilingInput
+from tests.support.ops.tiling_problems import BUFFERS, conv2d, on_910b, on_950
 
 pytestmark = pytest.mark.fast
 

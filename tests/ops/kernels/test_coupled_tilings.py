@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import cache
 
 import pytest
-from conv_problems import Array, Problem, problems, same_bits
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
-from test_cube_kernels import FIELDS, ONLY, SETTINGS, kernel_of, sixteens, whole_numbers
 
 from ascend_sim.errors import TilingError
+from tests.ops.kernels.test_cube_kernels import FIELDS, ONLY, SETTINGS, kernel_of, sixteens, whole_numbers
+from tests.support.ops.conv_problems import Array, Problem, problems, same_bits
 
 CHIP = "ascend910a"
 LAYER = Problem(3, 64, 48, (13, 11))

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conv_problems import Array, Problem, operands, same_bits
-from coupled_runs import small_pieces
 
 from ascend_sim import Result
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.errors import DeadlockError
 from ascend_sim.isa.sync import WaitFlag
+from tests.support.ops.conv_problems import Array, Problem, operands, same_bits
+from tests.support.ops.coupled_runs import small_pieces
 
 SLOW = 20_000
 """Cycles; longer than anything else that a small kernel does between two waits."""

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conv_problems import Array, Mask, Problem, operands, problems, same_bits, torch_gradients
 from hypothesis import HealthCheck, Phase, assume, event, given, settings
 from hypothesis import strategies as st
 
@@ -24,6 +23,7 @@ from ascend_sim.ops.kernels.cube.pipeline import HeldOperand
 from ascend_sim.ops.layouts.blocked import FractalZ
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.tiling_input import TilingInput
+from tests.support.ops.conv_problems import Array, Mask, Problem, operands, problems, same_bits, torch_gradients
 
 ONLY: dict[str, Mask] = {"grad_input": (True, False, False), "grad_weight": (False, True, False)}
 KERNELS = list(ONLY)

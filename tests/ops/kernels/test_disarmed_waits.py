@@ -15,9 +15,6 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from conv_problems import Array, Problem, operands, same_bits
-from machine import columns
-from sampling import as_part, sample
 
 from ascend_sim import Result
 from ascend_sim.chip import ChipSpec, load_chip
@@ -35,6 +32,9 @@ from ascend_sim.kernel.program import Program
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fields import CacheTiling
 from ascend_sim.ops.kernels.grad_weight.tbe.choose import choose_tbe
 from ascend_sim.ops.operators.convolution_backward.plans import gradients
+from tests.support.engine.machine import columns
+from tests.support.ops.conv_problems import Array, Problem, operands, same_bits
+from tests.support.sampling import as_part, sample
 
 SLOW = 20_000
 """Cycles; longer than anything else that a small kernel does between two waits."""

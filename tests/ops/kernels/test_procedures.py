@@ -7,7 +7,6 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from tiling_problems import RESNET, on_910b
 
 from ascend_sim.chip import load_chip
 from ascend_sim.ops.kernels.cube import procedures
@@ -16,6 +15,7 @@ from ascend_sim.ops.kernels.grad_input.choose import choose_grad_input
 from ascend_sim.ops.kernels.grad_input.procedures import procedure_named as grad_input_procedure
 from ascend_sim.ops.kernels.grad_weight.choose import choose_grad_weight
 from ascend_sim.ops.kernels.grad_weight.procedures import procedure_named as grad_weight_procedure
+from tests.support.ops.tiling_problems import RESNET, on_910b
 
 pytestmark = pytest.mark.fast
 

@@ -16,7 +16,6 @@ from unittest.mock import patch
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from stamped_runs import built, difference, difference_of, repeated, row_by_row
 
 import ascend_sim
 from ascend_sim import SimError, TensorSpec
@@ -40,6 +39,7 @@ from ascend_sim.ops.kernels.grad_weight.tbe.walks import Walks
 from ascend_sim.ops.kernels.tilings import settable
 from ascend_sim.ops.operators.convolution_backward.case import ConvolutionBackwardCase
 from ascend_sim.studies.tiles.kernel import CubeKernel
+from tests.support.ops.stamped_runs import built, difference, difference_of, repeated, row_by_row
 
 TOOL = Path(__file__).parents[3] / "tools" / "freeze_calls.py"
 CHIPS = ("ascend910b3", "ascend910a", "ascend310p3", "ascend950pr_9589")

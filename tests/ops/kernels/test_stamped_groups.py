@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from stamped_runs import difference, row_by_row
 
 import ascend_sim
 from ascend_sim import SimError, TensorSpec
 from ascend_sim.isa.cube import Mmad
 from ascend_sim.kernel.program import Program
+from tests.support.ops.stamped_runs import difference, row_by_row
 
 CHIPS = ("ascend910b3", "ascend910a", "ascend310p3", "ascend950pr_9589")
 GROUPS = (2, 3, 5, 17, 33, 40)

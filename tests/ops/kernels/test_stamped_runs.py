@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from stamped_runs import difference_of
 
 from ascend_sim.calls.cases import accept_case
 from ascend_sim.chip import load_chip
 from ascend_sim.ops.operators.convolution_backward.case import ConvolutionBackwardCase
 from ascend_sim.studies.tiles.kernel import CubeKernel
+from tests.support.ops.stamped_runs import difference_of
 
 TILINGS = 7
 WIDE: dict[str, Any] = {"n": 3, "c_in": 48, "c_out": 80, "size": (5, 5), "pad": (1, 1)}

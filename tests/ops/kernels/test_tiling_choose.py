@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tiling_problems import BUFFERS, RESNET, conv2d, on_910b
 
 from ascend_sim.errors import TilingError
 from ascend_sim.ops.kernels.cube.capacity import fits_l0
@@ -14,6 +13,7 @@ from ascend_sim.ops.kernels.grad_input.choose import choose_grad_input
 from ascend_sim.ops.kernels.grad_weight.choose import choose_grad_weight
 from ascend_sim.ops.kernels.grad_weight.procedures.dav_2201 import task_count
 from ascend_sim.ops.problem.conv_problem import ConvProblem
+from tests.support.ops.tiling_problems import BUFFERS, RESNET, conv2d, on_910b
 
 pytestmark = pytest.mark.fast
 

@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from sampling import sampled
-from tiling_problems import RESNET, conv2d, inputs, on_910b
 
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import TilingError
@@ -29,6 +27,8 @@ from ascend_sim.ops.kernels.grad_weight.tasks import grad_weight_tasks
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.sizes import floor_sum
 from ascend_sim.ops.problem.tiling_input import TilingInput
+from tests.support.ops.tiling_problems import RESNET, conv2d, inputs, on_910b
+from tests.support.sampling import sampled
 
 
 def covers_grad_input_once(tiling: GradInputTiling, inp: TilingInput) -> None:

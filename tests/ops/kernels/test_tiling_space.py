@@ -7,7 +7,6 @@ from itertools import islice, product
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tiling_problems import RESNET, conv2d, on_910b, on_950
 
 from ascend_sim.errors import TilingError
 from ascend_sim.ops.kernels.cube.space import even_parts
@@ -16,6 +15,7 @@ from ascend_sim.ops.kernels.grad_input.choose import choose_grad_input
 from ascend_sim.ops.kernels.grad_weight.capacity import check_grad_weight
 from ascend_sim.ops.kernels.grad_weight.choose import choose_grad_weight
 from ascend_sim.ops.kernels.tilings import settable, tilings_that_fit
+from tests.support.ops.tiling_problems import RESNET, conv2d, on_910b, on_950
 
 CHOOSE = {"grad_input": choose_grad_input, "grad_weight": choose_grad_weight}
 CHECK = {"grad_input": check_grad_input, "grad_weight": check_grad_weight}

@@ -8,8 +8,6 @@ from importlib import resources
 from typing import Any
 
 import pytest
-from places import DATA
-from tiling_problems import LOAD3D, RESNET, on_910b
 
 from ascend_sim.chip import load_chip
 from ascend_sim.chip.fractal import BLOCK_BYTES
@@ -41,6 +39,8 @@ from ascend_sim.ops.problem.family import PLAIN_SPLIT
 from ascend_sim.ops.problem.layout import CHANNELS_LAST, PLANAR
 from ascend_sim.ops.problem.tiling_input import TilingInput
 from ascend_sim.yaml_file import load_shipped
+from tests.support.ops.tiling_problems import LOAD3D, RESNET, on_910b
+from tests.support.places import DATA
 
 pytestmark = pytest.mark.fast
 

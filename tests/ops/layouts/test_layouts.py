@@ -10,9 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sampling import sampled
-from tiling_problems import on_910b, problems
-from workbench import Workbench
 
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import SimError
@@ -36,6 +33,9 @@ from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.family import BLOCKED_SPLIT, PLAIN_SPLIT
 from ascend_sim.ops.problem.layout import BLOCKED, CHANNELS_LAST, PLANAR, Layout
 from ascend_sim.ops.problem.tiling_input import TilingInput
+from tests.support.isa.workbench import Workbench
+from tests.support.ops.tiling_problems import on_910b, problems
+from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.fast
 

@@ -7,7 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conv_problems import (
+from hypothesis import HealthCheck, Phase, assume, example, given, settings
+from hypothesis import strategies as st
+
+from ascend_sim import AclnnError, Result
+from ascend_sim.isa import load
+from ascend_sim.ops.kernels.grad_input import program as grad_input
+from tests.support.ops.conv_problems import (
     ALL,
     BACKWARD,
     DTYPES,
@@ -23,12 +29,6 @@ from conv_problems import (
     same_bits,
     worst_error_over_bound,
 )
-from hypothesis import HealthCheck, Phase, assume, example, given, settings
-from hypothesis import strategies as st
-
-from ascend_sim import AclnnError, Result
-from ascend_sim.isa import load
-from ascend_sim.ops.kernels.grad_input import program as grad_input
 
 pytest.importorskip("torch")
 

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from pydantic import BaseModel
-from sampling import sampled
 
 import ascend_sim
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.ops.kernels.grad_weight.fields import STREAM_IMAGES, STREAM_ROWS
+from tests.support.sampling import sampled
 
 FEW = sampled(3, 6, suppress_health_check=list(HealthCheck))
 FEWER = sampled(2, 3, suppress_health_check=list(HealthCheck))

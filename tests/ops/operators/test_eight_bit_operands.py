@@ -17,12 +17,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 import yaml
-from conv_problems import BACKWARD, arguments
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from places import DATA
-from sampling import sampled
 
 import ascend_sim
 from ascend_sim.chip import load_chip
@@ -36,6 +33,9 @@ from ascend_sim.ops.tensor_files import save_tensors
 from ascend_sim.runtime import RunOptions
 from ascend_sim.studies.explain.run import explain
 from ascend_sim.studies.precision.run import precision
+from tests.support.ops.conv_problems import BACKWARD, arguments
+from tests.support.places import DATA
+from tests.support.sampling import sampled
 
 Array = NDArray[Any]
 CHIP = "ascend950pr_9589"

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
-from sampling import sampled
 
 from ascend_sim import AclnnError, conv_tbc_backward, convolution_backward
 from ascend_sim.numerics import decode, half_ulp, numpy_dtype
+from tests.support.sampling import sampled
 
 torch = pytest.importorskip("torch")
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conv_problems import BACKWARD, arguments
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
-from sampling import sampled
 
 from ascend_sim import Result, SimError, TensorSpec, conv_tbc_backward, convolution_backward
 from ascend_sim.chip import load_chip
 from ascend_sim.numerics import half_ulp, numpy_dtype
+from tests.support.ops.conv_problems import BACKWARD, arguments
+from tests.support.sampling import sampled
 
 torch = pytest.importorskip("torch")
 

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from places import DATA
 
 import ascend_sim
 from ascend_sim.calls.cases import accept_case
@@ -19,6 +18,7 @@ from ascend_sim.chip import load_chip
 from ascend_sim.errors import AclnnError
 from ascend_sim.ops.layer import Layer
 from ascend_sim.ops.operators import OPERATORS
+from tests.support.places import DATA
 
 CHIPS = ("ascend910b3", "ascend910a", "ascend310p3", "ascend950pr_9589")
 OTHERS = ("ascend910b", "ascend910b1", "ascend910b2", "ascend910b4", "ascend910_9381", "ascend950pr_9579")

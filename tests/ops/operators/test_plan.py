@@ -7,13 +7,24 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conv_problems import ALL, BACKWARD, DTYPES, NAMES, Mask, Problem, arguments, laid_out, operands, problems
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ascend_sim
 from ascend_sim.chip import load_chip
 from ascend_sim.ops.plan import Plan
+from tests.support.ops.conv_problems import (
+    ALL,
+    BACKWARD,
+    DTYPES,
+    NAMES,
+    Mask,
+    Problem,
+    arguments,
+    laid_out,
+    operands,
+    problems,
+)
 
 pytestmark = pytest.mark.fast
 

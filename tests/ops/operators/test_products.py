@@ -7,17 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conv_problems import (
-    ALL,
-    GRADIENTS,
-    Mask,
-    Problem,
-    operands,
-    problems,
-    same_bits,
-    worst_error_over_bound,
-)
-from coupled_runs import small_pieces
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -35,6 +24,17 @@ from ascend_sim.ops.kernels.grad_weight.choose import choose_grad_weight
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.family import family_of
 from ascend_sim.ops.problem.tiling_input import TilingInput
+from tests.support.ops.conv_problems import (
+    ALL,
+    GRADIENTS,
+    Mask,
+    Problem,
+    operands,
+    problems,
+    same_bits,
+    worst_error_over_bound,
+)
+from tests.support.ops.coupled_runs import small_pieces
 
 COUPLED = ("ascend910a", "ascend310p3")
 OTHERS = (*COUPLED, "ascend950pr_9589")

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sampling import sampled
 
 from ascend_sim.ops.convolution import reference
 from ascend_sim.ops.convolution.reference import (
@@ -20,6 +19,7 @@ from ascend_sim.ops.convolution.reference import (
     products_per_element,
 )
 from ascend_sim.ops.problem.conv_problem import ConvProblem
+from tests.support.sampling import sampled
 
 
 def make_problem(n, groups, channels, sizes, kernel, strides, dilations, pads):

@@ -13,7 +13,6 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from places import ROOT
 from typer.testing import CliRunner
 
 from ascend_sim import AclnnError, SimError, TensorSpec, cli, explain, precision
@@ -35,6 +34,7 @@ from ascend_sim.ops.plan import Plan
 from ascend_sim.studies.network.file import load_network
 from ascend_sim.studies.network.run import run_network
 from ascend_sim.studies.tiles.command import kernels_of
+from tests.support.places import ROOT
 
 Array = NDArray[Any]
 

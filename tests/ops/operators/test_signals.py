@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sampling import sampled
 
 from ascend_sim import TensorSpec, convolution_backward
 from ascend_sim.ops.problem.conv_problem import ConvProblem
+from tests.support.sampling import sampled
 
 torch = pytest.importorskip("torch")
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from sampling import sampled
 
 from ascend_sim import Result, conv_tbc_backward
 from ascend_sim.ops.operators.conv_tbc_backward.case import ConvTbcBackwardCase
 from ascend_sim.studies.explain.run import explain
+from tests.support.sampling import sampled
 
 Array = NDArray[Any]
 Sizes = tuple[int, int, int, int, int, int]

@@ -10,9 +10,9 @@ from functools import cache
 from typing import Any
 
 import pytest
-from conv_problems import RESNET
 
 from ascend_sim import Result
+from tests.support.ops.conv_problems import RESNET
 
 pytestmark = pytest.mark.fast
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from places import ROOT
 
 from ascend_sim.chip import chip_names, load_chip
 from ascend_sim.ops.problem.family import BLOCKED_SPLIT, COUPLED, PLAIN_SPLIT, family_of
+from tests.support.places import ROOT
 
 pytestmark = pytest.mark.fast
 

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from calls import call
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
@@ -21,6 +20,7 @@ from ascend_sim.report.timeline_file import load_timeline, write_timeline
 from ascend_sim.studies.compare.facts import Comparison, Fact
 from ascend_sim.studies.compare.run import compare_runs
 from ascend_sim.studies.compare.text import render
+from tests.support.report.calls import call
 
 pytestmark = pytest.mark.fast
 

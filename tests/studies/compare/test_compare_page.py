@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from browser import chromium
-from calls import call
 
 from ascend_sim.isa.base import PIPES
 from ascend_sim.studies.compare.facts import Comparison
 from ascend_sim.studies.compare.page import write_page
 from ascend_sim.studies.compare.run import compare_runs
+from tests.support.report.browser import chromium
+from tests.support.report.calls import call
 
 
 @pytest.fixture(scope="module")

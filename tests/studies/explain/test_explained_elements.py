@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import conv_problems
 import numpy as np
 import pytest
 from hypothesis import Phase, given, seed
 from hypothesis import strategies as st
-from sampling import sampled
 
 import ascend_sim
 from ascend_sim.errors import SimError
@@ -20,6 +18,8 @@ from ascend_sim.ops.convolution.reference import grad_input_reference, grad_weig
 from ascend_sim.ops.operators.convolution_backward.case import ConvolutionBackwardCase
 from ascend_sim.studies.explain.page import explain_html
 from ascend_sim.studies.explain.run import Explanation, explain, explain_all
+from tests.support.ops import conv_problems
+from tests.support.sampling import sampled
 
 Partials = list[list[bytes]]
 

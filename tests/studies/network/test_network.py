@@ -8,8 +8,6 @@ import re
 from pathlib import Path
 
 import pytest
-from places import DOCS
-from small_network import THREE_LAYERS
 from typer.testing import CliRunner
 
 from ascend_sim import TensorSpec, conv_tbc_backward, convolution_backward
@@ -24,6 +22,8 @@ from ascend_sim.studies.network.pages import around_line, csv_text, list_markdow
 from ascend_sim.studies.network.ranking import ranked
 from ascend_sim.studies.network.run import run_network
 from ascend_sim.studies.network.tuning import _faster, read_tilings, tune, write_tilings
+from tests.support.places import DOCS
+from tests.support.studies.small_network import THREE_LAYERS
 
 ONE = "input: {shape: [1, 16, 4, 4], dtype: float16}, weight: [16, 16, 1, 1]"
 

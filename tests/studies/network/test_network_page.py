@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import chromium, emulate
-from small_network import THREE_LAYERS
 
 from ascend_sim.studies.network.file import load_network
 from ascend_sim.studies.network.page import write_page
 from ascend_sim.studies.network.ranking import ranked
 from ascend_sim.studies.network.run import NetworkRun, run_network
 from ascend_sim.studies.network.tuning import Tuned
+from tests.support.report.browser import chromium, emulate
+from tests.support.studies.small_network import THREE_LAYERS
 
 
 @pytest.fixture(scope="module")

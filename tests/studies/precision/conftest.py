@@ -1,10 +1,10 @@
 """Fixtures of the tests beside this file."""
 
 import pytest
-from precision_cases import CASE
 
 from ascend_sim import precision
 from ascend_sim.studies.precision import run as precision_run
+from tests.support.studies.precision_cases import CASE
 
 
 @pytest.fixture(scope="module")

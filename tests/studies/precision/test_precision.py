@@ -5,7 +5,6 @@ from dataclasses import replace
 import ml_dtypes
 import numpy as np
 import pytest
-from precision_cases import TBC
 
 import ascend_sim
 from ascend_sim import SimError, precision
@@ -14,6 +13,7 @@ from ascend_sim.ops.case import load_case, make_tensors
 from ascend_sim.ops.tensor_files import save_tensors
 from ascend_sim.studies.precision import run as precision_run
 from ascend_sim.studies.precision.pages import notes
+from tests.support.studies.precision_cases import TBC
 
 NUMPY = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16, "float32": np.float32}
 

@@ -7,10 +7,10 @@ import sys
 from dataclasses import replace
 
 import pytest
-from precision_cases import TBC, invoke
 
 from ascend_sim.studies.precision import run as precision_run
 from ascend_sim.studies.precision.pages import csv_text, notes
+from tests.support.studies.precision_cases import TBC, invoke
 
 
 def test_the_command_prints_the_table(tmp_path):

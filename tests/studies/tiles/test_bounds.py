@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import Phase, assume, given, settings
 from hypothesis import strategies as st
-from searched import CHIPS, KERNELS, case, kernel, problems
 
 from ascend_sim.calls.cases import accept_case
 from ascend_sim.chip import load_chip
@@ -20,6 +19,7 @@ from ascend_sim.isa.cube import Mmad
 from ascend_sim.isa.sync import SetFlag
 from ascend_sim.kernel.program import Program
 from ascend_sim.studies.tiles.kernel import CubeKernel
+from tests.support.studies.searched import CHIPS, KERNELS, case, kernel, problems
 
 
 def pick(draw: st.DataObject, found: CubeKernel) -> tuple[Any, Any]:

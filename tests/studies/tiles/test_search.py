@@ -16,9 +16,7 @@ from typing import Any
 
 import pytest
 from hypothesis import assume, given, settings
-from places import ROOT
 from rich.console import Console
-from searched import KERNELS, kernel, problems
 
 from ascend_sim.errors import SimError, TilingError
 from ascend_sim.ops.case import load_case
@@ -30,6 +28,8 @@ from ascend_sim.studies.tiles import pages
 from ascend_sim.studies.tiles.command import kernels_of, parse_fields
 from ascend_sim.studies.tiles.search import Outcome, State, search
 from ascend_sim.studies.tiles.store import key, store_of
+from tests.support.places import ROOT
+from tests.support.studies.searched import KERNELS, kernel, problems
 
 SMALL = {"n": 2, "c_in": 16, "c_out": 32, "size": 5}
 FEW = {"al1Pbuffer": 2, "cl0Pbuffer": 1}

@@ -6,10 +6,10 @@ import importlib.util
 from typing import Any
 
 import pytest
-from places import TOOLS
 
 from ascend_sim.errors import SimError
 from ascend_sim.ops.kernels.cube.tuned import tuned_fields, tuned_rows
+from tests.support.places import TOOLS
 
 ROWS = tuned_rows()
 

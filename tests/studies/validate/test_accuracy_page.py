@@ -11,7 +11,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from places import TOOLS
 
 from ascend_sim.report.certainty import kinds
 from ascend_sim.studies.validate.kernel import Kernel
@@ -19,6 +18,7 @@ from ascend_sim.studies.validate.launches import CALLS, MICROBENCHMARKS
 from ascend_sim.studies.validate.pages import Errors, group_by, series_of
 from ascend_sim.studies.validate.rows import of_chips, shipped_rows
 from ascend_sim.studies.validate.run import Comparison, compare
+from tests.support.places import TOOLS
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "accuracy.md"
 OPERATORS = ("Conv2DBackpropFilter", "Conv2DBackpropInput")

@@ -7,11 +7,11 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from places import TOOLS
 
 from ascend_sim.chip import load_chip
 from ascend_sim.studies.validate.rows import of_chips, read_rows
 from ascend_sim.studies.validate.run import simulate
+from tests.support.places import TOOLS
 
 TOOL = TOOLS / "calibrate.py"
 FIELD = "launch.prologue_us.ReduceSum"

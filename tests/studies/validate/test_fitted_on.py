@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from places import TOOLS
 
 from ascend_sim.chip import chip_names, load_chip
 from ascend_sim.errors import ConfigError
@@ -16,6 +15,7 @@ from ascend_sim.ops.kernels.cube.libraries import libraries
 from ascend_sim.ops.kernels.cube.procedures import open_procedures
 from ascend_sim.studies.validate.fitted_on import fitted_of, selected
 from ascend_sim.studies.validate.rows import shipped_rows
+from tests.support.places import TOOLS
 
 CHIPS = chip_names()
 

@@ -10,7 +10,6 @@ from types import ModuleType
 
 import pytest
 import yaml
-from places import TOOLS
 
 from ascend_sim.chip import load_chip
 from ascend_sim.report import certainty
@@ -19,6 +18,7 @@ from ascend_sim.studies.validate.held_out import borrowing, held_out, other_chip
 from ascend_sim.studies.validate.launches import CALLS
 from ascend_sim.studies.validate.rows import shipped_rows
 from ascend_sim.studies.validate.run import Comparison, compare
+from tests.support.places import TOOLS
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from places import DOCS, TOOLS
 
 from ascend_sim.chip import load_chip
 from ascend_sim.engine.device import Device
@@ -29,6 +28,7 @@ from ascend_sim.studies.validate.microbench import (
 )
 from ascend_sim.studies.validate.rows import read_rows, shipped_rows
 from ascend_sim.studies.validate.run import simulate
+from tests.support.places import DOCS, TOOLS
 
 PAGE = DOCS / "measured-bandwidth.md"
 TOOL = TOOLS / "bench" / "bandwidth.py"

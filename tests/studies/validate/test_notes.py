@@ -8,10 +8,10 @@ from statistics import fmean
 
 import pytest
 import yaml
-from places import TOOLS
 
 from ascend_sim.studies.validate.rows import Row, of_chips, shipped_rows
 from ascend_sim.studies.validate.run import Comparison, compare
+from tests.support.places import TOOLS
 
 NOTES = {
     (note["op_type"], note["quantity"]): " ".join(note["why"].split())

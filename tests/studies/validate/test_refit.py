@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from places import DOCS, TOOLS
 
 from ascend_sim.studies.validate.rows import shipped_rows
 from ascend_sim.studies.validate.run import as_timed, simulate
+from tests.support.places import DOCS, TOOLS
 
 
 @pytest.fixture(scope="module")

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sampling import sampled
 
 from ascend_sim import TensorSpec, convolution_backward
 from ascend_sim.chip import load_chip
 from ascend_sim.studies.validate.kernel import Kernel
 from ascend_sim.studies.validate.run import simulate
+from tests.support.sampling import sampled
 
 CHIPS = ("ascend910b3", "ascend910a", "ascend310p3", "ascend950pr_9589")
 WITH_MATMUL = ("ascend910b3", "ascend950pr_9589")

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiling_problems import conv2d, on_910b
 
 from ascend_sim import TensorSpec, convolution
 from ascend_sim.chip.fractal import FRACTAL
 from ascend_sim.ops.kernels.conv_forward.tiling import BUFFERS, choose_conv_forward, input_rows, l1_bytes
+from tests.support.ops.tiling_problems import conv2d, on_910b
 
 PATCH = conv2d(8, 3, 768, 224, 16, 16)
 

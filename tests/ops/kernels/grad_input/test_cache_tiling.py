@@ -10,9 +10,6 @@ from typing import Any
 import pytest
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
-from places import DATA
-from test_tiling_properties import covers_grad_input_once, covers_grad_weight_once
-from tiling_problems import conv2d
 
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import TilingError
@@ -30,6 +27,9 @@ from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.family import COUPLED
 from ascend_sim.ops.problem.sizes import ceil_div
 from ascend_sim.ops.problem.tiling_input import TilingInput
+from tests.ops.kernels.test_tiling_properties import covers_grad_input_once, covers_grad_weight_once
+from tests.support.ops.tiling_problems import conv2d
+from tests.support.places import DATA
 
 TABLE = json.loads((DATA / "ut_tilings_910a.json").read_text())
 

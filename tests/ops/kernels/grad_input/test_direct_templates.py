@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from ranked_calls import Call
+
+from tests.support.ops.ranked_calls import Call
 
 CHIP = "ascend950pr_9589"
 ONE, NONE, DEEP = (1, 1), (0, 0), (1, 1, 1)

@@ -8,11 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conv_problems import Array, Problem, operands, same_bits, worst_error_over_bound
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
-from sampling import sampled
-from tiling_problems import conv2d
 
 from ascend_sim import Result
 from ascend_sim.chip import ChipSpec, load_chip
@@ -22,6 +19,9 @@ from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.ops.kernels.grad_input.split import SPLIT_H, SPLIT_HW, SPLIT_NONE, split_parts, split_products
 from ascend_sim.ops.kernels.grad_input.window import pad_before
 from ascend_sim.ops.problem.conv_problem import ConvProblem
+from tests.support.ops.conv_problems import Array, Problem, operands, same_bits, worst_error_over_bound
+from tests.support.ops.tiling_problems import conv2d
+from tests.support.sampling import sampled
 
 CHIP = "ascend950pr_9589"
 QUICK = settings(

@@ -6,7 +6,6 @@ from itertools import product
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiling_problems import BUFFERS, L2_BYTES, LOAD3D, conv2d
 
 from ascend_sim.chip import load_chip
 from ascend_sim.ops.kernels.grad_input.capacity import check_grad_input
@@ -15,6 +14,7 @@ from ascend_sim.ops.kernels.grad_input.procedures.dav_2201 import sound_grad_inp
 from ascend_sim.ops.kernels.grad_input.spread import core_grid, spread
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.tiling_input import TilingInput
+from tests.support.ops.tiling_problems import BUFFERS, L2_BYTES, LOAD3D, conv2d
 
 CHIP = load_chip("ascend910b3")
 

@@ -8,9 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from ranked_calls import QUICK, Call, calls, checked, fields_of, with_l1
-from sampling import sampled
-from tiling_problems import on_910b, on_950
 
 from ascend_sim import AclnnError, conv_tbc_backward
 from ascend_sim.chip import load_chip
@@ -21,6 +18,9 @@ from ascend_sim.ops.kernels.grad_input.split import SPLIT_H, SPLIT_NONE, split_p
 from ascend_sim.ops.kernels.grad_input.window import pad_before
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.tiling_input import TilingInput
+from tests.support.ops.ranked_calls import QUICK, Call, calls, checked, fields_of, with_l1
+from tests.support.ops.tiling_problems import on_910b, on_950
+from tests.support.sampling import sampled
 
 CHIPS = ("ascend910b3", "ascend910a", "ascend310p3", "ascend950pr_9589")
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings
-from tiling_problems import conv2d, inputs, on_910b
 
 from ascend_sim import TensorSpec, convolution_backward
 from ascend_sim.chip import load_chip
@@ -16,6 +15,7 @@ from ascend_sim.ops.kernels.grad_input.choose import choose_grad_input
 from ascend_sim.ops.kernels.grad_input.procedures.dav_2201 import sound_grad_input, vendor_grad_input
 from ascend_sim.ops.kernels.grad_input.taller import NARROW, instructions, taller
 from ascend_sim.ops.problem.tiling_input import TilingInput
+from tests.support.ops.tiling_problems import conv2d, inputs, on_910b
 
 CHIP = load_chip("ascend910b3")
 

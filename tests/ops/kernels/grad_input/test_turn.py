@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conv_problems import BACKWARD, arguments
 from numpy.typing import NDArray
 
 from ascend_sim import Result, TensorSpec, convolution_backward
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.errors import DeadlockError
+from tests.support.ops.conv_problems import BACKWARD, arguments
 
 Array = NDArray[Any]
 SHAPES = ((1, 36, 4, 4, 9), (1, 40, 3, 7, 9), (36, 20, 2, 3, 3))

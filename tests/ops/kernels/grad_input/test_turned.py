@@ -6,7 +6,6 @@ from dataclasses import fields, replace
 from typing import Any
 
 import pytest
-from tiling_problems import conv2d
 
 from ascend_sim.chip import load_chip
 from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
@@ -17,6 +16,7 @@ from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.family import PLAIN_SPLIT
 from ascend_sim.ops.problem.layout import CHANNELS_LAST, PLANAR
 from ascend_sim.ops.problem.tiling_input import TilingInput
+from tests.support.ops.tiling_problems import conv2d
 
 pytestmark = pytest.mark.fast
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sampling import sampled
-from tiling_problems import conv2d, problems
 
 from ascend_sim.ops.kernels.grad_input.tiles import contributing_planes
 from ascend_sim.ops.kernels.grad_input.window import RowWindow, dilated_height, needed_rows
 from ascend_sim.ops.problem.conv_problem import ConvProblem
+from tests.support.ops.tiling_problems import conv2d, problems
+from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.fast
 

@@ -9,9 +9,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from places import DATA
-from tiling_problems import BUFFERS, LOAD3D, RESNET, conv2d, problems
-from tiling_problems import on_910b as tiling_input
 
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import TilingError
@@ -30,6 +27,9 @@ from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.search import ca
 from ascend_sim.ops.kernels.grad_weight.procedures.dav_2201 import task_count
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.sizes import ceil_div
+from tests.support.ops.tiling_problems import BUFFERS, LOAD3D, RESNET, conv2d, problems
+from tests.support.ops.tiling_problems import on_910b as tiling_input
+from tests.support.places import DATA
 
 COSTS = cycle_costs("dav-2201")
 TABLE = json.loads((DATA / "cache_tilings_910b.json").read_text())

@@ -8,8 +8,6 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from dw35_model import SIZES, Model, random_problem
-from places import DATA
 
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import TilingError
@@ -18,6 +16,8 @@ from ascend_sim.ops.kernels.grad_weight.procedures.dav_3510 import with_groups_m
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.layout import PLANAR
 from ascend_sim.ops.problem.tiling_input import TilingInput
+from tests.support.ops.dw35_model import SIZES, Model, random_problem
+from tests.support.places import DATA
 
 pytestmark = pytest.mark.fast
 

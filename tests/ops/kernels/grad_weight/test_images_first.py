@@ -7,8 +7,6 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from places import ROOT
-from tiling_problems import conv2d
 
 from ascend_sim.chip import load_chip
 from ascend_sim.ops.kernels.cube.procedures import open_procedures
@@ -20,6 +18,8 @@ from ascend_sim.ops.problem.tiling_input import TilingInput
 from ascend_sim.runtime import Device
 from ascend_sim.studies.validate.launches import LAUNCHES
 from ascend_sim.studies.validate.rows import read_rows
+from tests.support.ops.tiling_problems import conv2d
+from tests.support.places import ROOT
 
 pytestmark = pytest.mark.fast
 CHIP = load_chip("ascend910b")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from stamped_runs import difference_of
-from test_stamped import kernel
+
+from tests.ops.kernels.test_stamped import kernel
+from tests.support.ops.stamped_runs import difference_of
 
 CHIP = "ascend950pr_9589"
 

@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from sampling import sampled
-from tiling_problems import BUFFERS, L2_BYTES, LOAD3D, conv2d, inputs, on_910b, problems
 
 from ascend_sim.errors import TilingError
 from ascend_sim.kernel.operands import Span
@@ -23,6 +21,8 @@ from ascend_sim.ops.kernels.grad_weight.tasks import grad_weight_tasks
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.family import BLOCKED_SPLIT, PLAIN_SPLIT, Family
 from ascend_sim.ops.problem.tiling_input import TilingInput
+from tests.support.ops.tiling_problems import BUFFERS, L2_BYTES, LOAD3D, conv2d, inputs, on_910b, problems
+from tests.support.sampling import sampled
 
 
 def products(p: ConvProblem, column: int = 0, first: int = 0) -> list[tuple[int, int, int]]:

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conv_problems import Mask, Problem, operands, same_bits, worst_error_over_bound
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
-from test_every_rank import Call, assert_close, calls, torch_gradients
 
 from ascend_sim import AclnnError, Result, conv_tbc_backward, convolution_backward
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.errors import SimError
+from tests.ops.operators.test_every_rank import Call, assert_close, calls, torch_gradients
+from tests.support.ops.conv_problems import Mask, Problem, operands, same_bits, worst_error_over_bound
 
 MASK: Mask = (False, True, False)
 CHIPS = ("ascend910b3", "ascend910a", "ascend310p3", "ascend950pr_9589")

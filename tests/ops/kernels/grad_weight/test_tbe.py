@@ -7,11 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conv_problems import Problem, operands, problems
 from hypothesis import HealthCheck, assume, given
 from hypothesis import strategies as st
-from sampling import sampled
-from tiling_problems import conv2d, on_910b
 
 import ascend_sim
 from ascend_sim.chip import load_chip
@@ -25,6 +22,9 @@ from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fields import Cu
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import FilterProblem, Load, filter_problem
 from ascend_sim.ops.kernels.grad_weight.tbe.blocks import Block, block_part, out_tiles
 from ascend_sim.ops.kernels.grad_weight.tbe.runs import Runs
+from tests.support.ops.conv_problems import Problem, operands, problems
+from tests.support.ops.tiling_problems import conv2d, on_910b
+from tests.support.sampling import sampled
 
 torch = pytest.importorskip("torch")
 

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from matmul_runs import run
-from sampling import sampled
 
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.errors import DeadlockError, SimError, TilingError
 from ascend_sim.isa.sync import WaitFlag
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.ops.kernels.matmul.tiling import MatMulProblem, choose_matmul, estimated_cycles, matmul_tiles
+from tests.support.ops.matmul_runs import run
+from tests.support.sampling import sampled
 
 CHIPS = ("ascend910b3", "ascend950pr_9599")
 DTYPES = ("float16", "bfloat16", "float32", "hf32")

@@ -7,8 +7,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sampling import sampled
-from stamped_runs import difference_of
 
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import RowError, TilingError
@@ -16,6 +14,8 @@ from ascend_sim.ops.kernels.matmul import program
 from ascend_sim.ops.kernels.matmul.program import matmul_task
 from ascend_sim.ops.kernels.matmul.tiling import MatMulProblem, choose_matmul
 from ascend_sim.runtime import Device, Task
+from tests.support.ops.stamped_runs import difference_of
+from tests.support.sampling import sampled
 
 CHIPS = ("ascend910b2", "ascend910b3", "ascend950pr_9589")
 

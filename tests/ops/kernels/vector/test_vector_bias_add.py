@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from vector_runs import both_modes, execute, useless_waits
 
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.engine.task import Task
 from ascend_sim.errors import SimError
 from ascend_sim.memory.gm import Allocation
 from ascend_sim.ops.kernels.vector.bias_add import bias_add_task
+from tests.support.ops.vector_runs import both_modes, execute, useless_waits
 
 TYPES = {"float16": np.dtype(np.float16), "bfloat16": np.dtype(ml_dtypes.bfloat16), "float32": np.dtype(np.float32)}
 LARGE = [(2, 20, 9000), (1, 3, 40_001), (70, 9, 37), (3, 700, 1), (1, 1, 1), (5, 16, 1024)]

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from vector_runs import chip, execute, nc1hwc0
 
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.engine.task import Task
@@ -21,6 +20,7 @@ from ascend_sim.ops.kernels.vector.reduce_sum import reduce_sum_task
 from ascend_sim.ops.kernels.vector.trans_data import BlockLayout
 from ascend_sim.ops.kernels.vector.trans_data_feature import FeatureShape, feature_to_c0_task
 from ascend_sim.ops.problem.sizes import cut
+from tests.support.ops.vector_runs import chip, execute, nc1hwc0
 
 
 @given(st.integers(0, 500), st.integers(1, 60))

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from vector_runs import both_modes, chip, codes, execute, useless_waits
 
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.engine.task import Task
@@ -21,6 +20,7 @@ from ascend_sim.ops.kernels.vector.dilation import Spread
 from ascend_sim.ops.kernels.vector.mem_set import mem_set_task
 from ascend_sim.ops.kernels.vector.strided import StridedCopy
 from ascend_sim.ops.kernels.vector.view_copy import view_copy_task
+from tests.support.ops.vector_runs import both_modes, chip, codes, execute, useless_waits
 
 TYPES = {"float16": np.dtype(np.float16), "bfloat16": np.dtype(ml_dtypes.bfloat16), "float32": np.dtype(np.float32)}
 PAIRS = [(a, b) for a in TYPES for b in TYPES if a != b]

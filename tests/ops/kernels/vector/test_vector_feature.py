@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from vector_runs import both_modes, chip, codes, execute, nc1hwc0, useless_waits
 
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.engine.task import Task
@@ -17,6 +16,7 @@ from ascend_sim.errors import SimError
 from ascend_sim.memory.gm import Allocation
 from ascend_sim.ops.kernels.vector.trans_data import BlockLayout
 from ascend_sim.ops.kernels.vector.trans_data_feature import FeatureShape, feature_from_c0_task, feature_to_c0_task
+from tests.support.ops.vector_runs import both_modes, chip, codes, execute, nc1hwc0, useless_waits
 
 SHAPES = st.tuples(st.integers(1, 3), st.integers(1, 40), st.integers(1, 3), st.integers(1, 50))
 LAYOUTS = st.sampled_from([(2, 16), (4, 8), (4, 16)])  # (bytes, C0); the last is fp32 in blocks of a 16-bit operand

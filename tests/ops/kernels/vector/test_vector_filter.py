@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from vector_runs import both_modes, chip, codes, fractal_z, useless_waits
 
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.engine.task import Task
@@ -21,6 +20,7 @@ from ascend_sim.ops.kernels.vector.trans_data_filter import (
     filter_from_fractal_z_task,
     filter_to_fractal_z_task,
 )
+from tests.support.ops.vector_runs import both_modes, chip, codes, fractal_z, useless_waits
 
 LAYOUTS = st.sampled_from([(2, 16), (4, 8), (4, 16)])
 

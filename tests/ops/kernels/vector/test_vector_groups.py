@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from vector_runs import both_modes, codes, fractal_z, useless_waits
 
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.chip.fractal import FRACTAL
@@ -21,6 +20,7 @@ from ascend_sim.memory.gm import Allocation
 from ascend_sim.ops.kernels.vector.trans_data_filter import FilterShape
 from ascend_sim.ops.kernels.vector.trans_data_groups import ungroup_filter_task, ungrouped_bytes
 from ascend_sim.ops.layouts.blocked import FractalZ
+from tests.support.ops.vector_runs import both_modes, codes, fractal_z, useless_waits
 
 GARBAGE = 99
 Shape = tuple[int, int, int, int]

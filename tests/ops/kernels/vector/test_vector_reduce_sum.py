@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from vector_runs import both_modes, chip, useless_waits
 
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.engine.task import Task
@@ -18,6 +17,7 @@ from ascend_sim.isa.sync import Scalar
 from ascend_sim.isa.vector.conversion import VectorCast
 from ascend_sim.memory.gm import Allocation
 from ascend_sim.ops.kernels.vector.reduce_sum import reduce_sum_task
+from tests.support.ops.vector_runs import both_modes, chip, useless_waits
 
 TYPES = {"float16": np.dtype(np.float16), "bfloat16": np.dtype(ml_dtypes.bfloat16), "float32": np.dtype(np.float32)}
 LARGE = [

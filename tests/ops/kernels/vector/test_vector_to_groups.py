@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from vector_runs import both_modes, codes, fractal_z, useless_waits
 
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.chip.fractal import FRACTAL
@@ -20,6 +19,7 @@ from ascend_sim.ops.kernels.vector.trans_data_filter import FilterShape
 from ascend_sim.ops.kernels.vector.trans_data_groups import ungrouped_bytes
 from ascend_sim.ops.kernels.vector.trans_data_to_groups import group_filter_task
 from ascend_sim.ops.layouts.blocked import FractalZ
+from tests.support.ops.vector_runs import both_modes, codes, fractal_z, useless_waits
 
 Shape = tuple[int, int, int, int]
 """(output channels, input channels of a group, planes, positions of a plane)."""

@@ -1,6 +1,6 @@
 """Mistakes around the cube: L1, L0A, L0B and L0C, on cube cores and on cores that have both units."""
 
-from planted import CUBE, SPLIT, order, out, planted, x
+from tests.support.check.bugs.planted import CUBE, SPLIT, order, out, planted, x
 
 A = 16 * 16 * 2  # bytes of a fractal of float16
 C = 16 * 16 * 4

@@ -1,6 +1,6 @@
 """Addresses and contents: outside, unaligned, never used, never written."""
 
-from planted import ALL, COUPLED, SPLIT, order, out, planted, work, x
+from tests.support.check.bugs.planted import ALL, COUPLED, SPLIT, order, out, planted, work, x
 
 N = 64
 

@@ -7,17 +7,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from places import DATA
-
 from ascend_sim.ops.arguments import TensorArg
 from ascend_sim.ops.checks import CheckResult, load_product
 from ascend_sim.ops.operators.conv_tbc_backward.arguments import ConvTbcCall
 from ascend_sim.ops.operators.conv_tbc_backward.checks import check_conv_tbc
 from ascend_sim.ops.operators.convolution_backward.arguments import ConvBackwardCall
 from ascend_sim.ops.operators.convolution_backward.checks.rules import check_conv_backward
+from tests.support.places import DATA, TESTS
 
 TABLES = DATA
-OWN_TABLES = Path(__file__).parent / "data"
+OWN_TABLES = TESTS / "ops" / "checks" / "data"
 LABEL = {3: "NCL", 4: "NCHW", 5: "NCDHW"}
 
 

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-TESTS = Path(__file__).resolve().parent
-ROOT = TESTS.parent
+ROOT = Path(__file__).resolve().parents[2]
+TESTS = ROOT / "tests"
 DATA = TESTS / "data"
 DOCS = ROOT / "docs"
 TOOLS = ROOT / "tools"

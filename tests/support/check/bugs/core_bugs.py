@@ -1,6 +1,6 @@
 """Mistakes between cores: the same bytes of GM, cross-core flags, atomic sums."""
 
-from planted import SPLIT, order, out, planted, work, x
+from tests.support.check.bugs.planted import SPLIT, order, out, planted, work, x
 
 N = 64
 MIX = {"core": "MIX", "chips": SPLIT}

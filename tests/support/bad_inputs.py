@@ -1,6 +1,6 @@
 """Bad inputs: what is typed, and the files that it finds. What each gets stands in expected.yaml, which this module writes.
 
-python tests/bad_inputs/bad_inputs.py      # runs all, writes expected.yaml and docs/bad-input.md; read the difference
+python -m tests.support.bad_inputs      # runs all, writes expected.yaml and docs/bad-input.md; read the difference
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ import pytest
 import yaml
 from typer.main import get_command
 
-HERE = Path(__file__).resolve().parent
-EXPECTED = HERE / "expected.yaml"
-PAGE = HERE.parents[1] / "docs" / "bad-input.md"
+from tests.support.places import DOCS, TESTS
+
+EXPECTED = TESTS / "bad_inputs" / "expected.yaml"
+PAGE = DOCS / "bad-input.md"
 
 Content = str | bytes | Callable[[Path], None]
 
@@ -665,7 +666,7 @@ def page(expected: Mapping[str, str]) -> str:
 
 _INTRODUCTION = """\
 Everything a user can do wrong ends in one line on stderr, which begins with `ascend-sim: `, and exit code 2, without a
-traceback and with no file left behind. These {count} are tried by `tests/bad_inputs`; `python tests/bad_inputs/bad_inputs.py`
+traceback and with no file left behind. These {count} are tried by `tests/bad_inputs`; `python -m tests.support.bad_inputs`
 makes the page. Long commands and lines are cut here."""
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hypothesis import strategies as st
-from machine import CHIP, KIB, Writer, changed, quiet
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.sync import Flag
 from ascend_sim.kernel.unit_flag import UnitFlagTiles
 from ascend_sim.memory.gm import gm_operand
+from tests.support.engine.machine import CHIP, KIB, Writer, changed, quiet
 
 SIZES = (64 * KIB, 64 * KIB)
 """The tensors of one program: it reads the first and writes the second."""

@@ -1,6 +1,6 @@
 """Mistakes of flags and barriers themselves, inside a core."""
 
-from planted import order, out, planted, x
+from tests.support.check.bugs.planted import order, out, planted, x
 
 N = 64
 

@@ -9,8 +9,6 @@ from random import Random
 from typing import Any
 
 import numpy as np
-from machine import CHIP, KIB, changed, columns, program, quiet, task_of
-from random_programs import _TIMED, Variant, tile
 
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.engine.device import Device
@@ -25,6 +23,8 @@ from ascend_sim.kernel.program import Program
 from ascend_sim.kernel.sync import Flag
 from ascend_sim.kernel.unit_flag import UnitFlagTiles
 from ascend_sim.memory.gm import gm_operand
+from tests.support.engine.machine import CHIP, KIB, changed, columns, program, quiet, task_of
+from tests.support.engine.random_programs import _TIMED, Variant, tile
 
 SIZE = 64 * KIB
 """Of each of the two tensors of a task: one is read, one is written, by all its blocks."""

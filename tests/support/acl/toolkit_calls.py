@@ -7,11 +7,10 @@ import subprocess
 import sysconfig
 from pathlib import Path
 
-from places import ROOT
-
 from ascend_sim.built import built_file
+from tests.support.places import ROOT, TESTS
 
-HERE = Path(__file__).resolve().parent
+HERE = TESTS / "acl" / "c"
 SPEC = ROOT.parent / "shared" / "spec"
 """The operator documents, where there are any; what reads them is skipped elsewhere."""
 DOCUMENTS = sorted(path for path in SPEC.glob("*.txt") if not path.with_suffix(".repaired.txt").exists())

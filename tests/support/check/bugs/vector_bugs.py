@@ -1,6 +1,6 @@
 """Mistakes in the order of a vector core's pipes: races in UB and in GM."""
 
-from planted import order, out, planted, work, x
+from tests.support.check.bugs.planted import order, out, planted, work, x
 
 N = 64
 

@@ -5,10 +5,10 @@ misuse, code.
 """
 
 import numpy as np
-from acl_calls import Convolution, ok, upload
 
 from ascend_sim import acl
 from ascend_sim.acl.c.prototypes import FUNCTIONS
+from tests.support.acl.acl_calls import Convolution, ok, upload
 
 KINDS = (
     "aclTensor *",

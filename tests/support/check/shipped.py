@@ -7,8 +7,6 @@ from functools import cache
 from types import ModuleType
 
 import numpy as np
-from mutations import Subject
-from places import DOCS
 
 from ascend_sim.calls.cases import accept_case
 from ascend_sim.chip import load_chip
@@ -17,6 +15,8 @@ from ascend_sim.launching import prepared
 from ascend_sim.ops.case import load_case
 from ascend_sim.ops.execute import bind, roles_of
 from ascend_sim.ops.operators import OPERATORS
+from tests.support.check.mutations import Subject
+from tests.support.places import DOCS
 
 PAGES = {
     "matmul": "ascend910b3",

@@ -1,0 +1,1 @@
+"""The tests; `tests.support` holds the modules that several of them share."""
