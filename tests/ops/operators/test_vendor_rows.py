@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 import pytest
-from places import DATA
 
 from ascend_sim import TensorSpec
 from ascend_sim.calls.options import CallOptions
@@ -16,6 +15,7 @@ from ascend_sim.ops.execute import tasks_without_values
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.runtime import Task
+from tests.support.places import DATA
 
 OPERATOR = OPERATORS["convolution_backward"]
 ROWS = json.loads((DATA / "ut_tilings_arch22.json").read_text())["rows"]
