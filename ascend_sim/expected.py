@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 
 from ascend_sim.errors import SimError
 from ascend_sim.kernel.tensor import INTEGERS
-from ascend_sim.numerics import canonical, check_correct, compare, decode, half_ulp
+from ascend_sim.numerics import check_correct, compare, decode
 from ascend_sim.runtime import ValueModel
 
 __all__ = ["Expectations", "Expected", "arguments_of", "judge_outputs", "read_expectations"]
@@ -25,8 +25,9 @@ Array = NDArray[Any]
 class Expected:
     """The right values of an output in float64, and how far a machine that works may be from them.
 
-    An element may be off by half an ULP of the output's format plus 4 u sqrt(`products`) (|value| + `magnitude`), where u
-    is half an ULP of 1 in `precision`, the format in which the kernel rounds on its way. `products` is how many terms an
+    An element may be off by half an ULP of the output's format plus 4 u sqrt(`products`) (|value| + `magnitude`) plus
+    `products` q. u is half an ULP of 1 in `precision`, the format in which the kernel rounds on its way, q half its smallest
+    positive value. `products` is how many terms an
     element sums up, `magnitude` the root of the sum of their squares (an array like `values`, or a number): what a sum
     that cancels has lost. The bound is that of the gradients (`numerics.accumulation_bound`): one wrong term fails.
     """
@@ -131,10 +132,10 @@ def _judge(wanted: Expected, output: Array, dtype: str, model: ValueModel) -> di
         }
         return figures | _first_wrong(wrong)
     reference = np.asarray(wanted.values).astype(np.float64)
-    unit = float(half_ulp(np.asarray(1.0), canonical(wanted.precision)))
-    products = wanted.products * (unit / float(half_ulp(np.asarray(1.0), "float32"))) ** 2
     squares = np.broadcast_to(np.square(np.asarray(wanted.magnitude, np.float64)), reference.shape)
-    verdict = check_correct(output, reference, squares, products, [dtype], saturate=model.saturate)
+    verdict = check_correct(
+        output, reference, squares, wanted.products, [dtype], precision=wanted.precision, saturate=model.saturate
+    )
     values = decode(output, dtype) if output.dtype == np.uint8 else output
     metrics = compare(values, reference, dtype=dtype)
     figures |= {

@@ -329,6 +329,7 @@ class Operator(ABC, Generic[Arguments, Call]):
             self.roundings(call, output),
             sum_abs=own.weights if own.absolute else None,
             doubtful=own.doubtful,
+            exact_terms=self.summed(output) is not None,
             saturate=self.saturates(call, output, model),
         )
 

@@ -1,7 +1,8 @@
 """The command line: `ascend-sim run CASE`, `ascend-sim chips [NAME]`, and the other commands, a module each.
 
-Exit codes: 0 fine; 1 a verdict failed (a result that is not correct, or a finding such as a hazard); 2 bad input or a
-refused call, told in one line; 130 Ctrl-C and 143 SIGTERM, with what was finished kept.
+Exit codes: 0 fine; 1 a verdict failed (a result that is not correct, or a finding such as a hazard); 2 bad input, a
+refused call or output that cannot be written, told in one line; 130 Ctrl-C, 141 a reader that has enough (SIGPIPE) and 143
+SIGTERM, with what was finished kept.
 """
 
 import atexit
@@ -11,7 +12,7 @@ import sys
 import warnings
 from typing import Any
 
-from ascend_sim.cli import stopping
+from ascend_sim.cli import stopping, streams
 from ascend_sim.cli.app import app
 
 __all__ = ["app", "main"]
@@ -26,6 +27,7 @@ thread so that its sums have one order; a search of all installed packages for p
 
 def main() -> None:
     """Entry point of `ascend-sim`."""
+    streams.take_over()
     warnings.showwarning = _show_warning
     gc.set_threshold(_OBJECTS)
     atexit.register(gc.freeze)  # at its end Python would look once more through all that a command has made
@@ -38,7 +40,7 @@ def main() -> None:
         # An interrupt within the text of a function that a library writes as it is imported is noted for the end of
         # `python -m`, which would then be another one than ours; the next text, though empty, takes the note away.
         eval("None")
-        raise SystemExit(stopping.end_of_start(ended.code)) from None
+        raise SystemExit(streams.end(stopping.end_of_start(ended.code))) from None
 
 
 def _show_warning(message: Any, category: Any, filename: str, lineno: int, file: Any = None, line: Any = None) -> None:

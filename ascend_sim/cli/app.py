@@ -74,7 +74,7 @@ class Program(TyperGroup):
             code = super().main(given, *arguments[1:], **{**settings, "standalone_mode": False})
         except _CLICK_ERROR as error:
             if type(error).__name__ == "NoArgsIsHelpError":
-                error.show()
+                print(error.format_message(), file=sys.stderr, end="")  # empty where the help was printed
                 sys.exit(error.exit_code)
             context = getattr(error, "ctx", None)
             text = " ".join(error.format_message().split()).rstrip(".")
@@ -230,9 +230,6 @@ def errors(as_json: bool) -> Iterator[None]:
     made = len(_MADE)
     try:
         yield
-    except BrokenPipeError:  # whoever read our output has enough, as `head` has
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise typer.Exit(141) from None
     except (SimError, OSError, MemoryError) as error:
         status = error.status if isinstance(error, AclnnError) else None
         text = f"this machine has not enough memory: {error}" if isinstance(error, MemoryError) else str(error)

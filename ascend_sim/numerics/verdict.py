@@ -1,7 +1,8 @@
 """Is a result correct? Every element against float64 sums of the rounded operands, with a bound of its own.
 
-The bound has two parts: what float32 accumulation of K products can lose, and half an ULP for each rounding on the way
-out. It is tight enough that one wrong element, tap or channel fails.
+The bound has three parts: what float32 accumulation of K products can lose, half the smallest float32 for each product (whose
+rounding is not relative below the normal range), and half an ULP for each rounding on the way out. It is tight enough that
+one wrong element, tap or channel fails.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ from ascend_sim.frozen import frozen
 from ascend_sim.numerics.casting import as_values, quiet_cast
 from ascend_sim.numerics.formats import Format, format_of, half_ulp
 
-FLOAT32_UNIT = 2.0**-24  # half an ULP of float32 at 1: the relative error of one addition
 SAFETY = 4.0  # sequential float32 sums need at most 1.4 at any K tried (measured)
 _CHUNK = 1 << 14  # elements per step, so that the temporaries stay in the cache and small beside large gradients
 
@@ -46,19 +46,43 @@ class Verdict:
         return plain
 
 
-def accumulation_bound(sum_ab: npt.ArrayLike, sum_ab2: npt.ArrayLike, k: npt.ArrayLike) -> Float64:
-    """What adding k products in float32 may lose: 4 * 2^-24 * sqrt(k) * (|sum ab| + sqrt(sum (ab)^2)), elementwise.
+def accumulation_bound(
+    sum_ab: npt.ArrayLike,
+    sum_ab2: npt.ArrayLike,
+    k: npt.ArrayLike,
+    *,
+    precision: object = "float32",
+    exact_terms: bool = False,
+) -> Float64:
+    """Return what adding k products in `precision` may lose: 4 u sqrt(k) (|sum ab| + sqrt(sum (ab)^2)) + k q, elementwise.
 
-    Probabilistic, not a proof: roundings act like a random walk, whose steps are as large as the partial sums. A bound
-    in sum |ab| would let zeros pass at large k.
+    u is half an ULP of 1 (2^-24 in float32), q half the smallest positive value (2^-150). The first part is probabilistic, not
+    a proof: roundings act like a random walk, whose steps are as large as the partial sums. A bound in sum |ab| would let
+    zeros pass at large k. The second part is for products below the normal range. No product loses more than itself, so the
+    part is never more than sqrt(k) times the partial sums. With `exact_terms` (plain sums of a tensor) it is zero: sums of
+    subnormals are exact.
     """
+    count = np.asarray(k, np.float64)
     partial_sums = np.abs(np.asarray(sum_ab, np.float64)) + np.sqrt(np.asarray(sum_ab2, np.float64))
-    return SAFETY * FLOAT32_UNIT * np.sqrt(np.asarray(k, np.float64)) * partial_sums
+    reach = np.sqrt(count) * partial_sums
+    return SAFETY * _half_ulp_of(1.0, precision) * reach + _underflow(reach, count, precision, exact_terms)
 
 
-def rigorous_bound(sum_abs: npt.ArrayLike, k: npt.ArrayLike) -> Float64:
-    """The proven bound K 2^-24 sum |ab|, for inputs built to cancel."""
-    return np.asarray(k, np.float64) * FLOAT32_UNIT * np.asarray(sum_abs, np.float64)
+def rigorous_bound(
+    sum_abs: npt.ArrayLike, k: npt.ArrayLike, *, precision: object = "float32", exact_terms: bool = False
+) -> Float64:
+    """Return the proven bound k u sum |ab| + k q, for inputs built to cancel; arguments as in `accumulation_bound`."""
+    count, reach = np.asarray(k, np.float64), np.asarray(sum_abs, np.float64)
+    return count * _half_ulp_of(1.0, precision) * reach + _underflow(reach, count, precision, exact_terms)
+
+
+def _half_ulp_of(value: float, precision: object) -> float:
+    return float(half_ulp(np.asarray(value), precision))
+
+
+def _underflow(reach: Float64, count: Float64, precision: object, exact_terms: bool) -> Float64 | float:
+    """Return what the products may lose below the normal range; `reach` is no less than the sum of their magnitudes."""
+    return 0.0 if exact_terms else np.minimum(count * _half_ulp_of(0.0, precision), reach)
 
 
 def rounded_bound(reference64: npt.ArrayLike, bound: npt.ArrayLike, roundings: Sequence[object]) -> Float64:
@@ -106,6 +130,8 @@ def check_correct(
     carried: npt.ArrayLike | None = None,
     doubtful: npt.ArrayLike | None = None,
     partial: npt.ArrayLike | None = None,
+    precision: object = "float32",
+    exact_terms: bool = False,
     saturate: bool = False,
 ) -> Verdict:
     """Judge a result against the float64 sums of products of its rounded operands.
@@ -113,7 +139,8 @@ def check_correct(
     `result`, `reference64` (sum ab) and `sum_ab2` (sum (ab)^2) have one shape; `k`, the number of products, is a number
     or broadcasts to it. `roundings` names the formats that the float32 sum passes through, in order (["float16"], or
     ["float16", "float32"]); uint8 results of "hifloat8" are codes. `sum_abs` (sum |ab|) chooses the rigorous bound. `carried`
-    is an error that a part of the sum was allowed before the rest was added (see `rounded_bound`).
+    is an error that a part of the sum was allowed before the rest was added (see `rounded_bound`). `precision` and
+    `exact_terms` are those of `accumulation_bound`.
 
     An infinite element is correct only if reference and bound together reach the overflow threshold of the accumulator
     or of a format on the way (NaN likewise, for e4m3fn); NaN only where the reference is NaN, and where `doubtful` says that a
@@ -152,10 +179,12 @@ def check_correct(
         expected = quiet_cast(flat_reference[part], np.float64)
         products = counts if per_element is None else per_element[part]
         if sum_abs is None:
-            bound = accumulation_bound(expected, flat_weights[part], products)
+            bound = accumulation_bound(
+                expected, flat_weights[part], products, precision=precision, exact_terms=exact_terms
+            )
             most = np.sqrt(products * np.asarray(flat_weights[part], np.float64))
         else:
-            bound = rigorous_bound(flat_weights[part], products)
+            bound = rigorous_bound(flat_weights[part], products, precision=precision, exact_terms=exact_terms)
             most = np.asarray(flat_weights[part], np.float64)
         parts_overflow = (products > 1) & np.isfinite(most) & (most >= accumulator.overflow_threshold)
         if before is not None:

@@ -102,7 +102,8 @@ def may_lose(operator: Operator[Any, Any], call: AcceptedCall, output: str, sums
     count = operator.products(call)[output]
     seen = np.isfinite(sums.total) & (sums.weights > 0)
     total, weights = sums.total[seen], sums.weights[seen]
-    bound = rounded_bound(total, accumulation_bound(total, weights, count), operator.roundings(call, output))
+    bound = accumulation_bound(total, weights, count, exact_terms=operator.summed(output) is not None)
+    bound = rounded_bound(total, bound, operator.roundings(call, output))
     return round(float((bound / np.sqrt(weights / count)).max(initial=0.0)), 2)
 
 

@@ -170,6 +170,37 @@ def test_subnormal_results():
         assert check_correct(np.float16([result]), exact, exact**2, 1, ["float16"]).correct is right
 
 
+@pytest.mark.parametrize("scale", [1e-19, 1e-20, 1e-21, 1e-22])
+@pytest.mark.parametrize("k", [1, 9, 144, 4000])
+@pytest.mark.parametrize("constant", [False, True])
+def test_products_below_the_normal_range(k, scale, constant):
+    """Every product loses up to half of 2^-149, equal ones all to one side."""
+    draw = np.ones if constant else np.random.default_rng(k).standard_normal
+    a, b = ((draw((200, k)) * scale).astype(np.float32) for _ in range(2))
+    terms = a.astype(np.float64) * b
+    exact, squares = terms.sum(axis=1), (terms**2).sum(axis=1)
+    result = (a * b).sum(axis=1)  # pairwise: sequential sums of equal numbers lean
+    rigorous = {"sum_abs": np.abs(terms).sum(axis=1)}
+    for more in ({}, rigorous):
+        assert check_correct(result, exact, squares, k, ["float32"], **more).correct
+        relative = 9 * np.sqrt(k) * (np.abs(exact) + np.sqrt(squares)) + k * more.get("sum_abs", 0.0)
+        wrong = exact + (k / 2 + 1) * 2.0**-149 + relative * 2.0**-23
+        assert check_correct(wrong, exact, squares, k, ["float32"], **more).wrong == 200
+
+
+def test_a_product_loses_no_more_than_itself():
+    """Zeros stay exact at any K, sums of a tensor have no such loss, and other formats have their own smallest value."""
+    assert accumulation_bound(0.0, 0.0, 10**6) == rigorous_bound(0.0, 10**6) == 0
+    assert accumulation_bound(0.0, 2.0**-340, 16) == pytest.approx(4 * 2.0**-170, rel=1e-6)
+    assert accumulation_bound(0.0, 2.0**-280, 16) == pytest.approx(16 * 2.0**-150 + 2.0**-158, rel=1e-6)
+    assert accumulation_bound(0.0, 2.0**-280, 16, exact_terms=True) == 2.0**-160
+    assert accumulation_bound(0.0, 1.0, 4, precision="float16") == 4 * 2.0**-11 * 2 + 4 * 2.0**-25
+    assert rigorous_bound(2.0**-140, 3) == pytest.approx(3 * 2.0**-150, rel=1e-4)
+    assert rigorous_bound(2.0**-140, 3, exact_terms=True) == 3 * 2.0**-164
+    one = np.full(1, 2.0**-149)
+    assert not check_correct(2 * one, one, one**2, 1000, ["float32"], exact_terms=True).correct
+
+
 def test_k_per_element():
     """A wider bound where more products were added: the same error is right at k = 10^6 and wrong at k = 1."""
     exact = np.ones((2, 2))

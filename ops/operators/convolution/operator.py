@@ -226,6 +226,7 @@ class Convolution(Operator[ForwardCall, ConvolutionCall]):
             carried=carried.reshape(result.shape),
             doubtful=doubtful,
             partial=np.sqrt(count * weights) + np.where(known, np.abs(bias), 0.0),
+            exact_terms=True,
             saturate=saturates,
         )
 

@@ -1,0 +1,96 @@
+"""Standard output and error of a command: what cannot be written never ends in a traceback, nor in the exit code of a verdict.
+
+A full disk or a closed stream is one line and exit code 2. A reader who has enough, as `head` has, ends the command silently
+with 141, as SIGPIPE would. Both show at the end: the command goes on, so that the files of --out are complete. A character
+that the encoding of standard output does not have is replaced.
+"""
+
+from __future__ import annotations
+
+import codecs
+import io
+import os
+import sys
+from contextlib import suppress
+from typing import Any, TextIO
+
+__all__ = ["end", "take_over"]
+
+_STDOUT, _STDERR = 1, 2
+_REPLACED = "ascend_sim_replace"
+_ALIKE = {"\u2588": "#", "\u2026": "."}
+"""ASCII for the characters that the tables draw with; any other one becomes a question mark."""
+_SIGPIPE = 128 + 13
+
+
+class _Lasting(io.FileIO):
+    """A standard stream that keeps its first fault. It takes everything that is written later, and drops it."""
+
+    fault: OSError | None = None
+
+    def write(self, data: Any) -> int:
+        if self.fault is None:
+            try:
+                return super().write(data)
+            except OSError as error:
+                self.fault = error
+        return len(data)
+
+
+_stdout: _Lasting | None = None
+
+
+def take_over() -> None:
+    """Put streams that last in the places of standard output and error, also where those are closed."""
+    global _stdout
+    codecs.register_error(_REPLACED, _replace)
+    # A closed descriptor would be given to the next file that is opened, which would then get what is printed.
+    while (spare := os.open(os.devnull, os.O_RDONLY)) <= _STDERR:
+        pass
+    os.close(spare)
+    if (raw := _lasting(sys.stdout, _STDOUT)) is not None:
+        _stdout, sys.stdout = raw, _text(raw, sys.stdout, _REPLACED)
+    if (raw := _lasting(sys.stderr, _STDERR)) is not None:
+        sys.stderr = _text(raw, sys.stderr, "backslashreplace")
+
+
+def end(code: object) -> object:
+    """Return the exit code of a command that ended with `code`; says in a line that its output could not be written."""
+    if _stdout is None or code not in (None, 0, 1, 2):  # a signal ended it
+        return code
+    sys.stdout.flush()
+    if _stdout.fault is None:
+        return code
+    if isinstance(_stdout.fault, BrokenPipeError):
+        return _SIGPIPE
+    print(f"ascend-sim: cannot write to standard output: {_stdout.fault.strerror}", file=sys.stderr)
+    return 2
+
+
+def _lasting(stream: TextIO | None, number: int) -> _Lasting | None:
+    """Return a stream that lasts in place of Python's own one, None in place of another (a test's, a notebook's)."""
+    buffer = getattr(stream, "buffer", None)
+    if stream is not None and type(getattr(buffer, "raw", buffer)) is not io.FileIO:
+        return None
+    return _Lasting(number, "w", closefd=False)
+
+
+def _text(raw: _Lasting, like: TextIO | None, errors: str) -> TextIO:
+    if like is None:
+        return io.TextIOWrapper(io.BufferedWriter(raw), "utf-8", errors)
+    with suppress(OSError):
+        like.flush()
+    by_line, at_once = (bool(getattr(like, name, False)) for name in ("line_buffering", "write_through"))
+    return io.TextIOWrapper(
+        io.BufferedWriter(raw), like.encoding, errors, line_buffering=by_line, write_through=at_once
+    )
+
+
+def _replace(error: UnicodeError) -> tuple[str | bytes, int]:
+    """Return what stands in place of the character at which an encoding failed; bytes of a file's name stay as they are."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    one = error.object[error.start]
+    if "\udc80" <= one <= "\udcff":
+        return bytes([ord(one) - 0xDC00]), error.start + 1
+    return _ALIKE.get(one, "?"), error.start + 1
