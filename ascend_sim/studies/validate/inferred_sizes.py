@@ -294,6 +294,13 @@ def _reduce_sum(line: Line, given: Mapping[str, str], assumed: list[str]) -> dic
             raise Open(f"a sum from {list(shape)} to {list(left)}: axes that remain must lie side by side")
     else:
         before, channels, after = 1, 1, math.prod(shape)
+    blocks = line.number("blocks") or 0
+    if channels == 1 or blocks > channels:
+        parts = f" on {blocks:.0f} cores" if blocks else ""
+        raise Open(
+            f"a sum from {list(shape)} to {list(left)}{parts}: cores share the summed axes, "
+            f"which the kernel here does not model (a core has whole sums, of which there are {channels})"
+        )
     sizes = {"N": before, "Ci": channels, "Hi": after, "Wi": 1}
     return {name: str(size) for name, size in sizes.items()} | {"dtype": sources[0].dtype}
 
