@@ -140,6 +140,13 @@ def test_a_spec_of_numpy_dtypes_and_numpy_sizes() -> None:
     assert result.report.to_dict()["problem"]["compute_dtype"] == "bfloat16"
 
 
+@pytest.mark.parametrize("shape", [(-1,), (2, -3), (np.int64(-2), 4), (2, True), (2.0,), ("2",), 4, None, "ab"])
+def test_a_spec_has_sizes_from_0(shape: Any) -> None:
+    with pytest.raises(SimError, match="shape"):
+        TensorSpec(shape, "float16")
+    assert TensorSpec((0, 3), "float16").storage_size == 0
+
+
 def test_a_foreign_byte_order_is_refused() -> None:
     own = arrays()
     with pytest.raises(SimError, match=r"input has byte order '>f2'; allowed is the machine's own"):

@@ -31,6 +31,8 @@ SIDES = {
 def aclrtMalloc(size: int, policy: int = aclrtMemMallocPolicy.ACL_MEM_MALLOC_HUGE_FIRST) -> int:
     """-> ret, address of `size` bytes of HBM, aligned to 512; they hold a poison pattern."""
     integer("policy", policy, 0, max(aclrtMemMallocPolicy))
+    if isinstance(size, bool):  # C would take it for a size of 1
+        raise Refused("argument", f"size must be an integer, not {type(size).__name__}")
     return device().memory.allocate(integer("size", size, 1, _SIZE[1]))
 
 

@@ -26,6 +26,7 @@ from ascend_sim.kernel.program import InstructionTable, Key, Program
 from ascend_sim.kernel.sheet import Sheet
 from ascend_sim.kernel.sync import SyncMethods
 from ascend_sim.kernel.vector import VectorMethods
+from ascend_sim.memory.sizes import whole_number
 
 
 class KernelBuilder(SyncMethods, VectorMethods):
@@ -104,10 +105,15 @@ class KernelBuilder(SyncMethods, VectorMethods):
         self._tiles += counted
 
     def allocate(self, buffer: str, size: int, name: str, unit: int = 0) -> int:
-        """Address of `size` fresh bytes of a buffer, aligned to `unit`; SimError when the buffer overflows."""
+        """Return the address of `size` fresh bytes of a buffer, aligned to `unit` (0: as the buffer needs it).
+
+        Raises SimError when the buffer overflows, and for a size below 1.
+        """
         self._check_buffer(buffer, name)
         self._outside_stamps(f"allocation of {name}")
-        unit = unit or self.chip.alignment.unit(buffer)
+        what = f"block {self.block} {self.core_kind}: the {{}} of {name} in {buffer}"
+        size = whole_number(size, what.format("size in bytes"), 1)
+        unit = whole_number(unit, what.format("unit"), 0) or self.chip.alignment.unit(buffer)
         start = -(-self._used.get(buffer, 0) // unit) * unit
         capacity = self.chip.buffers[buffer]  # type: ignore[index]
         if start + size > capacity:

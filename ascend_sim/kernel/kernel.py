@@ -31,6 +31,7 @@ from ascend_sim.kernel.program import InstructionTable, Key, Program
 from ascend_sim.kernel.queue import BufferQueue, Place
 from ascend_sim.kernel.tensor import Tensor, item_bytes
 from ascend_sim.memory.regions import Region
+from ascend_sim.memory.sizes import whole_number
 
 __all__ = ["Kernel"]
 
@@ -114,13 +115,14 @@ class Kernel(KernelBuilder):
 
         With several buffers and as many sizes a place of the queue is a tuple of addresses: operands that go together.
         """
-        if isinstance(buffer, str) and isinstance(size, int):
-            single = [self.allocate(buffer, size, f"{name}[{i}]") for i in range(buffers)]
+        names = _numbered(name, buffers)
+        if isinstance(buffer, str) and not isinstance(size, Sequence):
+            single = [self.allocate(buffer, size, one) for one in names]
             return self.queue_of(name, single, producer, consumer, opener=opener)
-        if isinstance(buffer, str) or isinstance(size, int) or len(buffer) != len(size):
+        if isinstance(buffer, str) or not isinstance(size, Sequence) or len(buffer) != len(size):
             raise SimError(f"queue {name!r}: buffer {buffer!r} and size {size!r}; give as many sizes as buffers")
         parts = list(zip(buffer, size, strict=True))
-        several = [tuple(self.allocate(one, each, f"{name}[{i}]") for one, each in parts) for i in range(buffers)]
+        several = [tuple(self.allocate(space, each, one) for space, each in parts) for one in names]
         return self.queue_of(name, several, producer, consumer, opener=opener)
 
     def ub_queue(
@@ -135,7 +137,7 @@ class Kernel(KernelBuilder):
         opener: str = "",
     ) -> BufferQueue[LocalTensor]:
         """A queue of tensors in UB, for the vector instructions; their rows begin at whole blocks."""
-        tensors = [self.local_tensor(shape, dtype, f"{name}[{i}]") for i in range(buffers)]
+        tensors = [self.local_tensor(shape, dtype, one) for one in _numbered(name, buffers)]
         return self.queue_of(name, tensors, producer, consumer, opener=opener)
 
     def queue_of(
@@ -404,6 +406,11 @@ class Kernel(KernelBuilder):
         rows, columns, stride = dst.rows("l0c_to_gm")
         height = ceil_div(rows, FRACTAL) * FRACTAL
         self.fixpipe_nd(dst.address, src, rows, columns, height, dst.dtype, stride, atomic_add)
+
+
+def _numbered(name: str, buffers: int) -> Iterator[str]:
+    """Return the names of a queue's buffers; SimError for less than one."""
+    return (f"{name}[{i}]" for i in range(whole_number(buffers, f"queue {name!r}: the number of buffers", 1)))
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,6 +31,7 @@ from ascend_sim.isa.vector.named import named
 from ascend_sim.kernel.local_tensor import LocalTensor
 from ascend_sim.kernel.program import Key
 from ascend_sim.kernel.tensor import Tensor as GlobalTensor
+from ascend_sim.memory.sizes import whole_number
 
 Tensor = LocalTensor
 
@@ -51,7 +53,9 @@ class VectorMethods:
 
     def local_tensor(self, shape: int | tuple[int, ...], dtype: str, name: str) -> LocalTensor:
         """A fresh tensor in the Unified Buffer; its rows start at whole 32-byte blocks. SimError when the buffer is full."""
-        sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+        listed = isinstance(shape, Sequence) or np.ndim(shape) > 0
+        given: Iterable[int] = shape if listed else (shape,)  # type: ignore[assignment]
+        sizes = tuple(whole_number(size, f"local tensor {name} of shape {shape!r}: a size", 1) for size in given)
         block = self.chip.alignment.block
         probe = LocalTensor(0, sizes, dtype)
         tensor = LocalTensor(0, sizes, dtype, -(-probe.row_bytes // block) * block)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ascend_sim.errors import SimError, binary_size
 from ascend_sim.memory.local import POISON
+from ascend_sim.memory.sizes import whole_number
 
 SLOT_SHIFT = 44
 OFFSET_MASK = (1 << SLOT_SHIFT) - 1
@@ -45,7 +46,11 @@ class GlobalMemory:
         self.high_water = 0
 
     def allocate(self, size: int, name: str, *, with_data: bool = True) -> Allocation:
-        """Reserve `size` bytes; a fresh range is poisoned. Raises SimError when nothing that large is free."""
+        """Reserve `size` bytes, 0 for a tensor without elements; a fresh range is poisoned.
+
+        Raises SimError when nothing that large is free, and for a negative size.
+        """
+        size = whole_number(size, f"device memory: the size in bytes of {name}", 0)
         need = max(-(-size // self.alignment), 1) * self.alignment
         for index, (base, room) in enumerate(self._free):
             if room >= need:

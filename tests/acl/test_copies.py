@@ -85,6 +85,14 @@ def test_addresses_are_aligned_and_apart(stream):
     assert len(set(addresses)) == 3
 
 
+@pytest.mark.parametrize("size", [0, -1, -(2**70), True, False, 64.0, "64", None, np.int64(-32), np.bool_(True)])
+def test_what_is_no_size_is_refused(stream, size):
+    """100000 where the size is below 1 or no integer; C's -1 is the largest size_t, which no memory has."""
+    assert acl.aclrtMalloc(size, 0) == (acl.ACL_ERROR_INVALID_PARAM, None)
+    assert "size" in acl.aclGetRecentErrMsg()
+    assert acl.aclrtMalloc((1 << 64) - 1, 0)[0] != 0
+
+
 def test_host_memory_of_an_async_copy_is_read_when_it_runs(stream):
     host = bytearray(b"old!")
     address = ok(acl.aclrtMalloc(4, 0))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -69,6 +72,26 @@ def test_addresses_without_bytes() -> None:
     memory = GlobalMemory(1 << 36, UNIT)
     tensor = memory.allocate(1 << 35, "large", with_data=False)
     assert tensor.data is None
+
+
+@pytest.mark.parametrize("with_data", [True, False])
+@pytest.mark.parametrize("size", [-1, -512, -(2**70), True, 64.0, np.nan, "64", None, np.int64(-8), np.bool_(False)])
+def test_what_is_no_size_takes_nothing(size: Any, with_data: bool) -> None:
+    memory = GlobalMemory(8 * UNIT, UNIT)
+    with pytest.raises(
+        SimError, match=r"device memory: the size in bytes of x is .*; allowed is a whole number from 0"
+    ):
+        memory.allocate(size, "x", with_data=with_data)
+    assert memory.allocate(8 * UNIT, "all").base == 0
+
+
+def test_sizes_of_numpy_and_tensors_without_elements() -> None:
+    """A tensor without elements has a place of its own all the same."""
+    memory = GlobalMemory(8 * UNIT, UNIT)
+    small = memory.allocate(np.uint8(200), "x")  # type: ignore[arg-type]
+    empty, behind = memory.allocate(0, "nothing"), memory.allocate(1, "y")
+    assert (small.size, type(small.size), empty.size) == (200, int, 0)
+    assert (small.base, empty.base, behind.base) == (0, UNIT, 2 * UNIT)
 
 
 def test_freeing_twice() -> None:

@@ -1,0 +1,18 @@
+"""Sizes of memory that somebody asks for: whole numbers, told at once where they are not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ascend_sim.errors import SimError
+
+__all__ = ["whole_number"]
+
+
+def whole_number(value: Any, what: str, least: int) -> int:
+    """Return `value`, an integer of Python or numpy from `least`, as an int; SimError for anything else, True and False too."""
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
+        raise SimError(f"{what} is {value!r}; allowed is a whole number from {least}")
+    return int(value)
