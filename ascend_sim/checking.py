@@ -8,24 +8,25 @@ Nothing is computed, so tensors need no values; what the checks find is in `asce
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from ascend_sim.calls.cases import accept_case
 from ascend_sim.check.run import CheckReport, check_tasks, check_timeline
-from ascend_sim.chip import ChipSpec, load_chip
+from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
 from ascend_sim.kernel.function import KernelFunction
-from ascend_sim.launching import prepared
-from ascend_sim.ops.call import AcceptedCall
+from ascend_sim.launching import flags_of, prepared
 from ascend_sim.ops.case import Case
 from ascend_sim.ops.execute import roles_of, tasks_without_values
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.ops.plan import Plan
+from ascend_sim.options.run_options import LaunchOptions, PlanOptions
 from ascend_sim.report.timeline_file import load_recording
 from ascend_sim.runtime import Device, Task
-from ascend_sim.settings import check_settings, disarmed_warnings
+from ascend_sim.sequence import chip_of
+from ascend_sim.settings import check_options, disarmed_warnings
 
 __all__ = ["CheckReport", "check_call", "check_folder", "check_kernel", "flags_of_call", "tasks_of_call"]
 
@@ -37,7 +38,7 @@ def check_kernel(
     *tensors: Any,
     chip: str | Path | ChipSpec = "ascend910b3",
     tools: str | Sequence[str] | None = None,
-    disarm: Sequence[str] = (),
+    disarm: str | Sequence[str] = (),
     **fields: Any,
 ) -> CheckReport:
     """Look for mistakes in a kernel: memory, races, initialisation, synchronisation (`tools`, all unless given).
@@ -46,34 +47,29 @@ def check_kernel(
     nothing at first. What a launch would refuse inside the kernel is a finding. Raises SimError for arguments that do not fit
     kernel or chip.
     """
-    check_settings({"chip": chip})
-    spec = chip if isinstance(chip, ChipSpec) else load_chip(chip)
-    made = prepared(kernel, blocks, tensors, fields, spec, Device(spec, with_values=False), "timing", disarm)
+    check_options(LaunchOptions, {"chip": chip, "disarm": disarm})
+    spec, flags = chip_of(chip), flags_of(disarm)
+    made = prepared(kernel, blocks, tensors, fields, spec, Device(spec, with_values=False), "timing", flags)
     report = check_tasks(spec, [made.task], roles=made.roles, tools=tools, strict=True)
-    report.remarks.extend(disarmed_warnings(disarm, "timing"))
+    report.remarks.extend(disarmed_warnings(flags, "timing"))
     return report
 
 
 def check_call(
-    case: Case,
-    chip: ChipSpec,
-    *,
-    tools: str | Sequence[str] | None = None,
-    disarm: Mapping[str, Sequence[str]] | None = None,
-    **options: Any,
+    case: Case, chip: ChipSpec, *, tools: str | Sequence[str] | None = None, **options: Unpack[PlanOptions]
 ) -> CheckReport:
     """Check the kernels that a case launches on `chip`; `options` are those of `calls.cases.accept_case`.
 
     Raises AclnnError where the operator refuses the call.
     """
-    plan, tasks = tasks_of_call(case, chip, disarm=disarm, **options)
+    plan, tasks = tasks_of_call(case, chip, **options)
     report = check_tasks(chip, tasks, roles=roles_of(plan), tools=tools)
-    names = [f"{kernel}.{flag}" for kernel, flags in (disarm or {}).items() for flag in flags]
+    names = [f"{kernel}.{flag}" for kernel, flags in (options.get("disarm") or {}).items() for flag in flags]
     report.remarks.extend(disarmed_warnings(names, "timing"))
     return report
 
 
-def flags_of_call(case: Case, chip: ChipSpec, **options: Any) -> dict[str, list[str]]:
+def flags_of_call(case: Case, chip: ChipSpec, **options: Unpack[PlanOptions]) -> dict[str, list[str]]:
     """The flags of every kernel that a case launches, by the names that `disarm` takes: those that order its pipes and cores.
 
     `options` and errors are those of `check_call`.
@@ -87,10 +83,9 @@ def flags_of_call(case: Case, chip: ChipSpec, **options: Any) -> dict[str, list[
     }
 
 
-def tasks_of_call(case: Case, chip: ChipSpec, **options: Any) -> tuple[Plan, list[Task]]:
+def tasks_of_call(case: Case, chip: ChipSpec, **options: Unpack[PlanOptions]) -> tuple[Plan, list[Task]]:
     """The plan of a case, and its kernels with tensors at addresses that hold nothing; `options` and errors as `check_call`."""
-    call: AcceptedCall = accept_case(case, chip, **options)
-    plan = OPERATORS[case.operator].plan(call, chip)
+    plan = OPERATORS[case.operator].plan(accept_case(case, chip, **options), chip)
     return plan, tasks_without_values(plan, chip)[1]
 
 

@@ -8,28 +8,23 @@ run = ascend_sim.launch(add, 48, x, y, ascend_sim.empty(x.shape, "float16"), chi
 run.outputs["z"], run.report.to_dict(), run.findings
 run.write_html("add.html")
 
-It stands among the faces: it takes what the user has, and puts kernel, runtime and report together.
+It stands among the faces: it takes what the user has; the sequence of the run is that of every run (`ascend_sim.sequence`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
-from html import escape
-from pathlib import Path
-from typing import Any
+from typing import Any, Unpack, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ascend_sim.check.run import check_tasks
-from ascend_sim.chip import ChipSpec, load_chip
-from ascend_sim.engine.critical_path import critical_path
+from ascend_sim.chip import ChipSpec
 from ascend_sim.engine.timeline import Timeline
-from ascend_sim.engine.values import Finding
 from ascend_sim.errors import SimError, binary_size
-from ascend_sim.expected import Expectations, judge_outputs, read_expectations
+from ascend_sim.expected import judge_outputs, read_expectations
 from ascend_sim.frozen import frozen
 from ascend_sim.isa.cube import Mmad
 from ascend_sim.kernel.function import KernelFunction, Launch
@@ -37,24 +32,14 @@ from ascend_sim.kernel.program import Program
 from ascend_sim.kernel.tensor import Tensor, dtype_name, storage_dtype
 from ascend_sim.memory.gm import SLOT_SHIFT
 from ascend_sim.ops.arguments import is_whole_number
+from ascend_sim.ops.kinds import SHAPE, check_kinds
+from ascend_sim.options.description import filled, with_options
+from ascend_sim.options.run_options import LaunchOptions
 from ascend_sim.report.counts import Counts
-from ascend_sim.report.report import Report, RunFacts
-from ascend_sim.report.run_files import write_run
-from ascend_sim.report.words import words
-from ascend_sim.runtime import (
-    MODES,
-    Allocation,
-    Device,
-    Observer,
-    Progress,
-    Recording,
-    RunOptions,
-    Task,
-    ValueModel,
-    run_tasks,
-    without_recording,
-)
-from ascend_sim.settings import FLAGS, check_disarmed, check_limit, check_settings, disarmed_warnings, may_keep
+from ascend_sim.report.report import Outputs
+from ascend_sim.runtime import Allocation, Device, Task, ValueModel
+from ascend_sim.sequence import Job, RunResult, chip_of, run_job
+from ascend_sim.settings import check_options
 
 __all__ = ["Empty", "KernelRun", "empty", "launch"]
 
@@ -77,193 +62,142 @@ def empty(shape: int | Sequence[int], dtype: Any, *, workspace: bool = False) ->
     own: it is not among the outputs. In timing mode, where nothing has values, it stands for an input as well.
     """
     sizes: Any = shape if isinstance(shape, Sequence) or np.ndim(shape) else (shape,)
-    check_settings({"shape": sizes})
+    check_kinds({"shape": sizes}, {"shape": SHAPE})
     if min(sizes, default=1) < 0:
         raise SimError(f"empty: shape {list(sizes)}; sizes are 0 or more")
     return Empty(tuple(int(size) for size in sizes), dtype_name(dtype), workspace)
 
 
-@dataclass
-class KernelRun:
+@dataclass(repr=False)
+class KernelRun(RunResult):
     """What a launch leaves.
 
-    `outputs`: the tensors that the kernel wrote and those made with `empty`, by the names of its parameters, as numpy
-    arrays (none in timing mode). `report`: as of an operator's call; the verdicts on outputs stand where those on
-    gradients do. `findings`: hazards and reads of what nobody wrote. `timeline` and `recording` (None in functional mode, and
-    where none was kept) hold every instruction's cycles; `programs` are the instructions themselves.
+    `outputs` are the tensors that the kernel wrote and those made with `empty`, by the names of its parameters; `programs` are
+    the instructions. The verdicts of the report are on outputs. The rest is as in `RunResult`.
     """
 
-    outputs: dict[str, Array]
-    report: Report
-    findings: list[Finding]
-    timeline: Timeline | None = field(repr=False, default=None)
-    recording: Recording | None = field(repr=False, default=None)
-    programs: list[Program] = field(repr=False, default_factory=list)
-
-    def __repr__(self) -> str:
-        shapes = ", ".join(f"{name} {list(array.shape)} {self._dtypes[name]}" for name, array in self.outputs.items())
-        time = "no times" if self.report.total_us is None else f"{self.report.total_us:,.2f} us"
-        return f"<KernelRun on {self.report.chip}, mode {self.report.mode}, {time}: {shapes or 'no values'}>"
-
-    @property
-    def passed(self) -> bool:
-        """Nothing found, and every output that was compared is correct."""
-        return self.report.passed
-
-    def write_html(self, path: str | Path, *, what_if: bool = True) -> None:
-        """Write the run as one page; with `what_if` the programs run again with each rate of the chip doubled.
-
-        Raises SimError in functional mode, which has no times, where no timeline was kept, and without Plotly.
-        """
-        from ascend_sim.report.page import write_page
-        from ascend_sim.report.skeleton import check_plotly
-        from ascend_sim.report.what_if import what_if as run_again
-
-        if self.recording is None:
-            raise SimError(f"write_html: {without_recording(self.report.mode)}")
-        check_plotly()
-        outcomes = run_again(self.recording) if what_if else None
-        write_page(path, self.recording, self.report.to_dict(statements=True), outcomes)
-
-    def write(self, folder: str | Path, *, msprof: bool = False) -> list[Path]:
-        """Write report.json, outputs.npz and, with times, trace.json.gz and timeline.npz to a folder; returns their paths.
-
-        `ascend-sim report FOLDER` draws the page of such a folder. `msprof` adds the vendor's simulator's folders.
-        """
-        arrays = {name: (array, self._dtypes[name]) for name, array in self.outputs.items()}
-        return write_run(Path(folder), self.report, self.recording, "outputs", arrays, msprof=msprof)
-
-    @property
-    def _dtypes(self) -> dict[str, str]:
-        return {name: tensor["dtype"] for name, tensor in self.report.problem["tensors"].items()}
-
-    def _repr_html_(self) -> str:
-        """For notebooks: the report, and where the time went."""
-        if self.recording is None:
-            return self.report._repr_html_()
-        said = words(self.recording, self.report.to_dict(), critical_path(self.recording.timeline), None)
-        return self.report._repr_html_() + "".join(f"<p>{escape(text)}</p>" for text in said)
+    results = "outputs"
+    programs: list[Program] = field(default_factory=list)
 
 
-def launch(
-    kernel: KernelFunction,
-    blocks: int,
-    /,
-    *tensors: Any,
-    chip: str | Path | ChipSpec = "ascend910b3",
-    mode: str = "full",
-    l2: str = "cold",
-    accumulate: str = "blas",
-    overflow: str | None = None,
-    disarm: str | Sequence[str] = (),
-    expected: Expectations | Callable[..., Expectations] | None = None,
-    progress: Progress | None = None,
-    max_cycles: int | None = None,
-    engine: str | None = None,
-    observer: Observer | None = None,
-    check: bool = False,
-    timeline: bool | int = True,
-    **fields: Any,
-) -> KernelRun:
+@overload
+def launch(kernel: KernelFunction, blocks: int, /, *tensors: Any, **options: Unpack[LaunchOptions]) -> KernelRun:
+    LaunchOptions(**options)  # editors that only read source (Jedi) take the keywords from this call
+    raise NotImplementedError
+
+
+@overload
+def launch(kernel: KernelFunction, blocks: int, /, *tensors: Any, **keywords: Any) -> KernelRun: ...
+
+
+@with_options(LaunchOptions, rest="fields")
+def launch(kernel: KernelFunction, blocks: int, /, *tensors: Any, **keywords: Any) -> KernelRun:
     """Run `blocks` blocks of a kernel on a simulated chip.
 
     `tensors` are the kernel's arguments in order: numpy arrays, which are copied to GM, and `empty` tensors. `fields` go to
-    the kernel as they are: its tiling, for example. `mode` is "full" (values and time), "functional" (values) or "timing"
-    (time, tensors without values allowed). `l2="warm"`: the arrays are in the L2 when the kernel starts, as far as they fit.
-    `disarm` names flags whose waits hold nothing (an experiment). `expected` is what the outputs must be: an array where
-    there is one output, else arrays by name, or an `Expected` in their place, or a function of the input arrays by their
-    parameters' names that returns such; the verdict stands in the report. With `check` the findings of `check_kernel` are among
-    the run's. The rest is as in `convolution_backward`.
+    the kernel as they are: its tiling, for example.
 
     Raises SimError for arguments that do not fit kernel, chip or mode, KernelError for what goes wrong inside the kernel
     (with its file and line), DeadlockError where programs wait for each other.
     """
-    check_settings(
-        {
-            "chip": chip,
-            "mode": mode,
-            "l2": l2,
-            "accumulate": accumulate,
-            "overflow": overflow,
-            "progress": progress,
-            "max_cycles": max_cycles,
-            "engine": engine,
-            "observer": observer,
-            "check": check,
-            "timeline": timeline,
-            "disarm": disarm,
-        },
-        {"disarm": FLAGS},
-    )
-    if mode not in MODES:
-        raise SimError(f"mode {mode!r}: allowed are {', '.join(MODES)}")
-    if l2 not in ("cold", "warm"):
-        raise SimError(f"l2 {l2!r}: allowed are cold and warm")
-    spec = chip if isinstance(chip, ChipSpec) else load_chip(chip)
-    disarm = (disarm,) if isinstance(disarm, str) else disarm
-    experiment = disarmed_warnings(disarm, mode)
-    check_limit(max_cycles, mode)
-    model = ValueModel.of(spec, accumulate, overflow)
-    device = Device(spec, with_values=mode != "timing")
-    made = prepared(kernel, blocks, tensors, fields, spec, device, mode, disarm)
-    given, arrays, places, held, task = made.given, made.arrays, made.places, made.held, made.task
-    checked = check_tasks(spec, [task], roles=made.roles, strict=True).findings if check else []
-    warm = [one for one, tensor in zip(held, places, strict=True) if l2 == "warm" and arrays[tensor.name] is not None]
-    for allocation in warm:
-        device.warm(allocation)
-    programs: list[Program] = []
-    facts = RunFacts(spec, bounds=mode != "functional")
+    options = filled(LaunchOptions, keywords)
+    check_options(LaunchOptions, options)
+    fields = {name: value for name, value in keywords.items() if name not in options}
+    job = LaunchJob(kernel, blocks, tensors, fields, options)
+    run = run_job(job, options, KernelRun)
+    run.programs = job.programs
+    if run.report.mode == "timing" and run.timeline is not None:
+        run.programs = [one.program for one in run.timeline.programs]
+    return run
 
-    def on_program(index: int, task: Task, program: Program) -> None:
-        facts.add(index, task, program)
-        if mode != "timing":
-            programs.append(program)
 
-    how = RunOptions(
-        mode=mode,
-        progress=progress,
-        max_cycles=max_cycles,
-        model=model,
-        observer=observer,
-        engine=engine,
-        keep=may_keep(timeline),
-        on_program=on_program,
-    )
-    outcome = run_tasks(device, [task], how)
-    counts = facts.of(0, task).counts
-    check_disarmed(kernel.name, disarm, counts.flag_names())
-    task.info |= _products(counts)
-    findings = [*outcome.findings, *checked]
-    outputs = {}
-    if mode != "timing":
-        kept = _written(programs) | {slot for slot, value in enumerate(given.values()) if isinstance(value, Empty)}
-        kept -= {slot for slot, value in enumerate(given.values()) if getattr(value, "workspace", False)}
-        outputs = {places[slot].name: _values(places[slot], held[slot]) for slot in sorted(kept)}
-    verdicts = None
-    if expected is not None and mode != "timing":
-        inputs = {name: array for name, array in arrays.items() if array is not None}
-        dtypes = {tensor.name: tensor.dtype for tensor in places}
-        wanted = read_expectations(expected, inputs, outputs)
-        verdicts = partial(judge_outputs, wanted, outputs, dtypes, model)
-    held_on_to = outcome.timeline if outcome.timeline is not None and outcome.timeline.kept else None
-    if mode == "timing" and held_on_to is not None:
-        programs = [one.program for one in held_on_to.programs]
-    built = Report.build(
-        spec,
-        outcome.timeline,
-        [task],
-        facts,
-        mode=mode,
-        l2=l2,
-        findings=findings,
-        verdicts=verdicts,
-    )
-    problem = _problem(kernel, places, made.started, {**kernel.defaults(), **fields}, l2, model)
-    if disarm:
-        problem["disarmed"] = list(disarm)
-    report = replace(built, problem=problem, warnings=experiment)
-    recording = None if held_on_to is None else Recording(spec, held_on_to, [task], warm)
-    return KernelRun(outputs, report, findings, held_on_to, recording, programs)
+class LaunchJob(Job):
+    """A launch of a kernel of one's own."""
+
+    strict = True
+    programs: list[Program]
+
+    def __init__(
+        self, kernel: Any, blocks: Any, tensors: Sequence[Any], fields: Mapping[str, Any], options: LaunchOptions
+    ) -> None:
+        self.chip = chip_of(options["chip"])
+        self.kernel, self.blocks, self.tensors, self.fields, self.options = kernel, blocks, tensors, fields, options
+        self.flags = flags_of(options["disarm"])
+        self.programs = []
+
+    @property
+    def disarm(self) -> dict[str, list[str]]:  # type: ignore[override]
+        """The flags, those of the one kernel."""
+        return {self.kernel.name: self.flags} if self.flags else {}
+
+    @property
+    def disarmed(self) -> list[str]:
+        """The flags by their names alone."""
+        return self.flags
+
+    def place(self, device: Device, mode: str) -> tuple[list[Task], list[Allocation]]:
+        """Put the arrays and the empty tensors on the device."""
+        self.made = made = prepared(
+            self.kernel, self.blocks, self.tensors, self.fields, self.chip, device, mode, self.flags
+        )
+        inputs = [
+            one for one, tensor in zip(made.held, made.places, strict=True) if made.arrays[tensor.name] is not None
+        ]
+        return [made.task], inputs
+
+    @property
+    def roles(self) -> Mapping[str, str]:
+        """What each tensor is to a check."""
+        return self.made.roles
+
+    @property
+    def dtypes(self) -> dict[str, str]:
+        """The format of every tensor."""
+        return {tensor.name: tensor.dtype for tensor in self.made.places}
+
+    def counted(self, counts: Counts) -> dict[str, Any]:
+        """The multiplications of the cube, for the ideal time."""
+        return _products(counts)
+
+    def outputs(self) -> dict[str, Array]:
+        """The tensors that the kernel wrote and those made with `empty`, workspaces apart."""
+        made = self.made
+        kept = _written(self.programs)
+        for slot, value in enumerate(made.given.values()):
+            if isinstance(value, Empty):
+                (kept.discard if value.workspace else kept.add)(slot)
+        return {made.places[slot].name: _values(made.places[slot], made.held[slot]) for slot in sorted(kept)}
+
+    def verdicts(
+        self, outputs: Mapping[str, Array], model: ValueModel, timeline: Timeline | None
+    ) -> Callable[[], Outputs] | None:
+        """A function that compares the outputs with `expected`; None where nothing is expected."""
+        if self.options["expected"] is None:
+            return None
+        inputs = {name: array for name, array in self.made.arrays.items() if array is not None}
+        wanted = read_expectations(self.options["expected"], inputs, outputs)
+        return partial(judge_outputs, wanted, outputs, self.dtypes, model)
+
+    def told(self) -> dict[str, Any]:
+        """The kernel, its tensors and its fields."""
+        started = self.made.started
+        fields = {**self.kernel.defaults(), **self.fields}
+        return {
+            "problem": {
+                "operator": self.kernel.name,
+                "tensors": {one.name: {"shape": list(one.shape), "dtype": one.dtype} for one in self.made.places},
+                "core": started.core,
+                "blocks": started.blocks,
+                **{name: value for name, value in fields.items() if isinstance(value, bool | int | float | str)},
+                "l2": self.options["l2"],
+            },
+            "warnings": (),
+        }
+
+
+def flags_of(disarm: str | Sequence[str]) -> list[str]:
+    """The flags of `disarm`, of which one may stand alone."""
+    return [disarm] if isinstance(disarm, str) else list(disarm)
 
 
 @frozen
@@ -382,26 +316,6 @@ def _task(started: Launch, held: Sequence[Allocation], kernel: KernelFunction, f
         all_cores=kernel.all_cores,
         info=info,
     )
-
-
-def _problem(
-    kernel: KernelFunction,
-    tensors: Sequence[Tensor],
-    started: Launch,
-    fields: Mapping[str, Any],
-    l2: str,
-    model: ValueModel,
-) -> dict[str, Any]:
-    return {
-        "operator": kernel.name,
-        "tensors": {tensor.name: {"shape": list(tensor.shape), "dtype": tensor.dtype} for tensor in tensors},
-        "core": started.core,
-        "blocks": started.blocks,
-        **{name: value for name, value in fields.items() if isinstance(value, bool | int | float | str)},
-        "l2": l2,
-        "accumulate": model.accumulate,
-        "overflow": model.overflow,
-    }
 
 
 def _products(counts: Counts) -> dict[str, Any]:

@@ -1,18 +1,20 @@
-"""What the Python functions take beside tensors: each argument's kind, so that a wrong one ends in one clear line."""
+"""Checks of options: the test for each kind of value, and what cannot go together, so that each error is one clear line."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from difflib import get_close_matches
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
 from ascend_sim.ops.arguments import is_whole_number
-from ascend_sim.ops.kinds import NUMBER, Kind, check_kinds, is_flag, is_whole_numbers, or_none
+from ascend_sim.ops.kinds import Kind, check_kinds, is_flag, or_none
+from ascend_sim.options.description import check_choices, options_in
 
-__all__ = ["FLAGS", "OPTIONS", "check_disarmed", "check_settings", "disarmed_warnings", "may_keep"]
+__all__ = ["KINDS", "check_disarmed", "check_limit", "check_options", "disarmed_warnings"]
 
 
 def _is_text(value: Any) -> bool:
@@ -41,52 +43,53 @@ def _is_dtypes(value: Any) -> bool:
     return named or isinstance(value, str)
 
 
+def _counts(value: Any) -> bool:
+    return is_whole_number(value) and value >= 1
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
 def _looks_on(value: Any) -> bool:
     return all(callable(getattr(value, told, None)) for told in ("watch", "started", "retired"))
 
 
-OPTIONS: dict[str, Kind] = {
-    "shape": Kind("a list of integers", is_whole_numbers),
-    "strides": Kind("a list of integers or None", or_none(is_whole_numbers)),
-    "cube_math_type": NUMBER,
-    "dtypes": Kind(
-        'the format of uint8 codes, like "hifloat8", or one per tensor, like {"weight": "hifloat8"}, or None',
-        or_none(_is_dtypes),
+KINDS: dict[str, Callable[[Any], bool]] = {
+    "a text": _is_text,
+    "a text or None": or_none(_is_text),
+    "an integer": is_whole_number,
+    "a whole number from 1": _counts,
+    "a whole number from 1, or None": or_none(_counts),
+    "a whole number from 0, or None": or_none(lambda value: is_whole_number(value) and value >= 0),
+    "a number": _is_number,
+    "a number, or None": or_none(_is_number),
+    "a list of texts": _is_names,
+    "a text, or a list of texts": lambda value: _is_text(value) or _is_names(value),
+    "True or False": is_flag,
+    "True, False or None": or_none(is_flag),
+    "a chip's name, the path of a chip file or a ChipSpec": lambda value: isinstance(value, str | Path | ChipSpec),
+    "a function or None": or_none(callable),
+    "an object with the methods watch, started and retired, or None": or_none(_looks_on),
+    "True, False or a number of instructions, 2 or more": lambda value: is_flag(value) or (_counts(value) and value > 1),
+    'the name of a flag, or a list of such, like ["L0"]': lambda value: _is_text(value) or _is_names(value),
+    'flags per kernel, like {"grad_input": ["L0"]}, or None': or_none(_is_names_by_kernel),
+    'fields per kernel, like {"grad_input": {"baseM": 256}}, or None': or_none(_is_tiling),
+    'a whole number, or one per kernel, like {"grad_weight": 32}, or None': or_none(
+        lambda value: is_whole_number(value) or isinstance(value, Mapping)
     ),
-    "chip": Kind(
-        "a chip's name, the path of a chip file or a ChipSpec", lambda value: isinstance(value, str | Path | ChipSpec)
+    'the format of uint8 codes, like "hifloat8", or one per tensor, like {"weight": "hifloat8"}, or None': or_none(
+        _is_dtypes
     ),
-    "check": Kind("True or False", is_flag),
-    "probe": Kind("True, False or None", or_none(is_flag)),
-    "mode": Kind("a text", _is_text),
-    "deterministic": Kind("True, False or None", or_none(is_flag)),
-    "conformance": Kind("a text", _is_text),
-    "tiling": Kind('fields per kernel, like {"grad_input": {"baseM": 256}}, or None', or_none(_is_tiling)),
-    "block_dim": Kind(
-        'a whole number, or one per kernel, like {"grad_weight": 32}, or None',
-        or_none(lambda value: is_whole_number(value) or isinstance(value, Mapping)),
-    ),
-    "l2": Kind("a text", _is_text),
-    "accumulate": Kind("a text", _is_text),
-    "overflow": Kind("a text or None", or_none(_is_text)),
-    "progress": Kind("a function or None", or_none(callable)),
-    "observer": Kind("an object with the methods watch, started and retired, or None", or_none(_looks_on)),
-    "engine": Kind("a text or None", or_none(_is_text)),
-    "timeline": Kind(
-        "True, False or a number of instructions, 2 or more",
-        lambda value: is_flag(value) or (is_whole_number(value) and value > 1),
-    ),
-    "max_cycles": Kind("a whole number from 1, or None", or_none(lambda value: is_whole_number(value) and value >= 1)),
-    "disarm": Kind('flags per kernel, like {"grad_input": ["L0"]}, or None', or_none(_is_names_by_kernel)),
-    "library": Kind("a text or None", or_none(_is_text)),
 }  # fmt: skip
-FLAGS = Kind('the name of a flag, or a list of such, like ["L0"]', lambda value: _is_text(value) or _is_names(value))
-"""What `launch` takes as `disarm`: it has one kernel."""
+"""The test for each kind of an option (`Option.kind`)."""
 
 
-def check_settings(given: Mapping[str, Any], own: Mapping[str, Kind] | None = None) -> None:
-    """SimError for the first argument that is not of its kind; `own` are the kinds of an operator's attributes."""
-    check_kinds(given, OPTIONS | dict(own or {}))
+def check_options(options: type, given: Mapping[str, Any], own: Mapping[str, Kind] | None = None) -> None:
+    """Raise SimError for the first argument that is not of its kind; `own` are the kinds of what is no option."""
+    kinds = {name: Kind(option.kind, KINDS[option.kind]) for name, _, option in options_in(options) if option.kind}
+    check_kinds(given, kinds | dict(own or {}))
+    check_choices(options, given)
 
 
 def check_limit(max_cycles: int | None, mode: str) -> None:
@@ -107,11 +110,6 @@ def disarmed_warnings(names: Sequence[str], mode: str) -> tuple[str, ...]:
         if names
         else ()
     )
-
-
-def may_keep(timeline: bool | int) -> bool | int:
-    """Of a checked `timeline`: whether the run keeps one, or of how many instructions at most."""
-    return bool(timeline) if is_flag(timeline) else int(timeline)
 
 
 def check_disarmed(kernel: str, wanted: Collection[str], flags: Collection[str]) -> None:

@@ -10,13 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.chip import ChipSpec
-from ascend_sim.errors import SimError
 from ascend_sim.memory.gm import Allocation
 from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.arguments import TensorArg
 from ascend_sim.ops.call import AcceptedCall
 from ascend_sim.ops.plan import Plan
-from ascend_sim.runtime import Device, Outcome, RunOptions, Task, Timeline, ValueModel, run_tasks, run_values
+from ascend_sim.options.description import check_choices
+from ascend_sim.options.run_options import CacheOptions, TaskOptions
+from ascend_sim.runtime import Device, Outcome, Task, Timeline, ValueModel, run_tasks, run_values
 
 Array = NDArray[Any]
 
@@ -32,45 +33,47 @@ class Execution:
 
 
 def execute(
-    plan: Plan, chip: ChipSpec, inputs: Mapping[str, Array | None], how: RunOptions, *, l2: str = "cold"
+    plan: Plan,
+    chip: ChipSpec,
+    inputs: Mapping[str, Array | None],
+    options: TaskOptions,
+    *,
+    l2: str = "cold",
+    model: ValueModel | None = None,
 ) -> Execution:
     """Run a placed plan on a fresh device. `inputs` are flat storages (None in timing mode); `l2` is "cold" or "warm"."""
-    if l2 not in ("cold", "warm"):
-        raise SimError(f"l2 {l2!r}: allowed are cold and warm")
-    device, allocations = _placed(plan, chip, inputs, with_values=how.mode != "timing")
+    check_choices(CacheOptions, {"l2": l2})
+    device = Device(chip, with_values=options.get("mode") != "timing")
+    tasks, allocations = place(plan, device, inputs)
     warm = [allocations[name] for name in inputs] if l2 == "warm" else []
     for allocation in warm:
         device.warm(allocation)
-    tasks = bind(plan, chip, allocations, device.allocate(plan.workspace_bytes, "workspace"))
-    outcome = run_tasks(device, tasks, how)
-    return Execution(outcome, tasks, _outputs(plan, allocations), warm)
+    return Execution(run_tasks(device, tasks, options, model=model), tasks, outputs_of(plan, allocations), warm)
 
 
-def values_again(
-    plan: Plan, chip: ChipSpec, model: ValueModel, timeline: Timeline | None, inputs: Mapping[str, Array]
-) -> dict[str, Allocation]:
-    """The outputs of a run's programs on other `inputs`: in the order of its `timeline`, or without one (functional)."""
-    device, allocations = _placed(plan, chip, inputs, with_values=True)
-    tasks = bind(plan, chip, allocations, device.allocate(plan.workspace_bytes, "workspace"))
-    run_values(device, tasks, timeline, model)
-    return _outputs(plan, allocations)
-
-
-def _placed(
-    plan: Plan, chip: ChipSpec, inputs: Mapping[str, Array | None], *, with_values: bool
-) -> tuple[Device, dict[str, Allocation]]:
-    """A fresh device with the plan's tensors but its workspace, and the inputs' values in them."""
-    device = Device(chip, with_values=with_values)
+def place(plan: Plan, device: Device, inputs: Mapping[str, Array | None]) -> tuple[list[Task], dict[str, Allocation]]:
+    """Put the plan's tensors on a fresh device, with the values of `inputs`; returns its tasks, and the tensors by name."""
     tensors = [tensor for tensor in plan.tensors.values() if tensor.role != "workspace"]
     allocations = {tensor.name: device.allocate(tensor.size, tensor.name) for tensor in tensors}
     for name, storage in inputs.items():
         data = allocations[name].data
         if storage is not None and data is not None:
             data[:] = storage.view(np.uint8).ravel()
-    return device, allocations
+    return bind(plan, device.chip, allocations, device.allocate(plan.workspace_bytes, "workspace")), allocations
 
 
-def _outputs(plan: Plan, allocations: Mapping[str, Allocation]) -> dict[str, Allocation]:
+def values_again(
+    plan: Plan, chip: ChipSpec, model: ValueModel, timeline: Timeline | None, inputs: Mapping[str, Array]
+) -> dict[str, Allocation]:
+    """The outputs of a run's programs on other `inputs`: in the order of its `timeline`, or without one (functional)."""
+    device = Device(chip, with_values=True)
+    tasks, allocations = place(plan, device, inputs)
+    run_values(device, tasks, timeline, model)
+    return outputs_of(plan, allocations)
+
+
+def outputs_of(plan: Plan, allocations: Mapping[str, Allocation]) -> dict[str, Allocation]:
+    """The tensors of the outputs among those of `place`."""
     return {t.name: allocations[t.name] for t in plan.tensors.values() if t.role == "output"}
 
 

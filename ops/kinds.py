@@ -16,6 +16,7 @@ __all__ = [
     "MASK",
     "NUMBER",
     "NUMBERS",
+    "SHAPE",
     "SIZES",
     "Kind",
     "check_kinds",
@@ -56,6 +57,7 @@ def or_none(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
 NUMBER = Kind("an integer", is_whole_number)
 FLAG = Kind("True or False", is_flag)
 MASK = Kind("a list of True and False, or None", or_none(_is_mask))
+SHAPE = Kind("a list of integers", is_whole_numbers)
 SIZES = Kind("a list of integers or None", or_none(is_whole_numbers))
 NUMBERS = Kind("a list of integers or None", or_none(lambda value: is_whole_number(value) or is_whole_numbers(value)))
 """A single integer stands for the same one on every axis."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from typing import Any, ClassVar, Generic, Literal, TypeVar, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,8 @@ from ascend_sim.ops.kinds import Kind
 from ascend_sim.ops.layer import Layer
 from ascend_sim.ops.plan import Plan
 from ascend_sim.ops.status import Status
+from ascend_sim.options.description import filled
+from ascend_sim.options.run_options import AcceptOptions
 from ascend_sim.runtime import ValueModel
 
 __all__ = ["MatrixProduct", "Operator", "Settings", "Sums", "chain", "itemsize_in_memory"]
@@ -143,20 +145,10 @@ class Operator(ABC, Generic[Arguments, Call]):
         """What the operator accepts on a chip; AclnnError 161002 where it does not know the chip's product."""
         return load_product(self.name, chip.identity.product)
 
-    def accept(
-        self,
-        arguments: Arguments,
-        chip: ChipSpec,
-        *,
-        conformance: str,
-        deterministic: bool | None = None,
-        tiling: Mapping[str, Mapping[str, Any]] | None = None,
-        block_dim: int | Mapping[str, int] | None = None,
-        disarm: Mapping[str, Sequence[str]] | None = None,
-        library: str | None = None,
-    ) -> Call:
+    def accept(self, arguments: Arguments, chip: ChipSpec, **options: Unpack[AcceptOptions]) -> Call:
         """Phase one's checks; raises AclnnError with the status of the first rule that fails."""
-        product = self.product(chip)
+        how = filled(AcceptOptions, options)
+        product, conformance, deterministic = self.product(chip), how["conformance"], how["deterministic"]
         if deterministic is None:
             deterministic = product.profile(conformance).deterministic_default.value
         result = self.check(arguments, product, conformance, deterministic)
@@ -166,10 +158,10 @@ class Operator(ABC, Generic[Arguments, Call]):
             product,
             conformance,
             deterministic,
-            self.per_kernel("tiling", tiling or {}),
-            self.launch_sizes(block_dim, chip),
-            disarm or {},
-            known_library(library),
+            self.per_kernel("tiling", how["tiling"] or {}),
+            self.launch_sizes(how["block_dim"], chip),
+            how["disarm"] or {},
+            known_library(how["library"]),
         )
         return self.accepted(arguments, chip, tuple(result.warnings), settings)
 

@@ -25,7 +25,7 @@ from ascend_sim.kernel.tensor import Tensor
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.ops.kernels.matmul.program import matmul_task
 from ascend_sim.ops.kernels.matmul.tiling import MatMulProblem, choose_matmul
-from ascend_sim.runtime import Device, RunOptions, Task, run_tasks
+from ascend_sim.runtime import Device, Task, run_tasks
 from tests.support.launched import CHIP, move, product, squares, turns
 
 HERE = Path(__file__)
@@ -148,7 +148,7 @@ def test_launching_gives_the_programs_and_times_that_the_builder_gives() -> None
         queue.close()
         return [k.finish()]
 
-    outcome = run_tasks(device, [Task("move", "move", "AIV", blocks, held, build)], RunOptions(mode="timing"))
+    outcome = run_tasks(device, [Task("move", "move", "AIV", blocks, held, build)], {"mode": "timing"})
     like = asim.empty((rows, columns), "float16")
     run = asim.launch(move, blocks, like, like, chip=CHIP, mode="timing")
     assert run.timeline is not None and outcome.timeline is not None
@@ -323,7 +323,7 @@ def test_the_report_has_the_shape_of_a_calls_report() -> None:
     task = matmul_task(chip, problem, choose_matmul(problem, chip), tensors)
     from ascend_sim.report.report import Report
 
-    outcome = run_tasks(device, [task], RunOptions(mode="timing"))
+    outcome = run_tasks(device, [task], {"mode": "timing"})
     theirs = Report.build(chip, outcome.timeline, [task]).to_dict()
     assert report.keys() == theirs.keys()
     assert report["kernels"][0].keys() == theirs["kernels"][0].keys()

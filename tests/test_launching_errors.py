@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import ascend_sim as asim
-from ascend_sim.kernel.function import _OWN
+from ascend_sim.options.description import names_of
+from ascend_sim.options.run_options import LaunchOptions
 from tests.support.launched import CHIP, move, turns
 
 ALLOWED = "allowed are an array of numbers, an Expected, or a dict of them by the outputs' names"
@@ -137,7 +138,7 @@ def test_a_builder_that_is_kept_takes_nothing_more() -> None:
 
 def test_every_keyword_of_launch_is_closed_to_kernels() -> None:
     parameters = inspect.signature(asim.launch).parameters.values()
-    assert {p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY} == _OWN
+    assert {p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY} == names_of(LaunchOptions)
 
 
 def test_a_dtype_that_the_cube_lacks_is_told() -> None:

@@ -125,7 +125,7 @@ class Recorder:
             for index, program in self._programs:
                 facts.add(index, self._tasks[index], program)
         timeline = self._timeline if timed else None
-        built = Report.build(self.chip, timeline, self._tasks, facts, mode=self.mode, findings=self._findings)
+        built = Report.build(self.chip, timeline, self._tasks, facts, findings=self._findings)
         problem = {"operator": "all kernels of a process", "synchronised": self._runs}
         report = replace(built, problem=problem, warnings=tuple(self.warnings))
         recording = Recording(self.chip, self._timeline, self._tasks) if timed else None

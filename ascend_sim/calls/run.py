@@ -5,142 +5,142 @@ The operator comes from the register; nothing here knows which there are.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from math import prod
 from typing import Any
 
-from ascend_sim.calls.options import CallOptions
 from ascend_sim.calls.result import Result
 from ascend_sim.calls.tensors import TensorSpec, flat_storage, fresh_like, tensor_args
 from ascend_sim.calls.trials import Trials
-from ascend_sim.chip import ChipSpec, load_chip
+from ascend_sim.chip import ChipSpec
+from ascend_sim.engine.timeline import Timeline
 from ascend_sim.errors import SimError, binary_size
 from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.call import AcceptedCall
-from ascend_sim.ops.execute import Execution, execute, output_of, roles_of, values_again
+from ascend_sim.ops.execute import output_of, outputs_of, place, roles_of, values_again
 from ascend_sim.ops.operator import Operator
+from ascend_sim.options.description import filled
+from ascend_sim.options.run_options import AcceptOptions, RunOptions
 from ascend_sim.report.advice import statements
-from ascend_sim.report.report import Report, RunFacts
-from ascend_sim.runtime import Recording, RunOptions, ValueModel
-from ascend_sim.settings import check_disarmed, check_limit, check_settings, disarmed_warnings, may_keep
+from ascend_sim.report.report import Outputs
+from ascend_sim.runtime import Allocation, Device, Task, ValueModel
+from ascend_sim.sequence import Array, Job, chip_of, run_job
+from ascend_sim.settings import check_options
 
 __all__ = ["arguments_of", "call_operator", "check_fits", "run_call"]
 
 
 def call_operator(
-    operator: Operator[Any, Any], given: Mapping[str, Any], attributes: Mapping[str, Any], options: CallOptions
+    operator: Operator[Any, Any], given: Mapping[str, Any], attributes: Mapping[str, Any], options: RunOptions
 ) -> Result:
     """`run_call` for a public function: SimError for the first attribute or option that is not of its kind."""
-    check_settings({**attributes, **vars(options)}, operator.kinds)
+    check_options(RunOptions, {**attributes, **options}, operator.kinds)
     return run_call(operator, given, attributes, options)
 
 
 def run_call(
-    operator: Operator[Any, Any], given: Mapping[str, Any], attributes: Mapping[str, Any], options: CallOptions
+    operator: Operator[Any, Any], given: Mapping[str, Any], attributes: Mapping[str, Any], options: RunOptions
 ) -> Result:
-    """Run one call; `given` are its tensors by the caller's names."""
-    chip, mode, l2 = options.chip, options.mode, options.l2
-    spec = chip if isinstance(chip, ChipSpec) else load_chip(chip)
-    arguments = arguments_of(operator, given, attributes, options.cube_math_type, options.conformance, options.dtypes)
-    accepted = options.accept(operator, arguments, spec)
-    model = ValueModel.of(spec, options.accumulate, options.overflow)
-    problem = _problem(operator, arguments, accepted, l2) | {"accumulate": model.accumulate, "overflow": model.overflow}
-    disarmed = [f"{kernel}.{flag}" for kernel, flags in accepted.disarm.items() for flag in flags]
-    experiment = disarmed_warnings(disarmed, mode)
-    check_limit(options.max_cycles, mode)
-    if disarmed:
-        problem["disarmed"] = disarmed
-    check_fits({name: (tensor.shape, tensor.dtype) for name, tensor in accepted.inputs.items()}, spec)
-    plan = operator.plan(accepted, spec)
-    values = {name: value for name, value in operator.by_our_names(given).items() if name in accepted.inputs}
-    arrays = {name: value for name, value in values.items() if not isinstance(value, TensorSpec)}
-    if mode != "timing" and len(arrays) < len(values):
-        missing = [name for name in values if name not in arrays]
-        raise SimError(
-            f"mode {mode!r} needs values, but {', '.join(missing)} is a TensorSpec; only timing runs without"
+    """Run one call; `given` are its tensors by the caller's names. Options that are left out have their defaults."""
+    how = filled(RunOptions, options)
+    job = CallJob(operator, given, attributes, how)
+    result = run_job(job, how, Result)
+    result.call = job.accepted
+    return result
+
+
+class CallJob(Job):
+    """A call of an operator, accepted."""
+
+    def __init__(
+        self, operator: Operator[Any, Any], given: Mapping[str, Any], attributes: Mapping[str, Any], options: RunOptions
+    ) -> None:
+        self.chip = chip_of(options["chip"])
+        self.operator, self.given, self.attributes, self.options = operator, given, attributes, options
+        self.arguments = arguments_of(operator, given, attributes, options)
+        self.accepted: AcceptedCall = operator.accept(self.arguments, self.chip, **filled(AcceptOptions, options))
+        self.disarm = {kernel: list(flags) for kernel, flags in self.accepted.disarm.items()}
+        self.arrays: dict[str, Array] = {}
+        self.held: dict[str, Allocation] = {}
+
+    def place(self, device: Device, mode: str) -> tuple[list[Task], list[Allocation]]:
+        """Plan the call and put its tensors on the device; SimError where they do not fit, or lack values."""
+        inputs = self.accepted.inputs
+        check_fits({name: (tensor.shape, tensor.dtype) for name, tensor in inputs.items()}, self.chip)
+        self.plan = self.operator.plan(self.accepted, self.chip)
+        values = {name: value for name, value in self.operator.by_our_names(self.given).items() if name in inputs}
+        self.arrays = {name: value for name, value in values.items() if not isinstance(value, TensorSpec)}
+        if mode != "timing" and len(self.arrays) < len(values):
+            missing = [name for name in values if name not in self.arrays]
+            raise SimError(
+                f"mode {mode!r} needs values, but {', '.join(missing)} is a TensorSpec; only timing runs without"
+            )
+        tasks, self.held = place(
+            self.plan, device, {name: None if mode == "timing" else flat_storage(values[name])[0] for name in inputs}
         )
-    storages = {name: None if mode == "timing" else flat_storage(values[name])[0] for name in accepted.inputs}
-    facts = RunFacts(spec, bounds=mode != "functional")
-    how = RunOptions(
-        mode=mode,
-        progress=options.progress,
-        max_cycles=options.max_cycles,
-        model=model,
-        observer=options.observer,
-        engine=options.engine,
-        keep=may_keep(options.timeline),
-        on_program=facts.add,
-    )
-    run = execute(plan, spec, storages, how, l2=l2)
-    outputs = {}
-    if mode != "timing":
-        found = {name: output_of(accepted, allocation, name) for name, allocation in run.outputs.items()}
-        outputs = {name: found[name] for name in operator.outputs if name in found}
-    outcome = run.outcome
-    _check_disarmed(accepted, run, facts)
-    findings = [*outcome.findings]
-    if options.check:
-        from ascend_sim.check.run import check_tasks
+        return tasks, [self.held[name] for name in inputs]
 
-        findings += check_tasks(spec, run.tasks, roles=roles_of(plan)).findings
-    timeline = outcome.timeline if outcome.timeline is not None and outcome.timeline.kept else None
+    @property
+    def roles(self) -> Mapping[str, str]:
+        """What each tensor of the plan is to a check."""
+        return roles_of(self.plan)
 
-    def again(storages: Mapping[str, Any]) -> dict[str, Any]:
-        made = values_again(plan, spec, model, timeline, storages)
-        return {name: output_of(accepted, made[name], name) for name in outputs}
+    @property
+    def dtypes(self) -> dict[str, str]:
+        """The format of every output, masked ones apart."""
+        return {name: tensor.dtype for name, tensor in self.accepted.outputs.items()}
 
-    def fresh() -> dict[str, Any]:
-        return {name: fresh_like(array) for name, array in arrays.items()}
+    def outputs(self) -> dict[str, Array]:
+        """The outputs as the caller sees them, in the operator's order."""
+        held = outputs_of(self.plan, self.held)
+        return {name: output_of(self.accepted, held[name], name) for name in self.operator.outputs if name in held}
 
-    def verdicts() -> dict[str, Any]:
-        from ascend_sim.ops.verdicts import Probe, judge
+    def verdicts(
+        self, outputs: Mapping[str, Array], model: ValueModel, timeline: Timeline | None
+    ) -> Callable[[], Outputs] | None:
+        """A function that judges the outputs by the operator's sums, and by a probe where that is wanted."""
+        if not outputs:
+            return None
 
-        probe = Probe(operator, accepted, model, fresh, again, options.probe)
-        return judge(operator, accepted, spec, arrays, outputs, model, probe)
+        def again(storages: Mapping[str, Any]) -> dict[str, Any]:
+            made = values_again(self.plan, self.chip, model, timeline, storages)
+            return {name: output_of(self.accepted, made[name], name) for name in outputs}
 
-    built = Report.build(
-        spec,
-        outcome.timeline,
-        run.tasks,
-        facts,
-        mode=mode,
-        l2=l2,
-        findings=findings,
-        verdicts=verdicts if outputs else None,
-    )
-    report = replace(
-        built,
-        problem=problem,
-        warnings=(*accepted.warnings, *plan.warnings, *experiment),
-        plan=tuple(plan.rows()),
-        workspace_bytes=plan.workspace_bytes,
-        advise=partial(statements, spec, trials=Trials(operator, given, attributes, options, spec)),
-    )
-    return Result(
-        outputs,
-        report=report,
-        dtypes={name: tensor.dtype for name, tensor in accepted.outputs.items()},
-        timeline=timeline,
-        call=accepted,
-        tasks=run.tasks,
-        findings=findings,
-        recording=None if timeline is None else Recording(spec, timeline, run.tasks, run.warm),
-    )
+        def fresh() -> dict[str, Any]:
+            return {name: fresh_like(array) for name, array in self.arrays.items()}
+
+        def judged() -> dict[str, Any]:
+            from ascend_sim.ops.verdicts import Probe, judge
+
+            probe = Probe(self.operator, self.accepted, model, fresh, again, self.options["probe"])
+            return judge(self.operator, self.accepted, self.chip, self.arrays, outputs, model, probe)
+
+        return judged
+
+    def told(self) -> dict[str, Any]:
+        """The problem, the plan and what the operator warns of."""
+        trials = Trials(self.operator, self.given, self.attributes, self.options, self.chip)
+        return {
+            "problem": _problem(self.operator, self.arguments, self.accepted, self.options["l2"]),
+            "warnings": (*self.accepted.warnings, *self.plan.warnings),
+            "plan": tuple(self.plan.rows()),
+            "workspace_bytes": self.plan.workspace_bytes,
+            "advise": partial(statements, self.chip, trials=trials),
+        }
 
 
 def arguments_of(
-    operator: Operator[Any, Any],
-    given: Mapping[str, Any],
-    attributes: Mapping[str, Any],
-    cube_math_type: int = 0,
-    conformance: str = "documented",
-    dtypes: str | Mapping[str, str] | None = None,
+    operator: Operator[Any, Any], given: Mapping[str, Any], attributes: Mapping[str, Any], options: RunOptions
 ) -> Any:
     """The operator's own argument list; `given` are arrays or TensorSpecs by the caller's names."""
-    tensors = tensor_args(operator, given, dtypes)
-    return operator.arguments(tensors, attributes, cube_math_type=cube_math_type, conformance=conformance)
+    how = filled(RunOptions, options)
+    return operator.arguments(
+        tensor_args(operator, given, how["dtypes"]),
+        attributes,
+        cube_math_type=how["cube_math_type"],
+        conformance=how["conformance"],
+    )
 
 
 def check_fits(tensors: Mapping[str, tuple[Sequence[int], str]], spec: ChipSpec) -> None:
@@ -167,12 +167,3 @@ def _problem(operator: Operator[Any, Any], arguments: Any, call: AcceptedCall, l
         "l2": l2,
         "macs": operator.macs(call),
     } | ({"library": call.library} if call.library else {})
-
-
-def _check_disarmed(call: AcceptedCall, run: Execution, facts: RunFacts) -> None:
-    """Refuse names of kernels and flags that the run did not have."""
-    tasks = {task.name: facts.of(index, task).counts for index, task in enumerate(run.tasks)}
-    for kernel, wanted in call.disarm.items():
-        if kernel not in tasks:
-            raise SimError(f"disarm: no kernel {kernel!r}; this call has {', '.join(tasks)}")
-        check_disarmed(kernel, wanted, tasks[kernel].flag_names())

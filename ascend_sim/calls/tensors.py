@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.ops.arguments import EIGHT_BIT, TensorArg, dtype_name
+from ascend_sim.ops.kinds import SHAPE, SIZES, check_kinds
 from ascend_sim.ops.operator import Operator
-from ascend_sim.settings import check_settings
 
 Array = NDArray[Any]
 
@@ -32,7 +32,7 @@ class TensorSpec:
     strides: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
-        check_settings({"shape": self.shape, "strides": self.strides})
+        check_kinds({"shape": self.shape, "strides": self.strides}, {"shape": SHAPE, "strides": SIZES})
         object.__setattr__(self, "shape", tuple(int(size) for size in self.shape))
         if min(self.shape, default=0) < 0:
             raise SimError(f"shape {list(self.shape)}: sizes are 0 or more")

@@ -15,14 +15,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ascend_sim.calls.options import CallOptions
 from ascend_sim.calls.tensors import TensorSpec, tensor_args
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
 from ascend_sim.ops.execute import tasks_without_values
 from ascend_sim.ops.operator import Operator
 from ascend_sim.ops.plan import Plan
-from ascend_sim.runtime import RunOptions, run_tasks
+from ascend_sim.options.description import filled
+from ascend_sim.options.run_options import AcceptOptions, PlanOptions, RunOptions
+from ascend_sim.runtime import run_tasks
 
 __all__ = ["Trials"]
 
@@ -35,13 +36,13 @@ class Trials:
         operator: Operator[Any, Any],
         given: Mapping[str, Any],
         attributes: Mapping[str, Any],
-        options: CallOptions,
+        options: RunOptions,
         chip: ChipSpec,
     ) -> None:
-        tensors = tensor_args(operator, given, options.dtypes)
+        tensors = tensor_args(operator, given, options["dtypes"])
         self._specs = {name: None if one is None else TensorSpec(one.shape, one.dtype) for name, one in tensors.items()}
         self._operator, self._attributes, self._chip = operator, dict(attributes), chip
-        self._options = replace(options, progress=None, observer=None, dtypes=None)
+        self._options = filled(PlanOptions, options)
         self._known: dict[tuple[str, str], int | None] = {}
         self._plans: dict[str, Plan | None] = {}
 
@@ -82,7 +83,7 @@ class Trials:
         if not whole:
             task = replace(task, block_dim=1)
         try:
-            outcome = run_tasks(device, [task], RunOptions(mode="timing", keep=False))
+            outcome = run_tasks(device, [task], {"mode": "timing", "timeline": False})
         except SimError:
             return None
         assert outcome.timeline is not None
@@ -105,14 +106,15 @@ class Trials:
         specs = self._specs
         if times != 1:
             specs = {name: self._larger(name, spec, times) for name, spec in specs.items()}
-        how = replace(self._options, **fields)
+        how = filled(PlanOptions, {**self._options, **fields})
         arguments = self._operator.arguments(
             tensor_args(self._operator, specs),
             self._attributes,
-            cube_math_type=how.cube_math_type,
-            conformance=how.conformance,
+            cube_math_type=how["cube_math_type"],
+            conformance=how["conformance"],
         )
-        return self._operator.plan(how.accept(self._operator, arguments, self._chip), self._chip)
+        call = self._operator.accept(arguments, self._chip, **filled(AcceptOptions, how))
+        return self._operator.plan(call, self._chip)
 
     def _cores(self, kind: str) -> int:
         return self._chip.cores.aiv if kind == "AIV" else self._chip.cores.aic

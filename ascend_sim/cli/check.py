@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import typer
 
-from ascend_sim.cli.app import app, errors
+from ascend_sim.cli.app import errors
 from ascend_sim.cli.completing import CHIPS, SUBJECTS
 from ascend_sim.cli.kernel import called, check_file, choose_kernel, default_blocks, fields_of, own_stdout, run_file
+from ascend_sim.cli.options import command
 from ascend_sim.cli.progress import Status, announce
 from ascend_sim.cli.terminal import print_text
 from ascend_sim.cli.values import parse_block_dim, parse_disarm, parse_tiling
@@ -24,7 +27,33 @@ if TYPE_CHECKING:
     from ascend_sim.checking import CheckReport
 
 
-@app.command(
+@dataclass(frozen=True)
+class Checked:
+    """What a command says of a case or a kernel file that is checked; each takes some of it."""
+
+    chip: Annotated[
+        str | None,
+        typer.Option(help="Chip name or chip file; default: the case's, or ascend910b3.", autocompletion=CHIPS),
+    ] = None
+    blocks: Annotated[
+        int | None, typer.Option(min=1, help="Of a kernel file: blocks; default: BLOCKS of the file, else one a core.")
+    ] = None
+    block_dim: Annotated[str | None, typer.Option(help="Of a case: blocks of the cube kernels, as in `run`.")] = None
+    tiling: Annotated[str | None, typer.Option(help="Tiling, as in `run` and `kernel`.")] = None
+    seed: Annotated[int, typer.Option(min=0, help="Of a kernel file: seed of the generator for arguments(rng).")] = 0
+    disarm: Annotated[
+        list[str] | None,
+        typer.Option(help="A flag whose waits hold nothing (an experiment); of a case KERNEL.FLAG."),
+    ] = None
+
+    def refuse(self, subject: str, kind: str, names: Sequence[str]) -> None:
+        """SimError for the first of these that was given."""
+        for name in names:
+            if getattr(self, name) is not None:
+                raise SimError(f"--{name.replace('_', '-')}: {subject} is {kind}, which does not take it")
+
+
+@command(
     epilog="Example:  ascend-sim check matmul.py --tool racecheck   |   ascend-sim check resnet50_conv2_3x3 --json"
 )
 def check(
@@ -36,24 +65,11 @@ def check(
             autocompletion=SUBJECTS,
         ),
     ],
+    asked: Checked,
     name: Annotated[str | None, typer.Argument(help="The kernel, where the file has several.")] = None,
     tool: Annotated[
         list[str] | None,
         typer.Option(help="memcheck, racecheck, initcheck or synccheck; more than once for several. Default: all."),
-    ] = None,
-    chip: Annotated[
-        str | None,
-        typer.Option(help="Chip name or chip file; default: the case's, or ascend910b3.", autocompletion=CHIPS),
-    ] = None,
-    blocks: Annotated[
-        int | None, typer.Option(min=1, help="Of a kernel file: blocks; default: BLOCKS of the file, else one a core.")
-    ] = None,
-    block_dim: Annotated[str | None, typer.Option(help="Of a case: blocks of the cube kernels, as in `run`.")] = None,
-    tiling: Annotated[str | None, typer.Option(help="Tiling, as in `run` and `kernel`.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of a kernel file: seed of the generator for arguments(rng).")] = 0,
-    disarm: Annotated[
-        list[str] | None,
-        typer.Option(help="A flag whose waits hold nothing (an experiment); of a case KERNEL.FLAG."),
     ] = None,
     json_output: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
@@ -61,15 +77,18 @@ def check(
     with errors(json_output), own_stdout(json_output):
         path = Path(subject)
         if path.suffix == ".py":
-            _refuse(subject, "a kernel file", {"--block-dim": block_dim})
-            report = _kernel_file(path, name, chip, blocks, tiling, seed, disarm or [], tool)
-        elif path.is_dir():
-            given = {"NAME": name, "--chip": chip, "--blocks": blocks, "--block-dim": block_dim, "--tiling": tiling}
-            _refuse(subject, "the folder of a run", {**given, "--disarm": disarm})
-            report = _folder(path, tool)
+            asked.refuse(subject, "a kernel file", ["block_dim"])
+            report = _kernel_file(path, name, asked, tool)
         else:
-            _refuse(subject, "a case", {"NAME": name, "--blocks": blocks})
-            report = _case(subject, chip, tiling, block_dim, disarm or [], tool)
+            kind = "the folder of a run" if path.is_dir() else "a case"
+            if name is not None:
+                raise SimError(f"NAME: {subject} is {kind}, which does not take it")
+            if path.is_dir():
+                asked.refuse(subject, kind, ["chip", "blocks", "block_dim", "tiling", "disarm"])
+                report = _folder(path, tool)
+            else:
+                asked.refuse(subject, kind, ["blocks"])
+                report = _case(subject, asked, tool)
     if json_output:
         print(json.dumps(report.to_dict(), indent=1))
     else:
@@ -79,37 +98,23 @@ def check(
     raise typer.Exit(0 if report.passed else 1)
 
 
-def _refuse(subject: str, kind: str, options: dict[str, object]) -> None:
-    for option, value in options.items():
-        if value is not None:
-            raise SimError(f"{option}: {subject} is {kind}, which does not take it")
-
-
-def _kernel_file(
-    path: Path,
-    name: str | None,
-    chip: str | None,
-    blocks: int | None,
-    tiling: str | None,
-    seed: int,
-    disarm: list[str],
-    tools: list[str] | None,
-) -> CheckReport:
+def _kernel_file(path: Path, name: str | None, asked: Checked, tools: list[str] | None) -> CheckReport:
     from ascend_sim.acl.state import watched
     from ascend_sim.checking import check_kernel
     from ascend_sim.chip import load_chip
 
-    spec = load_chip(chip or "ascend910b3")
+    spec = load_chip(asked.chip or "ascend910b3")
     with watched() as devices:
         module = run_file(path)
     if hasattr(module, "acl") and not hasattr(module, "arguments"):
-        return _program(path, devices, tools, chip)
+        return _program(path, devices, tools, asked.chip)
     check_file(path, module)
     kernel = choose_kernel(module, path, name)
-    tensors = called(path, module.arguments, np.random.default_rng(seed))
-    count = default_blocks(path, module, kernel.core_on(spec), spec) if blocks is None else blocks
+    tensors = called(path, module.arguments, np.random.default_rng(asked.seed))
+    count = default_blocks(path, module, kernel.core_on(spec), spec) if asked.blocks is None else asked.blocks
     given = tensors if isinstance(tensors, tuple | list) else (tensors,)
-    return check_kernel(kernel, count, *given, chip=spec, tools=tools, disarm=disarm, **fields_of(tiling))
+    fields = fields_of(asked.tiling)
+    return check_kernel(kernel, count, *given, chip=spec, tools=tools, disarm=asked.disarm or (), **fields)
 
 
 def _program(path: Path, devices: list[Recorder], tools: list[str] | None, chip: str | None) -> CheckReport:
@@ -147,23 +152,28 @@ def _folder(path: Path, tools: list[str] | None) -> CheckReport:
     return check_folder(path, tools=tools)
 
 
-def _case(
-    name: str, chip: str | None, tiling: str | None, block_dim: str | None, disarm: list[str], tools: list[str] | None
-) -> CheckReport:
+def _case(name: str, asked: Checked, tools: list[str] | None) -> CheckReport:
+    from ascend_sim.calls.cases import of_this_case
     from ascend_sim.check.run import check_tasks
     from ascend_sim.checking import check_call, tasks_of_call
-    from ascend_sim.chip import load_chip
     from ascend_sim.ops.case import load_case
+    from ascend_sim.options.description import filled
+    from ascend_sim.options.run_options import CaseOptions, PlanOptions
     from ascend_sim.runtime.outlook import look_ahead
+    from ascend_sim.sequence import chip_of
 
     case = load_case(name)
-    spec = load_chip(chip or case.chip)
-    options: dict[str, Any] = {
-        "disarm": parse_disarm(disarm),
-        "tiling": parse_tiling(tiling) if tiling else case.tiling,
-        "block_dim": parse_block_dim(block_dim) if block_dim else case.block_dim or None,
-    }
-    tasks = partial(tasks_of_call, case, spec, **options)
+    how = of_this_case(
+        case,
+        CaseOptions(
+            chip=asked.chip,
+            disarm=parse_disarm(asked.disarm),
+            tiling=parse_tiling(asked.tiling) if asked.tiling else None,
+            block_dim=parse_block_dim(asked.block_dim) if asked.block_dim else None,
+        ),
+    )
+    spec = chip_of(how["chip"])
+    tasks = partial(tasks_of_call, case, spec, **filled(PlanOptions, how))
     announce(Path(name).stem, lambda: look_ahead(spec, tasks()[1], lambda task: check_tasks(spec, [task], tools=tools)))
     with closing(Status(f"checking {Path(name).stem}")):
-        return check_call(case, spec, tools=tools, **options)
+        return check_call(case, spec, tools=tools, **filled(PlanOptions, how))

@@ -12,19 +12,20 @@ from typing import Annotated, Any, ClassVar
 
 import typer
 
-from ascend_sim.cli.app import OptionalValues, app, errors
+from ascend_sim.cli.app import OptionalValues, errors
 from ascend_sim.cli.kernel import called, load_file, own_stdout
-from ascend_sim.cli.options import Accumulate, OneChip, Overflow
+from ascend_sim.cli.options import Printed, command
 from ascend_sim.cli.progress import Progress
 from ascend_sim.cli.terminal import console, print_text
 from ascend_sim.errors import SimError
+from ascend_sim.options.run_options import TrainingOptions
 
 
 class _CompareTraining(OptionalValues):
     alone: ClassVar = {"--plot": "losses.png"}
 
 
-@app.command(
+@command(
     "compare-training",
     cls=_CompareTraining,
     epilog="Example:  ascend-sim compare-training train.py --steps 20 --precisions fp32,hf32,bf16 --plot losses.png",
@@ -34,56 +35,49 @@ def compare_training(
         Path,
         typer.Argument(help="A Python file with a function training(): it trains, and yields the loss of each step."),
     ],
+    asked: TrainingOptions,
+    printed: Printed,
     steps: Annotated[int, typer.Option(min=1, help="Losses that are taken of each run.")] = 20,
     precisions: Annotated[
         str, typer.Option(help="fp32, hf32, fp16 (cubeMathType 0, 3, 2) and bf16 (autocast), with commas.")
     ] = "fp32,hf32,fp16,bf16",
-    chip: OneChip = "ascend910b3",
     forward: Annotated[
         bool, typer.Option("--forward/--no-forward", help="Whether the chip computes the forward pass too.")
     ] = True,
-    accumulate: Accumulate = "blas",
-    overflow: Overflow = None,
     seed: Annotated[int, typer.Option(help="PyTorch's seed before each run.")] = 0,
-    json_output: Annotated[bool, typer.Option("--json", help="Print all losses as JSON.")] = False,
-    csv_output: Annotated[bool, typer.Option("--csv", help="Print all losses as CSV.")] = False,
-    plot: Annotated[Path | None, typer.Option(help="Draw the loss curves to this PNG file.")] = None,
 ) -> None:
     """Train with the gradients that a chip computes in each precision, beside PyTorch's own, and compare the losses."""
-    with errors(json_output), own_stdout(json_output or csv_output) as stdout:
-        if json_output and csv_output:
-            raise SimError("--json and --csv: give only one of them")
+    with errors(printed.json_output), own_stdout(printed.json_output or printed.csv_output) as stdout:
+        printed.check()
         try:
             from ascend_sim.torch import training as trainings
         except ImportError as error:
             raise SimError(str(error)) from None
-        if plot is not None:
-            trainings.png_figure(plot)  # refused before the work
+        if printed.plot is not None:
+            trainings.png_figure(printed.plot)  # refused before the work
         module = load_file(script, "a training", "training(); it trains, and yields the loss of each step")
         with closing(Progress("runs")) as progress:
             compared = trainings.compare_training(
                 partial(_training, script, module.training),
                 precisions=precisions.split(","),
                 steps=steps,
-                chip=chip,
                 seed=seed,
                 forward=forward,
-                accumulate=accumulate,
-                overflow=overflow,
                 progress=progress,
+                **asked,
             )
-        if plot is not None:
-            compared.plot(plot)
-        if json_output:
+        if printed.plot is not None:
+            compared.plot(printed.plot)
+        if printed.json_output:
             print(json.dumps(compared.to_dict(), indent=1), file=stdout)
-        elif csv_output:
+        elif printed.csv_output:
             print(compared.csv_text(), end="", file=stdout)
             for remark in compared.remarks:
                 print(f"ascend-sim: {remark}", file=sys.stderr)
         else:
             compared.render(console())
-            if plot is not None:
-                print_text(f"wrote {plot}")
+            if printed.plot is not None:
+                print_text(f"wrote {printed.plot}")
 
 
 def _training(script: Path, training: Callable[[], Any]) -> Any:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
 
-__all__ = ["CASES", "CHIPS", "NETWORKS", "RUNS", "SUBJECTS"]
+__all__ = ["CASES", "CHIPS", "NETWORKS", "RUNS", "SUBJECTS", "among"]
 
 _FAMILY = "dav-"
 """How files of chips begin that only other chips extend."""
@@ -26,6 +26,11 @@ def _completer(*folders: str, endings: tuple[str, ...] = (".yaml",)) -> Callable
         return [*sorted(name for name in names if name.startswith(incomplete)), *_beside(incomplete, endings)]
 
     return complete
+
+
+def among(choices: tuple[str, ...]) -> Callable[[str], list[str]]:
+    """A function that completes one of these values."""
+    return lambda incomplete: [one for one in choices if one.startswith(incomplete)]
 
 
 def _beside(incomplete: str, endings: tuple[str, ...]) -> list[str]:

@@ -10,32 +10,25 @@ from typing import Annotated
 
 import typer
 
-from ascend_sim.cli.app import app, errors
-from ascend_sim.cli.options import Accumulate, Case, Chip, Conformance, CubeMathType, Deterministic, Overflow
+from ascend_sim.cli.app import errors
+from ascend_sim.cli.options import Case, command
 from ascend_sim.cli.progress import Progress
 from ascend_sim.cli.terminal import console, print_text
-from ascend_sim.cli.values import parse_index, parse_tiling
+from ascend_sim.cli.values import parse_index
 from ascend_sim.errors import SimError
+from ascend_sim.options.run_options import ExplainOptions
 
 
-@app.command("explain", epilog="Example:  ascend-sim explain strided --element 1,16,14,14")
+@command("explain", epilog="Example:  ascend-sim explain strided --element 1,16,14,14")
 def explain_command(
     case: Case,
+    asked: ExplainOptions,
     element: Annotated[
         str | None, typer.Option(help="An element of grad_input or output, n,c,h,w (TBC: t,n,c); default: its middle.")
     ] = None,
     weight: Annotated[str | None, typer.Option(help="An element of grad_weight, co,ci,kh,kw (TBC: k,ci,co).")] = None,
     html: Annotated[Path | None, typer.Option(help="Write the walk as a page with step, back and slider.")] = None,
     json_output: Annotated[bool, typer.Option("--json", help="Print what the page shows as JSON.")] = False,
-    chip: Chip = None,
-    cube_math_type: CubeMathType = None,
-    tiling: Annotated[
-        str | None, typer.Option(help="grad_input.baseM=256,grad_weight.baseK=64,... or a YAML file.")
-    ] = None,
-    deterministic: Deterministic = None,
-    conformance: Conformance = None,
-    accumulate: Accumulate = "blas",
-    overflow: Overflow = None,
 ) -> None:
     """Follow one number of a result from the formula through tiles, loads and mmads to the result."""
     from ascend_sim.report.files import atomic_write
@@ -51,15 +44,9 @@ def explain_command(
                 case,
                 element=parse_index("--element", element),
                 weight=parse_index("--weight", weight),
-                chip=chip,
-                cube_math_type=cube_math_type,
-                tiling=parse_tiling(tiling) if tiling else None,
-                deterministic=deterministic,
-                conformance=conformance,
-                accumulate=accumulate,
-                overflow=overflow,
                 tiles=html is not None,
                 progress=progress,
+                **asked,
             )
         if json_output:
             print(json.dumps(explain_data(explanation), indent=1))

@@ -7,17 +7,16 @@ from typing import Annotated
 
 import typer
 
-from ascend_sim.cli.app import app, errors
-from ascend_sim.cli.options import Case, Chip, CubeMathType
+from ascend_sim.cli.app import errors
+from ascend_sim.cli.options import Case, command
 from ascend_sim.cli.terminal import console, print_text
+from ascend_sim.options.run_options import StatusOptions
 
 
-@app.command("explain-status", epilog="Example:  ascend-sim explain-status document_example_2d --conformance library")
+@command("explain-status", epilog="Example:  ascend-sim explain-status document_example_2d --conformance library")
 def explain_status(
     case: Case,
-    chip: Chip = None,
-    cube_math_type: CubeMathType = None,
-    conformance: Annotated[str | None, typer.Option(help="documented or library.")] = None,
+    asked: StatusOptions,
     json_output: Annotated[bool, typer.Option("--json", help="Print the same as JSON.")] = False,
 ) -> None:
     """Show every rule that the operator checks for a case: pass, fail, skipped or not reached."""
@@ -25,7 +24,7 @@ def explain_status(
     from ascend_sim.report.pages import status_table
 
     with errors(as_json=json_output):
-        result, rules = said(case, chip=chip, cube_math_type=cube_math_type, conformance=conformance)
+        result, rules = said(case, **asked)
     message = None if result.failure is None else result.failure.message
     if json_output:
         sources = {rule.id: rule.source for rule in rules}

@@ -15,28 +15,29 @@ from typing import Annotated, Any, TextIO
 import numpy as np
 import typer
 
-from ascend_sim.cli.app import app, errors, make_folder
-from ascend_sim.cli.options import OneChip
-from ascend_sim.cli.page import add_lines, check_html, check_lines, timeline_for, write_html
-from ascend_sim.cli.progress import Progress, Status, announce
+from ascend_sim.cli.app import errors
+from ascend_sim.cli.options import command
+from ascend_sim.cli.page import RunFiles
+from ascend_sim.cli.progress import Progress, announce
 from ascend_sim.cli.terminal import console, print_paragraphs, print_text
 from ascend_sim.errors import SimError
+from ascend_sim.options.run_options import LaunchOptions
 from ascend_sim.yaml_file import DECIMAL
 
 MODULE = "ascend_sim_kernel_file"
 """What the file is called among Python's modules while it runs."""
 
 
-@app.command(
+@command(
     epilog="Example:  ascend-sim kernel matmul.py --chip ascend910b3 --tiling base_m=64,base_n=64 --html matmul.html"
 )
 def kernel(
     file: Annotated[
         Path, typer.Argument(help="A Python file with a kernel, arguments(rng) and perhaps expected(...).")
     ],
+    asked: LaunchOptions,
+    files: RunFiles,
     name: Annotated[str | None, typer.Argument(help="The kernel, where the file has several.")] = None,
-    chip: OneChip = "ascend910b3",
-    mode: Annotated[str, typer.Option(help="full (values and time), functional (values) or timing (time).")] = "full",
     blocks: Annotated[
         int | None, typer.Option(min=1, help="Blocks; default: BLOCKS of the file, else one for each core.")
     ] = None,
@@ -44,102 +45,43 @@ def kernel(
         str | None, typer.Option(help="Keywords of the kernel: base_m=64,base_n=64. Numbers, true, false or words.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the generator that arguments(rng) gets.")] = 0,
-    l2: Annotated[str, typer.Option(help="cold: nothing is in the L2 at the start; warm: the inputs are.")] = "cold",
-    disarm: Annotated[
-        list[str] | None,
-        typer.Option(help="A flag whose waits hold nothing (an experiment); more than once for several."),
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for report.json, trace.json.gz, timeline.npz, outputs.npz.")
-    ] = None,
-    html: Annotated[
-        Path | None, typer.Option(help="Write one page to this file: timeline, critical path, other rates, pictures.")
-    ] = None,
-    msprof: Annotated[
-        bool, typer.Option("--msprof", help="With --out: also the folders of the vendor's msprof op simulator.")
-    ] = False,
-    lines: Annotated[
-        bool, typer.Option("--lines", help="Note the kernel's source lines, for the page and timeline.npz.")
-    ] = False,
-    max_cycles: Annotated[int | None, typer.Option(min=1, help="Stop a run that gets longer than this.")] = None,
-    json_output: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
     """Run a kernel of your own on a simulated chip."""
-    from ascend_sim.chip import load_chip
     from ascend_sim.launching import launch, prepared
-    from ascend_sim.report.msprof import check_msprof
     from ascend_sim.report.text import render
     from ascend_sim.runtime import Device
     from ascend_sim.runtime.outlook import Outlook, look_ahead
+    from ascend_sim.sequence import chip_of
 
-    with errors(json_output), own_stdout(json_output) as stdout:
-        _check_options(mode, out=out, msprof=msprof, html=html)
-        check_lines(lines, mode, out, html)
-        fields, spec, module = fields_of(tiling), load_chip(chip), load_file(file)
+    with errors(files.json_output), own_stdout(files.json_output) as stdout:
+        files.check(asked["mode"])
+        fields, spec, module = fields_of(tiling), chip_of(asked["chip"]), load_file(file)
         chosen = choose_kernel(module, file, name)
         tensors = called(file, module.arguments, np.random.default_rng(seed))
         given = tensors if isinstance(tensors, tuple | list) else (tensors,)
         count = default_blocks(file, module, chosen.core_on(spec), spec) if blocks is None else blocks
-        if out is not None:
-            make_folder(out)
-            if msprof:
-                check_msprof(out)
-        said: list[str] = []
+        files.make_folder()
 
         def ahead() -> Outlook:
             device = Device(spec, with_values=False)
-            made = prepared(chosen, count, given, fields, spec, device, "timing", disarm or ())
-            return look_ahead(spec, [made.task], mode)
+            made = prepared(chosen, count, given, fields, spec, device, "timing", asked.get("disarm", ()))
+            return look_ahead(spec, [made.task], asked["mode"])
 
         announce(chosen.name, ahead)
         with closing(Progress()) as progress:
-            run = launch(
-                chosen,
-                count,
-                *given,
-                chip=spec,
-                mode=mode,
-                l2=l2,
-                disarm=disarm or (),
-                expected=_expected(file, module),
-                progress=progress,
-                max_cycles=max_cycles,
-                timeline=timeline_for(out, html, json_output),
-                **fields,
+            more = LaunchOptions(
+                chip=spec, expected=_expected(file, module), progress=progress, timeline=files.timeline
             )
-            report = run.report.to_dict(statements=True)
-            if lines:
-                add_lines(run.recording)
-            written: list[Path] = []
-            if out is not None:
-                progress.close()
-                with closing(Status(f"writing to {out}")):
-                    written = run.write(out, msprof=msprof)
-            if html is not None:
-                said = write_html(html, run.recording, report, progress, other_rates=True)
-                written.append(html)
-        if json_output:
-            print(json.dumps(report, indent=1), file=stdout)
+            run = launch(chosen, count, *given, **{**asked, **more}, **fields)
+            written, said = files.write(run, progress)
+        if files.json_output:
+            print(json.dumps(run.report.to_dict(statements=True), indent=1), file=stdout)
         else:
             render(run.report, console())
             print_paragraphs(said)
             if written:
                 print_text(f"wrote {', '.join(str(path) for path in written)}")
     raise typer.Exit(0 if run.passed else 1)
-
-
-def _check_options(mode: str, *, out: Path | None, msprof: bool, html: Path | None) -> None:
-    """Refuse what cannot go together before any work is done."""
-    from ascend_sim.runtime import MODES
-
-    if mode not in MODES:
-        raise SimError(f"--mode {mode}: allowed are {', '.join(MODES)}")
-    if msprof and (out is None or mode == "functional"):
-        raise SimError("--msprof: needs a folder (--out DIR) and a mode with time (full or timing)")
-    if html is not None:
-        if mode == "functional":
-            raise SimError("--html: needs a mode with time (full or timing)")
-        check_html(html, out)
 
 
 def _expected(file: Path, module: ModuleType) -> Any:

@@ -1,27 +1,141 @@
-"""Arguments and options that several commands have, each with its help text."""
+"""Commands from functions, with options that are described once.
+
+    @command(epilog="Example: ...")
+    def run(case: Case, asked: CaseOptions, files: RunFiles) -> None: ...
+
+A parameter whose type is a class of options (`ascend_sim.options`) stands for those of its options whose `Shell` names the
+command; it gets what was given, read from the text. A parameter whose type is a dataclass stands for its fields.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable, Iterator
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from functools import partial, wraps
+from inspect import Parameter, signature
+from pathlib import Path
+from typing import Annotated, Any, TypeVar, get_type_hints, is_typeddict
 
 import typer
 
-from ascend_sim.cli.completing import CASES, CHIPS
+from ascend_sim.cli import values
+from ascend_sim.cli.app import app, errors
+from ascend_sim.cli.completing import CASES, CHIPS, among
+from ascend_sim.errors import SimError
+from ascend_sim.options.description import Described, Shell, options_in
+
+__all__ = ["Case", "Jobs", "Printed", "command"]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 Case = Annotated[
     str,
     typer.Argument(help="A case file (.yaml) or the name of a case that ships with the package.", autocompletion=CASES),
 ]
-Chip = Annotated[str | None, typer.Option(help="Chip name or chip file; default: the case's.", autocompletion=CHIPS)]
-OneChip = Annotated[str, typer.Option(help="Chip name or chip file.", autocompletion=CHIPS)]
-CubeMathType = Annotated[int | None, typer.Option(help="0 keep, 1 allow down, 2 fp16, 3 hf32.")]
-Conformance = Annotated[str | None, typer.Option(help="documented or library; default: the case's.")]
-Deterministic = Annotated[
-    bool | None, typer.Option("--deterministic/--no-deterministic", help="Default: of the chip and profile.")
-]
-Accumulate = Annotated[str, typer.Option(help="Model of the cube's sums: blas, chunk or exact_group.")]
-Overflow = Annotated[str | None, typer.Option(help="inf_nan or saturate; default: the chip's.")]
-Library = Annotated[
-    str | None, typer.Option(help="Version of the vendor's kernels: 9.0.0, 2026-08; default: the newest.")
-]
 Jobs = Annotated[int | None, typer.Option(min=1, help="Processes; default: one for each CPU.")]
+
+
+@dataclass(frozen=True)
+class Printed:
+    """How a command that compares figures shows them."""
+
+    json_output: Annotated[bool, typer.Option("--json", help="Print all figures as JSON.")] = False
+    csv_output: Annotated[bool, typer.Option("--csv", help="Print all figures as CSV.")] = False
+    plot: Annotated[Path | None, typer.Option(help="Draw the figures to this PNG file.")] = None
+
+    def check(self) -> None:
+        """SimError where two forms were asked for."""
+        if self.json_output and self.csv_output:
+            raise SimError("--json and --csv: give only one of them")
+
+
+def command(name: str | None = None, **settings: Any) -> Callable[[Function], Function]:
+    """A decorator that makes a function a command; `settings` are those of `typer.Typer.command`."""
+
+    def decorate(function: Function) -> Function:
+        own = name or function.__name__.replace("_", "-")
+        return app.command(own, **settings)(_spread(function, own))
+
+    return decorate
+
+
+def _spread(function: Function, command: str) -> Function:
+    """The function with a parameter for each option of its groups, as typer reads it."""
+    hints = get_type_hints(function, include_extras=True)
+    parameters: list[Parameter] = []
+    groups: list[tuple[str, list[str], Callable[[dict[str, Any]], Any]]] = []
+    for one in signature(function).parameters.values():
+        kind = hints[one.name]
+        made = [one.replace(kind=Parameter.KEYWORD_ONLY, annotation=kind)]
+        if is_typeddict(kind) or is_dataclass(kind):
+            described = _options(kind, command) if is_typeddict(kind) else []
+            made = [_parameter(one) for one in described] if is_typeddict(kind) else list(_fields(kind))
+            make = partial(_read, described) if is_typeddict(kind) else partial(_made, kind)
+            groups.append((one.name, [parameter.name for parameter in made], make))
+        parameters += made
+
+    @wraps(function)
+    def run(**given: Any) -> Any:
+        with errors(bool(given.get("json_output"))):
+            taken = {group: make({name: given.pop(name) for name in names}) for group, names, make in groups}
+        return function(**given, **taken)
+
+    run.__signature__ = signature(function).replace(parameters=parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in parameters}
+    del run.__wrapped__  # type: ignore[attr-defined]  # typer would look through it
+    return run  # type: ignore[return-value]
+
+
+def _fields(kind: Any) -> Iterator[Parameter]:
+    """A parameter for each field of a dataclass."""
+    hints = get_type_hints(kind, include_extras=True)
+    for one in fields(kind):
+        default = Parameter.empty if one.default is MISSING else one.default
+        yield Parameter(one.name, Parameter.KEYWORD_ONLY, default=default, annotation=hints[one.name])
+
+
+def _made(kind: Any, given: dict[str, Any]) -> Any:
+    return kind(**given)
+
+
+def _options(kind: Any, command: str) -> list[tuple[Described, Shell]]:
+    """The options of a class that a command has, with what is said of them in the shell."""
+    told = [(one, one.option.shell) for one in options_in(kind)]
+    return [(one, shell) for one, shell in told if shell is not None and command in shell.commands]
+
+
+def _flag(one: Described, shell: Shell) -> str:
+    """An option's name in the shell."""
+    return f"--{(shell.name or one.name).replace('_', '-')}"
+
+
+def _parameter(described: tuple[Described, Shell]) -> Parameter:
+    """A parameter for an option that is described."""
+    (name, text, option), shell = described
+    kind: Any = list[str] if shell.many else _TYPES.get(text.removesuffix(" | None"), str)
+    default = option.default or None if kind not in _TYPES.values() else option.default
+    told = typer.Option(
+        *([_flag(*described)] if shell.name or default is False else []),
+        help=shell.words,
+        min=shell.least,
+        max=shell.most,
+        autocompletion=CHIPS if name == "chip" else among(option.choices) if option.choices else None,
+    )
+    annotation: Any = Annotated[kind if default is not None else kind | None, told]
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+_TYPES = {"str": str, "int": int, "float": float, "bool": bool}
+"""Types of options that a shell gives as they are; others are texts."""
+
+
+def _read(described: list[tuple[Described, Shell]], given: dict[str, Any]) -> dict[str, Any]:
+    """The values of options from what the shell gives; those that were not given are left out."""
+    found = {}
+    for one, shell in described:
+        value = given[one.name]
+        if isinstance(value, str) and not value.strip():
+            raise SimError(f"{_flag(one, shell)}: nothing given; leave the option out to get its default")
+        if value is not None:
+            found[one.name] = getattr(values, shell.read)(value) if shell.read else value
+    return found

@@ -1,12 +1,22 @@
-"""The page of `run --html` and `report`, and what it says of the bottleneck."""
+"""The files of one run: those of `--out`, and the page of `run --html` and `report`."""
 
 from __future__ import annotations
 
+from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from ascend_sim.cli.progress import Progress
+import typer
+
+from ascend_sim.cli.app import make_folder
+from ascend_sim.cli.progress import Progress, Status
 from ascend_sim.errors import SimError
+from ascend_sim.options.description import listed
+from ascend_sim.options.run_options import MODES
+
+if TYPE_CHECKING:
+    from ascend_sim.sequence import RunResult
 
 _ROWS_WORTH_PROCESSES = 50_000
 """Instructions from which it pays to share runs out among processes."""
@@ -15,11 +25,77 @@ _ROWS_OF_TEXT = 100_000_000
 """Instructions up to which a run keeps its timeline for its text alone: 2 GB on disk."""
 
 
-def timeline_for(out: Path | None, html: Path | None, json_output: bool) -> bool | int:
-    """What a timing run keeps of its timeline: all for files, for text as long as it is not too long, for JSON nothing."""
-    if out is not None or html is not None:
-        return True
-    return False if json_output else _ROWS_OF_TEXT
+@dataclass(frozen=True)
+class RunFiles:
+    """What a command writes of one run, and how it prints the report."""
+
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder for report.json, trace.json.gz, timeline.npz, gradients.npz or outputs.npz."),
+    ] = None
+    json_output: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False
+    trace_limit: Annotated[
+        int, typer.Option(min=1, help="Events in trace.json.gz at most; beyond, cores are left out.")
+    ] = 500_000
+    msprof: Annotated[
+        bool, typer.Option("--msprof", help="With --out: also the folders of the vendor's msprof op simulator.")
+    ] = False
+    html: Annotated[
+        Path | None, typer.Option(help="Write one page to this file: timeline, critical path, other rates, pictures.")
+    ] = None
+    lines: Annotated[
+        bool, typer.Option("--lines", help="Note the kernels' source lines, for the page and timeline.npz.")
+    ] = False
+
+    def check(self, mode: str) -> None:
+        """Refuse what cannot go together before any work is done."""
+        if mode not in MODES:
+            raise SimError(f"--mode {mode}: allowed are {listed(MODES)}")
+        if self.msprof and (self.out is None or mode == "functional"):
+            raise SimError("--msprof: needs a folder (--out DIR) and a mode with time (full or timing)")
+        if self.html is not None:
+            if mode == "functional":
+                raise SimError("--html: needs a mode with time (full or timing)")
+            check_html(self.html, self.out)
+        if self.lines and (mode == "functional" or (self.out is None and self.html is None)):
+            raise SimError(
+                "--lines: needs a page (--html FILE) or a folder (--out DIR), and a mode with time (full or timing)"
+            )
+
+    def make_folder(self) -> None:
+        """Make the folder of `--out`, before the work."""
+        if self.out is not None:
+            make_folder(self.out)
+            if self.msprof:
+                from ascend_sim.report.msprof import check_msprof
+
+                check_msprof(self.out)
+
+    @property
+    def timeline(self) -> bool | int:
+        """What a timing run keeps of its timeline: all for files, for text as long as it is not too long, for JSON nothing."""
+        if self.out is not None or self.html is not None:
+            return True
+        return False if self.json_output else _ROWS_OF_TEXT
+
+    def write(self, run: RunResult, progress: Progress) -> tuple[list[Path], list[str]]:
+        """Write the files; returns their paths, and what the page says of the bottleneck."""
+        said: list[str] = []
+        written: list[Path] = []
+        if self.lines:
+            from ascend_sim.report.lines import note_lines
+
+            assert run.recording is not None  # `check` has seen to the mode, `timeline` to the rest
+            note_lines(run.recording)
+        if self.out is not None:
+            progress.close()
+            with closing(Status(f"writing to {self.out}")):
+                written = run.write(self.out, msprof=self.msprof, trace_limit=self.trace_limit)
+        if self.html is not None:
+            report = run.report.to_dict(statements=True)
+            said = write_html(self.html, run.recording, report, progress, other_rates=True)
+            written.append(self.html)
+        return written, said
 
 
 def check_html(html: Path, out: Path | None = None) -> None:
@@ -31,21 +107,6 @@ def check_html(html: Path, out: Path | None = None) -> None:
         raise SimError(f"--html {html}: that is a folder; give a file, for example {html / 'report.html'}")
     if not html.parent.is_dir() and html.parent != out:
         raise SimError(f"--html {html}: there is no folder {html.parent}")
-
-
-def check_lines(lines: bool, mode: str, out: Path | None, html: Path | None) -> None:
-    """Refuse to note lines that nobody gets to see."""
-    if lines and (mode == "functional" or (out is None and html is None)):
-        raise SimError(
-            "--lines: needs a page (--html FILE) or a folder (--out DIR), and a mode with time (full or timing)"
-        )
-
-
-def add_lines(recording: Any) -> None:
-    """Note the source lines of a run's kernels."""
-    from ascend_sim.report.lines import note_lines
-
-    note_lines(recording)
 
 
 def write_html(

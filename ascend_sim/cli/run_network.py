@@ -6,21 +6,72 @@ import json
 import sys
 import time
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from ascend_sim.cli.app import app, errors, make_folder
+from ascend_sim.cli.app import errors, make_folder
 from ascend_sim.cli.completing import NETWORKS
-from ascend_sim.cli.options import Jobs, Library, OneChip
+from ascend_sim.cli.options import Jobs, command
 from ascend_sim.cli.page import check_html
 from ascend_sim.cli.progress import Progress, Status
 from ascend_sim.cli.terminal import console
 from ascend_sim.errors import SimError
+from ascend_sim.options.description import filled
+from ascend_sim.options.run_options import ProfileOptions
+from ascend_sim.studies.network.options import NetworkOptions
 
 
-@app.command(
+@dataclass(frozen=True)
+class Passes:
+    """Which passes of a network run."""
+
+    forward: Annotated[bool, typer.Option("--forward", help="The forward pass; default: backward.")] = False
+    training: Annotated[bool, typer.Option("--training", help="A training step: forward, then backward.")] = False
+
+    @property
+    def directions(self) -> tuple[str, ...]:
+        """The passes in order."""
+        return ("forward", "backward") if self.training else ("forward",) if self.forward else ("backward",)
+
+
+@dataclass(frozen=True)
+class NetworkTilings:
+    """The tilings of the layers: those that are given, or a search for better ones."""
+
+    tiling: Annotated[
+        Path | None,
+        typer.Option(
+            help="The folder of an earlier --tile, a file like its tilings.yaml, or the best.yaml of `tile` for each layer."
+        ),
+    ] = None
+    tile: Annotated[
+        bool, typer.Option("--tile", help="Search the tilings of all layers (needs --out) and tell what they gain.")
+    ] = False
+    time_limit: Annotated[float, typer.Option(min=0, help="With --tile: seconds for each kernel, at most.")] = 10.0
+    within: Annotated[
+        float,
+        typer.Option(min=0, max=100, help="With --tile: leave out what can be better by less than this per cent."),
+    ] = 0.0
+
+
+@dataclass(frozen=True)
+class NetworkFiles:
+    """What a run of a network writes."""
+
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder for network.json and layers.csv, and the store: finished layers are kept."),
+    ] = None
+    html: Annotated[
+        Path | None, typer.Option(help="Write one page to this file: figures, and the layers ranked by time.")
+    ] = None
+    json_output: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False
+
+
+@command(
     "run-network",
     epilog="Examples:  ascend-sim run-network resnet50 --batch 64 --chip ascend910b3 --out out/   |   "
     "ascend-sim run-network resnet18 --tile --out tuned/ --html tuned.html   |   "
@@ -33,35 +84,11 @@ def run_network(
             help="A network file (.yaml), or one that `ascend-sim networks` lists.", autocompletion=NETWORKS
         ),
     ],
+    asked: NetworkOptions,
+    passes: Passes,
+    tilings: NetworkTilings,
+    files: NetworkFiles,
     batch: Annotated[int | None, typer.Option(min=1, help="Images in a batch; default: the file's.")] = None,
-    chip: OneChip = "ascend910b3",
-    conformance: Annotated[str, typer.Option(help="documented or library.")] = "documented",
-    library: Library = None,
-    l2: Annotated[str, typer.Option(help="cold: each layer starts with an empty L2; warm: with its inputs.")] = "cold",
-    forward: Annotated[bool, typer.Option("--forward", help="The forward pass; default: backward.")] = False,
-    training: Annotated[bool, typer.Option("--training", help="A training step: forward, then backward.")] = False,
-    tiling: Annotated[
-        Path | None,
-        typer.Option(
-            help="The folder of an earlier --tile, a file like its tilings.yaml, or the best.yaml of `tile` for each layer."
-        ),
-    ] = None,
-    tile: Annotated[
-        bool, typer.Option("--tile", help="Search the tilings of all layers (needs --out) and tell what they gain.")
-    ] = False,
-    time_limit: Annotated[float, typer.Option(min=0, help="With --tile: seconds for each kernel, at most.")] = 10.0,
-    within: Annotated[
-        float,
-        typer.Option(min=0, max=100, help="With --tile: leave out what can be better by less than this per cent."),
-    ] = 0.0,
-    out: Annotated[
-        Path | None,
-        typer.Option(help="Folder for network.json and layers.csv, and the store: finished layers are kept."),
-    ] = None,
-    html: Annotated[
-        Path | None, typer.Option(help="Write one page to this file: figures, and the layers ranked by time.")
-    ] = None,
-    json_output: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
     jobs: Jobs = None,
 ) -> None:
     """Time a pass of every convolution of a network: one line a layer and the totals.
@@ -78,67 +105,78 @@ def run_network(
     from ascend_sim.studies.network.tuning import read_tilings, tune, write_tilings
 
     begin = time.monotonic()
-    with errors(json_output):
-        if forward + training + (tile or tiling is not None) > 1:
+    with errors(files.json_output):
+        if passes.forward + passes.training + (tilings.tile or tilings.tiling is not None) > 1:
             raise SimError(
                 "--forward, --training and tilings (--tile, --tiling) go alone: tilings are the backward pass's"
             )
-        if tile and out is None:
+        if tilings.tile and files.out is None:
             raise SimError("--tile: needs a folder for what it finds (--out DIR)")
-        if tile and tiling is not None:
+        if tilings.tile and tilings.tiling is not None:
             raise SimError("--tile searches tilings, --tiling takes those of a folder: give one of them")
-        if html is not None:
-            check_html(html, out)
+        if files.html is not None:
+            check_html(files.html, files.out)
         loaded = load_network(network)
-        found = None if tiling is None else read_tilings(tiling, [layer.name for layer in loaded.layers])
-        if out is not None:
-            make_folder(out)
+        layers = [layer.name for layer in loaded.layers]
+        found = None if tilings.tiling is None else read_tilings(tilings.tiling, layers)
+        if files.out is not None:
+            make_folder(files.out)
         jobs = jobs or usable_cores()
         runs, tuned = [], None
-        settings: dict[str, Any] = {
-            "chip": chip, "batch": batch, "conformance": conformance, "library": library, "out": out, "jobs": jobs,
-        }  # fmt: skip
-        if tile:
+        if tilings.tile:
+            assert files.out is not None
             with closing(Status(f"{loaded.name}: preparing layers")) as status:
                 tuned = tune(
                     loaded,
-                    seconds=time_limit,
-                    within=within / 100,
+                    out=files.out,
+                    batch=batch,
+                    jobs=jobs,
                     progress=lambda name, done, total: status(f"{name}: {done} of {total} layers timed"),
                     searching=lambda name, done, total: status(
                         f"searching tilings of {name}, layer {done + 1} of {total}",
-                        2 * time_limit * (total - done),
+                        2 * tilings.time_limit * (total - done),
                         at_most=True,
                     ),
-                    **settings,
+                    seconds=tilings.time_limit,
+                    within=tilings.within / 100,
+                    **filled(ProfileOptions, asked),
+                    chip=asked["chip"],
                 )
             runs.append(tuned.after)
-        directions = () if tile else ("forward", "backward") if training else ("forward",) * forward or ("backward",)
-        for direction in directions:
+        for direction in () if tilings.tile else passes.directions:
             with closing(Progress("layers", at_once=True)) as bar:
-                run = networks.run_network(loaded, direction=direction, l2=l2, tilings=found, progress=bar, **settings)
+                run = networks.run_network(
+                    loaded,
+                    batch=batch,
+                    direction=direction,
+                    tilings=found,
+                    out=files.out,
+                    jobs=jobs,
+                    progress=bar,
+                    **asked,
+                )
             runs.append(run)
         written = _data(runs) if tuned is None else runs[0].to_dict() | {"before_us": tuned.before.totals["total"]}
-        if json_output:
+        if files.json_output:
             print(json.dumps(written, indent=1))
         else:
             screen = console()
             for run in runs:
                 pages.render(run, screen)
-            if training:
+            if passes.training:
                 screen.print(f"a training step: {sum(run.totals['total'] for run in runs):,.1f} us in convolutions")
             if tuned is not None:
                 pages.render_tuned(tuned, screen)
-        if out is not None:
-            write_json(out / "network.json", written)
+        if files.out is not None:
+            write_json(files.out / "network.json", written)
             for run in runs:
-                name = f"layers-{run.direction}.csv" if training else "layers.csv"
-                with atomic_write(out / name) as file:
+                name = f"layers-{run.direction}.csv" if passes.training else "layers.csv"
+                with atomic_write(files.out / name) as file:
                     file.write(pages.csv_text(run).encode())
             if tuned is not None:
-                write_tilings(tuned.tilings, out)
-        if html is not None:
-            write_page(html, runs[-1], tuned)
+                write_tilings(tuned.tilings, files.out)
+        if files.html is not None:
+            write_page(files.html, runs[-1], tuned)
         for run in runs:
             print(pages.cost_line(run, time.monotonic() - begin, jobs), file=sys.stderr)
         if not all(run.complete for run in runs) or (tuned is not None and not tuned.complete):

@@ -7,20 +7,45 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from ascend_sim.cli.app import app, errors, make_folder
-from ascend_sim.cli.options import Case, Chip, Jobs
+from ascend_sim.cli.app import errors, make_folder
+from ascend_sim.cli.options import Case, Jobs, command
 from ascend_sim.cli.progress import Progress
 from ascend_sim.cli.terminal import console, print_text
 from ascend_sim.errors import ConfigError, SimError
 from ascend_sim.report.grid import counted
+from ascend_sim.studies.sweep.options import SweepOptions
 
 
-@app.command(
+@dataclass(frozen=True)
+class SweepPictures:
+    """Pictures over the rows of a sweep."""
+
+    heat_map: Annotated[Path | None, typer.Option(help="Write a heat map over two of the fields to this PNG.")] = None
+    axes: Annotated[str, typer.Option(help="X,Y: the two fields of the heat map; default: the first two.")] = ""
+    column: Annotated[str, typer.Option("--of", help="The column that the heat map shows.")] = "us"
+    pareto: Annotated[
+        str, typer.Option(help="X,Y: mark the rows that no other beats in both columns: us,l1 or us,error.")
+    ] = ""
+    pareto_plot: Annotated[Path | None, typer.Option(help="Draw that front (us,l1 unless told) to this PNG.")] = None
+
+
+@dataclass(frozen=True)
+class SweepRows:
+    """Which rows and columns of a sweep are printed, and in which form."""
+
+    table: Annotated[Path | None, typer.Option(help="Write every row and column to this .csv or .parquet file.")] = None
+    columns: Annotated[str, typer.Option(help="Columns to print, with commas.")] = ""
+    top: Annotated[int, typer.Option(min=1, help="Rows to print, shortest time first.")] = 20
+    json_output: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False
+
+
+@command(
     epilog="Examples:  ascend-sim sweep strided --vary baseM=64,128 --vary batch=1:64:*2   |   "
     "ascend-sim sweep fp32_keep --vary cube_math_type=0,1,2,3 --mode full --pareto us,error   |   "
     "ascend-sim sweep strided --vary chip.memory.hbm_gb_per_s=400:1600:400 --vary size=14,28 --heat-map hbm.png"
@@ -35,28 +60,16 @@ def sweep(
             "baseM, grad_input.baseM, chip, chip.SECTION.NUMBER."
         ),
     ],
-    mode: Annotated[str, typer.Option(help="timing, or full: with values and errors.")] = "timing",
-    chip: Chip = None,
+    asked: SweepOptions,
+    pictures: SweepPictures,
+    rows: SweepRows,
     out: Annotated[
         Path | None,
         typer.Option(help="Folder of the store; default: sweep-CASE. The same command goes on from there."),
     ] = None,
-    table: Annotated[
-        Path | None, typer.Option(help="Write every row and column to this .csv or .parquet file.")
-    ] = None,
-    heat_map: Annotated[Path | None, typer.Option(help="Write a heat map over two of the fields to this PNG.")] = None,
-    axes: Annotated[str, typer.Option(help="X,Y: the two fields of the heat map; default: the first two.")] = "",
-    column: Annotated[str, typer.Option("--of", help="The column that the heat map shows.")] = "us",
-    pareto: Annotated[
-        str, typer.Option(help="X,Y: mark the rows that no other beats in both columns: us,l1 or us,error.")
-    ] = "",
-    pareto_plot: Annotated[Path | None, typer.Option(help="Draw that front (us,l1 unless told) to this PNG.")] = None,
-    columns: Annotated[str, typer.Option(help="Columns to print, with commas.")] = "",
-    top: Annotated[int, typer.Option(min=1, help="Rows to print, shortest time first.")] = 20,
     scheduler: Annotated[
         str | None, typer.Option(help="A Dask scheduler in place of processes: tcp://HOST:PORT.")
     ] = None,
-    json_output: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
     jobs: Jobs = None,
 ) -> None:
     """Run a case under every combination of the varied fields; a point that is refused is a row with its reason.
@@ -75,27 +88,27 @@ def sweep(
     from ascend_sim.studies.validate.scatter import check_plot
 
     begin = time.monotonic()
-    with errors(json_output):
-        for option, picture in (("--heat-map", heat_map), ("--pareto-plot", pareto_plot)):
+    with errors(rows.json_output):
+        for option, picture in (("--heat-map", pictures.heat_map), ("--pareto-plot", pictures.pareto_plot)):
             if picture is not None:
                 check_plot(picture, option)
-        if table is not None:
-            pages.check_table(table)
-        shown = [name.strip() for name in columns.split(",") if name.strip()]
-        known = columns_of(load_case(case).operator, mode)
+        if rows.table is not None:
+            pages.check_table(rows.table)
+        shown = [name.strip() for name in rows.columns.split(",") if name.strip()]
+        known = columns_of(load_case(case).operator, asked["mode"])
         varied = [parse_vary(text) for text in vary]
         for name, _ in varied:
             if [one for one, _ in varied].count(name) > 1:
                 raise ConfigError(f"--vary {name}: given twice; its values stand in one list")
         groups = grouped(dict(varied))
         fields = {name: given for group, given in groups.items() for name in group}
-        chosen_axes, front_of = _pair("--axes", axes), _pair("--pareto", pareto)
-        if heat_map is not None:
+        chosen_axes, front_of = _pair("--axes", pictures.axes), _pair("--pareto", pictures.pareto)
+        if pictures.heat_map is not None:
             # Of fields that vary together the first stands for all.
             chosen_axes = pages.axes_of(
                 fields if chosen_axes else {group[0]: given for group, given in groups.items()}, chosen_axes
             )
-        for option, names in (("--columns", shown), ("--of", [column]), ("--pareto", front_of)):
+        for option, names in (("--columns", shown), ("--of", [pictures.column]), ("--pareto", front_of)):
             _check_columns(option, names, [*fields, *known])
         folder = out or Path(f"sweep-{Path(case).stem}")
         make_folder(folder)
@@ -105,29 +118,28 @@ def sweep(
             found = run_sweep(
                 case,
                 dict(varied),
-                mode=mode,
-                chip=chip,
                 out=folder,
                 jobs=jobs or usable_cores(),
                 scheduler=scheduler,
                 progress=progress,
+                **asked,
             )
-        front = found.front(*(front_of or ("us", "l1"))) if front_of or pareto_plot else []
+        front = found.front(*(front_of or ("us", "l1"))) if front_of or pictures.pareto_plot else []
         written = []
-        if table is not None:
-            pages.write_table(found, table)
-            written.append(table)
-        if heat_map is not None:
-            pages.heat_map(found, heat_map, column=column, axes=chosen_axes)
-            written.append(heat_map)
-        if pareto_plot is not None:
-            pages.pareto_plot(found, pareto_plot, *(front_of or ("us", "l1")))
-            written.append(pareto_plot)
-        if json_output:
+        if rows.table is not None:
+            pages.write_table(found, rows.table)
+            written.append(rows.table)
+        if pictures.heat_map is not None:
+            pages.heat_map(found, pictures.heat_map, column=pictures.column, axes=chosen_axes)
+            written.append(pictures.heat_map)
+        if pictures.pareto_plot is not None:
+            pages.pareto_plot(found, pictures.pareto_plot, *(front_of or ("us", "l1")))
+            written.append(pictures.pareto_plot)
+        if rows.json_output:
             print(json.dumps(found.to_dict(), indent=1))
         else:
             screen = console()
-            pages.render(found, screen, top=top, columns=shown or None, front=front)
+            pages.render(found, screen, top=rows.top, columns=shown or None, front=front)
             if written:
                 print_text(f"wrote {', '.join(str(path) for path in written)}")
         again = f"; {counted(found.reused, 'result')} {'was' if found.reused == 1 else 'were'} there before"

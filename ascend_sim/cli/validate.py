@@ -6,23 +6,40 @@ import json
 import sys
 import time
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from ascend_sim.cli.app import app, errors, make_folder
-from ascend_sim.cli.options import Jobs
+from ascend_sim.cli.app import errors, make_folder
+from ascend_sim.cli.options import Jobs, command
 from ascend_sim.cli.progress import Progress
 from ascend_sim.cli.terminal import console, print_text
 from ascend_sim.errors import SimError
 
 
-@app.command(
+@dataclass(frozen=True)
+class ValidateFiles:
+    """What a comparison with measured rows writes."""
+
+    csv_output: Annotated[
+        Path | None,
+        typer.Option("--csv", help="Write all rows with predictions and their 80 % intervals to this file."),
+    ] = None
+    plot: Annotated[Path | None, typer.Option(help="Write predicted against measured to this PNG file.")] = None
+    out: Annotated[
+        Path | None, typer.Option(help="Folder of a store: finished kernels are kept, and the same command goes on.")
+    ] = None
+    json_output: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False
+
+
+@command(
     epilog="Examples:  ascend-sim validate --chip ascend910b2 --csv rows.csv --plot accuracy.png   |   "
     "ascend-sim validate --rows PROF_000001/ --chip ascend910b3",
 )
 def validate(
+    files: ValidateFiles,
     chip: Annotated[
         str | None,
         typer.Option(help="Only rows of these chips, with commas; the chip of a profiler's table; a chip file."),
@@ -33,11 +50,6 @@ def validate(
             help="Your own rows: CSV, op_summary_*.csv, kernel_details.csv or a PROF_* folder. Default: shipped."
         ),
     ] = None,
-    csv_output: Annotated[
-        Path | None,
-        typer.Option("--csv", help="Write all rows with predictions and their 80 % intervals to this file."),
-    ] = None,
-    plot: Annotated[Path | None, typer.Option(help="Write predicted against measured to this PNG file.")] = None,
     told: Annotated[
         str,
         typer.Option(
@@ -52,13 +64,9 @@ def validate(
             "fit; cold: nothing."
         ),
     ] = "warm",
-    out: Annotated[
-        Path | None, typer.Option(help="Folder of a store: finished kernels are kept, and the same command goes on.")
-    ] = None,
     long: Annotated[
         bool, typer.Option("--long", help="Run the rows that take minutes too (MatMul of 8192 and more).")
     ] = False,
-    json_output: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
     jobs: Jobs = None,
 ) -> None:
     """Compare simulated with measured kernels: errors of task, core and pipe times by chip and operator."""
@@ -70,14 +78,14 @@ def validate(
     from ascend_sim.studies.validate.run import validate as run_rows
 
     begin = time.monotonic()
-    with errors(json_output):
-        if plot is not None:
-            scatter.check_plot(plot)
-        if csv_output is not None and not csv_output.parent.is_dir():
-            raise SimError(f"--csv {csv_output}: there is no folder {csv_output.parent}")
+    with errors(files.json_output):
+        if files.plot is not None:
+            scatter.check_plot(files.plot)
+        if files.csv_output is not None and not files.csv_output.parent.is_dir():
+            raise SimError(f"--csv {files.csv_output}: there is no folder {files.csv_output.parent}")
         knows = [name.strip() for name in told.split(",") if name.strip()]
-        if out is not None:
-            make_folder(out)
+        if files.out is not None:
+            make_folder(files.out)
         with closing(Progress("kernels", at_once=True)) as progress:
             compared = run_rows(
                 rows,
@@ -87,17 +95,17 @@ def validate(
                 jobs=jobs or usable_cores(),
                 progress=progress,
                 long=long,
-                out=out,
+                out=files.out,
             )
-        if csv_output is not None:
-            with atomic_write(csv_output) as file:
+        if files.csv_output is not None:
+            with atomic_write(files.csv_output) as file:
                 file.write(pages.csv_text(compared).encode())
-        if plot is not None:
-            scatter.plot(compared, plot)
+        if files.plot is not None:
+            scatter.plot(compared, files.plot)
         # Published points are of architectures: they belong to the whole table.
         shipped = rows is None and chip is None
         points = pages.group_points(compare_points(shipped_points())) if shipped else []
-        if json_output:
+        if files.json_output:
             figures = pages.to_dict(compared) | ({"points": pages.points_dict(points)} if shipped else {})
             print(json.dumps(figures, indent=1))
         else:

@@ -59,6 +59,16 @@ def parse_block_dim(text: str) -> int | dict[str, int]:
     return blocks
 
 
+def parse_share(percent: float) -> float:
+    """A share from per cent."""
+    return percent / 100
+
+
+def parse_models(text: str) -> str | list[str]:
+    """Names with commas, or "all"."""
+    return text if text == "all" else text.split(",")
+
+
 def parse_disarm(flags: list[str] | None) -> dict[str, list[str]] | None:
     """Flags by kernel from KERNEL.FLAG each; ConfigError for anything else."""
     waits: dict[str, list[str]] = {}

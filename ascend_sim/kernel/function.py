@@ -22,29 +22,13 @@ from ascend_sim.kernel.inspection import Inspection, Line, current_inspection
 from ascend_sim.kernel.kernel import Kernel
 from ascend_sim.kernel.program import InstructionTable, Key, Program
 from ascend_sim.kernel.tensor import Tensor
+from ascend_sim.options.description import names_of
+from ascend_sim.options.run_options import LaunchOptions
 
 __all__ = ["KernelError", "KernelFunction", "Launch", "kernel_function"]
 
 CORES = ("AIC", "AIV", "MIX", "AI_CORE")
 """What a kernel may run on; which of them a chip has is in its file (cores). MIX is an AIC with its AIVs."""
-
-_OWN = {
-    "chip",
-    "mode",
-    "l2",
-    "accumulate",
-    "overflow",
-    "disarm",
-    "expected",
-    "progress",
-    "max_cycles",
-    "engine",
-    "observer",
-    "check",
-    "timeline",
-}
-"""Keywords of `launch` itself, which a kernel cannot have as its own."""
-
 
 Built = TypeVar("Built", bound=Kernel)
 
@@ -71,7 +55,7 @@ class KernelFunction:
         kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
         if not parameters or parameters[0].kind not in kinds:
             raise SimError(f"kernel {self.name}: its first parameter is the builder, def {self.name}(k, ...)")
-        taken = _OWN & set(list(self.signature.parameters)[1:])
+        taken = names_of(LaunchOptions) & set(list(self.signature.parameters)[1:])
         if taken:
             raise SimError(
                 f"kernel {self.name}: {min(taken)!r} is a keyword of launch; give the parameter another name"

@@ -81,15 +81,14 @@ class Report:
         tasks: Sequence[Task],
         facts: RunFacts | None = None,
         *,
-        mode: str | None = None,
         l2: str = "cold",
         findings: Sequence[Finding] = (),
         verdicts: Outputs | Callable[[], Outputs] | None = None,
     ) -> Report:
         """From a Timeline (None: in functional mode) and the `facts` of its programs, which a run that kept them has itself.
 
-        `mode` is "full" or "functional" unless told; a run that began with a "cold" `l2` has a sharper HBM bound. What the
-        run does not know (problem, plan, workspace, warnings) is empty: `dataclasses.replace` puts it in.
+        A run that began with a "cold" `l2` has a sharper HBM bound. The mode is "full", or "functional" without a Timeline;
+        that, and what the run does not know (problem, plan, workspace, warnings), `dataclasses.replace` puts in.
         """
         if facts is None:
             facts = RunFacts(chip)
@@ -104,7 +103,7 @@ class Report:
             kernels = [_kernel(chip, task, facts.of(index, task).counts) for index, task in enumerate(tasks)]
         return cls(
             chip=chip.name,
-            mode=mode or ("functional" if total is None else "full"),
+            mode="functional" if total is None else "full",
             status=0,
             total_us=total,
             workspace_bytes=0,

@@ -8,10 +8,9 @@ from ascend_sim.engine.timeline import Timeline
 from ascend_sim.isa.base import ValueModel
 from ascend_sim.memory.gm import Allocation
 from ascend_sim.runtime.recording import Recording, without_recording
-from ascend_sim.runtime.session import MODES, Outcome, RunOptions, run_tasks, run_values
+from ascend_sim.runtime.session import Outcome, run_tasks, run_values
 
 __all__ = [
-    "MODES",
     "Allocation",
     "Device",
     "Observer",
@@ -19,7 +18,6 @@ __all__ = [
     "Outcome",
     "Progress",
     "Recording",
-    "RunOptions",
     "Task",
     "Timeline",
     "ValueModel",

@@ -9,7 +9,7 @@ from ascend_sim.numerics import canonical
 from ascend_sim.ops.kernels.matmul.program import matmul_task
 from ascend_sim.ops.kernels.matmul.tiling import MatMulProblem, choose_matmul
 from ascend_sim.report.report import Report
-from ascend_sim.runtime import Device, RunOptions, run_tasks
+from ascend_sim.runtime import Device, run_tasks
 from ascend_sim.torch.calls import turned
 
 
@@ -44,6 +44,6 @@ def time_matmul(problem: MatMulProblem, chip: ChipSpec, *, l2: str = "cold", eng
     for operand in tensors[:2] if l2 == "warm" else ():
         device.warm(operand)
     task = matmul_task(chip, problem, tiling, tensors)
-    outcome = run_tasks(device, [task], RunOptions(mode="timing", engine=engine))
+    outcome = run_tasks(device, [task], {"mode": "timing", "engine": engine})
     assert outcome.timeline is not None
-    return Report.build(chip, outcome.timeline, [task], mode="timing", findings=outcome.findings, l2=l2)
+    return Report.build(chip, outcome.timeline, [task], findings=outcome.findings, l2=l2)

@@ -8,15 +8,17 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from ascend_sim.calls.options import CallOptions
 from ascend_sim.calls.run import run_call
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import AclnnError, SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.ops.operators import OPERATORS
+from ascend_sim.options.description import filled
+from ascend_sim.options.run_options import RunOptions
 from ascend_sim.report.report import Report
 from ascend_sim.torch.calls import MATMUL, Call
 from ascend_sim.torch.matmul import matmul_problem, time_matmul
+from ascend_sim.torch.options import SimulateOptions
 from ascend_sim.torch.tensors import OPEN
 
 Array = NDArray[Any]
@@ -30,9 +32,12 @@ class Settings:
     """How calls are simulated: what they have beside tensors and attributes."""
 
     chip: ChipSpec
-    mode: str
-    cube_math_type: int
-    options: Mapping[str, Any]
+    options: SimulateOptions
+
+    @property
+    def mode(self) -> str:
+        """The mode of every call."""
+        return self.options["mode"]
 
 
 @frozen
@@ -65,21 +70,15 @@ def simulate_call(
             given = call.given
             a, b = given["a"], given["b"]
             assert a is not None and b is not None
-            problem = matmul_problem(a, b, settings.cube_math_type, settings.chip)
-            options = {name: settings.options[name] for name in ("l2", "engine")}
-            return _of_report(time_matmul(problem, settings.chip, **options), {"MatMul": call.part}), {}
+            problem = matmul_problem(a, b, settings.options["cube_math_type"], settings.chip)
+            l2, engine = settings.options["l2"], settings.options["engine"]
+            return _of_report(time_matmul(problem, settings.chip, l2=l2, engine=engine), {"MatMul": call.part}), {}
         operator = OPERATORS[call.operator]
         result = run_call(
             operator,
             call.given if arrays is None else {name: arrays.get(name) for name in operator.tensors},
             call.named,
-            CallOptions(
-                chip=settings.chip,
-                mode=settings.mode,
-                cube_math_type=settings.cube_math_type,
-                timeline=False,
-                **settings.options,
-            ),
+            filled(RunOptions, {**settings.options, "chip": settings.chip, "timeline": False}),
         )
     except SimError as error:
         if strict:

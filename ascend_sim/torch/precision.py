@@ -17,6 +17,7 @@ from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.studies.precision.pages import detail
 from ascend_sim.studies.precision.run import PrecisionTable, precision
 from ascend_sim.torch.calls import MATMUL, Call
+from ascend_sim.torch.options import SimulateOptions
 from ascend_sim.torch.report import Row
 
 _WIDTH = 10_000
@@ -54,7 +55,7 @@ def layer_precision(
     *,
     dtypes: Sequence[str] | None,
     inputs: str | None,
-    options: Mapping[str, Any],
+    options: SimulateOptions,
 ) -> LayerPrecision:
     """Run the first backward call of each layer in every precision: on its own arrays where they were kept, else on drawn ones.
 
@@ -84,12 +85,12 @@ def layer_precision(
     return LayerPrecision(tables)
 
 
-def case_of(call: Call, options: Mapping[str, Any]) -> Case:
+def case_of(call: Call, options: SimulateOptions) -> Case:
     """A call as a case; pydantic's ValidationError for what no case can say."""
     entries: dict[str, Any] = {"operator": call.operator}
     for name, spec in call.tensors:
         if spec is not None:
             entries[name] = {"shape": spec.shape, "dtype": spec.dtype}
     entries |= {name: value for name, value in call.attributes if value is not None}
-    entries |= {name: options[name] for name in ("deterministic", "conformance", "l2")}
+    entries |= {"deterministic": options["deterministic"], "conformance": options["conformance"], "l2": options["l2"]}
     return OPERATORS[call.operator].case.model_validate(entries)

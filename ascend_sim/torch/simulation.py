@@ -13,24 +13,23 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 from numpy.typing import NDArray
 
-from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.engine.choice import chosen_engine
 from ascend_sim.errors import SimError
-from ascend_sim.ops.arguments import is_whole_number
-from ascend_sim.ops.checks import CONFORMANCES
-from ascend_sim.ops.kinds import FLAG, Kind
-from ascend_sim.runtime import MODES, ValueModel
+from ascend_sim.options.description import with_options
+from ascend_sim.runtime import ValueModel
 from ascend_sim.runtime.workers import spread
-from ascend_sim.settings import check_settings
+from ascend_sim.sequence import chip_of
+from ascend_sim.settings import check_options
 from ascend_sim.torch.calls import MATMUL, Call, Layer
 from ascend_sim.torch.modes import Functions, Operators
 from ascend_sim.torch.names import Names
 from ascend_sim.torch.network import network_of
+from ascend_sim.torch.options import SimulateOptions
 from ascend_sim.torch.outcome import Outcome, Settings, simulate_call
 from ascend_sim.torch.page import write_page
 from ascend_sim.torch.precision import LayerPrecision, layer_precision
@@ -38,91 +37,40 @@ from ascend_sim.torch.report import ModelReport, Row
 from ascend_sim.torch.tensors import array_of, distance, has_values, put
 
 Array = NDArray[Any]
-_ALLOWED = {"mode": MODES, "values": ("torch", "chip"), "l2": ("cold", "warm"), "conformance": CONFORMANCES}
-_OWN = {
-    "values": Kind("a text", lambda value: isinstance(value, str)),
-    **dict.fromkeys(("forward", "matmul", "strict"), FLAG),
-    "jobs": Kind("a whole number from 1", lambda value: is_whole_number(value) and value >= 1),
-}
-"""The kinds of the options that `simulate` has beside those of calls."""
 
 
-def simulate(
-    model: torch.nn.Module | None = None,
-    *,
-    chip: str | Path | ChipSpec = "ascend910b3",
-    mode: str = "timing",
-    values: str = "torch",
-    forward: bool = True,
-    matmul: bool = True,
-    strict: bool = False,
-    cube_math_type: int = 0,
-    deterministic: bool | None = None,
-    conformance: str = "documented",
-    l2: str = "cold",
-    accumulate: str = "blas",
-    overflow: str | None = None,
-    engine: str | None = None,
-    jobs: int = 1,
-) -> Simulation:
+@with_options(SimulateOptions, mode="timing")
+def simulate(model: torch.nn.Module | None = None, **options: Unpack[SimulateOptions]) -> Simulation:
     """A context in which convolutions, their gradients and matrix products also run on a simulated chip.
 
-    `mode`: "timing" (time alone, any tensors, meta and fake ones too), "functional" (values alone), "full" (both).
-    `values="chip"` hands the chip's outputs of convolutions and of their gradients to PyTorch in place of its own ones.
-    `forward` and `matmul` (the products of Linear layers and the like, time alone) may be left out. A call that the operator
-    refuses is a row with its status; with `strict` it raises. Layers are named as in `model`, or else as in the outermost
-    module that runs. `jobs` processes share the simulations in mode "timing" (a script must then guard its start with
-    `if __name__ == "__main__"`). The other options are those of `ascend_sim.convolution_backward`.
+    In mode "timing" (time alone) tensors may be any, meta and fake ones too. Layers are named as in `model`, or else as in the
+    outermost module that runs. What is not said of an option here is as in `ascend_sim.convolution_backward`.
 
     A context belongs to the thread that enters it; other threads enter it themselves (`with sim:`) to be counted too. It may
     be entered again for a backward pass of its own, and within another one: each has its whole table.
     Raises SimError for options that there are not.
     """
-    return Simulation(
-        model,
-        chip=chip,
-        mode=mode,
-        values=values,
-        forward=forward,
-        matmul=matmul,
-        strict=strict,
-        cube_math_type=cube_math_type,
-        deterministic=deterministic,
-        conformance=conformance,
-        l2=l2,
-        accumulate=accumulate,
-        overflow=overflow,
-        engine=engine,
-        jobs=jobs,
-    )
+    return Simulation(model, SimulateOptions(**options))
 
 
 class Simulation:
     """What `simulate` returns: the context, and afterwards what was seen. `print` shows the table of layers."""
 
-    def __init__(self, model: torch.nn.Module | None, **options: Any) -> None:
+    def __init__(self, model: torch.nn.Module | None, options: SimulateOptions) -> None:
         if model is not None and not isinstance(model, torch.nn.Module):
             raise SimError(
                 f"model is {model!r}; allowed is a torch.nn.Module, whose layers are named (a chip is chip=...)"
             )
-        check_settings(options, _OWN)
-        mode, values = options["mode"], options["values"]
-        for name, allowed in _ALLOWED.items():
-            if options[name] not in allowed:
-                raise SimError(f"{name} {options[name]!r}: allowed are {', '.join(allowed)}")
-        if values == "chip" and mode == "timing":
+        check_options(SimulateOptions, options)
+        if options["values"] == "chip" and options["mode"] == "timing":
             raise SimError('values "chip": mode "timing" computes none; allowed are functional and full')
         chosen_engine(options["engine"])
-        chip = options["chip"]
-        spec = chip if isinstance(chip, ChipSpec) else load_chip(chip)
-        ValueModel.of(spec, options["accumulate"], options["overflow"])  # refuses what the chip has not
-        self.values, self.forward, self.matmul, self.strict = (
-            values, options["forward"], options["matmul"], options["strict"],
-        )  # fmt: skip
-        self.matmul = self.matmul and mode != "functional"  # the kernel has times alone
+        chip = chip_of(options["chip"])
+        ValueModel.of(chip, options["accumulate"], options["overflow"])  # refuses what the chip has not
+        self.settings = Settings(chip, options)
+        self.values, self.forward, self.strict = options["values"], options["forward"], options["strict"]
+        self.matmul = options["matmul"] and options["mode"] != "functional"  # the kernel has times alone
         self.jobs = options["jobs"]
-        shared = ("deterministic", "conformance", "l2", "accumulate", "overflow", "engine")
-        self.settings = Settings(spec, mode, options["cube_math_type"], {name: options[name] for name in shared})
         self.names = Names(model)
         self._rows: dict[Layer, Row] = {}
         self._outcomes: dict[Call, Outcome] = {}
@@ -166,7 +114,7 @@ class Simulation:
                 self.settings.chip.name,
                 self.settings.mode,
                 self.values,
-                self.settings.cube_math_type,
+                self.settings.options["cube_math_type"],
                 tuple(row for row in self.rows if row.calls),
                 dict(self._outcomes),
             )

@@ -19,19 +19,22 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 from rich.console import Console
 from rich.text import Text
 
-from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
+from ascend_sim.options.description import with_options
+from ascend_sim.options.run_options import TrainingOptions
 from ascend_sim.report.files import atomic_write
 from ascend_sim.report.grid import Grid
 from ascend_sim.report.png import png_figure
 from ascend_sim.runtime import Progress
+from ascend_sim.sequence import chip_of
+from ascend_sim.settings import check_options
 from ascend_sim.torch.simulation import simulate
 
 PRECISIONS: dict[str, tuple[int, torch.dtype | None]] = {
@@ -121,17 +124,16 @@ class TrainingComparison:
             figure.savefig(file, format="png", dpi=120)
 
 
+@with_options(TrainingOptions)
 def compare_training(
     training: Training,
     *,
     precisions: Sequence[str] = tuple(PRECISIONS),
     steps: int = 20,
-    chip: str | Path | ChipSpec = "ascend910b3",
     seed: int = 0,
     forward: bool = True,
-    accumulate: str = "blas",
-    overflow: str | None = None,
     progress: Progress | None = None,
+    **options: Unpack[TrainingOptions],
 ) -> TrainingComparison:
     """Run `training()` once with PyTorch alone and once for each precision; a run is the first `steps` losses that it yields.
 
@@ -145,7 +147,9 @@ def compare_training(
         raise SimError(f"steps is {steps!r}; allowed is a whole number from 1")
     if not isinstance(seed, int) or not -(2**63) <= seed < 2**64:
         raise SimError(f"seed is {seed!r}; allowed is a whole number from -2^63 to 2^64 - 1 (torch.manual_seed)")
-    spec = chip if isinstance(chip, ChipSpec) else load_chip(chip)
+    how = TrainingOptions(**options)
+    check_options(TrainingOptions, how)
+    spec = chip_of(how["chip"])
     plans: list[tuple[str, int | None, torch.dtype | None]] = [(TORCH, None, None)]
     for name in dict.fromkeys(precisions):
         cube_math_type, dtype = PRECISIONS[name]
@@ -158,7 +162,7 @@ def compare_training(
             if math_type is not None:
                 mode = simulate(
                     chip=spec, mode="functional", values="chip", cube_math_type=math_type, forward=forward, strict=True,
-                    matmul=False, accumulate=accumulate, overflow=overflow,
+                    matmul=False, accumulate=how["accumulate"], overflow=how["overflow"],
                 )  # fmt: skip
                 watched.append(stack.enter_context(mode))
             if dtype is not None:

@@ -12,12 +12,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from ascend_sim.errors import AclnnError, ConfigError
 from ascend_sim.numerics.cube_math import CUBE_MATH_TYPES, ComputeChoice
 from ascend_sim.ops.status import Status
+from ascend_sim.options.run_options import CONFORMANCES, Conformance
 from ascend_sim.yaml_file import load_shipped
 
 __all__ = ["CONFORMANCES", "Conformance", "ProductProfile", "ProductSpec", "Range", "load_product", "products"]
-
-Conformance = Literal["documented", "library"]
-CONFORMANCES: tuple[Conformance, ...] = ("documented", "library")
 
 Trait = Literal[
     "depthwise_output_channels",

@@ -377,7 +377,7 @@ def test_a_compiled_model_is_seen(tiny: Any) -> None:
     ("options", "message"),
     [
         ({"mode": "fast"}, "mode 'fast': allowed are full, functional, timing"),
-        ({"values": "ours"}, "values 'ours': allowed are torch, chip"),
+        ({"values": "ours"}, "values 'ours': allowed are torch and chip"),
         ({"values": "chip"}, 'mode "timing" computes none'),
         ({"chip": "ascend1"}, "ascend1"),
         ({"values": None}, "values None must be a text"),
@@ -387,7 +387,7 @@ def test_a_compiled_model_is_seen(tiny: Any) -> None:
         ({"forward": None}, "forward None must be True or False"),
         ({"matmul": "no"}, "matmul 'no' must be True or False"),
         ({"engine": "fast"}, "engine 'fast': allowed are auto, simpy, compiled"),
-        ({"conformance": "strict"}, "conformance 'strict': allowed are documented, library"),
+        ({"conformance": "strict"}, "conformance 'strict': allowed are documented and library"),
         ({"chip": None}, "chip None must be a chip's name"),
         ({"l2": "hot"}, "l2 'hot'"),
         ({"overflow": "wrap"}, "overflow"),

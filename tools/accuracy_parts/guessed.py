@@ -221,5 +221,5 @@ def reported(kernel: Kernel) -> dict[str, Any]:
         device.warm(tensor)
     facts = RunFacts(chip)
     timeline = Engine(device).run(tasks, keep=False, on_program=facts.add)
-    (found,) = Report.build(chip, timeline, tasks, facts, mode="timing", l2="warm").kernels
+    (found,) = Report.build(chip, timeline, tasks, facts, l2="warm").kernels
     return dict(found)

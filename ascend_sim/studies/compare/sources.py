@@ -8,10 +8,9 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from ascend_sim.calls.cases import call_case
+from ascend_sim.calls.cases import call_case, specs_of
 from ascend_sim.calls.result import Result
-from ascend_sim.calls.tensors import TensorSpec
-from ascend_sim.chip import chip_names, load_chip, shipped_name
+from ascend_sim.chip import chip_names, shipped_name
 from ascend_sim.errors import SimError
 from ascend_sim.launching import KernelRun
 from ascend_sim.ops.case import case_names, load_case
@@ -132,19 +131,7 @@ def _simulate(
     name: str | Path, chip: str | Path | None, tiling: Mapping[str, Mapping[str, Any]] | None, progress: Progress | None
 ) -> Result:
     case = load_case(name)
-    return call_case(
-        case,
-        {key: TensorSpec(shape, dtype) for key, (shape, dtype) in case.tensors.items()},
-        cube_math_type=case.cube_math_type,
-        chip=load_chip(chip or case.chip),
-        mode="timing",
-        deterministic=case.deterministic,
-        conformance=case.conformance,
-        tiling=case.tiling if tiling is None else tiling,
-        block_dim=case.block_dim or None,
-        l2=case.l2,
-        progress=progress,
-    )
+    return call_case(case, specs_of(case), chip=chip, mode="timing", tiling=tiling, progress=progress)
 
 
 def _made(label: str, kind: Kind, run: Result | KernelRun) -> OneRun:

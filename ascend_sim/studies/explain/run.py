@@ -16,15 +16,15 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ascend_sim.calls.cases import call_case
+from ascend_sim.calls.cases import call_case, of_this_case
 from ascend_sim.calls.result import Result
 from ascend_sim.calls.run import check_fits
-from ascend_sim.chip import ChipSpec, load_chip
+from ascend_sim.chip import ChipSpec
 from ascend_sim.engine.flow import CONSTANT
 from ascend_sim.engine.follow import Follower, Operand, Part, Step
 from ascend_sim.engine.provenance import Provenance
@@ -40,7 +40,10 @@ from ascend_sim.ops.convolution.formula import Formula
 from ascend_sim.ops.operator import Operator
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.ops.verdicts.values import numbers, operand
+from ascend_sim.options.description import with_options
+from ascend_sim.options.run_options import ExplainOptions
 from ascend_sim.runtime import Progress, ValueModel
+from ascend_sim.sequence import chip_of
 
 Array = NDArray[Any]
 
@@ -130,21 +133,26 @@ class Explanation:
         return self.provenance.tasks[self.provenance.programs[row[0]].task]
 
 
+@with_options(ExplainOptions)
 def explain(
     case: str | Path | Case,
     *,
     element: Sequence[int] | None = None,
     weight: Sequence[int] | None = None,
-    **options: Any,
+    tiles: bool = False,
+    progress: Progress | None = None,
+    **options: Unpack[ExplainOptions],
 ) -> Explanation:
     """Follow one element of an output by its index in the caller's order: of grad_input, or of a forward operator's output
     (`element`), or of grad_weight (`weight`).
 
-    Without either it is the middle of the first of those that the call returns. `options` are those of `explain_all`. Raises
-    SimError for an index outside the output, and whatever the call itself raises.
+    Without either it is the middle of the first of those that the call returns. `tiles` keeps the L0C tile after every mmad.
+    Options that are left out or None are the case's. Raises SimError for an index outside the output, and whatever the call
+    itself raises.
     """
     loaded = case if isinstance(case, Case) else load_case(case)
-    return explain_all(loaded, [_chosen(loaded, element, weight)], **options)[0]
+    chosen = _chosen(loaded, element, weight)
+    return explain_all(loaded, [chosen], tiles=tiles, progress=progress, **ExplainOptions(**options))[0]
 
 
 def explain_all(
@@ -153,33 +161,20 @@ def explain_all(
     *,
     tiles: bool = False,
     progress: Progress | None = None,
-    **options: Any,
+    **options: Unpack[ExplainOptions],
 ) -> list[Explanation]:
-    """Follow several elements, (output, index) each, through one run. `tiles` keeps the L0C tile after every mmad.
-
-    `options` are keywords of the operator: chip, tiling, cube_math_type, deterministic, conformance, accumulate, overflow.
-    Left out or None they are the case's.
-    """
-    given = {name: value for name, value in options.items() if value is not None}
-    chip = given.pop("chip", case.chip)
-    spec = chip if isinstance(chip, ChipSpec) else load_chip(chip)
+    """Follow several elements, (output, index) each, through one run. `tiles` and `options` are those of `explain`."""
+    how = of_this_case(case, options)
+    spec = chip_of(how["chip"])
     check_fits(case.tensors, spec)
     values = make_tensors(case)
     followers = [_follower(case, output, index, tiles) for output, index in elements]
-    wanted = {
-        "cube_math_type": case.cube_math_type,
-        "deterministic": case.deterministic,
-        "conformance": case.conformance,
-        "tiling": case.tiling,
-        "block_dim": case.block_dim or None,
-        "l2": case.l2,
-    } | given
-    result = call_case(case, values, chip=spec, progress=progress, observer=_Together(followers), **wanted)
+    result = call_case(case, values, **options, progress=progress, observer=_Together(followers))
     call, operator = result.call, OPERATORS[case.operator]
     assert call is not None
     ours = operator.by_our_names(values)
     plain = {name: numbers(ours[name], tensor.dtype) for name, tensor in call.inputs.items()}
-    model = ValueModel.of(spec, given.get("accumulate", "blas"), given.get("overflow"))
+    model = ValueModel.of(spec, how["accumulate"], how["overflow"])
     shapes = {name: array.shape for name, array in (plain | result.outputs).items()}
     found = []
     for (output, index), follower in zip(elements, followers, strict=True):

@@ -18,10 +18,10 @@ from contextlib import closing
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from ascend_sim.calls.cases import accept_case
-from ascend_sim.chip import ChipSpec, load_chip
+from ascend_sim.chip import ChipSpec
 from ascend_sim.engine.engine import Progress
 from ascend_sim.engine.watch import watched
 from ascend_sim.errors import AclnnError, SimError, TilingError
@@ -30,10 +30,13 @@ from ascend_sim.ops.case_entries import Case
 from ascend_sim.ops.execute import execute
 from ascend_sim.ops.kernels.cube.libraries import known_library
 from ascend_sim.ops.operators import OPERATORS
+from ascend_sim.options.description import with_options
 from ascend_sim.report.certainty import together
 from ascend_sim.report.report import ideal_cycles, interval_of
-from ascend_sim.runtime import RunOptions
+from ascend_sim.sequence import chip_of
+from ascend_sim.settings import check_options
 from ascend_sim.studies.network.file import Layer, Network, load_network
+from ascend_sim.studies.network.options import NetworkOptions
 from ascend_sim.studies.points import finish
 from ascend_sim.studies.pools import Failed, Processes
 from ascend_sim.studies.store import RESULTS, Store
@@ -174,25 +177,22 @@ class NetworkRun:
         }
 
 
+@with_options(NetworkOptions)
 def run_network(
     network: str | Path | Network,
     *,
-    chip: str | Path = "ascend910b3",
     batch: int | None = None,
-    conformance: str = "documented",
-    library: str | None = None,
-    l2: str = "cold",
     direction: str = "backward",
     tilings: Tilings | None = None,
     out: str | Path | None = None,
     jobs: int = 1,
     progress: Progress | None = None,
+    **options: Unpack[NetworkOptions],
 ) -> NetworkRun:
     """One pass ("backward" or "forward") of every layer; `batch` None is the network's own.
 
     `network` is the name of one that ships with the package, a network file, or a Network.
-    `chip` is a name or a file, `library` a version of the vendor's kernels (None: the newest); `jobs` processes share the
-    distinct layers. A layer without gradients takes no backward pass.
+    `jobs` processes share the distinct layers. A layer without gradients takes no backward pass.
     `tilings` are fields of the cube kernels by layer, for the backward pass. `out` is a folder with a store: what it has is not
     simulated again. An interrupt (Ctrl-C) ends it with the layers that were finished, if there are any.
 
@@ -200,12 +200,12 @@ def run_network(
     """
     if batch is not None and not 1 <= batch <= MOST_IMAGES:
         raise SimError(f"batch is {batch}; allowed is a whole number from 1 to {MOST_IMAGES}")
-    if l2 not in ("cold", "warm"):
-        raise SimError(f"l2 {l2!r}: allowed are cold and warm")
+    how = NetworkOptions(**options)
+    check_options(NetworkOptions, how)
     if not isinstance(network, Network):
         network = load_network(str(network))
-    spec = load_chip(chip)
-    OPERATORS.of_pass(direction).product(spec).profile(conformance)  # refuses what no layer can be run with
+    spec = chip_of(how["chip"])
+    OPERATORS.of_pass(direction).product(spec).profile(how["conformance"])  # refuses what no layer can be run with
     network = network if batch is None else network.at(batch)
     given = dict(tilings or {})
     unknown = [name for name in given if name not in {layer.name for layer in network.layers}]
@@ -222,14 +222,14 @@ def run_network(
         for layer, problem, same in zip(network.layers, problems, same_as, strict=True)
         if same is None
     }
-    simulate = partial(_run_layer, chip=spec, conformance=conformance, library=library, l2=l2, direction=direction)
+    simulate = partial(_run_layer, chip=spec, options=how, direction=direction)
     what = {
         "study": "network",
         "chip": spec.name,
         "numbers": hashlib.sha256(spec.model_dump_json().encode()).hexdigest(),
-        "conformance": conformance,
-        "library": known_library(library),
-        "l2": l2,
+        "conformance": how["conformance"],
+        "library": known_library(how["library"]),
+        "l2": how["l2"],
         "direction": direction,
     }
     store = Store(what, None if out is None else Path(out) / RESULTS, room="studies.network")
@@ -283,9 +283,7 @@ def _run_layer(
     item: tuple[Layer, Mapping[str, Mapping[str, int]] | None],
     *,
     chip: ChipSpec,
-    conformance: str,
-    library: str | None,
-    l2: str,
+    options: NetworkOptions,
     direction: str,
 ) -> dict[str, Any] | Failed:
     """One call of the operator as plain data, without the figures of a full report, which would take almost as long."""
@@ -294,9 +292,9 @@ def _run_layer(
     if direction == "backward" and not layer.trains:
         return asdict(LayerTimes(dict.fromkeys((*operator.layer_parts, AROUND, "total"), 0.0)))
     try:
-        call = accept_case(operator.of_layer(layer), chip, tiling=tiling, library=library)
+        call = accept_case(operator.of_layer(layer), chip, tiling=tiling, library=options["library"])
         plan = operator.plan(call, chip)
-        run = execute(plan, chip, dict.fromkeys(call.inputs), RunOptions(mode="timing", keep=False), l2=l2)
+        run = execute(plan, chip, dict.fromkeys(call.inputs), {"mode": "timing", "timeline": False}, l2=options["l2"])
     except AclnnError as error:
         return asdict(LayerTimes({}, refused=error.message, status=int(error.status)))
     except TilingError as error:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Unpack
 
 import yaml
 
@@ -18,11 +18,14 @@ from ascend_sim.errors import ConfigError, SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.ops.kernels.tilings import TILINGS
 from ascend_sim.ops.operators import OPERATORS
+from ascend_sim.options.description import filled, with_options
 from ascend_sim.report.files import atomic_write
 from ascend_sim.studies.network.file import Layer, Network
+from ascend_sim.studies.network.options import TuneOptions
 from ascend_sim.studies.network.run import NetworkRun, Tilings, run_network
 from ascend_sim.studies.tiles.command import kernels_of, run_searches
 from ascend_sim.studies.tiles.kernel import CubeKernel
+from ascend_sim.studies.tiles.options import LimitOptions
 from ascend_sim.studies.tiles.search import Outcome
 from ascend_sim.yaml_file import read_yaml
 
@@ -67,19 +70,16 @@ class Tuned:
         )
 
 
+@with_options(TuneOptions, seconds=10.0, top=1)
 def tune(
     network: Network,
     *,
     out: str | Path,
-    chip: str | Path = "ascend910b3",
     batch: int | None = None,
-    conformance: str = "documented",
-    library: str | None = None,
-    seconds: float | None = 10.0,
-    within: float = 0.0,
     jobs: int = 1,
     progress: Progress | None = None,
     searching: Progress | None = None,
+    **options: Unpack[TuneOptions],
 ) -> Tuned:
     """Search the cube kernels of every distinct layer, `seconds` each at most, and run the network with what was found.
 
@@ -87,12 +87,13 @@ def tune(
     searches, with what they found so far. `searching` hears which layer's turn it is, how many were searched and how many there
     are. Errors as `run_network`.
     """
-    settings: dict[str, Any] = {
-        "chip": chip, "batch": batch, "conformance": conformance, "library": library, "out": out, "jobs": jobs,
-        "progress": progress,
-    }  # fmt: skip
-    kernels = partial(kernels_of, chips=[str(chip)], kernel=None, conformance=conformance, library=library)
-    before = run_network(network, **settings)
+    how = TuneOptions(**options)
+    chip, conformance, library = how["chip"], how["conformance"], how["library"]
+    run = partial(
+        run_network, chip=chip, conformance=conformance, library=library, out=out, jobs=jobs, progress=progress
+    )
+    kernels = partial(kernels_of, chips=[chip], kernel=None, conformance=conformance, library=library)
+    before = run(network, batch=batch)
     found: _Found = {}
     searches = unfinished = turn = 0
     complete = before.complete
@@ -106,7 +107,7 @@ def tune(
         if searching is not None:
             searching(layer.name, turn, before.distinct)
         turn += 1
-        outcomes = _search(layer, kernels, Path(out), jobs, seconds, within)
+        outcomes = _search(layer, kernels, Path(out), jobs, filled(LimitOptions, how))
         searches += len(outcomes)
         unfinished += sum(outcome.open > 0 or not outcome.listed for outcome in outcomes)
         complete = all(outcome.reason != "interrupted" for outcome in outcomes)
@@ -117,10 +118,10 @@ def tune(
         }
         if better:
             found[layer.name] = better
-    after = run_network(before.network, **settings, tilings=found)
+    after = run(before.network, batch=batch, tilings=found)
     kept = _faster(before, after, found)
     if kept != found:
-        after = run_network(before.network, **settings, tilings=kept)
+        after = run(before.network, batch=batch, tilings=kept)
     return Tuned(before, after, kept, searches, unfinished, complete)
 
 
@@ -129,8 +130,7 @@ def _search(
     kernels: Callable[..., list[CubeKernel]],
     out: Path,
     jobs: int,
-    seconds: float | None,
-    within: float,
+    limits: LimitOptions,
 ) -> list[Outcome]:
     """The searches of a layer's cube kernels, which `kernels` finds in its case; none where it has no fields to set."""
     if not layer.trains:
@@ -138,7 +138,7 @@ def _search(
     case = OPERATORS.of_pass("backward", layer.kind).of_layer(layer)
     try:
         found = kernels(case, cube_math_type=layer.cube_math_type)
-        return run_searches(found, [], out, jobs=jobs, limit=None, seconds=seconds, within=within, top=1)
+        return run_searches(found, [], out, jobs=jobs, **limits)
     except SimError:  # a kernel without fields, or none that fits the grid
         return []
 

@@ -13,7 +13,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, field, replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Unpack, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_limits
 
 from ascend_sim.calls.cases import call_case, check_case
 from ascend_sim.calls.result import Result
-from ascend_sim.chip import ChipSpec, load_chip
+from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import AclnnError, SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.numerics import FORMATS, cast, compare, encode
@@ -37,7 +37,11 @@ from ascend_sim.ops.tensor_files import load_tensors
 from ascend_sim.ops.verdicts.sums import sums_of
 from ascend_sim.ops.verdicts.values import numbers, operand
 from ascend_sim.ops.verdicts.values import typed as as_format
+from ascend_sim.options.description import with_options
 from ascend_sim.runtime import Progress, ValueModel
+from ascend_sim.sequence import chip_of
+from ascend_sim.settings import check_options
+from ascend_sim.studies.precision.options import PrecisionOptions
 
 Array = NDArray[Any]
 DTYPES = ("float16", "bfloat16", "float32")
@@ -117,33 +121,33 @@ class PrecisionTable:
         return _plain(asdict(self))
 
 
+@with_options(PrecisionOptions)
 def precision(
     case: str | Path | Case,
     *,
     chips: Sequence[str | Path | ChipSpec] | None = None,
     inputs: str | Path | None = None,
-    accumulate: str | Sequence[str] = "blas",
-    overflow: str | None = None,
-    conformance: str | None = None,
     dtypes: Sequence[str] | None = None,
     tensors: Mapping[str, Array] | None = None,
-    probe: bool = False,
     progress: Progress | None = None,
+    **options: Unpack[PrecisionOptions],
 ) -> PrecisionTable:
     """Run a case in every precision of each chip (default: the case's chip).
 
     `inputs`: a distribution ("uniform", "normal", "relu", "wide", "ones", "adversarial") or a `.npz` file; None: the
-    case's. `accumulate`: a model of the cube's additions, several, or "all". `dtypes`: of the inputs, row by row; None: the
-    16- and 32-bit ones, and the case's own where it has 8 bits. `tensors`: values of one's own in the case's shapes, by
-    name, in place of `inputs`. With `probe` each row's programs run again on data on which each product counts;
-    "decided_by" of an output says which test had the last word. With adversarial inputs `correct` uses the rigorous
+    case's. `dtypes`: of the inputs, row by row; None: the 16- and 32-bit ones, and the case's own where it has 8 bits.
+    `tensors`: values of one's own in the case's shapes, by name, in place of `inputs`. With `probe` "decided_by" of an output
+    says which test had the last word. With adversarial inputs `correct` uses the rigorous
     bound. An interrupt (Ctrl-C) ends it with the input dtypes that were finished, if there are any. Raises SimError for
     unknown names and files that do not fit the case.
     """
+    how = PrecisionOptions(**options)
+    check_options(PrecisionOptions, {name: value for name, value in how.items() if value is not None})
+    accumulate, overflow = how["accumulate"], how["overflow"]
     named = case if isinstance(case, Case) else load_case(case)
     name = "case" if isinstance(case, Case) else Path(case).stem
     named = with_inputs(named, inputs)
-    specs = [c if isinstance(c, ChipSpec) else load_chip(c) for c in chips or [named.chip]]
+    specs = [chip_of(chip) for chip in chips or [named.chip]]
     names = list(ACCUMULATIONS) if accumulate == "all" else [accumulate] if isinstance(accumulate, str) else accumulate
     models = [[ValueModel.of(spec, model, overflow) for model in names] for spec in specs]
     if dtypes is None:
@@ -154,7 +158,7 @@ def precision(
     if tensors is not None and inputs is not None:
         raise SimError("inputs and tensors: give only one of them")
     base = base_tensors(named) if tensors is None else _own(named, tensors)
-    bench = _Bench(named, base, conformance or named.conformance, probe, progress, _steps(len(dtypes), models))
+    bench = _Bench(named, base, how, progress, _steps(len(dtypes), models))
     rows: list[PrecisionRow] = []
     complete = True
     try:
@@ -224,16 +228,15 @@ class _Bench:
         self,
         case: Case,
         base: Mapping[str, Array],
-        conformance: str,
-        probe: bool,
+        options: PrecisionOptions,
         progress: Progress | None,
         steps: int,
     ) -> None:
         self.case = case
         self.base = base
         self.operator = OPERATORS[case.operator]
-        self.conformance = conformance
-        self.probe = probe
+        self.conformance = options["conformance"] or case.conformance
+        self.library, self.probe = options["library"], options["probe"]
         self.absolute = case.data.file is None and case.data.distribution == "adversarial"
         self._progress, self._steps, self._done = progress, steps, 0
         self._dtype = ""
@@ -269,7 +272,7 @@ class _Bench:
     ) -> PrecisionRow:
         row = PrecisionRow(model.chip.name, dtype, number, model.accumulate, None)
         try:
-            checked, _ = check_case(case, model.chip, number, self.conformance)
+            checked, _ = check_case(case, model.chip, cube_math_type=number, conformance=self.conformance)
             product = self.operator.product(model.chip)
         except AclnnError as error:  # a product that the operator does not know
             return replace(row, status=error.status, message=error.message)
@@ -299,12 +302,8 @@ class _Bench:
             tensors,
             cube_math_type=number,
             chip=model.chip,
-            mode="full",
-            deterministic=case.deterministic,
             conformance=self.conformance,
-            tiling=case.tiling,
-            block_dim=case.block_dim or None,
-            l2=case.l2,
+            library=self.library,
             accumulate=model.accumulate,
             overflow=model.overflow,
             probe=self.probe,

@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from ascend_sim.calls.cases import call_case
+from ascend_sim.calls.cases import call_case, specs_of
 from ascend_sim.calls.result import Result
 from ascend_sim.calls.run import check_fits
-from ascend_sim.calls.tensors import TensorSpec
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import AclnnError, SimError, TilingError
 from ascend_sim.frozen import frozen
@@ -79,22 +78,8 @@ def measure(point: Point) -> dict[str, Any] | Failed:
     case, chip = point.case, point.chip
     try:
         check_fits(case.tensors, chip)
-        specs = {name: TensorSpec(shape, dtype) for name, (shape, dtype) in case.tensors.items()}
-        values: Mapping[str, Any] = specs if point.mode == "timing" else make_tensors(case)
-        result = call_case(
-            case,
-            values,
-            cube_math_type=case.cube_math_type,
-            chip=chip,
-            mode=point.mode,
-            deterministic=case.deterministic,
-            conformance=case.conformance,
-            tiling=case.tiling,
-            block_dim=case.block_dim or None,
-            l2=case.l2,
-            timeline=False,
-            probe=False,
-        )
+        values: Mapping[str, Any] = specs_of(case) if point.mode == "timing" else make_tensors(case)
+        result = call_case(case, values, chip=chip, mode=point.mode, timeline=False, probe=False)
         return {"status": 0, "reason": ""} | _times(point, result) | _errors(point, result, values)
     except AclnnError as error:
         return {"status": int(error.status), "reason": error.message}

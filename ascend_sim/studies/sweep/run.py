@@ -15,23 +15,26 @@ from dataclasses import dataclass
 from itertools import chain, product
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
-from ascend_sim.chip import ChipSpec, load_chip
+from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import ConfigError, SimError
 from ascend_sim.ops.case import Case, load_case
+from ascend_sim.options.description import with_options
 from ascend_sim.runtime import Progress
+from ascend_sim.sequence import chip_of
+from ascend_sim.settings import check_options
 from ascend_sim.studies.points import finish
 from ascend_sim.studies.pools import Cluster, Failed, Pool, Processes
 from ascend_sim.studies.store import RESULTS, Store
 from ascend_sim.studies.sweep.fields import Draft, Field, field_of
+from ascend_sim.studies.sweep.options import SweepOptions
 from ascend_sim.studies.sweep.point import LARGER_IS_BETTER, Point, measure
 from ascend_sim.studies.sweep.values import MOST_POINTS, grouped
 
 __all__ = ["Sweep", "sweep"]
 
 ROOM = "studies.sweep"
-_MODES = ("timing", "full")
 Row = Mapping[str, Any]
 
 
@@ -102,16 +105,16 @@ class Sweep:
         return f"<Sweep of {self.case} over {', '.join(self.fields)}: {len(self.rows)} points{best}>"
 
 
+@with_options(SweepOptions)
 def sweep(
     case: str | Path | Case,
     vary: Mapping[str, Any],
     *,
-    mode: str = "timing",
-    chip: str | Path | ChipSpec | None = None,
     out: str | Path | None = None,
     jobs: int = 1,
     scheduler: str | None = None,
     progress: Progress | None = None,
+    **options: Unpack[SweepOptions],
 ) -> Sweep:
     """Run a case under every combination of `vary`, which maps a field to its values, or to one.
 
@@ -119,17 +122,18 @@ def sweep(
 
     A field is one of a case file ("stride", "cube_math_type", "data.seed"), a size of the layer ("batch", "in_channels",
     "kernel_size", ...), a tiling field of a cube kernel ("baseM" of each that has it, "grad_input.baseM"), "chip", or a number
-    of the chip ("chip.memory.hbm_gb_per_s"). `mode` "full" computes values and their errors. `out` is a folder with the
+    of the chip ("chip.memory.hbm_gb_per_s"). `out` is a folder with the
     store; `jobs` processes share the points, or the workers of the Dask `scheduler` ("tcp://HOST:PORT"). An interrupt
     (Ctrl-C) ends it with the points that were finished, if there are any.
 
     Raises ConfigError for a field that is none, and where no combination of values can be; SimError for a store or a scheduler
     that cannot be used.
     """
-    if mode not in _MODES:
-        raise SimError(f"mode {mode!r}: allowed are {', '.join(_MODES)}")
+    how = SweepOptions(**options)
+    check_options(SweepOptions, {name: value for name, value in how.items() if value is not None})
+    mode = how["mode"]
     named = case if isinstance(case, Case) else load_case(case)
-    base = chip if isinstance(chip, ChipSpec) else load_chip(chip or named.chip)
+    base = chip_of(how["chip"] or named.chip)
     values = grouped(vary)
     _check_values(values)
     fields = {name: field_of(name, named, base) for group in values for name in group}

@@ -5,17 +5,23 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Unpack
 
 from ascend_sim.calls.cases import accept_case
 from ascend_sim.calls.run import check_fits
-from ascend_sim.chip import load_chip
+from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import ConfigError, SimError
 from ascend_sim.ops.case import Case, load_case
 from ascend_sim.ops.kernels.tilings import TILINGS
 from ascend_sim.ops.operators import OPERATORS
+from ascend_sim.options.description import filled, with_options
+from ascend_sim.options.run_options import ChoiceOptions
+from ascend_sim.sequence import chip_of
+from ascend_sim.settings import check_options
 from ascend_sim.studies.store import RESULTS
 from ascend_sim.studies.tiles import pages
 from ascend_sim.studies.tiles.kernel import CubeKernel
+from ascend_sim.studies.tiles.options import LimitOptions, SearchOptions
 from ascend_sim.studies.tiles.search import Outcome, State, search
 from ascend_sim.studies.tiles.store import store_of
 
@@ -24,14 +30,11 @@ _FIELD = re.compile(r"(?:(?P<kernel>\w+)\.)?(?P<name>\w+)=(?P<value>-?[0-9]{1,18
 
 def kernels_of(
     case: Case,
-    chips: Sequence[str],
+    chips: Sequence[str | Path | ChipSpec],
     kernel: str | None,
     *,
     l2: str = "warm",
-    cube_math_type: int | None = None,
-    deterministic: bool | None = None,
-    conformance: str | None = None,
-    library: str | None = None,
+    **options: Unpack[ChoiceOptions],
 ) -> list[CubeKernel]:
     """The cube kernels to search, chip by chip; without `kernel` every one that the case has.
 
@@ -46,10 +49,9 @@ def kernels_of(
         raise SimError(f"kernel {kernel!r}: allowed are {' and '.join(kernels)}")
     found: list[CubeKernel] = []
     for name in chips:
-        spec = load_chip(name)
+        spec = chip_of(name)
         check_fits(case.tensors, spec)
-        options = {"cube_math_type": cube_math_type, "deterministic": deterministic, "conformance": conformance}
-        call = accept_case(case, spec, library=library, **options)  # type: ignore[arg-type]
+        call = accept_case(case, spec, **options)
         refused: SimError | None = None
         for one in [kernel] if kernel else [one for one in kernels if one in call.outputs]:
             try:
@@ -61,48 +63,29 @@ def kernels_of(
     return found
 
 
+@with_options(SearchOptions, top=10)
 def search_tilings(
     case: str | Path | Case,
     kernel: str | None = None,
     *,
     chips: str | Sequence[str] | None = None,
-    fields: Sequence[str] = (),
     out: str | Path | None = None,
-    seconds: float | None = None,
-    limit: int | None = None,
-    within: float = 0.0,
-    top: int | None = 10,
-    l2: str = "warm",
-    cube_math_type: int | None = None,
-    deterministic: bool | None = None,
-    conformance: str | None = None,
-    library: str | None = None,
     jobs: int = 1,
     progress: Callable[[str, State], None] | None = None,
+    **options: Unpack[SearchOptions],
 ) -> list[Outcome]:
     """Search the tiling with the fewest cycles of each cube kernel of a case (or of `kernel`), as `ascend-sim tile` does.
 
-    `fields` fixes some ("baseM=256", "grad_input.baseM=256"); `seconds` and `limit` (simulations) end a search of one kernel
-    early, `within` leaves out what can be better by less than that share. The `top` best are measured; what is slower is
-    stopped when that is known, with None nothing is. `out` is a folder with a store: what it has is not simulated again, and
-    best.yaml is written to it. Raises SimError for what cannot be searched.
+    `out` is a folder with a store: what it has is not simulated again, and best.yaml is written to it. Raises SimError for
+    what cannot be searched.
     """
+    how = SearchOptions(**options)
+    check_options(SearchOptions, {name: value for name, value in how.items() if value is not None})
     loaded = case if isinstance(case, Case) else load_case(case)
     named = [chips] if isinstance(chips, str) else list(dict.fromkeys(chips or [loaded.chip]))
-    kernels = kernels_of(
-        loaded,
-        named,
-        kernel,
-        l2=l2,
-        cube_math_type=cube_math_type,
-        deterministic=deterministic,
-        conformance=conformance,
-        library=library,
-    )
+    kernels = kernels_of(loaded, named, kernel, l2=how["l2"], **filled(ChoiceOptions, how))
     folder = None if out is None else Path(out)
-    outcomes = run_searches(
-        kernels, fields, folder, jobs=jobs, limit=limit, seconds=seconds, within=within, top=top, progress=progress
-    )
+    outcomes = run_searches(kernels, how["fields"], folder, jobs=jobs, progress=progress, **filled(LimitOptions, how))
     if folder is not None:
         write_best(outcomes, folder)
     return outcomes
@@ -131,11 +114,8 @@ def run_searches(
     out: Path | None,
     *,
     jobs: int,
-    limit: int | None,
-    seconds: float | None,
-    within: float,
-    top: int | None = None,
     progress: Callable[[str, State], None] | None = None,
+    **limits: Unpack[LimitOptions],
 ) -> list[Outcome]:
     """Search kernel by kernel; results go to `out` as they come. An interrupt ends all, with what was found."""
     fixed = parse_fields(fields, list(dict.fromkeys(kernel.name for kernel in kernels)))
@@ -149,11 +129,8 @@ def run_searches(
                 fixed[kernel.name],
                 store=store,
                 jobs=jobs,
-                limit=limit,
-                seconds=seconds,
-                within=within,
-                top=top,
                 progress=None if progress is None else lambda state, name=name: progress(name, state),  # type: ignore[misc]
+                **limits,
             )
         finally:
             store.close()

@@ -18,15 +18,17 @@ from contextlib import closing
 from functools import partial
 from itertools import chain
 from math import isinf
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.ops.kernels.tilings import TILINGS, settable
+from ascend_sim.options.description import filled
 from ascend_sim.runtime.workers import spread_as_done
 from ascend_sim.studies.store import Store
 from ascend_sim.studies.tiles.bounds import Tiling
 from ascend_sim.studies.tiles.kernel import CubeKernel, Fields, Launch
+from ascend_sim.studies.tiles.options import LimitOptions
 from ascend_sim.studies.tiles.store import key, store_of
 
 Result = Mapping[str, Any]
@@ -119,11 +121,8 @@ def search(
     *,
     store: Store | None = None,
     jobs: int = 1,
-    limit: int | None = None,
-    seconds: float | None = None,
-    within: float = 0.0,
-    top: int | None = None,
     progress: Callable[[State], None] | None = None,
+    **limits: Unpack[LimitOptions],
 ) -> Outcome:
     """Find the tiling with the fewest cycles among those of the grid that fit; `fixed` are fields by the vendor's names.
 
@@ -137,7 +136,7 @@ def search(
     """
     if jobs < 1:
         raise SimError(f"jobs is {jobs}; allowed is a whole number from 1")
-    run = _Search(kernel, dict(fixed or {}), store or store_of(kernel), limit, seconds, within, top, progress)
+    run = _Search(kernel, dict(fixed or {}), store or store_of(kernel), filled(LimitOptions, limits), progress)
     return run.outcome(jobs)
 
 
@@ -147,15 +146,13 @@ class _Search:
         kernel: CubeKernel,
         fixed: Fields,
         store: Store,
-        limit: int | None,
-        seconds: float | None,
-        within: float,
-        top: int | None,
+        limits: LimitOptions,
         progress: Callable[[State], None] | None,
     ) -> None:
         self.begin = time.monotonic()
-        self.kernel, self.fixed, self.store = kernel, fixed, store
-        self.limit, self.seconds, self.within, self.top, self.progress = limit, seconds, within, top, progress
+        self.kernel, self.fixed, self.store, self.progress = kernel, fixed, store, progress
+        self.limit, self.seconds = limits["limit"], limits["seconds"]
+        self.within, self.top = limits["within"], limits["top"]
         self.started = 0
         self.reason: Reason = "done"
         self.best: int | None = None

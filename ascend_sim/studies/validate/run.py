@@ -186,7 +186,7 @@ def simulate(kernel: Kernel) -> Prediction:
             device.warm(tensor)
         facts = RunFacts(chip)
         timeline = Engine(device).run(tasks, keep=False, on_program=facts.add)
-        figures = Report.build(chip, timeline, tasks, facts, mode="timing", l2=kernel.l2).kernels
+        figures = Report.build(chip, timeline, tasks, facts, l2=kernel.l2).kernels
     except SimError as error:
         return Prediction(skipped=str(error))
     low, high = (math.fsum(one["interval"][end] for one in figures) for end in ("low_us", "high_us"))

@@ -30,7 +30,6 @@ from ascend_sim.ops.case import load_case, make_tensors
 from ascend_sim.ops.execute import execute
 from ascend_sim.ops.operators.convolution_backward.arguments import ConvBackwardCall
 from ascend_sim.ops.tensor_files import save_tensors
-from ascend_sim.runtime import RunOptions
 from ascend_sim.studies.explain.run import explain
 from ascend_sim.studies.precision.run import precision
 from tests.support.ops.conv_problems import BACKWARD, arguments
@@ -268,7 +267,7 @@ def test_whatever_phase_one_accepts_runs() -> None:
         if any(mask[:2]) and set(dtypes) != {"float16"}:
             accepted.add((dtypes[0], transposed, mask))
         storages = {name: np.zeros(prod(t.shape), numpy_dtype(t.dtype)) for name, t in agreed.inputs.items()}
-        execute(plan, chip, storages, RunOptions(mode="functional"))
+        execute(plan, chip, storages, {"mode": "functional"})
     assert accepted == {
         ("hifloat8", False, DX),
         ("hifloat8", False, DW),

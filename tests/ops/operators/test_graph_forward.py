@@ -16,7 +16,7 @@ from ascend_sim.ops.execute import execute
 from ascend_sim.ops.layer import Layer
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.ops.operators.convolution.graph import NO_BIAS
-from ascend_sim.runtime import RunOptions, ValueModel
+from ascend_sim.runtime import ValueModel
 
 torch = pytest.importorskip("torch")
 
@@ -72,7 +72,7 @@ def test_values_in_every_dtype(mode: str, dtype: str, channels: tuple[int, int],
     rng = np.random.default_rng(0)
     arrays = {name: rng.integers(-2, 3, shape).astype(numpy_dtype(dtype)) for name, shape in shapes.items()}
     storages = {name: flat_storage(array)[0] for name, array in arrays.items()}
-    run = execute(plan, chip, storages, RunOptions(mode=mode, model=ValueModel.of(chip)))
+    run = execute(plan, chip, storages, {"mode": mode}, model=ValueModel.of(chip))
     assert run.outcome.findings == []
     data = run.outputs["output"].data
     assert data is not None
@@ -101,7 +101,7 @@ def test_fp32_inputs_that_are_computed_in_fp16_are_cast_and_come_back_in_fp32() 
     assert plan.warnings == [] and plan.tensors["output"].format == "NCHW"
     arrays = {name: rng.integers(-2, 3, shape).astype(np.float32) for name, shape in shapes.items()}
     storages = {name: flat_storage(array)[0] for name, array in arrays.items()}
-    data = execute(plan, chip, storages, RunOptions(mode="full", model=ValueModel.of(chip))).outputs["output"].data
+    data = execute(plan, chip, storages, {"mode": "full"}, model=ValueModel.of(chip)).outputs["output"].data
     wanted = torch.nn.functional.conv2d(*map(torch.from_numpy, arrays.values()), None, STRIDE, PAD).numpy()
     assert data is not None
     np.testing.assert_array_equal(data.view(np.float32)[: wanted.size].reshape(wanted.shape), wanted)

@@ -14,7 +14,7 @@ from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.execute import execute
 from ascend_sim.ops.layer import Layer
 from ascend_sim.ops.operators import OPERATORS
-from ascend_sim.runtime import RunOptions, ValueModel
+from ascend_sim.runtime import ValueModel
 
 torch = pytest.importorskip("torch")
 
@@ -68,7 +68,7 @@ def test_values_in_every_dtype(
         for name, shape in (("input", X), ("grad_output", made))
     }
     storages = {name: flat_storage(array)[0] for name, array in arrays.items()} | {"weight": None}
-    run = execute(plan, spec, storages, RunOptions(mode=mode, model=ValueModel.of(spec)))
+    run = execute(plan, spec, storages, {"mode": mode}, model=ValueModel.of(spec))
     assert run.outcome.findings == []
     data = run.outputs["grad_weight"].data
     assert data is not None

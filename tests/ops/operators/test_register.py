@@ -17,7 +17,6 @@ from typer.testing import CliRunner
 
 from ascend_sim import AclnnError, SimError, TensorSpec, cli, explain, precision
 from ascend_sim.calls.cases import accept_case, phase_one_of_case
-from ascend_sim.calls.options import CallOptions
 from ascend_sim.calls.run import call_operator
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.ops.arguments import TensorArg
@@ -217,38 +216,36 @@ def command(*arguments: object) -> str:
 def test_a_call_from_python(narrow: Narrow) -> None:
     values = np.random.default_rng(0).standard_normal((5, 100)).astype(np.float32)
     for mode in ("full", "functional"):
-        result = call_operator(narrow, {"wide": values}, {"most": 500}, CallOptions(mode=mode))
+        result = call_operator(narrow, {"wide": values}, {"most": 500}, {"mode": mode})
         np.testing.assert_array_equal(result.outputs["narrowed"], values.astype(np.float16))
         assert result.report.passed and result.dtypes == {"narrowed": "float16"}
         assert result.grad_input is result.grad_weight is result.grad_bias is None
     problem = result.report.to_dict()["problem"]
     assert problem["tensors"] == {"wide": {"shape": [5, 100], "dtype": "float32"}} and problem["most"] == 500
     assert result.report.to_dict()["warnings"] == ["it narrows"]
-    timed = call_operator(narrow, {"wide": TensorSpec((5, 100), "float32")}, {"most": 500}, CallOptions(mode="timing"))
+    timed = call_operator(narrow, {"wide": TensorSpec((5, 100), "float32")}, {"most": 500}, {"mode": "timing"})
     assert timed.outputs == {} and (timed.report.total_us or 0) > 0
 
 
 def test_a_wrong_result_is_found(narrow: Narrow, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Narrow, "sums", lambda *_, **__: (np.ones((5, 10)), np.ones((5, 10))))
-    assert not call_operator(narrow, {"wide": np.zeros((5, 10), np.float32)}, {"most": 99}, CallOptions()).report.passed
+    assert not call_operator(narrow, {"wide": np.zeros((5, 10), np.float32)}, {"most": 99}, {}).report.passed
 
 
 def test_refusals(narrow: Narrow) -> None:
     with pytest.raises(AclnnError, match="wide has 50 elements: allowed are 10"):
-        call_operator(narrow, {"wide": TensorSpec((50,), "float32")}, {"most": 10}, CallOptions(mode="timing"))
+        call_operator(narrow, {"wide": TensorSpec((50,), "float32")}, {"most": 10}, {"mode": "timing"})
     with pytest.raises(SimError, match="needs values, but source is a TensorSpec"):
-        call_operator(narrow, {"wide": TensorSpec((50,), "float32")}, {"most": 99}, CallOptions())
+        call_operator(narrow, {"wide": TensorSpec((50,), "float32")}, {"most": 99}, {})
     with pytest.raises(SimError, match="disarm: no flag 'x' in Cast_narrowed"):
-        call_operator(
-            narrow, {"wide": np.zeros(9, np.float32)}, {"most": 9}, CallOptions(disarm={"Cast_narrowed": ["x"]})
-        )
+        call_operator(narrow, {"wide": np.zeros(9, np.float32)}, {"most": 9}, {"disarm": {"Cast_narrowed": ["x"]}})
 
 
 def test_cases(case: Path) -> None:
     loaded = load_case(case)
     chip = load_chip("ascend910b3")
     assert accept_case(loaded, chip).outputs["narrowed"].shape == (3, 70)
-    result, rules = phase_one_of_case(loaded, chip, 0, "documented")
+    result, rules = phase_one_of_case(loaded, chip, cube_math_type=0, conformance="documented")
     assert result.status == 0 and [rule.id for rule in rules] == ["most.size", "plan"]
     assert "narrow" in command("explain-status", case) or "most.size" in command("explain-status", case)
 

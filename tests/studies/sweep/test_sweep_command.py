@@ -65,7 +65,7 @@ def test_a_sweep_without_a_point_that_runs_ends_in_2() -> None:
         (["--vary", "batch"], "--vary 'batch': allowed is FIELD=VALUES"),
         (["--vary", "basem=16"], "--vary basem: no such field of a convolution_backward case; did you mean"),
         (["--vary", "batch=1", "--vary", "batch=2"], "--vary batch: given twice"),
-        (["--vary", "batch=1", "--mode", "fast"], "mode 'fast': allowed are timing, full"),
+        (["--vary", "batch=1", "--mode", "fast"], "mode 'fast': allowed are timing and full"),
         (["--vary", "batch=1", "--table", "a.xls"], "--table a.xls: give a file that ends in .csv or .parquet"),
         (["--vary", "batch=1", "--table", "no/a.csv"], "--table no/a.csv: there is no folder no"),
         (["--vary", "batch=1", "--heat-map", "a.pdf"], "--heat-map a.pdf: give a file that ends in .png"),

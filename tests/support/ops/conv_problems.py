@@ -234,4 +234,5 @@ def arguments(tensors: dict[str, Any], *values: Any) -> Any:
     """The operator's argument list from values in its order: bias_sizes ... output_mask, cubeMathType, conformance."""
     count = len(BACKWARD.attributes)
     attributes = dict(zip(BACKWARD.attributes, values[:count], strict=True))
-    return arguments_of(BACKWARD, tensors, attributes, *values[count:])
+    options = dict(zip(("cube_math_type", "conformance", "dtypes"), values[count:], strict=False))
+    return arguments_of(BACKWARD, tensors, attributes, options)

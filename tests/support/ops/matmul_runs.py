@@ -12,7 +12,7 @@ from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.kernels.matmul.program import matmul_task
 from ascend_sim.ops.kernels.matmul.tiling import MatMulProblem, choose_matmul
-from ascend_sim.runtime import Device, Outcome, RunOptions, run_tasks
+from ascend_sim.runtime import Device, Outcome, run_tasks
 
 Array = NDArray[Any]
 
@@ -43,7 +43,7 @@ def run(
         assert tensor.data is not None
         tensor.data[:] = np.ascontiguousarray(values).astype(numpy_dtype(problem.storage)).view(np.uint8).ravel()
     task = matmul_task(chip, problem, choose_matmul(problem, chip, tiling), tensors, disarm=disarm)
-    outcome = run_tasks(device, [task], RunOptions(mode=mode))
+    outcome = run_tasks(device, [task], {"mode": mode})
     assert tensors[2].data is not None
     c = tensors[2].data.view(numpy_dtype(problem.out_dtype)).reshape(problem.batch, problem.m, problem.n)
     return c, (a @ b).astype(numpy_dtype(problem.out_dtype)), outcome

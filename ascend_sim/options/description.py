@@ -1,0 +1,148 @@
+"""How an option is described, and what follows from its description in Python; the shell's part is `ascend_sim.cli.options`."""
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import wraps
+from typing import Any, NamedTuple, TypeVar, dataclass_transform
+
+from ascend_sim.errors import SimError
+
+__all__ = [
+    "Described",
+    "Option",
+    "Shell",
+    "check_choices",
+    "described",
+    "filled",
+    "listed",
+    "names_of",
+    "of_case",
+    "options_in",
+    "with_options",
+]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+Options = TypeVar("Options", bound=Mapping[str, Any])
+Class = TypeVar("Class", bound=type)
+
+
+class Shell(NamedTuple):
+    """The commands that have an option, and its words there.
+
+    `least` and `most` limit a number; `many`: the option may be given more than once. `read` names the function of
+    `ascend_sim.cli.values` that makes the value from the text; `name` is another name in the shell.
+    """
+
+    commands: tuple[str, ...]
+    words: str
+    least: float | None = None
+    most: float | None = None
+    many: bool = False
+    read: str = ""
+    name: str = ""
+
+
+class Option(NamedTuple):
+    """What is said of an option beside its name and type.
+
+    `kind` says in an error what the option must be (`ascend_sim.settings` has the test for it); `choices` are all values that
+    a text may have. `case` marks an option that a case file may set: in functions that take a case, None means the case's.
+    """
+
+    default: Any
+    kind: str
+    words: str
+    shell: Shell | None = None
+    choices: tuple[str, ...] = ()
+    case: bool = False
+
+
+class Described(NamedTuple):
+    """An option with its name and the text of its type."""
+
+    name: str
+    type: str
+    option: Option
+
+
+@dataclass_transform(kw_only_default=True)
+def described(options: Class) -> Class:
+    """Mark a class of options, so that editors which only read source (Jedi) complete its keywords."""
+    return options
+
+
+@dataclass_transform(kw_only_default=True)
+def of_case(options: Class) -> Class:
+    """Mark a class of options of functions that take a case: what such a function is not given is the case's."""
+    options._of_case = True  # type: ignore[attr-defined]
+    return options
+
+
+def options_in(options: type) -> Iterator[Described]:
+    """The options of a class; in a class `of_case` those of the case have None as their default."""
+    cased = getattr(options, "_of_case", False)
+    for name, annotation in options.__annotations__.items():
+        (option,) = annotation.__metadata__
+        text = annotation.__origin__.__forward_arg__
+        if cased and option.case and option.default is not None:
+            text, option = f"{text} | None", option._replace(default=None)
+        yield Described(name, text, option)
+
+
+def names_of(options: type) -> frozenset[str]:
+    """The names of the options of a class."""
+    return frozenset(options.__annotations__)
+
+
+def filled(options: type[Options], given: Mapping[str, Any]) -> Options:
+    """The options of a class that were given, and for the others their defaults; other names are left out."""
+    return {one.name: given.get(one.name, one.option.default) for one in options_in(options)}  # type: ignore[return-value]
+
+
+def check_choices(options: type, given: Mapping[str, Any]) -> None:
+    """Raise SimError for the first text that is none of its option's choices."""
+    for name, _, option in options_in(options):
+        if option.choices and name in given and given[name] not in option.choices:
+            raise SimError(f"{name} {given[name]!r}: allowed are {listed(option.choices)}")
+
+
+def listed(choices: Sequence[str]) -> str:
+    """Return names as they stand in an error: two with "and", more with commas."""
+    return (" and " if len(choices) == 2 else ", ").join(choices)
+
+
+def with_options(options: type, rest: str = "", **defaults: Any) -> Callable[[Function], Function]:
+    """A decorator for a function whose `**` takes these options: they stand in its signature and help.
+
+    The function gets all of them, with the default (`defaults` go before the described ones) for what is left out. Another
+    name raises TypeError, as for any function, unless `rest` names what further keywords are.
+    """
+
+    def decorate(function: Function) -> Function:
+        signature = inspect.signature(function)
+        all_of_it = [
+            one._replace(option=one.option._replace(default=defaults.get(one.name, one.option.default)))
+            for one in options_in(options)
+        ]
+        own = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
+        added = [
+            inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=one.option.default, annotation=one.type)
+            for one in all_of_it
+        ]
+        last = [inspect.Parameter(rest, inspect.Parameter.VAR_KEYWORD, annotation="Any")] if rest else []
+        left_out = {one.name: one.option.default for one in all_of_it}
+        known = {one.name for one in own} | set(left_out)
+
+        @wraps(function)
+        def face(*given: Any, **named: Any) -> Any:
+            for name in () if rest else named:
+                if name not in known:
+                    raise TypeError(f"{function.__name__}() got an unexpected keyword argument {name!r}")
+            return function(*given, **{**left_out, **named})
+
+        face.__signature__ = signature.replace(parameters=[*own, *added, *last])  # type: ignore[attr-defined]
+        told = [f"    {one.name}: {one.option.words}" for one in all_of_it]
+        face.__doc__ = "\n".join([inspect.cleandoc(function.__doc__ or ""), "", "Options:", *told])
+        return face  # type: ignore[return-value]
+
+    return decorate

@@ -1,0 +1,401 @@
+"""Every option of a run, described once: calls of operators, launches of kernels, and the studies that make them.
+
+`RunOptions` are those of an operator in Python, `CaseOptions` of a function that runs a case, `LaunchOptions` of `launch`.
+The other classes are what faces with fewer options have.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
+
+from ascend_sim.options.description import Option, Shell, described, of_case
+
+if TYPE_CHECKING:
+    from ascend_sim.chip import ChipSpec
+
+__all__ = [
+    "CONFORMANCES",
+    "L2_STATES",
+    "MODES",
+    "AcceptOptions",
+    "AnyRunOptions",
+    "CacheOptions",
+    "CaseChipOptions",
+    "CaseOptions",
+    "ChipOptions",
+    "ChoiceOptions",
+    "Conformance",
+    "EngineOptions",
+    "ExplainOptions",
+    "LaunchOptions",
+    "MathOptions",
+    "OverflowOptions",
+    "PlanOptions",
+    "ProfileOptions",
+    "RuleOptions",
+    "RunOptions",
+    "StatusOptions",
+    "TaskOptions",
+    "TrainingOptions",
+    "ValueOptions",
+]
+
+MODES = ("full", "functional", "timing")
+L2_STATES = ("cold", "warm")
+Conformance = Literal["documented", "library"]
+CONFORMANCES: tuple[Conformance, ...] = ("documented", "library")
+
+
+@described
+class ChipOptions(TypedDict, total=False):
+    """The chip of a run that has no case."""
+
+    chip: Annotated[
+        "str | Path | ChipSpec",
+        Option(
+            "ascend910b3",
+            "a chip's name, the path of a chip file or a ChipSpec",
+            "A chip's name, the path of a chip file, or what `load_chip` returned.",
+            Shell(("kernel", "compare-training", "run-network"), "Chip name or chip file."),
+        ),
+    ]
+
+
+@described
+class EngineOptions(TypedDict, total=False):
+    """What a run computes, and by which engine."""
+
+    mode: Annotated[
+        "str",
+        Option(
+            "full",
+            "a text",
+            '"full": values and time; "functional": values alone; "timing": time alone, for which tensors need no values.',
+            Shell(("run", "kernel"), "full (values and time), functional (values) or timing (time)."),
+            choices=MODES,
+        ),
+    ]
+    engine: Annotated[
+        "str | None",
+        Option(
+            None,
+            "a text or None",
+            '"auto" (as None), "simpy" or "compiled": the same results at another speed.',
+        ),
+    ]
+
+
+@described
+class TaskOptions(EngineOptions, total=False):
+    """How the tasks of one run are run."""
+
+    progress: Annotated[
+        "Callable[[str, int, int], None] | None",
+        Option(
+            None,
+            "a function or None",
+            "A function that is called with the name of a step, how much of it is done, and of how much.",
+        ),
+    ]
+    max_cycles: Annotated[
+        "int | None",
+        Option(
+            None,
+            "a whole number from 1, or None",
+            "The cycles after which a run is stopped.",
+            Shell(("run", "kernel"), "Stop a run that gets longer than this.", least=1),
+        ),
+    ]
+    observer: Annotated[
+        "object | None",
+        Option(
+            None,
+            "an object with the methods watch, started and retired, or None",
+            'Looks at memory while mode "full" computes values (`ascend_sim.engine.replay.Observer`).',
+        ),
+    ]
+    timeline: Annotated[
+        "bool | int",
+        Option(
+            True,
+            "True, False or a number of instructions, 2 or more",
+            'False: a run in mode "timing" keeps no instruction, and its report has no waterfall, critical path, what-if and '
+            "page; every other figure is the same. A number keeps the timeline of at most that many instructions. It lies "
+            "in a temporary file, some 20 bytes an instruction.",
+        ),
+    ]
+
+
+@described
+class CacheOptions(TypedDict, total=False):
+    """The L2 cache."""
+
+    l2: Annotated[
+        "str",
+        Option(
+            "cold",
+            "a text",
+            '"cold": the L2 holds nothing when the run starts; "warm": it holds the inputs, as far as they fit.',
+            Shell(("run", "kernel", "run-network"), "cold: nothing is in the L2 at the start; warm: the inputs are."),
+            choices=L2_STATES,
+            case=True,
+        ),
+    ]
+
+
+@described
+class OverflowOptions(TypedDict, total=False):
+    """What the chip does with numbers beyond a format."""
+
+    overflow: Annotated[
+        "str | None",
+        Option(
+            None,
+            "a text or None",
+            '"inf_nan" or "saturate"; None: the chip\'s default.',
+            Shell(("run", "explain", "precision", "compare-training"), "inf_nan or saturate; default: the chip's."),
+        ),
+    ]
+
+
+@described
+class ValueOptions(OverflowOptions, total=False):
+    """How the cube adds up."""
+
+    accumulate: Annotated[
+        "str",
+        Option(
+            "blas",
+            "a text",
+            'A model of the cube\'s additions: "blas", "chunk" or "exact_group".',
+            Shell(("run", "explain", "compare-training"), "Model of the cube's sums: blas, chunk or exact_group."),
+        ),
+    ]
+
+
+@described
+class TrainingOptions(ChipOptions, ValueOptions, total=False):
+    """The keywords of `ascend_sim.torch.compare_training` that are those of any run."""
+
+
+@described
+class AnyRunOptions(TaskOptions, CacheOptions, ValueOptions, total=False):
+    """What calls of operators and launches of kernels share."""
+
+    check: Annotated[
+        "bool",
+        Option(
+            False,
+            "True or False",
+            "Also look for mistakes in the kernels, as `ascend-sim check` does; they are among the findings.",
+            Shell(("run",), "Also look for mistakes in the kernels, as `ascend-sim check` does."),
+        ),
+    ]
+
+
+@described
+class LaunchOptions(ChipOptions, AnyRunOptions, total=False):
+    """The keywords of `launch`, which a kernel cannot have as its own."""
+
+    disarm: Annotated[
+        "str | Sequence[str]",
+        Option(
+            (),
+            'the name of a flag, or a list of such, like ["L0"]',
+            "Flags whose waits hold nothing (an experiment).",
+            Shell(
+                ("kernel",), "A flag whose waits hold nothing (an experiment); more than once for several.", many=True
+            ),
+        ),
+    ]
+    expected: Annotated[
+        "Any",
+        Option(
+            None,
+            "",
+            "What the outputs must be: an array where there is one output, else arrays by name, or an `Expected` in their "
+            "place, or a function of the input arrays by their parameters' names that returns such. The verdict stands in "
+            "the report.",
+        ),
+    ]
+
+
+@described
+class ProfileOptions(TypedDict, total=False):
+    """Whose rules and whose kernels."""
+
+    conformance: Annotated[
+        "str",
+        Option(
+            "documented",
+            "a text",
+            'What the operator accepts: "documented" (the operator documents) or "library" (the released library).',
+            Shell(
+                ("run", "explain", "explain-status", "precision", "run-network", "tile"),
+                "documented (the operator documents) or library (the released library).",
+            ),
+            choices=CONFORMANCES,
+            case=True,
+        ),
+    ]
+    library: Annotated[
+        "str | None",
+        Option(
+            None,
+            "a text or None",
+            "A version of the vendor's kernels; None: the newest of configs/libraries.yaml.",
+            Shell(
+                ("run", "explain", "explain-status", "precision", "run-network", "tile"),
+                "Version of the vendor's kernels: 9.0.0, 2026-08; default: the newest.",
+            ),
+        ),
+    ]
+
+
+@described
+class RuleOptions(ProfileOptions, total=False):
+    """What the rules of an operator go by, beside the arguments."""
+
+    deterministic: Annotated[
+        "bool | None",
+        Option(
+            None,
+            "True, False or None",
+            "Whether sums of several cores are added in one order; None: the default of chip and profile.",
+            Shell(("run", "explain", "explain-status", "tile"), "Default: of the chip and profile."),
+            case=True,
+        ),
+    ]
+
+
+@described
+class AcceptOptions(RuleOptions, total=False):
+    """What an operator takes beside its arguments: the rules, and what the caller chooses of the kernels himself."""
+
+    tiling: Annotated[
+        "Mapping[str, Mapping[str, object]] | None",
+        Option(
+            None,
+            'fields per kernel, like {"grad_input": {"baseM": 256}}, or None',
+            'Fields of the cube kernels\' tilings, like {"grad_input": {"baseM": 336}}.',
+            Shell(
+                ("run", "explain"),
+                "grad_input.baseM=256,grad_weight.baseK=64,... or a YAML file with the same fields.",
+                read="parse_tiling",
+            ),
+            case=True,
+        ),
+    ]
+    block_dim: Annotated[
+        "int | Mapping[str, int] | None",
+        Option(
+            None,
+            'a whole number, or one per kernel, like {"grad_weight": 32}, or None',
+            'Blocks of the cube kernels: a number for all of them, or one per kernel, like {"grad_weight": 32}.',
+            Shell(("run",), "Blocks of the cube kernels: 32, or grad_weight=32,grad_input=16.", read="parse_block_dim"),
+            case=True,
+        ),
+    ]
+    disarm: Annotated[
+        "Mapping[str, Sequence[str]] | None",
+        Option(
+            None,
+            'flags per kernel, like {"grad_input": ["L0"]}, or None',
+            "Flags whose waits hold nothing, per kernel (an experiment).",
+            Shell(
+                ("run",),
+                "KERNEL.FLAG whose waits hold nothing (an experiment); more than once for several.",
+                many=True,
+                read="parse_disarm",
+            ),
+        ),
+    ]
+
+
+@described
+class MathOptions(TypedDict, total=False):
+    """The argument of an operator that no tensor and no attribute holds."""
+
+    cube_math_type: Annotated[
+        "int",
+        Option(
+            0,
+            "an integer",
+            "The precision of the cube: 0 keep, 1 allow down, 2 fp16, 3 hf32.",
+            Shell(("run", "explain", "explain-status", "tile"), "0 keep, 1 allow down, 2 fp16, 3 hf32."),
+            case=True,
+        ),
+    ]
+
+
+@described
+class ChoiceOptions(MathOptions, RuleOptions, total=False):
+    """What an operator chooses its kernels by, where the caller chooses none of them himself."""
+
+
+@described
+class PlanOptions(MathOptions, AcceptOptions, total=False):
+    """Everything that decides which kernels a call launches, and how."""
+
+
+@described
+class _CallOptions(PlanOptions, AnyRunOptions, total=False):
+    """What calls from Python and calls of a case share."""
+
+    probe: Annotated[
+        "bool | None",
+        Option(
+            None,
+            "True, False or None",
+            "Run the programs again on data on which each product counts, when the report's outputs are looked at; None: "
+            "where that is soon done (2^28 products), and beyond where the caller's data may lose one.",
+            Shell(
+                ("run",),
+                "Run the programs again on data on which each product counts; default: small calls, and where data need it.",
+            ),
+        ),
+    ]
+
+
+@described
+class RunOptions(ChipOptions, _CallOptions, total=False):
+    """The keywords of an operator in Python: every option of a call."""
+
+    dtypes: Annotated[
+        "str | Mapping[str, str] | None",
+        Option(
+            None,
+            'the format of uint8 codes, like "hifloat8", or one per tensor, like {"weight": "hifloat8"}, or None',
+            'The format of uint8 codes: "hifloat8" or "float8_e4m3fn" for all tensors, or by tensor.',
+        ),
+    ]
+
+
+@of_case
+class CaseChipOptions(TypedDict, total=False):
+    """The chip of a function that takes a case."""
+
+    chip: Annotated[
+        "str | Path | ChipSpec | None",
+        Option(
+            None,
+            "a chip's name, the path of a chip file or a ChipSpec",
+            "A chip's name, the path of a chip file, or what `load_chip` returned; None: the case's.",
+            Shell(("run", "explain", "explain-status", "sweep"), "Chip name or chip file; default: the case's."),
+        ),
+    ]
+
+
+@of_case
+class CaseOptions(CaseChipOptions, _CallOptions, total=False):
+    """The keywords of functions that run a case; what is left out or None is the case's."""
+
+
+@of_case
+class ExplainOptions(CaseChipOptions, PlanOptions, CacheOptions, ValueOptions, total=False):
+    """The keywords of `explain`, which runs a case in mode "full"."""
+
+
+@of_case
+class StatusOptions(CaseChipOptions, ChoiceOptions, total=False):
+    """The keywords of `explain_status`."""

@@ -1,0 +1,208 @@
+"""The one sequence of a run, for a call of an operator and for a kernel of one's own.
+
+    result = run_job(job, options, Result)
+
+Model, device, tasks, run, checks, outputs, verdicts, report, recording: `run_job` does them in this order. A `Job` says what
+differs: how its tensors come to a device, what its outputs are and how they are judged. Options were checked before.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from html import escape
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+from numpy.typing import NDArray
+
+from ascend_sim.chip import ChipSpec, load_chip
+from ascend_sim.engine.critical_path import critical_path
+from ascend_sim.engine.timeline import Timeline
+from ascend_sim.engine.values import Finding
+from ascend_sim.errors import SimError
+from ascend_sim.kernel.program import Program
+from ascend_sim.options.run_options import AnyRunOptions
+from ascend_sim.report.counts import Counts
+from ascend_sim.report.report import Outputs, Report, RunFacts
+from ascend_sim.report.words import words
+from ascend_sim.runtime import Allocation, Device, Recording, Task, ValueModel, run_tasks, without_recording
+from ascend_sim.settings import check_disarmed, check_limit, disarmed_warnings
+
+__all__ = ["Job", "RunResult", "chip_of", "run_job"]
+
+Array = NDArray[Any]
+
+
+@dataclass(repr=False)
+class RunResult:
+    """A run's outputs by name (none in timing mode), its report, and what that was made from.
+
+    `dtypes` names the format of every output. `findings` are hazards and reads of what nobody wrote, and with `check` what the
+    checks found. `timeline` and `recording` hold every instruction's cycles; both are None in functional mode, and where no
+    timeline was kept.
+    """
+
+    outputs: dict[str, Array]
+    report: Report
+    dtypes: dict[str, str]
+    findings: list[Finding] = field(default_factory=list)
+    timeline: Timeline | None = None
+    recording: Recording | None = None
+    tasks: list[Task] = field(default_factory=list)
+
+    results: ClassVar[str | None] = None
+    """The name of the file of outputs (`report.run_files.RESULTS`); None: after what they are."""
+
+    def __repr__(self) -> str:
+        report = self.report
+        time = "no times" if report.total_us is None else f"{report.total_us:,.2f} us"
+        shapes = ", ".join(f"{name} {list(array.shape)} {self.dtypes[name]}" for name, array in self.outputs.items())
+        return f"<{self._title} on {report.chip}, mode {report.mode}, {time}: {shapes or 'no values'}>"
+
+    @property
+    def _title(self) -> str:
+        return type(self).__name__
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing was found and every output that was compared is correct."""
+        return self.report.passed
+
+    def write_html(self, path: str | Path, *, what_if: bool = True) -> None:
+        """Write the run as one page; with `what_if` the programs run again with each rate of the chip doubled.
+
+        Raises SimError in functional mode, which has no times, where no timeline was kept, and without Plotly.
+        """
+        from ascend_sim.report.page import write_page
+        from ascend_sim.report.skeleton import check_plotly
+        from ascend_sim.report.what_if import what_if as run_again
+
+        if self.recording is None:
+            raise SimError(f"write_html: {without_recording(self.report.mode)}")
+        check_plotly()
+        outcomes = run_again(self.recording) if what_if else None
+        write_page(path, self.recording, self.report.to_dict(statements=True), outcomes)
+
+    def write(self, folder: str | Path, *, msprof: bool = False, trace_limit: int | None = None) -> list[Path]:
+        """Write report.json, outputs (.npz) and, with times, trace.json.gz and timeline.npz to a folder; returns their paths.
+
+        `ascend-sim report FOLDER` draws the page of such a folder. `msprof` adds the folders of the vendor's simulator;
+        `trace_limit` is the most events in the trace.
+        """
+        from ascend_sim.report.html import results_name
+        from ascend_sim.report.run_files import TRACE_LIMIT, write_run
+
+        arrays = {name: (array, self.dtypes[name]) for name, array in self.outputs.items()}
+        results = self.results or f"{results_name(arrays)}s"
+        limit = trace_limit or TRACE_LIMIT
+        return write_run(Path(folder), self.report, self.recording, results, arrays, trace_limit=limit, msprof=msprof)
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the report, and where the time went."""
+        if self.recording is None:
+            return self.report._repr_html_()
+        said = words(self.recording, self.report.to_dict(), critical_path(self.recording.timeline), None)
+        return self.report._repr_html_() + "".join(f"<p>{escape(text)}</p>" for text in said)
+
+
+class Job(ABC):
+    """One run to be made: what a call of an operator and a launch of a kernel do each in their own way."""
+
+    chip: ChipSpec
+    disarm: Mapping[str, Sequence[str]]
+    """Flags whose waits hold nothing, by kernel."""
+    strict = False
+    """Whether checks count what the kernels take and do not use."""
+    programs: list[Program] | None = None
+    """Where a job keeps the programs of a run that computes values."""
+
+    @abstractmethod
+    def place(self, device: Device, mode: str) -> tuple[list[Task], list[Allocation]]:
+        """Put the tensors on a fresh device; returns the tasks, and the tensors that a warm L2 holds."""
+
+    @property
+    @abstractmethod
+    def roles(self) -> Mapping[str, str]:
+        """What each tensor is to a check (`check.contents`)."""
+
+    @property
+    def disarmed(self) -> list[str]:
+        """The flags of `disarm` as the report names them."""
+        return [f"{kernel}.{flag}" for kernel, flags in self.disarm.items() for flag in flags]
+
+    def counted(self, counts: Counts) -> dict[str, Any]:
+        """Facts of a task that follow from its counts."""
+        return {}
+
+    @property
+    @abstractmethod
+    def dtypes(self) -> dict[str, str]:
+        """The format of every output, known once tensors are placed."""
+
+    @abstractmethod
+    def outputs(self) -> dict[str, Array]:
+        """The outputs of a run with values."""
+
+    @abstractmethod
+    def verdicts(
+        self, outputs: Mapping[str, Array], model: ValueModel, timeline: Timeline | None
+    ) -> Callable[[], Outputs] | None:
+        """A function that judges the outputs; None where there is nothing to judge them by."""
+
+    @abstractmethod
+    def told(self) -> dict[str, Any]:
+        """Fields of the report that only the job knows: at least "problem" and "warnings"."""
+
+
+Made = TypeVar("Made", bound=RunResult)
+
+
+def chip_of(chip: str | Path | ChipSpec) -> ChipSpec:
+    """A chip that was given as an option."""
+    return chip if isinstance(chip, ChipSpec) else load_chip(chip)
+
+
+def run_job(job: Job, options: AnyRunOptions, make: type[Made]) -> Made:
+    """Run a job and return what it left, as `make`; `options` are complete."""
+    chip, mode = job.chip, options["mode"]
+    model = ValueModel.of(chip, options["accumulate"], options["overflow"])
+    experiment = disarmed_warnings(job.disarmed, mode)
+    check_limit(options["max_cycles"], mode)
+    device = Device(chip, with_values=mode != "timing")
+    tasks, inputs = job.place(device, mode)
+    warm = inputs if options["l2"] == "warm" else []
+    for allocation in warm:
+        device.warm(allocation)
+    facts = RunFacts(chip, bounds=mode != "functional")
+
+    def on_program(index: int, task: Task, program: Program) -> None:
+        facts.add(index, task, program)
+        if job.programs is not None and mode != "timing":
+            job.programs.append(program)
+
+    outcome = run_tasks(device, tasks, options, model=model, on_program=on_program)
+    counts = {task.name: facts.of(index, task).counts for index, task in enumerate(tasks)}
+    for kernel, flags in job.disarm.items():
+        if kernel not in counts:
+            raise SimError(f"disarm: no kernel {kernel!r}; this call has {', '.join(counts)}")
+        check_disarmed(kernel, flags, counts[kernel].flag_names())
+    for index, task in enumerate(tasks):
+        task.info |= job.counted(facts.of(index, task).counts)
+    findings = [*outcome.findings]
+    if options["check"]:
+        from ascend_sim.check.run import check_tasks
+
+        findings += check_tasks(chip, tasks, roles=job.roles, strict=job.strict).findings
+    outputs = job.outputs() if mode != "timing" else {}
+    timeline = outcome.timeline if outcome.timeline is not None and outcome.timeline.kept else None
+    verdicts = job.verdicts(outputs, model, timeline) if mode != "timing" else None
+    built = Report.build(chip, outcome.timeline, tasks, facts, l2=options["l2"], findings=findings, verdicts=verdicts)
+    told = job.told()
+    problem = told["problem"] | {"accumulate": model.accumulate, "overflow": model.overflow}
+    if job.disarmed:
+        problem["disarmed"] = job.disarmed
+    report = replace(built, **{**told, "mode": mode, "problem": problem, "warnings": (*told["warnings"], *experiment)})
+    recording = None if timeline is None else Recording(chip, timeline, tasks, warm)
+    return make(outputs, report, job.dtypes, findings, timeline, recording, tasks)

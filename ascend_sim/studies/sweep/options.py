@@ -1,0 +1,24 @@
+"""Options of a sweep, each described once (`ascend_sim.options`)."""
+
+from typing import Annotated
+
+from ascend_sim.options.description import Option, Shell, of_case
+from ascend_sim.options.run_options import CaseChipOptions
+
+__all__ = ["SweepOptions"]
+
+
+@of_case
+class SweepOptions(CaseChipOptions, total=False):
+    """The keywords of `sweep` that are those of its runs."""
+
+    mode: Annotated[
+        "str",
+        Option(
+            "timing",
+            "a text",
+            '"timing", or "full": with values and errors.',
+            Shell(("sweep",), "timing, or full: with values and errors."),
+            choices=("timing", "full"),
+        ),
+    ]

@@ -1,0 +1,84 @@
+"""Options of a search for tilings, each described once (`ascend_sim.options`)."""
+
+from collections.abc import Sequence
+from typing import Annotated, TypedDict
+
+from ascend_sim.options.description import Option, Shell, described, of_case
+from ascend_sim.options.run_options import L2_STATES, ChoiceOptions
+
+__all__ = ["LimitOptions", "SearchOptions"]
+
+
+@described
+class LimitOptions(TypedDict, total=False):
+    """How far a search goes."""
+
+    limit: Annotated[
+        "int | None",
+        Option(
+            None,
+            "a whole number from 0, or None",
+            "New simulations after which no further one begins, for each kernel.",
+            Shell(("tile",), "New simulations at most, for each kernel.", least=0),
+        ),
+    ]
+    seconds: Annotated[
+        "float | None",
+        Option(
+            None,
+            "a number, or None",
+            "Seconds after which the search of a kernel ends; the simulator's own choice is simulated in any case.",
+            Shell(
+                ("tile",),
+                "Seconds at most, for each kernel; its own choice is always simulated.",
+                least=0,
+                name="time-limit",
+            ),
+        ),
+    ]
+    within: Annotated[
+        "float",
+        Option(
+            0.0,
+            "a number",
+            "A share, 0.01 for 1 %: tilings that can be better by less are left out.",
+            Shell(
+                ("tile",), "Leave out what can be better by less than this many per cent.", 0, 100, read="parse_share"
+            ),
+        ),
+    ]
+    top: Annotated[
+        "int | None",
+        Option(
+            None,
+            "a whole number from 1, or None",
+            "Tilings that are measured to their end; a slower one is stopped when that is known. None: all.",
+        ),
+    ]
+
+
+@of_case
+class SearchOptions(ChoiceOptions, LimitOptions, total=False):
+    """The keywords of `search_tilings`, which takes a case."""
+
+    fields: Annotated[
+        "Sequence[str]",
+        Option(
+            (),
+            "a list of texts",
+            'Fields that are fixed: "baseM=256", "grad_input.baseM=256".',
+            Shell(
+                ("tile",), "Fix a field: baseM=256, or grad_input.baseM=256; again for more.", many=True, name="field"
+            ),
+        ),
+    ]
+    l2: Annotated[
+        "str",
+        Option(
+            "warm",
+            "a text",
+            '"warm": the kernel finds its operands in the L2, as within a call; "cold": it does not.',
+            Shell(("tile",), "warm: the kernel finds its operands in the L2, as within a call; cold: it does not."),
+            choices=L2_STATES,
+        ),
+    ]

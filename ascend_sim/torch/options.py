@@ -1,0 +1,42 @@
+"""Options of `ascend_sim.torch.simulate`, each described once (`ascend_sim.options`)."""
+
+from typing import Annotated
+
+from ascend_sim.options.description import Option, described
+from ascend_sim.options.run_options import CacheOptions, ChipOptions, ChoiceOptions, EngineOptions, ValueOptions
+
+__all__ = ["SimulateOptions"]
+
+
+@described
+class SimulateOptions(ChipOptions, EngineOptions, ChoiceOptions, CacheOptions, ValueOptions, total=False):
+    """The keywords of `simulate`."""
+
+    values: Annotated[
+        "str",
+        Option(
+            "torch",
+            "a text",
+            'Whose outputs of convolutions and of their gradients PyTorch goes on with: its own ("torch"), or the chip\'s '
+            '("chip").',
+            choices=("torch", "chip"),
+        ),
+    ]
+    forward: Annotated["bool", Option(True, "True or False", "Whether forward convolutions run on the chip too.")]
+    matmul: Annotated[
+        "bool",
+        Option(True, "True or False", "Whether matrix products (of Linear layers and the like) are timed too."),
+    ]
+    strict: Annotated[
+        "bool",
+        Option(False, "True or False", "Raise where the operator refuses a call, which is else a row with its status."),
+    ]
+    jobs: Annotated[
+        "int",
+        Option(
+            1,
+            "a whole number from 1",
+            'Processes that share the simulations in mode "timing"; a script must then guard its start with '
+            '`if __name__ == "__main__"`.',
+        ),
+    ]
