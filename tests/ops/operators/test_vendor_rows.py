@@ -7,11 +7,8 @@ from typing import Any
 
 import pytest
 
-from ascend_sim import TensorSpec
-from ascend_sim.calls.options import CallOptions
-from ascend_sim.calls.run import arguments_of
+from ascend_sim.checking import tasks_of_call
 from ascend_sim.chip import load_chip
-from ascend_sim.ops.execute import tasks_without_values
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.runtime import Task
@@ -27,13 +24,12 @@ def launched(row: dict[str, Any]) -> Task:
     """The cube kernel that a call with a row's problem launches; its operands are in 16 bits as bfloat16."""
     p = ConvProblem(**row["problem"])
     dtype = {2: "bfloat16", 4: "float32"}[row["itemsize"]]
-    tensors = {
+    shapes = {
         "grad_output": (p.n, p.c_out, p.d_out, p.h_out, p.w_out),
         "input": (p.n, p.c_in, p.d_in, p.h_in, p.w_in),
         "weight": (p.c_out, p.c_in // p.groups, p.k_d, p.k_h, p.k_w),
     }
     attributes = {
-        "bias_sizes": None,
         "stride": [p.stride_d, p.stride_h, p.stride_w],
         "padding": [p.pad_front, p.pad_up, p.pad_left],
         "dilation": [p.dilation_d, p.dilation_h, p.dilation_w],
@@ -42,11 +38,11 @@ def launched(row: dict[str, Any]) -> Task:
         "groups": p.groups,
         "output_mask": [row["kernel"] == "grad_input", row["kernel"] == "grad_weight", False],
     }
+    tensors = {name: {"shape": shape, "dtype": dtype} for name, shape in shapes.items()}
+    case = OPERATOR.case.model_validate({"operator": OPERATOR.name, **tensors, **attributes})
     chip = load_chip(CHIPS[row["cores"]])
-    options = CallOptions(chip=chip, mode="timing", conformance="library", deterministic=row["deterministic"])
-    given = {name: TensorSpec(shape, dtype) for name, shape in tensors.items()}
-    call = options.accept(OPERATOR, arguments_of(OPERATOR, given, attributes, 0, "library"), chip)
-    return next(t for t in tasks_without_values(OPERATOR.plan(call, chip), chip)[1] if "Backprop" in t.op_type)
+    _, tasks = tasks_of_call(case, chip, conformance="library", deterministic=row["deterministic"])
+    return next(task for task in tasks if "Backprop" in task.op_type)
 
 
 def even(row: dict[str, Any]) -> bool:
