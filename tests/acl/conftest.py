@@ -1,8 +1,9 @@
-"""Every test starts in a process that has not called aclInit."""
+"""Fixtures of the C interface: every test starts in a process that has not called aclInit."""
 
 import pytest
 
 from ascend_sim.acl import state
+from tests.support.acl.acl_calls import open_device
 
 
 @pytest.fixture(autouse=True)
@@ -12,3 +13,9 @@ def fresh_process(monkeypatch):
     state.PROCESS.__init__()
     yield
     state.PROCESS.__init__()
+
+
+@pytest.fixture
+def stream():
+    """Return the default stream of an open device."""
+    return open_device()

@@ -10,11 +10,6 @@ from ascend_sim import acl, use
 from tests.support.acl.acl_calls import Convolution, download, ok, open_device, refused, upload
 
 
-@pytest.fixture
-def stream():
-    return open_device()
-
-
 @pytest.fixture(autouse=True)
 def races_are_errors():
     with warnings.catch_warnings():

@@ -19,61 +19,6 @@ def other():
         yield lambda function, *arguments: pool.submit(function, *arguments).result()
 
 
-def deterministic():
-    return ok(acl.aclrtCtxGetSysParamOpt(acl.ACL_OPT_DETERMINISTIC))
-
-
-def test_another_threads_context_does_not_switch_this_ones_options(other):
-    open_device()
-    ok(acl.aclrtCtxSetSysParamOpt(acl.ACL_OPT_DETERMINISTIC, 1))
-    mine = ok(acl.aclrtGetCurrentContext())
-    theirs = ok(other(acl.aclrtCreateContext, 0))
-    assert other(deterministic) == 0
-    assert deterministic() == 1
-    assert ok(acl.aclrtGetCurrentContext()) is mine
-    assert ok(other(acl.aclrtGetCurrentContext)) is theirs
-    ok(acl.aclrtSetCurrentContext(theirs))  # a context may be shared, and then so are its options
-    ok(acl.aclrtCtxSetSysParamOpt(acl.ACL_OPT_DETERMINISTIC, 1))
-    assert other(deterministic) == 1
-
-
-def test_set_device_makes_the_shared_default_context_current(other):
-    open_device()
-    mine = ok(acl.aclrtGetCurrentContext())
-    ok(other(acl.aclrtSetDevice, 0))
-    assert ok(other(acl.aclrtGetCurrentContext)) is mine
-    ok(acl.aclrtCreateContext(0))
-    ok(acl.aclrtSetDevice(0))
-    assert ok(acl.aclrtGetCurrentContext()) is mine
-
-
-def test_a_thread_without_a_context_is_told_so(other):
-    stream = open_device()
-    asked = (
-        (acl.aclrtMalloc, 64, 0),
-        (acl.aclrtCreateStream,),
-        (acl.aclrtSynchronizeStream, stream),
-        (acl.aclrtGetDevice,),
-    )
-    for function, *arguments in asked:
-        result = other(function, *arguments)
-        assert (result[0] if isinstance(result, tuple) else result) == acl.ASSUMED_CODES["no device"].code
-        assert "this thread has no context" in other(acl.aclGetRecentErrMsg)
-    ok(other(acl.aclrtSetCurrentContext, ok(acl.aclrtGetCurrentContext())))
-    ok(other(acl.aclrtSynchronizeStream, stream))
-    ok(acl.aclrtResetDevice(0))
-    ok(acl.aclrtSetDevice(0))
-    assert other(acl.aclrtCreateEvent)[0] == acl.ASSUMED_CODES["no device"].code  # its context went with the device
-
-
-def test_a_context_destroyed_by_another_thread(other):
-    open_device()
-    context = ok(other(acl.aclrtCreateContext, 0))
-    ok(acl.aclrtDestroyContext(context))
-    assert other(acl.aclrtCreateStream)[0] == acl.ASSUMED_CODES["handle gone"].code
-    ok(acl.aclrtCreateStream())
-
-
 def test_the_message_is_that_of_the_threads_own_call(other):
     open_device()
     assert other(acl.aclrtFree, 7) == acl.ASSUMED_CODES["no device"].code

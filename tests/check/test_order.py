@@ -5,17 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ascend_sim.check.accesses import Shapes
-from ascend_sim.check.clocks import Known
 from ascend_sim.check.subject import Subject
-from ascend_sim.check.sync_rows import WIDTH
 from ascend_sim.chip import load_chip
 from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Engine
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.watch import find_hazards
-from ascend_sim.isa.base import BARRIER, BARRIER_ALL, LOCAL, PIPES, TRANSFER, WAIT
-from ascend_sim.isa.transfer import DataCopy
+from ascend_sim.isa.base import BARRIER, BARRIER_ALL, LOCAL, TRANSFER, WAIT
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.memory.gm import gm_operand
@@ -23,15 +19,6 @@ from tests.support.check.naive_order import pairs_of, retired_before, unordered
 
 CHIP = load_chip("ascend910b3")
 SIZE = 4096
-
-
-def test_regions_of_the_same_bytes_are_of_one_form() -> None:
-    """However far the next row would be that there is not, and whether rows that touch are told as rows."""
-    table, shapes = InstructionTable(CHIP), Shapes()
-    for rows, row_bytes, stride in ((1, 128, 128), (1, 128, 4096), (2, 64, 64), (2, 64, 96)):
-        table.add((DataCopy, "GM", "UB", row_bytes, rows, stride, 128))
-    _, forms, _ = shapes.of(table, "GM")
-    assert forms.tolist() == [0, 0, 0, 1]
 
 
 def random_program(seed: int, length: int = 40) -> Program:
@@ -135,16 +122,6 @@ def test_an_ordered_program_shows_no_hazard_when_it_runs(seed: int) -> None:
     assert found or not hazards
 
 
-@pytest.mark.fast
-def test_two_cores_know_together_the_later_of_what_each_knows() -> None:
-    known = Known(2)
-    rows = [np.arange(2 * WIDTH, dtype=np.int32), np.arange(2 * WIDTH, dtype=np.int32)[::-1]]
-    first, second = (known.add(vector, level) for level, vector in enumerate(rows))
-    both = known.join(first, second)
-    assert (known.vectors[both] == np.maximum(*rows)).all() and known.join(second, first) == both
-    assert known.join(first, both) == known.join(both, second) == known.join(both, 0) == known.join(0, both) == both
-
-
 def test_some_random_programs_are_in_order_and_some_are_not() -> None:
     """Else the two tests above would prove little."""
     unordered_ones = [
@@ -152,21 +129,3 @@ def test_some_random_programs_are_in_order_and_some_are_not() -> None:
         for seed in range(60)
     ]
     assert 5 < sum(unordered_ones) < 55
-
-
-@pytest.mark.fast
-def test_a_clock_learns_through_a_third_pipe() -> None:
-    """MTE2 -> V -> MTE3: what MTE2 did before comes before what MTE3 does after, though no flag joins the two."""
-    k = KernelBuilder(InstructionTable(CHIP), 0, "AIV", [SIZE, SIZE])
-    k.data_copy("GM", "UB", 0, 0, 64)
-    for source, destination in (("MTE2", "V"), ("V", "MTE3")):
-        flag = k.flag(source, destination, source)
-        k.set_flag(flag)
-        k.wait_flag(flag)
-    k.data_copy("UB", "GM", 0, 0, 64)
-    subject = subject_of(k.finish())
-    clocks = subject.order.clocks
-    last = np.asarray([5])
-    assert clocks.known(np.zeros(1, np.int64), last, np.asarray([PIPES.index("MTE2")])).tolist() == [1]
-    assert clocks.known(np.zeros(1, np.int64), last, np.asarray([PIPES.index("V")])).tolist() == [1]
-    assert clocks.event.tolist() == [0, 0, 2, 2, 1, 1] and clocks.retired.shape == (3, WIDTH)

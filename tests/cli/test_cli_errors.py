@@ -86,29 +86,6 @@ def test_a_bad_option(case: Path, options: list[str], words: list[str]) -> None:
     assert all(word in line for word in words), line
 
 
-def test_a_tiling_that_does_not_fit_shows_the_formula_and_the_numbers() -> None:
-    fields = "grad_input.baseM=1024,grad_input.baseN=64,grad_input.baseK=16,grad_input.cl0Pbuffer=1"
-    line = refused("run", "resnet50_conv2_3x3", "--mode", "timing", "--tiling", fields)
-    assert "L0C: baseM*baseN*4*cl0Pbuffer = 1024*64*4*1 = 262144 > 131072 bytes" in line
-    fields = "grad_weight.stepKa=200,grad_weight.stepKb=200"
-    line = refused("run", "resnet50_conv2_3x3", "--mode", "timing", "--tiling", fields)
-    assert "stepKa*baseK 6400 * stepM*baseM 64 * 2 * al1Pbuffer 2" in line and "> 524288 bytes" in line
-
-
-def test_bad_tiling_files(case: Path, tmp_path: Path) -> None:
-    file = tmp_path / "tiling.yaml"
-    for text, word in {
-        "grad_input: [1\n": "broken YAML",
-        "- 1\n": "must map grad_input and grad_weight to fields",
-        "grad_input: 3\n": "must map grad_input and grad_weight to fields",
-        "grad_input: {baseM: 1.5}\n": "baseM = 1.5",
-        "grad_input: {baseM: true}\n": "baseM = True",
-        "conv: {baseM: 16}\n": "no cube kernel 'conv'",
-    }.items():
-        file.write_text(text, encoding="utf-8")
-        assert word in refused("run", case, "--tiling", file)
-
-
 def test_bad_tensor_files(case: Path, tmp_path: Path) -> None:
     file = tmp_path / "in.npz"
     good = {"grad_output": (1, 16, 6, 6), "input": (1, 16, 6, 6), "weight": (16, 16, 3, 3)}

@@ -80,46 +80,6 @@ def test_a_profile_in_the_environment_that_there_is_not(monkeypatch):
 # -- determinism ------------------------------------------------------------------------------------------------------
 
 
-def filter_kernel():
-    """The op type of the gradWeight kernel: deterministic calls go to another one on the 910B."""
-    executor = ok(Convolution(cube_math_type=0).size_call())[1]
-    return next(step.op_type for step in executor.plan.steps if step.name == "grad_weight")
-
-
-def test_the_parameter_of_the_process_reaches_the_operators():
-    open_device()
-    assert filter_kernel() == "Conv2DBackpropFilter"
-    ok(acl.aclrtSetSysParamOpt(acl.ACL_OPT_DETERMINISTIC, 1))
-    assert ok(acl.aclrtGetSysParamOpt(acl.ACL_OPT_DETERMINISTIC)) == 1
-    assert ok(acl.aclrtCtxGetSysParamOpt(acl.ACL_OPT_DETERMINISTIC)) == 1
-    assert filter_kernel().startswith("Conv3DBackpropFilter")
-    ok(acl.aclFinalize())
-    open_device()
-    assert ok(acl.aclrtGetSysParamOpt(acl.ACL_OPT_DETERMINISTIC)) == 0
-
-
-def test_the_parameter_of_the_context_goes_before_it_and_stays_in_the_context():
-    open_device()
-    first = ok(acl.aclrtGetCurrentContext())
-    ok(acl.aclrtSetSysParamOpt(acl.ACL_OPT_DETERMINISTIC, 1))
-    ok(acl.aclrtCtxSetSysParamOpt(acl.ACL_OPT_DETERMINISTIC, 0))
-    assert ok(acl.aclrtCtxGetSysParamOpt(acl.ACL_OPT_DETERMINISTIC)) == 0
-    assert filter_kernel() == "Conv2DBackpropFilter"
-    ok(acl.aclrtCreateContext(0))
-    assert filter_kernel().startswith("Conv3DBackpropFilter")
-    ok(acl.aclrtSetCurrentContext(first))
-    assert filter_kernel() == "Conv2DBackpropFilter"
-
-
-@pytest.mark.parametrize(
-    ("option", "value", "word"), [(2, 1, "opt = 2"), (0, 2, "value = 2"), ("0", 1, "opt"), (0, None, "value")]
-)
-def test_parameters_that_there_are_not(option, value, word):
-    open_device()
-    refused(acl.aclrtSetSysParamOpt(option, value), "argument", word)
-    refused(acl.aclrtCtxSetSysParamOpt(option, value), "argument", word)
-
-
 def test_small_questions():
     stream = open_device()
     assert ok(acl.aclrtGetDevice()) == 0
@@ -129,3 +89,12 @@ def test_small_questions():
     assert acl.last_run() is None
     ok(acl.aclrtSynchronizeStream(stream))
     assert acl.last_run() is None  # nothing was queued
+
+
+def test_the_message_stays_until_the_next_failure(stream):
+    assert acl.aclGetRecentErrMsg() is None
+    acl.aclrtFree(None)
+    message = acl.aclGetRecentErrMsg()
+    assert message.startswith("aclrtFree: 100000 ACL_ERROR_INVALID_PARAM: ")
+    ok(acl.aclrtSynchronizeDevice())
+    assert acl.aclGetRecentErrMsg() == message

@@ -5,8 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +14,6 @@ import pytest
 
 import ascend_sim
 from ascend_sim.calls import run as calls
-from ascend_sim.cli import app
-from ascend_sim.cli.app import COMMANDS
-from ascend_sim.engine import engine
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.report.timeline_file import load_recording
 from tests.support.cli.commands import names, run, save, write_case
@@ -189,21 +184,6 @@ def test_the_trace_limit_leaves_cores_out(case: Path, tmp_path: Path) -> None:
     assert 0 < len(some) <= 100 < len(everything)
 
 
-def test_chips() -> None:
-    listed = run("chips")
-    assert listed.code == 0 and all(
-        f"ascend910{name}" in listed.out for name in ("b1", "b2", "b2c", "b3", "b4", "b4-1")
-    )
-    one = run("chips", "ascend910b3")
-    assert one.code == 0 and "platform_config/Ascend910B3.ini" in one.out and "1800" in one.out
-
-
-@pytest.mark.parametrize("command", [[], ["run"], ["chips"]])
-def test_help_has_an_example(command: list[str]) -> None:
-    ran = run(*command, "--help")
-    assert ran.code == 0 and "ascend-sim" in ran.out and "Example" in ran.out
-
-
 # -- exit code 1 -------------------------------------------------------------------------------------------------------
 
 
@@ -244,20 +224,6 @@ def test_a_hazard_is_exit_code_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 # -- as a program ------------------------------------------------------------------------------------------------------
 
 
-def program(*arguments: object, folder: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "ascend_sim", *map(str, arguments)]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-
-
-def test_as_a_program(case: Path, tmp_path: Path) -> None:
-    fine = program("run", "document_example_2d", "--json", folder=tmp_path)
-    assert fine.returncode == 0 and fine.stderr == "" and json.loads(fine.stdout)["status"] == 0
-    wrong = program("run", case, "--mode", "fast", folder=tmp_path)
-    assert wrong.returncode == 2 and wrong.stdout == ""
-    assert wrong.stderr == "ascend-sim: --mode fast: allowed are full, functional, timing\n"
-    assert names(tmp_path) == ["case.yaml"]
-
-
 # -- what click would print in a box -----------------------------------------------------------------------------------
 
 
@@ -287,161 +253,7 @@ def test_a_wrong_option_is_one_line(arguments: list[str], part: str) -> None:
         assert ran.code == 2 and ran.err == "" and part in json.loads(ran.out)["error"]
 
 
-def test_a_tiling_file_with_a_field_twice_is_refused(tmp_path: Path) -> None:
-    file = tmp_path / "tiling.yaml"
-    file.write_text("grad_input:\n  baseM: 16\n  baseM: 32\n", encoding="utf-8")
-    ran = run("run", "document_example_2d", "--tiling", file)
-    assert ran.code == 2 and "line 3" in ran.err and "'baseM' is given twice" in ran.err
-
-
 # -- one number --------------------------------------------------------------------------------------------------------
 
 
-def test_one_number_as_text_and_as_a_page(case: Path, tmp_path: Path) -> None:
-    page = tmp_path / "page.html"
-    ran = run("explain", case, "--weight", "3,4,1,1", "--html", page)
-    assert ran.code == 0 and ran.err == ""
-    assert ran.out.startswith("grad_weight[3, 4, 1, 1] of convolution_backward on ascend910b3")
-    assert f"wrote {page}" in ran.out
-    assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
-
-
-def test_one_number_as_json(case: Path) -> None:
-    ran = run("explain", case, "--element", "0,3,5,5", "--json")
-    data = json.loads(ran.out)
-    assert ran.code == 0 and data["element"] == "grad_input[0, 3, 5, 5]"
-    assert float(data["steps"][-1]["value"]) == pytest.approx(data["value"])
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--element", "0,0,6,0"], "no element [0, 0, 6, 0]"),
-        (["--element", "0,0,x,0"], "whole numbers with commas"),
-        (["--weight", "0"], "4 numbers"),
-        (["--weight", "0,0,0,0", "--element", "0,0,0,0"], "one at a time"),
-        (["--html", "."], "name of a file"),
-        (["--html", "no/such/folder.html"], "name of a file"),
-    ],
-)
-def test_a_number_that_cannot_be_followed(case: Path, arguments: list[str], message: str) -> None:
-    ran = run("explain", case, *arguments)
-    assert ran.code == 2 and ran.out == ""
-    assert message in ran.err and ran.err.count("\n") == 1
-
-
 # -- explain-status ---------------------------------------------------------------------------------------------------
-
-
-def verdicts(*arguments: object) -> tuple[int, dict[str, Any], dict[str, str]]:
-    """Exit code, the JSON, and every rule's verdict."""
-    ran = run("explain-status", *arguments, "--json")
-    told = json.loads(ran.out)
-    return ran.code, told, {row["rule"]: row["verdict"] for row in told["rules"]}
-
-
-def test_explain_status_shows_every_rule_and_the_plan(case: Path) -> None:
-    code, told, of = verdicts(case)
-    assert (code, told["status"], told["error"]) == (0, 0, None)
-    assert set(of.values()) == {"pass", "skipped"} and list(of)[-1] == "plan" and of["plan"] == "pass"
-    text = run("explain-status", case).out
-    assert text.startswith("status 0") and all(rule in text for rule in of)
-
-
-def test_explain_status_stops_at_the_rule_that_fails(case: Path) -> None:
-    code, told, of = verdicts(case, "--cube-math-type", 9)
-    assert (code, told["status"]) == (2, 161002) and "cubeMathType = 9" in told["error"]
-    names = list(of)
-    at = names.index("cube_math_type")
-    assert of["cube_math_type"] == "fail" and {of[name] for name in names[at + 1 :]} == {"not reached"}
-    assert "fail" not in {of[name] for name in names[:at]}
-    printed = run("explain-status", case, "--cube-math-type", 9).out
-    assert f"status 161002: {told['error']}" in " ".join(printed.split())
-
-
-def test_explain_status_tells_of_a_problem_that_no_tiling_fits(tmp_path: Path) -> None:
-    """The checks pass; `run` ends in 561103, so this does too: no strip holds a stride of 70,000."""
-    row = {"input": {"shape": [1, 16, 1, 140000], "dtype": "float16"}, "weight": {"shape": [16, 16, 1, 3]}}
-    long = write_case(tmp_path, **row, padding=[0, 0], stride=[1, 70000])
-    code, told, of = verdicts(long, "--chip", "ascend910_95")
-    assert (code, told["status"], of["plan"]) == (2, 561103, "fail") and set(of.values()) == {"pass", "skipped", "fail"}
-    refused = run("run", long, "--chip", "ascend910_95", "--mode", "timing", "--json")
-    assert (refused.code, json.loads(refused.out)["status"]) == (2, 561103)
-
-
-def test_explain_status_has_the_products_determinism_and_warnings(tmp_path: Path) -> None:
-    path = write_case(tmp_path, input={"shape": [1, 16, 6, 6], "dtype": "bfloat16"}, cube_math_type=2)
-    code, told, _ = verdicts(path, "--conformance", "library")
-    assert (code, told["status"]) == (0, 0) and "USE_FP16 casts bfloat16" in told["warnings"][0]
-    assert "warning: USE_FP16" in run("explain-status", path, "--conformance", "library").out
-
-
-@pytest.mark.fast
-def test_a_command_is_a_module() -> None:
-    """What `ascend-sim run-network` does stands in `cli/run_network.py`, and no other command with it."""
-    assert run("--help").code == 0  # which imports them all
-    assert len(app.registered_commands) == len(COMMANDS)
-    for command in app.registered_commands:
-        callback = command.callback
-        assert callback is not None
-        name = command.name or callback.__name__
-        assert callback.__module__ == f"ascend_sim.cli.{name.replace('-', '_')}"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "unused"),
-    [
-        (["--version"], {"numpy", "pydantic", "rich", "simpy", "ml_dtypes", "yaml", "ascend_sim.cli.run"}),
-        (
-            ["run", "document_example_2d", "--mode", "timing", "--json"],
-            {"rich", "ascend_sim.check", "ascend_sim.ops.verdicts", "ascend_sim.studies", "ascend_sim.cli.tile"},
-        ),
-    ],
-)
-def test_a_command_imports_what_it_uses(arguments: list[str], unused: set[str]) -> None:
-    """A start is mostly imports: what costs the most is not loaded for commands that do without."""
-    code = f"""
-import sys
-from ascend_sim.cli import main
-sys.argv = ["ascend-sim", *{arguments}]
-try:
-    main()
-except SystemExit as end:
-    print("loaded:", end.code, *sorted({unused} & set(sys.modules)))
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "loaded: 0"
-
-
-def test_the_version_names_the_engine_that_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ASCEND_SIM_ENGINE", "simpy")
-    assert run("--version").out.endswith(", engine simpy\n")
-    assert run("--engine", "simpy", "--version").out.startswith("ascend-sim 0.")
-    bad = run("--engine", "fast", "chips")
-    assert (bad.code, bad.out, bad.err) == (2, "", "ascend-sim: engine 'fast': allowed are auto, simpy, compiled\n")
-    monkeypatch.setenv("ASCEND_SIM_ENGINE", "quick")
-    assert "ASCEND_SIM_ENGINE 'quick': allowed are auto, simpy, compiled" in run("--version").err
-
-
-def test_a_warning_is_one_line() -> None:
-    code = """
-import os, sys
-from ascend_sim.cli import main
-from ascend_sim.engine import choice
-os.environ.pop("ASCEND_SIM_ENGINE", None)
-choice.built_file = lambda: None
-sys.argv = ["ascend-sim", "--version"]
-main()
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    (line,) = done.stderr.splitlines()
-    assert line.startswith("ascend-sim: warning: ascend-sim was installed without a C compiler: ")
-
-
-def test_an_engine_for_the_whole_command(case: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    used: list[str] = []
-    new = engine.new_machine
-    monkeypatch.setattr(engine, "new_machine", lambda name, *given: used.append(name) or new(name, *given))
-    monkeypatch.setenv("ASCEND_SIM_ENGINE", "auto")  # taken back after the test
-    assert run("--engine", "simpy", "run", case, "--mode", "timing").code == 0
-    assert set(used) == {"simpy"}

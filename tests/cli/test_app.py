@@ -1,0 +1,106 @@
+"""The program around the commands: help, start, version, warnings and the choice of an engine."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ascend_sim.cli import app
+from ascend_sim.cli.app import COMMANDS
+from ascend_sim.engine import engine
+from tests.support.cli.commands import names, run
+
+
+@pytest.mark.parametrize("command", [[], ["run"], ["chips"]])
+def test_help_has_an_example(command: list[str]) -> None:
+    ran = run(*command, "--help")
+    assert ran.code == 0 and "ascend-sim" in ran.out and "Example" in ran.out
+
+
+def program(*arguments: object, folder: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "ascend_sim", *map(str, arguments)]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+def test_as_a_program(case: Path, tmp_path: Path) -> None:
+    fine = program("run", "document_example_2d", "--json", folder=tmp_path)
+    assert fine.returncode == 0 and fine.stderr == "" and json.loads(fine.stdout)["status"] == 0
+    wrong = program("run", case, "--mode", "fast", folder=tmp_path)
+    assert wrong.returncode == 2 and wrong.stdout == ""
+    assert wrong.stderr == "ascend-sim: --mode fast: allowed are full, functional, timing\n"
+    assert names(tmp_path) == ["case.yaml"]
+
+
+@pytest.mark.fast
+def test_a_command_is_a_module() -> None:
+    """What `ascend-sim run-network` does stands in `cli/run_network.py`, and no other command with it."""
+    assert run("--help").code == 0  # which imports them all
+    assert len(app.registered_commands) == len(COMMANDS)
+    for command in app.registered_commands:
+        callback = command.callback
+        assert callback is not None
+        name = command.name or callback.__name__
+        assert callback.__module__ == f"ascend_sim.cli.{name.replace('-', '_')}"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "unused"),
+    [
+        (["--version"], {"numpy", "pydantic", "rich", "simpy", "ml_dtypes", "yaml", "ascend_sim.cli.run"}),
+        (
+            ["run", "document_example_2d", "--mode", "timing", "--json"],
+            {"rich", "ascend_sim.check", "ascend_sim.ops.verdicts", "ascend_sim.studies", "ascend_sim.cli.tile"},
+        ),
+    ],
+)
+def test_a_command_imports_what_it_uses(arguments: list[str], unused: set[str]) -> None:
+    """A start is mostly imports: what costs the most is not loaded for commands that do without."""
+    code = f"""
+import sys
+from ascend_sim.cli import main
+sys.argv = ["ascend-sim", *{arguments}]
+try:
+    main()
+except SystemExit as end:
+    print("loaded:", end.code, *sorted({unused} & set(sys.modules)))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "loaded: 0"
+
+
+def test_the_version_names_the_engine_that_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ASCEND_SIM_ENGINE", "simpy")
+    assert run("--version").out.endswith(", engine simpy\n")
+    assert run("--engine", "simpy", "--version").out.startswith("ascend-sim 0.")
+    bad = run("--engine", "fast", "chips")
+    assert (bad.code, bad.out, bad.err) == (2, "", "ascend-sim: engine 'fast': allowed are auto, simpy, compiled\n")
+    monkeypatch.setenv("ASCEND_SIM_ENGINE", "quick")
+    assert "ASCEND_SIM_ENGINE 'quick': allowed are auto, simpy, compiled" in run("--version").err
+
+
+def test_a_warning_is_one_line() -> None:
+    code = """
+import os, sys
+from ascend_sim.cli import main
+from ascend_sim.engine import choice
+os.environ.pop("ASCEND_SIM_ENGINE", None)
+choice.built_file = lambda: None
+sys.argv = ["ascend-sim", "--version"]
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("ascend-sim: warning: ascend-sim was installed without a C compiler: ")
+
+
+def test_an_engine_for_the_whole_command(case: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    used: list[str] = []
+    new = engine.new_machine
+    monkeypatch.setattr(engine, "new_machine", lambda name, *given: used.append(name) or new(name, *given))
+    monkeypatch.setenv("ASCEND_SIM_ENGINE", "auto")  # taken back after the test
+    assert run("--engine", "simpy", "run", case, "--mode", "timing").code == 0
+    assert set(used) == {"simpy"}

@@ -1,0 +1,37 @@
+"""What the values of options say, and one line for each that says nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.support.cli.commands import refused, run
+
+
+def test_a_tiling_that_does_not_fit_shows_the_formula_and_the_numbers() -> None:
+    fields = "grad_input.baseM=1024,grad_input.baseN=64,grad_input.baseK=16,grad_input.cl0Pbuffer=1"
+    line = refused("run", "resnet50_conv2_3x3", "--mode", "timing", "--tiling", fields)
+    assert "L0C: baseM*baseN*4*cl0Pbuffer = 1024*64*4*1 = 262144 > 131072 bytes" in line
+    fields = "grad_weight.stepKa=200,grad_weight.stepKb=200"
+    line = refused("run", "resnet50_conv2_3x3", "--mode", "timing", "--tiling", fields)
+    assert "stepKa*baseK 6400 * stepM*baseM 64 * 2 * al1Pbuffer 2" in line and "> 524288 bytes" in line
+
+
+def test_bad_tiling_files(case: Path, tmp_path: Path) -> None:
+    file = tmp_path / "tiling.yaml"
+    for text, word in {
+        "grad_input: [1\n": "broken YAML",
+        "- 1\n": "must map grad_input and grad_weight to fields",
+        "grad_input: 3\n": "must map grad_input and grad_weight to fields",
+        "grad_input: {baseM: 1.5}\n": "baseM = 1.5",
+        "grad_input: {baseM: true}\n": "baseM = True",
+        "conv: {baseM: 16}\n": "no cube kernel 'conv'",
+    }.items():
+        file.write_text(text, encoding="utf-8")
+        assert word in refused("run", case, "--tiling", file)
+
+
+def test_a_tiling_file_with_a_field_twice_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "tiling.yaml"
+    file.write_text("grad_input:\n  baseM: 16\n  baseM: 32\n", encoding="utf-8")
+    ran = run("run", "document_example_2d", "--tiling", file)
+    assert ran.code == 2 and "line 3" in ran.err and "'baseM' is given twice" in ran.err
