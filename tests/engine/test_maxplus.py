@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from machine import CHIP, FIVE, changed, ideal_memory, program, quiet, task_of
 from maxplus import lines_touched, schedule
-from random_programs import SIZES, Step, Variant, steps, variants, writer
+from random_programs import MOST_SETS, SIZES, Step, Variant, steps, variants, writer
 from sampling import sampled
 
 import ascend_sim
@@ -142,7 +142,7 @@ def test_long_random_programs(seed: int) -> None:
     verbs = np.array(["work"] * 5 + ["set", "wait", "wait"] + ["scalar"] + (["barrier", "all"] if seed % 3 else []))
     actions = [(str(rng.choice(verbs)), *rng.integers(0, 12, 3).tolist()) for _ in range(500)]
     short = dict.fromkeys(("MTE1", "MTE2", "MTE3", "M", "V", "FIX"), 1 + seed % 5)
-    chip = changed(quiet(CHIP), sync={"queue_depth": short, "outstanding": short})
+    chip = changed(quiet(CHIP), sync={"queue_depth": short, "outstanding": short, "flag_max": MOST_SETS})
     made = program(chip, kind, writer(kind, actions), SIZES)
     for faster, shared in ((chip, False), (ideal_memory(chip), True)):
         made = program(faster, kind, writer(kind, actions), SIZES)
