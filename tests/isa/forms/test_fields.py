@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 
 import pytest
 import yaml
-from asking import ASKERS, Asker
 
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import SimError
 from ascend_sim.isa.forms import GROUPS, NOT_YET_REFUSED, Form, declared
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.program import InstructionTable
+from tests.support.isa.asking import ASKERS, Asker
 
 pytestmark = pytest.mark.fast
 

@@ -7,12 +7,12 @@ from math import gcd
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from sampling import sampled
 
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import Instruction
 from ascend_sim.isa.forms import GROUPS, NOT_YET_REFUSED, Field, Form, declared, form_of
+from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.fast
 
