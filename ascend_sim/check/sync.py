@@ -1,4 +1,4 @@
-"""synccheck: flags without partners or set while they are set, barriers that not all reach, deadlocks, counters that run over.
+"""synccheck: flags without partners, barriers that not all reach, deadlocks, counters that run over, and what nobody needs.
 
 A flag or a barrier is redundant when without it every two accesses to the same bytes are still in order: that is tried, by
 taking the steps of the walk again without its waits.
@@ -11,12 +11,13 @@ from collections.abc import Iterator
 from ascend_sim.check.findings import CheckFinding
 from ascend_sim.check.subject import Subject
 from ascend_sim.check.sync_rows import Unpaired
+from ascend_sim.isa.base import SET, WAIT
 from ascend_sim.isa.sync import CrossCoreSetFlag, CrossCoreWaitFlag, SetFlag, WaitFlag, cross_name
 
 
 def find_sync_faults(subject: Subject) -> list[CheckFinding]:
     """Flags and barriers of a task that are wrong in themselves."""
-    return [*_unpaired(subject), *_overflows(subject), *_deadlocks(subject)]
+    return [*_unpaired(subject), *_overflows(subject), *_deadlocks(subject), *_uneven(subject)]
 
 
 # -- partners --------------------------------------------------------------------------------------------------------------
@@ -93,18 +94,16 @@ def _overflows(subject: Subject) -> Iterator[CheckFinding]:
         if instruction in told:
             continue
         told.add(instruction)
-        held = "nothing holds the set back until the wait has happened"
-        if isinstance(instruction, SetFlag):
-            kind, title = "double set", "Flag may be set while it is set: the second set is lost and a wait never ends"
-            advice = f"a flag holds {one.count} (chip {subject.chip.name}, sync.flag_max); {held}"
-        else:
-            kind, title = (
-                "flag overflow",
-                f"Flag counter may overflow: raised more than {one.count} times before a wait",
-            )
-            advice = f"it counts to {one.count} (chip {subject.chip.name}, sync.cross_flag_max); {held}"
+        cross = isinstance(instruction, CrossCoreSetFlag)
+        limit = "sync.cross_flag_max" if cross else "sync.flag_max"
         yield CheckFinding.of(
-            "synccheck", kind, subject.task.name, title, places=(subject.place(one.program, one.row),), advice=advice
+            "synccheck",
+            "flag overflow",
+            subject.task.name,
+            f"Flag counter may overflow: raised more than {one.count} times before a wait takes it down",
+            places=(subject.place(one.program, one.row),),
+            advice=f"it counts to {one.count} (chip {subject.chip.name}, {limit}); nothing holds "
+            "the set back until the wait has happened",
         )
 
 
@@ -130,6 +129,55 @@ def _deadlocks(subject: Subject) -> Iterator[CheckFinding]:
         places=places,
         count=1,
     )
+
+
+def _uneven(subject: Subject) -> Iterator[CheckFinding]:
+    """Flags of which every turn of a loop leaves one raised, so that its waits meet ever older sets."""
+    told: set[tuple[object, ...]] = set()
+    for number, synced in enumerate(subject.synced):
+        backlog = [0] * len(synced.flags)
+        seen: dict[tuple[int, object], list[tuple[int, int]]] = {}
+        for row, kind, _, _, code in synced.items:
+            if kind == SET:
+                backlog[code] += 1
+            elif kind == WAIT:
+                line = None if synced.program.notes is None else synced.program.notes.line(row)
+                seen.setdefault((code, line), []).append((backlog[code], row))
+                backlog[code] -= 1
+        for (code, _), turns in seen.items():
+            depths = [depth for depth, _ in turns]
+            key = (synced.program.core_kind, synced.names[code])
+            if key in told or not _grows(depths):
+                continue
+            told.add(key)
+            row = turns[-1][1]
+            source, destination, _ = synced.names[code]
+            name = flag_name(subject, number, synced.names[code])
+            yield CheckFinding.of(
+                "synccheck",
+                "uneven flag",
+                subject.task.name,
+                f"Flag crosses a loop unevenly: raised {depths[0]} times at its first wait, {depths[-1]} times at its last",
+                details=(f"from PIPE_{source} to PIPE_{destination} in {subject.task.name}, {name}",),
+                places=(subject.place(number, row),),
+                level="WARNING",
+                advice="the wait is over before the set of its own turn: it orders nothing of that turn",
+            )
+
+
+_TURNS = 3
+"""Turns from which a loop is seen."""
+
+
+def _grows(depths: list[int]) -> bool:
+    """Whether more is raised from turn to turn, by the same each time; a turn may come by the line more than once."""
+    return any(_steady(depths, waits) for waits in range(1, len(depths) // _TURNS + 1))
+
+
+def _steady(depths: list[int], waits: int) -> bool:
+    """Whether each wait finds as much more raised than the one that many `waits` before."""
+    steps = {later - earlier for earlier, later in zip(depths, depths[waits:], strict=False)}
+    return len(steps) == 1 and steps.pop() > 0
 
 
 __all__ = ["find_sync_faults"]

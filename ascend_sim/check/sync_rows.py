@@ -46,6 +46,7 @@ class SyncFaults:
     sets: list[Unpaired] = field(default_factory=list)
     waits: list[Unpaired] = field(default_factory=list)
     overflows: list[Unpaired] = field(default_factory=list)
+    uneven: list[Unpaired] = field(default_factory=list)
     stuck: list[tuple[int, int]] = field(default_factory=list)
     """Program and row of every pipe that waits in a deadlock."""
 
