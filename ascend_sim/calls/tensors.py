@@ -23,8 +23,7 @@ Array = NDArray[Any]
 class TensorSpec:
     """A tensor without values, for `timing` mode: shape and dtype (a name such as "float16", or a numpy dtype).
 
-    `strides` in elements, from 0; None: contiguous. Raises SimError where there is not one for each axis, and for negative
-    sizes.
+    `strides` in elements, from 0; None: contiguous. Raises SimError where there is not one for each axis.
     """
 
     shape: tuple[int, ...]
@@ -34,8 +33,6 @@ class TensorSpec:
     def __post_init__(self) -> None:
         check_kinds({"shape": self.shape, "strides": self.strides}, {"shape": SHAPE, "strides": SIZES})
         object.__setattr__(self, "shape", tuple(int(size) for size in self.shape))
-        if min(self.shape, default=0) < 0:
-            raise SimError(f"shape {list(self.shape)}: sizes are 0 or more")
         if self.strides is None:
             return
         object.__setattr__(self, "strides", tuple(int(stride) for stride in self.strides))
