@@ -49,7 +49,7 @@ def test_every_row_has_the_line_that_wrote_it(noted: Recording) -> None:
     seen = set()
     for run, lines in zip(noted.timeline.programs, lines_of(noted), strict=True):
         for view, line in zip(run.program, lines, strict=True):
-            assert line.file == "tests/report/small_kernels.py" and line.text == source[line.number - 1].strip()
+            assert line.file == "tests/support/report/small_kernels.py" and line.text == source[line.number - 1].strip()
             assert any(word in line.text for word in WRITTEN_BY[view.instruction.name]), (str(view), line)
             seen.add(view.instruction.name)
     assert {"data_copy", "mmad", "fixpipe", "set_flag", "wait_flag", "vector_cast"} <= seen
