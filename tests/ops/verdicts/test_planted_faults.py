@@ -45,7 +45,7 @@ class Faulty:
     """Counts the Mmads of a run from 0 and spoils a product of number `at`: `factor` -1 loses it, 1 adds it twice."""
 
     def __init__(self, patch: pytest.MonkeyPatch, at: int | None, choose=None, factor: float = 0.0) -> None:
-        self.count, self.hits, read, placed = 0, 0, Mmad.read, execute._placed
+        self.count, self.hits, read, bind = 0, 0, Mmad.read, execute.bind
 
         def spoiled(mmad, memory, dst, src0, src1):
             result = read(mmad, memory, dst, src0, src1)
@@ -61,10 +61,10 @@ class Faulty:
 
         def anew(*arguments, **options):
             self.count = 0
-            return placed(*arguments, **options)
+            return bind(*arguments, **options)
 
         patch.setattr(Mmad, "read", spoiled)
-        patch.setattr(execute, "_placed", anew)
+        patch.setattr(execute, "bind", anew)
 
 
 def first(a, b, step=1):
