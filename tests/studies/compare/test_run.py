@@ -11,16 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from hypothesis import given
-from hypothesis import strategies as st
-from rich.console import Console
 
 import ascend_sim
 from ascend_sim.report.timeline_file import load_timeline, write_timeline
-from ascend_sim.studies.compare.facts import Comparison, Fact
+from ascend_sim.studies.compare.facts import Comparison
 from ascend_sim.studies.compare.run import compare_runs
-from ascend_sim.studies.compare.text import render
 from tests.support.report.calls import call
+from tests.support.studies.compared_runs import kernel_of, shown
 
 pytestmark = pytest.mark.fast
 
@@ -30,18 +27,6 @@ input: {shape: [2, 32, 12, 12], dtype: float16}
 weight: {shape: [32, 32, 3, 3]}
 padding: [1, 1]
 """
-SMALL = {"channels": 32, "size": 12}
-
-
-@pytest.fixture(scope="module")
-def one() -> Any:
-    """The call of CASE, as Python makes it."""
-    return call(**SMALL, block_dim=None)
-
-
-@pytest.fixture(scope="module")
-def other() -> Any:
-    return call(**SMALL, block_dim={"grad_input": 1})
 
 
 @pytest.fixture
@@ -60,24 +45,8 @@ def folder(one: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def kernel_of(comparison: Comparison, name: str) -> Any:
-    return next(kernel for kernel in comparison.kernels if kernel.name == name)
-
-
 def differing(comparison: Comparison, name: str, group: str) -> set[str]:
     return {fact.name for fact in kernel_of(comparison, name).groups[group] if fact.differs}
-
-
-def shown(comparison: Comparison, **options: Any) -> str:
-    console = Console(width=80, color_system=None, force_terminal=False)
-    with console.capture() as captured:
-        render(comparison, console, **options)
-    return captured.get()
-
-
-@pytest.fixture(scope="module")
-def planted(one: Any, other: Any) -> Comparison:
-    return compare_runs(one, other)
 
 
 def test_differences_of_a_waterfall_add_up_to_that_of_the_cycles(planted: Comparison, folder: Path) -> None:
@@ -190,42 +159,6 @@ def test_verdicts_stand_side_by_side() -> None:
     verdict = next(fact for fact in comparison.outputs if fact.name == "grad_input")
     assert verdict.values == ("correct", "WRONG") and verdict.differs
     assert "WRONG" in shown(comparison)
-
-
-VALUES = st.none() | st.integers(-(10**12), 10**12) | st.floats(-1e6, 1e6) | st.sampled_from(["cube", "mte2"])
-
-
-@given(st.lists(VALUES, min_size=2, max_size=5))
-def test_a_fact_differs_when_two_known_values_do(values: list[Any]) -> None:
-    fact = Fact("x", tuple(values))
-    known = [value for value in values if value is not None]
-    assert fact.differs == any(a != b for a in known for b in known)
-    for value, more in zip(values, fact.differences, strict=True):
-        if None in (value, values[0]) or isinstance(value, str) or isinstance(values[0], str):
-            assert more is None
-        else:
-            assert more == pytest.approx(value - values[0], rel=1e-9, abs=1e-9)
-
-
-def test_two_runs_fit_80_columns_and_every_row_has_its_name(planted: Comparison) -> None:
-    for text in (shown(planted), shown(planted, everything=True)):
-        assert all(len(line) <= 80 for line in text.splitlines())
-        for name in (*(one.name for one in planted.kernels), "blocks", "bottleneck", "idle cores", "launch", "coreNum"):
-            assert re.search(rf"^[* ] {name} ", text, re.MULTILINE), name
-    whole = shown(planted, everything=True)
-    for kernel in planted.kernels:
-        for fact in (fact for facts in kernel.groups.values() for fact in facts):
-            assert fact.name.split()[0] in whole
-
-
-def test_what_is_equal_is_counted(planted: Comparison) -> None:
-    """Rows shown and rows counted make up the kernel."""
-    text = shown(planted, kernels=["grad_input"])
-    part = text[text.index("\ngrad_input\n") :]
-    left = " ".join(part[part.index("equal, not shown:") :].split())
-    told = {name: int(count) for name, count in re.findall(r"([a-z ]+?) (\d+)(?:,|$)", left.partition(":")[2])}
-    fields = kernel_of(planted, "grad_input").groups["tiling"]
-    assert told[" tiling"] == sum(not fact.differs for fact in fields) == len(fields) - 1
 
 
 @pytest.fixture

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import pytest
 from rich.console import Console, RenderableType
-from typer.testing import CliRunner
 
 from ascend_sim.chip import chip_names, load_chip
-from ascend_sim.cli import app
 from ascend_sim.studies.lookup.chips import chip_detail, chips_table, compare_table, value_at
 
 pytestmark = pytest.mark.fast
@@ -76,27 +74,3 @@ def test_comparing_derives_peaks_and_bandwidth() -> None:
     assert ["fp32", "peak", "-", "-", "73.7", "27.0", "TFLOPS"] in lines
     assert "buffers.L1 1 MiB 1 MiB 512 KiB 512 KiB".split() in lines  # noqa: SIM905
     assert ["cores", "coupled", "coupled", "split", "split"] in lines
-
-
-def test_the_command_compares_two_chips_or_more() -> None:
-    result = CliRunner().invoke(app, ["chips", "--compare", "ascend910a", "Ascend910B3"])
-    assert result.exit_code == 0
-    assert "ascend910a" in result.stdout
-    assert "ascend910b3" in result.stdout
-    assert "clock.cube_mhz" in result.stdout
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["--compare", "ascend910a"], "give two chips or more"),
-        (["ascend910a", "ascend910b3"], "one chip at a time, got 2; --compare"),
-        (["--compare", "ascend910a", "nochip"], "'nochip' is not a known chip"),
-    ],
-)
-def test_the_command_refuses_in_one_line(arguments: list[str], said: str) -> None:
-    result = CliRunner().invoke(app, ["chips", *arguments])
-    assert result.exit_code == 2
-    assert result.stderr.startswith("ascend-sim: ")
-    assert said in result.stderr
-    assert result.stderr.count("\n") == 1
