@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ascend_sim import AclnnError, SimError
-from ascend_sim.torch import compare_training, simulate
-from tests.support.torch.models import small_cnn
-
 torch = pytest.importorskip("torch")
 
+from ascend_sim import AclnnError, SimError  # noqa: E402
+from ascend_sim.torch import compare_training, simulate  # noqa: E402
+from tests.support.torch.models import small_cnn  # noqa: E402
 
 nn, aten = torch.nn, torch.ops.aten
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
@@ -17,20 +16,13 @@ from ascend_sim.cli import app  # noqa: E402
 from ascend_sim.torch import simulate  # noqa: E402
 from tests.support.torch.models import ConvTbc, small_cnn  # noqa: E402
 
-nn, aten = torch.nn, torch.ops.aten
+nn = torch.nn
 
 
 def gradients(model: Any) -> list[Any]:
     found = [parameter.grad.clone() for parameter in model.parameters()]
     model.zero_grad()
     return found
-
-
-def bits(ours: Any, truth: Any) -> float:
-    """Effective bits, as the precision table has them."""
-    ours, truth = ours.double(), truth.double()
-    error = (ours - truth).abs().sum()
-    return -math.log2(error / truth.abs().sum()) if error else math.inf
 
 
 def test_the_gradients_are_the_chips_bit_for_bit() -> None:
@@ -77,24 +69,6 @@ def test_full_mode_has_values_and_the_times_of_timing_mode() -> None:
     assert [row.layer.name for row in functional.rows] == ["0"]  # a matrix product is a kernel with times alone
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_sixteen_bits_and_channels_last_come_back_as_they_went(dtype: str) -> None:
-    torch.manual_seed(0)
-    kind = getattr(torch, dtype)
-    conv = nn.Conv2d(8, 8, 3).to(kind).to(memory_format=torch.channels_last)
-    data = torch.randn(2, 8, 6, 6).to(kind).to(memory_format=torch.channels_last).requires_grad_()
-    conv(data).pow(2).sum().backward()
-    own = [data.grad.clone(), *gradients(conv)]
-    strides = [tensor.stride() for tensor in own]
-    data.grad = None
-    with simulate(mode="functional", values="chip", strict=True):
-        conv(data).pow(2).sum().backward()
-    ours = [data.grad, *gradients(conv)]
-    assert [tensor.stride() for tensor in ours] == strides and all(tensor.dtype is kind for tensor in ours)
-    for tensor, expected in zip(ours, own, strict=True):
-        torch.testing.assert_close(tensor, expected, rtol=0.02, atol=0.02 * float(expected.abs().max()))
-
-
 def test_conv_tbc_trains_on_the_chips_gradients() -> None:
     torch.manual_seed(0)
     layer, data = ConvTbc(4, 6, 3), torch.randn(5, 2, 4, requires_grad=True)
@@ -114,30 +88,6 @@ def test_meta_tensors_have_no_values() -> None:
         nn.Conv2d(2, 2, 1)(torch.empty(1, 2, 2, 2)).sum().backward()
     (row,) = sim.report.to_dict()["layers"]
     assert all(call["status"] is None and "mode 'timing'" in call["message"] for call in row["calls"])
-
-
-def test_precision_of_a_layer_is_that_of_its_gradients_in_training() -> None:
-    """The bits that the table has for a cubeMathType are those that the gradients have with it, against float64."""
-    torch.manual_seed(0)
-    model, data = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Conv2d(8, 4, 3)), torch.randn(2, 3, 8, 8)
-    with simulate(mode="functional") as sim:
-        model(data).pow(2).sum().backward()
-    tables = sim.precision().tables
-    assert list(tables) == ["0", "2"] and sim.precision().passed
-    _, arrays = sim.rows[1].kept  # type: ignore[misc]
-    given = [torch.from_numpy(arrays[name]).double() for name in ("grad_output", "input", "weight")]
-    truth = torch.ops.aten.convolution_backward(*given, [4], [1, 1], [0, 0], [1, 1], False, [0, 0], 1, [True] * 3)
-    for row in tables["2"].rows:
-        single = [tensor.float().requires_grad_() for tensor in given[1:]]
-        with simulate(mode="functional", values="chip", cube_math_type=row.cube_math_type, forward=False):
-            nn.functional.conv2d(*single).backward(given[0].float())
-        for name, tensor, exact in zip(("grad_input", "grad_weight"), single, truth, strict=False):
-            assert bits(tensor.grad, exact) == pytest.approx(row.outputs[name]["effective_bits"], abs=0.1)
-    hf32, fp16 = (tables["2"].rows[number].outputs["grad_weight"]["effective_bits"] for number in (1, 2))
-    assert 9 < fp16 < hf32 < 16
-    drawn = sim.precision(inputs="uniform", dtypes=["bfloat16"])
-    assert {row.dtype for table in drawn.tables.values() for row in table.rows} == {"bfloat16"}
-    assert str(drawn).startswith("0: inputs uniform, seed 0\n") and set(drawn.to_dict()) == {"0", "2"}
 
 
 # -- trainings ---------------------------------------------------------------------------------------------------------
