@@ -8,9 +8,16 @@ result.grad_input, result.report.to_dict()
 
 from __future__ import annotations
 
+from os import path
 from typing import TYPE_CHECKING, Any
 
 from ascend_sim.errors import AclnnError, ConfigError, SimError, TilingError
+
+__version__ = "0.1.0"
+
+# In a checkout `ops` and `configs` stand beside this folder; an install puts them into it.
+if not path.isdir(path.join(__path__[0], "ops")):
+    __path__.append(path.dirname(__path__[0]))
 
 if TYPE_CHECKING:
     from ascend_sim.acl.c.build import build_c
@@ -150,10 +157,6 @@ _HOME = {
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used, so that the lower floors can be imported without the upper ones."""
-    if name == "__version__":
-        from importlib.metadata import version
-
-        return version("ascend-sim")
     if name in _HOME:
         import importlib
 

@@ -29,8 +29,9 @@ def tool() -> ModuleType:
 
 
 def test_the_page_is_what_the_models_say(tool: ModuleType) -> None:
-    """After a change: python tools/file_reference.py"""
-    assert tool.page() == tool.PAGE.read_text(encoding="utf-8")
+    """After a change: python tools/file_reference.py, which adds the operators that the page does not have yet."""
+    text = tool.PAGE.read_text(encoding="utf-8")
+    assert text == tool.page(re.findall(r"^### `operator: (\w+)`$", text, re.MULTILINE))
 
 
 def test_its_examples_are_files(tool: ModuleType, tmp_path: Path) -> None:

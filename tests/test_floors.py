@@ -4,57 +4,18 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+import runpy
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.support.places import DOCS, ROOT
+from tests.support.rooms import DOORS, LEVEL, MODULES, room
 
 pytestmark = pytest.mark.fast
 
-FLOORS = (
-    ("errors", "frozen"),
-    ("built",),
-    ("host", "npz_file", "yaml_file"),
-    ("chip", "numerics"),
-    ("options",),
-    ("memory",),
-    ("isa",),
-    ("kernel",),
-    ("engine",),
-    ("runtime",),
-    ("check",),
-    ("ops.arguments", "ops.status"),
-    ("ops.problem",),
-    ("ops.layouts",),
-    ("ops.kernels.cube", "ops.kernels.vector"),
-    ("ops.kernels.grad_input", "ops.kernels.grad_weight", "ops.kernels.conv_forward", "ops.kernels.matmul"),
-    ("ops.kernels.tilings",),
-    ("ops.checks",),
-    ("ops.call", "ops.kinds", "ops.plan", "ops.case_data", "ops.tensor_files"),
-    ("ops.case_entries", "ops.execute"),
-    ("ops.convolution",),
-    ("ops.layer",),
-    ("ops.operator",),
-    ("ops.verdicts", "ops.operators.convolution_backward"),
-    ("ops.operators.conv_tbc_backward", "ops.operators.convolution"),
-    ("ops.operators",),
-    ("ops.case",),
-    ("report",),
-    ("settings", "expected"),
-    ("sequence",),
-    ("calls", "launching"),
-    ("checking",),
-    ("studies",),
-    ("api", "acl", "torch"),
-    ("cli",),
-    ("__main__",),
-)
-"""From the ground up: every room of the house. Rooms of one floor do not import from each other."""
-
-LEVEL = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
 
 OPS_MAY_USE = {
     "errors",
@@ -72,26 +33,6 @@ OPS_MAY_USE = {
 }
 """`ops` touches the machine only through the kernel builder and the runtime; a tensor's place in GM is part of both."""
 
-DOORS = {"", "ops", "ops.kernels"}
-"""Packages that are only a door: nothing stands in their `__init__`, or names that are imported when first used."""
-
-
-def modules() -> Iterator[tuple[str, Path]]:
-    """Dotted names below `ascend_sim` and their files; `ops` stands at the top of the tree."""
-    for folder, prefix in ((ROOT / "ascend_sim", ""), (ROOT / "ops", "ops.")):
-        for path in sorted(folder.rglob("*.py")):
-            yield (prefix + ".".join(path.relative_to(folder).with_suffix("").parts)).removesuffix(".__init__"), path
-
-
-def room(module: str) -> str:
-    """The room of `FLOORS` that a module belongs to; KeyError for a module that stands in none."""
-    name = module
-    while name and name not in LEVEL:
-        name = name.rpartition(".")[0]
-    if not name:
-        raise KeyError(f"{module} belongs to no room: FLOORS has to list it")
-    return name
-
 
 @cache
 def imports(path: Path) -> set[str]:
@@ -106,9 +47,6 @@ def imports(path: Path) -> set[str]:
             found |= {f"{whole}.{alias.name}" for alias in node.names}
     inside = {name.removeprefix("ascend_sim.") for name in found if name.startswith("ascend_sim.")}
     return {name if name in MODULES else name.rpartition(".")[0] for name in inside}
-
-
-MODULES = {name: path for name, path in modules() if name != "__init__"}
 
 
 @pytest.mark.parametrize("module", [name for name in MODULES if name not in DOORS])
@@ -167,16 +105,16 @@ def test_the_machine_does_not_know_what_it_computes() -> None:
         assert told == [], module
 
 
-def test_the_packages_are_all_installed() -> None:
-    """Every package of the tree is named in pyproject.toml, which lists them one by one."""
-    import tomllib
-
-    listed = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]["packages"]
-    there = {
-        f"ascend_sim.{name}" if name else "ascend_sim" for name, path in MODULES.items() if path.name == "__init__.py"
-    }
-    there = {name.removesuffix(".__init__") for name in there}
-    assert there - set(listed) == set()
+def test_the_packages_are_all_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every folder with an `__init__.py` is a package that setup.py finds, `ops` and `configs` inside `ascend_sim`."""
+    setuptools = pytest.importorskip("setuptools")
+    asked: dict[str, Any] = {}
+    monkeypatch.setattr(setuptools, "setup", asked.update)
+    monkeypatch.chdir(ROOT)
+    runpy.run_path("setup.py")
+    folders = [path.parent.relative_to(ROOT) for path in MODULES.values() if path.name == "__init__.py"]
+    there = {".".join(one.parts if one.parts[0] == "ascend_sim" else ("ascend_sim", *one.parts)) for one in folders}
+    assert sorted(asked["packages"]) == sorted(there | {"ascend_sim", "ascend_sim.configs"})
 
 
 def test_the_design_page_has_a_paragraph_for_every_room() -> None:

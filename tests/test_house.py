@@ -23,7 +23,7 @@ from ascend_sim.acl import state
 from ascend_sim.cli import app
 from tests.support.acl.programs import aclnnConvolutionBackwardTest, main
 from tests.support.places import DOCS
-from tests.test_floors import DOORS, LEVEL, MODULES, room
+from tests.support.rooms import DOORS, LEVEL, MODULES, room
 
 pytestmark = pytest.mark.fast
 

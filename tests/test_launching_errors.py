@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,8 +11,6 @@ import numpy as np
 import pytest
 
 import ascend_sim as asim
-from ascend_sim.options.description import names_of
-from ascend_sim.options.run_options import LaunchOptions
 from tests.support.launched import CHIP, move, turns
 
 ALLOWED = "allowed are an array of numbers, an Expected, or a dict of them by the outputs' names"
@@ -136,33 +133,10 @@ def test_a_builder_that_is_kept_takes_nothing_more() -> None:
             write()
 
 
-def test_every_keyword_of_launch_is_closed_to_kernels() -> None:
-    parameters = inspect.signature(asim.launch).parameters.values()
-    assert {p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY} == names_of(LaunchOptions)
-
-
 def test_a_dtype_that_the_cube_lacks_is_told() -> None:
     kernel = asim.kernel_function(core="AI_CORE")(lambda k, x: k.mmad(0, 0, 0, 16, 16, 16, "bfloat16", False))
     text = told(X, kernel=kernel, chip="ascend910a")
     assert "mmad: ascend910a (dav-1001) multiplies no bfloat16; it has float16, int8 (chip file, cube.rates)" in text
-
-
-@pytest.mark.parametrize(
-    ("make", "said"),
-    [
-        (lambda: asim.kernel_function(core="GPU"), "core 'GPU'; allowed are AIC, AIV, MIX, AI_CORE"),
-        (lambda: asim.kernel_function(core=()), "allowed are AIC"),
-        (lambda: asim.kernel_function(core="AIC")(3), "3 is not a function"),
-        (lambda: asim.kernel_function(core="AIC")(lambda: None), "first parameter is the builder"),
-        (lambda: asim.kernel_function(core="AIC")(lambda k, x, chip: None), "'chip' is a keyword of launch"),
-        (lambda: asim.empty((2, -1), "float16"), "sizes are 0 or more"),
-        (lambda: asim.empty("ab", "float16"), "shape"),
-        (lambda: asim.empty((2,), "float64"), "float64"),
-    ],
-)
-def test_what_makes_no_kernel_is_refused(make: Any, said: str) -> None:
-    with pytest.raises(asim.SimError, match=re.escape(said)):
-        make()
 
 
 @asim.kernel_function(core="AIV")

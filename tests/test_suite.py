@@ -103,3 +103,56 @@ def test_folders_of_tests_have_the_names_of_rooms() -> None:
     whole = {Path(), Path("golden"), Path("bad_inputs"), Path("fuzz")}
     homes = {one: ROOT / one if one.parts[:1] == ("ops",) else ROOT / "ascend_sim" / one for one in folders - whole}
     assert sorted(str(one) for one, home in homes.items() if not home.is_dir()) == []
+
+
+MIRRORED = 0.6
+"""The least share of source files whose tests stand at their place and name."""
+
+
+def place_of_tests(source: Path) -> Path:
+    """Return where the tests of a source file are looked for: at the same path, under the same name."""
+    inside = (
+        source.relative_to(ROOT / "ascend_sim")
+        if source.is_relative_to(ROOT / "ascend_sim")
+        else source.relative_to(ROOT)
+    )
+    return TESTS / inside.parent / f"test_{inside.name}"
+
+
+@pytest.mark.fast
+def test_most_sources_have_their_tests_at_their_place() -> None:
+    sources = [
+        path
+        for room in ("ascend_sim", "ops")
+        for path in sorted((ROOT / room).rglob("*.py"))
+        if path.name != "__init__.py"
+    ]
+    missing = [str(place_of_tests(path).relative_to(ROOT)) for path in sources if not place_of_tests(path).is_file()]
+    share = 1 - len(missing) / len(sources)
+    assert share >= MIRRORED, f"{share:.1%} of {len(sources)} source files have their tests; not there: {missing}"
+
+
+@pytest.mark.fast
+def test_a_file_of_tests_holds_tests() -> None:
+    tests = {path: tree for path, tree in trees().items() if path.name.startswith("test_")}
+    functions = {
+        path: [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)] for path, tree in tests.items()
+    }
+    without = [path for path, nodes in functions.items() if not any(node.name.startswith("test_") for node in nodes)]
+    assert [str(path.relative_to(ROOT)) for path in without] == []
+
+
+@pytest.mark.fast
+def test_what_tests_share_stands_in_support() -> None:
+    """Tests import nothing from each other: whoever moves a test must not have to move another."""
+    known = {path for path in trees() if path.name.startswith("test_") or path.name in ("conftest.py", "__init__.py")}
+    beside = [
+        str(path.relative_to(ROOT)) for path in trees() if path not in known and TESTS / "support" not in path.parents
+    ]
+    shared = [
+        f"{path.relative_to(ROOT)}:{line} {name}"
+        for path, tree in trees().items()
+        for line, name in imported(tree)
+        if name.startswith("tests.") and not name.startswith("tests.support.")
+    ]
+    assert (beside, shared) == ([], [])

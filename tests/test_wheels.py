@@ -38,6 +38,20 @@ def output(folder: Path, built: Path, *arguments: str) -> str:
     return done.stdout
 
 
+def test_a_checkout_runs_with_nothing_installed_but_the_dependencies(tmp_path: Path) -> None:
+    """`-S` leaves out what an editable install adds to the search for modules; a package that is installed stays behind."""
+    for name in ("ascend_sim", "ops", "configs"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
+    places = [one for one in sys.path if one.endswith("-packages")]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(places), "ASCEND_SIM_ENGINE": "simpy"}
+    script = "import ascend_sim, ascend_sim.configs as c; print(ascend_sim.convolution.__module__, c.__file__)"
+    for command, said in ((["-m", "ascend_sim", "cases"], "by_hand"), (["-c", script], f"ascend_sim.api {tmp_path}")):
+        done = subprocess.run(
+            [sys.executable, "-S", *command], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0 and said in done.stdout, done.stderr
+
+
 def test_every_platform_of_the_workflow_runs_what_the_wheel_must_do() -> None:
     workflow = yaml.safe_load((ROOT / ".github/workflows/wheels.yml").read_text(encoding="utf-8"))
     runners = workflow["jobs"]["wheel"]["strategy"]["matrix"]["runner"]

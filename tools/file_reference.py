@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import types
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -63,16 +64,19 @@ def main() -> int:
     return 0
 
 
-def page() -> str:
-    """The whole page."""
+def page(operators: Iterable[str] = OPERATORS) -> str:
+    """Return the whole page, with the cases of these operators."""
     parts = [HEAD, "## Tensors and values\n", _section("A tensor", TensorEntry)]
     parts.append(_section("A tensor that may ask for a gradient", InputEntry, besides=TensorEntry))
     parts.append(_section("`data`: where values come from", DataEntry))
-    parts += ["## Case files\n", _section("Every case", Case)]
-    for operator in OPERATORS.values():
-        parts.append(_section(f"`operator: {operator.name}`", operator.case, besides=Case))
+    parts += ["## Case files\n", _section("Every case", Case), *map(case_section, operators)]
     parts += ["## Network files\n", _section("The file", NetworkFile), _section("A layer", Layer)]
     return "\n".join(parts)
+
+
+def case_section(operator: str) -> str:
+    """Return what the page says of an operator's cases."""
+    return _section(f"`operator: {operator}`", OPERATORS[operator].case, besides=Case)
 
 
 def _section(title: str, model: type[BaseModel], besides: type[BaseModel] | None = None) -> str:

@@ -168,12 +168,11 @@ def _limit_memory(gib: str | None) -> None:
 def _print_version(asked: bool) -> None:
     if not asked:
         return
-    from importlib.metadata import version
-
+    from ascend_sim import __version__
     from ascend_sim.engine.choice import working_engine
 
     with errors(False):
-        print(f"ascend-sim {version('ascend-sim')}, engine {working_engine()}")
+        print(f"ascend-sim {__version__}, engine {working_engine()}")
     raise typer.Exit
 
 

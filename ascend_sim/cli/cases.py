@@ -16,6 +16,8 @@ def cases() -> None:
         table = Grid("", ("case", "operator", ">input", ">weight", "dtype"))
         for name in case_names():
             case = load_case(name)
-            shapes = ["x".join(map(str, case.tensors[tensor][0])) for tensor in ("input", "weight")]
-            table.row(name, case.operator, *shapes, case.tensors["input"][1])
+            tensors = case.tensors
+            shapes = ["x".join(map(str, tensors[one][0])) if one in tensors else "-" for one in ("input", "weight")]
+            dtype = tensors["input" if "input" in tensors else next(iter(tensors))][1]
+            table.row(name, case.operator, *shapes, dtype)
         console().print(table)

@@ -77,18 +77,6 @@ def test_without_a_compiler_one_line_says_so_once(built: bool) -> None:
     )
 
 
-@pytest.mark.skipif(library.load() is None, reason="the compiled engine was not built")
-def test_a_library_of_older_sources_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It would read what Python fills otherwise than it was meant; who asks for the version hears of it too."""
-    monkeypatch.setitem(built_module.SIZES, "Stamp", built_module.SIZES["Stamp"] + 8)
-    monkeypatch.setenv(VARIABLE, "auto")
-    words = "built from older sources (its structures differ)"
-    with pytest.raises(SimError, match=re.escape(words)):
-        library.load.__wrapped__()
-    shown = CliRunner().invoke(app, ["--version"])
-    assert shown.exit_code == 2 and words in shown.output, shown.output
-
-
 def test_a_library_without_a_function_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(library._FUNCTIONS, "machine_sings", (None, []))
     if library.load() is not None:

@@ -19,49 +19,15 @@ import pytest
 from ascend_sim.engine import columns, engine
 from ascend_sim.engine.columns import PIECE, ColumnFile, Packed, Written
 from ascend_sim.engine.compiled import library, machine
-from ascend_sim.engine.device import Device
 from ascend_sim.engine.timeline import OF_ALL, OF_MOVES, TIMES, Timeline
 from ascend_sim.engine.watch import watched
 from ascend_sim.host import Lately
-from ascend_sim.kernel.builder import KernelBuilder
-from ascend_sim.memory.gm import gm_operand
-from tests.support.engine.machine import CHIP, program, task_of
+from tests.support.engine.packed_runs import COUNTS, assert_equal, packed_of, run
 
 pytestmark = pytest.mark.fast
 
-COUNTS = (70, 10, 90, 80)
-"""Rows of the blocks."""
 needs_c = pytest.mark.skipif(library.load() is None, reason="the compiled engine is not built")
 LEAST, MOST = -(1 << 63), (1 << 63) - 1
-
-
-def run(counts: tuple[int, ...] = COUNTS, **how: Any) -> Timeline:
-    """Blocks of so many copies, some of which wait for each other."""
-
-    def write(k: KernelBuilder) -> None:
-        for i in range(counts[k.block]):
-            if i % 7:
-                k.data_copy("GM", "UB", 0, gm_operand(0, 64 * (i % 99) * (k.block + 1)), 64)
-            else:
-                k.scalar(i % 300)
-
-    device = Device(CHIP, with_values=False)
-    tensor = device.allocate(1 << 16, "t")
-    made = [[program(CHIP, "AIV", write, [1 << 16], block=block)] for block in range(len(counts))]
-    runner = engine.Engine(device, engine=how.pop("engine", None), shared_gm=how.pop("shared", True))
-    return runner.run([task_of(made, [tensor])], **how)
-
-
-def assert_equal(found: Timeline, expected: Timeline) -> None:
-    for one, other in zip(found.programs, expected.programs, strict=True):
-        assert (one.begin, one.finish, one.core) == (other.begin, other.finish, other.core)
-        assert np.array_equal(one.program.rows, other.program.rows)
-        for name in TIMES:
-            assert np.array_equal(getattr(one, name), getattr(other, name)), name
-
-
-def packed_of(timeline: Timeline) -> list[Packed]:
-    return [one.columns for one in timeline.programs if isinstance(one.columns, Packed)]
 
 
 def assert_kept(packed: int, expected: Timeline, **how: Any) -> None:
@@ -154,7 +120,7 @@ def test_where_the_disk_becomes_full_c_goes_on_in_memory() -> None:
     script = f"""
 import resource, signal, sys
 sys.path[:0] = {sys.path!r}
-from tests.engine.test_columns import assert_equal, packed_of, run
+from tests.support.engine.packed_runs import assert_equal, packed_of, run
 expected = run(({count},), engine="simpy")
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, resource.RLIM_INFINITY))
@@ -196,7 +162,9 @@ def test_processes_that_are_forked_read_what_is_on_disk() -> None:
     script = f"""
 import os, sys
 sys.path[:0] = {sys.path!r}
-from tests.engine.test_columns import Lately, assert_equal, engine, packed_of, run
+from tests.support.engine.packed_runs import assert_equal, packed_of, run
+from ascend_sim.engine import engine
+from ascend_sim.host import Lately
 expected = run((4096, 8192))
 engine.MOST = 0
 found = run((4096, 8192))

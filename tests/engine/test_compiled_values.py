@@ -32,8 +32,8 @@ from ascend_sim.isa.vector import (
 )
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.numerics import numpy_dtype
-from tests.engine.test_values import full, functional
 from tests.support.engine.random_programs import Step, Variant, steps, variants, writer
+from tests.support.engine.values import full, functional
 from tests.support.isa.workbench import GM_BYTES, MODELS, SIZES, Workbench, copy_of, everything, run_in_c
 from tests.support.sampling import sampled
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -10,17 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ascend_sim.chip import ChipSpec
 from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Engine
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.timeline import Timeline
 from ascend_sim.errors import CycleLimitError, DeadlockError, SimError
-from ascend_sim.isa.base import Cost
-from ascend_sim.isa.transfer import DataCopy
 from ascend_sim.kernel.builder import KernelBuilder
-from ascend_sim.kernel.kernel import Kernel
-from ascend_sim.kernel.program import InstructionTable
 from ascend_sim.memory.gm import gm_operand
 from tests.support.engine.machine import CHIP, FIVE, changed, program, quiet, run_one, scalar_task, task_of
 from tests.support.engine.random_programs import SIZES
@@ -48,35 +43,6 @@ def barrier_task(kind: str, blocks: int, name: str, **fields: Any) -> Task:
 
     made = [[program(CHIP, kind, write, block=b)] for b in range(blocks)]
     return task_of(made, name=name, all_cores=True, **fields)
-
-
-def test_a_launch_costs_its_overhead_and_a_core_its_start() -> None:
-    chip = changed(
-        CHIP,
-        launch={
-            "task_overhead_us": {"AIC": 2.0, "AIV": 1.0},
-            "core_start_us": {"AIC": 0.5, "AIV": 0.25},
-            "overhead_per_block_us": {},
-            "block_us": {},
-        },
-    )
-    for kind, launch, start in (("AIC", 3600, 900), ("AIV", 1800, 450)):
-        timeline = run([scalar_task(chip, kind, [100], "a"), scalar_task(chip, kind, [100], "b")], chip)
-        assert timeline.tasks[0].begin == launch
-        assert timeline.programs[0].begin == launch + start
-        assert timeline.tasks[0].finish == launch + start + 100 + CHIP.scalar.issue_cycles[kind]
-        assert timeline.tasks[1].launch == timeline.tasks[0].finish
-        assert timeline.tasks[1].begin == timeline.tasks[0].finish + launch
-
-
-def test_overhead_grows_with_the_blocks_and_a_template_adds_its_prologue() -> None:
-    launch = {"overhead_per_block_us": {"AIV": 10 / 1800}, "prologue_us": {"Test": 20 / 1800, "Test_rows": 30 / 1800}}
-    chip = changed(QUIET, launch=launch)
-    plain, rows = scalar_task(chip, "AIV", [100] * 3, "plain"), scalar_task(chip, "AIV", [100], "rows")
-    rows.template = "Test_rows"
-    timeline = run([plain, rows], chip)
-    assert [task.begin - task.launch for task in timeline.tasks] == [30, 10]
-    assert [r.begin - timeline.tasks[r.task].begin for r in timeline.programs] == [20, 20, 20, 30]
 
 
 def test_a_gang_of_no_blocks_is_over_at_once() -> None:
@@ -128,19 +94,6 @@ def test_who_waited_for_a_core_puts_off_those_behind() -> None:
     chip = changed(QUIET, launch={"block_us": {"AIV": 10 / 1800}}, cores={"aiv": 2}, scalar=FIVE)
     timeline = run([scalar_task(chip, "AIV", [1010, 1000, 50, 50])], chip)
     assert [r.begin for r in timeline.programs] == [0, 10, 1015, 1025]
-
-
-def test_hidden_overhead_only_behind_the_task_before() -> None:
-    launch = {"task_overhead_us": {"AIC": 2.0, "AIV": 2.0}, "hidden_us": 1.5}
-    chip = changed(QUIET, launch=launch)
-    timeline = run([scalar_task(chip, "AIV", [100], name) for name in "abc"], chip)
-    launches = [task.begin - task.launch for task in timeline.tasks]
-    assert launches == [3600, 900, 900]
-    late = scalar_task(chip, "AIV", [100], "late", wait_events=("x",))
-    other = scalar_task(chip, "AIV", [9000], "other", stream=1, record_events=("x",))
-    timeline = run([scalar_task(chip, "AIV", [100], "first"), late, other], chip)
-    assert timeline.tasks[1].launch > timeline.tasks[0].finish
-    assert timeline.tasks[1].begin - timeline.tasks[1].launch == 3600
 
 
 def test_waves() -> None:
@@ -327,23 +280,6 @@ def test_what_was_issued_beyond_the_limit_is_a_run_that_is_too_long(before: int,
             run([task_of([[made]])], QUIET, max_cycles=limit)
 
 
-def test_clock_and_l2_live_in_the_device() -> None:
-    def copy() -> Task:
-        return task_of(
-            [[program(CHIP, "AIV", lambda k: k.data_copy("GM", "UB", 0, gm_operand(0, 0), 4096), [4096])]], [a]
-        )
-
-    device = Device(QUIET, with_values=False)
-    a = device.allocate(4096, "a")
-    first = Engine(device).run([copy()])
-    assert device.clock == first.finish
-    second = Engine(device).run([copy()])
-    assert second.programs[0].begin == first.finish
-    assert second.finish - first.finish < first.finish  # now it hits
-    alone = run_one(QUIET, "AIV", lambda k: k.data_copy("GM", "UB", 0, gm_operand(0, 0), 4096), SIZES, shared_gm=False)
-    assert second.finish - first.finish == alone.finish
-
-
 def test_no_tasks_and_empty_programs() -> None:
     assert run([]).finish == 0
     timeline = run([task_of([[program(CHIP, "AIV", lambda k: None, block=b)] for b in range(3)])])
@@ -354,43 +290,6 @@ def test_progress_counts_blocks() -> None:
     seen: list[tuple[str, int, int]] = []
     run([scalar_task(CHIP, "AIV", [30, 20, 10], "p")], progress=lambda *now: seen.append(now))
     assert seen == [("p", 1, 3), ("p", 2, 3), ("p", 3, 3)]
-
-
-@dataclass(frozen=True)
-class _Copy(DataCopy):
-    """A copy whose head is shorter behind another one."""
-
-    name = "copy_with_two_heads"
-
-    def cost(self, chip: ChipSpec) -> Cost:
-        return Cost(90, 10, 0, 0)
-
-
-def test_work_without_a_gap_pays_the_head_of_a_stream() -> None:
-    """Products that follow each other at once, then one behind a pause; transfers alike."""
-
-    def products(k: KernelBuilder) -> None:
-        for pause in (0, 0, 1000):
-            k.scalar(pause)
-            k.mmad(0, 0, 0, 160, 16, 160, "float16", False)  # 100 cycles of work
-
-    first, stream = QUIET.cube.head_first, QUIET.cube.head_stream
-    assert first != stream
-    one = run_one(QUIET, "AIC", products, SIZES)
-    assert (one.end - one.start)[one.program.per_row("pipe") > 0].tolist() == [100 + first, 100 + stream, 100 + first]
-
-    def copies(k: Kernel) -> None:
-        for pause in (0, 0, 1000):
-            k.scalar(pause)
-            k.emit(_Copy("GM", "UB", 12800), 0, gm_operand(0, 0))
-
-    k = Kernel(InstructionTable(QUIET), 0, "AIV", SIZES, blocks=1)
-    copies(k)
-    device = Device(QUIET, with_values=False)
-    task = task_of([[k.finish()]], [device.allocate(size, f"t{i}") for i, size in enumerate(SIZES)])
-    (one,) = Engine(device, shared_gm=False).run([task]).programs
-    moved = (one.end - one.start)[one.program.per_row("pipe") > 0].tolist()
-    assert [cycles - moved[1] for cycles in moved] == [80, 0, 80]
 
 
 @pytest.mark.parametrize("between", [0, CHIP.sync.queue_depth["V"] - 10])

@@ -16,7 +16,7 @@ from ascend_sim.engine.lines import footprint
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.memory.regions import Region
-from tests.support.engine.machine import CHIP, changed, program, task_of
+from tests.support.engine.machine import CHIP, program, task_of
 from tests.support.engine.naive_memory import Cache, Move, begin, bytes_of
 from tests.support.sampling import sampled
 
@@ -112,17 +112,6 @@ def test_more_lines_than_the_cache_holds() -> None:
     assert l2.resident(lines(1, 2, 3, 4, 5)).tolist() == [False, False, True, True, True]
 
 
-def test_warm_tensor_is_there_and_clean_as_far_as_it_fits() -> None:
-    chip = changed(CHIP, memory={"l2_bytes": 10 * 512})
-    device = Device(chip, with_values=False)
-    first, second = device.allocate(4 * 512, "a"), device.allocate(8 * 512 - 1, "b")
-    device.warm(first)
-    device.warm(second)
-    assert device.l2.resident(np.arange(12)).tolist() == [False] * 2 + [True] * 10
-    assert read(device.l2, *range(2, 12)) == (0, 0)
-    assert read(device.l2, *range(20, 30)) == (10, 0)
-
-
 def test_far_addresses() -> None:
     l2 = L2Cache(4)
     assert read(l2, 5, 100_000) == (2, 0)
@@ -180,11 +169,3 @@ def test_against_a_plain_list(capacity: int, refetch: bool, requests: list[tuple
         begin(move, cache, 512, refetch, Fraction(1))
         assert got == (move.fetched, move.victims)
         assert [bool(x) for x in l2.resident(np.arange(80))] == [line in cache.lines for line in range(80)]
-
-
-@pytest.mark.parametrize("dirty", [False, True])
-def test_lines_survive_kernels_and_new_readers(dirty: bool) -> None:
-    """The cache belongs to the device: what one run leaves, the next one finds."""
-    device = Device(CHIP, with_values=False)
-    (write if dirty else read)(device.l2, 7)
-    assert read(device.l2, 7) == (0, 0)

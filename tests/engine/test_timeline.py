@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import ascend_sim
 from ascend_sim import TensorSpec
@@ -15,45 +13,13 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Engine
 from ascend_sim.engine.replay import replay
-from ascend_sim.engine.timeline import ProgramRun, Timeline
-from ascend_sim.isa.base import PIPES
+from ascend_sim.engine.timeline import Timeline
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.memory.gm import gm_operand
 from tests.support.engine.machine import CHIP, FIVE, changed, columns, program, quiet, random_bytes, run_one, task_of
-from tests.support.engine.random_programs import SIZES, Step, Variant, steps, variants, writer
-from tests.support.sampling import sampled
+from tests.support.engine.random_programs import SIZES
 
 pytestmark = pytest.mark.usefixtures("each_engine")
-
-
-def assert_adds_up(run: ProgramRun) -> None:
-    span = run.finish - run.begin
-    for pipe in PIPES:
-        stalls = run.stalls(pipe)
-        assert min(stalls.values(), default=0) >= 0, pipe
-        assert run.busy()[pipe] + sum(stalls.values()) == span, pipe
-
-
-@pytest.mark.parametrize("shared", [False, True])
-@sampled(20, 80)
-@given(variant=variants(), kind=st.sampled_from(["AIC", "AIV"]), actions=steps())
-def test_busy_and_stalls_are_the_span(shared: bool, variant: Variant, kind: str, actions: list[Step]) -> None:
-    run = run_one(variant.chip, kind, writer(kind, actions), SIZES, shared_gm=shared)
-    assert_adds_up(run)
-    assert (run.start <= run.end).all()
-    assert (run.end <= run.retire).all()
-    assert run.finish == max(run.begin, int(run.retire.max(initial=0)))
-
-
-@settings(max_examples=60, deadline=None)
-@given(variants(), st.sampled_from(["AIC", "AIV"]), steps())
-def test_pipes_work_in_order_and_one_thing_at_a_time(variant: Variant, kind: str, actions: list[Step]) -> None:
-    run = run_one(variant.chip, kind, writer(kind, actions), SIZES)
-    for pipe in range(len(PIPES)):
-        rows = np.flatnonzero(run.program.per_row("pipe") == pipe)
-        assert (run.start[rows][1:] >= run.end[rows][:-1]).all()
-        works = rows[run.program.per_row("kind")[rows] != 2]  # a wait is over without waiting for retirements
-        assert (np.diff(run.retire[works[run.program.per_row("kind")[works] < 5]]) >= 0).all()
 
 
 def test_causes_on_paper() -> None:

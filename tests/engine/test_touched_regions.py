@@ -22,10 +22,10 @@ from ascend_sim.isa.base import Cost, Instruction
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.program import Program
 from ascend_sim.memory.regions import Region
-from tests.engine.test_hazards import brute_force, said
-from tests.engine.test_occupancy import UNIT
-from tests.engine.test_occupancy import brute_force as held_by_bytes
+from tests.support.engine.held_bytes import UNIT
+from tests.support.engine.held_bytes import brute_force as held_by_bytes
 from tests.support.engine.machine import CHIP, KIB, find_hazards, program, quiet, task_of
+from tests.support.engine.overlaps import brute_force, said
 from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.usefixtures("each_engine")

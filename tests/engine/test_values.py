@@ -11,23 +11,19 @@ from hypothesis import strategies as st
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.engine.device import Device
-from ascend_sim.engine.engine import Engine
 from ascend_sim.engine.functional import FunctionalEngine
-from ascend_sim.engine.replay import replay
-from ascend_sim.engine.task import Task
-from ascend_sim.engine.values import BlockShadow, Finding
-from ascend_sim.engine.watch import find_hazards
+from ascend_sim.engine.values import BlockShadow
 from ascend_sim.kernel.queue import BufferQueue
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.memory.local import POISON
 from ascend_sim.memory.regions import Region
-from tests.support.engine.machine import CHIP, KIB, Writer, changed, program, quiet, random_bytes, task_of
+from tests.support.engine.machine import CHIP, KIB, Writer, changed, quiet, random_bytes
 from tests.support.engine.random_programs import SIZES, Step, Variant, steps, variants, writer
+from tests.support.engine.values import full, functional, prepared
 
 pytestmark = pytest.mark.usefixtures("each_engine")
 
 QUIET = quiet(CHIP)
-Bytes = np.ndarray[Any, Any]
 
 
 @settings(max_examples=60)
@@ -48,34 +44,6 @@ def test_the_blocks_of_a_region_are_those_of_its_bytes(
     everything, shadow = np.arange(100), BlockShadow()
     for _ in range(2):  # the second time it is remembered
         assert set(everything[shadow.blocks(region, address)].tolist()) == wanted
-
-
-def full(
-    chip: ChipSpec, kind: str, write: Writer, sizes: Any = SIZES, **options: Any
-) -> tuple[list[Bytes], list[Finding]]:
-    """The tensors after a run in time, and everything that was found."""
-    device, task = prepared(chip, kind, write, sizes, **options)
-    timeline = Engine(device).run([task])
-    findings = find_hazards([task], timeline.programs) + replay(device, [task], timeline, timeline.programs)
-    return [tensor.data for tensor in task.tensors], findings  # type: ignore[misc]
-
-
-def functional(
-    chip: ChipSpec, kind: str, write: Writer, sizes: Any = SIZES, **options: Any
-) -> tuple[list[Bytes], list[Finding]]:
-    device, task = prepared(chip, kind, write, sizes, **options)
-    engine = FunctionalEngine(device)
-    engine.run([task])
-    return [tensor.data for tensor in task.tensors], engine.findings  # type: ignore[misc]
-
-
-def prepared(
-    chip: ChipSpec, kind: str, write: Writer, sizes: Any, blocks: int = 1, **options: Any
-) -> tuple[Device, Task]:
-    device = Device(chip)
-    tensors = [random_bytes(device, size, f"t{i}", i) for i, size in enumerate(sizes)]
-    made = [[program(chip, kind, write, sizes, block=b, **options)] for b in range(blocks)]
-    return device, task_of(made, tensors)
 
 
 def copies(k: Any) -> None:

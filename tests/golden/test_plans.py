@@ -92,5 +92,5 @@ def test_calls_launch_what_is_written(name: str) -> None:
     assert text == path.read_text(encoding="utf-8")
 
 
-def test_every_operator_is_asked() -> None:
-    assert set(PROBLEMS) == set(OPERATORS)
+def test_every_operator_that_chooses_tilings_is_asked() -> None:
+    assert {name for name, operator in OPERATORS.items() if operator.cube_kernels} <= set(PROBLEMS)

@@ -13,10 +13,8 @@ from ascend_sim.isa.direct import FixpipeDn
 from ascend_sim.isa.l0c_to_ub import L0cToUb
 from ascend_sim.isa.load import LoadData3D
 from ascend_sim.isa.transfer import DataCopy, DataCopyPastL2
-from ascend_sim.isa.vector import Compare, Transpose, TransposeBlocks, VectorCast
+from ascend_sim.isa.vector import Compare, VectorCast
 from ascend_sim.isa.vector.arithmetic import VectorMulAdd
-from ascend_sim.isa.vector.base import Elementwise
-from ascend_sim.isa.vector.rearrangement import Interleave
 from ascend_sim.memory.gm import gm_operand
 from tests.support.isa.workbench import CHIP, Workbench
 
@@ -109,48 +107,10 @@ def test_a_comparison_takes_whole_repeats() -> None:
         Compare("lt", "float16", count + 16).pipe(CHIP)
 
 
-def test_rows_may_touch_and_not_overlap() -> None:
-    assert Elementwise("add", "float16", 64, 2, 128, 128).pipe(CHIP) == "V"
-    with pytest.raises(SimError, match="64 bytes apart, over each other"):
-        Elementwise("add", "float16", 64, 2, 64, 128).pipe(CHIP)
-
-
 def test_a_cast_costs_by_its_wider_side() -> None:
     expected = CHIP.vector.cycles("cast", "float32", 256 * 4)[1]
     assert work(VectorCast("float16", "float32", 256, "none")) == expected
     assert work(VectorCast("float32", "float16", 256, "rint")) == expected
-
-
-def test_a_transpose_turns_whole_squares() -> None:
-    assert work(Transpose("float16", 1, 32, 32, 64)) == work(Transpose("float16", 16, 32, 32, 64))
-
-
-def test_an_interleave_begins_with_the_first_source() -> None:
-    bench = Workbench()
-    bench.put("UB", 0, np.arange(16, dtype=np.uint16))
-    bench.put("UB", 64, np.arange(100, 116, dtype=np.uint16))
-    bench.do(Interleave(2, 16), 256, 0, 64)
-    found = bench.get("UB", 256, np.uint16, 32)
-    assert found[:4].tolist() == [0, 100, 1, 101] and found[-2:].tolist() == [15, 115]
-
-
-def test_rows_that_are_not_aligned_are_copied_before_they_turn() -> None:
-    """Four rows of 16 elements are one copy and one turn of 512 bytes."""
-    (head, copied), (turn_head, turned) = (CHIP.vector.cycles(one, "float16", 512) for one in ("copy", "transpose"))
-    aligned, apart = (TransposeBlocks(True, 2, 4, 16, stride).cost(CHIP) for stride in (64, 48))
-    assert (apart.head_first, apart.work) == (head + turn_head, copied + turned)
-    assert (aligned.head_first, aligned.work) == (turn_head, turned)
-    assert TransposeBlocks(True, 2, 16, 16, 48).cost(CHIP) == apart  # 16 rows of 32 bytes are still one
-    twice = TransposeBlocks(True, 2, 16, 17, 48).cost(
-        CHIP
-    )  # and of 34 bytes two, of which the second pays its head as work
-    assert (twice.head_first, twice.work) == (head + turn_head, 2 * (copied + turned) + head + turn_head)
-
-
-def test_a_turn_takes_the_channels_of_one_block() -> None:
-    assert TransposeBlocks(True, 2, 12, 16, 32, first=4).pipe(CHIP) == "V"
-    with pytest.raises(SimError, match=r"rows 5 to 17 of a block of 16$"):
-        TransposeBlocks(True, 2, 12, 16, 32, first=5).pipe(CHIP)
 
 
 def test_mul_add_adds_to_what_the_target_holds() -> None:

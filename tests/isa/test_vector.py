@@ -10,10 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ascend_sim.errors import SimError
-from ascend_sim.isa.vector import Duplicate, ReduceRows, TransposeBlocks, VectorBinary, VectorCast
+from ascend_sim.isa.vector import Duplicate, ReduceRows, VectorBinary, VectorCast
 from tests.support.isa.workbench import CHIP, Workbench
-from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.fast
 
@@ -91,60 +89,6 @@ def test_reduce_rows_rounds_like_a_tree() -> None:
     got = float(bench.get("UB", 1024, np.float32, 1)[0])
     assert abs(got - float(values.sum(dtype=np.float64))) < 2**-21
     assert got > 1.0
-
-
-@sampled(30, 120)
-@given(
-    st.booleans(), st.sampled_from([2, 4]), st.integers(1, 16), st.integers(1, 9), st.integers(0, 7), st.integers(0, 3),
-    st.integers(0, 15), st.integers(1, 3), st.integers(0, 40), st.integers(0, 64),
-)  # fmt: skip
-def test_transpose_blocks(
-    to_c0: bool,
-    itemsize: int,
-    channels: int,
-    pixels: int,
-    row_gap: int,
-    block_gap: int,
-    first: int,
-    repeats: int,
-    plain_gap: int,
-    step_gap: int,
-) -> None:
-    c0 = 32 // itemsize
-    first %= c0
-    channels = min(channels, c0 - first)
-    row_stride = pixels * itemsize + row_gap * itemsize
-    block_stride = 32 + 32 * block_gap
-    plain_step, block_step = row_stride * channels + plain_gap * itemsize, block_stride * pixels + step_gap * itemsize
-    bench = Workbench(4)
-    plain, blocks = 0, 4096
-    before = bench.memory.buffers["UB"].view(f"u{itemsize}").copy()
-    wanted = before.copy()
-    for r in range(repeats):
-        for p in range(pixels):
-            block = (blocks + r * block_step + p * block_stride) // itemsize
-            if to_c0:
-                wanted[block : block + c0] = 0
-            for c in range(channels):
-                row = (plain + r * plain_step + c * row_stride) // itemsize + p
-                if to_c0:
-                    wanted[block + first + c] = before[row]
-                else:
-                    wanted[row] = before[block + first + c]
-    source, target = (plain, blocks) if to_c0 else (blocks, plain)
-    bench.do(
-        TransposeBlocks(
-            to_c0, itemsize, channels, pixels, row_stride, block_stride, first, repeats, plain_step, block_step
-        ),
-        target,
-        source,
-    )
-    np.testing.assert_array_equal(bench.memory.buffers["UB"].view(f"u{itemsize}"), wanted)
-
-
-def test_more_channels_than_a_block_holds_are_refused() -> None:
-    with pytest.raises(SimError, match=r"transpose_blocks: rows 4 to 20 of a block of 16"):
-        TransposeBlocks(True, 2, 16, 4, 32, first=4).pipe(CHIP)
 
 
 def test_costs_on_paper() -> None:

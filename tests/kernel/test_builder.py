@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import PIPES
-from ascend_sim.isa.sync import WaitFlag
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import MapWindow, Span
 from ascend_sim.kernel.program import InstructionTable, Program
-from ascend_sim.kernel.sync import Flag
 from ascend_sim.memory.gm import gm_operand
 
 pytestmark = pytest.mark.fast
@@ -59,16 +56,6 @@ def test_rows_in_order_with_their_addresses_and_tiles() -> None:
     assert program[-1].index == 3
 
 
-def test_a_unit_that_another_program_counts_is_not_counted_again() -> None:
-    def write(k: KernelBuilder) -> None:
-        for counted in (True, False, True):
-            k.next_tile(counted=counted)
-            k.scalar(9)
-
-    program = made(write)
-    assert ([view.tile for view in program], program.tiles) == ([0, 1, 2], 2)
-
-
 def test_equal_instructions_share_an_entry_of_the_table() -> None:
     def write(k: KernelBuilder) -> None:
         for i in range(100):
@@ -95,11 +82,6 @@ def test_the_properties_of_a_table_follow_it_when_it_grows() -> None:
     assert one.per_row("pipe").tolist() == [PIPES.index("MTE2")]
 
 
-def test_an_empty_program() -> None:
-    program = made(lambda k: None)
-    assert (len(program), program.tiles, list(program)) == (0, 0, [])
-
-
 def test_allocation_is_aligned_to_what_the_buffer_holds() -> None:
     k = builder()
     assert [k.allocate("L1", 33, "a"), k.allocate("L1", 1, "b"), k.allocate("L1", 64, "c", unit=512)] == [0, 64, 512]
@@ -120,17 +102,6 @@ def test_flags_get_their_numbers_per_pair() -> None:
         )
     ]
     assert numbers == [0, 0, 1, 0]
-
-
-def test_disarmed_waits_are_other_instructions() -> None:
-    def write(k: KernelBuilder) -> None:
-        for name in ("kept", "gone"):
-            flag = k.flag("MTE2", "MTE1", name)
-            k.set_flag(flag)
-            k.wait_flag(flag)
-
-    waits = [view.instruction for view in made(write, disarm=["gone"]) if isinstance(view.instruction, WaitFlag)]
-    assert [wait.armed for wait in waits] == [True, False]
 
 
 def test_a_dropped_set_leaves_the_program() -> None:
@@ -164,14 +135,6 @@ def test_a_wait_before_its_set() -> None:
         k.wait_flag(flag)
 
     refused(write, "block 7 AIC", "flag 'full' (MTE2->MTE1) at row 3", "before its set")
-
-
-@pytest.mark.parametrize("method", ["set_flag", "wait_flag"])
-@pytest.mark.parametrize("given", ["full", None, ["full"], Flag("full", "MTE2", "MTE1", 0)], ids=repr)
-def test_what_is_no_flag_of_the_program(method: str, given: Any) -> None:
-    refused(
-        lambda k: getattr(k, method)(given), f"block 7 AIC: {method}({given!r})", "k.flag(source, destination, name)"
-    )
 
 
 @pytest.mark.parametrize("times", [1, 2])
@@ -321,12 +284,6 @@ def test_a_transfer_of_nothing_or_backwards(shape: tuple[int, int, int]) -> None
     )
 
 
-def test_a_program_is_checked_as_a_whole_and_not_changed() -> None:
-    program = made(lambda k: k.fill("L1", 0, 64))
-    assert program.rows.dtype == np.int64
-    assert program.rows.shape == (1, 5)
-
-
 def test_an_instruction_longer_than_an_engine_counts_is_refused() -> None:
     most = 2**31 - 1
     k = builder("AIV")
@@ -343,10 +300,6 @@ def test_an_instruction_longer_than_an_engine_counts_is_refused() -> None:
 @pytest.mark.parametrize("cycles", [-(10**6), -1, 1.5, True, "many", None])
 def test_scalar_time_does_not_run_backwards(cycles: Any) -> None:
     refused(lambda k: k.scalar(cycles), f"scalar({cycles!r})", "a whole number of cycles from 0")
-
-
-def test_no_scalar_time_is_allowed() -> None:
-    assert len(made(lambda k: k.scalar(0))) == 1
 
 
 @pytest.mark.parametrize("method", ["cross_core_set", "cross_core_wait"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -12,7 +12,6 @@ from ascend_sim.chip import load_chip
 from ascend_sim.errors import SimError
 from ascend_sim.kernel import look
 from ascend_sim.kernel.builder import KernelBuilder
-from ascend_sim.kernel.operands import CopyLoop
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.memory.gm import OFFSET_MASK, gm_operand
 
@@ -55,16 +54,6 @@ def test_a_stride_goes_no_further_than_an_offset(stride: int) -> None:
     assert said == f"data_copy goes over {stride + 32} bytes of GM; at most {OFFSET_MASK}"
 
 
-@pytest.mark.parametrize(
-    "loops", [((2, 32, 32), (2, 1 << 50, 64)), ((2, 32, 32), (1, 1 << 70, 64)), ((1, 1 << 70, 0),) * 2]
-)
-def test_so_does_a_stride_of_planes(loops: Sequence[tuple[int, int, int]]) -> None:
-    """One that nobody steps by as well."""
-    rows, planes = (CopyLoop(*loop) for loop in loops)
-    said = refusal(lambda k: k.data_copy_planes("GM", "UB", 4096, gm_operand(0, 0), 32, rows, planes))
-    assert said.startswith("data_copy_planes goes over ") and said.endswith(f" bytes of GM; at most {OFFSET_MASK}")
-
-
 @pytest.mark.parametrize("kind", [int, np.int64])
 def test_rows_on_one_another_are_counted(kind: type) -> None:
     for rows, most in ((1 << 40, f"goes over {1 << 45} bytes of GM; at most {OFFSET_MASK}"), (1 << 60, "goes over")):
@@ -91,13 +80,6 @@ def test_small_numbers_of_numpy_do_not_either(kind: type) -> None:
     k = KernelBuilder(InstructionTable(CHIP), 0, "AIV", SIZES)
     k.data_copy("GM", "UB", 0, gm_operand(0, 0), kind(64), kind(100), kind(64), kind(64))
     assert len(k.finish().rows) == 1
-
-
-@pytest.mark.parametrize("loop", [CopyLoop(1, -32, 32), CopyLoop(1, 32, -32)])
-def test_a_single_row_that_steps_backwards_is_refused(loop: CopyLoop) -> None:
-    """Whatever merging regions makes of it."""
-    write = refusal(lambda k: k.data_copy_planes("GM", "UB", 0, gm_operand(0, 0), 32, loop, CopyLoop(2, 64, 64)))
-    assert "moves no bytes, or steps backwards" in write
 
 
 @pytest.mark.parametrize(("slot", "before"), [(1, 32), (0, 32), (1, 1 << 20)])

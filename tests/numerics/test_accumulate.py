@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from ascend_sim.numerics.accumulate import add_chunks, add_exact_groups
-from ascend_sim.numerics.widen import to_float32
 
 pytestmark = pytest.mark.fast
 
@@ -63,9 +62,3 @@ def test_products_that_no_float64_holds_together_are_added_one_by_one() -> None:
     sums = add_exact_groups(np.zeros((2, 1), np.float32), left, right, 4, 11)
     assert sums[0, 0] == 2.0**16 + 2.0**-7
     assert sums[1, 0] == np.float32(right.astype(np.float64).sum())
-
-
-def test_infinities_of_float16_stay_what_they_are() -> None:
-    values = np.float16([np.inf, -np.inf, np.nan, 65504, -(2.0**-24)])
-    np.testing.assert_array_equal(to_float32(values), values.astype(np.float32))
-    np.testing.assert_array_equal(to_float32(values[3:]), values[3:].astype(np.float32))

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from ascend_sim.errors import SimError
-from ascend_sim.numerics import FORMATS, cast, decode, encode, numpy_dtype, reference, round_hf32, round_to
+from ascend_sim.numerics import FORMATS, cast, decode, encode, numpy_dtype, reference, round_to
 
 pytestmark = pytest.mark.fast
 
@@ -136,24 +136,6 @@ def test_the_input_is_left_alone():
             result = cast(x, name)
             assert not np.shares_memory(result, x)
         np.testing.assert_array_equal(x, before)
-
-
-def test_hf32_in_place():
-    x = np.random.default_rng(6).standard_normal(1000).astype(np.float32)
-    for mode in FORMATS["hf32"].roundings:
-        expected = round_hf32(x, rounding=mode)
-        y = x.copy()
-        assert round_hf32(y, rounding=mode, out=y) is y
-        np.testing.assert_array_equal(y, expected)
-
-
-@pytest.mark.parametrize("bits", [11, 10])
-def test_hf32_rounds_ties_to_even_unless_told_otherwise(bits):
-    step = 2.0**-bits
-    ties = np.float32([1 + step / 2, 1 + 1.5 * step, -1 - step / 2, -1 - 1.5 * step])
-    even = [1, 1 + 2 * step, -1, -1 - 2 * step]
-    assert cast(ties, "hf32", mantissa_bits=bits).tolist() == even
-    assert round_hf32(ties, bits).tolist() == even
 
 
 def test_a_float64_is_rounded_once():

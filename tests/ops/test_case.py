@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from ascend_sim.errors import ConfigError, SimError
 from ascend_sim.ops.case import case_names, load_case, make_tensors
-from ascend_sim.ops.operators.conv_tbc_backward.case import ConvTbcBackwardCase
 from ascend_sim.ops.operators.convolution_backward.case import ConvolutionBackwardCase
 from ascend_sim.ops.tensor_files import save_tensors
 
@@ -172,19 +171,6 @@ def test_block_dim_alone_means_every_cube_kernel(tmp_path):
 def test_tiling_keeps_the_vendors_field_names(tmp_path):
     tiling = {"grad_input": {"baseM": 64, "baseN": 32}}
     assert load(tmp_path, CONV, tiling=tiling).tiling == tiling
-
-
-def test_tbc_shapes(tmp_path):
-    case = load(tmp_path, TBC, pad=1)
-    assert isinstance(case, ConvTbcBackwardCase)
-    assert {name: shape for name, (shape, _) in case.tensors.items()} == {
-        "self": (5, 2, 4),
-        "input": (5, 2, 3),
-        "weight": (3, 3, 4),
-        "bias": (4,),
-    }
-    assert case.attributes == {"pad": 1, "grad_weight_dtype": None}
-    assert load(tmp_path, TBC, self={"shape": [3, 2, 4], "dtype": "float16"}).tensors["self"] == ((3, 2, 4), "float16")
 
 
 # Values

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from hypothesis import given
-from hypothesis import strategies as st
 from rich.console import Console
 from rich.text import Text
 
 from ascend_sim.errors import binary_size
-from ascend_sim.report.columns import columns, wrapped
-from ascend_sim.report.grid import Grid, say
+from ascend_sim.report.grid import Grid
 
 
 def lines(grid: Grid, width: int) -> list[str]:
@@ -58,31 +55,6 @@ def test_several_columns_name_a_row_as_far_as_there_is_room() -> None:
         ["chip", "kernel"], ["ascend910b3", "grad_input"], ["chip", "kernel"], ["ascend910b3", "grad_input"],
     ]  # fmt: skip
     assert [line.split() for line in lines(grid, 24) if line][-1] == ["ascend910b3", "17,413"]
-
-
-WORDS = st.text("abcdefgh", min_size=1, max_size=12)
-
-
-@given(st.lists(st.tuples(WORDS, WORDS, WORDS, WORDS), min_size=1, max_size=4), st.integers(26, 90))
-def test_no_word_is_lost_and_no_line_too_long(rows: list[tuple[str, str, str, str]], width: int) -> None:
-    grid = Grid("", ("name", ">one", "two", "~three"))
-    for row in rows:
-        grid.row(*row)
-    shown = lines(grid, width)
-    assert all(len(line) <= width for line in shown)
-    assert {word for row in rows for word in row} <= {word for line in shown for word in line.split()}
-    plain = columns(rows, "", width)
-    assert all(len(line) <= width for line in plain)
-    assert {word for row in rows for word in row} == {word for line in plain for word in line.split()}
-
-
-def test_paragraphs_break_at_blanks_only() -> None:
-    path = "a/" * 30
-    assert wrapped(f"  wrote {path} and more", 40, "  ") == ["  wrote", f"    {path}", "    and more"]
-    console = Console(width=24)
-    with console.capture() as capture:
-        say(console, "\n[bold] is no markup here, [/] neither")
-    assert capture.get() == "\n[bold] is no markup\n  here, [/] neither\n"
 
 
 def test_sizes_as_people_read_them() -> None:

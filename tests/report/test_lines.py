@@ -8,15 +8,11 @@ from typing import Any
 
 import pytest
 
-from ascend_sim.engine.critical_path import SCALAR_TIME, critical_path
 from ascend_sim.errors import SimError
-from ascend_sim.isa.base import PIPES
-from ascend_sim.report.costs import costs
 from ascend_sim.report.lines import line_table, note_lines
 from ascend_sim.report.timeline_file import load_recording, write_timeline
 from ascend_sim.runtime import Recording
 from tests.support.report import small_kernels
-from tests.support.report.calls import call
 from tests.support.report.small_kernels import CHIP, run_three
 
 pytestmark = pytest.mark.fast
@@ -76,27 +72,3 @@ def test_a_kernel_that_writes_something_else_is_refused() -> None:
     other = dataclasses.replace(tasks[1], build=lambda block: tasks[1].build(block ^ 1))
     with pytest.raises(SimError, match="does not write the same program"):
         note_lines(Recording(CHIP, timeline, [tasks[0], other, tasks[2]]))
-
-
-def test_costs_add_up() -> None:
-    """To the rows of the kernel, to the cycles that its pipes are occupied for, and to its part of the critical path."""
-    result = call(channels=16, size=12)
-    path = critical_path(result.timeline)
-    note_lines(result.recording)
-    for task in range(len(result.tasks)):
-        found = costs(result.recording, task, path)
-        runs = result.timeline.of(task)
-        assert sum(one.count for one in found) == sum(len(run.program) for run in runs)
-        for pipe in PIPES[1:]:
-            busy = sum(run.busy()[pipe] for run in runs)
-            barriers = sum(
-                one.cycles for one in found if one.pipe == pipe and one.instruction.startswith("pipe_barrier")
-            )
-            assert sum(one.cycles for one in found if one.pipe == pipe) == busy + barriers
-        on_path = sum(one.cycles for one in path if one.task == task and one.what in (*PIPES, SCALAR_TIME))
-        assert sum(one.critical for one in found) == on_path
-        assert [one.cycles for one in found] == sorted((one.cycles for one in found), reverse=True)
-        for one in found:
-            view = result.timeline.programs[one.index].program[one.row]
-            assert one.instruction.startswith(view.instruction.name) and one.line is not None
-            assert one.line.file.startswith("ops/")

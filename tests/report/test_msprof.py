@@ -7,7 +7,6 @@ import fnmatch
 import functools
 import json
 import re
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,9 +21,8 @@ from ascend_sim.engine.engine import Engine
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.timeline import Timeline
 from ascend_sim.errors import SimError
-from ascend_sim.isa.base import BARRIER, PIPES, WAIT
+from ascend_sim.isa.base import PIPES
 from ascend_sim.report.msprof import write_msprof
-from ascend_sim.report.msprof_figures import Work, figures
 from ascend_sim.report.report import Report
 from tests.support.places import DATA, DOCS
 from tests.support.report.small_kernels import CHIP, cube_task, run_three
@@ -253,27 +251,6 @@ def test_a_trace_begins_with_the_launch_of_its_kernel(three: tuple[Path, Timelin
     assert min(event["ts"] for event in boxes) == pytest.approx(CHIP.us(first - span.launch), abs=1e-6)
 
 
-def test_figures_of_a_core_by_hand(three: tuple[Path, Timeline, list[dict[str, Any]]]) -> None:
-    """Two blocks together: time is a mean over them, shares are of all their cycles, a GB is 1024^3 bytes."""
-    runs = three[1].of(1)[:2]
-    told = figures(Work.of(runs[0]) + Work.of(runs[1]), CHIP, "aic")
-    cycles, waited, read = 0, 0, 0
-    for run in runs:
-        cycles += run.finish - run.launch
-        for row, view in enumerate(run.program):
-            if view.pipe == "MTE1" and view.instruction.kind in (WAIT, BARRIER):
-                waited += int(run.end[row] - run.start[row])
-            if view.instruction.path() == "GM->L1":
-                read += view.instruction.reads()[0].total
-    assert told["aic_total_cycles"] == round(cycles / 2)
-    assert told["aic_time(us)"] == pytest.approx(CHIP.us(cycles / 2), abs=1e-4)
-    assert 0 < waited < cycles and told["aic_mte1_wait_ratio"] == pytest.approx(waited / cycles, abs=1e-6)
-    seconds = CHIP.us(cycles) * 1e-6
-    assert told["aic_main_mem_read_bw(GB/s)"] == pytest.approx(read / 1024**3 / seconds, rel=1e-5)
-    port = CHIP.path("GM", "L1").bytes_per_cycle * cycles
-    assert told["GM_to_L1_bw_usage_rate(%)"] == pytest.approx(100 * read / port, abs=1e-3)
-
-
 def test_a_limit_leaves_cores_out_of_traces_only(tmp_path: Path) -> None:
     tasks, timeline = run_cube()
     folder = write_msprof(tmp_path, timeline, tasks, CHIP, trace_limit=1)
@@ -345,45 +322,3 @@ def test_runs_that_end_at_once_leave_one_whole_folder(tmp_path: Path) -> None:
         list(pool.map(write, range(4)))
     assert [path.name for path in tmp_path.iterdir()] == [msprof.FOLDER]
     assert len({(tmp_path / msprof.FOLDER / name).read_text() for name in ("a", "b")}) == 1
-
-
-def test_of_different_runs_that_end_at_once_the_files_of_one_stay(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Report and msprof of one folder tell of one run, however long the files take to be put in their places."""
-    from concurrent.futures import ThreadPoolExecutor
-
-    from ascend_sim import convolution_backward
-    from ascend_sim.report import run_files
-
-    def run(images: int) -> Any:
-        x, w = np.ones((images, 16, 4, 4), np.float16), np.ones((16, 16, 1, 1), np.float16)
-        return convolution_backward(
-            x, x, w, None, 1, 0, 1, False, 0, 1, [False, True, False], chip="ascend910b3", mode="timing"
-        )
-
-    def files(out: Path) -> tuple[str, str]:
-        return (out / "report.json").read_text(), next(out.glob("msprof/*grad_weight/OpBasicInfo.csv")).read_text()
-
-    def write(out: Path, result: Any) -> None:
-        run_files.write_run(out, result.report, result.recording, "gradients", {}, msprof=True)
-
-    results = [run(1), run(2)]
-    for number, result in enumerate(results):
-        write(tmp_path / str(number), result)
-    alone = [files(tmp_path / str(number)) for number in range(2)]
-    assert alone[0][0] != alone[1][0] and alone[0][1] != alone[1][1]
-    first, second_done, placed = threading.Lock(), threading.Event(), run_files.replace_msprof
-
-    def late(*arguments: Path) -> None:
-        if first.acquire(blocking=False):
-            second_done.wait(0.5)  # without a lock on the folder the second overtakes
-            placed(*arguments)
-        else:
-            placed(*arguments)
-            second_done.set()
-
-    monkeypatch.setattr(run_files, "replace_msprof", late)
-    with ThreadPoolExecutor(2) as pool:
-        list(pool.map(write, [tmp_path / "both"] * 2, results))
-    assert files(tmp_path / "both") in alone

@@ -12,14 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ascend_sim.engine.critical_path import critical_path
 from ascend_sim.engine.timeline import at_work
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import CROSS_WAIT, PIPES, WAIT
-from ascend_sim.report import figures
 from ascend_sim.report.page import open_run, write_page
 from ascend_sim.report.report import Report
-from ascend_sim.report.timeline_figure import timeline_figure, windows
 from ascend_sim.report.timeline_file import write_timeline
 from ascend_sim.report.what_if import Outcome, what_if
 from tests.support.report.browser import chromium, emulate
@@ -74,68 +71,6 @@ def test_an_interval_says_of_which_chips_and_kind_it_is(page: Path, result: Any)
 def test_the_same_run_gives_the_same_bytes(page: Path, result: Any, outcomes: list[Outcome], tmp_path: Path) -> None:
     write_page(tmp_path / "again.html", result.recording, result.report.to_dict(), outcomes)
     assert (tmp_path / "again.html").read_bytes() == page.read_bytes()
-
-
-def test_windows_lie_apart_and_in_order(result: Any) -> None:
-    run = max(result.timeline.programs, key=lambda one: len(one.program))
-    parts = windows(run, 50)
-    assert list(parts) == ["start", "steady state", "end"]
-    assert len(np.unique(np.concatenate(list(parts.values())))) == 150
-    starts = [run.start[part] for part in parts.values()]
-    assert starts[0].max() <= starts[1].min() and starts[1].max() <= starts[2].min()
-    assert list(windows(run, len(run.program))) == ["whole block"]
-
-
-def test_boxes_of_a_timeline_are_its_instructions(result: Any) -> None:
-    """Every instruction of the windows once, from its start to its end, in us from the first launch."""
-    path = critical_path(result.timeline)
-    on_path = {step.program for step in path}
-    run = max((result.timeline.programs[i] for i in on_path if i >= 0), key=lambda one: len(one.program))
-    figure = timeline_figure(result.recording, run, path, 10_000)
-    boxes = [trace for trace in figure.data if trace.type == "bar" and trace.name in PIPES]
-    kinds = [one.instruction.name for one in run.program]
-    work = [i for i, name in enumerate(kinds) if run.end[i] > run.start[i] and name != "wait_flag"]
-    assert sum(len(trace.base) for trace in boxes) == len(work)
-    mhz = result.recording.chip.clock.cube_mhz
-    drawn = sorted((round(b, 3), round(x, 3)) for trace in boxes for b, x in zip(trace.base, trace.x, strict=True))
-    wanted = sorted((round(run.start[i] / mhz, 3), round((run.end[i] - run.start[i]) / mhz, 3)) for i in work)
-    assert np.allclose(drawn, wanted, atol=2e-3)
-    assert any("on the critical path" in text for trace in boxes for text in trace.text)
-
-
-def test_stalls_of_a_timeline_are_those_of_the_engine(result: Any) -> None:
-    run = max(result.timeline.programs, key=lambda one: len(one.program))
-    figure = timeline_figure(result.recording, run, [], 10_000)
-    mhz = result.recording.chip.clock.cube_mhz
-    for trace in figure.data:
-        if trace.type == "bar" and trace.name == "stall: flag":
-            drawn = sum(x for x in trace.x) * mhz
-    assert drawn == pytest.approx(
-        sum(run.stalls(pipe).get("flag", 0) for pipe in ("MTE1", "MTE2", "M", "FIX")), rel=1e-3
-    )
-
-
-def test_utilisation_is_the_mean_of_the_report(result: Any) -> None:
-    task = next(i for i, one in enumerate(result.tasks) if one.name == "grad_weight")
-    kernel = result.report.kernels[task]
-    heat = figures.utilisation_figure(result.recording, task).data[0]
-    shares = dict(zip(heat.y, np.mean(heat.z, axis=1), strict=True))
-    assert shares["MTE1"] == pytest.approx(100 * kernel["pipes_us"]["mte1"] / kernel["core_us"], rel=0.1)
-
-
-def test_ceilings_of_the_roofline_are_those_of_all_cores(result: Any) -> None:
-    """A 910B3 has 20."""
-    figure = figures.roofline_figure(result.recording, result.report.to_dict())
-    chip, names = result.recording.chip, {trace.name for trace in figure.data}
-    for buffer in ("L0A", "L0B"):
-        rate = chip.path("L1", buffer).bytes_per_cycle * 20 * chip.clock.cube_mhz * 1e-6
-        assert f"MTE1 into {buffer}: {rate:.1f} TB/s" in names
-
-
-def test_hbm_bytes_are_at_least_the_tensors(result: Any) -> None:
-    """A cold L2 fetches both operands once."""
-    moved = sum(figures.hbm_bytes(result.recording, task) for task in range(len(result.tasks)))
-    assert moved >= 2 * 2 * 32 * 56 * 56 * 2
 
 
 def test_reports_of_other_runs_are_refused(result: Any, tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """timeline.npz gives back every column of a Timeline."""
 
-import dataclasses
 from zipfile import ZipFile
 
 import numpy as np
@@ -56,39 +55,6 @@ def test_the_file_is_what_numpy_writes_of_whole_columns(run, tmp_path):
     np.savez(tmp_path / "b.npz", **arrays)
     with ZipFile(tmp_path / "a.npz") as a, ZipFile(tmp_path / "b.npz") as b:  # packed in another way, so entry by entry
         assert a.namelist() == b.namelist() and all(a.read(name) == b.read(name) for name in a.namelist())
-
-
-def test_a_recording_comes_back_and_runs_again(run, tmp_path):
-    """The programs of the file, on the chip of the file, give the timeline of the file."""
-    tasks, timeline = run
-    warm = [tasks[0].tensors[0]]
-    write_timeline(tmp_path / "a.npz", Recording(CHIP, timeline, tasks, warm))
-    loaded, report = load_recording(tmp_path / "a.npz")
-    assert report == ""
-    assert loaded.chip == CHIP
-    assert [(one.base, one.size, one.name) for one in loaded.warm] == [(one.base, one.size, "wide") for one in warm]
-    for before, after in zip(timeline.programs, loaded.timeline.programs, strict=True):
-        assert [str(view) for view in before.program] == [str(view) for view in after.program]
-        assert dict(before.program.flags) == dict(after.program.flags)
-        assert before.busy() == after.busy()
-    again = dataclasses.replace(loaded, warm=()).rerun(loaded.chip)
-    assert columns(again) == columns(loaded.timeline) == columns(timeline)
-    assert loaded.rerun(loaded.chip).finish < timeline.finish  # what is in the L2 need not come from HBM
-    write_timeline(tmp_path / "b.npz", loaded)
-    assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
-
-
-def columns(timeline):
-    spans = [(one.launch, one.begin, one.finish) for one in timeline.tasks]
-    return spans, [
-        [
-            one.task,
-            one.core,
-            one.launch,
-            *(getattr(one, name).tolist() for name in ("start", "end", "retire", "hbm_bytes")),
-        ]
-        for one in timeline.programs
-    ]
 
 
 def test_nothing_ran(tmp_path):

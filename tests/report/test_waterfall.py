@@ -4,63 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.util
-import shlex
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pytest
-import typer.main
 from hypothesis import given
 from hypothesis import strategies as st
 
 import ascend_sim
 from ascend_sim import TensorSpec
-from ascend_sim.calls.cases import named_in_commands
-from ascend_sim.cli import app
 from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Engine
 from ascend_sim.errors import SimError
-from ascend_sim.report.advice import layer_words, statements
 from ascend_sim.report.waterfall import WORDS, overlap, waterfall
 from ascend_sim.runtime import Recording
 from tests.support.places import TOOLS
+from tests.support.report.layers import kernels, layer
 from tests.support.report.small_kernels import CHIP, cube_task
-
-
-def layer(
-    chip: str = "ascend910b3",
-    stride: int = 1,
-    channels: tuple[int, int] = (64, 64),
-    batch: int = 20,
-    size: int = 28,
-    kernel: int = 3,
-    groups: int = 1,
-    mask: tuple[bool, bool, bool] = (True, True, False),
-    tiling: Any = None,
-    dtype: str = "float16",
-) -> Any:
-    c_in, c_out = channels
-    out = (size + 2 * (kernel // 2) - kernel) // stride + 1
-    shapes = (batch, c_out, out, out), (batch, c_in, size, size), (c_out, c_in // groups, kernel, kernel)
-    return ascend_sim.convolution_backward(
-        *(TensorSpec(shape, dtype) for shape in shapes),
-        None,
-        (stride, stride),
-        (kernel // 2,) * 2,
-        (1, 1),
-        False,
-        (0, 0),
-        groups,
-        mask,
-        chip=chip,
-        mode="timing",
-        tiling=tiling,
-    )
-
-
-def kernels(result: Any) -> dict[str, dict[str, Any]]:
-    return {kernel["name"]: kernel for kernel in result.report.kernels if "waterfall" in kernel}
 
 
 def elapsed(result: Any, name: str) -> int:
@@ -165,99 +125,6 @@ def said_of(result: Any, name: str, case: str = "") -> list[dict[str, Any]]:
     """The statements of a kernel."""
     report = dataclasses.replace(result.report, case=case)
     return next(row["statements"] for row in report.to_dict(statements=True)["kernels"] if row["name"] == name)
-
-
-class Tried:
-    """Trials that know nothing but a cost for every change."""
-
-    batch = 20
-
-    def __init__(self, added: int | None) -> None:
-        self.cost = added
-
-    def added(self, kernel: str, change: Mapping[str, Any], *, whole: bool) -> int | None:
-        return self.cost
-
-
-def test_statements_name_the_largest_parts_and_a_command() -> None:
-    result = layer(stride=2, channels=(256, 256))
-    kernel = kernels(result)["grad_input"]
-    said = statements(CHIP, kernel, result.report.problem, "my.yaml", Tried(None))
-    assert [one.cycles for one in said] == sorted((one.cycles for one in said), reverse=True)
-    assert said[0].parts == ("zeros",) and "stride 2x2" in said[0].text and "4.0 times" in said[0].text
-    assert said[0].gain is None and not said[0].change
-    assert all(one.cycles == sum(kernel["waterfall"][part] for part in one.parts) for one in said)
-    assert "ascend-sim tile my.yaml --kernel grad_input" in [one.command for one in said]
-
-
-def test_every_part_has_something_to_say_and_a_figure() -> None:
-    result = layer()
-    kernel = dict(kernels(result)["grad_input"])
-    without = {"zeros"}  # no tiling of this chip's kernel avoids them
-    for part in WORDS:
-        if part not in ("ideal", "left out", "less work"):
-            kernel["waterfall"] = {"ideal": 10, part: 90}
-            (one,) = statements(CHIP, kernel, {"stride": [2, 2]}, "", Tried(0))
-            assert one.text.startswith("90 % (") and one.text.count(". ") >= 1, one.text
-            assert (one.gain is None) == (part in without), one.text
-            assert one.at_most == (not one.change and part not in without) == ("at most" in one.text), one.text
-
-
-@pytest.mark.parametrize("case", ["my layer.yaml", "by_hand"])
-def test_commands_hold_the_case_and_parse(case: str) -> None:
-    """As the shell splits them: the case is one word, every other a verb or an option that there is."""
-    result, kernel = layer(), dict(kernels(layer())["grad_input"])
-    commands, seen = typer.main.get_command(app), set()
-    named = named_in_commands(case, "ascend910b3")
-    for part, added in ((part, added) for part in WORDS for added in (0, -50)):
-        kernel["waterfall"] = {"ideal": 10, part: 90}
-        problem = dict(result.report.problem) | {"compute_dtype": "float32"}
-        for one in statements(CHIP, kernel, problem, named, Tried(added)):
-            if one.command:
-                program, verb, *words = shlex.split(one.command)
-                assert program == "ascend-sim" and words[0] == case
-                found = commands.get_command(typer.Context(commands), verb)  # type: ignore[attr-defined]
-                assert found is not None
-                found.make_context(verb, list(words))
-                seen.add((verb, words[3]))
-    assert seen == {
-        ("run", "--tiling"), ("run", "--block-dim"), ("run", "--cube-math-type"), ("tile", "--kernel"), ("sweep", "--vary"),
-    }  # fmt: skip
-
-
-def test_where_no_command_names_the_call_words_say_what_to_write() -> None:
-    kernel = dict(kernels(layer())["grad_input"]) | {"waterfall": {"ideal": 10, "wait MTE1": 90}}
-    for added, words in ((0, "given a case file"), (-50, "in the call: tiling={'grad_input': {'base")):
-        (one,) = statements(CHIP, kernel, {}, "", Tried(added))
-        assert not one.command and words in one.text
-
-
-def test_advice_names_fields_of_the_kernels_own_tiling() -> None:
-    """The vendor's grad_weight has other fields than those a user sets."""
-    kernel = dict(kernels(layer(batch=3))["grad_weight"])
-    assert "m_l0" in kernel["tiling"]
-    asked: list[str] = []
-
-    class Watched(Tried):
-        def added(self, name: str, change: Mapping[str, Any], *, whole: bool) -> int | None:
-            asked.extend(change.get("tiling", {}).get(name, {}))
-            return 0
-
-    for part in WORDS:
-        kernel["waterfall"] = {"ideal": 10, part: 90}
-        for one in statements(CHIP, kernel, {}, "my.yaml", Watched(0)):
-            assert not any(field in one.text for field in ("baseM", "baseN", "cl0Pbuffer", "al1Pbuffer")), one.text
-    assert asked == []
-    kernel["tiling"] = kernels(layer(batch=3))["grad_input"]["tiling"]
-    kernel["waterfall"] = {"ideal": 10, "wait FIX": 90}
-    statements(CHIP, kernel, {}, "my.yaml", Watched(0))
-    assert set(asked) <= kernel["tiling"].keys() and "cl0Pbuffer" in asked
-
-
-def test_a_layer_in_words() -> None:
-    problem = layer(stride=2).report.problem
-    assert layer_words(problem) == "64 -> 64 channels, kernel 3x3, stride 2x2, maps 28x28, batch 20"
-    assert layer_words({"operator": "kernel"}) == ""
 
 
 def test_a_tiling_that_brings_another_kernel_says_so() -> None:

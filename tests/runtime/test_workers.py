@@ -13,7 +13,6 @@ from multiprocessing import active_children
 import pytest
 
 from ascend_sim.errors import AclnnError, DeadlockError, SimError
-from ascend_sim.host import GIB, held_memory, machine_memory, memory_limit
 from ascend_sim.runtime.workers import _portable, spread, spread_as_done
 
 pytestmark = pytest.mark.fast
@@ -64,24 +63,6 @@ def test_errors_travel_as_they_are(error: Exception) -> None:
 def test_an_error_that_cannot_travel_is_told_in_words() -> None:
     told = _portable(Odd(1, 2))
     assert type(told) is SimError and str(told) == "Odd: 1 and 2"
-
-
-def test_the_limit_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("ASCEND_SIM_MAX_MEMORY", raising=False)
-    assert memory_limit() == machine_memory()
-    monkeypatch.setenv("ASCEND_SIM_MAX_MEMORY", "1.5")
-    assert memory_limit() == 3 * GIB // 2 and memory_limit("2") == 2 * GIB
-    for text in ("x", "0", "-1", "nan", "inf", "1e30"):
-        with pytest.raises(SimError, match="allowed is a number of GiB above 0"):
-            memory_limit(text)
-
-
-def test_held_memory_follows_what_is_held() -> None:
-    before = held_memory()
-    block = bytearray(64 << 20)
-    block[::4096] = bytes(len(block[::4096])).replace(b"\0", b"\1")
-    assert held_memory() - before > 32 << 20
-    del block
 
 
 @pytest.mark.parametrize(

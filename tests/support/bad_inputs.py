@@ -25,6 +25,11 @@ import pytest
 import yaml
 from typer.main import get_command
 
+from ascend_sim.chip import chip_names
+from ascend_sim.chip.files import shipped_files
+from ascend_sim.ops.case import case_names
+from ascend_sim.ops.operators import OPERATORS
+from ascend_sim.studies.network.file import network_names
 from tests.support.places import DOCS, TESTS
 
 EXPECTED = TESTS / "bad_inputs" / "expected.yaml"
@@ -639,6 +644,20 @@ ALL: tuple[Bad, ...] = tuple(
 )
 
 
+def without_lists(said: str) -> str:
+    """Return a message with a word for each list of all that ships: one more chip or case leaves what is expected as it is."""
+    shipped = {
+        "(all chip files)": shipped_files(),
+        "(all chips)": chip_names(),
+        "(all operators)": OPERATORS,
+        "(all cases)": case_names(),
+        "(all networks)": network_names(),
+    }
+    for word, names in shipped.items():
+        said = said.replace(", ".join(names), word)
+    return said
+
+
 def page(expected: Mapping[str, str]) -> str:
     """docs/bad-input.md."""
     lines = ["# What bad input gets", "", _INTRODUCTION.format(count=len(ALL)), "", _ONCE, ""]
@@ -710,7 +729,7 @@ def main() -> None:
         if got.code != 2 or got.said.count("\n") != 1 or got.left:
             print(f"{bad.name}: exit code {got.code}, left {got.left}: {got.said[:300]!r}")
             continue
-        expected[bad.name] = got.said.removesuffix("\n")
+        expected[bad.name] = without_lists(got.said).removesuffix("\n")
     if len(expected) < len(ALL):
         raise SystemExit(f"{len(ALL) - len(expected)} of {len(ALL)} do not end as they should")
     PAGE.write_text(page(expected), encoding="utf-8")

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from io import StringIO
 from typing import Any
 
 import numpy as np
 import pytest
-from rich.console import Console
 
 torch = pytest.importorskip("torch")
 
@@ -18,11 +16,11 @@ from ascend_sim import AclnnError, SimError, TensorSpec  # noqa: E402
 from ascend_sim.torch import Simulation, simulate  # noqa: E402
 from ascend_sim.torch.calls import MATMUL, Call  # noqa: E402
 from tests.support.torch.models import MODELS, ConvTbc, resnet50, small_cnn  # noqa: E402
+from tests.support.torch.steps import step  # noqa: E402
 
 nn, aten = torch.nn, torch.ops.aten
 checkpoint = pytest.importorskip("torch.utils.checkpoint").checkpoint
 FakeTensorMode = pytest.importorskip("torch._subclasses.fake_tensor").FakeTensorMode
-CONVOLUTIONS = (nn.modules.conv._ConvNd, ConvTbc)
 
 
 def backward_calls(sim: Simulation) -> Counter[str]:
@@ -33,33 +31,6 @@ def backward_calls(sim: Simulation) -> Counter[str]:
             if row.layer.kind != MATMUL and not call.forward:
                 found[row.layer.name] += count
     return found
-
-
-def nodes(loss: Any) -> int:
-    """Convolutions in a graph, by walking it: what autograd will run."""
-    seen, ahead = set(), [loss.grad_fn]
-    while ahead:
-        node = ahead.pop()
-        if node is not None and node not in seen:
-            seen.add(node)
-            ahead += [following for following, _ in node.next_functions]
-    return sum(node.name() in ("ConvolutionBackward0", "_ConvTbcBackward") for node in seen)
-
-
-def step(model: Any, data: Any, **options: Any) -> tuple[Simulation, Counter[str], int]:
-    """One forward and backward; what hooks on the convolutions counted, and the nodes in the graph."""
-    ran: Counter[str] = Counter()
-    handles = [
-        module.register_forward_hook(lambda *_, name=name: ran.update([name]))
-        for name, module in model.named_modules()
-        if isinstance(module, CONVOLUTIONS)
-    ]
-    with simulate(**options) as sim:
-        loss = model(data).sum()
-        loss.backward()
-    for handle in handles:
-        handle.remove()
-    return sim, ran, nodes(loss)
 
 
 IN_DEPTH = ("mobilenet_v3", "vit_b_16", "r3d_18")
@@ -81,12 +52,6 @@ def test_every_convolution_has_its_gradient_once(name: str) -> None:
     linear = [name for name, module in model.named_modules() if type(module) is nn.Linear]
     products = {row.layer.name for row in sim._rows.values() if row.layer.kind == MATMUL}
     assert set(linear) - products == set()
-
-
-@pytest.fixture
-def tiny() -> Any:
-    torch.manual_seed(0)
-    return small_cnn()
 
 
 def by_hand(call: Call, **options: Any) -> Any:
@@ -343,21 +308,6 @@ def test_a_refused_call_is_a_row_and_raises_only_when_strict(tiny: Any) -> None:
     assert not nn.modules.module._global_forward_hooks
 
 
-def test_products_of_linear_layers_are_the_matmul_kernel() -> None:
-    model = nn.Sequential(nn.Linear(32, 48), nn.ReLU(), nn.Linear(48, 16, bias=False))
-    with simulate() as sim:
-        model(torch.randn(8, 32, requires_grad=True)).sum().backward()
-    first, last = sim.report.rows
-    for row, (m, k, n) in ((first, (8, 32, 48)), (last, (8, 48, 16))):
-        sizes = {call.part: {s for _, spec in call.tensors for s in spec.shape} for call in row.calls}
-        assert sizes == {part: {m, k, n} for part in ("output", "grad_input", "grad_weight")}
-        assert set(sim.report.us(row)) == {"output", "grad_input", "grad_weight", "total"}
-    assert str(sim).count("MatMul kernel alone") == 2
-    with simulate(matmul=False) as sim:
-        model(torch.randn(8, 32)).sum().backward()
-    assert sim.report.rows == () and str(sim).endswith("ran within the context and its thread")
-
-
 def test_only_backward_if_wanted(tiny: Any) -> None:
     with simulate(forward=False) as sim:
         tiny(torch.randn(1, 3, 8, 8)).sum().backward()
@@ -400,19 +350,6 @@ def test_wrong_options_are_refused_before_anything_runs(options: dict[str, Any],
         simulate(**options)
 
 
-def test_the_page_and_the_table_show_every_layer(tiny: Any, tmp_path: Any) -> None:
-    sim, _, _ = step(tiny, torch.randn(1, 3, 8, 8))
-    sim.write_html(tmp_path / "model.html")
-    page, table = (tmp_path / "model.html").read_text(), str(sim).splitlines()
-    data = sim.report.to_dict()
-    for number, layer in enumerate(data["layers"]):
-        assert table[2 + number].startswith(layer["layer"])
-        assert f"{layer['us']['total']:.1f}" in table[2 + number]
-        assert f"<summary>{layer['layer']}: " in page
-    assert f"{data['totals_us']['total']:.1f}" in table[-1]
-    assert sum(layer["share"] for layer in data["layers"]) == pytest.approx(1, abs=1e-3)
-
-
 def test_a_module_that_raises_leaves_no_name_behind(tiny: Any) -> None:
     with simulate() as sim:
         with pytest.raises(RuntimeError):
@@ -427,19 +364,3 @@ def test_the_graph_may_outlive_the_context() -> None:
         loss = model(torch.randn(1, 3, 16, 16)).sum()
     loss.backward()
     assert not backward_calls(sim)
-
-
-def test_a_narrow_terminal_gets_whole_columns(tiny: Any) -> None:
-    """No cell is cut: columns are left out by name, the times last."""
-    sim, _, _ = step(tiny, torch.randn(1, 3, 8, 8))
-    whole = str(sim).splitlines()
-    for width in (80, 120):
-        text = StringIO()
-        sim.report.render(Console(file=text, width=width))
-        lines = [line.rstrip() for line in text.getvalue().splitlines()]
-        assert "…" not in text.getvalue() and max(map(len, lines)) <= width
-        kept = [head for head, _ in sim.report.columns() if f" {head} " in f" {lines[1]} "]
-        note = " ".join(lines[2 + len(sim.report.lines()) :])
-        left_out = note.removeprefix(f"not shown in {width} columns: ").split(", ")
-        assert {*kept, *left_out} == {head for head, _ in sim.report.columns()} and "total us" in kept
-    assert "tiling" in whole[1] and not any(line.startswith("not shown") for line in whole)

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import math
-from collections.abc import Callable, Iterator
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -15,40 +11,18 @@ from typer.testing import CliRunner
 
 torch = pytest.importorskip("torch")
 
-from ascend_sim import AclnnError, SimError, convolution_backward  # noqa: E402
+from ascend_sim import convolution_backward  # noqa: E402
 from ascend_sim.cli import app  # noqa: E402
-from ascend_sim.torch import compare_training, simulate  # noqa: E402
+from ascend_sim.torch import simulate  # noqa: E402
 from tests.support.torch.models import ConvTbc, small_cnn  # noqa: E402
 
-nn, aten = torch.nn, torch.ops.aten
-SCRIPT = """\
-import torch
-
-
-def training():
-    model = torch.nn.Sequential(torch.nn.Conv2d(2, 4, 3), torch.nn.Flatten(), torch.nn.Linear(16, 2))
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    data = torch.randn(2, 2, 4, 4)
-    while True:
-        optimizer.zero_grad()
-        loss = model(data).pow(2).mean()
-        loss.backward()
-        optimizer.step()
-        yield loss
-"""
+nn = torch.nn
 
 
 def gradients(model: Any) -> list[Any]:
     found = [parameter.grad.clone() for parameter in model.parameters()]
     model.zero_grad()
     return found
-
-
-def bits(ours: Any, truth: Any) -> float:
-    """Effective bits, as the precision table has them."""
-    ours, truth = ours.double(), truth.double()
-    error = (ours - truth).abs().sum()
-    return -math.log2(error / truth.abs().sum()) if error else math.inf
 
 
 def test_the_gradients_are_the_chips_bit_for_bit() -> None:
@@ -95,24 +69,6 @@ def test_full_mode_has_values_and_the_times_of_timing_mode() -> None:
     assert [row.layer.name for row in functional.rows] == ["0"]  # a matrix product is a kernel with times alone
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_sixteen_bits_and_channels_last_come_back_as_they_went(dtype: str) -> None:
-    torch.manual_seed(0)
-    kind = getattr(torch, dtype)
-    conv = nn.Conv2d(8, 8, 3).to(kind).to(memory_format=torch.channels_last)
-    data = torch.randn(2, 8, 6, 6).to(kind).to(memory_format=torch.channels_last).requires_grad_()
-    conv(data).pow(2).sum().backward()
-    own = [data.grad.clone(), *gradients(conv)]
-    strides = [tensor.stride() for tensor in own]
-    data.grad = None
-    with simulate(mode="functional", values="chip", strict=True):
-        conv(data).pow(2).sum().backward()
-    ours = [data.grad, *gradients(conv)]
-    assert [tensor.stride() for tensor in ours] == strides and all(tensor.dtype is kind for tensor in ours)
-    for tensor, expected in zip(ours, own, strict=True):
-        torch.testing.assert_close(tensor, expected, rtol=0.02, atol=0.02 * float(expected.abs().max()))
-
-
 def test_conv_tbc_trains_on_the_chips_gradients() -> None:
     torch.manual_seed(0)
     layer, data = ConvTbc(4, 6, 3), torch.randn(5, 2, 4, requires_grad=True)
@@ -134,159 +90,7 @@ def test_meta_tensors_have_no_values() -> None:
     assert all(call["status"] is None and "mode 'timing'" in call["message"] for call in row["calls"])
 
 
-def test_precision_of_a_layer_is_that_of_its_gradients_in_training() -> None:
-    """The bits that the table has for a cubeMathType are those that the gradients have with it, against float64."""
-    torch.manual_seed(0)
-    model, data = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Conv2d(8, 4, 3)), torch.randn(2, 3, 8, 8)
-    with simulate(mode="functional") as sim:
-        model(data).pow(2).sum().backward()
-    tables = sim.precision().tables
-    assert list(tables) == ["0", "2"] and sim.precision().passed
-    _, arrays = sim.rows[1].kept  # type: ignore[misc]
-    given = [torch.from_numpy(arrays[name]).double() for name in ("grad_output", "input", "weight")]
-    truth = torch.ops.aten.convolution_backward(*given, [4], [1, 1], [0, 0], [1, 1], False, [0, 0], 1, [True] * 3)
-    for row in tables["2"].rows:
-        single = [tensor.float().requires_grad_() for tensor in given[1:]]
-        with simulate(mode="functional", values="chip", cube_math_type=row.cube_math_type, forward=False):
-            nn.functional.conv2d(*single).backward(given[0].float())
-        for name, tensor, exact in zip(("grad_input", "grad_weight"), single, truth, strict=False):
-            assert bits(tensor.grad, exact) == pytest.approx(row.outputs[name]["effective_bits"], abs=0.1)
-    hf32, fp16 = (tables["2"].rows[number].outputs["grad_weight"]["effective_bits"] for number in (1, 2))
-    assert 9 < fp16 < hf32 < 16
-    drawn = sim.precision(inputs="uniform", dtypes=["bfloat16"])
-    assert {row.dtype for table in drawn.tables.values() for row in table.rows} == {"bfloat16"}
-    assert str(drawn).startswith("0: inputs uniform, seed 0\n") and set(drawn.to_dict()) == {"0", "2"}
-
-
 # -- trainings ---------------------------------------------------------------------------------------------------------
-
-
-def trainer(width: int = 8, size: int = 6) -> Callable[[], Iterator[Any]]:
-    """A small CNN that learns which of four patterns an image has, under noise."""
-
-    def training() -> Iterator[Any]:
-        model = small_cnn()
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-        labels = torch.arange(width) % 4
-        data = torch.randn(4, 3, size, size)[labels] + 0.5 * torch.randn(width, 3, size, size)
-        while True:
-            optimizer.zero_grad()
-            loss = nn.functional.cross_entropy(model(data), labels)
-            loss.backward()
-            optimizer.step()
-            yield loss
-
-    return training
-
-
-class Blurred(torch.utils._python_dispatch.TorchDispatchMode):
-    """PyTorch whose convolutions lose what a table of precisions says: noise e with sum |e| = 2^-bits sum |value|.
-
-    `bits` by layer, in the order of a step's forward calls; an output of the forward pass, which the table does not have,
-    loses as much as the layer's worst gradient.
-    """
-
-    def __init__(self, bits: list[dict[str, float]], seed: int) -> None:
-        super().__init__()
-        self.bits, self.noise = bits, torch.Generator().manual_seed(seed)
-        self.calls = 0
-
-    def blur(self, tensor: Any, bits: float) -> Any:
-        error = torch.randn(tensor.shape, generator=self.noise)
-        return tensor + error * (2.0**-bits * tensor.abs().sum() / error.abs().sum())
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        results = func(*args, **(kwargs or {}))
-        if func not in (aten.convolution.default, aten.convolution_backward.default):
-            return results
-        at, layers = self.calls % (2 * len(self.bits)), len(self.bits)
-        self.calls += 1
-        if func is aten.convolution.default:
-            return self.blur(results, min(self.bits[at].values()))
-        lost = self.bits[2 * layers - 1 - at]
-        named = zip(("grad_input", "grad_weight", "grad_bias"), results, strict=True)
-        return tuple(None if one is None else self.blur(one, lost[name]) for name, one in named)
-
-
-def test_a_training_on_the_chip_follows_torch_and_is_repeated_bit_for_bit() -> None:
-    first, again = (compare_training(trainer(2, 6), precisions=["fp32"], steps=2) for _ in range(2))
-    assert first == again and len(first.losses["fp32"]) == 2
-    assert max(first.deviations("fp32")) < 1e-5
-    assert first.losses["torch"][0] != first.losses["torch"][1]
-
-
-@pytest.mark.slow
-def test_fifty_steps_in_every_precision(tmp_path: Path) -> None:
-    """fp32 follows PyTorch; the others go as far from it as PyTorch does when it loses what the precision table predicts."""
-    steps, training = 50, trainer()
-    compared = compare_training(training, steps=steps)
-    print(compared)
-    own = compared.losses["torch"]
-    assert own[-1] < 0.6 * own[0]  # it learns
-    assert max(compared.deviations("fp32")) < 1e-5
-    torch.manual_seed(0)
-    with simulate(mode="functional") as sim:
-        next(iter(training()))
-    tables = sim.precision(dtypes=["float32", "bfloat16"]).tables.values()
-    for name, dtype, number in (("hf32", "float32", 1), ("fp16", "float32", 2), ("bf16", "bfloat16", 0)):
-        rows = [row for table in tables for row in table.rows if (row.dtype, row.cube_math_type) == (dtype, number)]
-        bits = [{output: figures["effective_bits"] for output, figures in row.outputs.items()} for row in rows]
-        predicted = []
-        for seed in range(5):
-            torch.manual_seed(0)
-            with Blurred(bits, seed):
-                losses = [float(loss.detach()) for loss in islice(training(), steps)]
-            predicted.append(float(np.mean([abs(loss / exact - 1) for loss, exact in zip(losses, own, strict=True)])))
-        came, least = float(np.mean(compared.deviations(name))), min(min(layer.values()) for layer in bits)
-        print(
-            f"{name}: the table has {least:.1f} bits and more; predicted",
-            *(f"{one:.1e}" for one in predicted),
-            f"came {came:.1e}",
-        )
-        assert min(predicted) / 10 < came < 10 * max(predicted)
-    compared.plot(tmp_path / "losses.png")
-    assert (tmp_path / "losses.png").read_bytes().startswith(b"\x89PNG")
-
-
-@pytest.mark.parametrize("number", [0, 1])
-def test_deterministic_runs_are_equal_bit_for_bit(number: int) -> None:
-    """In mode "full", where sums arrive in the order of simulated time, and in "functional", in that of the blocks."""
-    found = []
-    for mode in ("full", "full", "functional"):
-        torch.manual_seed(0)
-        conv, data = nn.Conv2d(16, 16, 3), torch.randn(4, 16, 9, 9, requires_grad=True)
-        with simulate(mode=mode, values="chip", deterministic=True, cube_math_type=number, strict=True):
-            conv(data).pow(2).sum().backward()
-        found.append([data.grad, *gradients(conv)])
-    for other in found[1:]:
-        assert all(map(torch.equal, found[0], other))
-
-
-def test_wrong_trainings_are_refused() -> None:
-    with pytest.raises(SimError, match="precision 'fp8': allowed are fp32, hf32, fp16, bf16"):
-        compare_training(trainer(), precisions=["fp8"])
-    with pytest.raises(SimError, match="steps is 0"):
-        compare_training(trainer(), steps=0)
-    with pytest.raises(SimError, match="yields no loss"):
-        compare_training(lambda: [], precisions=["fp32"])
-    with pytest.raises(AclnnError, match="bfloat16"):  # a 910 has none
-        compare_training(trainer(2, 6), precisions=["bf16"], steps=1, chip="ascend910a")
-
-
-def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("matplotlib")
-    monkeypatch.chdir(tmp_path)
-    Path("train.py").write_text(SCRIPT)
-    arguments = ["compare-training", "train.py", "--steps", "2", "--precisions", "hf32"]
-    done = CliRunner().invoke(app, [*arguments, "--json", "--plot", "--seed", "3"])
-    assert done.exit_code == 0, done.output
-    data = json.loads(done.stdout)
-    assert list(data["losses"]) == ["torch", "hf32"] and 0 < data["deviations"]["hf32"][1] < 1e-2
-    assert Path("losses.png").read_bytes().startswith(b"\x89PNG")
-    arguments[3] = "1"
-    lines = CliRunner().invoke(app, [*arguments, "--csv", "--seed", "3", "--no-forward"]).stdout.splitlines()
-    assert lines[0] == "step,torch,hf32" and len(lines) == 2
-    assert float(lines[1].split(",")[1]) == float(lines[1].split(",")[2]) == data["losses"]["torch"][0]
 
 
 @pytest.mark.parametrize(
@@ -318,43 +122,3 @@ def test_what_is_wrong_in_a_script_is_one_line(
         Path("train.py").write_text(text)
     done = CliRunner().invoke(app, ["compare-training", "train.py", "--steps", "3", "--precisions", "fp32"])
     assert done.exit_code == 2 and message in done.stderr and len(done.stderr.strip().splitlines()) == 1
-
-
-NO_NUMBER = """
-def training():
-    for loss in (1.0, float("nan"), 2.0, float("inf")):
-        yield loss
-"""
-
-
-def test_what_makes_losses_less_than_they_seem_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("train.py").write_text(NO_NUMBER)
-    arguments = ["compare-training", "train.py", "--steps", "5", "--precisions", "fp32"]
-    remarks = [
-        "training() ended after 4 of 5 steps",
-        "torch: 2 of 4 losses are no finite number, the first in step 1",
-        "fp32: 2 of 4 losses are no finite number, the first in step 1",
-        "no convolution or gradient of one ran: nothing was computed on the chip",
-    ]
-    done = CliRunner().invoke(app, arguments)
-    assert done.exit_code == 0 and done.stdout.splitlines()[-4:] == remarks
-    assert done.stdout.splitlines()[3].split()[-3:] == ["0.0e+00", "nan", "nan"]
-    data = json.loads(CliRunner().invoke(app, [*arguments, "--json"]).stdout)
-    assert data["remarks"] == remarks and data["losses"]["fp32"] == [1.0, None, 2.0, None]
-    done = CliRunner().invoke(app, [*arguments, "--csv"])
-    assert done.stdout.splitlines()[2] == "1,nan,nan" and done.stderr == "".join(
-        f"ascend-sim: {one}\n" for one in remarks
-    )
-
-
-def test_a_whole_training_of_finite_losses_needs_no_remark() -> None:
-    def training() -> Any:
-        layer = torch.nn.Conv2d(2, 2, 1)
-        while True:
-            yield layer(torch.ones(1, 2, 2, 2)).sum()
-
-    assert compare_training(training, steps=2, precisions=["fp32", "fp32"]).remarks == ()
-    for seed in (1.5, 2**64):
-        with pytest.raises(SimError, match="seed is"):
-            compare_training(training, steps=1, seed=seed)  # type: ignore[arg-type]

@@ -70,7 +70,7 @@ def import_what_is_not_ours() -> None:
 
 
 class Copy:
-    """The tree in a scratch folder, in the layout in which it is installed. Its files are changed one at a time."""
+    """The tree in a scratch folder, from which it runs as from a checkout. Its files are changed one at a time."""
 
     def __init__(self, root: Path, scratch: Path) -> None:
         self.root = scratch
@@ -84,8 +84,6 @@ class Copy:
             if (root / name).is_file():
                 (scratch / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(root / name, scratch / name)
-        for part in ("ops", "configs"):
-            (scratch / OURS / part).symlink_to(scratch / part, target_is_directory=True)
 
     def text(self, file: str) -> str:
         return (self.root / file).read_text(encoding="utf-8")

@@ -14,9 +14,9 @@ from ascend_sim.ops.checks import CONFORMANCES
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.ops.operators.conv_tbc_backward.arguments import ConvTbcCall
 from ascend_sim.ops.plan import Plan
-from tests.ops.checks.test_restated import CALLS
 from tests.support.ops.check_calls import TABLES, check, conv_call, conv_row, rows, tbc_call, tbc_row
 from tests.support.ops.variants import Variants
+from tests.support.ops.vendor_cases import CALLS
 
 CHIPS = {
     "310P": "ascend310p3", "910": "ascend910a", "910B": "ascend910b3", "910_93": "ascend910_9391",

@@ -7,7 +7,6 @@ import itertools
 import pytest
 
 from ascend_sim.errors import AclnnError, ConfigError
-from ascend_sim.numerics.cube_math import promote
 from ascend_sim.ops.checks.product import CONFORMANCES, load_product, parse_products, products
 
 pytestmark = pytest.mark.fast
@@ -105,12 +104,3 @@ def test_a_wrong_operator_file_names_file_and_field(old, new, field):
     with pytest.raises(ConfigError) as error:
         parse_products(GOOD.replace(old, new), "mine.yaml")
     assert "mine.yaml" in str(error.value) and field in str(error.value)
-
-
-def test_promotion_is_the_vendors_table():
-    table = {"float32": 0, "float16": 1, "bfloat16": 1}
-    for left, right in itertools.product(table, repeat=2):
-        assert promote(left, right) == (left if left == right else "float32")
-    assert promote("float16", "bfloat16", "float16") == "float32"
-    assert promote("hifloat8", "hifloat8") == "hifloat8"
-    assert promote("hifloat8", "float32") is None and promote("float16", "hifloat8", "float16") is None

@@ -7,14 +7,11 @@ from collections import Counter
 import pytest
 
 from ascend_sim.ops.operators.convolution_backward.arguments import ConvBackwardCall
-from tests.ops.checks.test_vendor_cases import CONV_ST, CONV_UT, TBC_ST, TBC_UT, conv_system_call, tbc_system_call
 from tests.support.ops.check_calls import check, conv_row, status, tbc_row
 from tests.support.ops.restated import documented_conv, documented_tbc, library_conv, library_tbc
 from tests.support.ops.variants import Call, Variants
+from tests.support.ops.vendor_cases import CALLS, CONV_UT, TBC_UT
 
-CALLS: list[Call] = [
-    *map(conv_row, CONV_UT), *map(conv_system_call, CONV_ST), *map(tbc_row, TBC_UT), *map(tbc_system_call, TBC_ST)
-]  # fmt: skip
 PRODUCTS = ("310P", "910", "910B", "910_93", "910_95")
 
 

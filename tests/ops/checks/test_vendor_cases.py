@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.ops.check_calls import LABEL, OWN_TABLES, TABLES, check, conv_row, rows, tbc_row
-
-CONV_UT = [row for row in rows(TABLES / "cases_ut_conv_backward.json") if row["status"] is not None]
-TBC_UT = [row for row in rows(TABLES / "cases_ut_tbc.json") if row["status"] is not None]
-CONV_ST = rows(OWN_TABLES / "cases_st_conv_backward.json")
-TBC_ST = rows(OWN_TABLES / "cases_st_tbc.json")
+from tests.support.ops.check_calls import check, conv_row, tbc_row
+from tests.support.ops.vendor_cases import CONV_ST, CONV_UT, TBC_ST, TBC_UT, conv_system_call, tbc_system_call
 
 
 @pytest.mark.parametrize("row", CONV_UT, ids=lambda row: f"{row['id']}-{row['test']}")
@@ -22,22 +18,6 @@ def test_conv_backward_unit_tests_end_in_their_asserted_status(row):
 def test_tbc_unit_tests_end_in_their_asserted_status(row):
     result = check(tbc_row(row), row["product"], "library")
     assert result.status == row["status"], result.failure
-
-
-def conv_system_call(row):
-    shape, dtype = row["input"]
-    label = LABEL[len(shape)]
-    tensors = {name: [*row[name], label] for name in ("gradOutput", "input", "weight")}
-    bias = [[row["gradOutput"][0][1]], dtype, "ND"]
-    return conv_row(
-        {**row, **tensors, "gradInput": tensors["input"], "gradWeight": tensors["weight"], "gradBias": bias}
-    )
-
-
-def tbc_system_call(row):
-    tensors = {name: [*row[name], "ND"] for name in ("self", "input", "weight", "bias")}
-    outputs = {"gradInput": tensors["input"], "gradWeight": tensors["weight"], "gradBias": tensors["bias"]}
-    return tbc_row({**row, **tensors, **outputs})
 
 
 @pytest.mark.parametrize("product", ["910B", "910_93", "910_95"])

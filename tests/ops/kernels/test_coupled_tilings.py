@@ -9,8 +9,8 @@ from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
 from ascend_sim.errors import TilingError
-from tests.ops.kernels.test_cube_kernels import FIELDS, ONLY, SETTINGS, kernel_of, sixteens, whole_numbers
 from tests.support.ops.conv_problems import Array, Problem, problems, same_bits
+from tests.support.ops.cube_runs import FIELDS, ONLY, SETTINGS, kernel_of, sixteens, whole_numbers
 
 CHIP = "ascend910a"
 LAYER = Problem(3, 64, 48, (13, 11))

@@ -11,36 +11,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, Phase, assume, event, given, settings
+from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
-from ascend_sim import Result, convolution_backward
+from ascend_sim import convolution_backward
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import SimError, TilingError
-from ascend_sim.kernel.builder import KernelBuilder
-from ascend_sim.kernel.program import InstructionTable
-from ascend_sim.ops.kernels.cube.pipeline import HeldOperand
 from ascend_sim.ops.layouts.blocked import FractalZ
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.tiling_input import TilingInput
-from tests.support.ops.conv_problems import Array, Mask, Problem, operands, problems, same_bits, torch_gradients
+from tests.support.ops.conv_problems import Array, Problem, problems, same_bits, torch_gradients
+from tests.support.ops.cube_runs import FIELDS, ONLY, SETTINGS, kernel_of, whole_numbers
 
-ONLY: dict[str, Mask] = {"grad_input": (True, False, False), "grad_weight": (False, True, False)}
 KERNELS = list(ONLY)
-SETTINGS = settings(
-    max_examples=20,
-    deadline=None,
-    phases=(Phase.explicit, Phase.generate),
-    suppress_health_check=[HealthCheck.too_slow],
-)
 LAYER = Problem(2, 32, 48, (12, 10))
-
-
-def whole_numbers(problem: Problem, dtype: str = "float16", seed: int = 0) -> dict[str, Array]:
-    return {
-        name: np.rint(2 * array.astype(np.float32)).astype(array.dtype)
-        for name, array in operands(problem, dtype, seed).items()
-    }
 
 
 @cache
@@ -48,27 +32,6 @@ def known(problem: Problem, kernel: str, dtype: str = "float16") -> Array:
     result = problem.run(whole_numbers(problem, dtype), ONLY[kernel], mode="functional")
     assert result.report.passed
     return result.outputs[kernel]
-
-
-def kernel_of(result: Result, name: str) -> dict[str, Any]:
-    return next(kernel for kernel in result.report.to_dict()["kernels"] if kernel["name"] == name)
-
-
-def sixteens(most: int) -> st.SearchStrategy[int]:
-    return st.integers(1, most).map(lambda fractals: 16 * fractals)
-
-
-COMMON: dict[str, st.SearchStrategy[int]] = {
-    "baseM": sixteens(8), "baseN": sixteens(12), "baseK": sixteens(9), "stepKa": st.integers(1, 9),
-    "stepKb": st.integers(1, 9),
-} | dict.fromkeys(("al0Pbuffer", "bl0Pbuffer", "cl0Pbuffer", "al1Pbuffer", "bl1Pbuffer"), st.integers(1, 2))  # fmt: skip
-FIELDS: dict[str, dict[str, st.SearchStrategy[int]]] = {
-    "grad_input": COMMON | {"singleCoreM": st.integers(1, 200), "singleCoreCin": sixteens(4), "coreNum": st.integers(1, 30)},
-    "grad_weight": COMMON
-    | {"stepM": st.integers(1, 3), "stepN": st.integers(1, 3), "singleCoreM": sixteens(4), "singleCoreBatch": st.integers(1, 3),
-       "singleCoreK": st.integers(1, 12).map(lambda rows: 10 * rows), "splitWo": st.integers(1, 12),
-       "streamKType": st.integers(0, 2), "iterateOrder": st.integers(0, 1), "usedCoreNum": st.integers(1, 20)},
-}  # fmt: skip
 
 
 @st.composite
@@ -136,16 +99,6 @@ def test_any_number_of_blocks_gives_the_same_values(kernel: str, blocks: int) ->
     for core in range(20):
         spans = sorted((run.launch, run.finish) for run in runs if run.core == core)
         assert all(end <= start for (_, end), (start, _) in pairwise(spans))
-
-
-def test_what_l1_holds_is_not_loaded_again() -> None:
-    k = KernelBuilder(InstructionTable(load_chip("ascend910b3")), 0, "AIC", [])
-    operand = HeldOperand(k, "A1", 2, 1024)
-    first = operand.begin("rows 0 to 3")
-    operand.loaded()
-    assert operand.begin("rows 0 to 3") is None and operand.address == first
-    second = operand.begin("rows 4 to 7")
-    assert second not in (None, first) and operand.loaded() == second
 
 
 def test_a_bare_number_of_blocks_means_both_kernels() -> None:

@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 
 import ascend_sim
 from ascend_sim import SimError, TensorSpec
-from ascend_sim.calls.cases import accept_case
 from ascend_sim.chip import load_chip
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.inspection import Notes, inspect
@@ -29,7 +28,6 @@ from ascend_sim.kernel.sheet import Sheet
 from ascend_sim.kernel.stamp import Moving, Stamps
 from ascend_sim.kernel.unit_flag import UnitFlagTiles
 from ascend_sim.memory.gm import gm_operand
-from ascend_sim.ops.arguments import EIGHT_BIT
 from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.cube.pipeline import CubePipeline, HeldOperand
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fields import CacheTiling
@@ -37,8 +35,7 @@ from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import F
 from ascend_sim.ops.kernels.grad_weight.tbe import walks
 from ascend_sim.ops.kernels.grad_weight.tbe.walks import Walks
 from ascend_sim.ops.kernels.tilings import settable
-from ascend_sim.ops.operators.convolution_backward.case import ConvolutionBackwardCase
-from ascend_sim.studies.tiles.kernel import CubeKernel
+from tests.support.ops.stamped_kernels import kernel
 from tests.support.ops.stamped_runs import built, difference, difference_of, repeated, row_by_row
 
 TOOL = Path(__file__).parents[3] / "tools" / "freeze_calls.py"
@@ -68,36 +65,6 @@ def problems(draw: st.DrawFn) -> dict[str, Any]:
         "deterministic": draw(st.booleans()),
         "cube_math_type": draw(st.sampled_from([0, 1])),  # fp32 as it is, or hf32
     }
-
-
-def kernel(name: str, chip: str, problem: dict[str, Any]) -> CubeKernel:
-    """The cube kernel of a problem; one that the chip's operator refuses, or sends to another kernel, is no example."""
-    p, spec = problem, load_chip(chip)
-    deep, size = [p["depth"]] if p["depth"] else [], [p["size"]] * 2
-    if p.get("signal"):
-        deep, size = [], [p["signal"] + p["size"]]
-    axes = len(deep) + len(size)
-    case = {
-        "operator": "convolution_backward",
-        "input": {"shape": [p["n"], p["c_in"], *deep, *size], "dtype": p["dtype"]},
-        "weight": {
-            "shape": [p["c_out"], p["c_in"] // p["groups"], *[2] * len(deep), *[p["k"]] * len(size)],
-            "dtype": p["dtype"],
-        },
-        "stride": [p["stride"] if axis >= len(deep) else 1 for axis in range(axes)],
-        "padding": [p["pad"] if axis >= len(deep) else 0 for axis in range(axes)],
-        "dilation": [1] * axes,
-        "groups": p["groups"],
-        "deterministic": p["deterministic"],
-        "cube_math_type": p.get("cube_math_type", 0),
-    }
-    if p["dtype"] in EIGHT_BIT:  # which the library takes, of one gradient at a time
-        case |= {"conformance": "library", "output_mask": [name == "grad_input", name == "grad_weight", False]}
-    try:
-        return CubeKernel.of(accept_case(ConvolutionBackwardCase.model_validate(case), spec), spec, name, "warm")
-    except SimError:
-        assume(False)
-        raise
 
 
 def eight_bit(name: str, dtype: str, problem: dict[str, Any]) -> dict[str, Any]:

@@ -4,70 +4,26 @@ from __future__ import annotations
 
 import itertools
 
-import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ascend_sim.chip import load_chip
 from ascend_sim.errors import TilingError
-from ascend_sim.ops.kernels.cube.tasks import core_share
-from ascend_sim.ops.kernels.grad_input.capacity import a1_rows, check_grad_input, grad_input_l1
+from ascend_sim.ops.kernels.grad_input.capacity import check_grad_input, grad_input_l1
 from ascend_sim.ops.kernels.grad_input.choose import choose_grad_input
 from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
 from ascend_sim.ops.kernels.grad_input.procedures.dav_2201 import sound_grad_input
 from ascend_sim.ops.kernels.grad_input.tasks import grad_input_tasks
-from ascend_sim.ops.kernels.grad_input.window import needed_rows
-from ascend_sim.ops.kernels.grad_weight.capacity import b1_rows, check_grad_weight, grad_weight_l1, n_slice
+from ascend_sim.ops.kernels.grad_weight.capacity import check_grad_weight, grad_weight_l1
 from ascend_sim.ops.kernels.grad_weight.choose import choose_grad_weight
-from ascend_sim.ops.kernels.grad_weight.fields import SPLIT_STREAM_K, GradWeightTiling
+from ascend_sim.ops.kernels.grad_weight.fields import GradWeightTiling
 from ascend_sim.ops.kernels.grad_weight.procedures.stand_in import sound_grad_weight
-from ascend_sim.ops.kernels.grad_weight.taps import walked_input
 from ascend_sim.ops.kernels.grad_weight.tasks import grad_weight_tasks
 from ascend_sim.ops.problem.conv_problem import ConvProblem
-from ascend_sim.ops.problem.sizes import floor_sum
 from ascend_sim.ops.problem.tiling_input import TilingInput
+from tests.support.ops.covered import covers_grad_input_once, covers_grad_weight_once
 from tests.support.ops.tiling_problems import RESNET, conv2d, inputs, on_910b
 from tests.support.sampling import sampled
-
-
-def covers_grad_input_once(tiling: GradInputTiling, inp: TilingInput) -> None:
-    p = inp.problem
-    seen = np.zeros((inp.real_groups, p.n, p.d_in, p.h_in * p.w_in, inp.cin1), int)
-    for core in range(tiling.block_dim):
-        for t in grad_input_tasks(tiling, inp, core):
-            channels = slice(t.n_start // inp.c0, (t.n_start + t.n_count) // inp.c0)
-            seen[t.group, t.batch, t.depth, t.m_start : t.m_start + t.m_count, channels] += 1
-            whole_rows = tiling.single_core_m % p.w_in == 0
-            assert inp.family.coupled or whole_rows
-            held = tiling.step_m * tiling.base_m
-            for start in range(0, t.m_count, held):
-                window = needed_rows(p, t.m_start + start, min(held, t.m_count - start))
-                assert window.rows <= a1_rows(inp, held, whole_rows)
-    assert (seen == 1).all()
-
-
-def covers_grad_weight_once(tiling: GradWeightTiling, inp: TilingInput) -> None:
-    inp = walked_input(inp, tiling)  # tasks count the rows of all strips
-    p = inp.problem
-    planes = p.k_d
-    seen = np.zeros((inp.real_groups, planes * inp.cin1, inp.cout_padded // 16, inp.images, p.h_out), int)
-    for core in range(tiling.block_dim):
-        for t in grad_weight_tasks(tiling, inp, core):
-            first = t.n_start // n_slice(inp) + (t.plane or 0) * inp.cin1
-            columns = slice(first, first + t.n_count // n_slice(inp))
-            outputs = slice(t.m_start // 16, (t.m_start + t.m_count) // 16)
-            images, rows = slice(t.image_start, t.image_start + t.images), slice(t.row_start, t.row_start + t.rows)
-            seen[t.group, columns, outputs, images, rows] += 1
-            if tiling.template == SPLIT_STREAM_K and t.slot is None:  # it stores dW, it does not add
-                assert (t.images, t.rows) == (inp.images, p.h_out)
-            assert t.n_start % n_slice(inp) == 0
-            step = tiling.step_kb * tiling.base_k
-            for start in range(0, t.rows * p.w_out, step):
-                last = min(start + step, t.rows * p.w_out) - 1
-                out_rows = last // p.w_out - start // p.w_out
-                assert out_rows * p.stride_h + (p.k_h - 1) * p.dilation_h + 1 <= b1_rows(inp, step)
-    assert (seen == 1).all()
 
 
 @given(inputs())
@@ -91,13 +47,6 @@ def test_grad_weight(inp: TilingInput) -> None:
 def test_big_channels(inp: TilingInput) -> None:
     covers_grad_input_once(choose_grad_input(inp), inp)
     covers_grad_weight_once(choose_grad_weight(inp), inp)
-
-
-@given(st.integers(0, 200), st.integers(1, 30))
-def test_core_share_is_even_and_in_order(total: int, cores: int) -> None:
-    shares = [core_share(total, cores, core) for core in range(cores)]
-    assert list(itertools.chain(*shares)) == list(range(total))
-    assert max(map(len, shares)) - min(map(len, shares)) <= 1
 
 
 def fits_somehow_grad_input(inp: TilingInput) -> bool:
@@ -170,28 +119,6 @@ def test_32_bit_grad_input_steps_are_one_transposing_load() -> None:
     assert tiling.base_m * tiling.base_n * 4 > 65536  # more than half of L0C: it is not ping-pong
 
 
-def test_stand_in_grad_weight_adds_less_often_than_once_per_image() -> None:
-    inp = on_910b(conv2d(32, 256, 256, 13, 3, pad=1), itemsize=4, cores=24)
-    tiling = sound_grad_weight(inp)
-    tasks = [t for core in range(24) for t in grad_weight_tasks(tiling, inp, core)]
-    corner = [t for t in tasks if t.m_start == 0 and t.n_start == 0]
-    assert len(corner) <= 4
-    assert tiling.cl0_buffers == 2
-
-
-@pytest.mark.parametrize(("c_in", "c_out"), [(256, 256), (192, 384), (384, 256)])
-def test_stand_in_grad_weight_keeps_the_cube_busier_than_mte1(c_in: int, c_out: int) -> None:
-    """Products and L0 loads of a core by hand, as an HF32 cube and 256 and 128 bytes/cycle take them."""
-    inp = on_910b(conv2d(32, c_in, c_out, 13, 3, pad=1), itemsize=4, cores=24)
-    tiling = sound_grad_weight(inp, load_chip("ascend910b2"), "hf32")
-    busiest = max(
-        [t for core in range(24) for t in grad_weight_tasks(tiling, inp, core)], key=lambda t: t.m_count * t.n_count
-    )
-    m_tiles, n_tiles = -(-busiest.m_count // tiling.base_m), -(-busiest.n_count // tiling.base_n)
-    per_pixel = 4 * (busiest.m_count * n_tiles / 256 + busiest.n_count * m_tiles / 128)
-    assert per_pixel < busiest.m_count * busiest.n_count / 2048
-
-
 def test_merged_groups_fill_blocks() -> None:
     inp = on_910b(conv2d(1, 320, 320, 8, 2, groups=320))
     assert (inp.group_extension, inp.real_groups, inp.cin_g, inp.cout_g) == (16, 20, 16, 16)
@@ -242,8 +169,3 @@ def test_manual_grad_weight_runs_or_is_refused(inp: TilingInput, fields: dict[st
         return
     assert {name: tiling.to_vendor()[name] for name in fields} == fields
     covers_grad_weight_once(tiling, inp)
-
-
-@given(st.integers(0, 40), st.integers(0, 60), st.integers(1, 60), st.integers(0, 90))
-def test_a_sum_of_quotients(count: int, number: int, divisor: int, offset: int) -> None:
-    assert floor_sum(count, number, divisor, offset) == sum((i * number + offset) // divisor for i in range(count))

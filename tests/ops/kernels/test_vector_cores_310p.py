@@ -14,8 +14,8 @@ from ascend_sim.kernel.program import InstructionTable
 from ascend_sim.ops.kernels.vector.cast import cast_task
 from ascend_sim.report.timeline_file import load_recording, write_timeline
 from ascend_sim.runtime import Device
-from tests.ops.kernels.test_cube_kernels import whole_numbers
 from tests.support.ops.conv_problems import Problem, same_bits
+from tests.support.ops.cube_runs import whole_numbers
 
 CHIPS = [name for name in chip_names() if name.startswith("ascend310p")]
 TOGETHER = {"ascend310p1": 18, "ascend310p3": 15, "ascend310p5": 15, "ascend310p7": 15}

@@ -15,11 +15,9 @@ from ascend_sim import Result, SimError
 from ascend_sim.chip import ChipSpec, chip_names, load_chip
 from ascend_sim.errors import TilingError
 from ascend_sim.kernel.builder import KernelBuilder
-from ascend_sim.kernel.operands import Span
 from ascend_sim.kernel.program import InstructionTable
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.ops.kernels.grad_input.choose import choose_grad_input
-from ascend_sim.ops.kernels.grad_input.loads import spread_boxes
 from ascend_sim.ops.kernels.grad_weight.choose import choose_grad_weight
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.family import family_of
@@ -270,21 +268,6 @@ def test_the_larger_l0c_holds_two_tiles() -> None:
         for chip in ("ascend910a", "ascend950pr_9589", "ascend910b3")
     }
     assert buffers == {"ascend910a": 2, "ascend950pr_9589": 2, "ascend910b3": 1}
-
-
-@given(st.integers(1, 40), st.integers(0, 9), st.integers(1, 30), st.integers(1, 60), st.integers(1, 200))
-def test_pieces_of_a_spread_map_adjoin_and_cover_it(
-    blocks: int, first: int, rows: int, columns: int, room: int
-) -> None:
-    pixel = 0
-    for piece in spread_boxes(Span(0, blocks), Span(first, rows), columns, room):
-        assert piece.size <= room * 32
-        assert ((piece.block * rows) + piece.row - first) * columns + piece.column == pixel
-        # What adjoins in L1: parts of one row, or whole rows of one block, or whole blocks.
-        assert piece.columns == columns or piece.rows == piece.blocks == 1
-        assert piece.rows == rows or piece.blocks == 1
-        pixel += piece.size // 32
-    assert pixel == blocks * rows * columns
 
 
 # -- paths that an architecture lacks ----------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from ascend_sim.isa import cube
 from ascend_sim.isa.cube import Mmad
 from ascend_sim.isa.vector import conversion
 from ascend_sim.numerics import cast, encode, round_to
-from tests.ops.verdicts.test_planted_faults import Faulty, first, last, truncate_to, truncated, wrong
+from tests.support.ops.faults import Faulty, first, last, truncate_to, truncated, wrong
 
 DX, DW, ALL = (True, False, False), (False, True, False), (True, True, True)
 PLAIN, B3 = {"chip": "ascend950pr_9589"}, {"chip": "ascend910b3"}

@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 from ml_dtypes import bfloat16
@@ -17,10 +15,7 @@ from ascend_sim.isa import cube
 from ascend_sim.isa.cube import Mmad
 from ascend_sim.isa.vector.reduction import ReduceRows
 from ascend_sim.numerics import cast
-from ascend_sim.ops import execute
-from ascend_sim.ops.verdicts import probe
-from ascend_sim.ops.verdicts.probe import Probe
-from ascend_sim.report.html import by_probe
+from tests.support.ops.faults import Faulty, first, last, truncate_to, truncated, wrong
 
 ONES = np.ones
 
@@ -35,49 +30,6 @@ def backward(shape=(1, 16, 12, 12), filters=16, kernel=3, padding=1, groups=1, d
     return ascend_sim.convolution_backward(
         grad_output, data, weight, [filters], [1, 1], [padding] * 2, [1, 1], False, [0, 0], groups, [True] * 3, **given
     )
-
-
-def wrong(result):
-    return {name: figures["decided_by"] for name, figures in result.report.outputs.items() if not figures["correct"]}
-
-
-class Faulty:
-    """Counts the Mmads of a run from 0 and spoils a product of number `at`: `factor` -1 loses it, 1 adds it twice."""
-
-    def __init__(self, patch: pytest.MonkeyPatch, at: int | None, choose=None, factor: float = 0.0) -> None:
-        self.count, self.hits, read, bind = 0, 0, Mmad.read, execute.bind
-
-        def spoiled(mmad, memory, dst, src0, src1):
-            result = read(mmad, memory, dst, src0, src1)
-            if self.count == at:
-                a, b = mmad.factors(memory, src0, src1)
-                place = next(choose(a, b), None)
-                if place is not None:
-                    m, n, k = place
-                    result[m, n] += np.float32(factor) * a[m, k] * b[n, k]
-                    self.hits += 1
-            self.count += 1
-            return result
-
-        def anew(*arguments, **options):
-            self.count = 0
-            return bind(*arguments, **options)
-
-        patch.setattr(Mmad, "read", spoiled)
-        patch.setattr(execute, "bind", anew)
-
-
-def first(a, b, step=1):
-    """(m, n, k) of the products of one Mmad that are not zero, in order."""
-    for m in np.flatnonzero(a.any(axis=1))[::step]:
-        for n in np.flatnonzero(b.any(axis=1))[::step]:
-            for k in np.flatnonzero((a[m] != 0) & (b[n] != 0))[::step]:
-                yield int(m), int(n), int(k)
-
-
-def last(a, b):
-    """The same from the end."""
-    return first(a, b, -1)
 
 
 def at_padding(a, b):
@@ -153,12 +105,6 @@ def test_a_pixel_that_the_bias_sum_loses(monkeypatch):
     assert wrong(backward(**call)) == {"grad_bias": "probe"}
 
 
-def truncated(values):
-    """float64 as float32, towards zero."""
-    near = values.astype(np.float32)
-    return np.where(np.abs(near) > np.abs(values), np.nextafter(near, np.float32(0)), near).astype(np.float32)
-
-
 def test_an_accumulator_that_cuts_digits_off(monkeypatch):
     """Each addition to L0C towards zero. Results in float32 show it in a few elements' signs, whatever the given data."""
 
@@ -203,12 +149,6 @@ def test_results_cut_off_or_rounded_twice(monkeypatch, dtype):
             assert "grad_input" in found, faulty.__name__
 
 
-def truncate_to(values, digits):
-    """float32 with so many digits, towards zero."""
-    mantissa, exponent = np.frexp(values)
-    return np.ldexp(np.trunc(np.ldexp(mantissa, digits)), exponent - digits).astype(np.float32)
-
-
 @pytest.mark.parametrize("chip", ["ascend910a", "ascend310p3", "ascend910b3", "ascend950pr_9589"])
 @pytest.mark.parametrize("mode", ["functional", "full"])
 def test_a_right_machine(chip, mode):
@@ -216,24 +156,6 @@ def test_a_right_machine(chip, mode):
     for name, figures in result.report.outputs.items():
         assert figures["correct"] and figures["decided_by"] == "probe", (name, figures)
         assert figures["probe"]["least_chance"] == 1.0
-
-
-def test_when_a_call_is_probed(monkeypatch):
-    """By default a small call, and a larger one where the given data may lose a product of mean size."""
-    rng = np.random.default_rng(1)
-    small = backward(make=rng.standard_normal, probe=None).report.outputs["grad_weight"]
-    assert small["may_lose"] < 1 and small["decided_by"] == "probe"
-    monkeypatch.setattr(probe, "SOON_DONE", 1000)
-    large = backward(make=rng.standard_normal, probe=None).report.outputs["grad_weight"]
-    assert (
-        large["may_lose"] < 1
-        and large["decided_by"] == "bound"
-        and "products, and none of mean size" in large["probe"]["why"]
-    )
-    assert by_probe(large) == " (on this data)"
-    assert by_probe(large | {"correct": False}) == ""
-    ones = backward(shape=(1, 16, 64, 64), kernel=1, padding=0, probe=None).report.outputs["grad_weight"]
-    assert ones["may_lose"] > 1 and ones["decided_by"] == "probe" and ones["correct"]
 
 
 @pytest.mark.slow
@@ -259,22 +181,3 @@ def test_a_million_products():
 
 
 # -- what is not probed, and how large the numbers of a probe are -----------------------------------------------------------
-
-
-def probe_of_sums(products):
-    """Sums of so many products, of which nothing else matters."""
-    operator = SimpleNamespace(products=lambda call: {"dw": products})
-    return Probe(operator, SimpleNamespace(inputs={}, outputs={}), None, dict, dict, wanted=True)
-
-
-def test_sums_that_float32_cannot_hold_are_not_probed():
-    assert probe_of_sums(2**24).refused(0) is None
-    assert probe_of_sums(2**24 + 1).refused(0) == "sums of 16777217 products: float32 holds at most 16777216 exactly"
-
-
-@pytest.mark.parametrize("products", [1, 2**13, 2**14, 2**17, 2**24])
-def test_sums_of_leaning_data_stay_inside_float16(products):
-    """The sum of a bias has one factor, and is the largest."""
-    numbers = probe_of_sums(products)._leaning("x", np.zeros(100), np.random.default_rng(0))
-    assert numbers.min() > 0 and numbers.max() * products < np.finfo(np.float16).max
-    assert products >= 2**14 or numbers.min() >= 0.5

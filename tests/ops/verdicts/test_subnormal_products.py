@@ -9,7 +9,7 @@ from ml_dtypes import bfloat16
 import ascend_sim
 from ascend_sim.isa.cube import Mmad
 from ascend_sim.numerics import cast
-from tests.ops.verdicts.test_planted_faults import Faulty, first, wrong
+from tests.support.ops.faults import Faulty, first, wrong
 
 SCALES = (1e-18, 1e-20, 1e-21, 1e-22, 3e-23)  # of both operands: products from normal ones to a few quanta of 2^-149
 B3, PLAIN = {"chip": "ascend910b3"}, {"chip": "ascend950pr_9589"}

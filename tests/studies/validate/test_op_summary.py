@@ -13,7 +13,6 @@ from typer.testing import CliRunner
 
 from ascend_sim.cli import app
 from ascend_sim.errors import ConfigError, SimError
-from ascend_sim.studies.validate.inferred_sizes import _padding
 from ascend_sim.studies.validate.kernel import Row
 from ascend_sim.studies.validate.op_summary import to_row
 from ascend_sim.studies.validate.rows import read_rows, shipped_rows
@@ -308,14 +307,3 @@ def test_command_line(tmp_path: Path) -> None:
     assert float(first["predicted_us"]) > 0
     refused = CliRunner().invoke(app, ["validate", "--rows", str(tmp_path)])
     assert refused.exit_code == 2 and len(refused.stderr.strip().splitlines()) == 1
-
-
-@pytest.mark.fast
-@pytest.mark.parametrize(
-    ("size", "out", "kernel", "stride", "padding"),
-    [(8, 8, 3, 1, 2), (4, 2, 2, 2, 1), (8, 3, 4, 2, 0), (8, 5, 4, 2, 4)],
-    ids=("same", "same before none", "none before even", "even"),
-)
-def test_the_usual_padding(size: int, out: int, kernel: int, stride: int, padding: int) -> None:
-    """Of several that give the output: that of "same", then none, then the smallest even one."""
-    assert _padding(size, out, kernel, stride) == padding

@@ -6,13 +6,12 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ascend_sim import AclnnError, conv_tbc_backward
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import TilingError
-from ascend_sim.ops.kernels.cube.strips import Strip, even_strip, reach
 from ascend_sim.ops.kernels.grad_input.space import grad_input_tilings
 from ascend_sim.ops.kernels.grad_input.split import SPLIT_H, SPLIT_NONE, split_parts
 from ascend_sim.ops.kernels.grad_input.window import pad_before
@@ -75,36 +74,6 @@ def test_strips_find_the_products_of_the_definition(
                         found.append((*place, tap, y // own.stride_h, part.source + x // own.stride_w))
     assert len(found) == len(set(found))
     assert set(found) == wanted
-
-
-@given(st.integers(1, 90), st.integers(1, 70), st.integers(0, 200), st.integers(1, 200))
-@example(5, 3, 3, 9)  # begins with the first pixel behind the strip's columns
-def test_what_adjoins_are_the_pixels_that_exist(width: int, columns: int, pixel: int, count: int) -> None:
-    strip = Strip(ConvProblem(*[1] * 12), 0, columns, 0)
-    wanted = [p for p in range(pixel, pixel + count) if p % width < columns]
-    found = list(strip.adjoining(width, pixel, count))
-    assert [row * width + column + i for _, row, column, pixels in found for i in range(pixels)] == wanted
-    for before, row, column, _ in found:
-        assert pixel + before == row * width + column
-    assert all(pixels > 0 for *_, pixels in found)
-
-
-@given(
-    st.integers(0, 50), st.integers(1, 30), st.integers(1, 4), st.integers(0, 9), st.integers(1, 9), st.integers(1, 60)
-)
-def test_reach_is_what_is_read(first: int, count: int, step: int, pad: int, extent: int, size: int) -> None:
-    wanted = {x * step - pad + t for x in range(first, first + count) for t in range(extent)}
-    found = reach(first, count, step, pad, extent, size)
-    inside = set(range(found.first, found.first + found.count))
-    assert {x for x in wanted if 0 <= x < size} <= inside
-    assert not inside or (inside <= set(range(size)) and found.first - found.pad == first * step - pad)
-
-
-@given(st.integers(17, 10**6), st.integers(16, 1024))
-def test_strips_are_even(width: int, most: int) -> None:
-    strip = even_strip(width, most)
-    assert strip % 16 == 0 and strip < most + 16
-    assert -(-width // strip) <= -(-width // most)
 
 
 # -- strips that are asked for -----------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.ops.kernels.test_stamped import kernel
+from tests.support.ops.stamped_kernels import kernel
 from tests.support.ops.stamped_runs import difference_of
 
 CHIP = "ascend950pr_9589"

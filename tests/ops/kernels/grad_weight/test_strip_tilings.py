@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import product
 
-import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from ascend_sim.errors import TilingError
-from ascend_sim.kernel.operands import Span
 from ascend_sim.ops.kernels.grad_weight.capacity import b1_pixels, check_grad_weight, grad_weight_l1
 from ascend_sim.ops.kernels.grad_weight.choose import choose_grad_weight
-from ascend_sim.ops.kernels.grad_weight.fields import GradWeightTiling
-from ascend_sim.ops.kernels.grad_weight.strips import input_rows, sections, stacked, strips
-from ascend_sim.ops.kernels.grad_weight.taps import met, walk
-from ascend_sim.ops.kernels.grad_weight.tasks import grad_weight_tasks
+from ascend_sim.ops.kernels.grad_weight.strips import input_rows, stacked, strips
 from ascend_sim.ops.problem.conv_problem import ConvProblem
-from ascend_sim.ops.problem.family import BLOCKED_SPLIT, PLAIN_SPLIT, Family
 from ascend_sim.ops.problem.tiling_input import TilingInput
 from tests.support.ops.tiling_problems import BUFFERS, L2_BYTES, LOAD3D, conv2d, inputs, on_910b, problems
 from tests.support.sampling import sampled
@@ -47,26 +40,6 @@ def test_strips_have_every_product_once(p: ConvProblem, data: st.DataObject) -> 
     assert widest.w_out == max(strip.problem.w_out for strip in cut)
 
 
-@given(problems())
-@sampled(25, 100)
-def test_taps_have_every_product_once(p: ConvProblem) -> None:
-    tiling = GradWeightTiling(16, 16, 16, split_kernel=1)
-    found = set()
-    for tap in range(p.k_h * p.k_w):
-        for strip, first, rows in walk(p, tiling, tap, 0, p.h_out):
-            for row, i in product(range(first, first + rows), range(strip.problem.w_out)):
-                pixel = met(p, tap, Span(row, 1), Span(strip.column + i, 1)).first
-                found.add((tap, row, strip.column + i, *divmod(pixel, p.w_in)))
-    whole = {
-        (ky * p.k_w + kx, row, column, y, x)
-        for ky, kx, row, column in product(range(p.k_h), range(p.k_w), range(p.h_out), range(p.w_out))
-        for y in [row * p.stride_h - p.pad_up + ky * p.dilation_h]
-        for x in [column * p.stride_w - p.pad_left + kx * p.dilation_w]
-        if 0 <= y < p.h_in and 0 <= x < p.w_in
-    }
-    assert found == whole
-
-
 @given(problems(), st.data())
 @sampled(25, 100)
 def test_l1_holds_the_rows_of_every_load(p: ConvProblem, data: st.DataObject) -> None:
@@ -77,25 +50,6 @@ def test_l1_holds_the_rows_of_every_load(p: ConvProblem, data: st.DataObject) ->
         for start in range(0, pixels, span):
             _, rows, _ = input_rows(strip.problem, start, min(start + span, pixels))
             assert rows * strip.problem.w_in <= held
-
-
-@given(inputs(), st.data())
-@sampled(25, 100)
-def test_tasks_have_every_pixel_once(inp: TilingInput, data: st.DataObject) -> None:
-    p = inp.problem
-    width = data.draw(st.integers(1, p.w_out))
-    tiling = choose_grad_weight(inp, {"splitWo": width})
-    check_grad_weight(tiling, inp)
-    assert (tiling.split_wo, tiling.source) == (width, "manual")
-    seen: dict[tuple[int, ...], np.ndarray] = {}
-    for core in range(tiling.block_dim):
-        for task in grad_weight_tasks(tiling, inp, core):
-            tile = (task.group, task.plane or 0, task.m_start, task.n_start)
-            count = seen.setdefault(tile, np.zeros((inp.images, p.h_out, p.w_out), int))
-            for strip, row, rows in sections(p, width, task.row_start, task.rows):
-                columns = slice(strip.column, strip.column + strip.problem.w_out)
-                count[task.image_start : task.image_start + task.images, row : row + rows, columns] += 1
-    assert seen and all((count == 1).all() for count in seen.values())
 
 
 LONG = replace(conv2d(1, 64, 64, 8, 3), h_in=1, k_h=1, h_out=1, w_in=65536, w_out=65536, pad_left=1, pad_right=1)
@@ -152,32 +106,6 @@ def test_strips_that_cannot_be(value: float, message: str) -> None:
     with pytest.raises(TilingError) as refused:
         choose_grad_weight(inp, {"splitWo": value})
     assert str(refused.value) == message
-
-
-@pytest.mark.fast
-@pytest.mark.parametrize(
-    ("fields", "family", "message"),
-    [
-        ({"isSplitKernelHW": 2}, PLAIN_SPLIT, "isSplitKernelHW = 2; allowed 0 or 1"),
-        ({"isSplitKernelHW": 1}, BLOCKED_SPLIT, "isSplitKernelHW = 1: only the kernel of dav-3510"),
-        ({"isSplitKernelHW": 1, "splitWo": 16}, PLAIN_SPLIT, "splitWo = 16 with isSplitKernelHW = 1"),
-    ],
-)
-def test_taps_that_cannot_be(fields: dict[str, int], family: Family, message: str) -> None:
-    inp = TilingInput(
-        conv2d(1, 64, 64, 56, 3, pad=1), 2, 20, BUFFERS, L2_BYTES, layout=family.layout, family=family, load3d=LOAD3D
-    )
-    with pytest.raises(TilingError, match=message):
-        choose_grad_weight(inp, fields)
-
-
-def test_taps_come_where_rows_of_one_pixel_do_not_fit() -> None:
-    wide = replace(LONG, k_w=255, dilation_w=255, w_out=65536 - 254 * 255, pad_left=0, pad_right=0)
-    inp = replace(on_910b(wide), layout=PLAIN_SPLIT.layout, family=PLAIN_SPLIT)
-    tiling = choose_grad_weight(inp)
-    assert (tiling.split_kernel, tiling.split_wo, tiling.source) == (1, 0, "stand-in")
-    with pytest.raises(TilingError, match="L1: A1"):
-        choose_grad_weight(inp, {"isSplitKernelHW": 0})
 
 
 @pytest.mark.fast

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from ascend_sim import AclnnError, Result, conv_tbc_backward, convolution_backward
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.errors import SimError
-from tests.ops.operators.test_every_rank import Call, assert_close, calls, torch_gradients
 from tests.support.ops.conv_problems import Mask, Problem, operands, same_bits, worst_error_over_bound
+from tests.support.ops.ranks import Call, assert_close, calls, torch_gradients
 
 MASK: Mask = (False, True, False)
 CHIPS = ("ascend910b3", "ascend910a", "ascend310p3", "ascend950pr_9589")

@@ -1,0 +1,43 @@
+"""`ascend-sim run-network`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from ascend_sim.cli import app
+from tests.support.studies.small_network import THREE_LAYERS
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    path = tmp_path / "small.yaml"
+    path.write_text(THREE_LAYERS)
+    return path
+
+
+def test_command_line(small: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    result = CliRunner().invoke(
+        app, ["run-network", str(small), "--batch", "1", "--jobs", "1", "--out", str(out), "--json"]
+    )
+    assert result.exit_code == 0, result.output
+    data = json.loads(result.stdout)
+    assert [layer["name"] for layer in data["layers"]] == ["first", "wide", "again"]
+    assert "took" in result.stderr and "took" not in result.stdout
+    assert json.loads((out / "network.json").read_text()) == data
+    lines = (out / "layers.csv").read_text().splitlines()
+    assert lines[0].startswith("layer,kind,input,weight,grad_input_us")
+    assert len(lines) == 4
+
+
+def test_command_line_table_and_errors(small: Path) -> None:
+    result = CliRunner().invoke(app, ["run-network", str(small), "--batch", "1", "--jobs", "1"])
+    for text in ("first", "wide", "again", "3 layers", "2 distinct"):
+        assert text in result.stdout
+    refused = CliRunner().invoke(app, ["run-network", "nothing.yaml"])
+    assert refused.exit_code == 2
+    assert len(refused.stderr.strip().splitlines()) == 1

@@ -1,0 +1,68 @@
+"""What a device keeps from run to run."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ascend_sim.engine.device import Device
+from ascend_sim.engine.engine import Engine
+from ascend_sim.engine.l2 import L2Cache
+from ascend_sim.engine.task import Task
+from ascend_sim.memory.gm import gm_operand
+from tests.support.engine.machine import CHIP, changed, program, quiet, run_one, task_of
+from tests.support.engine.random_programs import SIZES
+
+pytestmark = pytest.mark.usefixtures("each_engine")
+
+
+QUIET = quiet(CHIP)
+
+
+def test_clock_and_l2_live_in_the_device() -> None:
+    def copy() -> Task:
+        return task_of(
+            [[program(CHIP, "AIV", lambda k: k.data_copy("GM", "UB", 0, gm_operand(0, 0), 4096), [4096])]], [a]
+        )
+
+    device = Device(QUIET, with_values=False)
+    a = device.allocate(4096, "a")
+    first = Engine(device).run([copy()])
+    assert device.clock == first.finish
+    second = Engine(device).run([copy()])
+    assert second.programs[0].begin == first.finish
+    assert second.finish - first.finish < first.finish  # now it hits
+    alone = run_one(QUIET, "AIV", lambda k: k.data_copy("GM", "UB", 0, gm_operand(0, 0), 4096), SIZES, shared_gm=False)
+    assert second.finish - first.finish == alone.finish
+
+
+def lines(*numbers: int) -> np.ndarray:
+    return np.array(numbers, np.int64)
+
+
+def read(l2: L2Cache, *numbers: int, bypass: tuple[int, ...] = ()) -> tuple[int, int]:
+    """(lines fetched, dirty lines written back)."""
+    return l2.read(lines(*numbers), lines(*bypass))[:2]
+
+
+def write(l2: L2Cache, *numbers: int, partial: tuple[int, ...] = ()) -> tuple[int, int]:
+    return l2.write(lines(*numbers), lines(*partial))
+
+
+def test_warm_tensor_is_there_and_clean_as_far_as_it_fits() -> None:
+    chip = changed(CHIP, memory={"l2_bytes": 10 * 512})
+    device = Device(chip, with_values=False)
+    first, second = device.allocate(4 * 512, "a"), device.allocate(8 * 512 - 1, "b")
+    device.warm(first)
+    device.warm(second)
+    assert device.l2.resident(np.arange(12)).tolist() == [False] * 2 + [True] * 10
+    assert read(device.l2, *range(2, 12)) == (0, 0)
+    assert read(device.l2, *range(20, 30)) == (10, 0)
+
+
+@pytest.mark.parametrize("dirty", [False, True])
+def test_lines_survive_kernels_and_new_readers(dirty: bool) -> None:
+    """The cache belongs to the device: what one run leaves, the next one finds."""
+    device = Device(CHIP, with_values=False)
+    (write if dirty else read)(device.l2, 7)
+    assert read(device.l2, 7) == (0, 0)

@@ -1,0 +1,38 @@
+"""Rows, repeats and masks of the vector instructions."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ascend_sim.errors import SimError
+from ascend_sim.isa.vector import Mask
+from ascend_sim.isa.vector.base import Elementwise
+from tests.support.isa.workbench import CHIP
+
+
+@given(st.integers(1, (1 << 64) - 1), st.integers(0, 64))
+def test_runs_of_a_mask_are_its_bits(bits: int, count: int) -> None:
+    runs = Mask(bits, 64).runs(count)
+    assert sorted(i for first, past in runs for i in range(first, past)) == [i for i in range(count) if bits >> i & 1]
+    assert all(later[0] > earlier[1] for earlier, later in pairwise(runs))
+
+
+@pytest.mark.parametrize("bits", [0, -1, 1 << 64])
+def test_a_mask_selects_from_a_repeat(bits: int) -> None:
+    with pytest.raises(
+        SimError, match="does not select from a repeat of 64 elements: it must be from 1 to 0xffffffffffffffff"
+    ):
+        Mask(bits, 64)
+
+
+pytestmark = pytest.mark.fast
+
+
+def test_rows_may_touch_and_not_overlap() -> None:
+    assert Elementwise("add", "float16", 64, 2, 128, 128).pipe(CHIP) == "V"
+    with pytest.raises(SimError, match="64 bytes apart, over each other"):
+        Elementwise("add", "float16", 64, 2, 64, 128).pipe(CHIP)

@@ -1,0 +1,53 @@
+"""Shapes for which the library has tilings of its own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from importlib import resources
+from typing import Any
+
+import pytest
+
+from ascend_sim.chip import load_chip
+from ascend_sim.chip.fractal import BLOCK_BYTES
+from ascend_sim.ops.kernels.cube.exact_shapes import has_exact_shape
+from ascend_sim.ops.kernels.grad_input.choose import choose_grad_input
+from ascend_sim.ops.kernels.grad_weight.choose import choose_grad_weight
+from ascend_sim.ops.problem.conv_problem import ConvProblem
+from ascend_sim.yaml_file import load_shipped
+from tests.support.ops.tiling_problems import on_910b
+
+pytestmark = pytest.mark.fast
+
+
+EXACT = load_shipped((resources.files("ascend_sim.configs") / "exact_shapes_910b.yaml").read_text())["rows"]
+
+
+@pytest.mark.parametrize("row", EXACT, ids=range(len(EXACT)))
+def test_what_the_library_has_a_tiling_of_its_own_for_is_a_stand_in(row: dict[str, Any]) -> None:
+    """And only that: not with an image more, nor on another chip."""
+    unit = BLOCK_BYTES // row["itemsize"]
+    c_in, c_out = (unit * blocks for blocks in row["blocks"])
+    shape = (
+        row["images"],
+        c_in,
+        c_out,
+        *row["input"],
+        *row["output"],
+        *row["window"],
+        *row["stride"],
+        *row["dilation"],
+    )
+    problem, name = ConvProblem(*shape, *row["padding"]), row["soc"].lower()
+    choose = {"grad_input": choose_grad_input, "grad_weight": choose_grad_weight}[row["kernel"]]
+    more, other = replace(problem, n=problem.n + 1), {"ascend910b2": "ascend910b3", "ascend910b3": "ascend910b2"}[name]
+    for chip, one, wanted in ((name, problem, True), (name, more, False)):
+        spec = load_chip(chip)
+        inp = replace(on_910b(one, row["itemsize"], spec.cores.aic), cores=spec.cores.aic)
+        assert has_exact_shape(row["kernel"], inp, spec) == wanted
+        source = choose(inp, chip=spec).source
+        assert source == "stand-in" if wanted else source in ("stand-in", "vendor procedure")
+    assert not has_exact_shape(row["kernel"], inp, None)
+    assert has_exact_shape(row["kernel"], replace(inp, problem=problem), load_chip(other)) == any(
+        one != row and {**one, "soc": row["soc"]} == row for one in EXACT
+    )

@@ -1,0 +1,56 @@
+"""The choice of a weight gradient's tiling, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ascend_sim.errors import TilingError
+from ascend_sim.ops.kernels.grad_weight.choose import choose_grad_weight
+from ascend_sim.ops.kernels.grad_weight.procedures.dav_2201 import task_count
+from tests.support.ops.tiling_problems import RESNET, conv2d, on_910b
+
+pytestmark = pytest.mark.fast
+
+
+INP = on_910b(RESNET)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"baseM": 256, "baseN": 256}, r"L0C: baseM\*baseN\*4\*cl0Pbuffer = 256\*256\*4\*2 = 524288 > 131072"),
+        ({"singleCoreN": 100}, r"singleCoreN = 100 is not a multiple of kh\*kw\*C0 = 3\*3\*16 = 144"),
+        ({"singleCoreK": 100}, r"singleCoreK = 100 is not a multiple of W_out = 56"),
+        ({"singleCoreBatch": 33}, r"singleCoreBatch = 33; allowed 1 to N\*D_out = 32"),
+        ({"stepKa": 64, "stepKb": 64}, r"L1: A1 .* > 524288 bytes"),
+        ({"streamKType": 1}, r"streamKType = 1 needs deterministic mode"),
+        ({"singleCoreM": 24}, r"singleCoreM = 24 is not a multiple of 16"),
+        ({"templateId": 3}, r"unknown tiling field templateId"),
+    ],
+)
+def test_refused_grad_weight(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(TilingError, match=message):
+        choose_grad_weight(INP, fields)
+
+
+def test_grad_weight_block_dim_and_steps() -> None:
+    tiling = choose_grad_weight(INP, {"blockDim": 4, "stepKa": 2, "stepKb": 2})
+    assert (tiling.block_dim, tiling.step_ka, tiling.step_kb) == (4, 2, 2)
+    small = choose_grad_weight(INP, {"baseK": 32})
+    assert small.base_k == 32
+    assert small.source == "manual"
+
+
+def test_stream_k_cannot_have_more_cores_than_the_chip() -> None:
+    with pytest.raises(TilingError, match=r"usedCoreNum = 40 > 20 cores"):
+        choose_grad_weight(on_910b(RESNET, deterministic=True), {"blockDim": 40})
+
+
+def test_the_padding_of_k_makes_no_task() -> None:
+    """A map of 49 pixels is one part of K, although K is padded to 64."""
+    inp = on_910b(conv2d(4, 64, 64, 7, 3, pad=1))
+    fields = {"singleCoreK": 49, "singleCoreM": 64, "singleCoreN": 576}
+    tiling = choose_grad_weight(inp, fields)
+    assert task_count(tiling, inp) == 4 // tiling.single_core_batch

@@ -1,0 +1,42 @@
+"""Text in columns."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from ascend_sim.report.columns import columns, wrapped
+from ascend_sim.report.grid import Grid, say
+
+
+def lines(grid: Grid, width: int) -> list[str]:
+    console = Console(width=width)
+    with console.capture() as capture:
+        console.print(grid)
+    return [line.rstrip() for line in capture.get().rstrip("\n").split("\n")]
+
+
+WORDS = st.text("abcdefgh", min_size=1, max_size=12)
+
+
+@given(st.lists(st.tuples(WORDS, WORDS, WORDS, WORDS), min_size=1, max_size=4), st.integers(26, 90))
+def test_no_word_is_lost_and_no_line_too_long(rows: list[tuple[str, str, str, str]], width: int) -> None:
+    grid = Grid("", ("name", ">one", "two", "~three"))
+    for row in rows:
+        grid.row(*row)
+    shown = lines(grid, width)
+    assert all(len(line) <= width for line in shown)
+    assert {word for row in rows for word in row} <= {word for line in shown for word in line.split()}
+    plain = columns(rows, "", width)
+    assert all(len(line) <= width for line in plain)
+    assert {word for row in rows for word in row} == {word for line in plain for word in line.split()}
+
+
+def test_paragraphs_break_at_blanks_only() -> None:
+    path = "a/" * 30
+    assert wrapped(f"  wrote {path} and more", 40, "  ") == ["  wrote", f"    {path}", "    and more"]
+    console = Console(width=24)
+    with console.capture() as capture:
+        say(console, "\n[bold] is no markup here, [/] neither")
+    assert capture.get() == "\n[bold] is no markup\n  here, [/] neither\n"

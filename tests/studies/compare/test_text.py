@@ -1,0 +1,33 @@
+"""The table of a comparison as text."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from ascend_sim.studies.compare.facts import Comparison
+from tests.support.studies.compared_runs import kernel_of, shown
+
+pytestmark = pytest.mark.fast
+
+
+def test_two_runs_fit_80_columns_and_every_row_has_its_name(planted: Comparison) -> None:
+    for text in (shown(planted), shown(planted, everything=True)):
+        assert all(len(line) <= 80 for line in text.splitlines())
+        for name in (*(one.name for one in planted.kernels), "blocks", "bottleneck", "idle cores", "launch", "coreNum"):
+            assert re.search(rf"^[* ] {name} ", text, re.MULTILINE), name
+    whole = shown(planted, everything=True)
+    for kernel in planted.kernels:
+        for fact in (fact for facts in kernel.groups.values() for fact in facts):
+            assert fact.name.split()[0] in whole
+
+
+def test_what_is_equal_is_counted(planted: Comparison) -> None:
+    """Rows shown and rows counted make up the kernel."""
+    text = shown(planted, kernels=["grad_input"])
+    part = text[text.index("\ngrad_input\n") :]
+    left = " ".join(part[part.index("equal, not shown:") :].split())
+    told = {name: int(count) for name, count in re.findall(r"([a-z ]+?) (\d+)(?:,|$)", left.partition(":")[2])}
+    fields = kernel_of(planted, "grad_input").groups["tiling"]
+    assert told[" tiling"] == sum(not fact.differs for fact in fields) == len(fields) - 1

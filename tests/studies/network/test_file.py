@@ -1,0 +1,110 @@
+"""Files of networks: what they hold, and one line for every error."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+from ascend_sim.errors import ConfigError
+from ascend_sim.ops.case_entries import InputEntry
+from ascend_sim.studies.network.file import Layer, Network, cases_of, load_network
+
+ONE = "input: {shape: [1, 16, 4, 4], dtype: float16}, weight: [16, 16, 1, 1]"
+
+
+def output_of(layer: Layer) -> tuple[int, ...]:
+    """Height and width."""
+    return cases_of(layer)["backward"].tensors["grad_output"][0][2:]
+
+
+@pytest.mark.fast
+def test_resnet50_is_the_published_network() -> None:
+    layers = load_network("resnet50").layers
+    assert len(layers) == 53
+    assert len({(layer.input, layer.weight, layer.stride, layer.padding) for layer in layers}) == 23
+    # torchvision's resnet50: 25,557,032 parameters, of them 2,049,000 in the final layer and 53,120 in BatchNorm; 4.089 G
+    # multiply-accumulates with the final layer's 2,048,000
+    weights = sum(math.prod(layer.weight.shape) for layer in layers)
+    assert weights == 25_557_032 - 2_049_000 - 53_120
+    macs = sum(math.prod(layer.weight.shape) * math.prod(output_of(layer)) for layer in layers)
+    assert macs == 4_089_184_256 - 2_048_000
+
+
+def test_every_layer_fits_its_neighbour() -> None:
+    sizes = {64: 56, 128: 28, 256: 14, 512: 7}
+    for layer in load_network("resnet50").layers:
+        if layer.name != "conv1" and not layer.name.endswith("in"):
+            c_out, c_in = layer.weight.shape[:2]
+            narrow = min(c_out, c_in) if "shortcut" not in layer.name else c_out // 4
+            assert output_of(layer) == (sizes[narrow],) * 2, layer.name
+
+
+@pytest.mark.fast
+def test_another_batch_is_another_shape(tmp_path: Path) -> None:
+    path = tmp_path / "patches.yaml"
+    path.write_text(
+        "batch: 4\ndefaults: {dtype: float16}\nlayers:\n"
+        "- {name: whole, input: [4, 16, 4, 4], weight: [16, 16, 1, 1]}\n"
+        "- {name: patches, input: [36, 16, 4, 4], weight: [16, 16, 1, 1]}\n"
+        "- {name: time, kind: conv_tbc, input: [7, 4, 16], weight: [3, 16, 16], pad: 1}\n"
+    )
+    network = load_network(path)
+    assert [layer.input.shape for layer in network.at(2).layers] == [(2, 16, 4, 4), (18, 16, 4, 4), (7, 2, 16)]
+    assert network.at(4) is network
+    pooled = Network("pooled", (network.layers[0].model_copy(update={"input": InputEntry(shape=(2, 16, 4, 4))}),), 4)
+    with pytest.raises(ConfigError, match="layer whole: batch: 3 given; 2 images at the network's batch 4"):
+        pooled.at(3)
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[1]", "a network file is a mapping"),
+        ("layers: []", r"layers: \[\] given; a network has at least one layer"),
+        ("layer: []", "layers: missing"),
+        ("layers: [{name: a}]\nlayer: 1", "layer: unknown key; did you mean 'layers'"),
+        (
+            f"layers: [{{name: a, {ONE}}}]\ndefaults: {{strides: 1}}",
+            "defaults: unknown key 'strides'; allowed: input, weight",
+        ),
+        ("layers: [{name: a, input: [1, 16, 4, 4]}]", "layer a: weight: missing"),
+        ("layers: [{name: a, input: [1, 16, 4, 4], weight: [16, 16, 1, 1]}]", "layer a: input.dtype: missing"),
+        (f"layers: [{{name: a, {ONE}, strides: 2}}]", "layer a: strides: unknown key; did you mean 'stride'"),
+        (f"layers: [{{name: a, {ONE}, dilation: 0}}]", "layer a: dilation.0: 0 given; must be >= 1"),
+        (
+            "layers: [{name: a, dtype: float16, input: [1, 16, 2, 2], weight: [16, 16, 3, 3]}]",
+            "layer a: weight.shape: a kernel of 3 does not fit in H",
+        ),
+        (f"layers: [{{name: a, {ONE}, padding: [1, 2, 3]}}]", "padding: .* 2 or 4 values"),
+        (
+            f"layers: [{{name: a, {ONE}, groups: 4}}]",
+            "layer a: input.shape: 16 channels given; weight.shape.1. x groups is 64",
+        ),
+        (
+            f"layers: [{{name: a, {ONE}, bias: maybe}}]",
+            "layer a: bias: 'maybe' given; must be true, false, a shape,",
+        ),
+        (f"layers: [{{name: a, {ONE}}}, {{name: a, {ONE}}}]", "'a' is given twice"),
+        (f"layers: [{{name: a, kind: conv_tbc, {ONE}}}]", "layer a: input.shape: .* allowed: three axes"),
+        (
+            f"layers: [{{name: a, kind: linear, {ONE}}}]",
+            "layer a: kind: 'linear' given; allowed: conv, conv_tbc",
+        ),
+        ("layers: {", "broken YAML"),
+    ],
+)
+def test_errors_name_file_layer_and_field(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "net.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=message) as caught:
+        load_network(path)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_unknown_network_lists_those_that_ship() -> None:
+    with pytest.raises(ConfigError, match=r"shipped networks: .*resnet50"):
+        load_network("resnet51")

@@ -1,0 +1,68 @@
+"""Files, fronts and pictures of a sweep."""
+
+from __future__ import annotations
+
+import csv
+import random
+from pathlib import Path
+
+import pytest
+
+from ascend_sim.errors import SimError
+from ascend_sim.studies.sweep.pages import axes_of, heat_map, pareto_plot, write_table
+from ascend_sim.studies.sweep.run import Sweep, sweep
+
+
+def rows_of(*pairs: tuple[float, float]) -> Sweep:
+    rows = [{"x": i, "status": 0, "reason": "", "us": us, "l1": l1, "tflops": -l1} for i, (us, l1) in enumerate(pairs)]
+    return Sweep("made", ("x",), tuple(rows))
+
+
+@pytest.mark.fast
+def test_a_front_is_what_no_other_beats() -> None:
+    """Against the definition, for random points with many equal ones."""
+    draw = random.Random(1)
+    for _ in range(200):
+        pairs = [(draw.randrange(6), draw.randrange(6)) for _ in range(draw.randrange(1, 15))]
+        front = rows_of(*pairs).front("us", "l1")
+        best = {(a, b) for a, b in pairs if not any((c <= a and d <= b) and (c, d) != (a, b) for c, d in pairs)}
+        assert sorted((row["us"], row["l1"]) for row in front) == sorted(best)
+        assert [row["x"] for row in rows_of(*pairs).front("us", "tflops")] == [row["x"] for row in front]
+    with pytest.raises(SimError, match="no row has a number in column 'none'; there are x, status, us, l1, tflops"):
+        rows_of((1, 2)).front("us", "none")
+
+
+@pytest.mark.fast
+def test_files_have_every_row(tmp_path: Path) -> None:
+    found = sweep("by_hand", {"padding": [0, [1, 1]], "grad_input.baseM": [16, 4096]})
+    write_table(found, tmp_path / "a.csv")
+    with (tmp_path / "a.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["padding"], row["grad_input.baseM"], row["status"]) for row in rows] == [
+        ("0", "16", "0"), ("0", "4096", ""), ("[1,1]", "16", "0"), ("[1,1]", "4096", ""),
+    ]  # fmt: skip
+    assert [float(row["us"] or 0) for row in rows] == [row.get("us", 0) for row in found.rows]
+    parquet = pytest.importorskip("pyarrow.parquet")
+    write_table(found, tmp_path / "a.parquet")
+    columns = parquet.read_table(tmp_path / "a.parquet").to_pydict()
+    assert columns["us"] == [row.get("us") for row in found.rows] and columns["padding"] == ["0", "0", "[1,1]", "[1,1]"]
+    assert list(columns) == found.columns
+    with pytest.raises(SimError, match=r"a\.txt: give a file that ends in \.csv or \.parquet"):
+        write_table(found, tmp_path / "a.txt")
+
+
+def test_pictures_are_drawn(tmp_path: Path) -> None:
+    rows = [
+        {"a": a, "b": b, "c": c, "status": 0, "reason": "", "us": float(a * b + c), "l1": a}
+        for a in (1, 2) for b in (3, 4, 5) for c in (0, 1) if (a, b) != (2, 5)
+    ]  # fmt: skip
+    refused = [{"a": 2, "b": 5, "c": c, "status": 161002, "reason": "no"} for c in (0, 1)]
+    found = Sweep("made", ("a", "b", "c"), tuple(rows + refused))
+    values = {"a": [1], "b": [3, 4], "c": [0, 1]}
+    assert axes_of(values) == ("b", "c") and axes_of(values, ("c", "a")) == ("c", "a")
+    for bad in (("a", "a"), ("a", "z")):
+        with pytest.raises(SimError, match="two different varied fields: a, b, c"):
+            axes_of(values, bad)
+    heat_map(found, tmp_path / "heat.png")
+    pareto_plot(found, tmp_path / "front.png", "us", "l1")
+    assert all(path.read_bytes().startswith(b"\x89PNG") for path in tmp_path.iterdir())

@@ -1,0 +1,28 @@
+"""The memory of the process and its limit."""
+
+from __future__ import annotations
+
+import pytest
+
+from ascend_sim.errors import SimError
+from ascend_sim.host import GIB, held_memory, machine_memory, memory_limit
+
+pytestmark = pytest.mark.fast
+
+
+def test_the_limit_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ASCEND_SIM_MAX_MEMORY", raising=False)
+    assert memory_limit() == machine_memory()
+    monkeypatch.setenv("ASCEND_SIM_MAX_MEMORY", "1.5")
+    assert memory_limit() == 3 * GIB // 2 and memory_limit("2") == 2 * GIB
+    for text in ("x", "0", "-1", "nan", "inf", "1e30"):
+        with pytest.raises(SimError, match="allowed is a number of GiB above 0"):
+            memory_limit(text)
+
+
+def test_held_memory_follows_what_is_held() -> None:
+    before = held_memory()
+    block = bytearray(64 << 20)
+    block[::4096] = bytes(len(block[::4096])).replace(b"\0", b"\1")
+    assert held_memory() - before > 32 << 20
+    del block

@@ -1,0 +1,45 @@
+"""The bits that a precision leaves to a layer."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from ascend_sim.torch import simulate  # noqa: E402
+
+nn = torch.nn
+
+
+def bits(ours: Any, truth: Any) -> float:
+    """Effective bits, as the precision table has them."""
+    ours, truth = ours.double(), truth.double()
+    error = (ours - truth).abs().sum()
+    return -math.log2(error / truth.abs().sum()) if error else math.inf
+
+
+def test_precision_of_a_layer_is_that_of_its_gradients_in_training() -> None:
+    """The bits that the table has for a cubeMathType are those that the gradients have with it, against float64."""
+    torch.manual_seed(0)
+    model, data = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Conv2d(8, 4, 3)), torch.randn(2, 3, 8, 8)
+    with simulate(mode="functional") as sim:
+        model(data).pow(2).sum().backward()
+    tables = sim.precision().tables
+    assert list(tables) == ["0", "2"] and sim.precision().passed
+    _, arrays = sim.rows[1].kept  # type: ignore[misc]
+    given = [torch.from_numpy(arrays[name]).double() for name in ("grad_output", "input", "weight")]
+    truth = torch.ops.aten.convolution_backward(*given, [4], [1, 1], [0, 0], [1, 1], False, [0, 0], 1, [True] * 3)
+    for row in tables["2"].rows:
+        single = [tensor.float().requires_grad_() for tensor in given[1:]]
+        with simulate(mode="functional", values="chip", cube_math_type=row.cube_math_type, forward=False):
+            nn.functional.conv2d(*single).backward(given[0].float())
+        for name, tensor, exact in zip(("grad_input", "grad_weight"), single, truth, strict=False):
+            assert bits(tensor.grad, exact) == pytest.approx(row.outputs[name]["effective_bits"], abs=0.1)
+    hf32, fp16 = (tables["2"].rows[number].outputs["grad_weight"]["effective_bits"] for number in (1, 2))
+    assert 9 < fp16 < hf32 < 16
+    drawn = sim.precision(inputs="uniform", dtypes=["bfloat16"])
+    assert {row.dtype for table in drawn.tables.values() for row in table.rows} == {"bfloat16"}
+    assert str(drawn).startswith("0: inputs uniform, seed 0\n") and set(drawn.to_dict()) == {"0", "2"}
