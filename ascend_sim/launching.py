@@ -173,7 +173,7 @@ def launch(
     `disarm` names flags whose waits hold nothing (an experiment). `expected` is what the outputs must be: an array where
     there is one output, else arrays by name, or an `Expected` in their place, or a function of the input arrays by their
     parameters' names that returns such; the verdict stands in the report. With `check` the findings of `check_kernel` are among
-    the run's. The rest is as in `convolution_backward`.
+    the run's, and memory that nobody uses is a warning of its report. The rest is as in `convolution_backward`.
 
     Raises SimError for arguments that do not fit kernel, chip or mode, KernelError for what goes wrong inside the kernel
     (with its file and line), DeadlockError where programs wait for each other.
@@ -207,7 +207,7 @@ def launch(
     device = Device(spec, with_values=mode != "timing")
     made = prepared(kernel, blocks, tensors, fields, spec, device, mode, disarm)
     given, arrays, places, held, task = made.given, made.arrays, made.places, made.held, made.task
-    checked = check_tasks(spec, [task], roles=made.roles, strict=True).findings if check else []
+    checked = check_tasks(spec, [task], roles=made.roles, strict=True) if check else None
     warm = [one for one, tensor in zip(held, places, strict=True) if l2 == "warm" and arrays[tensor.name] is not None]
     for allocation in warm:
         device.warm(allocation)
@@ -233,7 +233,7 @@ def launch(
     counts = facts.of(0, task).counts
     check_disarmed(kernel.name, disarm, counts.flag_names())
     task.info |= _products(counts)
-    findings = [*outcome.findings, *checked]
+    findings = [*outcome.findings, *(checked.findings if checked else ())]
     outputs = {}
     if mode != "timing":
         kept = _written(programs) | {slot for slot, value in enumerate(given.values()) if isinstance(value, Empty)}
@@ -261,7 +261,8 @@ def launch(
     problem = _problem(kernel, places, made.started, {**kernel.defaults(), **fields}, l2, model)
     if disarm:
         problem["disarmed"] = list(disarm)
-    report = replace(built, problem=problem, warnings=experiment)
+    unused = [one.text for one in checked.unused] if checked else []
+    report = replace(built, problem=problem, warnings=(*experiment, *unused))
     recording = None if held_on_to is None else Recording(spec, held_on_to, [task], warm)
     return KernelRun(outputs, report, findings, held_on_to, recording, programs)
 

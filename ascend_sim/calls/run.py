@@ -80,11 +80,13 @@ def run_call(
         outputs = {name: found[name] for name in operator.outputs if name in found}
     outcome = run.outcome
     _check_disarmed(accepted, run, facts)
-    findings = [*outcome.findings]
+    findings, unused = [*outcome.findings], []
     if options.check:
         from ascend_sim.check.run import check_tasks
 
-        findings += check_tasks(spec, run.tasks, roles=roles_of(plan)).findings
+        checked = check_tasks(spec, run.tasks, roles=roles_of(plan))
+        findings += checked.findings
+        unused = [one.text for one in checked.unused]
     timeline = outcome.timeline if outcome.timeline is not None and outcome.timeline.kept else None
 
     def again(storages: Mapping[str, Any]) -> dict[str, Any]:
@@ -113,7 +115,7 @@ def run_call(
     report = replace(
         built,
         problem=problem,
-        warnings=(*accepted.warnings, *plan.warnings, *experiment),
+        warnings=(*accepted.warnings, *plan.warnings, *experiment, *unused),
         plan=tuple(plan.rows()),
         workspace_bytes=plan.workspace_bytes,
         advise=partial(statements, spec, trials=Trials(operator, given, attributes, options, spec)),
