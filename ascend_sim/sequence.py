@@ -190,11 +190,13 @@ def run_job(job: Job, options: AnyRunOptions, make: type[Made]) -> Made:
         check_disarmed(kernel, flags, counts[kernel].flag_names())
     for index, task in enumerate(tasks):
         task.info |= job.counted(facts.of(index, task).counts)
-    findings = [*outcome.findings]
+    findings, unused = [*outcome.findings], []
     if options["check"]:
         from ascend_sim.check.run import check_tasks
 
-        findings += check_tasks(chip, tasks, roles=job.roles, strict=job.strict).findings
+        checked = check_tasks(chip, tasks, roles=job.roles, strict=job.strict)
+        findings += checked.findings
+        unused = [one.text for one in checked.unused]
     outputs = job.outputs() if mode != "timing" else {}
     timeline = outcome.timeline if outcome.timeline is not None and outcome.timeline.kept else None
     verdicts = job.verdicts(outputs, model, timeline) if mode != "timing" else None
@@ -203,6 +205,7 @@ def run_job(job: Job, options: AnyRunOptions, make: type[Made]) -> Made:
     problem = told["problem"] | {"accumulate": model.accumulate, "overflow": model.overflow}
     if job.disarmed:
         problem["disarmed"] = job.disarmed
-    report = replace(built, **{**told, "mode": mode, "problem": problem, "warnings": (*told["warnings"], *experiment)})
+    warnings = (*told["warnings"], *experiment, *unused)
+    report = replace(built, **{**told, "mode": mode, "problem": problem, "warnings": warnings})
     recording = None if timeline is None else Recording(chip, timeline, tasks, warm)
     return make(outputs, report, job.dtypes, findings, timeline, recording, tasks)

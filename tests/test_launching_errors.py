@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -137,6 +138,114 @@ def test_a_dtype_that_the_cube_lacks_is_told() -> None:
     kernel = asim.kernel_function(core="AI_CORE")(lambda k, x: k.mmad(0, 0, 0, 16, 16, 16, "bfloat16", False))
     text = told(X, kernel=kernel, chip="ascend910a")
     assert "mmad: ascend910a (dav-1001) multiplies no bfloat16; it has float16, int8 (chip file, cube.rates)" in text
+
+
+async def later(k: asim.Kernel, x: asim.Tensor) -> None:
+    k.scalar(1)
+
+
+async def later_in_parts(k: asim.Kernel, x: asim.Tensor) -> Any:
+    yield k.scalar(1)
+
+
+def in_parts(k: asim.Kernel, x: asim.Tensor) -> Any:
+    k.scalar(1)
+    yield
+
+
+class Callable_:
+    async def __call__(self, k: asim.Kernel, x: asim.Tensor) -> None:
+        k.scalar(1)
+
+    async def method(self, k: asim.Kernel, x: asim.Tensor) -> None:
+        k.scalar(1)
+
+
+def wrapped(function: Any) -> Any:
+    @functools.wraps(function)
+    def plain(k: asim.Kernel, x: asim.Tensor) -> Any:
+        return function(k, x)
+
+    return plain
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (later, "kernel later: it is a coroutine (`async def`)"),
+        (later_in_parts, "kernel later_in_parts: it is an asynchronous generator"),
+        (in_parts, "kernel in_parts: it is a generator (`yield` in its body)"),
+        (lambda k, x: (yield), "it is a generator"),
+        (Callable_().method, "kernel method: it is a coroutine"),
+        (Callable_(), "is not a function"),
+        (functools.partial(later), "is not a function"),
+    ],
+)
+def test_a_function_whose_call_runs_nothing_is_no_kernel(function: Any, said: str) -> None:
+    with pytest.raises(asim.SimError, match=re.escape(said)) as refusal:
+        asim.kernel_function(core="AIV")(function)
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.filterwarnings("error")  # "coroutine was never awaited"
+@pytest.mark.parametrize(
+    ("function", "kind"),
+    [
+        (lambda k, x: later(k, x), "coroutine"),
+        (lambda k, x: later_in_parts(k, x), "async_generator"),
+        (lambda k, x: in_parts(k, x), "generator"),
+        (lambda k, x: (k.scalar(1) for _ in range(3)), "generator"),
+        (lambda k, x: map(k.scalar, [1]), "map"),
+        (lambda k, x: [k.scalar(1)], "list"),
+        (lambda k, x: k.allocate("UB", 32, "a"), "int"),
+        (lambda k, x: 0, "int"),
+        (lambda k, x: False, "bool"),
+        (wrapped(later), "coroutine"),
+        (wrapped(in_parts), "generator"),
+    ],
+)
+def test_a_kernel_returns_nothing(function: Any, kind: str) -> None:
+    kernel = asim.kernel_function(core="AIV")(function)
+    said = f"it returns a value of type {kind}; a kernel is a plain function"
+    for mode in ("full", "timing", "functional"):
+        with pytest.raises(asim.KernelError, match=said) as refusal:
+            asim.launch(kernel, 1, X, chip=CHIP, mode=mode)
+        assert "\n" not in str(refusal.value) and "test_launching_errors.py: kernel" in str(refusal.value)
+    report = asim.check_kernel(kernel, 1, X, chip=CHIP)
+    (finding,) = (one for one in report.findings if one.kind == "refused")
+    assert said in finding.title and "test_launching_errors.py:" in finding.details[1]
+
+
+def test_a_kernel_that_another_one_uses_may_return_something() -> None:
+    """A call of it is a plain one; and marked again it is the same function."""
+
+    @asim.kernel_function(core="AIV")
+    def take(k: asim.Kernel, x: asim.Tensor) -> int:
+        return k.allocate("UB", x.nbytes, "x")
+
+    @asim.kernel_function(core="AIV")
+    def copy(k: asim.Kernel, x: asim.Tensor) -> None:
+        k.gm_to_ub(take(k, x), x)
+
+    assert asim.launch(asim.kernel_function(core=("AIV", "AI_CORE"))(copy), 1, X, chip=CHIP).passed
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: asim.kernel_function(core="GPU"), "core 'GPU'; allowed are AIC, AIV, MIX, AI_CORE"),
+        (lambda: asim.kernel_function(core=()), "allowed are AIC"),
+        (lambda: asim.kernel_function(core="AIC")(3), "3 is not a function"),
+        (lambda: asim.kernel_function(core="AIC")(lambda: None), "first parameter is the builder"),
+        (lambda: asim.kernel_function(core="AIC")(lambda k, x, chip: None), "'chip' is a keyword of launch"),
+        (lambda: asim.empty((2, -1), "float16"), "sizes are 0 or more"),
+        (lambda: asim.empty("ab", "float16"), "shape"),
+        (lambda: asim.empty((2,), "float64"), "float64"),
+    ],
+)
+def test_what_makes_no_kernel_is_refused(make: Any, said: str) -> None:
+    with pytest.raises(asim.SimError, match=re.escape(said)):
+        make()
 
 
 @asim.kernel_function(core="AIV")

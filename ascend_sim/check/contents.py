@@ -15,7 +15,7 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from ascend_sim.check.accesses import Accesses, Ints
-from ascend_sim.check.findings import CheckFinding
+from ascend_sim.check.findings import REMARK, CheckFinding
 from ascend_sim.check.races import racing_footprints
 from ascend_sim.check.regions import LOCAL_SPACES
 from ascend_sim.check.subject import Subject
@@ -112,7 +112,7 @@ class Contents:
                         details=(f"at {tensor.base + at:#x} on GM in {task}, {tensor.name}+{at:#x}",),
                         space="GM",
                         size=untouched,
-                        level="WARNING",
+                        level=REMARK,
                     )
                 )
         return found

@@ -14,6 +14,8 @@ from ascend_sim.kernel.inspection import Line
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 """What a check can look for."""
 LEVELS = ("ERROR", "WARNING")
+REMARK = "REMARK"
+"""The level of what is told and is no mistake."""
 _ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -138,7 +140,10 @@ class CheckFinding(Finding):
 
 @dataclass
 class CheckReport:
-    """What a check found, and what it looked at."""
+    """What a check found, and what it looked at.
+
+    `unused` is memory that nobody uses: no mistake, for a right kernel may read a part of its input. Its texts begin `remarks`.
+    """
 
     chip: str
     tools: tuple[str, ...]
@@ -146,6 +151,7 @@ class CheckReport:
     programs: int = 0
     rows: int = 0
     remarks: list[str] = field(default_factory=list)
+    unused: list[CheckFinding] = field(default_factory=list)
 
     def __repr__(self) -> str:
         found = f"{len(self.findings)} findings" if self.findings else "nothing found"
@@ -166,6 +172,7 @@ class CheckReport:
             "instructions": self.rows,
             "findings": [one.to_dict() for one in self.findings],
             "remarks": list(self.remarks),
+            "unused": [one.to_dict() for one in self.unused],
         }
 
     def render(self) -> str:

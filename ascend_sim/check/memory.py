@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from ascend_sim.check.accesses import APART, Accesses
-from ascend_sim.check.findings import CheckFinding
+from ascend_sim.check.findings import REMARK, CheckFinding
 from ascend_sim.check.regions import LOCAL_SPACES, SPACES, regions_in
 from ascend_sim.check.subject import Subject
 from ascend_sim.isa.base import ceil_div
@@ -257,5 +257,5 @@ def _unused_buffers(subject: Subject) -> Iterator[CheckFinding]:
                 ),
                 space=piece.buffer,
                 size=piece.size,
-                level="WARNING",
+                level=REMARK,
             )

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from ascend_sim.check.accesses import Shapes
 from ascend_sim.check.contents import Contents
-from ascend_sim.check.findings import TOOLS, CheckFinding, CheckReport, shown, sort_findings
+from ascend_sim.check.findings import REMARK, TOOLS, CheckFinding, CheckReport, shown, sort_findings
 from ascend_sim.check.memory import find_memory_faults
 from ascend_sim.check.races import find_races
 from ascend_sim.check.redundancy import find_redundant
@@ -72,7 +72,7 @@ def check_tasks(
         programs.append(built)
         faults.append(inspection.faults)
     findings = [one for task, noted in zip(tasks, faults, strict=True) for one in _refused(task, noted)]
-    found, remarks = _look(_subjects(chip, tasks, programs), roles or {}, wanted, strict)
+    found, unused, remarks = _look(_subjects(chip, tasks, programs), roles or {}, wanted, strict)
     if found:
         astray = any(
             one.tool == "memcheck" and one.level == "ERROR" and one.kind not in _INSIDE for one in (*findings, *found)
@@ -83,7 +83,8 @@ def check_tasks(
         else:
             found = [_with_cycles(one, timeline) for one in found]
     rows = sum(len(one) for built in programs for one in built)
-    return CheckReport(chip.name, wanted, sort_findings([*findings, *found]), sum(map(len, programs)), rows, remarks)
+    count = sum(map(len, programs))
+    return CheckReport(chip.name, wanted, sort_findings([*findings, *found]), count, rows, remarks, unused)
 
 
 def _built(task: Task, stamping: bool = True) -> tuple[list[Program], Inspection]:
@@ -152,9 +153,9 @@ def check_programs(
 ) -> CheckReport:
     """The same of programs that ran without cycles, one list for each task."""
     wanted = chosen_tools(tools)
-    found, remarks = _look(_subjects(chip, tasks, programs), roles or {}, wanted, strict=False)
+    found, unused, remarks = _look(_subjects(chip, tasks, programs), roles or {}, wanted, strict=False)
     rows = sum(len(one) for built in programs for one in built)
-    return CheckReport(chip.name, wanted, sort_findings(found), sum(map(len, programs)), rows, remarks)
+    return CheckReport(chip.name, wanted, sort_findings(found), sum(map(len, programs)), rows, remarks, unused)
 
 
 def _subjects(chip: ChipSpec, tasks: Sequence[Task], programs: Sequence[Sequence[Program]]) -> list[Subject]:
@@ -167,8 +168,8 @@ def _subjects(chip: ChipSpec, tasks: Sequence[Task], programs: Sequence[Sequence
 
 def _look(
     subjects: Sequence[Subject], roles: Mapping[str, str], tools: Sequence[str], strict: bool
-) -> tuple[list[CheckFinding], list[str]]:
-    """What the tools find, in the order of tasks, and remarks."""
+) -> tuple[list[CheckFinding], list[CheckFinding], list[str]]:
+    """Return what the tools find, in the order of tasks, the memory that nobody uses, and the remarks, that first."""
     found: list[CheckFinding] = []
     remarks: list[str] = []
     contents = Contents(roles)
@@ -190,7 +191,10 @@ def _look(
     whole = all(program.notes is None or program.notes.whole for subject in subjects for program in subject.programs)
     if whole and not astray:  # else nobody knows what the kernel meant to write
         found += contents.finish()
-    return [one for one in found if one.tool in tools], list(dict.fromkeys(remarks))  # tasks of one kernel say the same
+    found = [one for one in found if one.tool in tools]
+    unused = [one for one in found if one.level == REMARK]
+    told = dict.fromkeys([*(one.text for one in unused), *remarks])  # tasks of one kernel say the same
+    return [one for one in found if one.level != REMARK], unused, list(told)
 
 
 def _line(fault: Fault) -> str:

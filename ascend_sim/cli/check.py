@@ -134,6 +134,7 @@ def _program(path: Path, devices: list[Recorder], tools: list[str] | None, chip:
     for one in launching:
         report = one.check(wanted)
         whole.findings += report.findings
+        whole.unused += report.unused
         whole.remarks += [text for text in report.remarks if text not in whole.remarks]
         whole.programs, whole.rows = whole.programs + report.programs, whole.rows + report.rows
     refused = f" (the last call that was refused: {said})" if said else ""

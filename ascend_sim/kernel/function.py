@@ -158,17 +158,19 @@ class Launch:
         k = self._builder(Kernel, table, block, core, sub_block)
         assert k.notes is not None
         try:
-            self.kernel.function(k, *self.tensors, **self.fields)
+            _refuse_result(self.kernel.function(k, *self.tensors, **self.fields))
         except MemoryLimitError as error:
             raise MemoryLimitError(_told(error, self.kernel)) from None
         except (Exception, SystemExit) as error:
             k.notes.whole = False
-            inspection.add(f"block {block} {core}", _said(error), _raised_at(error, self.kernel))
+            code = self.kernel.function.__code__
+            line = _raised_at(error, self.kernel) or (code.co_filename, code.co_firstlineno)
+            inspection.add(f"block {block} {core}", _said(error), line)
         return k.finish()
 
     def _written(self, make: type[Built], table: InstructionTable, block: int, core: str, sub_block: int) -> Built:
         k = self._builder(make, table, block, core, sub_block)
-        self.kernel.function(k, *self.tensors, **self.fields)
+        _refuse_result(self.kernel.function(k, *self.tensors, **self.fields))
         return k
 
     def _builder(self, make: type[Built], table: InstructionTable, block: int, core: str, sub_block: int) -> Built:
@@ -222,7 +224,8 @@ def kernel_function(
 
     `core` is "AIC", "AIV", "MIX" (an AIC with its AIVs) or "AI_CORE" (cube and vector unit in one core), or several of them,
     of which the chip's first is taken. `all_cores` says that the kernel has a barrier of all cores (cross-core flags of
-    mode 0), so that all its blocks must run at once. Raises SimError for another core or a function without `k`.
+    mode 0), so that all its blocks must run at once. Raises SimError for another core, for a function without `k` and for one
+    whose call would run nothing (a generator, a coroutine).
     """
     cores = (core,) if isinstance(core, str) else tuple(core)
     unknown = [name for name in cores if name not in CORES]
@@ -230,11 +233,34 @@ def kernel_function(
         raise SimError(f"kernel_function: core {unknown[0] if unknown else core!r}; allowed are {', '.join(CORES)}")
 
     def mark(function: Callable[..., Any]) -> KernelFunction:
-        if not callable(function) or isinstance(function, type):
+        if isinstance(function, KernelFunction):
+            function = function.function
+        if not inspect.isfunction(function) and not inspect.ismethod(function):
             raise SimError(f"kernel_function: {function!r} is not a function")
+        for is_one, what in _LATER.items():
+            if is_one(function):
+                raise SimError(f"kernel {function.__name__}: it is {what}, so that a call runs none of it; {_PLAIN}")
         return KernelFunction(function, cores, all_cores)
 
     return mark
+
+
+_LATER: dict[Callable[[object], bool], str] = {
+    inspect.isgeneratorfunction: "a generator (`yield` in its body)",
+    inspect.iscoroutinefunction: "a coroutine (`async def`)",
+    inspect.isasyncgenfunction: "an asynchronous generator (`async def` with `yield`)",
+}
+"""Functions whose call returns an object that runs the body later."""
+_PLAIN = "a kernel is a plain function, which writes its instructions and returns nothing"
+
+
+def _refuse_result(returned: Any) -> None:
+    """SimError for a kernel that returns something, such as a generator or coroutine, which nobody would run."""
+    if returned is None:
+        return
+    if inspect.iscoroutine(returned):
+        returned.close()  # Python would warn of it
+    raise SimError(f"it returns a value of type {type(returned).__name__}; {_PLAIN}")
 
 
 def _told(error: BaseException, kernel: KernelFunction, line: int | None = None) -> str:

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.fast
 
 
 def told(report: Any) -> dict[str, CheckFinding]:
-    return {one.kind: one for one in report.findings}
+    return {one.kind: one for one in [*report.findings, *report.unused]}
 
 
 def test_the_first_byte_that_nobody_writes_or_reads() -> None:

@@ -567,8 +567,8 @@ def rows() -> Iterator[Bad]:
         "a time that is a text": ROWS.replace("fp16,3", "fp16,fast"),
         "a negative size": ROWS.replace("32,32,32", "-32,32,32"),
         "an unknown column": ROWS.replace("dtype", "kind"),
-        "a short row": ROWS + "ascend910b2,MatMul\n",
-        "a null byte": ROWS + "\0\n",
+        "a short row": ROWS.splitlines()[0] + "\nascend910b2,MatMul\n",
+        "a null byte": ROWS.splitlines()[0] + "\n\0\n",
         "bytes that are no text": "\udcff\udcfe",
     }.items():
         yield Bad("measured rows", what, "validate --rows rows.csv --jobs 1", {"rows.csv": text})

@@ -23,6 +23,7 @@ from ascend_sim.errors import ConfigError, SimError
 from ascend_sim.studies.validate import op_summary
 from ascend_sim.studies.validate.kernel import L2_STATES, PIPES, Kernel, Row
 from ascend_sim.studies.validate.launches import COLUMNS, LAUNCHES
+from ascend_sim.studies.validate.profiler_line import Line
 
 CHIPS = {"ascend910b_gen1": "ascend910b"}
 """Other names of chips in published tables: the first 910 with 30 cores."""
@@ -42,11 +43,19 @@ def shipped_rows(l2: str = "warm", told: Collection[str] = ()) -> list[Row]:
     return [row for path in sorted(folder.glob("*.csv")) for row in read_rows(path, l2, told=told)]
 
 
-def read_rows(path: str | Path, l2: str = "warm", chip: str | None = None, told: Collection[str] = ()) -> list[Row]:
+def read_rows(
+    path: str | Path,
+    l2: str = "warm",
+    chip: str | None = None,
+    told: Collection[str] = (),
+    *,
+    skip: bool = False,
+) -> list[Row]:
     """The rows of a CSV file, or of a profiler's table or folder, whose `chip` must then be given.
 
     `l2` is one of L2_STATES, for rows that say none of their own; `told` names what of TOLD the predictions may know of the
-    rows. Raises ConfigError with file, line and column for a value that cannot be.
+    rows. Raises ConfigError with file, line and column for a value that cannot be. With `skip` its row says so in `unlike`
+    beside the others; the error is raised where no row is left.
     """
     path = Path(path)
     if l2 not in L2_STATES:
@@ -54,17 +63,20 @@ def read_rows(path: str | Path, l2: str = "warm", chip: str | None = None, told:
     strange = sorted(set(told) - set(TOLD))
     if strange:
         raise SimError(f"told {strange[0]!r}: allowed are {', '.join(TOLD)}")
-    if not path.is_dir():
-        return _read_file(path, l2, chip, told)
-    found = op_summary.tables(path)
+    found = op_summary.tables(path) if path.is_dir() else [path]
     if not found:
         raise ConfigError(
             f"{path}: a folder without a profiler's table; looked for {' and '.join(op_summary.FILES)} below it"
         )
-    return [row for file in found for row in _read_file(file, l2, chip, told)]
+    wrong: list[ConfigError] = []
+    rows = [row for file in found for row in _read_file(file, l2, chip, told, wrong)]
+    if wrong and (len(wrong) == len(rows) or not skip):
+        raise wrong[0]
+    return rows
 
 
-def _read_file(path: Path, l2: str, chip: str | None, told: Collection[str]) -> list[Row]:
+def _read_file(path: Path, l2: str, chip: str | None, told: Collection[str], wrong: list[ConfigError]) -> list[Row]:
+    """The rows of a file; the errors of those that cannot be are added to `wrong`."""
     if not path.exists():
         raise ConfigError(f"{path}: no such file; --rows takes a CSV of measured rows, or a profiler's folder")
     try:
@@ -74,7 +86,7 @@ def _read_file(path: Path, l2: str, chip: str | None, told: Collection[str]) -> 
     numbered = [(number, line) for number, line in enumerate(lines, 1) if line.strip() and not line.startswith("#")]
     if len(numbered) < 2:
         raise ConfigError(f"{path}: no rows; a first line names the columns, every other line is a measured launch")
-    heads = next(csv.reader([numbered[0][1]]))
+    heads = _cells(f"{path}, line {numbered[0][0]}", numbered[0][1])
     from_profiler = op_summary.is_op_summary(heads)
     if from_profiler:
         op_summary.check_table(path, heads, chip)
@@ -83,10 +95,30 @@ def _read_file(path: Path, l2: str, chip: str | None, told: Collection[str]) -> 
         raise ConfigError(f"{path}: no column {', '.join(missing)} in the first line: {', '.join(heads)}")
     rows = []
     for number, line in numbered[1:]:
-        cells = dict(zip(heads, next(csv.reader([line])), strict=False))
-        where = f"{path}, line {number}"
-        rows.append(_profiled(where, cells, l2, chip, told) if from_profiler and chip else _row(where, cells, l2, told))
+        where, cells = f"{path}, line {number}", {}
+        try:
+            cells = dict(zip(heads, _cells(where, line), strict=False))
+            row = _profiled(where, cells, l2, chip, told) if from_profiler and chip else _row(where, cells, l2, told)
+        except ConfigError as error:
+            wrong.append(error)
+            named = (chip, Line(cells)["type"]) if from_profiler else (cells.get("chip"), cells.get("op_type"))
+            row = _skipped(*named, str(error), cells)
+        rows.append(row)
     return rows
+
+
+def _cells(where: str, line: str) -> list[str]:
+    try:
+        return next(csv.reader([line]))
+    except csv.Error as error:
+        raise ConfigError(f"{where}: {error}") from None
+
+
+def _skipped(chip: str | None, op_type: str | None, why: str, cells: Mapping[str, str]) -> Row:
+    """A row that is not simulated; names that a terminal cannot show are written as Python writes them."""
+    names = _chip_name((chip or "").strip()), op_type or ""
+    chip, op_type = (name if name.isprintable() else repr(name)[1:-1] for name in names)
+    return Row(Kernel(chip, op_type, "", ()), math.nan, None, {}, "", why, cells)
 
 
 def _profiled(where: str, cells: Mapping[str, str], l2: str, chip: str, told: Collection[str]) -> Row:
@@ -96,10 +128,7 @@ def _profiled(where: str, cells: Mapping[str, str], l2: str, chip: str, told: Co
     except ValueError as error:
         raise ConfigError(f"{where}: {error}") from None
     skipped = row.get("skipped") or _unlike(row["op_type"], "")
-    if skipped:
-        found = Row(Kernel(_chip_name(chip), row["op_type"], "", ()), math.nan, None, {}, "", skipped, {})
-    else:
-        found = _row(where, row, l2, told)
+    found = _skipped(chip, row["op_type"], skipped, {}) if skipped else _row(where, row, l2, told)
     return replace(found, cells={**cells, **row})
 
 
@@ -190,7 +219,7 @@ def _whole(where: str, name: str, text: str, zero: bool) -> int:
         value = float(text)
     except ValueError:
         value = math.nan
-    if not (value >= (0 if zero else 1) and value == int(value)):
+    if not (math.isfinite(value) and value >= (0 if zero else 1) and value == int(value)):
         raise ConfigError(f"{where}: {name}: {text!r} given; must be a whole number from {0 if zero else 1}")
     return int(value)
 

@@ -14,10 +14,14 @@ from dataclasses import asdict, field, replace
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from ascend_sim.chip import load_chip
 from ascend_sim.engine.engine import Engine, Progress
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
+from ascend_sim.ops.case import explain_error
+from ascend_sim.ops.layer import Layer
 from ascend_sim.report.report import Report, RunFacts
 from ascend_sim.runtime import Device
 from ascend_sim.studies.points import finish
@@ -92,12 +96,12 @@ def validate(
 ) -> list[Comparison]:
     """Simulate measured kernels and lay both side by side, as `ascend-sim validate` does; without `rows` the shipped ones.
 
-    `rows` is a CSV file, a profiler's table or its folder, which needs one chip; `chips` leaves out the rows of others. The
-    rest is as in `read_rows` and `compare`.
+    `rows` is a CSV file, a profiler's table or its folder, which needs one chip; `chips` leaves out the rows of others. A
+    row that cannot be is skipped with its reason. The rest is as in `read_rows` and `compare`.
     """
     named = [chips] if isinstance(chips, str) else list(chips)
     given = None if not named else ",".join(named)
-    measured = shipped_rows(l2, told) if rows is None else read_rows(rows, l2, given, told)
+    measured = shipped_rows(l2, told) if rows is None else read_rows(rows, l2, given, told, skip=True)
     measured = of_chips(measured, named) if named else measured
     return compare(measured, jobs=jobs, progress=progress, long=long, out=out)
 
@@ -171,7 +175,7 @@ def _simulated(kernel: Kernel) -> dict[str, Any] | Failed:
 
 
 def simulate(kernel: Kernel) -> Prediction:
-    """One launch on a fresh device; what the simulator refuses is told in `skipped`.
+    """One launch on a fresh device; what the simulator refuses, and what ends it, is told in `skipped`.
 
     The L2 begins in the kernel's state, see L2_STATES.
     """
@@ -189,6 +193,10 @@ def simulate(kernel: Kernel) -> Prediction:
         figures = Report.build(chip, timeline, tasks, facts, l2=kernel.l2).kernels
     except SimError as error:
         return Prediction(skipped=str(error))
+    except ValidationError as error:
+        return Prediction(skipped=explain_error(Layer, error.errors()[0]))
+    except Exception as error:  # a defect of ours is no reason to lose the rows that are finished
+        return Prediction(skipped=f"a defect of the simulator: {type(error).__name__}: {' '.join(str(error).split())}")
     low, high = (math.fsum(one["interval"][end] for one in figures) for end in ("low_us", "high_us"))
     if isinstance(launch, ConvCall):
         kernels = tuple((one["op_type"], one["task_us"]) for one in figures)

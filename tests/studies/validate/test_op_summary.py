@@ -16,7 +16,7 @@ from ascend_sim.errors import ConfigError, SimError
 from ascend_sim.studies.validate.kernel import Row
 from ascend_sim.studies.validate.op_summary import to_row
 from ascend_sim.studies.validate.rows import read_rows, shipped_rows
-from ascend_sim.studies.validate.run import compare
+from ascend_sim.studies.validate.run import compare, validate
 
 pytestmark = pytest.mark.fast
 
@@ -287,6 +287,18 @@ def test_wrong_tables_are_refused_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(ConfigError, match="a folder without a profiler's table"):
         read_rows(tmp_path / "empty", chip=CHIP)
+
+
+def test_a_line_that_cannot_be_is_skipped_beside_the_others(tmp_path: Path) -> None:
+    cast = line("Cast", [((4,), "FLOAT", "ND")], [((4,), "FLOAT16", "ND")])
+    wrong = [cast | {"Input Shapes": "4,x"}, cast | {"Task Duration(us)": "soon"}]
+    table = write(tmp_path / "op_summary_1.csv", [cast, *wrong, cast])
+    found = validate(table, chips=CHIP)
+    assert [bool(one.prediction.skipped) for one in found] == [False, True, True, False]
+    assert "line 3: Shapes: '4,x' given" in found[1].prediction.skipped
+    assert "line 4: task duration(us): 'soon' given" in found[2].prediction.skipped
+    assert {(one.row.kernel.chip, one.row.kernel.op_type) for one in found} == {(CHIP, "Cast")}
+    assert found[1].row.cells["Input Shapes"] == "4,x"
 
 
 def test_command_line(tmp_path: Path) -> None:
