@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar
 
@@ -23,6 +24,15 @@ class _TileCommand(OptionalValues):
     alone: ClassVar = {"--plot": "tilings.png"}
 
 
+@dataclass(frozen=True)
+class TilingsShown:
+    """Which tilings a search shows, and in which form."""
+
+    top: Annotated[int, typer.Option(min=1, help="Tilings in the table.")] = 10
+    plot: Annotated[Path | None, typer.Option(help="Write cycles against bound and L1 use to this PNG file.")] = None
+    json_output: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False
+
+
 @command(
     cls=_TileCommand,
     epilog="Examples:  ascend-sim tile resnet50_conv2_3x3 --kernel grad_input --out tilings/   |   "
@@ -31,14 +41,12 @@ class _TileCommand(OptionalValues):
 def tile(
     case: Case,
     asked: SearchOptions,
+    shown: TilingsShown,
     kernel: Annotated[str | None, typer.Option(help="grad_input or grad_weight; default: both.")] = None,
     chip: Annotated[str | None, typer.Option(help="Chips, with commas; default: the case's.")] = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder for results.sqlite (the search goes on from there) and best.yaml.")
     ] = None,
-    top: Annotated[int, typer.Option(min=1, help="Tilings in the table.")] = 10,
-    plot: Annotated[Path | None, typer.Option(help="Write cycles against bound and L1 use to this PNG file.")] = None,
-    json_output: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
     jobs: Jobs = None,
 ) -> None:
     """Search the tiling of a cube kernel of convolution backward that takes the fewest cycles; show the best ones."""
@@ -49,12 +57,14 @@ def tile(
     from ascend_sim.studies.tiles.search import State
     from ascend_sim.studies.validate.scatter import check_plot
 
-    with errors(json_output):
-        if plot is not None:
-            check_plot(plot)
+    with errors(shown.json_output):
+        if shown.plot is not None:
+            check_plot(shown.plot)
         loaded = load_case(case)
         chips = list(dict.fromkeys(chip.split(","))) if chip else [loaded.chip]
-        how = filled(SearchOptions, {"top": None if plot is not None else top, **asked})  # a picture shows all
+        how = filled(
+            SearchOptions, {"top": None if shown.plot is not None else shown.top, **asked}
+        )  # a picture shows all
         kernels = searches.kernels_of(loaded, chips, kernel, l2=how["l2"], **filled(ChoiceOptions, how))
         if out is not None:
             make_folder(out)
@@ -78,15 +88,15 @@ def tile(
             )
         best = searches.write_best(outcomes, out) if out is not None else {}
         written = list(best)
-        if plot is not None:
-            pages.plot(outcomes, plot)
-            written.append(plot)
-        if json_output:
-            print(json.dumps([pages.to_dict(outcome, top) for outcome in outcomes], indent=1))
+        if shown.plot is not None:
+            pages.plot(outcomes, shown.plot)
+            written.append(shown.plot)
+        if shown.json_output:
+            print(json.dumps([pages.to_dict(outcome, shown.top) for outcome in outcomes], indent=1))
         else:
             screen = console()
             for outcome in outcomes:
-                pages.render(outcome, screen, top)
+                pages.render(outcome, screen, shown.top)
                 screen.print()
             if len({outcome.kernel.chip.name for outcome in outcomes}) > 1:
                 pages.compare_chips(outcomes, screen)

@@ -12,7 +12,7 @@ import sys
 import traceback
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import update_wrapper
+from functools import cached_property, update_wrapper
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -174,7 +174,7 @@ class Launch:
         return k
 
     def _builder(self, make: type[Built], table: InstructionTable, block: int, core: str, sub_block: int) -> Built:
-        return make(
+        k = make(
             table,
             block,
             core,
@@ -182,8 +182,9 @@ class Launch:
             blocks=self.blocks,
             sub_block=sub_block,
             disarm=self.disarm,
-            all_cores=self.kernel.all_cores,
         )
+        k.all_cores = self.kernel.all_cores
+        return k
 
     def _line(self, row: int, table: InstructionTable, block: int, core: str, sub_block: int) -> int | None:
         """The line that wrote a row of a program: the function runs once more, and every row's line is noted."""
@@ -200,9 +201,10 @@ class _LineKernel(Kernel):
 
     stamping = False
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self.lines: list[int | None] = []
+    @cached_property
+    def lines(self) -> list[int | None]:
+        """The line of every row that was written."""
+        return []
 
     def lines_of_rows(self) -> list[int | None]:
         """The line of every row that stays in the program."""

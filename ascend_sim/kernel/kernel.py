@@ -48,12 +48,24 @@ class _Sides(NamedTuple):
     address: int
 
 
+class _MatrixPiece(NamedTuple):
+    """Rows and columns of a matrix in L1 that has `held` rows."""
+
+    dtype: str
+    held: int
+    rows: Span
+    columns: Span
+
+
 class Kernel(KernelBuilder):
     """What a kernel function writes its program with: block `block` of `blocks`, on a core of `core_kind`.
 
     `sub_block` counts the vector cores of a block of a "MIX" kernel. Addresses are bytes inside a buffer, or a `Tensor`
     where GM is meant.
     """
+
+    all_cores = False
+    """Whether all blocks run at once, so that a flag may wait for every core."""
 
     def __init__(
         self,
@@ -65,11 +77,9 @@ class Kernel(KernelBuilder):
         blocks: int,
         sub_block: int = 0,
         disarm: Collection[str] = (),
-        all_cores: bool = False,
     ) -> None:
         super().__init__(table, block, core_kind, tensor_sizes, sub_block=sub_block, disarm=disarm)
         self.blocks = blocks
-        self._all_cores = all_cores
         self._queues: list[BufferQueue[Any]] = []
 
     @property
@@ -201,7 +211,7 @@ class Kernel(KernelBuilder):
         super().cross_core_wait(flag, mode, pipe)
 
     def _check_all_cores(self, flag: int, mode: int) -> None:
-        if mode == 0 and not self._all_cores:
+        if mode == 0 and not self.all_cores:
             self._refuse(
                 SimError(
                     f"cross-core flag {flag}: mode 0 joins all cores, so all blocks must run at once; say "
@@ -334,7 +344,8 @@ class Kernel(KernelBuilder):
 
         The matrix at `src` has `held` rows; the piece has `rows` and `columns` from `row` and `column` (a multiple of C0).
         """
-        self._load_matrix("L0A", dst, src, (rows, columns), dtype, held, (row, column), transpose)
+        piece = _MatrixPiece(dtype, held, Span(row, rows), Span(column, columns))
+        self._load_matrix("L0A", dst, src, piece, transpose)
 
     def l1_to_l0b(
         self,
@@ -356,7 +367,8 @@ class Kernel(KernelBuilder):
         as in `l1_to_l0a`.
         """
         if not transpose:
-            self._load_matrix("L0B", dst, src, (rows, columns), dtype, held, (row, column), False)
+            piece = _MatrixPiece(dtype, held, Span(row, rows), Span(column, columns))
+            self._load_matrix("L0B", dst, src, piece, False)
             return
         itemsize = item_bytes(dtype)
         c0 = self.chip.alignment.block // itemsize
@@ -375,28 +387,18 @@ class Kernel(KernelBuilder):
             place = dst + block * fractals * FRACTAL_BYTES
             self.load_data_2d("L0B", place, first + block * of_column * FRACTAL_BYTES, itemsize, fractals)
 
-    def _load_matrix(
-        self,
-        destination: str,
-        dst: int,
-        src: int,
-        size: tuple[int, int],
-        dtype: str,
-        held: int,
-        start: tuple[int, int],
-        transpose: bool,
-    ) -> None:
+    def _load_matrix(self, destination: str, dst: int, src: int, piece: _MatrixPiece, transpose: bool) -> None:
         """img2col of a map one pixel high under a 1 x 1 kernel, which is the matrix itself."""
+        dtype, held, (row, rows), (column, columns) = piece
         itemsize = item_bytes(dtype)
         c0 = self.chip.alignment.block // itemsize
-        (rows, columns), (row, column) = size, start
         if row + rows > held or column % c0:
             raise SimError(
                 f"to {destination}: rows {row} to {row + rows} of {held}, columns from {column}; a piece lies inside the "
                 f"matrix and begins at a multiple of {c0} columns (32 bytes of {dtype})"
             )
         span = Span(column, ceil_div(columns, c0) * c0)
-        self.load_data_3d(destination, dst, src, itemsize, matrix_window(held), Span(row, rows), span, transpose)
+        self.load_data_3d(destination, dst, src, itemsize, matrix_window(held), piece.rows, span, transpose)
 
     def l0c_to_gm(self, dst: Tensor, src: int | BufferQueue[int], *, atomic_add: bool = False) -> None:
         """The tile [m, n] of L0C, m rounded up to 16, to a piece of GM, rounded to its dtype, or added to what it holds."""

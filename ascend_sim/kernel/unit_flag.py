@@ -3,7 +3,7 @@
 tiles = UnitFlagTiles(k, "L0C", addresses)
 accumulator = tiles.acquire()
 tiles.mmad(accumulator, left, right, m, k, n, "float16", accumulate=False)     # once for every step of K
-tiles.drain(target, m, n, m_padded, "float32", 8, dst_stride)
+tiles.drain(target, TilePiece(m, n, m_padded), "float32", 8, dst_stride)
 
 The drain begins while the last Mmad of its tile still runs, the first Mmad of the next tile while the drain still runs.
 """
@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 from ascend_sim.isa.cube import FixpipeUnitFlag, Mmad
 from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.operands import TilePiece
 from ascend_sim.kernel.queue import BufferQueue
 from ascend_sim.kernel.sync import Flag
 
@@ -65,17 +66,10 @@ class UnitFlagTiles(BufferQueue[int]):
         self._drains = (*self._drains[:index], drain, *self._drains[index + 1 :])
 
     def drain(
-        self,
-        target: int,
-        m: int,
-        n: int,
-        m_padded: int,
-        dtype: str,
-        c0: int,
-        dst_stride: int,
-        atomic_add: bool = False,
+        self, target: int, piece: TilePiece, dtype: str, c0: int, dst_stride: int, atomic_add: bool = False
     ) -> None:
-        """The tile written last to the GM operand `target`, see `Fixpipe`; then it is free."""
+        """The tile written last, all of it, to the GM operand `target`, see `Fixpipe`; then it is free."""
+        m, n, m_padded, *_ = piece
         drain, chip = FixpipeUnitFlag(m, n, m_padded, dtype, c0, dst_stride, atomic_add), self._builder.chip
         early = 0
         if self._last is not None:

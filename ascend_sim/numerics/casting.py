@@ -8,13 +8,13 @@ to the target directly. `reference` says the same one value at a time.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
 from ascend_sim.errors import SimError
-from ascend_sim.numerics.formats import Format, canonical, check_options, format_of, rounding_mode, ulp
+from ascend_sim.numerics.formats import CastOptions, Format, all_options, canonical, format_of, rounding_mode, ulp
 from ascend_sim.numerics.hf32 import round_hf32
 from ascend_sim.numerics.hifloat8 import decode_hifloat8, encode_hybrid, encode_round
 
@@ -30,20 +30,19 @@ def cast(
     *,
     source: object = None,
     mantissa_bits: int = 11,
-    hybrid_exact: str = "up",
-    hybrid_overflow: str = "rule",
-    e4m3_overflow: str = "rounded",
+    **options: Unpack[CastOptions],
 ) -> Array:
     """`x` in another format, same shape, held in `numpy_dtype(dtype)` (hifloat8: uint8 codes; hf32: float32).
 
     `rounding` is a mode of the target (`FORMATS[name].roundings`, the first is the default; case does not matter, and
     rne / rna / rtz also name rint / round / trunc). `saturate`: overflow and inf become the largest finite value, NaN
-    becomes 0 (CTRL[48] = 0); otherwise overflow becomes inf, or NaN in e4m3fn. `mantissa_bits` is for hf32; the last
-    three are `CAST_OPTIONS`. A mode that the format lacks raises `SimError`.
+    becomes 0 (CTRL[48] = 0); otherwise overflow becomes inf, or NaN in e4m3fn. `mantissa_bits` is for hf32;
+    `options` are those of `CAST_OPTIONS`. A mode that the format lacks raises `SimError`.
     """
     fmt = format_of(dtype, mantissa_bits if canonical(dtype) == "hf32" else None)
     mode = rounding_mode(fmt, rounding)
-    check_options(hybrid_exact=hybrid_exact, hybrid_overflow=hybrid_overflow, e4m3_overflow=e4m3_overflow)
+    how = all_options(options)
+    exact, overflow = how["hybrid_exact"], how["hybrid_overflow"]
     given = as_values(x, source)
     values = np.atleast_1d(given)
     result: Array
@@ -54,7 +53,7 @@ def cast(
             if values.dtype == np.float64:
                 values = quiet_cast(values, np.float32)  # hybrid looks at the pattern of a float32 or float16
             result = _in_chunks(
-                lambda part: encode_hybrid(part, saturate, hybrid_exact=hybrid_exact, hybrid_overflow=hybrid_overflow),
+                lambda part: encode_hybrid(part, saturate, hybrid_exact=exact, hybrid_overflow=overflow),
                 values,
                 fmt.storage,
             )
@@ -65,7 +64,7 @@ def cast(
         # numpy rounds float64 to float16 and float32 once; ml_dtypes is given a float32 that remembers inexactness.
         direct = fmt.name in ("float16", "float32")
         result = quiet_cast(values if direct else _sticky_float32(values), fmt.storage, copy=True)
-        if e4m3_overflow == "given" and fmt.name == "float8_e4m3fn":
+        if how["e4m3_overflow"] == "given" and fmt.name == "float8_e4m3fn":
             result[np.abs(values) > fmt.max_finite] = np.nan
     else:
         result = _in_chunks(lambda part: quiet_cast(_round_directed(part, fmt, mode), fmt.storage), values, fmt.storage)
@@ -75,18 +74,34 @@ def cast(
 
 
 def round_to(
-    x: npt.ArrayLike, fmt: object, mantissa_bits: int = 11, rounding: str | None = None, **options: Any
+    x: npt.ArrayLike,
+    fmt: object,
+    mantissa_bits: int = 11,
+    rounding: str | None = None,
+    saturate: bool = False,
+    *,
+    source: object = None,
+    **options: Unpack[CastOptions],
 ) -> npt.NDArray[np.float32]:
     """`x` rounded to a format and held as float32, same shape; `mantissa_bits` (11 or 10) is for hf32. See `cast`."""
-    result = cast(x, fmt, rounding, mantissa_bits=mantissa_bits, **options)
+    result = cast(x, fmt, rounding, saturate, source=source, mantissa_bits=mantissa_bits, **options)
     if canonical(fmt) == "hifloat8":
         return decode_hifloat8(result)
     return quiet_cast(result, np.float32)
 
 
-def encode(x: npt.ArrayLike, fmt: object, rounding: str | None = None, saturate: bool = False, **options: Any) -> Array:
+def encode(
+    x: npt.ArrayLike,
+    fmt: object,
+    rounding: str | None = None,
+    saturate: bool = False,
+    *,
+    source: object = None,
+    mantissa_bits: int = 11,
+    **options: Unpack[CastOptions],
+) -> Array:
     """The codes of `x` in a format: uint8, uint16 or uint32 patterns (hf32: of its float32). See `cast`."""
-    result = cast(x, fmt, rounding, saturate, **options)
+    result = cast(x, fmt, rounding, saturate, source=source, mantissa_bits=mantissa_bits, **options)
     return result.view(np.dtype(f"u{result.dtype.itemsize}"))
 
 

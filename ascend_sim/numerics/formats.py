@@ -9,7 +9,7 @@ rounding, ULPs and the verdict on values alike.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import ml_dtypes
 import numpy as np
@@ -300,7 +300,27 @@ CAST_OPTIONS = {
 """Open questions about casts as named options; the first value is the default (asc-devkit, Cast.md; marks above)."""
 
 
-def check_options(**options: str) -> None:
+class CastOptions(TypedDict, total=False):
+    """The keywords of a cast on which the sources disagree; values and defaults are those of `CAST_OPTIONS`."""
+
+    hybrid_exact: str
+    hybrid_overflow: str
+    e4m3_overflow: str
+
+
+def all_options(options: CastOptions) -> CastOptions:
+    """Return the options of a cast with defaults for those left out.
+
+    Raises TypeError for another name, SimError for another value.
+    """
+    for name in options:
+        if name not in CAST_OPTIONS:
+            raise TypeError(f"a cast got an unexpected keyword argument {name!r}")
+    check_options(**options)
+    return CastOptions(**{name: values[0] for name, values in CAST_OPTIONS.items()} | options)  # type: ignore[typeddict-item]
+
+
+def check_options(**options: Unpack[CastOptions]) -> None:
     """Raise a `SimError` for a cast option whose value is not one of `CAST_OPTIONS`."""
     for name, value in options.items():
         if value not in CAST_OPTIONS[name]:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from functools import lru_cache
+from typing import Unpack
 
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
-from ascend_sim.numerics.formats import Format, check_options, format_of, rounding_mode
+from ascend_sim.numerics.formats import CastOptions, Format, all_options, format_of, rounding_mode
 
 Number = float | Fraction
 
@@ -121,14 +122,12 @@ def round_value(
     *,
     mantissa_bits: int | None = None,
     source: str = "float32",
-    hybrid_exact: str = "up",
-    hybrid_overflow: str = "rule",
-    e4m3_overflow: str = "rounded",
+    **options: Unpack[CastOptions],
 ) -> float:
     """The value of a format that `x` is cast to, as a Python float. Options as in `ascend_sim.numerics.cast`."""
     entry = format_of(fmt, mantissa_bits)
     mode = rounding_mode(entry, rounding)
-    check_options(hybrid_exact=hybrid_exact, hybrid_overflow=hybrid_overflow, e4m3_overflow=e4m3_overflow)
+    how = all_options(options)
     if isinstance(x, float) and math.isnan(x):
         return 0.0 if saturate else math.nan
     sign = math.copysign(1.0, x) if isinstance(x, float) else (-1.0 if x < 0 else 1.0)
@@ -140,9 +139,11 @@ def round_value(
     elif x == 0 or parts.exponent > entry.max_exponent:
         up = False
     else:
-        up = _hybrid_goes_up(x, parts, source, hybrid_exact, hybrid_overflow)
+        up = _hybrid_goes_up(x, parts, source, how["hybrid_exact"], how["hybrid_overflow"])
     rounded = (parts.units + up) * power_of_two(parts.quantum_exponent)
-    given_too_large = entry.name == "float8_e4m3fn" and e4m3_overflow == "given" and abs(Fraction(x)) > entry.max_finite
+    given_too_large = (
+        entry.name == "float8_e4m3fn" and how["e4m3_overflow"] == "given" and abs(Fraction(x)) > entry.max_finite
+    )
     if rounded > Fraction(entry.max_finite) or given_too_large:
         inward = mode in ("trunc", "odd") or mode == ("ceil" if sign < 0 else "floor")
         # IEEE 754: a mode that rounds toward zero stops at the largest finite value (for these units: inferred).
@@ -158,11 +159,19 @@ def _overflow(entry: Format, sign: float, saturate: bool) -> float:
     return sign * math.inf if entry.has_infinity else math.nan
 
 
-def encode(x: Number, fmt: object, rounding: str | None = None, saturate: bool = False, **options: object) -> int:
+def encode(
+    x: Number,
+    fmt: object,
+    rounding: str | None = None,
+    saturate: bool = False,
+    *,
+    mantissa_bits: int | None = None,
+    source: str = "float32",
+    **options: Unpack[CastOptions],
+) -> int:
     """The code of `x` in a format. hf32 gives the float32 pattern; NaN is the quiet one without payload."""
-    mantissa_bits = options.get("mantissa_bits")
-    entry = format_of(fmt, mantissa_bits)  # type: ignore[arg-type]
-    value = round_value(x, fmt, rounding, saturate, **options)  # type: ignore[arg-type]
+    entry = format_of(fmt, mantissa_bits)
+    value = round_value(x, fmt, rounding, saturate, mantissa_bits=mantissa_bits, source=source, **options)
     if entry.name == "hifloat8":
         return _hifloat8_code(value)
     if entry.name == "hf32":

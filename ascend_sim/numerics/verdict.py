@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -119,20 +119,25 @@ def beyond_range(
     return np.where(gone, np.copysign(np.inf, sums), sums), np.where(gone, 0.0, lost)
 
 
+class SumFacts(TypedDict, total=False):
+    """What else a verdict may know of the sums, elementwise; None is as if left out."""
+
+    sum_abs: npt.ArrayLike | None
+    carried: npt.ArrayLike | None
+    doubtful: npt.ArrayLike | None
+    partial: npt.ArrayLike | None
+    precision: object
+    exact_terms: bool
+    saturate: bool
+
+
 def check_correct(
     result: npt.ArrayLike,
     reference64: npt.ArrayLike,
     sum_ab2: npt.ArrayLike,
     k: npt.ArrayLike,
     roundings: Sequence[object],
-    *,
-    sum_abs: npt.ArrayLike | None = None,
-    carried: npt.ArrayLike | None = None,
-    doubtful: npt.ArrayLike | None = None,
-    partial: npt.ArrayLike | None = None,
-    precision: object = "float32",
-    exact_terms: bool = False,
-    saturate: bool = False,
+    **known: Unpack[SumFacts],
 ) -> Verdict:
     """Judge a result against the float64 sums of products of its rounded operands.
 
@@ -155,6 +160,11 @@ def check_correct(
     Where there is nothing to add (k = 0, or all products zero) the element must be exactly zero. Raises `SimError` on shapes
     that differ.
     """
+    if unknown := known.keys() - SumFacts.__annotations__:
+        raise TypeError(f"check_correct() got an unexpected keyword argument {min(unknown)!r}")
+    sum_abs, carried, saturate = known.get("sum_abs"), known.get("carried"), known.get("saturate", False)
+    doubtful, partial = known.get("doubtful"), known.get("partial")
+    precision, exact_terms = known.get("precision", "float32"), known.get("exact_terms", False)
     actual, reference = np.asarray(result), np.asarray(reference64)
     weights = np.asarray(sum_ab2 if sum_abs is None else sum_abs)
     before = None if carried is None else np.asarray(carried, np.float64).reshape(-1)

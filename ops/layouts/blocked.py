@@ -16,12 +16,12 @@ from ascend_sim.ops.layouts.layout import (
     FilterTile,
     FinishedTile,
     MapBox,
+    MapTile,
     Pitches,
     Place,
     Portion,
     SlottedFilters,
     Store,
-    TileRun,
 )
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 from ascend_sim.ops.problem.tiling_input import TilingInput
@@ -88,20 +88,13 @@ class BlockedMap(FeatureMap):
             to, start = address + block * pitch * BLOCK_BYTES, source + block * plane
             k.data_copy("GM", "L1", to, start, size, rows, line, size, operand=operand)
 
-    def drain(
-        self,
-        tile: FinishedTile,
-        slot: int,
-        place: Place,
-        runs: list[TileRun],
-        height: int,
-        channels: int,
-        dtype: str,
-        atomic_add: bool = False,
-    ) -> None:
+    def drain(self, finished: FinishedTile, slot: int, tile: MapTile, dtype: str, atomic_add: bool = False) -> None:
         """Whole channel blocks."""
-        pieces = [DrainPiece(gm_operand(slot, self.offset(place, pixel)), row, count) for row, pixel, count in runs]
-        tile.drain_rows(pieces, height, ceil_to(channels, self.c0), dtype, self.c0, self.plane_bytes, atomic_add)
+        pieces = [
+            DrainPiece(gm_operand(slot, self.offset(tile.place, pixel)), row, count) for row, pixel, count in tile.runs
+        ]
+        columns = ceil_to(tile.channels, self.c0)
+        finished.drain_rows(pieces, tile.height, columns, dtype, self.c0, self.plane_bytes, atomic_add)
 
 
 @frozen

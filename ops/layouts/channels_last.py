@@ -15,10 +15,9 @@ from ascend_sim.ops.layouts.layout import (
     FilterBox,
     FilterTile,
     FinishedTile,
-    Lattice,
     MapBox,
+    MapPixels,
     Pitches,
-    Place,
     Turned,
     Writing,
 )
@@ -66,19 +65,18 @@ class ChannelsLastMap(PlainMap):
         self,
         k: KernelBuilder,
         slot: int,
-        place: Place,
-        channels: int,
-        pixels: Lattice,
+        pixels: MapPixels,
         address: int,
         pitch: int,
         operand: str,
     ) -> None:
         """In one transfer for each row."""
-        step = pixels.column_step * self.pixel_stride
-        for row in range(pixels.rows):
-            source = gm_operand(slot, self.offset(place, pixels.first + row * pixels.row_step))
-            to = address + row * pixels.columns * BLOCK_BYTES
-            k.data_copy_nd2nz(to, source, pixels.columns, channels, self.itemsize, step, pitch, operand)
+        place, channels, lattice = pixels
+        step = lattice.column_step * self.pixel_stride
+        for row in range(lattice.rows):
+            source = gm_operand(slot, self.offset(place, lattice.first + row * lattice.row_step))
+            to = address + row * lattice.columns * BLOCK_BYTES
+            k.data_copy_nd2nz(to, source, lattice.columns, channels, self.itemsize, step, pitch, operand)
 
 
 @frozen

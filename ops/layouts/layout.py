@@ -54,12 +54,29 @@ class Lattice(NamedTuple):
     column_step: int
 
 
+class MapPixels(NamedTuple):
+    """Pixels of one plane that lie apart, in `channels` channels from that of `place` on."""
+
+    place: Place
+    channels: int
+    lattice: Lattice
+
+
 class TileRun(NamedTuple):
     """`pixels` rows of a finished tile, from row `row` on: pixels of a plane that adjoin, from `pixel` on."""
 
     row: int
     pixel: int
     pixels: int
+
+
+class MapTile(NamedTuple):
+    """A finished tile of a map: `height` pixels, in `runs`, x `channels` from that of `place` on."""
+
+    place: Place
+    runs: list[TileRun]
+    height: int
+    channels: int
 
 
 # -- weights -------------------------------------------------------------------------------------------------------------
@@ -230,9 +247,7 @@ class FeatureMap(ABC):
         self,
         k: KernelBuilder,
         slot: int,
-        place: Place,
-        channels: int,
-        pixels: Lattice,
+        pixels: MapPixels,
         address: int,
         pitch: int,
         operand: str,
@@ -241,18 +256,8 @@ class FeatureMap(ABC):
         raise SimError(f"{type(self).__name__}: no kernel gathers pixels that lie apart from maps in this layout")
 
     @abstractmethod
-    def drain(
-        self,
-        tile: FinishedTile,
-        slot: int,
-        place: Place,
-        runs: list[TileRun],
-        height: int,
-        channels: int,
-        dtype: str,
-        atomic_add: bool = False,
-    ) -> None:
-        """A finished tile, `height` pixels x `channels` from that of `place` on, to its plane."""
+    def drain(self, finished: FinishedTile, slot: int, tile: MapTile, dtype: str, atomic_add: bool = False) -> None:
+        """A finished tile to its plane."""
 
 
 class Filters(ABC):

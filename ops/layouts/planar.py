@@ -19,11 +19,11 @@ from ascend_sim.ops.layouts.layout import (
     Filters,
     FilterTile,
     FinishedTile,
-    Lattice,
     MapBox,
+    MapPixels,
+    MapTile,
     Pitches,
     Place,
-    TileRun,
     Turned,
     Writing,
 )
@@ -58,23 +58,13 @@ class PlainMap(FeatureMap):
         """The first pixel of a box, as an operand."""
         return gm_operand(slot, self.offset(box.place, box.rows.start * self.volume[2] + box.columns.start))
 
-    def drain(
-        self,
-        tile: FinishedTile,
-        slot: int,
-        place: Place,
-        runs: list[TileRun],
-        height: int,
-        channels: int,
-        dtype: str,
-        atomic_add: bool = False,
-    ) -> None:
+    def drain(self, finished: FinishedTile, slot: int, tile: MapTile, dtype: str, atomic_add: bool = False) -> None:
         """The channels that there are."""
         pieces = [
-            DrainPiece(gm_operand(slot, self.offset(place, pixel)), row, count, 0, channels)
-            for row, pixel, count in runs
+            DrainPiece(gm_operand(slot, self.offset(tile.place, pixel)), row, count, 0, tile.channels)
+            for row, pixel, count in tile.runs
         ]
-        tile.drain_elements(pieces, height, self.pixel_stride, self.channel_stride, atomic_add, dtype)
+        finished.drain_elements(pieces, tile.height, self.pixel_stride, self.channel_stride, atomic_add, dtype)
 
 
 @frozen
@@ -121,29 +111,28 @@ class PlanarMap(PlainMap):
         self,
         k: KernelBuilder,
         slot: int,
-        place: Place,
-        channels: int,
-        pixels: Lattice,
+        pixels: MapPixels,
         address: int,
         pitch: int,
         operand: str,
     ) -> None:
         """In one transfer where columns adjoin, a matrix for each row; else one for each row, a matrix for each pixel."""
-        adjoining = pixels.column_step == 1
+        place, channels, lattice = pixels
+        adjoining = lattice.column_step == 1
         matrices = ChannelMatrices(
             channels=channels,
-            pixels=pixels.columns if adjoining else 1,
+            pixels=lattice.columns if adjoining else 1,
             itemsize=self.itemsize,
             channel_stride=self.channel_stride,
             pixel_stride=BLOCK_BYTES,
             block_stride=pitch * BLOCK_BYTES,
-            matrices=pixels.rows if adjoining else pixels.columns,
-            src_step=(pixels.row_step if adjoining else pixels.column_step) * self.itemsize,
-            dst_step=(pixels.columns if adjoining else 1) * BLOCK_BYTES,
+            matrices=lattice.rows if adjoining else lattice.columns,
+            src_step=(lattice.row_step if adjoining else lattice.column_step) * self.itemsize,
+            dst_step=(lattice.columns if adjoining else 1) * BLOCK_BYTES,
         )
-        for row in range(1 if adjoining else pixels.rows):
-            source = gm_operand(slot, self.offset(place, pixels.first + row * pixels.row_step))
-            to = address + row * pixels.columns * BLOCK_BYTES
+        for row in range(1 if adjoining else lattice.rows):
+            source = gm_operand(slot, self.offset(place, lattice.first + row * lattice.row_step))
+            to = address + row * lattice.columns * BLOCK_BYTES
             k.data_copy_dn2nz(to, source, matrices, operand, self.most_bytes_per_cycle)
 
 

@@ -16,6 +16,7 @@ from ascend_sim.engine.task import Task
 from ascend_sim.isa.cube import Fixpipe, FixpipeUnitFlag
 from ascend_sim.isa.sync import WaitUnitFlag
 from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.operands import TilePiece
 from ascend_sim.kernel.program import InstructionTable
 from ascend_sim.kernel.unit_flag import UnitFlagTiles
 from ascend_sim.memory.gm import gm_operand
@@ -40,7 +41,7 @@ def three_tiles(k: KernelBuilder) -> None:
     tiles = UnitFlagTiles(k, "L0C", [0])
     for i in range(3):
         tiles.mmad(tiles.acquire(), 0, 0, M, K, N, "float16", False)
-        tiles.drain(gm_operand(0, i * BYTES), M, N, M, "float32", 16, M * 64)
+        tiles.drain(gm_operand(0, i * BYTES), TilePiece(M, N, M), "float32", 16, M * 64)
     tiles.close()
 
 
@@ -80,7 +81,7 @@ def test_what_the_drain_wrote_to_gm_is_not_handed_over(by_unit_flag: bool) -> No
             tiles.mmad(tiles.acquire(), 0, 0, M, K, N, "float16", False)
             if i and by_unit_flag:
                 k.set_flag(flag)
-            tiles.drain(gm_operand(0, i * BYTES), M, N, M, "float32", 16, M * 64)
+            tiles.drain(gm_operand(0, i * BYTES), TilePiece(M, N, M), "float32", 16, M * 64)
         if not by_unit_flag:
             k.set_flag(flag)
         k.wait_flag(flag)

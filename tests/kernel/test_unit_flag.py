@@ -20,6 +20,7 @@ from ascend_sim.errors import SimError
 from ascend_sim.isa.cube import Fixpipe, FixpipeUnitFlag, Mmad
 from ascend_sim.isa.sync import WaitUnitFlag
 from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.operands import TilePiece
 from ascend_sim.kernel.program import InstructionTable, Program, Touches
 from ascend_sim.kernel.unit_flag import UnitFlagTiles
 from ascend_sim.memory.gm import gm_operand
@@ -48,7 +49,7 @@ def tiles_of(
                 if scalar:
                     k.scalar(scalar)
                 tiles.mmad(accumulator, 0, 0, m, k_count, N, "float16", step > 0)
-            tiles.drain(gm_operand(0, i * 64 * KIB), m, N, m, "float32", 16, m * 64)
+            tiles.drain(gm_operand(0, i * 64 * KIB), TilePiece(m, N, m), "float32", 16, m * 64)
         tiles.close()
 
     return program(options.pop("chip", quiet(CHIP)), "AIC", write, [count * 64 * KIB], **options)
@@ -129,7 +130,7 @@ def test_another_tile_shape_waits_for_the_whole_tile() -> None:
         tiles = UnitFlagTiles(k, "L0C", [k.allocate("L0C", M * N * 4, "L0C")])
         for i, m in enumerate((M, 32)):
             tiles.mmad(tiles.acquire(), 0, 0, m, 64, N, "float16", False)
-            tiles.drain(gm_operand(0, i * 64 * KIB), m, N, m, "float32", 16, m * 64)
+            tiles.drain(gm_operand(0, i * 64 * KIB), TilePiece(m, N, m), "float32", 16, m * 64)
         tiles.close()
 
     one = run(program(quiet(CHIP), "AIC", write, [128 * KIB]), shared_gm=False)[0].programs[0]
@@ -184,7 +185,7 @@ def test_values_follow_the_pieces() -> None:
             k.wait_flag(loaded)
             tiles.mmad(tiles.acquire(), 0, 0, M, 64, N, "float16", False)
             k.set_flag(used)
-            tiles.drain(gm_operand(2, i * M * N * 4), M, N, M, "float32", 16, M * 64)
+            tiles.drain(gm_operand(2, i * M * N * 4), TilePiece(M, N, M), "float32", 16, M * 64)
         k.wait_flag(used)
         tiles.close()
 
@@ -242,7 +243,7 @@ def test_a_product_follows_the_last_drain_of_its_own_tile() -> None:
         for height in (first, second, 64):
             tiles.acquire()
             tiles.mmad(tiles.filling, 0, 0, 64, 16, 64, "float16", False)
-            tiles.drain(gm_operand(0, 0), height, 64, 64, "float32", 16, 64 * 64)
+            tiles.drain(gm_operand(0, 0), TilePiece(height, 64, 64), "float32", 16, 64 * 64)
         tiles.close()
         return [str(row.instruction) for row in k.finish() if row.pipe == "M" and "Wait" in str(row.instruction)]
 

@@ -30,7 +30,8 @@ from ascend_sim.ops.case_entries import Case
 from ascend_sim.ops.execute import execute
 from ascend_sim.ops.kernels.cube.libraries import known_library
 from ascend_sim.ops.operators import OPERATORS
-from ascend_sim.options.description import with_options
+from ascend_sim.options.description import filled, with_options
+from ascend_sim.options.run_options import ProfileOptions
 from ascend_sim.report.certainty import together
 from ascend_sim.report.report import ideal_cycles, interval_of
 from ascend_sim.sequence import chip_of
@@ -292,7 +293,7 @@ def _run_layer(
     if direction == "backward" and not layer.trains:
         return asdict(LayerTimes(dict.fromkeys((*operator.layer_parts, AROUND, "total"), 0.0)))
     try:
-        call = accept_case(operator.of_layer(layer), chip, tiling=tiling, library=options["library"])
+        call = accept_case(operator.of_layer(layer), chip, tiling=tiling, **filled(ProfileOptions, options))
         plan = operator.plan(call, chip)
         run = execute(plan, chip, dict.fromkeys(call.inputs), {"mode": "timing", "timeline": False}, l2=options["l2"])
     except AclnnError as error:

@@ -22,7 +22,7 @@ from ascend_sim.ops.kernels.cube.tasks import core_share
 from ascend_sim.ops.kernels.vector.merge import WEIGHT, WORKSPACE, await_weights, is_merged, merge_program
 from ascend_sim.ops.layouts import weights, x_map, y_map
 from ascend_sim.ops.layouts.blocked import FractalZ
-from ascend_sim.ops.layouts.layout import FilterBox, MapBox, Pitches, Place, TileRun
+from ascend_sim.ops.layouts.layout import FilterBox, MapBox, MapTile, Pitches, Place, TileRun
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 from ascend_sim.runtime import Allocation, Task
 
@@ -138,7 +138,7 @@ class _Builder:
                 continue
             for block in range(0, blocks, self.tiling.slices):
                 count = min(self.tiling.slices, blocks - block)
-                self.load_a1(strip, group, batch, depth, block, count, row, rows)
+                self.load_a1(strip, group, batch, depth, block, count, Span(row, rows))
                 self.load_b1(group, plane, block, count, n, n_count)
                 for k_start in range(0, count * per_block, self.tiling.base_k):
                     k_count = min(self.tiling.base_k, count * per_block - k_start)
@@ -147,19 +147,17 @@ class _Builder:
         self.pipeline.end_sum(m_count, n_count, self.c0, self.call.dtype, self.call.hf32_bits)
         self.write(strip, group, image, m, m_count, n, n_count)
 
-    def load_a1(
-        self, strip: Strip, group: int, batch: int, depth: int, block: int, blocks: int, row: int, rows: int
-    ) -> None:
-        """Input rows row .. of `blocks` channel blocks: [c1][rows][W][C0] in L1, W the columns that the strip reads."""
+    def load_a1(self, strip: Strip, group: int, batch: int, depth: int, block: int, blocks: int, rows: Span) -> None:
+        """Input `rows` of `blocks` channel blocks: [c1][rows][W][C0] in L1, W the columns that the strip reads."""
         width = strip.problem.w_in
-        address = self.a1.begin((strip.column, group, batch, depth, block, row, rows))
+        address = self.a1.begin((strip.column, group, batch, depth, block, *rows))
         if address is None:
             return
         channel = block * self.c0
         channels = min(blocks * self.c0, self.call.group_channels(group, self.p.c_in, self.inp.cin_g) - channel)
         place = Place(batch, group * self.inp.cin_g + channel, depth)
-        box = MapBox(place, channels, Span(row, rows), Span(strip.source, width))
-        pitches = Pitches(width * BLOCK_BYTES, BLOCK_BYTES, rows * width * BLOCK_BYTES)
+        box = MapBox(place, channels, rows, Span(strip.source, width))
+        pitches = Pitches(width * BLOCK_BYTES, BLOCK_BYTES, rows.length * width * BLOCK_BYTES)
         self.x.load(self.k, X, box, address, pitches, "A")
         self.a1.loaded()
 
@@ -202,4 +200,4 @@ class _Builder:
         batch, depth = divmod(image, self.p.d_out)
         place = Place(batch, group * self.inp.cout_g + n, depth)
         channels = min(n_count, self.call.group_channels(group, self.p.c_out, self.inp.cout_g) - n)
-        self.y.drain(self.pipeline, Y, place, found, m_count, channels, dtype)
+        self.y.drain(self.pipeline, Y, MapTile(place, found, m_count, channels), dtype)

@@ -127,7 +127,8 @@ class CubePipeline:
             and [piece.row for piece in pieces] == [0]
             and pieces[0].rows == height
         ):
-            self.tiles.drain(pieces[0].target, height, n, m_padded, dtype, c0, dst_stride, atomic_add)
+            whole = TilePiece(height, n, m_padded)
+            self.tiles.drain(pieces[0].target, whole, dtype, c0, dst_stride, atomic_add)
             return
         self.tiles.publish()
         tile = self.tiles.take()

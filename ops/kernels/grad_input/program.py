@@ -39,7 +39,7 @@ from ascend_sim.ops.kernels.grad_input.turn import GRAD_INPUT, SLOTS, Slot, turn
 from ascend_sim.ops.kernels.grad_input.window import RowWindow
 from ascend_sim.ops.kernels.vector.merge import await_weights, is_merged, merge_program, merged_bytes
 from ascend_sim.ops.layouts import x_map
-from ascend_sim.ops.layouts.layout import DrainPiece
+from ascend_sim.ops.layouts.layout import DrainPiece, MapTile
 from ascend_sim.ops.layouts.layout import Place as MapPlace
 from ascend_sim.ops.problem.sizes import ceil_div
 from ascend_sim.runtime import Task
@@ -329,7 +329,8 @@ class _Builder:
             self.k.pipe_barrier("FIX")  # the segment before must stand in GM
         place = MapPlace(task.batch, task.group * self.inp.cin_g + n, task.depth)
         found = list(runs(part_map.part, self.p.w_in, m, m_count))
-        self.grad_input.drain(self.pipeline, GRAD_INPUT, place, found, m_count, channels, self.result, atomic)
+        finished = MapTile(place, found, m_count, channels)
+        self.grad_input.drain(self.pipeline, GRAD_INPUT, finished, self.result, atomic)
 
     def hand_over(self, number: int, index: int, tile: Tile) -> None:
         """The finished tile of part `index` to its place in the slot that the vector cores take it from."""

@@ -15,7 +15,7 @@ from ascend_sim.ops.kernels.grad_weight.fields import GradWeightTiling
 from ascend_sim.ops.kernels.grad_weight.strips import InputRows, boxes
 from ascend_sim.ops.kernels.grad_weight.taps import met
 from ascend_sim.ops.layouts import x_map
-from ascend_sim.ops.layouts.layout import MapBox, Place
+from ascend_sim.ops.layouts.layout import MapBox, MapPixels, Place
 from ascend_sim.ops.problem.tiling_input import TilingInput
 from ascend_sim.ops.problem.walk import SingleTaps, Walk, Windows
 
@@ -98,8 +98,8 @@ class TapOperand(InputOperand):
         self, place: Place, channels: int, strip: Strip, tap: int, span: Span, held: InputRows, address: int
     ) -> None:
         for rows, columns, offset in boxes(strip, span):
-            pixels = met(self.inp.problem, tap, rows, columns)
-            self.map.gather(self.k, self.slot, place, channels, pixels, address + offset, span.length, "B")
+            pixels = MapPixels(place, channels, met(self.inp.problem, tap, rows, columns))
+            self.map.gather(self.k, self.slot, pixels, address + offset, span.length, "B")
 
     def window(self, strip: Strip, pixels: Span, span: Span, held: InputRows) -> tuple[MapWindow, Span]:
         return matrix_window(span.length), Span(pixels.start - span.start, pixels.length)

@@ -115,13 +115,15 @@ class _Kernel:
         """Elements from one row of `columns` to the next in a tile."""
         return padded(columns * self.itemsize) // self.itemsize
 
-    def _load(
-        self, dst: int, image: int, channel: int, pixel: int, columns: int, rows: int, stride: int, step: int
-    ) -> None:
-        """`rows` rows of `columns` elements, `stride` elements apart in GM and `step` in UB."""
-        offset = ((image * self.c + channel) * self.hw + pixel) * self.itemsize
+    def _load(self, dst: int, first: int, columns: int, rows: int, stride: int, step: int) -> None:
+        """`rows` rows of `columns` elements from element `first` on, `stride` elements apart in GM and `step` in UB."""
+        offset = first * self.itemsize
         size = self.itemsize
         self.k.data_copy("GM", "UB", dst, gm_operand(SOURCE, offset), columns * size, rows, stride * size, step * size)
+
+    def _element(self, image: int, channel: int, pixel: int) -> int:
+        """The number of an element of the map."""
+        return (image * self.c + channel) * self.hw + pixel
 
     def _widened(self, tile: int, elements: int) -> int:
         """The address of a tile in fp32, converted where needed."""
@@ -142,11 +144,11 @@ class _Kernel:
             if channels < images:
                 for i in range(channels):
                     to = tile + i * images * pitch * self.itemsize
-                    self._load(to, image, channel + i, pixel, columns, images, self.c * self.hw, pitch)
+                    self._load(to, self._element(image, channel + i, pixel), columns, images, self.c * self.hw, pitch)
             else:
                 for i in range(images):
                     to = tile + i * pitch * self.itemsize
-                    self._load(to, image + i, channel, pixel, columns, channels, self.hw, images * pitch)
+                    self._load(to, self._element(image + i, channel, pixel), columns, channels, self.hw, images * pitch)
             self.incoming.publish()
             rows = channels * images
             loaded = self.incoming.take()
@@ -190,7 +192,7 @@ class _Kernel:
             k.pipe_barrier("V")  # no cast and no sum of images stands between the zeros and what is added to them
         for images, (image, channel) in k.stamped(tiles, "columns", total, channels):
             k.next_tile()
-            self._load(self.incoming.acquire(), image, channel, 0, channels, images, self.c, pitch)
+            self._load(self.incoming.acquire(), self._element(image, channel, 0), channels, images, self.c, pitch)
             self.incoming.publish()
             values = self._widened(self.incoming.take(), images * pitch)
             while images > 1:

@@ -22,6 +22,7 @@ from ascend_sim import SimError, TensorSpec
 from ascend_sim.chip import load_chip
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.inspection import Notes, inspect
+from ascend_sim.kernel.operands import TilePiece
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.kernel.queue import BufferQueue
 from ascend_sim.kernel.sheet import Sheet
@@ -391,7 +392,7 @@ def unit_flag_rows(stamping: bool) -> list[Any]:
         elif step == "mmad":
             tiles.mmad(tiles.filling, 0, 0, m, 16, 16, "float16", False)
         else:
-            tiles.drain(gm_operand(0, i * 4096), m, 16, m, "float32", 16, m * 64)
+            tiles.drain(gm_operand(0, i * 4096), TilePiece(m, 16, m), "float32", 16, m * 64)
     tiles.close()
     return [(str(row.instruction), row.dst, row.src0, row.src1, row.tile) for row in k.finish()]
 

@@ -24,6 +24,7 @@ from ascend_sim.ops.layouts.layout import (
     FilterTile,
     Lattice,
     MapBox,
+    MapPixels,
     Pitches,
     Place,
     Portion,
@@ -124,7 +125,9 @@ def test_pixels_that_lie_apart_are_gathered(layout: Layout, c: int, data: st.Dat
     pixels = Lattice(top * w + left, rows, step_h * w, columns, step_w)
     pitch = rows * columns + 1
     found = x_map(in_layout(problem, layout))
-    bench = run(layout, lambda k: found.gather(k, 1, Place(0, 0, 0), c, pixels, 64, pitch, "B"), stored(layout, x))
+    bench = run(
+        layout, lambda k: found.gather(k, 1, MapPixels(Place(0, 0, 0), c, pixels), 64, pitch, "B"), stored(layout, x)
+    )
     for channel, i, j in np.ndindex(c, rows, columns):
         at = 64 + (channel // C0 * pitch + i * columns + j) * 32 + channel % C0 * ITEM
         assert bench.get("L1", at, np.uint16, 1)[0] == x[0, channel, 0, top + i * step_h, left + j * step_w]
@@ -133,7 +136,9 @@ def test_pixels_that_lie_apart_are_gathered(layout: Layout, c: int, data: st.Dat
 def test_blocks_of_channels_are_not_gathered() -> None:
     found = x_map(in_layout(ConvProblem(*[1] * 12), BLOCKED))
     with pytest.raises(SimError, match="BlockedMap: no kernel gathers"):
-        run(BLOCKED, lambda k: found.gather(k, 1, Place(0, 0, 0), 1, Lattice(0, 1, 1, 1, 1), 0, 1, "B"), ZERO)
+        run(
+            BLOCKED, lambda k: found.gather(k, 1, MapPixels(Place(0, 0, 0), 1, Lattice(0, 1, 1, 1, 1)), 0, 1, "B"), ZERO
+        )
 
 
 @given(LAYOUTS, st.tuples(*[st.integers(1, 40)] * 2, *[st.integers(1, 3)] * 2), st.data())

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.operands import TilePiece
 from ascend_sim.kernel.sync import Flag
 from ascend_sim.kernel.unit_flag import UnitFlagTiles
 from ascend_sim.memory.gm import gm_operand
@@ -144,7 +145,7 @@ def tile(k: KernelBuilder, tiles: UnitFlagTiles, steps: int, size: int, target: 
     for step in range(1 + steps % 3):
         tiles.mmad(accumulator, 0, 0, m, 16, n, "float16", step > 0)
     if size % 4:
-        tiles.drain(target, m, n, m if size % 5 else m + 16, "float16", 16, 32 * m)
+        tiles.drain(target, TilePiece(m, n, m if size % 5 else m + 16), "float16", 16, 32 * m)
         return
     tiles.publish()
     k.fixpipe(target, tiles.take(), m, n, m, "float16", 16, 32 * m)

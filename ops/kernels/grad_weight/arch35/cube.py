@@ -28,7 +28,7 @@ from ascend_sim.ops.kernels.grad_weight.stream_k import GRAD_OUTPUT, GRAD_WEIGHT
 from ascend_sim.ops.kernels.grad_weight.strips import Strip
 from ascend_sim.ops.kernels.grad_weight.taps import walked_input
 from ascend_sim.ops.kernels.grad_weight.tasks import GradWeightTask, grad_weight_tasks
-from ascend_sim.ops.layouts.layout import DrainPiece, FilterTile, Lattice
+from ascend_sim.ops.layouts.layout import DrainPiece, FilterTile, Lattice, MapPixels
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 
 LONGEST_SUM = 65536
@@ -236,8 +236,9 @@ class DirectCubeBuilder(CubeBuilder):
         key = self.key_of_rows(tile, strip, image, span)
         address = self.a1.begin(key)
         if address is not None:
-            place, pixels = self.place_of_rows(tile, image), Lattice(span.start, 1, span.length, span.length, 1)
-            self.grad_output.gather(self.k, GRAD_OUTPUT, place, tile.held.length, pixels, address, span.length, "A")
+            lattice = Lattice(span.start, 1, span.length, span.length, 1)
+            pixels = MapPixels(self.place_of_rows(tile, image), tile.held.length, lattice)
+            self.grad_output.gather(self.k, GRAD_OUTPUT, pixels, address, span.length, "A")
             self.a1.loaded()
         return key
 
