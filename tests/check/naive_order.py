@@ -106,13 +106,11 @@ def _reached(start: Node, after: dict[Node, list[Node]]) -> set[Node]:
     return found
 
 
-def pairs_of(
-    subject_unordered: dict[str, tuple[np.ndarray, np.ndarray]], rows: dict[str, np.ndarray]
-) -> set[tuple[int, int, str]]:
+def pairs_of(told: dict[str, tuple[np.ndarray, np.ndarray]], rows: dict[str, np.ndarray]) -> set[tuple[int, int, str]]:
     """What a check calls unordered, in the same form."""
     return {
         (min(a, b), max(a, b), space)
-        for space, (first, second) in subject_unordered.items()
+        for space, (first, second) in told.items()
         for a, b in zip(rows[space][first].tolist(), rows[space][second].tolist(), strict=True)
     }
 

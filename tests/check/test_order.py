@@ -7,9 +7,8 @@ import pytest
 from naive_order import pairs_of, retired_before, unordered
 
 from ascend_sim.check.accesses import Shapes
-from ascend_sim.check.clocks import Known
+from ascend_sim.check.questions import nearest
 from ascend_sim.check.subject import Subject
-from ascend_sim.check.sync_rows import WIDTH
 from ascend_sim.chip import load_chip
 from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Engine
@@ -85,40 +84,41 @@ def test_what_is_unordered_is_what_a_search_of_the_graph_finds(seed: int) -> Non
     """A check names for each access the first that is unordered: none that the search does not find, and one where it does."""
     program = random_program(seed)
     subject = subject_of(program)
-    told = pairs_of(subject.unordered, {space: a.row for space, a in subject.accesses.items()})
+    found = {space: (one.first, one.second) for space, one in subject.disorder.items()}
+    told = pairs_of(found, {space: a.row for space, a in subject.accesses.items()})
     wanted = unordered(program)
     assert told <= wanted
     places = {(row, space) for a, b, space in wanted for row in (a, b)}
     named = {(row, space) for a, b, space in told for row in (a, b)}
     assert bool(told) == bool(wanted) and named <= places
-    nearest = set()
-    for space, asked in subject.questions.items():
-        first, second = subject.unordered[space]
-        if len(first):
-            rows = subject.accesses[space].row
-            pairs = asked.nearest(first, second, subject.order.clocks)
-            nearest |= {(min(x), max(x)) for x in zip(rows[pairs[0]].tolist(), rows[pairs[1]].tolist(), strict=True)}
-    assert nearest <= {(a, b) for a, b, _ in wanted}
+    neighbours = set()
+    for space, (first, second) in found.items():
+        a = subject.accesses[space]
+        pairs = nearest(a, first, second, subject.order.clocks)
+        neighbours |= {(min(x), max(x)) for x in zip(a.row[pairs[0]].tolist(), a.row[pairs[1]].tolist(), strict=True)}
+    assert neighbours <= {(a, b) for a, b, _ in wanted}
 
 
 @pytest.mark.fast
 @pytest.mark.parametrize("seed", range(20))
 def test_without_some_waits_is_known_what_a_search_without_them_reaches(seed: int) -> None:
-    """The first rows alone know as much; those behind them know no less than in the whole program."""
+    """The first events alone know as much; those behind them know no less than in the whole program."""
     program = random_program(100 + seed)
     subject = subject_of(program)
-    waits = [row for row, kind, *_ in subject.synced[0].items if kind in (WAIT, BARRIER, BARRIER_ALL)]
+    items = subject.order.matches.items
+    waits = items.row[np.isin(items.kind, (WAIT, BARRIER, BARRIER_ALL))]
     rng = np.random.default_rng(seed)
     pipes = program.per_row("pipe")
     works = np.flatnonzero(np.isin(program.per_row("kind"), (LOCAL, TRANSFER)))
     of, others = (side.ravel() for side in np.meshgrid(works, works))
     place = subject.synced[0].place[others]
     for count in (1, 4):
-        left_out = frozenset(rng.permutation(waits)[:count].tolist())
+        left_out = rng.permutation(waits)[:count].tolist()
         reached = retired_before(program, left_out)
         wanted = [other in reached[row] for row, other in zip(of.tolist(), others.tolist(), strict=True)]
-        order, part = subject.order, subject.order.part({0: left_out}, 20)
-        clocks = (order.without({0: left_out}).clocks_in("UB"), part.clocks_in("UB"))
+        order, out = subject.order, np.isin(items.row, left_out)
+        part = order.part(np.flatnonzero(items.row[order.events.item] < 20), out)
+        clocks = order.without({0: left_out}).clocks_in("UB"), part
         whole, early = (one.known(np.zeros_like(of), of, pipes[others]) > place for one in clocks)
         assert whole.tolist() == wanted
         assert (early[of < 20] == whole[of < 20]).all() and (early >= whole).all()
@@ -131,24 +131,14 @@ def test_an_ordered_program_shows_no_hazard_when_it_runs(seed: int) -> None:
     subject = subject_of(program)
     timeline = Engine(Device(CHIP, with_values=False)).run([subject.task])
     hazards = find_hazards([subject.task], timeline.programs)
-    found = any(len(first) for first, _ in subject.unordered.values())
+    found = any(len(one.first) for one in subject.disorder.values())
     assert found or not hazards
-
-
-@pytest.mark.fast
-def test_two_cores_know_together_the_later_of_what_each_knows() -> None:
-    known = Known(2)
-    rows = [np.arange(2 * WIDTH, dtype=np.int32), np.arange(2 * WIDTH, dtype=np.int32)[::-1]]
-    first, second = (known.add(vector, level) for level, vector in enumerate(rows))
-    both = known.join(first, second)
-    assert (known.vectors[both] == np.maximum(*rows)).all() and known.join(second, first) == both
-    assert known.join(first, both) == known.join(both, second) == known.join(both, 0) == known.join(0, both) == both
 
 
 def test_some_random_programs_are_in_order_and_some_are_not() -> None:
     """Else the two tests above would prove little."""
     unordered_ones = [
-        any(len(first) for first, _ in subject_of(random_program(seed, 4 + seed % 12)).unordered.values())
+        any(len(one.first) for one in subject_of(random_program(seed, 4 + seed % 12)).disorder.values())
         for seed in range(60)
     ]
     assert 5 < sum(unordered_ones) < 55
@@ -169,4 +159,4 @@ def test_a_clock_learns_through_a_third_pipe() -> None:
     last = np.asarray([5])
     assert clocks.known(np.zeros(1, np.int64), last, np.asarray([PIPES.index("MTE2")])).tolist() == [1]
     assert clocks.known(np.zeros(1, np.int64), last, np.asarray([PIPES.index("V")])).tolist() == [1]
-    assert clocks.event.tolist() == [0, 0, 2, 2, 1, 1] and clocks.retired.shape == (3, WIDTH)
+    assert clocks.event.tolist() == [0, 0, 2, 2, 1, 1] and len(clocks.retired) == 3
