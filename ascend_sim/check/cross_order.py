@@ -186,12 +186,16 @@ class CrossMatches:
                     self.faults.sets.append(Unpaired(first, int(self.row[parts[first][-1]]), left, where))
 
     @cached_property
-    def counted(self) -> list[tuple[Ints, Ints]]:
-        """For each counter and waiter the sets that may raise it too far, and the waits that must come before (-1: none)."""
-        found = []
+    def counted(self) -> tuple[Ints, Ints, Ints]:
+        """Sets that may raise a counter too far, waits that must come before (-1: none), a number for counter and waiter."""
+        sets, waits, numbers = array("i"), array("i"), array("i")
+        number = 0
         for counter in self.raised:
-            sets = np.asarray(counter.parts[counter.setters[0]], np.int64)[self.maximum : counter.rounds]
-            for waiter in counter.waiters if len(sets) else ():
-                taken = np.asarray(counter.taken[waiter], np.int64)[: len(sets)]
-                found.append((sets, np.concatenate((taken, np.full(len(sets) - len(taken), -1)))))
-        return found
+            late = counter.parts[counter.setters[0]][self.maximum : counter.rounds]
+            for waiter in counter.waiters if late else ():
+                taken = counter.taken[waiter][: len(late)]
+                sets += late
+                waits += taken + array("i", [-1]) * (len(late) - len(taken))
+                numbers += array("i", [number]) * len(late)
+                number += 1
+        return np.asarray(sets, np.int64), np.asarray(waits, np.int64), np.asarray(numbers, np.int64)

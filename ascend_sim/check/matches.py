@@ -98,7 +98,7 @@ class Matches:
             mine = crossing[bounds[index] : bounds[index + 1]]
             used = np.unique(np.stack((items.kind[mine], items.code[mine])), axis=1).T.tolist()
             if len({(kind, self._meetings.group(index, code)) for kind, code in used}) < len(used):
-                return False
+                return False  # the order of rows need not be that in which pipes come to them
             walks.append(CrossWalk(index, mine, items.code[mine], items.kind[mine].tolist(), self.cross))
         return not self._rounds(walks) and not self.faults.waits
 

@@ -120,8 +120,7 @@ class TaskOrder:
         """
         sets, waits = self.matches.counted
         yield sets, waits, self.matches.items.flags(sets)
-        for sets, waits in self.matches.cross.counted:
-            yield sets, waits, np.zeros(len(sets), np.int64)
+        yield self.matches.cross.counted
 
     def after(self, sets: Ints, waits: Ints) -> Bits:
         """Return whether each set comes after a wait (-1: there is none), in every order of events."""

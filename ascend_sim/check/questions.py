@@ -61,13 +61,17 @@ class Questions:
                 break
         return np.concatenate(first)[:most], np.concatenate(second)[:most]
 
-    def needs(self, clocks: Clocks) -> Iterator[tuple[Ints, Ints, Ints, Ints]]:
-        """Return what must be known where all is in order: in a program, at a row (of all programs), of a pipe's owner, so many
-        rows. As long as it is known, all stays in order.
+    def needs(self, clocks: Clocks) -> Iterator[tuple[Ints, Ints, Ints, Ints] | None]:
+        """Return what must be known so that all stays in order: in programs, at events, of owners so many rows.
+
+        None ends it where something is in no order.
         """
         a = self.a
         for b, x, f, g in self._asked(clocks):
             there = x < a.first[g + 1]
+            if (self._known(x[there], g[there], f[there], clocks) <= a.place[b[there]]).any():
+                yield None
+                return
             yield self._need(x[there], g[there], f[there], a.place[b[there]], clocks)
             there = (x > a.first[g]) & (a.owner[f] != a.owner[g])
             yield self._need(b[there], f[there], g[there], a.place[x[there] - 1], clocks)
@@ -76,7 +80,7 @@ class Questions:
         self, access: Ints, footprint: Ints, other: Ints, place: Rows, clocks: Clocks
     ) -> tuple[Ints, Ints, Ints, Ints]:
         program = self.a.owner[footprint] // WIDTH
-        return program, clocks.offset[program] + self.a.row[access], self.a.owner[other], place + 1
+        return program, clocks.event[clocks.offset[program] + self.a.row[access]], self.a.owner[other], place + 1
 
     def racing(self, clocks: Clocks) -> Ints:
         """Return all accesses that are in no order with one that they are asked about, or that is asked about them."""

@@ -8,18 +8,14 @@ and then the other. The beginning of one program of each kind is looked at first
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 
-from ascend_sim.check.clocks import Clocks
 from ascend_sim.check.findings import CheckFinding
 from ascend_sim.check.order import TaskOrder
-from ascend_sim.check.regions import SPACES
 from ascend_sim.check.subject import Subject
 from ascend_sim.check.sync import flag_name
-from ascend_sim.check.sync_rows import WIDTH, Ints, Rows
+from ascend_sim.check.sync_rows import WIDTH, Ints
 from ascend_sim.isa.base import BARRIER, BARRIER_ALL, CROSS_WAIT, WAIT
 from ascend_sim.isa.sync import CrossCoreWaitFlag, PipeBarrier, WaitFlag
 
@@ -122,53 +118,11 @@ _TRIED = ("barrier", "cross", "flag", "queue")
 """What is tried first: of two that can each stand for the other the one that holds up more is told."""
 
 
-@dataclass
-class _Needs:
-    """What has to be known in an order: how many rows of each pipe of the own program at each event, and of `others`."""
-
-    order: TaskOrder
-    own: Rows
-    _others: list[Ints] = field(default_factory=list)
-
-    def add(self, program: Ints, event: Ints, owner: Ints, rows: Ints) -> None:
-        """So many rows of pipes of owners must have retired at events of programs."""
-        mine = owner // WIDTH == program
-        place = event[mine].astype(np.int64) * self.own.shape[1] + self.order.clocks.column[owner[mine] % WIDTH]
-        np.maximum.at(self.own.reshape(-1), place, rows[mine])
-        if not mine.all():
-            self._others.append(np.stack((program[~mine], event[~mine], owner[~mine], rows[~mine])))
-
-    @cached_property
-    def others(self) -> Ints:
-        """Programs, events, owners and rows of all that has to be known of others."""
-        return np.unique(np.concatenate([np.empty((4, 0), np.int64), *self._others], axis=1), axis=1)
-
-    def enough(self, clocks: Clocks, part: Ints | None = None) -> bool:
-        """Return whether clocks know what is needed, of a `part` of all events."""
-        here = slice(None) if part is None else part + 1
-        if (clocks.retired[here] < self.own[here]).any():
-            return False
-        program, event, owner, rows = self.others
-        if part is not None:
-            mine = np.searchsorted(part + 1, event)
-            mine = np.flatnonzero(np.append(part + 1, 0)[mine] == event)
-            program, event, owner, rows = program[mine], event[mine], owner[mine], rows[mine]
-        return bool((clocks.at(program, event, owner) >= rows).all())
-
-
 class Proof:
     """Tries whether a task is as well ordered without some of its waits; all accesses in it are in order."""
 
     def __init__(self, subject: Subject) -> None:
-        order = subject.order
-        orders = [order] if order.beside_tiles is order else [order, order.beside_tiles]
-        self._needs = [_Needs(one, np.zeros_like(one.clocks.retired)) for one in orders]
-        for space in SPACES:
-            clocks = order.clocks_in(space)
-            needs = self._needs[0 if space == "L0C" else -1]
-            for questions in subject.asked(space):
-                for program, row, owner, rows in questions.needs(clocks):
-                    needs.add(program, clocks.event[row], owner, rows)
+        order, self._needs = subject.order, subject.needs
         self._keep_counters(order)
         kinds = {one.program.core_kind: number for number, one in reversed(list(enumerate(subject.synced)))}
         items, events = order.matches.items, order.events

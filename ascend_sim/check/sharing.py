@@ -17,8 +17,8 @@ from ascend_sim.kernel.program import ranges
 from ascend_sim.memory.regions import overlap
 
 Pairs = tuple[Ints, Ints]
-MOST_PAIRS = 8
-"""Pairs of footprints for each access, above which bytes are halved instead."""
+MOST_PAIRS, MOST_ASKED = 2, 16
+"""Pairs of footprints for each access, and questions about each, above which bytes are halved instead."""
 _FEW = 1 << 12
 """Pairs that are few whatever the accesses."""
 _CHUNK = 1 << 18
@@ -67,16 +67,15 @@ def sharing_pairs(a: Accesses, shapes: Shapes) -> Pairs | None:
     """Return the pairs of footprints that share a byte, one of them a write, not both adding one format; each once, and a write
     with itself too. None where these are many more than accesses.
     """
-    most = MOST_PAIRS * len(a.row) + _FEW
     found = list(_candidates(a, shapes))
-    if sum(int(counts.sum()) for _, _, counts, _ in found) > most:
+    if sum(int(counts.sum()) for _, _, counts, _ in found) > MOST_PAIRS * len(a.row) + _FEW:
         return None
     none = np.empty(0, np.int64)
     f = np.concatenate([none, *(np.repeat(mine, counts) for mine, _, counts, _ in found)])
     g = np.concatenate([none, *(theirs[ranges(first, counts)] for _, first, counts, theirs in found)])
     f, g = _exactly(a, f, g, shapes)
     asked = np.minimum(a.counts[f], a.counts[g])
-    return None if int(asked.sum()) > 2 * most else as_told(a, f, g)
+    return None if int(asked.sum()) > MOST_ASKED * len(a.row) + _FEW else as_told(a, f, g)
 
 
 def as_told(a: Accesses, f: Ints, g: Ints) -> Pairs:

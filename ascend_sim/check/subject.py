@@ -11,6 +11,7 @@ import numpy as np
 from ascend_sim.check.accesses import Accesses, Shapes, gather
 from ascend_sim.check.findings import Place
 from ascend_sim.check.halves import halves
+from ascend_sim.check.needs import Needs
 from ascend_sim.check.order import TaskOrder
 from ascend_sim.check.questions import PARTS, Questions
 from ascend_sim.check.regions import Stack, stacks
@@ -85,26 +86,37 @@ class Subject:
         """Return whether a footprint is in no order with another."""
         return footprint in self._racing[space]
 
-    def asked(self, space: str) -> Iterator[Questions]:
-        """Return what must be in order in a space."""
-        pairs = self.pairs[space]
-        if pairs is None:
-            for some in halves(self.accesses[space], self.shapes, self.order.clocks.group):
-                yield Questions.of_pairs(some.accesses, *some.pairs)
-        elif len(pairs[0]):
-            yield Questions.of_pairs(self.accesses[space], *pairs)
+    @property
+    def needs(self) -> list[Needs]:
+        """What must be known so that all stays in order: in the order of tiles, and in that beside them if it is another."""
+        assert self.disorder is not None  # which has asked
+        return self._needs
+
+    @cached_property
+    def _needs(self) -> list[Needs]:
+        order = self.order
+        return [Needs(one) for one in ([order] if order.beside_tiles is order else [order, order.beside_tiles])]
+
+    def _need(self, space: str, questions: Questions) -> bool:
+        """Note what must be known in a space; return whether what is asked about is in order."""
+        for need in questions.needs(self.order.clocks_in(space)):
+            if need is None:
+                return False
+            self._needs[0 if space == "L0C" else -1].add(*need)
+        return True
 
     def _disorder(self, space: str) -> Disorder:
         a, pairs, clocks = self.accesses[space], self.pairs[space], self.order.clocks_in(space)
         none = np.empty(0, np.int64)
         if pairs is not None:
-            b, x = Questions.of_pairs(a, *pairs).unordered(clocks) if len(pairs[0]) else (none, none)
+            questions = Questions.of_pairs(a, *pairs)
+            b, x = (none, none) if self._need(space, questions) else questions.unordered(clocks)
             return Disorder(b[:MOST_TOLD], x[:MOST_TOLD], np.unique(a.footprint[np.concatenate((b, x))]))
         racing = [none]
         for some in halves(a, self.shapes, clocks.group):
             questions = Questions.of_pairs(some.accesses, *some.pairs)
             racing.append(some.apart)
-            if len(questions.unordered(clocks, 1)[0]):
+            if not self._need(space, questions):
                 racing.append(a.footprint[some.of[questions.racing(clocks)]])
         chosen = np.unique(np.concatenate(racing))
         first, second, left = [none], [none], MOST_TOLD

@@ -9,8 +9,8 @@ import suite
 from planted import PAIRS, Pair
 
 from ascend_sim.check.clocks import Bits
+from ascend_sim.check.questions import Questions
 from ascend_sim.check.redundancy import Proof, groups
-from ascend_sim.check.regions import SPACES
 from ascend_sim.check.subject import Subject
 from ascend_sim.chip import load_chip
 from ascend_sim.engine.device import Device
@@ -35,7 +35,9 @@ def worse(subject: Subject, out: Bits) -> bool:
     """Whether more is out of order, or runs over, in the whole task without these rows."""
     order = subject.order.without(out)
     return len(order.faults.overflows) > len(subject.order.faults.overflows) or any(
-        len(asked.unordered(order.clocks_in(space))[0]) for space in SPACES for asked in subject.asked(space)
+        len(Questions.of_pairs(subject.accesses[space], *pairs).unordered(order.clocks_in(space))[0])
+        for space, pairs in subject.pairs.items()
+        if pairs is not None
     )
 
 
