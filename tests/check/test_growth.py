@@ -21,7 +21,8 @@ from ascend_sim.check import sync
 MOST = 2.2
 ROOM = str(Path(check.__file__).parent)
 SIZES = {
-    "queue": 400, "vector": 150, "queues": 300, "flags": 300, "barriers": 300, "scalar_waits": 300, "buffers": 700,
+    "queue": 400, "stamped": 400, "vector": 150, "queues": 300, "flags": 300, "barriers": 300, "scalar_waits": 300,
+    "buffers": 700,
     "overlaps": 2000, "overlaps_long": 1000, "overlaps_in_gm": 1500, "overlaps_nested": 500, "cores": 40,
     "meetings_of_more_cores": 12, "meetings_more_often": 30, "cube": 256, "cube_of_more_cores": 12, "mix": 60,
     "mix_of_more_cores": 6, "wrong: race": 400, "wrong: unwaited": 400, "wrong: uneven": 400, "wrong: grows": 400,

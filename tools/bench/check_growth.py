@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import ascend_sim as asim
+from ascend_sim.memory.gm import gm_operand
 
 N = 64
 """Elements of a row of float32."""
@@ -77,12 +78,19 @@ def queue(size: int) -> Sized:
 
 
 @asim.kernel_function(core="AIV")
-def copies_stamped(k, x, y):
-    """The same in a stamped loop."""
+def stamped_copies(k, x, y):
+    """The same in a stamped loop, which a check compares with the rows that its body writes one by one."""
     held = k.ub_queue("row", N, "float32", "MTE2", "MTE3", 2)
-    for _, i in k.stamped((0, i) for i in range(len(y))):
-        k.gm_to_ub(held, x[0])
-        k.ub_to_gm(y.at(i) if hasattr(y, "at") else y[i], held)
+    for _, place in k.stamped([(0, 4 * N * i) for i in range(len(y))]):
+        with held.write() as row:
+            k.data_copy("GM", "UB", row.address, gm_operand(0, 0), 4 * N)
+        with held.read() as row:
+            k.data_copy("UB", "GM", gm_operand(1, place), row.address, 4 * N)
+
+
+@case(4000)
+def stamped(size: int) -> Sized:
+    return Sized(stamped_copies, 1, (given(4, N), out(size, N)))
 
 
 @asim.kernel_function(core="AIV")
