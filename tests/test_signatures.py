@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.places import ROOT
-
 from ascend_sim.options.description import names_of
 from ascend_sim.options.run_options import LaunchOptions
+from tests.support.places import ROOT
 
 pytestmark = pytest.mark.fast
 

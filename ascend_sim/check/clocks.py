@@ -1,71 +1,215 @@
-"""Vector clocks: how many rows of every pipe of every program have retired when a row starts."""
+"""Clocks: how many rows of every pipe of every program have retired when a row starts.
+
+A pipe learns at waits and barriers: that the rows before a set have retired, and all that the pipe of the set knew there. It
+never forgets, so only the latest set of each pipe counts. What comes through third pipes follows in as many rounds as there are
+pipes: a path that meets a pipe twice is no better than one that stays on it.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ascend_sim.check.sync_rows import WIDTH
-from ascend_sim.frozen import frozen
+from ascend_sim.check.matches import Matches
+from ascend_sim.check.sync_rows import WIDTH, Ints, Rows, SyncRows
+from ascend_sim.check.walk import waited_pipes
+from ascend_sim.isa.base import BARRIER, BARRIER_ALL, CROSS_WAIT, WAIT
+
+Bits = NDArray[np.bool_]
 
 
-@frozen
+@dataclass(frozen=True, eq=False)
 class Clocks:
-    """What every row knows when it starts. Rows of all programs stand in one table, those of program p from `offset[p]`.
+    """What every row knows when it starts.
 
-    Row `row` knows what its pipe learned last, at `event[row]`; nothing at event 0. Then so many rows of pipe q of its own
-    program have retired: `retired[event, q]`. `vectors[outer[event]]` has the same for every (program, pipe) of the task;
-    `level` orders what is known of others.
+    Row `row` of program p, at `offset[p] + row`, knows what its pipe learned last, at `event`; nothing at event 0. Then so many
+    rows of pipe q of its own program have retired: `retired[event, column[q]]`. Of other programs it knows what the vectors
+    `outer[event]` know together: `vectors[outer, place]` with the `place` of a (program, pipe), or -1, among its own `group`;
+    `level` orders them.
     """
 
-    offset: NDArray[np.int64]
-    event: NDArray[np.int32]
-    retired: NDArray[np.int32]
-    outer: NDArray[np.int32]
-    vectors: NDArray[np.int32]
-    level: NDArray[np.int32]
+    offset: Ints
+    event: Rows
+    column: Ints
+    retired: Rows
+    outer: Rows
+    vectors: Rows
+    level: Rows
+    place: Ints
+    group: Ints
 
-    def known(self, program: NDArray[np.int64], row: NDArray[np.int64], owner: NDArray[np.int64]) -> NDArray[np.int64]:
-        """How many rows of pipe `owner` (program * WIDTH + pipe) have retired when a row starts."""
-        event = self.event[self.offset[program] + row]
+    def known(self, program: Ints, row: Ints, owner: Ints) -> Rows:
+        """Return how many rows of pipe `owner` (program * WIDTH + pipe) have retired when a row starts."""
+        return self.at(program, self.event[self.offset[program] + row], owner)
+
+    def at(self, program: Ints, event: Rows, owner: Ints) -> Rows:
+        """Return the same of an event of a program."""
         of, pipe = owner // WIDTH, owner % WIDTH
+        own = self.retired[event, self.column[pipe]]
         if len(self.vectors) == 1:  # nobody knows of others
-            return np.where(program == of, self.retired[event, pipe], 0)
-        return np.where(program == of, self.retired[event, pipe], self.vectors[self.outer[event], owner])
+            return np.where(program == of, own, 0)
+        there = (self.group[program] == self.group[of]) & (self.place[owner] >= 0)
+        place = np.where(there, self.place[owner], 0)
+        others = np.zeros(len(event), np.int32)
+        for column in range(self.outer.shape[1]):
+            np.maximum(others, self.vectors[self.outer[event, column], place], out=others)
+        return np.where(program == of, own, np.where(there, others, 0))
+
+    def levels(self, event: Rows) -> Rows:
+        """Return the level of what is known of others at events."""
+        found: Rows = self.level[self.outer[event]].max(axis=1, initial=0)
+        return found
 
 
-class Known:
-    """What is known of other programs: `vectors[number]` counts, for every (program, pipe) of the task, rows that have retired.
+class Events:
+    """The places at which pipes learn, by pipe and in order of rows; number 0 is before all of them.
 
-    `level` orders the numbers; number 0 is nothing. What two numbers know together is worked out once.
+    A track is a pipe of a program that has rows. Event i hears of `heard[i, q]` rows of pipe q, at event `through[i, q]` of
+    that pipe; or other cores end it by their sets number `released[i]`, counted from 1 on, in column `meets[i]` of `inputs`.
     """
 
-    def __init__(self, programs: int) -> None:
-        self.vectors: list[NDArray[np.int32]] = [np.zeros(programs * WIDTH, np.int32)]
-        self.level = [0]
-        self._joined: dict[tuple[int, int], int] = {}
+    def __init__(self, synced: Sequence[SyncRows], matches: Matches, counter: Ints) -> None:
+        """`counter` has for each of the sets that came together the counter that they raise."""
+        self.matches, items = matches, matches.items
+        counts = np.stack([np.bincount(one.pipe, minlength=WIDTH) for one in synced])
+        counts[:, 0] = 0  # the scalar unit starts nothing that has to be in order
+        self.pipes = np.flatnonzero(counts.any(axis=0))
+        self.columns = len(self.pipes)
+        self.column = np.full(WIDTH, self.columns)
+        self.column[self.pipes] = np.arange(self.columns)
+        self._far = int(max((len(one.pipe) for one in synced), default=0)) + 1
+        kind, ends = items.kind, matches.partner >= 0
+        waits = (kind == CROSS_WAIT) & ends
+        learns = np.flatnonzero((kind == BARRIER) | ((kind == WAIT) & ends) | waits)
+        joins = np.flatnonzero(kind == BARRIER_ALL)
+        before = self._before(synced, joins)
+        join, column = np.nonzero(counts[items.program[joins]][:, self.pipes])
+        item = np.concatenate((learns, joins[join]))
+        column = np.concatenate((self.column[items.pipe[learns]], column))
+        place = np.concatenate((items.place[learns], before[join, column[len(learns) :]]))
+        track = items.program[item] * self.columns + column
+        key = track.astype(np.int64) * self._far + items.row[item]
+        order = np.argsort(key, kind="stable")
+        self.item: Rows = item[order].astype(np.int32)
+        self._key, self._track, self._place = key[order], track[order], place[order]
+        tracks = len(synced) * self.columns
+        self._first = np.searchsorted(self._track, np.arange(tracks + 1))
+        self.heard = np.zeros((len(order), self.columns), np.int32)
+        self.through = np.zeros((len(order), self.columns), np.int32)
+        self._hear(joins, before, counts, learns, np.argsort(order, kind="stable"), join)
+        self.released: Rows = np.where(waits[self.item], matches.partner[self.item] + 1, 0).astype(np.int32)
+        self.meets, self.inputs = self._meet(counter)
+        self.of_row = self._of_rows(synced)
 
-    def join(self, first: int, second: int) -> int:
-        """What two know together."""
-        if first == second or not second:
-            return first
-        if not first:
-            return second
-        key = (first, second) if first < second else (second, first)
-        known = self._joined.get(key)
+    def __len__(self) -> int:
+        return len(self.item)
+
+    def _before(self, synced: Sequence[SyncRows], joins: Ints) -> Rows:
+        """Rows of every pipe that stand before a row of the scalar unit."""
+        items, found = self.matches.items, np.zeros((len(joins), self.columns), np.int32)
+        for program in np.unique(items.program[joins]).tolist():
+            mine = items.program[joins] == program
+            for column, pipe in enumerate(self.pipes.tolist()):
+                rows = np.flatnonzero(synced[program].pipe == pipe)
+                found[mine, column] = np.searchsorted(rows, items.row[joins[mine]])
+        return found
+
+    def _hear(self, joins: Ints, before: Rows, counts: Ints, learns: Ints, number: Ints, join: Ints) -> None:
+        """Fill in what the events hear, of which event `number[i]` is of `learns[i]`, and those behind of `joins[join]`."""
+        items = self.matches.items
+        barriers = items.kind[learns] == BARRIER
+        waits = items.kind[learns] == WAIT
+        own = learns[barriers]
+        self.heard[number[: len(learns)][barriers], self.column[items.pipe[own]]] = items.place[own]
+        sets = self.matches.partner[learns[waits]]
+        at, column = number[: len(learns)][waits], self.column[items.pipe[sets]]
+        self.heard[at, column], self.through[at, column] = items.place[sets], self.before(sets)
+        if len(joins):
+            heard, through = before.copy(), np.zeros_like(before)
+            program = items.program[joins]
+            for column in range(self.columns):
+                through[:, column] = self._last(program * self.columns + column, items.row[joins])
+            codes, which = np.unique(np.stack((program, items.code[joins])), axis=1, return_inverse=True)
+            held = np.zeros((codes.shape[1], self.columns), np.bool_)
+            for place, (one, code) in enumerate(codes.T.tolist()):
+                held[place] = np.isin(self.pipes, waited_pipes(self.matches.synced[one], code))
+            heard[~held[which.ravel()]] = through[~held[which.ravel()]] = 0
+            at = number[len(learns) :]
+            self.heard[at], self.through[at] = heard[join], through[join]
+
+    def before(self, items: Ints | Rows) -> Ints:
+        """Return the last event of its pipe before each row that synchronises, or 0."""
+        of = self.matches.items
+        return self._last(of.program[items] * self.columns + self.column[of.pipe[items]], of.row[items])
+
+    def _last(self, track: Ints, row: Rows) -> Ints:
+        number = np.searchsorted(self._key, track.astype(np.int64) * self._far + row)
+        return np.where(number > self._first[track], number, 0)
+
+    def _meet(self, counter: Ints) -> tuple[NDArray[np.int16], int]:
+        """Columns of the counters by which programs hear of others, and how many the most have."""
+        meets = np.zeros(len(self), np.int16)
+        waits = np.flatnonzero(self.released)
+        program = self.matches.items.program[self.item[waits]].astype(np.int64)
+        keys, which = np.unique(
+            program * (int(counter.max(initial=0)) + 1) + counter[self.released[waits] - 1], return_inverse=True
+        )
+        owners = keys // (int(counter.max(initial=0)) + 1)
+        column = np.arange(len(keys)) - np.searchsorted(owners, owners)
+        meets[waits] = column[which]
+        return meets, int(column.max(initial=-1)) + 1
+
+    def _of_rows(self, synced: Sequence[SyncRows]) -> Rows:
+        """For every row of all programs, one behind the other, what its pipe learned last."""
+        found = []
+        for program, one in enumerate(synced):
+            event = np.zeros(len(one.pipe), np.int32)
+            for column, pipe in enumerate(self.pipes.tolist()):
+                track = program * self.columns + column
+                first, end = self._first[track], self._first[track + 1]
+                if first < end:
+                    rows = np.flatnonzero(one.pipe == pipe)
+                    learned = np.bincount(self._place[first:end], minlength=len(rows) + 1)[: len(rows)]
+                    passed = np.cumsum(learned)
+                    event[rows] = np.where(passed > 0, first + passed, 0)
+            found.append(event)
+        return np.concatenate([np.empty(0, np.int32), *found])
+
+    def spread(self, out: Bits, part: Ints | None = None, known: Rows | None = None) -> Rows:
+        """Return what is known at every event without the rows that are `out`: rows of `pipes`, a column of zeros for any other
+        pipe, and the last sets that other cores have made together.
+
+        A `part` holds the first events of some tracks: it is written to `known`, which has what all others know.
+        """
+        here: Ints | slice = slice(None) if part is None else part
+        gone, track = out[self.item[here]], self._track[here]
+        first = track.astype(np.int64) << 32
+        heard, through, ends = self.heard[here].copy(), self.through[here].copy(), self.released[here].copy()
+        heard[gone] = through[gone] = ends[gone] = 0
+        for column in range(self.columns):
+            for one in (heard, through):
+                if one[:, column].any():
+                    one[:, column] = np.maximum.accumulate(one[:, column] + first) - first
         if known is None:
-            both = np.maximum(self.vectors[first], self.vectors[second])
-            if (both == self.vectors[first]).all():
-                known = first
-            elif (both == self.vectors[second]).all():
-                known = second
-            else:
-                known = self.add(both, max(self.level[first], self.level[second]))
-            self._joined[key] = known
+            known = np.zeros((len(self) + 1, self.columns + 1 + self.inputs), np.int32)
+        at = np.arange(1, len(self) + 1) if part is None else part + 1
+        now = np.zeros((len(at), known.shape[1]), np.int32)
+        now[:, : self.columns] = heard
+        for column in range(self.inputs):
+            mine = np.where(self.meets[here] == column, ends, 0)
+            now[:, self.columns + 1 + column] = np.maximum.accumulate(mine + first) - first
+        known[at] = now
+        heard_of = [column for column in range(self.columns) if through[:, column].any()]
+        grows = True
+        while grows:
+            grows = False
+            for column in heard_of:
+                more = known[through[:, column]]
+                if (more > now).any():
+                    np.maximum(now, more, out=now)
+                    known[at] = now
+                    grows = True
         return known
-
-    def add(self, vector: NDArray[np.int32], level: int) -> int:
-        """A new vector's number."""
-        self.vectors.append(vector)
-        self.level.append(level)
-        return len(self.vectors) - 1

@@ -11,15 +11,13 @@ from dataclasses import dataclass, field, replace
 from math import gcd
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
-from ascend_sim.check.accesses import Accesses, Ints
+from ascend_sim.check.accesses import APART, Accesses
 from ascend_sim.check.findings import REMARK, CheckFinding
-from ascend_sim.check.races import racing_footprints
 from ascend_sim.check.regions import LOCAL_SPACES
 from ascend_sim.check.subject import Subject
-from ascend_sim.check.sync_rows import WIDTH
+from ascend_sim.check.sync_rows import WIDTH, Ints
 from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.isa.base import PIPE_INDEX, ceil_div
 from ascend_sim.memory.gm import Allocation
@@ -30,16 +28,49 @@ ROLES = ("input", "given", "spare", "output", "workspace")
 that is `spare` holds values that nothing depends on, an `output` must be written whole, a `workspace` is empty at first."""
 
 _MTE2 = PIPE_INDEX["MTE2"]
-Bits = NDArray[np.bool_]
+_MARKED = memoryview(b"\1" * (1 << 16))
+
+
+class _Units:
+    """Units of `size` bytes each, some of which are marked: a byte is 1 for each that is."""
+
+    def __init__(self, count: int, size: int = 1, marked: bool = False) -> None:
+        self.size = size
+        self._held = bytearray(b"\1") * count if marked else bytearray(count)
+        self.all: NDArray[np.bool_] = np.ndarray((count,), np.bool_, self._held)
+
+    def mark(self, region: Region, start: int) -> None:
+        """Mark those of a region."""
+        if region.rows == region.planes == 1:
+            first, end = start // self.size, (start + region.row_bytes) // self.size
+            self._held[first:end] = _MARKED[: end - first] if end - first <= len(_MARKED) else b"\1" * (end - first)
+        else:
+            self._view(region, start)[...] = True
+
+    def missing(self, region: Region, start: int) -> int:
+        """Return how many bytes of a region are not marked."""
+        if region.rows == region.planes == 1:
+            first, end = start // self.size, (start + region.row_bytes) // self.size
+            if self._held.find(0, first, end) < 0:
+                return 0
+            return self._held.count(0, first, end) * self.size
+        view = self._view(region, start)
+        return int(view.size - np.count_nonzero(view)) * self.size
+
+    def _view(self, region: Region, start: int) -> NDArray[np.bool_]:
+        """The units of a region as an array of planes, rows and units."""
+        size = self.size
+        shape = (region.planes, region.rows, region.row_bytes // size)
+        strides = (region.plane_stride // size, region.row_stride // size, 1)
+        return np.ndarray(shape, np.bool_, self._held, start // size, strides)
 
 
 @dataclass
 class _Bytes:
-    """Which units of a tensor were written, and which were touched at all; `unit` bytes are one."""
+    """Which units of a tensor were written, and which were touched at all."""
 
-    unit: int
-    written: Bits
-    touched: Bits
+    written: _Units
+    touched: _Units
 
 
 @dataclass
@@ -55,11 +86,9 @@ class Contents:
     def plan(self, subject: Subject) -> None:
         """Hear of a task before any is looked at: how finely its tensors have to be divided."""
         a = subject.accesses["GM"]
-        owner = _tensor_of(subject, a)
-        for number, tensor in enumerate(subject.task.tensors):
+        for tensor, mine in zip(subject.task.tensors, _by_tensor(subject, a), strict=True):
             key = _key(tensor)
             unit = self._units.get(key, gcd(0, tensor.size))
-            mine = np.flatnonzero(owner == number)
             if len(mine):
                 unit = gcd(unit, int(np.gcd.reduce(a.start[mine] - tensor.base)))
                 for form in np.unique(a.form[mine]).tolist():
@@ -85,11 +114,11 @@ class Contents:
         for key, (tensor, task) in self._seen.items():
             role = self.roles.get(tensor.name, "given")
             state = self._held.get(key)
-            unit = 1 if state is None else state.unit
-            untouched = tensor.size if state is None else int(np.count_nonzero(~state.touched)) * unit
-            missing = tensor.size if state is None else int(np.count_nonzero(~state.written)) * unit
+            unit = 1 if state is None else state.written.size
+            untouched = tensor.size if state is None else int(np.count_nonzero(~state.touched.all)) * unit
+            missing = tensor.size if state is None else int(np.count_nonzero(~state.written.all)) * unit
             if role == "output" and missing and state is not None and untouched < tensor.size:
-                at = int(np.argmin(state.written)) * unit
+                at = int(np.argmin(state.written.all)) * unit
                 found.append(
                     CheckFinding.of(
                         "initcheck",
@@ -102,7 +131,7 @@ class Contents:
                     )
                 )
             elif untouched and role != "spare" and (role == "input" or untouched == tensor.size):
-                at = 0 if state is None else int(np.argmin(state.touched)) * unit
+                at = 0 if state is None else int(np.argmin(state.touched.all)) * unit
                 found.append(
                     CheckFinding.of(
                         "memcheck",
@@ -125,7 +154,7 @@ class Contents:
             unit = self._units.get(key, 1) or 1
             count = tensor.size // unit
             full = self.roles.get(tensor.name, "given") in ("input", "given", "spare")
-            known = self._held[key] = _Bytes(unit, np.full(count, full), np.zeros(count, np.bool_))
+            known = self._held[key] = _Bytes(_Units(count, unit, full), _Units(count, unit))
         return known
 
 
@@ -133,90 +162,89 @@ def _key(tensor: Allocation) -> tuple[int, int, str]:
     return (tensor.base, tensor.size, tensor.name)
 
 
-def _tensor_of(subject: Subject, a: Accesses) -> Ints:
-    """The tensor (slot) of every footprint in GM."""
-    found = np.full(len(a.start), -1, np.int64)
-    for number, tensor in enumerate(subject.task.tensors):
-        found[(a.start >= tensor.base) & (a.start < tensor.base + tensor.size)] = number
-    return found
+def _by_tensor(subject: Subject, a: Accesses) -> list[Ints]:
+    """Return the footprints in each tensor."""
+    owner = subject.slots(a.start)
+    order = np.argsort(owner, kind="stable")
+    return np.split(order, np.searchsorted(owner[order], np.arange(len(subject.task.tensors) + 1)))[1:-1]
 
 
-def _view(bits: Bits, region: Region, start: int, unit: int) -> Bits:
-    """The units of a region as an array of planes, rows and units."""
-    shape = (region.planes, region.rows, region.row_bytes // unit)
-    return as_strided(bits[start // unit :], shape, (region.plane_stride // unit, region.row_stride // unit, 1))
-
-
-def _in_order(subject: Subject, a: Accesses) -> list[int]:
-    """Footprints by their first accesses, so that who comes before comes first; of one row reads before writes."""
-    first = a.first[:-1]
-    program, row = a.program[first], a.row[first]
+def _in_order(subject: Subject, a: Accesses, chosen: Ints) -> Ints:
+    """These footprints by their first accesses, so that who comes before comes first; of one row reads before writes."""
+    first = a.first[chosen]
+    program, row = a.program(first), a.row[first]
     clocks = subject.order.clocks
-    level = clocks.level[clocks.outer[clocks.event[clocks.offset[program] + row]]] if len(first) else first
-    return np.lexsort((a.writes, row, program, level)).tolist()
+    level = clocks.levels(clocks.event[clocks.offset[program] + row])
+    return chosen[np.lexsort((a.writes[chosen], row, program, level))]
 
 
 def _gm_reads(subject: Subject, contents: Contents) -> Iterator[CheckFinding]:
     a = subject.accesses["GM"]
-    owner = _tensor_of(subject, a).tolist()
-    racing = racing_footprints(subject, "GM")
-    forms = subject.shapes.forms
-    starts, form, writes, adds = a.start.tolist(), a.form.tolist(), a.writes.tolist(), a.atomic.tolist()
     tensors = subject.task.tensors
     states = [contents.state(tensor) for tensor in tensors]
-    whole = [bool(state.written.all()) for state in states]
+    owner = np.full(len(a.start), -1)
+    for slot, (tensor, state, mine) in enumerate(zip(tensors, states, _by_tensor(subject, a), strict=True)):
+        _mark(state.touched, subject, a, mine, tensor.base)
+        if not state.written.all.all():
+            if (a.writes[mine] & (a.atomic[mine] == 0)).all():
+                _mark(state.written, subject, a, mine, tensor.base)
+            else:
+                owner[mine] = slot
     told: dict[tuple[object, ...], list[tuple[int, int]]] = {}
-    for one in _in_order(subject, a):
-        slot = owner[one]
-        if slot < 0:
-            continue
-        state = states[slot]
-        region, at = forms[form[one]], starts[one] - tensors[slot].base
-        _view(state.touched, region, at, state.unit)[...] = True
-        if whole[slot]:
-            continue
-        written = _view(state.written, region, at, state.unit)
-        if (not writes[one] or adds[one]) and one not in racing and not written.all():
-            missing = int(written.size - np.count_nonzero(written)) * state.unit
+    order = _in_order(subject, a, np.flatnonzero(owner >= 0))
+    asks = ~a.writes[order] | (a.atomic[order] != 0)
+    columns = (order, owner[order], a.start[order], a.form[order], asks, a.writes[order])
+    for one, slot, start, form, reads, writes in zip(*(column.tolist() for column in columns), strict=True):
+        written, region, at = states[slot].written, subject.shapes.forms[form], start - tensors[slot].base
+        if reads and (missing := written.missing(region, at)) and not subject.races("GM", one):
             first = int(a.first[one])
-            key = subject.line_key(int(a.program[first]), int(a.row[first]))
+            key = subject.line_key(int(a.program(first)), int(a.row[first]))
             told.setdefault((slot, *key), []).append((one, missing))
-        if writes[one]:
-            written[...] = True
+        if writes:
+            written.mark(region, at)
     yield from _told(subject, "GM", a, told, 0)
+
+
+def _mark(units: _Units, subject: Subject, a: Accesses, chosen: Ints, base: int) -> None:
+    """Mark what some footprints touch, of those that lie in a row all at once."""
+    whole = subject.shapes.contiguous[a.form[chosen]]
+    for one in chosen[~whole].tolist():
+        units.mark(subject.shapes.forms[a.form[one]], int(a.start[one]) - base)
+    runs = chosen[whole]
+    runs = runs[np.argsort(a.start[runs], kind="stable")]
+    if len(runs):
+        low, high = (
+            a.start[runs] - base,
+            np.maximum.accumulate(a.start[runs] + subject.shapes.extents[a.form[runs]]) - base,
+        )
+        first = np.flatnonzero(np.concatenate(([True], low[1:] > high[:-1])))
+        for begin, end in zip(low[first].tolist(), high[np.append(first[1:] - 1, -1)].tolist(), strict=True):
+            units.mark(Region("dst", "GM", end - begin), begin)
 
 
 def _local_reads(subject: Subject, space: str) -> Iterator[CheckFinding]:
     a = subject.accesses[space]
     if not len(a.start):
         return
-    racing = racing_footprints(subject, space)
     capacity = subject.chip.buffers[space]  # type: ignore[index]
     forms = subject.shapes.forms
-    program, pipes = (a.owner // WIDTH).tolist(), (a.owner % WIDTH).tolist()
-    starts, form, writes = (a.start - (a.owner // WIDTH << 44)).tolist(), a.form.tolist(), a.writes.tolist()
-    order = _in_order(subject, a)
-    order.sort(key=program.__getitem__)
+    order = _in_order(subject, a, np.arange(len(a.start)))
+    order = order[np.argsort(a.owner[order] // WIDTH, kind="stable")]
+    owner = a.owner[order]
+    starts = a.start[order] - ((owner // WIDTH).astype(np.int64) << APART)
+    columns = (order, owner // WIDTH, owner % WIDTH, starts, a.form[order], a.writes[order])
     told: dict[tuple[object, ...], list[tuple[int, int]]] = {}
-    bits, current = np.zeros(capacity, np.bool_), -1
-    for one in order:
-        if program[one] != current:
-            current = program[one]
-            bits[:] = False
-        if writes[one]:
-            landed = (
-                forms[form[one]] if pipes[one] != _MTE2 else _whole_blocks(forms[form[one]], capacity - starts[one])
-            )
-            _view(bits, landed, starts[one], 1)[...] = True
-            continue
-        view = _view(bits, forms[form[one]], starts[one], 1)
-        if view.all():
-            continue
-        if one not in racing:
-            missing = int(view.size - np.count_nonzero(view))
+    units, current = _Units(capacity), -1
+    for one, program, pipe, start, form, writes in zip(*(column.tolist() for column in columns), strict=True):
+        if program != current:
+            units, current = _Units(capacity), program
+        region = forms[form]
+        if writes:
+            units.mark(region if pipe != _MTE2 else _whole_blocks(region, capacity - start), start)
+        elif (missing := units.missing(region, start)) and not subject.races(space, one):
             key = subject.line_key(current, int(a.row[a.first[one]]))
             told.setdefault(key, []).append((one, missing))
-    yield from _told(subject, space, a, told, 44)
+    yield from _told(subject, space, a, told, APART)
 
 
 def _whole_blocks(region: Region, room: int) -> Region:
@@ -234,7 +262,7 @@ def _told(
     for found in told.values():
         one, missing = found[0]
         first = int(a.first[one])
-        program, row = int(a.program[first]), int(a.row[first])
+        program, row = int(a.program(first)), int(a.row[first])
         address = int(a.start[one]) - (program << apart if apart else 0)
         yield CheckFinding.of(
             "initcheck",

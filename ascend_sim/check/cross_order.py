@@ -1,16 +1,15 @@
-"""The order that flags between the cores of a task make."""
+"""Flags between the cores of a task: who raises them together, who waits for them, and what is left over."""
 
 from __future__ import annotations
 
-from collections import Counter
+from array import array
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
-from ascend_sim.check.clocks import Known
-from ascend_sim.check.sync_rows import WIDTH, SyncFaults, SyncRows, Unpaired
+from ascend_sim.check.sync_rows import Ints, Rows, SyncFaults, SyncRows, Unpaired
 from ascend_sim.isa.base import CROSS_SET
 from ascend_sim.isa.sync import CrossCoreSetFlag, CrossCoreWaitFlag
 
@@ -18,19 +17,11 @@ Group = tuple[int, int, str, int]
 """A counter between cores: flag, mode, kind of the cores that raise it, block (-1: all)."""
 
 
-_Waits = tuple[Group, bool, list[tuple[int, int, int]], dict[int, int]]
-"""Of a program's waits for one flag: the counter, whether they hold anything, those that came so far, and what was released."""
-
-
 class Walker(Protocol):
-    """The walk over a program (`walk.ProgramWalk`), as far as a flag between cores asks it."""
+    """A walk over a program, as far as a flag between cores asks it."""
 
     index: int
-    synced: SyncRows
-    known: list[int]
     free_pass: bool
-
-    def learn(self, row: int, pipe: int, place: int, clock: list[int], known: int) -> None: ...
 
 
 class Meetings:
@@ -38,161 +29,173 @@ class Meetings:
 
     def __init__(self, synced: Sequence[SyncRows]) -> None:
         self.synced = synced
-        self.cores = [(one.program.block, one.program.core_kind, one.program.sub_block) for one in synced]
+        self.cores = [(one.program.block, one.program.core_kind) for one in synced]
+        self._members: dict[tuple[str, int], list[int]] = {}
+        for index, (block, kind) in enumerate(self.cores):
+            for where in (block, -1):
+                self._members.setdefault((kind, where), []).append(index)
         self._groups: dict[tuple[int, int], Group] = {}
-        self._setters: dict[Group, list[int]] = {}
+        self._missing: dict[tuple[Group, int], tuple[str, ...]] = {}
 
     def group(self, index: int, code: int) -> Group:
-        """The counter that instruction `code` of program `index` raises, or waits for."""
+        """Return the counter that instruction `code` of program `index` raises, or waits for."""
         known = self._groups.get((index, code))
         if known is None:
             flag = self.synced[index].instructions[code]
             assert isinstance(flag, CrossCoreSetFlag | CrossCoreWaitFlag)
-            block, kind, _ = self.cores[index]
-            if isinstance(flag, CrossCoreWaitFlag) and flag.mode == 2:
-                kind = "AIV" if kind == "AIC" else "AIC"
+            block, kind = self.cores[index]
+            if isinstance(flag, CrossCoreWaitFlag):
+                kind = _raised_by(kind, flag.mode)
             known = self._groups[index, code] = (flag.flag, flag.mode, kind, -1 if flag.mode == 0 else block)
         return known
 
     def setters(self, group: Group) -> list[int]:
-        """The programs that raise it together."""
-        known = self._setters.get(group)
-        if known is None:
-            kind, block = group[2], group[3]
-            known = [i for i, core in enumerate(self.cores) if core[1] == kind and block in (-1, core[0])]
-            self._setters[group] = known
-        return known
+        """Return the programs that raise it together."""
+        return self._members.get((group[2], group[3]), [])
 
     def waiters(self, group: Group) -> list[int]:
-        """The programs that wait for it."""
-        _, mode, kind, block = group
-        waits_kind = ("AIV" if kind == "AIC" else "AIC") if mode == 2 else kind
-        return [i for i, core in enumerate(self.cores) if core[1] == waits_kind and block in (-1, core[0])]
+        """Return the programs that wait for it."""
+        return self._members.get((_raised_by(group[2], group[1]), group[3]), [])
 
     @cached_property
-    def total(self) -> dict[Group, Counter[int]]:
+    def total(self) -> dict[Group, dict[int, int]]:
         """How often each program raises each counter."""
-        found: dict[Group, Counter[int]] = {}
+        found: dict[Group, dict[int, int]] = {}
         for index, one in enumerate(self.synced):
-            for _, kind, _, _, code in one.items:
-                if kind == CROSS_SET:
-                    found.setdefault(self.group(index, code), Counter())[index] += 1
+            codes, times = np.unique(one.code[one.kind == CROSS_SET], return_counts=True)
+            for code, count in zip(codes.tolist(), times.tolist(), strict=True):
+                counts = found.setdefault(self.group(index, code), {})
+                counts[index] = counts.get(index, 0) + count
         return found
 
     @cached_property
     def turns(self) -> dict[Group, int]:
         """How often each counter is raised by all."""
-        return {group: min((counts[i] for i in self.setters(group)), default=0) for group, counts in self.total.items()}
+        return {
+            group: min((counts.get(i, 0) for i in self.setters(group)), default=0)
+            for group, counts in self.total.items()
+        }
 
     def missing(self, group: Group, turn: int) -> tuple[str, ...]:
-        """Who never raises his part for that turn."""
+        """Return who never raises his part for that turn."""
         if turn < self.turns.get(group, 0):
             return ()
-        counts, setters = self.total.get(group, Counter()), self.setters(group)
-        return tuple(self.synced[i].program.where for i in setters if counts[i] <= turn) if setters else ("nobody",)
+        if (group, turn) not in self._missing:
+            counts, setters = self.total.get(group, {}), self.setters(group)
+            found = tuple(self.synced[i].program.where for i in setters if counts.get(i, 0) <= turn)
+            self._missing[group, turn] = found if setters else ("nobody",)
+        return self._missing[group, turn]
 
 
-class CrossOrder:
-    """What flags between the cores of a task hand on."""
+def _raised_by(kind: str, mode: int) -> str:
+    """Return the kind of core that raises what cores of a kind wait for, which is as well the one that waits for it."""
+    return ("AIV" if kind == "AIC" else "AIC") if mode == 2 else kind
 
-    def __init__(self, meetings: Meetings, others: Known, faults: SyncFaults) -> None:
-        self.meetings, self.others, self.faults = meetings, others, faults
-        self.synced, self.cores = meetings.synced, meetings.cores
-        self.maximum = self.synced[0].program.table.chip.sync.cross_flag_max if self.synced else 0
-        self.parts: dict[Group, dict[int, list[tuple[int, int, list[int], int]]]] = {}
-        self._arrived: dict[Group, list[int]] = {}
-        self.released: dict[Group, dict[int, int]] = {}
-        self.taken: dict[tuple[Group, int], list[tuple[int, int, int]]] = {}
-        self._waits: dict[tuple[int, int], _Waits] = {}
 
-    def told_again(self) -> CrossOrder:
-        """For another walk of a program that is told what it was told in this order."""
-        other = CrossOrder(self.meetings, self.others, SyncFaults())
-        other.released = self.released
-        return other
+class Counter:
+    """One counter between cores as far as it has come: the sets of each program (`parts`), and the turns that all raised."""
 
-    def set(self, walk: Walker, row: int, pipe: int, place: int, code: int, clock: list[int]) -> None:
-        group = self.meetings.group(walk.index, code)
-        raised = self.parts.setdefault(group, {}).setdefault(walk.index, [])
-        arrived = self._arrived.setdefault(group, [])
-        if len(raised) == len(arrived):
+    def __init__(self, setters: Sequence[int], waiters: Sequence[int]) -> None:
+        self.setters, self.waiters = setters, waiters
+        self.parts: dict[int, array[int]] = {index: array("i") for index in setters}
+        self.taken: dict[int, array[int]] = {index: array("i") for index in waiters}
+        self.arrived: list[int] = []
+        self.released: list[int] = []
+        self.asleep: dict[int, set[int]] = {}
+
+    @property
+    def rounds(self) -> int:
+        """How often all have raised it."""
+        return min(map(len, self.parts.values()))
+
+
+class CrossMatches:
+    """Which sets end which waits, by the numbers of rows that synchronise; `released` are the sets that came together.
+
+    `partner` gets for each wait that holds its pipe its place in `released`, and `of` has the counter of each of these.
+    """
+
+    def __init__(self, meetings: Meetings, row: Rows, partner: Rows, faults: SyncFaults) -> None:
+        self.meetings, self.row, self.partner, self.faults = meetings, row, partner, faults
+        self.maximum = meetings.synced[0].program.table.chip.sync.cross_flag_max if meetings.synced else 0
+        self.raised: list[Counter] = []
+        self.released: list[list[int]] = []
+        self.of: list[Group] = []
+        self.woken: list[int] = []
+        """Programs that waited for what has been released since somebody looked."""
+        self._counters: dict[Group, Counter] = {}
+        self._met: dict[tuple[int, int], tuple[Group, Counter]] = {}
+
+    def _counter(self, index: int, code: int) -> tuple[Group, Counter]:
+        known = self._met.get((index, code))
+        if known is None:
+            group = self.meetings.group(index, code)
+            counter = self._counters.get(group)
+            if counter is None:
+                counter = self._counters[group] = Counter(self.meetings.setters(group), self.meetings.waiters(group))
+            known = self._met[index, code] = group, counter
+        return known
+
+    def set(self, index: int, item: int, code: int) -> None:
+        """Raise the part of a program."""
+        group, counter = self._counter(index, code)
+        raised, arrived = counter.parts[index], counter.arrived
+        turn = len(raised)
+        raised.append(item)
+        if turn == len(arrived):
+            if not turn:
+                self.raised.append(counter)
             arrived.append(0)
-        arrived[len(raised)] += 1
-        raised.append((row, pipe, clock, walk.known[pipe]))
+        arrived[turn] += 1
+        if arrived[turn] == len(counter.setters):
+            counter.released.append(len(self.released))
+            self.released.append([counter.parts[i][turn] for i in counter.setters])
+            self.of.append(group)
+            if counter.asleep:
+                self.woken += counter.asleep.pop(turn, ())
 
-    def wait(self, walk: Walker, row: int, pipe: int, place: int, code: int) -> bool:
-        group, armed, taken, known = self._waits.get((walk.index, code)) or self._waiting(walk, code)
+    def wait(self, walk: Walker, item: int, code: int) -> bool:
+        """Let a program wait; return False where it must."""
+        group, counter = self._counter(walk.index, code)
+        taken = counter.taken[walk.index]
         turn = len(taken)
-        released = known.get(turn)
-        if released is None:
-            released = self._released(group, turn)
-        if released is None:
+        if turn >= len(counter.released):
             missing = self.meetings.missing(group, turn)
-            if not missing and not walk.free_pass:
-                return False
             if missing:
-                self.faults.waits.append(Unpaired(walk.index, row, 1, missing))
-        elif armed:
-            own = self.others.vectors[released][walk.index * WIDTH : (walk.index + 1) * WIDTH]
-            walk.learn(row, pipe, place, own.tolist(), released)
-        taken.append((row, pipe, place))
+                self.faults.waits.append(Unpaired(walk.index, int(self.row[item]), 1, missing))
+            elif not walk.free_pass:
+                counter.asleep.setdefault(turn, set()).add(walk.index)
+                return False
+        elif self.meetings.synced[walk.index].instructions[code].armed:  # type: ignore[attr-defined]
+            self.partner[item] = counter.released[turn]
+        taken.append(item)
         return True
-
-    def _waiting(self, walk: Walker, code: int) -> _Waits:
-        flag, group = walk.synced.instructions[code], self.meetings.group(walk.index, code)
-        assert isinstance(flag, CrossCoreWaitFlag)
-        taken, known = self.taken.setdefault((group, walk.index), []), self.released.setdefault(group, {})
-        waits = self._waits[walk.index, code] = group, flag.armed, taken, known
-        return waits
-
-    def _released(self, group: Group, turn: int) -> int | None:
-        arrived, setters = self._arrived.get(group, ()), self.meetings.setters(group)
-        if turn >= len(arrived) or arrived[turn] < len(setters):
-            return None
-        told = [self.parts[group][i][turn] for i in setters]
-        knows = list({part[3] for part in told})
-        together = np.maximum.reduce([self.others.vectors[one] for one in knows])
-        own = together.reshape(-1, WIDTH)
-        own[setters] = np.maximum(own[setters], [part[2] for part in told])
-        released = self.others.add(together, max(self.others.level[one] for one in knows) + 1)
-        self.released[group][turn] = released
-        return released
 
     def count(self) -> None:
         """After the walk: flags left raised."""
-        for group, parts in self.parts.items():
-            setters = self.meetings.setters(group)
-            rounds = min(len(parts.get(i, ())) for i in setters)
-            first = setters[0]
-            for i in setters:
-                if len(parts.get(i, ())) > rounds:  # his part of a turn that never comes
-                    missing = tuple(self.synced[j].program.where for j in setters if len(parts.get(j, ())) == rounds)
-                    self.faults.sets.append(Unpaired(i, parts[i][rounds][0], len(parts[i]) - rounds, missing))
-            for waiter in self.meetings.waiters(group):
-                left = rounds - len(self.taken.get((group, waiter), ()))
+        for counter in self.raised:
+            rounds, parts = counter.rounds, counter.parts
+            late = tuple(self.meetings.synced[i].program.where for i in counter.setters if len(parts[i]) == rounds)
+            for i in counter.setters:
+                if len(parts[i]) > rounds:  # his part of a turn that never comes
+                    self.faults.sets.append(Unpaired(i, int(self.row[parts[i][rounds]]), len(parts[i]) - rounds, late))
+            for waiter in counter.waiters:
+                left = rounds - len(counter.taken[waiter])
                 if left > 0:
-                    row = parts[first][-1][0]
-                    self.faults.sets.append(Unpaired(first, row, left, (self.synced[waiter].program.where,)))
+                    first, where = counter.setters[0], (self.meetings.synced[waiter].program.where,)
+                    self.faults.sets.append(Unpaired(first, int(self.row[parts[first][-1]]), left, where))
 
-    def count_overflows(self) -> None:
-        """After the walk: flags that may be raised further than they count."""
-        for group, parts in self.parts.items():
-            if max(map(len, parts.values())) <= self.maximum:
-                continue
-            setters = self.meetings.setters(group)
-            first, rounds = setters[0], min(len(parts.get(i, ())) for i in setters)
-            for waiter in self.meetings.waiters(group):
-                taken = self.taken.get((group, waiter), [])
-                for turn in range(self.maximum, rounds):
-                    before = turn - self.maximum
-                    if before >= len(taken) or not self._after(parts[first][turn], first, waiter, taken[before]):
-                        self.faults.overflows.append(Unpaired(first, parts[first][turn][0], self.maximum))
-                        break
-
-    def _after(self, part: Any, setter: int, waiter: int, wait: tuple[int, int, int]) -> bool:
-        """Whether a set comes after a wait, in every order of events."""
-        _, _, clock, knows = part
-        _, pipe, place = wait
-        if waiter == setter and clock[pipe] > place:
-            return True
-        return bool(self.others.vectors[knows][waiter * WIDTH + pipe] > place)
+    @cached_property
+    def counted(self) -> tuple[Ints, Ints, Ints]:
+        """Sets that may raise a counter too far, waits that must come before (-1: none), a number for counter and waiter."""
+        sets, waits, numbers = array("i"), array("i"), array("i")
+        number = 0
+        for counter in self.raised:
+            late = counter.parts[counter.setters[0]][self.maximum : counter.rounds]
+            for waiter in counter.waiters if late else ():
+                taken = counter.taken[waiter][: len(late)]
+                sets += late
+                waits += taken + array("i", [-1]) * (len(late) - len(taken))
+                numbers += array("i", [number]) * len(late)
+                number += 1
+        return np.asarray(sets, np.int64), np.asarray(waits, np.int64), np.asarray(numbers, np.int64)

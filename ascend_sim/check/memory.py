@@ -11,6 +11,7 @@ from ascend_sim.check.accesses import APART, Accesses
 from ascend_sim.check.findings import REMARK, CheckFinding
 from ascend_sim.check.regions import LOCAL_SPACES, SPACES, regions_in
 from ascend_sim.check.subject import Subject
+from ascend_sim.check.sync_rows import Ints
 from ascend_sim.isa.base import ceil_div
 from ascend_sim.kernel.inspection import Allocated
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
@@ -35,7 +36,7 @@ def find_memory_faults(subject: Subject, races: Sequence[CheckFinding], strict: 
 def _addresses(subject: Subject) -> Iterator[CheckFinding]:
     """Accesses outside, one finding for each line of the kernel."""
     found: dict[tuple[str, str, bool, tuple[object, ...]], list[tuple[int, int, int, int]]] = {}
-    for stack in subject.stacks:
+    for stack in subject.stacks():
         for space in SPACES:
             columns = regions_in(stack.table.touches, space)
             if not len(columns.regions):
@@ -96,7 +97,7 @@ def _overruns(subject: Subject) -> Iterator[CheckFinding]:
     Behind its end means behind its last unit of address: no other piece begins in that.
     """
     accesses = subject.accesses
-    extents = subject.shapes.extents()
+    extents = subject.shapes.extents
     taken = [program.notes.allocated if program.notes is not None else [] for program in subject.programs]
     for space in LOCAL_SPACES:
         a = accesses[space]
@@ -115,7 +116,7 @@ def _overruns(subject: Subject) -> Iterator[CheckFinding]:
         found: dict[tuple[object, ...], list[int]] = {}
         for one in np.flatnonzero((at >= 0) & (a.start < end[piece]) & (beyond > 0)).tolist():
             access = int(a.first[one])
-            key = (bool(a.writes[one]), *subject.line_key(int(a.program[access]), int(a.row[access])))
+            key = (bool(a.writes[one]), *subject.line_key(int(a.program(access)), int(a.row[access])))
             found.setdefault(key, []).append(one)
         for some in found.values():
             yield _overrun(subject, a, some, pieces[int(piece[some[0]])][1], int(beyond[some[0]]))
@@ -123,7 +124,7 @@ def _overruns(subject: Subject) -> Iterator[CheckFinding]:
 
 def _overrun(subject: Subject, a: Accesses, footprints: list[int], piece: Allocated, beyond: int) -> CheckFinding:
     one = footprints[0]
-    number, row = int(a.program[a.first[one]]), int(a.row[a.first[one]])
+    number, row = int(a.program(a.first[one])), int(a.row[a.first[one]])
     access = "write" if a.writes[one] else "read"
     start = int(a.start[one]) - (number << APART)
     others = subject.programs[number].notes.allocated  # type: ignore[union-attr]
@@ -156,14 +157,14 @@ def _rows_over_each_other(subject: Subject) -> Iterator[CheckFinding]:
             continue
         for one in np.flatnonzero(lost[a.form] & a.writes & (a.atomic == 0)).tolist():
             access = int(a.first[one])
-            key = (space, *subject.line_key(int(a.program[access]), int(a.row[access])))
+            key = (space, *subject.line_key(int(a.program(access)), int(a.row[access])))
             found.setdefault(key, []).append((space, one))
     for some in found.values():
         space, one = some[0]
         a = subject.accesses[space]
         form, (number, row) = (
             subject.shapes.forms[a.form[one]],
-            (int(a.program[a.first[one]]), int(a.row[a.first[one]])),
+            (int(a.program(a.first[one])), int(a.row[a.first[one]])),
         )
         start = int(a.start[one]) - (0 if space == "GM" else number << APART)
         yield CheckFinding.of(
@@ -230,8 +231,11 @@ def _unused_buffers(subject: Subject) -> Iterator[CheckFinding]:
     """Pieces of a core's buffer that were taken and that no instruction of any program touches."""
     touched: dict[tuple[str, str], bool] = {}
     first: dict[tuple[str, str], tuple[int, Allocated]] = {}
-    extents = subject.shapes.extents()
-    ends = {space: a.start + extents[a.form] if len(a.start) else a.start for space, a in subject.accesses.items()}
+    sorted_starts: dict[str, tuple[Ints, Ints]] = {}
+    for space, a in subject.accesses.items():
+        order = np.argsort(a.start, kind="stable")
+        ends = np.maximum.accumulate((a.start + subject.shapes.extents[a.form])[order]) if len(order) else a.start
+        sorted_starts[space] = a.start[order], ends
     for number, program in enumerate(subject.programs):
         if program.notes is None or not program.notes.whole:
             continue
@@ -240,9 +244,10 @@ def _unused_buffers(subject: Subject) -> Iterator[CheckFinding]:
             first.setdefault(key, (number, piece))
             if touched.get(key) or piece.buffer not in subject.accesses or not piece.size:
                 continue
-            a = subject.accesses[piece.buffer]
             low = (number << APART) + piece.start
-            touched[key] = bool(((a.start < low + piece.size) & (ends[piece.buffer] > low)).any())
+            starts, ends = sorted_starts[piece.buffer]
+            before = int(np.searchsorted(starts, low + piece.size))
+            touched[key] = before > 0 and int(ends[before - 1]) > low
     for key, used in touched.items():
         if not used:
             number, piece = first[key]

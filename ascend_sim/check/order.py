@@ -4,187 +4,206 @@ A row starts after the rows that its clock counts have retired. Clocks grow at w
 what one pipe knows another learns through a flag; so order is transitive. Nothing here asks for cycles: two accesses that are
 ordered here are ordered on every chip, and two that are not may meet on some.
 
-The unit flag hands over a tile of L0C and nothing else: what a pipe learns by it counts in L0C, and the other spaces are walked
-as if nobody had waited (`TaskOrder.clocks_in`).
+The unit flag hands over a tile of L0C and nothing else: what a pipe learns by it counts in L0C, and the other spaces are put in
+order as if nobody had waited (`TaskOrder.clocks_in`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ascend_sim.check.clocks import Clocks, Known
-from ascend_sim.check.cross_order import CrossOrder, Meetings
-from ascend_sim.check.sync_rows import WIDTH, SyncFaults, SyncRows
-from ascend_sim.check.walk import ProgramWalk, Step
+from ascend_sim.check.clocks import Bits, Clocks, Events
+from ascend_sim.check.matches import Matches
+from ascend_sim.check.sync_rows import WIDTH, Ints, Rows, SyncRows, Unpaired
 from ascend_sim.engine.task import Task
-from ascend_sim.frozen import frozen
+from ascend_sim.isa.base import CROSS_SET
 
 
 class TaskOrder:
-    """The order of the programs of a task (`synced`).
+    """The order of the programs of a task (`synced`) without the rows that are `out`.
 
-    `first` is the walk with all waits and barriers: without those in `left_out` (program -> rows) the order is worked out from
-    its steps.
+    `matches` and `events` are the same whatever is left out: which set a wait belongs to does not depend on what pipes know.
     """
 
     def __init__(
-        self,
-        task: Task,
-        synced: Sequence[SyncRows],
-        left_out: Mapping[int, frozenset[int]] | None = None,
-        first: FirstWalk | None = None,
+        self, task: Task, synced: Sequence[SyncRows], base: TaskOrder | None = None, out: Bits | None = None
     ) -> None:
-        self.task = task
-        self.synced = synced
-        self.left_out = left_out or {}
-        self.faults = SyncFaults()
-        known = Known(len(synced))
-        meetings = Meetings(synced) if first is None else first.meetings
-        self.cross: CrossOrder = CrossOrder(meetings, known, self.faults)
-        steps: list[Step] = []
-        self.walks = [
-            ProgramWalk(index, one, self.left_out.get(index, frozenset()) | one.loose_waits, self.cross, steps)
-            for index, one in enumerate(synced)
-        ]
-        if first is None:
-            self._run()
-            first = FirstWalk.of(self.walks, steps, meetings, self.faults.stuck)
+        self.task, self.synced = task, synced
+        self.matches: Matches = Matches(synced) if base is None else base.matches
+        if base is None:
+            self._handed_over = _HandedOver(synced, self.matches)
+            self.events = Events(synced, self.matches, self._handed_over.counter)
+            self._handed_over.meet(self.events)
         else:
-            for program, item, forced in first.steps:
-                self.walks[program].again(item, forced)
-            self.faults.stuck += first.stuck
-        self._first = first
-        for walk in self.walks:
-            walk.count_overflows()
-        self.cross.count_overflows()
-        learned = [event for walk in self.walks for events in walk.events for event in events]
-        self.clocks: Clocks = Clocks(
-            first.offset,
-            first.event,
-            np.asarray([[0] * WIDTH, *(event[1] for event in learned)], np.int32),
-            np.asarray([0, *(event[2] for event in learned)], np.int32),
-            np.stack(known.vectors),
-            np.asarray(known.level, np.int32),
-        )
+            self._handed_over, self.events = base._handed_over, base.events
+        self.out = self._rows({i: one.loose_waits for i, one in enumerate(synced)}) if out is None else out
+        self.known: Rows = self.events.spread(self.out)
+        """What `Events.spread` returns."""
+        self.clocks: Clocks = self._handed_over.clocks(self.known)
+        self.faults = replace(self.matches.faults, overflows=self._overflows())
 
-    def without(self, left_out: Mapping[int, frozenset[int]]) -> TaskOrder:
-        """The order without more waits and barriers than this one lacks."""
-        both = {i: self.left_out.get(i, frozenset()) | left_out.get(i, frozenset()) for i in range(len(self.synced))}
-        return TaskOrder(self.task, self.synced, both, self._first)
-
-    def part(self, left_out: Mapping[int, frozenset[int]], rows: int | None = None) -> PartOrder:
-        """The first `rows` (else all) of these programs without the waits and barriers in `left_out`, whatever others do."""
-        tiles = self._learned(left_out, rows)
-        return PartOrder(tiles, tiles if self.beside_tiles is self else self.beside_tiles._learned(left_out, rows))
+    def without(self, left_out: Mapping[int, Sequence[int]] | Bits) -> TaskOrder:
+        """Return the order without more rows than this one lacks: by program, or those among all that synchronise."""
+        more = self._rows(left_out) if isinstance(left_out, Mapping) else left_out
+        return TaskOrder(self.task, self.synced, self, self.out | more)
 
     def clocks_in(self, space: str) -> Clocks:
-        """What rows know when they touch a space: of a tile of L0C also what the unit flag says."""
+        """Return what rows know when they touch a space: of a tile of L0C also what the unit flag says."""
         return self.clocks if space == "L0C" else self.beside_tiles.clocks
 
     @property
     def beside_tiles(self) -> TaskOrder:
-        """Without what unit flags tell."""
+        """The order without what unit flags tell."""
         return self._beside_tiles or self
 
     @cached_property
     def _beside_tiles(self) -> TaskOrder | None:
         """That order, where it is another one."""
-        if all(one.tile_waits <= self.left_out.get(index, frozenset()) for index, one in enumerate(self.synced)):
-            return None
-        return self.without({index: one.tile_waits for index, one in enumerate(self.synced)})
-
-    def _run(self) -> None:
-        waiting = list(self.walks)
-        while waiting:
-            progressed = False
-            for walk in waiting:
-                progressed = walk.advance() or progressed
-            waiting = [walk for walk in waiting if not walk.done]
-            if waiting and not progressed:
-                for walk in waiting:
-                    self.faults.stuck += [(walk.index, row) for row in walk.heads()]
-                for walk in waiting:
-                    walk.force()
-        for walk in self.walks:
-            walk.count_flags()
-        self.cross.count()
-
-    def _learned(self, left_out: Mapping[int, frozenset[int]], rows: int | None) -> Learned:
-        before, cross = self.clocks, self.cross.told_again()
-        retired, outer = before.retired.copy(), before.outer.copy()
-        walks = {}
-        for program, out in left_out.items():
-            own = self.walks[program]
-            walk = walks[program] = ProgramWalk(program, own.synced, out | own.left_out, cross, [])
-            for _, item, forced in self._first.steps_of[program]:
-                if rows is None or item[0] < rows:
-                    walk.again(item, forced)
-            for first, events in zip(self._first.first_event[program], walk.events, strict=True):
-                if events:
-                    retired[first : first + len(events)] = [event[1] for event in events]
-                    outer[first : first + len(events)] = [event[2] for event in events]
-        new = cross.others.vectors[len(before.vectors) :]
-        vectors = np.concatenate((before.vectors, new)) if new else before.vectors
-        return Learned(replace(before, retired=retired, outer=outer, vectors=vectors), walks, cross)
-
-
-@frozen
-class FirstWalk:
-    """The steps of a walk that others repeat, and what is the same in those: who meets, pipes in a deadlock, and where a row of
-    `Clocks` finds what it knows. `first_event` is where what a pipe learned begins there, by program and pipe.
-    """
-
-    steps: list[Step]
-    meetings: Meetings
-    stuck: list[tuple[int, int]]
-    offset: NDArray[np.int64]
-    event: NDArray[np.int32]
-    first_event: list[list[int]]
-
-    @classmethod
-    def of(
-        cls, walks: Sequence[ProgramWalk], steps: list[Step], meetings: Meetings, stuck: Sequence[tuple[int, int]]
-    ) -> FirstWalk:
-        """From walks that have come to their end."""
-        counts = [[len(events) for events in walk.events] for walk in walks]
-        first = np.cumsum([1, *(count for each in counts for count in each)])[:-1].reshape(-1, WIDTH)
-        last = [walk.last_learned(start) for walk, start in zip(walks, first[:, 0].tolist(), strict=True)]
-        offset, event = np.cumsum([0, *map(len, last)]), np.concatenate([np.zeros(0, np.int32), *last])
-        return cls(steps, meetings, list(stuck), offset, event, first.tolist())
+        return None if (self.out | self._tiles == self.out).all() else self.without(self._tiles)
 
     @cached_property
-    def steps_of(self) -> list[list[Step]]:
-        """The steps by program."""
-        found: list[list[Step]] = [[] for _ in self.first_event]
-        for step in self.steps:
-            found[step[0]].append(step)
+    def _tiles(self) -> Bits:
+        return self._rows({i: one.tile_waits for i, one in enumerate(self.synced)})
+
+    def _rows(self, chosen: Mapping[int, Sequence[int] | Ints]) -> Bits:
+        """These rows of programs, among all that synchronise."""
+        found = np.zeros(len(self.matches.items), np.bool_)
+        for program, rows in chosen.items():
+            if len(rows):
+                first = self.matches.items.first[program]
+                own = self.synced[program].rows
+                found[first : first + len(own)] |= np.isin(own, rows if isinstance(rows, np.ndarray) else list(rows))
         return found
 
+    def part(self, part: Ints, out: Bits) -> Clocks:
+        """Return clocks of some events without more rows that are `out`; what sets between cores know stays as it is.
 
-@frozen
-class Learned:
-    """Some programs of an order walked again: what all rows know then, the walks, and what these tell other programs."""
+        The events are the first of some tracks. The clocks hold until the next call.
+        """
+        known, retired = self._scratch
+        if len(self._changed):
+            known[self._changed], retired[self._changed] = self.known[self._changed], self.clocks.retired[self._changed]
+        self.events.spread(self.out | out, part, known)
+        self._changed = part + 1
+        if self.events.inputs:
+            retired[part + 1] = self._handed_over.retired(known, self.clocks.vectors, part)
+        return replace(self.clocks, retired=retired, outer=known[:, self.events.columns + 1 :])
 
-    clocks: Clocks
-    walks: dict[int, ProgramWalk]
-    cross: CrossOrder
+    _changed: Ints = np.empty(0, np.int64)
+
+    @cached_property
+    def _scratch(self) -> tuple[Rows, Rows]:
+        known = self.known.copy()
+        return known, self.clocks.retired.copy() if self.events.inputs else known
+
+    # -- counters ------------------------------------------------------------------------------------------------------
+
+    def _overflows(self) -> list[Unpaired]:
+        """Flags that may be raised further than they count: for each the first set."""
+        items, found = self.matches.items, []
+        sync = self.synced[0].program.table.chip.sync if self.synced else None
+        for sets, waits, alike in self.counters():
+            late = ~self.after(sets, waits)
+            for one in sets[late][np.unique(alike[late], return_index=True)[1]].tolist():
+                assert sync is not None
+                most = sync.cross_flag_max if items.kind[one] == CROSS_SET else sync.flag_max
+                found.append(Unpaired(int(items.program[one]), int(items.row[one]), most))
+        return found
+
+    def counters(self) -> Iterator[tuple[Ints, Ints, Ints]]:
+        """Return sets that may raise a counter too far, the waits that must come before them (-1: none), and numbers that are
+        equal for the same counter and waiter.
+        """
+        sets, waits = self.matches.counted
+        yield sets, waits, self.matches.items.flags(sets)
+        yield self.matches.cross.counted
+
+    def after(self, sets: Ints, waits: Ints) -> Bits:
+        """Return whether each set comes after a wait (-1: there is none), in every order of events."""
+        items = self.matches.items
+        owner = items.program[waits].astype(np.int64) * WIDTH + items.pipe[waits]
+        known = self.clocks.at(items.program[sets], self.events.before(sets), owner)
+        own = (items.program[sets] == items.program[waits]) & (items.pipe[sets] == items.pipe[waits])
+        return (waits >= 0) & (np.where(own, items.place[sets], known) > items.place[waits])
 
 
-@frozen
-class PartOrder:
-    """An order in which some programs were walked again, and other programs told them as much as before.
+class _HandedOver:
+    """What flags between cores hand on. Cores that can hear of each other are a group: all of a task, or those of a block."""
 
-    `tiles` counts what unit flags say, `rest` does not.
-    """
+    def __init__(self, synced: Sequence[SyncRows], matches: Matches) -> None:
+        self.matches, items, cross = matches, matches.items, matches.cross
+        self.sets = np.asarray([item for sets in cross.released for item in sets], np.int64)
+        self.release = np.repeat(np.arange(len(cross.released)), list(map(len, cross.released)))
+        counters: dict[object, int] = {}
+        told = zip(cross.of, cross.released, strict=True)
+        self.counter = np.asarray(
+            [counters.setdefault((group, items.pipe[sets].tobytes()), len(counters)) for group, sets in told], np.int64
+        )
+        """Of all sets that came together. Where the same pipes make them, the later ones know all that earlier ones did."""
+        blocks: dict[int, int] = {}
+        alone = not any(group[1] == 0 for group in cross.of)
+        self.group = np.asarray(
+            [blocks.setdefault(one.program.block if alone else 0, len(blocks)) for one in synced], np.int64
+        )
+        self.offset = np.cumsum([0, *(len(one.pipe) for one in synced)])
 
-    tiles: Learned
-    rest: Learned
+    def meet(self, events: Events) -> None:
+        """Take over the `events` that the flags hand on."""
+        self.events, columns = events, events.columns
+        order = np.argsort(self.group, kind="stable")
+        first = np.searchsorted(self.group[order], self.group[order])
+        place = np.empty(len(order), np.int64)
+        place[order] = (np.arange(len(order)) - first) * columns
+        self.place = np.full((len(order), WIDTH), -1)
+        self.place[:, events.pipes] = place[:, None] + np.arange(columns)
+        self.width = int(place.max(initial=0)) + columns
+        self.before = events.before(self.sets)
 
-    def clocks_in(self, space: str) -> Clocks:
-        """What rows know when they touch a space."""
-        return self.tiles.clocks if space == "L0C" else self.rest.clocks
+    def clocks(self, known: Rows) -> Clocks:
+        """Return the clocks of an order from what `Events.spread` returned of it."""
+        events = self.events
+        vectors, level = self._vectors(known)
+        retired = known
+        if events.inputs:
+            retired = np.zeros((len(known), events.columns + 1), np.int32)
+            retired[1:] = self.retired(known, vectors, np.arange(len(events)))
+        return Clocks(
+            self.offset, events.of_row, events.column, retired, known[:, events.columns + 1 :], vectors, level,
+            self.place.ravel(), self.group,
+        )  # fmt: skip
+
+    def retired(self, known: Rows, vectors: Rows, part: Ints) -> Rows:
+        """Return how many rows of each pipe of their own programs have retired at some events."""
+        found = known[part + 1, : self.events.columns + 1]
+        own = self.place[self.matches.items.program[self.events.item[part]]][:, self.events.pipes]
+        for release in known[part + 1, self.events.columns + 1 :].T:
+            np.maximum(found[:, :-1], vectors[release[:, None], own], out=found[:, :-1])
+        return found
+
+    def _vectors(self, known: Rows) -> tuple[Rows, Rows]:
+        """Return what all sets that came together know, and their levels; behind a first vector, which knows nothing."""
+        events, items, columns = self.events, self.matches.items, self.events.columns
+        vectors = np.zeros((len(self.counter) + 1, self.width), np.int32)
+        level = np.zeros(len(vectors), np.int32)
+        if not events.inputs:
+            return vectors[:1], level[:1]
+        mine = known[self.before, :columns]
+        mine[np.arange(len(mine)), events.column[items.pipe[self.sets]]] = items.place[self.sets]
+        vectors[self.release[:, None] + 1, self.place[items.program[self.sets]][:, events.pipes]] = mine
+        heard = known[self.before, columns + 1 :].astype(np.int64)
+        pairs = np.unique(self.release[:, None] * len(vectors) + heard) if len(self.sets) else heard.ravel()
+        later, earlier = pairs // len(vectors) + 1, pairs % len(vectors)
+        first = np.flatnonzero(np.diff(later, prepend=0))
+        at = later[first]
+        for one, other in zip(later.tolist(), earlier.tolist(), strict=True):  # earlier ones have their level by then
+            level[one] = max(level[one], level[other] + 1)
+        grows = len(at) > 0
+        while grows:
+            more = np.maximum.reduceat(vectors[earlier], first)
+            grows = bool((more > vectors[at]).any())
+            vectors[at] = np.maximum(vectors[at], more)
+        return vectors, level

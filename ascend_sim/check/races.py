@@ -9,14 +9,15 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ascend_sim.check.accesses import Accesses
+from ascend_sim.check.accesses import APART, Accesses
+from ascend_sim.check.clocks import Bits, Clocks
 from ascend_sim.check.findings import CheckFinding
+from ascend_sim.check.questions import nearest
 from ascend_sim.check.subject import Subject, pipe_of
-from ascend_sim.check.sync_rows import WIDTH
+from ascend_sim.check.sync_rows import WIDTH, Ints
 from ascend_sim.isa.sync import cross_name
+from ascend_sim.kernel.program import ranges
 
-_MOST = 20_000
-"""Pairs of a space that are looked at: one forgotten flag of a long loop makes many alike."""
 _KINDS = {(True, False): "RAW", (False, True): "WAR", (True, True): "WAW"}
 
 
@@ -25,94 +26,97 @@ def find_races(subject: Subject) -> list[CheckFinding]:
     return [finding for space in subject.accesses for finding in _in_space(subject, space)]
 
 
-def racing_footprints(subject: Subject, space: str) -> set[int]:
-    """Footprints that take part in a race."""
-    first, second = subject.unordered[space]
-    a = subject.accesses[space]
-    return set(np.unique(a.footprint[np.concatenate((first, second))]).tolist()) if len(first) else set()
-
-
 def _in_space(subject: Subject, space: str) -> Iterator[CheckFinding]:
     a = subject.accesses[space]
-    groups: dict[tuple[object, ...], list[tuple[int, int]]] = {}
-    for early, late in _roots(subject, space):
-        key = (
-            a.writes[a.footprint[early]], a.writes[a.footprint[late]],
-            a.program[early] == a.program[late],
-            *subject.line_key(int(a.program[early]), int(a.row[early])),
-            *subject.line_key(int(a.program[late]), int(a.row[late])),
-        )  # fmt: skip
-        groups.setdefault(key, []).append((early, late))
-    for pairs in groups.values():
-        early, late = min(pairs, key=lambda pair: (a.program[pair[0]], a.row[pair[0]], a.row[pair[1]]))
-        yield _race(subject, space, a, early, late, len(pairs))
+    early, late = _roots(subject, space)
+    if not len(early):
+        return
+    lines = subject.line_keys(np.concatenate((a.program(early), a.program(late))), a.row[np.concatenate((early, late))])
+    keys = np.stack(
+        (
+            a.writes[a.footprint[early]], a.writes[a.footprint[late]], a.program(early) == a.program(late),
+            lines[: len(early)], lines[len(early) :],
+        )
+    )  # fmt: skip
+    order = np.lexsort((a.row[late], a.row[early], a.program(early)))
+    _, first, which, counts = np.unique(keys, axis=1, return_index=True, return_inverse=True, return_counts=True)
+    least = np.full(len(first), len(order))
+    np.minimum.at(least, which.ravel()[order], np.arange(len(order)))
+    for group in np.argsort(first).tolist():
+        one = order[least[group]]
+        yield _race(subject, space, a, int(early[one]), int(late[one]), int(counts[group]))
 
 
-def _roots(subject: Subject, space: str) -> list[tuple[int, int]]:
+def _roots(subject: Subject, space: str) -> tuple[Ints, Ints]:
     """The pairs without those that are in order once the others are.
 
     If A comes before C and nothing orders C and B, then what orders C and B orders A and B as well. Of two instructions that
     meet in several ways the worst is told: a read of what is being written, then a write of what is being read.
     """
-    a = subject.accesses[space]
-    first, second = (side[:_MOST] for side in subject.unordered[space])
-    if len(first):
-        first, second = subject.questions[space].nearest(first, second, subject.order.clocks_in(space))
-    pairs = [_in_order(a, one, other) for one, other in zip(first.tolist(), second.tolist(), strict=True)]
+    a, clocks = subject.accesses[space], subject.order.clocks_in(space)
+    first, second = subject.disorder[space].first, subject.disorder[space].second
+    if not len(first):
+        return first, second
+    early, late = _in_order(a, *nearest(a, first, second, clocks))
+    rows = np.stack((_row(a, early), _row(a, late)))
     written = a.writes[a.footprint]
-    rank = {"RAW": 0, "WAR": 1, "WAW": 2}
-    worst: dict[tuple[int, ...], tuple[int, tuple[int, int]]] = {}
-    for early, late in pairs:
-        rows = (int(a.program[early]), int(a.row[early]), int(a.program[late]), int(a.row[late]))
-        told = (rank[_KINDS[bool(written[early]), bool(written[late])]], (early, late))
-        worst[rows] = min(worst.get(rows, told), told)
-    pairs = [pair for _, pair in worst.values()]
-    by_late: dict[int, list[int]] = {}
-    by_early: dict[int, list[int]] = {}
-    for early, late in pairs:
-        by_late.setdefault(_row(a, late), []).append(early)
-        by_early.setdefault(_row(a, early), []).append(late)
-
-    def before(one: int, other: int) -> bool:
-        place = subject.order.clocks_in(space)
-        owner = a.owner[a.footprint[one]]
-        return bool(place.known(a.program[other], a.row[other], owner) > a.place[one])
-
-    return [
-        (early, late)
-        for early, late in pairs
-        if not any(before(early, other) for other in by_late[_row(a, late)])
-        and not any(before(other, late) for other in by_early[_row(a, early)])
-    ]
+    rank = np.where(written[early], np.where(written[late], 2, 0), 1)
+    _, told, which = np.unique(rows, axis=1, return_index=True, return_inverse=True)
+    order = np.lexsort((late, early, rank, which.ravel()))
+    worst = order[np.unique(which.ravel()[order], return_index=True)[1]][np.argsort(told)]
+    early, late = early[worst], late[worst]
+    implied = _implied(a, early, _row(a, late), clocks, after=True)
+    implied |= _implied(a, late, _row(a, early), clocks, after=False)
+    return early[~implied], late[~implied]
 
 
-def _row(a: Accesses, access: int) -> int:
-    return int(a.program[access]) << 32 | int(a.row[access])
+def _row(a: Accesses, access: Ints) -> Ints:
+    return a.program(access).astype(np.int64) << 32 | a.row[access]
 
 
-def _in_order(a: Accesses, one: int, other: int) -> tuple[int, int]:
+def _implied(a: Accesses, access: Ints, row: Ints, clocks: Clocks, *, after: bool) -> Bits:
+    """Whether among the accesses that pair with the same `row` one comes `after` each, or else before it."""
+    owner, place = a.owner[a.footprint[access]], a.place[access]
+    _, group = np.unique(np.stack((row, clocks.group[a.program(access)])), axis=1, return_inverse=True)
+    group = group.ravel()  # of others nothing is known
+    owners, which = np.unique(np.stack((group, owner)), axis=1, return_inverse=True)
+    which = which.ravel()
+    first, end = np.searchsorted(owners[0], group), np.searchsorted(owners[0], group, side="right")
+    one, other = np.repeat(np.arange(len(access)), end - first), ranges(first, end - first)
+    known = clocks.known(a.program(access[one]), a.row[access[one]], owners[1][other])
+    if after:
+        most = np.zeros(owners.shape[1], np.int64)
+        np.maximum.at(most, other, known)
+        return most[which] > place
+    least = np.full(owners.shape[1], np.iinfo(np.int64).max)
+    np.minimum.at(least, which, place)
+    return np.bincount(one[known > least[other]], minlength=len(access)) > 0
+
+
+def _in_order(a: Accesses, one: Ints, other: Ints) -> tuple[Ints, Ints]:
     """As the kernel is written; between cores turn by turn, and in one turn the write first, for somebody reads it."""
-
-    def key(access: int) -> tuple[int, ...]:
-        if a.program[one] == a.program[other]:
-            return (int(a.row[access]),)
+    keys = []
+    for access in (one, other):
         footprint = a.footprint[access]
-        turn = access - a.first[footprint]
-        return (int(turn), int(not a.writes[footprint]), int(a.program[access]))
-
-    return (one, other) if key(one) <= key(other) else (other, one)
+        keys.append((access - a.first[footprint], ~a.writes[footprint], a.program(access), a.row[access]))
+    own = keys[0][2] == keys[1][2]
+    less, equal = np.zeros(len(one), np.bool_), np.ones(len(one), np.bool_)
+    for left, right in zip(*keys, strict=True):
+        less, equal = less | (equal & (left < right)), equal & (left == right)
+    turned = np.where(own, keys[0][3] > keys[1][3], ~(less | equal))
+    return np.where(turned, other, one), np.where(turned, one, other)
 
 
 def _race(subject: Subject, space: str, a: Accesses, early: int, late: int, count: int) -> CheckFinding:
     f, g = int(a.footprint[early]), int(a.footprint[late])
     kind = _KINDS[bool(a.writes[f]), bool(a.writes[g])]
-    extents = subject.shapes.extents()
+    extents = subject.shapes.extents
     low = max(int(a.start[f]), int(a.start[g]))
     high = min(int(a.start[f] + extents[a.form[f]]), int(a.start[g] + extents[a.form[g]]))
-    shift = 0 if space == "GM" else int(a.program[early]) << 44
+    shift = 0 if space == "GM" else int(a.program(early)) << APART
     places = tuple(
         subject.place(
-            int(a.program[i]),
+            int(a.program(i)),
             int(a.row[i]),
             "write" if a.writes[a.footprint[i]] else "read",
             int(a.start[a.footprint[i]]) - shift,

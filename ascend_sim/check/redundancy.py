@@ -1,32 +1,26 @@
 """synccheck: flags and barriers that nobody needs.
 
-One is redundant when without it every two accesses to the same bytes are still in order. That is tried, in what it changes: the
-programs that wait for it are walked again without its waits. If they then tell other programs as much as before of all that is
-asked about, nothing else changes; if not, all programs are walked again.
+One is redundant when without it every two accesses to the same bytes are still in order. `Questions.needs` says what a pipe has
+to know where. Then several flags are taken out together; where too little is known without them, one half of them is tried
+and then the other. The beginning of one program of each kind is looked at first, for most flags are needed soon.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import cached_property
+from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ascend_sim.check.accesses import Ints, Questions, gather, sharing_pairs
 from ascend_sim.check.findings import CheckFinding
-from ascend_sim.check.order import Learned, PartOrder, TaskOrder
-from ascend_sim.check.regions import regions_in, stacks
+from ascend_sim.check.order import TaskOrder
 from ascend_sim.check.subject import Subject
 from ascend_sim.check.sync import flag_name
-from ascend_sim.check.sync_rows import WIDTH, SyncRows
-from ascend_sim.isa.base import BARRIER, BARRIER_ALL, CROSS_WAIT, PIPES, WAIT
+from ascend_sim.check.sync_rows import WIDTH, Ints
+from ascend_sim.isa.base import BARRIER, BARRIER_ALL, CROSS_WAIT, WAIT
 from ascend_sim.isa.sync import CrossCoreWaitFlag, PipeBarrier, WaitFlag
 
-_PARTS = (1 << 10, 1 << 12, 1 << 14, 1 << 16)
-"""Rows of a program among which a witness is looked for before all of them are walked again: most flags are needed soon."""
-_Rows = Mapping[int, list[int]]
-"""Rows by program."""
+_PARTS = (1 << 10, 1 << 13, 1 << 16)
+"""Rows of a program among which a witness is looked for before all programs are."""
 _Group = tuple[object, ...]
 
 
@@ -36,14 +30,12 @@ def find_redundant(subject: Subject, strict: bool) -> tuple[list[CheckFinding], 
     Returned are those to take out, and in words those that there is a reason to keep: flags of queues, and unless `strict` all
     that a kernel for every shape does not need for this one.
     """
-    proof = Proof(subject)
-    found, kept = [], []
-    for key, rows in groups(subject).items():
-        if proof.needed(rows):
+    found, kept, tried, items = [], [], groups(subject), subject.order.matches.items
+    for key, spare in zip(tried, Proof(subject).spare(list(tried.values())), strict=True):
+        if not spare:
             continue
-        number = min(rows)
-        instruction = subject.programs[number][rows[number][0]].instruction
-        count = sum(len(each) for each in rows.values())
+        number, row, count = int(items.program[tried[key][0]]), int(items.row[tried[key][0]]), len(tried[key])
+        instruction = subject.programs[number][row].instruction
         if key[0] == "queue":
             kept.append(
                 f"{subject.task.name}: other flags imply the {count} waits for {key[2]!r} here; the queue keeps them, for with "
@@ -55,7 +47,7 @@ def find_redundant(subject: Subject, strict: bool) -> tuple[list[CheckFinding], 
         else:
             pair = "" if isinstance(instruction, WaitFlag) else "cross_core_"
             kind, title = "redundant flag", f"Redundant {pair}set_flag and {pair}wait_flag instructions detected"
-        place = subject.place(number, rows[number][0])
+        place = subject.place(number, row)
         if not strict:
             kept.append(
                 f"{subject.task.name}: {instruction.name} of PIPE_{place.pipe} at {place.where()[3:]} orders nothing "
@@ -86,29 +78,40 @@ def _group_words(subject: Subject, key: _Group, number: int) -> tuple[str, ...]:
     return (f"from PIPE_{source} to PIPE_{destination} in {subject.task.name}, {name}",)
 
 
-def groups(subject: Subject) -> dict[_Group, dict[int, list[int]]]:
-    """What can be left out, as rows by program: the waits of a flag, a barrier that one line of the kernel writes."""
-    groups: dict[_Group, dict[int, list[int]]] = {}
+def groups(subject: Subject) -> dict[_Group, Ints]:
+    """What can be left out, as numbers among all rows that synchronise: the waits of a flag, a barrier that one line writes."""
+    found: dict[_Group, list[Ints]] = {}
     for number, synced in enumerate(subject.synced):
-        program = synced.program
-        for row, kind, pipe, _, code in synced.items:
-            key: _Group
-            if kind == WAIT:
-                queue = None if program.notes is None else program.notes.queues.get(synced.names[code])
-                key = ("queue", program.core_kind, queue) if queue else ("flag", program.core_kind, *synced.names[code])
-            elif kind == CROSS_WAIT:
-                flag = synced.instructions[code]
-                assert isinstance(flag, CrossCoreWaitFlag)
-                if not flag.armed:
-                    continue
-                key = ("cross", program.core_kind, flag.flag, flag.mode)
-            elif kind in (BARRIER, BARRIER_ALL) and isinstance(synced.instructions[code], PipeBarrier):
-                line = None if program.notes is None else program.notes.line(row)
-                key = ("barrier", program.core_kind, pipe, line)
-            else:
-                continue
-            groups.setdefault(key, {}).setdefault(number, []).append(row)
-    return dict(sorted(groups.items(), key=lambda entry: _TRIED.index(entry[0][0])))
+        key = synced.code.astype(np.int64) * 3
+        barriers = np.isin(synced.kind, (BARRIER, BARRIER_ALL))
+        lines = subject.lines(number, synced.rows[barriers]) + 1
+        key[barriers] = (key[barriers] + 1) * (int(lines.max(initial=0)) + 1) * 3 + lines * 3 + 1
+        key[synced.kind == CROSS_WAIT] += 2
+        items = np.flatnonzero(barriers | np.isin(synced.kind, (WAIT, CROSS_WAIT)))
+        items = items[np.argsort(key[items], kind="stable")]
+        alike = np.split(items, np.flatnonzero(np.diff(key[items])) + 1) if len(items) else []
+        for mine in sorted(alike, key=lambda some: int(some[0])):
+            told = _group(
+                subject, number, int(synced.rows[mine[0]]), int(synced.code[mine[0]]), int(synced.kind[mine[0]])
+            )
+            if told:
+                found.setdefault(told, []).append(mine + subject.order.matches.items.first[number])
+    together = {key: np.concatenate(items) for key, items in found.items()}
+    return dict(sorted(together.items(), key=lambda entry: _TRIED.index(str(entry[0][0]))))
+
+
+def _group(subject: Subject, number: int, row: int, code: int, kind: int) -> _Group:
+    synced, core = subject.synced[number], subject.programs[number].core_kind
+    if kind == WAIT:
+        notes = synced.program.notes
+        queue = None if notes is None else notes.queues.get(synced.names[code])
+        return ("queue", core, queue) if queue else ("flag", core, *synced.names[code])
+    one = synced.instructions[code]
+    if isinstance(one, CrossCoreWaitFlag):
+        return ("cross", core, one.flag, one.mode) if one.armed else ()
+    if not isinstance(one, PipeBarrier):
+        return ()
+    return ("barrier", core, int(synced.pipe[row]), int(subject.lines(number, np.asarray([row]))[0]))
 
 
 _TRIED = ("barrier", "cross", "flag", "queue")
@@ -116,184 +119,58 @@ _TRIED = ("barrier", "cross", "flag", "queue")
 
 
 class Proof:
-    """Tries whether a task is as well ordered without some of its waits.
-
-    Of cores that know nothing of each other only one of those is looked at that have the same instructions on the same bytes of
-    their buffers.
-    """
+    """Tries whether a task is as well ordered without some of its waits; all accesses in it are in order."""
 
     def __init__(self, subject: Subject) -> None:
-        apart = len(subject.order.clocks.vectors) == 1 and not len(subject.questions["GM"])
-        self._numbers = frozenset(_different(subject) if apart else range(len(subject.programs)))
-        self._subject = subject
-        self._out: dict[int, frozenset[int]] = {}
-        self._order = subject.order
-        self._firsts: dict[tuple[int, int], _First] = {}
-        self._about: dict[frozenset[int], dict[str, tuple[Questions, int]]] = {}
+        order, self._needs = subject.order, subject.needs
+        self._keep_counters(order)
+        kinds = {one.program.core_kind: number for number, one in reversed(list(enumerate(subject.synced)))}
+        items, events = order.matches.items, order.events
+        first = np.isin(items.program[events.item], list(kinds.values()))
+        longest = max((len(subject.programs[number]) for number in kinds.values()), default=0)
+        lengths = [most for most in _PARTS if most < longest] + [longest] * (len(kinds) < len(subject.programs))
+        self._parts = [np.flatnonzero(first & (items.row[events.item] < most)) for most in lengths]
 
-    def needed(self, rows: _Rows) -> bool:
-        """Whether without these waits too two accesses are no longer in order; if not, they are not there from now on."""
-        out = {
-            number: self._out.get(number, frozenset()) | frozenset(waits)
-            for number, waits in rows.items()
-            if number in self._numbers
-        }
-        if not out:
+    def _keep_counters(self, order: TaskOrder) -> None:
+        """No flag may run over that does not now."""
+        items = order.matches.items
+        for sets, waits, alike in order.counters():
+            late = np.isin(alike, alike[~order.after(sets, waits)])
+            own = (items.program[sets] == items.program[waits]) & (items.pipe[sets] == items.pipe[waits])
+            sets, waits = sets[~late & ~own], waits[~late & ~own]
+            owner = items.program[waits].astype(np.int64) * WIDTH + items.pipe[waits]
+            self._needs[0].add(items.program[sets], order.events.before(sets), owner, items.place[waits] + 1)
+
+    def spare(self, groups: Sequence[Ints]) -> list[bool]:
+        """Return of each group of rows whether all is in order without it, and without those before it that are spare."""
+        found = [False] * len(groups)
+        self._look(groups, 0, len(groups), found)
+        return found
+
+    def _look(self, groups: Sequence[Ints], first: int, end: int, found: list[bool], needed: bool = False) -> None:
+        """Look at groups `first` to `end`; whether one of them is `needed` may be known."""
+        if first == end:
+            return
+        if not needed and self._holds(groups[first:end]):
+            found[first:end] = [True] * (end - first)
+        elif end - first > 1:
+            middle = (first + end) // 2
+            self._look(groups, first, middle, found)
+            self._look(groups, middle, end, found, needed=all(found[first:middle]))
+
+    def _holds(self, groups: Sequence[Ints]) -> bool:
+        """Whether all is in order without these groups too; then they are out from now on."""
+        out = np.zeros(len(self._needs[0].order.out), np.bool_)
+        out[np.concatenate(groups)] = True
+        for part in self._parts:
+            if not all(needs.enough(needs.order.part(part, out), part) for needs in self._needs):
+                return False
+        orders = [needs.order.without(out) for needs in self._needs]
+        if not all(needs.enough(order.clocks) for needs, order in zip(self._needs, orders, strict=True)):
             return False
-        longest = max(out, key=lambda number: len(rows[number]))
-        length, first = len(self._subject.programs[longest]), rows[longest][0]
-        if any(self._first(longest, most).worse(out[longest]) for most in _PARTS if first < most < length):
-            return True
-        if len(out) > 1 and self._worse(self._order.part({longest: out[longest]})):
-            return True
-        part = self._order.part(out)
-        if self._worse(part):
-            return True
-        if part.tiles.cross.parts and self._asked.told_less(self._order, part):
-            order = self._subject.order.without(self._out | out)
-            if len(order.faults.overflows) > len(self._order.faults.overflows) or _unordered(
-                self._questions(self._numbers), order
-            ):
-                return True
-            self._order = order
-        self._out |= out
-        return False
-
-    def _first(self, number: int, most: int) -> _First:
-        if (number, most) not in self._firsts:
-            self._firsts[number, most] = _First(self._subject, number, most)
-        return self._firsts[number, most]
-
-    def _worse(self, part: PartOrder) -> bool:
-        """Whether accesses of the programs that were walked again are out of order, or counters of theirs may run over."""
-        walks = part.tiles.walks
-        extra = sum(len(walk.extra) for walk in walks.values())
-        return extra > sum(len(self._order.walks[number].extra) for number in walks) or _unordered(
-            self._questions(frozenset(walks)), part
-        )
-
-    def _questions(self, programs: frozenset[int]) -> dict[str, tuple[Questions, int]]:
-        """What is asked about accesses of some programs, and of how many it is not so in the whole task."""
-        if programs not in self._about:
-            known, order = self._subject.unordered, self._subject.order
-            asked = {space: one.about(programs) for space, one in self._subject.questions.items() if len(one)}
-            self._about[programs] = {
-                space: (one, len(one.unordered(order.clocks_in(space))[0]) if len(known[space][0]) else 0)
-                for space, one in asked.items()
-                if len(one)
-            }
-        return self._about[programs]
-
-    @cached_property
-    def _asked(self) -> _AskedPlaces:
-        return _AskedPlaces(self._subject)
-
-
-def _unordered(questions: Mapping[str, tuple[Questions, int]], order: TaskOrder | PartOrder) -> bool:
-    """Whether more pairs are out of order than are known to be."""
-    return any(len(asked.unordered(order.clocks_in(space))[0]) > known for space, (asked, known) in questions.items())
-
-
-def _different(subject: Subject) -> list[int]:
-    """Programs of which no other has the same rows, but for the places in GM."""
-    seen: dict[tuple[int, bytes], int] = {}
-    for stack in (one for each in enumerate(subject.programs) for one in stacks([each])):
-        rows = stack.rows[:, :4].copy()
-        row, region = stack.accesses("GM")
-        if len(row):
-            rows[row, regions_in(stack.table.touches, "GM").column[region]] = 0
-        seen.setdefault((id(stack.table), rows.tobytes()), stack.programs[0])
-    return list(seen.values())
-
-
-class _First:
-    """The first rows of one program, by themselves."""
-
-    def __init__(self, subject: Subject, number: int, most: int) -> None:
-        self._order, self._number, self._most = subject.order, number, most
-        program = subject.programs[number]
-        synced = {number: SyncRows(program.with_rows(program.rows[:most]))}
-        accesses = gather(stacks([(number, synced[number].program)]), synced, subject.shapes, subject.task.tensors)
-        asked = {space: Questions(a, *sharing_pairs(a, subject.shapes)) for space, a in accesses.items()}
-        whole = subject.order
-        self._questions = {
-            space: (one, len(one.unordered(whole.clocks_in(space))[0])) for space, one in asked.items() if len(one)
-        }
-
-    def worse(self, out: frozenset[int]) -> bool:
-        """Whether more pairs are out of order without these rows, whatever other cores do."""
-        return _unordered(self._questions, self._order.part({self._number: out}, self._most))
-
-
-class _AskedPlaces:
-    """The places in pipes that anybody asks about: what counts as many of them is as good as more."""
-
-    def __init__(self, subject: Subject) -> None:
-        owners, places = [], []
-        for one in subject.questions.values():
-            footprints = np.unique(np.concatenate((one.f, one.g)))
-            mine = np.isin(one.a.footprint, footprints)
-            owners.append(one.a.owner[one.a.footprint[mine]])
-            places.append(one.a.place[mine])
-        waits = [*_counted(subject.order), *_counted_between(subject.order)]
-        owners.append(np.asarray([owner for owner, _ in waits], np.int64))
-        places.append(np.asarray([place for _, place in waits], np.int64))
-        owner, place = np.concatenate(owners), np.concatenate(places)
-        self._base = int(place.max(initial=0)) + 2
-        self._keys = np.unique(owner * self._base + place)
-        self._owners = np.arange(len(subject.programs) * WIDTH) * self._base
-
-    def told_less(self, before: TaskOrder, part: PartOrder) -> bool:
-        """Whether the programs that were walked again tell others less than they did."""
-        pairs: list[tuple[TaskOrder, Learned]] = [(before, part.tiles)]
-        if part.rest is not part.tiles:
-            pairs.append((before.beside_tiles, part.rest))
-        return any(self._less(order, learned) for order, learned in pairs)
-
-    def _less(self, order: TaskOrder, learned: Learned) -> bool:
-        vectors = order.cross.others.vectors
-        for group, parts in learned.cross.parts.items():
-            for number, told in parts.items():
-                for (_, _, was, knew), (_, _, now, knows) in zip(order.cross.parts[group][number], told, strict=True):
-                    if was == now and knew == knows:
-                        continue
-                    first, second = (_with_own(vectors[v], number, own) for v, own in ((knew, was), (knows, now)))
-                    if not np.array_equal(self._counts(first), self._counts(second)):
-                        return True
-        return False
-
-    def _counts(self, vector: NDArray[np.int32]) -> Ints:
-        """How many of the places asked about a vector covers."""
-        return np.searchsorted(self._keys, self._owners + np.minimum(vector, self._base - 1), side="left")
-
-
-def _with_own(vector: NDArray[np.int32], number: int, own: Sequence[int]) -> NDArray[np.int32]:
-    both = vector.copy()
-    here = both[number * WIDTH : (number + 1) * WIDTH]
-    np.maximum(here, np.asarray(own, np.int32), out=here)
-    return both
-
-
-def _counted(order: TaskOrder) -> list[tuple[int, int]]:
-    """Waits that hold back a set whose counter could run over: pipe (of a program) and place."""
-    return [
-        (walk.index * WIDTH + PIPES.index(walk.synced.names[code][1]), place)
-        for walk in order.walks
-        for code, raised in enumerate(walk.raised)
-        if len(raised) > walk.maximum
-        for place in walk.taken[code]
-    ]
-
-
-def _counted_between(order: TaskOrder) -> list[tuple[int, int]]:
-    """The same of flags between cores."""
-    cross = order.cross
-    return [
-        (waiter * WIDTH + pipe, place)
-        for (group, waiter), taken in cross.taken.items()
-        if max(map(len, cross.parts.get(group, {}).values()), default=0) > cross.maximum
-        for _, pipe, place in taken
-    ]
+        for needs, order in zip(self._needs, orders, strict=True):
+            needs.order = order
+        return True
 
 
 __all__ = ["Proof", "find_redundant", "groups"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -59,18 +59,15 @@ class Stack:
     table: InstructionTable
     programs: list[int]
     rows: NDArray[np.int64]
-    number: NDArray[np.int64]
-    row: NDArray[np.int64]
-    _accesses: dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]] = field(default_factory=dict)
+    number: NDArray[np.int32]
+    row: NDArray[np.int32]
 
     def accesses(self, space: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Row of the stack and place in `regions_in` of every access to a space, in order of rows."""
-        if space not in self._accesses:
-            first, instruction = regions_in(self.table.touches, space).first, self.rows[:, 0]
-            counts = np.diff(first)[instruction]
-            found = np.repeat(np.arange(len(self.rows)), counts), ranges(first[instruction], counts)
-            self._accesses[space] = found
-        return self._accesses[space]
+        """Return row of the stack and place in `regions_in` of every access to a space, in order of rows."""
+        first, instruction = regions_in(self.table.touches, space).first, self.rows[:, 0]
+        rows = np.flatnonzero(np.diff(first)[instruction])
+        counts = np.diff(first)[instruction[rows]]
+        return np.repeat(rows, counts), ranges(first[instruction[rows]], counts)
 
 
 def stacks(programs: Iterable[tuple[int, Program]]) -> Iterator[Stack]:
@@ -94,6 +91,6 @@ def _stacked(programs: list[tuple[int, Program]]) -> Stack:
         programs[0][1].table,
         numbers,
         rows[0] if len(rows) == 1 else np.concatenate(rows),
-        np.repeat(numbers, lengths),
-        ranges(np.zeros(len(rows), np.int64), np.asarray(lengths, np.int64)),
+        np.repeat(np.asarray(numbers, np.int32), lengths),
+        ranges(np.zeros(len(rows), np.int64), np.asarray(lengths, np.int64)).astype(np.int32),
     )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from ascend_sim.check.accesses import Accesses, sharing_pairs
+from ascend_sim.check.accesses import Accesses
 from ascend_sim.check.findings import CheckFinding
+from ascend_sim.check.sharing import pairs_among
 from ascend_sim.check.subject import Subject
 from ascend_sim.check.sync_rows import WIDTH
 from ascend_sim.engine.task import Task
@@ -45,60 +46,59 @@ def tasks_before(tasks: Sequence[Task]) -> list[set[int]]:
     return before
 
 
-@dataclass
-class _Side:
-    subject: Subject
-    accesses: Accesses
-
-
 def _between(first: Subject, second: Subject) -> Iterator[CheckFinding]:
-    sides = (_Side(first, first.accesses["GM"]), _Side(second, second.accesses["GM"]))
-    both = _merged(sides[0].accesses, sides[1].accesses, len(first.programs))
-    split = len(sides[0].accesses.start)
-    f, g = sharing_pairs(both, first.shapes)
-    f, g = np.minimum(f, g), np.maximum(f, g)
-    across = (f < split) & (g >= split)
+    sides = (first.accesses["GM"], second.accesses["GM"])
+    both = _merged(*sides, len(first.programs))
+    split = len(sides[0].start)
     told = set()
-    for one, other in zip(f[across].tolist(), g[across].tolist(), strict=True):
-        writes = bool(both.writes[one]), bool(both.writes[other])
-        kind = "WAW" if all(writes) else "RAW" if writes[0] else "WAR"
-        low = max(int(both.start[one]), int(both.start[other]))
-        tensor, _ = first.tensor_at(low)
-        key = (kind, None if tensor is None else tensor.name)
-        if key in told:
-            continue
-        told.add(key)
-        places = tuple(
-            side.subject.place(
-                int(side.accesses.owner[at] // WIDTH),
-                int(side.accesses.row[side.accesses.first[at]]),
-                "write" if side.accesses.writes[at] else "read",
-                int(side.accesses.start[at]),
+    for f, g in pairs_among(both, first.shapes, np.arange(len(both.start))):
+        f, g = np.minimum(f, g), np.maximum(f, g)
+        across = (f < split) & (g >= split)
+        f, g = f[across], g[across]
+        low = np.maximum(both.start[f], both.start[g])
+        kinds = (first.slots(low) * 2 + both.writes[f]) * 2 + both.writes[g]
+        _, one = np.unique(kinds, return_index=True)
+        for place in np.sort(one).tolist():
+            writes = bool(both.writes[f[place]]), bool(both.writes[g[place]])
+            kind = "WAW" if all(writes) else "RAW" if writes[0] else "WAR"
+            tensor, _ = first.tensor_at(int(low[place]))
+            key = (kind, None if tensor is None else tensor.name)
+            if key in told:
+                continue
+            told.add(key)
+            places = tuple(
+                subject.place(
+                    int(a.owner[at] // WIDTH),
+                    int(a.row[a.first[at]]),
+                    "write" if a.writes[at] else "read",
+                    int(a.start[at]),
+                )
+                for subject, a, at in zip((first, second), sides, (f[place], g[place] - split), strict=True)
             )
-            for side, at in zip(sides, (one, other - split), strict=True)
-        )
-        yield CheckFinding.of(
-            "racecheck",
-            kind,
-            second.task.name,
-            f"Potential {kind} hazard detected at GM in {first.task.name} and {second.task.name}:",
-            details=(f"at {first.spot('GM', low)}", f"streams {first.task.stream} and {second.task.stream}"),
-            places=places,
-            space="GM",
-            advice="an event recorded behind the first task and waited for before the second would order them",
-        )
+            yield CheckFinding.of(
+                "racecheck",
+                kind,
+                second.task.name,
+                f"Potential {kind} hazard detected at GM in {first.task.name} and {second.task.name}:",
+                details=(
+                    f"at {first.spot('GM', int(low[place]))}",
+                    f"streams {first.task.stream} and {second.task.stream}",
+                ),
+                places=places,
+                space="GM",
+                advice="an event recorded behind the first task and waited for before the second would order them",
+            )
 
 
 def _merged(first: Accesses, second: Accesses, programs: int) -> Accesses:
-    """The footprints of both, those of the second behind; its programs count on."""
+    """Return the footprints of both, those of the second behind; its programs count on."""
     shifted = (
-        second.program + programs, second.row, second.place, second.footprint + len(first.start),
-        second.owner + programs * WIDTH, second.form, second.start, second.writes, second.atomic,
+        second.row, second.place, second.footprint + len(first.start), second.owner + programs * WIDTH, second.form,
+        second.start, second.writes, second.atomic,
     )  # fmt: skip
-    own = (
-        first.program, first.row, first.place, first.footprint, first.owner, first.form, first.start, first.writes,
-        first.atomic,
+    own: tuple[Any, ...] = (
+        first.row, first.place, first.footprint, first.owner, first.form, first.start, first.writes, first.atomic
     )  # fmt: skip
-    joined = [np.concatenate(pair) for pair in zip(own, shifted, strict=True)]
+    joined: list[Any] = [np.concatenate(pair) for pair in zip(own, shifted, strict=True)]
     joined.append(np.concatenate((first.first[:-1], second.first + len(first.row))))
     return Accesses("GM", *joined)

@@ -2,20 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from ascend_sim.check.accesses import Accesses, Ints, Questions, Shapes, gather, sharing_pairs
+import numpy as np
+
+from ascend_sim.check.accesses import Accesses, Shapes, gather
 from ascend_sim.check.findings import Place
+from ascend_sim.check.halves import halves
+from ascend_sim.check.needs import Needs
 from ascend_sim.check.order import TaskOrder
+from ascend_sim.check.questions import PARTS, Questions
 from ascend_sim.check.regions import Stack, stacks
-from ascend_sim.check.sync_rows import SyncRows
+from ascend_sim.check.sharing import Pairs, pairs_among, sharing_pairs
+from ascend_sim.check.sync_rows import Ints, Rows, SyncRows
 from ascend_sim.chip import ChipSpec
 from ascend_sim.engine.task import Task
 from ascend_sim.isa.base import PIPES
+from ascend_sim.kernel.inspection import Line, SourceLines
 from ascend_sim.kernel.program import Program
 from ascend_sim.memory.gm import Allocation
+
+MOST_TOLD = 20_000
+"""Pairs of a space that are looked at: one forgotten flag of a long loop makes many alike."""
+
+
+@dataclass(frozen=True, eq=False)
+class Disorder:
+    """Accesses `first` and `second` that nothing orders, at most `MOST_TOLD` pairs, and all `footprints` that race."""
+
+    first: Ints
+    second: Ints
+    footprints: Ints
 
 
 @dataclass
@@ -27,16 +46,17 @@ class Subject:
     programs: Sequence[Program]
     shapes: Shapes = field(default_factory=Shapes)
     index: int = 0
+    _lines: dict[Line, int] = field(default_factory=dict)
+    _sources: dict[int, tuple[SourceLines, list[int]]] = field(default_factory=dict)
 
     @cached_property
     def synced(self) -> list[SyncRows]:
         """The rows that synchronise, by program."""
         return [SyncRows(program) for program in self.programs]
 
-    @cached_property
-    def stacks(self) -> list[Stack]:
-        """All rows, of many programs at a time."""
-        return list(stacks(enumerate(self.programs)))
+    def stacks(self) -> Iterator[Stack]:
+        """Return all rows, of many programs at a time."""
+        return stacks(enumerate(self.programs))
 
     @cached_property
     def order(self) -> TaskOrder:
@@ -46,17 +66,69 @@ class Subject:
     @cached_property
     def accesses(self) -> dict[str, Accesses]:
         """Who touches what, by space."""
-        return gather(self.stacks, self.synced, self.shapes, self.task.tensors)
+        return gather(self.stacks(), self.synced, self.shapes, self.task.tensors)
 
     @cached_property
-    def questions(self) -> dict[str, Questions]:
-        """What must be in order, by space."""
-        return {space: Questions(a, *sharing_pairs(a, self.shapes)) for space, a in self.accesses.items()}
+    def pairs(self) -> dict[str, Pairs | None]:
+        """The footprints that share a byte, by space; None where they are asked about by halves."""
+        return {space: sharing_pairs(a, self.shapes) for space, a in self.accesses.items()}
 
     @cached_property
-    def unordered(self) -> dict[str, tuple[Ints, Ints]]:
-        """Pairs of accesses that nothing orders, by space."""
-        return {space: asked.unordered(self.order.clocks_in(space)) for space, asked in self.questions.items()}
+    def disorder(self) -> dict[str, Disorder]:
+        """Accesses that nothing orders, by space."""
+        return {space: self._disorder(space) for space in self.accesses}
+
+    @cached_property
+    def _racing(self) -> dict[str, set[int]]:
+        return {space: set(found.footprints.tolist()) for space, found in self.disorder.items()}
+
+    def races(self, space: str, footprint: int) -> bool:
+        """Return whether a footprint is in no order with another."""
+        return footprint in self._racing[space]
+
+    @property
+    def needs(self) -> list[Needs]:
+        """What must be known so that all stays in order: in the order of tiles, and in that beside them if it is another."""
+        assert self.disorder is not None  # which has asked
+        return self._needs
+
+    @cached_property
+    def _needs(self) -> list[Needs]:
+        order = self.order
+        return [Needs(one) for one in ([order] if order.beside_tiles is order else [order, order.beside_tiles])]
+
+    def _need(self, space: str, questions: Questions) -> bool:
+        """Note what must be known in a space; return whether what is asked about is in order."""
+        for need in questions.needs(self.order.clocks_in(space)):
+            if need is None:
+                return False
+            self._needs[0 if space == "L0C" else -1].add(*need)
+        return True
+
+    def _disorder(self, space: str) -> Disorder:
+        a, pairs, clocks = self.accesses[space], self.pairs[space], self.order.clocks_in(space)
+        none = np.empty(0, np.int64)
+        if pairs is not None:
+            questions = Questions.of_pairs(a, *pairs)
+            b, x = (none, none) if self._need(space, questions) else questions.unordered(clocks)
+            return Disorder(b[:MOST_TOLD], x[:MOST_TOLD], np.unique(a.footprint[np.concatenate((b, x))]))
+        racing = [none]
+        for some in halves(a, self.shapes, clocks.group):
+            questions = Questions.of_pairs(some.accesses, *some.pairs)
+            racing.append(some.apart)
+            if not self._need(space, questions):
+                racing.append(a.footprint[some.of[questions.racing(clocks)]])
+        chosen = np.unique(np.concatenate(racing))
+        first, second, left = [none], [none], MOST_TOLD
+        parts = PARTS if len(np.unique(a.owner[chosen])) > 1 else PARTS[1:]
+        for part, pair in ((part, pair) for part in parts for pair in pairs_among(a, self.shapes, chosen)):
+            b, x = Questions.of_pairs(a, *pair, (part,)).unordered(clocks, left)
+            first.append(b)
+            second.append(x)
+            left -= len(b)
+            if not left:
+                break
+        return Disorder(np.concatenate(first), np.concatenate(second), chosen)
 
     def place(self, program: int, row: int, access: str = "", address: int | None = None) -> Place:
         """A row of a program, for a finding."""
@@ -85,6 +157,51 @@ class Subject:
             one.table.instructions[int(one.rows[row, 0])].name,
             int(self.synced[program].pipe[row]),
         )
+
+    def lines(self, program: int, rows: Ints | Rows) -> Ints:
+        """Return a number for the line of the kernel that wrote each row, equal in all programs; -1 where it is unknown."""
+        notes = self.programs[program].notes
+        if notes is None:
+            return np.full(len(rows), -1)
+        held, numbers = self._sources.get(id(notes.source), (notes.source, [-1]))
+        for line in notes.source.lines[len(numbers) - 1 :]:
+            numbers.insert(-1, self._lines.setdefault(line, len(self._lines)))
+        self._sources[id(held)] = held, numbers
+        return np.asarray(numbers)[notes.numbers(rows)]
+
+    def line_keys(self, program: Ints | Rows, row: Ints | Rows) -> Ints:
+        """Return numbers that are equal where `line_key` is."""
+        keys = np.empty((4, len(row)), np.int64)
+        kinds: dict[str, int] = {}
+        names: dict[str, int] = {}
+        of_table: dict[int, Ints] = {}
+        order = np.argsort(program, kind="stable")
+        first = np.flatnonzero(np.diff(program[order], prepend=-1))
+        for mine in np.split(order, first[1:]):
+            one, synced = self.programs[program[mine[0]]], self.synced[program[mine[0]]]
+            table = one.table
+            if id(table) not in of_table:
+                of_table[id(table)] = np.asarray([names.setdefault(i.name, len(names)) for i in table.instructions])
+            keys[0, mine] = kinds.setdefault(one.core_kind, len(kinds))
+            keys[1, mine] = self.lines(int(program[mine[0]]), row[mine])
+            keys[2, mine] = of_table[id(table)][one.rows[row[mine], 0]]
+            keys[3, mine] = synced.pipe[row[mine]]
+        return np.unique(keys, axis=1, return_inverse=True)[1].ravel()
+
+    def slots(self, address: Ints) -> Ints:
+        """Return the number of the task's tensor in which each address of GM lies, or -1."""
+        tensors = [(number, tensor) for number, tensor in enumerate(self.task.tensors) if tensor.size]
+        tensors.sort(key=lambda entry: entry[1].base)
+        base = np.asarray([tensor.base for _, tensor in tensors], np.int64)
+        end = base + np.asarray([tensor.size for _, tensor in tensors], np.int64)
+        if (base[1:] < end[:-1]).any():  # of those that lie over each other the last one
+            found = np.full(len(address), -1)
+            for number, tensor in enumerate(self.task.tensors):
+                found[(address >= tensor.base) & (address < tensor.base + tensor.size)] = number
+            return found
+        at = np.searchsorted(base, address, side="right") - 1
+        numbers = np.asarray([*(number for number, _ in tensors), -1], np.int64)
+        return np.where(address < np.append(end, 0)[at], numbers[at], -1)
 
     def tensor_at(self, address: int) -> tuple[Allocation | None, int]:
         """The tensor of the task in which an address of GM lies, and the offset in it."""

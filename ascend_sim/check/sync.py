@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from ascend_sim.check.findings import CheckFinding
 from ascend_sim.check.subject import Subject
-from ascend_sim.check.sync_rows import Unpaired
+from ascend_sim.check.sync_rows import Ints, SyncRows, Unpaired
 from ascend_sim.isa.base import SET, WAIT
 from ascend_sim.isa.sync import CrossCoreSetFlag, CrossCoreWaitFlag, SetFlag, WaitFlag, cross_name
 
@@ -135,22 +137,11 @@ def _uneven(subject: Subject) -> Iterator[CheckFinding]:
     """Flags of which every turn of a loop leaves one raised, so that its waits meet ever older sets."""
     told: set[tuple[object, ...]] = set()
     for number, synced in enumerate(subject.synced):
-        backlog = [0] * len(synced.flags)
-        seen: dict[tuple[int, object], list[tuple[int, int]]] = {}
-        for row, kind, _, _, code in synced.items:
-            if kind == SET:
-                backlog[code] += 1
-            elif kind == WAIT:
-                line = None if synced.program.notes is None else synced.program.notes.line(row)
-                seen.setdefault((code, line), []).append((backlog[code], row))
-                backlog[code] -= 1
-        for (code, _), turns in seen.items():
-            depths = [depth for depth, _ in turns]
+        for depths, code, row in _depths(subject, number, synced):
             key = (synced.program.core_kind, synced.names[code])
             if key in told or not _grows(depths):
                 continue
             told.add(key)
-            row = turns[-1][1]
             source, destination, _ = synced.names[code]
             name = flag_name(subject, number, synced.names[code])
             yield CheckFinding.of(
@@ -165,19 +156,50 @@ def _uneven(subject: Subject) -> Iterator[CheckFinding]:
             )
 
 
+def _depths(subject: Subject, number: int, synced: SyncRows) -> Iterator[tuple[Ints, int, int]]:
+    """For each flag and line that waits for it, in order: how often the flag is raised at each wait; the flag, the last row."""
+    waits = synced.kind == WAIT
+    flags = np.flatnonzero(waits | (synced.kind == SET))
+    order = flags[np.argsort(synced.code[flags], kind="stable")]
+    code, wait = synced.code[order], waits[order]
+    raised = np.cumsum(np.where(wait, -1, 1)) + wait  # as a wait finds it
+    first = np.searchsorted(code, code)
+    raised -= np.concatenate(([0], np.cumsum(np.where(wait, -1, 1))))[first]
+    order, code, raised = order[wait], code[wait], raised[wait]
+    lines = subject.lines(number, synced.rows[order]) + 1
+    keys = code.astype(np.int64) * (int(lines.max(initial=0)) + 1) + lines
+    by_key = np.argsort(keys, kind="stable")
+    groups = np.split(by_key, np.flatnonzero(np.diff(keys[by_key])) + 1) if len(keys) else []
+    for mine in sorted(groups, key=lambda group: int(order[group[0]])):
+        yield raised[mine], int(code[mine[0]]), int(synced.rows[order[mine[-1]]])
+
+
 _TURNS = 3
 """Turns from which a loop is seen."""
 
 
-def _grows(depths: list[int]) -> bool:
-    """Whether more is raised from turn to turn, by the same each time; a turn may come by the line more than once."""
-    return any(_steady(depths, waits) for waits in range(1, len(depths) // _TURNS + 1))
+def _grows(depths: Ints) -> bool:
+    """Whether more is raised from turn to turn, by the same each time; a turn may come by the line more than once.
+
+    Then the steps repeat after the waits of a turn, and if they do after so many, the shortest such turn says as much.
+    """
+    steps = np.diff(depths)
+    if not steps.any():
+        return False
+    waits = _period(steps.tolist())
+    return waits * _TURNS <= len(depths) and int(steps[:waits].sum()) > 0
 
 
-def _steady(depths: list[int], waits: int) -> bool:
-    """Whether each wait finds as much more raised than the one that many `waits` before."""
-    steps = {later - earlier for earlier, later in zip(depths, depths[waits:], strict=False)}
-    return len(steps) == 1 and steps.pop() > 0
+def _period(steps: list[int]) -> int:
+    """After how many steps all repeat (Knuth, Morris and Pratt: the longest beginning that is an end of what came so far)."""
+    ends = [0] * len(steps)
+    length = 0
+    for place in range(1, len(steps)):
+        while length and steps[place] != steps[length]:
+            length = ends[length - 1]
+        length += steps[place] == steps[length]
+        ends[place] = length
+    return len(steps) - length
 
 
 __all__ = ["find_sync_faults"]

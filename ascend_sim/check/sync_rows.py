@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +21,13 @@ from ascend_sim.isa.base import (
     TRANSFER,
     WAIT,
 )
-from ascend_sim.isa.sync import SetFlag, WaitFlag, WaitUnitFlag
+from ascend_sim.isa.sync import SetFlag, WaitFlag
 from ascend_sim.kernel.program import Program, ranges
 
 WIDTH = len(PIPES)
+Ints = NDArray[np.signedinteger[Any]]
+Rows = Ints
+"""Numbers of rows, places in pipes, numbers of events: held in 32 bits, for none is larger than a program."""
 
 FlagKey = tuple[str, str, int]
 
@@ -46,69 +50,56 @@ class SyncFaults:
     sets: list[Unpaired] = field(default_factory=list)
     waits: list[Unpaired] = field(default_factory=list)
     overflows: list[Unpaired] = field(default_factory=list)
-    uneven: list[Unpaired] = field(default_factory=list)
     stuck: list[tuple[int, int]] = field(default_factory=list)
     """Program and row of every pipe that waits in a deadlock."""
 
 
 class SyncRows:
-    """The rows of a program that synchronise, and where its rows stand in their pipes; made once, walked many times."""
+    """The rows of a program that synchronise (`rows`), and where each of its rows stands in its pipe.
+
+    Per row of the program: `pipe` and `place`. Per row that synchronises: `kind` and `code`, the number of its flag in `names`,
+    and of its instruction where it is none of a flag inside the core.
+    """
 
     def __init__(self, program: Program) -> None:
         self.program = program
         table = program.table
-        kind, self.pipe = program.per_row("kind"), program.per_row("pipe")
+        argument, kinds = program.rows[:, 0], table.column("kind").astype(np.int8)
+        self.pipe = table.column("pipe").astype(np.int8)[argument]
         counts = np.bincount(self.pipe, minlength=WIDTH)
-        self.place = np.empty(len(program), np.int64)
+        self.place = np.empty(len(program), np.int32)
         self.place[np.argsort(self.pipe, kind="stable")] = ranges(np.zeros_like(counts), counts)
-        self.counts: list[int] = counts.tolist()
+        kind = kinds[argument]
         self.tile_waits, self.loose_waits = self._unit_waits(kind)
-        wanted = np.isin(kind, (SET, WAIT, DISARMED, BARRIER, BARRIER_ALL, CROSS_SET, CROSS_WAIT))
-        rows = np.flatnonzero(wanted)
+        synchronises = np.isin(kinds, (SET, WAIT, DISARMED, BARRIER, BARRIER_ALL, CROSS_SET, CROSS_WAIT))
+        self.rows = np.flatnonzero(synchronises[argument]).astype(np.int32)
+        self.kind = kind[self.rows]
         self.flags: dict[FlagKey, int] = {}
         self.instructions = table.instructions
-        codes = np.zeros(len(table.instructions), np.int64)
-        for argument in np.unique(program.rows[rows, 0]).tolist():
-            one = table.instructions[argument]
+        codes = np.arange(len(table.instructions), dtype=np.int32)
+        for number in np.unique(argument[self.rows]).tolist():
+            one = table.instructions[number]
             if isinstance(one, SetFlag | WaitFlag):
-                codes[argument] = self.flags.setdefault((one.source, one.destination, one.flag), len(self.flags))
-            else:
-                codes[argument] = argument
-        arguments = program.rows[rows, 0]
-        self.rows = rows
-        self.items: list[tuple[int, int, int, int, int]] = list(
-            zip(
-                rows.tolist(),
-                kind[rows].tolist(),
-                self.pipe[rows].tolist(),
-                self.place[rows].tolist(),
-                codes[arguments].tolist(),
-                strict=True,
-            )
-        )
-        self.sets = [0] * len(self.flags)
-        for _, what, _, _, code in self.items:
-            if what == SET:
-                self.sets[code] += 1
+                codes[number] = self.flags.setdefault((one.source, one.destination, one.flag), len(self.flags))
+        self.code = codes[argument[self.rows]]
         self.names = list(self.flags)
 
-    def _unit_waits(self, kind: NDArray[np.int64]) -> tuple[frozenset[int], frozenset[int]]:
+    @property
+    def whole(self) -> bool:
+        """Whether its kernel came to its end."""
+        return self.program.notes is None or self.program.notes.whole
+
+    def _unit_waits(self, kind: NDArray[np.int8]) -> tuple[Ints, Ints]:
         """Rows that wait for a unit flag, and those of them behind which no product or drain with the unit flag comes."""
         program, table = self.program, self.program.table
-        found = [isinstance(one, WaitUnitFlag) for one in table.instructions]
-        if not any(found):
-            return frozenset(), frozenset()
-        paced = np.asarray([one.pace(table.chip) is not None for one in table.instructions], np.bool_)
-        waits, loose = np.asarray(found, np.bool_)[program.rows[:, 0]], []
+        found, loose = table.column("by_unit_flag"), [np.empty(0, np.int64)]
+        if not found.any():
+            return loose[0], loose[0]
+        paced, waits = table.column("paced") > 0, found[program.rows[:, 0]] > 0
         for p in np.unique(self.pipe[waits]).tolist():
             rows = np.flatnonzero(self.pipe == p)
             works = rows[np.isin(kind[rows], (LOCAL, TRANSFER))]
             mine = rows[waits[rows]]
-            behind = np.searchsorted(works, mine)
-            follows = np.append(paced[program.rows[works, 0]], False)[behind]
-            loose += mine[~follows].tolist()
-        return frozenset(np.flatnonzero(waits).tolist()), frozenset(loose)
-
-    def before(self, row: int) -> list[int]:
-        """Rows of every pipe that stand before a row."""
-        return np.bincount(self.pipe[:row], minlength=WIDTH).tolist()
+            follows = np.append(paced[program.rows[works, 0]], False)[np.searchsorted(works, mine)]
+            loose.append(mine[~follows])
+        return np.flatnonzero(waits), np.concatenate(loose)

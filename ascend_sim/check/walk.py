@@ -1,95 +1,86 @@
-"""One program, walked row by row in the order of issue: what its pipes learn at waits and barriers.
-
-Which set a wait belongs to does not depend on what pipes know. So a walk that has come to its end can be repeated without
-some of its waits, step by step in the same order (`again`), and a pipe learns at the same places, if only less.
-"""
+"""One program, walked row by row in the order of issue: which set ends which wait, and where pipes stand for ever."""
 
 from __future__ import annotations
 
+from array import array
 from collections import deque
 from collections.abc import Sequence
-from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from ascend_sim.check.cross_order import CrossOrder
-from ascend_sim.check.sync_rows import WIDTH, SyncRows, Unpaired
-from ascend_sim.isa.base import BARRIER, BARRIER_ALL, CROSS_SET, CROSS_WAIT, DISARMED, PIPES, SET, WAIT
+from ascend_sim.check.cross_order import CrossMatches
+from ascend_sim.check.sync_rows import WIDTH, Ints, Rows, SyncFaults, SyncRows, Unpaired
+from ascend_sim.isa.base import BARRIER_ALL, CROSS_SET, CROSS_WAIT, DISARMED, PIPES, SET, WAIT
 from ascend_sim.isa.sync import ScalarWait
 
-_JOIN = -1
-"""A pipe learns what the scalar unit waited for."""
-Step = tuple[int, Any, bool]
-"""The program of a row that has synchronised, the row, and whether a deadlock was broken there."""
+
+def waited_pipes(synced: SyncRows, code: int) -> Sequence[int]:
+    """Return the pipes for which the scalar unit waits at a row of this code."""
+    one = synced.instructions[code]
+    return (PIPES.index(one.on),) if isinstance(one, ScalarWait) else range(1, WIDTH)
+
+
+class CrossWalk:
+    """The rows of one program that set flags between cores or wait for them, one after the other."""
+
+    free_pass = False
+
+    def __init__(self, index: int, items: Ints, codes: Rows, kinds: Sequence[int], cross: CrossMatches) -> None:
+        self.index, self.cross, self.done = index, cross, False
+        self.items, self.codes, self.kinds = items.tolist(), codes.tolist(), kinds
+        self.at = 0
+
+    def advance(self) -> None:
+        """Go on as far as possible."""
+        for place in range(self.at, len(self.items)):
+            if self.kinds[place] == CROSS_SET:
+                self.cross.set(self.index, self.items[place], self.codes[place])
+            elif not self.cross.wait(self, self.items[place], self.codes[place]):
+                return
+            self.at = place + 1
+        self.done = True
 
 
 class ProgramWalk:
-    """One program, walked in issue order; a pipe that must wait keeps its later rows until what it waits for is known."""
+    """One program, walked in issue order; a pipe that must wait keeps its later rows until what it waits for has come.
+
+    Rows that synchronise are told by their numbers in the program, among those of all programs from `first` on. `partner` gets
+    for each wait the set that ends it.
+    """
 
     def __init__(
-        self, index: int, synced: SyncRows, left_out: frozenset[int], cross: CrossOrder, steps: list[Step]
+        self, index: int, synced: SyncRows, first: int, partner: Rows, cross: CrossMatches, faults: SyncFaults
     ) -> None:
-        self.index, self.synced, self.steps = index, synced, steps
-        self.cross, self.others, self.faults = cross, cross.others, cross.faults
-        self.left_out = left_out
-        self.clocks = [[0] * WIDTH for _ in range(WIDTH)]
-        self.known = [0] * WIDTH
-        self.events: list[list[tuple[int, list[int], int]]] = [[] for _ in range(WIDTH)]
-        self.raised: list[list[tuple[list[int], int]]] = [[] for _ in synced.flags]
-        self.taken: list[list[int]] = [[] for _ in synced.flags]
-        self.joined: dict[int, tuple[list[int], int]] = {}
-        self.blocked: dict[int, deque[Any]] = {}
+        self.index, self.synced, self.first = index, synced, first
+        self.partner, self.cross, self.faults = partner, cross, faults
+        self.kinds, self.codes = bytes(synced.kind), array("i", synced.code.tobytes())
+        self.pipes = bytes(synced.pipe[synced.rows])
+        self.raised = [array("i") for _ in synced.flags]
+        self.taken = [0] * len(synced.flags)
+        self.sets = [0] * len(synced.flags)
+        for kind, code in zip(self.kinds, self.codes, strict=True):
+            if kind == SET:
+                self.sets[code] += 1
+        self.blocked: dict[int, deque[int]] = {}
         self.at = 0
         self.done = False
         self.free_pass = False
-        self.maximum = synced.program.table.chip.sync.flag_max
-        self.extra: dict[int, int] = {}
 
-    def advance(self) -> bool:
-        """Go on as far as possible; returns whether anything happened."""
-        progressed = False
-        items = self.synced.items
-        while True:
+    def advance(self) -> None:
+        """Go on as far as possible."""
+        kinds, pipes, codes, blocked, count = self.kinds, self.pipes, self.codes, self.blocked, len(self.kinds)
+        moved = True
+        while moved and not self.done:
             moved = self._blocked_on()
-            while self.at < len(items):
-                item = items[self.at]
-                row, kind, pipe = item[0], item[1], item[2]
+            for item in range(self.at, count):
+                kind, pipe = kinds[item], pipes[item]
                 if kind == BARRIER_ALL:
-                    if self.blocked and any(p in self.blocked for p in self._waited(item[4])):
+                    if blocked and any(p in blocked for p in waited_pipes(self.synced, codes[item])):
                         break
-                    self._do(item)
-                    counts = self.synced.before(row)
-                    for p in range(1, WIDTH):
-                        self._arrive(p, (row, _JOIN, p, counts[p], row))
-                else:
-                    self._arrive(pipe, item)
-                self.at += 1
-                moved = True
-            progressed = progressed or moved
-            if not moved or (self.at == len(items) and not self.blocked):
-                break
-        self.done = self.at == len(items) and not self.blocked
-        return progressed
-
-    def again(self, item: Any, forced: bool) -> None:
-        """One step of an earlier walk."""
-        self.free_pass = forced
-        self._step(item)
-
-    def _arrive(self, pipe: int, item: Any) -> None:
-        """A row comes to its pipe, which may stand at an earlier one."""
-        if pipe in self.blocked:
-            self.blocked[pipe].append(item)
-        elif not self._do(item):
-            self.blocked[pipe] = deque([item])
-
-    def _do(self, item: Any) -> bool:
-        """`_step`, to be repeated by other walks if it is made."""
-        done = self._step(item)
-        if done:
-            self.steps.append((self.index, item, self.free_pass))
-        return done
+                elif pipe in blocked:
+                    blocked[pipe].append(item)
+                elif not self._step(item):
+                    blocked[pipe] = deque([item])
+                self.at, moved = item + 1, True
+            self.done = self.at == count and not blocked
 
     def _blocked_on(self) -> bool:
         moved, again = False, bool(self.blocked)
@@ -97,7 +88,7 @@ class ProgramWalk:
             again = False
             for pipe in list(self.blocked):
                 queue = self.blocked[pipe]
-                while queue and self._do(queue[0]):
+                while queue and self._step(queue[0]):
                     queue.popleft()
                     again = moved = True
                 if not queue:
@@ -105,108 +96,37 @@ class ProgramWalk:
         return moved
 
     def heads(self) -> list[int]:
-        """The rows at which pipes stand."""
-        return [queue[0][0] for queue in self.blocked.values()]
+        """Return the rows at which pipes stand."""
+        return [int(self.synced.rows[queue[0]]) for queue in self.blocked.values()]
 
     def force(self) -> None:
         """Let every head of a deadlock pass, so that the rest can be looked at."""
         self.free_pass = True
         for pipe in list(self.blocked):
             queue = self.blocked[pipe]
-            self._do(queue.popleft())
+            self._step(queue.popleft())
             if not queue:
                 del self.blocked[pipe]
         self.free_pass = False
 
-    def _waited(self, code: int) -> Sequence[int]:
-        one = self.synced.instructions[code]
-        return (PIPES.index(one.on),) if isinstance(one, ScalarWait) else range(1, WIDTH)
-
-    def _join(self, row: int, code: int) -> tuple[list[int], int]:
-        """The scalar unit waits for pipes; what is issued later comes after it on every pipe."""
-        counts = self.synced.before(row)
-        clock, known = [0] * WIDTH, 0
-        for p in self._waited(code):
-            own = list(self.clocks[p])
-            own[p] = max(own[p], counts[p])
-            clock = list(map(max, clock, own))
-            known = self.others.join(known, self.known[p])
-        return clock, known
-
-    def learn(self, row: int, pipe: int, place: int, clock: list[int], known: int) -> None:
-        """From its row number `place` on, a pipe knows `clock` of its own program and `known` of others, if `row` is there."""
-        if row not in self.left_out:
-            self.clocks[pipe] = list(map(max, self.clocks[pipe], clock))
-            if known != self.known[pipe]:
-                self.known[pipe] = self.others.join(self.known[pipe], known)
-        self.events[pipe].append((place, self.clocks[pipe], self.known[pipe]))
-
-    def _step(self, item: Any) -> bool:
-        """One row that synchronises; False where it must wait."""
-        row, kind, pipe, place, code = item
+    def _step(self, item: int) -> bool:
+        """Take one row that synchronises; return False where it must wait."""
+        kind, code = self.kinds[item], self.codes[item]
         if kind == SET:
-            clock = list(self.clocks[pipe])
-            clock[pipe] = place
-            raised = self.raised[code]
-            count = len(raised) - self.maximum
-            if count >= 0:
-                taken = self.taken[code]
-                destination = PIPES.index(self.synced.names[code][1])
-                if count >= len(taken) or clock[destination] <= taken[count]:
-                    self.extra.setdefault(code, row)
-            raised.append((clock, self.known[pipe]))
+            self.raised[code].append(item)
         elif kind == WAIT:
-            turn = len(self.taken[code])
-            raised = self.raised[code]
-            if turn >= len(raised):
-                if turn < self.synced.sets[code] and not self.free_pass:
-                    return False
-                if turn >= self.synced.sets[code]:
-                    self.faults.waits.append(Unpaired(self.index, row, 1))
-            else:
-                self.learn(row, pipe, place, *raised[turn])
-            self.taken[code].append(place)
+            turn = self.taken[code]
+            if turn < len(self.raised[code]):
+                self.partner[self.first + item] = self.first + self.raised[code][turn]
+            elif turn >= self.sets[code]:
+                self.faults.waits.append(Unpaired(self.index, int(self.synced.rows[item]), 1))
+            elif not self.free_pass:
+                return False
+            self.taken[code] = turn + 1
         elif kind == DISARMED:
-            self.taken[code].append(place)
-        elif kind == BARRIER:
-            clock = list(self.clocks[pipe])
-            clock[pipe] = place
-            self.learn(row, pipe, place, clock, self.known[pipe])
-        elif kind == BARRIER_ALL:
-            self.joined[row] = self._join(row, code)
-        elif kind == _JOIN:
-            self.learn(row, pipe, place, *self.joined[row])
+            self.taken[code] += 1
         elif kind == CROSS_SET:
-            clock = list(self.clocks[pipe])
-            clock[pipe] = place
-            self.cross.set(self, row, pipe, place, code, clock)
+            self.cross.set(self.index, self.first + item, code)
         elif kind == CROSS_WAIT:
-            return self.cross.wait(self, row, pipe, place, code)
+            return self.cross.wait(self, self.first + item, code)
         return True
-
-    def count_overflows(self) -> None:
-        """After the walk: flags that may run over."""
-        self.faults.overflows += [Unpaired(self.index, row, self.maximum) for _, row in sorted(self.extra.items())]
-
-    def count_flags(self) -> None:
-        """After the walk: flags that are left raised."""
-        program = self.synced.program
-        whole = program.notes is None or program.notes.whole
-        for code in range(len(self.synced.flags)):
-            left = len(self.raised[code]) - len(self.taken[code])
-            if left > 0 and whole:
-                rows = [item[0] for item in self.synced.items if item[1] == SET and item[4] == code]
-                self.faults.sets.append(Unpaired(self.index, rows[-1], left))
-
-    def last_learned(self, first: int) -> NDArray[np.int32]:
-        """For every row when its pipe learned last, or 0; what the pipes of this walk learn is numbered from `first` on."""
-        pipe, place = self.synced.pipe, self.synced.place
-        last = np.zeros(len(pipe), np.int32)
-        for p, events in enumerate(self.events):
-            rows = np.flatnonzero(pipe == p) if events else ()
-            if len(rows):
-                starts = np.asarray([event[0] for event in events], np.int64)
-                passed = np.searchsorted(starts, place[rows], side="right")
-                last[rows] = np.where(passed > 0, first - 1 + passed, 0)
-            first += len(events)
-        return last

@@ -64,7 +64,7 @@ class KernelBuilder(SyncMethods, VectorMethods):
         self._index = table.index
         self._used: dict[str, int] = {}
         self._inspection = current_inspection()
-        self.notes = None if self._inspection is None else Notes()
+        self.notes = None if self._inspection is None else Notes(table.source)
         self.stamping = self.stamping and (self._inspection is None or self._inspection.stamping)
 
     def _refuse(self, error: SimError, tool: str = "memcheck") -> None:
@@ -86,8 +86,6 @@ class KernelBuilder(SyncMethods, VectorMethods):
                 index = self.table.add(key)
             except SimError as error:
                 return self._refuse(error)
-        if self.notes is not None:
-            self.notes.add(len(self._sheet))
         row = [index, dst, src0, src1, self._tile]
         try:
             self._sheet.written.fromlist(row)
@@ -95,6 +93,8 @@ class KernelBuilder(SyncMethods, VectorMethods):
             self._emit_moving(row)
         except OverflowError:
             raise self._too_far(f"an address of {key[0].name}") from None
+        if self.notes is not None:
+            self.notes.add()
 
     def next_tile(self, *, counted: bool = True) -> None:
         """The rows that follow belong to the next unit of the kernel's own work split.

@@ -10,20 +10,21 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from array import array
+from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from types import CodeType, FrameType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ascend_sim.frozen import frozen
 
 Line = tuple[str, int]
 """File and line."""
-
-_HERE = Path(__file__).parent
 
 
 @frozen
@@ -47,58 +48,70 @@ class Allocated:
     line: Line | None
 
 
+class SourceLines:
+    """The distinct lines that wrote rows, by number; the programs of a table share them with its stamps."""
+
+    def __init__(self) -> None:
+        self.lines: list[Line] = []
+        self.told: dict[tuple[int, int], tuple[int, CodeType]] = {}
+        """Numbers by code (held, so that its id stays its own) and place in it: Python counts through a function for each."""
+        self._number: dict[Line, int] = {}
+
+    def number(self, line: Line) -> int:
+        """Return the number of a line."""
+        number = self._number.setdefault(line, len(self.lines))
+        if number == len(self.lines):
+            self.lines.append(line)
+        return number
+
+    def of_frame(self, frame: FrameType) -> tuple[int, CodeType]:
+        """Note the line that a frame executes: return its number, and its code."""
+        told = self.told[id(frame.f_code), frame.f_lasti] = self.number(_line(frame)), frame.f_code
+        return told
+
+
 @dataclass
 class Notes:
     """Of one program: the lines of its rows, and the pieces of buffers that it took.
 
-    `whole` is false where its kernel broke off.
+    `rows` has the number of every row's line in `source`, or -1. `whole` is false where its kernel broke off.
     """
 
-    rows: list[int] = field(default_factory=list)
-    lines: list[Line] = field(default_factory=list)
+    source: SourceLines
+    rows: array[int] = field(default_factory=lambda: array("i"))
     allocated: list[Allocated] = field(default_factory=list)
     queues: dict[tuple[str, str, int], str] = field(default_factory=dict)
     """Flags of queues (source, destination, number), and the side of the queue that each belongs to."""
     texts: dict[Line, str] = field(default_factory=dict)
     """What stands in lines whose file is not there any more: those of a stored run."""
     whole: bool = True
-    fixed: Line | None = None
-    _told: dict[tuple[int, int], tuple[Line, CodeType]] = field(default_factory=dict, repr=False)
-    """Lines by code (held, so that its number stays its own) and place in it: Python counts through a function for each."""
+    fixed: int = -1
+    """The line of all rows from now on, where it is not that which writes them."""
 
-    def add(self, row: int) -> None:
-        """The rows from `row` on come from the line that is being executed, up to the next call."""
-        self.rows.append(row)
-        self.lines.append(self.fixed or self._line_of(_calling_frame()))
-
-    def _line_of(self, frame: FrameType) -> Line:
-        code = frame.f_code
-        told = self._told.get((id(code), frame.f_lasti))
-        if told is None:
-            told = self._told[id(code), frame.f_lasti] = (code.co_filename, frame.f_lineno), code
-        return told[0]
-
-    def of_stamp(self) -> Notes:
-        """For the rows of a stamp, counted from its first one."""
-        return Notes(_told=self._told)
-
-    def repeat(self, stamp: Notes, first: int) -> None:
-        """The rows of a stamp follow, from `first` on."""
-        self.rows += [first + row for row in stamp.rows]
-        self.lines += stamp.lines
+    def add(self) -> None:
+        """Note that the line that is being executed writes the next row."""
+        if self.fixed >= 0:
+            self.rows.append(self.fixed)
+            return
+        frame: Any = sys._getframe(2)
+        while frame.f_code.co_filename in _MACHINERY:
+            frame = frame.f_back
+        told = self.source.told.get((id(frame.f_code), frame.f_lasti)) or self.source.of_frame(frame)
+        self.rows.append(told[0])
 
     def line(self, row: int) -> Line | None:
-        """Where a row comes from."""
-        place = bisect_right(self.rows, row) - 1
-        return self.lines[place] if place >= 0 else None
+        """Return the line that wrote a row, or None."""
+        number = self.rows[row]
+        return self.source.lines[number] if number >= 0 else None
 
-    def without(self, dropped: list[int]) -> None:
-        """Rows that are taken out; those behind them move up."""
-        for row in sorted(dropped, reverse=True):
-            place = bisect_left(self.rows, row)
-            if self.rows[place : place + 1] == [row]:
-                del self.rows[place], self.lines[place]
-            self.rows[place:] = [one - 1 for one in self.rows[place:]]
+    def numbers(self, rows: NDArray[np.integer]) -> NDArray[np.int32]:
+        """Return the line number of each of these rows."""
+        return np.frombuffer(self.rows, np.int32)[rows] if len(rows) else np.empty(0, np.int32)
+
+    def without(self, dropped: Sequence[int]) -> None:
+        """Take rows out; those behind them move up."""
+        if dropped:
+            self.rows = array("i", np.delete(np.frombuffer(self.rows, np.int32), dropped).tobytes())
 
 
 @dataclass
@@ -109,13 +122,16 @@ class Inspection:
 
     stamping: bool = True
     stamped: bool = False
-    faults: list[Fault] = field(default_factory=list)
+    _faults: dict[Fault, None] = field(default_factory=dict)
+
+    @property
+    def faults(self) -> list[Fault]:
+        """Return the distinct faults in the order in which they were noted."""
+        return list(self._faults)
 
     def add(self, where: str, text: str, line: Line | None = None, tool: str = "memcheck") -> None:
         """Note a refusal; the line is the one that is being executed unless given."""
-        fault = Fault(where, line or calling_line(), text, tool)
-        if fault not in self.faults:
-            self.faults.append(fault)
+        self._faults.setdefault(Fault(where, line or calling_line(), text, tool))
 
 
 _CURRENT: ContextVar[Inspection | None] = ContextVar("inspection", default=None)
@@ -139,18 +155,15 @@ def inspect(stamping: bool = True) -> Iterator[Inspection]:
 
 def calling_line() -> Line:
     """The innermost line that belongs to a kernel and not to the machinery that builds it."""
-    frame = _calling_frame()
+    frame: Any = sys._getframe(1)
+    while frame.f_code.co_filename in _MACHINERY:
+        frame = frame.f_back
+    return _line(frame)
+
+
+def _line(frame: FrameType) -> Line:
     return frame.f_code.co_filename, frame.f_lineno
 
 
-def _calling_frame() -> FrameType:
-    frame = sys._getframe(1)
-    while _is_machinery(frame.f_code.co_filename) and frame.f_back is not None:
-        frame = frame.f_back
-    return frame
-
-
-@cache
-def _is_machinery(file: str) -> bool:
-    """Whether a kernel calls what stands in a file, and is not written in it."""
-    return Path(file).parent == _HERE or file == contextlib.__file__
+_MACHINERY = {contextlib.__file__, *map(str, Path(__file__).parent.glob("*.py"))}
+"""Files whose functions a kernel calls, and that no kernel is written in."""

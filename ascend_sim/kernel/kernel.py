@@ -168,7 +168,7 @@ class Kernel(KernelBuilder):
         """Put a pipe barrier behind every instruction of `pipe` written inside: each reads what the one before it wrote."""
         self._check_pipe(pipe, "ordered")
         plain, number = self._emit, PIPE_INDEX[pipe]
-        opened = calling_line() if self.notes is not None else None
+        opened = self.notes.source.number(calling_line()) if self.notes is not None else -1
 
         def emit(key: Key, dst: int = 0, src0: int = 0, src1: int = 0) -> None:
             plain(key, dst, src0, src1)
@@ -178,7 +178,7 @@ class Kernel(KernelBuilder):
                     self.notes.fixed = opened
                 plain((PipeBarrier, pipe))
                 if self.notes is not None:
-                    self.notes.fixed = None
+                    self.notes.fixed = -1
 
         self._emit = emit  # type: ignore[method-assign]
         try:

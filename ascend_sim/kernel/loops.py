@@ -91,7 +91,7 @@ class StampedLoops:
                     self._resume(absolute(stamps.phases[phase], None))
                     tile, tiles = self._tile, self._tiles
                     self._sheet, self._tile, self._tiles, self._moves = Sheet(stamps), 0, 0, []
-                    self.notes = None if notes is None else notes.of_stamp()
+                    self.notes = None if notes is None else Notes(notes.source)
                     axes: list[Any] = [Moving.along(axis, len(place)) for axis in range(len(place))]
                     anywhere: Any = like(where, axes) if isinstance(where, tuple) else axes[0]
                     yield what, anywhere
@@ -105,7 +105,7 @@ class StampedLoops:
                 if step[1] >= 0:
                     steps[step] = stamp
             if notes is not None and stamp.notes is not None:
-                notes.repeat(stamp.notes, len(sheet))
+                notes.rows.extend(stamp.notes.rows)
             try:
                 sheet.put(stamp, place, self._tile)
             except OverflowError:

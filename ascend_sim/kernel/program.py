@@ -19,8 +19,8 @@ from ascend_sim.chip.headroom import MOST_CYCLES
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import PIPE_INDEX, PIPES, Cost, GmAccess, Instruction
-from ascend_sim.isa.sync import CrossCoreWaitFlag, cross_name
-from ascend_sim.kernel.inspection import Notes
+from ascend_sim.isa.sync import CrossCoreWaitFlag, WaitUnitFlag, cross_name
+from ascend_sim.kernel.inspection import Notes, SourceLines
 from ascend_sim.kernel.sheet import Sheet
 from ascend_sim.kernel.stamp import Stamps, address_of, like
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
@@ -124,13 +124,13 @@ class InstructionTable:
     """The distinct instructions of a task on one chip; `index[key]` is the row value of instruction `key`.
 
     `kind` is the kind of core where it decides the cost: vector-only cores beside AI Cores need a table of their own.
-    `stamps` are those of the task's programs.
+    `stamps` are those of the task's programs, and `source` the lines that wrote them.
     """
 
     def __init__(self, chip: ChipSpec, kind: str = "") -> None:
         self.chip, self.kind = chip.seen_by(kind), kind
         self.index: dict[Key, int] = {}
-        self.stamps = Stamps()
+        self.stamps, self.source = Stamps(), SourceLines()
         self.instructions: list[Instruction] = []
         self.pipes: list[int] = []
         self.kinds: list[int] = []
@@ -186,13 +186,17 @@ class InstructionTable:
 
     def column(self, name: str) -> NDArray[np.int64]:
         """One property of every distinct instruction: "pipe", "kind", "head_first", "head_stream", "work", "latency";
-        of waits "lead" and "at_work"; "reads_late", "has_values" and "multiplies".
+        of waits "lead", "at_work" and "by_unit_flag"; "reads_late", "has_values", "multiplies" and "paced".
         """
         if name not in self._columns:
             if name == "pipe":
                 values = self.pipes
             elif name == "kind":
                 values = self.kinds
+            elif name == "by_unit_flag":
+                values = [int(isinstance(instruction, WaitUnitFlag)) for instruction in self.instructions]
+            elif name == "paced":
+                values = [int(instruction.pace(self.chip) is not None) for instruction in self.instructions]
             elif name in ("lead", "at_work", "reads_late", "has_values", "multiplies"):
                 values = [int(getattr(instruction, name)) for instruction in self.instructions]
             else:

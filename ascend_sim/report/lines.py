@@ -7,6 +7,7 @@ line_table(recording)                      # what a page or a file keeps of them
 from __future__ import annotations
 
 import linecache
+from array import array
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from ascend_sim.check.findings import shown
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
-from ascend_sim.kernel.inspection import Line, Notes, inspect
+from ascend_sim.kernel.inspection import Line, Notes, SourceLines, inspect
 from ascend_sim.kernel.program import Program
 from ascend_sim.runtime import Recording
 
@@ -78,22 +79,25 @@ def line_table(programs: Sequence[Program]) -> tuple[list[SourceLine], list[NDAr
         column = np.full(len(program), -1, np.int64)
         notes = program.notes
         if notes is not None and notes.rows:
-            places = []
-            for line in notes.lines:
-                if line not in made:
-                    made[line] = known.setdefault(SourceLine.of(line, notes), len(known))
-                places.append(made[line])
-            which = np.searchsorted(notes.rows, np.arange(len(program)), side="right") - 1
-            column = np.where(which >= 0, np.asarray(places, np.int64)[which], -1)
+            numbers, first, which = np.unique(notes.rows, return_index=True, return_inverse=True)
+            places = np.full(len(numbers), -1, np.int64)
+            for place in np.argsort(first).tolist():
+                if numbers[place] >= 0:
+                    line = notes.source.lines[numbers[place]]
+                    if line not in made:
+                        made[line] = known.setdefault(SourceLine.of(line, notes), len(known))
+                    places[place] = made[line]
+            column = places[which]
         columns.append(column)
     return list(known), columns
 
 
 def notes_of(lines: Sequence[SourceLine], column: NDArray[np.int64]) -> Notes | None:
     """What `note_lines` noted of one program, from its column of a stored run; None where nothing was."""
-    known = np.flatnonzero(column >= 0)
-    if not len(known):
+    if not (column >= 0).any():
         return None
-    found = [lines[place] for place in column[known].tolist()]
-    texts = {(one.file, one.number): one.text for one in found}
-    return Notes(rows=known.tolist(), lines=[(one.file, one.number) for one in found], texts=texts)
+    source, used = SourceLines(), np.unique(column[column >= 0]).tolist()
+    numbers = np.full(len(lines) + 1, -1, np.int32)  # the last one is that of rows without a line
+    numbers[used] = [source.number((lines[place].file, lines[place].number)) for place in used]
+    texts = {(lines[place].file, lines[place].number): lines[place].text for place in used}
+    return Notes(source, array("i", numbers[column].tobytes()), texts=texts)

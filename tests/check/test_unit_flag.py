@@ -46,7 +46,7 @@ def three_tiles(k: KernelBuilder) -> None:
 
 
 def out_of_order(subject: Subject) -> set[str]:
-    return {space for space, (first, _) in subject.unordered.items() if len(first)}
+    return {space for space, found in subject.disorder.items() if len(found.first)}
 
 
 def test_tiles_are_in_order_and_need_every_wait() -> None:
@@ -103,4 +103,4 @@ def test_shipped_gradients_use_it_and_are_in_order() -> None:
 
 
 def test_all_spaces_are_asked() -> None:
-    assert set(subject_of(three_tiles).questions) == set(SPACES)
+    assert set(subject_of(three_tiles).disorder) == set(SPACES)

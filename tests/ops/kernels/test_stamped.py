@@ -367,10 +367,17 @@ def test_a_planted_mistake_is_found(mistake: str, monkeypatch: pytest.MonkeyPatc
 
 
 def test_lines_of_a_stamp_that_are_off_by_a_row_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    repeat = Notes.repeat
+    add = Notes.add
+
+    def late(self: Notes) -> None:
+        """The line of a row is that of the row before it."""
+        add(self)
+        if self.rows[-1] and len(self.rows) % 3 == 0:
+            self.rows[-1] -= 1
+
     with inspect():
         assert not some_differences()
-        monkeypatch.setattr(Notes, "repeat", lambda self, stamp, first: repeat(self, stamp, first + 1))
+        monkeypatch.setattr(Notes, "add", late)
         assert some_differences().endswith("other lines, or other pieces of buffers")
 
 

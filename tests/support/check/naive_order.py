@@ -6,11 +6,12 @@ from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 
-from ascend_sim.isa.base import BARRIER, BARRIER_ALL, PIPES, SET, WAIT
+from ascend_sim.isa.base import BARRIER, BARRIER_ALL, CROSS_WAIT, PIPES, SET, WAIT
 from ascend_sim.isa.sync import ScalarWait
 from ascend_sim.kernel.program import Program
 from ascend_sim.memory.regions import Region, row_starts
 
+WAITS = (WAIT, CROSS_WAIT)
 Node = tuple[str, int]
 """("start" or "retire", row)"""
 
@@ -26,10 +27,10 @@ def edges(program: Program, left_out: Collection[int] = ()) -> Iterator[tuple[No
         later = [other for other in range(row + 1, len(kinds)) if pipes[other] == pipe]
         if later:
             yield ("start", row), ("start", later[0])
-            if kind in (WAIT, BARRIER) and row not in left_out:  # they hold their pipe until they are over
+            if kind in (WAIT, CROSS_WAIT, BARRIER) and row not in left_out:  # they hold their pipe until they are over
                 yield ("retire", row), ("start", later[0])
-        if kind != WAIT:  # what stands before a wait may still be in flight when it is over
-            yield from ((("retire", row), ("retire", other)) for other in later if kinds[other] != WAIT)
+        if kind not in WAITS:  # what stands before a wait may still be in flight when it is over
+            yield from ((("retire", row), ("retire", other)) for other in later if kinds[other] not in WAITS)
         key = (getattr(one, "source", ""), getattr(one, "destination", ""), getattr(one, "flag", 0))
         if kind == SET:
             sets.setdefault(key, []).append(row)
@@ -106,13 +107,11 @@ def _reached(start: Node, after: dict[Node, list[Node]]) -> set[Node]:
     return found
 
 
-def pairs_of(
-    subject_unordered: dict[str, tuple[np.ndarray, np.ndarray]], rows: dict[str, np.ndarray]
-) -> set[tuple[int, int, str]]:
+def pairs_of(told: dict[str, tuple[np.ndarray, np.ndarray]], rows: dict[str, np.ndarray]) -> set[tuple[int, int, str]]:
     """What a check calls unordered, in the same form."""
     return {
         (min(a, b), max(a, b), space)
-        for space, (first, second) in subject_unordered.items()
+        for space, (first, second) in told.items()
         for a, b in zip(rows[space][first].tolist(), rows[space][second].tolist(), strict=True)
     }
 

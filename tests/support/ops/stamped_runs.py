@@ -48,7 +48,10 @@ def difference(plain: Sequence[Program], stamped: Sequence[Program]) -> str:
         for what in ("block", "core_kind", "sub_block", "tiles", "flags"):
             if getattr(one, what) != getattr(other, what):
                 return f"{one.where}: {what} is {getattr(one, what)} and {getattr(other, what)}"
-        noted = [[(n.rows, n.lines, n.allocated, n.queues) for n in (each.notes,) if n] for each in (one, other)]
+        noted = [
+            [(list(map(n.line, range(len(n.rows)))), n.allocated, n.queues) for n in (each.notes,) if n]
+            for each in (one, other)
+        ]
         if noted[0] != noted[1]:
             return f"{one.where}: other lines, or other pieces of buffers"
         if one.table.instructions != other.table.instructions:

@@ -1,0 +1,146 @@
+"""What must be in order, and whether it is: asked of each access and the first of another footprint that is not before it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from ascend_sim.check.accesses import Accesses
+from ascend_sim.check.clocks import Bits, Clocks
+from ascend_sim.check.sync_rows import WIDTH, Ints, Rows
+from ascend_sim.kernel.program import ranges
+
+_CHUNK = 1 << 18
+"""Questions that are asked at a time: what they take stays within some tens of megabytes."""
+PARTS = ("across", "onward", "back")
+"""Pairs of different pipes, then those of one pipe: a write and what comes after it, once for each side."""
+
+
+class Questions:
+    """Accesses of footprints `f`, and the footprints `g` that each is asked about, of pairs that must be in order.
+
+    If the first access that does not lie before it comes after it, all later ones do, for a pipe learns and never forgets.
+    """
+
+    def __init__(self, a: Accesses, f: Ints, g: Ints) -> None:
+        self.a, self.f, self.g = a, f, g
+        self._base = int(a.place.max(initial=0)) + 2
+
+    @classmethod
+    def of_pairs(cls, a: Accesses, f: Ints, g: Ints, parts: Sequence[str] = PARTS) -> Questions:
+        """Return what is to be asked about pairs of footprints, each of which is there once."""
+        same, swap = a.owner[f] == a.owner[g], a.counts[f] > a.counts[g]
+        asked = {"across": ~same, "onward": same & a.writes[f], "back": same & (f != g) & a.writes[g]}
+        turned = {"across": swap, "onward": np.zeros_like(swap), "back": np.ones_like(swap)}
+        f, g = (
+            np.concatenate([np.where(turned[part], one, other)[asked[part]] for part in parts])
+            for one, other in ((g, f), (f, g))
+        )
+        return cls(a, f, g)
+
+    def __len__(self) -> int:
+        return len(self.f)
+
+    def unordered(self, clocks: Clocks, most: int | None = None) -> tuple[Ints, Ints]:
+        """Return pairs of accesses (numbers in `a`) that no flag and no barrier orders; one for each access and footprint.
+
+        Where there are more than `most` it returns the first of them.
+        """
+        none = np.empty(0, np.int64)
+        first, second, found = [none], [none], 0
+        for b, x, f, g in self._asked(clocks):
+            there = x < self.a.first[g + 1]
+            b, x, f, g = b[there], x[there], f[there], g[there]
+            wrong = self._known(x, g, f, clocks) <= self.a.place[b]
+            first.append(b[wrong])
+            second.append(x[wrong])
+            found += len(first[-1])
+            if most is not None and found >= most:
+                break
+        return np.concatenate(first)[:most], np.concatenate(second)[:most]
+
+    def needs(self, clocks: Clocks) -> Iterator[tuple[Ints, Ints, Ints, Ints] | None]:
+        """Return what must be known so that all stays in order: in programs, at events, of owners so many rows.
+
+        None ends it where something is in no order.
+        """
+        a = self.a
+        for b, x, f, g in self._asked(clocks):
+            there = x < a.first[g + 1]
+            if (self._known(x[there], g[there], f[there], clocks) <= a.place[b[there]]).any():
+                yield None
+                return
+            yield self._need(x[there], g[there], f[there], a.place[b[there]], clocks)
+            there = (x > a.first[g]) & (a.owner[f] != a.owner[g])
+            yield self._need(b[there], f[there], g[there], a.place[x[there] - 1], clocks)
+
+    def _need(
+        self, access: Ints, footprint: Ints, other: Ints, place: Rows, clocks: Clocks
+    ) -> tuple[Ints, Ints, Ints, Ints]:
+        program = self.a.owner[footprint] // WIDTH
+        return program, clocks.event[clocks.offset[program] + self.a.row[access]], self.a.owner[other], place + 1
+
+    def racing(self, clocks: Clocks) -> Ints:
+        """Return all accesses that are in no order with one that they are asked about, or that is asked about them."""
+        a, found, keys = self.a, [self.unordered(clocks)[0]], self._keys()
+        same = a.owner[self.f] == a.owner[self.g]
+        found.append(Questions(a, self.g[~same], self.f[~same]).unordered(clocks)[0])
+        for x, g, f in Questions(
+            a, self.g[same], self.f[same]
+        )._parts():  # of the writes before an access on its own pipe the last
+            b = np.searchsorted(keys, f * self._base + a.place[x]) - 1
+            there = b >= a.first[f]
+            x, b, g, f = x[there], b[there], g[there], f[there]
+            found.append(x[self._known(x, g, f, clocks) <= a.place[b]])
+        return np.unique(np.concatenate(found))
+
+    def _keys(self) -> Ints:
+        return self.a.footprint.astype(np.int64) * self._base + self.a.place
+
+    def _known(self, access: Ints, footprint: Ints, other: Ints, clocks: Clocks) -> Rows:
+        """How much accesses of footprints know of the owners of other ones."""
+        return clocks.known(self.a.owner[footprint] // WIDTH, self.a.row[access], self.a.owner[other])
+
+    def _asked(self, clocks: Clocks) -> Iterator[tuple[Ints, Ints, Ints, Ints]]:
+        """Accesses, for each the first one of another footprint that does not lie before it (if there is one), and both
+        footprints.
+        """
+        keys = self._keys()
+        for b, f, g in self._parts():
+            same: Bits = self.a.owner[f] == self.a.owner[g]
+            known = np.where(same, self.a.place[b] + 1, self._known(b, f, g, clocks))
+            yield b, np.searchsorted(keys, g * self._base + np.minimum(known, self._base - 1)), f, g
+
+    def _parts(self) -> Iterator[tuple[Ints, Ints, Ints]]:
+        if not len(self.f):
+            return
+        total = np.cumsum(self.a.counts[self.f])
+        cuts = np.searchsorted(total, np.arange(_CHUNK, int(total[-1]), _CHUNK), side="left") + 1
+        for begin, end in pairwise(sorted({0, len(self.f), *np.minimum(cuts, len(self.f)).tolist()})):
+            f, g = self.f[begin:end], self.g[begin:end]
+            counts = self.a.counts[f]
+            yield ranges(self.a.first[f], counts), np.repeat(f, counts), np.repeat(g, counts)
+
+
+def nearest(a: Accesses, b: Ints, x: Ints, clocks: Clocks) -> tuple[Ints, Ints]:
+    """For unordered pairs of one program the neighbours in the kernel's text instead of the first that is unordered.
+
+    The last access of that footprint written before `b`, and the first behind it, as far as they are unordered.
+    """
+    g = a.footprint[x].astype(np.int64)
+    base = int(a.row.max(initial=0)) + 2
+    behind = np.searchsorted(a.footprint.astype(np.int64) * base + a.row, g * base + a.row[b], side="right")
+    ahead = behind - 1
+    own = a.program(b) == a.program(x)
+    earlier = own & (ahead >= x) & (ahead >= a.first[g]) & (ahead != b)
+    there = own & (behind < a.first[g + 1])
+    later = np.zeros(len(b), np.bool_)
+    at = behind[there]
+    later[there] = clocks.known(a.program(at), a.row[at], a.owner[a.footprint[b[there]]]) <= a.place[b[there]]
+    rest = ~(earlier | later)
+    return (
+        np.concatenate((b[earlier], b[later], b[rest])),
+        np.concatenate((ahead[earlier], behind[later], x[rest])),
+    )

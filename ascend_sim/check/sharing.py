@@ -1,0 +1,133 @@
+"""Which footprints share a byte, one of them a write.
+
+Most kernels touch a few places again and again, and few pairs share a byte. Where very many do, `halves` asks instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import numpy as np
+
+from ascend_sim.check.accesses import Accesses, Shapes
+from ascend_sim.check.sync_rows import WIDTH, Ints, Rows
+from ascend_sim.isa.base import PIPE_INDEX
+from ascend_sim.kernel.program import ranges
+from ascend_sim.memory.regions import overlap
+
+Pairs = tuple[Ints, Ints]
+MOST_PAIRS, MOST_ASKED = 2, 16
+"""Pairs of footprints for each access, and questions about each, above which bytes are halved instead."""
+_FEW = 1 << 12
+"""Pairs that are few whatever the accesses."""
+_CHUNK = 1 << 18
+"""Pairs that are looked at together."""
+
+
+def kinds_of(a: Accesses) -> Rows:
+    """Return a number for every footprint by which it is known whether it must be in order with another (`meet`)."""
+    cube = a.owner % WIDTH == PIPE_INDEX["M"] if a.space == "L0C" else np.zeros(len(a.owner), np.bool_)
+    return (a.atomic * 2 + cube) * 2 + a.writes
+
+
+def meet(one: int, other: int) -> bool:
+    """Whether accesses of these kinds to the same bytes must be in order: not reads, not what adds in one format, and not those
+    of the cube to L0C, for it interlocks its own additions.
+    """
+    writes, cube, atomic = (one | other) & 1, one & other & 2, one >> 2
+    return bool(writes) and not cube and not (atomic and atomic == other >> 2)
+
+
+def _candidates(a: Accesses, shapes: Shapes) -> Iterator[tuple[Ints, Ints, Ints, Ints]]:
+    """For each two kinds that must be in order: the footprints of one; for each of them the place and the number of those that
+    begin in it among the other kind's; and all of these.
+    """
+    low = a.start
+    high = low + shapes.extents[a.form]
+    kinds = kinds_of(a)
+    of_kind = {kind: np.flatnonzero(kinds == kind) for kind in np.unique(kinds).tolist()}
+    of_kind = {kind: mine[np.argsort(low[mine], kind="stable")] for kind, mine in of_kind.items()}
+    for one, mine in of_kind.items():
+        for other, theirs in of_kind.items():
+            if other < one or not meet(one, other):
+                continue
+            upto = np.searchsorted(low[theirs], high[mine], side="left")
+            if one == other:
+                yield mine, np.arange(len(mine)), np.maximum(upto - np.arange(len(mine)), 0), theirs
+                continue
+            first = np.searchsorted(low[theirs], low[mine], side="left")
+            yield mine, first, np.maximum(upto - first, 0), theirs
+            first = np.searchsorted(low[mine], low[theirs], side="right")
+            upto = np.searchsorted(low[mine], high[theirs], side="left")
+            yield theirs, first, np.maximum(upto - first, 0), mine
+
+
+def sharing_pairs(a: Accesses, shapes: Shapes) -> Pairs | None:
+    """Return the pairs of footprints that share a byte, one of them a write, not both adding one format; each once, and a write
+    with itself too. None where these are many more than accesses.
+    """
+    found = list(_candidates(a, shapes))
+    if sum(int(counts.sum()) for _, _, counts, _ in found) > MOST_PAIRS * len(a.row) + _FEW:
+        return None
+    none = np.empty(0, np.int64)
+    f = np.concatenate([none, *(np.repeat(mine, counts) for mine, _, counts, _ in found)])
+    g = np.concatenate([none, *(theirs[ranges(first, counts)] for _, first, counts, theirs in found)])
+    f, g = _exactly(a, f, g, shapes)
+    asked = np.minimum(a.counts[f], a.counts[g])
+    return None if int(asked.sum()) > MOST_ASKED * len(a.row) + _FEW else as_told(a, f, g)
+
+
+def as_told(a: Accesses, f: Ints, g: Ints) -> Pairs:
+    """Return pairs in the order in which they are told: writes with writes, with reads that begin in them, and the others."""
+    together = a.start[f] == a.start[g]
+    swap = np.where(
+        together & (a.writes[f] != a.writes[g]), a.writes[g], (a.start[f] > a.start[g]) | (together & (f > g))
+    )
+    f, g = np.where(swap, g, f), np.where(swap, f, g)
+    part = np.where(a.writes[f] & a.writes[g], 0, np.where(a.writes[f], 1, 2))
+    order = np.lexsort((g, a.start[g], f, a.start[f], part))
+    return f[order], g[order]
+
+
+def _exactly(a: Accesses, f: Ints, g: Ints, shapes: Shapes) -> Pairs:
+    """Those of pairs that reach over each other which share a byte: asked once for each two forms at a distance."""
+    whole = shapes.contiguous
+    sure = whole[a.form[f]] & whole[a.form[g]] if len(f) else np.empty(0, np.bool_)
+    doubtful = np.flatnonzero(~sure)
+    if len(doubtful):
+        forms = a.form[f[doubtful]].astype(np.int64) * len(shapes.forms) + a.form[g[doubtful]]
+        distance = a.start[g[doubtful]] - a.start[f[doubtful]]
+        order = np.lexsort((distance, forms))
+        forms, distance = forms[order], distance[order]
+        new = np.ones(len(order), np.bool_)
+        new[1:] = (forms[1:] != forms[:-1]) | (distance[1:] != distance[:-1])
+        known = shapes.forms
+        answers = [
+            overlap(known[form // len(known)], known[form % len(known)], far)
+            for form, far in zip(forms[new].tolist(), distance[new].tolist(), strict=True)
+        ]
+        sure[doubtful[order]] = np.asarray(answers, np.bool_)[np.cumsum(new) - 1]
+    return f[sure], g[sure]
+
+
+def pairs_among(a: Accesses, shapes: Shapes, chosen: Ints) -> Iterator[Pairs]:
+    """Return the pairs of some footprints that share a byte and must be in order, as `as_told` orders them, some at a time."""
+    order = chosen[np.lexsort((chosen, a.start[chosen]))]
+    written, read = order[a.writes[order]], order[~a.writes[order]]
+    kinds, high = kinds_of(a), a.start + shapes.extents[a.form]
+    low_w, low_r = a.start[written], a.start[read]
+    for mine, theirs, low, first in (
+        (written, written, low_w, np.arange(len(written))),
+        (written, read, low_r, np.searchsorted(low_r, low_w, side="left")),
+        (read, written, low_w, np.searchsorted(low_w, low_r, side="right")),
+    ):
+        counts = np.maximum(np.searchsorted(low, high[mine], side="left") - first, 0)
+        total = np.cumsum(counts)
+        cuts = np.searchsorted(total, np.arange(_CHUNK, total[-1] if len(total) else 0, _CHUNK)) + 1
+        for begin, end in pairwise([0, *np.minimum(cuts, len(mine)).tolist(), len(mine)]):
+            some = slice(begin, end)
+            f, g = np.repeat(mine[some], counts[some]), theirs[ranges(first[some], counts[some])]
+            one, other = kinds[f], kinds[g]
+            keep = (one & other & 2 == 0) & ((one >> 2 != other >> 2) | (one >> 2 == 0))
+            yield _exactly(a, f[keep], g[keep], shapes)
