@@ -25,6 +25,7 @@ from ascend_sim.kernel.operands import ChannelMatrices, CopyLoop, MapWindow, Sca
 from ascend_sim.kernel.program import InstructionTable, Key, Program
 from ascend_sim.kernel.sheet import Sheet
 from ascend_sim.kernel.sync import SyncMethods
+from ascend_sim.kernel.tracked import settled
 from ascend_sim.kernel.vector import VectorMethods
 
 
@@ -48,7 +49,8 @@ class KernelBuilder(SyncMethods, VectorMethods):
     ) -> None:
         super().__init__(table, disarm)
         self.chip = table.chip
-        self.block = block
+        self._block = block
+        self._asked_block = False
         self.core_kind = core_kind
         parts = self.chip.cores.kinds.get(core_kind)  # type: ignore[call-overload]
         if parts is None:
@@ -66,6 +68,12 @@ class KernelBuilder(SyncMethods, VectorMethods):
         self.notes = None if self._inspection is None else Notes()
         self.stamping = self.stamping and (self._inspection is None or self._inspection.stamping)
 
+    @property
+    def block(self) -> int:
+        """The number of this block."""
+        self._asked_block = True
+        return self._block
+
     def _refuse(self, error: SimError, tool: str = "memcheck") -> None:
         """Raise what cannot run; where the program is only inspected it is noted for that check, and building goes on."""
         if self._inspection is None:
@@ -74,11 +82,13 @@ class KernelBuilder(SyncMethods, VectorMethods):
 
     @property
     def _where(self) -> str:
-        return f"block {self.block} {self.core_kind}{self.sub_block if self.core_kind == 'AIV' else ''}"
+        return f"block {self._block} {self.core_kind}{self.sub_block if self.core_kind == 'AIV' else ''}"
 
     # -- bookkeeping ---------------------------------------------------------------------------------------------------
 
     def _emit(self, key: Key, dst: int = 0, src0: int = 0, src1: int = 0) -> None:
+        if self._trace is not None:
+            key = settled(key)
         index = self._index.get(key)
         if index is None:
             try:
@@ -88,6 +98,8 @@ class KernelBuilder(SyncMethods, VectorMethods):
         if self.notes is not None:
             self.notes.add(len(self._sheet))
         row = [index, dst, src0, src1, self._tile]
+        if self._trace is not None:
+            return self._emit_moving(row)
         try:
             self._sheet.written.fromlist(row)
         except TypeError:
@@ -123,10 +135,10 @@ class KernelBuilder(SyncMethods, VectorMethods):
         return start
 
     def _check_buffer(self, buffer: str, what: str) -> None:
-        check_buffer(self.chip, self.block, self.core_kind, buffer, what)
+        check_buffer(self.chip, self._block, self.core_kind, buffer, what)
 
     def _check_pipe(self, pipe: str, what: str) -> None:
-        check_pipe(self.chip, self.block, self.core_kind, pipe, what)
+        check_pipe(self.chip, self._block, self.core_kind, pipe, what)
 
     # -- the scalar unit -----------------------------------------------------------------------------------------------
 
@@ -171,7 +183,7 @@ class KernelBuilder(SyncMethods, VectorMethods):
 
     def _check_atomic(self, source: str, destination: str, row_bytes: int, dtype: str) -> None:
         """An atomic copy adds whole elements of a number format to GM."""
-        what = f"block {self.block} {self.core_kind}: data_copy {source} to {destination} with atomic_add={dtype!r}"
+        what = f"block {self._block} {self.core_kind}: data_copy {source} to {destination} with atomic_add={dtype!r}"
         if destination != "GM":
             raise SimError(f"{what}: only GM can be added to (the L2 does it); a copy to {destination} overwrites")
         try:
@@ -367,7 +379,7 @@ class KernelBuilder(SyncMethods, VectorMethods):
     def _program(
         self, sheet: Sheet, flags: Mapping[str, tuple[str, str, int]], tiles: int, notes: Notes | None
     ) -> Program:
-        return Program(self.block, self.core_kind, self.sub_block, self.table, sheet, tiles, flags, notes)
+        return Program(self._block, self.core_kind, self.sub_block, self.table, sheet, tiles, flags, notes)
 
     def _checked(self, program: Program) -> Program:
         """The program, every address of it checked."""
@@ -379,7 +391,7 @@ class KernelBuilder(SyncMethods, VectorMethods):
 
     def finish(self) -> Program:
         """The checked Program; SimError when a flag is left raised or an address is outside its space or unaligned."""
-        if self._moves is not None:
+        if self._outer is not None:
             raise SimError(f"{self._where}: a stamped loop was left before the end of its body")
         dropped = self._sheet.without_last(self._dropped_kinds())
         flags = {f.name: (f.source, f.destination, f.identity) for f in self._flags.values()}

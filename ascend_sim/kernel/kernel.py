@@ -30,6 +30,7 @@ from ascend_sim.kernel.operands import Span, matrix_window
 from ascend_sim.kernel.program import InstructionTable, Key, Program
 from ascend_sim.kernel.queue import BufferQueue, Place
 from ascend_sim.kernel.tensor import Tensor, item_bytes
+from ascend_sim.kernel.traced import TracedLoops
 from ascend_sim.memory.regions import Region
 
 __all__ = ["Kernel"]
@@ -47,11 +48,11 @@ class _Sides(NamedTuple):
     address: int
 
 
-class Kernel(KernelBuilder):
+class Kernel(TracedLoops, KernelBuilder):
     """What a kernel function writes its program with: block `block` of `blocks`, on a core of `core_kind`.
 
     `sub_block` counts the vector cores of a block of a "MIX" kernel. Addresses are bytes inside a buffer, or a `Tensor`
-    where GM is meant.
+    where GM is meant. Builders of one launch share `repeats`, the counts of `k.range`.
     """
 
     def __init__(
@@ -65,8 +66,10 @@ class Kernel(KernelBuilder):
         sub_block: int = 0,
         disarm: Collection[str] = (),
         all_cores: bool = False,
+        repeats: dict[int, int] | None = None,
     ) -> None:
         super().__init__(table, block, core_kind, tensor_sizes, sub_block=sub_block, disarm=disarm)
+        self._repeats = {} if repeats is None else repeats
         self.blocks = blocks
         self._all_cores = all_cores
         self._queues: list[BufferQueue[Any]] = []
@@ -168,11 +171,16 @@ class Kernel(KernelBuilder):
                 if self.notes is not None:
                     self.notes.fixed = None
 
+        outer, self._ordered = self._ordered, (*self._ordered, pipe)
         self._emit = emit  # type: ignore[method-assign]
         try:
             yield
         finally:
-            del self._emit
+            self._ordered = outer
+            if outer:
+                self._emit = plain  # type: ignore[method-assign]
+            else:
+                del self._emit
 
     def close_queues(self) -> None:
         """End of the program: the queues take back the releases that nobody waits for."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ascend_sim.host import Lately
 from ascend_sim.kernel.look import NotInC, Span, look
-from ascend_sim.kernel.stamp import NO_MOVES, ROW, TILE, Laid, Place, Stamp, Stamps, Way
+from ascend_sim.kernel.stamp import NO_MOVES, ROW, TILE, Guard, Laid, Place, Stamp, Stamps
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 
 Numbers = NDArray[np.int64]
@@ -306,7 +306,7 @@ class _Piece:
         return True
 
 
-def _ways(found: Asked, first: int, stamp: Stamp, place: Sequence[int]) -> list[Way]:
+def _ways(found: Asked, first: int, stamp: Stamp, place: Sequence[int]) -> list[Guard]:
     """How far what moves of a stamp may go, from what its rows from `first` on ask at `place`."""
     steps: dict[int, list[int]] = {}
     for cell, axis, step in stamp.moves.tolist():
@@ -321,7 +321,7 @@ def _ways(found: Asked, first: int, stamp: Stamp, place: Sequence[int]) -> list[
             key = tuple(by), unit, -start % unit
             low, high = room.get(key, (-_FAR, _FAR))
             room[key] = max(low, -start), min(high, limit - extent - start)
-    return [Way(*key, *span) for key, span in room.items()]
+    return [Guard(*key, *span) for key, span in room.items()]
 
 
 class Asked(NamedTuple):
