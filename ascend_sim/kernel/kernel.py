@@ -3,7 +3,7 @@
 @kernel_function(core="AIV")
 def move(k, x, y):                                                      # k is a Kernel
     tiles = k.ub_queue("x", x.shape[1:], x.dtype, "MTE2", "MTE3")       # two tensors in UB, and the flags between the pipes
-    for row in range(k.block, len(x), k.blocks):                        # this block's share
+    for row in k.range(k.block, len(x), k.blocks):                      # this block's share
         k.gm_to_ub(tiles, x[row])
         k.ub_to_gm(y[row], tiles)
 

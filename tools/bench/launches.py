@@ -1,4 +1,4 @@
-"""CPU time of launching the kernels of docs/kernels at large sizes, in mode "timing": loops row by row and with k.range, in turns.
+"""CPU time of launching the kernels of docs/kernels at large sizes in mode "timing", row by row and with k.range in turns.
 
     python tools/bench/launches.py [kernel ...]
 
@@ -89,7 +89,8 @@ def main(names: list[str]) -> None:
             assert figures[False] == figures[True], f"{name}: {figures}"
         (slow, slow_build), (fast, fast_build) = least[False], least[True]
         told = "" if slow >= GOAL * fast else f"   below {GOAL}"
-        print(f"{name:22s} {slow:18.3f} ({slow_build:.3f}) {fast:10.3f} ({fast_build:.3f})  x{slow / fast:5.1f} (x{slow_build / fast_build:.1f}){told}")  # fmt: skip
+        ratios = f"x{slow / fast:5.1f} (x{slow_build / fast_build:.1f}){told}"
+        print(f"{name:22s} {slow:18.3f} ({slow_build:.3f}) {fast:10.3f} ({fast_build:.3f})  {ratios}", flush=True)
 
 
 if __name__ == "__main__":
