@@ -282,6 +282,25 @@ def test_a_state_that_changes_late_is_told() -> None:
             built(launched(kernels[1], 1))
 
 
+def test_a_turn_that_is_compared_has_its_tiles() -> None:
+    """The rows are the same in every turn, and what they are counted as is not."""
+    told = []
+    for loop in ("range", "k.range"):
+        kernel = kernel_of("for i in RANGE(40):\n    k.scalar(1); k.next_tile(counted=np.step() % 2 == 0)", loop)
+        kernel.function.__globals__["np"] = module = type(np)("settings")
+        module.step = itertools.count().__next__
+        told.append(texts(built(launched(kernel, 1))))
+    assert told[0] == told[1]
+
+
+def test_a_loop_inside_of_a_turn_moves_with_it() -> None:
+    for name in ("both loops", "inner loop backwards"):
+        started = launched(kernel_of(BODIES[name][0], "k.range"), blocks=1)
+        built(started)
+        ((count,),) = [table.stamps.turn_counts.values() for table in started.tables.values()]
+        assert count.turns > 30 and count.runs < 15
+
+
 def test_a_state_that_only_runs_change_is_found_by_a_check() -> None:
     """The counter stands still while turns are repeated; a check writes all turns and compares."""
     kernel = kernel_of("for i in RANGE(200):\n    k.scalar(1 + (np.step() > 9))", "k.range")
