@@ -363,8 +363,8 @@ class KernelBuilder(SyncMethods, VectorMethods):
         key = (self.core_kind, self.sub_block, self._sizes, self._disarm, outline, self.notes is None)
         known = self.table.stamps.repeated
         found, there = known.get(key, (None, ()))
-        if found is not None and (first := found()) is not None:
-            by = tuple(map(sub, place, there))
+        first, by = found() if found is not None else None, tuple(map(sub, place, there))
+        if first is not None and first.sheet.holds_at(by):
             where = (np.asarray(first.sheet.where).reshape(-1, len(by)) + by).reshape(-1)
             moved = self._program(first.sheet.moved(where), first.flags, first.tiles, first.notes)
             return moved if self.notes is not None or first.sheet.may_move(by) else self._checked(moved)
@@ -372,7 +372,7 @@ class KernelBuilder(SyncMethods, VectorMethods):
         program = write(listed)
         sheet, in_gm = program.sheet, self.table.in_gm()
         stamps_alone = np.array_equal(sheet.where, _places(listed).reshape(-1))
-        if stamps_alone and not any(in_gm[one.rows[:, 0]].any() for one in sheet.own):
+        if stamps_alone and sheet.is_of_any_block and not any(in_gm[one.rows[:, 0]].any() for one in sheet.own):
             known[key] = ref(program), tuple(place)
         return program
 
@@ -415,6 +415,8 @@ class KernelBuilder(SyncMethods, VectorMethods):
 def _places(pieces: Sequence[tuple[What, Where]]) -> NDArray[np.int64]:
     """Where pieces stand, [piece][axis]."""
     wheres: list[Any] = [where for _, where in pieces]
+    if wheres and isinstance(wheres[0], tuple) and len(wheres[0]) == 1:
+        wheres = [where for (where,) in wheres]
     if not wheres or not isinstance(wheres[0], tuple):
         return np.array(wheres, np.int64).reshape(len(wheres), 1)
     axes = zip(*wheres, strict=True)  # numpy takes five times as long over many short tuples as over few long ones

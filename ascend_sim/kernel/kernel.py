@@ -12,7 +12,7 @@ Names of methods say where bytes go; every one is one instruction unless it says
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from functools import cache
@@ -52,7 +52,8 @@ class Kernel(TracedLoops, KernelBuilder):
     """What a kernel function writes its program with: block `block` of `blocks`, on a core of `core_kind`.
 
     `sub_block` counts the vector cores of a block of a "MIX" kernel. Addresses are bytes inside a buffer, or a `Tensor`
-    where GM is meant. Builders of one launch share `repeats`, the counts of `k.range`.
+    where GM is meant. Builders of one launch share `repeats`, the counts of
+    `k.range`; it `always` traces loops where launches are known to share them.
     """
 
     def __init__(
@@ -67,9 +68,10 @@ class Kernel(TracedLoops, KernelBuilder):
         disarm: Collection[str] = (),
         all_cores: bool = False,
         repeats: dict[int, int] | None = None,
+        always: bool = False,
     ) -> None:
         super().__init__(table, block, core_kind, tensor_sizes, sub_block=sub_block, disarm=disarm)
-        self._repeats = {} if repeats is None else repeats
+        self._repeats, self._always = {} if repeats is None else repeats, always
         self.blocks = blocks
         self._all_cores = all_cores
         self._queues: list[BufferQueue[Any]] = []
@@ -181,6 +183,14 @@ class Kernel(TracedLoops, KernelBuilder):
                 self._emit = plain  # type: ignore[method-assign]
             else:
                 del self._emit
+
+    def written_over(self, items: Sequence[Any], write: Callable[[], Program]) -> Program:
+        """Return the program that `write` makes of one loop of `each` over `items`, and of nothing else that is a block's own.
+
+        A further one over items of the same kinds elsewhere is that of the first, moved there, where its guards hold.
+        """
+        pieces = self.split(items)
+        return self.repeated(pieces, write) if pieces else write()
 
     def close_queues(self) -> None:
         """End of the program: the queues take back the releases that nobody waits for."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import repeat
+from itertools import chain, repeat
 from operator import index, sub
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -80,6 +80,11 @@ class TracedLoops(StampedLoops):
         _block: int
         _asked_block: bool
         _repeats: dict[int, int]
+        _always: bool
+
+    _items: Sequence[Any] | None = None
+    _pieces: Sequence[tuple[Hashable, Place]] = ()
+    """Items that were split before their loop began."""
 
     def range(self, start: int, stop: int | None = None, step: int = 1) -> Iterator[int]:
         """Return the numbers of `range(start, stop, step)`, for a loop whose turns are written once and repeated.
@@ -99,8 +104,17 @@ class TracedLoops(StampedLoops):
         """
         return self._traced(items, sys._getframe(1))
 
+    def split(self, items: Sequence[Any]) -> Sequence[tuple[Hashable, Place]]:
+        """Return each item but for its place, and its place, for a loop of `each` that follows; nothing if not all move."""
+        try:
+            self._items, self._pieces = items, list(_split_all(items, Snapshots({}, self))) if items else []
+        except Unknown:
+            self._items, self._pieces = None, []
+        return self._pieces if self._pieces and self._pieces[0][1] else []
+
     def _traced(self, items: Sequence[Any], frame: FrameType) -> Iterator[Any]:
-        if not self.stamping or self._outer is not None or len(items) * self.blocks < _FEWEST:
+        few = len(items) * self.blocks < (1 if self._always else _FEWEST)
+        if not self.stamping or self._outer is not None or few:
             return iter(items)
         names = names_from_outside(frame.f_code, frame.f_lineno)
         return iter(items) if names is None else self._turns(items, frame, names)
@@ -110,7 +124,7 @@ class TracedLoops(StampedLoops):
         snapshots = Snapshots(frame.f_globals, self)
         try:
             around = snapshots.of_names(names, frame.f_locals)
-            pieces = _split_all(items, snapshots)
+            pieces = self._pieces if items is self._items else _split_all(items, snapshots)
         except Unknown:
             yield from items
             return
@@ -121,7 +135,8 @@ class TracedLoops(StampedLoops):
         phase = -1
         last: Place = ()
         for number, (what, place) in enumerate(pieces):
-            if loop.hangs_together or count.is_in_vain or len(stamps.known) > _MOST_STAMPS:
+            given_up = not self._always and (count.is_in_vain or len(stamps.known) > _MOST_STAMPS)
+            if loop.hangs_together or given_up:
                 if phase >= 0:
                     self._resume(absolute(stamps.phases[phase], placed(last)))
                 yield from items[number:]
@@ -216,23 +231,55 @@ def _split_all(items: Sequence[Any], snapshots: Snapshots) -> Iterable[tuple[Has
         if max(map(abs, (items[0], items[-1]))) >= FAR:
             raise Unknown
         return zip(repeat(None), zip(items))
-    pieces = []
-    for item in items:
-        numbers: list[int] = []
-        pieces.append((_split(item, numbers, snapshots), tuple(numbers)))
-        if len(numbers) != len(pieces[0][1]) or any(abs(number) >= FAR for number in numbers):
-            raise Unknown
+    pieces = _split_columns(items)
+    if pieces is None:
+        pieces = [_split(item, snapshots) for item in items]
+    places = [place for _, place in pieces]
+    if {*map(len, places)} != {len(places[0])} or max(map(abs, chain(*places)), default=0) >= FAR:
+        raise Unknown
     return pieces
 
 
-def _split(item: Any, numbers: list[int], snapshots: Snapshots) -> Hashable:
-    """An item but for its place, the numbers of which are added to `numbers`."""
+def _split_columns(items: Sequence[Any]) -> list[tuple[Hashable, Place]] | None:
+    """As `_split_all`, of slices or tuples that are alike, all at once; None for others."""
+    kinds = {*map(type, items)}
+    if len(kinds) > 1 or not (kinds == {slice} or (isinstance(items[0], tuple) and len({*map(len, items)}) == 1)):
+        return None
+    heads: list[type] = [*kinds]
+    columns: list[Iterable[Hashable]] = []
+    places: list[Sequence[int]] = []
+    for column in zip(*items, strict=True) if kinds != {slice} else [items]:
+        kind = type(column[0])
+        heads.append(kind)
+        if kind is slice:
+            starts, stops = [one.start for one in column], [one.stop for one in column]
+            if {*map(type, starts), *map(type, stops)} != {int} or any(one.step for one in column):
+                return None
+            places.append(starts)
+            columns.append(map(sub, stops, starts))
+        elif {*map(type, column)} != {kind} or kind not in (int, bool, str, range):
+            return None
+        else:
+            (places if kind is int else columns).append(column)
+    if not places:
+        return None
+    return list(zip(zip(repeat(tuple(heads)), *columns), zip(*places, strict=True), strict=False))
+
+
+def _split(item: Any, snapshots: Snapshots) -> tuple[Hashable, Place]:
+    """An item but for its place, and its place."""
+    numbers: list[int] = []
+    return _without_numbers(item, numbers, snapshots), tuple(numbers)
+
+
+def _without_numbers(item: Any, numbers: list[int], snapshots: Snapshots) -> Hashable:
+    """An item but for the numbers of its place, which are added to `numbers`."""
     kind = type(item)
     if kind is int:
         numbers.append(item)
         return int
     if isinstance(item, tuple):
-        return kind, tuple([_split(one, numbers, snapshots) for one in item])
+        return kind, tuple([_without_numbers(one, numbers, snapshots) for one in item])
     if kind is slice and type(item.start) is type(item.stop) is int:
         numbers.append(item.start)
         return slice, item.stop - item.start, snapshots.of(item.step)

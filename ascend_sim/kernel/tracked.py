@@ -250,13 +250,13 @@ def _is_whole(value: Any) -> bool:
 def settled(values: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return `values` with the integer in the place of each number of a traced loop."""
     for one in values:
-        if type(one) is Tracked or isinstance(one, tuple):
+        if type(one) is Tracked or type(one) is tuple:
             break
     else:
         return values
     return like(
         values,
-        [index(one) if type(one) is Tracked else settled(one) if isinstance(one, tuple) else one for one in values],
+        [index(one) if type(one) is Tracked else settled(one) if type(one) is tuple else one for one in values],
     )
 
 

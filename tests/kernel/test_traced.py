@@ -20,7 +20,7 @@ from ascend_sim.chip import load_chip
 from ascend_sim.kernel.function import KernelError, KernelFunction, Launch
 from ascend_sim.kernel.inspection import inspect
 from ascend_sim.kernel.kernel import Kernel
-from ascend_sim.kernel.program import Program
+from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.kernel.tensor import Tensor
 
 CHIP = load_chip("ascend910b3")
@@ -308,6 +308,50 @@ def test_a_state_that_only_runs_change_is_found_by_a_check() -> None:
     module.step = itertools.count().__next__
     report = check_kernel(kernel, 1, *[empty(SHAPE, "float16") for _ in range(2)])
     assert any("repeats '" in one.text and one.level == "ERROR" for one in report.findings)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "k.gm_to_ub(q, x[i]); k.ub_to_gm(y[i], q)",
+        "if i >= 40: k.scalar(9)\n    k.gm_to_ub(both[0], x[i])",
+        "k.scalar(1 + i % 3); k.gm_to_ub(both[0], x[i])",
+        "k.scalar(1 + k.block); k.gm_to_ub(both[0], x[i])",
+        "k.gm_to_ub(wide[: len(x[i : i + 8])], x[i : i + 8])",
+    ],
+)
+def test_blocks_over_pieces_are_moved_where_their_guards_hold(body: str) -> None:
+    """Programs of one loop over pieces that lie elsewhere: moved whole, or written anew where another case begins."""
+    source = f"for kind, i in k.each(pieces):\n    {body}"
+    shapes = [Tensor.at(slot, name, SHAPE, "float16") for slot, name in enumerate("xy")]
+    told = []
+    for loop in ("iter", "k.each"):
+        kernel = kernel_of(source.replace("k.each", loop).replace("pieces", "x.pieces"), "range")
+        table, programs = InstructionTable(CHIP), []
+        for block in range(12):
+            pieces = [("ab"[place % 2], 5 * block + place) for place in range(3 + block % 2)]
+            k = Kernel(table, block, "AIV", [one.nbytes for one in shapes], blocks=12, always=True)
+            given = PiecedTensor(
+                *[getattr(shapes[0], name) for name in ("name", "shape", "dtype", "address", "strides")]
+            )
+            given.pieces = pieces
+
+            def write(k: Kernel = k, given: Any = given, kernel: KernelFunction = kernel) -> Program:
+                kernel(k, given, shapes[1])
+                return k.finish()
+
+            programs.append(k.written_over(pieces, write) if loop == "k.each" else write())
+        told.append(texts(programs))
+    assert told[0] == told[1]
+
+
+class PiecedTensor(Tensor):
+    """A tensor that brings the pieces of its block along."""
+
+    pieces: list[Any]
+
+    def visible(self) -> tuple[Any, ...]:
+        return self.name, self.shape, self.address
 
 
 def test_short_loops_and_loops_that_differ_in_every_turn_are_plain() -> None:

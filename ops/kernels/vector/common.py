@@ -17,19 +17,23 @@ How many blocks each kernel takes. The evidence is an AlexNet training step on a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import field
 from functools import lru_cache, wraps
 from threading import local
-from typing import Any, ParamSpec
+from typing import Any, ParamSpec, TypeVar
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.function import KernelFunction
+from ascend_sim.kernel.kernel import Kernel
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.kernel.queue import BufferQueue
+from ascend_sim.kernel.tensor import Tensor
 from ascend_sim.memory.gm import Allocation
 from ascend_sim.ops.problem.sizes import ceil_to
 from ascend_sim.runtime import Task
@@ -82,17 +86,42 @@ class Loop:
     tables: dict[str, InstructionTable] = field(default_factory=dict)
 
 
-def known_loop(make: Callable[Arguments, Loop]) -> Callable[Arguments, Loop]:
+@frozen
+class KernelWork:
+    """A kernel function, its tensors in the order of their slots, and its pieces: `pieces_of(block)` are those of one block.
+
+    The function is called as `kernel(k, *tensors, pieces, **fields)`. It takes its work from the pieces in one loop over
+    `k.each(pieces)` and does not ask for its block. Launches share `tables` as those of a `Loop` do.
+    """
+
+    kernel: KernelFunction
+    tensors: Sequence[Tensor]
+    blocks: int
+    pieces_of: Callable[[int], Sequence[Any]]
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    tables: dict[str, InstructionTable] = field(default_factory=dict)
+    repeats: dict[str, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))
+
+
+def contiguous(*tensors: tuple[Sequence[int], str]) -> list[Tensor]:
+    """The contiguous tensors of a launch, from their shapes and dtypes; they have no names, which are operands in a report."""
+    return [Tensor.at(slot, "", shape, dtype) for slot, (shape, dtype) in enumerate(tensors)]
+
+
+Known = TypeVar("Known", Loop, KernelWork)
+
+
+def known_loop(make: Callable[Arguments, Known]) -> Callable[Arguments, Known]:
     """`make`, whose loops follow from its arguments alone, with those asked for lately kept: the next call that turns a map of
     that shape finds the stamps of its kernel. Every thread has its own, because builders write to them.
     """
     kept = local()
 
     @wraps(make)
-    def found(*args: Arguments.args, **named: Arguments.kwargs) -> Loop:
+    def found(*args: Arguments.args, **named: Arguments.kwargs) -> Known:
         if not hasattr(kept, "loops"):
             kept.loops = lru_cache(_KEPT)(make)
-        loop: Loop = kept.loops(*args, **named)
+        loop: Known = kept.loops(*args, **named)
         return loop
 
     return found
@@ -115,6 +144,36 @@ def looped_task(
     return _task_of(chip, launch, loop.blocks, tensors, write, info, loop.tables)
 
 
+def kernel_task(
+    chip: ChipSpec, launch: Launch, work: KernelWork, tensors: Sequence[Allocation], info: dict[str, Any]
+) -> Task:
+    """A launch of a kernel function on the cores of `vector_cores`."""
+    sizes = [tensor.size for tensor in tensors]
+
+    def build(block: int) -> list[Program]:
+        on, pieces = chip.cores.vector_kind(block), work.pieces_of(block)
+        if on not in work.tables:
+            work.tables[on] = InstructionTable(chip, on)
+        k = Kernel(
+            work.tables[on],
+            block,
+            on,
+            sizes,
+            blocks=work.blocks,
+            disarm=launch.disarm,
+            repeats=work.repeats[on],
+            always=True,
+        )
+
+        def write() -> Program:
+            work.kernel(k, *work.tensors, pieces, **work.fields)
+            return k.finish()
+
+        return [k.written_over(pieces, write)]
+
+    return _task(chip, launch, work.blocks, tensors, build, info)
+
+
 def _task_of(
     chip: ChipSpec,
     launch: Launch,
@@ -132,6 +191,17 @@ def _task_of(
             tables[on] = InstructionTable(chip, on)
         return [write(KernelBuilder(tables[on], block, on, sizes, disarm=launch.disarm), block)]
 
+    return _task(chip, launch, block_dim, tensors, build, info)
+
+
+def _task(
+    chip: ChipSpec,
+    launch: Launch,
+    block_dim: int,
+    tensors: Sequence[Allocation],
+    build: Callable[[int], list[Program]],
+    info: dict[str, Any],
+) -> Task:
     kinds = {chip.cores.vector_kind(block) for block in range(block_dim)}
     kind = "MIX_VECTOR_CORE" if len(kinds) > 1 else kinds.pop()
     return Task(launch.name, launch.op_type, kind, block_dim, tensors, build, info=info, template=launch.template)
