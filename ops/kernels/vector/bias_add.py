@@ -11,7 +11,7 @@ evenly over the cores as it goes.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
@@ -57,14 +57,15 @@ def bias_add_task(
 
     Raises SimError for a dtype other than float16, bfloat16 and float32.
     """
+    return kernel_task(chip, Launch("BiasAdd", name, disarm), bias_add_work(chip, n, c, pixels, dtype, name), tensors)
+
+
+def bias_add_work(chip: ChipSpec, n: int, c: int, pixels: int, dtype: str, name: str) -> KernelWork:
+    """The work of a BiasAdd; its tensors are those of `bias_add_task`, and so are its errors."""
     require_positive(name, n=n, c=c, pixels=pixels)
     if dtype not in DTYPES:
         raise SimError(f"{name}: dtype is {dtype}; it adds {', '.join(DTYPES)}")
-    shapes = {"input": [n, c, pixels], "bias": [c], "output": [n, c, pixels]}
-    info: dict[str, Any] = {
-        "dtypes": dict.fromkeys(shapes, dtype), "formats": dict.fromkeys(shapes, "ND"), "shapes": shapes,
-    }  # fmt: skip
-    return kernel_task(chip, Launch("BiasAdd", name, disarm), _work(chip, n, c, pixels, dtype), tensors, info)
+    return _work(chip, n, c, pixels, dtype)
 
 
 class Unit(NamedTuple):
@@ -90,8 +91,12 @@ def _work(chip: ChipSpec, n: int, c: int, pixels: int, dtype: str) -> KernelWork
             found.append(Unit(unit == first or image == 0, image, channels))
         return found
 
-    maps = [n, c, pixels], dtype
-    return KernelWork(bias_add, contiguous(maps, ([c], dtype), maps), blocks, pieces)
+    shapes = {"input": [n, c, pixels], "bias": [c], "output": [n, c, pixels]}
+    info = {
+        "dtypes": dict.fromkeys(shapes, dtype), "formats": dict.fromkeys(shapes, "ND"), "shapes": shapes,
+    }  # fmt: skip
+    tensors = contiguous(*[(shape, dtype) for shape in shapes.values()])
+    return KernelWork(bias_add, tensors, blocks, pieces, info=info)
 
 
 @kernel_function(core=("AI_CORE", "AIV"))

@@ -48,14 +48,19 @@ def cast_task(
 ) -> Task:
     """A launch that writes `count` elements of `source` to `target` in `to_dtype`. Raises SimError for other dtypes."""
     name = name or f"Cast_{source.name}"
+    return kernel_task(
+        chip, Launch("Cast", name, disarm), cast_work(chip, count, from_dtype, to_dtype, name), [source, target]
+    )
+
+
+def cast_work(chip: ChipSpec, count: int, from_dtype: str, to_dtype: str, name: str) -> KernelWork:
+    """The work of a Cast of `count` elements. Raises SimError for other dtypes."""
     require_positive(name, count=count)
     if from_dtype == to_dtype or from_dtype not in DTYPES or to_dtype not in TARGETS:
         raise SimError(
             f"{name}: cast from {from_dtype} to {to_dtype}; it converts from {', '.join(DTYPES)} to {', '.join(TARGETS)}"
         )
-    info = call_info((from_dtype, to_dtype), ("ND", "ND"), ([count], [count]))
-    work = _work(chip, count, from_dtype, to_dtype)
-    return kernel_task(chip, Launch("Cast", name, disarm), work, [source, target], info)
+    return _work(chip, count, from_dtype, to_dtype)
 
 
 @known_loop
@@ -73,7 +78,9 @@ def _work(chip: ChipSpec, count: int, from_dtype: str, to_dtype: str) -> KernelW
         begin = first * _LINE_ELEMENTS
         return [slice(begin + at, begin + at + size) for at, size in cut(end - begin, tile, _LINE_ELEMENTS)]
 
-    return KernelWork(cast, contiguous(([count], from_dtype), ([count], to_dtype)), blocks, pieces, {"tile": tile})
+    info = call_info((from_dtype, to_dtype), ("ND", "ND"), ([count], [count]))
+    sides = contiguous(([count], from_dtype), ([count], to_dtype))
+    return KernelWork(cast, sides, blocks, pieces, {"tile": tile}, info)
 
 
 @kernel_function(core=("AI_CORE", "AIV"))

@@ -17,9 +17,8 @@ How many blocks each kernel takes. The evidence is an AlexNet training step on a
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import lru_cache, wraps
 from threading import local
 from typing import Any, ParamSpec, TypeVar
@@ -43,7 +42,7 @@ SOURCE, TARGET = 0, 1
 
 
 _KEPT = 32
-"""Loops of a kernel that are kept, each with a few hundred rows."""
+"""Loops and works of a kernel that are kept, each with a few hundred rows."""
 
 Body = Callable[[KernelBuilder, int], None]
 Arguments = ParamSpec("Arguments")
@@ -86,12 +85,12 @@ class Loop:
     tables: dict[str, InstructionTable] = field(default_factory=dict)
 
 
-@frozen
+@dataclass(frozen=True, eq=False)
 class KernelWork:
     """A kernel function, its tensors in the order of their slots, and its pieces: `pieces_of(block)` are those of one block.
 
     The function is called as `kernel(k, *tensors, pieces, **fields)`. It takes its work from the pieces in one loop over
-    `k.each(pieces)` and does not ask for its block. Launches share `tables` as those of a `Loop` do.
+    `k.each(pieces)` and does not ask for its block. `info` is that of its task (`Task.info`).
     """
 
     kernel: KernelFunction
@@ -99,8 +98,7 @@ class KernelWork:
     blocks: int
     pieces_of: Callable[[int], Sequence[Any]]
     fields: Mapping[str, Any] = field(default_factory=dict)
-    tables: dict[str, InstructionTable] = field(default_factory=dict)
-    repeats: dict[str, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))
+    info: Mapping[str, Any] = field(default_factory=dict)
 
 
 def contiguous(*tensors: tuple[Sequence[int], str]) -> list[Tensor]:
@@ -144,26 +142,24 @@ def looped_task(
     return _task_of(chip, launch, loop.blocks, tensors, write, info, loop.tables)
 
 
-def kernel_task(
-    chip: ChipSpec, launch: Launch, work: KernelWork, tensors: Sequence[Allocation], info: dict[str, Any]
-) -> Task:
-    """A launch of a kernel function on the cores of `vector_cores`."""
+def kernel_task(chip: ChipSpec, launch: Launch, work: KernelWork, tensors: Sequence[Allocation]) -> Task:
+    """A launch of a kernel function on the cores of `vector_cores`; SimError where it does not run on them.
+
+    Launches of the same work in a thread share instructions and stamps.
+    """
     sizes = [tensor.size for tensor in tensors]
+    for on in {chip.cores.vector_kind(block) for block in range(work.blocks)} - {*work.kernel.cores}:
+        raise SimError(
+            f"kernel {work.kernel.name} runs on {' or '.join(work.kernel.cores)}; its pieces go to {on} cores"
+        )
 
     def build(block: int) -> list[Program]:
         on, pieces = chip.cores.vector_kind(block), work.pieces_of(block)
-        if on not in work.tables:
-            work.tables[on] = InstructionTable(chip, on)
-        k = Kernel(
-            work.tables[on],
-            block,
-            on,
-            sizes,
-            blocks=work.blocks,
-            disarm=launch.disarm,
-            repeats=work.repeats[on],
-            always=True,
-        )
+        shared = _shared(chip, work)
+        if on not in shared:
+            shared[on] = InstructionTable(chip, on), {}
+        table, repeats = shared[on]
+        k = Kernel(table, block, on, sizes, blocks=work.blocks, disarm=launch.disarm, repeats=repeats, always=True)
 
         def write() -> Program:
             work.kernel(k, *work.tensors, pieces, **work.fields)
@@ -171,7 +167,18 @@ def kernel_task(
 
         return [k.written_over(pieces, write)]
 
-    return _task(chip, launch, work.blocks, tensors, build, info)
+    return _task(chip, launch, work.blocks, tensors, build, dict(work.info))
+
+
+_works = local()
+
+
+def _shared(chip: ChipSpec, work: KernelWork) -> dict[str, tuple[InstructionTable, dict[int, int]]]:
+    """The tables and counts of repetitions that launches of a work share, by the kind of core; each thread has its own."""
+    if not hasattr(_works, "shared"):
+        _works.shared = lru_cache(_KEPT)(lambda *key: {})
+    found: dict[str, tuple[InstructionTable, dict[int, int]]] = _works.shared(chip, work)
+    return found
 
 
 def _task_of(

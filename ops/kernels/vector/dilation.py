@@ -63,17 +63,8 @@ def dilation_task(
     disarm: Collection[str] = (),
 ) -> Task:
     """The launch over `planes` planes; one block takes a run of tiles, a tile is whole rows (or a piece of one)."""
-    sides = ("input", "output")
-    info = {
-        "dtypes": dict.fromkeys(sides, dtype),
-        "formats": dict.fromkeys(sides, "NC1HWC0"),
-        "shapes": {
-            "input": [planes, spread.height, spread.width, BLOCK_BYTES],
-            "output": [planes, spread.target_height, spread.target_width, BLOCK_BYTES],
-        },
-    }
     launch = Launch("Dilation", name or f"Dilation_{target.name}", disarm)
-    return kernel_task(chip, launch, _work(chip, planes, spread), [source, target], info)
+    return kernel_task(chip, launch, dilation_work(chip, planes, spread, dtype), [source, target])
 
 
 class Window(NamedTuple):
@@ -85,8 +76,8 @@ class Window(NamedTuple):
 
 
 @known_loop
-def _work(chip: ChipSpec, planes: int, spread: Spread) -> KernelWork:
-    """A tile is as many whole rows as half of UB holds, or a piece of one."""
+def dilation_work(chip: ChipSpec, planes: int, spread: Spread, dtype: str) -> KernelWork:
+    """The work of a Dilation. A tile is as many whole rows as half of UB holds, or a piece of one."""
     room = chip.buffers["UB"] // _BUFFERS // BLOCK_BYTES
     width = min(spread.target_width, room)
     height = max(room // spread.target_width, 1) if width == spread.target_width else 1
@@ -106,11 +97,14 @@ def _work(chip: ChipSpec, planes: int, spread: Spread) -> KernelWork:
             found.append(Window(plane, rows[row], columns[column]))
         return found
 
-    maps = contiguous(
-        ([planes, spread.height, spread.width, BLOCK_BYTES], "uint8"),
-        ([planes, spread.target_height, spread.target_width, BLOCK_BYTES], "uint8"),
-    )
-    return KernelWork(dilation, maps, blocks, pieces, {"spread": spread, "tile": height * width * BLOCK_BYTES})
+    shapes = {
+        "input": [planes, spread.height, spread.width, BLOCK_BYTES],
+        "output": [planes, spread.target_height, spread.target_width, BLOCK_BYTES],
+    }
+    info = {"dtypes": dict.fromkeys(shapes, dtype), "formats": dict.fromkeys(shapes, "NC1HWC0"), "shapes": shapes}
+    fields = {"spread": spread, "tile": height * width * BLOCK_BYTES}
+    maps = contiguous(*[(shape, "uint8") for shape in shapes.values()])
+    return KernelWork(dilation, maps, blocks, pieces, fields, info)
 
 
 @kernel_function(core=("AI_CORE", "AIV"))

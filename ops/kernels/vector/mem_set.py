@@ -39,11 +39,17 @@ def mem_set_task(
 ) -> Task:
     """A launch that fills the first `nbytes` of `target` with `value` in `dtype`, zero unless given."""
     name = name or f"MemSet_{target.name}"
+    return kernel_task(
+        chip, Launch(op_type, name, disarm), mem_set_work(chip, nbytes, name, dtype=dtype, value=value), [target]
+    )
+
+
+def mem_set_work(chip: ChipSpec, nbytes: int, name: str, *, dtype: str = "float32", value: float = 0.0) -> KernelWork:
+    """The work of filling `nbytes`."""
     require_positive(name, nbytes=nbytes)
     # The vector unit fills 16 and 32 bits alone; zeros of an 8-bit format are zeros there too, and no other value is asked for.
     filled = "float16" if numpy_dtype(dtype).itemsize == 1 and not value else dtype
-    info = {"dtypes": {}, "formats": {"output": "ND"}, "shapes": {"output": [nbytes]}}
-    return kernel_task(chip, Launch(op_type, name, disarm), _work(chip, nbytes, filled, value), [target], info)
+    return _work(chip, nbytes, filled, value)
 
 
 @known_loop
@@ -59,7 +65,9 @@ def _work(chip: ChipSpec, nbytes: int, filled: str, value: float) -> KernelWork:
         tile = min(chip.buffers["UB"] // _TILES, count * line)
         return [slice(start, min(start + tile, end)) for start in range(begin, end, tile)]
 
-    return KernelWork(mem_set, contiguous(([nbytes], "uint8")), blocks, pieces, {"filled": filled, "value": value})
+    info = {"dtypes": {}, "formats": {"output": "ND"}, "shapes": {"output": [nbytes]}}
+    fields = {"filled": filled, "value": value}
+    return KernelWork(mem_set, contiguous(([nbytes], "uint8")), blocks, pieces, fields, info)
 
 
 @kernel_function(core=("AI_CORE", "AIV"))

@@ -99,19 +99,23 @@ def view_copy_task(
     disarm: Collection[str] = (),
 ) -> Task:
     """The launch. Raises SimError for a target stride of 0. `name` only says what stands in reports."""
-    name, shape, itemsize = name or f"ViewCopy_{target.name}", copy.shape, copy.itemsize
-    require_positive(name, elements=math.prod(shape), itemsize=itemsize)
-    plan = _plan(name, shape, copy.source_strides, copy.target_strides)
-    work = _work(chip, plan, itemsize, copy.source_offset + plan.src_offset, copy.target_offset + plan.dst_offset)
-    element = f"{8 * itemsize}-bit"
-    info = call_info((element, element), ("ND", "ND"), (shape, shape))
-    info["strides"] = {"input": list(copy.source_strides), "output": list(copy.target_strides)}
-    return kernel_task(chip, Launch(op_type, name, disarm), work, [source, target], info)
+    name = name or f"ViewCopy_{target.name}"
+    return kernel_task(chip, Launch(op_type, name, disarm), view_copy_work(chip, copy, name), [source, target])
+
+
+def view_copy_work(chip: ChipSpec, copy: StridedCopy, name: str) -> KernelWork:
+    """The work of a copy. Raises SimError for a target stride of 0."""
+    require_positive(name, elements=math.prod(copy.shape), itemsize=copy.itemsize)
+    _plan(name, copy.shape, copy.source_strides, copy.target_strides)  # which refuses what cannot be copied
+    shape, source, target, *others = copy
+    return _work(chip, StridedCopy(tuple(shape), tuple(source), tuple(target), *others))
 
 
 @known_loop
-def _work(chip: ChipSpec, plan: _Plan, itemsize: int, source_offset: int, target_offset: int) -> KernelWork:
+def _work(chip: ChipSpec, copy: StridedCopy) -> KernelWork:
     """A piece is an index of the outer dimensions, some rows, and a part of a run: as much as a quarter of UB holds."""
+    shape, itemsize = copy.shape, copy.itemsize
+    plan = _plan("", shape, copy.source_strides, copy.target_strides)
     tile = chip.buffers["UB"] // _TILES
     runs = cut(plan.run, tile // itemsize)
     rows = cut(plan.rows.size, max(tile // padded(runs[0][1] * itemsize), 1))
@@ -125,15 +129,25 @@ def _work(chip: ChipSpec, plan: _Plan, itemsize: int, source_offset: int, target
         parts = [[slice(start, start + size) for start, size in cuts] for cuts in (rows, runs)]
         return [(*outer, parts[0][row], parts[1][run]) for *outer, row, run in zip(*indices, strict=True)]
 
-    dims, word = (*plan.outer, plan.rows, _Dim(plan.run, 1, 1)), _WORDS[itemsize]
-    shape = tuple([dim.size for dim in dims])
-    source = [itemsize * dim.src for dim in dims]
-    target = [itemsize * dim.dst for dim in dims]
+    dims = (*plan.outer, plan.rows, _Dim(plan.run, 1, 1))
+    sides = (
+        (copy.source_offset + plan.src_offset, [dim.src for dim in dims]),
+        (copy.target_offset + plan.dst_offset, [dim.dst for dim in dims]),
+    )
     views = [
-        Tensor("", shape, word, gm_operand(slot, offset * itemsize), tuple(strides))
-        for slot, (offset, strides) in enumerate(((source_offset, source), (target_offset, target)))
+        Tensor(
+            "",
+            tuple([dim.size for dim in dims]),
+            _WORDS[itemsize],
+            gm_operand(slot, offset * itemsize),
+            tuple([step * itemsize for step in steps]),
+        )
+        for slot, (offset, steps) in enumerate(sides)
     ]
-    return KernelWork(view_copy, views, blocks, pieces, {"tile": tile})
+    element = f"{8 * itemsize}-bit"
+    info = call_info((element, element), ("ND", "ND"), (shape, shape))
+    info["strides"] = {"input": list(copy.source_strides), "output": list(copy.target_strides)}
+    return KernelWork(view_copy, views, blocks, pieces, {"tile": tile}, info)
 
 
 @kernel_function(core=("AI_CORE", "AIV"))
