@@ -283,7 +283,7 @@ class Stamp:
         row = self.moves[:, 0] // ROW
         moves = self.moves.copy()
         moves[:, 0] -= (np.cumsum(~stays) * ROW)[row]
-        return Stamp(self.rows[stays], moves, number, self.axes)
+        return Stamp(self.rows[stays], moves, number, self.axes, guards=self.guards, block=self.block)
 
 
 Steps = dict[tuple[Hashable, int, Place], Stamp]

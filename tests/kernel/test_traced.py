@@ -316,6 +316,7 @@ def test_a_state_that_only_runs_change_is_found_by_a_check() -> None:
         "k.gm_to_ub(q, x[i]); k.ub_to_gm(y[i], q)",
         "if i >= 40: k.scalar(9)\n    k.gm_to_ub(both[0], x[i])",
         "k.scalar(1 + i % 3); k.gm_to_ub(both[0], x[i])",
+        "k.gm_to_ub(q, x[i]); k.ub_to_gm(y[i], q); k.scalar(5 if i in (2, 22, 37) else 6)",
         "k.scalar(1 + k.block); k.gm_to_ub(both[0], x[i])",
         "k.gm_to_ub(wide[: len(x[i : i + 8])], x[i : i + 8])",
     ],
