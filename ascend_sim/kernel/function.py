@@ -199,7 +199,7 @@ class Launch:
         return k
 
     def _builder(self, make: type[Built], table: InstructionTable, block: int, core: str, sub_block: int) -> Built:
-        return make(
+        k = make(
             table,
             block,
             core,
@@ -208,8 +208,9 @@ class Launch:
             sub_block=sub_block,
             disarm=self.disarm,
             all_cores=self.kernel.all_cores,
-            repeats=self.repeats[core],
         )
+        k.repeats = self.repeats[core]
+        return k
 
     def _line(self, row: int, table: InstructionTable, block: int, core: str, sub_block: int) -> int | None:
         """The line that wrote a row of a program: the function runs once more, and every row's line is noted."""

@@ -52,8 +52,7 @@ class Kernel(TracedLoops, KernelBuilder):
     """What a kernel function writes its program with: block `block` of `blocks`, on a core of `core_kind`.
 
     `sub_block` counts the vector cores of a block of a "MIX" kernel. Addresses are bytes inside a buffer, or a `Tensor`
-    where GM is meant. Builders of one launch share `repeats`, the counts of
-    `k.range`; it `always` traces loops where launches are known to share them.
+    where GM is meant.
     """
 
     def __init__(
@@ -67,11 +66,8 @@ class Kernel(TracedLoops, KernelBuilder):
         sub_block: int = 0,
         disarm: Collection[str] = (),
         all_cores: bool = False,
-        repeats: dict[int, int] | None = None,
-        always: bool = False,
     ) -> None:
         super().__init__(table, block, core_kind, tensor_sizes, sub_block=sub_block, disarm=disarm)
-        self._repeats, self._always = {} if repeats is None else repeats, always
         self.blocks = blocks
         self._all_cores = all_cores
         self._queues: list[BufferQueue[Any]] = []

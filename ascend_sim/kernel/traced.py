@@ -79,9 +79,11 @@ class TracedLoops(StampedLoops):
         blocks: int
         _block: int
         _asked_block: bool
-        _repeats: dict[int, int]
-        _always: bool
 
+    repeats: dict[int, int] | None = None
+    """How often a launch came to each stamp again, by its number; its builders share it. None for the project's own kernels:
+    all their loops are traced, and no turn is compared.
+    """
     _items: Sequence[Any] | None = None
     _pieces: Sequence[tuple[Hashable, Place]] = ()
     """Items that were split before their loop began."""
@@ -113,7 +115,7 @@ class TracedLoops(StampedLoops):
         return self._pieces if self._pieces and self._pieces[0][1] else []
 
     def _traced(self, items: Sequence[Any], frame: FrameType) -> Iterator[Any]:
-        few = len(items) * self.blocks < (1 if self._always else _FEWEST)
+        few = len(items) * self.blocks < (1 if self.repeats is None else _FEWEST)
         if not self.stamping or self._outer is not None or few:
             return iter(items)
         names = names_from_outside(frame.f_code, frame.f_lineno)
@@ -135,7 +137,7 @@ class TracedLoops(StampedLoops):
         phase = -1
         last: Place = ()
         for number, (what, place) in enumerate(pieces):
-            given_up = not self._always and (count.is_in_vain or len(stamps.known) > _MOST_STAMPS)
+            given_up = self.repeats is not None and (count.is_in_vain or len(stamps.known) > _MOST_STAMPS)
             if loop.hangs_together or given_up:
                 if phase >= 0:
                     self._resume(absolute(stamps.phases[phase], placed(last)))
@@ -166,7 +168,8 @@ class TracedLoops(StampedLoops):
                 known = self._differs(loop, (phase, what), known, made)
             self._put(known, place)
             phase = known.after
-            loop.hangs_together |= around != self._around(snapshots, names, frame)
+            if self.repeats is not None:
+                loop.hangs_together |= around != self._around(snapshots, names, frame)
         if phase >= 0:
             self._resume(absolute(stamps.phases[phase], placed(last)))
 
@@ -199,7 +202,9 @@ class TracedLoops(StampedLoops):
 
     def _is_compared(self, stamp: Stamp) -> bool:
         """Whether the body runs at this repetition of a stamp."""
-        times = self._repeats[stamp.number] = self._repeats.get(stamp.number, 0) + 1
+        if self.repeats is None:
+            return False
+        times = self.repeats[stamp.number] = self.repeats.get(stamp.number, 0) + 1
         return times in _COMPARED
 
     def _add(self, loop: TracedLoop, key: tuple[int, Hashable], made: Stamp) -> Stamp:
@@ -210,7 +215,7 @@ class TracedLoops(StampedLoops):
 
     def _differs(self, loop: TracedLoop, key: tuple[int, Hashable], known: Stamp, made: Stamp) -> Stamp:
         """The stamp of a turn that wrote other rows than a known one gives, which is forgotten."""
-        if self._repeats[known.number] > 1:
+        if self.repeats is not None and self.repeats[known.number] > 1:
             raise SimError(
                 "k.range: this turn writes other rows than an earlier one that met the same conditions. The body keeps "
                 "state that the loop does not see, for example a counter in a module. Write the loop with range"

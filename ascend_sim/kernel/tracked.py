@@ -17,11 +17,12 @@ import math
 import operator
 from collections.abc import Callable
 from operator import index
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ascend_sim.kernel.stamp import FAR, Guard, Moving, Place, distance, like
+from ascend_sim.kernel.program import Key
+from ascend_sim.kernel.stamp import FAR, Guard, Moving, Place, distance
 
 _SMALL = 16
 """A remainder by at most this many is a condition on the remainder; one by more is a condition on the quotient."""
@@ -247,33 +248,38 @@ def _is_whole(value: Any) -> bool:
     return type(value) is int or isinstance(value, int | np.int64)  # others of numpy's wrap
 
 
-def settled(values: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return `values` with the integer in the place of each number of a traced loop."""
-    for one in values:
+def settled(key: Key) -> Key:
+    """Return a key with the integer in the place of each number of a traced loop."""
+    for one in key:
         if type(one) is Tracked or type(one) is tuple:
             break
     else:
-        return values
-    return like(
-        values,
-        [index(one) if type(one) is Tracked else settled(one) if type(one) is tuple else one for one in values],
-    )
+        return key
+    return tuple([index(one) if type(one) is Tracked else settled(one) if type(one) is tuple else one for one in key])
 
 
-def slice_of(part: slice, size: int) -> tuple[int, int, int]:
-    """Return the first place, the number of places and the step of a slice of `size` places, as numpy cuts it off.
+class SlicePlaces(NamedTuple):
+    """The places of a slice: the first one, how many there are, and the step from one to the next."""
+
+    first: int
+    places: int
+    step: int
+
+
+def slice_of(part: slice, size: int) -> SlicePlaces:
+    """Return the places of a slice of `size` places, as numpy cuts it off.
 
     The first place moves with the bounds; how many places there are does not. Raises what `slice.indices` raises.
     """
     if type(part.start) is not Tracked and type(part.stop) is not Tracked:
         first, end, step = part.indices(size)
-        return first, max(-((first - end) // step), 0), step
+        return SlicePlaces(first, max(-((first - end) // step), 0), step)
     _, _, step = slice(None, None, part.step).indices(size)
     if step < 0:
         return slice_of(slice(*settled((part.start, part.stop, step))), size)
     first = _cut_off(0 if part.start is None else part.start, size)
     end = _cut_off(size if part.stop is None else part.stop, size)
-    return first, max(index(-((first - end) // step)), 0), step
+    return SlicePlaces(first, max(index(-((first - end) // step)), 0), step)
 
 
 def _cut_off(bound: Any, size: int) -> Any:

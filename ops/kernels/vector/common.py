@@ -154,12 +154,10 @@ def kernel_task(chip: ChipSpec, launch: Launch, work: KernelWork, tensors: Seque
         )
 
     def build(block: int) -> list[Program]:
-        on, pieces = chip.cores.vector_kind(block), work.pieces_of(block)
-        shared = _shared(chip, work)
-        if on not in shared:
-            shared[on] = InstructionTable(chip, on), {}
-        table, repeats = shared[on]
-        k = Kernel(table, block, on, sizes, blocks=work.blocks, disarm=launch.disarm, repeats=repeats, always=True)
+        on, pieces, tables = chip.cores.vector_kind(block), work.pieces_of(block), _tables_of(chip, work)
+        if on not in tables:
+            tables[on] = InstructionTable(chip, on)
+        k = Kernel(tables[on], block, on, sizes, blocks=work.blocks, disarm=launch.disarm)
 
         def write() -> Program:
             work.kernel(k, *work.tensors, pieces, **work.fields)
@@ -173,11 +171,11 @@ def kernel_task(chip: ChipSpec, launch: Launch, work: KernelWork, tensors: Seque
 _works = local()
 
 
-def _shared(chip: ChipSpec, work: KernelWork) -> dict[str, tuple[InstructionTable, dict[int, int]]]:
-    """The tables and counts of repetitions that launches of a work share, by the kind of core; each thread has its own."""
-    if not hasattr(_works, "shared"):
-        _works.shared = lru_cache(_KEPT)(lambda *key: {})
-    found: dict[str, tuple[InstructionTable, dict[int, int]]] = _works.shared(chip, work)
+def _tables_of(chip: ChipSpec, work: KernelWork) -> dict[str, InstructionTable]:
+    """The instructions and stamps that launches of a work share, by the kind of core; each thread has its own."""
+    if not hasattr(_works, "tables"):
+        _works.tables = lru_cache(_KEPT)(lambda *key: {})
+    found: dict[str, InstructionTable] = _works.tables(chip, work)
     return found
 
 
