@@ -6,13 +6,15 @@ first, then Cast and TransData of all three inputs, grad_input, grad_weight; eac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ascend_sim.chip import ChipSpec
+from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.memory.gm import Allocation
+from ascend_sim.ops.kernels.vector.common import KernelWork, Launch, kernel_task
 from ascend_sim.runtime import Task
 
 WORKSPACE_ALIGNMENT = 512
@@ -75,11 +77,29 @@ class Plan:
         name: str,
         inputs: Sequence[str],
         outputs: Sequence[str],
-        make: Make,
+        make: Make | KernelWork,
         scratch: Sequence[str] = (),
+        disarm: Collection[str] = (),
     ) -> None:
-        """Append a launch."""
+        """Append a launch: a kernel function with its pieces, or a function that makes the task once tensors have addresses.
+
+        A kernel function gets inputs, outputs and scratch tensors in this order; waits on its flags in `disarm` do not hold.
+        """
+        if isinstance(make, KernelWork):
+            make = self._task_of(make, Launch(op_type, name, disarm), (*inputs, *outputs, *scratch))
         self.steps.append(PlanStep(op_type, name, tuple(inputs), tuple(outputs), make, tuple(scratch)))
+
+    def _task_of(self, work: KernelWork, launch: Launch, names: tuple[str, ...]) -> Make:
+        if len(names) != len(work.tensors):
+            raise SimError(f"plan: {launch.name} has tensors {', '.join(names)}; its kernel takes {len(work.tensors)}")
+        tensors = [self.tensors[name] for name in names]
+        facts = {
+            "dtypes": {one.name: one.dtype for one in tensors},
+            "formats": {one.name: one.format for one in tensors},
+            "shapes": {name: list(one.shape) for name, one in zip(names, work.tensors, strict=True)},
+        }
+        told = work if work.info else replace(work, info=facts)
+        return lambda chip, t: kernel_task(chip, launch, told, [t[name] for name in names])
 
     def place(self) -> None:
         """First-fit places for the intermediates, each free again after its last use."""

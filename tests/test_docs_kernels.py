@@ -22,6 +22,7 @@ import ascend_sim as asim
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.errors import DeadlockError
 from ascend_sim.isa.sync import CrossCoreWaitFlag, WaitFlag, cross_name
+from ascend_sim.kernel.builder import KernelBuilder
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "kernels"
 COUPLED, SPLIT = ("ascend910a", "ascend310p3"), ("ascend910b3", "ascend950pr_9589")
@@ -95,6 +96,28 @@ def test_a_wrong_element_is_found(name: str) -> None:
     moved = asim.Expected(shifted, wanted.magnitude, wanted.products, wanted.precision)
     again = run(name, RUNS_ON[name][-1], *given, mode="functional", expected={output: moved})
     assert again.report.outputs[output]["wrong"] == 1, values.dtype
+
+
+@pytest.mark.parametrize("engine", ["simpy", "compiled"])
+@pytest.mark.parametrize(("name", "chip"), [(name, chip) for name, chips in RUNS_ON.items() for chip in chips])
+def test_loops_that_repeat_write_what_they_write_turn_by_turn(
+    name: str, chip: str, engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows, times, values and findings of `k.range`, once before and once after its launches share stamps."""
+    runs = []
+    for stamping in (False, True, True):
+        monkeypatch.setattr(KernelBuilder, "stamping", stamping)
+        runs.append(run(name, chip, *arguments(name), blocks=2, engine=engine, check=True))
+    first, *others = runs
+    for other in others:
+        assert [[str(row) for row in one] for one in first.programs] == [
+            [str(row) for row in one] for one in other.programs
+        ]
+        assert first.report.total_us == other.report.total_us and first.findings == other.findings == []
+        for output, values in first.outputs.items():
+            np.testing.assert_array_equal(values, other.outputs[output])
+    repeated = [{number for number in one.sheet.which if number >= 0} for one in others[0].programs]
+    assert any(len(stamps) < len(one.sheet.which) for stamps, one in zip(repeated, others[0].programs, strict=True))
 
 
 # -- every wait matters ------------------------------------------------------------------------------------------------

@@ -39,6 +39,7 @@ MARKS = ("stated", "derived", "fitted", "assumed")
 NOT_INSTRUCTIONS = {
     "allocate", "flag", "drop_set", "finish", "close_queues", "next_tile", "queue", "ub_queue", "queue_of", "ordered", "emit",
     "repeated", "repeated_at", "local_tensor", "row_bytes", "stamped", "carry", "unit_flag", "vector",
+    "range", "each", "split", "written_over",
 }  # fmt: skip
 
 

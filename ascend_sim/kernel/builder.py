@@ -25,6 +25,7 @@ from ascend_sim.kernel.operands import ChannelMatrices, CopyLoop, MapWindow, Sca
 from ascend_sim.kernel.program import InstructionTable, Key, Program
 from ascend_sim.kernel.sheet import Sheet
 from ascend_sim.kernel.sync import SyncMethods
+from ascend_sim.kernel.tracked import settled
 from ascend_sim.kernel.vector import VectorMethods
 from ascend_sim.memory.sizes import whole_number
 
@@ -49,7 +50,8 @@ class KernelBuilder(SyncMethods, VectorMethods):
     ) -> None:
         super().__init__(table, disarm)
         self.chip = table.chip
-        self.block = block
+        self._block = block
+        self._asked_block = False
         self.core_kind = core_kind
         parts = self.chip.cores.kinds.get(core_kind)  # type: ignore[call-overload]
         if parts is None:
@@ -67,6 +69,12 @@ class KernelBuilder(SyncMethods, VectorMethods):
         self.notes = None if self._inspection is None else Notes(table.source)
         self.stamping = self.stamping and (self._inspection is None or self._inspection.stamping)
 
+    @property
+    def block(self) -> int:
+        """The number of this block."""
+        self._asked_block = True
+        return self._block
+
     def _refuse(self, error: SimError, tool: str = "memcheck") -> None:
         """Raise what cannot run; where the program is only inspected it is noted for that check, and building goes on."""
         if self._inspection is None:
@@ -75,11 +83,13 @@ class KernelBuilder(SyncMethods, VectorMethods):
 
     @property
     def _where(self) -> str:
-        return f"block {self.block} {self.core_kind}{self.sub_block if self.core_kind == 'AIV' else ''}"
+        return f"block {self._block} {self.core_kind}{self.sub_block if self.core_kind == 'AIV' else ''}"
 
     # -- bookkeeping ---------------------------------------------------------------------------------------------------
 
     def _emit(self, key: Key, dst: int = 0, src0: int = 0, src1: int = 0) -> None:
+        if self._trace is not None:
+            key = settled(key)
         index = self._index.get(key)
         if index is None:
             try:
@@ -87,12 +97,15 @@ class KernelBuilder(SyncMethods, VectorMethods):
             except SimError as error:
                 return self._refuse(error)
         row = [index, dst, src0, src1, self._tile]
-        try:
-            self._sheet.written.fromlist(row)
-        except TypeError:
+        if self._trace is not None:
             self._emit_moving(row)
-        except OverflowError:
-            raise self._too_far(f"an address of {key[0].name}") from None
+        else:
+            try:
+                self._sheet.written.fromlist(row)
+            except TypeError:
+                self._emit_moving(row)
+            except OverflowError:
+                raise self._too_far(f"an address of {key[0].name}") from None
         if self.notes is not None:
             self.notes.add()
 
@@ -129,10 +142,10 @@ class KernelBuilder(SyncMethods, VectorMethods):
         return start
 
     def _check_buffer(self, buffer: str, what: str) -> None:
-        check_buffer(self.chip, self.block, self.core_kind, buffer, what)
+        check_buffer(self.chip, self._block, self.core_kind, buffer, what)
 
     def _check_pipe(self, pipe: str, what: str) -> None:
-        check_pipe(self.chip, self.block, self.core_kind, pipe, what)
+        check_pipe(self.chip, self._block, self.core_kind, pipe, what)
 
     # -- the scalar unit -----------------------------------------------------------------------------------------------
 
@@ -177,7 +190,7 @@ class KernelBuilder(SyncMethods, VectorMethods):
 
     def _check_atomic(self, source: str, destination: str, row_bytes: int, dtype: str) -> None:
         """An atomic copy adds whole elements of a number format to GM."""
-        what = f"block {self.block} {self.core_kind}: data_copy {source} to {destination} with atomic_add={dtype!r}"
+        what = f"block {self._block} {self.core_kind}: data_copy {source} to {destination} with atomic_add={dtype!r}"
         if destination != "GM":
             raise SimError(f"{what}: only GM can be added to (the L2 does it); a copy to {destination} overwrites")
         try:
@@ -357,8 +370,8 @@ class KernelBuilder(SyncMethods, VectorMethods):
         key = (self.core_kind, self.sub_block, self._sizes, self._disarm, outline, self.notes is None)
         known = self.table.stamps.repeated
         found, there = known.get(key, (None, ()))
-        if found is not None and (first := found()) is not None:
-            by = tuple(map(sub, place, there))
+        first, by = found() if found is not None else None, tuple(map(sub, place, there))
+        if first is not None and first.sheet.holds_at(by):
             where = (np.asarray(first.sheet.where).reshape(-1, len(by)) + by).reshape(-1)
             moved = self._program(first.sheet.moved(where), first.flags, first.tiles, first.notes)
             return moved if self.notes is not None or first.sheet.may_move(by) else self._checked(moved)
@@ -366,14 +379,14 @@ class KernelBuilder(SyncMethods, VectorMethods):
         program = write(listed)
         sheet, in_gm = program.sheet, self.table.in_gm()
         stamps_alone = np.array_equal(sheet.where, _places(listed).reshape(-1))
-        if stamps_alone and not any(in_gm[one.rows[:, 0]].any() for one in sheet.own):
+        if stamps_alone and sheet.is_of_any_block and not any(in_gm[one.rows[:, 0]].any() for one in sheet.own):
             known[key] = ref(program), tuple(place)
         return program
 
     def _program(
         self, sheet: Sheet, flags: Mapping[str, tuple[str, str, int]], tiles: int, notes: Notes | None
     ) -> Program:
-        return Program(self.block, self.core_kind, self.sub_block, self.table, sheet, tiles, flags, notes)
+        return Program(self._block, self.core_kind, self.sub_block, self.table, sheet, tiles, flags, notes)
 
     def _checked(self, program: Program) -> Program:
         """The program, every address of it checked."""
@@ -385,7 +398,7 @@ class KernelBuilder(SyncMethods, VectorMethods):
 
     def finish(self) -> Program:
         """The checked Program; SimError when a flag is left raised or an address is outside its space or unaligned."""
-        if self._moves is not None:
+        if self._outer is not None:
             raise SimError(f"{self._where}: a stamped loop was left before the end of its body")
         dropped = self._sheet.without_last(self._dropped_kinds())
         flags = {f.name: (f.source, f.destination, f.identity) for f in self._flags.values()}
@@ -409,6 +422,8 @@ class KernelBuilder(SyncMethods, VectorMethods):
 def _places(pieces: Sequence[tuple[What, Where]]) -> NDArray[np.int64]:
     """Where pieces stand, [piece][axis]."""
     wheres: list[Any] = [where for _, where in pieces]
+    if wheres and isinstance(wheres[0], tuple) and len(wheres[0]) == 1:
+        wheres = [where for (where,) in wheres]
     if not wheres or not isinstance(wheres[0], tuple):
         return np.array(wheres, np.int64).reshape(len(wheres), 1)
     axes = zip(*wheres, strict=True)  # numpy takes five times as long over many short tuples as over few long ones

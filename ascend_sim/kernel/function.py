@@ -10,10 +10,12 @@ from __future__ import annotations
 import inspect
 import sys
 import traceback
+from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property, update_wrapper
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache, update_wrapper
 from pathlib import Path
+from threading import local
 from typing import Any, TypeVar
 
 from ascend_sim.chip import ChipSpec
@@ -31,6 +33,8 @@ CORES = ("AIC", "AIV", "MIX", "AI_CORE")
 """What a kernel may run on; which of them a chip has is in its file (cores). MIX is an AIC with its AIVs."""
 
 Built = TypeVar("Built", bound=Kernel)
+_MOST_TABLES = 32
+"""Kernels whose instructions and stamps are kept for the next launch."""
 
 
 class KernelError(SimError):
@@ -63,6 +67,10 @@ class KernelFunction:
 
     def __call__(self, k: Kernel, *arguments: Any, **fields: Any) -> Any:
         return self.function(k, *arguments, **fields)
+
+    def visible(self) -> Callable[..., Any]:
+        """Return the function, which is all that a loop sees of it."""
+        return self.function
 
     def __repr__(self) -> str:
         return f"<kernel {self.name} on {' or '.join(self.cores)}>"
@@ -115,6 +123,8 @@ class Launch:
     fields: Mapping[str, Any]
     disarm: Collection[str]
     tables: dict[str, InstructionTable]
+    repeats: dict[str, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))
+    """How often the launch came to each stamp again, by the kind of core and the stamp's number."""
 
     @classmethod
     def of(
@@ -127,7 +137,8 @@ class Launch:
         disarm: Collection[str] = (),
     ) -> Launch:
         """A launch of `blocks` blocks; SimError where the chip has not the cores for it."""
-        return cls(kernel, chip, kernel.core_on(chip), blocks, tensors, fields, disarm, {})
+        tables = _tables(kernel, chip, blocks, tensors, fields, disarm)
+        return cls(kernel, chip, kernel.core_on(chip), blocks, tensors, fields, disarm, tables)
 
     def programs(self, block: int) -> list[Program]:
         """The programs of one block; KernelError for whatever the function raises."""
@@ -184,6 +195,7 @@ class Launch:
             disarm=self.disarm,
         )
         k.all_cores = self.kernel.all_cores
+        k.repeats = self.repeats[core]
         return k
 
     def _line(self, row: int, table: InstructionTable, block: int, core: str, sub_block: int) -> int | None:
@@ -194,6 +206,31 @@ class Launch:
             return None  # what it raises row by row is not what there is to tell
         k.close_queues()
         return k.lines_of_rows()[row]
+
+
+_kept = local()
+
+
+def _tables(
+    kernel: KernelFunction,
+    chip: ChipSpec,
+    blocks: int,
+    tensors: Sequence[Tensor],
+    fields: Mapping[str, Any],
+    disarm: Collection[str],
+) -> dict[str, InstructionTable]:
+    """The instructions and stamps of a launch by kind of core, which launches that are alike share.
+
+    Each thread has its own, because builders write to them.
+    """
+    alike = tuple([(one.name, one.shape, one.dtype) for one in tensors]), tuple(fields.items()), frozenset(disarm)
+    if not hasattr(_kept, "tables"):
+        _kept.tables = lru_cache(_MOST_TABLES)(lambda *key: {})
+    try:
+        found: dict[str, InstructionTable] = _kept.tables(kernel, chip, blocks, alike)
+    except TypeError:  # a field that cannot be looked up
+        return {}
+    return found
 
 
 class _LineKernel(Kernel):

@@ -3,7 +3,7 @@
 @kernel_function(core="AIV")
 def move(k, x, y):                                                      # k is a Kernel
     tiles = k.ub_queue("x", x.shape[1:], x.dtype, "MTE2", "MTE3")       # two tensors in UB, and the flags between the pipes
-    for row in range(k.block, len(x), k.blocks):                        # this block's share
+    for row in k.range(k.block, len(x), k.blocks):                      # this block's share
         k.gm_to_ub(tiles, x[row])
         k.ub_to_gm(y[row], tiles)
 
@@ -12,7 +12,7 @@ Names of methods say where bytes go; every one is one instruction unless it says
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from functools import cache
@@ -30,6 +30,7 @@ from ascend_sim.kernel.operands import Span, matrix_window
 from ascend_sim.kernel.program import InstructionTable, Key, Program
 from ascend_sim.kernel.queue import BufferQueue, Place
 from ascend_sim.kernel.tensor import Tensor, item_bytes
+from ascend_sim.kernel.traced import TracedLoops
 from ascend_sim.memory.regions import Region
 from ascend_sim.memory.sizes import whole_number
 
@@ -57,7 +58,7 @@ class _MatrixPiece(NamedTuple):
     columns: Span
 
 
-class Kernel(KernelBuilder):
+class Kernel(TracedLoops, KernelBuilder):
     """What a kernel function writes its program with: block `block` of `blocks`, on a core of `core_kind`.
 
     `sub_block` counts the vector cores of a block of a "MIX" kernel. Addresses are bytes inside a buffer, or a `Tensor`
@@ -180,11 +181,24 @@ class Kernel(KernelBuilder):
                 if self.notes is not None:
                     self.notes.fixed = -1
 
+        outer, self._ordered = self._ordered, (*self._ordered, pipe)
         self._emit = emit  # type: ignore[method-assign]
         try:
             yield
         finally:
-            del self._emit
+            self._ordered = outer
+            if outer:
+                self._emit = plain  # type: ignore[method-assign]
+            else:
+                del self._emit
+
+    def written_over(self, items: Sequence[Any], write: Callable[[], Program]) -> Program:
+        """Return the program that `write` makes of one loop of `each` over `items`, and of nothing else that is a block's own.
+
+        A further one over items of the same kinds elsewhere is that of the first, moved there, where its guards hold.
+        """
+        pieces = self.split(items)
+        return self.repeated(pieces, write) if pieces else write()
 
     def close_queues(self) -> None:
         """End of the program: the queues take back the releases that nobody waits for."""

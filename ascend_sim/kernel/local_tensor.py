@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from ascend_sim.errors import SimError
 from ascend_sim.isa.vector.base import size_of
+from ascend_sim.kernel.tracked import slice_of
 
 Index = int | slice
 
@@ -84,10 +85,10 @@ class LocalTensor:
         return LocalTensor(at, (*self.shape[:-1], count), self.dtype, stride)
 
     def _range(self, index: slice, size: int) -> tuple[int, int, int]:
-        chosen = range(size)[index]
-        if not chosen or chosen.step < 1:
+        start, count, step = slice_of(index, size)
+        if not count or step < 1:
             raise SimError(f"{self}: {index} selects nothing of {size}, or goes backwards")
-        return chosen.start, len(chosen), chosen.step
+        return start, count, step
 
     def view(self, dtype: str) -> LocalTensor:
         """The same bytes as elements of another format."""

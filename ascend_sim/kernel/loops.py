@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Hashable, Iterable, Iterator
-from operator import sub
-from typing import TYPE_CHECKING, Any, TypeVar
+from operator import index, sub
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -13,7 +13,9 @@ from ascend_sim.errors import SimError
 from ascend_sim.kernel.inspection import Inspection, Notes
 from ascend_sim.kernel.program import InstructionTable
 from ascend_sim.kernel.sheet import Sheet
-from ascend_sim.kernel.stamp import Moving, Place, Stamp, absolute, like, relative
+from ascend_sim.kernel.stamp import Moving, Place, Stamp, absolute, like, placed, relative
+from ascend_sim.kernel.tensor import Tensor
+from ascend_sim.kernel.tracked import Trace, Tracked
 
 What = TypeVar("What", bound=Hashable)
 """What of a stamped loop's piece decides its rows."""
@@ -21,11 +23,19 @@ Where = TypeVar("Where", bound=int | tuple[int, ...])
 """By what it moves: a number or several."""
 
 
+class _Outer(NamedTuple):
+    """Where the rows of a builder went before a stamp began."""
+
+    sheet: Sheet
+    tile: int
+    tiles: int
+    notes: Notes | None
+
+
 class StampedLoops:
     """Stamped loops over the sheet of a builder, and what one piece of them leaves to the next; see `stamp`."""
 
     if TYPE_CHECKING:
-        block: int
         core_kind: str
         sub_block: int
         notes: Notes | None
@@ -35,6 +45,9 @@ class StampedLoops:
         _flags: dict[str, Any]
         _used: dict[str, int]
 
+        @property
+        def block(self) -> int: ...
+
     def __init__(self, table: InstructionTable) -> None:
         self.table = table
         self._sheet = Sheet(table.stamps)
@@ -42,10 +55,14 @@ class StampedLoops:
         self._tiles = 0
         self._balance: dict[Any, int] = {}
         self._carried: list[tuple[object, str]] = []
-        self._moves: list[tuple[int, int, int]] | None = None
+        self._outer: _Outer | None = None
+        self._moves: list[tuple[int, int, int]] = []
+        self._turn: Place | None = None
+        self._trace: Trace | None = None
+        self._ordered: tuple[str, ...] = ()
 
     stamping: bool = True
-    """Whether `stamped` repeats rows; without, every row is written by itself, and the programs are the same."""
+    """Whether loops repeat rows; without, every row is written by itself, and the programs are the same."""
 
     def carry(self, owner: object, *names: str) -> None:
         """Attributes of `owner` that one piece of a stamped loop leaves to the next: numbers, names, tuples of them."""
@@ -59,25 +76,16 @@ class StampedLoops:
         another block, has otherwise, and a name where several loops of a program go through one `for`. The loop is not left
         early.
         """
-        if not self.stamping or self._moves is not None:
+        if not self.stamping or self._outer is not None:
             yield from items
             return
-        stamps, notes = self.table.stamps, self.notes
+        stamps = self.table.stamps
         if self._inspection is not None:
             self._inspection.stamped = True
-        body = sys._getframe(1)  # two loops of a kernel are two places of its code
-        loop = (
-            (body.f_code, body.f_lasti, same),
-            notes is None,
-            self.core_kind,
-            self.sub_block,
-            self._sizes,
-            self._disarm,
-            tuple(self._flags),
-            *self._used.items(),
-        )
+        body = sys._getframe(1)  # two loops of a kernel stand in two lines of its code
+        loop = (body.f_code, body.f_lineno, same, self._surroundings())
         found, steps = stamps.of_loops.setdefault(loop, ({}, {}))
-        sheet, phase = self._sheet, -1
+        phase = -1
         last: Place = ()
         for what, where in items:
             place: Place = where if isinstance(where, tuple) else (where,)
@@ -88,39 +96,89 @@ class StampedLoops:
                 phase = stamps.number(self._phase(place)) if phase < 0 else stamps.moved(phase, by)
                 stamp = found.get((what, phase))
                 if stamp is None:
-                    self._resume(absolute(stamps.phases[phase], None))
-                    tile, tiles = self._tile, self._tiles
-                    self._sheet, self._tile, self._tiles, self._moves = Sheet(stamps), 0, 0, []
-                    self.notes = None if notes is None else Notes(notes.source)
+                    self._resume(absolute(stamps.phases[phase], Moving))
+                    self._begin_stamp()
                     axes: list[Any] = [Moving.along(axis, len(place)) for axis in range(len(place))]
                     anywhere: Any = like(where, axes) if isinstance(where, tuple) else axes[0]
                     yield what, anywhere
-                    moves = np.array(self._moves, np.int64).reshape(-1, 3)
-                    after = stamps.number(self._phase(place))
-                    made = Stamp(self._sheet.rows, moves, 0, len(place), self._tile, self._tiles, after, self.notes)
-                    stamp = stamps.add(made)
-                    found[what, phase] = stamp
-                    self._sheet, self._tile, self._tiles, self._moves = sheet, tile, tiles, None
-                    self.notes = notes
+                    stamp = found[what, phase] = stamps.add(self._end_stamp(place))
                 if step[1] >= 0:
                     steps[step] = stamp
-            if notes is not None and stamp.notes is not None:
-                notes.rows.extend(stamp.notes.rows)
-            try:
-                sheet.put(stamp, place, self._tile)
-            except OverflowError:
-                raise self._too_far(f"a stamped loop's place {place}") from None
-            self._tile += stamp.tiles
-            self._tiles += stamp.counted
+            self._put(stamp, place)
             phase, last = stamp.after, place
         if phase >= 0:
-            self._resume(absolute(stamps.phases[phase], last))
+            self._resume(absolute(stamps.phases[phase], placed(last)))
+
+    def _surroundings(self) -> Hashable:
+        """What the rows of a loop depend on beside its own values."""
+        return (
+            self.notes is None,
+            self.core_kind,
+            self.sub_block,
+            self._sizes,
+            self._disarm,
+            tuple(self._flags),
+            self._ordered,
+            *self._used.items(),
+        )
+
+    def _begin_stamp(self) -> None:
+        """Write the rows that follow to a stamp."""
+        self._outer = _Outer(self._sheet, self._tile, self._tiles, self.notes)
+        self._sheet, self._tile, self._tiles, self._moves = Sheet(self.table.stamps), 0, 0, []
+        self.notes = None if self.notes is None else Notes(self.notes.source)
+
+    def _end_stamp(self, place: Place) -> Stamp:
+        """The stamp of the rows written since it began, at `place`; rows go to the program again."""
+        assert self._outer is not None
+        moves = np.array(self._moves, np.int64).reshape(-1, 3)
+        after = self.table.stamps.number(self._phase(place))
+        made = Stamp(self._sheet.rows, moves, 0, len(place), self._tile, self._tiles, after, self.notes)
+        self._sheet, self._tile, self._tiles, self.notes = self._outer
+        self._outer = None
+        return made
+
+    def _put(self, stamp: Stamp, place: Place) -> None:
+        """Repeat a stamp at a place."""
+        if self.notes is not None and stamp.notes is not None:
+            self.notes.rows.extend(stamp.notes.rows)
+        try:
+            self._sheet.put(stamp, place, self._tile)
+        except OverflowError:
+            raise self._too_far(f"a stamped loop's place {place}") from None
+        self._tile += stamp.tiles
+        self._tiles += stamp.counted
 
     def _outside_stamps(self, what: str) -> None:
-        if self._moves is not None:
+        """Refuse what no stamp repeats; a traced loop goes on as a plain one."""
+        if self._turn is not None:
+            self._leave_turn()
+        elif self._outer is not None:
             raise SimError(
                 f"block {self.block} {self.core_kind}: {what} in a stamped loop; it must come before the loop"
             )
+
+    def _end_turn(self) -> Stamp:
+        """The stamp of the turn of a traced loop that ran last; its numbers are plain integers from here on."""
+        assert self._turn is not None
+        made = self._end_stamp(self._turn)
+        if self._trace is not None:
+            made.guards, self._trace.over = self._trace.guards(), True
+        self._turn = self._trace = None
+        return made
+
+    def _leave_turn(self) -> None:
+        """Put the rows of a running turn where they belong, and write those that follow behind them."""
+        assert self._turn is not None
+        place = self._turn
+        stamp = self.table.stamps.add(self._end_turn())
+        self._put(stamp, place)
+        self._resume(absolute(self.table.stamps.phases[stamp.after], placed(place)))
+
+    @property
+    def _row(self) -> int:
+        """The number of the row that comes next."""
+        return len(self._sheet) + (len(self._outer.sheet) if self._outer is not None else 0)
 
     def _phase(self, where: Place) -> Any:
         """What the rows that follow depend on, but for their own `what`."""
@@ -136,20 +194,24 @@ class StampedLoops:
 
     def _emit_moving(self, row: list[Any]) -> None:
         """A row of a stamp, addresses of which move; whatever else is no integer is refused as `_emit` does."""
-        written, first = self._sheet.written, len(self._sheet.written)
-        try:
-            written.fromlist([cell.start if type(cell) is Moving else cell for cell in row])
-        except OverflowError:
-            raise self._too_far("an address") from None
-        if self._moves is None:
-            raise SimError(
-                f"block {self.block} {self.core_kind}: {row}: a place of a stamped loop is used after the loop"
-            )
-        for number, cell in enumerate(row, first):
-            if type(cell) is Moving:
+        first = len(self._sheet.written)
+        row = [cell.address if type(cell) is Tensor else cell for cell in row]
+        for number, cell in enumerate(row):
+            if type(cell) is Tracked and cell.trace is not self._trace:
+                row[number] = index(cell)
+            elif isinstance(cell, Moving):
+                if self._outer is None:
+                    raise SimError(
+                        f"block {self.block} {self.core_kind}: {row}: a place of a stamped loop is used after the loop"
+                    )
                 if max(map(abs, cell.steps)) >= 1 << 63:
                     raise self._too_far("a step of a stamped loop")
-                self._moves += [(number, axis, step) for axis, step in enumerate(cell.steps) if step]
+                self._moves += [(first + number, axis, step) for axis, step in enumerate(cell.steps) if step]
+                row[number] = cell.start
+        try:
+            self._sheet.written.fromlist(row)
+        except OverflowError:
+            raise self._too_far("an address") from None
 
     def _too_far(self, what: str) -> SimError:
         return SimError(f"block {self.block} {self.core_kind}: {what} must fit into 64 bits")

@@ -21,6 +21,10 @@ class _Turn(Generic[Place]):
     def __init__(self, begin: Callable[[], Place], end: Callable[[], None]) -> None:
         self._begin, self._end = begin, end
 
+    def visible(self) -> tuple[Callable[[], Place], Callable[[], None]]:
+        """Return what does not change of it."""
+        return self._begin, self._end
+
     def __enter__(self) -> Place:
         return self._begin()
 
@@ -62,6 +66,10 @@ class BufferQueue(Generic[Place]):
         builder.carry(self, "_acquired", "_published", "_taken", "_released")
         self._writing = _Turn(self.acquire, self.publish)
         self._reading = _Turn(self.take, self.release)
+
+    def visible(self) -> tuple[str, tuple[Place, ...]]:
+        """Return what does not change of it; how far it is belongs to the phase of a loop."""
+        return self._name, tuple(self._addresses)
 
     def _flag(self, source: str, destination: str, name: str) -> Flag:
         return self._builder.flag(source, destination, name)

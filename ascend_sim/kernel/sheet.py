@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ascend_sim.host import Lately
 from ascend_sim.kernel.look import NotInC, Span, look
-from ascend_sim.kernel.stamp import NO_MOVES, ROW, TILE, Laid, Place, Stamp, Stamps, Way
+from ascend_sim.kernel.stamp import NO_MOVES, ROW, TILE, Guard, Laid, Place, Stamp, Stamps
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 
 Numbers = NDArray[np.int64]
@@ -45,6 +45,7 @@ class Sheet:
         self._laid_own: Laid | None = None
         self._addresses: tuple[int, Laid, dict[str, int]] | None = None
         self._room: list[Span] | None = None
+        self._guarded: list[Span] | None = None
 
     @classmethod
     def of(cls, rows: NDArray[Any]) -> Sheet:
@@ -225,13 +226,29 @@ class Sheet:
 
     def may_move(self, by: Place) -> bool:
         """Whether this sheet, if it was found right, is so `by` further on; each of its stamps moves by as many numbers."""
-        if self._room is None:
+        return self._room is not None and _may_move(self._room, by)
+
+    @property
+    def is_of_any_block(self) -> bool:
+        """Whether no stamp is the own one of a block."""
+        return all(self._stamp(number).block is None for number in set(self.which))
+
+    def holds_at(self, by: Place) -> bool:
+        """Return whether the guards of all stamps are met `by` further on."""
+        if self._guarded is None:
+            room: Room = {}
+            for piece in self._pieces():
+                piece.narrow_by_guards(room)
+            self._guarded = [Span(*key, *span) for key, span in room.items()]
+        return _may_move(self._guarded, by)
+
+
+def _may_move(room: Sequence[Span], by: Place) -> bool:
+    for steps, unit, least, most in room:
+        way = sum([step * place for step, place in zip(steps, by, strict=False)])  # C has more axes
+        if not least <= way <= most or way % unit:
             return False
-        for steps, unit, least, most in self._room:
-            way = sum([step * place for step, place in zip(steps, by, strict=False)])  # C has more axes
-            if not least <= way <= most or way % unit:
-                return False
-        return True
+    return True
 
 
 Room = dict[tuple[Place, int], tuple[int, int]]
@@ -280,16 +297,26 @@ class _Piece:
             stamp = self.stamps[at[0]]
             if not stamp.ways:
                 continue
-            steps = np.array([way.steps for way in stamp.ways])
-            gone = self.where[self.first[at][:, None] + np.arange(stamp.axes)] @ steps.T
-            for way, least, most, one in zip(
-                stamp.ways, gone.min(0).tolist(), gone.max(0).tolist(), gone.T, strict=True
-            ):
-                if least < way.low or most > way.high or ((one - way.rest) % way.unit).any():
-                    return False
-                low, high = room.get((way.steps, way.unit), (-_FAR, _FAR))
-                room[way.steps, way.unit] = max(low, way.low - least), min(high, way.high - most)
+            if not self._narrow(room, stamp, at, stamp.ways):
+                return False
         return True
+
+    def _narrow(self, room: Room, stamp: Stamp, at: list[int], conditions: Sequence[Guard]) -> bool:
+        """Whether the places `at` of a stamp meet conditions; then the `room` is as far as they may move, too."""
+        steps = np.array([way.steps for way in conditions])
+        gone = self.where[self.first[at][:, None] + np.arange(stamp.axes)] @ steps.T
+        for way, least, most, one in zip(conditions, gone.min(0).tolist(), gone.max(0).tolist(), gone.T, strict=True):
+            if least < way.low or most > way.high or ((one - way.rest) % way.unit).any():
+                return False
+            low, high = room.get((way.steps, way.unit), (-_FAR, _FAR))
+            room[way.steps, way.unit] = max(low, way.low - least), min(high, way.high - most)
+        return True
+
+    def narrow_by_guards(self, room: Room) -> None:
+        """Narrow the `room` to as far as the guards of the stamps let them move."""
+        for number in {stamp.number for stamp in self.stamps if stamp.guards}:
+            at = [put for put, stamp in enumerate(self.stamps) if stamp.number == number]
+            self._narrow(room, self.stamps[at[0]], at, self.stamps[at[0]].guards)
 
     def _look(self, limits: Numbers, sizes: Sequence[int]) -> bool:
         """Whether all rows are right at these places; then the stamps have their `ways`."""
@@ -306,7 +333,7 @@ class _Piece:
         return True
 
 
-def _ways(found: Asked, first: int, stamp: Stamp, place: Sequence[int]) -> list[Way]:
+def _ways(found: Asked, first: int, stamp: Stamp, place: Sequence[int]) -> list[Guard]:
     """How far what moves of a stamp may go, from what its rows from `first` on ask at `place`."""
     steps: dict[int, list[int]] = {}
     for cell, axis, step in stamp.moves.tolist():
@@ -321,7 +348,7 @@ def _ways(found: Asked, first: int, stamp: Stamp, place: Sequence[int]) -> list[
             key = tuple(by), unit, -start % unit
             low, high = room.get(key, (-_FAR, _FAR))
             room[key] = max(low, -start), min(high, limit - extent - start)
-    return [Way(*key, *span) for key, span in room.items()]
+    return [Guard(*key, *span) for key, span in room.items()]
 
 
 class Asked(NamedTuple):

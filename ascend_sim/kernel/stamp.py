@@ -16,7 +16,7 @@ from outside and is not the same in all runs of the loop belongs into `what`.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from ctypes import addressof, c_char
 from dataclasses import dataclass
 from functools import cached_property
@@ -45,7 +45,6 @@ class Moving:
     """start + the sum of steps * where, for a `where` that is not known yet."""
 
     __slots__ = ("start", "steps")
-    __hash__ = None  # type: ignore[assignment]  # what is looked up by its value cannot move
 
     def __init__(self, steps: Place, start: int) -> None:
         self.steps, self.start = steps, start
@@ -131,6 +130,9 @@ class Moving:
     def __bool__(self) -> bool:
         self._refuse(f"whether {self} is zero")
 
+    def __hash__(self) -> int:
+        self._refuse(f"what is found under {self}")
+
 
 class Placed(int):
     """A number that came out of a `Moving`: it counts as the integer, and knows its `steps` for the next stamped loop."""
@@ -153,16 +155,17 @@ class _Relative:
     start: int
 
 
-def _way(steps: Place, where: Place) -> int:
+def distance(steps: Place, where: Place) -> int:
+    """Return steps * where."""
     return sum([step * place for step, place in zip(steps, where, strict=True)])
 
 
 def relative(value: Any, where: Place) -> Any:
     """What is carried as a part of a phase at `where`: the same wherever the same piece may follow."""
-    if type(value) is Moving:
+    if isinstance(value, Moving):
         return _Relative(value.steps, value.start)
     if type(value) is Placed and len(value.steps) == len(where):
-        return _Relative(value.steps, value - _way(value.steps, where))
+        return _Relative(value.steps, value - distance(value.steps, where))
     if isinstance(value, tuple):
         return like(value, [item if type(item) is int else relative(item, where) for item in value])
     return value
@@ -171,21 +174,24 @@ def relative(value: Any, where: Place) -> Any:
 def moved(phase: Any, by: Place) -> Any:
     """A phase seen from `by` further on."""
     if type(phase) is _Relative:
-        return _Relative(phase.steps, phase.start - _way(phase.steps, by))
+        return _Relative(phase.steps, phase.start - distance(phase.steps, by))
     if isinstance(phase, tuple):
         return like(phase, [item if type(item) is int else moved(item, by) for item in phase])
     return phase
 
 
-def absolute(phase: Any, where: Place | None) -> Any:
-    """What is carried, from a phase: at `where`, or with `Moving`s where a stamp is to be written."""
+def absolute(phase: Any, number: Callable[[Place, int], Any]) -> Any:
+    """What is carried, from a phase: `number` makes what moves out of its steps and where it starts."""
     if type(phase) is _Relative:
-        if where is None:
-            return Moving(phase.steps, phase.start)
-        return Placed.of(phase.steps, _way(phase.steps, where) + phase.start)
+        return number(phase.steps, phase.start)
     if isinstance(phase, tuple):
-        return like(phase, [item if type(item) is int else absolute(item, where) for item in phase])
+        return like(phase, [item if type(item) is int else absolute(item, number) for item in phase])
     return phase
+
+
+def placed(where: Place) -> Callable[[Place, int], Placed]:
+    """Return the function that makes a number of a phase at `where`."""
+    return lambda steps, start: Placed.of(steps, distance(steps, where) + start)
 
 
 def like(value: tuple[Any, ...], items: list[Any]) -> tuple[Any, ...]:
@@ -194,14 +200,40 @@ def like(value: tuple[Any, ...], items: list[Any]) -> tuple[Any, ...]:
     return tuple(items) if kind is tuple else getattr(kind, "_make", tuple)(items)
 
 
-class Way(NamedTuple):
-    """What moves alike: by `steps`, from `low` to `high`, and `rest` more than a multiple of `unit`."""
+class Guard(NamedTuple):
+    """A condition on a place: steps * place lies between `low` and `high`, and has the remainder `rest` by `unit`."""
 
     steps: Place
     unit: int
     rest: int
     low: int
     high: int
+
+
+FAR = 1 << 62
+"""Places, and what is counted from them, lie below: sums of two fit into 64 bits."""
+
+
+def meets(guards: Sequence[Guard], axes: int) -> Callable[[Place], bool]:
+    """Return the function that says whether a place of `axes` numbers meets all guards."""
+    if axes != 1:
+        return lambda place: all(_meets(one, distance(one.steps, place)) for one in guards)
+    low, high = -FAR, FAR
+    rests = []
+    for guard in guards:  # each span is one of the only number
+        (step,) = guard.steps
+        if guard.unit > 1:
+            rests.append(guard)
+            continue
+        ends = (guard.low, guard.high) if step > 0 else (guard.high, guard.low)
+        low, high = max(low, -(-ends[0] // step)), min(high, ends[1] // step)
+    if not rests:
+        return lambda place: low <= place[0] <= high
+    return lambda place: low <= place[0] <= high and all(_meets(one, one.steps[0] * place[0]) for one in rests)
+
+
+def _meets(guard: Guard, gone: int) -> bool:
+    return guard.low <= gone <= guard.high and gone % guard.unit == guard.rest
 
 
 @dataclass(eq=False)
@@ -211,7 +243,8 @@ class Stamp:
 
     `number` is its own among the stamps of a task; a place is `axes` numbers. It takes the kernel on by `tiles` tiles, of which
     it counts `counted`, and to the phase `after`; `notes` says from which lines its rows came, where it was written under
-    inspection. Its `ways` are None before a sheet with the stamp was looked at.
+    inspection. Its `ways` are None before a sheet with the stamp was looked at. A stamp of a traced loop stands only where its
+    `guards` are met, and only in its `block` where it has one.
     """
 
     rows: NDArray[np.int64]
@@ -222,7 +255,14 @@ class Stamp:
     counted: int = 0
     after: int = 0
     notes: Notes | None = None
-    ways: list[Way] | None = None
+    ways: list[Guard] | None = None
+    guards: tuple[Guard, ...] = ()
+    block: int | None = None
+
+    @cached_property
+    def holds(self) -> Callable[[Place], bool]:
+        """Return whether a place meets the guards."""
+        return meets(self.guards, self.axes)
 
     @cached_property
     def counts(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -243,7 +283,7 @@ class Stamp:
         row = self.moves[:, 0] // ROW
         moves = self.moves.copy()
         moves[:, 0] -= (np.cumsum(~stays) * ROW)[row]
-        return Stamp(self.rows[stays], moves, number, self.axes)
+        return Stamp(self.rows[stays], moves, number, self.axes, guards=self.guards, block=self.block)
 
 
 Steps = dict[tuple[Hashable, int, Place], Stamp]
@@ -255,13 +295,15 @@ class Stamps:
 
     `known` are all stamps by their numbers, `longest` is the most that a number of one moves with a place of ones. `repeated`
     has programs of one loop by the outline of its pieces, and their places (`KernelBuilder.repeated_at`), as long as they are
-    there.
+    there. `of_traced` has the traced loops, and `turn_counts` how many of their turns ran, by the line (`kernel.traced`).
     """
 
     def __init__(self) -> None:
         self.known: list[Stamp] = []
         self.longest = 0
         self.of_loops: dict[Hashable, tuple[dict[tuple[Hashable, int], Stamp], Steps]] = {}
+        self.of_traced: dict[Hashable, Any] = {}
+        self.turn_counts: dict[Hashable, Any] = {}
         self.repeated: dict[Hashable, tuple[ref[Any], Place]] = {}
         self.phases: list[Any] = []
         self._numbers: dict[Hashable, int] = {}

@@ -132,7 +132,7 @@ class SyncMethods(StampedLoops):
         if raised == 0 and self._inspection is None:  # an inspection looks at all flags when the program is whole
             raise SimError(
                 f"block {self.block} {self.core_kind}: wait on flag {flag.name!r} ({flag.source}->{flag.destination}) at "
-                f"row {len(self._sheet)} stands before its set in issue order; it could never end"
+                f"row {self._row} stands before its set in issue order; it could never end"
             )
         if lead is not None and {flag.source, flag.destination} != {"M", "FIX"}:
             raise SimError(
@@ -151,6 +151,7 @@ class SyncMethods(StampedLoops):
 
     def drop_set(self, flag: Flag) -> None:
         """Take back the last set of a flag, if nobody waits for it."""
+        self._outside_stamps(f"drop of flag {flag.name!r}")
         if self._balance[flag]:
             self._balance[flag] -= 1
             self._dropped.add(flag)

@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from ascend_sim.errors import SimError
-from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT, gm_operand
+from ascend_sim.kernel.tracked import Tracked, slice_of
+from ascend_sim.memory.gm import gm_operand
 from ascend_sim.numerics import FORMATS, canonical, numpy_dtype
 
 __all__ = ["Tensor", "dtype_name", "storage_dtype"]
@@ -79,7 +80,7 @@ class Tensor:
         return cls(name, sizes, dtype, gm_operand(slot, 0), strides)
 
     def __index__(self) -> int:
-        return self.address
+        return operator.index(self.address)
 
     def __len__(self) -> int:
         if not self.shape:
@@ -143,14 +144,16 @@ class Tensor:
     def _places(self, part: slice, size: int, axis: int) -> tuple[int, int, int]:
         """First place, number of places and step of a slice."""
         try:
-            first, end, step = part.indices(size)
+            first, count, step = slice_of(part, size)
         except (TypeError, ValueError):
             raise SimError(f"{self}: {part} of dimension {axis}: slices take whole numbers") from None
         if step < 0:
             raise SimError(f"{self}: a slice of dimension {axis} steps by {step}; steps are 1 or more")
-        return first, max(-((first - end) // step), 0), step
+        return first, count, step
 
-    def _place(self, part: Any, size: int, axis: int) -> int:
+    def _place(self, part: Any, size: int, axis: int) -> Any:
+        if type(part) is Tracked and -size <= part < size:
+            return part if part >= 0 else part + size
         try:
             place = operator.index(part)
         except TypeError:
@@ -173,9 +176,8 @@ class Tensor:
             raise SimError(
                 f"{self}: cannot be {list(shape)}; that needs contiguous elements, and the same number of them"
             )
-        slot, offset = self.address >> SLOT_SHIFT, self.address & OFFSET_MASK
-        whole = Tensor.at(slot, self.name, shape, self.dtype)
-        return Tensor(self.name, whole.shape, self.dtype, whole.address + offset, whole.strides)
+        whole = Tensor.at(0, self.name, shape, self.dtype)
+        return Tensor(self.name, whole.shape, self.dtype, self.address, whole.strides)
 
     def rows(self, what: str) -> tuple[int, int, int]:
         """The piece as rows of contiguous elements: how many, elements in a row, bytes from row to row.

@@ -12,7 +12,7 @@ def scale(k, x, y, *, tile=2048):  # tensors, then keywords: ascend-sim kernel F
     # Two buffers each: MTE2 fills one while V reads the other, and MTE3 stores one while V fills the other.
     sources = k.ub_queue("x", tile, x.dtype, "MTE2", "V")
     results = k.ub_queue("y", tile, y.dtype, "V", "MTE3")
-    for start in range(k.block * tile, len(x), k.blocks * tile):  # this block's share
+    for start in k.range(k.block * tile, len(x), k.blocks * tile):  # this block's share
         place = slice(start, start + tile)
         count = len(x[place])
         with sources.write() as source:  # waits until it is free, and tells V when it is full

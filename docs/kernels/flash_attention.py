@@ -30,8 +30,8 @@ def cube(k, q, keys, v, out, work, scores, weights, sums):
             k.mmad(tile, a0, b0, *left.shape, target.shape[1], left.dtype, accumulate=False)
         k.l0c_to_gm(target, tiles), k.cross_core_set(flag, 2, "FIX")
 
-    for head, i in work:
-        for j in range(keys.shape[1] + 1):
+    for head, i in k.each(work):
+        for j in k.range(keys.shape[1] + 1):
             if j < keys.shape[1]:
                 product(q[head, i], keys[head, j], scores[j % 2], SCORES, transpose=True)
             if j > 0:
@@ -45,10 +45,10 @@ def vector(k, q, keys, v, out, work, scores, weights, sums):
     stored = k.ub_queue("stored", (TILE // 2, TILE), "float16", "V", "MTE3", 1)
     wide, total = (k.local_tensor((TILE // 2, TILE), "float32", name) for name in ("wide", "total"))
     most, norm, each, *worth = (k.local_tensor(TILE // 2, "float32", f"rows {number}") for number in range(5))
-    for head, i in work:
+    for head, i in k.each(work):
         with k.ordered("V"):
             k.duplicate(most, -1e30), k.duplicate(norm, 0), k.duplicate(total, 0)
-            for j in range(keys.shape[1] + 1):
+            for j in k.range(keys.shape[1] + 1):
                 if j < keys.shape[1]:
                     k.cross_core_wait(SCORES, 2, "MTE2"), k.gm_to_ub(score, scores[j % 2, mine])
                     with score.read() as s, stored.write() as weight:

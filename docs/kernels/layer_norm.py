@@ -15,7 +15,7 @@ def layer_norm(k, x, gamma, beta, y, *, rows=8, epsilon=1e-5):
     each = k.local_tensor(rows, x.dtype, "each")  # one number for each row
     k.gm_to_ub(scale, gamma)  # no flag of their own: MTE2 works in order, with the first rows they are there
     k.gm_to_ub(shift, beta)
-    for row in range(k.block * rows, len(x), k.blocks * rows):
+    for row in k.range(k.block * rows, len(x), k.blocks * rows):
         k.next_tile()
         count = len(x[row : row + rows])
         with source.write() as tile:

@@ -20,12 +20,12 @@ def matmul(k, a, b, c, *, base_m=128, base_n=128, base_k=64):
     l0 = k.queue("L0", ("L0A", "L0B"), (left, right), "MTE1", "M")
     tiles = k.queue("C", "L0C", base_m * base_n * 4, "M", "FIX")
     places = [(i, j) for i in range(0, m, base_m) for j in range(0, n, base_n)]
-    for i, j in places[k.block :: k.blocks]:  # this block's share
+    for i, j in k.each(places[k.block :: k.blocks]):  # this block's share
         k.next_tile()
         out = c[i : i + base_m, j : j + base_n]
         rows, columns = out.shape
         with tiles.write() as accumulator:
-            for p in range(0, depth, base_k):
+            for p in k.range(0, depth, base_k):
                 a_piece, b_piece = a[i : i + rows, p : p + base_k], b[p : p + base_k, j : j + columns]
                 steps = a_piece.shape[1]
                 with l1.write() as (a1, b1):  # MTE2: GM -> L1

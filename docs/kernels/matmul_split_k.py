@@ -21,12 +21,12 @@ def matmul_split_k(k, a, b, c, *, base_m=64, base_n=64, base_k=64, parts=4):
     tiles = k.queue("C", "L0C", base_m * base_n * 4, "M", "FIX")
     span = -(-depth // (parts * base_k)) * base_k  # of K, for one part
     work = [(i, j, p) for i in range(0, m, base_m) for j in range(0, n, base_n) for p in range(0, depth, span)]
-    for i, j, first in work[k.block :: k.blocks]:
+    for i, j, first in k.each(work[k.block :: k.blocks]):
         k.next_tile()
         out = c[i : i + base_m, j : j + base_n]
         rows, columns = out.shape
         with tiles.write() as accumulator:
-            for p in range(first, min(first + span, depth), base_k):
+            for p in k.range(first, min(first + span, depth), base_k):
                 a_piece, b_piece = a[i : i + rows, p : p + base_k], b[p : p + base_k, j : j + columns]
                 steps = a_piece.shape[1]
                 with l1.write() as (a1, b1):  # MTE2: GM -> L1

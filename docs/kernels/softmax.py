@@ -12,7 +12,7 @@ def softmax(k, x, y, *, rows=8):
     result = k.ub_queue("y", (rows, columns), y.dtype, "V", "MTE3")
     wide = k.local_tensor((rows, columns), x.dtype, "wide")
     each = k.local_tensor(rows, x.dtype, "each")  # one number for each row
-    for row in range(k.block * rows, len(x), k.blocks * rows):
+    for row in k.range(k.block * rows, len(x), k.blocks * rows):
         k.next_tile()
         count = len(x[row : row + rows])
         with source.write() as tile:

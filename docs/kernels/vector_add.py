@@ -9,7 +9,7 @@ import ascend_sim as asim
 def vector_add(k, x, y, z, *, tile=4096):
     pairs = k.ub_queue("x, y", (2, tile), x.dtype, "MTE2", "V")
     sums = k.ub_queue("z", tile, z.dtype, "V", "MTE3")
-    for start in range(k.block * tile, len(x), k.blocks * tile):
+    for start in k.range(k.block * tile, len(x), k.blocks * tile):
         k.next_tile()
         place = slice(start, start + tile)
         count = len(x[place])

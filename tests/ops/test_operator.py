@@ -19,13 +19,16 @@ from ascend_sim import AclnnError, SimError, TensorSpec, cli, explain, precision
 from ascend_sim.calls.cases import accept_case, phase_one_of_case
 from ascend_sim.calls.run import call_operator
 from ascend_sim.chip import ChipSpec, load_chip
+from ascend_sim.kernel.function import kernel_function
+from ascend_sim.kernel.kernel import Kernel
+from ascend_sim.kernel.tensor import Tensor
 from ascend_sim.ops.arguments import TensorArg
 from ascend_sim.ops.call import AcceptedCall
 from ascend_sim.ops.case import load_case
 from ascend_sim.ops.case_entries import Case, Shape, TensorEntry, needed
 from ascend_sim.ops.checks.product import ProductSpec, parse_products
 from ascend_sim.ops.checks.rules import CheckResult, Rule, RuleList, fail
-from ascend_sim.ops.kernels.vector.cast import cast_task
+from ascend_sim.ops.kernels.vector.common import KernelWork, contiguous
 from ascend_sim.ops.layer import Layer
 from ascend_sim.ops.operator import Operator, Settings
 from ascend_sim.ops.operators import OPERATORS, SHIPPED, Register
@@ -90,6 +93,24 @@ class NarrowCase(Case):
         return {"narrowed": (self.tensors["wide"][0], "float16")}
 
 
+TILE = 4096
+
+
+@kernel_function(core=("AI_CORE", "AIV"))
+def narrow_kernel(k: Kernel, wide: Tensor, narrowed: Tensor, pieces: Sequence[slice]) -> None:
+    """A kernel of the operator's own, as users write them."""
+    incoming = k.ub_queue("in", TILE, wide.dtype, "MTE2", "V")
+    outgoing = k.ub_queue("out", TILE, narrowed.dtype, "V", "MTE3")
+    for part in k.each(pieces):
+        count = part.stop - part.start
+        with incoming.write() as place:
+            k.gm_to_ub(place[:count], wide[part])
+        with incoming.read() as values, outgoing.write() as result:
+            k.cast(result[:count], values[:count])
+        with outgoing.read() as result:
+            k.ub_to_gm(narrowed[part], result[:count])
+
+
 class Narrow(Operator[Arguments, AcceptedCall]):
     """A Cast to float16: no convolution, no cube, and names of its own."""
 
@@ -142,22 +163,12 @@ class Narrow(Operator[Arguments, AcceptedCall]):
         plan, count = Plan(), call.inputs["source"].size
         plan.tensor("source", "float32", "ND", 4 * count, "input")
         plan.tensor("narrowed", "float16", "ND", 2 * count, "output")
-        plan.add(
-            "Cast",
-            "Cast_narrowed",
-            ["source"],
-            ["narrowed"],
-            lambda chip, t: cast_task(
-                chip,
-                t["source"],
-                t["narrowed"],
-                count,
-                "float32",
-                "float16",
-                name="Cast_narrowed",
-                disarm=call.disarm.get("Cast_narrowed", ()),
-            ),
-        )
+        pieces = [slice(start, min(start + TILE, count)) for start in range(0, count, TILE)]
+        blocks = min(len(pieces), chip.cores.vector_units)
+        sides = contiguous(([count], "float32"), ([count], "float16"))
+        work = KernelWork(narrow_kernel, sides, blocks, lambda block: pieces[block::blocks])
+        disarm = call.disarm.get("Cast_narrowed", ())
+        plan.add("Cast", "Cast_narrowed", ["source"], ["narrowed"], work, disarm=disarm)
         plan.place()
         return plan
 
@@ -192,8 +203,8 @@ class Narrow(Operator[Arguments, AcceptedCall]):
         return NarrowCase(operator="narrow", wide=TensorEntry(shape=layer.weight.shape, dtype="float32"), most=10**9)
 
 
-@pytest.fixture(autouse=True)
-def narrow() -> Iterator[Narrow]:
+@pytest.fixture(autouse=True, name="narrow")
+def registered() -> Iterator[Narrow]:
     operator = Narrow()
     OPERATORS.add(operator)
     yield operator

@@ -10,31 +10,32 @@ evenly over the cores as it goes.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
-from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.function import kernel_function
+from ascend_sim.kernel.kernel import Kernel
 from ascend_sim.kernel.local_tensor import LocalTensor
 from ascend_sim.kernel.operands import TurnLayout
-from ascend_sim.memory.gm import Allocation, gm_operand
-from ascend_sim.numerics import numpy_dtype
+from ascend_sim.kernel.tensor import Tensor
+from ascend_sim.memory.gm import Allocation
 from ascend_sim.ops.kernels.vector.common import (
     BLOCK_BYTES,
+    KernelWork,
     Launch,
-    buffer_queue,
+    contiguous,
+    kernel_task,
+    known_loop,
     require_positive,
     share,
     vector_cores,
-    vector_task,
 )
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, cut
 from ascend_sim.runtime import Task
 
 DTYPES = ("float16", "bfloat16", "float32")
-SOURCE, BIAS, TARGET = 0, 1, 2
 _WIDE = "float32"
 _WIDE_BYTES = 4
 _GROUP = BLOCK_BYTES // _WIDE_BYTES
@@ -56,121 +57,108 @@ def bias_add_task(
 
     Raises SimError for a dtype other than float16, bfloat16 and float32.
     """
+    return kernel_task(chip, Launch("BiasAdd", name, disarm), bias_add_work(chip, n, c, pixels, dtype, name), tensors)
+
+
+def bias_add_work(chip: ChipSpec, n: int, c: int, pixels: int, dtype: str, name: str) -> KernelWork:
+    """The work of a BiasAdd; its tensors are those of `bias_add_task`, and so are its errors."""
     require_positive(name, n=n, c=c, pixels=pixels)
     if dtype not in DTYPES:
         raise SimError(f"{name}: dtype is {dtype}; it adds {', '.join(DTYPES)}")
+    return _work(chip, n, c, pixels, dtype)
+
+
+class Unit(NamedTuple):
+    """Channels of an image; `begins` where the bias of the channels is not spread out yet."""
+
+    begins: bool
+    image: int
+    channels: slice
+
+
+@known_loop
+def _work(chip: ChipSpec, n: int, c: int, pixels: int, dtype: str) -> KernelWork:
+    """Unit u is image u % n of the channels from u // n * 8 on; a block takes a run of units."""
     units = ceil_div(c, _GROUP) * n
     blocks = min(units, vector_cores(chip))
 
-    def body(k: KernelBuilder, block: int) -> None:
-        _Kernel(k, n, c, pixels, dtype).write(*share(units, blocks, block))
+    def pieces(block: int) -> list[Unit]:
+        first, count = share(units, blocks, block)
+        found = []
+        for unit in range(first, first + count):
+            group, image = divmod(unit, n)
+            channels = slice(group * _GROUP, min((group + 1) * _GROUP, c))
+            found.append(Unit(unit == first or image == 0, image, channels))
+        return found
 
     shapes = {"input": [n, c, pixels], "bias": [c], "output": [n, c, pixels]}
-    info: dict[str, Any] = {
+    info = {
         "dtypes": dict.fromkeys(shapes, dtype), "formats": dict.fromkeys(shapes, "ND"), "shapes": shapes,
     }  # fmt: skip
-    return vector_task(chip, Launch("BiasAdd", name, disarm), blocks, tensors, body, info)
+    tensors = contiguous(*[(shape, dtype) for shape in shapes.values()])
+    return KernelWork(bias_add, tensors, blocks, pieces, info=info)
 
 
-@dataclass
-class _Kernel:
-    """Writes the program of one block."""
-
-    k: KernelBuilder
-    n: int
-    c: int
-    pixels: int
-    dtype: str
-
-    def __post_init__(self) -> None:
-        k = self.k
-        self.itemsize = int(numpy_dtype(self.dtype).itemsize)
-        self.narrow = self.dtype != _WIDE
-        # Two tiles in, two out, the bias spread out, the same before its transpose and, for narrow numbers, a wide tile.
-        per_pixel = _GROUP * (4 * self.itemsize + (3 if self.narrow else 2) * _WIDE_BYTES)
-        unit = BLOCK_BYTES // 2  # a row of either width begins on a block
-        room = k.chip.buffers["UB"] - 2 * BLOCK_BYTES
-        self.pitch = min(ceil_to(self.pixels, unit), room // per_pixel // unit * unit)
-        tile = _GROUP * self.pitch
-        self.bias = buffer_queue(k, "bias", "MTE2", "V", BLOCK_BYTES, 1)
-        self.incoming = buffer_queue(k, "in", "MTE2", "V", tile * self.itemsize)
-        self.outgoing = buffer_queue(k, "out", "V", "MTE3", tile * self.itemsize)
-        self.spread = k.allocate("UB", tile * _WIDE_BYTES, "spread")
-        self.copies = k.allocate("UB", tile * _WIDE_BYTES, "copies")
-        self.wide = k.allocate("UB", tile * _WIDE_BYTES, "fp32") if self.narrow else 0
-
-    def write(self, first: int, count: int) -> None:
-        """Units `first` ..: unit u is image u % n of the channels from u // n * 8 on."""
-        for (channels, begins), (image, channel) in self.k.stamped(self.units(first, count)):
-            if begins:
-                self.spread_bias(channel, channels)
-            for pixel, columns in cut(self.pixels, self.pitch):
-                self.add(image, channel, channels, pixel, columns)
-        for queue in (self.bias, self.incoming, self.outgoing):
-            queue.close()
-
-    def units(self, first: int, count: int) -> Iterator[tuple[tuple[int, bool], tuple[int, int]]]:
-        """((channels, whether their bias is not spread out yet), (image, first channel)) of each unit."""
-        for unit in range(first, first + count):
-            group, image = divmod(unit, self.n)
-            yield (min(_GROUP, self.c - group * _GROUP), unit == first or image == 0), (image, group * _GROUP)
-
-    def spread_bias(self, channel: int, channels: int) -> None:
-        """[8][pitch] of fp32, each row one bias over and over."""
-        k, block = self.k, self.copies
-        source = gm_operand(BIAS, channel * self.itemsize)
-        k.data_copy("GM", "UB", self.bias.acquire(), source, channels * self.itemsize)
-        self.bias.publish()
-        k.vector_duplicate(block, _WIDE, _GROUP)  # channels that there are not
-        k.pipe_barrier("V")
-        narrow = self.bias.take()
-        if self.narrow:
-            k.vector_cast(block, narrow, self.dtype, _WIDE, channels)
-        else:
-            k.copy(LocalTensor(block, (channels,), _WIDE), LocalTensor(narrow, (channels,), _WIDE))
-        self.bias.release()
-        done = 1
-        while done < self.pitch:
-            more = min(done, self.pitch - done)
+@kernel_function(core=("AI_CORE", "AIV"))
+def bias_add(k: Kernel, source: Tensor, bias: Tensor, target: Tensor, pieces: Sequence[Unit]) -> None:
+    """The kernel."""
+    pixels, dtype, narrow = source.shape[2], source.dtype, source.dtype != _WIDE
+    # Two tiles in, two out, the bias spread out, the same before its transpose and, for narrow numbers, a wide tile.
+    per_pixel = _GROUP * (4 * source.itemsize + (3 if narrow else 2) * _WIDE_BYTES)
+    unit = BLOCK_BYTES // 2  # a row of either width begins on a block
+    room = k.chip.buffers["UB"] - 2 * BLOCK_BYTES
+    tile = _GROUP, min(ceil_to(pixels, unit), room // per_pixel // unit * unit)
+    biases = k.ub_queue("bias", _GROUP, dtype, "MTE2", "V", 1)
+    incoming = k.ub_queue("in", tile, dtype, "MTE2", "V")
+    outgoing = k.ub_queue("out", tile, dtype, "V", "MTE3")
+    spread, copies = k.local_tensor(tile, _WIDE, "spread"), k.local_tensor(_GROUP * tile[1], _WIDE, "copies")
+    wide = k.local_tensor(tile, _WIDE, "fp32") if narrow else spread
+    for begins, image, channels in k.each(pieces):
+        count = channels.stop - channels.start
+        if begins:
+            with biases.write() as place:
+                k.gm_to_ub(place[:count], bias[channels])
+            k.duplicate(copies[:_GROUP])  # channels that there are not
             k.pipe_barrier("V")
-            k.copy(self._blocks(block + done * BLOCK_BYTES, more), self._blocks(block, more))
-            done += more
-        k.pipe_barrier("V")
-        layout = TurnLayout(self.pitch * _WIDE_BYTES)
-        k.transpose_blocks(self.spread, block, False, _WIDE_BYTES, _GROUP, self.pitch, layout)
-        k.pipe_barrier("V")
+            with biases.read() as values:
+                (k.cast if narrow else k.copy)(copies[:count], values[:count])
+            _spread(k, spread, copies)
+        for pixel, columns in cut(pixels, tile[1]):
+            k.next_tile()
+            before, after = (tensor[image, channels, pixel : pixel + columns] for tensor in (source, target))
+            row, step, pitch = columns * before.itemsize, before.strides[0], tile[1] * before.itemsize
+            with incoming.write() as place:
+                k.data_copy("GM", "UB", place.address, before.address, row, count, step, pitch)
+            with outgoing.write() as result, incoming.read() as values:
+                whole = columns == tile[1]  # no gaps between the rows
+                for rows in [slice(count)] if whole else [slice(one, one + 1) for one in range(count)]:
+                    operands = [tensor[rows, :columns] for tensor in (result, values, spread, wide)]
+                    _add(k, *operands)
+            with outgoing.read() as result:
+                k.data_copy("UB", "GM", after.address, result.address, row, count, pitch, step)
 
-    @staticmethod
-    def _blocks(address: int, count: int) -> LocalTensor:
-        return LocalTensor(address, (count * _GROUP,), _WIDE)
 
-    def add(self, image: int, channel: int, channels: int, pixel: int, columns: int) -> None:
-        """One tile: `columns` pixels of `channels` channels of an image."""
-        k, size = self.k, self.itemsize
-        k.next_tile()
-        offset = ((image * self.c + channel) * self.pixels + pixel) * size
-        row, step, pitch = columns * size, self.pixels * size, self.pitch * size
-        k.data_copy("GM", "UB", self.incoming.acquire(), gm_operand(SOURCE, offset), row, channels, step, pitch)
-        self.incoming.publish()
-        values, result = self.incoming.take(), self.outgoing.acquire()
-        whole = columns == self.pitch  # no gaps between the rows
-        for first, count in (
-            [(0, channels * columns)] if whole else [(r * self.pitch, columns) for r in range(channels)]
-        ):
-            self._add_run(result, values, first, count)
-        self.incoming.release()
-        self.outgoing.publish()
-        k.data_copy("UB", "GM", gm_operand(TARGET, offset), self.outgoing.take(), row, channels, pitch, step)
-        self.outgoing.release()
+def _spread(k: Kernel, spread: LocalTensor, copies: LocalTensor) -> None:
+    """[8][pitch] of fp32, each row one bias over and over, from the eight numbers at the start of `copies`."""
+    pitch, done = spread.columns, 1
+    while done < pitch:
+        more = min(done, pitch - done)
+        k.pipe_barrier("V")
+        k.copy(copies[done * _GROUP : (done + more) * _GROUP], copies[: more * _GROUP])
+        done += more
+    k.pipe_barrier("V")
+    layout = TurnLayout(pitch * _WIDE_BYTES)
+    k.transpose_blocks(spread.address, copies.address, False, _WIDE_BYTES, _GROUP, pitch, layout)
+    k.pipe_barrier("V")
 
-    def _add_run(self, result: int, values: int, first: int, count: int) -> None:
-        """`count` elements of the tile from element `first` on."""
-        k, at, wide = self.k, first * self.itemsize, first * _WIDE_BYTES
-        if not self.narrow:
-            k.vector_binary("add", result + at, values + at, self.spread + wide, _WIDE, count)
-            return
-        k.vector_cast(self.wide + wide, values + at, self.dtype, _WIDE, count)
-        k.pipe_barrier("V")
-        k.vector_binary("add", self.wide + wide, self.wide + wide, self.spread + wide, _WIDE, count)
-        k.pipe_barrier("V")
-        k.vector_cast(result + at, self.wide + wide, _WIDE, self.dtype, count)
+
+def _add(k: Kernel, result: LocalTensor, values: LocalTensor, spread: LocalTensor, wide: LocalTensor) -> None:
+    """Rows without gaps, narrow ones through the `wide` tile."""
+    if result.dtype == _WIDE:
+        k.add(result, values, spread)
+        return
+    k.cast(wide, values)
+    k.pipe_barrier("V")
+    k.add(wide, wide, spread)
+    k.pipe_barrier("V")
+    k.cast(result, wide)

@@ -6,22 +6,22 @@ to bf16 and back are two instructions through an exact fp32 copy in UB.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
-from ascend_sim.kernel.builder import KernelBuilder
-from ascend_sim.memory.gm import Allocation, gm_operand
+from ascend_sim.kernel.function import kernel_function
+from ascend_sim.kernel.kernel import Kernel
+from ascend_sim.kernel.tensor import Tensor
+from ascend_sim.memory.gm import Allocation
 from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.kernels.vector.common import (
-    SOURCE,
-    TARGET,
+    KernelWork,
     Launch,
-    Loop,
-    buffer_queue,
     call_info,
+    contiguous,
+    kernel_task,
     known_loop,
-    looped_task,
     require_positive,
     share,
     vector_cores,
@@ -48,53 +48,58 @@ def cast_task(
 ) -> Task:
     """A launch that writes `count` elements of `source` to `target` in `to_dtype`. Raises SimError for other dtypes."""
     name = name or f"Cast_{source.name}"
+    return kernel_task(
+        chip, Launch("Cast", name, disarm), cast_work(chip, count, from_dtype, to_dtype, name), [source, target]
+    )
+
+
+def cast_work(chip: ChipSpec, count: int, from_dtype: str, to_dtype: str, name: str) -> KernelWork:
+    """The work of a Cast of `count` elements. Raises SimError for other dtypes."""
     require_positive(name, count=count)
     if from_dtype == to_dtype or from_dtype not in DTYPES or to_dtype not in TARGETS:
         raise SimError(
             f"{name}: cast from {from_dtype} to {to_dtype}; it converts from {', '.join(DTYPES)} to {', '.join(TARGETS)}"
         )
-    info = call_info((from_dtype, to_dtype), ("ND", "ND"), ([count], [count]))
-    return looped_task(
-        chip, Launch("Cast", name, disarm), _loop(chip, count, from_dtype, to_dtype), [source, target], info
-    )
+    return _work(chip, count, from_dtype, to_dtype)
 
 
 @known_loop
-def _loop(chip: ChipSpec, count: int, from_dtype: str, to_dtype: str) -> Loop:
-    sizes = numpy_dtype(from_dtype).itemsize, numpy_dtype(to_dtype).itemsize
-    two_steps = WIDE not in (from_dtype, to_dtype)
-    bytes_per_element = 2 * sum(sizes) + (4 if two_steps else 0)
-    tile = chip.buffers["UB"] // bytes_per_element // _LINE_ELEMENTS * _LINE_ELEMENTS
+def _work(chip: ChipSpec, count: int, from_dtype: str, to_dtype: str) -> KernelWork:
+    """Lines of 512 elements are dealt out to the blocks; a piece is as much as UB holds twice, with the fp32 between."""
+    each = 2 * (numpy_dtype(from_dtype).itemsize + numpy_dtype(to_dtype).itemsize)
+    each += 0 if WIDE in (from_dtype, to_dtype) else numpy_dtype(WIDE).itemsize
+    tile = chip.buffers["UB"] // each // _LINE_ELEMENTS * _LINE_ELEMENTS
     lines = ceil_div(count, _LINE_ELEMENTS)
     blocks = min(ceil_div(count, tile), vector_cores(chip))
 
-    def pieces(block: int) -> Iterator[tuple[int, int]]:
-        """(elements, the first of them) of each tile."""
-        first_line, line_count = share(lines, blocks, block)
-        begin = first_line * _LINE_ELEMENTS
-        end = min((first_line + line_count) * _LINE_ELEMENTS, count)
-        yield from ((elements, begin + offset) for offset, elements in cut(end - begin, tile, _LINE_ELEMENTS))
+    def pieces(block: int) -> list[slice]:
+        first, own = share(lines, blocks, block)
+        end = min((first + own) * _LINE_ELEMENTS, count)
+        begin = first * _LINE_ELEMENTS
+        return [slice(begin + at, begin + at + size) for at, size in cut(end - begin, tile, _LINE_ELEMENTS)]
 
-    def body(k: KernelBuilder, pieces: Sequence[tuple[int, int]]) -> None:
-        incoming = buffer_queue(k, "in", "MTE2", "V", tile * sizes[0])
-        outgoing = buffer_queue(k, "out", "V", "MTE3", tile * sizes[1])
-        middle = k.allocate("UB", tile * 4, "fp32") if two_steps else 0
-        for elements, start in k.stamped(pieces):
-            k.next_tile()
-            k.data_copy("GM", "UB", incoming.acquire(), gm_operand(SOURCE, start * sizes[0]), elements * sizes[0])
-            incoming.publish()
-            values, result = incoming.take(), outgoing.acquire()
-            if two_steps:
-                k.vector_cast(middle, values, from_dtype, WIDE, elements)
-                k.pipe_barrier("V")
-                k.vector_cast(result, middle, WIDE, to_dtype, elements)
+    info = call_info((from_dtype, to_dtype), ("ND", "ND"), ([count], [count]))
+    sides = contiguous(([count], from_dtype), ([count], to_dtype))
+    return KernelWork(cast, sides, blocks, pieces, {"tile": tile}, info)
+
+
+@kernel_function(core=("AI_CORE", "AIV"))
+def cast(k: Kernel, source: Tensor, target: Tensor, pieces: Sequence[slice], *, tile: int) -> None:
+    """The kernel: slices of at most `tile` elements."""
+    incoming = k.ub_queue("in", tile, source.dtype, "MTE2", "V")
+    outgoing = k.ub_queue("out", tile, target.dtype, "V", "MTE3")
+    middle = None if WIDE in (source.dtype, target.dtype) else k.local_tensor(tile, WIDE, "fp32")
+    for part in k.each(pieces):
+        k.next_tile()
+        count = part.stop - part.start
+        with incoming.write() as place:
+            k.gm_to_ub(place[:count], source[part])
+        with outgoing.write() as result, incoming.read() as values:
+            if middle is None:
+                k.cast(result[:count], values[:count])
             else:
-                k.vector_cast(result, values, from_dtype, to_dtype, elements)
-            incoming.release()
-            outgoing.publish()
-            k.data_copy("UB", "GM", gm_operand(TARGET, start * sizes[1]), outgoing.take(), elements * sizes[1])
-            outgoing.release()
-        incoming.close()
-        outgoing.close()
-
-    return Loop(blocks, pieces, body)
+                k.cast(middle[:count], values[:count])
+                k.pipe_barrier("V")
+                k.cast(result[:count], middle[:count])
+        with outgoing.read() as result:
+            k.ub_to_gm(target[part], result[:count])

@@ -17,19 +17,22 @@ How many blocks each kernel takes. The evidence is an AlexNet training step on a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import field
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache, wraps
 from threading import local
-from typing import Any, ParamSpec
+from typing import Any, ParamSpec, TypeVar
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.function import KernelFunction
+from ascend_sim.kernel.kernel import Kernel
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.kernel.queue import BufferQueue
+from ascend_sim.kernel.tensor import Tensor
 from ascend_sim.memory.gm import Allocation
 from ascend_sim.ops.problem.sizes import ceil_to
 from ascend_sim.runtime import Task
@@ -39,7 +42,7 @@ SOURCE, TARGET = 0, 1
 
 
 _KEPT = 32
-"""Loops of a kernel that are kept, each with a few hundred rows."""
+"""Loops and works of a kernel that are kept, each with a few hundred rows."""
 
 Body = Callable[[KernelBuilder, int], None]
 Arguments = ParamSpec("Arguments")
@@ -82,17 +85,41 @@ class Loop:
     tables: dict[str, InstructionTable] = field(default_factory=dict)
 
 
-def known_loop(make: Callable[Arguments, Loop]) -> Callable[Arguments, Loop]:
+@dataclass(frozen=True, eq=False)
+class KernelWork:
+    """A kernel function, its tensors in the order of their slots, and its pieces: `pieces_of(block)` are those of one block.
+
+    The function is called as `kernel(k, *tensors, pieces, **fields)`. It takes its work from the pieces in one loop over
+    `k.each(pieces)` and does not ask for its block. `info` is that of its task (`Task.info`).
+    """
+
+    kernel: KernelFunction
+    tensors: Sequence[Tensor]
+    blocks: int
+    pieces_of: Callable[[int], Sequence[Any]]
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    info: Mapping[str, Any] = field(default_factory=dict)
+
+
+def contiguous(*tensors: tuple[Sequence[int], str]) -> list[Tensor]:
+    """The contiguous tensors of a launch, from their shapes and dtypes; they have no names, which are operands in a report."""
+    return [Tensor.at(slot, "", shape, dtype) for slot, (shape, dtype) in enumerate(tensors)]
+
+
+Known = TypeVar("Known", Loop, KernelWork)
+
+
+def known_loop(make: Callable[Arguments, Known]) -> Callable[Arguments, Known]:
     """`make`, whose loops follow from its arguments alone, with those asked for lately kept: the next call that turns a map of
     that shape finds the stamps of its kernel. Every thread has its own, because builders write to them.
     """
     kept = local()
 
     @wraps(make)
-    def found(*args: Arguments.args, **named: Arguments.kwargs) -> Loop:
+    def found(*args: Arguments.args, **named: Arguments.kwargs) -> Known:
         if not hasattr(kept, "loops"):
             kept.loops = lru_cache(_KEPT)(make)
-        loop: Loop = kept.loops(*args, **named)
+        loop: Known = kept.loops(*args, **named)
         return loop
 
     return found
@@ -115,6 +142,43 @@ def looped_task(
     return _task_of(chip, launch, loop.blocks, tensors, write, info, loop.tables)
 
 
+def kernel_task(chip: ChipSpec, launch: Launch, work: KernelWork, tensors: Sequence[Allocation]) -> Task:
+    """A launch of a kernel function on the cores of `vector_cores`; SimError where it does not run on them.
+
+    Launches of the same work in a thread share instructions and stamps.
+    """
+    sizes = [tensor.size for tensor in tensors]
+    for on in {chip.cores.vector_kind(block) for block in range(work.blocks)} - {*work.kernel.cores}:
+        raise SimError(
+            f"kernel {work.kernel.name} runs on {' or '.join(work.kernel.cores)}; its pieces go to {on} cores"
+        )
+
+    def build(block: int) -> list[Program]:
+        on, pieces, tables = chip.cores.vector_kind(block), work.pieces_of(block), _tables_of(chip, work)
+        if on not in tables:
+            tables[on] = InstructionTable(chip, on)
+        k = Kernel(tables[on], block, on, sizes, blocks=work.blocks, disarm=launch.disarm)
+
+        def write() -> Program:
+            work.kernel(k, *work.tensors, pieces, **work.fields)
+            return k.finish()
+
+        return [k.written_over(pieces, write)]
+
+    return _task(chip, launch, work.blocks, tensors, build, dict(work.info))
+
+
+_works = local()
+
+
+def _tables_of(chip: ChipSpec, work: KernelWork) -> dict[str, InstructionTable]:
+    """The instructions and stamps that launches of a work share, by the kind of core; each thread has its own."""
+    if not hasattr(_works, "tables"):
+        _works.tables = lru_cache(_KEPT)(lambda *key: {})
+    found: dict[str, InstructionTable] = _works.tables(chip, work)
+    return found
+
+
 def _task_of(
     chip: ChipSpec,
     launch: Launch,
@@ -132,6 +196,17 @@ def _task_of(
             tables[on] = InstructionTable(chip, on)
         return [write(KernelBuilder(tables[on], block, on, sizes, disarm=launch.disarm), block)]
 
+    return _task(chip, launch, block_dim, tensors, build, info)
+
+
+def _task(
+    chip: ChipSpec,
+    launch: Launch,
+    block_dim: int,
+    tensors: Sequence[Allocation],
+    build: Callable[[int], list[Program]],
+    info: dict[str, Any],
+) -> Task:
     kinds = {chip.cores.vector_kind(block) for block in range(block_dim)}
     kind = "MIX_VECTOR_CORE" if len(kinds) > 1 else kinds.pop()
     return Task(launch.name, launch.op_type, kind, block_dim, tensors, build, info=info, template=launch.template)

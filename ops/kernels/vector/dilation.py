@@ -6,15 +6,25 @@ the rest of the target is zero. `top` and `left` are negative where padding crop
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.frozen import frozen
-from ascend_sim.kernel.builder import KernelBuilder
-from ascend_sim.kernel.queue import ZeroedQueue
-from ascend_sim.memory.gm import Allocation, gm_operand
-from ascend_sim.ops.kernels.vector.common import SOURCE, TARGET, Launch, share, vector_cores, vector_task
+from ascend_sim.kernel.function import kernel_function
+from ascend_sim.kernel.kernel import Kernel
+from ascend_sim.kernel.tensor import Tensor
+from ascend_sim.memory.gm import Allocation
+from ascend_sim.ops.kernels.vector.common import (
+    KernelWork,
+    Launch,
+    contiguous,
+    kernel_task,
+    known_loop,
+    share,
+    vector_cores,
+)
 from ascend_sim.ops.problem.sizes import ceil_div
 from ascend_sim.runtime import Task
 
@@ -53,59 +63,70 @@ def dilation_task(
     disarm: Collection[str] = (),
 ) -> Task:
     """The launch over `planes` planes; one block takes a run of tiles, a tile is whole rows (or a piece of one)."""
+    launch = Launch("Dilation", name or f"Dilation_{target.name}", disarm)
+    return kernel_task(chip, launch, dilation_work(chip, planes, spread, dtype), [source, target])
+
+
+class Window(NamedTuple):
+    """A tile of the target: rows and columns of a plane."""
+
+    plane: int
+    rows: range
+    columns: range
+
+
+@known_loop
+def dilation_work(chip: ChipSpec, planes: int, spread: Spread, dtype: str) -> KernelWork:
+    """The work of a Dilation. A tile is as many whole rows as half of UB holds, or a piece of one."""
     room = chip.buffers["UB"] // _BUFFERS // BLOCK_BYTES
-    columns = min(spread.target_width, room)
-    rows = max(room // spread.target_width, 1) if columns == spread.target_width else 1
-    row_parts, column_parts = ceil_div(spread.target_height, rows), ceil_div(spread.target_width, columns)
-    total = planes * row_parts * column_parts
+    width = min(spread.target_width, room)
+    height = max(room // spread.target_width, 1) if width == spread.target_width else 1
+    rows, columns = (
+        [range(start, min(start + most, size)) for start in range(0, size, most)]
+        for size, most in ((spread.target_height, height), (spread.target_width, width))
+    )
+    total = planes * len(rows) * len(columns)
     blocks = min(total, vector_cores(chip))
 
-    def tiles(block: int) -> Iterator[tuple[tuple[int, int, int, int], int]]:
-        """((first row, rows, first column, columns), plane) of each tile of a block."""
+    def pieces(block: int) -> list[Window]:
         first, count = share(total, blocks, block)
+        found = []
         for number in range(first, first + count):
-            rest, column = divmod(number, column_parts)
-            plane, row = divmod(rest, row_parts)
-            height = min(rows, spread.target_height - row * rows)
-            width = min(columns, spread.target_width - column * columns)
-            yield (row * rows, height, column * columns, width), plane
+            rest, column = divmod(number, len(columns))
+            plane, row = divmod(rest, len(rows))
+            found.append(Window(plane, rows[row], columns[column]))
+        return found
 
-    def body(k: KernelBuilder, block: int) -> None:
-        buffers = [k.allocate("UB", rows * columns * BLOCK_BYTES, f"tile[{i}]") for i in range(_BUFFERS)]
-        queue = ZeroedQueue(k, "tile", buffers)
-        for (row, height, column, width), plane in k.stamped(tiles(block)):
-            k.next_tile()
-            target = queue.acquire_zeroed(height * width * BLOCK_BYTES)
-            sources = spread.inside(column, width, spread.stride_w, spread.left, spread.width)
-            for y in spread.inside(row, height, spread.stride_h, spread.top, spread.height) if sources else ():
-                place = (y * spread.stride_h + spread.top - row) * width
-                place += sources.start * spread.stride_w + spread.left - column
-                pixel = (plane * spread.height + y) * spread.width + sources.start
-                k.data_copy(
-                    "GM",
-                    "UB",
-                    target + place * BLOCK_BYTES,
-                    gm_operand(SOURCE, pixel * BLOCK_BYTES),
-                    BLOCK_BYTES,
-                    len(sources),
-                    BLOCK_BYTES,
-                    spread.stride_w * BLOCK_BYTES,
-                )
-            queue.publish()
-            pixel = (plane * spread.target_height + row) * spread.target_width + column
-            k.data_copy("UB", "GM", gm_operand(TARGET, pixel * BLOCK_BYTES), queue.take(), height * width * BLOCK_BYTES)
-            queue.release()
-        queue.close()
-
-    sides = ("input", "output")
-    info = {
-        "dtypes": dict.fromkeys(sides, dtype),
-        "formats": dict.fromkeys(sides, "NC1HWC0"),
-        "shapes": {
-            "input": [planes, spread.height, spread.width, BLOCK_BYTES],
-            "output": [planes, spread.target_height, spread.target_width, BLOCK_BYTES],
-        },
+    shapes = {
+        "input": [planes, spread.height, spread.width, BLOCK_BYTES],
+        "output": [planes, spread.target_height, spread.target_width, BLOCK_BYTES],
     }
-    return vector_task(
-        chip, Launch("Dilation", name or f"Dilation_{target.name}", disarm), blocks, [source, target], body, info
-    )
+    info = {"dtypes": dict.fromkeys(shapes, dtype), "formats": dict.fromkeys(shapes, "NC1HWC0"), "shapes": shapes}
+    fields = {"spread": spread, "tile": height * width * BLOCK_BYTES}
+    maps = contiguous(*[(shape, "uint8") for shape in shapes.values()])
+    return KernelWork(dilation, maps, blocks, pieces, fields, info)
+
+
+@kernel_function(core=("AI_CORE", "AIV"))
+def dilation(k: Kernel, source: Tensor, target: Tensor, pieces: Sequence[Window], *, spread: Spread, tile: int) -> None:
+    """The kernel: V clears a tile, MTE2 puts the pixels into it."""
+    places = [k.allocate("UB", tile, f"tile[{i}]") for i in range(_BUFFERS)]
+    tiles = k.queue_of("tile", places, "MTE2", "MTE3", opener="V")
+    cleared = {place: k.flag("V", "MTE2", f"tile[{i}] zeroed") for i, place in enumerate(places)}
+    for plane, rows, columns in k.each(pieces):
+        k.next_tile()
+        size, width = len(rows) * len(columns) * BLOCK_BYTES, len(columns)
+        with tiles.write() as place:
+            k.vector_duplicate(place, "float32", size // 4)
+            k.set_flag(cleared[place])
+            k.wait_flag(cleared[place])
+            taken = spread.inside(columns.start, width, spread.stride_w, spread.left, spread.width)
+            first = taken.start * spread.stride_w + spread.left - columns.start
+            for y in spread.inside(rows.start, len(rows), spread.stride_h, spread.top, spread.height) if taken else ():
+                row = y * spread.stride_h + spread.top - rows.start
+                pixels, at = source[plane, y, taken.start : taken.stop], place + (row * width + first) * BLOCK_BYTES
+                step = spread.stride_w * BLOCK_BYTES
+                k.data_copy("GM", "UB", at, pixels.address, BLOCK_BYTES, len(taken), BLOCK_BYTES, step)
+        with tiles.read() as place:
+            corner = target[plane, rows.start, columns.start]
+            k.data_copy("UB", "GM", corner.address, place, size)

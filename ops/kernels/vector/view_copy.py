@@ -7,29 +7,33 @@ where they have no contiguous dimension in common a row is one element.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
-from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.function import kernel_function
+from ascend_sim.kernel.kernel import Kernel
+from ascend_sim.kernel.tensor import Tensor
 from ascend_sim.memory.gm import Allocation, gm_operand
 from ascend_sim.ops.kernels.vector.common import (
-    SOURCE,
-    TARGET,
+    KernelWork,
     Launch,
-    buffer_queue,
     call_info,
+    kernel_task,
+    known_loop,
     padded,
     require_positive,
     share,
     vector_cores,
-    vector_task,
 )
 from ascend_sim.ops.kernels.vector.strided import StridedCopy
 from ascend_sim.ops.problem.sizes import cut
 from ascend_sim.runtime import Task
 
+_WORDS = {1: "uint8", 2: "uint16", 4: "uint32", 8: "int64"}
 _TILES = 4  # a quarter of UB each; two are in use at a time
 
 
@@ -95,44 +99,69 @@ def view_copy_task(
     disarm: Collection[str] = (),
 ) -> Task:
     """The launch. Raises SimError for a target stride of 0. `name` only says what stands in reports."""
-    name, shape, itemsize = name or f"ViewCopy_{target.name}", copy.shape, copy.itemsize
-    require_positive(name, elements=math.prod(shape), itemsize=itemsize)
-    plan = _plan(name, shape, copy.source_strides, copy.target_strides)
+    name = name or f"ViewCopy_{target.name}"
+    return kernel_task(chip, Launch(op_type, name, disarm), view_copy_work(chip, copy, name), [source, target])
+
+
+def view_copy_work(chip: ChipSpec, copy: StridedCopy, name: str) -> KernelWork:
+    """The work of a copy. Raises SimError for a target stride of 0."""
+    require_positive(name, elements=math.prod(copy.shape), itemsize=copy.itemsize)
+    _plan(name, copy.shape, copy.source_strides, copy.target_strides)  # which refuses what cannot be copied
+    shape, source, target, *others = copy
+    return _work(chip, StridedCopy(tuple(shape), tuple(source), tuple(target), *others))
+
+
+@known_loop
+def _work(chip: ChipSpec, copy: StridedCopy) -> KernelWork:
+    """A piece is an index of the outer dimensions, some rows, and a part of a run: as much as a quarter of UB holds."""
+    shape, itemsize = copy.shape, copy.itemsize
+    plan = _plan("", shape, copy.source_strides, copy.target_strides)
     tile = chip.buffers["UB"] // _TILES
     runs = cut(plan.run, tile // itemsize)
     rows = cut(plan.rows.size, max(tile // padded(runs[0][1] * itemsize), 1))
-    counts = [dim.size for dim in plan.outer] + [len(rows), len(runs)]
-    tiles = math.prod(counts)
-    blocks = min(tiles, vector_cores(chip))
+    counts = [*[dim.size for dim in plan.outer], len(rows), len(runs)]
+    total = math.prod(counts)
+    blocks = min(total, vector_cores(chip))
 
-    def places(first: int, count: int) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
-        """((rows, run), (source, target)) of each tile, in elements."""
-        for number in range(first, first + count):
-            src, dst = copy.source_offset + plan.src_offset, copy.target_offset + plan.dst_offset
-            number, run_index = divmod(number, len(runs))
-            number, row_index = divmod(number, len(rows))
-            for dim in reversed(plan.outer):
-                number, index = divmod(number, dim.size)
-                src, dst = src + index * dim.src, dst + index * dim.dst
-            (row, row_count), (start, run) = rows[row_index], runs[run_index]
-            yield (row_count, run), (src + row * plan.rows.src + start, dst + row * plan.rows.dst + start)
+    def pieces(block: int) -> list[tuple[int | slice, ...]]:
+        first, count = share(total, blocks, block)
+        indices = [one.tolist() for one in np.unravel_index(np.arange(first, first + count), counts)]
+        parts = [[slice(start, start + size) for start, size in cuts] for cuts in (rows, runs)]
+        return [(*outer, parts[0][row], parts[1][run]) for *outer, row, run in zip(*indices, strict=True)]
 
-    def body(k: KernelBuilder, block: int) -> None:
-        queue = buffer_queue(k, "tile", "MTE2", "MTE3", tile)
-        src_stride, dst_stride = plan.rows.src * itemsize, plan.rows.dst * itemsize
-        for (count, run), (src, dst) in k.stamped(places(*share(tiles, blocks, block))):
-            k.next_tile()
-            size = run * itemsize
-            pitch = padded(size)
-            gm = gm_operand(SOURCE, src * itemsize)
-            k.data_copy("GM", "UB", queue.acquire(), gm, size, count, src_stride, pitch)
-            queue.publish()
-            gm = gm_operand(TARGET, dst * itemsize)
-            k.data_copy("UB", "GM", gm, queue.take(), size, count, pitch, dst_stride)
-            queue.release()
-        queue.close()
-
+    dims = (*plan.outer, plan.rows, _Dim(plan.run, 1, 1))
+    sides = (
+        (copy.source_offset + plan.src_offset, [dim.src for dim in dims]),
+        (copy.target_offset + plan.dst_offset, [dim.dst for dim in dims]),
+    )
+    views = [
+        Tensor(
+            "",
+            tuple([dim.size for dim in dims]),
+            _WORDS[itemsize],
+            gm_operand(slot, offset * itemsize),
+            tuple([step * itemsize for step in steps]),
+        )
+        for slot, (offset, steps) in enumerate(sides)
+    ]
     element = f"{8 * itemsize}-bit"
     info = call_info((element, element), ("ND", "ND"), (shape, shape))
     info["strides"] = {"input": list(copy.source_strides), "output": list(copy.target_strides)}
-    return vector_task(chip, Launch(op_type, name, disarm), blocks, [source, target], body, info)
+    return KernelWork(view_copy, views, blocks, pieces, {"tile": tile}, info)
+
+
+@kernel_function(core=("AI_CORE", "AIV"))
+def view_copy(
+    k: Kernel, source: Tensor, target: Tensor, pieces: Sequence[tuple[int | slice, ...]], *, tile: int
+) -> None:
+    """The kernel: rows of both views, each on its own blocks of UB."""
+    queue = k.queue("tile", "UB", tile, "MTE2", "MTE3")
+    for part in k.each(pieces):
+        k.next_tile()
+        before, after = source[part], target[part]
+        rows, run = before.shape
+        size, pitch = run * before.itemsize, k.row_bytes(run * before.itemsize)
+        with queue.write() as place:
+            k.data_copy("GM", "UB", place, before.address, size, rows, before.strides[0], pitch)
+        with queue.read() as place:
+            k.data_copy("UB", "GM", after.address, place, size, rows, pitch, after.strides[0])

@@ -14,7 +14,7 @@ from ascend_sim.errors import SimError
 from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.arguments import TensorArg
 from ascend_sim.ops.convolution.call import ConvolutionCall
-from ascend_sim.ops.kernels.vector.bias_add import bias_add_task
+from ascend_sim.ops.kernels.vector.bias_add import bias_add_work
 from ascend_sim.ops.operators.convolution_backward.plans.blocked import BlockedPlan
 from ascend_sim.ops.operators.convolution_backward.plans.direct import DirectPlan
 from ascend_sim.ops.operators.convolution_backward.plans.gradients import Gradients
@@ -60,15 +60,8 @@ class _Forward(Gradients):
             target = self.result.tensor(f"{output}.biased", tensor.dtype, self.plain, self._bytes(tensor.dtype))
         n, c, *size = self.call.volume(output)
         name, names = f"BiasAdd_{output}", (source, bias, target)
-        self.result.add(
-            "BiasAdd",
-            name,
-            names[:2],
-            names[2:],
-            lambda chip, t: bias_add_task(
-                chip, [t[one] for one in names], n, c, math.prod(size), tensor.dtype, **self.named(name)
-            ),
-        )
+        work = bias_add_work(self.chip, n, c, math.prod(size), tensor.dtype, name)
+        self.launch("BiasAdd", name, names[:2], names[2:], work)
         if not in_place:
             self.view_copy(target, TensorArg(tensor.shape, tensor.dtype), output, tensor, tensor.dtype)
 

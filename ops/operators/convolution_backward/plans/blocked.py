@@ -17,7 +17,7 @@ from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.errors import TilingError
 from ascend_sim.ops.convolution.call import ConvolutionCall
 from ascend_sim.ops.kernels.cube.call import CubeCall
-from ascend_sim.ops.kernels.vector.dilation import Spread, dilation_task
+from ascend_sim.ops.kernels.vector.dilation import Spread, dilation_work
 from ascend_sim.ops.kernels.vector.trans_data import BlockLayout
 from ascend_sim.ops.kernels.vector.trans_data_feature import FeatureShape, feature_from_c0_task, feature_to_c0_task
 from ascend_sim.ops.kernels.vector.trans_data_filter import (
@@ -209,13 +209,6 @@ class BlockedPlan(Gradients):
         if target not in self.result.tensors:
             size = planes * spread.target_height * spread.target_width * BLOCK_BYTES
             self.result.tensor(target, self.storage, self.blocks, size)
-        self.result.add(
-            "Dilation",
-            f"Dilation_{name}",
-            [source],
-            [target],
-            lambda chip, t: dilation_task(
-                chip, t[source], t[target], planes, spread, dtype=self.storage, **self.named(f"Dilation_{name}")
-            ),
-        )
+        work = dilation_work(self.chip, planes, spread, self.storage)
+        self.launch("Dilation", f"Dilation_{name}", [source], [target], work)
         return target

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.arguments import TensorArg
 from ascend_sim.ops.convolution.call import ConvolutionCall
-from ascend_sim.ops.kernels.vector.cast import cast_task
-from ascend_sim.ops.kernels.vector.mem_set import mem_set_task
+from ascend_sim.ops.kernels.vector.cast import cast_work
+from ascend_sim.ops.kernels.vector.common import KernelWork
+from ascend_sim.ops.kernels.vector.mem_set import mem_set_work
 from ascend_sim.ops.kernels.vector.reduce_sum import reduce_sum_task
 from ascend_sim.ops.kernels.vector.strided import StridedCopy
 from ascend_sim.ops.kernels.vector.transpose import as_turn, transpose_task
-from ascend_sim.ops.kernels.vector.view_copy import view_copy_task
+from ascend_sim.ops.kernels.vector.view_copy import view_copy_work
 from ascend_sim.ops.plan import Plan
 from ascend_sim.ops.problem.layout import CHANNELS_LAST
 from ascend_sim.ops.problem.tiling_input import TilingInput
-from ascend_sim.runtime import Allocation, Task
 
 PLAIN = {3: "NCL", 4: "NCHW", 5: "NCDHW"}
 
@@ -59,6 +59,10 @@ class Steps:
         """Name of a vector kernel's launch and the flags disarmed in it."""
         return {"name": name, "disarm": self.call.disarm.get(name, ())}
 
+    def launch(self, op_type: str, name: str, inputs: Sequence[str], outputs: Sequence[str], work: KernelWork) -> None:
+        """A kernel function with its pieces, with the flags that the caller disarms in it."""
+        self.result.add(op_type, name, inputs, outputs, work, disarm=self.call.disarm.get(name, ()))
+
     def zeros(self) -> None:
         """An empty problem: the gradients that are not empty become zeros (TBC: the bias gradient B * T_out)."""
         for output, tensor in self.call.outputs.items():
@@ -77,22 +81,12 @@ class Steps:
         """One value all over an output."""
         op_type = "Fill" if value else "ZerosLike"
         name = f"{op_type}_{output}"
-        self.result.add(
-            op_type,
-            name,
-            [],
-            [output],
-            lambda chip, t: mem_set_task(
-                chip, t[output], size, op_type=op_type, dtype=dtype, value=value, **self.named(name)
-            ),
-        )
+        self.launch(op_type, name, [], [output], mem_set_work(self.chip, size, name, dtype=dtype, value=value))
 
     def cleared(self, target: str, name: str, size: int | None = None) -> None:
         """A MemSet of a tensor, or of its first `size` bytes."""
         count = self.result.tensors[target].size if size is None else size
-        self.result.add(
-            "MemSet", name, [], [target], lambda chip, t: mem_set_task(chip, t[target], count, **self.named(name))
-        )
+        self.launch("MemSet", name, [], [target], mem_set_work(self.chip, count, name))
 
     def contiguous(self, name: str) -> str:
         """The tensor itself, or a contiguous copy of a strided one."""
@@ -125,14 +119,18 @@ class Steps:
     def strided_copy(self, op_type: str, source: str, target: str, copy: StridedCopy) -> None:
         """Elements of `source` to other places of `target`."""
         name, turn = f"{op_type}_{target}", as_turn(copy)
-
-        def make(chip: ChipSpec, t: Mapping[str, Allocation]) -> Task:
-            shared = {"op_type": op_type, **self.named(name)}
-            if turn is not None:
-                return transpose_task(chip, t[source], t[target], turn, copy.itemsize, **shared)
-            return view_copy_task(chip, t[source], t[target], copy, **shared)
-
-        self.result.add(op_type, name, [source], [target], make)
+        if turn is None:
+            self.launch(op_type, name, [source], [target], view_copy_work(self.chip, copy, name))
+            return
+        self.result.add(
+            op_type,
+            name,
+            [source],
+            [target],
+            lambda chip, t: transpose_task(
+                chip, t[source], t[target], turn, copy.itemsize, op_type=op_type, **self.named(name)
+            ),
+        )
 
     def cast(self, source: str, dtype: str, target: str, count: int | None = None) -> str:
         """The tensor in another dtype (the tensor itself when it has it)."""
@@ -142,15 +140,8 @@ class Steps:
         count = before.size // int(numpy_dtype(before.dtype).itemsize) if count is None else count
         if target not in self.result.tensors:
             self.result.tensor(target, dtype, before.format, count * int(numpy_dtype(dtype).itemsize))
-        self.result.add(
-            "Cast",
-            f"Cast_{target}",
-            [source],
-            [target],
-            lambda chip, t: cast_task(
-                chip, t[source], t[target], count, before.dtype, dtype, **self.named(f"Cast_{target}")
-            ),
-        )
+        name = f"Cast_{target}"
+        self.launch("Cast", name, [source], [target], cast_work(self.chip, count, before.dtype, dtype, name))
         return target
 
     def cast_input(self, source: str, name: str, dtype: str) -> str:

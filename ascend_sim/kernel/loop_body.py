@@ -1,0 +1,304 @@
+"""The source of a traced loop: which names its body takes from outside, and whether one turn leaves a variable to the next.
+
+The syntax tree of the file answers. A loop is known by its function and its line, and the file must still say what Python runs.
+Where there is something that this module does not follow (a `match`, a class, a generator) the answer is None.
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from types import CodeType
+
+METHODS = ("range", "each")
+"""The methods of a kernel that begin a traced loop."""
+_SCOPES = ast.FunctionDef | ast.Lambda | ast.GeneratorExp
+"""What may run later than where it stands."""
+
+
+class NotFollowed(Exception):
+    """The source has something that this module does not follow."""
+
+
+@lru_cache(256)
+def names_from_outside(code: CodeType, line: int) -> frozenset[str] | None:
+    """Return the names that the body of the loop at `line` of a function reads before it writes them.
+
+    None where the turns of the loop hang together, or where the source is not understood.
+    """
+    function = _function_of(code)
+    loop = None if function is None else _loop_at(function, line)
+    if function is None or loop is None:
+        return None
+    try:
+        return _outside(function, loop)
+    except NotFollowed:
+        return None
+
+
+def _function_of(code: CodeType) -> ast.FunctionDef | None:
+    """The function of the file that Python has made this code of."""
+    linecache.checkcache(code.co_filename)
+    source = "".join(linecache.getlines(code.co_filename))
+    try:
+        tree = ast.parse(source)
+        made = compile(tree, code.co_filename, "exec", dont_inherit=True)
+    except (SyntaxError, ValueError):
+        return None
+    if not any(_same(one, code) for one in _codes(made)):
+        return None  # the file was changed, or Python runs something else
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and (node.name, _first_line(node)) == (code.co_name, code.co_firstlineno):
+            return node
+    return None
+
+
+def _first_line(function: ast.FunctionDef) -> int:
+    return min([function.lineno, *[one.lineno for one in function.decorator_list]])
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for one in code.co_consts:
+        if isinstance(one, CodeType):
+            yield from _codes(one)
+
+
+def _same(one: CodeType, other: CodeType) -> bool:
+    names = ("co_name", "co_firstlineno", "co_code", "co_names", "co_varnames", "co_cellvars", "co_freevars")
+    return all(getattr(one, name) == getattr(other, name) for name in names)
+
+
+def _loop_at(function: ast.FunctionDef, line: int) -> ast.For | None:
+    """The `for` statement over a call at that line; None where several calls there could be meant."""
+    calls = [
+        node
+        for node in ast.walk(function)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in METHODS
+        if node.func.end_lineno == line
+    ]
+    loops = [node for node in ast.walk(function) if isinstance(node, ast.For) and node.iter in calls]
+    return loops[0] if len(loops) == len(calls) == 1 else None
+
+
+def _outside(function: ast.FunctionDef, loop: ast.For) -> frozenset[str] | None:
+    inside = _Names()
+    own: set[str] = set()
+    inside.write(loop.target, own)
+    for node in (one for statement in loop.body for one in ast.walk(statement)):
+        if isinstance(node, ast.Global | ast.Nonlocal):
+            raise NotFollowed
+        if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
+            raise NotFollowed  # it changes an object
+    inside.block(loop.body, own)
+    inner = {id(node) for node in ast.walk(loop)}
+    elsewhere = _Names()
+    elsewhere.after(function.body, loop)
+    for node in ast.walk(function):
+        if id(node) in inner or node is function:
+            continue
+        if isinstance(node, ast.Global | ast.Nonlocal):
+            elsewhere.outside |= set(node.names)
+        elif isinstance(node, _SCOPES):
+            elsewhere.outside |= _free(node)
+    if inside.written & (inside.outside | elsewhere.outside):
+        return None
+    return frozenset(inside.outside)
+
+
+def _free(scope: ast.AST) -> set[str]:
+    """The names that a function inside of another takes from around it."""
+    nodes = list(ast.walk(scope))
+    brief = {id(one) for node in nodes if isinstance(node, ast.comprehension) for one in ast.walk(node.target)}
+    own: set[str] = set()
+    read: set[str] = set()
+    shared: set[str] = set()
+    for node in nodes:
+        if isinstance(node, ast.Name):
+            (read if isinstance(node.ctx, ast.Load) or id(node) in brief else own).add(node.id)
+        elif isinstance(node, ast.arg):
+            own.add(node.arg)
+        elif isinstance(node, ast.Global | ast.Nonlocal):
+            shared |= set(node.names)
+    return (read - own) | shared
+
+
+class _Names:
+    """Goes through statements in the order in which they run: `outside` are the names read before they were surely written,
+    `written` those that some statement writes. `own`, the names surely written so far, goes along; None where no statement
+    follows.
+    """
+
+    def __init__(self) -> None:
+        self.outside: set[str] = set()
+        self.written: set[str] = set()
+
+    def block(self, statements: Iterable[ast.stmt], own: set[str] | None) -> set[str] | None:
+        for statement in statements:
+            if own is not None:
+                own = self.statement(statement, own)
+        return own
+
+    def statement(self, node: ast.stmt, own: set[str]) -> set[str] | None:
+        match node:
+            case ast.Assign():
+                self.read(node.value, own)
+                self.write_all(node.targets, own)
+            case ast.AnnAssign():
+                if node.value is not None:
+                    self.read(node.value, own)
+                    self.write(node.target, own)
+            case ast.AugAssign():
+                self.read(_loaded(node.target), own)
+                self.read(node.value, own)
+                self.write(node.target, own)
+            case ast.If():
+                self.read(node.test, own)
+                return _both(self.block(node.body, set(own)), self.block(node.orelse, set(own)))
+            case ast.For():
+                self.read(node.iter, own)
+                turn = set(own)
+                self.write(node.target, turn)
+                self.block(node.body, turn)
+                self.block(node.orelse, set(own))
+            case ast.While():
+                self.read(node.test, own)
+                self.block(node.body, set(own))
+                self.block(node.orelse, set(own))
+            case ast.With():
+                for item in node.items:
+                    self.read(item.context_expr, own)
+                    if item.optional_vars is not None:
+                        self.write(item.optional_vars, own)
+                return self.block(node.body, own)
+            case ast.Try():
+                self.block([*node.body, *node.orelse], set(own))
+                for handler in node.handlers:
+                    self.block(handler.body, {*own, handler.name} if handler.name else set(own))
+                    self.written |= {handler.name} if handler.name else set()
+                return self.block(node.finalbody, own)
+            case ast.FunctionDef():
+                self.read_all([*node.decorator_list, *node.args.defaults, *filter(None, node.args.kw_defaults)], own)
+                self.outside |= _free(node) - own - {node.name}
+                self.take(node.name, own)
+            case ast.Import() | ast.ImportFrom():
+                for name in node.names:
+                    self.take((name.asname or name.name).partition(".")[0], own)
+            case ast.Expr() | ast.Assert() | ast.Return() | ast.Raise():
+                self.read_all(ast.iter_child_nodes(node), own)
+                return None if isinstance(node, ast.Return | ast.Raise) else own
+            case ast.Break() | ast.Continue():
+                return None
+            case ast.Pass() | ast.Global() | ast.Nonlocal():
+                pass
+            case _:
+                raise NotFollowed
+        return own
+
+    def read_all(self, nodes: Iterable[ast.AST], own: set[str]) -> None:
+        for node in nodes:
+            self.read(node, own)
+
+    def read(self, node: ast.AST, own: set[str]) -> None:
+        """An expression, its parts in the order in which Python evaluates them."""
+        match node:
+            case ast.Name():
+                if node.id not in own:
+                    self.outside.add(node.id)
+            case ast.NamedExpr():
+                self.read(node.value, own)
+                self.write(node.target, own)
+            case ast.BoolOp():
+                self.read(node.values[0], own)
+                self.read_all(node.values[1:], set(own))  # they may not be evaluated
+            case ast.Compare():
+                self.read_all((node.left, node.comparators[0]), own)
+                self.read_all(node.comparators[1:], set(own))
+            case ast.IfExp():
+                self.read(node.test, own)
+                self.read(node.body, set(own))
+                self.read(node.orelse, set(own))
+            case ast.Lambda():
+                self.outside |= _free(node) - own
+            case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
+                inner = set(own)
+                for part in node.generators:
+                    self.read(part.iter, inner)
+                    inner |= {one.id for one in ast.walk(part.target) if isinstance(one, ast.Name)}
+                    self.read_all(part.ifs, inner)
+                self.read_all([one for name, one in ast.iter_fields(node) if name != "generators"], inner)
+            case ast.Yield() | ast.YieldFrom() | ast.Await():
+                raise NotFollowed
+            case _:
+                self.read_all(ast.iter_child_nodes(node), own)
+
+    def write_all(self, targets: Iterable[ast.AST], own: set[str]) -> None:
+        for target in targets:
+            self.write(target, own)
+
+    def write(self, target: ast.AST, own: set[str]) -> None:
+        """What an assignment writes to; the object of an attribute or an index is read."""
+        match target:
+            case ast.Name():
+                self.take(target.id, own)
+            case ast.Tuple() | ast.List():
+                self.write_all(target.elts, own)
+            case ast.Starred():
+                self.write(target.value, own)
+            case _:
+                self.read_all(ast.iter_child_nodes(target), own)
+
+    def take(self, name: str, own: set[str]) -> None:
+        self.written.add(name)
+        own.add(name)
+
+    def after(self, statements: list[ast.stmt], loop: ast.For) -> set[str] | None:
+        """Go on behind `loop`, which stands somewhere in these statements: to their end, and in loops around it once more.
+
+        Returns what is surely written since; None where the loop is not among them.
+        """
+        for place, node in enumerate(statements):
+            if node is loop:
+                found: set[str] | None = self.block(loop.orelse, set())
+                return self.block(statements[place + 1 :], found or set()) or set()
+            for inner in _blocks(node):
+                found = self.after(inner, loop)
+                if found is None:
+                    continue
+                if isinstance(node, ast.For | ast.While):  # its next turn; it may as well end
+                    turn = set(found)
+                    if isinstance(node, ast.For):
+                        self.write(node.target, turn)
+                    else:
+                        self.read(node.test, turn)
+                    self.block(node.body, turn)
+                    self.block(node.orelse, set(found))
+                if isinstance(node, ast.Try):
+                    self.block([one for handler in node.handlers for one in handler.body], set())
+                    self.block(node.finalbody, set(found))
+                return self.block(statements[place + 1 :], found) or set()
+        return None
+
+
+def _blocks(node: ast.stmt) -> Iterator[list[ast.stmt]]:
+    """The blocks of statements of a compound statement of the same function."""
+    if isinstance(node, ast.FunctionDef):
+        return
+    for name in ("body", "orelse", "finalbody"):
+        if block := getattr(node, name, None):
+            yield block
+    for handler in getattr(node, "handlers", ()):
+        yield handler.body
+
+
+def _both(one: set[str] | None, other: set[str] | None) -> set[str] | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return one & other
+
+
+def _loaded(target: ast.AST) -> ast.AST:
+    """The value that a target has."""
+    return ast.Name(target.id, ast.Load()) if isinstance(target, ast.Name) else target
