@@ -14,7 +14,7 @@ from typing import Any
 from ascend_sim.calls.cases import accept_case
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import SimError
-from ascend_sim.ops.kernels.cube.tuned import tuned_fields, tuned_rows
+from ascend_sim.ops.kernels.cube.vendor import tuned_fields, tuned_rows
 from ascend_sim.ops.kernels.grad_input.choose import choose_grad_input
 from ascend_sim.ops.kernels.grad_weight.choose import choose_grad_weight
 from ascend_sim.ops.kernels.tilings import settable

@@ -17,10 +17,11 @@ from ascend_sim.chip.fractal import ACCUMULATOR_BYTES, BLOCK_BYTES, FRACTAL
 from ascend_sim.errors import TilingError
 from ascend_sim.frozen import frozen
 from ascend_sim.ops.kernels.cube.capacity import check_load3d
-from ascend_sim.ops.kernels.cube.strips import Strip, reach, strip_count, widest_reach, widest_that_fits
+from ascend_sim.ops.kernels.cube.strips import widest_that_fits
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.layout import PLANAR
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
+from ascend_sim.ops.problem.strips import Strip, reach, strip_count, widest_reach
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
 BUFFERS = 2  # ping-pong in L0A and L0B, and in L1 where it fits

@@ -14,15 +14,21 @@ from ascend_sim.ops.kernels.cube.capacity import (
     check_load3d_k,
     check_steps,
 )
-from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
-from ascend_sim.ops.kernels.grad_input.parts import tiling_input
-from ascend_sim.ops.kernels.grad_input.pieces import NO_HK, NO_HK_WK, UNCUT
-from ascend_sim.ops.kernels.grad_input.split import SPLIT_H, SPLIT_HW, SPLIT_NONE, split_parts
-from ascend_sim.ops.kernels.grad_input.variant import variant_of
-from ascend_sim.ops.kernels.grad_input.window import dilated_height, pad_after, pad_before
+from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling, variant_of
+from ascend_sim.ops.kernels.grad_input.parts import (
+    NO_HK,
+    NO_HK_WK,
+    SPLIT_H,
+    SPLIT_HW,
+    SPLIT_NONE,
+    UNCUT,
+    split_parts,
+    tiling_input,
+)
 from ascend_sim.ops.problem.layout import CHANNELS_LAST
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 from ascend_sim.ops.problem.tiling_input import TilingInput
+from ascend_sim.ops.problem.window import dilated_height, pad_after, pad_before
 
 
 def k_unit(inp: TilingInput) -> int:

@@ -9,35 +9,26 @@ from typing import Any
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import FRACTAL
 from ascend_sim.errors import TilingError
-from ascend_sim.ops.kernels.cube.capacity import fits_l0
-from ascend_sim.ops.kernels.cube.exact_shapes import has_exact_shape
-from ascend_sim.ops.kernels.cube.procedures import BLOCK, procedure_for, refit_block
-from ascend_sim.ops.kernels.cube.tuned import tuned_tiling
+from ascend_sim.ops.kernels.cube.capacity import BLOCK, refit_block
+from ascend_sim.ops.kernels.cube.vendor import has_exact_shape, procedure_for, procedure_named, tuned_tiling
 from ascend_sim.ops.kernels.grad_input.capacity import (
     check_grad_input,
     check_grad_input_problem,
     check_split,
     grad_input_fits_l1,
 )
-from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
-from ascend_sim.ops.kernels.grad_input.parts import tiling_input
-from ascend_sim.ops.kernels.grad_input.pieces import NO_HK, NO_HK_WK, UNCUT
-from ascend_sim.ops.kernels.grad_input.procedures import procedure_named
+from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling, variant_of
+from ascend_sim.ops.kernels.grad_input.parts import NO_HK, NO_HK_WK, SPLIT_HW, SPLIT_NONE, UNCUT, tiling_input
 from ascend_sim.ops.kernels.grad_input.procedures.arch35.problem import DataProblem
-from ascend_sim.ops.kernels.grad_input.procedures.arch35.turned import turns_weights
-from ascend_sim.ops.kernels.grad_input.procedures.dav_2201 import (
-    aligned_base_k,
-    finish,
-    sound_grad_input,
-    step_candidates,
+from ascend_sim.ops.kernels.grad_input.procedures.dav_2201 import aligned_base_k, finish, step_candidates
+from ascend_sim.ops.kernels.grad_input.procedures.dav_3510 import (
+    refitted,
+    split_mode,
+    turns_weights,
+    vendor_grad_input_3510,
 )
-from ascend_sim.ops.kernels.grad_input.procedures.dav_3510 import refitted, split_mode, vendor_grad_input_3510
-from ascend_sim.ops.kernels.grad_input.split import SPLIT_HW, SPLIT_NONE
-from ascend_sim.ops.kernels.grad_input.spread import spread
+from ascend_sim.ops.kernels.grad_input.procedures.stand_in import roomy_grad_input, sound_grad_input, spread, taller
 from ascend_sim.ops.kernels.grad_input.strips import in_fitting_strips, in_strips
-from ascend_sim.ops.kernels.grad_input.taller import taller
-from ascend_sim.ops.kernels.grad_input.variant import variant_of
-from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
 
@@ -178,7 +169,8 @@ def _grad_input_of_rows(
     if mode:
         return vendor_grad_input_3510(inp, mode, UNCUT)
     name = procedure_for(chip, "grad_input")
-    procedure, own_blocks = procedure_named(name), variant_of(inp).keeps_operands
+    procedure = procedure_named("grad_input", name) if name else None
+    own_blocks = variant_of(inp).keeps_operands
     inp = replace(inp, cores=blocks) if blocks and own_blocks else inp
     if procedure is not None and procedure.covers(inp) and (free or not own_blocks):
         try:
@@ -190,25 +182,4 @@ def _grad_input_of_rows(
             pass  # the vendor refuses; a smaller block may still do
     if name == "dav_2201":
         return taller(sound_grad_input(inp), inp)
-    return _roomy_grad_input(inp)
-
-
-def _roomy_grad_input(inp: TilingInput) -> GradInputTiling:
-    """The sound tiling, with two L0C buffers where they fit: a tile leaves while the next one is multiplied.
-
-    On coupled chips two L1 buffers of the weights as well, and images first: a task is an image with all its channels or,
-    where there are fewer images than cores, a part of its rows (published ResNet-50 rows of the 910: 30 blocks for 64 images
-    take as long as three images). How tall a tile is was decided before that, by the rows that the sound tiling gives a core.
-    """
-    tiling = taller(sound_grad_input(inp), inp)
-    double = tiling.but(cl0_buffers=2)
-    tiling = double if fits_l0(double, inp) else tiling
-    if not variant_of(inp).keeps_operands:
-        return tiling
-    double = tiling.but(bl1_buffers=2)
-    tiling = double if grad_input_fits_l1(double, inp) else tiling
-    problem = inp.problem
-    outer = problem.n * problem.d_in * inp.real_groups
-    rows = ceil_div(problem.h_in, max(inp.cores // outer, 1))
-    whole = {"single_core_m": rows * problem.w_in, "single_core_cin": ceil_to(inp.cin1 * inp.c0, FRACTAL)}
-    return finish(tiling.but(**whole), inp, keep=frozenset(whole))
+    return roomy_grad_input(inp)

@@ -20,10 +20,8 @@ from ascend_sim.ops.kernels.grad_input.capacity import (
     grad_input_fits_l1,
 )
 from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
-from ascend_sim.ops.kernels.grad_input.parts import part_input
-from ascend_sim.ops.kernels.grad_input.pieces import NO_HK_WK, UNCUT
+from ascend_sim.ops.kernels.grad_input.parts import NO_HK_WK, SPLIT_NONE, UNCUT, part_input
 from ascend_sim.ops.kernels.grad_input.procedures.dav_2201 import task_count
-from ascend_sim.ops.kernels.grad_input.split import SPLIT_NONE
 from ascend_sim.ops.problem.sizes import floor_to
 from ascend_sim.ops.problem.tiling_input import TilingInput
 

@@ -9,9 +9,8 @@ from typing import Any
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import FRACTAL
 from ascend_sim.errors import TilingError
-from ascend_sim.ops.kernels.cube.exact_shapes import has_exact_shape
-from ascend_sim.ops.kernels.cube.procedures import BLOCK, buffer_counts, procedure_for, refit_block
-from ascend_sim.ops.kernels.cube.tuned import tuned_tiling
+from ascend_sim.ops.kernels.cube.capacity import BLOCK, buffer_counts, refit_block
+from ascend_sim.ops.kernels.cube.vendor import has_exact_shape, procedure_for, procedure_named, tuned_tiling
 from ascend_sim.ops.kernels.grad_weight.capacity import (
     bl1_bound,
     check_grad_weight,
@@ -20,16 +19,14 @@ from ascend_sim.ops.kernels.grad_weight.capacity import (
     grad_weight_fits_l1,
 )
 from ascend_sim.ops.kernels.grad_weight.fields import SPLIT_GRID, SPLIT_STREAM_K, STREAM_NONE, GradWeightTiling
-from ascend_sim.ops.kernels.grad_weight.procedures import procedure_named
-from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.base_template import vendor_base_template
+from ascend_sim.ops.kernels.grad_weight.parts import by_tap, stacked, walked_input
+from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.search import vendor_base_template
 from ascend_sim.ops.kernels.grad_weight.procedures.dav_2201 import (
+    stream_k,
     task_count,
     with_core_shape,
 )
 from ascend_sim.ops.kernels.grad_weight.procedures.stand_in import sound_grad_weight
-from ascend_sim.ops.kernels.grad_weight.procedures.stream_k import stream_k
-from ascend_sim.ops.kernels.grad_weight.strips import stacked
-from ascend_sim.ops.kernels.grad_weight.taps import by_tap, walked_input
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
@@ -198,7 +195,7 @@ def _automatic_grad_weight(
     inp: TilingInput, procedure: str | None, chip: ChipSpec | None, dtype: str, *, whole: bool = False
 ) -> GradWeightTiling:
     """The procedure's tiling, else a stand-in's; a problem that is not `whole` is in strips or single taps already."""
-    vendor = procedure_named(procedure)
+    vendor = procedure_named("grad_weight", procedure) if procedure else None
     if vendor is not None and vendor.covers(inp):
         try:
             tiling = vendor.decide(inp, chip)

@@ -28,7 +28,7 @@ from ascend_sim.ops.kernels.grad_input.capacity import (
     is_resident,
 )
 from ascend_sim.ops.kernels.grad_input.choose import choose_grad_input
-from ascend_sim.ops.kernels.grad_input.split import SPLIT_H, SPLIT_NONE
+from ascend_sim.ops.kernels.grad_input.parts import SPLIT_H, SPLIT_NONE
 from ascend_sim.ops.kernels.grad_weight.capacity import (
     b1_pixels,
     b1_slices,

@@ -10,24 +10,20 @@ import pytest
 from tiling_problems import RESNET, on_910b
 
 from ascend_sim.chip import load_chip
-from ascend_sim.ops.kernels.cube import procedures
-from ascend_sim.ops.kernels.cube.procedures import Procedure
+from ascend_sim.ops.kernels.cube import vendor
+from ascend_sim.ops.kernels.cube.vendor import Procedure, procedure_named
 from ascend_sim.ops.kernels.grad_input.choose import choose_grad_input
-from ascend_sim.ops.kernels.grad_input.procedures import procedure_named as grad_input_procedure
 from ascend_sim.ops.kernels.grad_weight.choose import choose_grad_weight
-from ascend_sim.ops.kernels.grad_weight.procedures import procedure_named as grad_weight_procedure
 
 pytestmark = pytest.mark.fast
 
-NAMED: dict[str, Any] = {"grad_input": grad_input_procedure, "grad_weight": grad_weight_procedure}
 
-
-@pytest.mark.parametrize("kernel", NAMED)
+@pytest.mark.parametrize("kernel", ["grad_input", "grad_weight"])
 def test_every_line_finds_its_file(kernel: str) -> None:
-    named = [rows[kernel]["procedure"] for rows in procedures.open_procedures().values() if kernel in rows]
+    named = [rows[kernel]["procedure"] for rows in vendor.open_procedures().values() if kernel in rows]
     assert named
     for name in named:
-        assert isinstance(NAMED[kernel](name), Procedure)
+        assert isinstance(procedure_named(kernel, name), Procedure)
 
 
 @pytest.mark.parametrize(("kernel", "choose"), [("grad_input", choose_grad_input), ("grad_weight", choose_grad_weight)])
@@ -39,5 +35,5 @@ def test_a_new_one_is_a_file_and_a_line(kernel: str, choose: Any, monkeypatch: p
     file.PROCEDURE = Procedure(lambda inp: True, lambda inp, chip: own)  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, f"ascend_sim.ops.kernels.{kernel}.procedures.thrown_away", file)
     lines = {"dav-2201": {kernel: {"procedure": "thrown_away", "source": "this test"}}}
-    monkeypatch.setattr(procedures, "open_procedures", lambda: lines)
+    monkeypatch.setattr(vendor, "open_procedures", lambda: lines)
     assert choose(inp, chip=chip) == own != before

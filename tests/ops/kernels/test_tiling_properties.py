@@ -17,18 +17,18 @@ from ascend_sim.ops.kernels.cube.tasks import core_share
 from ascend_sim.ops.kernels.grad_input.capacity import a1_rows, check_grad_input, grad_input_l1
 from ascend_sim.ops.kernels.grad_input.choose import choose_grad_input
 from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
-from ascend_sim.ops.kernels.grad_input.procedures.dav_2201 import sound_grad_input
+from ascend_sim.ops.kernels.grad_input.procedures.stand_in import sound_grad_input
 from ascend_sim.ops.kernels.grad_input.tasks import grad_input_tasks
-from ascend_sim.ops.kernels.grad_input.window import needed_rows
 from ascend_sim.ops.kernels.grad_weight.capacity import b1_rows, check_grad_weight, grad_weight_l1, n_slice
 from ascend_sim.ops.kernels.grad_weight.choose import choose_grad_weight
 from ascend_sim.ops.kernels.grad_weight.fields import SPLIT_STREAM_K, GradWeightTiling
+from ascend_sim.ops.kernels.grad_weight.parts import walked_input
 from ascend_sim.ops.kernels.grad_weight.procedures.stand_in import sound_grad_weight
-from ascend_sim.ops.kernels.grad_weight.taps import walked_input
 from ascend_sim.ops.kernels.grad_weight.tasks import grad_weight_tasks
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.sizes import floor_sum
 from ascend_sim.ops.problem.tiling_input import TilingInput
+from ascend_sim.ops.problem.window import needed_rows
 
 
 def covers_grad_input_once(tiling: GradInputTiling, inp: TilingInput) -> None:

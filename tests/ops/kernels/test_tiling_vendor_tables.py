@@ -14,11 +14,11 @@ from tiling_problems import LOAD3D, RESNET, on_910b
 from ascend_sim.chip import load_chip
 from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.errors import TilingError
-from ascend_sim.ops.kernels.cube.exact_shapes import has_exact_shape
-from ascend_sim.ops.kernels.cube.tuned import problem_of, tuned_fields, tuned_rows
+from ascend_sim.ops.kernels.cube.vendor import has_exact_shape, problem_of, tuned_fields, tuned_rows
 from ascend_sim.ops.kernels.grad_input.capacity import grad_input_l1
 from ascend_sim.ops.kernels.grad_input.choose import choose_grad_input
 from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
+from ascend_sim.ops.kernels.grad_input.parts import SPLIT_H, SPLIT_HW, SPLIT_NONE
 from ascend_sim.ops.kernels.grad_input.procedures.arch35.divided import (
     DividedProblem,
     divided,
@@ -26,13 +26,10 @@ from ascend_sim.ops.kernels.grad_input.procedures.arch35.divided import (
     library_split,
 )
 from ascend_sim.ops.kernels.grad_input.procedures.arch35.problem import DataProblem
-from ascend_sim.ops.kernels.grad_input.procedures.arch35.templates import decided
-from ascend_sim.ops.kernels.grad_input.procedures.arch35.turned import turns_weights
 from ascend_sim.ops.kernels.grad_input.procedures.dav_2201 import covers_grad_input, task_count, vendor_grad_input
-from ascend_sim.ops.kernels.grad_input.procedures.dav_3510 import vendor_grad_input_3510
-from ascend_sim.ops.kernels.grad_input.split import SPLIT_H, SPLIT_HW, SPLIT_NONE
+from ascend_sim.ops.kernels.grad_input.procedures.dav_3510 import decided, turns_weights, vendor_grad_input_3510
 from ascend_sim.ops.kernels.grad_weight.choose import choose_grad_weight
-from ascend_sim.ops.kernels.grad_weight.procedures.arch35.cores import decided as decided_filter
+from ascend_sim.ops.kernels.grad_weight.procedures.arch35.blocks import decided as decided_filter
 from ascend_sim.ops.kernels.grad_weight.procedures.dav_2201 import covers_grad_weight, vendor_grad_weight
 from ascend_sim.ops.kernels.grad_weight.procedures.dav_3510 import vendor_grad_weight_3510
 from ascend_sim.ops.kernels.grad_weight.procedures.dav_3510 import with_groups_merged as filters_merged

@@ -9,7 +9,7 @@ import pytest
 from places import TOOLS
 
 from ascend_sim.errors import SimError
-from ascend_sim.ops.kernels.cube.tuned import tuned_fields, tuned_rows
+from ascend_sim.ops.kernels.cube.vendor import tuned_fields, tuned_rows
 
 ROWS = tuned_rows()
 

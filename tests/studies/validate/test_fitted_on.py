@@ -13,7 +13,7 @@ from places import TOOLS
 from ascend_sim.chip import chip_names, load_chip
 from ascend_sim.errors import ConfigError
 from ascend_sim.ops.kernels.cube.libraries import libraries
-from ascend_sim.ops.kernels.cube.procedures import open_procedures
+from ascend_sim.ops.kernels.cube.vendor import open_procedures
 from ascend_sim.studies.validate.fitted_on import fitted_of, selected
 from ascend_sim.studies.validate.rows import shipped_rows
 

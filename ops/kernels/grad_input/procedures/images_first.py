@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import TilingError
-from ascend_sim.ops.kernels.cube.procedures import Procedure
+from ascend_sim.ops.kernels.cube.vendor import Procedure
 from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
 from ascend_sim.ops.kernels.grad_input.procedures.dav_1001 import covers_grad_input_1001, vendor_grad_input_1001
 from ascend_sim.ops.problem.tiling_input import TilingInput

@@ -18,7 +18,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ascend_sim.chip import ChipSpec
-from ascend_sim.ops.kernels.cube.procedures import Procedure, open_procedures
+from ascend_sim.ops.kernels.cube.vendor import Procedure, open_procedures
 from ascend_sim.ops.kernels.grad_weight.fields import GradWeightTiling
 from ascend_sim.ops.kernels.grad_weight.procedures.stand_in import sound_grad_weight
 from ascend_sim.ops.problem.tiling_input import TilingInput

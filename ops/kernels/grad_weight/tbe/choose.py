@@ -6,12 +6,12 @@ from dataclasses import replace
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import TilingError
-from ascend_sim.ops.kernels.cube.procedures import procedure_for
+from ascend_sim.ops.kernels.cube.vendor import procedure_for
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.cycles import cycle_costs
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fields import CacheTiling
-from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.held import fits
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import FilterProblem
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.search import cache_tiling, tiling_by_loads
+from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.tiles import fits
 
 VOLUMETRIC = "Conv3DBackpropFilter"
 BY_LOADS = "fewest_loads"

@@ -19,9 +19,9 @@ from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.errors import DeadlockError, SimError, TilingError
 from ascend_sim.isa.direct import DataCopyDn2Nz
 from ascend_sim.kernel.builder import KernelBuilder
-from ascend_sim.ops.kernels.grad_input.split import SPLIT_H, SPLIT_HW, SPLIT_NONE, split_parts, split_products
-from ascend_sim.ops.kernels.grad_input.window import pad_before
+from ascend_sim.ops.kernels.grad_input.parts import SPLIT_H, SPLIT_HW, SPLIT_NONE, split_parts, split_products
 from ascend_sim.ops.problem.conv_problem import ConvProblem
+from ascend_sim.ops.problem.window import pad_before
 
 CHIP = "ascend950pr_9589"
 QUICK = settings(

@@ -11,8 +11,8 @@ from tiling_problems import BUFFERS, L2_BYTES, LOAD3D, conv2d
 from ascend_sim.chip import load_chip
 from ascend_sim.ops.kernels.grad_input.capacity import check_grad_input
 from ascend_sim.ops.kernels.grad_input.choose import choose_grad_input
-from ascend_sim.ops.kernels.grad_input.procedures.dav_2201 import sound_grad_input, task_count, vendor_grad_input
-from ascend_sim.ops.kernels.grad_input.spread import core_grid, spread
+from ascend_sim.ops.kernels.grad_input.procedures.dav_2201 import task_count, vendor_grad_input
+from ascend_sim.ops.kernels.grad_input.procedures.stand_in import core_grid, sound_grad_input, spread
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.tiling_input import TilingInput
 

@@ -13,8 +13,8 @@ from ascend_sim.chip import load_chip
 from ascend_sim.errors import TilingError
 from ascend_sim.ops.kernels.grad_input.capacity import check_grad_input
 from ascend_sim.ops.kernels.grad_input.choose import choose_grad_input
-from ascend_sim.ops.kernels.grad_input.procedures.dav_2201 import sound_grad_input, vendor_grad_input
-from ascend_sim.ops.kernels.grad_input.taller import NARROW, instructions, taller
+from ascend_sim.ops.kernels.grad_input.procedures.dav_2201 import vendor_grad_input
+from ascend_sim.ops.kernels.grad_input.procedures.stand_in import NARROW, instructions, sound_grad_input, taller
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
 CHIP = load_chip("ascend910b3")

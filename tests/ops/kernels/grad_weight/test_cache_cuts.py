@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ascend_sim.chip import load_chip
-from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.cuts import largest_divisor
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fewest_loads import _load_from_l1
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fields import Share, Tile
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import FilterProblem
+from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.tiles import largest_divisor
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.divisors import divisors
 

@@ -15,18 +15,18 @@ from tiling_problems import on_910b as tiling_input
 
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import TilingError
-from ascend_sim.ops.kernels.cube.exact_shapes import has_exact_shape
+from ascend_sim.ops.kernels.cube.vendor import has_exact_shape
 from ascend_sim.ops.kernels.grad_weight.choose import choose_grad_weight
-from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.base_template import (
-    DIMS,
-    base_template,
-)
-from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.cuts import cut_counts, share_of
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.cycles import CycleModel, cycle_costs
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fields import Attach, CacheTiling, Tile
-from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.held import fits
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import FilterProblem, Load
-from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.search import cache_tiling, tiling_by_loads
+from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.search import (
+    DIMS,
+    base_template,
+    cache_tiling,
+    tiling_by_loads,
+)
+from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.tiles import cut_counts, fits, share_of
 from ascend_sim.ops.kernels.grad_weight.procedures.dav_2201 import task_count
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.sizes import ceil_div

@@ -13,7 +13,7 @@ from places import DATA
 
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import TilingError
-from ascend_sim.ops.kernels.grad_weight.procedures.arch35.cores import decided
+from ascend_sim.ops.kernels.grad_weight.procedures.arch35.blocks import decided
 from ascend_sim.ops.kernels.grad_weight.procedures.dav_3510 import with_groups_merged
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.layout import PLANAR

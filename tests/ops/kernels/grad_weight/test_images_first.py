@@ -11,7 +11,7 @@ from places import ROOT
 from tiling_problems import conv2d
 
 from ascend_sim.chip import load_chip
-from ascend_sim.ops.kernels.cube.procedures import open_procedures
+from ascend_sim.ops.kernels.cube.vendor import open_procedures
 from ascend_sim.ops.kernels.grad_weight.choose import choose_grad_weight
 from ascend_sim.ops.kernels.grad_weight.procedures import images_first
 from ascend_sim.ops.kernels.grad_weight.procedures.images_first import blocks_of

@@ -17,8 +17,7 @@ from ascend_sim.kernel.operands import Span
 from ascend_sim.ops.kernels.grad_weight.capacity import b1_pixels, check_grad_weight, grad_weight_l1
 from ascend_sim.ops.kernels.grad_weight.choose import choose_grad_weight
 from ascend_sim.ops.kernels.grad_weight.fields import GradWeightTiling
-from ascend_sim.ops.kernels.grad_weight.strips import input_rows, sections, stacked, strips
-from ascend_sim.ops.kernels.grad_weight.taps import met, walk
+from ascend_sim.ops.kernels.grad_weight.parts import input_rows, met, sections, stacked, strips, walk
 from ascend_sim.ops.kernels.grad_weight.tasks import grad_weight_tasks
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.family import BLOCKED_SPLIT, PLAIN_SPLIT, Family

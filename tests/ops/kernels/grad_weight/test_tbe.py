@@ -20,11 +20,11 @@ from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import Span
 from ascend_sim.kernel.program import InstructionTable
 from ascend_sim.numerics import numpy_dtype
-from ascend_sim.ops.kernels.cube.strips import Strip
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fields import Cuts, Tile
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import FilterProblem, Load, filter_problem
 from ascend_sim.ops.kernels.grad_weight.tbe.blocks import Block, block_part, out_tiles
 from ascend_sim.ops.kernels.grad_weight.tbe.runs import Runs
+from ascend_sim.ops.problem.strips import Strip
 
 torch = pytest.importorskip("torch")
 

@@ -9,8 +9,8 @@ from sampling import sampled
 from tiling_problems import conv2d, problems
 
 from ascend_sim.ops.kernels.grad_input.tiles import contributing_planes
-from ascend_sim.ops.kernels.grad_input.window import RowWindow, dilated_height, needed_rows
 from ascend_sim.ops.problem.conv_problem import ConvProblem
+from ascend_sim.ops.problem.window import RowWindow, dilated_height, needed_rows
 
 pytestmark = pytest.mark.fast
 

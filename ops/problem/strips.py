@@ -1,0 +1,75 @@
+"""Strips: a map in runs of columns that are convolutions of their own. Index math, free of any kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ascend_sim.chip.fractal import FRACTAL
+from ascend_sim.frozen import frozen
+from ascend_sim.ops.problem.conv_problem import ConvProblem
+from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
+
+
+@frozen
+class Strip:
+    """Columns of a map, `columns` from `column` on, and the `problem` that they make with what is behind them of the other map.
+
+    That map's columns begin with `source`; the problem has none of them where these columns meet padding only. Its own map
+    may be wider than `columns`: what is beyond them does not exist.
+    """
+
+    problem: ConvProblem
+    column: int
+    columns: int
+    source: int
+
+    def adjoining(self, width: int, pixel: int, count: int) -> Iterator[tuple[int, int, int, int]]:
+        """(pixels before, row, column, pixels) of what adjoins of `count` pixels from `pixel` on, row by row.
+
+        The strip's map is `width` columns wide; pixels beyond its `columns` are left out.
+        """
+        done = 0
+        while done < count:
+            row, column = divmod(pixel + done, width)
+            pixels = min(width - column, count - done)
+            if column < self.columns:
+                yield done, row, column, min(pixels, self.columns - column)
+            done += pixels
+
+
+@frozen
+class Reach:
+    """What a run of result columns reads: `count` source columns from `first`, behind `pad` columns of zeros.
+
+    `count` is 0 where it reads nothing but padding.
+    """
+
+    first: int
+    count: int
+    pad: int
+
+
+def reach(first: int, count: int, step: int, pad: int, extent: int, size: int) -> Reach:
+    """Source columns of `size` that result columns `first` .. `first` + `count` - 1 read.
+
+    Result column x reads source columns x * `step` - `pad` .. x * `step` - `pad` + `extent` - 1.
+    """
+    start = first * step - pad
+    end = (first + count - 1) * step - pad + extent
+    inside = max(start, 0)
+    return Reach(inside, max(min(end, size) - inside, 0), inside - start)
+
+
+def widest_reach(count: int, step: int, extent: int, size: int) -> int:
+    """The most source columns that `count` adjoining result columns read, wherever they begin."""
+    return min((count - 1) * step + extent, size)
+
+
+def strip_count(width: int, strip: int) -> int:
+    """How many strips of `strip` columns cover `width`; a `strip` of 0 cuts nothing."""
+    return ceil_div(width, strip) if strip else 1
+
+
+def even_strip(width: int, most: int) -> int:
+    """Columns, in whole fractals, of the fewest strips of about `most` or less that cover `width`, all equally wide."""
+    return ceil_to(ceil_div(width, ceil_div(width, most)), FRACTAL)
