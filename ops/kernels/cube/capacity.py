@@ -101,10 +101,10 @@ def check_load3d_k(name: str, extent: int, inp: TilingInput) -> None:
         raise TilingError(f"load3d: {name} = {extent} > {inp.load3d.k_extent}, the limit of its k extent")
 
 
-def check_load3d(inp: TilingInput, pads: dict[str, int], *, strides: bool = True) -> None:
+def check_load3d(inp: TilingInput, pads: dict[str, int], *, strides: bool = True, then: str = "") -> None:
     """TilingError where a field of load3d cannot hold its value; a negative pad is a crop that the loads to L1 do.
 
-    Without `strides` it steps from pixel to pixel, whatever those of the problem are.
+    Without `strides` it steps from pixel to pixel, whatever those of the problem are. `then` ends the message.
     """
     p, limits = inp.problem, inp.load3d
     fields = [
@@ -116,7 +116,7 @@ def check_load3d(inp: TilingInput, pads: dict[str, int], *, strides: bool = True
     for most, values in fields:
         for name, value in values.items():
             if value > most:
-                raise TilingError(f"load3d: {name} = {value} > {most}")
+                raise TilingError(f"load3d: {name} = {value} > {most}{then}")
 
 
 def refit_block(

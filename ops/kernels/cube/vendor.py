@@ -17,8 +17,8 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import TilingError
 from ascend_sim.ops.kernels.cube.fields import ConvTiling
+from ascend_sim.ops.kernels.cube.ladder import STATED, Refusal, Rung, TilingQuestion
 from ascend_sim.ops.problem.conv_problem import ConvProblem
-from ascend_sim.ops.problem.layout import PLANAR
 from ascend_sim.ops.problem.sizes import ceil_div
 from ascend_sim.ops.problem.tiling_input import TilingInput
 from ascend_sim.yaml_file import load_shipped
@@ -27,10 +27,13 @@ T = TypeVar("T", bound=ConvTiling)
 
 
 class Procedure(NamedTuple, Generic[T]):
-    """Whether a procedure decides a problem, and what it decides on a chip (TilingError where the vendor refuses)."""
+    """Whether a procedure decides a problem, and its tiling for a question of its kernel.
+
+    `decide` raises TilingError where the procedure does not cover the problem, or where the vendor refuses.
+    """
 
     covers: Callable[[TilingInput], bool]
-    decide: Callable[[TilingInput, ChipSpec | None], T]
+    decide: Callable[[Any], T]
 
 
 @cache
@@ -41,11 +44,25 @@ def open_procedures() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
     return found
 
 
+def _line(chip: ChipSpec | None, kernel: str) -> Mapping[str, Any]:
+    """The line of an architecture and a kernel, empty where there is none; without a chip that of dav-2201."""
+    return open_procedures().get("dav-2201" if chip is None else chip.identity.arch, {}).get(kernel, {})
+
+
 def procedure_for(chip: ChipSpec | None, kernel: str) -> str | None:
-    """The name of the open procedure for a kernel, which is that of its file; None where there is none."""
-    if chip is None:
-        return "dav_2201"
-    return open_procedures().get(chip.identity.arch, {}).get(kernel, {}).get("procedure")
+    """The name of the open procedure for a kernel; None where there is none."""
+    return _line(chip, kernel).get("procedure")
+
+
+def procedure_mark(chip: ChipSpec | None, kernel: str) -> str:
+    """How sure it is that the library decides by this procedure."""
+    return str(_line(chip, kernel)["mark"])
+
+
+def procedure_of(chip: ChipSpec | None, kernel: str) -> Procedure[Any] | None:
+    """The open procedure for a kernel, which is a file in its room; None where there is none."""
+    name = procedure_for(chip, kernel)
+    return None if name is None else procedure_named(kernel, name)
 
 
 def procedure_named(kernel: str, name: str) -> Procedure[Any]:
@@ -95,21 +112,16 @@ def source_of(row: Row) -> str:
     return "stand-in" if fields.get("enableVecTrans") and not fields["kernelSplitMode"] else "vendor table"
 
 
-def tuned_tiling(kernel: str, inp: TilingInput, dtype: str, chip: ChipSpec | None) -> tuple[dict[str, int], str] | None:
-    """Fields of "grad_input" or "grad_weight" for a problem in compute dtype `dtype`, and their source; None where none is."""
-    if chip is None or inp.layout is not PLANAR:
-        return None
+def tuned_tiling(kernel: str, q: TilingQuestion) -> tuple[dict[str, int], str] | Refusal:
+    """Fields of "grad_input" or "grad_weight" for a question, and their source."""
+    assert q.chip is not None
     for row in tuned_rows():
         key = (row["kernel"], row["soc"], row["cores"], row["dtype"])
-        if key != (kernel, chip.identity.soc, inp.cores, dtype) or "weight_format" in row:
+        if key != (kernel, q.chip.identity.soc, q.inp.cores, q.dtype) or "weight_format" in row:
             continue
-        if problem_of(row) != inp.problem:
-            continue
-        try:
+        if problem_of(row) == q.inp.problem:
             return tuned_fields(row), source_of(row)
-        except TilingError:
-            return None
-    return None
+    return Refusal("no row of configs/tuned_tilings_950.yaml has this problem")
 
 
 def problem_of(row: Row) -> ConvProblem:
@@ -162,3 +174,15 @@ def has_exact_shape(kernel: str, inp: TilingInput, chip: ChipSpec | None) -> boo
         (p.pad_front, p.pad_back, p.pad_up, p.pad_down, p.pad_left, p.pad_right),
     )
     return (kernel, chip.identity.soc, inp.itemsize, p.n, *sizes) in exact_shapes()
+
+
+def exact_shape(kernel: str) -> Rung[Any, Any]:
+    """The rung of problems for which the library has a tiling of its own, which our kernel cannot run."""
+    refusal = Refusal("the library has a tiling for exactly this problem, which our kernel cannot run", closed=True)
+    return Rung(
+        "exact shape",
+        STATED,
+        lambda q: q.free and has_exact_shape(kernel, q.inp, q.chip),
+        lambda _: refusal,
+        explains=False,
+    )

@@ -110,6 +110,7 @@ def check_grad_input(tiling: GradInputTiling, inp: TilingInput) -> None:
     """Raise TilingError at the first thing that the grad_input kernel could not do with this tiling."""
     _check_kernel_parts(tiling, inp)
     check_grad_input_strips(tiling, inp)
+    check_cut(tiling.load_b1)
     if tiling.load_b1:
         _check_cut(tiling, inp)
     else:
@@ -193,11 +194,15 @@ def _check_kernel_parts(tiling: GradInputTiling, inp: TilingInput) -> None:
         raise TilingError(f"kSegment = {tiling.k_segment} is not a multiple of {inp.c0} output channels, one block")
 
 
+def check_cut(cut: int) -> None:
+    """Raise TilingError for a value that no kernel is cut by (loadB1Condition)."""
+    if cut not in (UNCUT, NO_HK, NO_HK_WK):
+        raise TilingError(f"loadB1Condition = {cut}; allowed 0 (whole kernels), 2 (row by row), 3 (tap by tap)")
+
+
 def _check_cut(tiling: GradInputTiling, inp: TilingInput) -> None:
     """Raise TilingError where the kernel cannot be taken piece by piece (loadB1Condition)."""
     cut, p = tiling.load_b1, inp.problem
-    if cut not in (NO_HK, NO_HK_WK):
-        raise TilingError(f"loadB1Condition = {cut}; allowed 0 (whole kernels), 2 (row by row), 3 (tap by tap)")
     if not variant_of(inp).cuts_kernels:
         raise TilingError(f"loadB1Condition = {cut}: only kernels of split cores, dav-2201 and dav-3510, are cut")
     if tiling.kernel_split != SPLIT_NONE:
@@ -254,7 +259,10 @@ def check_split(mode: int, inp: TilingInput) -> None:
     split_parts(problem, mode)  # says why dilated kernels are not split
 
 
-ANOTHER_WAY = "gathers gradOutput from GM to L0A (canndev 2022, tiling of Conv2DBackpropInput: stated)"
+ANOTHER_WAY = (
+    "; the library then gathers gradOutput from GM to L0A (canndev 2022, tiling of Conv2DBackpropInput: stated), which is not "
+    "written here"
+)
 
 
 def check_grad_input_problem(inp: TilingInput) -> None:
@@ -271,9 +279,5 @@ def check_grad_input_problem(inp: TilingInput) -> None:
         "backprop pad down": down,
         "backprop pad right": right,
     }
-    try:
-        check_load3d(inp, pads, strides=inp.family.coupled)
-    except TilingError as error:
-        if not inp.family.coupled:
-            raise
-        raise TilingError(f"{error}; the library then {ANOTHER_WAY}, which is not written here") from None
+    coupled = inp.family.coupled
+    check_load3d(inp, pads, strides=coupled, then=ANOTHER_WAY if coupled else "")

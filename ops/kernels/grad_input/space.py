@@ -17,8 +17,8 @@ from itertools import product
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import ACCUMULATOR_BYTES, FRACTAL
-from ascend_sim.errors import TilingError
 from ascend_sim.ops.kernels.cube.capacity import fits_l0, l0_base_k
+from ascend_sim.ops.kernels.cube.ladder import Refusal, attempt
 from ascend_sim.ops.kernels.cube.space import Fixed, axis, even_parts, pairs
 from ascend_sim.ops.kernels.grad_input.capacity import (
     check_grad_input,
@@ -28,8 +28,8 @@ from ascend_sim.ops.kernels.grad_input.capacity import (
     k_slice,
     k_unit,
 )
-from ascend_sim.ops.kernels.grad_input.choose import choose_grad_input
 from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling, variant_of
+from ascend_sim.ops.kernels.grad_input.ladder import GradInputQuestion
 from ascend_sim.ops.kernels.grad_input.parts import tiling_input
 from ascend_sim.ops.kernels.grad_input.procedures.dav_2201 import finish
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, divisors_down, floor_to
@@ -42,7 +42,7 @@ def grad_input_tilings(inp: TilingInput, given: Fixed, chip: ChipSpec | None) ->
     """Of a signal those in whole rows, and those in strips as wide as a tile, where nobody fixed that."""
     strip = 0
     if inp.problem.one_row and "split_wi" not in given:
-        strip = choose_grad_input(inp, stand_in=True, chip=chip).split_wi
+        strip = GradInputQuestion(inp, chip=chip, op_type="Conv2DBackpropInput").tiling().split_wi
     for fixed in ({**given, "split_wi": strip}, {**given, "split_wi": 0}) if strip else (given,):
         yield from _with_columns(inp, fixed, chip)
 
@@ -50,7 +50,7 @@ def grad_input_tilings(inp: TilingInput, given: Fixed, chip: ChipSpec | None) ->
 def _with_columns(inp: TilingInput, given: Fixed, chip: ChipSpec | None) -> Iterator[GradInputTiling]:
     parts = {"kernel_split": "kernelSplitMode", "split_wi": "splitWi", "load_b1": "loadB1Condition"}
     own = {vendor: given[ours] for ours, vendor in parts.items() if ours in given}
-    start = choose_grad_input(inp, own, chip=chip)
+    start = GradInputQuestion(inp, own, chip).tiling()
     start = start.but(al0_buffers=2, bl0_buffers=2, step_m=1, step_n=1, single_core_batch=0, source="manual").but(
         **given
     )
@@ -118,8 +118,4 @@ def _grad_input_steps(block: GradInputTiling, inp: TilingInput, given: Fixed) ->
 
 
 def _passes(tiling: GradInputTiling, inp: TilingInput) -> bool:
-    try:
-        check_grad_input(tiling, inp)
-    except TilingError:
-        return False
-    return True
+    return not isinstance(attempt(check_grad_input, tiling, inp), Refusal)

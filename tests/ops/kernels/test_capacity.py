@@ -27,7 +27,7 @@ from ascend_sim.ops.kernels.grad_input.capacity import (
     grad_input_l1,
     is_resident,
 )
-from ascend_sim.ops.kernels.grad_input.choose import choose_grad_input
+from ascend_sim.ops.kernels.grad_input.ladder import GradInputQuestion
 from ascend_sim.ops.kernels.grad_input.parts import SPLIT_H, SPLIT_NONE
 from ascend_sim.ops.kernels.grad_weight.capacity import (
     b1_pixels,
@@ -37,8 +37,8 @@ from ascend_sim.ops.kernels.grad_weight.capacity import (
     grad_weight_fits_l1,
     grad_weight_l1,
 )  # fmt: skip
-from ascend_sim.ops.kernels.grad_weight.choose import choose_grad_weight
 from ascend_sim.ops.kernels.grad_weight.fields import SPLIT_STREAM_K, STREAM_IMAGES
+from ascend_sim.ops.kernels.grad_weight.ladder import GradWeightQuestion
 from ascend_sim.ops.problem.family import COUPLED
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
@@ -55,10 +55,10 @@ def with_l1(size: int) -> TilingInput:
 @pytest.mark.parametrize("kernel", ["grad_input", "grad_weight"])
 def test_l1_is_full_to_the_byte(kernel: str, short: int) -> None:
     if kernel == "grad_input":
-        tiling = choose_grad_input(LAYER)
+        tiling = GradInputQuestion(LAYER).tiling()
         used, fits, check = sum(grad_input_l1(tiling, LAYER)), grad_input_fits_l1, check_grad_input
     else:
-        tiling = choose_grad_weight(LAYER)
+        tiling = GradWeightQuestion(LAYER).tiling()
         used, fits, check = sum(grad_weight_l1(tiling, LAYER)), grad_weight_fits_l1, check_grad_weight
     assert fits(tiling, with_l1(used)) and not fits(tiling, with_l1(used - short))
     clipped = used if kernel == "grad_input" else sum(grad_weight_l1(tiling, LAYER, clipped=True))
@@ -86,7 +86,7 @@ def test_zeros_between_pixels_are_no_stride_of_load3d() -> None:
 
 
 def test_l0_holds_its_blocks_and_no_byte_more() -> None:
-    tiling = choose_grad_input(LAYER).but(al0_buffers=2, bl0_buffers=1, cl0_buffers=2)
+    tiling = GradInputQuestion(LAYER).tiling().but(al0_buffers=2, bl0_buffers=1, cl0_buffers=2)
     m, n, k = tiling.base_m, tiling.base_n, tiling.base_k
     used = {"L0A": 2 * 2 * m * k, "L0B": 2 * k * n, "L0C": 2 * 4 * m * n}
     assert l0_bytes(tiling, LAYER) == used
@@ -101,7 +101,7 @@ def test_l0_holds_its_blocks_and_no_byte_more() -> None:
 
 
 def test_buffers_are_single_or_double_and_steps_multiples_of_each_other() -> None:
-    tiling = choose_grad_input(LAYER)
+    tiling = GradInputQuestion(LAYER).tiling()
     with pytest.raises(TilingError, match=r"al1Pbuffer = 3; allowed 1 \(single\) or 2"):
         check_block(tiling.but(al1_buffers=3), LAYER)
     for pair in ((1, 4), (6, 3), (2, 2)):
@@ -132,7 +132,7 @@ def test_a_field_of_load3d_is_full_at_its_limit(field: str) -> None:
     ],
 )
 def test_a_task_of_grad_input_is_whole_rows(changes: dict[str, int], told: str) -> None:
-    tiling = choose_grad_input(LAYER)
+    tiling = GradInputQuestion(LAYER).tiling()
     check_grad_input(tiling, LAYER)
     with pytest.raises(TilingError, match=told):
         check_grad_input(tiling.but(**changes), LAYER)
@@ -140,7 +140,7 @@ def test_a_task_of_grad_input_is_whole_rows(changes: dict[str, int], told: str) 
 
 def test_a_strip_is_narrower_than_the_map() -> None:
     wide = on_950(conv2d(2, 64, 64, 48, 3, pad=1))
-    tiling = choose_grad_input(wide)
+    tiling = GradInputQuestion(wide).tiling()
     for columns in (0, 16, 32):
         check_grad_input_strips(tiling.but(split_wi=columns), wide)
     for columns in (-16, 8, 40, 48, 64):
@@ -165,7 +165,7 @@ def test_what_a_split_kernel_needs() -> None:
 def test_pixels_are_counted_in_sixteens_and_8_bit_channels_in_thirty_twos() -> None:
     """A base block of M pixels, N channels for dX, and of M channels, K pixels for dW."""
     inp = on_950(conv2d(2, 64, 64, 14, 3, pad=1), itemsize=1)
-    data, weight = choose_grad_input(LAYER), choose_grad_weight(LAYER)
+    data, weight = GradInputQuestion(LAYER).tiling(), GradWeightQuestion(LAYER).tiling()
     check_block(data.but(base_m=48, base_n=32, base_k=32), inp)
     check_block(weight.but(base_m=32, base_n=32, base_k=48), inp)
     for tiling in (data.but(base_m=32, base_n=48, base_k=32), weight.but(base_m=48, base_n=32, base_k=32)):
@@ -175,7 +175,7 @@ def test_pixels_are_counted_in_sixteens_and_8_bit_channels_in_thirty_twos() -> N
 
 def test_a_segment_of_k_is_whole_blocks_of_channels() -> None:
     wide = on_950(conv2d(2, 64, 64, 32, 3, pad=1), itemsize=4)
-    tiling = choose_grad_input(wide)
+    tiling = GradInputQuestion(wide).tiling()
     check_grad_input(tiling.but(k_segment=8), wide)
     with pytest.raises(TilingError, match="kSegment = 4 is not a multiple of 8 output channels"):
         check_grad_input(tiling.but(k_segment=4), wide)
@@ -183,7 +183,7 @@ def test_a_segment_of_k_is_whole_blocks_of_channels() -> None:
 
 def test_weights_of_several_kernel_planes_do_not_stay() -> None:
     flat = on_950(conv2d(2, 16, 16, 16, 1))
-    tiling = choose_grad_input(flat)
+    tiling = GradInputQuestion(flat).tiling()
     tiling = tiling.but(bl1_buffers=1, step_kb=-(-16 // tiling.base_k), step_n=1, base_n=16, single_core_cin=16)
     assert is_resident(tiling, flat)
     assert not is_resident(tiling, replace(flat, problem=replace(flat.problem, k_d=2, d_in=2)))
@@ -215,7 +215,7 @@ WHOLE = {"template": SPLIT_STREAM_K, "single_core_k": 14 * 14}
     ],
 )
 def test_a_task_of_grad_weight_is_whole_blocks_rows_and_images(changes: dict[str, int], told: str) -> None:
-    tiling = choose_grad_weight(LAYER)
+    tiling = GradWeightQuestion(LAYER).tiling()
     check_grad_weight(tiling, LAYER)
     with pytest.raises(TilingError, match=told):
         check_grad_weight(tiling.but(**changes), LAYER)
@@ -224,14 +224,14 @@ def test_a_task_of_grad_weight_is_whole_blocks_rows_and_images(changes: dict[str
 def test_l1_holds_no_channel_block_that_does_not_exist() -> None:
     """But the host code for dav-3510 counts one."""
     problem = conv2d(2, 16, 16, 14, 1)
-    tiling = choose_grad_weight(LAYER).but(base_n=32, step_n=1, bl1_buffers=1)
+    tiling = GradWeightQuestion(LAYER).tiling().but(base_n=32, step_n=1, bl1_buffers=1)
     for inp, slices in ((on_910b(problem), 1), (on_950(problem), 2)):
         pixels = b1_pixels(inp, tiling.base_k * tiling.step_kb, clipped=True)
         assert grad_weight_l1(tiling, inp, clipped=True)[1] == pixels * slices * 16 * 2
 
 
 def test_l1_holds_gradient_of_every_buffer() -> None:
-    tiling = choose_grad_weight(LAYER).but(step_ka=3, step_m=2, al1_buffers=1)
+    tiling = GradWeightQuestion(LAYER).tiling().but(step_ka=3, step_m=2, al1_buffers=1)
     one, _ = grad_weight_l1(tiling, LAYER)
     assert one == 3 * tiling.base_k * 2 * tiling.base_m * 2
     assert grad_weight_l1(tiling.but(al1_buffers=2), LAYER)[0] == 2 * one

@@ -12,8 +12,8 @@ from tiling_problems import RESNET, on_910b
 from ascend_sim.chip import load_chip
 from ascend_sim.ops.kernels.cube import vendor
 from ascend_sim.ops.kernels.cube.vendor import Procedure, procedure_named
-from ascend_sim.ops.kernels.grad_input.choose import choose_grad_input
-from ascend_sim.ops.kernels.grad_weight.choose import choose_grad_weight
+from ascend_sim.ops.kernels.grad_input.ladder import GradInputQuestion
+from ascend_sim.ops.kernels.grad_weight.ladder import GradWeightQuestion
 
 pytestmark = pytest.mark.fast
 
@@ -26,14 +26,14 @@ def test_every_line_finds_its_file(kernel: str) -> None:
         assert isinstance(procedure_named(kernel, name), Procedure)
 
 
-@pytest.mark.parametrize(("kernel", "choose"), [("grad_input", choose_grad_input), ("grad_weight", choose_grad_weight)])
-def test_a_new_one_is_a_file_and_a_line(kernel: str, choose: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("kernel", "ask"), [("grad_input", GradInputQuestion), ("grad_weight", GradWeightQuestion)])
+def test_a_new_one_is_a_file_and_a_line(kernel: str, ask: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     chip, inp = load_chip("ascend910b3"), on_910b(RESNET, deterministic=True)
-    before = choose(inp, chip=chip)
+    before = ask(inp, chip=chip).tiling()
     own = before.but(base_m=before.base_m - 16, source="vendor procedure")
     file = ModuleType("thrown_away")
-    file.PROCEDURE = Procedure(lambda inp: True, lambda inp, chip: own)  # type: ignore[attr-defined]
+    file.PROCEDURE = Procedure(lambda inp: True, lambda question: own)  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, f"ascend_sim.ops.kernels.{kernel}.procedures.thrown_away", file)
-    lines = {"dav-2201": {kernel: {"procedure": "thrown_away", "source": "this test"}}}
+    lines = {"dav-2201": {kernel: {"procedure": "thrown_away", "mark": "stated", "source": "this test"}}}
     monkeypatch.setattr(vendor, "open_procedures", lambda: lines)
-    assert choose(inp, chip=chip) == own != before
+    assert ask(inp, chip=chip).tiling() == own != before

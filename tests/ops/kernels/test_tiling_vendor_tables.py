@@ -16,8 +16,8 @@ from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.errors import TilingError
 from ascend_sim.ops.kernels.cube.vendor import has_exact_shape, problem_of, tuned_fields, tuned_rows
 from ascend_sim.ops.kernels.grad_input.capacity import grad_input_l1
-from ascend_sim.ops.kernels.grad_input.choose import choose_grad_input
 from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
+from ascend_sim.ops.kernels.grad_input.ladder import GradInputQuestion
 from ascend_sim.ops.kernels.grad_input.parts import SPLIT_H, SPLIT_HW, SPLIT_NONE
 from ascend_sim.ops.kernels.grad_input.procedures.arch35.divided import (
     DividedProblem,
@@ -28,7 +28,7 @@ from ascend_sim.ops.kernels.grad_input.procedures.arch35.divided import (
 from ascend_sim.ops.kernels.grad_input.procedures.arch35.problem import DataProblem
 from ascend_sim.ops.kernels.grad_input.procedures.dav_2201 import covers_grad_input, task_count, vendor_grad_input
 from ascend_sim.ops.kernels.grad_input.procedures.dav_3510 import decided, turns_weights, vendor_grad_input_3510
-from ascend_sim.ops.kernels.grad_weight.choose import choose_grad_weight
+from ascend_sim.ops.kernels.grad_weight.ladder import GradWeightQuestion
 from ascend_sim.ops.kernels.grad_weight.procedures.arch35.blocks import decided as decided_filter
 from ascend_sim.ops.kernels.grad_weight.procedures.dav_2201 import covers_grad_weight, vendor_grad_weight
 from ascend_sim.ops.kernels.grad_weight.procedures.dav_3510 import vendor_grad_weight_3510
@@ -203,13 +203,13 @@ def test_what_the_library_has_a_tiling_of_its_own_for_is_a_stand_in(row: dict[st
         *row["dilation"],
     )
     problem, name = ConvProblem(*shape, *row["padding"]), row["soc"].lower()
-    choose = {"grad_input": choose_grad_input, "grad_weight": choose_grad_weight}[row["kernel"]]
+    ask = {"grad_input": GradInputQuestion, "grad_weight": GradWeightQuestion}[row["kernel"]]
     more, other = replace(problem, n=problem.n + 1), {"ascend910b2": "ascend910b3", "ascend910b3": "ascend910b2"}[name]
     for chip, one, wanted in ((name, problem, True), (name, more, False)):
         spec = load_chip(chip)
         inp = replace(on_910b(one, row["itemsize"], spec.cores.aic), cores=spec.cores.aic)
         assert has_exact_shape(row["kernel"], inp, spec) == wanted
-        source = choose(inp, chip=spec).source
+        source = ask(inp, chip=spec).tiling().source
         assert source == "stand-in" if wanted else source in ("stand-in", "vendor procedure")
     assert not has_exact_shape(row["kernel"], inp, None)
     assert has_exact_shape(row["kernel"], replace(inp, problem=problem), load_chip(other)) == any(
@@ -238,7 +238,7 @@ def test_when_the_library_turns_weights_first() -> None:
         p, wanted = DataProblem.of(on_950(row)), bool(row["enableVecTrans"])
         assert {turns_weights(p, decided(p), hf32=hf32) for hf32 in (False, True)} == {wanted}, row["name"]
         if wanted:
-            assert choose_grad_input(on_950(row), chip=chip).source == "stand-in"
+            assert GradInputQuestion(on_950(row), chip=chip).tiling().source == "stand-in"
     assert (len(rows), sum(row["enableVecTrans"] for row in rows)) == (31, 4)
 
 
@@ -288,7 +288,7 @@ def test_grad_input_rows_that_are_left_open() -> None:
         elif row["reason"].startswith("the kernel is cut"):
             with pytest.raises(TilingError, match="baseM = 256 covers 256 rows > 255"):
                 vendor_grad_input_3510(on_950(row))
-            cut = choose_grad_input(on_950(row), chip=load_chip("ascend950pr_9589"))
+            cut = GradInputQuestion(on_950(row), chip=load_chip("ascend950pr_9589")).tiling()
             assert (cut.load_b1, cut.source) == (
                 2,
                 "stand-in",
@@ -370,8 +370,8 @@ def test_the_tuned_table_comes_first(row: dict[str, Any]) -> None:
         family=PLAIN_SPLIT,
         load3d=LOAD3D_950,
     )
-    choose = choose_grad_input if row["kernel"] == "grad_input" else choose_grad_weight
-    tiling = choose(inp, chip=chip, dtype=row["dtype"])
+    ask = GradInputQuestion if row["kernel"] == "grad_input" else GradWeightQuestion
+    tiling = ask(inp, chip=chip, dtype=row["dtype"]).tiling()
     if row["tuned"].get("enableSplitK") or "weight_format" in row:  # not expressed, or for weights in another format
         assert tiling.source != "vendor table"
         return
@@ -381,7 +381,7 @@ def test_the_tuned_table_comes_first(row: dict[str, Any]) -> None:
     turned = row["kernel"] == "grad_input" and row["input"][2:] == [6, 6, 6]
     assert tiling.source == ("stand-in" if turned else "vendor table")
     for other in (
-        choose(inp, chip=load_chip("ascend950dt_9581"), dtype=row["dtype"]),
-        choose(inp, chip=chip, dtype="float32"),
+        ask(inp, chip=load_chip("ascend950dt_9581"), dtype=row["dtype"]).tiling(),
+        ask(inp, chip=chip, dtype="float32").tiling(),
     ):
         assert other.source != "vendor table"

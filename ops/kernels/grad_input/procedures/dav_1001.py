@@ -411,4 +411,4 @@ class _Share:
         return p.k_h + pixels // p.w_in + (-1 if pixels % p.w_in == 0 else 1)
 
 
-PROCEDURE = Procedure(covers_grad_input_1001, lambda inp, _: vendor_grad_input_1001(inp))
+PROCEDURE = Procedure(covers_grad_input_1001, lambda q: vendor_grad_input_1001(q.dealt))

@@ -304,4 +304,4 @@ def step_candidates(
         yield tiling.but(al1_buffers=al1_buffers, bl1_buffers=bl1_buffers, step_ka=a, step_kb=b)
 
 
-PROCEDURE = Procedure(covers_grad_input, lambda inp, _: vendor_grad_input(inp))
+PROCEDURE = Procedure(covers_grad_input, lambda q: vendor_grad_input(q.dealt))

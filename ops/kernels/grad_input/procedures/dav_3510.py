@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection
 from dataclasses import replace
+from typing import Protocol
 
 from ascend_sim.chip.fractal import ACCUMULATOR_BYTES, FRACTAL
 from ascend_sim.errors import TilingError
@@ -73,6 +74,22 @@ WIDE_TO_LONG = 5  # channels of a block, to its pixels, that read weights more t
 OWN_SHARE = frozenset(("single_core_m", "single_core_cin"))  # fields that the procedure decides, not `finish`
 
 
+class GradInputAsked(Protocol):
+    """The part of a question to the ladder that this procedure reads."""
+
+    @property
+    def inp(self) -> TilingInput: ...
+
+    @property
+    def dtype(self) -> str: ...
+
+    @property
+    def mode(self) -> int | None: ...
+
+    @property
+    def cut(self) -> int | None: ...
+
+
 def split_mode(inp: TilingInput) -> int:
     """How the library splits the kernel of a problem (kernelSplitMode)."""
     return library_split(inp)[0]
@@ -102,16 +119,19 @@ def vendor_grad_input_3510(inp: TilingInput, mode: int | None = None, cut: int |
     """
     if not reads_its_layout(inp):
         raise TilingError("grad_input: the procedure for dav-3510 is for its kernel that reads NCDHW")
-    library, refusal = split_mode(inp), None
-    for split in dict.fromkeys((library, SPLIT_NONE)) if mode is None else (mode,):
-        try:
-            tiling = _divided(inp, split) if split else _undivided(inp, cut)
-            check_grad_input(tiling, inp)
-            return tiling if split == library else tiling.but(source="stand-in")
-        except TilingError as error:
-            refusal = error
-    assert refusal is not None
-    raise refusal
+    library = split_mode(inp)
+    split = library if mode is None else mode
+    tiling = _divided(inp, split) if split else _undivided(inp, cut)
+    check_grad_input(tiling, inp)
+    return tiling if split == library else tiling.but(source="stand-in")
+
+
+def _with_weights_as_they_are(q: GradInputAsked) -> GradInputTiling:
+    """The tiling, a stand-in where the library lets vector cores turn the weights of a kernel that is not split."""
+    tiling = vendor_grad_input_3510(q.inp, q.mode, q.cut)
+    whole = tiling.kernel_split == SPLIT_NONE
+    turned = whole and turns_weights(DataProblem.of(q.inp), tiling, hf32=q.dtype == "hf32")
+    return tiling.but(source="stand-in") if turned else tiling
 
 
 def _undivided(inp: TilingInput, cut: int | None) -> GradInputTiling:
@@ -344,4 +364,4 @@ def _worth_it_for_16_bits(p: DataProblem, tiling: GradInputTiling) -> bool:
     return readers >= at_once and (few or readers > at_once or wide)
 
 
-PROCEDURE = Procedure(reads_its_layout, lambda inp, _: vendor_grad_input_3510(inp))
+PROCEDURE = Procedure(reads_its_layout, _with_weights_as_they_are)

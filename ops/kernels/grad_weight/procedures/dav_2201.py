@@ -384,4 +384,4 @@ def _parts(total: int, size: int) -> tuple[int, Fraction]:
     return ceil_div(total, size), Fraction(total % size, size)
 
 
-PROCEDURE = Procedure(covers_grad_weight, lambda inp, _: vendor_grad_weight(inp))
+PROCEDURE = Procedure(covers_grad_weight, lambda q: vendor_grad_weight(q.inp))

@@ -89,4 +89,4 @@ def _in_strips(tiling: GradWeightTiling, walked: TilingInput) -> GradWeightTilin
     return tiling.but(bl1_bound=bl1_bound(tiling, walked, clipped=True))
 
 
-PROCEDURE = Procedure(covers_grad_weight_3510, lambda inp, _: vendor_grad_weight_3510(inp))
+PROCEDURE = Procedure(covers_grad_weight_3510, lambda q: vendor_grad_weight_3510(q.inp))

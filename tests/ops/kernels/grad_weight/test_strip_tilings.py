@@ -15,8 +15,8 @@ from tiling_problems import BUFFERS, L2_BYTES, LOAD3D, conv2d, inputs, on_910b, 
 from ascend_sim.errors import TilingError
 from ascend_sim.kernel.operands import Span
 from ascend_sim.ops.kernels.grad_weight.capacity import b1_pixels, check_grad_weight, grad_weight_l1
-from ascend_sim.ops.kernels.grad_weight.choose import choose_grad_weight
 from ascend_sim.ops.kernels.grad_weight.fields import GradWeightTiling
+from ascend_sim.ops.kernels.grad_weight.ladder import GradWeightQuestion
 from ascend_sim.ops.kernels.grad_weight.parts import input_rows, met, sections, stacked, strips, walk
 from ascend_sim.ops.kernels.grad_weight.tasks import grad_weight_tasks
 from ascend_sim.ops.problem.conv_problem import ConvProblem
@@ -83,7 +83,7 @@ def test_l1_holds_the_rows_of_every_load(p: ConvProblem, data: st.DataObject) ->
 def test_tasks_have_every_pixel_once(inp: TilingInput, data: st.DataObject) -> None:
     p = inp.problem
     width = data.draw(st.integers(1, p.w_out))
-    tiling = choose_grad_weight(inp, {"splitWo": width})
+    tiling = GradWeightQuestion(inp, {"splitWo": width}).tiling()
     check_grad_weight(tiling, inp)
     assert (tiling.split_wo, tiling.source) == (width, "manual")
     seen: dict[tuple[int, ...], np.ndarray] = {}
@@ -106,17 +106,17 @@ LONG = replace(conv2d(1, 64, 64, 8, 3), h_in=1, k_h=1, h_out=1, w_in=65536, w_ou
 def test_strips_come_where_whole_rows_do_not_fit(itemsize: int, deterministic: bool) -> None:
     """With the block that there would be without a limit of L1, in two buffers: all cores have work."""
     inp = on_910b(LONG, itemsize, deterministic=deterministic)
-    tiling = choose_grad_weight(inp)
+    tiling = GradWeightQuestion(inp).tiling()
     assert tiling.source == "stand-in" and tiling.split_wo % 16 == 0 and 0 < tiling.split_wo < LONG.w_out
     assert tiling.al1_buffers == tiling.bl1_buffers == 2 and tiling.block_dim > 15
     assert sum(grad_weight_l1(tiling, stacked(inp, tiling.split_wo), clipped=True)) <= BUFFERS["L1"]
     with pytest.raises(TilingError, match="L1: A1"):
-        choose_grad_weight(inp, {"splitWo": 0})
-    again = choose_grad_weight(inp, {"splitWo": tiling.split_wo})
+        GradWeightQuestion(inp, {"splitWo": 0}).tiling()
+    again = GradWeightQuestion(inp, {"splitWo": tiling.split_wo}).tiling()
     assert again == tiling.but(source="manual", bl1_bound=again.bl1_bound)
     assert (
         "splitWo" in tiling.to_vendor()
-        and "splitWo" not in choose_grad_weight(on_910b(conv2d(1, 64, 64, 9, 3))).to_vendor()
+        and "splitWo" not in GradWeightQuestion(on_910b(conv2d(1, 64, 64, 9, 3))).tiling().to_vendor()
     )
 
 
@@ -125,7 +125,7 @@ def test_strips_come_where_whole_rows_do_not_fit(itemsize: int, deterministic: b
 def test_strips_are_not_taken_where_whole_rows_fit(inp: TilingInput, kib: int) -> None:
     inp = replace(inp, buffers={**BUFFERS, "L1": kib * 1024})
     try:
-        tiling = choose_grad_weight(inp)
+        tiling = GradWeightQuestion(inp).tiling()
     except TilingError:
         assume(False)
         return
@@ -134,7 +134,7 @@ def test_strips_are_not_taken_where_whole_rows_fit(inp: TilingInput, kib: int) -
     assert a1 + tiling.bl1_bound * inp.itemsize * tiling.bl1_buffers <= kib * 1024  # what the kernel takes
     if tiling.split_wo:
         with pytest.raises(TilingError):
-            choose_grad_weight(inp, {"splitWo": 0})
+            GradWeightQuestion(inp, {"splitWo": 0}).tiling()
 
 
 @pytest.mark.fast
@@ -149,7 +149,7 @@ def test_strips_are_not_taken_where_whole_rows_fit(inp: TilingInput, kib: int) -
 def test_strips_that_cannot_be(value: float, message: str) -> None:
     inp = TilingInput(conv2d(1, 64, 64, 56, 3, pad=1), 2, 20, BUFFERS, L2_BYTES, load3d=LOAD3D)
     with pytest.raises(TilingError) as refused:
-        choose_grad_weight(inp, {"splitWo": value})
+        GradWeightQuestion(inp, {"splitWo": value}).tiling()
     assert str(refused.value) == message
 
 
@@ -167,16 +167,16 @@ def test_taps_that_cannot_be(fields: dict[str, int], family: Family, message: st
         conv2d(1, 64, 64, 56, 3, pad=1), 2, 20, BUFFERS, L2_BYTES, layout=family.layout, family=family, load3d=LOAD3D
     )
     with pytest.raises(TilingError, match=message):
-        choose_grad_weight(inp, fields)
+        GradWeightQuestion(inp, fields).tiling()
 
 
 def test_taps_come_where_rows_of_one_pixel_do_not_fit() -> None:
     wide = replace(LONG, k_w=255, dilation_w=255, w_out=65536 - 254 * 255, pad_left=0, pad_right=0)
     inp = replace(on_910b(wide), layout=PLAIN_SPLIT.layout, family=PLAIN_SPLIT)
-    tiling = choose_grad_weight(inp)
+    tiling = GradWeightQuestion(inp).tiling()
     assert (tiling.split_kernel, tiling.split_wo, tiling.source) == (1, 0, "stand-in")
     with pytest.raises(TilingError, match="L1: A1"):
-        choose_grad_weight(inp, {"isSplitKernelHW": 0})
+        GradWeightQuestion(inp, {"isSplitKernelHW": 0}).tiling()
 
 
 @pytest.mark.fast
@@ -184,4 +184,4 @@ def test_what_strips_cannot_help() -> None:
     """Rows of one pixel that are longer than L1: the message is that of the whole problem."""
     wide = replace(LONG, k_w=255, dilation_w=255, w_out=65536 - 254 * 255, pad_left=0, pad_right=0)
     with pytest.raises(TilingError, match="L1: A1"):
-        choose_grad_weight(on_910b(wide))
+        GradWeightQuestion(on_910b(wide)).tiling()
