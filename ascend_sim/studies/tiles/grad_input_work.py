@@ -11,8 +11,8 @@ import numpy as np
 from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL
 from ascend_sim.isa.direct import FixpipeDn
 from ascend_sim.isa.load import LoadData2D
-from ascend_sim.ops.kernels.grad_input.capacity import is_resident, k_slice
-from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
+from ascend_sim.ops.kernels.grad_input.capacity import is_resident
+from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling, k_slice
 from ascend_sim.ops.kernels.grad_input.parts import SPLIT_NONE, UNCUT, part_input, tiling_input
 from ascend_sim.ops.kernels.grad_input.procedures.dav_2201 import task_count
 from ascend_sim.ops.kernels.grad_input.tiles import contributing_planes

@@ -65,16 +65,16 @@ class Rung(Generic[Q_contra, T_co]):
 class RungStep:
     """One rung of a climb; `refusal` is None for the rung that answered."""
 
-    rung: str
-    mark: str
+    rung: Rung[Any, Any]
     refusal: Refusal | None = None
 
 
 @frozen
 class LadderAnswer(Generic[T]):
-    """A tiling and the climb to it: `steps` are the rungs that refused, in order, and the one that answered."""
+    """A tiling and the climb to it: `steps` are the rungs that refused the `question`, in order, and the one that answered."""
 
     tiling: T
+    question: Any
     steps: tuple[RungStep, ...]
 
     @property
@@ -90,7 +90,11 @@ class LadderAnswer(Generic[T]):
     def rows(self) -> list[dict[str, str | None]]:
         """The climb as a report has it: "rung", "mark" and the reason "refused", None for the rung that answered."""
         return [
-            {"rung": step.rung, "mark": step.mark, "refused": step.refusal.reason if step.refusal else None}
+            {
+                "rung": step.rung.name,
+                "mark": step.rung.mark_of(self.question),
+                "refused": step.refusal.reason if step.refusal else None,
+            }
             for step in self.steps
         ]
 
@@ -104,8 +108,8 @@ def climb(rungs: Iterable[Rung[Q, T]], question: Q) -> LadderAnswer[T] | Refusal
             continue
         found = attempt(rung.tiling, question)
         if not isinstance(found, Refusal):
-            return LadderAnswer(found, (*steps, RungStep(rung.name, rung.mark_of(question))))
-        steps.append(RungStep(rung.name, rung.mark_of(question), found))
+            return LadderAnswer(found, question, (*steps, RungStep(rung)))
+        steps.append(RungStep(rung, found))
         if rung.explains or not explained:
             refusal, explained = found, rung.explains
     assert refusal is not None, "a ladder has a rung for every question"

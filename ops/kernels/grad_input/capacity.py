@@ -14,7 +14,7 @@ from ascend_sim.ops.kernels.cube.capacity import (
     check_load3d_k,
     check_steps,
 )
-from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling, variant_of
+from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling, k_slice, k_unit, variant_of
 from ascend_sim.ops.kernels.grad_input.parts import (
     NO_HK,
     NO_HK_WK,
@@ -28,34 +28,7 @@ from ascend_sim.ops.kernels.grad_input.parts import (
 from ascend_sim.ops.problem.layout import CHANNELS_LAST
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 from ascend_sim.ops.problem.tiling_input import TilingInput
-from ascend_sim.ops.problem.window import dilated_height, pad_after, pad_before
-
-
-def k_unit(inp: TilingInput) -> int:
-    """Output channels that L1 holds together."""
-    return GradInputTiling.k_unit(inp)
-
-
-def k_slice(inp: TilingInput) -> int:
-    """K elements of grad_input that belong to one block of output channels: L1 holds whole slices."""
-    return inp.taps * k_unit(inp)
-
-
-def a1_rows(inp: TilingInput, pixels: int, whole_rows: bool = True) -> int:
-    """Rows of the dilated map that L1 holds for a tile of `pixels` dx pixels, at most the whole map.
-
-    `whole_rows` says that tasks begin with a row; else a tile may begin anywhere.
-    """
-    problem = inp.problem
-    rows = spanned_rows(pixels, problem.w_in, whole_rows)
-    return min(rows + (problem.k_h - 1) * problem.dilation_h, dilated_height(problem))
-
-
-def spanned_rows(pixels: int, width: int, whole_rows: bool = True) -> int:
-    """Rows of `width` dx pixels that a tile of `pixels` may touch; `whole_rows` as for `a1_rows`."""
-    if whole_rows and (pixels % width == 0 or width % pixels == 0):
-        return ceil_div(pixels, width)
-    return pixels // width + 2 if pixels > width else 2
+from ascend_sim.ops.problem.window import dilated_rows, pad_after, pad_before
 
 
 def a1_row_bytes(inp: TilingInput) -> int:
@@ -67,7 +40,7 @@ def _held_rows(tiling: GradInputTiling, inp: TilingInput) -> int:
     whole_rows = tiling.single_core_m % inp.problem.w_in == 0
     # Tiles are whole rows or parts of one, or not.
     whole_tiles = variant_of(inp).tile_tasks and tiling.single_core_m % tiling.base_m == 0
-    return a1_rows(inp, tiling.step_m * tiling.base_m, whole_rows or whole_tiles)
+    return dilated_rows(inp.problem, tiling.step_m * tiling.base_m, whole_rows or whole_tiles)
 
 
 def grad_input_l1(tiling: GradInputTiling, inp: TilingInput) -> tuple[int, int]:
@@ -110,12 +83,12 @@ def check_grad_input(tiling: GradInputTiling, inp: TilingInput) -> None:
     """Raise TilingError at the first thing that the grad_input kernel could not do with this tiling."""
     _check_kernel_parts(tiling, inp)
     check_grad_input_strips(tiling, inp)
-    check_cut(tiling.load_b1)
+    part = tiling_input(tiling, inp)
     if tiling.load_b1:
-        _check_cut(tiling, inp)
+        _check_cut(tiling, inp, part)
     else:
         check_grad_input_problem(inp)
-    inp = tiling_input(tiling, inp)
+    inp = part
     problem = inp.problem
     check_block(tiling, inp)
     variant = variant_of(inp)
@@ -194,22 +167,17 @@ def _check_kernel_parts(tiling: GradInputTiling, inp: TilingInput) -> None:
         raise TilingError(f"kSegment = {tiling.k_segment} is not a multiple of {inp.c0} output channels, one block")
 
 
-def check_cut(cut: int) -> None:
-    """Raise TilingError for a value that no kernel is cut by (loadB1Condition)."""
-    if cut not in (UNCUT, NO_HK, NO_HK_WK):
-        raise TilingError(f"loadB1Condition = {cut}; allowed 0 (whole kernels), 2 (row by row), 3 (tap by tap)")
-
-
-def _check_cut(tiling: GradInputTiling, inp: TilingInput) -> None:
+def _check_cut(tiling: GradInputTiling, inp: TilingInput, part: TilingInput) -> None:
     """Raise TilingError where the kernel cannot be taken piece by piece (loadB1Condition)."""
     cut, p = tiling.load_b1, inp.problem
+    if cut not in (NO_HK, NO_HK_WK):
+        raise TilingError(f"loadB1Condition = {cut}; allowed 0 (whole kernels), 2 (row by row), 3 (tap by tap)")
     if not variant_of(inp).cuts_kernels:
         raise TilingError(f"loadB1Condition = {cut}: only kernels of split cores, dav-2201 and dav-3510, are cut")
     if tiling.kernel_split != SPLIT_NONE:
         raise TilingError(
             f"loadB1Condition = {cut}: a kernel that is split (kernelSplitMode {tiling.kernel_split}) is not cut"
         )
-    part = tiling_input(tiling, inp)
     check_grad_input_problem(part)
     width, across = part.problem.w_in, max(pad_before(p)[1], pad_after(p)[1])
     if cut == NO_HK_WK and min(across, width) > inp.load3d.pad:

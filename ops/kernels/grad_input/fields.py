@@ -11,6 +11,7 @@ from ascend_sim.chip.fractal import FRACTAL
 from ascend_sim.frozen import frozen
 from ascend_sim.ops.kernels.cube.fields import ConvTiling
 from ascend_sim.ops.problem.family import BLOCKED_SPLIT, COUPLED, PLAIN_SPLIT
+from ascend_sim.ops.problem.sizes import ceil_to
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
 
@@ -108,3 +109,19 @@ class GradInputTiling(ConvTiling):
     def tiling_key(self) -> int:
         """The vendor's kernel key: bits 0-7 `load_b2`, bit 9 the basic-block kernel."""
         return self.load_b2 | self.BASIC_BLOCK_KEY
+
+
+def k_unit(inp: TilingInput) -> int:
+    """Output channels that L1 holds together."""
+    return GradInputTiling.k_unit(inp)
+
+
+def k_slice(inp: TilingInput) -> int:
+    """K elements of grad_input that belong to one block of output channels: L1 holds whole slices."""
+    return inp.taps * k_unit(inp)
+
+
+def gemm(inp: TilingInput) -> tuple[int, int, int]:
+    """(M, K, N) of one (batch, depth, kernel depth, real group), padded to whole blocks."""
+    pixels = inp.problem.h_in * inp.problem.w_in
+    return ceil_to(pixels, inp.c0), inp.cout_padded * inp.taps, inp.cin1 * inp.c0

@@ -42,7 +42,6 @@ from ascend_sim.ops.kernels.cube.vendor import (
     tuned_tiling,
 )
 from ascend_sim.ops.kernels.grad_input.capacity import (
-    check_cut,
     check_grad_input,
     check_grad_input_problem,
     check_grad_input_strips,
@@ -112,11 +111,13 @@ class GradInputQuestion(TilingQuestion):
         """Whether rows may be cut into strips, and there is something to cut."""
         return self.strip is None and self.mode != SPLIT_HW and self.inp.problem.w_in > FRACTAL
 
-    def may_cut(self, cut: int) -> bool:
-        """Whether the kernel may be taken in such pieces."""
+    @property
+    def cuts(self) -> tuple[int, ...]:
+        """The cuts of the kernel that may be tried, in order: the one that is given, or all where the kernel can be cut."""
         if self.cut is not None:
-            return self.cut == cut
-        return self.variant.kernel_parts or (self.variant.cuts_kernels and self.free)
+            return (self.cut,) if self.cut else ()
+        may_cut = self.variant.kernel_parts or (self.variant.cuts_kernels and self.free)
+        return (NO_HK, NO_HK_WK) if may_cut else ()
 
     def part(self, strip: int, cut: int) -> GradInputQuestion:
         """The question for whole rows of a strip (0: the map) and a piece of the kernel.
@@ -136,7 +137,6 @@ class GradInputQuestion(TilingQuestion):
         """The tiling that the ladder has; TilingError, with the formula and the limit, where it has none."""
         if self.mode is not None:
             check_split(self.mode, self.inp)
-        check_cut(self.cut or UNCUT)
         found = answered(climb(LADDER, self))
         tiling = found.tiling.but(source="stand-in") if found.stands_in else found.tiling
         return replace(found, tiling=tiling if self.free else _with_fields(self, tiling))
@@ -293,8 +293,14 @@ LADDER: tuple[GradInputRung, ...] = (
     UNSPLIT,
     replace(OWN_ROWS, tiling=lambda q: _dealt_out(q, _own_rows(q))),
     Rung("strips", OURS, lambda q: not q.cut and (bool(q.strip) or q.may_strip), _strips),
-    Rung("kernel row by row", _cut_mark, lambda q: q.may_cut(NO_HK), partial(_in_pieces, cut=NO_HK), explains=False),
-    Rung("tap by tap", _cut_mark, lambda q: q.may_cut(NO_HK_WK), partial(_in_pieces, cut=NO_HK_WK), explains=False),
+    Rung(
+        "kernel row by row",
+        _cut_mark,
+        lambda q: q.cuts not in ((), (NO_HK_WK,)),
+        lambda q: _in_pieces(q, q.cuts[0]),
+        explains=False,
+    ),
+    Rung("tap by tap", _cut_mark, lambda q: NO_HK_WK in q.cuts, partial(_in_pieces, cut=NO_HK_WK), explains=False),
 )
 
 

@@ -11,9 +11,9 @@ from ascend_sim.kernel.operands import Span
 from ascend_sim.kernel.queue import ZeroedQueue
 from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.cube.pipeline import HeldOperand, ub_share
-from ascend_sim.ops.kernels.grad_input.capacity import grad_input_l1, is_resident, k_unit
+from ascend_sim.ops.kernels.grad_input.capacity import grad_input_l1, is_resident
 from ascend_sim.ops.kernels.grad_input.exchange import Exchange
-from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling, variant_of
+from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling, k_unit, variant_of
 from ascend_sim.ops.kernels.grad_input.parts import Part
 from ascend_sim.ops.kernels.grad_input.tasks import GradInputTask
 from ascend_sim.ops.kernels.vector.merge import WORKSPACE, is_merged

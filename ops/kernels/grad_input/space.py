@@ -20,15 +20,8 @@ from ascend_sim.chip.fractal import ACCUMULATOR_BYTES, FRACTAL
 from ascend_sim.ops.kernels.cube.capacity import fits_l0, l0_base_k
 from ascend_sim.ops.kernels.cube.ladder import Refusal, attempt
 from ascend_sim.ops.kernels.cube.space import Fixed, axis, even_parts, pairs
-from ascend_sim.ops.kernels.grad_input.capacity import (
-    check_grad_input,
-    grad_input_fits_l1,
-    grad_input_l1,
-    is_resident,
-    k_slice,
-    k_unit,
-)
-from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling, variant_of
+from ascend_sim.ops.kernels.grad_input.capacity import check_grad_input, grad_input_fits_l1, grad_input_l1, is_resident
+from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling, k_slice, k_unit, variant_of
 from ascend_sim.ops.kernels.grad_input.ladder import GradInputQuestion
 from ascend_sim.ops.kernels.grad_input.parts import tiling_input
 from ascend_sim.ops.kernels.grad_input.procedures.dav_2201 import finish

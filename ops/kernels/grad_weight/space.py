@@ -21,11 +21,19 @@ from ascend_sim.chip.fractal import ACCUMULATOR_BYTES, FRACTAL
 from ascend_sim.ops.kernels.cube.capacity import fits_l0, l0_base_k
 from ascend_sim.ops.kernels.cube.ladder import Refusal, attempt
 from ascend_sim.ops.kernels.cube.space import STEPS, Fixed, axis, even_parts, pairs
-from ascend_sim.ops.kernels.grad_weight.capacity import grad_weight_fits_l1, grad_weight_l1, n_slice
-from ascend_sim.ops.kernels.grad_weight.fields import SPLIT_GRID, SPLIT_MK, SPLIT_NK, SPLIT_STREAM_K, GradWeightTiling
+from ascend_sim.ops.kernels.grad_weight.capacity import grad_weight_fits_l1, grad_weight_l1
+from ascend_sim.ops.kernels.grad_weight.fields import (
+    SPLIT_GRID,
+    SPLIT_MK,
+    SPLIT_NK,
+    SPLIT_STREAM_K,
+    GradWeightTiling,
+    gemm,
+    n_slice,
+)
 from ascend_sim.ops.kernels.grad_weight.ladder import GradWeightQuestion, completed
 from ascend_sim.ops.kernels.grad_weight.parts import walked_input
-from ascend_sim.ops.kernels.grad_weight.procedures.dav_2201 import gemm, whole_rows, with_core_shape
+from ascend_sim.ops.kernels.grad_weight.procedures.dav_2201 import whole_rows, with_core_shape
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, floor_to
 from ascend_sim.ops.problem.tiling_input import TilingInput
 

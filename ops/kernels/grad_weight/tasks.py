@@ -15,9 +15,9 @@ from ascend_sim.ops.kernels.grad_weight.fields import (
     STREAM_IMAGES,
     STREAM_NONE,
     GradWeightTiling,
+    gemm,
 )
 from ascend_sim.ops.kernels.grad_weight.parts import walked_input
-from ascend_sim.ops.kernels.grad_weight.procedures.dav_2201 import gemm
 from ascend_sim.ops.problem.sizes import ceil_div
 from ascend_sim.ops.problem.tiling_input import TilingInput
 

@@ -14,13 +14,13 @@ from tiling_problems import RESNET, conv2d, inputs, on_910b
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import TilingError
 from ascend_sim.ops.kernels.cube.tasks import core_share
-from ascend_sim.ops.kernels.grad_input.capacity import a1_rows, check_grad_input, grad_input_l1
+from ascend_sim.ops.kernels.grad_input.capacity import check_grad_input, grad_input_l1
 from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
 from ascend_sim.ops.kernels.grad_input.ladder import GradInputQuestion
 from ascend_sim.ops.kernels.grad_input.procedures.stand_in import sound_grad_input
 from ascend_sim.ops.kernels.grad_input.tasks import grad_input_tasks
-from ascend_sim.ops.kernels.grad_weight.capacity import b1_rows, check_grad_weight, grad_weight_l1, n_slice
-from ascend_sim.ops.kernels.grad_weight.fields import SPLIT_STREAM_K, GradWeightTiling
+from ascend_sim.ops.kernels.grad_weight.capacity import b1_rows, check_grad_weight, grad_weight_l1
+from ascend_sim.ops.kernels.grad_weight.fields import SPLIT_STREAM_K, GradWeightTiling, n_slice
 from ascend_sim.ops.kernels.grad_weight.ladder import GradWeightQuestion
 from ascend_sim.ops.kernels.grad_weight.parts import walked_input
 from ascend_sim.ops.kernels.grad_weight.procedures.stand_in import sound_grad_weight
@@ -28,7 +28,7 @@ from ascend_sim.ops.kernels.grad_weight.tasks import grad_weight_tasks
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.sizes import floor_sum
 from ascend_sim.ops.problem.tiling_input import TilingInput
-from ascend_sim.ops.problem.window import needed_rows
+from ascend_sim.ops.problem.window import dilated_rows, needed_rows
 
 
 def covers_grad_input_once(tiling: GradInputTiling, inp: TilingInput) -> None:
@@ -43,7 +43,7 @@ def covers_grad_input_once(tiling: GradInputTiling, inp: TilingInput) -> None:
             held = tiling.step_m * tiling.base_m
             for start in range(0, t.m_count, held):
                 window = needed_rows(p, t.m_start + start, min(held, t.m_count - start))
-                assert window.rows <= a1_rows(inp, held, whole_rows)
+                assert window.rows <= dilated_rows(inp.problem, held, whole_rows)
     assert (seen == 1).all()
 
 

@@ -17,18 +17,16 @@ from ascend_sim.ops.kernels.cube.capacity import buffer_counts
 from ascend_sim.ops.kernels.cube.vendor import Procedure
 from ascend_sim.ops.kernels.grad_input.capacity import (
     a1_row_bytes,
-    a1_rows,
     check_grad_input,
     grad_input_fits_l1,
     grad_input_l1,
     is_resident,
-    k_slice,
-    k_unit,
 )
-from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling, variant_of
+from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling, gemm, k_slice, k_unit, variant_of
 from ascend_sim.ops.kernels.grad_input.parts import task_parts, tiling_input
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, divisors_down, floor_to
 from ascend_sim.ops.problem.tiling_input import TilingInput
+from ascend_sim.ops.problem.window import dilated_rows
 
 # Numbers of the vendor's procedure (ops-nn conv3d_dx_v2_basic_block_tiling, arch22: stated)
 BIG_BLOCK, SMALL_BLOCK = 256, 128  # base block sides: the highest ratio of compute to loads
@@ -52,12 +50,6 @@ def vendor_grad_input(inp: TilingInput) -> GradInputTiling:
     tiling = finish(make_fit(with_steps(base_block(inp), inp), inp), inp)
     check_grad_input(tiling, inp)
     return tiling
-
-
-def gemm(inp: TilingInput) -> tuple[int, int, int]:
-    """(M, K, N) of one (batch, depth, kernel depth, real group), padded to whole blocks."""
-    pixels = inp.problem.h_in * inp.problem.w_in
-    return ceil_to(pixels, inp.c0), inp.cout_padded * inp.taps, inp.cin1 * inp.c0
 
 
 # ---- base block ----------------------------------------------------------------------------------------------------
@@ -131,7 +123,7 @@ def _most_base_blocks(tiling: GradInputTiling, inp: TilingInput) -> int:
 def _equal_halves(tiling: GradInputTiling, inp: TilingInput) -> GradInputTiling:
     """Each operand takes whole channel blocks from its half of L1, the larger count made a multiple of the smaller."""
     half, blocks, whole = inp.buffers["L1"] // 2, inp.cout_padded // inp.unit, k_slice(inp)
-    a_bytes = a1_rows(inp, tiling.base_m) * a1_row_bytes(inp)
+    a_bytes = dilated_rows(inp.problem, tiling.base_m) * a1_row_bytes(inp)
     b_bytes = whole * tiling.base_n * inp.itemsize
     a = min(max(half // tiling.al1_buffers // a_bytes, 1), blocks)
     b = min(max(half // tiling.bl1_buffers // b_bytes, 1), blocks)
@@ -234,7 +226,7 @@ def _l2_bytes(pixels: int, tiling: GradInputTiling, inp: TilingInput) -> int:
     """What all cores keep in L2 for tasks of `pixels`: rows of gradOutput, weights, dx and one tile of scratch."""
     problem = inp.problem
     planes = max(problem.k_d // problem.stride_d, 1)
-    rows = max(a1_rows(inp, pixels) // problem.stride_h, 1)
+    rows = max(dilated_rows(inp.problem, pixels) // problem.stride_h, 1)
     columns = tiling.step_n * tiling.base_n
     elements = (
         rows * problem.w_out * planes * inp.cout_padded

@@ -17,15 +17,8 @@ from typing import Protocol
 from ascend_sim.chip.fractal import ACCUMULATOR_BYTES, FRACTAL
 from ascend_sim.errors import TilingError
 from ascend_sim.ops.kernels.cube.vendor import Procedure
-from ascend_sim.ops.kernels.grad_input.capacity import (
-    check_grad_input,
-    check_split,
-    grad_input_fits_l1,
-    is_resident,
-    k_slice,
-    k_unit,
-)
-from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
+from ascend_sim.ops.kernels.grad_input.capacity import check_grad_input, check_split, grad_input_fits_l1, is_resident
+from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling, k_slice, k_unit
 from ascend_sim.ops.kernels.grad_input.parts import SPLIT_H, SPLIT_NONE, UNCUT, tiling_input
 from ascend_sim.ops.kernels.grad_input.procedures.arch35.blocks import (
     LONGEST_SIDE,

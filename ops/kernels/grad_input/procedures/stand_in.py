@@ -24,13 +24,12 @@ from ascend_sim.chip.fractal import ACCUMULATOR_BYTES, FRACTAL
 from ascend_sim.frozen import frozen
 from ascend_sim.ops.kernels.cube.capacity import fits_l0
 from ascend_sim.ops.kernels.grad_input.capacity import check_grad_input, check_grad_input_problem, grad_input_fits_l1
-from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling, variant_of
+from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling, gemm, variant_of
 from ascend_sim.ops.kernels.grad_input.procedures.dav_2201 import (
     BIG_BLOCK,
     aligned_base_k,
     base_block,
     finish,
-    gemm,
     step_candidates,
     task_count,
 )

@@ -22,7 +22,6 @@ from ascend_sim.ops.kernels.grad_weight.capacity import (
     check_grad_weight,
     grad_weight_fits_l1,
     grad_weight_l1,
-    n_slice,
 )
 from ascend_sim.ops.kernels.grad_weight.fields import (
     SPLIT_MK,
@@ -33,6 +32,9 @@ from ascend_sim.ops.kernels.grad_weight.fields import (
     STREAM_NONE,
     STREAM_ROWS,
     GradWeightTiling,
+    gemm,
+    n_slice,
+    splits_kd,
 )
 from ascend_sim.ops.kernels.grad_weight.procedures.shrink import shrink
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, floor_to
@@ -81,22 +83,6 @@ def vendor_grad_weight(inp: TilingInput) -> GradWeightTiling:
     tiling = tiling.but(bl1_bound=bl1_bound(tiling, inp, clipped=not grad_weight_fits_l1(tiling, inp)))
     check_grad_weight(tiling, inp)
     return tiling
-
-
-def splits_kd(inp: TilingInput) -> bool:
-    """Whether kernel planes are tasks of their own instead of a part of N."""
-    return inp.real_groups > 1 or inp.depth_dilated or inp.deterministic
-
-
-def gemm(inp: TilingInput, split_kd: bool | None = None) -> tuple[int, int, int]:
-    """(M, K, N) of one image, padded to whole blocks; N holds the kernel planes unless they are split."""
-    split_kd = splits_kd(inp) if split_kd is None else split_kd
-    planes = 1 if split_kd else inp.problem.k_d
-    return (
-        inp.cout_padded,
-        ceil_to(inp.problem.h_out * inp.problem.w_out, inp.c0),
-        inp.taps * inp.cin1 * inp.c0 * planes,
-    )
 
 
 def task_count(tiling: GradWeightTiling, inp: TilingInput) -> int:

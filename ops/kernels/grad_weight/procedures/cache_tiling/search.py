@@ -20,7 +20,7 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import FRACTAL
 from ascend_sim.errors import TilingError
 from ascend_sim.ops.kernels.grad_weight.capacity import bl1_bound, check_grad_weight
-from ascend_sim.ops.kernels.grad_weight.fields import SPLIT_GRID, GradWeightTiling
+from ascend_sim.ops.kernels.grad_weight.fields import SPLIT_GRID, GradWeightTiling, splits_kd
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.cycles import CycleCosts, CycleModel, cycle_costs
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fewest_loads import fewest_loads
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fields import (
@@ -41,7 +41,7 @@ from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.tiles import (
     rows_out,
     share_of,
 )
-from ascend_sim.ops.kernels.grad_weight.procedures.dav_2201 import splits_kd, task_count
+from ascend_sim.ops.kernels.grad_weight.procedures.dav_2201 import task_count
 from ascend_sim.ops.problem.divisors import divisors
 from ascend_sim.ops.problem.sizes import ceil_div
 from ascend_sim.ops.problem.tiling_input import TilingInput
