@@ -289,8 +289,10 @@ def _older(q: GradWeightQuestion) -> OlderKernel | Refusal:
     tiling = tiling_by_loads(problem) if by_loads else cache_tiling(problem, cycle_costs(q.chip.identity.arch))
     if not fits(problem, tiling.tile):
         return Refusal("the tiling that it chooses does not fit into L1")
+    if q.fields:
+        return Refusal(OTHER_KERNEL.format(q.op_type), warns=True)
     if q.fields is not None:
-        return Refusal(OTHER_KERNEL.format(q.op_type), warns=not q.free)
+        return Refusal("the call asks for the kernel whose tiling has fields")
     # The program takes a kernel plane at a time, where the library lets a tile reach into the next.
     planes = problem.problem.k_d // tiling.cuts.planes
     crosses = planes > 1 and tiling.share.n // planes % (tiling.tile.n_bl1 * tiling.tile.n_l0) != 0

@@ -5,9 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.ops.kernels.cube.call import CubeCall
+from ascend_sim.ops.kernels.cube.ladder import LadderAnswer
 from ascend_sim.ops.kernels.grad_input.ladder import GradInputQuestion
 from ascend_sim.ops.kernels.grad_input.program import grad_input_task
 from ascend_sim.ops.kernels.grad_input.program import workspace_bytes as grad_input_workspace
@@ -29,6 +31,11 @@ ANY_ORDER = (
     "library's Conv2DBackpropFilter then takes pieces of rows or gathers, and its blocks add to dW in any order (ops-nn "
     "routing and the schedule of CANN 8.1: stated)"
 )
+
+
+def explained(task: Task, found: LadderAnswer[Any]) -> Task:
+    """The task, whose report says which rung its tiling is from."""
+    return replace(task, info=task.info | {"ladder": found.rows()})
 
 
 class Gradients(Steps, ABC):
@@ -99,7 +106,7 @@ class Gradients(Steps, ABC):
     def matmul(self, gradient: str, route: MatMulRoute, plain: Mapping[str, str]) -> None:
         """MatMul of contiguous inputs, whose layouts are those of the matrices; patches are put into their places after."""
         from ascend_sim.ops.kernels.matmul.program import matmul_task
-        from ascend_sim.ops.kernels.matmul.tiling import MatMulProblem, choose_matmul
+        from ascend_sim.ops.kernels.matmul.tiling import MatMulProblem, answer_matmul
 
         p, other = self.p, "weight" if gradient == "grad_input" else "input"
         row, pixels = p.c_in * p.k_d * p.k_h * p.k_w, p.d_out * p.h_out * p.w_out
@@ -120,22 +127,25 @@ class Gradients(Steps, ABC):
         target = result = self.landing(gradient, route.out_dtype)
         if route.kind == PATCHES:
             result = self.result.tensor(f"{gradient}.patches", route.out_dtype, "ND", problem.sizes[2])
-        tiling = choose_matmul(problem, self.chip, self.call.tiling.get(gradient))
-        tiling = replace(tiling, block_dim=self.call.block_dim.get(gradient, tiling.block_dim))
+        found = answer_matmul(problem, self.chip, self.call.tiling.get(gradient))
+        tiling = found.tiling.but(block_dim=self.call.block_dim.get(gradient, found.tiling.block_dim))
         op_type = "BatchMatMul" if batch > 1 else "MatMul"
         self.result.add(
             op_type,
             gradient,
             operands,
             [result],
-            lambda chip, t: matmul_task(
-                chip,
-                problem,
-                tiling,
-                [t[name] for name in (*operands, result)],
-                gradient,
-                op_type,
-                self.call.disarm.get(gradient, ()),
+            lambda chip, t: explained(
+                matmul_task(
+                    chip,
+                    problem,
+                    tiling,
+                    [t[name] for name in (*operands, result)],
+                    gradient,
+                    op_type,
+                    self.call.disarm.get(gradient, ()),
+                ),
+                found,
             ),
         )
         if route.kind == PATCHES:
@@ -167,7 +177,8 @@ class Gradients(Steps, ABC):
             from ascend_sim.ops.kernels.conv_forward.ladder import answer_conv_forward
             from ascend_sim.ops.kernels.conv_forward.program import conv_forward_task
 
-            forward, scratch = answer_conv_forward(call.inp).tiling, []
+            chosen, scratch = answer_conv_forward(call.inp), []
+            forward = chosen.tiling
             if size := merged_bytes(call.inp):
                 scratch = [self.result.tensor(f"{made}.workspace", self.storage, "FRACTAL_Z", size)]
             self.result.add(
@@ -175,7 +186,9 @@ class Gradients(Steps, ABC):
                 made,
                 names[:2],
                 names[2:],
-                lambda chip, t: conv_forward_task(call, forward, [t[n] for n in (*names, *scratch)], made, op_type),
+                lambda chip, t: explained(
+                    conv_forward_task(call, forward, [t[n] for n in (*names, *scratch)], made, op_type), chosen
+                ),
                 scratch,
             )
             return
@@ -195,7 +208,9 @@ class Gradients(Steps, ABC):
             made,
             names[:2],
             names[2:],
-            lambda chip, t: grad_input_task(call, tiling, [t[n] for n in (*names, *scratch)], made, op_type, blocks),
+            lambda chip, t: explained(
+                grad_input_task(call, tiling, [t[n] for n in (*names, *scratch)], made, op_type, blocks), found
+            ),
             scratch,
         )
 
@@ -221,7 +236,10 @@ class Gradients(Steps, ABC):
         def make(chip: ChipSpec, tensors: Mapping[str, Allocation]) -> Task:
             held = [tensors[name] for name in (*names, *scratch)]
             if isinstance(chosen, OlderKernel):
-                return tbe_grad_weight_task(call, chosen.problem, chosen.tiling, held, "grad_weight", op_type, blocks)
-            return grad_weight_task(call, chosen, held, "grad_weight", op_type, blocks)
+                problem, tiling = chosen.problem, chosen.tiling
+                task = tbe_grad_weight_task(call, problem, tiling, held, "grad_weight", op_type, blocks)
+            else:
+                task = grad_weight_task(call, chosen, held, "grad_weight", op_type, blocks)
+            return explained(task, found)
 
         self.result.add(op_type, "grad_weight", names[:2], names[2:], make, scratch)

@@ -1,0 +1,23 @@
+"""The ladder of a cube kernel's tiling in a few words: the rung that answered, and those that refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from textwrap import shorten
+from typing import Any
+
+_REASON = 90
+"""Characters of a reason."""
+
+
+def ladder_words(ladder: Sequence[Mapping[str, Any]]) -> str:
+    """One sentence of a report's "ladder": the rung that answered with its mark, the names of the others, the last reason.
+
+    A long reason is cut short; `--json` has all of them whole.
+    """
+    *refused, answer = ladder
+    words = f"{answer['rung']} ({answer['mark']})"
+    if not refused:
+        return words
+    names = ", ".join(step["rung"] for step in refused)
+    return f"{words}; refused: {names}: {shorten(refused[-1]['refused'], _REASON, placeholder=' ...')}"
