@@ -139,6 +139,7 @@ OTHERS = [
     Asked("fw", "910B", "columns of a long row, one buffer", (10001,), (33,), (16, 16), dilation=(250,)),
     Asked("fw", "910B", "own whole rows", (2,), (2,), (1, 1), n=2, pad=(1,), dtype="float32", cube_math_type=1,
           deterministic=False),
+    Asked("fw", "910B", "own whole rows", (8, 1500), (3, 3), (16, 16), pad=(1, 1)),
     Asked("fw", "910B", "own whole rows, one buffer", (128, 7), (128, 7), (1, 1), stride=(2, 2), deterministic=False),
     Asked("fw", "910B", "strips", (60000,), (1,), (16, 512), n=64, stride=(2,)),
     Asked("fw", "910B", "strips, one buffer", (255, 300), (255, 1), (256, 1), stride=(3, 3), pad=(127, 0),

@@ -101,7 +101,8 @@ def test_an_attempt_hands_arguments_on_and_lets_other_errors_through() -> None:
 def test_closed_refusals_make_a_stand_in_and_warnings_are_told() -> None:
     closed: Rung[int, int] = Rung("closed", STATED, always, lambda q: Refusal("shut", closed=True))
     warning: Rung[int, int] = Rung("warning", STATED, always, lambda q: Refusal("mind", warns=True))
-    assert not answered(climb((REFUSES, ONE), 9)).stands_in
+    assert not answered(climb((REFUSES, warning, ONE), 9)).stands_in
+    assert answered(climb((closed, ONE), 9)).stands_in and not answered(climb((closed, ONE), 9)).warnings
     found = answered(climb((closed, warning, REFUSES, ONE), 9))
     assert found.stands_in and found.warnings == ["mind"]
     assert CLOSED.tiling(TilingQuestion(None, op_type="Name")) == Refusal(  # type: ignore[arg-type]
