@@ -1,4 +1,4 @@
-"""The ladder of a cube kernel's tiling in a few words: the rung that answered, and those that refused."""
+"""A report's ladder in a few words: the rung that answered, and those that refused."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _REASON = 90
 
 
 def ladder_words(ladder: Sequence[Mapping[str, Any]]) -> str:
-    """One sentence of a report's "ladder": the rung that answered with its mark, the names of the others, the last reason.
+    """Return a report's "ladder" as a sentence: the rung that answered with its mark, the others' names, the last reason.
 
     A long reason is cut short; `--json` has all of them whole.
     """

@@ -1,4 +1,4 @@
-"""The ladder of the forward convolution: whole rows of x in L1, or else strips of columns, with two buffers or else one.
+"""The ladder of the forward convolution has whole rows of x in L1, else strips of columns, with two buffers or else one.
 
 All of it is ours: the vendor's Conv2D and Conv3D tilings are not documented here. Signals (one row) go in strips where a tile
 is a part of the row, as the library loads columns of them (its Conv2D has a flag for that: stated).
@@ -28,17 +28,16 @@ ForwardRung = Rung[TilingInput, ConvForwardTiling]
 
 
 def answer_conv_forward(inp: TilingInput) -> LadderAnswer[ConvForwardTiling]:
-    """The largest tile of 128 channels that fits L0C twice, L0A twice and L1 twice, or else a small one of the fewest loads to
-    L0, with one buffer in L1 where two fit none.
+    """Return the largest tile of 128 channels that fits L0C, L0A and L1 twice, or else a small one of the fewest loads to L0.
 
-    TilingError with the numbers where no tile fits.
+    L1 has one buffer where two fit no tile. Raises TilingError with the numbers where no tile fits.
     """
     check_load3d(inp, {"pad up": inp.problem.pad_up, "pad left": inp.problem.pad_left})
     return answered(climb(LADDER, inp))
 
 
 def _columns(inp: TilingInput, buffers: int) -> ConvForwardTiling | Refusal:
-    """Strips of a signal whose tiles are parts of the row."""
+    """Return the tiling of a signal in strips, where its tiles are parts of the row."""
     rows = of_rows(inp, buffers)
     if inp.problem.w_out <= rows.base_m:
         return Refusal(f"a tile of {rows.base_m} pixels has the whole row of {inp.problem.w_out}")
@@ -46,12 +45,13 @@ def _columns(inp: TilingInput, buffers: int) -> ConvForwardTiling | Refusal:
 
 
 def _strips(inp: TilingInput, buffers: int) -> ConvForwardTiling | Refusal:
+    """Return the tiling of strips as wide as a tile."""
     fits, cut = partial(may_fit, inp, buffers), partial(in_strips, inp, buffers)
     return widest_that_fits(inp.problem.w_out, fits, cut)
 
 
 def _rungs(buffers: int, words: str) -> Iterator[ForwardRung]:
-    """The rungs with so many buffers of each operand in L1."""
+    """Yield the rungs with so many buffers of each operand in L1."""
     yield Rung(
         f"columns of a long row{words}", INFERRED, lambda inp: inp.problem.one_row, partial(_columns, buffers=buffers)
     )

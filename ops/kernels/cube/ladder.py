@@ -1,7 +1,7 @@
-"""Choosing a tiling is climbing a ladder: rungs in order, the first of which that has a tiling answers.
+"""A tiling is chosen by climbing a ladder: the first rung that has a tiling answers.
 
-A rung that has none says why, as a value. A kernel's rungs are listed in its own `ladder.py`, and nothing is decided elsewhere.
-Procedures raise TilingError from deep inside: `attempt` turns that into a value, here alone.
+A rung that has none returns its reason as a value. A kernel's rungs are listed in its own `ladder.py`, and nothing is decided
+elsewhere. Procedures raise TilingError from deep inside: `attempt` turns that into a value, here alone.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ WIDEST = 1024
 
 @frozen
 class Refusal:
-    """The reason why a rung has no tiling.
+    """A refusal is the reason why a rung has no tiling.
 
     `closed`: the library is known to decide the problem in a way that is not published, so that any answer is a stand-in.
     `warns`: the caller of the operator is told.
@@ -44,7 +44,7 @@ class Refusal:
 
 @frozen
 class Rung(Generic[Q_contra, T_co]):
-    """One way to a tiling: whether it `applies` to a question, and the tiling or refusal that it returns.
+    """A rung is one way to a tiling: it `applies` to a question or not, and returns a tiling or a refusal.
 
     `mark` is one of MARKS, or finds it for a question. Where no rung answers, the caller is told the last refusal that
     `explains` it: that of a rung beside the usual way does not.
@@ -57,13 +57,13 @@ class Rung(Generic[Q_contra, T_co]):
     explains: bool = True
 
     def mark_of(self, question: Q_contra) -> str:
-        """The mark for a question."""
+        """Return the mark for a question."""
         return self.mark if isinstance(self.mark, str) else self.mark(question)
 
 
 @frozen
 class RungStep:
-    """One rung of a climb; `refusal` is None for the rung that answered."""
+    """A step is one rung of a climb; `refusal` is None for the rung that answered."""
 
     rung: Rung[Any, Any]
     refusal: Refusal | None = None
@@ -71,7 +71,10 @@ class RungStep:
 
 @frozen
 class LadderAnswer(Generic[T]):
-    """A tiling and the climb to it: `steps` are the rungs that refused the `question`, in order, and the one that answered."""
+    """An answer is a tiling and the climb to it.
+
+    `steps` are the rungs that refused the `question`, in order, and the one that answered.
+    """
 
     tiling: T
     question: Any
@@ -79,16 +82,16 @@ class LadderAnswer(Generic[T]):
 
     @property
     def stands_in(self) -> bool:
-        """Whether the library is known to decide otherwise."""
+        """Return whether the library is known to decide otherwise."""
         return any(step.refusal is not None and step.refusal.closed for step in self.steps)
 
     @property
     def warnings(self) -> list[str]:
-        """Refusals that the caller of the operator is told."""
+        """Return the refusals that the caller of the operator is told."""
         return [step.refusal.reason for step in self.steps if step.refusal is not None and step.refusal.warns]
 
     def rows(self) -> list[dict[str, str | None]]:
-        """The climb as a report has it: "rung", "mark" and the reason "refused", None for the rung that answered."""
+        """Return the climb as a report has it: "rung", "mark" and the reason "refused", None for the rung that answered."""
         return [
             {
                 "rung": step.rung.name,
@@ -100,7 +103,7 @@ class LadderAnswer(Generic[T]):
 
 
 def climb(rungs: Iterable[Rung[Q, T]], question: Q) -> LadderAnswer[T] | Refusal:
-    """The answer of the first rung that has a tiling, else the last refusal that explains why there is none."""
+    """Return the answer of the first rung that has a tiling, else the last refusal that explains why there is none."""
     steps: list[RungStep] = []
     refusal, explained = None, False
     for rung in rungs:
@@ -117,7 +120,7 @@ def climb(rungs: Iterable[Rung[Q, T]], question: Q) -> LadderAnswer[T] | Refusal
 
 
 def attempt(find: Callable[..., T | Refusal], *arguments: Any) -> T | Refusal:
-    """What `find` returns, or a refusal with the message of the TilingError that it raises."""
+    """Return the result of `find`, or a refusal with the message of the TilingError that it raises."""
     try:
         return find(*arguments)
     except TilingError as error:
@@ -125,7 +128,7 @@ def attempt(find: Callable[..., T | Refusal], *arguments: Any) -> T | Refusal:
 
 
 def answered(answer: T | Refusal) -> T:
-    """The answer; raises TilingError for a refusal."""
+    """Return the answer; raise TilingError for a refusal."""
     if isinstance(answer, Refusal):
         raise TilingError(answer.reason)
     return answer
@@ -133,7 +136,7 @@ def answered(answer: T | Refusal) -> T:
 
 @frozen
 class TilingQuestion:
-    """A plan's question to a ladder: the problem, the chip (None: a 910B), and what the call asks of this kernel.
+    """A question asks a ladder for a tiling: it has the problem, the chip (None: a 910B) and the call's demands.
 
     `fields` are the user's in the vendor's spelling: None where the call names none, {} where it names the kernel without
     any. `dtype` is the dtype of the cube, "" for any. `op_type` is the library's operator, "" for the open kernel itself,
@@ -149,17 +152,17 @@ class TilingQuestion:
 
     @property
     def closed(self) -> bool:
-        """Whether the operator's kernel is that of a closed library."""
+        """Return whether the operator's kernel is that of a closed library."""
         return False
 
     @property
     def free(self) -> bool:
-        """Whether no field is given."""
+        """Return whether no field is given."""
         return not self.fields
 
     @property
     def dealt(self) -> TilingInput:
-        """The problem, on coupled chips for as many cores as the call asks for blocks.
+        """Return the problem, on coupled chips for as many cores as the call asks for blocks.
 
         Published rows of the 910 have 32 blocks on 30 cores, so their tiler took the number from elsewhere than the chip.
         """
@@ -193,10 +196,10 @@ S = TypeVar("S", bound=Tiled)
 def widest_that_fits(
     width: int, may_fit: Callable[[int], bool], cut: Callable[[int], S | Refusal], widest: int = WIDEST
 ) -> S | Refusal:
-    """The tiling that `cut` makes of strips as wide as the tile that it finds for wide ones: a tile uses all that is loaded.
+    """Return the tiling of strips as wide as the tile that `cut` finds for wide ones: a tile then uses all that is loaded.
 
-    Wide ones are `widest` columns, or half of that, a quarter ... where `cut` finds nothing that fits; `may_fit` says quickly
-    where it need not be asked. Returns the refusal of the narrowest strip where none fits.
+    Wide strips have `widest` columns, or half of that, a quarter ... where `cut` finds nothing that fits. `may_fit` says
+    quickly where `cut` need not be asked. Where no strip fits, the refusal of the narrowest one is returned.
     """
 
     def fitted(strip: int) -> S | Refusal:

@@ -45,28 +45,28 @@ def open_procedures() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
 
 
 def _line(chip: ChipSpec | None, kernel: str) -> Mapping[str, Any]:
-    """The line of an architecture and a kernel, empty where there is none; without a chip that of dav-2201."""
+    """Return the line of an architecture and a kernel, empty where there is none; without a chip that of dav-2201."""
     return open_procedures().get("dav-2201" if chip is None else chip.identity.arch, {}).get(kernel, {})
 
 
 def procedure_for(chip: ChipSpec | None, kernel: str) -> str | None:
-    """The name of the open procedure for a kernel; None where there is none."""
+    """Return the name of the open procedure for a kernel; None where there is none."""
     return _line(chip, kernel).get("procedure")
 
 
 def procedure_mark(chip: ChipSpec | None, kernel: str) -> str:
-    """How sure it is that the library decides by this procedure."""
+    """Return how sure it is that the library decides by this procedure."""
     return str(_line(chip, kernel)["mark"])
 
 
 def procedure_of(chip: ChipSpec | None, kernel: str) -> Procedure[Any] | None:
-    """The open procedure for a kernel, which is a file in its room; None where there is none."""
+    """Return the open procedure for a kernel, which is a file in its room; None where there is none."""
     name = procedure_for(chip, kernel)
     return None if name is None else procedure_named(kernel, name)
 
 
 def procedure_named(kernel: str, name: str) -> Procedure[Any]:
-    """The procedure in the file of that name in a kernel's room."""
+    """Return the procedure in the file of that name in a kernel's room."""
     found: Procedure[Any] = import_module(f"ascend_sim.ops.kernels.{kernel}.procedures.{name}").PROCEDURE
     return found
 
@@ -113,7 +113,7 @@ def source_of(row: Row) -> str:
 
 
 def tuned_tiling(kernel: str, q: TilingQuestion) -> tuple[dict[str, int], str] | Refusal:
-    """Fields of "grad_input" or "grad_weight" for a question, and their source."""
+    """Return fields of "grad_input" or "grad_weight" for a question, and their source."""
     assert q.chip is not None
     for row in tuned_rows():
         key = (row["kernel"], row["soc"], row["cores"], row["dtype"])
@@ -177,7 +177,7 @@ def has_exact_shape(kernel: str, inp: TilingInput, chip: ChipSpec | None) -> boo
 
 
 def exact_shape(kernel: str) -> Rung[Any, Any]:
-    """The rung of problems for which the library has a tiling of its own, which our kernel cannot run."""
+    """Return the rung of problems for which the library has a tiling of its own, which our kernel cannot run."""
     refusal = Refusal("the library has a tiling for exactly this problem, which our kernel cannot run", closed=True)
     return Rung(
         "exact shape",

@@ -1,8 +1,8 @@
-"""The ladder of grad_input: which tiling it gets.
+"""The ladder of grad_input decides which tiling it gets.
 
 Whole rows come first, by the vendor's procedure or else a sound tiling of our own; then strips of columns, and on split cores
-the kernel row by row and tap by tap. Strips, a cut or a split that a user gives keep every rung from another way; his other
-fields are put into the tiling that answers, and what depends on them is derived again.
+the kernel row by row and tap by tap. Strips, a cut or a split that a user gives rule out
+the rungs that go another way. The other fields are put into the tiling that answers, and what depends on them is derived again.
 
 ops-nn never cuts a row on arch22 (stated) and has no field for it in its data kernels. The older 2-D kernel holds the columns
 of a signal that a tile reads, and has a mode that cuts W (the library's cube_util.h, GetAl1Bound: stated; when it is taken is
@@ -69,58 +69,58 @@ KERNEL = "grad_input"
 
 @frozen
 class GradInputQuestion(TilingQuestion):
-    """A question to the ladder of grad_input."""
+    """A question asks the ladder of grad_input."""
 
     @cached_property
     def given(self) -> dict[str, int]:
-        """The user's fields under our names; TilingError for names and values that no tiling has."""
+        """Return the user's fields under our names; raise TilingError for names and values that no tiling has."""
         return GradInputTiling.given(self.fields or {})
 
     @property
     def variant(self) -> Variant:
-        """The kernel of the chip's family."""
+        """Return the kernel of the chip's family."""
         return variant_of(self.inp)
 
     @property
     def closed(self) -> bool:
-        """Whether the operator's kernel is that of a closed library."""
+        """Return whether the operator's kernel is that of a closed library."""
         return self.op_type not in ("", "Conv2DBackpropInput" if self.inp.family.coupled else "Conv3DBackpropInputV2")
 
     @property
     def mode(self) -> int | None:
-        """The split of the kernel that is given, None for the library's."""
+        """Return the split of the kernel that is given, None for the library's."""
         return self.given.get("kernel_split") if self.variant.kernel_parts else None
 
     @property
     def strip(self) -> int | None:
-        """The columns of a strip that are given, 0 for whole rows."""
+        """Return the columns of a strip that are given, 0 for whole rows."""
         return self.given.get("split_wi")
 
     @property
     def cut(self) -> int | None:
-        """The cut of the kernel that is given."""
+        """Return the cut of the kernel that is given."""
         return self.given.get("load_b1")
 
     @property
     def whole(self) -> bool:
-        """Whether nothing that is given rules out whole rows and a kernel that is not cut."""
+        """Return whether nothing that is given rules out whole rows and a kernel that is not cut."""
         return not self.strip and not self.cut
 
     @property
     def may_strip(self) -> bool:
-        """Whether rows may be cut into strips, and there is something to cut."""
+        """Return whether rows may be cut into strips, and there is something to cut."""
         return self.strip is None and self.mode != SPLIT_HW and self.inp.problem.w_in > FRACTAL
 
     @property
     def cuts(self) -> tuple[int, ...]:
-        """The cuts of the kernel that may be tried, in order: the one that is given, or all where the kernel can be cut."""
+        """Return the cuts of the kernel to try, in order: the one that is given, or all where the kernel can be cut."""
         if self.cut is not None:
             return (self.cut,) if self.cut else ()
         may_cut = self.variant.kernel_parts or (self.variant.cuts_kernels and self.free)
         return (NO_HK, NO_HK_WK) if may_cut else ()
 
     def part(self, strip: int, cut: int) -> GradInputQuestion:
-        """The question for whole rows of a strip (0: the map) and a piece of the kernel.
+        """Return the question for whole rows of a strip (0: the map) and a piece of the kernel.
 
         Where the library splits a kernel by rows and columns, a part is not split. On coupled chips the procedure deals a map
         out to cores, of which a strip is only a part: fields that are given keep it away.
@@ -134,7 +134,7 @@ class GradInputQuestion(TilingQuestion):
         return GradInputQuestion(part, fields, self.chip, self.dtype, blocks=self.blocks)
 
     def answer(self) -> LadderAnswer[GradInputTiling]:
-        """The tiling that the ladder has; TilingError, with the formula and the limit, where it has none."""
+        """Return the tiling of the ladder; raise TilingError, with the formula and the limit, where it has none."""
         if self.mode is not None:
             check_split(self.mode, self.inp)
         found = answered(climb(LADDER, self))
@@ -142,7 +142,7 @@ class GradInputQuestion(TilingQuestion):
         return replace(found, tiling=tiling if self.free else _with_fields(self, tiling))
 
     def tiling(self) -> GradInputTiling:
-        """The tiling alone."""
+        """Return the tiling alone."""
         return self.answer().tiling
 
 
@@ -153,7 +153,7 @@ GradInputRung = Rung[GradInputQuestion, GradInputTiling]
 
 
 def _procedure(q: GradInputQuestion) -> GradInputTiling | Refusal:
-    """The tiling of the architecture's procedure.
+    """Return the tiling of the architecture's procedure.
 
     On coupled chips it cuts for as many cores as the call asks for blocks; one that it cannot cut into so many has not got its
     tiling from there (published rows of the 910: 32 blocks on 30 cores).
@@ -167,7 +167,7 @@ def _procedure(q: GradInputQuestion) -> GradInputTiling | Refusal:
 
 
 def _own_rows(q: GradInputQuestion) -> GradInputTiling:
-    """A sound tiling for any problem whose rows L1 holds."""
+    """Return a sound tiling for any problem whose rows L1 holds."""
     inp = q.dealt
     return taller(sound_grad_input(inp), inp) if q.variant.whole_slices else roomy_grad_input(inp)
 
@@ -192,7 +192,7 @@ ROWS = (PROCEDURE, UNSPLIT, OWN_ROWS)
 
 
 def _in_strips(q: GradInputQuestion, strip: int, cut: int = UNCUT) -> GradInputTiling | Refusal:
-    """The tiling of whole rows of a strip of `strip` columns (0: the map) and of a piece of a `cut` kernel."""
+    """Return the tiling of whole rows of a strip of `strip` columns (0: the map) and of a piece of a `cut` kernel."""
     inp = q.inp
     check_grad_input_strips(GradInputTiling(FRACTAL, FRACTAL, FRACTAL, split_wi=strip), inp)
     part = q.part(strip, cut)
@@ -211,7 +211,7 @@ def _in_strips(q: GradInputQuestion, strip: int, cut: int = UNCUT) -> GradInputT
 
 
 def _in_fitting_strips(q: GradInputQuestion, cut: int = UNCUT) -> GradInputTiling | Refusal:
-    """The tiling of strips as wide as a tile.
+    """Return the tiling of strips as wide as a tile.
 
     With a `cut` kernel they are at most as wide as load3d's padding, which may be all that a tap sees of one.
     """
@@ -228,7 +228,7 @@ def _in_fitting_strips(q: GradInputQuestion, cut: int = UNCUT) -> GradInputTilin
 
 
 def _columns(q: GradInputQuestion) -> GradInputTiling | Refusal:
-    """Strips of a signal, of which the kernel then loads the columns that a tile reads."""
+    """Return the tiling of a signal in strips, of which the kernel then loads the columns that a tile reads."""
     rows = climb(ROWS, q)
     if isinstance(rows, Refusal):
         return rows
@@ -238,11 +238,12 @@ def _columns(q: GradInputQuestion) -> GradInputTiling | Refusal:
 
 
 def _strips(q: GradInputQuestion) -> GradInputTiling | Refusal:
+    """Return the tiling of the strips that are given, or of fitting ones."""
     return _in_strips(q, q.strip) if q.strip else _in_fitting_strips(q)
 
 
 def _in_pieces(q: GradInputQuestion, cut: int) -> GradInputTiling | Refusal:
-    """A kernel that is cut, on whole rows or else in strips.
+    """Return the tiling of a kernel that is cut, on whole rows or else in strips.
 
     On dav-2201 only what L1 does not hold is cut: what load3d has no fields for is refused by the library (stated).
     """
@@ -253,7 +254,7 @@ def _in_pieces(q: GradInputQuestion, cut: int) -> GradInputTiling | Refusal:
 
 
 def _cut_mark(q: GradInputQuestion) -> str:
-    """That the library cuts kernels so on dav-3510 is stated; that it has a way for them on dav-2201 is not known."""
+    """Return the mark: on dav-3510 the library cuts kernels so; on dav-2201 nobody knows its way."""
     return STATED if q.variant.kernel_parts else GUESSED
 
 
@@ -261,7 +262,7 @@ def _cut_mark(q: GradInputQuestion) -> str:
 
 
 def _tuned(q: GradInputQuestion) -> GradInputTiling | Refusal:
-    """The row of the vendor's table for this problem, put in as a user's fields are."""
+    """Return the tiling of the vendor's table for this problem, whose row is put in as a user's fields are."""
     row = tuned_tiling(KERNEL, q)
     if isinstance(row, Refusal):
         return row
@@ -270,11 +271,12 @@ def _tuned(q: GradInputQuestion) -> GradInputTiling | Refusal:
 
 
 def _dealt_out(q: GradInputQuestion, tiling: GradInputTiling) -> GradInputTiling:
-    """A stand-in on split cores that read blocks of channels: taller tiles of few channels, and a tile for each core."""
+    """Return the stand-in on cores of dav-2201: taller tiles of few channels, and a tile for each core."""
     return spread(taller(tiling, q.inp), q.inp).but(source="stand-in") if q.variant.whole_slices else tiling
 
 
 def _procedure_dealt_out(q: GradInputQuestion) -> GradInputTiling | Refusal:
+    """Return the procedure's tiling, as a stand-in for that of a closed library."""
     tiling = _procedure(q)
     return _dealt_out(q, tiling) if q.closed and not isinstance(tiling, Refusal) else tiling
 
@@ -308,7 +310,7 @@ LADDER: tuple[GradInputRung, ...] = (
 
 
 def _with_fields(q: GradInputQuestion, tiling: GradInputTiling) -> GradInputTiling:
-    """The tiling with the user's fields; those that it has anyway change none of the others on the 950."""
+    """Return the tiling with the user's fields; on the 950 those that it has anyway change no other."""
     inp, given = q.inp, q.given
     if q.variant.kernel_parts:
         if tiling.but(**given) == tiling:

@@ -1,10 +1,10 @@
-"""The ladder of grad_weight: which kernel makes it, with which tiling.
+"""The ladder of grad_weight decides which kernel makes it, with which tiling.
 
 The library's older operators launch kernels of their own, whose tilings have no field to set. Where a call names fields,
 wants sums in a fixed order, or runs on coupled chips, the open kernel stands in for them, and the older kernel is the last
 resort. The open kernel has whole rows by the vendor's procedure, by the base template of V2 or by a sound tiling of our own;
-else strips of columns, and on the 950 taps one by one. Strips or taps that a user gives keep every rung from another way; his
-other fields are put into the tiling that answers, and what depends on them is derived again.
+else strips of columns, and on the 950 taps one by one. Strips or taps that a user gives rule out the rungs that go another way.
+The other fields are put into the tiling that answers, and what depends on them is derived again.
 """
 
 from __future__ import annotations
@@ -77,80 +77,81 @@ OTHER_KERNEL = (
 
 @frozen
 class OlderKernel:
-    """The library's older kernel for a problem, with the tiling that it chooses itself."""
+    """An older kernel of the library's has a problem and the tiling that it chooses itself."""
 
     problem: FilterProblem
     tiling: CacheTiling
 
     @property
     def any_order(self) -> bool:
-        """Whether its blocks add to the same part of dW."""
+        """Return whether its blocks add to the same part of dW."""
         return self.tiling.cuts.k * self.tiling.cuts.batch > 1
 
 
 @frozen
 class GradWeightQuestion(TilingQuestion):
-    """A question to the ladder of grad_weight."""
+    """A question asks the ladder of grad_weight."""
 
     @cached_property
     def given(self) -> dict[str, int]:
-        """The user's fields under our names; TilingError for names and values that no tiling has."""
+        """Return the user's fields under our names; raise TilingError for names and values that no tiling has."""
         return GradWeightTiling.given(self.fields or {})
 
     @property
     def closed(self) -> bool:
-        """Whether the operator's kernel is that of a closed library; V2 and deterministic 3-D sums are open."""
+        """Return whether the operator's kernel is that of a closed library; V2 and deterministic 3-D sums are open."""
         return self.op_type not in ("", BASE_TEMPLATE) and not (self.inp.deterministic and self.op_type == VOLUMETRIC)
 
     @property
     def width(self) -> int | None:
-        """The columns of a strip that are given, 0 for whole rows."""
+        """Return the columns of a strip that are given, 0 for whole rows."""
         return self.given.get("split_wo")
 
     @property
     def taps(self) -> int | None:
-        """1 where taps one by one are given, 0 where they are ruled out."""
+        """Return 1 where taps one by one are given, 0 where they are ruled out."""
         return self.given.get("split_kernel")
 
     @property
     def whole(self) -> bool:
-        """Whether nothing that is given rules out whole rows."""
+        """Return whether nothing that is given rules out whole rows."""
         return not self.taps and not is_split(self.inp.problem, self.width or 0)
 
     @property
     def may_strip(self) -> bool:
-        """Whether rows may be cut into strips of any width."""
+        """Return whether rows may be cut into strips of any width."""
         return not self.taps and self.width is None
 
     @property
     def older(self) -> bool:
-        """Whether the operator launches an older kernel whose procedure is known."""
+        """Return whether the operator launches an older kernel whose procedure is known."""
         return self.op_type in (FLAT, VOLUMETRIC) and procedure_for(self.chip, self.op_type) is not None
 
     @property
     def together(self) -> bool:
-        """Whether cores can share a task: they meet at a flag."""
+        """Return whether cores can share a task: they meet at a flag."""
         return share_tasks(self.chip)
 
     def part(self, inp: TilingInput) -> GradWeightQuestion:
-        """The question for the rows of strips below each other, or for single taps."""
+        """Return the question for the rows of strips below each other, or for single taps."""
         return GradWeightQuestion(inp, {"splitWo": 0}, self.chip, self.dtype)
 
     def answer(self) -> LadderAnswer[GradWeightTiling | OlderKernel]:
-        """The kernel and tiling that the ladder has; TilingError, with the formula and the limit, where it has none."""
+        """Return the kernel and its tiling; raise TilingError, with the formula and the limit, where the ladder has none."""
         found = attempt(_answer, replace(self, inp=self.dealt))
         if isinstance(found, Refusal) and self.op_type == VOLUMETRIC:
             found = Refusal(f"{found.reason}; {ONE_WAY}")
         return answered(found)
 
     def tiling(self) -> GradWeightTiling:
-        """The tiling of the open kernel, for a question that names no operator with another one."""
+        """Return the tiling of the open kernel, for a question that names no operator with another one."""
         tiling = self.answer().tiling
         assert isinstance(tiling, GradWeightTiling)
         return tiling
 
 
 def _answer(q: GradWeightQuestion) -> LadderAnswer[GradWeightTiling | OlderKernel] | Refusal:
+    """Return the answer to a question, with the user's fields in its tiling."""
     check_walk(q.width or 0, q.taps or 0, q.inp)
     found = climb(LADDER, q)
     if isinstance(found, Refusal) or isinstance(found.tiling, OlderKernel):
@@ -160,7 +161,7 @@ def _answer(q: GradWeightQuestion) -> LadderAnswer[GradWeightTiling | OlderKerne
 
 
 def share_tasks(chip: ChipSpec | None) -> bool:
-    """Whether cores of a chip have flags between them, at which those that share a task meet."""
+    """Return whether cores of a chip have flags between them, at which those that share a task meet."""
     return chip is None or chip.sync.cross_flag_ids > 0
 
 
@@ -171,7 +172,7 @@ GradWeightRung = Rung[GradWeightQuestion, GradWeightTiling]
 
 
 def _procedure(q: GradWeightQuestion) -> GradWeightTiling | Refusal:
-    """The tiling of the architecture's procedure."""
+    """Return the tiling of the architecture's procedure."""
     procedure = procedure_of(q.chip, KERNEL)
     assert procedure is not None
     tiling: GradWeightTiling = procedure.decide(q)
@@ -181,19 +182,20 @@ def _procedure(q: GradWeightQuestion) -> GradWeightTiling | Refusal:
 
 
 def _has_base_template(q: GradWeightQuestion) -> bool:
-    """Whether the base template of V2 decides, which it does where the procedure does not cover a problem."""
+    """Return whether the base template of V2 decides: where the procedure does not cover a problem."""
     procedure = procedure_of(q.chip, KERNEL)
     covered = procedure is not None and procedure.covers(q.inp)
     return q.chip is not None and procedure_for(q.chip, BASE_TEMPLATE) == "cache_tiling" and not covered
 
 
 def _base_template(q: GradWeightQuestion) -> GradWeightTiling:
+    """Return the tiling of the base template."""
     assert q.chip is not None
     return vendor_base_template(q.inp, q.chip, q.dtype)
 
 
 def _own_rows(q: GradWeightQuestion) -> GradWeightTiling:
-    """A sound tiling for any problem whose rows L1 holds, every task on one core where cores cannot meet."""
+    """Return a sound tiling for any problem whose rows L1 holds, every task on one core where cores cannot meet."""
     tiling = sound_grad_weight(q.inp, q.chip, q.dtype)
     if q.together or tiling.stream_k_type == STREAM_NONE:
         return tiling
@@ -217,13 +219,13 @@ ROWS: tuple[GradWeightRung, ...] = (
 
 
 def _rows_of(q: GradWeightQuestion, inp: TilingInput, **walk: int) -> GradWeightTiling | Refusal:
-    """The tiling for a problem in strips or single taps, with the field of that `walk`."""
+    """Return the tiling for a problem in strips or single taps, with the field of that `walk`."""
     rows = climb(ROWS, q.part(inp))
     return rows if isinstance(rows, Refusal) else rows.tiling.but(source="stand-in", **walk)
 
 
 def _columns(q: GradWeightQuestion) -> GradWeightTiling | Refusal:
-    """Strips of a signal, of which the kernel loads columns instead of rows."""
+    """Return the tiling of a signal in strips, of which the kernel loads columns instead of rows."""
     rows = climb(ROWS, q)
     if isinstance(rows, Refusal):
         return rows
@@ -234,14 +236,14 @@ def _columns(q: GradWeightQuestion) -> GradWeightTiling | Refusal:
 
 
 def _strips(q: GradWeightQuestion) -> GradWeightTiling | Refusal:
-    """The strips that are given, or the fewest comfortable ones."""
+    """Return the tiling of the strips that are given, or of the fewest comfortable ones."""
     if q.width:
         return _rows_of(q, stacked(q.inp, q.width), split_wo=q.width)
     return _fewest_strips(q, comfortable=True)
 
 
 def _fewest_strips(q: GradWeightQuestion, comfortable: bool) -> GradWeightTiling | Refusal:
-    """The tiling with the fewest strips that fit.
+    """Return the tiling with the fewest strips that fit.
 
     `comfortable` ones let a base block have the size that it would have without a limit of L1, and two buffers of each operand.
     """
@@ -272,7 +274,7 @@ def _fewest_strips(q: GradWeightQuestion, comfortable: bool) -> GradWeightTiling
 
 
 def _comparable(tiling: GradWeightTiling, wanted: GradWeightTiling) -> bool:
-    """Whether a tiling has the base block that is wanted, and as many L1 buffers or ping-pong."""
+    """Return whether a tiling has the base block that is wanted, and as many L1 buffers or ping-pong."""
     buffers = (tiling.al1_buffers, tiling.bl1_buffers)
     block = all(getattr(tiling, name) == getattr(wanted, name) for name in BLOCK)
     return block and buffers in ((2, 2), (wanted.al1_buffers, wanted.bl1_buffers))
@@ -282,7 +284,7 @@ def _comparable(tiling: GradWeightTiling, wanted: GradWeightTiling) -> bool:
 
 
 def _older(q: GradWeightQuestion) -> OlderKernel | Refusal:
-    """The older kernel, which takes no fields: a call that names fields of grad_weight, or {}, has the open one."""
+    """Return the older kernel, which takes no fields: a call that names fields of grad_weight, or {}, has the open one."""
     assert q.chip is not None
     problem = filter_problem(q.inp, q.dtype, q.blocks, volumetric=q.op_type == VOLUMETRIC)
     by_loads = procedure_for(q.chip, q.op_type) == BY_LOADS
@@ -303,7 +305,7 @@ def _older(q: GradWeightQuestion) -> OlderKernel | Refusal:
 
 
 def _tuned(q: GradWeightQuestion) -> GradWeightTiling | Refusal:
-    """The row of the vendor's table for this problem, put in as a user's fields are."""
+    """Return the tiling of the vendor's table for this problem, whose row is put in as a user's fields are."""
     row = tuned_tiling(KERNEL, q)
     if isinstance(row, Refusal):
         return row
@@ -312,7 +314,7 @@ def _tuned(q: GradWeightQuestion) -> GradWeightTiling | Refusal:
 
 
 def _may_be_any_order(q: GradWeightQuestion) -> bool:
-    """Whether the library sums in any order, on a chip whose cores do not share their cubes."""
+    """Return whether the library may sum in any order, on split cores."""
     return not q.inp.family.coupled and not q.inp.deterministic
 
 
@@ -361,7 +363,7 @@ LADDER: tuple[Rung[GradWeightQuestion, GradWeightTiling | OlderKernel], ...] = (
 
 
 def _with_fields(q: GradWeightQuestion, tiling: GradWeightTiling) -> GradWeightTiling:
-    """The tiling with the user's fields."""
+    """Return the tiling with the user's fields."""
     inp, given = walked_input(q.inp, tiling), q.given
     tiling = refit_block(tiling.but(**given), inp, given)
     if tiling.template != SPLIT_GRID:
@@ -378,7 +380,7 @@ def _with_fields(q: GradWeightQuestion, tiling: GradWeightTiling) -> GradWeightT
 def completed(
     tiling: GradWeightTiling, inp: TilingInput, given: Mapping[str, int], chip: ChipSpec | None
 ) -> GradWeightTiling:
-    """The fields that follow from a block, its steps and the shape of a task; fields in `given` (our names) stay.
+    """Return the tiling with the fields that follow from a block, its steps and the shape of a task; `given` ones stay.
 
     Raises TilingError for what cannot run.
     """

@@ -175,7 +175,7 @@ def choose_matmul(problem: MatMulProblem, chip: ChipSpec, overrides: Mapping[str
 def answer_matmul(
     problem: MatMulProblem, chip: ChipSpec, overrides: Mapping[str, Any] | None = None
 ) -> LadderAnswer[MatMulTiling]:
-    """The tiling of a launch as the answer of a ladder with one rung."""
+    """Return the tiling of a launch as the answer of a ladder with one rung."""
     rung: Rung[MatMulProblem, MatMulTiling] = Rung(
         "least estimated time", OURS, lambda _: True, lambda p: choose_matmul(p, chip, overrides)
     )

@@ -34,7 +34,7 @@ ANY_ORDER = (
 
 
 def explained(task: Task, found: LadderAnswer[Any]) -> Task:
-    """The task, whose report says which rung its tiling is from."""
+    """Return the task with the rungs of its tiling, for its report."""
     return replace(task, info=task.info | {"ladder": found.rows()})
 
 
