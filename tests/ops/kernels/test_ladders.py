@@ -15,11 +15,8 @@ from typing import Any
 import pytest
 from places import ROOT
 
-from ascend_sim import TensorSpec
-from ascend_sim.calls.options import CallOptions
-from ascend_sim.calls.run import arguments_of
+from ascend_sim.checking import tasks_of_call
 from ascend_sim.chip import load_chip
-from ascend_sim.ops.execute import tasks_without_values
 from ascend_sim.ops.kernels.conv_forward.ladder import LADDER as FORWARD
 from ascend_sim.ops.kernels.cube.ladder import MARKS
 from ascend_sim.ops.kernels.grad_input.ladder import LADDER as GRAD_INPUT
@@ -68,30 +65,23 @@ class Asked:
         x, y = (self.n, c_x, *self.size), (self.n, c_y, *out)
         maps = {"grad_output": x, "input": y} if transposed else {"grad_output": y, "input": x}
         made = "grad_weight" if self.kernel == "gw" else "grad_input"
-        attributes = {
-            "bias_sizes": None,
+        shapes = {**maps, "weight": (c_y, c_x // self.groups, *self.window)}
+        case = OPERATOR.case.model_validate({
+            "operator": OPERATOR.name,
+            **{name: {"shape": shape, "dtype": self.dtype} for name, shape in shapes.items()},
             "stride": list(stride),
             "padding": list(pad),
             "dilation": list(dilation),
             "transposed": transposed,
-            "output_padding": [one % step for one, step in zip(over, stride, strict=True)]
-            if transposed
-            else [0] * rank,
+            "output_padding": [one % step for one, step in zip(over, stride, strict=True)] if transposed else [0] * rank,
             "groups": self.groups,
             "output_mask": [made == "grad_input", made == "grad_weight", False],
-        }
-        tensors = {**maps, "weight": (c_y, c_x // self.groups, *self.window)}
-        specs = {name: TensorSpec(shape, self.dtype) for name, shape in tensors.items()}
-        options = CallOptions(
-            chip=chip,
-            mode="timing",
-            conformance="library",
-            deterministic=self.deterministic,
-            tiling={made: dict(self.fields)} if self.fields else None,
-        )
-        arguments = arguments_of(OPERATOR, specs, attributes, self.cube_math_type, "library")
-        plan = OPERATOR.plan(options.accept(OPERATOR, arguments, chip), chip)
-        (found,) = [task.info["ladder"] for task in tasks_without_values(plan, chip)[1] if task.name == made]
+            "cube_math_type": self.cube_math_type,
+        })  # fmt: skip
+        tiling = {made: dict(self.fields)} if self.fields else None
+        options: dict[str, Any] = {"deterministic": self.deterministic, "tiling": tiling}
+        _, tasks = tasks_of_call(case, chip, conformance="library", **options)
+        (found,) = [task.info["ladder"] for task in tasks if task.name == made]
         return list(found)
 
 
