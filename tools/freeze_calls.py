@@ -11,6 +11,7 @@ every sum is exact in whatever order a host adds. A hash stands for a section of
 
 plan       kernels, their order, dtypes and formats, and the workspace
 tilings    tiling fields, their source and the number of blocks
+ladder     rungs that refused a tiling, with their reasons, and the one that answered
 counts     tiles, instructions and bytes of every kernel
 waterfall  its parts
 times      every other figure of the kernels, and the total
@@ -70,6 +71,7 @@ OF_KERNELS = {
     "plan": ("op_type", "name", "core_type", "dtypes", "formats"),
     "tilings": ("block_dim", "tiling", "tiling_source", "input_load"),
     "counts": ("counts",),
+    "ladder": ("ladder",),
     "waterfall": ("waterfall",),
 }
 

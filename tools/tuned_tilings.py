@@ -14,9 +14,9 @@ from typing import Any
 from ascend_sim.calls.cases import accept_case
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import SimError
-from ascend_sim.ops.kernels.cube.tuned import tuned_fields, tuned_rows
-from ascend_sim.ops.kernels.grad_input.choose import choose_grad_input
-from ascend_sim.ops.kernels.grad_weight.choose import choose_grad_weight
+from ascend_sim.ops.kernels.cube.vendor import tuned_fields, tuned_rows
+from ascend_sim.ops.kernels.grad_input.ladder import GradInputQuestion
+from ascend_sim.ops.kernels.grad_weight.ladder import GradWeightQuestion
 from ascend_sim.ops.kernels.tilings import settable
 from ascend_sim.ops.operators.convolution_backward.case import ConvolutionBackwardCase
 from ascend_sim.report.files import atomic_write
@@ -74,8 +74,8 @@ def _line(row: Mapping[str, Any], limit: int) -> str:
 
 def own_choice(row: Mapping[str, Any], kernel: CubeKernel) -> Mapping[str, Any]:
     """What the simulator decides without the table of tuned tilings, simulated."""
-    choose = choose_grad_input if row["kernel"] == "grad_input" else choose_grad_weight
-    return kernel.simulate(settable(choose(kernel.inp, chip=kernel.chip), kernel.inp))
+    ask = GradInputQuestion if row["kernel"] == "grad_input" else GradWeightQuestion
+    return kernel.simulate(settable(ask(kernel.inp, chip=kernel.chip).tiling(), kernel.inp))
 
 
 def kernel_of(row: Mapping[str, Any]) -> CubeKernel:

@@ -21,6 +21,7 @@ from ascend_sim.report.advice import layer_words
 from ascend_sim.report.blocks import costs_part, timeline_part
 from ascend_sim.report.files import atomic_write
 from ascend_sim.report.html import output_table, problem_table, results_name, table
+from ascend_sim.report.ladder import ladder_words
 from ascend_sim.report.packed import LIMIT, Packed
 from ascend_sim.report.races import Findings
 from ascend_sim.report.report import VERSION
@@ -419,7 +420,8 @@ def _tiling(kernel: Mapping[str, Any]) -> str:
         f"<p>Stands for what is not built: {escape(name)}, {escape(what)}.</p>"
         for name, what in kernel.get("surrogates", {}).items()
     )
-    return f"<details><summary>Tiling ({escape(chosen)})</summary><p>{escape(fields)}</p>{surrogates}</details>"
+    why = f"<p>Chosen by {escape(ladder_words(kernel['ladder']))}.</p>" if "ladder" in kernel else ""
+    return f"<details><summary>Tiling ({escape(chosen)})</summary><p>{escape(fields)}</p>{why}{surrogates}</details>"
 
 
 def _foot() -> str:

@@ -239,9 +239,9 @@ def _kernel(chip: ChipSpec, task: Task, counts: Counts) -> dict[str, Any]:
         "dtypes": info.get("dtypes", {}),
         "formats": info.get("formats", {}),
     }
-    # Of a kernel that is not the same in every version, what of its time stands for something that is not built, and of one
-    # that has several ways to bring its input to L0, which it takes.
-    row |= {name: info[name] for name in ("library", "surrogates", "input_load") if name in info}
+    # The rungs that refused a tiling and the one that answered. Of a kernel that is not the same in every version, what of its
+    # time stands for something that is not built, and of one that has several ways to bring its input to L0, which it takes.
+    row |= {name: info[name] for name in ("ladder", "library", "surrogates", "input_load") if name in info}
     ideal = ideal_cycles(chip, task)
     if ideal is not None:
         row["macs"], row["ideal_cycles"] = info["macs"], ideal

@@ -16,6 +16,7 @@ from ascend_sim.report.certainty import words
 from ascend_sim.report.columns import GAP
 from ascend_sim.report.grid import Grid, say
 from ascend_sim.report.html import by_probe, error_figure, results_name
+from ascend_sim.report.ladder import ladder_words
 from ascend_sim.report.report import Report
 from ascend_sim.report.waterfall import WORDS
 
@@ -85,6 +86,11 @@ def _kernels(console: Console, data: Mapping[str, Any]) -> None:
         say(console, words(data["interval"]))
     if "timeline" in data:
         say(console, f"Timeline {data['timeline']}; --out or --html keep it")
+    chosen = [kernel for kernel in data["kernels"] if "ladder" in kernel]
+    if chosen:
+        say(console, "Why these tilings (--json has every reason):")
+    for kernel in chosen:
+        say(console, f"  {kernel['name']}: {ladder_words(kernel['ladder'])}", indent="    ")
 
 
 def _bounds(kernels: Sequence[Mapping[str, Any]]) -> Grid:

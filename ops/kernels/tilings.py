@@ -11,9 +11,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ascend_sim.chip import ChipSpec
-from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
+from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling, variant_of
 from ascend_sim.ops.kernels.grad_input.space import grad_input_tilings
-from ascend_sim.ops.kernels.grad_input.variant import variant_of
 from ascend_sim.ops.kernels.grad_weight.fields import GradWeightTiling
 from ascend_sim.ops.kernels.grad_weight.space import grad_weight_tilings
 from ascend_sim.ops.problem.tiling_input import TilingInput

@@ -1,7 +1,7 @@
 """The families of chips whose cube kernels differ: the one place where `ops` finds out which of them a chip belongs to.
 
 Whoever needs to know asks `TilingInput.family`, `ConvolutionCall.family` or, with nothing but a chip, `family_of`. What the
-families' grad_input kernels can do is in `ops.kernels.grad_input.variant`; which of the vendor's procedures an architecture
+families' grad_input kernels can do is in `ops.kernels.grad_input.fields`; which of the vendor's procedures an architecture
 has is data (`configs/tilings.yaml`).
 """
 

@@ -27,7 +27,7 @@ class TilingInput:
     Groups are merged so that channels of a real group fill whole blocks (ops-nn group merge: stated); in a plain layout, where
     a group may begin at any channel, they need not be (`merged` False). `group_unit` is the input channels of a block that
     merged groups fill, 0 for C0. `walk` is grad_weight's way over gradOutput
-    (`grad_weight.strips`, `grad_weight.taps`); the problem is then the one that it sees.
+    (`grad_weight.parts`); the problem is then the one that it sees.
     """
 
     problem: ConvProblem

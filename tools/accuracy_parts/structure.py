@@ -40,7 +40,12 @@ CHOICES = (
     Choice(
         "910B, V1 dW", "the Fixpipe's counter runs while it waits at a unit flag", "ascend_sim/isa/sync.py", (DW_910B2,)
     ),
-    Choice("910B, dX", "parts of the cores' grid need not divide", "ops/kernels/grad_input/spread.py", (DX_910B2,)),
+    Choice(
+        "910B, dX",
+        "parts of the cores' grid need not divide",
+        "ops/kernels/grad_input/procedures/stand_in.py",
+        (DX_910B2,),
+    ),
     Choice(
         "910B, dX, 32-bit",
         "the weights take the slow transposing load, 16 output channels a step",

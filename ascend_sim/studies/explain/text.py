@@ -18,6 +18,7 @@ from ascend_sim.isa.load import LoadData3D
 from ascend_sim.isa.vector import VectorBinary
 from ascend_sim.numerics import format_of, ulp
 from ascend_sim.report.columns import columns, many, middle_out
+from ascend_sim.report.ladder import ladder_words
 from ascend_sim.studies.explain.formula_text import MOST_PRODUCTS, formula_lines
 from ascend_sim.studies.explain.run import Explanation
 
@@ -124,6 +125,8 @@ def gemm_lines(explanation: Explanation) -> list[str]:
         blocks, source = many(task.block_dim, "block"), task.info["tiling_source"]
         source += f"; input by {task.info['input_load']}" if "input_load" in task.info else ""
         lines.append(f"computed by {task.op_type} in {blocks}, in tiles of {fields} ({source})")
+        if "ladder" in task.info:
+            lines.append(f"this tiling by {ladder_words(task.info['ladder'])}")
         for name, what in task.info.get("surrogates", {}).items():
             lines.append(f"its time has a surrogate of what is not built: {name}, {what}")
     return lines

@@ -9,12 +9,11 @@ from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.isa.transfer import Fill
 from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
-from ascend_sim.ops.kernels.grad_input.pieces import kernel_pieces
-from ascend_sim.ops.kernels.grad_input.split import SPLIT_HW, Part, split_parts
+from ascend_sim.ops.kernels.grad_input.parts import SPLIT_HW, Part, kernel_pieces, split_parts
 from ascend_sim.ops.kernels.grad_input.tasks import grad_input_tasks
 from ascend_sim.ops.kernels.grad_input.tiles import contributing_planes, runs
-from ascend_sim.ops.kernels.grad_input.window import needed_rows, pad_before
 from ascend_sim.ops.problem.sizes import ceil_div
+from ascend_sim.ops.problem.window import needed_rows, pad_before
 from ascend_sim.studies.tiles.prices import Prices
 
 Cut = tuple[int, int, int]

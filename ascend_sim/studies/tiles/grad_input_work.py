@@ -11,15 +11,13 @@ import numpy as np
 from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL
 from ascend_sim.isa.direct import FixpipeDn
 from ascend_sim.isa.load import LoadData2D
-from ascend_sim.ops.kernels.grad_input.capacity import is_resident, k_slice
-from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
-from ascend_sim.ops.kernels.grad_input.parts import part_input, tiling_input
-from ascend_sim.ops.kernels.grad_input.pieces import UNCUT
+from ascend_sim.ops.kernels.grad_input.capacity import is_resident
+from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling, k_slice
+from ascend_sim.ops.kernels.grad_input.parts import SPLIT_NONE, UNCUT, part_input, tiling_input
 from ascend_sim.ops.kernels.grad_input.procedures.dav_2201 import task_count
-from ascend_sim.ops.kernels.grad_input.split import SPLIT_NONE
 from ascend_sim.ops.kernels.grad_input.tiles import contributing_planes
-from ascend_sim.ops.kernels.grad_input.window import pad_before
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
+from ascend_sim.ops.problem.window import pad_before
 from ascend_sim.studies.tiles.grad_input_tiles import Cut, GradInputTiles, Tiles, cut_of
 from ascend_sim.studies.tiles.prices import Ints, Ragged, TilingWork, Work, lengths, numbered, priced
 

@@ -12,10 +12,8 @@ import numpy as np
 
 from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL
 from ascend_sim.ops.kernels.cube.call import CubeCall
-from ascend_sim.ops.kernels.grad_weight.fields import SPLIT_GRID, SPLIT_STREAM_K, GradWeightTiling
-from ascend_sim.ops.kernels.grad_weight.procedures.dav_2201 import gemm
-from ascend_sim.ops.kernels.grad_weight.strips import input_rows, stacked
-from ascend_sim.ops.kernels.grad_weight.taps import walk, walked_input
+from ascend_sim.ops.kernels.grad_weight.fields import SPLIT_GRID, SPLIT_STREAM_K, GradWeightTiling, gemm
+from ascend_sim.ops.kernels.grad_weight.parts import input_rows, stacked, walk, walked_input
 from ascend_sim.ops.kernels.grad_weight.tasks import GradWeightTask, grad_weight_tasks
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 from ascend_sim.ops.problem.tiling_input import TilingInput

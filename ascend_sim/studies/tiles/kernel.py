@@ -23,7 +23,7 @@ from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
 from ascend_sim.ops.kernels.grad_input.parts import tiling_input
 from ascend_sim.ops.kernels.grad_weight.capacity import grad_weight_l1
 from ascend_sim.ops.kernels.grad_weight.fields import GradWeightTiling
-from ascend_sim.ops.kernels.grad_weight.taps import walked_input
+from ascend_sim.ops.kernels.grad_weight.parts import walked_input
 from ascend_sim.ops.kernels.tilings import TILINGS, settable, tilings_that_fit
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.ops.plan import Plan, PlanStep
@@ -146,7 +146,8 @@ class CubeKernel:
 
         "cycles" from launch to end, "us" the same, "busy" the share of the cores' time by pipe, "bytes" by path, "stall"
         {"cause", "share"} of the busiest pipe "bottleneck", "l1" bytes of L1 that the tiling takes, "findings" of the hazard
-        check, "tiling" every field and "source" where it is from. `launch` is that of the tiling, where somebody has it.
+        check, "tiling" every field and "source" where it is from, of the simulator's own choice "ladder", its rungs. `launch`
+        is that of the tiling, where somebody has it.
         """
         launch = launch or Launch(*self.launch(fields))
         task = replace(launch.task, build=launch.build)
@@ -173,6 +174,7 @@ class CubeKernel:
             "l1": sum(self._l1(row["tiling"])),
             "tiling": row["tiling"],
             "source": row["tiling_source"],
+            **({} if fields else {"ladder": row["ladder"]}),
             "findings": [one.text for one in watched(timeline).findings],
         }
 

@@ -14,6 +14,7 @@ from rich.console import Console
 from ascend_sim.errors import ConfigError, SimError
 from ascend_sim.report.files import atomic_write
 from ascend_sim.report.grid import Grid, say
+from ascend_sim.report.ladder import ladder_words
 from ascend_sim.studies.tiles.search import Outcome, Result, State
 from ascend_sim.studies.validate.scatter import check_plot
 from ascend_sim.yaml_file import read_yaml
@@ -46,6 +47,7 @@ def render(outcome: Outcome, console: Console, top: int = 10) -> None:
     common = {name: own["fields"][name] for name in names if name not in differ and name in own["fields"]}
     say(console, f"all: {', '.join(f'{name} {value}' for name, value in common.items())}")
     say(console, f"own: the simulator's own choice ({own['source']})")
+    say(console, f"why: {ladder_words(own['ladder'])}", indent="  ")
     for result in rows:
         if result["findings"]:
             say(console, f"finding: {result['findings'][0]}", style="red")

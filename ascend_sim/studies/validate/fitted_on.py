@@ -12,7 +12,7 @@ from typing import Any
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import ConfigError
 from ascend_sim.ops.kernels.cube.libraries import libraries
-from ascend_sim.ops.kernels.cube.procedures import open_procedures
+from ascend_sim.ops.kernels.cube.vendor import open_procedures
 
 FOLDER = "measurements"
 

@@ -17,13 +17,13 @@ from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.ops.kernels.conv_forward.tiling import BUFFERS, ConvForwardTiling, l1_bytes, strip_input, strips
 from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.cube.pipeline import CubePipeline, HeldOperand
-from ascend_sim.ops.kernels.cube.strips import Strip
 from ascend_sim.ops.kernels.cube.tasks import core_share
 from ascend_sim.ops.kernels.vector.merge import WEIGHT, WORKSPACE, await_weights, is_merged, merge_program
 from ascend_sim.ops.layouts import weights, x_map, y_map
 from ascend_sim.ops.layouts.blocked import FractalZ
 from ascend_sim.ops.layouts.layout import FilterBox, MapBox, MapTile, Pitches, Place, TileRun
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
+from ascend_sim.ops.problem.strips import Strip
 from ascend_sim.runtime import Allocation, Task
 
 X, Y = 0, 2

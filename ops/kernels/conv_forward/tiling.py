@@ -16,11 +16,10 @@ from typing import Any
 from ascend_sim.chip.fractal import ACCUMULATOR_BYTES, BLOCK_BYTES, FRACTAL
 from ascend_sim.errors import TilingError
 from ascend_sim.frozen import frozen
-from ascend_sim.ops.kernels.cube.capacity import check_load3d
-from ascend_sim.ops.kernels.cube.strips import Strip, reach, strip_count, widest_reach, widest_that_fits
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.layout import PLANAR
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
+from ascend_sim.ops.problem.strips import Strip, reach, strip_count, widest_reach
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
 BUFFERS = 2  # ping-pong in L0A and L0B, and in L1 where it fits
@@ -85,47 +84,8 @@ def l1_bytes(inp: TilingInput, base_m: int, base_n: int, slices: int, buffers: i
     return a1, b1
 
 
-def choose_conv_forward(inp: TilingInput) -> ConvForwardTiling:
-    """The largest tile of 128 channels that fits L0C twice, L0A twice and L1 twice, or else a small one of the fewest loads to
-    L0, with one buffer in L1 where two fit none.
-
-    TilingError with the numbers where no tile fits.
-    """
-    p = inp.problem
-    check_load3d(inp, {"pad up": p.pad_up, "pad left": p.pad_left})
-    try:
-        return _with_buffers(inp, BUFFERS)
-    except TilingError:
-        return _with_buffers(inp, 1)
-
-
-def _with_buffers(inp: TilingInput, buffers: int) -> ConvForwardTiling:
-    """A tiling with so many buffers in L1: for whole rows, or else for strips; for strips where tiles are parts of a signal."""
-    p = inp.problem
-
-    def may_fit(strip: int) -> bool:
-        # A fractal of pixels; strips so wide that only whole rows of theirs fit have few channels in L1 and read more.
-        return _slices(strip_input(inp, strip), FRACTAL, FRACTAL, buffers) > 0
-
-    def in_fitting_strips() -> ConvForwardTiling:
-        return widest_that_fits(p.w_out, may_fit, lambda strip: _in_strips(inp, strip, buffers))
-
-    try:
-        rows = _of_rows(inp, buffers)
-    except TilingError:
-        if p.w_out <= FRACTAL:
-            raise
-        return in_fitting_strips()
-    if not p.one_row or p.w_out <= rows.base_m:
-        return rows
-    try:
-        return in_fitting_strips()
-    except TilingError:
-        return rows
-
-
-def _of_rows(inp: TilingInput, buffers: int) -> ConvForwardTiling:
-    """A tiling for whole rows."""
+def of_rows(inp: TilingInput, buffers: int) -> ConvForwardTiling:
+    """A tiling for whole rows with so many buffers of each operand in L1."""
     p = inp.problem
     pixels, channels = p.h_out * p.w_out, ceil_to(inp.cout_g, FRACTAL)
     tile = inp.buffers["L0C"] // BUFFERS // ACCUMULATOR_BYTES
@@ -190,11 +150,20 @@ def strip_input(inp: TilingInput, width: int) -> TilingInput:
     return replace(inp, problem=replace(p, w_out=width, w_in=widest))
 
 
-def _in_strips(inp: TilingInput, width: int, buffers: int) -> ConvForwardTiling:
-    tiling, p = _of_rows(strip_input(inp, width), buffers), inp.problem
+def in_strips(inp: TilingInput, buffers: int, width: int) -> ConvForwardTiling:
+    """A tiling for strips of `width` columns."""
+    tiling, p = of_rows(strip_input(inp, width), buffers), inp.problem
     tiles = strip_count(p.w_out, width) * ceil_div(p.h_out * width, tiling.base_m)
     tasks = inp.real_groups * ceil_div(ceil_to(inp.cout_g, FRACTAL), tiling.base_n) * tiles * p.n * p.d_out
     return replace(tiling, split_wo=width, block_dim=min(tasks, inp.cores))
+
+
+def may_fit(inp: TilingInput, buffers: int, width: int) -> bool:
+    """Whether L1 holds a fractal of pixels of a strip.
+
+    Strips so wide that only whole rows of theirs fit have few channels in L1 and read more.
+    """
+    return _slices(strip_input(inp, width), FRACTAL, FRACTAL, buffers) > 0
 
 
 def _slices(inp: TilingInput, base_m: int, base_n: int, buffers: int) -> int:

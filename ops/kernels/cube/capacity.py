@@ -6,7 +6,9 @@ L0: operand block times buffers; L0C holds fp32 (stated). What the fields of loa
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator, Mapping
+from itertools import product
+from typing import TypeVar
 
 from ascend_sim.chip.fractal import ACCUMULATOR_BYTES, FRACTAL
 from ascend_sim.errors import TilingError
@@ -38,6 +40,8 @@ def l0_base_k(tiling: ConvTiling, inp: TilingInput) -> int:
     return floor_to(min(a, b), unit)
 
 
+BLOCK = ("base_m", "base_k", "base_n")
+T = TypeVar("T", bound=ConvTiling)
 _BASES, _STEPS = ([name for name in ConvTiling.VENDOR if name.startswith(kind)] for kind in ("base_", "step_"))
 _BUFFERS = [name for name in ConvTiling.VENDOR if name.endswith("_buffers")]
 
@@ -97,10 +101,10 @@ def check_load3d_k(name: str, extent: int, inp: TilingInput) -> None:
         raise TilingError(f"load3d: {name} = {extent} > {inp.load3d.k_extent}, the limit of its k extent")
 
 
-def check_load3d(inp: TilingInput, pads: dict[str, int], *, strides: bool = True) -> None:
+def check_load3d(inp: TilingInput, pads: dict[str, int], *, strides: bool = True, then: str = "") -> None:
     """TilingError where a field of load3d cannot hold its value; a negative pad is a crop that the loads to L1 do.
 
-    Without `strides` it steps from pixel to pixel, whatever those of the problem are.
+    Without `strides` it steps from pixel to pixel, whatever those of the problem are. `then` ends the message.
     """
     p, limits = inp.problem, inp.load3d
     fields = [
@@ -112,4 +116,28 @@ def check_load3d(inp: TilingInput, pads: dict[str, int], *, strides: bool = True
     for most, values in fields:
         for name, value in values.items():
             if value > most:
-                raise TilingError(f"load3d: {name} = {value} > {most}")
+                raise TilingError(f"load3d: {name} = {value} > {most}{then}")
+
+
+def refit_block(
+    tiling: T, inp: TilingInput, given: Mapping[str, int], aligned: Callable[[int, TilingInput], int] | None = None
+) -> T:
+    """Lower the block fields that were not given until L0 holds the block; `aligned` makes a base_k one that a kernel takes."""
+    if fits_l0(tiling, inp):
+        return tiling
+    tile = inp.buffers["L0C"] // ACCUMULATOR_BYTES // tiling.cl0_buffers
+    if "base_n" not in given:
+        tiling = tiling.but(base_n=min(tiling.base_n, floor_to(tile // tiling.base_m, inp.unit)))
+    elif "base_m" not in given:
+        tiling = tiling.but(base_m=min(tiling.base_m, floor_to(tile // tiling.base_n, inp.unit)))
+    if "base_k" not in given:
+        limit = min(tiling.base_k, l0_base_k(tiling, inp))
+        tiling = tiling.but(base_k=aligned(limit, inp) if aligned else limit)
+    return tiling
+
+
+def buffer_counts(tiling: ConvTiling, given: Collection[str] = ()) -> Iterator[tuple[int, int]]:
+    """L1 buffer counts (A, B) from ping-pong of both to none; counts named in `given` stay."""
+    a = (tiling.al1_buffers,) if "al1_buffers" in given else (2, 1)
+    b = (tiling.bl1_buffers,) if "bl1_buffers" in given else (2, 1)
+    yield from product(a, b)

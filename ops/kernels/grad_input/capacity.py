@@ -14,42 +14,21 @@ from ascend_sim.ops.kernels.cube.capacity import (
     check_load3d_k,
     check_steps,
 )
-from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
-from ascend_sim.ops.kernels.grad_input.parts import tiling_input
-from ascend_sim.ops.kernels.grad_input.pieces import NO_HK, NO_HK_WK, UNCUT
-from ascend_sim.ops.kernels.grad_input.split import SPLIT_H, SPLIT_HW, SPLIT_NONE, split_parts
-from ascend_sim.ops.kernels.grad_input.variant import variant_of
-from ascend_sim.ops.kernels.grad_input.window import dilated_height, pad_after, pad_before
+from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling, k_slice, k_unit, variant_of
+from ascend_sim.ops.kernels.grad_input.parts import (
+    NO_HK,
+    NO_HK_WK,
+    SPLIT_H,
+    SPLIT_HW,
+    SPLIT_NONE,
+    UNCUT,
+    split_parts,
+    tiling_input,
+)
 from ascend_sim.ops.problem.layout import CHANNELS_LAST
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 from ascend_sim.ops.problem.tiling_input import TilingInput
-
-
-def k_unit(inp: TilingInput) -> int:
-    """Output channels that L1 holds together."""
-    return GradInputTiling.k_unit(inp)
-
-
-def k_slice(inp: TilingInput) -> int:
-    """K elements of grad_input that belong to one block of output channels: L1 holds whole slices."""
-    return inp.taps * k_unit(inp)
-
-
-def a1_rows(inp: TilingInput, pixels: int, whole_rows: bool = True) -> int:
-    """Rows of the dilated map that L1 holds for a tile of `pixels` dx pixels, at most the whole map.
-
-    `whole_rows` says that tasks begin with a row; else a tile may begin anywhere.
-    """
-    problem = inp.problem
-    rows = spanned_rows(pixels, problem.w_in, whole_rows)
-    return min(rows + (problem.k_h - 1) * problem.dilation_h, dilated_height(problem))
-
-
-def spanned_rows(pixels: int, width: int, whole_rows: bool = True) -> int:
-    """Rows of `width` dx pixels that a tile of `pixels` may touch; `whole_rows` as for `a1_rows`."""
-    if whole_rows and (pixels % width == 0 or width % pixels == 0):
-        return ceil_div(pixels, width)
-    return pixels // width + 2 if pixels > width else 2
+from ascend_sim.ops.problem.window import dilated_rows, pad_after, pad_before
 
 
 def a1_row_bytes(inp: TilingInput) -> int:
@@ -61,7 +40,7 @@ def _held_rows(tiling: GradInputTiling, inp: TilingInput) -> int:
     whole_rows = tiling.single_core_m % inp.problem.w_in == 0
     # Tiles are whole rows or parts of one, or not.
     whole_tiles = variant_of(inp).tile_tasks and tiling.single_core_m % tiling.base_m == 0
-    return a1_rows(inp, tiling.step_m * tiling.base_m, whole_rows or whole_tiles)
+    return dilated_rows(inp.problem, tiling.step_m * tiling.base_m, whole_rows or whole_tiles)
 
 
 def grad_input_l1(tiling: GradInputTiling, inp: TilingInput) -> tuple[int, int]:
@@ -104,11 +83,12 @@ def check_grad_input(tiling: GradInputTiling, inp: TilingInput) -> None:
     """Raise TilingError at the first thing that the grad_input kernel could not do with this tiling."""
     _check_kernel_parts(tiling, inp)
     check_grad_input_strips(tiling, inp)
+    part = tiling_input(tiling, inp)
     if tiling.load_b1:
-        _check_cut(tiling, inp)
+        _check_cut(tiling, inp, part)
     else:
         check_grad_input_problem(inp)
-    inp = tiling_input(tiling, inp)
+    inp = part
     problem = inp.problem
     check_block(tiling, inp)
     variant = variant_of(inp)
@@ -187,7 +167,7 @@ def _check_kernel_parts(tiling: GradInputTiling, inp: TilingInput) -> None:
         raise TilingError(f"kSegment = {tiling.k_segment} is not a multiple of {inp.c0} output channels, one block")
 
 
-def _check_cut(tiling: GradInputTiling, inp: TilingInput) -> None:
+def _check_cut(tiling: GradInputTiling, inp: TilingInput, part: TilingInput) -> None:
     """Raise TilingError where the kernel cannot be taken piece by piece (loadB1Condition)."""
     cut, p = tiling.load_b1, inp.problem
     if cut not in (NO_HK, NO_HK_WK):
@@ -198,7 +178,6 @@ def _check_cut(tiling: GradInputTiling, inp: TilingInput) -> None:
         raise TilingError(
             f"loadB1Condition = {cut}: a kernel that is split (kernelSplitMode {tiling.kernel_split}) is not cut"
         )
-    part = tiling_input(tiling, inp)
     check_grad_input_problem(part)
     width, across = part.problem.w_in, max(pad_before(p)[1], pad_after(p)[1])
     if cut == NO_HK_WK and min(across, width) > inp.load3d.pad:
@@ -248,7 +227,10 @@ def check_split(mode: int, inp: TilingInput) -> None:
     split_parts(problem, mode)  # says why dilated kernels are not split
 
 
-ANOTHER_WAY = "gathers gradOutput from GM to L0A (canndev 2022, tiling of Conv2DBackpropInput: stated)"
+ANOTHER_WAY = (
+    "; the library then gathers gradOutput from GM to L0A (canndev 2022, tiling of Conv2DBackpropInput: stated), which is not "
+    "written here"
+)
 
 
 def check_grad_input_problem(inp: TilingInput) -> None:
@@ -265,9 +247,5 @@ def check_grad_input_problem(inp: TilingInput) -> None:
         "backprop pad down": down,
         "backprop pad right": right,
     }
-    try:
-        check_load3d(inp, pads, strides=inp.family.coupled)
-    except TilingError as error:
-        if not inp.family.coupled:
-            raise
-        raise TilingError(f"{error}; the library then {ANOTHER_WAY}, which is not written here") from None
+    coupled = inp.family.coupled
+    check_load3d(inp, pads, strides=coupled, then=ANOTHER_WAY if coupled else "")

@@ -17,9 +17,8 @@ from ascend_sim.kernel.operands import Span
 from ascend_sim.kernel.program import Program
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.ops.kernels.cube.call import CubeCall
-from ascend_sim.ops.kernels.grad_input.capacity import k_unit
-from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
-from ascend_sim.ops.kernels.grad_input.split import SPLIT_HW, SPLIT_NONE, Part, split_parts
+from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling, k_unit
+from ascend_sim.ops.kernels.grad_input.parts import SPLIT_HW, SPLIT_NONE, Part, split_parts
 from ascend_sim.ops.kernels.grad_input.tiles import Tile, numbered
 from ascend_sim.ops.kernels.grad_input.turn import GRAD_INPUT
 from ascend_sim.ops.kernels.vector.common import buffer_queue, padded, share

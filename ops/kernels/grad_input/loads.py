@@ -11,19 +11,18 @@ from ascend_sim.kernel.operands import Span
 from ascend_sim.kernel.queue import ZeroedQueue
 from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.cube.pipeline import HeldOperand, ub_share
-from ascend_sim.ops.kernels.grad_input.capacity import grad_input_l1, is_resident, k_unit
+from ascend_sim.ops.kernels.grad_input.capacity import grad_input_l1, is_resident
 from ascend_sim.ops.kernels.grad_input.exchange import Exchange
-from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
-from ascend_sim.ops.kernels.grad_input.split import Part
+from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling, k_unit, variant_of
+from ascend_sim.ops.kernels.grad_input.parts import Part
 from ascend_sim.ops.kernels.grad_input.tasks import GradInputTask
-from ascend_sim.ops.kernels.grad_input.variant import variant_of
-from ascend_sim.ops.kernels.grad_input.window import RowWindow, pad_before
 from ascend_sim.ops.kernels.vector.merge import WORKSPACE, is_merged
 from ascend_sim.ops.layouts import weights, y_map
 from ascend_sim.ops.layouts.blocked import FractalZ
 from ascend_sim.ops.layouts.layout import FilterBox, MapBox, Pitches, Place
 from ascend_sim.ops.problem.sizes import ceil_div, cut
 from ascend_sim.ops.problem.tiling_input import TilingInput
+from ascend_sim.ops.problem.window import RowWindow, pad_before
 
 GRAD_OUTPUT, WEIGHT = 0, 1
 """GM slots of the operands."""

@@ -21,13 +21,11 @@ from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.memory.gm import Allocation, gm_operand
 from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.cube.pipeline import CubePipeline
-from ascend_sim.ops.kernels.grad_input.capacity import k_unit
 from ascend_sim.ops.kernels.grad_input.exchange import WORKSPACE, Exchange
-from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
+from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling, k_unit
 from ascend_sim.ops.kernels.grad_input.loads import OperandLoads, PartMap
-from ascend_sim.ops.kernels.grad_input.parts import tiling_input
+from ascend_sim.ops.kernels.grad_input.parts import SPLIT_HW, split_products, tiling_input
 from ascend_sim.ops.kernels.grad_input.rows import Place, PlacedTile, SeenPart, TileChannels, TileRows
-from ascend_sim.ops.kernels.grad_input.split import SPLIT_HW, split_products
 from ascend_sim.ops.kernels.grad_input.tiles import (
     Tile,
     contributing_planes,
@@ -36,12 +34,12 @@ from ascend_sim.ops.kernels.grad_input.tiles import (
     runs,
 )
 from ascend_sim.ops.kernels.grad_input.turn import GRAD_INPUT, SLOTS, Slot, turn_program
-from ascend_sim.ops.kernels.grad_input.window import RowWindow
 from ascend_sim.ops.kernels.vector.merge import await_weights, is_merged, merge_program, merged_bytes
 from ascend_sim.ops.layouts import x_map
 from ascend_sim.ops.layouts.layout import DrainPiece, MapTile
 from ascend_sim.ops.layouts.layout import Place as MapPlace
 from ascend_sim.ops.problem.sizes import ceil_div
+from ascend_sim.ops.problem.window import RowWindow
 from ascend_sim.runtime import Task
 
 OLDER = "Conv2DBackpropInput"

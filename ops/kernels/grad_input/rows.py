@@ -15,13 +15,11 @@ from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.grad_input.exchange import Exchange
 from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
 from ascend_sim.ops.kernels.grad_input.loads import PartMap
-from ascend_sim.ops.kernels.grad_input.parts import tiling_parts
-from ascend_sim.ops.kernels.grad_input.pieces import kernel_pieces
-from ascend_sim.ops.kernels.grad_input.split import SPLIT_HW
+from ascend_sim.ops.kernels.grad_input.parts import SPLIT_HW, kernel_pieces, tiling_parts
 from ascend_sim.ops.kernels.grad_input.tasks import GradInputTask
 from ascend_sim.ops.kernels.grad_input.tiles import Tile, held_channels, held_pixels, turn_of
-from ascend_sim.ops.kernels.grad_input.window import RowWindow, needed_rows
 from ascend_sim.ops.layouts import weights
+from ascend_sim.ops.problem.window import RowWindow, needed_rows
 
 Place = tuple[int, int, int, int]
 """An image, a band of dx, which is as many rows as gradOutput is apart (the stride), a block of its channels, a real group."""

@@ -17,22 +17,14 @@ from itertools import product
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import ACCUMULATOR_BYTES, FRACTAL
-from ascend_sim.errors import TilingError
 from ascend_sim.ops.kernels.cube.capacity import fits_l0, l0_base_k
+from ascend_sim.ops.kernels.cube.ladder import Refusal, attempt
 from ascend_sim.ops.kernels.cube.space import Fixed, axis, even_parts, pairs
-from ascend_sim.ops.kernels.grad_input.capacity import (
-    check_grad_input,
-    grad_input_fits_l1,
-    grad_input_l1,
-    is_resident,
-    k_slice,
-    k_unit,
-)
-from ascend_sim.ops.kernels.grad_input.choose import choose_grad_input
-from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
+from ascend_sim.ops.kernels.grad_input.capacity import check_grad_input, grad_input_fits_l1, grad_input_l1, is_resident
+from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling, k_slice, k_unit, variant_of
+from ascend_sim.ops.kernels.grad_input.ladder import GradInputQuestion
 from ascend_sim.ops.kernels.grad_input.parts import tiling_input
 from ascend_sim.ops.kernels.grad_input.procedures.dav_2201 import finish
-from ascend_sim.ops.kernels.grad_input.variant import variant_of
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, divisors_down, floor_to
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
@@ -43,7 +35,7 @@ def grad_input_tilings(inp: TilingInput, given: Fixed, chip: ChipSpec | None) ->
     """Of a signal those in whole rows, and those in strips as wide as a tile, where nobody fixed that."""
     strip = 0
     if inp.problem.one_row and "split_wi" not in given:
-        strip = choose_grad_input(inp, stand_in=True, chip=chip).split_wi
+        strip = GradInputQuestion(inp, chip=chip, op_type="Conv2DBackpropInput").tiling().split_wi
     for fixed in ({**given, "split_wi": strip}, {**given, "split_wi": 0}) if strip else (given,):
         yield from _with_columns(inp, fixed, chip)
 
@@ -51,7 +43,7 @@ def grad_input_tilings(inp: TilingInput, given: Fixed, chip: ChipSpec | None) ->
 def _with_columns(inp: TilingInput, given: Fixed, chip: ChipSpec | None) -> Iterator[GradInputTiling]:
     parts = {"kernel_split": "kernelSplitMode", "split_wi": "splitWi", "load_b1": "loadB1Condition"}
     own = {vendor: given[ours] for ours, vendor in parts.items() if ours in given}
-    start = choose_grad_input(inp, own, chip=chip)
+    start = GradInputQuestion(inp, own, chip).tiling()
     start = start.but(al0_buffers=2, bl0_buffers=2, step_m=1, step_n=1, single_core_batch=0, source="manual").but(
         **given
     )
@@ -119,8 +111,4 @@ def _grad_input_steps(block: GradInputTiling, inp: TilingInput, given: Fixed) ->
 
 
 def _passes(tiling: GradInputTiling, inp: TilingInput) -> bool:
-    try:
-        check_grad_input(tiling, inp)
-    except TilingError:
-        return False
-    return True
+    return not isinstance(attempt(check_grad_input, tiling, inp), Refusal)

@@ -9,9 +9,8 @@ import math
 from typing import NamedTuple
 
 from ascend_sim.ops.kernels.cube.tasks import chunk, core_share
-from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
+from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling, variant_of
 from ascend_sim.ops.kernels.grad_input.parts import task_parts, tiling_input
-from ascend_sim.ops.kernels.grad_input.variant import variant_of
 from ascend_sim.ops.problem.sizes import ceil_div
 from ascend_sim.ops.problem.tiling_input import TilingInput
 

@@ -7,11 +7,9 @@ from itertools import product
 from typing import NamedTuple
 
 from ascend_sim.ops.kernels.cube.call import CubeCall
-from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
-from ascend_sim.ops.kernels.grad_input.parts import tiling_input, tiling_parts
-from ascend_sim.ops.kernels.grad_input.split import Part
+from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling, variant_of
+from ascend_sim.ops.kernels.grad_input.parts import Part, tiling_input, tiling_parts
 from ascend_sim.ops.kernels.grad_input.tasks import GradInputTask, grad_input_tasks
-from ascend_sim.ops.kernels.grad_input.variant import variant_of
 from ascend_sim.ops.layouts.layout import TileRun
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.sizes import ceil_to

@@ -7,16 +7,11 @@ from __future__ import annotations
 
 from ascend_sim.errors import TilingError
 from ascend_sim.ops.kernels.cube.capacity import check_block, check_l1, check_load3d, check_load3d_k, check_steps
-from ascend_sim.ops.kernels.grad_weight.fields import SPLIT_STREAM_K, STREAM_NONE, GradWeightTiling
-from ascend_sim.ops.kernels.grad_weight.taps import walked_input
+from ascend_sim.ops.kernels.grad_weight.fields import SPLIT_STREAM_K, STREAM_NONE, GradWeightTiling, n_slice
+from ascend_sim.ops.kernels.grad_weight.parts import walked_input
 from ascend_sim.ops.problem.sizes import ceil_div
 from ascend_sim.ops.problem.tiling_input import TilingInput
 from ascend_sim.ops.problem.walk import input_rows_of
-
-
-def n_slice(inp: TilingInput) -> int:
-    """N elements of grad_weight that belong to one C0 block of input channels."""
-    return inp.taps * inp.c0
 
 
 def b1_slices(inp: TilingInput, columns: int) -> int:

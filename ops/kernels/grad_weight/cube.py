@@ -20,6 +20,7 @@ from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.cube.pipeline import CubePipeline, HeldOperand
 from ascend_sim.ops.kernels.grad_weight.fields import SPLIT_STREAM_K, STREAM_NONE, GradWeightTiling
 from ascend_sim.ops.kernels.grad_weight.operand import input_operand
+from ascend_sim.ops.kernels.grad_weight.parts import InputRows, Strip, boxes, by_tap
 from ascend_sim.ops.kernels.grad_weight.steps import Run, Runs, Step, Walk, Walks, Where
 from ascend_sim.ops.kernels.grad_weight.stream_k import (
     ALL_CUBES,
@@ -30,8 +31,6 @@ from ascend_sim.ops.kernels.grad_weight.stream_k import (
     WORKSPACE,
     slot_bytes,
 )
-from ascend_sim.ops.kernels.grad_weight.strips import InputRows, Strip, boxes
-from ascend_sim.ops.kernels.grad_weight.taps import by_tap
 from ascend_sim.ops.kernels.grad_weight.tasks import GradWeightTask, adds_once_per_task, grad_weight_tasks
 from ascend_sim.ops.layouts import slotted_gradient, weight_gradient, y_map
 from ascend_sim.ops.layouts.layout import FilterTile, MapBox, Place

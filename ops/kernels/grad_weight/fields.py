@@ -6,6 +6,8 @@ from typing import Any, ClassVar
 
 from ascend_sim.frozen import frozen
 from ascend_sim.ops.kernels.cube.fields import ConvTiling
+from ascend_sim.ops.problem.sizes import ceil_to
+from ascend_sim.ops.problem.tiling_input import TilingInput
 
 # Templates of grad_weight: the vendor's kernel keys (ops-nn: stated). SPLIT_GRID is ours, for what the library hides.
 SPLIT_GRID, SPLIT_MK, SPLIT_NK, SPLIT_MN, SPLIT_STREAM_K = 0, 1, 2, 3, 4
@@ -57,3 +59,24 @@ class GradWeightTiling(ConvTiling):
     def tiling_key(self) -> int:
         """The vendor's kernel key, which is the template."""
         return self.template
+
+
+def n_slice(inp: TilingInput) -> int:
+    """N elements of grad_weight that belong to one C0 block of input channels."""
+    return inp.taps * inp.c0
+
+
+def splits_kd(inp: TilingInput) -> bool:
+    """Whether kernel planes are tasks of their own instead of a part of N."""
+    return inp.real_groups > 1 or inp.depth_dilated or inp.deterministic
+
+
+def gemm(inp: TilingInput, split_kd: bool | None = None) -> tuple[int, int, int]:
+    """(M, K, N) of one image, padded to whole blocks; N holds the kernel planes unless they are split."""
+    split_kd = splits_kd(inp) if split_kd is None else split_kd
+    planes = 1 if split_kd else inp.problem.k_d
+    return (
+        inp.cout_padded,
+        ceil_to(inp.problem.h_out * inp.problem.w_out, inp.c0),
+        inp.taps * inp.cin1 * inp.c0 * planes,
+    )

@@ -10,12 +10,11 @@ from abc import ABC, abstractmethod
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import MapWindow, Span, matrix_window
 from ascend_sim.ops.kernels.cube.call import CubeCall
-from ascend_sim.ops.kernels.cube.strips import Strip
 from ascend_sim.ops.kernels.grad_weight.fields import GradWeightTiling
-from ascend_sim.ops.kernels.grad_weight.strips import InputRows, boxes
-from ascend_sim.ops.kernels.grad_weight.taps import met
+from ascend_sim.ops.kernels.grad_weight.parts import InputRows, boxes, met
 from ascend_sim.ops.layouts import x_map
 from ascend_sim.ops.layouts.layout import MapBox, MapPixels, Place
+from ascend_sim.ops.problem.strips import Strip
 from ascend_sim.ops.problem.tiling_input import TilingInput
 from ascend_sim.ops.problem.walk import SingleTaps, Walk, Windows
 

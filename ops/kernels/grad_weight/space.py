@@ -18,14 +18,22 @@ from itertools import product
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import ACCUMULATOR_BYTES, FRACTAL
-from ascend_sim.errors import TilingError
 from ascend_sim.ops.kernels.cube.capacity import fits_l0, l0_base_k
+from ascend_sim.ops.kernels.cube.ladder import Refusal, attempt
 from ascend_sim.ops.kernels.cube.space import STEPS, Fixed, axis, even_parts, pairs
-from ascend_sim.ops.kernels.grad_weight.capacity import grad_weight_fits_l1, grad_weight_l1, n_slice
-from ascend_sim.ops.kernels.grad_weight.choose import choose_grad_weight, completed
-from ascend_sim.ops.kernels.grad_weight.fields import SPLIT_GRID, SPLIT_MK, SPLIT_NK, SPLIT_STREAM_K, GradWeightTiling
-from ascend_sim.ops.kernels.grad_weight.procedures.dav_2201 import gemm, whole_rows, with_core_shape
-from ascend_sim.ops.kernels.grad_weight.taps import walked_input
+from ascend_sim.ops.kernels.grad_weight.capacity import grad_weight_fits_l1, grad_weight_l1
+from ascend_sim.ops.kernels.grad_weight.fields import (
+    SPLIT_GRID,
+    SPLIT_MK,
+    SPLIT_NK,
+    SPLIT_STREAM_K,
+    GradWeightTiling,
+    gemm,
+    n_slice,
+)
+from ascend_sim.ops.kernels.grad_weight.ladder import GradWeightQuestion, completed
+from ascend_sim.ops.kernels.grad_weight.parts import walked_input
+from ascend_sim.ops.kernels.grad_weight.procedures.dav_2201 import whole_rows, with_core_shape
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, floor_to
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
@@ -36,8 +44,10 @@ _WORK_SLACK = (11, 10)  # how much more work than in the most even grid the busi
 def grad_weight_tilings(inp: TilingInput, given: Fixed, chip: ChipSpec | None) -> Iterator[GradWeightTiling]:
     cuts = {name: given[name] for name in ("split_wo", "split_kernel") if name in given}
     own = {GradWeightTiling.VENDOR[name]: value for name, value in cuts.items()}
-    start = choose_grad_weight(inp, own, chip=chip).but(
-        al0_buffers=2, bl0_buffers=2, step_m=1, step_n=1, source="manual"
+    start = (
+        GradWeightQuestion(inp, own, chip)
+        .tiling()
+        .but(al0_buffers=2, bl0_buffers=2, step_m=1, step_n=1, source="manual")
     )
     start = start.but(**given)
     whole, inp = inp, walked_input(inp, start)
@@ -61,10 +71,8 @@ def grad_weight_tilings(inp: TilingInput, given: Fixed, chip: ChipSpec | None) -
 def _completed(
     tiling: GradWeightTiling, inp: TilingInput, given: Fixed, chip: ChipSpec | None
 ) -> GradWeightTiling | None:
-    try:
-        return completed(tiling, inp, given, chip)
-    except TilingError:
-        return None
+    found = attempt(completed, tiling, inp, given, chip)
+    return None if isinstance(found, Refusal) else found
 
 
 def _grid_tasks(start: GradWeightTiling, inp: TilingInput, given: Fixed) -> Iterator[GradWeightTiling]:

@@ -12,11 +12,10 @@ from operator import add, sub
 from typing import Any, NamedTuple
 
 from ascend_sim.kernel.operands import Span
-from ascend_sim.ops.kernels.cube.strips import Strip
 from ascend_sim.ops.kernels.grad_weight.fields import GradWeightTiling
-from ascend_sim.ops.kernels.grad_weight.strips import InputRows, input_rows
-from ascend_sim.ops.kernels.grad_weight.taps import walk
+from ascend_sim.ops.kernels.grad_weight.parts import InputRows, input_rows, walk
 from ascend_sim.ops.problem.conv_problem import ConvProblem
+from ascend_sim.ops.problem.strips import Strip
 
 
 class Where(NamedTuple):

@@ -11,7 +11,7 @@ from ascend_sim.kernel.queue import BufferQueue
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.grad_weight.fields import GradWeightTiling
-from ascend_sim.ops.kernels.grad_weight.taps import walked_input
+from ascend_sim.ops.kernels.grad_weight.parts import walked_input
 from ascend_sim.ops.kernels.grad_weight.tasks import GradWeightTask, grad_weight_tasks
 from ascend_sim.ops.layouts import slotted_gradient
 from ascend_sim.ops.layouts.layout import Portion, Store

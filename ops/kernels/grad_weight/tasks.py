@@ -15,9 +15,9 @@ from ascend_sim.ops.kernels.grad_weight.fields import (
     STREAM_IMAGES,
     STREAM_NONE,
     GradWeightTiling,
+    gemm,
 )
-from ascend_sim.ops.kernels.grad_weight.procedures.dav_2201 import gemm
-from ascend_sim.ops.kernels.grad_weight.taps import walked_input
+from ascend_sim.ops.kernels.grad_weight.parts import walked_input
 from ascend_sim.ops.problem.sizes import ceil_div
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
@@ -26,7 +26,7 @@ from ascend_sim.ops.problem.tiling_input import TilingInput
 class GradWeightTask:
     """Rows `m_start ..` and columns `n_start ..` of dW, from images `image_start ..`, rows `row_start ..`.
 
-    Rows are those of gradOutput; with strips those of all strips, which stand below each other (`grad_weight_strips`).
+    Rows are those of gradOutput; with strips those of all strips, which stand below each other (`grad_weight.parts`).
     An image is (batch, output depth) = divmod(image, D_out). `plane` is the kernel depth, None where N holds all planes
     (plane-major). `slot` is the part of a StreamK tail task whose sum other cores add to, None for a task of its own.
     """

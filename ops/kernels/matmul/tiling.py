@@ -22,6 +22,7 @@ from ascend_sim.errors import SimError, TilingError
 from ascend_sim.frozen import frozen
 from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.kernels.cube.fields import BlockTiling
+from ascend_sim.ops.kernels.cube.ladder import OURS, LadderAnswer, Rung, answered, climb
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, floor_to
 from ascend_sim.yaml_file import load_shipped
 
@@ -169,6 +170,16 @@ def choose_matmul(problem: MatMulProblem, chip: ChipSpec, overrides: Mapping[str
     tiling = best.but(**given, source="manual" if given else "stand-in")
     check_matmul(tiling, problem, chip)
     return tiling
+
+
+def answer_matmul(
+    problem: MatMulProblem, chip: ChipSpec, overrides: Mapping[str, Any] | None = None
+) -> LadderAnswer[MatMulTiling]:
+    """Return the tiling of a launch as the answer of a ladder with one rung."""
+    rung: Rung[MatMulProblem, MatMulTiling] = Rung(
+        "least estimated time", OURS, lambda _: True, lambda p: choose_matmul(p, chip, overrides)
+    )
+    return answered(climb((rung,), problem))
 
 
 def check_matmul(tiling: MatMulTiling, problem: MatMulProblem, chip: ChipSpec) -> None:

@@ -20,9 +20,9 @@ import pytest
 
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import TilingError
-from ascend_sim.ops.kernels.grad_input.pieces import NO_HK, NO_HK_WK, UNCUT
+from ascend_sim.ops.kernels.grad_input.parts import NO_HK, NO_HK_WK, UNCUT
 from ascend_sim.ops.kernels.grad_input.procedures.arch35.problem import DataProblem
-from ascend_sim.ops.kernels.grad_input.procedures.arch35.templates import decided
+from ascend_sim.ops.kernels.grad_input.procedures.dav_3510 import decided
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.cycles import cycle_costs
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import FilterProblem, Load
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.search import cache_tiling

@@ -29,9 +29,9 @@ from ascend_sim.isa.cube import Fixpipe, FixpipeUnitFlag
 from ascend_sim.isa.sync import WaitFlag
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.program import Program
+from ascend_sim.ops.kernels.grad_weight import ladder
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fields import CacheTiling
-from ascend_sim.ops.kernels.grad_weight.tbe.choose import choose_tbe
-from ascend_sim.ops.operators.convolution_backward.plans import gradients
+from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.search import cache_tiling
 from tests.support.engine.machine import columns
 from tests.support.ops.conv_problems import Array, Problem, operands, same_bits
 from tests.support.sampling import as_part, sample
@@ -168,11 +168,10 @@ class OlderCase(Case):
 
     def run(self, chip: ChipSpec, disarm: Sequence[str] = (), mode: str = "full") -> tuple[Array, list[Any], Result]:
         def changed(*arguments: Any) -> CacheTiling:
-            tiling = choose_tbe(*arguments)
-            assert tiling is not None
+            tiling = cache_tiling(*arguments)
             return replace(tiling, tile=tiling.tile._replace(**self.tile))
 
-        with mock.patch.object(gradients, "choose_tbe", changed):
+        with mock.patch.object(ladder, "cache_tiling", changed):
             return super().run(chip, disarm, mode)
 
 

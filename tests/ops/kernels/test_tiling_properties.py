@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from ascend_sim.errors import TilingError
 from ascend_sim.ops.kernels.grad_input.capacity import check_grad_input, grad_input_l1
-from ascend_sim.ops.kernels.grad_input.choose import choose_grad_input
 from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
-from ascend_sim.ops.kernels.grad_input.procedures.dav_2201 import sound_grad_input
+from ascend_sim.ops.kernels.grad_input.ladder import GradInputQuestion
+from ascend_sim.ops.kernels.grad_input.procedures.stand_in import sound_grad_input
 from ascend_sim.ops.kernels.grad_input.tasks import grad_input_tasks
 from ascend_sim.ops.kernels.grad_weight.capacity import check_grad_weight, grad_weight_l1
-from ascend_sim.ops.kernels.grad_weight.choose import choose_grad_weight
 from ascend_sim.ops.kernels.grad_weight.fields import GradWeightTiling
+from ascend_sim.ops.kernels.grad_weight.ladder import GradWeightQuestion
 from ascend_sim.ops.kernels.grad_weight.procedures.stand_in import sound_grad_weight
 from ascend_sim.ops.kernels.grad_weight.tasks import grad_weight_tasks
 from ascend_sim.ops.problem.conv_problem import ConvProblem
@@ -29,7 +29,7 @@ from tests.support.sampling import sampled
 @given(inputs())
 @sampled(40, 150)
 def test_grad_input(inp: TilingInput) -> None:
-    for tiling in (choose_grad_input(inp), sound_grad_input(inp)):
+    for tiling in (GradInputQuestion(inp).tiling(), sound_grad_input(inp)):
         check_grad_input(tiling, inp)
         covers_grad_input_once(tiling, inp)
 
@@ -37,7 +37,7 @@ def test_grad_input(inp: TilingInput) -> None:
 @given(inputs())
 @sampled(40, 150)
 def test_grad_weight(inp: TilingInput) -> None:
-    for tiling in (choose_grad_weight(inp), sound_grad_weight(inp)):
+    for tiling in (GradWeightQuestion(inp).tiling(), sound_grad_weight(inp)):
         check_grad_weight(tiling, inp)
         covers_grad_weight_once(tiling, inp)
 
@@ -45,8 +45,8 @@ def test_grad_weight(inp: TilingInput) -> None:
 @given(inputs(largest=24, channels=(64, 128, 300)))
 @settings(max_examples=60, deadline=None)
 def test_big_channels(inp: TilingInput) -> None:
-    covers_grad_input_once(choose_grad_input(inp), inp)
-    covers_grad_weight_once(choose_grad_weight(inp), inp)
+    covers_grad_input_once(GradInputQuestion(inp).tiling(), inp)
+    covers_grad_weight_once(GradWeightQuestion(inp).tiling(), inp)
 
 
 def fits_somehow_grad_input(inp: TilingInput) -> bool:
@@ -91,7 +91,7 @@ def test_wide_images_are_refused_only_where_nothing_fits(
 @given(inputs())
 @settings(max_examples=60, deadline=None)
 def test_vendor_names_round_trip(inp: TilingInput) -> None:
-    dx, dw = choose_grad_input(inp), choose_grad_weight(inp)
+    dx, dw = GradInputQuestion(inp).tiling(), GradWeightQuestion(inp).tiling()
     assert GradInputTiling.from_vendor(dx.to_vendor()) == dx
     assert GradWeightTiling.from_vendor(dw.to_vendor()) == dw
 
@@ -146,7 +146,7 @@ def fields_of(kind: type[GradInputTiling] | type[GradWeightTiling]) -> st.Search
 @sampled(50, 200)
 def test_manual_grad_input_runs_or_is_refused(inp: TilingInput, fields: dict[str, int]) -> None:
     try:
-        tiling = choose_grad_input(inp, fields)
+        tiling = GradInputQuestion(inp, fields).tiling()
     except TilingError:
         return
     silent = {tiling.VENDOR[name]: value for name, value in tiling.DIRECT_ONLY.items()}
@@ -164,7 +164,7 @@ ONE_ROW = ConvProblem(2, 1, 1, 1, 1, 8, 1, 1, 8, 1, 1, 1)
 @sampled(75, 300)
 def test_manual_grad_weight_runs_or_is_refused(inp: TilingInput, fields: dict[str, int]) -> None:
     try:
-        tiling = choose_grad_weight(inp, fields)
+        tiling = GradWeightQuestion(inp, fields).tiling()
     except TilingError:
         return
     assert {name: tiling.to_vendor()[name] for name in fields} == fields

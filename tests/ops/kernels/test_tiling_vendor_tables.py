@@ -9,12 +9,12 @@ import pytest
 
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import TilingError
-from ascend_sim.ops.kernels.cube.tuned import problem_of, tuned_fields, tuned_rows
-from ascend_sim.ops.kernels.grad_input.choose import choose_grad_input
+from ascend_sim.ops.kernels.cube.vendor import problem_of, tuned_fields, tuned_rows
+from ascend_sim.ops.kernels.grad_input.ladder import GradInputQuestion
+from ascend_sim.ops.kernels.grad_input.parts import SPLIT_NONE
 from ascend_sim.ops.kernels.grad_input.procedures.dav_2201 import covers_grad_input, vendor_grad_input
 from ascend_sim.ops.kernels.grad_input.procedures.dav_3510 import vendor_grad_input_3510
-from ascend_sim.ops.kernels.grad_input.split import SPLIT_NONE
-from ascend_sim.ops.kernels.grad_weight.choose import choose_grad_weight
+from ascend_sim.ops.kernels.grad_weight.ladder import GradWeightQuestion
 from ascend_sim.ops.kernels.grad_weight.procedures.dav_2201 import covers_grad_weight, vendor_grad_weight
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.family import PLAIN_SPLIT
@@ -94,8 +94,8 @@ def test_the_tuned_table_comes_first(row: dict[str, Any]) -> None:
         family=PLAIN_SPLIT,
         load3d=LOAD3D_950,
     )
-    choose = choose_grad_input if row["kernel"] == "grad_input" else choose_grad_weight
-    tiling = choose(inp, chip=chip, dtype=row["dtype"])
+    ask = GradInputQuestion if row["kernel"] == "grad_input" else GradWeightQuestion
+    tiling = ask(inp, chip=chip, dtype=row["dtype"]).tiling()
     if row["tuned"].get("enableSplitK") or "weight_format" in row:  # not expressed, or for weights in another format
         assert tiling.source != "vendor table"
         return
@@ -105,7 +105,7 @@ def test_the_tuned_table_comes_first(row: dict[str, Any]) -> None:
     turned = row["kernel"] == "grad_input" and row["input"][2:] == [6, 6, 6]
     assert tiling.source == ("stand-in" if turned else "vendor table")
     for other in (
-        choose(inp, chip=load_chip("ascend950dt_9581"), dtype=row["dtype"]),
-        choose(inp, chip=chip, dtype="float32"),
+        ask(inp, chip=load_chip("ascend950dt_9581"), dtype=row["dtype"]).tiling(),
+        ask(inp, chip=chip, dtype="float32").tiling(),
     ):
         assert other.source != "vendor table"

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from ascend_sim.errors import TilingError
 from ascend_sim.ops.kernels.grad_input.capacity import check_grad_input
-from ascend_sim.ops.kernels.grad_input.choose import choose_grad_input
+from ascend_sim.ops.kernels.grad_input.ladder import GradInputQuestion
 from ascend_sim.ops.kernels.grad_weight.capacity import check_grad_weight
-from ascend_sim.ops.kernels.grad_weight.choose import choose_grad_weight
+from ascend_sim.ops.kernels.grad_weight.ladder import GradWeightQuestion
 from ascend_sim.ops.kernels.tilings import settable, tilings_that_fit
 from tests.support.ops.tiling_problems import RESNET, conv2d, on_910b, on_950
 
-CHOOSE = {"grad_input": choose_grad_input, "grad_weight": choose_grad_weight}
+ASK = {"grad_input": GradInputQuestion, "grad_weight": GradWeightQuestion}
 CHECK = {"grad_input": check_grad_input, "grad_weight": check_grad_weight}
 
 
@@ -34,15 +34,15 @@ def test_a_user_can_set_what_the_grid_has(
     assert found and len(set(found)) == len(found)
     for tiling in found[skip::37]:
         CHECK[kernel](tiling, inp)  # type: ignore[operator]
-        assert CHOOSE[kernel](inp, settable(tiling)) == tiling  # type: ignore[operator]
+        assert ASK[kernel](inp, settable(tiling)).tiling() == tiling  # type: ignore[operator]
 
 
 @pytest.mark.parametrize("kernel", ["grad_input", "grad_weight"])
 def test_the_own_choice_lies_in_reach(kernel: str) -> None:
     """Its own fields given back are a tiling with the same block."""
     inp = on_910b(conv2d(2, 32, 32, 14, 3))
-    own = CHOOSE[kernel](inp)  # type: ignore[operator]
-    again = CHOOSE[kernel](inp, settable(own))  # type: ignore[operator]
+    own = ASK[kernel](inp).tiling()  # type: ignore[operator]
+    again = ASK[kernel](inp, settable(own)).tiling()  # type: ignore[operator]
     assert (
         again == own.but(source="manual", bl1_bound=again.bl1_bound)
         if kernel == "grad_weight"

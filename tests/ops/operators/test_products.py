@@ -17,8 +17,8 @@ from ascend_sim.errors import TilingError
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.program import InstructionTable
 from ascend_sim.memory.gm import gm_operand
-from ascend_sim.ops.kernels.grad_input.choose import choose_grad_input
-from ascend_sim.ops.kernels.grad_weight.choose import choose_grad_weight
+from ascend_sim.ops.kernels.grad_input.ladder import GradInputQuestion
+from ascend_sim.ops.kernels.grad_weight.ladder import GradWeightQuestion
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.family import family_of
 from ascend_sim.ops.problem.tiling_input import TilingInput
@@ -255,7 +255,7 @@ def test_an_open_procedure_decides_on_its_architecture_alone(chip: str, determin
         load3d=spec.load3d.limits,
     )
     vendors = {"dav-2201": (True, True), "dav-3510": (True, deterministic)}.get(spec.identity.arch, (True, False))
-    tilings = choose_grad_input(inp, chip=spec), choose_grad_weight(inp, chip=spec)
+    tilings = GradInputQuestion(inp, chip=spec).tiling(), GradWeightQuestion(inp, chip=spec).tiling()
     assert tuple(tiling.source == "vendor procedure" for tiling in tilings) == vendors
     assert {tiling.source for tiling in tilings} <= {"vendor procedure", "stand-in"}
 

@@ -13,9 +13,9 @@ pytestmark = pytest.mark.fast
 FAMILIES = {"dav-1001": COUPLED, "dav-2002": COUPLED, "dav-2201": BLOCKED_SPLIT, "dav-3510": PLAIN_SPLIT}
 
 DATA_BY_ARCHITECTURE = {
-    "ops/kernels/cube/procedures.py",  # configs/tilings.yaml
-    "ops/kernels/grad_weight/procedures/cache_tiling/base_template.py",  # configs/cache_tiling.yaml
-    "ops/kernels/grad_weight/tbe/choose.py",  # the same
+    "ops/kernels/cube/vendor.py",  # configs/tilings.yaml
+    "ops/kernels/grad_weight/procedures/cache_tiling/search.py",  # configs/cache_tiling.yaml
+    "ops/kernels/grad_weight/ladder.py",  # the same
     "ops/kernels/matmul/tiling.py",  # configs/matmul.yaml
 }
 """Where an architecture is the key of a table in `configs/`."""

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from ascend_sim.ops.kernels.grad_input.capacity import a1_rows
 from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
 from ascend_sim.ops.kernels.grad_input.tasks import grad_input_tasks
-from ascend_sim.ops.kernels.grad_input.window import needed_rows
 from ascend_sim.ops.kernels.grad_weight.capacity import b1_rows, n_slice
 from ascend_sim.ops.kernels.grad_weight.fields import SPLIT_STREAM_K, GradWeightTiling
-from ascend_sim.ops.kernels.grad_weight.taps import walked_input
+from ascend_sim.ops.kernels.grad_weight.parts import walked_input
 from ascend_sim.ops.kernels.grad_weight.tasks import grad_weight_tasks
 from ascend_sim.ops.problem.tiling_input import TilingInput
+from ascend_sim.ops.problem.window import dilated_rows, needed_rows
 
 
 def covers_grad_input_once(tiling: GradInputTiling, inp: TilingInput) -> None:
@@ -27,7 +26,7 @@ def covers_grad_input_once(tiling: GradInputTiling, inp: TilingInput) -> None:
             held = tiling.step_m * tiling.base_m
             for start in range(0, t.m_count, held):
                 window = needed_rows(p, t.m_start + start, min(held, t.m_count - start))
-                assert window.rows <= a1_rows(inp, held, whole_rows)
+                assert window.rows <= dilated_rows(inp.problem, held, whole_rows)
     assert (seen == 1).all()
 
 

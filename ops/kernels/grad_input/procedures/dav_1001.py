@@ -15,7 +15,7 @@ from itertools import product
 from ascend_sim.chip.fractal import ACCUMULATOR_BYTES, FRACTAL
 from ascend_sim.errors import TilingError
 from ascend_sim.frozen import frozen
-from ascend_sim.ops.kernels.cube.procedures import Procedure
+from ascend_sim.ops.kernels.cube.vendor import Procedure
 from ascend_sim.ops.kernels.grad_input.capacity import check_grad_input
 from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
 from ascend_sim.ops.kernels.grad_input.procedures.dav_2201 import finish
@@ -411,4 +411,4 @@ class _Share:
         return p.k_h + pixels // p.w_in + (-1 if pixels % p.w_in == 0 else 1)
 
 
-PROCEDURE = Procedure(covers_grad_input_1001, lambda inp, _: vendor_grad_input_1001(inp))
+PROCEDURE = Procedure(covers_grad_input_1001, lambda q: vendor_grad_input_1001(q.dealt))

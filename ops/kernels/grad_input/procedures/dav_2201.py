@@ -1,8 +1,8 @@
 """Tilings of grad_input on the split architecture dav-2201.
 
 `vendor_grad_input` follows the "basic block" procedure of ops-nn Conv3DBackpropInputV2 (arch22, priority 0): 16-bit,
-one real group (derived from its host tiling; checked against its unit-test tables). `sound_grad_input` uses the same
-kernel structure where the vendor's tiling comes from a closed library: a stand-in.
+one real group (derived from its host tiling; checked against its unit-test tables). Where the vendor's tiling comes from a
+closed library, `stand_in` uses the same kernel structure.
 """
 
 from __future__ import annotations
@@ -13,37 +13,26 @@ from itertools import product
 
 from ascend_sim.chip.fractal import ACCUMULATOR_BYTES, FRACTAL
 from ascend_sim.errors import TilingError
-from ascend_sim.ops.kernels.cube.capacity import fits_l0
-from ascend_sim.ops.kernels.cube.procedures import Procedure, buffer_counts
+from ascend_sim.ops.kernels.cube.capacity import buffer_counts
+from ascend_sim.ops.kernels.cube.vendor import Procedure
 from ascend_sim.ops.kernels.grad_input.capacity import (
     a1_row_bytes,
-    a1_rows,
     check_grad_input,
-    check_grad_input_problem,
     grad_input_fits_l1,
     grad_input_l1,
     is_resident,
-    k_slice,
-    k_unit,
 )
-from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
+from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling, gemm, k_slice, k_unit, variant_of
 from ascend_sim.ops.kernels.grad_input.parts import task_parts, tiling_input
-from ascend_sim.ops.kernels.grad_input.variant import variant_of
-from ascend_sim.ops.kernels.grad_input.window import RowWindow, needed_rows
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, divisors_down, floor_to
 from ascend_sim.ops.problem.tiling_input import TilingInput
-
-__all__ = ["RowWindow", "covers_grad_input", "needed_rows", "sound_grad_input", "vendor_grad_input"]
+from ascend_sim.ops.problem.window import dilated_rows
 
 # Numbers of the vendor's procedure (ops-nn conv3d_dx_v2_basic_block_tiling, arch22: stated)
 BIG_BLOCK, SMALL_BLOCK = 256, 128  # base block sides: the highest ratio of compute to loads
 BASE_K_BYTES = 128
 WIDE_ROW = 64  # wider rows may leave more than an eighth of a 256-pixel tile unused, so tiles of M are merged
 L2_BUDGET = 144 * 2**20  # bytes; measured by the vendor on a 192 MiB L2, beyond it L2 loses efficiency
-# Ours
-SOUND_BASE_K_32BIT = (
-    16  # K of one L0 step for fp32/hf32: a transposing load moves 16 output channels (measured: small steps)
-)
 
 
 def covers_grad_input(inp: TilingInput) -> bool:
@@ -61,22 +50,6 @@ def vendor_grad_input(inp: TilingInput) -> GradInputTiling:
     tiling = finish(make_fit(with_steps(base_block(inp), inp), inp), inp)
     check_grad_input(tiling, inp)
     return tiling
-
-
-def sound_grad_input(inp: TilingInput) -> GradInputTiling:
-    """A tiling that fits, for any type and groups ("stand-in"). TilingError only where none of the family fits."""
-    check_grad_input_problem(inp)
-    candidates = step_candidates(_level(_sound_block(inp), inp), inp)
-    fitting = next((t for t in candidates if grad_input_fits_l1(t, inp)), None)
-    tiling = finish(fitting or _largest_with_single_steps(inp), inp).but(source="stand-in")
-    check_grad_input(tiling, inp)
-    return tiling
-
-
-def gemm(inp: TilingInput) -> tuple[int, int, int]:
-    """(M, K, N) of one (batch, depth, kernel depth, real group), padded to whole blocks."""
-    pixels = inp.problem.h_in * inp.problem.w_in
-    return ceil_to(pixels, inp.c0), inp.cout_padded * inp.taps, inp.cin1 * inp.c0
 
 
 # ---- base block ----------------------------------------------------------------------------------------------------
@@ -150,7 +123,7 @@ def _most_base_blocks(tiling: GradInputTiling, inp: TilingInput) -> int:
 def _equal_halves(tiling: GradInputTiling, inp: TilingInput) -> GradInputTiling:
     """Each operand takes whole channel blocks from its half of L1, the larger count made a multiple of the smaller."""
     half, blocks, whole = inp.buffers["L1"] // 2, inp.cout_padded // inp.unit, k_slice(inp)
-    a_bytes = a1_rows(inp, tiling.base_m) * a1_row_bytes(inp)
+    a_bytes = dilated_rows(inp.problem, tiling.base_m) * a1_row_bytes(inp)
     b_bytes = whole * tiling.base_n * inp.itemsize
     a = min(max(half // tiling.al1_buffers // a_bytes, 1), blocks)
     b = min(max(half // tiling.bl1_buffers // b_bytes, 1), blocks)
@@ -253,7 +226,7 @@ def _l2_bytes(pixels: int, tiling: GradInputTiling, inp: TilingInput) -> int:
     """What all cores keep in L2 for tasks of `pixels`: rows of gradOutput, weights, dx and one tile of scratch."""
     problem = inp.problem
     planes = max(problem.k_d // problem.stride_d, 1)
-    rows = max(a1_rows(inp, pixels) // problem.stride_h, 1)
+    rows = max(dilated_rows(inp.problem, pixels) // problem.stride_h, 1)
     columns = tiling.step_n * tiling.base_n
     elements = (
         rows * problem.w_out * planes * inp.cout_padded
@@ -296,7 +269,7 @@ def needs_clearing(inp: TilingInput) -> bool:
     return depth_rest > p.pad_back or height_rest > p.pad_down or p.stride_h > p.k_h or p.dilation_d > 1
 
 
-# ---- stand-in ------------------------------------------------------------------------------------------------------
+# ---- steps of a block that is given ---------------------------------------------------------------------------------
 
 
 def step_candidates(
@@ -323,46 +296,4 @@ def step_candidates(
         yield tiling.but(al1_buffers=al1_buffers, bl1_buffers=bl1_buffers, step_ka=a, step_kb=b)
 
 
-def _sound_block(inp: TilingInput) -> GradInputTiling:
-    """The vendor's block. 32-bit: base_m first, because the transposing load of the weights is the slow one."""
-    m, k, n = gemm(inp)
-    if inp.itemsize < 4:
-        return base_block(inp)
-    base_k = min(SOUND_BASE_K_32BIT, k)
-    base_m = min(BIG_BLOCK, ceil_to(m, FRACTAL), floor_to(inp.buffers["L0A"] // 2 // inp.itemsize // base_k, FRACTAL))
-    base_n = floor_to(inp.buffers["L0C"] // ACCUMULATOR_BYTES // base_m, FRACTAL)
-    base_n = min(base_n, BIG_BLOCK, ceil_to(n, FRACTAL))
-    return GradInputTiling(base_m, base_k, base_n, iterate_order=1)
-
-
-def _level(block: GradInputTiling, inp: TilingInput) -> GradInputTiling:
-    """Even tiles along N, and smaller tiles along M where there would be fewer tasks than cores.
-
-    dX of blocked layouts on split chips, of which more is known, is dealt out by `grad_input.spread` instead.
-    """
-    m, _, n = gemm(inp)
-    columns = ceil_div(n, block.base_n)
-    base_n = ceil_to(ceil_div(n, columns), inp.unit)
-    lanes = inp.problem.n * inp.problem.d_in * inp.real_groups * columns
-    rows = max(block.base_m // inp.problem.w_in, 1)
-    if lanes * ceil_div(inp.problem.h_in, rows) < inp.cores and not variant_of(inp).whole_slices:
-        rows = max(inp.problem.h_in // ceil_div(inp.cores, lanes), 1)
-        return block.but(base_n=base_n, base_m=min(block.base_m, ceil_to(rows * inp.problem.w_in, FRACTAL)))
-    return block.but(base_n=base_n, base_m=min(block.base_m, ceil_to(m, FRACTAL)))
-
-
-def _largest_with_single_steps(inp: TilingInput) -> GradInputTiling:
-    """The last resort: one unit of output channels per L1 load, no ping-pong in L1, the largest base block that fits."""
-    m, _, n = gemm(inp)
-    smallest = GradInputTiling(
-        FRACTAL, inp.unit, inp.unit, step_ka=inp.taps, step_kb=inp.taps, al1_buffers=1, bl1_buffers=1, iterate_order=1
-    )
-    for base_m in range(min(ceil_to(m, FRACTAL), BIG_BLOCK), 0, -FRACTAL):
-        for base_n in range(min(ceil_to(n, inp.unit), BIG_BLOCK), 0, -inp.unit):
-            candidate = smallest.but(base_m=base_m, base_n=base_n)
-            if fits_l0(candidate, inp) and grad_input_fits_l1(candidate, inp):
-                return candidate
-    return smallest
-
-
-PROCEDURE = Procedure(covers_grad_input, lambda inp, _: vendor_grad_input(inp))
+PROCEDURE = Procedure(covers_grad_input, lambda q: vendor_grad_input(q.dealt))

@@ -1,29 +1,37 @@
 """The tiling that grad_input gets on dav-3510: the procedure's, which says "stand-in" where our kernel does not do all of it.
 
-Not written, because the description leaves it open or the kernel has no use for it: the packing of at most 4 output channels
-(C04), sums of 16-bit results in segments of K. Where the library turns the weights of a kernel that is not split
-(`arch35.turned`) the tiling is its own, but the kernel reads them as they are; `choose_grad_input` then says "stand-in".
+The first of its templates that is capable decides: small shape, full load, inner product; where a kernel is split,
+`arch35.divided`. Not written, because the description leaves it open or the kernel has no use for it: the packing of at most 4
+output channels (C04), sums of 16-bit results in segments of K. Where the library lets vector cores turn the weights of a kernel
+that is not split before the cubes read them (enableVecTrans) the tiling is its own, but the kernel reads them as they are; the
+ladder then says "stand-in".
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from dataclasses import replace
+from typing import Protocol
 
-from ascend_sim.chip.fractal import FRACTAL
+from ascend_sim.chip.fractal import ACCUMULATOR_BYTES, FRACTAL
 from ascend_sim.errors import TilingError
-from ascend_sim.ops.kernels.cube.procedures import Procedure
-from ascend_sim.ops.kernels.grad_input.capacity import (
-    check_grad_input,
-    check_split,
-    grad_input_fits_l1,
-    is_resident,
-    k_slice,
-    k_unit,
+from ascend_sim.ops.kernels.cube.vendor import Procedure
+from ascend_sim.ops.kernels.grad_input.capacity import check_grad_input, check_split, grad_input_fits_l1, is_resident
+from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling, k_slice, k_unit
+from ascend_sim.ops.kernels.grad_input.parts import SPLIT_H, SPLIT_NONE, UNCUT, tiling_input
+from ascend_sim.ops.kernels.grad_input.procedures.arch35.blocks import (
+    LONGEST_SIDE,
+    NARROW_LONGEST_SIDE,
+    dealt,
+    first_block,
+    fits,
+    k_segment,
+    limited,
+    shrunk,
+    with_all_weights,
+    with_steps,
 )
-from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
-from ascend_sim.ops.kernels.grad_input.parts import tiling_input
-from ascend_sim.ops.kernels.grad_input.pieces import UNCUT
 from ascend_sim.ops.kernels.grad_input.procedures.arch35.divided import (
     DividedProblem,
     divided,
@@ -31,16 +39,48 @@ from ascend_sim.ops.kernels.grad_input.procedures.arch35.divided import (
     library_split,
 )
 from ascend_sim.ops.kernels.grad_input.procedures.arch35.problem import DataProblem
-from ascend_sim.ops.kernels.grad_input.procedures.arch35.templates import decided
 from ascend_sim.ops.kernels.grad_input.procedures.dav_2201 import finish, step_candidates
-from ascend_sim.ops.kernels.grad_input.split import SPLIT_H, SPLIT_NONE
 from ascend_sim.ops.problem.layout import PLANAR
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, divisors_down
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
 # Numbers of the vendor's procedure (ops-nn conv3d_backprop_input_v2, arch35: stated)
 RESERVED, COPIES = 256, 2  # bytes of UB that are kept free; copies of merged weights in UB
+# of templates
+FEW_TASKS = (5, 2)  # fewer than 2.5 tiles a core, not a multiple of the cores: a small shape
+SMALL_K, SMALL_SIDE = 32768, 64  # K at most of a small shape; its shortest side of a block
+FULL_LOAD_WIDTH, FULL_LOAD_K = 512, 128
+BANDWIDTH_BOUND = 512  # of M*N / (M+N)
+HELD_CHANNELS, HELD_CHANNELS_FLAT = 128, 256  # whose weights, twice, L1 must hold; for kernels of one tap
+HELD_WIDTHS = ((1024, 128), (512, 256), (256, 512), (0, 1024))  # K above which a block has so many bytes of channels
+WIDE_N, WIDE_TO_K = 128, 2  # channels, or times K, from which a short K leaves time for two buffers of L0C
+LEAST_LOAD = (4, 5)  # of the cores, in rounds of whole-row tasks
+# of turned weights
+MOST_CHANNELS, WIDE_CHANNELS = 65535, 32  # of dx; fewer than the latter only where they are one fractal
+TURNED_COPIES, TURNED_COPIES_8BIT = 2, 4  # of 16 channels of all taps that UB holds
+LONG_BLOCK = 512  # pixels of a block from which weights that are loaded several times are not worth turning
+LONG_BLOCK_SMALL_KERNEL, SMALL_KERNEL = 384, 3  # the same, 16-bit
+LONG_BLOCK_32BIT = 256  # the same, fp32 that is not HF32
+FEW_BLOCKS = 2  # blocks of weights a core that are turned at once
+WIDE_TO_LONG = 5  # channels of a block, to its pixels, that read weights more than gradOutput
+# Ours
 OWN_SHARE = frozenset(("single_core_m", "single_core_cin"))  # fields that the procedure decides, not `finish`
+
+
+class GradInputAsked(Protocol):
+    """The part of a question to the ladder that this procedure reads."""
+
+    @property
+    def inp(self) -> TilingInput: ...
+
+    @property
+    def dtype(self) -> str: ...
+
+    @property
+    def mode(self) -> int | None: ...
+
+    @property
+    def cut(self) -> int | None: ...
 
 
 def split_mode(inp: TilingInput) -> int:
@@ -72,16 +112,19 @@ def vendor_grad_input_3510(inp: TilingInput, mode: int | None = None, cut: int |
     """
     if not reads_its_layout(inp):
         raise TilingError("grad_input: the procedure for dav-3510 is for its kernel that reads NCDHW")
-    library, refusal = split_mode(inp), None
-    for split in dict.fromkeys((library, SPLIT_NONE)) if mode is None else (mode,):
-        try:
-            tiling = _divided(inp, split) if split else _undivided(inp, cut)
-            check_grad_input(tiling, inp)
-            return tiling if split == library else tiling.but(source="stand-in")
-        except TilingError as error:
-            refusal = error
-    assert refusal is not None
-    raise refusal
+    library = split_mode(inp)
+    split = library if mode is None else mode
+    tiling = _divided(inp, split) if split else _undivided(inp, cut)
+    check_grad_input(tiling, inp)
+    return tiling if split == library else tiling.but(source="stand-in")
+
+
+def _with_weights_as_they_are(q: GradInputAsked) -> GradInputTiling:
+    """The tiling, a stand-in where the library lets vector cores turn the weights of a kernel that is not split."""
+    tiling = vendor_grad_input_3510(q.inp, q.mode, q.cut)
+    whole = tiling.kernel_split == SPLIT_NONE
+    turned = whole and turns_weights(DataProblem.of(q.inp), tiling, hf32=q.dtype == "hf32")
+    return tiling.but(source="stand-in") if turned else tiling
 
 
 def _undivided(inp: TilingInput, cut: int | None) -> GradInputTiling:
@@ -146,4 +189,172 @@ def refitted(tiling: GradInputTiling, inp: TilingInput, given: Collection[str]) 
     return tiling
 
 
-PROCEDURE = Procedure(reads_its_layout, lambda inp, _: vendor_grad_input_3510(inp))
+# ---- templates ------------------------------------------------------------------------------------------------------
+
+
+def decided(p: DataProblem) -> GradInputTiling:
+    """The vendor's block, steps, buffers and share of a core. Raises TilingError where nothing that it tries fits."""
+    if is_small_shape(p):
+        tiling = small_shape(p)
+    elif may_hold_weights(p):
+        tiling = full_load(p)
+    else:
+        tiling = inner_product(p)
+    if not fits(tiling, p):
+        raise TilingError("grad_input: no block of the procedure for dav-3510 fits L1")
+    return tiling
+
+
+# ---- small shape ---------------------------------------------------------------------------------------------------
+
+
+def is_small_shape(p: DataProblem) -> bool:
+    """Whether there are few tiles, and not a whole number of rounds of them."""
+    few = p.itemsize > 1 and p.cut == UNCUT and p.blocks * p.c0 * p.inp.taps <= SMALL_K
+    tiles = ceil_div(p.n * p.m * ACCUMULATOR_BYTES, p.inp.buffers["L0C"]) * p.lanes
+    return few and tiles * FEW_TASKS[1] < FEW_TASKS[0] * p.inp.cores and tiles % p.inp.cores != 0
+
+
+def small_shape(p: DataProblem) -> GradInputTiling:
+    """Of all numbers of pieces of M and N those in the fewest rounds; then as many tasks with no more to load for each."""
+    best = first_block(p)
+    task, tasks = best.base_m, p.tasks(best.base_m, best.base_n)
+    rounds, least = ceil_to(tasks, p.inp.cores), _load(p, best.base_m, best.base_n)
+    longest_m = NARROW_LONGEST_SIDE if p.n <= FRACTAL else LONGEST_SIDE
+    longest_n = NARROW_LONGEST_SIDE if p.m <= FRACTAL else LONGEST_SIDE
+    widths = [
+        ceil_to(ceil_div(p.n, parts), p.side)
+        for parts in range(ceil_div(p.n, longest_n), ceil_div(p.n, SMALL_SIDE) + 1)
+    ]
+    for parts in range(ceil_div(p.pixels, longest_m), ceil_div(p.pixels, SMALL_SIDE) + 1):
+        own = m = ceil_to(ceil_div(p.pixels, parts), FRACTAL)
+        rows = p.rows_of(m)
+        if ceil_div(p.pixels, rows) == ceil_div(p.pixels, m):
+            own, m = rows, ceil_to(rows, FRACTAL)
+        for n in widths:
+            if m * n * ACCUMULATOR_BYTES > p.inp.buffers["L0C"]:
+                continue
+            found = p.tasks(own, n)
+            own_rounds, load = ceil_to(found, p.inp.cores), _load(p, own, n)
+            if own_rounds < rounds or (own_rounds == rounds and found >= tasks and load <= least):
+                rounds, tasks, least, task, best = own_rounds, found, load, own, best.but(base_m=m, base_n=n)
+    best = limited(best.but(cl0_buffers=1), p)
+    tiling = with_steps(best.but(single_core_m=task, single_core_cin=best.base_n), p)
+    return tiling if fits(tiling, p) else _dealt_again(shrunk(tiling, p), p)
+
+
+def _load(p: DataProblem, pixels: int, channels: int) -> int:
+    """What a task brings to L1: weights and gradOutput."""
+    return (p.itemsize * channels * p.inp.taps + p.gradient_rows(pixels) * p.row_bytes) * p.inp.cout_g
+
+
+# ---- full load -----------------------------------------------------------------------------------------------------
+
+
+def may_hold_weights(p: DataProblem) -> bool:
+    """Whether one kernel plane's weights can stay in L1 and are worth it: bound by bandwidth, or K is short."""
+    held = min(HELD_CHANNELS_FLAT if p.all_taps == 1 else HELD_CHANNELS, p.n)
+    plain = p.cut == UNCUT and p.itemsize > 1 and p.inp.problem.k_d == 1
+    tall = p.m > p.n and p.width <= FULL_LOAD_WIDTH
+    bound = p.m * p.n < BANDWIDTH_BOUND * (p.m + p.n) or p.k <= FULL_LOAD_K
+    return plain and tall and bound and 2 * p.k * held * p.itemsize <= p.inp.buffers["L1"]
+
+
+def full_load(p: DataProblem) -> GradInputTiling:
+    """The longer K, the narrower the block; its weights stay in L1 while a core walks over rows and depths."""
+    n = next(size for above, size in HELD_WIDTHS if p.k > above) // p.itemsize
+    double = p.k <= FULL_LOAD_K and (p.n >= WIDE_TO_K * p.k or p.n >= WIDE_N)
+    tiles = 2 if double else 1
+    m = min(p.inp.buffers["L0C"] // (ACCUMULATOR_BYTES * n * tiles), p.inp.buffers["L0A"] // (2 * p.c0 * p.itemsize))
+    k = p.inp.buffers["L0B"] // (2 * n * p.itemsize)
+    block = limited(GradInputTiling(m, k, n, iterate_order=1, cl0_buffers=tiles), p)
+    tiling = with_all_weights(_walked(block, p), p)
+    return tiling if fits(tiling, p) else _dealt_again(shrunk(tiling, p), p)
+
+
+def _walked(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
+    """The rows and depths of a core: as many whole rows as fill the cores, or those whose last round is the fullest."""
+    problem, cores, m = p.inp.problem, p.inp.cores, block.base_m
+    parts = ceil_div(p.n, block.base_n)
+    n, lanes, task, depths = ceil_to(p.n // parts, p.side), problem.n * problem.d_in * parts, m, 1
+    if lanes * problem.h_in % cores == 0:
+        rest = cores // math.gcd(parts * problem.n, cores)
+        pieces = math.gcd(problem.d_in, rest)
+        depths, task = problem.d_in // pieces, problem.h_in * pieces // rest * p.width
+    else:
+        rounds = ceil_to(lanes * ceil_div(p.pixels, m), cores)
+        for count in range(1, ceil_div(p.pixels, m) + 1):
+            rows = ceil_div(problem.h_in, count) * p.width
+            tasks = lanes * ceil_div(p.pixels, rows)
+            own = ceil_to(tasks, cores)
+            if tasks * LEAST_LOAD[1] < own * LEAST_LOAD[0]:
+                continue
+            if own > rounds:
+                break
+            rounds, task = own, rows
+    if task < m:
+        m = ceil_to(task, FRACTAL)
+    return block.but(base_m=m, base_n=n, single_core_m=task, single_core_cin=n, single_core_din=depths)
+
+
+# ---- inner product -------------------------------------------------------------------------------------------------
+
+
+def inner_product(p: DataProblem) -> GradInputTiling:
+    """The first block, dealt to the cores; long sums in segments of K."""
+    segment = k_segment(p)
+    block = dealt(first_block(p, ceil_to(segment * p.taps, p.c0)), p)
+    tiling = with_steps(block.but(k_segment=segment), p)
+    return tiling if fits(tiling, p) else _dealt_again(shrunk(tiling, p), p)
+
+
+def _dealt_again(tiling: GradInputTiling, p: DataProblem) -> GradInputTiling:
+    """A shrunk block's share of a core; one that fits nowhere stays as it is."""
+    if not fits(tiling, p):
+        return tiling
+    return _walked(tiling, p) if tiling.full_load else dealt(tiling, p)
+
+
+# ---- turned weights -------------------------------------------------------------------------------------------------
+
+
+def turns_weights(p: DataProblem, tiling: GradInputTiling, *, hf32: bool = False) -> bool:
+    """Whether the library turns the weights of a kernel that is not split, given its tiling; `hf32`: how fp32 is computed."""
+    problem, size = p.inp.problem, p.itemsize
+    copies = TURNED_COPIES_8BIT if size == 1 else TURNED_COPIES
+    possible = (
+        problem.groups == 1
+        and p.is_planar
+        and not p.packed
+        and p.cut == UNCUT
+        and p.all_taps > 1
+        and (problem.c_in == FRACTAL or WIDE_CHANNELS <= problem.c_in <= MOST_CHANNELS)
+        and problem.c_in > p.inp.taps
+        and FRACTAL * p.all_taps * size * copies <= p.inp.buffers["UB"]
+    )
+    if not possible:
+        return False
+    long = LONG_BLOCK
+    if size == 2 and max(problem.k_h, problem.k_w) <= SMALL_KERNEL:
+        long = LONG_BLOCK_SMALL_KERNEL
+    elif size == 4 and not hf32:
+        long = LONG_BLOCK_32BIT
+    deep = problem.k_d > 1 and problem.d_in > 1
+    again = deep or p.k > tiling.step_kb * tiling.base_k
+    if again and tiling.base_m >= long:
+        return False
+    return size != 2 or (deep and _worth_it_for_16_bits(p, tiling))
+
+
+def _worth_it_for_16_bits(p: DataProblem, tiling: GradInputTiling) -> bool:
+    """Whether tasks of the same channels are many enough, or blocks of weights few enough."""
+    problem, cores = p.inp.problem, p.inp.cores
+    depths = ceil_div(problem.d_in, tiling.single_core_din)
+    readers = problem.n * depths * ceil_div(p.pixels, tiling.single_core_m)
+    at_once = min(readers * ceil_div(p.n, tiling.single_core_cin), cores)
+    few = problem.c_out * ceil_div(problem.c_in, FRACTAL) <= FEW_BLOCKS * cores
+    wide = WIDE_TO_LONG * tiling.base_m <= tiling.base_n
+    return readers >= at_once and (few or readers > at_once or wide)
+
+
+PROCEDURE = Procedure(reads_its_layout, _with_weights_as_they_are)

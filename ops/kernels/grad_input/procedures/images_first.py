@@ -8,18 +8,19 @@ are too few to fill the cores, of which no row is known, and what a call with an
 
 from __future__ import annotations
 
-from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import TilingError
-from ascend_sim.ops.kernels.cube.procedures import Procedure
+from ascend_sim.ops.kernels.cube.ladder import TilingQuestion
+from ascend_sim.ops.kernels.cube.vendor import Procedure
 from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
 from ascend_sim.ops.kernels.grad_input.procedures.dav_1001 import covers_grad_input_1001, vendor_grad_input_1001
-from ascend_sim.ops.problem.tiling_input import TilingInput
 
 
-def few_images(inp: TilingInput, chip: ChipSpec | None) -> GradInputTiling:
-    """The vendor's open procedure for the cores of `inp`; TilingError where images come first, which is left to a stand-in."""
-    cores = inp.cores if chip is None else chip.cores.aic
-    if 2 * inp.images > cores and inp.cores in (cores, min(inp.images, cores)):
+def few_images(q: TilingQuestion) -> GradInputTiling:
+    """The vendor's open procedure, where images are too few to fill the cores; TilingError where they come first."""
+    inp = q.dealt
+    cores = inp.cores if q.chip is None else q.chip.cores.aic
+    first = 2 * inp.images > cores and inp.cores in (cores, min(inp.images, cores))
+    if first and covers_grad_input_1001(inp):
         raise TilingError(f"grad_input: {inp.images} images are dealt out to {cores} cores before anything is cut")
     return vendor_grad_input_1001(inp)
 

@@ -23,10 +23,9 @@ from ascend_sim.ops.kernels.grad_weight.arch35.flags import CLEARED, SLOTS_CLEAR
 from ascend_sim.ops.kernels.grad_weight.arch35.slots import block_bytes, pieces
 from ascend_sim.ops.kernels.grad_weight.cube import CubeBuilder, Image, Piece, Plane, Round, Tile
 from ascend_sim.ops.kernels.grad_weight.fields import GradWeightTiling
+from ascend_sim.ops.kernels.grad_weight.parts import Strip, walked_input
 from ascend_sim.ops.kernels.grad_weight.steps import Run, Runs, Step, Walks, Where
 from ascend_sim.ops.kernels.grad_weight.stream_k import GRAD_OUTPUT, GRAD_WEIGHT, WORKSPACE
-from ascend_sim.ops.kernels.grad_weight.strips import Strip
-from ascend_sim.ops.kernels.grad_weight.taps import walked_input
 from ascend_sim.ops.kernels.grad_weight.tasks import GradWeightTask, grad_weight_tasks
 from ascend_sim.ops.layouts.layout import DrainPiece, FilterTile, Lattice, MapPixels
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to

@@ -14,7 +14,7 @@ from ascend_sim.chip.fractal import FRACTAL
 from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.grad_weight.cube import filter_tiles
 from ascend_sim.ops.kernels.grad_weight.fields import STREAM_NONE, GradWeightTiling
-from ascend_sim.ops.kernels.grad_weight.taps import walked_input
+from ascend_sim.ops.kernels.grad_weight.parts import walked_input
 from ascend_sim.ops.kernels.grad_weight.tasks import grad_weight_tasks
 from ascend_sim.ops.layouts.layout import FilterTile
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to

@@ -20,8 +20,8 @@ from ascend_sim.ops.kernels.grad_weight.arch35 import slots
 from ascend_sim.ops.kernels.grad_weight.arch35.flags import ALL_VECTORS, CLEARED, LEVEL, READ, SLOTS_CLEARED
 from ascend_sim.ops.kernels.grad_weight.cube import filter_tiles
 from ascend_sim.ops.kernels.grad_weight.fields import GradWeightTiling
+from ascend_sim.ops.kernels.grad_weight.parts import walked_input
 from ascend_sim.ops.kernels.grad_weight.stream_k import CUBE_TO_VECTOR, GRAD_WEIGHT, WORKSPACE, parts_of
-from ascend_sim.ops.kernels.grad_weight.taps import walked_input
 from ascend_sim.ops.kernels.grad_weight.tasks import grad_weight_tasks
 from ascend_sim.ops.kernels.vector.common import buffer_queue, share
 from ascend_sim.ops.layouts import turned_gradient

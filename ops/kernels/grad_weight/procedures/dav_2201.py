@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from fractions import Fraction
 
 from ascend_sim.chip.fractal import ACCUMULATOR_BYTES, FRACTAL
 from ascend_sim.errors import TilingError
 from ascend_sim.frozen import frozen
-from ascend_sim.ops.kernels.cube.procedures import Procedure
+from ascend_sim.ops.kernels.cube.vendor import Procedure
 from ascend_sim.ops.kernels.grad_weight.capacity import (
     b1_rows,
     b1_slices,
@@ -21,15 +22,23 @@ from ascend_sim.ops.kernels.grad_weight.capacity import (
     check_grad_weight,
     grad_weight_fits_l1,
     grad_weight_l1,
-    n_slice,
 )
-from ascend_sim.ops.kernels.grad_weight.fields import SPLIT_MK, SPLIT_MN, SPLIT_NK, SPLIT_STREAM_K, GradWeightTiling
+from ascend_sim.ops.kernels.grad_weight.fields import (
+    SPLIT_MK,
+    SPLIT_MN,
+    SPLIT_NK,
+    SPLIT_STREAM_K,
+    STREAM_IMAGES,
+    STREAM_NONE,
+    STREAM_ROWS,
+    GradWeightTiling,
+    gemm,
+    n_slice,
+    splits_kd,
+)
 from ascend_sim.ops.kernels.grad_weight.procedures.shrink import shrink
-from ascend_sim.ops.kernels.grad_weight.procedures.stream_k import stream_k
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, floor_to
 from ascend_sim.ops.problem.tiling_input import TilingInput
-
-__all__ = ["covers_grad_weight", "vendor_grad_weight"]
 
 # Numbers of the vendor's procedure (ops-nn conv3d_backprop_filter_v2_basic_block_tiling, arch22: stated)
 BIG_BLOCK, SMALL_BLOCK = 256, 128  # base block sides
@@ -74,22 +83,6 @@ def vendor_grad_weight(inp: TilingInput) -> GradWeightTiling:
     tiling = tiling.but(bl1_bound=bl1_bound(tiling, inp, clipped=not grad_weight_fits_l1(tiling, inp)))
     check_grad_weight(tiling, inp)
     return tiling
-
-
-def splits_kd(inp: TilingInput) -> bool:
-    """Whether kernel planes are tasks of their own instead of a part of N."""
-    return inp.real_groups > 1 or inp.depth_dilated or inp.deterministic
-
-
-def gemm(inp: TilingInput, split_kd: bool | None = None) -> tuple[int, int, int]:
-    """(M, K, N) of one image, padded to whole blocks; N holds the kernel planes unless they are split."""
-    split_kd = splits_kd(inp) if split_kd is None else split_kd
-    planes = 1 if split_kd else inp.problem.k_d
-    return (
-        inp.cout_padded,
-        ceil_to(inp.problem.h_out * inp.problem.w_out, inp.c0),
-        inp.taps * inp.cin1 * inp.c0 * planes,
-    )
 
 
 def task_count(tiling: GradWeightTiling, inp: TilingInput) -> int:
@@ -337,4 +330,44 @@ def _whole_windows(tiling: GradWeightTiling, inp: TilingInput, depth: int) -> Gr
     return with_core_shape(with_depths(wider, inp, depth, depth), inp)
 
 
-PROCEDURE = Procedure(covers_grad_weight, lambda inp, _: vendor_grad_weight(inp))
+# ---- StreamK: cores that would idle in the last round share its tasks -----------------------------------------------
+
+
+def stream_k(tiling: GradWeightTiling, tasks: int, inp: TilingInput) -> GradWeightTiling:
+    """Set stream_k_type, core_stream_k and block_dim for `tasks` tasks on `inp.cores` cores.
+
+    Only a tail of at most half the cores is shared. By images where this gives no fewer parts than rows do, and where
+    no short last part is emptier than the rows' one; else by rows.
+    """
+    plain = tiling.but(stream_k_type=STREAM_NONE, core_stream_k=0)
+    cores = tasks if inp.cores // 2 < tasks < inp.cores else inp.cores
+    tail = tasks % cores
+    if tail == 0 or tail > cores // 2:
+        return plain.but(block_dim=cores)
+    wanted = cores // tail
+    images, images_last = _parts(inp.images, ceil_div(inp.images, wanted))
+    rows, rows_last = _parts(inp.problem.h_out, rows_per_part(tiling, inp, wanted))
+    by_images = images >= rows and (images_last == 0 or images_last >= rows_last)
+    parts = images if by_images else rows
+    if parts == 1:
+        return plain.but(block_dim=tasks if tail == tasks else cores)
+    return plain.but(
+        stream_k_type=STREAM_IMAGES if by_images else STREAM_ROWS,
+        core_stream_k=parts,
+        block_dim=min(tasks * parts, inp.cores) if tail == tasks else cores,
+    )
+
+
+def rows_per_part(tiling: GradWeightTiling, inp: TilingInput, wanted: int) -> int:
+    """gradOutput rows of one part of at most `wanted`; a part has no fewer pixels than a row or one base block."""
+    problem = inp.problem
+    most = ceil_div(problem.h_out * problem.w_out, max(problem.w_out, tiling.base_k))
+    return ceil_div(problem.h_out, max(min(wanted, most), 1))
+
+
+def _parts(total: int, size: int) -> tuple[int, Fraction]:
+    """How many parts of `size` cover `total`, and how full a short last one is (0 when there is none)."""
+    return ceil_div(total, size), Fraction(total % size, size)
+
+
+PROCEDURE = Procedure(covers_grad_weight, lambda q: vendor_grad_weight(q.inp))

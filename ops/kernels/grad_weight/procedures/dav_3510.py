@@ -10,15 +10,13 @@ from dataclasses import replace
 
 from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL
 from ascend_sim.errors import TilingError
-from ascend_sim.ops.kernels.cube.procedures import Procedure
+from ascend_sim.ops.kernels.cube.vendor import Procedure
 from ascend_sim.ops.kernels.grad_weight.capacity import bl1_bound, check_grad_weight, check_grad_weight_problem
 from ascend_sim.ops.kernels.grad_weight.fields import STREAM_NONE, GradWeightTiling
-from ascend_sim.ops.kernels.grad_weight.procedures.arch35.block import LONGEST_SIDE, longest_k
-from ascend_sim.ops.kernels.grad_weight.procedures.arch35.cores import decided
+from ascend_sim.ops.kernels.grad_weight.parts import walked_input
+from ascend_sim.ops.kernels.grad_weight.procedures.arch35.blocks import LONGEST_SIDE, decided, longest_k
 from ascend_sim.ops.kernels.grad_weight.procedures.arch35.problem import LONGEST_ROW, WeightProblem
-from ascend_sim.ops.kernels.grad_weight.procedures.dav_2201 import task_count
-from ascend_sim.ops.kernels.grad_weight.procedures.stream_k import stream_k
-from ascend_sim.ops.kernels.grad_weight.taps import walked_input
+from ascend_sim.ops.kernels.grad_weight.procedures.dav_2201 import stream_k, task_count
 from ascend_sim.ops.problem.layout import PLANAR
 from ascend_sim.ops.problem.sizes import ceil_to
 from ascend_sim.ops.problem.tiling_input import TilingInput
@@ -91,4 +89,4 @@ def _in_strips(tiling: GradWeightTiling, walked: TilingInput) -> GradWeightTilin
     return tiling.but(bl1_bound=bl1_bound(tiling, walked, clipped=True))
 
 
-PROCEDURE = Procedure(covers_grad_weight_3510, lambda inp, _: vendor_grad_weight_3510(inp))
+PROCEDURE = Procedure(covers_grad_weight_3510, lambda q: vendor_grad_weight_3510(q.inp))

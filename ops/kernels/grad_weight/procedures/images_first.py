@@ -18,7 +18,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ascend_sim.chip import ChipSpec
-from ascend_sim.ops.kernels.cube.procedures import Procedure, open_procedures
+from ascend_sim.errors import TilingError
+from ascend_sim.ops.kernels.cube.vendor import Procedure, open_procedures
 from ascend_sim.ops.kernels.grad_weight.fields import GradWeightTiling
 from ascend_sim.ops.kernels.grad_weight.procedures.stand_in import sound_grad_weight
 from ascend_sim.ops.problem.tiling_input import TilingInput
@@ -48,7 +49,11 @@ def blocks_of(images: int, cores: int) -> int:
 
 
 def images_first(inp: TilingInput, chip: ChipSpec | None) -> GradWeightTiling:
-    """The tiling ("stand-in"). TilingError where no grid fits."""
+    """The tiling ("stand-in"). TilingError where the rule does not decide, or no grid fits."""
+    if not covers_images_first(inp):
+        raise TilingError(
+            "grad_weight: images come first in 2-D fp16 problems with one group, whose sums may be in any order"
+        )
     cores = inp.cores if chip is None else chip.cores.aic
     own = blocks_of(inp.images, cores)
     if inp.cores not in (cores, own):
@@ -56,4 +61,4 @@ def images_first(inp: TilingInput, chip: ChipSpec | None) -> GradWeightTiling:
     return sound_grad_weight(replace(inp, cores=own), chip, image_each=own == inp.images <= cores)
 
 
-PROCEDURE = Procedure(covers_images_first, images_first)
+PROCEDURE = Procedure(covers_images_first, lambda q: images_first(q.inp, q.chip))

@@ -23,11 +23,9 @@ from ascend_sim.ops.kernels.grad_weight.capacity import (
     check_grad_weight_problem,
     grad_weight_fits_l1,
     grad_weight_l1,
-    n_slice,
 )
-from ascend_sim.ops.kernels.grad_weight.fields import SPLIT_GRID, SPLIT_STREAM_K, GradWeightTiling
-from ascend_sim.ops.kernels.grad_weight.procedures.dav_2201 import gemm, task_count, whole_rows, with_core_shape
-from ascend_sim.ops.kernels.grad_weight.procedures.stream_k import stream_k
+from ascend_sim.ops.kernels.grad_weight.fields import SPLIT_GRID, SPLIT_STREAM_K, GradWeightTiling, gemm, n_slice
+from ascend_sim.ops.kernels.grad_weight.procedures.dav_2201 import stream_k, task_count, whole_rows, with_core_shape
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, floor_sum, floor_to
 from ascend_sim.ops.problem.tiling_input import TilingInput
 

@@ -37,8 +37,8 @@ from ascend_sim.memory.gm import Allocation
 from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.cube.pipeline import CubePipeline, HeldOperand
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fields import Attach, CacheTiling
-from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.held import a1_bytes, b1_bytes
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import FilterProblem, Load
+from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.tiles import a1_bytes, b1_bytes
 from ascend_sim.ops.kernels.grad_weight.steps import Where
 from ascend_sim.ops.kernels.grad_weight.tbe.blocks import HeldTile
 from ascend_sim.ops.kernels.grad_weight.tbe.gather import gather_taps

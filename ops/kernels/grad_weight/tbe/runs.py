@@ -14,10 +14,10 @@ from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL, FRACTAL_BYTES
 from ascend_sim.frozen import frozen
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import Span
-from ascend_sim.ops.kernels.cube.strips import Strip
-from ascend_sim.ops.kernels.grad_weight.strips import boxes
+from ascend_sim.ops.kernels.grad_weight.parts import boxes
 from ascend_sim.ops.layouts.layout import FeatureMap, MapBox, Place
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
+from ascend_sim.ops.problem.strips import Strip
 
 
 @frozen

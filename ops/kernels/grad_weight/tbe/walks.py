@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 from ascend_sim.kernel.operands import MapWindow, Span
 from ascend_sim.ops.kernels.cube.call import CubeCall
-from ascend_sim.ops.kernels.cube.strips import Strip
+from ascend_sim.ops.kernels.grad_weight.parts import InputRows, input_rows, piece, strips
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fields import CacheTiling
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import FilterProblem, Load
-from ascend_sim.ops.kernels.grad_weight.strips import InputRows, input_rows, piece, strips
+from ascend_sim.ops.problem.strips import Strip
 
 FEW = 32
 """Steps of a walk that is not cut."""

@@ -5,17 +5,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
-from ascend_sim.errors import TilingError
+from ascend_sim.chip import ChipSpec
 from ascend_sim.ops.kernels.cube.call import CubeCall
-from ascend_sim.ops.kernels.grad_input.choose import choose_grad_input
+from ascend_sim.ops.kernels.cube.ladder import LadderAnswer
+from ascend_sim.ops.kernels.grad_input.ladder import GradInputQuestion
 from ascend_sim.ops.kernels.grad_input.program import grad_input_task
 from ascend_sim.ops.kernels.grad_input.program import workspace_bytes as grad_input_workspace
 from ascend_sim.ops.kernels.grad_input.turn import slots_bytes
-from ascend_sim.ops.kernels.grad_weight.choose import BASE_TEMPLATE, choose_grad_weight
-from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import ONE_WAY, filter_problem
+from ascend_sim.ops.kernels.grad_weight.ladder import GradWeightQuestion, OlderKernel
 from ascend_sim.ops.kernels.grad_weight.program import clears_itself, grad_weight_task, workspace_bytes
-from ascend_sim.ops.kernels.grad_weight.tbe.choose import VOLUMETRIC, choose_tbe
 from ascend_sim.ops.kernels.grad_weight.tbe.program import tbe_grad_weight_task
 from ascend_sim.ops.kernels.vector.merge import merged_bytes
 from ascend_sim.ops.kernels.vector.strided import StridedCopy
@@ -24,18 +24,18 @@ from ascend_sim.ops.operators.convolution_backward.matmul_routes import PATCHES,
 from ascend_sim.ops.operators.convolution_backward.plans.routes import check_limits
 from ascend_sim.ops.operators.convolution_backward.plans.steps import Steps, contiguous_strides
 from ascend_sim.ops.plan import Plan
-from ascend_sim.ops.problem.tiling_input import TilingInput
+from ascend_sim.runtime import Allocation, Task
 
-FLAT = "Conv2DBackpropFilter"
 ANY_ORDER = (
     "gradWeight is not deterministic: L1 has no room for the input's whole rows, or load3d no field for a stride; the "
     "library's Conv2DBackpropFilter then takes pieces of rows or gathers, and its blocks add to dW in any order (ops-nn "
     "routing and the schedule of CANN 8.1: stated)"
 )
-OTHER_KERNEL = (
-    "grad_weight runs as the open kernel, whose tiling has the fields that were given; without them the library's {} would "
-    "run, and choose its tiling itself (vendor procedure)"
-)
+
+
+def explained(task: Task, found: LadderAnswer[Any]) -> Task:
+    """Return the task with the rungs of its tiling, for its report."""
+    return replace(task, info=task.info | {"ladder": found.rows()})
 
 
 class Gradients(Steps, ABC):
@@ -106,7 +106,7 @@ class Gradients(Steps, ABC):
     def matmul(self, gradient: str, route: MatMulRoute, plain: Mapping[str, str]) -> None:
         """MatMul of contiguous inputs, whose layouts are those of the matrices; patches are put into their places after."""
         from ascend_sim.ops.kernels.matmul.program import matmul_task
-        from ascend_sim.ops.kernels.matmul.tiling import MatMulProblem, choose_matmul
+        from ascend_sim.ops.kernels.matmul.tiling import MatMulProblem, answer_matmul
 
         p, other = self.p, "weight" if gradient == "grad_input" else "input"
         row, pixels = p.c_in * p.k_d * p.k_h * p.k_w, p.d_out * p.h_out * p.w_out
@@ -127,22 +127,25 @@ class Gradients(Steps, ABC):
         target = result = self.landing(gradient, route.out_dtype)
         if route.kind == PATCHES:
             result = self.result.tensor(f"{gradient}.patches", route.out_dtype, "ND", problem.sizes[2])
-        tiling = choose_matmul(problem, self.chip, self.call.tiling.get(gradient))
-        tiling = replace(tiling, block_dim=self.call.block_dim.get(gradient, tiling.block_dim))
+        found = answer_matmul(problem, self.chip, self.call.tiling.get(gradient))
+        tiling = found.tiling.but(block_dim=self.call.block_dim.get(gradient, found.tiling.block_dim))
         op_type = "BatchMatMul" if batch > 1 else "MatMul"
         self.result.add(
             op_type,
             gradient,
             operands,
             [result],
-            lambda chip, t: matmul_task(
-                chip,
-                problem,
-                tiling,
-                [t[name] for name in (*operands, result)],
-                gradient,
-                op_type,
-                self.call.disarm.get(gradient, ()),
+            lambda chip, t: explained(
+                matmul_task(
+                    chip,
+                    problem,
+                    tiling,
+                    [t[name] for name in (*operands, result)],
+                    gradient,
+                    op_type,
+                    self.call.disarm.get(gradient, ()),
+                ),
+                found,
             ),
         )
         if route.kind == PATCHES:
@@ -171,10 +174,11 @@ class Gradients(Steps, ABC):
         """
         call, op_type, names, made = self.data_call(), self.data_op_type(), [source, weight, result], self.maps.made
         if self.call.forward:
+            from ascend_sim.ops.kernels.conv_forward.ladder import answer_conv_forward
             from ascend_sim.ops.kernels.conv_forward.program import conv_forward_task
-            from ascend_sim.ops.kernels.conv_forward.tiling import choose_conv_forward
 
-            forward, scratch = choose_conv_forward(call.inp), []
+            chosen, scratch = answer_conv_forward(call.inp), []
+            forward = chosen.tiling
             if size := merged_bytes(call.inp):
                 scratch = [self.result.tensor(f"{made}.workspace", self.storage, "FRACTAL_Z", size)]
             self.result.add(
@@ -182,21 +186,16 @@ class Gradients(Steps, ABC):
                 made,
                 names[:2],
                 names[2:],
-                lambda chip, t: conv_forward_task(call, forward, [t[n] for n in (*names, *scratch)], made, op_type),
+                lambda chip, t: explained(
+                    conv_forward_task(call, forward, [t[n] for n in (*names, *scratch)], made, op_type), chosen
+                ),
                 scratch,
             )
             return
         check_limits(self.call, op_type)
-        open_kernel = "Conv2DBackpropInput" if self.inp.family.coupled else "Conv3DBackpropInputV2"
         blocks = self.call.block_dim.get(made)
-        tiling = choose_grad_input(
-            call.inp,
-            self.call.tiling.get(made),
-            stand_in=op_type != open_kernel,
-            chip=self.chip,
-            blocks=blocks,
-            dtype=call.dtype,
-        )
+        found = GradInputQuestion(call.inp, self.call.tiling.get(made), self.chip, call.dtype, op_type, blocks).answer()
+        tiling = found.tiling
         scratch = []
         placed = tiling if blocks is None else tiling.but(block_dim=blocks)
         if turned:
@@ -209,84 +208,38 @@ class Gradients(Steps, ABC):
             made,
             names[:2],
             names[2:],
-            lambda chip, t: grad_input_task(call, tiling, [t[n] for n in (*names, *scratch)], made, op_type, blocks),
+            lambda chip, t: explained(
+                grad_input_task(call, tiling, [t[n] for n in (*names, *scratch)], made, op_type, blocks), found
+            ),
             scratch,
         )
 
     def filter_kernel(self, gradient: str, features: str, result: str, size: int) -> None:
         """MemSet of `size` bytes and the kernel that adds to them, or the deterministic kernel with its slots."""
         call, op_type, names = self.filter_call(), self.filter_op_type(), [gradient, features, result]
-        deterministic = self.call.deterministic
         check_limits(self.call, op_type)
-        coupled = self.inp.family.coupled
-        second = op_type == BASE_TEMPLATE
-        if not (coupled or deterministic or second) and self.older_filter_kernel(op_type, names, size):
-            return
-        open_kernel = second or (deterministic and op_type == VOLUMETRIC)
-        try:
-            tiling = choose_grad_weight(
-                self.cut_for(call.inp, "grad_weight"),
-                self.call.tiling.get("grad_weight"),
-                stand_in=not open_kernel,
-                chip=self.chip,
-                dtype=call.dtype,
-            )
-        except TilingError as error:
-            # Rows that L1 cannot hold, and what load3d cannot read: the older kernel takes pieces of rows, or gathers.
-            if (coupled or deterministic) and op_type == FLAT and self.older_filter_kernel(op_type, names, size):
-                return
-            if op_type == VOLUMETRIC:
-                raise TilingError(f"{error}; {ONE_WAY}") from None
-            raise
         blocks = self.call.block_dim.get("grad_weight")
-        scratch = []
-        if slots := workspace_bytes(tiling, call.inp):
-            scratch = [self.result.tensor("grad_weight.slots", "float32", "ND", slots)]
-        if not deterministic and not clears_itself(tiling, call.inp):
+        fields = self.call.tiling.get("grad_weight")
+        found = GradWeightQuestion(call.inp, fields, self.chip, call.dtype, op_type, blocks).answer()
+        self.result.warnings += found.warnings
+        chosen, scratch = found.tiling, []
+        if isinstance(chosen, OlderKernel):
+            if self.call.deterministic and chosen.any_order:
+                self.result.warnings.append(ANY_ORDER)
             self.cleared(result, "MemSet_grad_weight", size)
-        self.result.add(
-            op_type,
-            "grad_weight",
-            names[:2],
-            names[2:],
-            lambda chip, t: grad_weight_task(
-                call, tiling, [t[name] for name in (*names, *scratch)], "grad_weight", op_type, blocks
-            ),
-            scratch,
-        )
+        else:
+            if slots := workspace_bytes(chosen, call.inp):
+                scratch = [self.result.tensor("grad_weight.slots", "float32", "ND", slots)]
+            if not self.call.deterministic and not clears_itself(chosen, call.inp):
+                self.cleared(result, "MemSet_grad_weight", size)
 
-    def older_filter_kernel(self, op_type: str, names: list[str], size: int) -> bool:
-        """The kernel that the library's older operators launch where they choose its tiling themselves; False elsewhere.
+        def make(chip: ChipSpec, tensors: Mapping[str, Allocation]) -> Task:
+            held = [tensors[name] for name in (*names, *scratch)]
+            if isinstance(chosen, OlderKernel):
+                problem, tiling = chosen.problem, chosen.tiling
+                task = tbe_grad_weight_task(call, problem, tiling, held, "grad_weight", op_type, blocks)
+            else:
+                task = grad_weight_task(call, chosen, held, "grad_weight", op_type, blocks)
+            return explained(task, found)
 
-        A call that names fields of grad_weight, or none of them ({}), has the open kernel, which takes fields.
-        """
-        call, blocks = self.filter_call(), self.call.block_dim.get("grad_weight")
-        problem = filter_problem(call.inp, call.dtype, blocks, volumetric=op_type == VOLUMETRIC)
-        tiling = choose_tbe(problem, op_type, self.chip)
-        if tiling is None:
-            return False
-        if "grad_weight" in self.call.tiling:
-            if self.call.tiling["grad_weight"]:
-                self.result.warnings.append(OTHER_KERNEL.format(op_type))
-            return False
-        if self.call.deterministic and tiling.cuts.k * tiling.cuts.batch > 1:
-            self.result.warnings.append(ANY_ORDER)
-        self.cleared(names[2], "MemSet_grad_weight", size)
-        self.result.add(
-            op_type,
-            "grad_weight",
-            names[:2],
-            names[2:],
-            lambda chip, t: tbe_grad_weight_task(
-                call, problem, tiling, [t[name] for name in names], "grad_weight", op_type, blocks
-            ),
-        )
-        return True
-
-    def cut_for(self, inp: TilingInput, kernel: str) -> TilingInput:
-        """The problem as the tiling sees it: on coupled chips cut for the number of blocks that the call asks for.
-
-        Published rows of the 910 have 32 blocks on 30 cores, so their tiler took the number from elsewhere than the chip.
-        """
-        blocks = self.call.block_dim.get(kernel)
-        return replace(inp, cores=blocks) if blocks and inp.family.coupled else inp
+        self.result.add(op_type, "grad_weight", names[:2], names[2:], make, scratch)

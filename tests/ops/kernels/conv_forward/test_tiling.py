@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from ascend_sim import TensorSpec, convolution
 from ascend_sim.chip.fractal import FRACTAL
-from ascend_sim.ops.kernels.conv_forward.tiling import BUFFERS, choose_conv_forward, input_rows, l1_bytes
+from ascend_sim.ops.kernels.conv_forward.ladder import answer_conv_forward
+from ascend_sim.ops.kernels.conv_forward.tiling import BUFFERS, input_rows, l1_bytes
 from tests.support.ops.tiling_problems import conv2d, on_910b
 
 PATCH = conv2d(8, 3, 768, 224, 16, 16)
@@ -24,7 +25,7 @@ def test_a_worked_example() -> None:
     16 + 16; one row of y and 48 channels 14 x 16 of 16 + 48; two rows and 32 channels 7 x 24 of 32 + 32, which is the least.
     """
     inp = on_910b(PATCH)
-    tiling = choose_conv_forward(inp)
+    tiling = answer_conv_forward(inp).tiling
     assert (tiling.base_m, tiling.base_n, tiling.slices, tiling.l1_buffers) == (28, 32, 1, 1)
     assert 13 * 48 * 32 > 14 * 16 * 64 > 7 * 24 * 64
     assert l1_bytes(inp, 28, 32, 1, 1) == (32 * 224 * 32, 256 * 16 * 32 * 2)
@@ -32,7 +33,7 @@ def test_a_worked_example() -> None:
 
 
 def test_a_tile_of_128_channels_comes_first() -> None:
-    tiling = choose_conv_forward(on_910b(conv2d(8, 64, 256, 56, 3, pad=1)))
+    tiling = answer_conv_forward(on_910b(conv2d(8, 64, 256, 56, 3, pad=1))).tiling
     assert (tiling.base_m, tiling.base_n, tiling.l1_buffers) == (128, 128, BUFFERS)
 
 
@@ -42,19 +43,19 @@ def test_whole_rows_leave_room_for_more_channels() -> None:
     Counted as if a tile could begin inside a row, a fifth row would leave room for 28.
     """
     inp = on_910b(conv2d(8, 512, 256, 32, 1))
-    tiling = choose_conv_forward(inp)
+    tiling = answer_conv_forward(inp).tiling
     assert (tiling.base_m, tiling.base_n, tiling.slices, tiling.l1_buffers) == (128, 128, 32, BUFFERS)
     assert sum(l1_bytes(inp, 128, 128, 32, BUFFERS)) == 2 * 32 * 32 * (128 + 128)
 
 
 def test_a_strip_holds_a_fractal_of_pixels() -> None:
     """14x14 by 7 on 512 x 512: strips of 48 columns fit one row of theirs alone, and took twice as long as those of 16."""
-    assert choose_conv_forward(on_910b(conv2d(2, 3, 64, 512, 14, 7))).split_wo == FRACTAL
+    assert answer_conv_forward(on_910b(conv2d(2, 3, 64, 512, 14, 7))).tiling.split_wo == FRACTAL
 
 
 def test_one_buffer_where_two_fit_no_tile() -> None:
     """Patches of 17 x 17: 17 rows of 238 pixels (127 KiB) and weights of 16 channels (145 KiB) fit L1 once, not twice."""
-    assert choose_conv_forward(on_910b(conv2d(1, 3, 32, 238, 17, 17))).l1_buffers == 1
+    assert answer_conv_forward(on_910b(conv2d(1, 3, 32, 238, 17, 17))).tiling.l1_buffers == 1
 
 
 @settings(max_examples=200)

@@ -20,14 +20,14 @@ from ascend_sim.ops.kernels.grad_input.capacity import (
     grad_input_fits_l1,
     grad_input_l1,
 )
-from ascend_sim.ops.kernels.grad_input.choose import choose_grad_input
+from ascend_sim.ops.kernels.grad_input.ladder import GradInputQuestion
 from ascend_sim.ops.kernels.grad_weight.capacity import (
     check_grad_weight,
     check_grad_weight_problem,
     grad_weight_fits_l1,
     grad_weight_l1,
 )  # fmt: skip
-from ascend_sim.ops.kernels.grad_weight.choose import choose_grad_weight
+from ascend_sim.ops.kernels.grad_weight.ladder import GradWeightQuestion
 from ascend_sim.ops.problem.tiling_input import TilingInput
 from tests.support.ops.tight_tilings import LAYER
 from tests.support.ops.tiling_problems import BUFFERS, conv2d, on_910b, on_950
@@ -43,10 +43,10 @@ def with_l1(size: int) -> TilingInput:
 @pytest.mark.parametrize("kernel", ["grad_input", "grad_weight"])
 def test_l1_is_full_to_the_byte(kernel: str, short: int) -> None:
     if kernel == "grad_input":
-        tiling = choose_grad_input(LAYER)
+        tiling = GradInputQuestion(LAYER).tiling()
         used, fits, check = sum(grad_input_l1(tiling, LAYER)), grad_input_fits_l1, check_grad_input
     else:
-        tiling = choose_grad_weight(LAYER)
+        tiling = GradWeightQuestion(LAYER).tiling()
         used, fits, check = sum(grad_weight_l1(tiling, LAYER)), grad_weight_fits_l1, check_grad_weight
     assert fits(tiling, with_l1(used)) and not fits(tiling, with_l1(used - short))
     clipped = used if kernel == "grad_input" else sum(grad_weight_l1(tiling, LAYER, clipped=True))
@@ -66,7 +66,7 @@ def test_the_fields_of_load3d_hold_what_they_hold() -> None:
 
 
 def test_l0_holds_its_blocks_and_no_byte_more() -> None:
-    tiling = choose_grad_input(LAYER).but(al0_buffers=2, bl0_buffers=1, cl0_buffers=2)
+    tiling = GradInputQuestion(LAYER).tiling().but(al0_buffers=2, bl0_buffers=1, cl0_buffers=2)
     m, n, k = tiling.base_m, tiling.base_n, tiling.base_k
     used = {"L0A": 2 * 2 * m * k, "L0B": 2 * k * n, "L0C": 2 * 4 * m * n}
     assert l0_bytes(tiling, LAYER) == used
@@ -81,7 +81,7 @@ def test_l0_holds_its_blocks_and_no_byte_more() -> None:
 
 
 def test_buffers_are_single_or_double_and_steps_multiples_of_each_other() -> None:
-    tiling = choose_grad_input(LAYER)
+    tiling = GradInputQuestion(LAYER).tiling()
     with pytest.raises(TilingError, match=r"al1Pbuffer = 3; allowed 1 \(single\) or 2"):
         check_block(tiling.but(al1_buffers=3), LAYER)
     for pair in ((1, 4), (6, 3), (2, 2)):
@@ -106,7 +106,7 @@ def test_a_field_of_load3d_is_full_at_its_limit(field: str) -> None:
 def test_pixels_are_counted_in_sixteens_and_8_bit_channels_in_thirty_twos() -> None:
     """A base block of M pixels, N channels for dX, and of M channels, K pixels for dW."""
     inp = on_950(conv2d(2, 64, 64, 14, 3, pad=1), itemsize=1)
-    data, weight = choose_grad_input(LAYER), choose_grad_weight(LAYER)
+    data, weight = GradInputQuestion(LAYER).tiling(), GradWeightQuestion(LAYER).tiling()
     check_block(data.but(base_m=48, base_n=32, base_k=32), inp)
     check_block(weight.but(base_m=32, base_n=32, base_k=48), inp)
     for tiling in (data.but(base_m=32, base_n=48, base_k=32), weight.but(base_m=48, base_n=32, base_k=32)):

@@ -10,9 +10,9 @@ import pytest
 
 from ascend_sim.chip import load_chip
 from ascend_sim.chip.fractal import BLOCK_BYTES
-from ascend_sim.ops.kernels.cube.exact_shapes import has_exact_shape
-from ascend_sim.ops.kernels.grad_input.choose import choose_grad_input
-from ascend_sim.ops.kernels.grad_weight.choose import choose_grad_weight
+from ascend_sim.ops.kernels.cube.vendor import has_exact_shape
+from ascend_sim.ops.kernels.grad_input.ladder import GradInputQuestion
+from ascend_sim.ops.kernels.grad_weight.ladder import GradWeightQuestion
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.yaml_file import load_shipped
 from tests.support.ops.tiling_problems import on_910b
@@ -39,13 +39,13 @@ def test_what_the_library_has_a_tiling_of_its_own_for_is_a_stand_in(row: dict[st
         *row["dilation"],
     )
     problem, name = ConvProblem(*shape, *row["padding"]), row["soc"].lower()
-    choose = {"grad_input": choose_grad_input, "grad_weight": choose_grad_weight}[row["kernel"]]
+    ask = {"grad_input": GradInputQuestion, "grad_weight": GradWeightQuestion}[row["kernel"]]
     more, other = replace(problem, n=problem.n + 1), {"ascend910b2": "ascend910b3", "ascend910b3": "ascend910b2"}[name]
     for chip, one, wanted in ((name, problem, True), (name, more, False)):
         spec = load_chip(chip)
         inp = replace(on_910b(one, row["itemsize"], spec.cores.aic), cores=spec.cores.aic)
         assert has_exact_shape(row["kernel"], inp, spec) == wanted
-        source = choose(inp, chip=spec).source
+        source = ask(inp, chip=spec).tiling().source
         assert source == "stand-in" if wanted else source in ("stand-in", "vendor procedure")
     assert not has_exact_shape(row["kernel"], inp, None)
     assert has_exact_shape(row["kernel"], replace(inp, problem=problem), load_chip(other)) == any(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ascend_sim.errors import SimError
-from ascend_sim.ops.kernels.cube.tuned import tuned_fields, tuned_rows
+from ascend_sim.ops.kernels.cube.vendor import tuned_fields, tuned_rows
 from tests.support.places import TOOLS
 
 ROWS = tuned_rows()

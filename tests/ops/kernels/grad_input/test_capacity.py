@@ -14,8 +14,8 @@ from ascend_sim.ops.kernels.grad_input.capacity import (
     check_split,
     is_resident,
 )
-from ascend_sim.ops.kernels.grad_input.choose import choose_grad_input
-from ascend_sim.ops.kernels.grad_input.split import SPLIT_H, SPLIT_NONE
+from ascend_sim.ops.kernels.grad_input.ladder import GradInputQuestion
+from ascend_sim.ops.kernels.grad_input.parts import SPLIT_H, SPLIT_NONE
 from ascend_sim.ops.problem.family import COUPLED
 from tests.support.ops.tight_tilings import LAYER
 from tests.support.ops.tiling_problems import conv2d, on_910b, on_950
@@ -40,7 +40,7 @@ def test_zeros_between_pixels_are_no_stride_of_load3d() -> None:
     ],
 )
 def test_a_task_of_grad_input_is_whole_rows(changes: dict[str, int], told: str) -> None:
-    tiling = choose_grad_input(LAYER)
+    tiling = GradInputQuestion(LAYER).tiling()
     check_grad_input(tiling, LAYER)
     with pytest.raises(TilingError, match=told):
         check_grad_input(tiling.but(**changes), LAYER)
@@ -48,7 +48,7 @@ def test_a_task_of_grad_input_is_whole_rows(changes: dict[str, int], told: str) 
 
 def test_a_strip_is_narrower_than_the_map() -> None:
     wide = on_950(conv2d(2, 64, 64, 48, 3, pad=1))
-    tiling = choose_grad_input(wide)
+    tiling = GradInputQuestion(wide).tiling()
     for columns in (0, 16, 32):
         check_grad_input_strips(tiling.but(split_wi=columns), wide)
     for columns in (-16, 8, 40, 48, 64):
@@ -72,7 +72,7 @@ def test_what_a_split_kernel_needs() -> None:
 
 def test_a_segment_of_k_is_whole_blocks_of_channels() -> None:
     wide = on_950(conv2d(2, 64, 64, 32, 3, pad=1), itemsize=4)
-    tiling = choose_grad_input(wide)
+    tiling = GradInputQuestion(wide).tiling()
     check_grad_input(tiling.but(k_segment=8), wide)
     with pytest.raises(TilingError, match="kSegment = 4 is not a multiple of 8 output channels"):
         check_grad_input(tiling.but(k_segment=4), wide)
@@ -80,7 +80,7 @@ def test_a_segment_of_k_is_whole_blocks_of_channels() -> None:
 
 def test_weights_of_several_kernel_planes_do_not_stay() -> None:
     flat = on_950(conv2d(2, 16, 16, 16, 1))
-    tiling = choose_grad_input(flat)
+    tiling = GradInputQuestion(flat).tiling()
     tiling = tiling.but(bl1_buffers=1, step_kb=-(-16 // tiling.base_k), step_n=1, base_n=16, single_core_cin=16)
     assert is_resident(tiling, flat)
     assert not is_resident(tiling, replace(flat, problem=replace(flat.problem, k_d=2, d_in=2)))

@@ -8,10 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ascend_sim.errors import TilingError
-from ascend_sim.ops.kernels.grad_input.pieces import NO_HK, NO_HK_WK, UNCUT, kernel_pieces
-from ascend_sim.ops.kernels.grad_input.split import SPLIT_NONE, split_parts
-from ascend_sim.ops.kernels.grad_input.window import needed_rows, pad_before
+from ascend_sim.ops.kernels.grad_input.parts import NO_HK, NO_HK_WK, SPLIT_NONE, UNCUT, kernel_pieces, split_parts
 from ascend_sim.ops.problem.conv_problem import ConvProblem
+from ascend_sim.ops.problem.window import needed_rows, pad_before
 from tests.support.ops.ranked_calls import QUICK, Call, calls, checked, fields_of
 from tests.support.sampling import sampled
 

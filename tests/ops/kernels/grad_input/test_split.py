@@ -16,9 +16,9 @@ from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.errors import DeadlockError, SimError, TilingError
 from ascend_sim.isa.direct import DataCopyDn2Nz
 from ascend_sim.kernel.builder import KernelBuilder
-from ascend_sim.ops.kernels.grad_input.split import SPLIT_H, SPLIT_HW, SPLIT_NONE, split_parts, split_products
-from ascend_sim.ops.kernels.grad_input.window import pad_before
+from ascend_sim.ops.kernels.grad_input.parts import SPLIT_H, SPLIT_HW, SPLIT_NONE, split_parts, split_products
 from ascend_sim.ops.problem.conv_problem import ConvProblem
+from ascend_sim.ops.problem.window import pad_before
 from tests.support.ops.conv_problems import Array, Problem, operands, same_bits, worst_error_over_bound
 from tests.support.ops.tiling_problems import conv2d
 from tests.support.sampling import sampled

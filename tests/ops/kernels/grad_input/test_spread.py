@@ -9,13 +9,14 @@ from hypothesis import strategies as st
 
 from ascend_sim.chip import load_chip
 from ascend_sim.ops.kernels.grad_input.capacity import check_grad_input
-from ascend_sim.ops.kernels.grad_input.choose import choose_grad_input
-from ascend_sim.ops.kernels.grad_input.procedures.dav_2201 import sound_grad_input, task_count, vendor_grad_input
-from ascend_sim.ops.kernels.grad_input.spread import core_grid, spread
+from ascend_sim.ops.kernels.grad_input.ladder import GradInputQuestion
+from ascend_sim.ops.kernels.grad_input.procedures.dav_2201 import task_count, vendor_grad_input
+from ascend_sim.ops.kernels.grad_input.procedures.stand_in import core_grid, sound_grad_input, spread
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.tiling_input import TilingInput
 from tests.support.ops.tiling_problems import BUFFERS, L2_BYTES, LOAD3D, conv2d
 
+OP_TYPE = "Conv2DBackpropInput"  # of a closed library
 CHIP = load_chip("ascend910b3")
 
 
@@ -86,23 +87,25 @@ def test_a_worked_example() -> None:
     14, 2 rows are 7.
     """
     inp = on_910b(conv2d(1, 144, 288, 14, 3, pad=1))
-    tiling = choose_grad_input(inp, stand_in=True, chip=CHIP)
+    tiling = GradInputQuestion(inp, op_type=OP_TYPE, chip=CHIP).tiling()
     assert (tiling.single_core_cin, tiling.single_core_m, tiling.block_dim) == (32, 4 * 14, 20)
     assert tiling.source == "stand-in"
 
 
 def test_a_number_of_blocks_deals_out_the_same_tiles() -> None:
     inp = on_910b(conv2d(1, 144, 288, 14, 3, pad=1))
-    own = choose_grad_input(inp, stand_in=True, chip=CHIP)
-    assert all(choose_grad_input(inp, stand_in=True, chip=CHIP, blocks=blocks) == own for blocks in (1, 6, 64))
+    own = GradInputQuestion(inp, op_type=OP_TYPE, chip=CHIP).tiling()
+    assert all(
+        GradInputQuestion(inp, op_type=OP_TYPE, chip=CHIP, blocks=blocks).tiling() == own for blocks in (1, 6, 64)
+    )
 
 
 def test_the_open_kernel_keeps_its_own_tiling() -> None:
     inp = on_910b(conv2d(1, 144, 288, 14, 3, pad=1))
-    assert choose_grad_input(inp, chip=CHIP) == vendor_grad_input(inp)
+    assert GradInputQuestion(inp, chip=CHIP).tiling() == vendor_grad_input(inp)
     assert vendor_grad_input(inp).block_dim == 1
 
 
 def test_enough_tiles_stay_as_they_are() -> None:
     inp = on_910b(conv2d(32, 256, 256, 13, 3, pad=1))
-    assert choose_grad_input(inp, stand_in=True, chip=CHIP) == vendor_grad_input(inp).but(source="stand-in")
+    assert GradInputQuestion(inp, op_type=OP_TYPE, chip=CHIP).tiling() == vendor_grad_input(inp).but(source="stand-in")

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from ascend_sim import AclnnError, conv_tbc_backward
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import TilingError
+from ascend_sim.ops.kernels.grad_input.parts import SPLIT_H, SPLIT_NONE, split_parts
 from ascend_sim.ops.kernels.grad_input.space import grad_input_tilings
-from ascend_sim.ops.kernels.grad_input.split import SPLIT_H, SPLIT_NONE, split_parts
-from ascend_sim.ops.kernels.grad_input.window import pad_before
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.tiling_input import TilingInput
+from ascend_sim.ops.problem.window import pad_before
 from tests.support.ops.ranked_calls import QUICK, Call, calls, checked, fields_of, with_l1
 from tests.support.ops.tiling_problems import on_910b, on_950
 from tests.support.sampling import sampled

@@ -11,9 +11,9 @@ from ascend_sim import TensorSpec, convolution_backward
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import TilingError
 from ascend_sim.ops.kernels.grad_input.capacity import check_grad_input
-from ascend_sim.ops.kernels.grad_input.choose import choose_grad_input
-from ascend_sim.ops.kernels.grad_input.procedures.dav_2201 import sound_grad_input, vendor_grad_input
-from ascend_sim.ops.kernels.grad_input.taller import NARROW, instructions, taller
+from ascend_sim.ops.kernels.grad_input.ladder import GradInputQuestion
+from ascend_sim.ops.kernels.grad_input.procedures.dav_2201 import vendor_grad_input
+from ascend_sim.ops.kernels.grad_input.procedures.stand_in import NARROW, instructions, sound_grad_input, taller
 from ascend_sim.ops.problem.tiling_input import TilingInput
 from tests.support.ops.tiling_problems import conv2d, inputs, on_910b
 
@@ -43,7 +43,7 @@ def test_a_worked_example() -> None:
     steps with a load each. Tasks are then 23 rows, of three tiles: 40 tasks, two a core, so six tiles of 18 x (6 + 1).
     """
     inp = on_910b(conv2d(8, 16, 32, 112, 3, pad=1))
-    before, after = vendor_grad_input(inp), choose_grad_input(inp, stand_in=True, chip=CHIP)
+    before, after = vendor_grad_input(inp), GradInputQuestion(inp, op_type="Conv2DBackpropInput", chip=CHIP).tiling()
     assert (before.base_m, before.base_k, before.single_core_m) == (336, 48, 3 * 112)
     assert (after.base_m, after.base_k, after.single_core_m) == (1024, 16, 23 * 112)
     assert (instructions(before, inp), instructions(after, inp)) == (16 * 6 * 9, 2 * 3 * 18 * 7)
@@ -52,14 +52,16 @@ def test_a_worked_example() -> None:
 
 def test_the_open_kernel_keeps_its_own_tiling() -> None:
     inp = on_910b(conv2d(8, 16, 32, 112, 3, pad=1))
-    assert choose_grad_input(inp, chip=CHIP) == vendor_grad_input(inp)
+    assert GradInputQuestion(inp, chip=CHIP).tiling() == vendor_grad_input(inp)
 
 
 def test_tiles_that_leave_cores_idle_are_not_taken() -> None:
     """A map of 32 x 32 is one tile of 1024 pixels: right for an image a core, while five images need more tiles."""
-    tall = choose_grad_input(on_910b(conv2d(20, 16, 32, 32, 3, pad=1)), stand_in=True, chip=CHIP)
+    tall = GradInputQuestion(
+        on_910b(conv2d(20, 16, 32, 32, 3, pad=1)), op_type="Conv2DBackpropInput", chip=CHIP
+    ).tiling()
     assert (tall.base_m, tall.block_dim) == (1024, 20)
-    few = choose_grad_input(on_910b(conv2d(5, 16, 32, 32, 3, pad=1)), stand_in=True, chip=CHIP)
+    few = GradInputQuestion(on_910b(conv2d(5, 16, 32, 32, 3, pad=1)), op_type="Conv2DBackpropInput", chip=CHIP).tiling()
     assert few.base_m < 1024
     assert few.block_dim == 20
 

@@ -13,8 +13,8 @@ from ascend_sim.ops.kernels.grad_weight.capacity import (
     check_grad_weight,
     grad_weight_l1,
 )  # fmt: skip
-from ascend_sim.ops.kernels.grad_weight.choose import choose_grad_weight
 from ascend_sim.ops.kernels.grad_weight.fields import SPLIT_STREAM_K, STREAM_IMAGES
+from ascend_sim.ops.kernels.grad_weight.ladder import GradWeightQuestion
 from tests.support.ops.tight_tilings import LAYER
 from tests.support.ops.tiling_problems import conv2d, on_910b, on_950
 
@@ -47,7 +47,7 @@ WHOLE = {"template": SPLIT_STREAM_K, "single_core_k": 14 * 14}
     ],
 )
 def test_a_task_of_grad_weight_is_whole_blocks_rows_and_images(changes: dict[str, int], told: str) -> None:
-    tiling = choose_grad_weight(LAYER)
+    tiling = GradWeightQuestion(LAYER).tiling()
     check_grad_weight(tiling, LAYER)
     with pytest.raises(TilingError, match=told):
         check_grad_weight(tiling.but(**changes), LAYER)
@@ -56,14 +56,14 @@ def test_a_task_of_grad_weight_is_whole_blocks_rows_and_images(changes: dict[str
 def test_l1_holds_no_channel_block_that_does_not_exist() -> None:
     """But the host code for dav-3510 counts one."""
     problem = conv2d(2, 16, 16, 14, 1)
-    tiling = choose_grad_weight(LAYER).but(base_n=32, step_n=1, bl1_buffers=1)
+    tiling = GradWeightQuestion(LAYER).tiling().but(base_n=32, step_n=1, bl1_buffers=1)
     for inp, slices in ((on_910b(problem), 1), (on_950(problem), 2)):
         pixels = b1_pixels(inp, tiling.base_k * tiling.step_kb, clipped=True)
         assert grad_weight_l1(tiling, inp, clipped=True)[1] == pixels * slices * 16 * 2
 
 
 def test_l1_holds_gradient_of_every_buffer() -> None:
-    tiling = choose_grad_weight(LAYER).but(step_ka=3, step_m=2, al1_buffers=1)
+    tiling = GradWeightQuestion(LAYER).tiling().but(step_ka=3, step_m=2, al1_buffers=1)
     one, _ = grad_weight_l1(tiling, LAYER)
     assert one == 3 * tiling.base_k * 2 * tiling.base_m * 2
     assert grad_weight_l1(tiling.but(al1_buffers=2), LAYER)[0] == 2 * one

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from ascend_sim.errors import TilingError
 from ascend_sim.ops.kernels.grad_weight.capacity import b1_pixels, check_grad_weight, grad_weight_l1
-from ascend_sim.ops.kernels.grad_weight.choose import choose_grad_weight
-from ascend_sim.ops.kernels.grad_weight.strips import input_rows, stacked, strips
+from ascend_sim.ops.kernels.grad_weight.ladder import GradWeightQuestion
+from ascend_sim.ops.kernels.grad_weight.parts import input_rows, stacked, strips
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.tiling_input import TilingInput
 from tests.support.ops.tiling_problems import BUFFERS, L2_BYTES, LOAD3D, conv2d, inputs, on_910b, problems
@@ -61,17 +61,17 @@ LONG = replace(conv2d(1, 64, 64, 8, 3), h_in=1, k_h=1, h_out=1, w_in=65536, w_ou
 def test_strips_come_where_whole_rows_do_not_fit(itemsize: int, deterministic: bool) -> None:
     """With the block that there would be without a limit of L1, in two buffers: all cores have work."""
     inp = on_910b(LONG, itemsize, deterministic=deterministic)
-    tiling = choose_grad_weight(inp)
+    tiling = GradWeightQuestion(inp).tiling()
     assert tiling.source == "stand-in" and tiling.split_wo % 16 == 0 and 0 < tiling.split_wo < LONG.w_out
     assert tiling.al1_buffers == tiling.bl1_buffers == 2 and tiling.block_dim > 15
     assert sum(grad_weight_l1(tiling, stacked(inp, tiling.split_wo), clipped=True)) <= BUFFERS["L1"]
     with pytest.raises(TilingError, match="L1: A1"):
-        choose_grad_weight(inp, {"splitWo": 0})
-    again = choose_grad_weight(inp, {"splitWo": tiling.split_wo})
+        GradWeightQuestion(inp, {"splitWo": 0}).tiling()
+    again = GradWeightQuestion(inp, {"splitWo": tiling.split_wo}).tiling()
     assert again == tiling.but(source="manual", bl1_bound=again.bl1_bound)
     assert (
         "splitWo" in tiling.to_vendor()
-        and "splitWo" not in choose_grad_weight(on_910b(conv2d(1, 64, 64, 9, 3))).to_vendor()
+        and "splitWo" not in GradWeightQuestion(on_910b(conv2d(1, 64, 64, 9, 3))).tiling().to_vendor()
     )
 
 
@@ -80,7 +80,7 @@ def test_strips_come_where_whole_rows_do_not_fit(itemsize: int, deterministic: b
 def test_strips_are_not_taken_where_whole_rows_fit(inp: TilingInput, kib: int) -> None:
     inp = replace(inp, buffers={**BUFFERS, "L1": kib * 1024})
     try:
-        tiling = choose_grad_weight(inp)
+        tiling = GradWeightQuestion(inp).tiling()
     except TilingError:
         assume(False)
         return
@@ -89,7 +89,7 @@ def test_strips_are_not_taken_where_whole_rows_fit(inp: TilingInput, kib: int) -
     assert a1 + tiling.bl1_bound * inp.itemsize * tiling.bl1_buffers <= kib * 1024  # what the kernel takes
     if tiling.split_wo:
         with pytest.raises(TilingError):
-            choose_grad_weight(inp, {"splitWo": 0})
+            GradWeightQuestion(inp, {"splitWo": 0}).tiling()
 
 
 @pytest.mark.fast
@@ -104,7 +104,7 @@ def test_strips_are_not_taken_where_whole_rows_fit(inp: TilingInput, kib: int) -
 def test_strips_that_cannot_be(value: float, message: str) -> None:
     inp = TilingInput(conv2d(1, 64, 64, 56, 3, pad=1), 2, 20, BUFFERS, L2_BYTES, load3d=LOAD3D)
     with pytest.raises(TilingError) as refused:
-        choose_grad_weight(inp, {"splitWo": value})
+        GradWeightQuestion(inp, {"splitWo": value}).tiling()
     assert str(refused.value) == message
 
 
@@ -113,4 +113,4 @@ def test_what_strips_cannot_help() -> None:
     """Rows of one pixel that are longer than L1: the message is that of the whole problem."""
     wide = replace(LONG, k_w=255, dilation_w=255, w_out=65536 - 254 * 255, pad_left=0, pad_right=0)
     with pytest.raises(TilingError, match="L1: A1"):
-        choose_grad_weight(on_910b(wide))
+        GradWeightQuestion(on_910b(wide)).tiling()

@@ -10,9 +10,9 @@ from hypothesis import given
 
 from ascend_sim.errors import TilingError
 from ascend_sim.kernel.operands import Span
-from ascend_sim.ops.kernels.grad_weight.choose import choose_grad_weight
 from ascend_sim.ops.kernels.grad_weight.fields import GradWeightTiling
-from ascend_sim.ops.kernels.grad_weight.taps import met, walk
+from ascend_sim.ops.kernels.grad_weight.ladder import GradWeightQuestion
+from ascend_sim.ops.kernels.grad_weight.parts import met, walk
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.family import BLOCKED_SPLIT, PLAIN_SPLIT, Family
 from ascend_sim.ops.problem.tiling_input import TilingInput
@@ -57,13 +57,13 @@ def test_taps_that_cannot_be(fields: dict[str, int], family: Family, message: st
         conv2d(1, 64, 64, 56, 3, pad=1), 2, 20, BUFFERS, L2_BYTES, layout=family.layout, family=family, load3d=LOAD3D
     )
     with pytest.raises(TilingError, match=message):
-        choose_grad_weight(inp, fields)
+        GradWeightQuestion(inp, fields).tiling()
 
 
 def test_taps_come_where_rows_of_one_pixel_do_not_fit() -> None:
     wide = replace(LONG, k_w=255, dilation_w=255, w_out=65536 - 254 * 255, pad_left=0, pad_right=0)
     inp = replace(on_910b(wide), layout=PLAIN_SPLIT.layout, family=PLAIN_SPLIT)
-    tiling = choose_grad_weight(inp)
+    tiling = GradWeightQuestion(inp).tiling()
     assert (tiling.split_kernel, tiling.split_wo, tiling.source) == (1, 0, "stand-in")
     with pytest.raises(TilingError, match="L1: A1"):
-        choose_grad_weight(inp, {"isSplitKernelHW": 0})
+        GradWeightQuestion(inp, {"isSplitKernelHW": 0}).tiling()

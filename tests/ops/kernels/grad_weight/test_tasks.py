@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ascend_sim.ops.kernels.grad_weight.capacity import check_grad_weight
-from ascend_sim.ops.kernels.grad_weight.choose import choose_grad_weight
-from ascend_sim.ops.kernels.grad_weight.strips import sections
+from ascend_sim.ops.kernels.grad_weight.ladder import GradWeightQuestion
+from ascend_sim.ops.kernels.grad_weight.parts import sections
 from ascend_sim.ops.kernels.grad_weight.tasks import grad_weight_tasks
 from ascend_sim.ops.problem.tiling_input import TilingInput
 from tests.support.ops.tiling_problems import inputs
@@ -20,7 +20,7 @@ from tests.support.sampling import sampled
 def test_tasks_have_every_pixel_once(inp: TilingInput, data: st.DataObject) -> None:
     p = inp.problem
     width = data.draw(st.integers(1, p.w_out))
-    tiling = choose_grad_weight(inp, {"splitWo": width})
+    tiling = GradWeightQuestion(inp, {"splitWo": width}).tiling()
     check_grad_weight(tiling, inp)
     assert (tiling.split_wo, tiling.source) == (width, "manual")
     seen: dict[tuple[int, ...], np.ndarray] = {}

@@ -13,19 +13,19 @@ from ascend_sim.chip.fractal import ACCUMULATOR_BYTES, FRACTAL
 from ascend_sim.errors import TilingError
 from ascend_sim.frozen import frozen
 from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
-from ascend_sim.ops.kernels.grad_input.pieces import UNCUT
-from ascend_sim.ops.kernels.grad_input.procedures.arch35.block import (
+from ascend_sim.ops.kernels.grad_input.parts import SPLIT_H, SPLIT_HW, SPLIT_NONE, UNCUT
+from ascend_sim.ops.kernels.grad_input.procedures.arch35.blocks import (
     FLAT_BLOCK,
     FLAT_K_BYTES,
     TALL_BLOCK,
     TALL_K_BYTES,
     dealt,
+    fits,
     limited,
     longest_k,
+    with_steps,
 )
 from ascend_sim.ops.kernels.grad_input.procedures.arch35.problem import DataProblem
-from ascend_sim.ops.kernels.grad_input.procedures.arch35.steps import fits, with_steps
-from ascend_sim.ops.kernels.grad_input.split import SPLIT_H, SPLIT_HW, SPLIT_NONE
 from ascend_sim.ops.problem.layout import PLANAR
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, divisors_down, floor_to
 from ascend_sim.ops.problem.tiling_input import TilingInput

@@ -6,12 +6,11 @@ from functools import cached_property
 
 from ascend_sim.chip.fractal import ACCUMULATOR_BYTES, FRACTAL
 from ascend_sim.frozen import frozen
-from ascend_sim.ops.kernels.grad_input.capacity import spanned_rows
-from ascend_sim.ops.kernels.grad_input.pieces import NO_HK, NO_HK_WK, UNCUT
-from ascend_sim.ops.kernels.grad_input.window import dilated_height, pad_after, pad_before
+from ascend_sim.ops.kernels.grad_input.parts import NO_HK, NO_HK_WK, UNCUT
 from ascend_sim.ops.problem.layout import PLANAR
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 from ascend_sim.ops.problem.tiling_input import TilingInput
+from ascend_sim.ops.problem.window import dilated_height, pad_after, pad_before, spanned_rows
 
 # Numbers of the vendor's procedure (ops-nn conv3d_backprop_input_v2, arch35: stated)
 MOST_PIXELS = 1024  # of a base block: a kernel is cut where L1 does not hold what so many need

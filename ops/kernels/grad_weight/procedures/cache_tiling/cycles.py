@@ -16,8 +16,8 @@ from importlib import resources
 from ascend_sim.chip.fractal import ACCUMULATOR_FRACTAL_BYTES, FRACTAL, FRACTAL_BYTES
 from ascend_sim.frozen import frozen
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fields import Attach, Cuts, Share, Tile
-from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.held import a1_bytes, b1_bytes, rows_in, rows_out
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import FilterProblem, Load
+from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.tiles import a1_bytes, b1_bytes, rows_in, rows_out
 from ascend_sim.ops.problem.sizes import ceil_div
 from ascend_sim.yaml_file import load_shipped
 

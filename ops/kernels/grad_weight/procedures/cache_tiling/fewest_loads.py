@@ -16,23 +16,23 @@ from itertools import product
 from ascend_sim.chip.fractal import FRACTAL
 from ascend_sim.errors import TilingError
 from ascend_sim.frozen import frozen
-from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.cuts import cut_counts, largest_divisor, share_of
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fields import Cuts, Share, Tile
-from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.growth import (
+from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import FilterProblem, Load
+from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.tiles import (
+    cut_counts,
+    fits,
+    largest_divisor,
+    nothing_stays,
     one_divides_other,
+    rows_in,
+    rows_out,
+    share_of,
+    window,
     with_k_of_a,
     with_k_of_b,
     with_more_m,
     with_more_n,
 )
-from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.held import (
-    fits,
-    rows_in,
-    rows_out,
-    window,
-)
-from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import FilterProblem, Load
-from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.tiles import nothing_stays
 from ascend_sim.ops.problem.divisors import divisors, is_prime
 from ascend_sim.ops.problem.sizes import ceil_div
 

@@ -1,27 +1,233 @@
-"""The tiles that are tried inside one cut over cores: with all of A in L1, and with nothing held there.
+"""Tiles of the cache tiling: how an axis is cut over cores, what a tile occupies in L1, how L1 is filled up around it, and the
+tiles that are tried inside one cut: with all of A in L1, and with nothing held there.
 
-Source: host tiling of Conv2DBackpropFilter (NPUKernelBench 6b84216, cycle_calculator.cc l.69-110, 547-642: stated). The
-vendor's third pattern, all of B in L1, asks a number of the call before and is never open in a first call (inferred): left out.
+A is gradOutput's pixels, B the input rows, columns or pixels behind them. An axis is cut by its divisors, or those of a power
+of two where it has few, and by the cores' own. The vendor's third pattern, all of B in L1, asks a number of the call before and
+is never open in a first call (inferred): left out. Source: host tiling of Conv2DBackpropFilter (NPUKernelBench 6b84216,
+math_util.cc, cube_util.cc, cycle_calculator.cc l.69-110, 547-642: stated; how L1 is filled for a gather and for pieces of rows:
+derived).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 
-from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.cuts import largest_divisor
+from ascend_sim.chip.fractal import FRACTAL
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fields import Share, Tile
-from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.growth import (
-    one_divides_other,
-    with_k_of_a,
-    with_k_of_b,
-    with_more_n,
-)
-from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.held import a1_bytes, b1_bytes, fits
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import FilterProblem, Load
 from ascend_sim.ops.problem.divisors import divisors, is_prime
-from ascend_sim.ops.problem.sizes import ceil_div
+from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 
+POOR = 4  # an axis whose divisors have no more divisors than this is cut as a power of two
+SMALL = 16  # below which no power of two is taken
+LARGEST_POWER = 2048
+SHARE_SMALL, SHARE_LARGE = 64, 128  # sizes within which the divisors of a share are looked at
+ALWAYS_FINE = 8
 SIDE, LONG_SIDE = 16, 32  # blocks along M or N of a tile; of the operand that stays (stated)
+
+
+# ---- cuts over cores ------------------------------------------------------------------------------------------------
+
+
+def largest_divisor(number: int, limit: int, even: bool = False) -> int:
+    """The largest (even) divisor that is not above `limit`; 0 for none. All of `number` where the limit allows it."""
+    if limit >= number:
+        return number
+    return next((d for d in reversed(divisors(number, limit)) if d % 2 == 0 or not even), 0)
+
+
+@lru_cache(maxsize=4096)
+def richness(number: int, low: int, high: int) -> int:
+    """The greatest number of divisors that any divisor of `number` within [low, high] has."""
+    inside = (d for d in divisors(number, high) if d >= low)
+    return max((len(divisors(d, d)) for d in inside), default=0)
+
+
+@lru_cache(maxsize=4096)
+def mapped(number: int, cores: int) -> int:
+    """The number by whose divisors an axis is cut: itself, or a power of two above it where it is poor in divisors."""
+    if number < SMALL or richness(number, 1, cores) > POOR:
+        return number
+    power = 2 * SMALL
+    while power < LARGEST_POWER and not power // 2 < number <= power:  # exactly SMALL lies in no span (stated)
+        power *= 2
+    return power
+
+
+@lru_cache(maxsize=4096)
+def cut_counts(number: int, cores: int) -> tuple[int, ...]:
+    """The cuts that are tried, ascending."""
+    most = min(number, cores)
+    return tuple(sorted({*divisors(mapped(number, cores), most), *divisors(cores, most)}))
+
+
+@lru_cache(maxsize=4096)
+def share_of(number: int, cut: int, cores: int) -> int:
+    """Units that a core gets: from the rounded up part on towards that of the power of two, the first that tiles well."""
+    if cut == 1 and _tiles_well(number):
+        return number
+    units, end = ceil_div(number, cut), ceil_div(mapped(number, cores), cut)
+    while units != end and not _tiles_well(units):
+        units += 1 if units < end else -1
+    return units
+
+
+def _tiles_well(units: int) -> bool:
+    if units <= ALWAYS_FINE:
+        return True
+    small = richness(units, 1, SHARE_SMALL)
+    if units <= SHARE_LARGE:
+        return small > 2
+    return small > 2 and small + richness(units, SHARE_SMALL + 1, SHARE_LARGE) > POOR
+
+
+# ---- bytes in L1, one buffer ----------------------------------------------------------------------------------------
+
+
+def rows_out(p: FilterProblem, pixels: int) -> int:
+    """Rows of gradOutput that a run of pixels touches, wherever it begins."""
+    width = p.problem.w_out
+    return ceil_div(pixels, width) + (0 if pixels % width == 0 or width % pixels == 0 else 1)
+
+
+def rows_in(p: FilterProblem, rows: int) -> int:
+    """Rows of the input behind rows of gradOutput."""
+    return min((rows - 1) * p.stride_h + p.kh_dilated, p.h_in)
+
+
+def window(p: FilterProblem, k_l0: int, k_l1: int) -> tuple[int, int]:
+    """Rows and columns of the input behind `k_l1` units; `k_l0` is the piece where a row is cut."""
+    if p.conv1d:
+        return 1, p.columns(k_l1 * p.k0)
+    if p.load is Load.SPLIT_W:
+        return rows_in(p, k_l1 // k_l0), p.columns(k_l0 * p.k0)
+    return rows_in(p, rows_out(p, k_l1 * p.k0)), p.problem.w_in
+
+
+def channel_blocks(p: FilterProblem, n: int) -> int:
+    """Blocks of input channels that `n` neighbouring blocks of N touch, wherever they begin."""
+    blocks = ceil_div(n, p.taps)
+    if n < p.taps:
+        return blocks + (1 if p.taps % n else 0)
+    if n % p.taps == 0:
+        return blocks
+    return blocks + (1 if 2 * n % p.taps == 0 else 2)
+
+
+def a1_bytes(p: FilterProblem, tile: Tile) -> int:
+    """One buffer of A."""
+    return tile.m_al1 * tile.m_l0 * FRACTAL * tile.k_al1 * p.k0 * p.itemsize
+
+
+def b1_bytes(p: FilterProblem, tile: Tile) -> int:
+    """One buffer of B."""
+    n = tile.n_bl1 * tile.n_l0
+    if p.load is Load.DMA:
+        return tile.k_bl1 * p.k0 * n * FRACTAL * p.itemsize
+    rows, columns = window(p, tile.k_l0, tile.k_bl1)
+    elements = rows * columns * FRACTAL
+    if p.load is Load.LOAD2D:
+        elements = ceil_to(elements, FRACTAL * FRACTAL)
+    return elements * channel_blocks(p, n) * p.itemsize
+
+
+def fits(p: FilterProblem, tile: Tile) -> bool:
+    """Whether L1 holds A and B, each as often as the tile says."""
+    return 0 < tile.db_al1 * a1_bytes(p, tile) + tile.db_bl1 * b1_bytes(p, tile) <= p.l1_bytes
+
+
+# ---- L1 filled up ---------------------------------------------------------------------------------------------------
+
+
+def k_steps(p: FilterProblem, share: Share, tile: Tile) -> int:
+    """Steps of K that a core's images have: tiles of `k_l0`, rows where a row is cut."""
+    return share.k if p.load is Load.SPLIT_W else share.k // tile.k_l0
+
+
+def with_k_of_b(p: FilterProblem, share: Share, tile: Tile) -> Tile:
+    """The tile with as much K of B as L1 has room for beside A."""
+    room = p.l1_bytes - a1_bytes(p, tile)
+    most = k_steps(p, share, tile)
+    times = largest_divisor(most, _steps_in(p, share, tile, room, most))
+    while b1_bytes(p, tile._replace(k_bl1=times * tile.k_l0)) > room:
+        times = largest_divisor(most, times - 1)
+    return tile._replace(k_bl1=times * tile.k_l0)
+
+
+def _steps_in(p: FilterProblem, share: Share, tile: Tile, room: int, most: int) -> int:
+    """Steps of K whose input might fit `room` bytes; at least one."""
+    problem = p.problem
+    if p.load is Load.DMA:
+        return max(min(room // b1_bytes(p, tile._replace(k_bl1=tile.k_l0)), most), 1)
+    line = channel_blocks(p, tile.n_bl1 * tile.n_l0) * FRACTAL * p.itemsize  # one column of a row
+    if p.conv1d:
+        columns = room // line
+        units = share.k
+        if columns <= problem.w_in:
+            units = _quotient(_quotient(columns - p.kw_dilated, problem.stride_w) + 1, p.k0)
+        return max(min(_quotient(units, tile.k_l0), most), 1)
+    width = p.columns(tile.k_l0 * p.k0) if p.load is Load.SPLIT_W else problem.w_in
+    rows = _quotient(room // (width * line) - p.kh_dilated, p.stride_h) + 1
+    if rows <= 0:
+        return most
+    if p.load is Load.SPLIT_W:
+        return min(rows, most)
+    return max(min(ceil_div(rows * problem.w_out, p.k0) // tile.k_l0, most), 1)
+
+
+def _quotient(number: int, divisor: int) -> int:
+    """The host's division, which rounds towards zero."""
+    return number // divisor if number >= 0 else -(-number // divisor)
+
+
+def with_k_of_a(p: FilterProblem, share: Share, tile: Tile) -> Tile:
+    """The tile with as much K of A as L1 has room for beside B."""
+    room = p.l1_bytes - b1_bytes(p, tile)
+    step = a1_bytes(p, tile._replace(k_al1=tile.k_l0))
+    return tile._replace(k_al1=largest_divisor(k_steps(p, share, tile), room // step) * tile.k_l0)
+
+
+def with_more_n(p: FilterProblem, share: Share, tile: Tile) -> Tile:
+    """Where L1 has all of B's K of the only image: as many tiles along N as fit, and as load3d can count."""
+    if share.batch != 1 or tile.k_bl1 != share.k:
+        return tile
+    tile = tile._replace(n_bl1=1)
+    most = ceil_div(share.n_held, tile.n_l0)
+    room = p.l1_bytes - tile.db_al1 * a1_bytes(p, tile)
+    fitting = min(room // (tile.db_bl1 * b1_bytes(p, tile)), most)
+    if p.load is Load.LOAD3D:
+        fitting = min(fitting, p.load3d.k_extent // (tile.n_l0 * FRACTAL))
+    return tile._replace(n_bl1=largest_divisor(most, fitting))
+
+
+def with_more_m(p: FilterProblem, share: Share, tile: Tile) -> Tile:
+    """Likewise along M."""
+    if share.batch != 1 or tile.k_al1 != share.k:
+        return tile
+    tile = tile._replace(m_al1=1)
+    most = ceil_div(share.m, tile.m_l0)
+    room = p.l1_bytes - tile.db_bl1 * b1_bytes(p, tile)
+    return tile._replace(m_al1=largest_divisor(most, min(room // (tile.db_al1 * a1_bytes(p, tile)), most)))
+
+
+def one_divides_other(p: FilterProblem, share: Share, tile: Tile) -> Tile:
+    """K of the operand that has more of it lowered until one is a multiple of the other, all of K is of it, and L1 holds both:
+    fewer pixels may touch a row more.
+    """
+    steps, small, large = k_steps(p, share, tile), *sorted((tile.k_al1, tile.k_bl1))
+    if large % small == 0:
+        return tile
+    name = "k_al1" if tile.k_al1 > tile.k_bl1 else "k_bl1"
+    for count in reversed(divisors(steps, large // tile.k_l0)):
+        k = count * tile.k_l0
+        lowered = tile._replace(**{name: k})
+        if not (k % small and small % k) and fits(p, lowered):
+            return lowered
+    return tile
+
+
+# ---- tiles inside a cut ---------------------------------------------------------------------------------------------
 
 
 def a_may_stay(p: FilterProblem) -> bool:

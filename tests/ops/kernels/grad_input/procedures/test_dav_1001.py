@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import TilingError
 from ascend_sim.ops.kernels.grad_input.capacity import check_grad_input
-from ascend_sim.ops.kernels.grad_input.choose import choose_grad_input
+from ascend_sim.ops.kernels.grad_input.ladder import GradInputQuestion
 from ascend_sim.ops.kernels.grad_input.procedures.dav_1001 import (
     CacheTiling,
     cache_tiling,
@@ -22,7 +22,7 @@ from ascend_sim.ops.kernels.grad_input.procedures.dav_1001 import (
     vendor_grad_input_1001,
 )
 from ascend_sim.ops.kernels.grad_weight.capacity import check_grad_weight
-from ascend_sim.ops.kernels.grad_weight.choose import choose_grad_weight
+from ascend_sim.ops.kernels.grad_weight.ladder import GradWeightQuestion
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.family import COUPLED
 from ascend_sim.ops.problem.sizes import ceil_div
@@ -163,7 +163,7 @@ def test_who_decides() -> None:
 
     def chosen(images: int, blocks: int | None = None) -> tuple[str, int]:
         inp = on_910a(conv2d(images, 512, 256, 28, 1), chip.cores.aic)
-        tiling = choose_grad_input(inp, chip=chip, blocks=blocks)
+        tiling = GradInputQuestion(inp, chip=chip, blocks=blocks).tiling()
         return tiling.source, tiling.block_dim
 
     assert chosen(32) == chosen(64) == chosen(32, 30) == ("stand-in", 30)
@@ -172,14 +172,14 @@ def test_who_decides() -> None:
     assert chosen(4)[0] == "vendor procedure"
     assert chosen(64, 31)[0] == "stand-in"  # a prime number of blocks, of which the procedure has no use
     inp = on_910a(conv2d(4, 512, 256, 28, 1), chip.cores.aic)
-    assert choose_grad_input(inp, {"baseM": 64}, chip=chip).source == "manual"
+    assert GradInputQuestion(inp, {"baseM": 64}, chip=chip).tiling().source == "manual"
 
 
 @settings(max_examples=40, deadline=None)
 @given(flat(), st.sampled_from([8, 16, 30, 32]))
 def test_grad_weight_of_coupled_cores_fits_and_covers_dw_once(problem: ConvProblem, cores: int) -> None:
     inp = on_910a(problem, cores)
-    tiling = choose_grad_weight(inp, chip=load_chip("ascend910a"))
+    tiling = GradWeightQuestion(inp, chip=load_chip("ascend910a")).tiling()
     check_grad_weight(tiling, inp)
     covers_grad_weight_once(tiling, inp)
 
@@ -187,13 +187,15 @@ def test_grad_weight_of_coupled_cores_fits_and_covers_dw_once(problem: ConvProbl
 def test_the_first_layer_of_resnet_is_one_tile() -> None:
     """7x7 on 3 channels: 64 x 784 elements of dW fit L0C once, and its operands are loaded once."""
     inp = on_910a(conv2d(64, 3, 64, 224, 7, stride=2, pad=3))
-    tiling = choose_grad_weight(inp, chip=load_chip("ascend910a"))
+    tiling = GradWeightQuestion(inp, chip=load_chip("ascend910a")).tiling()
     assert (tiling.base_m, tiling.base_n, tiling.cl0_buffers) == (64, 784, 1)
 
 
 def test_a_task_of_one_image_loads_it_once_where_l1_has_room() -> None:
     chip = load_chip("ascend910a")
-    small, large = (choose_grad_weight(on_910a(conv2d(16, 128, 128, size, 1), 16), chip=chip) for size in (14, 112))
+    small, large = (
+        GradWeightQuestion(on_910a(conv2d(16, 128, 128, size, 1), 16), chip=chip).tiling() for size in (14, 112)
+    )
     assert (small.al1_buffers, small.bl1_buffers) == (1, 1)
     assert small.step_ka * small.base_k >= small.single_core_k == 196
     assert (large.al1_buffers, large.bl1_buffers) == (2, 2)
@@ -201,9 +203,9 @@ def test_a_task_of_one_image_loads_it_once_where_l1_has_room() -> None:
 
 def test_huge_channels_are_planned_at_once() -> None:
     inp = on_910a(conv2d(7, 720720 * 16, 720720 * 16, 8, 1))
-    for choose in (choose_grad_input, choose_grad_weight):
+    for ask in (GradInputQuestion, GradWeightQuestion):
         start = process_time()
-        choose(inp, chip=load_chip("ascend910a"))
+        ask(inp, chip=load_chip("ascend910a")).tiling()
         assert process_time() - start < 5
 
 

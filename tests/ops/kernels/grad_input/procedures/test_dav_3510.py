@@ -8,7 +8,7 @@ import pytest
 
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import TilingError
-from ascend_sim.ops.kernels.grad_input.choose import choose_grad_input
+from ascend_sim.ops.kernels.grad_input.ladder import GradInputQuestion
 from ascend_sim.ops.kernels.grad_input.procedures.dav_3510 import vendor_grad_input_3510
 from tests.support.ops.tables_950 import ARCH35, fields_of, on_950
 
@@ -34,7 +34,7 @@ def test_grad_input_rows_that_are_left_open() -> None:
         elif row["reason"].startswith("the kernel is cut"):
             with pytest.raises(TilingError, match="baseM = 256 covers 256 rows > 255"):
                 vendor_grad_input_3510(on_950(row))
-            cut = choose_grad_input(on_950(row), chip=load_chip("ascend950pr_9589"))
+            cut = GradInputQuestion(on_950(row), chip=load_chip("ascend950pr_9589")).tiling()
             assert (cut.load_b1, cut.source) == (
                 2,
                 "stand-in",

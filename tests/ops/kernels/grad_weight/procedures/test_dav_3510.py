@@ -10,7 +10,7 @@ import pytest
 
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import TilingError
-from ascend_sim.ops.kernels.grad_weight.procedures.arch35.cores import decided as decided_filter
+from ascend_sim.ops.kernels.grad_weight.procedures.arch35.blocks import decided as decided_filter
 from ascend_sim.ops.kernels.grad_weight.procedures.dav_3510 import vendor_grad_weight_3510
 from ascend_sim.ops.kernels.grad_weight.procedures.dav_3510 import with_groups_merged as filters_merged
 from ascend_sim.ops.problem.conv_problem import ConvProblem

@@ -9,8 +9,8 @@ from unittest import mock
 import pytest
 
 from ascend_sim.chip import load_chip
-from ascend_sim.ops.kernels.cube.procedures import open_procedures
-from ascend_sim.ops.kernels.grad_weight.choose import choose_grad_weight
+from ascend_sim.ops.kernels.cube.vendor import open_procedures
+from ascend_sim.ops.kernels.grad_weight.ladder import GradWeightQuestion
 from ascend_sim.ops.kernels.grad_weight.procedures import images_first
 from ascend_sim.ops.kernels.grad_weight.procedures.images_first import blocks_of
 from ascend_sim.ops.problem.family import family_of
@@ -42,7 +42,7 @@ def problem(images: int, blocks: int | None = None, **changes: Any) -> TilingInp
     [(16, None, 16), (30, None, 30), (64, None, 32), (31, None, 32), (64, 28, 28), (16, 32, 32)],
 )
 def test_blocks(images: int, asked: int | None, blocks: int) -> None:
-    tiling = choose_grad_weight(problem(images, asked), chip=CHIP)
+    tiling = GradWeightQuestion(problem(images, asked), chip=CHIP).tiling()
     assert (tiling.block_dim, tiling.source) == (blocks, "stand-in")
 
 
@@ -58,14 +58,14 @@ def test_more_images_than_cores_are_dealt_out_as_to_the_910a() -> None:
 def test_an_image_each_has_all_of_dw(asked: int | None) -> None:
     """Told nothing, or told as many blocks as images."""
     inp = problem(20, asked)
-    tiling = choose_grad_weight(inp, chip=CHIP)
+    tiling = GradWeightQuestion(inp, chip=CHIP).tiling()
     assert (tiling.single_core_batch, tiling.single_core_m, tiling.single_core_n) == (1, 256, 9 * 256)
     assert tiling.single_core_k == inp.problem.h_out * inp.problem.w_out
 
 
 def test_few_images_and_sums_in_order_use_what_cores_there_are() -> None:
     assert blocks_of(15, 30) == 30 and blocks_of(16, 30) == 16
-    ordered = choose_grad_weight(problem(16, deterministic=True), chip=CHIP)
+    ordered = GradWeightQuestion(problem(16, deterministic=True), chip=CHIP).tiling()
     assert ordered.single_core_batch == 16  # nothing is added by several blocks
 
 

@@ -9,8 +9,8 @@ from ascend_sim.isa.load import LoadData2D
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import Span
 from ascend_sim.kernel.program import InstructionTable
-from ascend_sim.ops.kernels.cube.strips import Strip
 from ascend_sim.ops.kernels.grad_weight.tbe.runs import Runs
+from ascend_sim.ops.problem.strips import Strip
 from tests.support.ops.tiling_problems import conv2d
 
 pytestmark = pytest.mark.fast

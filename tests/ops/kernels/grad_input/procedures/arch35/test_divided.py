@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ascend_sim.ops.kernels.grad_input.parts import SPLIT_H, SPLIT_HW
 from ascend_sim.ops.kernels.grad_input.procedures.arch35.divided import (
     DividedProblem,
     divided,
@@ -15,7 +16,6 @@ from ascend_sim.ops.kernels.grad_input.procedures.arch35.divided import (
     library_split,
 )
 from ascend_sim.ops.kernels.grad_input.procedures.dav_3510 import vendor_grad_input_3510
-from ascend_sim.ops.kernels.grad_input.split import SPLIT_H, SPLIT_HW
 from ascend_sim.ops.problem.layout import CHANNELS_LAST
 from tests.support.ops.tables_950 import ARCH35, fields_of, on_950
 from tests.support.places import DATA

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from ascend_sim.chip import load_chip
-from ascend_sim.ops.kernels.grad_input.choose import choose_grad_input
+from ascend_sim.ops.kernels.grad_input.ladder import GradInputQuestion
 from ascend_sim.ops.kernels.grad_input.procedures.arch35.problem import DataProblem
-from ascend_sim.ops.kernels.grad_input.procedures.arch35.templates import decided
-from ascend_sim.ops.kernels.grad_input.procedures.arch35.turned import turns_weights
+from ascend_sim.ops.kernels.grad_input.procedures.dav_3510 import decided, turns_weights
 from tests.support.ops.tables_950 import ARCH35, fields_of, on_950
 from tests.support.places import DATA
 
@@ -37,7 +36,7 @@ def test_when_the_library_turns_weights_first() -> None:
         p, wanted = DataProblem.of(on_950(row)), bool(row["enableVecTrans"])
         assert {turns_weights(p, decided(p), hf32=hf32) for hf32 in (False, True)} == {wanted}, row["name"]
         if wanted:
-            assert choose_grad_input(on_950(row), chip=chip).source == "stand-in"
+            assert GradInputQuestion(on_950(row), chip=chip).tiling().source == "stand-in"
     assert (len(rows), sum(row["enableVecTrans"] for row in rows)) == (31, 4)
 
 

@@ -9,9 +9,9 @@ import pytest
 
 from ascend_sim.chip import load_chip
 from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
-from ascend_sim.ops.kernels.grad_input.pieces import NO_HK, UNCUT
+from ascend_sim.ops.kernels.grad_input.parts import NO_HK, UNCUT
 from ascend_sim.ops.kernels.grad_input.procedures.arch35.problem import DataProblem
-from ascend_sim.ops.kernels.grad_input.procedures.arch35.turned import turns_weights
+from ascend_sim.ops.kernels.grad_input.procedures.dav_3510 import turns_weights
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.family import PLAIN_SPLIT
 from ascend_sim.ops.problem.layout import CHANNELS_LAST, PLANAR

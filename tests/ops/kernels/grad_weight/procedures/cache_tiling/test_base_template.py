@@ -8,16 +8,12 @@ import math
 import pytest
 
 from ascend_sim.chip import load_chip
-from ascend_sim.ops.kernels.cube.exact_shapes import has_exact_shape
-from ascend_sim.ops.kernels.grad_weight.choose import choose_grad_weight
-from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.base_template import (
-    DIMS,
-    base_template,
-)
+from ascend_sim.ops.kernels.cube.vendor import has_exact_shape
+from ascend_sim.ops.kernels.grad_weight.ladder import GradWeightQuestion
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.cycles import cycle_costs
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fields import CacheTiling
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import FilterProblem
-from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.search import cache_tiling
+from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.search import DIMS, base_template, cache_tiling
 from ascend_sim.ops.kernels.grad_weight.procedures.dav_2201 import task_count
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from tests.support.ops.tiling_problems import BUFFERS, LOAD3D
@@ -58,7 +54,7 @@ def test_the_v2_kernel_runs_what_the_base_template_says(name: str) -> None:
     dtype = {4: "float32", 2: "float16"}[row["itemsize"]]
     chip = load_chip({24: "ascend910b2", 20: "ascend910b3"}[row["cores"]])
     inp = tiling_input(ConvProblem(**row["problem"]), row["itemsize"], row["cores"])
-    tiling = choose_grad_weight(inp, chip=chip, dtype=dtype)
+    tiling = GradWeightQuestion(inp, chip=chip, dtype=dtype).tiling()
     known = {field: value for field, value in BASE_ROWS[name].items() if field in tiling.to_vendor()}
     assert len(known) >= 6
     assert {field: tiling.to_vendor()[field] for field in known} == known

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.cuts import cut_counts, largest_divisor, share_of
+from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.tiles import cut_counts, largest_divisor, share_of
 
 pytestmark = pytest.mark.fast
 

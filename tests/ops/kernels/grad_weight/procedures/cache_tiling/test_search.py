@@ -13,9 +13,9 @@ from ascend_sim.chip import load_chip
 from ascend_sim.errors import TilingError
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.cycles import cycle_costs
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fields import Attach, CacheTiling
-from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.held import fits
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import FilterProblem, Load
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.search import cache_tiling, tiling_by_loads
+from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.tiles import fits
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.sizes import ceil_div
 from tests.support.ops.tiling_problems import BUFFERS, LOAD3D, RESNET, conv2d, problems

@@ -1,29 +1,13 @@
-"""Strips: a map too wide for L1 in runs of columns that are convolutions of their own. Index math, free of any kernel."""
+"""Strips: a map in runs of columns that are convolutions of their own. Index math, free of any kernel."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Protocol, TypeVar
+from collections.abc import Iterator
 
 from ascend_sim.chip.fractal import FRACTAL
-from ascend_sim.errors import TilingError
 from ascend_sim.frozen import frozen
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
-
-WIDEST = 1024
-"""Columns of a strip at most: the longest side of a base block."""
-
-
-class Tiled(Protocol):
-    """A tiling whose tiles are `base_m` pixels."""
-
-    @property
-    def base_m(self) -> int:
-        """Pixels."""
-
-
-T = TypeVar("T", bound=Tiled)
 
 
 @frozen
@@ -89,25 +73,3 @@ def strip_count(width: int, strip: int) -> int:
 def even_strip(width: int, most: int) -> int:
     """Columns, in whole fractals, of the fewest strips of about `most` or less that cover `width`, all equally wide."""
     return ceil_to(ceil_div(width, ceil_div(width, most)), FRACTAL)
-
-
-def widest_that_fits(width: int, may_fit: Callable[[int], bool], cut: Callable[[int], T], widest: int = WIDEST) -> T:
-    """The tiling that `cut` makes of strips as wide as the tile that it finds for wide ones: a tile uses all that is loaded.
-
-    Wide ones are `widest` columns, or half of that, a quarter ... where `cut` finds nothing that fits (TilingError); `may_fit`
-    says quickly where it need not be asked. Raises what the narrowest strip is refused for.
-    """
-    refusal = TilingError(f"{width} columns are not cut: a strip has at least {FRACTAL}")
-    most = min(widest // FRACTAL * FRACTAL, ceil_to(width, FRACTAL) // 2)
-    while most >= FRACTAL:
-        strip = even_strip(width, most)
-        narrowest = most < 2 * FRACTAL
-        if strip < width and (may_fit(strip) or narrowest):
-            try:
-                tiling = cut(strip)
-                own = even_strip(width, tiling.base_m)
-                return cut(own) if own < strip else tiling
-            except TilingError as error:
-                refusal = error
-        most = most // 2 // FRACTAL * FRACTAL
-    raise refusal

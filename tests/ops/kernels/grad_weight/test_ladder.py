@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ascend_sim.errors import TilingError
-from ascend_sim.ops.kernels.grad_weight.choose import choose_grad_weight
+from ascend_sim.ops.kernels.grad_weight.ladder import GradWeightQuestion
 from ascend_sim.ops.kernels.grad_weight.procedures.dav_2201 import task_count
 from tests.support.ops.tiling_problems import RESNET, conv2d, on_910b
 
@@ -32,25 +32,25 @@ INP = on_910b(RESNET)
 )
 def test_refused_grad_weight(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(TilingError, match=message):
-        choose_grad_weight(INP, fields)
+        GradWeightQuestion(INP, fields).tiling()
 
 
 def test_grad_weight_block_dim_and_steps() -> None:
-    tiling = choose_grad_weight(INP, {"blockDim": 4, "stepKa": 2, "stepKb": 2})
+    tiling = GradWeightQuestion(INP, {"blockDim": 4, "stepKa": 2, "stepKb": 2}).tiling()
     assert (tiling.block_dim, tiling.step_ka, tiling.step_kb) == (4, 2, 2)
-    small = choose_grad_weight(INP, {"baseK": 32})
+    small = GradWeightQuestion(INP, {"baseK": 32}).tiling()
     assert small.base_k == 32
     assert small.source == "manual"
 
 
 def test_stream_k_cannot_have_more_cores_than_the_chip() -> None:
     with pytest.raises(TilingError, match=r"usedCoreNum = 40 > 20 cores"):
-        choose_grad_weight(on_910b(RESNET, deterministic=True), {"blockDim": 40})
+        GradWeightQuestion(on_910b(RESNET, deterministic=True), {"blockDim": 40}).tiling()
 
 
 def test_the_padding_of_k_makes_no_task() -> None:
     """A map of 49 pixels is one part of K, although K is padded to 64."""
     inp = on_910b(conv2d(4, 64, 64, 7, 3, pad=1))
     fields = {"singleCoreK": 49, "singleCoreM": 64, "singleCoreN": 576}
-    tiling = choose_grad_weight(inp, fields)
+    tiling = GradWeightQuestion(inp, fields).tiling()
     assert task_count(tiling, inp) == 4 // tiling.single_core_batch

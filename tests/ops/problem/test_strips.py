@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ascend_sim.ops.kernels.cube.strips import Strip, even_strip, reach
 from ascend_sim.ops.problem.conv_problem import ConvProblem
+from ascend_sim.ops.problem.strips import Strip, even_strip, reach
 
 
 @given(st.integers(1, 90), st.integers(1, 70), st.integers(0, 200), st.integers(1, 200))

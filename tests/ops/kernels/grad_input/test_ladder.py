@@ -9,8 +9,8 @@ import pytest
 
 from ascend_sim.errors import TilingError
 from ascend_sim.ops.kernels.cube.capacity import fits_l0
-from ascend_sim.ops.kernels.grad_input.choose import choose_grad_input
-from ascend_sim.ops.kernels.grad_weight.choose import choose_grad_weight
+from ascend_sim.ops.kernels.grad_input.ladder import GradInputQuestion
+from ascend_sim.ops.kernels.grad_weight.ladder import GradWeightQuestion
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from tests.support.ops.tiling_problems import BUFFERS, RESNET, conv2d, on_910b
 
@@ -20,32 +20,34 @@ INP = on_910b(RESNET)
 
 
 def test_sources() -> None:
-    assert choose_grad_input(INP).source == "vendor procedure"
-    assert choose_grad_input(INP, stand_in=True).source == "stand-in"
-    assert choose_grad_input(INP, {}).source == "vendor procedure"
-    assert choose_grad_input(INP, {"baseM": 256}).source == "manual"
-    assert choose_grad_input(on_910b(RESNET, itemsize=4)).source == "stand-in"
-    assert choose_grad_weight(INP).source == "stand-in"
-    assert choose_grad_weight(on_910b(RESNET, deterministic=True)).source == "vendor procedure"
+    assert GradInputQuestion(INP).tiling().source == "vendor procedure"
+    assert GradInputQuestion(INP, op_type="Conv2DBackpropInput").tiling().source == "stand-in"
+    assert GradInputQuestion(INP, {}).tiling().source == "vendor procedure"
+    assert GradInputQuestion(INP, {"baseM": 256}).tiling().source == "manual"
+    assert GradInputQuestion(on_910b(RESNET, itemsize=4)).tiling().source == "stand-in"
+    assert GradWeightQuestion(INP).tiling().source == "stand-in"
+    assert GradWeightQuestion(on_910b(RESNET, deterministic=True)).tiling().source == "vendor procedure"
 
 
 def test_own_values_given_back_change_nothing_but_the_source() -> None:
-    auto = choose_grad_input(INP)
-    again = choose_grad_input(
+    auto = GradInputQuestion(INP).tiling()
+    again = GradInputQuestion(
         INP, {"baseM": 336, "baseK": 48, "baseN": 64, "stepKa": 12, "stepKb": 12, "bl1Pbuffer": 1}
-    )
+    ).tiling()
     assert again == auto.but(source="manual")
 
 
 def test_smaller_base_m_changes_the_share_of_a_core() -> None:
-    tiling = choose_grad_input(INP, {"baseM": 112})
+    tiling = GradInputQuestion(INP, {"baseM": 112}).tiling()
     assert (tiling.base_m, tiling.single_core_m, tiling.weights_resident) == (112, 112, True)
 
 
 def test_base_k_is_lowered_for_a_given_wide_block() -> None:
-    tiling = choose_grad_input(on_910b(conv2d(2, 256, 256, 28, 1)), {"baseM": 128, "baseN": 256, "al0Pbuffer": 2})
+    tiling = GradInputQuestion(
+        on_910b(conv2d(2, 256, 256, 28, 1)), {"baseM": 128, "baseN": 256, "al0Pbuffer": 2}
+    ).tiling()
     assert tiling.base_k == 64
-    bigger = choose_grad_input(on_910b(conv2d(2, 256, 256, 28, 1)), {"baseM": 512})
+    bigger = GradInputQuestion(on_910b(conv2d(2, 256, 256, 28, 1)), {"baseM": 512}).tiling()
     assert bigger.base_m == 512
     assert bigger.base_k == 32
     assert bigger.base_n == 64
@@ -73,27 +75,27 @@ def test_base_k_is_lowered_for_a_given_wide_block() -> None:
 )
 def test_refused_grad_input(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(TilingError, match=message):
-        choose_grad_input(INP, fields)
+        GradInputQuestion(INP, fields).tiling()
 
 
 def test_l1_message_names_both_operands() -> None:
     with pytest.raises(
         TilingError, match=r"L1: A1 8 rows \* Wo\*sw 56 \* 64 channels \* 2 \* al1Pbuffer 2 = 114688; B1 .* > 100000"
     ):
-        choose_grad_input(
+        GradInputQuestion(
             replace(on_910b(RESNET), buffers=BUFFERS | {"L1": 100000}),
             {"baseM": 336, "baseK": 48, "baseN": 64, "stepKa": 12, "stepKb": 12, "al1Pbuffer": 2, "bl1Pbuffer": 1},
-        )
+        ).tiling()
 
 
 def test_what_load3d_cannot_express_is_refused() -> None:
     wide_stride = ConvProblem(1, 16, 16, 1, 1, 65, 1, 1, 2, 1, 1, 1, 1, 1, 64)
     with pytest.raises(TilingError, match=r"load3d: stride w = 64 > 63"):
-        choose_grad_weight(on_910b(wide_stride))
-    choose_grad_input(on_910b(wide_stride))  # the loads to L1 put zeros between the pixels
+        GradWeightQuestion(on_910b(wide_stride)).tiling()
+    GradInputQuestion(on_910b(wide_stride)).tiling()  # the loads to L1 put zeros between the pixels
     reach = ConvProblem(1, 16, 16, 1, 1, 300, 1, 1, 2, 1, 1, 2, 1, 1, 1, 1, 1, 298)
     with pytest.raises(TilingError, match=r"load3d: dilation w = 298 > 255"):
-        choose_grad_input(on_910b(reach))
+        GradInputQuestion(on_910b(reach)).tiling()
 
 
 @pytest.mark.parametrize(
@@ -108,10 +110,10 @@ def test_what_load3d_cannot_express_is_refused() -> None:
 )
 def test_the_limits_of_load3d_are_the_chips(field: str, size: int, message: str) -> None:
     """Each field of the chip file decides; the same problem passes with the file as it is."""
-    for choose in (choose_grad_input, choose_grad_weight):
-        choose(INP)
-        if choose is choose_grad_input and field == "stride":
+    for ask in (GradInputQuestion, GradWeightQuestion):
+        ask(INP).tiling()
+        if ask is GradInputQuestion and field == "stride":
             continue  # its load3d always moves by one pixel
         less = replace(INP, load3d=INP.load3d.model_copy(update={field: size}))
         with pytest.raises(TilingError, match=message):
-            choose(less, {"baseK": 144, "stepKa": 1, "stepKb": 1} if field == "k_extent" else {})
+            ask(less, {"baseK": 144, "stepKa": 1, "stepKb": 1} if field == "k_extent" else {}).tiling()

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ascend_sim.ops.kernels.grad_input.tiles import contributing_planes
-from ascend_sim.ops.kernels.grad_input.window import RowWindow, dilated_height, needed_rows
 from ascend_sim.ops.problem.conv_problem import ConvProblem
+from ascend_sim.ops.problem.window import RowWindow, dilated_height, needed_rows
 from tests.support.ops.tiling_problems import conv2d, problems
 from tests.support.sampling import sampled
 

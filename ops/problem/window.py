@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ascend_sim.ops.problem.conv_problem import ConvProblem
+from ascend_sim.ops.problem.sizes import ceil_div
 
 
 class RowWindow(NamedTuple):
@@ -66,3 +67,16 @@ def needed_rows(problem: ConvProblem, m_start: int, m_count: int) -> RowWindow:
         above = last - first + 1 if last < 0 else 0
         return RowWindow(0, 0, above, last - first + 1 - above)
     return RowWindow(max(first, 0), inside, max(0, -first), max(0, last - height + 1))
+
+
+def dilated_rows(problem: ConvProblem, pixels: int, whole_rows: bool = True) -> int:
+    """Rows of the dilated map behind `pixels` dx pixels, at most the whole map; `whole_rows` as for `spanned_rows`."""
+    rows = spanned_rows(pixels, problem.w_in, whole_rows)
+    return min(rows + (problem.k_h - 1) * problem.dilation_h, dilated_height(problem))
+
+
+def spanned_rows(pixels: int, width: int, whole_rows: bool = True) -> int:
+    """Rows of `width` dx pixels that a tile of `pixels` may touch; with `whole_rows` tasks begin with a row, else anywhere."""
+    if whole_rows and (pixels % width == 0 or width % pixels == 0):
+        return ceil_div(pixels, width)
+    return pixels // width + 2 if pixels > width else 2

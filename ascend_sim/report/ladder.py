@@ -1,0 +1,23 @@
+"""A report's ladder in a few words: the rung that answered, and those that refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from textwrap import shorten
+from typing import Any
+
+_REASON = 90
+"""Characters of a reason."""
+
+
+def ladder_words(ladder: Sequence[Mapping[str, Any]]) -> str:
+    """Return a report's "ladder" as a sentence: the rung that answered with its mark, the others' names, the last reason.
+
+    A long reason is cut short; `--json` has all of them whole.
+    """
+    *refused, answer = ladder
+    words = f"{answer['rung']} ({answer['mark']})"
+    if not refused:
+        return words
+    names = ", ".join(step["rung"] for step in refused)
+    return f"{words}; refused: {names}: {shorten(refused[-1]['refused'], _REASON, placeholder=' ...')}"

@@ -1,0 +1,62 @@
+"""The ladder of the forward convolution has whole rows of x in L1, else strips of columns, with two buffers or else one.
+
+All of it is ours: the vendor's Conv2D and Conv3D tilings are not documented here. Signals (one row) go in strips where a tile
+is a part of the row, as the library loads columns of them (its Conv2D has a flag for that: stated).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from ascend_sim.chip.fractal import FRACTAL
+from ascend_sim.ops.kernels.conv_forward.tiling import BUFFERS, ConvForwardTiling, in_strips, may_fit, of_rows
+from ascend_sim.ops.kernels.cube.capacity import check_load3d
+from ascend_sim.ops.kernels.cube.ladder import (
+    INFERRED,
+    OURS,
+    LadderAnswer,
+    Refusal,
+    Rung,
+    answered,
+    climb,
+    widest_that_fits,
+)
+from ascend_sim.ops.problem.tiling_input import TilingInput
+
+ForwardRung = Rung[TilingInput, ConvForwardTiling]
+
+
+def answer_conv_forward(inp: TilingInput) -> LadderAnswer[ConvForwardTiling]:
+    """Return the largest tile of 128 channels that fits L0C, L0A and L1 twice, or else a small one of the fewest loads to L0.
+
+    L1 has one buffer where two fit no tile. Raises TilingError with the numbers where no tile fits.
+    """
+    check_load3d(inp, {"pad up": inp.problem.pad_up, "pad left": inp.problem.pad_left})
+    return answered(climb(LADDER, inp))
+
+
+def _columns(inp: TilingInput, buffers: int) -> ConvForwardTiling | Refusal:
+    """Return the tiling of a signal in strips, where its tiles are parts of the row."""
+    rows = of_rows(inp, buffers)
+    if inp.problem.w_out <= rows.base_m:
+        return Refusal(f"a tile of {rows.base_m} pixels has the whole row of {inp.problem.w_out}")
+    return _strips(inp, buffers)
+
+
+def _strips(inp: TilingInput, buffers: int) -> ConvForwardTiling | Refusal:
+    """Return the tiling of strips as wide as a tile."""
+    fits, cut = partial(may_fit, inp, buffers), partial(in_strips, inp, buffers)
+    return widest_that_fits(inp.problem.w_out, fits, cut)
+
+
+def _rungs(buffers: int, words: str) -> Iterator[ForwardRung]:
+    """Yield the rungs with so many buffers of each operand in L1."""
+    yield Rung(
+        f"columns of a long row{words}", INFERRED, lambda inp: inp.problem.one_row, partial(_columns, buffers=buffers)
+    )
+    yield Rung(f"own whole rows{words}", OURS, lambda inp: True, partial(of_rows, buffers=buffers))
+    yield Rung(f"strips{words}", OURS, lambda inp: inp.problem.w_out > FRACTAL, partial(_strips, buffers=buffers))
+
+
+LADDER = (*_rungs(BUFFERS, ""), *_rungs(1, ", one buffer"))

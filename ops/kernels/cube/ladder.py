@@ -1,0 +1,223 @@
+"""A tiling is chosen by climbing a ladder: the first rung that has a tiling answers.
+
+A rung that has none returns its reason as a value. A kernel's rungs are listed in its own `ladder.py`, and nothing is decided
+elsewhere. Procedures raise TilingError from deep inside: `attempt` turns that into a value, here alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import field, replace
+from typing import Any, Generic, Protocol, TypeVar
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.chip.fractal import FRACTAL
+from ascend_sim.errors import TilingError
+from ascend_sim.frozen import frozen
+from ascend_sim.ops.problem.sizes import ceil_to
+from ascend_sim.ops.problem.strips import even_strip
+from ascend_sim.ops.problem.tiling_input import TilingInput
+
+T = TypeVar("T")
+Q = TypeVar("Q")
+T_co = TypeVar("T_co", covariant=True)
+Q_contra = TypeVar("Q_contra", contravariant=True)
+
+STATED, INFERRED, GUESSED, OURS = MARKS = ("stated", "inferred", "guessed", "ours")
+"""How sure it is that the library goes a rung's way; OURS: it does not, or nobody knows."""
+WIDEST = 1024
+"""Columns of a strip at most: the longest side of a base block."""
+
+
+@frozen
+class Refusal:
+    """A refusal is the reason why a rung has no tiling.
+
+    `closed`: the library is known to decide the problem in a way that is not published, so that any answer is a stand-in.
+    `warns`: the caller of the operator is told.
+    """
+
+    reason: str
+    closed: bool = False
+    warns: bool = False
+
+
+@frozen
+class Rung(Generic[Q_contra, T_co]):
+    """A rung is one way to a tiling: it `applies` to a question or not, and returns a tiling or a refusal.
+
+    `mark` is one of MARKS, or finds it for a question. Where no rung answers, the caller is told the last refusal that
+    `explains` it: that of a rung beside the usual way does not.
+    """
+
+    name: str
+    mark: str | Callable[[Q_contra], str]
+    applies: Callable[[Q_contra], bool]
+    tiling: Callable[[Q_contra], T_co | Refusal]
+    explains: bool = True
+
+    def mark_of(self, question: Q_contra) -> str:
+        """Return the mark for a question."""
+        return self.mark if isinstance(self.mark, str) else self.mark(question)
+
+
+@frozen
+class RungStep:
+    """A step is one rung of a climb; `refusal` is None for the rung that answered."""
+
+    rung: Rung[Any, Any]
+    refusal: Refusal | None = None
+
+
+@frozen
+class LadderAnswer(Generic[T]):
+    """An answer is a tiling and the climb to it.
+
+    `steps` are the rungs that refused the `question`, in order, and the one that answered.
+    """
+
+    tiling: T
+    question: Any
+    steps: tuple[RungStep, ...]
+
+    @property
+    def stands_in(self) -> bool:
+        """Return whether the library is known to decide otherwise."""
+        return any(step.refusal is not None and step.refusal.closed for step in self.steps)
+
+    @property
+    def warnings(self) -> list[str]:
+        """Return the refusals that the caller of the operator is told."""
+        return [step.refusal.reason for step in self.steps if step.refusal is not None and step.refusal.warns]
+
+    def rows(self) -> list[dict[str, str | None]]:
+        """Return the climb as a report has it: "rung", "mark" and the reason "refused", None for the rung that answered."""
+        return [
+            {
+                "rung": step.rung.name,
+                "mark": step.rung.mark_of(self.question),
+                "refused": step.refusal.reason if step.refusal else None,
+            }
+            for step in self.steps
+        ]
+
+
+def climb(rungs: Iterable[Rung[Q, T]], question: Q) -> LadderAnswer[T] | Refusal:
+    """Return the answer of the first rung that has a tiling, else the last refusal that explains why there is none."""
+    steps: list[RungStep] = []
+    refusal, explained = None, False
+    for rung in rungs:
+        if not rung.applies(question):
+            continue
+        found = attempt(rung.tiling, question)
+        if not isinstance(found, Refusal):
+            return LadderAnswer(found, question, (*steps, RungStep(rung)))
+        steps.append(RungStep(rung, found))
+        if rung.explains or not explained:
+            refusal, explained = found, rung.explains
+    assert refusal is not None, "a ladder has a rung for every question"
+    return refusal
+
+
+def attempt(find: Callable[..., T | Refusal], *arguments: Any) -> T | Refusal:
+    """Return the result of `find`, or a refusal with the message of the TilingError that it raises."""
+    try:
+        return find(*arguments)
+    except TilingError as error:
+        return Refusal(str(error))
+
+
+def answered(answer: T | Refusal) -> T:
+    """Return the answer; raise TilingError for a refusal."""
+    if isinstance(answer, Refusal):
+        raise TilingError(answer.reason)
+    return answer
+
+
+@frozen
+class TilingQuestion:
+    """A question asks a ladder for a tiling: it has the problem, the chip (None: a 910B) and the call's demands.
+
+    `fields` are the user's in the vendor's spelling: None where the call names none, {} where it names the kernel without
+    any. `dtype` is the dtype of the cube, "" for any. `op_type` is the library's operator, "" for the open kernel itself,
+    `blocks` the number of blocks that the call asks for.
+    """
+
+    inp: TilingInput
+    fields: Mapping[str, Any] | None = field(default=None, hash=False)
+    chip: ChipSpec | None = None
+    dtype: str = ""
+    op_type: str = ""
+    blocks: int | None = None
+
+    @property
+    def closed(self) -> bool:
+        """Return whether the operator's kernel is that of a closed library."""
+        return False
+
+    @property
+    def free(self) -> bool:
+        """Return whether no field is given."""
+        return not self.fields
+
+    @property
+    def dealt(self) -> TilingInput:
+        """Return the problem, on coupled chips for as many cores as the call asks for blocks.
+
+        Published rows of the 910 have 32 blocks on 30 cores, so their tiler took the number from elsewhere than the chip.
+        """
+        return replace(self.inp, cores=self.blocks) if self.blocks and self.inp.family.coupled else self.inp
+
+
+CLOSED: Rung[Any, Any] = Rung(
+    "library's own",
+    STATED,
+    lambda q: q.closed,
+    lambda q: Refusal(f"{q.op_type} is of a closed library, whose tilings are not published", closed=True),
+    explains=False,
+)
+"""The rung of operators whose library is closed."""
+
+
+# ---- strips that fit -------------------------------------------------------------------------------------------------
+
+
+class Tiled(Protocol):
+    """A tiling whose tiles are `base_m` pixels."""
+
+    @property
+    def base_m(self) -> int:
+        """Pixels."""
+
+
+S = TypeVar("S", bound=Tiled)
+
+
+def widest_that_fits(
+    width: int, may_fit: Callable[[int], bool], cut: Callable[[int], S | Refusal], widest: int = WIDEST
+) -> S | Refusal:
+    """Return the tiling of strips as wide as the tile that `cut` finds for wide ones: a tile then uses all that is loaded.
+
+    Wide strips have `widest` columns, or half of that, a quarter ... where `cut` finds nothing that fits. `may_fit` says
+    quickly where `cut` need not be asked. Where no strip fits, the refusal of the narrowest one is returned.
+    """
+
+    def fitted(strip: int) -> S | Refusal:
+        tiling = cut(strip)
+        if isinstance(tiling, Refusal):
+            return tiling
+        own = even_strip(width, tiling.base_m)
+        return cut(own) if own < strip else tiling
+
+    refusal = Refusal(f"{width} columns are not cut: a strip has at least {FRACTAL}")
+    most = min(widest // FRACTAL * FRACTAL, ceil_to(width, FRACTAL) // 2)
+    while most >= FRACTAL:
+        strip = even_strip(width, most)
+        narrowest = most < 2 * FRACTAL
+        if strip < width and (may_fit(strip) or narrowest):
+            tried = attempt(fitted, strip)
+            if not isinstance(tried, Refusal):
+                return tried
+            refusal = tried
+        most = most // 2 // FRACTAL * FRACTAL
+    return refusal

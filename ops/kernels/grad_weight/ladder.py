@@ -1,0 +1,430 @@
+"""The ladder of grad_weight decides which kernel makes it, with which tiling.
+
+The library's older operators launch kernels of their own, whose tilings have no field to set. Where a call names fields,
+wants sums in a fixed order, or runs on coupled chips, the open kernel stands in for them, and the older kernel is the last
+resort. The open kernel has whole rows by the vendor's procedure, by the base template of V2 or by a sound tiling of our own;
+else strips of columns, and on the 950 taps one by one. Strips or taps that a user gives rule out the rungs that go another way.
+The other fields are put into the tiling that answers, and what depends on them is derived again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import cached_property, partial
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.chip.fractal import FRACTAL
+from ascend_sim.errors import TilingError
+from ascend_sim.frozen import frozen
+from ascend_sim.ops.kernels.cube.capacity import BLOCK, buffer_counts, refit_block
+from ascend_sim.ops.kernels.cube.ladder import (
+    CLOSED,
+    INFERRED,
+    OURS,
+    STATED,
+    LadderAnswer,
+    Refusal,
+    Rung,
+    TilingQuestion,
+    answered,
+    attempt,
+    climb,
+)
+from ascend_sim.ops.kernels.cube.vendor import (
+    exact_shape,
+    procedure_for,
+    procedure_mark,
+    procedure_of,
+    tuned_tiling,
+)
+from ascend_sim.ops.kernels.grad_weight.capacity import (
+    bl1_bound,
+    check_grad_weight,
+    check_grad_weight_problem,
+    check_walk,
+    grad_weight_fits_l1,
+)
+from ascend_sim.ops.kernels.grad_weight.fields import SPLIT_GRID, SPLIT_STREAM_K, STREAM_NONE, GradWeightTiling
+from ascend_sim.ops.kernels.grad_weight.parts import by_tap, is_split, stacked, walked_input
+from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.cycles import cycle_costs
+from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fields import CacheTiling
+from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import ONE_WAY, FilterProblem, filter_problem
+from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.search import (
+    cache_tiling,
+    tiling_by_loads,
+    vendor_base_template,
+)
+from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.tiles import fits
+from ascend_sim.ops.kernels.grad_weight.procedures.dav_2201 import stream_k, task_count, with_core_shape
+from ascend_sim.ops.kernels.grad_weight.procedures.stand_in import sound_grad_weight
+from ascend_sim.ops.problem.layout import PLANAR
+from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
+from ascend_sim.ops.problem.tiling_input import TilingInput
+
+KERNEL = "grad_weight"
+FLAT, VOLUMETRIC = "Conv2DBackpropFilter", "Conv3DBackpropFilter"
+"""The operators that launch the library's older kernels."""
+BASE_TEMPLATE = "Conv3DBackpropFilterV2"
+"""The operator whose base template decides where the procedure of its open templates does not."""
+BY_LOADS = "fewest_loads"
+UNLIMITED = 2**62  # bytes
+OTHER_KERNEL = (
+    "grad_weight runs as the open kernel, whose tiling has the fields that were given; without them the library's {} would "
+    "run, and choose its tiling itself (vendor procedure)"
+)
+
+
+@frozen
+class OlderKernel:
+    """An older kernel of the library's has a problem and the tiling that it chooses itself."""
+
+    problem: FilterProblem
+    tiling: CacheTiling
+
+    @property
+    def any_order(self) -> bool:
+        """Return whether its blocks add to the same part of dW."""
+        return self.tiling.cuts.k * self.tiling.cuts.batch > 1
+
+
+@frozen
+class GradWeightQuestion(TilingQuestion):
+    """A question asks the ladder of grad_weight."""
+
+    @cached_property
+    def given(self) -> dict[str, int]:
+        """Return the user's fields under our names; raise TilingError for names and values that no tiling has."""
+        return GradWeightTiling.given(self.fields or {})
+
+    @property
+    def closed(self) -> bool:
+        """Return whether the operator's kernel is that of a closed library; V2 and deterministic 3-D sums are open."""
+        return self.op_type not in ("", BASE_TEMPLATE) and not (self.inp.deterministic and self.op_type == VOLUMETRIC)
+
+    @property
+    def width(self) -> int | None:
+        """Return the columns of a strip that are given, 0 for whole rows."""
+        return self.given.get("split_wo")
+
+    @property
+    def taps(self) -> int | None:
+        """Return 1 where taps one by one are given, 0 where they are ruled out."""
+        return self.given.get("split_kernel")
+
+    @property
+    def whole(self) -> bool:
+        """Return whether nothing that is given rules out whole rows."""
+        return not self.taps and not is_split(self.inp.problem, self.width or 0)
+
+    @property
+    def may_strip(self) -> bool:
+        """Return whether rows may be cut into strips of any width."""
+        return not self.taps and self.width is None
+
+    @property
+    def older(self) -> bool:
+        """Return whether the operator launches an older kernel whose procedure is known."""
+        return self.op_type in (FLAT, VOLUMETRIC) and procedure_for(self.chip, self.op_type) is not None
+
+    @property
+    def together(self) -> bool:
+        """Return whether cores can share a task: they meet at a flag."""
+        return share_tasks(self.chip)
+
+    def part(self, inp: TilingInput) -> GradWeightQuestion:
+        """Return the question for the rows of strips below each other, or for single taps."""
+        return GradWeightQuestion(inp, {"splitWo": 0}, self.chip, self.dtype)
+
+    def answer(self) -> LadderAnswer[GradWeightTiling | OlderKernel]:
+        """Return the kernel and its tiling; raise TilingError, with the formula and the limit, where the ladder has none."""
+        found = attempt(_answer, replace(self, inp=self.dealt))
+        if isinstance(found, Refusal) and self.op_type == VOLUMETRIC:
+            found = Refusal(f"{found.reason}; {ONE_WAY}")
+        return answered(found)
+
+    def tiling(self) -> GradWeightTiling:
+        """Return the tiling of the open kernel, for a question that names no operator with another one."""
+        tiling = self.answer().tiling
+        assert isinstance(tiling, GradWeightTiling)
+        return tiling
+
+
+def _answer(q: GradWeightQuestion) -> LadderAnswer[GradWeightTiling | OlderKernel] | Refusal:
+    """Return the answer to a question, with the user's fields in its tiling."""
+    check_walk(q.width or 0, q.taps or 0, q.inp)
+    found = climb(LADDER, q)
+    if isinstance(found, Refusal) or isinstance(found.tiling, OlderKernel):
+        return found
+    tiling = found.tiling.but(source="stand-in") if found.stands_in else found.tiling
+    return replace(found, tiling=tiling if q.free else _with_fields(q, tiling))
+
+
+def share_tasks(chip: ChipSpec | None) -> bool:
+    """Return whether cores of a chip have flags between them, at which those that share a task meet."""
+    return chip is None or chip.sync.cross_flag_ids > 0
+
+
+GradWeightRung = Rung[GradWeightQuestion, GradWeightTiling]
+
+
+# ---- whole rows ------------------------------------------------------------------------------------------------------
+
+
+def _procedure(q: GradWeightQuestion) -> GradWeightTiling | Refusal:
+    """Return the tiling of the architecture's procedure."""
+    procedure = procedure_of(q.chip, KERNEL)
+    assert procedure is not None
+    tiling: GradWeightTiling = procedure.decide(q)
+    if q.width is not None and (tiling.split_wo or tiling.split_kernel):
+        return Refusal("it cuts rows or takes single taps, where whole rows are given")
+    return tiling
+
+
+def _has_base_template(q: GradWeightQuestion) -> bool:
+    """Return whether the base template of V2 decides: where the procedure does not cover a problem."""
+    procedure = procedure_of(q.chip, KERNEL)
+    covered = procedure is not None and procedure.covers(q.inp)
+    return q.chip is not None and procedure_for(q.chip, BASE_TEMPLATE) == "cache_tiling" and not covered
+
+
+def _base_template(q: GradWeightQuestion) -> GradWeightTiling:
+    """Return the tiling of the base template."""
+    assert q.chip is not None
+    return vendor_base_template(q.inp, q.chip, q.dtype)
+
+
+def _own_rows(q: GradWeightQuestion) -> GradWeightTiling:
+    """Return a sound tiling for any problem whose rows L1 holds, every task on one core where cores cannot meet."""
+    tiling = sound_grad_weight(q.inp, q.chip, q.dtype)
+    if q.together or tiling.stream_k_type == STREAM_NONE:
+        return tiling
+    cores = min(task_count(tiling, q.inp), q.inp.cores)
+    return tiling.but(stream_k_type=STREAM_NONE, core_stream_k=0, block_dim=cores)
+
+
+ROWS: tuple[GradWeightRung, ...] = (
+    Rung(
+        "vendor's procedure",
+        lambda q: procedure_mark(q.chip, KERNEL),
+        lambda q: q.whole and procedure_of(q.chip, KERNEL) is not None,
+        _procedure,
+    ),
+    Rung("base template", STATED, lambda q: q.whole and _has_base_template(q), _base_template),
+    Rung("own whole rows", OURS, lambda q: q.whole, _own_rows),
+)
+
+
+# ---- strips, single taps ---------------------------------------------------------------------------------------------
+
+
+def _rows_of(q: GradWeightQuestion, inp: TilingInput, **walk: int) -> GradWeightTiling | Refusal:
+    """Return the tiling for a problem in strips or single taps, with the field of that `walk`."""
+    rows = climb(ROWS, q.part(inp))
+    return rows if isinstance(rows, Refusal) else rows.tiling.but(source="stand-in", **walk)
+
+
+def _columns(q: GradWeightQuestion) -> GradWeightTiling | Refusal:
+    """Return the tiling of a signal in strips, of which the kernel loads columns instead of rows."""
+    rows = climb(ROWS, q)
+    if isinstance(rows, Refusal):
+        return rows
+    pixels, width = rows.tiling.base_k * rows.tiling.step_kb, q.inp.problem.w_out
+    if pixels >= width:
+        return Refusal(f"one load of {pixels} pixels has the whole row of {width}")
+    return _fewest_strips(q, comfortable=True)
+
+
+def _strips(q: GradWeightQuestion) -> GradWeightTiling | Refusal:
+    """Return the tiling of the strips that are given, or of the fewest comfortable ones."""
+    if q.width:
+        return _rows_of(q, stacked(q.inp, q.width), split_wo=q.width)
+    return _fewest_strips(q, comfortable=True)
+
+
+def _fewest_strips(q: GradWeightQuestion, comfortable: bool) -> GradWeightTiling | Refusal:
+    """Return the tiling with the fewest strips that fit.
+
+    `comfortable` ones let a base block have the size that it would have without a limit of L1, and two buffers of each operand.
+    """
+    check_grad_weight_problem(q.inp)
+    w_out = q.inp.problem.w_out
+
+    def tried(count: int) -> GradWeightTiling | Refusal:
+        width = ceil_to(ceil_div(w_out, count), FRACTAL)
+        stack = stacked(q.inp, width)
+        tiling = _rows_of(q, stack, split_wo=width)
+        if isinstance(tiling, Refusal) or not comfortable:
+            return tiling
+        wanted = _rows_of(q, replace(stack, buffers={**stack.buffers, "L1": UNLIMITED}))
+        if isinstance(wanted, Refusal):
+            return wanted
+        return tiling if _comparable(tiling, wanted) else Refusal(f"strips of {width} columns make the block smaller")
+
+    low, high = 1, ceil_div(w_out, FRACTAL)  # whole rows do not do
+    best = tried(high) if high > 1 else Refusal(f"{w_out} columns are not cut: a strip has at least {FRACTAL}")
+    while not isinstance(best, Refusal) and high - low > 1:
+        middle = (low + high) // 2
+        tiling = tried(middle)
+        if isinstance(tiling, Refusal):
+            low = middle
+        else:
+            high, best = middle, tiling
+    return best
+
+
+def _comparable(tiling: GradWeightTiling, wanted: GradWeightTiling) -> bool:
+    """Return whether a tiling has the base block that is wanted, and as many L1 buffers or ping-pong."""
+    buffers = (tiling.al1_buffers, tiling.bl1_buffers)
+    block = all(getattr(tiling, name) == getattr(wanted, name) for name in BLOCK)
+    return block and buffers in ((2, 2), (wanted.al1_buffers, wanted.bl1_buffers))
+
+
+# ---- the older kernel ------------------------------------------------------------------------------------------------
+
+
+def _older(q: GradWeightQuestion) -> OlderKernel | Refusal:
+    """Return the older kernel, which takes no fields: a call that names fields of grad_weight, or {}, has the open one."""
+    assert q.chip is not None
+    problem = filter_problem(q.inp, q.dtype, q.blocks, volumetric=q.op_type == VOLUMETRIC)
+    by_loads = procedure_for(q.chip, q.op_type) == BY_LOADS
+    tiling = tiling_by_loads(problem) if by_loads else cache_tiling(problem, cycle_costs(q.chip.identity.arch))
+    if not fits(problem, tiling.tile):
+        return Refusal("the tiling that it chooses does not fit into L1")
+    if q.fields:
+        return Refusal(OTHER_KERNEL.format(q.op_type), warns=True)
+    if q.fields is not None:
+        return Refusal("the call asks for the kernel whose tiling has fields")
+    # The program takes a kernel plane at a time, where the library lets a tile reach into the next.
+    planes = problem.problem.k_d // tiling.cuts.planes
+    crosses = planes > 1 and tiling.share.n // planes % (tiling.tile.n_bl1 * tiling.tile.n_l0) != 0
+    return OlderKernel(problem, replace(tiling, source="stand-in") if crosses else tiling)
+
+
+# ---- the ladder ------------------------------------------------------------------------------------------------------
+
+
+def _tuned(q: GradWeightQuestion) -> GradWeightTiling | Refusal:
+    """Return the tiling of the vendor's table for this problem, whose row is put in as a user's fields are."""
+    row = tuned_tiling(KERNEL, q)
+    if isinstance(row, Refusal):
+        return row
+    fields, source = row
+    return GradWeightQuestion(q.inp, fields, q.chip).tiling().but(source=source)
+
+
+def _may_be_any_order(q: GradWeightQuestion) -> bool:
+    """Return whether the library may sum in any order, on split cores."""
+    return not q.inp.family.coupled and not q.inp.deterministic
+
+
+LADDER: tuple[Rung[GradWeightQuestion, GradWeightTiling | OlderKernel], ...] = (
+    Rung(
+        "tuned table",
+        STATED,
+        lambda q: q.free and q.inp.deterministic and q.chip is not None and q.inp.layout is PLANAR,
+        _tuned,
+    ),
+    Rung(
+        "older kernel",
+        lambda q: procedure_mark(q.chip, q.op_type),
+        lambda q: q.older and _may_be_any_order(q),
+        _older,
+        explains=False,
+    ),
+    exact_shape(KERNEL),
+    CLOSED,
+    Rung(
+        "columns of a long row",
+        INFERRED,
+        lambda q: q.may_strip and q.inp.family.coupled and q.inp.problem.one_row,
+        _columns,
+    ),
+    *ROWS,
+    Rung("strips", OURS, lambda q: (not q.whole and not q.taps) or q.may_strip, _strips, explains=False),
+    Rung("narrow strips", OURS, lambda q: q.may_strip, partial(_fewest_strips, comfortable=False), explains=False),
+    Rung(
+        "tap by tap",
+        STATED,
+        lambda q: q.inp.layout.plain and not q.width and q.taps != 0,
+        lambda q: _rows_of(q, by_tap(q.inp), split_kernel=1),
+    ),
+    Rung(
+        "older kernel, last resort",
+        lambda q: procedure_mark(q.chip, q.op_type),
+        lambda q: q.older and q.op_type == FLAT and not _may_be_any_order(q),
+        _older,
+        explains=False,
+    ),
+)
+
+
+# ---- fields of the user's --------------------------------------------------------------------------------------------
+
+
+def _with_fields(q: GradWeightQuestion, tiling: GradWeightTiling) -> GradWeightTiling:
+    """Return the tiling with the user's fields."""
+    inp, given = walked_input(q.inp, tiling), q.given
+    tiling = refit_block(tiling.but(**given), inp, given)
+    if tiling.template != SPLIT_GRID:
+        tiling = with_core_shape(tiling, inp).but(**given)
+    if not grad_weight_fits_l1(tiling, inp, clipped=True) or any(name in given for name in BLOCK):
+        fitting = (t for t in _steps(tiling, inp, given) if grad_weight_fits_l1(t, inp, clipped=True))
+        tiling = next(fitting, tiling)
+    if tiling.template != SPLIT_GRID:
+        tiling = with_core_shape(tiling, inp).but(**given)
+    check_grad_weight(tiling, q.inp)  # before anything divides by a task's extent
+    return completed(tiling, q.inp, given, q.chip)
+
+
+def completed(
+    tiling: GradWeightTiling, inp: TilingInput, given: Mapping[str, int], chip: ChipSpec | None
+) -> GradWeightTiling:
+    """Return the tiling with the fields that follow from a block, its steps and the shape of a task; `given` ones stay.
+
+    Raises TilingError for what cannot run.
+    """
+    inp = walked_input(inp, tiling)
+    tasks = task_count(tiling, inp)
+    shared = (
+        stream_k(tiling, tasks, inp)
+        if tiling.template == SPLIT_STREAM_K and share_tasks(chip)
+        else tiling.but(block_dim=min(tasks, inp.cores))
+    )
+    tiling = shared.but(**given)
+    if chip is not None and not share_tasks(chip) and tiling.stream_k_type != STREAM_NONE:
+        raise TilingError(
+            f"streamKType = {tiling.stream_k_type}: cores that share a task meet at a flag between cores, and {chip.name} "
+            "has none (chip file, sync.cross_flag_ids)"
+        )
+    tiling = tiling.but(bl1_bound=bl1_bound(tiling, inp, clipped=True), source="manual")
+    _check_stream_k(tiling, tasks)
+    check_grad_weight(tiling, inp)
+    return tiling
+
+
+def _steps(tiling: GradWeightTiling, inp: TilingInput, given: Mapping[str, int]) -> Iterator[GradWeightTiling]:
+    """Candidates for the L1 steps that were not given, most first, both operands alike where both are free."""
+    most = max(
+        1, min(8, ceil_div(inp.problem.h_out * inp.problem.w_out, tiling.base_k), inp.load3d.k_extent // tiling.base_k)
+    )
+    for a_buffers, b_buffers in buffer_counts(tiling, given):
+        for step in range(most, 0, -1):
+            a = tiling.step_ka if "step_ka" in given else step
+            b = tiling.step_kb if "step_kb" in given else step
+            if min(a, b) > 0 and max(a, b) % min(a, b) == 0:
+                yield tiling.but(al1_buffers=a_buffers, bl1_buffers=b_buffers, step_ka=a, step_kb=b)
+
+
+def _check_stream_k(tiling: GradWeightTiling, tasks: int) -> None:
+    """StreamK parts of the tail must find a core each."""
+    if tiling.stream_k_type not in (0, 1, 2):
+        raise TilingError(f"streamKType = {tiling.stream_k_type}; allowed 0 (none), 1 (by images), 2 (by rows)")
+    if tiling.stream_k_type and tiling.template != SPLIT_STREAM_K:
+        raise TilingError(f"streamKType = {tiling.stream_k_type} needs deterministic mode (template {SPLIT_STREAM_K})")
+    tail = tasks % tiling.block_dim
+    if tiling.stream_k_type and not 1 <= tail * tiling.core_stream_k <= tiling.block_dim:
+        raise TilingError(
+            f"coreStreamK: {tail} tail tasks * coreStreamK {tiling.core_stream_k} = {tail * tiling.core_stream_k}; "
+            f"allowed 1 to usedCoreNum = {tiling.block_dim}"
+        )
