@@ -9,15 +9,14 @@ cover all chip families, ranks, both directions, groups, dilation, uneven paddin
 determinism, both profiles, L2 states, numbers of blocks, strided views and 8-bit codes. Tensors hold integers of -2 to 2:
 every sum is exact in whatever order a host adds. A hash stands for a section of a report, so that it is known which changed:
 
-plan       kernels, their order, dtypes and formats, and the workspace
-tilings    tiling fields, their source and the number of blocks
-ladder     rungs that refused a tiling, with their reasons, and the one that answered
 counts     tiles, instructions and bytes of every kernel
 waterfall  its parts
 times      every other figure of the kernels, and the total
 gradients  verdicts (full)
 values     bytes of the gradients (full)
-rest       problem, findings, warnings
+rest       problem, findings, warnings, dtypes and formats of the kernels, the workspace
+
+Which kernels a call launches, with which tilings and why, stands readable in tests/golden/plans.
 """
 
 from __future__ import annotations
@@ -64,16 +63,8 @@ PRECISIONS: tuple[tuple[tuple[str, int], ...], ...] = (
      ("float32", 3)),
 )  # fmt: skip
 """dtype and cubeMathType that old and newer families take."""
-SECTIONS = {
-    "plan": ("plan", "workspace_bytes"), "times": ("total_us",), "gradients": ("outputs",),
-}  # fmt: skip
-OF_KERNELS = {
-    "plan": ("op_type", "name", "core_type", "dtypes", "formats"),
-    "tilings": ("block_dim", "tiling", "tiling_source", "input_load"),
-    "counts": ("counts",),
-    "ladder": ("ladder",),
-    "waterfall": ("waterfall",),
-}
+SECTIONS = {"times": ("total_us",), "gradients": ("outputs",)}
+OF_KERNELS = {"counts": ("counts",), "waterfall": ("waterfall",), "rest": ("core_type", "dtypes", "formats")}
 
 
 class Dice:
@@ -246,8 +237,10 @@ def run(call: Call, mode: str) -> Result:
     return ascend_sim.convolution_backward(*tensors, None, *(call[name] for name in arguments), mode=mode, **options)
 
 
-NOT_FROZEN = ("version", "gradients", "interval")
-"""The schema's version; outputs by another name; what follows from times and the measured errors that ship."""
+IN_PLANS = ("plan", "op_type", "name", "block_dim", "tiling", "tiling_source", "input_load", "ladder")
+"""What tests/golden/plans has."""
+NOT_FROZEN = ("version", "gradients", "interval", *IN_PLANS)
+"""The schema's version; outputs by another name; what follows from times and the measured errors that ship; plans."""
 OF_THE_HOST = ("away", "towards_zero", "limit")
 """How a probe's sums, which are not exact, came out: the host's BLAS decides which way the last bit goes."""
 
@@ -262,7 +255,7 @@ def sections(report: Mapping[str, Any]) -> dict[str, Any]:
     for section, keys in OF_KERNELS.items():
         found[section] = [found.get(section), [[kernel.pop(key, None) for key in keys] for kernel in kernels]]
     found["times"] = [found["times"], kernels]
-    return found | {"rest": rest}
+    return found | {"rest": [found["rest"], rest]}
 
 
 def digest(data: bytes) -> str:

@@ -59,9 +59,10 @@ def launched(
 
 
 def tiling_of(task: Task) -> str:
-    """The source of a kernel's tiling and its fields."""
+    """The rung that chose a kernel's tiling, with its mark, the source of the tiling, and its fields."""
     fields = " ".join(f"{name}={value}" for name, value in task.info["tiling"].items())
-    return f"{task.name}, {task.info['tiling_source']}: {fields}"
+    rung = "".join(f" by {step['rung']} ({step['mark']})" for step in task.info.get("ladder", ())[-1:])
+    return f"{task.name}{rung}, {task.info['tiling_source']}: {fields}"
 
 
 def wrapped(text: str) -> list[str]:
