@@ -4,7 +4,8 @@ Its tiling and its steps are those of the TransData for tensors whose last axis 
 trans_data_positive_source_ntc and its tiling: stated). A unit is some output channels of one channel block and one run of
 kernel positions. Small kernels take 16 output channels at once and are turned twice: all rows to [ci][position][16 co], which
 are set in the order of positions, then each position to [co][C0]. Kernels of 32 positions and more are turned once, one output
-channel after the other. One axis alone is dealt out to the cores: that which gives most of them a share.
+channel after the other. Where there is one position, a row of channels has its blocks already, and nothing is turned. One axis
+alone is dealt out to the cores: that which gives most of them a share.
 
 The library leaves the output channels of the padding to a MemSet before the kernel; here every block writes its share.
 """
@@ -209,6 +210,81 @@ class WeightUnits(FilterUnits):
             place = gm_operand(TARGET, line * pitch + first * BLOCK_BYTES)
             k.data_copy("UB", "GM", place, result + done * width, width, count, width, pitch)
             done += count
+
+
+@frozen
+class MovedWeights(FilterUnits):
+    """16-bit weights of one kernel position and whole channel blocks on their way to FRACTAL_Z.
+
+    A unit's channel blocks are picked within UB. That the library's kernel can move data alone is stated (its third mode). That
+    it does so here, and how large a unit is, is inferred: its tiling is not public. A unit has all input channels, or as many
+    as 16 output channels leave room for, and as many output channels as fit half of UB while every core has a share.
+    """
+
+    @cached_property
+    def room(self) -> int:
+        """Bytes of a unit."""
+        return used_bytes(self.ub) // 2 // BLOCK_BYTES * BLOCK_BYTES
+
+    @cached_property
+    def channels(self) -> int:
+        """Input channels of a unit."""
+        return min(self.c_in, self.room // (FRACTAL * BLOCK_BYTES) * C0)
+
+    @cached_property
+    def rows(self) -> int:
+        """Output channels of a unit."""
+        share = ceil_to(ceil_div(self.c_out, self.cores), FRACTAL)
+        return min(share, self.room // (self.channels * ITEM) // FRACTAL * FRACTAL)
+
+    @cached_property
+    def dealt(self) -> tuple[int, int, int]:
+        """(axis that is dealt out, its units, units of a block); axes are output channels and input channels."""
+        return deal((ceil_div(self.c_out, self.rows), ceil_div(self.c_in, self.channels)), self.cores)
+
+    def units(self, block: int) -> Iterator[tuple[Unit, tuple[int, int]]]:
+        """Return the units of a block with their places: the first output channel, the first channel block."""
+        axis, _, each = self.dealt
+        axes = [steps(self.c_out, self.rows), steps(self.c_in, self.channels)]
+        axes[axis] = axes[axis][block * each :][:each]
+        for channel, channels in axes[1]:
+            for first, rows in axes[0]:
+                yield Unit(rows, channels, 0, 1), (first, channel // C0)
+
+    def write(self, k: KernelBuilder, units: Iterable[tuple[Unit, tuple[int, int]]]) -> None:
+        """Write the rows of a block, one unit after the other: nothing is loaded ahead."""
+        incoming = buffer_queue(k, "in", "MTE2", "V", self.room, 1)
+        outgoing = buffer_queue(k, "out", "V", "MTE3", self.room, 1)
+        pitch, padded = self.c_in * ITEM, ceil_to(self.c_out, FRACTAL)
+        for unit, (first, c1) in k.stamped(units, "units", self):
+            k.next_tile()
+            blocks, lines, width = unit.channels // C0, ceil_to(unit.rows, FRACTAL), unit.channels * ITEM
+            place = gm_operand(SOURCE, first * pitch + c1 * BLOCK_BYTES)
+            k.data_copy("GM", "UB", incoming.acquire(), place, width, unit.rows, pitch, width)
+            incoming.publish()
+            source, target = incoming.take(), outgoing.acquire()
+            if lines > unit.rows:
+                k.vector_duplicate(target, "float32", blocks * lines * BLOCK_BYTES // 4)
+                k.pipe_barrier("V")
+            for block in range(blocks):
+                picked = LocalTensor(source + block * BLOCK_BYTES, (unit.rows, C0), "float16", width)
+                k.copy(LocalTensor(target + block * lines * BLOCK_BYTES, (unit.rows, C0), "float16"), picked)
+            incoming.release()
+            outgoing.publish()
+            place = gm_operand(TARGET, (c1 * padded + first) * BLOCK_BYTES)
+            k.data_copy(
+                "UB",
+                "GM",
+                place,
+                outgoing.take(),
+                lines * BLOCK_BYTES,
+                blocks,
+                lines * BLOCK_BYTES,
+                padded * BLOCK_BYTES,
+            )
+            outgoing.release()
+        incoming.close()
+        outgoing.close()
 
 
 def used_bytes(ub: int) -> int:

@@ -77,6 +77,9 @@ def test_groups(groups: int, cout: int, cin: int, k_d: int, taps: int, layout: t
         ((40, 48, 1, 9), 1),  # the first that do not
         ((20, 90, 5, 25), 1),  # runs of positions on the way back, over planes
         ((8, 4, 1, 511), 1),  # the last of them on a core of its own, and no whole 32 bytes
+        ((50, 64, 1, 1), 1),  # one position: blocks of channels are picked, and the last output channels are padding
+        ((20, 4096, 1, 1), 1),  # the same, with more channels than a unit has
+        ((1000, 16, 1, 1), 1),  # a channel block is all that there is
     ],
 )
 @pytest.mark.parametrize(("itemsize", "c0"), [(2, 16), (4, 8), (4, 16)])
@@ -90,6 +93,7 @@ def test_shapes_with_a_story(shape: tuple[int, int, int, int], groups: int, item
         (True, (40, 20, 1, 1500), (2, 16)),  # a tile is one output channel and one channel block
         (False, (40, 20, 1, 1500), (2, 16)),
         (True, (40, 40, 1, 9), (2, 16)),  # turned twice
+        (True, (1600, 32, 1, 1), (2, 16)),  # not turned at all
         (False, (40, 200, 1, 9), (4, 16)),
     ],
 )

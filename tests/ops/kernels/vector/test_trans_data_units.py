@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from ascend_sim.chip import load_chip
 from ascend_sim.isa.transfer import DataCopy
+from ascend_sim.isa.vector.rearrangement import TransposeBlocks
 from ascend_sim.memory.gm import Allocation
 from ascend_sim.ops.kernels.vector.trans_data import BlockLayout
 from ascend_sim.ops.kernels.vector.trans_data_filter import (
@@ -18,7 +19,7 @@ from ascend_sim.ops.kernels.vector.trans_data_filter import (
     filter_from_fractal_z_task,
     filter_to_fractal_z_task,
 )
-from ascend_sim.ops.kernels.vector.trans_data_units import C0, ITEM, WeightUnits
+from ascend_sim.ops.kernels.vector.trans_data_units import C0, ITEM, MovedWeights, WeightUnits
 
 pytestmark = pytest.mark.fast
 
@@ -31,7 +32,6 @@ UB = 192 * 1024
         # Units of 16 output channels, of a channel block, of all positions; the axis with the busiest cores is dealt out.
         ((64, 64, 1, 9), 48, (0, 4, 4), (16, 9)),
         ((64, 65, 1, 9), 48, (1, 5, 5), (16, 9)),  # 5 channel blocks against 4 times 16 output channels
-        ((512, 512, 1, 1), 48, (0, 32, 32), (16, 1)),
         ((16, 1024, 1, 9), 48, (1, 64, 32), (16, 9)),
         ((768, 64, 1, 9), 48, (0, 48, 48), (16, 9)),  # a full round counts twice: 96 against 4
         ((784, 752, 1, 9), 48, (0, 49, 25), (16, 9)),  # 49 units are 48 and 1, against 47
@@ -93,6 +93,33 @@ def test_every_weight_is_in_one_unit_that_fits(c_out: int, c_in: int, k_d: int, 
     for axis, counts in enumerate(seen):
         assert (counts == units // cuts[axis]).all()
     assert padding == (-c_out % 16 * weights.cin1 * k_d * taps if weights.once else 0)
+
+
+@given(st.integers(1, 3000), st.integers(1, 300), st.sampled_from((8, 15, 40, 48)))
+def test_every_weight_of_one_position_is_in_one_unit_that_fits(c_out: int, cin1: int, cores: int) -> None:
+    weights = MovedWeights(c_out, cin1 * C0, 1, 1, cores, UB)
+    assert 1 <= weights.blocks <= cores
+    seen = np.zeros((c_out, cin1), np.int64)
+    for block in range(weights.blocks):
+        units = list(weights.units(block))
+        assert units
+        for unit, (first, c1) in units:
+            assert first % 16 == 0 and -(-unit.rows // 16) * 16 * unit.channels * ITEM <= weights.room
+            seen[first : first + unit.rows, c1 : c1 + unit.channels // C0] += 1
+    assert (seen == 1).all()
+    fitting = weights.room // (weights.channels * ITEM) // 16 * 16
+    assert weights.rows == fitting or weights.blocks >= min(cores, -(-c_out // 16)) // 2
+
+
+def test_one_position_of_whole_blocks_is_moved() -> None:
+    """Not so where channels are no whole blocks, or two planes are two positions."""
+    chip, space = load_chip("ascend910b2"), Allocation(0, 10**9, "weight", None)
+    shapes = [(64, 64, 1, 1), (64, 60, 1, 1), (64, 64, 2, 1), (64, 64, 1, 2)]
+    turned = []
+    for shape in shapes:
+        task = filter_to_fractal_z_task(chip, space, space, FilterShape(*shape, 1), BlockLayout.of(ITEM))
+        turned.append(any(isinstance(row.instruction, TransposeBlocks) for row in task.build(0)[0]))
+    assert turned == [False, True, True, True]
 
 
 def test_lines_of_a_part_leave_from_whole_blocks() -> None:
