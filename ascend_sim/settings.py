@@ -11,7 +11,7 @@ from typing import Any
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
 from ascend_sim.ops.arguments import is_whole_number
-from ascend_sim.ops.kinds import Kind, check_kinds, is_flag, or_none
+from ascend_sim.ops.kinds import ArgumentKind, check_kinds, is_flag, or_none
 from ascend_sim.options.description import check_choices, options_in
 
 __all__ = ["KINDS", "check_disarmed", "check_limit", "check_options", "disarmed_warnings"]
@@ -85,9 +85,11 @@ KINDS: dict[str, Callable[[Any], bool]] = {
 """The test for each kind of an option (`Option.kind`)."""
 
 
-def check_options(options: type, given: Mapping[str, Any], own: Mapping[str, Kind] | None = None) -> None:
+def check_options(options: type, given: Mapping[str, Any], own: Mapping[str, ArgumentKind] | None = None) -> None:
     """Raise SimError for the first argument that is not of its kind; `own` are the kinds of what is no option."""
-    kinds = {name: Kind(option.kind, KINDS[option.kind]) for name, _, option in options_in(options) if option.kind}
+    kinds = {
+        name: ArgumentKind(option.kind, KINDS[option.kind]) for name, _, option in options_in(options) if option.kind
+    }
     check_kinds(given, kinds | dict(own or {}))
     check_choices(options, given)
 

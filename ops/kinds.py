@@ -18,7 +18,7 @@ __all__ = [
     "NUMBERS",
     "SHAPE",
     "SIZES",
-    "Kind",
+    "ArgumentKind",
     "check_kinds",
     "is_flag",
     "is_whole_numbers",
@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 
-class Kind(NamedTuple):
+class ArgumentKind(NamedTuple):
     """What an argument must be, in words, and whether a value is that."""
 
     words: str
@@ -54,16 +54,18 @@ def or_none(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return lambda value: value is None or fits(value)
 
 
-NUMBER = Kind("an integer", is_whole_number)
-FLAG = Kind("True or False", is_flag)
-MASK = Kind("a list of True and False, or None", or_none(_is_mask))
-SHAPE = Kind("a list of integers", is_whole_numbers)
-SIZES = Kind("a list of integers or None", or_none(is_whole_numbers))
-NUMBERS = Kind("a list of integers or None", or_none(lambda value: is_whole_number(value) or is_whole_numbers(value)))
+NUMBER = ArgumentKind("an integer", is_whole_number)
+FLAG = ArgumentKind("True or False", is_flag)
+MASK = ArgumentKind("a list of True and False, or None", or_none(_is_mask))
+SHAPE = ArgumentKind("a list of integers", is_whole_numbers)
+SIZES = ArgumentKind("a list of integers or None", or_none(is_whole_numbers))
+NUMBERS = ArgumentKind(
+    "a list of integers or None", or_none(lambda value: is_whole_number(value) or is_whole_numbers(value))
+)
 """A single integer stands for the same one on every axis."""
 
 
-def check_kinds(given: Mapping[str, Any], kinds: Mapping[str, Kind]) -> None:
+def check_kinds(given: Mapping[str, Any], kinds: Mapping[str, ArgumentKind]) -> None:
     """SimError for the first argument of another kind than its name asks for; names without an entry pass."""
     for name, value in given.items():
         kind = kinds.get(name)

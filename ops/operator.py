@@ -32,7 +32,7 @@ from ascend_sim.ops.checks.rules import CheckResult, Rule, show
 from ascend_sim.ops.convolution.formula import Formula
 from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.cube.libraries import known_library
-from ascend_sim.ops.kinds import Kind
+from ascend_sim.ops.kinds import ArgumentKind
 from ascend_sim.ops.layer import Layer
 from ascend_sim.ops.plan import Plan
 from ascend_sim.ops.status import Status
@@ -84,7 +84,7 @@ class Operator(ABC, Generic[Arguments, Call]):
     """Its tensors by the caller's names, in the order of its Python function."""
     attributes: ClassVar[tuple[str, ...]]
     """Its other arguments but cubeMathType, in that order."""
-    kinds: ClassVar[Mapping[str, Kind]] = {}
+    kinds: ClassVar[Mapping[str, ArgumentKind]] = {}
     """What each of them must be, as a caller writes it."""
     batch_axes: ClassVar[Mapping[str, int]] = {}
     """The axis that is the batch, of the caller's tensors that have one."""

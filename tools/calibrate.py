@@ -32,11 +32,11 @@ from ascend_sim.chip.files import is_path
 from ascend_sim.errors import SimError
 from ascend_sim.report.files import atomic_write
 from ascend_sim.runtime.workers import spread, usable_cores
-from ascend_sim.studies.validate.kernel import Kernel, Row
+from ascend_sim.studies.validate.kernel import MeasuredKernel, MeasuredRow
 from ascend_sim.studies.validate.launches import LAUNCHES
 from ascend_sim.studies.validate.pages import assumed_lines, group_by, skipped_lines
 from ascend_sim.studies.validate.rows import TOLD, of_chips, read_rows
-from ascend_sim.studies.validate.run import Comparison, Prediction, as_timed, simulate
+from ascend_sim.studies.validate.run import Prediction, RowComparison, as_timed, simulate
 
 FACTORS = (0.5, 0.75, 1.0, 1.33, 2.0)
 """Of a field's value: what is simulated."""
@@ -129,9 +129,9 @@ class Bench:
     def __init__(self, chip: str, start: Values, folder: Path, jobs: int = 1) -> None:
         self.chip, self.start, self.folder, self.jobs = chip, start, folder, jobs
         self.notes: list[str] = []
-        self._known: dict[tuple[Kernel, tuple[tuple[str, float], ...]], float] = {}
+        self._known: dict[tuple[MeasuredKernel, tuple[tuple[str, float], ...]], float] = {}
 
-    def usable(self, rows: Sequence[Row]) -> list[Row]:
+    def usable(self, rows: Sequence[MeasuredRow]) -> list[MeasuredRow]:
         """The rows that can be simulated; `notes` tells what was left out and assumed."""
         told = {row.kernel: Prediction(skipped=row.unlike) for row in rows if row.unlike}
         long = {
@@ -142,18 +142,20 @@ class Bench:
         kernels = list(dict.fromkeys(row.kernel for row in rows if row.kernel not in told and row.kernel not in long))
         told |= long | dict(zip(kernels, spread(simulate, kernels, jobs=self.jobs, name="rows"), strict=True))
         self._known |= {(kernel, ()): told[kernel].task_us for kernel in kernels}
-        compared = [Comparison(row, Prediction(skipped=row.unlike) if row.unlike else told[row.kernel]) for row in rows]
+        compared = [
+            RowComparison(row, Prediction(skipped=row.unlike) if row.unlike else told[row.kernel]) for row in rows
+        ]
         self.notes = [*skipped_lines(group_by(compared)), *assumed_lines(compared)]
         # A call that ran more than is simulated would bend the costs of what is.
         return [one.row for one in compared if not one.prediction.skipped]
 
-    def times(self, rows: Sequence[Row], values: Values) -> np.ndarray[Any, Any]:
+    def times(self, rows: Sequence[MeasuredRow], values: Values) -> np.ndarray[Any, Any]:
         """Task times in us; SimError where a kernel cannot be simulated with these values."""
         self.run([(rows, values)])
         key = self._key(values)
         return np.array([self._known[row.kernel, key] for row in rows])
 
-    def run(self, settings: Sequence[tuple[Sequence[Row], Values]]) -> None:
+    def run(self, settings: Sequence[tuple[Sequence[MeasuredRow], Values]]) -> None:
         """Simulate what is not known of (rows, values), all of it at once."""
         work = dict.fromkeys((row.kernel, self._key(values)) for rows, values in settings for row in rows)
         files = {key: self._file(dict(key)) for _, key in work}
@@ -178,20 +180,20 @@ class Bench:
         file.write_text(text)
         return str(file)
 
-    def percent(self, rows: Sequence[Row], values: Values) -> float:
+    def percent(self, rows: Sequence[MeasuredRow], values: Values) -> float:
         """Mean size of relative errors in percent."""
         return _percent(self.times(rows, values), rows)
 
     def _tried(self, field: str) -> list[float]:
         return sorted({_rounded(self.start[field], factor) for factor in FACTORS})
 
-    def responses(self, rows: Sequence[Row], field: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    def responses(self, rows: Sequence[MeasuredRow], field: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
         """Tried values of a field, and what each adds to every row's time: [values], [values, rows]."""
         tried = self._tried(field)
         base = self.times(rows, self.start)
         return np.array(tried), np.array([self.times(rows, {**self.start, field: value}) - base for value in tried])
 
-    def fitted(self, rows: Sequence[Row]) -> dict[str, float]:
+    def fitted(self, rows: Sequence[MeasuredRow]) -> dict[str, float]:
         """The fields set in turn on the sum of their effects, until none moves; of equal ones the nearest to the start.
 
         From several starts: where costs do much the same, none moves alone out of a valley of the loss.
@@ -231,7 +233,7 @@ class Bench:
         at = min((descended(place) for place in (dict.fromkeys(start, 0), *ends)), key=lambda found: found[0])[1]
         return {field: choices[field][at[field]] for field in start}
 
-    def left_out_times(self, parts: Mapping[str, Sequence[Row]]) -> dict[str, np.ndarray[Any, Any]]:
+    def left_out_times(self, parts: Mapping[str, Sequence[MeasuredRow]]) -> dict[str, np.ndarray[Any, Any]]:
         """The task times of every group under a fit on the others; nothing with one group."""
         if len(parts) < 2:
             return {}
@@ -242,11 +244,11 @@ class Bench:
         self.run([(parts[group], values) for group, values in fits.items()])
         return {group: self.times(parts[group], values) for group, values in fits.items()}
 
-    def left_out(self, parts: Mapping[str, Sequence[Row]]) -> dict[str, float]:
+    def left_out(self, parts: Mapping[str, Sequence[MeasuredRow]]) -> dict[str, float]:
         """The mean size of relative errors of every group under a fit on the others, in percent."""
         return {group: _percent(times, parts[group]) for group, times in self.left_out_times(parts).items()}
 
-    def doubt(self, rows: Sequence[Row], field: str, value: float) -> str:
+    def doubt(self, rows: Sequence[MeasuredRow], field: str, value: float) -> str:
         """Why a fitted value means little, "" where it does not."""
         tried, added = self.responses(rows, field)
         if _without_effect(added, _measured(rows)):
@@ -255,10 +257,10 @@ class Bench:
             return f"  (at the end of what was tried, {FACTORS[0]:g} to {FACTORS[-1]:g} times: something else may be the cause)"
         return ""
 
-    def unexplained(self, rows: Sequence[Row], values: Values) -> list[str]:
+    def unexplained(self, rows: Sequence[MeasuredRow], values: Values) -> list[str]:
         """A line for each of the worst kernels that stay far off, and how many there are."""
         times, measured = self.times(rows, values), _measured(rows)
-        errors: dict[Kernel, list[float]] = {}
+        errors: dict[MeasuredKernel, list[float]] = {}
         for row, error in zip(rows, times / measured - 1, strict=True):
             errors.setdefault(row.kernel, []).append(error)
         far = sorted(((fmean(all_of), kernel) for kernel, all_of in errors.items()), key=lambda one: -abs(one[0]))
@@ -270,11 +272,11 @@ class Bench:
         ]
 
 
-def groups(rows: Sequence[Row], by: str | None = None) -> tuple[str, dict[str, list[Row]]]:
+def groups(rows: Sequence[MeasuredRow], by: str | None = None) -> tuple[str, dict[str, list[MeasuredRow]]]:
     """What is left out in turn, and the rows of each: by a column, by layer (a kernel at any batch) or by batch."""
     if by is None:
         by = "network" if len({row.cells.get("network", "") for row in rows}) > 1 else "layer"
-    parts: dict[str, list[Row]] = {}
+    parts: dict[str, list[MeasuredRow]] = {}
     for row in rows if by != "none" else ():
         if by == "layer":
             layer = _sizes(row.kernel, without=("N", "block_dim", "batch")) or _sizes(row.kernel)
@@ -287,11 +289,11 @@ def groups(rows: Sequence[Row], by: str | None = None) -> tuple[str, dict[str, l
     return by, dict(sorted(parts.items()))
 
 
-def _sizes(kernel: Kernel, without: Sequence[str] = ()) -> str:
+def _sizes(kernel: MeasuredKernel, without: Sequence[str] = ()) -> str:
     return " ".join(f"{name}={size}" for name, size in kernel.sizes if name not in without)
 
 
-def _measured(rows: Sequence[Row]) -> np.ndarray[Any, Any]:
+def _measured(rows: Sequence[MeasuredRow]) -> np.ndarray[Any, Any]:
     return np.array([row.duration_us for row in rows])
 
 
@@ -300,7 +302,7 @@ def _ends(values: Sequence[float]) -> tuple[int, int]:
     return int(np.argmin(values)), int(np.argmax(values))
 
 
-def _percent(times: np.ndarray[Any, Any], rows: Sequence[Row]) -> float:
+def _percent(times: np.ndarray[Any, Any], rows: Sequence[MeasuredRow]) -> float:
     return float(100 * np.abs(times / _measured(rows) - 1).mean())
 
 

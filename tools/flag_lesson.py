@@ -22,7 +22,7 @@ from ascend_sim.ops.case import load_case, make_tensors
 from ascend_sim.report.blocks import timeline_part
 from ascend_sim.report.files import atomic_write
 from ascend_sim.report.html import table
-from ascend_sim.report.packed import Packed
+from ascend_sim.report.packed import PackedBlocks
 from ascend_sim.report.races import Findings
 from ascend_sim.report.skeleton import Figures, framed
 
@@ -138,7 +138,7 @@ def section(number: int, one: Variant, right: np.ndarray, told: dict[str, Any]) 
     """What a run gave: its numbers, its races, its timeline; the block goes to what the page's script draws."""
     recording, report, run = one.result.recording, one.result.report.to_dict(), program_of(one)
     place = next(i for i, other in enumerate(recording.timeline.programs) if other is run)
-    packed = Packed(recording, critical_path(recording.timeline), [place], 1).to_dict()
+    packed = PackedBlocks(recording, critical_path(recording.timeline), [place], 1).to_dict()
     found = Findings(recording, report, len(told.get("clashes", [])))
     (block,) = packed["blocks"]
     if not told:

@@ -23,10 +23,10 @@ from accuracy_parts.refit import Refit, refits
 from ascend_sim.chip import load_chip
 from ascend_sim.report.files import atomic_write
 from ascend_sim.runtime.workers import usable_cores
-from ascend_sim.studies.validate.kernel import Kernel
+from ascend_sim.studies.validate.kernel import MeasuredKernel
 from ascend_sim.studies.validate.launches import CALLS, MATMULS, MICROBENCHMARKS
 from ascend_sim.studies.validate.rows import shipped_rows
-from ascend_sim.studies.validate.run import Comparison, as_timed, compare
+from ascend_sim.studies.validate.run import RowComparison, as_timed, compare
 
 FILE = Path(__file__).parents[1] / "configs" / "measurements" / "errors.yaml"
 NETWORKS = ("alexnet", "ascdevkit_matmul", "kernelbench")
@@ -42,7 +42,7 @@ kinds:
 Key = tuple[str, tuple[str, ...], bool, str]
 
 
-def kind_of(one: Comparison) -> Key | None:
+def kind_of(one: RowComparison) -> Key | None:
     """Architecture, operators, grouped or not, and library of a row; None for one that measures no single kernel."""
     kernel = one.row.kernel
     if one.prediction.skipped or kernel.op_type in MICROBENCHMARKS:
@@ -61,10 +61,10 @@ def network_of(run: str) -> str:
     return next((name for name in NETWORKS if run.startswith(name)), run)
 
 
-def text_of(compared: Sequence[Comparison], again: Sequence[Refit] = ()) -> str:
+def text_of(compared: Sequence[RowComparison], again: Sequence[Refit] = ()) -> str:
     """The file; `again` has the left-out times of kernels whose costs were fitted again."""
     left_out = {kernel: us for found in again for kernel, us in found.left_out.items()}
-    kinds: dict[Key, dict[tuple[str, str], dict[Kernel, list[Comparison]]]] = {}
+    kinds: dict[Key, dict[tuple[str, str], dict[MeasuredKernel, list[RowComparison]]]] = {}
     for one in compared:
         key = kind_of(one)
         if key is not None:

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from ascend_sim.acl.codes import Refused
-from ascend_sim.acl.device import Queued, Use
+from ascend_sim.acl.device import MemoryUse, Queued
 from ascend_sim.acl.enums import aclrtMemcpyKind, aclrtMemMallocPolicy
-from ascend_sim.acl.memory import Bytes, Range, host_bytes, integer
+from ascend_sim.acl.memory import ByteRange, Bytes, host_bytes, integer
 from ascend_sim.acl.state import call, device
 from ascend_sim.acl.streams import stream_of
 from ascend_sim.runtime.streams import StreamStep, copy_cycles
@@ -90,10 +90,10 @@ class _Copy:
         self.source = _place("src", src, size, sides[0], False)
         self.target = _place("dst", dst, size, sides[1], True)
         places = ((self.source, False), (self.target, True))
-        self.uses = [Use(place, writes) for place, writes in places if isinstance(place, Range)]
+        self.uses = [MemoryUse(place, writes) for place, writes in places if isinstance(place, ByteRange)]
 
     def run(self, _finish: int | None) -> None:
-        source, target = (p.data if isinstance(p, Range) else p for p in (self.source, self.target))
+        source, target = (p.data if isinstance(p, ByteRange) else p for p in (self.source, self.target))
         target[:] = source.copy()  # the two may overlap
 
 
@@ -108,7 +108,7 @@ class _Memset:
             raise Refused("null pointer", "devPtr is a null pointer")
         self.value = integer("value", value, -(1 << 31), (1 << 31) - 1) & 0xFF
         self.target = device().memory.range("devPtr", pointer, size)
-        self.uses = [Use(self.target, True)]
+        self.uses = [MemoryUse(self.target, True)]
 
     def run(self, _finish: int | None) -> None:
         self.target.data[:] = self.value
@@ -129,13 +129,13 @@ def _sides(dst: Any, src: Any, kind: Any) -> tuple[str, str]:
     return wanted
 
 
-def _place(name: str, pointer: Any, size: int, side: str, writable: bool) -> Range | Bytes:
+def _place(name: str, pointer: Any, size: int, side: str, writable: bool) -> ByteRange | Bytes:
     if side == "device":
         return device().memory.range(name, pointer, size)
     return host_bytes(name, pointer, size, writable=writable)
 
 
-def _before(what: str, uses: Sequence[Use]) -> None:
+def _before(what: str, uses: Sequence[MemoryUse]) -> None:
     """What a call that copies at once waits for: the default stream of the current context, if anything is queued on it."""
     default = stream_of(None)
     if any(entry.task.stream == default.number for entry in device().queue):
@@ -145,7 +145,7 @@ def _before(what: str, uses: Sequence[Use]) -> None:
         device().warn_if_busy(what, use.range, use.writes)
 
 
-def _queue(what: str, op_type: str, uses: Sequence[Use], action: Any, stream: Any) -> None:
+def _queue(what: str, op_type: str, uses: Sequence[MemoryUse], action: Any, stream: Any) -> None:
     where = stream_of(stream)
     moved = sum(use.range.size for use in uses)
     step = StreamStep.of(what, op_type, where.number, copy_cycles(device().chip, moved), action)

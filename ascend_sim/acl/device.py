@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ascend_sim.acl.codes import Refused
-from ascend_sim.acl.memory import DeviceMemory, Range
+from ascend_sim.acl.memory import ByteRange, DeviceMemory
 from ascend_sim.acl.out import Recorder
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
@@ -17,14 +17,14 @@ from ascend_sim.report.grid import counted
 from ascend_sim.runtime import Device, Task
 from ascend_sim.runtime.streams import StreamRun, overlapping, run_streams
 
-__all__ = ["AclDevice", "Context", "Queued", "Use"]
+__all__ = ["AclDevice", "Context", "MemoryUse", "Queued"]
 
 
 @frozen
-class Use:
+class MemoryUse:
     """Memory that queued work touches."""
 
-    range: Range
+    range: ByteRange
     writes: bool
 
 
@@ -34,7 +34,7 @@ class Queued:
 
     task: Task
     label: str
-    uses: Sequence[Use] = ()
+    uses: Sequence[MemoryUse] = ()
     dropped: Callable[[], None] | None = None
 
 
@@ -118,10 +118,10 @@ class AclDevice:
             self._failures.clear()
         raise Refused("work failed", message)
 
-    def warn_if_busy(self, what: str, touched: Range, writes: bool) -> None:
+    def warn_if_busy(self, what: str, touched: ByteRange, writes: bool) -> None:
         """Warn when the host touches memory that queued work has yet to use."""
         for entry in self.queue:
-            place = _clash([Use(touched, writes)], entry.uses)
+            place = _clash([MemoryUse(touched, writes)], entry.uses)
             if place is not None:
                 self._warn(f"{what} touches {place} before {entry.label} has run; synchronise its stream first")
                 return
@@ -148,5 +148,5 @@ class Context:
         return self.live and self.owner.open
 
 
-def _clash(first: Sequence[Use], second: Sequence[Use]) -> Range | None:
+def _clash(first: Sequence[MemoryUse], second: Sequence[MemoryUse]) -> ByteRange | None:
     return next((a.range for a in first for b in second if (a.writes or b.writes) and a.range.meets(b.range)), None)

@@ -24,7 +24,7 @@ from ascend_sim.memory.gm import Allocation
 from ascend_sim.memory.local import POISON
 from ascend_sim.runtime import Device
 
-__all__ = ["Block", "DeviceMemory", "Range", "host_bytes", "integer", "is_device_address"]
+__all__ = ["ByteRange", "DeviceBlock", "DeviceMemory", "host_bytes", "integer", "is_device_address"]
 
 Bytes = NDArray[np.uint8]
 _FIRST_ADDRESS = 0x12C0_0000_0000
@@ -35,7 +35,7 @@ _REMEMBERED = 1024
 
 
 @dataclass(eq=False)
-class Block:
+class DeviceBlock:
     """What one aclrtMalloc gave out."""
 
     address: int
@@ -54,10 +54,10 @@ class Block:
 
 
 @frozen
-class Range:
+class ByteRange:
     """`size` bytes of a block from `offset`."""
 
-    block: Block
+    block: DeviceBlock
     offset: int
     size: int
 
@@ -71,7 +71,7 @@ class Range:
         start = self.offset + offset
         return Allocation(self.block.allocation.base + start, size, name, self.block.data[start : start + size])
 
-    def meets(self, other: Range) -> bool:
+    def meets(self, other: ByteRange) -> bool:
         """Whether two ranges share a byte."""
         low, high = max(self.offset, other.offset), min(self.offset + self.size, other.offset + other.size)
         return self.block is other.block and low < high
@@ -88,7 +88,7 @@ class DeviceMemory:
     def __init__(self, device: Device) -> None:
         self._device = device
         self._addresses: list[int] = []
-        self._blocks: list[Block] = []
+        self._blocks: list[DeviceBlock] = []
         self._freed: deque[int] = deque()
 
     @property
@@ -103,11 +103,11 @@ class DeviceMemory:
         return sum(-(-block.size // unit) * unit for block in self._blocks if block.live)
 
     @property
-    def live(self) -> list[Block]:
+    def live(self) -> list[DeviceBlock]:
         """What was given out and not given back."""
         return [block for block in self._blocks if block.live]
 
-    def give_up(self) -> list[Block]:
+    def give_up(self) -> list[DeviceBlock]:
         """The live blocks when the device is closed, without what they held."""
         for block in self.live:
             block.allocation.data = None
@@ -122,7 +122,7 @@ class DeviceMemory:
         address = DeviceMemory._next_address
         DeviceMemory._next_address += -(-(size + _GUARD) // _GUARD) * _GUARD
         self._addresses.append(address)
-        self._blocks.append(Block(address, size, allocation, line=_calling_line()))
+        self._blocks.append(DeviceBlock(address, size, allocation, line=_calling_line()))
         return address
 
     def free(self, address: int) -> None:
@@ -151,7 +151,7 @@ class DeviceMemory:
         foreign: str = "foreign pointer",
         beyond: str = "beyond",
         wrong: str = "argument",
-    ) -> Range:
+    ) -> ByteRange:
         """The `size` bytes from an address that argument `name` holds; the keywords choose the reasons of a refusal."""
         if not isinstance(address, int | np.integer) or isinstance(address, bool):
             raise Refused(wrong, f"{name} must be a device address (an int), not {type(address).__name__}")
@@ -161,9 +161,9 @@ class DeviceMemory:
         if offset + size > block.size:
             left = f"{name} {address:#x} has {block.size - offset} bytes left in its allocation of {block.size}"
             raise Refused(beyond, f"{left}; {size} are wanted")
-        return Range(block, offset, size)
+        return ByteRange(block, offset, size)
 
-    def _block(self, address: int, gone: str, foreign: str, name: str = "the pointer") -> Block:
+    def _block(self, address: int, gone: str, foreign: str, name: str = "the pointer") -> DeviceBlock:
         index = bisect_right(self._addresses, address) - 1
         block = self._blocks[index] if index >= 0 else None
         if block is None or address >= block.address + block.size:

@@ -13,8 +13,8 @@ import numpy as np
 
 from ascend_sim.acl.codes import Refused
 from ascend_sim.acl.contexts import deterministic
-from ascend_sim.acl.device import AclDevice, Queued, Use
-from ascend_sim.acl.memory import Range, integer
+from ascend_sim.acl.device import AclDevice, MemoryUse, Queued
+from ascend_sim.acl.memory import ByteRange, integer
 from ascend_sim.acl.state import PROCESS, call, device
 from ascend_sim.acl.streams import stream_of
 from ascend_sim.acl.tensors import aclBoolArray, aclIntArray, aclTensor, check_storage, known
@@ -205,9 +205,9 @@ def _phase_two(operator: str, workspace: Any, workspace_size: Any, executor: Any
         tasks = bind(ready.plan, device().chip, tensors, _allocation("workspace", space))
     except SimError as error:
         raise Refused("aclnn no kernel", str(error)) from error
-    uses = [Use(place, name in ready.accepted.outputs) for name, place in ranges.items() if place is not None]
+    uses = [MemoryUse(place, name in ready.accepted.outputs) for name, place in ranges.items() if place is not None]
     if space is not None:
-        uses.append(Use(space, True))
+        uses.append(MemoryUse(space, True))
     for task in tasks:
         task.stream = where.number
         device().queue.append(Queued(task, operator, uses))
@@ -231,7 +231,7 @@ def _executor(operator: str, executor: Any) -> aclOpExecutor:
     return executor
 
 
-def _workspace(plan: Plan, workspace: Any, size: Any) -> Range | None:
+def _workspace(plan: Plan, workspace: Any, size: Any) -> ByteRange | None:
     """The workspace as far as the plan needs it; None where it needs none."""
     given = integer("workspaceSize", size, 0, (1 << 64) - 1, _WRONG)
     if not plan.workspace_bytes:
@@ -249,7 +249,7 @@ def _workspace(plan: Plan, workspace: Any, size: Any) -> Range | None:
     return space
 
 
-def _memory(name: str, size: int, tensor: aclTensor) -> Range | None:
+def _memory(name: str, size: int, tensor: aclTensor) -> ByteRange | None:
     """Where a tensor's storage lies; None for an empty one."""
     if not prod(tensor.arg.shape):
         return None
@@ -258,7 +258,7 @@ def _memory(name: str, size: int, tensor: aclTensor) -> Range | None:
     return _range(name, tensor.data, size)
 
 
-def _warn_of_shared_memory(ready: aclOpExecutor, ranges: Mapping[str, Range | None]) -> None:
+def _warn_of_shared_memory(ready: aclOpExecutor, ranges: Mapping[str, ByteRange | None]) -> None:
     """Tell of outputs whose elements are also another tensor's: the vendor does not forbid it, but it is hardly meant."""
     held = {name: place for name, place in ranges.items() if place is not None}
     for (first, a), (second, b) in combinations(held.items(), 2):
@@ -274,16 +274,16 @@ def _warn_of_shared_memory(ready: aclOpExecutor, ranges: Mapping[str, Range | No
             warnings.warn(text, RuntimeWarning, stacklevel=5)
 
 
-def _view(ready: aclOpExecutor, name: str, place: Range) -> np.ndarray[Any, Any]:
+def _view(ready: aclOpExecutor, name: str, place: ByteRange) -> np.ndarray[Any, Any]:
     """A tensor's elements in device memory."""
     arg = ready.tensors[name].arg
     return view_of(place.data.view(numpy_dtype(arg.dtype)), arg)
 
 
-def _allocation(name: str, place: Range | None) -> Allocation:
+def _allocation(name: str, place: ByteRange | None) -> Allocation:
     """What kernels see of a place; an empty tensor has no bytes."""
     return Allocation(0, 0, name, np.zeros(0, np.uint8)) if place is None else place.part(0, place.size, name)
 
 
-def _range(name: str, address: Any, size: int) -> Range:
+def _range(name: str, address: Any, size: int) -> ByteRange:
     return device().memory.range(name, address, size, gone=_WRONG, foreign=_WRONG, beyond=_WRONG, wrong=_WRONG)

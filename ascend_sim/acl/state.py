@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from ascend_sim.acl.codes import Refused
 from ascend_sim.acl.device import AclDevice, Context
 from ascend_sim.acl.enums import ACL_SUCCESS, CODE_NAMES
-from ascend_sim.acl.memory import Block
+from ascend_sim.acl.memory import DeviceBlock
 from ascend_sim.acl.out import Recorder
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.errors import SimError
@@ -31,7 +31,7 @@ _DEFAULT_CHIP = "ascend910b3"
 
 
 @dataclass
-class Settings:
+class AclSettings:
     """What `use` said; None falls back to the environment and then to the default."""
 
     chip: ChipSpec | None = None
@@ -57,13 +57,13 @@ class Process:
     `watched`, where it is a list, gets the recorder of every device that is opened.
     """
 
-    settings: Settings = field(default_factory=Settings)
+    settings: AclSettings = field(default_factory=AclSettings)
     initialised: bool = False
     was_finalised: bool = False
     options: dict[int, int] = field(default_factory=dict)
     device: AclDevice | None = None
     device_users: int = 0
-    left_behind: deque[Block] = field(default_factory=lambda: deque(maxlen=1024))
+    left_behind: deque[DeviceBlock] = field(default_factory=lambda: deque(maxlen=1024))
     default_context: Context | None = None
     recorded: int = 0
     watched: list[Recorder] | None = None

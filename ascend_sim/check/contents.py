@@ -66,7 +66,7 @@ class _Units:
 
 
 @dataclass
-class _Bytes:
+class _TouchedUnits:
     """Which units of a tensor were written, and which were touched at all."""
 
     written: _Units
@@ -80,7 +80,7 @@ class Contents:
     roles: Mapping[str, str]
     findings: list[CheckFinding] = field(default_factory=list)
     _units: dict[tuple[int, int, str], int] = field(default_factory=dict)
-    _held: dict[tuple[int, int, str], _Bytes] = field(default_factory=dict)
+    _held: dict[tuple[int, int, str], _TouchedUnits] = field(default_factory=dict)
     _seen: dict[tuple[int, int, str], tuple[Allocation, str]] = field(default_factory=dict)
 
     def plan(self, subject: Subject) -> None:
@@ -146,7 +146,7 @@ class Contents:
                 )
         return found
 
-    def state(self, tensor: Allocation) -> _Bytes:
+    def state(self, tensor: Allocation) -> _TouchedUnits:
         """What is known of a tensor's bytes."""
         key = _key(tensor)
         known = self._held.get(key)
@@ -154,7 +154,7 @@ class Contents:
             unit = self._units.get(key, 1) or 1
             count = tensor.size // unit
             full = self.roles.get(tensor.name, "given") in ("input", "given", "spare")
-            known = self._held[key] = _Bytes(_Units(count, unit, full), _Units(count, unit))
+            known = self._held[key] = _TouchedUnits(_Units(count, unit, full), _Units(count, unit))
         return known
 
 

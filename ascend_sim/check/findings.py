@@ -20,7 +20,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 
 @frozen
-class Place:
+class FindingPlace:
     """One instruction of a finding: the core it ran on, its row, the line that wrote it, the cycle of its start if known."""
 
     block: int
@@ -78,7 +78,7 @@ class CheckFinding(Finding):
     level: str = "ERROR"
     title: str = ""
     details: tuple[str, ...] = ()
-    places: tuple[Place, ...] = ()
+    places: tuple[FindingPlace, ...] = ()
     space: str = ""
     size: int = 0
     count: int = 1
@@ -90,7 +90,7 @@ class CheckFinding(Finding):
         made = cls(kind, task, "", tool=tool, title=title, **options)
         return replace(made, text=made._in_one_line())
 
-    def at(self, places: tuple[Place, ...]) -> CheckFinding:
+    def at(self, places: tuple[FindingPlace, ...]) -> CheckFinding:
         """The same with its instructions told otherwise."""
         made = replace(self, places=places)
         return replace(made, text=made._in_one_line())

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from ascend_sim.check.accesses import Accesses, Shapes, gather
-from ascend_sim.check.findings import Place
+from ascend_sim.check.findings import FindingPlace
 from ascend_sim.check.halves import halves
 from ascend_sim.check.needs import Needs
 from ascend_sim.check.order import TaskOrder
@@ -130,11 +130,11 @@ class Subject:
                 break
         return Disorder(np.concatenate(first), np.concatenate(second), chosen)
 
-    def place(self, program: int, row: int, access: str = "", address: int | None = None) -> Place:
+    def place(self, program: int, row: int, access: str = "", address: int | None = None) -> FindingPlace:
         """A row of a program, for a finding."""
         one = self.programs[program]
         view = one[row]
-        return Place(
+        return FindingPlace(
             one.block,
             one.core_kind,
             one.sub_block if one.core_kind == "AIV" else 0,

@@ -23,7 +23,7 @@ _ROWS_KEY = "fitted_on"
 
 
 @frozen
-class Layer:
+class ChipLayer:
     """One chip file: its name for messages and its tree (without `extends`)."""
 
     file: str
@@ -42,9 +42,9 @@ def is_path(name: str | Path) -> bool:
     return isinstance(name, Path) or name.endswith((".yaml", ".yml"))
 
 
-def read_layers(name: str | Path) -> list[Layer]:
+def read_layers(name: str | Path) -> list[ChipLayer]:
     """Return the layers of a chip, most derived first; `ConfigError` for a file or `extends` that cannot be used."""
-    layers: list[Layer] = []
+    layers: list[ChipLayer] = []
     seen: list[str] = []
     here = Path()
     while True:
@@ -62,7 +62,7 @@ def read_layers(name: str | Path) -> list[Layer]:
         seen.append(identity)
         tree = _read(name, file)
         parent = tree.pop("extends", None)
-        layers.append(Layer(file, _lift(tree, file, ())))
+        layers.append(ChipLayer(file, _lift(tree, file, ())))
         if parent is None:
             return layers
         if not isinstance(parent, str):
@@ -71,7 +71,7 @@ def read_layers(name: str | Path) -> list[Layer]:
         name = parent
 
 
-def merge(layers: list[Layer]) -> Tree:
+def merge(layers: list[ChipLayer]) -> Tree:
     """Return the layers (most derived first) as one tree."""
     merged: Tree = {}
     for layer in reversed(layers):
@@ -88,7 +88,7 @@ def leaves(node: object, at: tuple[object, ...] = ()) -> Iterator[tuple[str, Lea
             yield from leaves(child, (*at, key))
 
 
-def file_of(layers: list[Layer], at: tuple[object, ...]) -> str:
+def file_of(layers: list[ChipLayer], at: tuple[object, ...]) -> str:
     """Name the file that says the field at `at`; the most derived one when none does (a missing key)."""
     for layer in layers:
         node: object = layer.tree

@@ -3,7 +3,7 @@
 In YAML a number is `{value: 65536, unit: bytes, source: "CANN 8.1.RC1 platform_config/Ascend910B3.ini l0_a_size"}`. One that is
 not stated may say which rows of configs/measurements decided it, by a fit or where a derivation or an assumption was chosen by
 them: `fitted_on: ["matmul.csv: series=AlexNet, K=32"]`.
-A field of the models declares the unit it expects with `Unit`; what is left after validation is the plain number.
+A field of the models declares the unit it expects with `UnitName`; what is left after validation is the plain number.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Leaf:
 
 
 @frozen
-class Unit:
+class UnitName:
     """Field annotation: the value must be a `Leaf` in unit `name`; the field keeps the bare number."""
 
     name: str

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from ascend_sim.chip.fractal import ACCUMULATOR_FRACTAL_BYTES, BLOCK_BYTES, FRACTAL, FRACTAL_BYTES
-from ascend_sim.chip.leaf import Unit
+from ascend_sim.chip.leaf import UnitName
 from ascend_sim.errors import SimError
 
 Pipe = Literal["S", "V", "M", "MTE1", "MTE2", "MTE3", "FIX"]
@@ -39,24 +39,24 @@ _positive = Field(strict=True, gt=0, allow_inf_nan=False)
 _natural = Field(strict=True, ge=0, allow_inf_nan=False)
 _fraction = Field(strict=True, gt=0, le=1, allow_inf_nan=False)
 
-Bytes = Annotated[int, Field(strict=True, gt=0), Unit("bytes")]
-Cycles = Annotated[int, Field(strict=True, ge=0), Unit("cycles")]
-FractionalCycles = Annotated[float, _natural, Unit("cycles")]
-CoreCount = Annotated[int, Field(strict=True, ge=0), Unit("cores")]
-Bits = Annotated[int, Field(strict=True, gt=0), Unit("bits")]
-Count = Annotated[int, Field(strict=True, ge=0), Unit("count")]
-Depth = Annotated[int, Field(strict=True, gt=0), Unit("instructions")]
-Elements = Annotated[int, Field(strict=True, gt=0), Unit("elements")]
-ElementRate = Annotated[float, _positive, Unit("elements/cycle")]
-WholeElementRate = Annotated[int, Field(strict=True, gt=0), Unit("elements/cycle")]
-ByteRate = Annotated[float, _positive, Unit("bytes/cycle")]
-RepeatCycles = Annotated[float, _positive, Unit("cycles/repeat")]
-Megahertz = Annotated[float, _positive, Unit("MHz")]
-GigabytesPerSecond = Annotated[float, _positive, Unit("GB/s")]
-Microseconds = Annotated[float, _natural, Unit("us")]
-Fraction = Annotated[float, _fraction, Unit("ratio")]
-Ratio = Annotated[float, _natural, Unit("ratio")]
-Flag = Annotated[bool, Field(strict=True), Unit("bool")]
+Bytes = Annotated[int, Field(strict=True, gt=0), UnitName("bytes")]
+Cycles = Annotated[int, Field(strict=True, ge=0), UnitName("cycles")]
+FractionalCycles = Annotated[float, _natural, UnitName("cycles")]
+CoreCount = Annotated[int, Field(strict=True, ge=0), UnitName("cores")]
+Bits = Annotated[int, Field(strict=True, gt=0), UnitName("bits")]
+Count = Annotated[int, Field(strict=True, ge=0), UnitName("count")]
+Depth = Annotated[int, Field(strict=True, gt=0), UnitName("instructions")]
+Elements = Annotated[int, Field(strict=True, gt=0), UnitName("elements")]
+ElementRate = Annotated[float, _positive, UnitName("elements/cycle")]
+WholeElementRate = Annotated[int, Field(strict=True, gt=0), UnitName("elements/cycle")]
+ByteRate = Annotated[float, _positive, UnitName("bytes/cycle")]
+RepeatCycles = Annotated[float, _positive, UnitName("cycles/repeat")]
+Megahertz = Annotated[float, _positive, UnitName("MHz")]
+GigabytesPerSecond = Annotated[float, _positive, UnitName("GB/s")]
+Microseconds = Annotated[float, _natural, UnitName("us")]
+Fraction = Annotated[float, _fraction, UnitName("ratio")]
+Ratio = Annotated[float, _natural, UnitName("ratio")]
+Flag = Annotated[bool, Field(strict=True), UnitName("bool")]
 
 
 def _only(size: int) -> AfterValidator:
@@ -84,7 +84,7 @@ class Identity(Section):
     product: str
 
 
-class Kind(Section):
+class CoreParts(Section):
     """What one core of a kind is made of."""
 
     pipes: tuple[Pipe, ...]
@@ -98,7 +98,7 @@ class Cores(Section):
     aiv: CoreCount
     aiv_per_aic: CoreCount
     coupled: bool = Field(strict=True)
-    kinds: dict[CoreKind, Kind]
+    kinds: dict[CoreKind, CoreParts]
 
     @property
     def vector_units(self) -> int:
@@ -228,7 +228,7 @@ class Load3d(Section):
         return rate
 
 
-class Fixpipe(Section):
+class FixpipeRates(Section):
     """Conversion of L0C on its way out: elements/cycle by bytes per output element; the path's port caps it.
 
     Head and latency are the unit's own; those of the path L0C->GM or L0C->L1 come on top. fp32 in blocks of 8 channels has
@@ -362,7 +362,7 @@ class Vector(Section):
         return math.ceil(head), math.ceil(rows * work) + (self.count_tail if rest else 0)
 
 
-class Memory(Section):
+class MemoryRates(Section):
     """HBM and L2: rates per AIC sum to the chip, streams reach their efficiency; `hbm_latency`: a miss adds it to a path's.
 
     `same_line_read_ratio` is what the read of a line costs the L2 while others read the same line, a plain read being 1.
@@ -397,13 +397,13 @@ class Sync(Section):
     outstanding: dict[Pipe, Depth]
 
 
-class Scalar(Section):
+class ScalarCosts(Section):
     """Cycles that the scalar unit of each kind of core needs to issue one instruction."""
 
     issue_cycles: dict[CoreKind, Cycles]
 
 
-class Launch(Section):
+class LaunchCosts(Section):
     """What a kernel costs around its instructions, by kind of core.
 
     A task has at most `blocks_max` blocks. It pays `task_overhead_us`, and `overhead_per_block_us` for each of its blocks,

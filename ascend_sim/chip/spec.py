@@ -24,14 +24,14 @@ from ascend_sim.chip.sections import (
     Clock,
     Cores,
     Cube,
-    Fixpipe,
+    FixpipeRates,
     Identity,
-    Launch,
+    LaunchCosts,
     Load3d,
-    Memory,
+    MemoryRates,
     Overflow,
     Path,
-    Scalar,
+    ScalarCosts,
     Sync,
     Vector,
 )
@@ -63,13 +63,13 @@ class ChipSpec(BaseModel):
     cube: Cube
     paths: dict[str, Path]
     load3d: Load3d
-    fixpipe: Fixpipe | None = None
+    fixpipe: FixpipeRates | None = None
     vector: Vector
     overflow: Overflow
-    memory: Memory
+    memory: MemoryRates
     sync: Sync
-    scalar: Scalar
-    launch: Launch
+    scalar: ScalarCosts
+    launch: LaunchCosts
     _sources: dict[str, Source] = PrivateAttr(default_factory=dict)
     _vector_only: ChipSpec | None = PrivateAttr(default=None)
 

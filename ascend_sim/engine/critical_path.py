@@ -55,7 +55,7 @@ _Node = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PathStep:
     """One piece of the path, cycles `begin` to `end`: `what` (one of KINDS) took the time.
 
     `because` says which constraint let it begin no earlier (pipe busy, flag, issue, queue full, outstanding limit, ...);
@@ -78,12 +78,12 @@ class Step:
         return self.end - self.begin
 
 
-def critical_path(timeline: Timeline) -> list[Step]:
+def critical_path(timeline: Timeline) -> list[PathStep]:
     """The steps in the order of time; empty when nothing ran."""
     return _Walk(timeline).steps() if timeline.tasks else []
 
 
-def by_what(path: Sequence[Step], task: int | None = None) -> dict[str, int]:
+def by_what(path: Sequence[PathStep], task: int | None = None) -> dict[str, int]:
     """Cycles of the path by what took them, longest first; of one task where it is named."""
     cycles: dict[str, int] = {}
     for step in path:
@@ -92,7 +92,7 @@ def by_what(path: Sequence[Step], task: int | None = None) -> dict[str, int]:
     return dict(sorted(cycles.items(), key=lambda item: -item[1]))
 
 
-class _Rows:
+class _PathRows:
     """What the walk asks of one program; columns follow from the Timeline alone."""
 
     def __init__(self, run: ProgramRun) -> None:
@@ -176,19 +176,19 @@ class _Walk:
 
     def __init__(self, timeline: Timeline) -> None:
         self._timeline = timeline
-        self._rows: dict[int, _Rows] = {}
+        self._rows: dict[int, _PathRows] = {}
         self._cross: dict[_Node, tuple[int, int]] | None = None
         self._origin = min(run.launch for run in timeline.tasks)
         self._of_task: dict[int, list[int]] = {index: [] for index in range(len(timeline.tasks))}
         for index, run in enumerate(timeline.programs):
             self._of_task[run.task].append(index)
 
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[PathStep]:
         tasks = self._timeline.tasks
         last = max(range(len(tasks)), key=lambda index: tasks[index].finish)
         node: _Node | None = (_TASK_END, last, -1)
         time = tasks[last].finish
-        found: list[Step] = []
+        found: list[PathStep] = []
         while node is not None:
             before, at, what, because = self._before(node, time)
             if at == time and found:
@@ -198,7 +198,7 @@ class _Walk:
                 kind, index, row = node
                 program = index if kind < _TASK_END else -1
                 task = self._timeline.programs[index].task if program >= 0 else index
-                step = Step(at, time, what, DIRECT, task, program, row)
+                step = PathStep(at, time, what, DIRECT, task, program, row)
                 if found and what == ISSUE == found[-1].what and found[-1].program == program:
                     later = found.pop()
                     step = replace(later, begin=at, rows=later.rows + 1, because=DIRECT)
@@ -232,9 +232,9 @@ class _Walk:
             return self._retire(index, row, rows)
         return self._end(index, row, rows)
 
-    def _of(self, index: int) -> _Rows:
+    def _of(self, index: int) -> _PathRows:
         if index not in self._rows:
-            self._rows[index] = _Rows(self._timeline.programs[index])
+            self._rows[index] = _PathRows(self._timeline.programs[index])
         return self._rows[index]
 
     def _task_end(self, task: int) -> tuple[_Node, int, str, str]:
@@ -277,7 +277,7 @@ class _Walk:
         _, _, node, at, because = max(choices, key=lambda choice: choice[:2])
         return node, at, DISPATCH, because
 
-    def _finish(self, index: int, rows: _Rows) -> tuple[_Node, int, str, str]:
+    def _finish(self, index: int, rows: _PathRows) -> tuple[_Node, int, str, str]:
         run = rows.run
         choices: list[tuple[int, _Node]] = [(run.begin, (_BEGIN, index, -1))]
         if len(run.start):
@@ -288,7 +288,7 @@ class _Walk:
         return node, at, HOST, DIRECT
 
     @staticmethod
-    def _drained(index: int, row: int, rows: _Rows, only: int | None = None) -> list[tuple[int, _Node]]:
+    def _drained(index: int, row: int, rows: _PathRows, only: int | None = None) -> list[tuple[int, _Node]]:
         """What every pipe, or one, had done last of all that was issued before `row`."""
         found: list[tuple[int, _Node]] = []
         for number in range(1, len(PIPES)) if only is None else (only,):
@@ -300,7 +300,7 @@ class _Walk:
                     found.append((int(rows.run.retire[done]), (_RETIRE, index, done)))
         return found
 
-    def _issued(self, index: int, row: int, rows: _Rows) -> tuple[_Node, int, str, str]:
+    def _issued(self, index: int, row: int, rows: _PathRows) -> tuple[_Node, int, str, str]:
         """In the queue: after the row before it, or when the queue had room; rows of the scalar unit: over."""
         if rows.pipe[row] == 0:
             return (_END, index, row), int(rows.run.end[row]), ISSUE, DIRECT
@@ -315,12 +315,12 @@ class _Walk:
             return (over, index, slot), time, ISSUE, QUEUE_FULL
         return earlier, at, ISSUE, DIRECT
 
-    def _previous_issue(self, index: int, row: int, rows: _Rows) -> tuple[_Node, int]:
+    def _previous_issue(self, index: int, row: int, rows: _PathRows) -> tuple[_Node, int]:
         if row == 0:
             return (_BEGIN, index, -1), rows.run.begin
         return (_ISSUED, index, row - 1), int(rows.issued[row - 1])
 
-    def _start(self, index: int, row: int, rows: _Rows) -> tuple[_Node, int, str, str]:
+    def _start(self, index: int, row: int, rows: _PathRows) -> tuple[_Node, int, str, str]:
         """The latest of: its pipe was free, it was issued, few enough were outstanding."""
         run, at = rows.run, int(rows.run.start[row])
         if rows.pipe[row] == 0:
@@ -333,7 +333,7 @@ class _Walk:
             return (_RETIRE, index, limiting), at, ISSUE, LIMIT
         return (_ISSUED, index, row), at, ISSUE, ISSUED
 
-    def _retire(self, index: int, row: int, rows: _Rows) -> tuple[_Node, int, str, str]:
+    def _retire(self, index: int, row: int, rows: _PathRows) -> tuple[_Node, int, str, str]:
         """After its latency, but not before what its pipe did earlier."""
         run = rows.run
         at, done = int(run.retire[row]), int(rows.done[row])
@@ -341,7 +341,7 @@ class _Walk:
             return (_RETIRE, index, done), at, LATENCY, DIRECT
         return (_END, index, row), int(run.end[row]), LATENCY, DIRECT
 
-    def _end(self, index: int, row: int, rows: _Rows) -> tuple[_Node, int, str, str]:
+    def _end(self, index: int, row: int, rows: _PathRows) -> tuple[_Node, int, str, str]:
         """After its work, or when what it waited for was over."""
         run, kind = rows.run, int(rows.kind[row])
         start, end = int(run.start[row]), int(run.end[row])
@@ -376,14 +376,14 @@ class _Walk:
         what = SCALAR_TIME if rows.pipe[row] == 0 else PIPES[rows.pipe[row]]
         return own, start, what, DIRECT
 
-    def _raised_inside(self, index: int, wait: int, rows: _Rows) -> tuple[_Node, int]:
+    def _raised_inside(self, index: int, wait: int, rows: _PathRows) -> tuple[_Node, int]:
         """What raised the flag of a wait, and when."""
         raised, run = rows.sets[wait], rows.run
         late = run.retire[raised] > run.start[raised]
         return self._set((_RETIRE if late else _START, index, raised), rows), int(run.retire[raised])
 
     @staticmethod
-    def _set(node: _Node, rows: _Rows) -> _Node:
+    def _set(node: _Node, rows: _PathRows) -> _Node:
         """A flag goes up when the last work before it on its pipe has retired."""
         kind, index, row = node
         return (_RETIRE, index, int(rows.done[row])) if kind == _RETIRE else node

@@ -25,7 +25,7 @@ _PHASES = 3
 
 
 @frozen
-class Events:
+class ValueEvents:
     """A start and a retirement of each instruction that has values.
 
     `owner` is the place of its program among all, `row` its row there, `pair` its own number; `starts` tells its start from its
@@ -38,7 +38,7 @@ class Events:
     starts: NDArray[np.int8]
 
     @classmethod
-    def of(cls, tasks: Sequence[Task], programs: Sequence[ProgramRun]) -> Events:
+    def of(cls, tasks: Sequence[Task], programs: Sequence[ProgramRun]) -> ValueEvents:
         """Those of `programs` of `tasks`, in an order as above."""
         if not programs:  # a call whose outputs are empty launches nothing
             return cls(_NONE, _NONE, _NONE, np.empty(0, np.int8))

@@ -33,7 +33,7 @@ _ACCUMULATOR = "float32"
 
 
 @dataclass(eq=False)
-class Step:
+class ItemStep:
     """One instruction that the item went through; `bits` and `value` are what stood in its destination afterwards.
 
     `space` and `address` say where that is (GM addresses are absolute), `dtype` in which format. `sources` are the ways that
@@ -44,13 +44,13 @@ class Step:
     space: str
     address: int
     dtype: str
-    sources: list[Step | Part] = field(default_factory=list)
+    sources: list[ItemStep | SumPart] = field(default_factory=list)
     bits: int = 0
     value: float = math.nan
 
 
 @frozen
-class Load:
+class OperandLoad:
     """One instruction that brought `items` operands of an mmad nearer; they came from `space` (of a fill: from nowhere)."""
 
     row: Row
@@ -59,7 +59,7 @@ class Load:
 
 
 @dataclass(eq=False)
-class Operand:
+class MmadOperand:
     """One side of the `k` products of an mmad, in the order of L0.
 
     `addresses` [k] are bytes of L0A or L0B; `origins` [k] the GM bytes of the numbers in tensors that no program wrote,
@@ -70,8 +70,8 @@ class Operand:
     space: str
     addresses: Array
     origins: Array
-    loads: list[Load]
-    l1_loads: list[Load]
+    loads: list[OperandLoad]
+    l1_loads: list[OperandLoad]
     values: Array = field(default_factory=lambda: np.zeros(0, np.float32))
 
 
@@ -85,8 +85,8 @@ class Multiplication:
     row: Row
     m: int
     n: int
-    left: Operand
-    right: Operand
+    left: MmadOperand
+    right: MmadOperand
     partial: np.float32 = field(default_factory=lambda: np.float32(np.nan))
     tile: Array | None = None
 
@@ -97,7 +97,7 @@ class Multiplication:
 
 
 @dataclass(eq=False)
-class Part:
+class SumPart:
     """One L0C tile that held the sum or, where it is split, a part of it: the item's byte of L0C and the mmads in order."""
 
     address: int
@@ -117,13 +117,13 @@ class Follower:
     """
 
     def __init__(self, tensor: str, offset: int, dtype: str, *, tiles: bool = False) -> None:
-        self.output: Step
+        self.output: ItemStep
         self.provenance: Provenance
-        self.way: list[Step | Part] = []
+        self.way: list[ItemStep | SumPart] = []
         self._target = (tensor, offset, dtype)
         self._tiles = tiles
-        self._watched: dict[Row, list[Step | Multiplication]] = {}
-        self._parts: dict[tuple[Row, int], Part] = {}
+        self._watched: dict[Row, list[ItemStep | Multiplication]] = {}
+        self._parts: dict[tuple[Row, int], SumPart] = {}
 
     # -- the way back --------------------------------------------------------------------------------------------------
 
@@ -133,12 +133,12 @@ class Follower:
         name, offset, dtype = self._target
         target = next(tensor for task in tasks for tensor in task.tensors if tensor.name == name)
         output = self._trace(None, "GM", target.base + offset, dtype)
-        if not isinstance(output, Step):
+        if not isinstance(output, ItemStep):
             raise SimError(f"{name}: no instruction wrote the byte {offset}")
         self.output = output
         return self._watched
 
-    def _trace(self, reader: Row | None, space: str, address: int, dtype: str) -> Step | Part | None:
+    def _trace(self, reader: Row | None, space: str, address: int, dtype: str) -> ItemStep | SumPart | None:
         """How the item came to be where `reader` finds it; None in a tensor that no program wrote."""
         assert reader is None or space != "L0C" or dtype == _ACCUMULATOR
         if space == "L0C" and reader is not None:
@@ -165,10 +165,10 @@ class Follower:
         return int(source[0]) if hit[0] else None
 
     def _step(
-        self, row: Row, space: str, address: int, dtype: str, source: int, before: Sequence[Step | Part] = ()
-    ) -> Step:
+        self, row: Row, space: str, address: int, dtype: str, source: int, before: Sequence[ItemStep | SumPart] = ()
+    ) -> ItemStep:
         instruction = self.provenance.instruction(row)
-        step = Step(row, space, address, dtype, list(before))
+        step = ItemStep(row, space, address, dtype, list(before))
         operands = instruction.reads() if source != CONSTANT else ()
         if not isinstance(instruction, VectorBinary):
             operands = operands[:1]
@@ -184,7 +184,7 @@ class Follower:
 
     # -- the sum in L0C ------------------------------------------------------------------------------------------------
 
-    def _part(self, reader: Row, address: int) -> Part:
+    def _part(self, reader: Row, address: int) -> SumPart:
         mmads: list[Multiplication] = []
         for row in self.provenance.writers(reader, "L0C", address, address + 1):
             instruction = self.provenance.instruction(row)
@@ -193,7 +193,7 @@ class Follower:
             if not instruction.accumulate:
                 break
         mmads.reverse()
-        part = Part(address, mmads)
+        part = SumPart(address, mmads)
         self.way.append(part)
         for mmad in mmads:
             self._watched.setdefault(mmad.row, []).append(mmad)
@@ -207,20 +207,20 @@ class Follower:
         right = self._operand(row, "L0B", self.provenance.address(row, "src1", "L0B") + flow.right[n])
         return Multiplication(row, m, n, left, right)
 
-    def _operand(self, row: Row, space: str, addresses: Array) -> Operand:
+    def _operand(self, row: Row, space: str, addresses: Array) -> MmadOperand:
         """The loads behind one side of the products, and where the numbers come from."""
         origins = np.full(len(addresses), CONSTANT)
         loads, l1_loads = [], []
         for hop in self.provenance.back(row, space, addresses):
-            loads.append(Load(hop.row, hop.space, len(hop.index)))
+            loads.append(OperandLoad(hop.row, hop.space, len(hop.index)))
             moved = hop.source != CONSTANT
             inside = hop.index[moved]
             for deeper in self.provenance.back(hop.row, hop.space, hop.source[moved]):
-                l1_loads.append(Load(deeper.row, deeper.space, len(deeper.index)))
+                l1_loads.append(OperandLoad(deeper.row, deeper.space, len(deeper.index)))
                 known = deeper.source != CONSTANT
                 target = inside[deeper.index[known]]
                 origins[target] = self.provenance.origins(deeper.row, deeper.space, deeper.source[known])
-        return Operand(space, addresses, origins, sorted(loads, key=_row), sorted(l1_loads, key=_row))
+        return MmadOperand(space, addresses, origins, sorted(loads, key=_row), sorted(l1_loads, key=_row))
 
     # -- the values ----------------------------------------------------------------------------------------------------
 
@@ -246,7 +246,7 @@ class Follower:
                 watched.bits = int.from_bytes(item.tobytes(), "little")
                 watched.value = float(decode(watched.bits, watched.dtype))
 
-    def _bytes(self, step: Step, memory: Memory) -> NDArray[np.uint8]:
+    def _bytes(self, step: ItemStep, memory: Memory) -> NDArray[np.uint8]:
         """Memory from the step's item on."""
         if step.space != "GM":
             return memory.buffers[step.space][step.address :]
@@ -267,5 +267,5 @@ class Follower:
             watched.tile = kept.reshape(-1, flow.columns)[: mmad.m, : mmad.n]
 
 
-def _row(load: Load) -> Row:
+def _row(load: OperandLoad) -> Row:
     return load.row

@@ -55,7 +55,7 @@ NO_HAZARDS = Hazards(np.empty(0, HAZARD), 0)
 
 
 @frozen
-class Accesses:
+class TimedAccesses:
     """Accesses of one or more programs, in order of start, program and row; `owner` is a place in `orders` and `tables`."""
 
     orders: NDArray[np.int64]
@@ -70,7 +70,7 @@ class Accesses:
     retire: NDArray[np.int64]
 
     @classmethod
-    def of(cls, run: ProgramRun, table: int, bases: Sequence[int], *spaces: str) -> Accesses:
+    def of(cls, run: ProgramRun, table: int, bases: Sequence[int], *spaces: str) -> TimedAccesses:
         """Those of one program to `spaces`; `table` is the number of its table, `bases` are where its tensors lie."""
         program = run.program
         row, place = program.accesses(*spaces)
@@ -86,7 +86,7 @@ class Accesses:
         return cls(order, [(table, program.table)], *columns, *times).sorted()
 
     @classmethod
-    def joined(cls, parts: Sequence[Accesses]) -> Accesses:
+    def joined(cls, parts: Sequence[TimedAccesses]) -> TimedAccesses:
         """Those of several programs."""
         owner = np.concatenate([np.full(len(part.row), i) for i, part in enumerate(parts)])
         names = ("row", "place", "values", "address", "start", "end", "retire")
@@ -94,11 +94,11 @@ class Accesses:
         orders = np.concatenate([part.orders for part in parts])
         return cls(orders, [table for part in parts for table in part.tables], owner, *columns).sorted()
 
-    def sorted(self) -> Accesses:
+    def sorted(self) -> TimedAccesses:
         """In order of start, then of programs, rows and what stands first in an instruction."""
         order = np.lexsort((self.place, self.row, self.orders[self.owner], self.start))
         names = ("owner", "row", "place", "values", "address", "start", "end", "retire")
-        return Accesses(self.orders, self.tables, *(getattr(self, name)[order] for name in names))
+        return TimedAccesses(self.orders, self.tables, *(getattr(self, name)[order] for name in names))
 
     def touched(self, name: str) -> NDArray[np.int64]:
         """A column of what is touched, for every access."""

@@ -100,7 +100,7 @@ class LinesOf:
     def add_by_c(self, program: Program) -> None:
         """By compiled/lines.c."""
         touches = program.table.touches
-        whole = library.Program(
+        whole = library.ProgramStruct(
             **program.sheet.addresses(), count=len(program), bases=self._bases_in_c, tensors=len(self.bases)
         )
         library.checked(self._library.mark_lines(library.byref(whole), *touches.addresses, self.line, *self._in_c))

@@ -56,7 +56,7 @@ def by_c(run: ProgramRun, buffer: str) -> tuple[NDArray[np.int64], NDArray[np.in
     start, retire = (column.ctypes.data for column in columns)
     time, held = np.empty((2, 2 * most), np.int64)
     moments = library.load().occupancy_curve(
-        library.byref(library.Program(**program.sheet.addresses(), count=len(program))),
+        library.byref(library.ProgramStruct(**program.sheet.addresses(), count=len(program))),
         start,
         retire,
         touches.first.ctypes.data,

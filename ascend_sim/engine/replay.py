@@ -17,7 +17,7 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.engine.choice import chosen_engine
 from ascend_sim.engine.compiled.values import Workspace, events_for_python
 from ascend_sim.engine.device import Device
-from ascend_sim.engine.events import Events
+from ascend_sim.engine.events import ValueEvents
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.timeline import ProgramRun, Timeline
 from ascend_sim.engine.values import BlockShadow, Finding, ProgramValues, raise_fault
@@ -56,7 +56,7 @@ def replay(
     of the instructions that it asks for. `engine` as in `Engine`: the compiled one runs in C what moves bytes.
     """
     watched = observer.watch(tasks, programs) if observer is not None else {}
-    events = Events.of(tasks, programs)
+    events = ValueEvents.of(tasks, programs)
     left = np.bincount(events.owner, minlength=len(programs))
     # Infinities and NaN are ordinary values of a machine.
     with threadpool_limits(limits=1, user_api="blas"), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
@@ -71,7 +71,7 @@ def replay(
     return run.findings
 
 
-def _looked_at(events: Events, watched: Mapping[Row, object]) -> NDArray[np.int8] | None:
+def _looked_at(events: ValueEvents, watched: Mapping[Row, object]) -> NDArray[np.int8] | None:
     """Which events are of rows that are watched, if any is."""
     if not watched:
         return None
@@ -87,7 +87,7 @@ class _Replay:
         chip: ChipSpec,
         tasks: Sequence[Task],
         programs: Sequence[ProgramRun],
-        events: Events,
+        events: ValueEvents,
         model: ValueModel,
         observer: Observer | None,
         watched: Mapping[Row, object],

@@ -11,7 +11,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from ascend_sim.chip.sections import Kind
+from ascend_sim.chip.sections import CoreParts
 from ascend_sim.engine.hazards import Hazards
 from ascend_sim.engine.timeline import CAUSES
 from ascend_sim.engine.values import Finding
@@ -94,7 +94,7 @@ class TaskTotals:
     l2_hits: int = 0
     l2_misses: int = 0
     _waiting: dict[str, list[_Added]] = field(default_factory=dict, repr=False, compare=False)
-    _parts: dict[str, Kind] = field(default_factory=dict, repr=False, compare=False)
+    _parts: dict[str, CoreParts] = field(default_factory=dict, repr=False, compare=False)
 
     def add(self, program: Program, core: int, span: tuple[int, int, int], totals: ProgramTotals) -> None:
         """One more program, which ran on `core`: dispatched, begun and over at the cycles of `span`."""
@@ -111,7 +111,7 @@ class TaskTotals:
             self._sum_up(kind, self._parts[kind], waiting)
         self._waiting.clear()
 
-    def _sum_up(self, kind: str, parts: Kind, waiting: list[_Added]) -> None:
+    def _sum_up(self, kind: str, parts: CoreParts, waiting: list[_Added]) -> None:
         """Programs on cores of one kind."""
         rows, on, spans, numbers = zip(*waiting, strict=True)
         found, cores = np.frombuffer(b"".join(numbers), TOTALS), set(on)  # np.concatenate compares all fields by name

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ascend_sim.engine.compiled import library
 from ascend_sim.engine.compiled.watch import CompiledColumnWatch
-from ascend_sim.engine.hazards import LIMIT, Accesses, HazardList, Hazards
+from ascend_sim.engine.hazards import LIMIT, HazardList, Hazards, TimedAccesses
 from ascend_sim.engine.occupancy import by_numpy
 from ascend_sim.engine.task import Task, order_of, task_of
 from ascend_sim.engine.timeline import CAUSES, ProgramRun, Timeline
@@ -88,7 +88,7 @@ class ColumnWatch:
         self.tables: list[InstructionTable] = []
         self._numbers: dict[int, int] = {}
         self._tasks = tasks
-        self._gm: list[Accesses] = []
+        self._gm: list[TimedAccesses] = []
 
     def add(self, run: ProgramRun) -> ProgramTotals:
         """What one program comes to; its accesses to GM wait for `in_gm`."""
@@ -96,15 +96,15 @@ class ColumnWatch:
         number = self._numbers.setdefault(id(program.table), len(self.tables))
         if number == len(self.tables):
             self.tables.append(program.table)
-        local = Accesses.of(run, number, bases, *SPACES[1:]).hazards()
-        self._gm.append(Accesses.of(run, number, bases, "GM"))
+        local = TimedAccesses.of(run, number, bases, *SPACES[1:]).hazards()
+        self._gm.append(TimedAccesses.of(run, number, bases, "GM"))
         return ProgramTotals(_numbers(run), Hazards(local[:LIMIT], len(local)))
 
     def in_gm(self) -> dict[int, Hazards]:
         """Hazards between all programs, by the task of the later access."""
         if not self._gm:
             return {}
-        records = Accesses.joined(self._gm).hazards()
+        records = TimedAccesses.joined(self._gm).hazards()
         tasks = np.array([task_of(order) for order in records["program"][:, 1].tolist()], np.int64)
         found = {index: records[tasks == index] for index in np.unique(tasks).tolist()}
         return {index: Hazards(mine[:LIMIT], len(mine)) for index, mine in found.items()}

@@ -19,7 +19,7 @@ from ascend_sim.chip.fractal import (
     FRACTAL,
     FRACTAL_BYTES,
 )
-from ascend_sim.chip.sections import Fixpipe as FixpipeUnit
+from ascend_sim.chip.sections import FixpipeRates as FixpipeUnit
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import TRANSFER, Cost, GmAccess, Instruction, Memory, Pace, ValueModel, ceil_div

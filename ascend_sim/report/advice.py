@@ -4,8 +4,8 @@ for statement in statements(chip, kernel, problem, case, trials):
     statement.text, statement.command       # command "" where no command of this program changes it
     statement.change, statement.gain        # {"batch": 2}, and the cycles that twice the batch saves against two of these calls
 
-A change that a statement names was tried (`Trials`: one block of the changed kernel), and its gain is what that gave, of the
-whole kernel. Where no change was found the gain is what the part costs, told as "at most" (tools/promises.py does what the
+A change that a statement names was tried (`TrialSource`: one block of the changed kernel), and its gain is what that gave, of
+the whole kernel. Where no change was found the gain is what the part costs, told as "at most" (tools/promises.py does what the
 statements of ten layers say, and compares).
 """
 
@@ -53,7 +53,7 @@ _PRECISIONS = {1: "down to half precision or HF32 where it can", 2: "in float16"
 """cubeMathType that multiplies float32 faster."""
 
 
-class Trials(Protocol):
+class TrialSource(Protocol):
     """What a change of the call would bring (`calls.trials`)."""
 
     @property
@@ -84,7 +84,11 @@ class Statement:
 
 
 def statements(
-    chip: ChipSpec, kernel: Mapping[str, Any], problem: Mapping[str, Any], case: str = "", trials: Trials | None = None
+    chip: ChipSpec,
+    kernel: Mapping[str, Any],
+    problem: Mapping[str, Any],
+    case: str = "",
+    trials: TrialSource | None = None,
 ) -> list[Statement]:
     """The largest parts of `kernel` (an entry of `Report.kernels`) besides the useful products, the largest first.
 
@@ -112,7 +116,7 @@ class _Speaker:
     kernel: Mapping[str, Any]
     problem: Mapping[str, Any]
     case: str
-    trials: Trials | None
+    trials: TrialSource | None
 
     def statements(self) -> list[Statement]:
         parts = {name: cycles for name, cycles in self._parts.items() if name != "ideal" and cycles > 0}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from ascend_sim.engine.critical_path import Step
+from ascend_sim.engine.critical_path import PathStep
 from ascend_sim.report.colors import STALL_COLORS
 from ascend_sim.report.costs import costs
 from ascend_sim.report.html import table
@@ -46,7 +46,7 @@ def timeline_part(task: int, first: int) -> str:
     )
 
 
-def costs_part(recording: Recording, task: int, path: Sequence[Step]) -> str:
+def costs_part(recording: Recording, task: int, path: Sequence[PathStep]) -> str:
     """The instructions of a kernel that cost most, each with one of them to look at."""
     found = costs(recording, task, path)
     cycles: dict[str, int] = {}

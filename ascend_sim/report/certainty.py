@@ -46,7 +46,7 @@ _FEWEST = 2
 """Kernels below which nothing is known of how errors scatter."""
 
 
-class Measured(NamedTuple):
+class MeasuredError(NamedTuple):
     """A kernel: chip, predicted us, the logarithm of measured over predicted time, that of costs fitted without its layer."""
 
     chip: str
@@ -55,12 +55,12 @@ class Measured(NamedTuple):
     left_out: float
 
 
-Errors = Mapping[str, Sequence[Measured]]
+Errors = Mapping[str, Sequence[MeasuredError]]
 """Network -> its kernels of one kind."""
 
 
 @frozen
-class Kind:
+class ErrorKind:
     """Kernels whose errors are taken together; `library` is "" where the kernel does not depend on the version."""
 
     arch: str
@@ -69,12 +69,12 @@ class Kind:
     library: str = ""
     errors: Errors = field(default_factory=dict, compare=False)
 
-    def where(self, keep: Callable[[str, Measured], bool]) -> Kind:
+    def where(self, keep: Callable[[str, MeasuredError], bool]) -> ErrorKind:
         """The kind with those kernels alone that `keep` takes, told the network and the kernel."""
         kept = {network: [one for one in found if keep(network, one)] for network, found in self.errors.items()}
         return replace(self, errors={network: found for network, found in kept.items() if found})
 
-    def on(self, chip: str) -> Kind:
+    def on(self, chip: str) -> ErrorKind:
         """The kind with the kernels of one chip alone."""
         return self.where(lambda _, one: one.chip == chip)
 
@@ -120,11 +120,11 @@ class Interval(NamedTuple):
 
 
 @cache
-def kinds() -> tuple[Kind, ...]:
+def kinds() -> tuple[ErrorKind, ...]:
     """The measured kinds."""
     text = resources.files("ascend_sim.configs").joinpath("measurements/errors.yaml").read_text(encoding="utf-8")
     return tuple(
-        Kind(
+        ErrorKind(
             one["arch"],
             tuple(one["op_types"]),
             one["grouped"],
@@ -137,15 +137,15 @@ def kinds() -> tuple[Kind, ...]:
 
 def _by_chip(errors: Mapping[str, Mapping[str, Sequence[Sequence[float]]]]) -> Errors:
     """Chip -> network -> kernels, as the file has them; a network that ran on several chips remains one."""
-    found: dict[str, list[Measured]] = {}
+    found: dict[str, list[MeasuredError]] = {}
     for chip, networks in errors.items():
         for network, rows in networks.items():
             found.setdefault(network, []).extend(_measured(chip, *numbers) for numbers in rows)
     return found
 
 
-def _measured(chip: str, us: float, ratio: float, left_out: float | None = None) -> Measured:
-    return Measured(chip, us, math.log(ratio), math.log(left_out or ratio))
+def _measured(chip: str, us: float, ratio: float, left_out: float | None = None) -> MeasuredError:
+    return MeasuredError(chip, us, math.log(ratio), math.log(left_out or ratio))
 
 
 def interval(
@@ -175,21 +175,21 @@ def _shipped(
 
 
 def nearest(
-    among: Sequence[Kind],
+    among: Sequence[ErrorKind],
     arch: str,
     op_type: str,
     *,
     cube: bool | None = None,
     grouped: bool = False,
     library: str = "",
-) -> Kind:
+) -> ErrorKind:
     """The kind with enough kernels that differs least: in the unit that works, else the architecture, what is worked out, the
     operator, groups, and the version of the library; of equally near ones the one with the most kernels (chosen, not fitted).
     """
 
     cube = _of_cube(op_type) if cube is None else cube
 
-    def distance(kind: Kind) -> tuple[bool | int, ...]:
+    def distance(kind: ErrorKind) -> tuple[bool | int, ...]:
         return (
             _of_cube(kind.op_types[0]) != cube,
             kind.arch != arch,
@@ -217,7 +217,7 @@ def _shipped_between() -> float:
     return between_networks(kinds())
 
 
-def between_networks(every: Iterable[Kind]) -> float:
+def between_networks(every: Iterable[ErrorKind]) -> float:
     """Variance of a network's own part, pooled over kinds with several networks by their degrees of freedom (moments)."""
     total, freedom = 0.0, 0
     for kind in every:
@@ -232,7 +232,7 @@ def between_networks(every: Iterable[Kind]) -> float:
     return total / freedom if freedom else 0.0
 
 
-def of_kind(kind: Kind, chip: str, us: float, between: float, *, lent: bool = False) -> Interval | None:
+def of_kind(kind: ErrorKind, chip: str, us: float, between: float, *, lent: bool = False) -> Interval | None:
     """The interval of `us` on a chip by the kernels of a kind, which may be `lent` to another; None for too few.
 
     `between` is the variance of a network, of a chip (where others than its own are among them) and of a kind (assumed).
@@ -241,7 +241,7 @@ def of_kind(kind: Kind, chip: str, us: float, between: float, *, lent: bool = Fa
     return None if found is None else found.times(us)
 
 
-def _multiples(kind: Kind, chip: str, long: bool, between: float, lent: bool) -> Interval | None:
+def _multiples(kind: ErrorKind, chip: str, long: bool, between: float, lent: bool) -> Interval | None:
     """As `of_kind`, in multiples of the predicted time, which is long or short."""
     sized = kind.where(lambda _, one: (one.us >= LONG_US) == long)
     of = next((some for some in (sized.on(chip), sized) if some.kernels >= ENOUGH), kind)

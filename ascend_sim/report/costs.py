@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ascend_sim.engine.critical_path import SCALAR_TIME, Step
+from ascend_sim.engine.critical_path import SCALAR_TIME, PathStep
 from ascend_sim.engine.timeline import CAUSES, at_work
 from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import CROSS_WAIT, PIPES, WAIT
@@ -18,7 +18,7 @@ _NOTHING_TO_DO = CAUSES.index("nothing to do")
 
 
 @frozen
-class Cost:
+class LineCost:
     """Instructions of one kind from one line, all blocks of a kernel: cycles that they occupy their `pipe` for, cycles that the
     pipe stood still before or in them for a reason, cycles on the critical path; `index` and `row` are one of them.
     """
@@ -34,7 +34,7 @@ class Cost:
     row: int
 
 
-def costs(recording: Recording, task: int, path: Sequence[Step]) -> list[Cost]:
+def costs(recording: Recording, task: int, path: Sequence[PathStep]) -> list[LineCost]:
     """The costs of one kernel, the one that occupies its pipe longest first."""
     runs = [(index, run) for index, run in enumerate(recording.timeline.programs) if run.task == task]
     lines, columns = line_table([run.program for _, run in runs])
@@ -70,7 +70,7 @@ def costs(recording: Recording, task: int, path: Sequence[Step]) -> list[Cost]:
             for at, one in enumerate(sums, 1):
                 into[at] += int(one[place])
     made = [
-        Cost(name, pipe, lines[number] if number >= 0 else None, *totals)
+        LineCost(name, pipe, lines[number] if number >= 0 else None, *totals)
         for (name, pipe, number), totals in found.items()
     ]
     return sorted(

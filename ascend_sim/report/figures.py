@@ -13,7 +13,7 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from ascend_sim.chip import ChipSpec
-from ascend_sim.engine.critical_path import KINDS, Step, by_what
+from ascend_sim.engine.critical_path import KINDS, PathStep, by_what
 from ascend_sim.engine.occupancy import occupancy
 from ascend_sim.engine.timeline import ProgramRun
 from ascend_sim.isa.base import PIPES
@@ -51,7 +51,7 @@ def new_figure(height: int, **layout: Any) -> Figure:
     return figure
 
 
-def path_figure(recording: Recording, path: Sequence[Step]) -> Figure:
+def path_figure(recording: Recording, path: Sequence[PathStep]) -> Figure:
     """The critical path of the call and its part in every kernel, by what took the time."""
     chip = recording.chip
     names = [task.name for task in recording.tasks]

@@ -36,7 +36,7 @@ from ascend_sim.errors import SimError
 from ascend_sim.isa.base import CROSS_SET, DISARMED, PIPES, SET, WAIT
 from ascend_sim.report.counts import bytes_of
 from ascend_sim.report.files import atomic_write
-from ascend_sim.report.msprof_figures import Value, Work, figures
+from ascend_sim.report.msprof_figures import Value, WorkFigures, figures
 from ascend_sim.report.trace import THREADS
 from ascend_sim.yaml_file import load_shipped
 
@@ -53,7 +53,7 @@ _TS_DECIMALS = 9
 
 
 @dataclass
-class _Core:
+class _ProfiledCore:
     """One core of a kernel: its name in the tree and what ran on it, in the order of time."""
 
     name: str
@@ -147,7 +147,7 @@ def _write_kernel(
         _write_csv(folder / f"{name}.csv", columns, [_basic(task, span.finish - span.launch, chip)] if basic else rows)
     simulator = folder / "simulator"
     simulator.mkdir()
-    shown: list[_Core] = []
+    shown: list[_ProfiledCore] = []
     events = 0
     for core in _cores(runs, chip):
         place = simulator / core.name
@@ -168,9 +168,9 @@ def _write_kernel(
 def _block_rows(runs: Sequence[ProgramRun], chip: ChipSpec, per_block: bool) -> Iterator[dict[str, Value]]:
     """A row for every program of a kernel; where the vendor's tables have no block, one for the kernel."""
     if not per_block:
-        work = Work()
+        work = WorkFigures()
         for run in runs:
-            work = work + Work.of(run)
+            work = work + WorkFigures.of(run)
         if runs:
             yield figures(work, chip, "aic")
         return
@@ -179,7 +179,7 @@ def _block_rows(runs: Sequence[ProgramRun], chip: ChipSpec, per_block: bool) -> 
         vector = program.core_kind == "AIV"
         name = f"vector{program.sub_block}" if vector else "cube0"
         place: dict[str, Value] = {"block_id": program.block, "sub_block_id": name}
-        yield place | figures(Work.of(run), chip, "aiv" if vector else "aic")
+        yield place | figures(WorkFigures.of(run), chip, "aiv" if vector else "aic")
 
 
 def _basic(task: Task, cycles: int, chip: ChipSpec) -> dict[str, Value]:
@@ -209,21 +209,21 @@ def _write_csv(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, V
 # -- tables of instructions --------------------------------------------------------------------------------------------
 
 
-def _cores(runs: Sequence[ProgramRun], chip: ChipSpec) -> list[_Core]:
+def _cores(runs: Sequence[ProgramRun], chip: ChipSpec) -> list[_ProfiledCore]:
     """The cores that ran something, an AIC before its AIVs."""
     per_core = max(chip.cores.aiv_per_aic, 1)
-    found: dict[tuple[int, int], _Core] = {}
+    found: dict[tuple[int, int], _ProfiledCore] = {}
     for run in runs:
         kind = run.program.core_kind
         group, part = divmod(run.core, per_core) if kind == "AIV" else (run.core, -1)
         unit = {"AIC": "cubecore0", "AIV": f"veccore{part}"}.get(kind, "aicore0")
-        found.setdefault((group, part), _Core(f"core{group}.{unit}")).runs.append(run)
+        found.setdefault((group, part), _ProfiledCore(f"core{group}.{unit}")).runs.append(run)
     for core in found.values():
         core.runs.sort(key=lambda run: run.begin)
     return [found[key] for key in sorted(found)]
 
 
-def _instruction_rows(core: _Core, chip: ChipSpec) -> list[dict[str, Value]]:
+def _instruction_rows(core: _ProfiledCore, chip: ChipSpec) -> list[dict[str, Value]]:
     """A row for every distinct instruction that a core executed, in the order of the instruction table."""
     table = core.runs[0].program.table
     size = len(table.instructions)
@@ -268,7 +268,7 @@ def _code_rows(instructions: Sequence[Mapping[str, Value]], chip: ChipSpec) -> l
 
 def _write_trace(
     path: Path,
-    cores: Sequence[_Core],
+    cores: Sequence[_ProfiledCore],
     task: Task,
     origin: int,
     chip: ChipSpec,

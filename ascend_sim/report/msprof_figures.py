@@ -35,7 +35,7 @@ _ESTIMATED = ("L1->GM",)  # the vendor's column name says so
 
 
 @dataclass
-class Work:
+class WorkFigures:
     """What some programs did; amounts add up. Cycles of `busy`, `waiting` and `kinds` are those of pipes.
 
     `blocks` counts programs and `cycles` their spans from dispatch to end. `moved` is bytes by data path as the report
@@ -56,7 +56,7 @@ class Work:
     cube_operations: int = 0
 
     @classmethod
-    def of(cls, run: ProgramRun) -> Work:
+    def of(cls, run: ProgramRun) -> WorkFigures:
         """The work of one program."""
         program, table = run.program, run.program.table
         work = cls(blocks=1, cycles=run.finish - run.launch, busy=Counter(run.busy()))
@@ -93,11 +93,11 @@ class Work:
                 work.l2[direction, "miss"] += int(misses[index])
         return work
 
-    def __add__(self, other: Work) -> Work:
-        return Work(*(getattr(self, name) + getattr(other, name) for name in vars(self)))
+    def __add__(self, other: WorkFigures) -> WorkFigures:
+        return WorkFigures(*(getattr(self, name) + getattr(other, name) for name in vars(self)))
 
 
-def figures(work: Work, chip: ChipSpec, core: str) -> dict[str, Value]:
+def figures(work: WorkFigures, chip: ChipSpec, core: str) -> dict[str, Value]:
     """Column -> value for cores whose columns begin with `core` ("aic" or "aiv"); times and cycles are means over blocks."""
     blocks, cycles = max(work.blocks, 1), max(work.cycles, 1)
 
@@ -146,7 +146,7 @@ def figures(work: Work, chip: ChipSpec, core: str) -> dict[str, Value]:
     return found
 
 
-def _arithmetic(work: Work, share: _Share) -> dict[str, Value]:
+def _arithmetic(work: WorkFigures, share: _Share) -> dict[str, Value]:
     vector = dict.fromkeys((*_VECTOR_DTYPES.values(), "misc"), 0)
     for (pipe, dtype), cycles in work.kinds.items():
         if pipe == "V":
@@ -165,7 +165,7 @@ def _arithmetic(work: Work, share: _Share) -> dict[str, Value]:
     }
 
 
-def _l2(work: Work, core: str) -> dict[str, Value]:
+def _l2(work: WorkFigures, core: str) -> dict[str, Value]:
     """Lines that transfers found in the L2 and lines that they brought in; all reads stand under the first read port."""
     counts = work.l2
     hits = {verb: counts[verb, "hit"] for verb in ("read", "write")}

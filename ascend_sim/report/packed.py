@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ascend_sim.engine.critical_path import SCALAR_TIME, Step
+from ascend_sim.engine.critical_path import SCALAR_TIME, PathStep
 from ascend_sim.engine.timeline import CAUSES, ProgramRun
 from ascend_sim.isa.base import CROSS_WAIT, PIPES, WAIT
 from ascend_sim.isa.sync import SetFlag, WaitFlag
@@ -32,14 +32,14 @@ _STILL = {WAIT: "flag", CROSS_WAIT: "cross-core"}
 """What holds a pipe at a row that is no work: it is drawn as standing still."""
 
 
-class Packed:
+class PackedBlocks:
     """The blocks of a run as plain data for JSON, those of `first` (places among the programs) before the others.
 
     Beyond `limit` bytes (None: without one) blocks are left out, whole ones; `left_out` counts them.
     """
 
     def __init__(
-        self, recording: Recording, path: Sequence[Step], first: Iterable[int] = (), limit: int | None = LIMIT
+        self, recording: Recording, path: Sequence[PathStep], first: Iterable[int] = (), limit: int | None = LIMIT
     ) -> None:
         self._recording = recording
         self._tables: dict[int, int] = {}
@@ -179,7 +179,7 @@ def _since_last(column: NDArray[np.int64], instruction: NDArray[np.int64]) -> ND
     return back
 
 
-def _rows_on(path: Sequence[Step]) -> Mapping[int, list[int]]:
+def _rows_on(path: Sequence[PathStep]) -> Mapping[int, list[int]]:
     """The rows of every program that are on the critical path, ascending."""
     rows: dict[int, set[int]] = {}
     for step in path:

@@ -13,7 +13,7 @@ from html import escape
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ascend_sim.engine.critical_path import Step, by_what, critical_path
+from ascend_sim.engine.critical_path import PathStep, by_what, critical_path
 from ascend_sim.engine.timeline import ProgramRun
 from ascend_sim.errors import SimError
 from ascend_sim.npz_file import one_line
@@ -22,12 +22,12 @@ from ascend_sim.report.blocks import costs_part, timeline_part
 from ascend_sim.report.files import atomic_write
 from ascend_sim.report.html import output_table, problem_table, results_name, table
 from ascend_sim.report.ladder import ladder_words
-from ascend_sim.report.packed import LIMIT, Packed
+from ascend_sim.report.packed import LIMIT, PackedBlocks
 from ascend_sim.report.races import Findings
 from ascend_sim.report.report import VERSION
 from ascend_sim.report.skeleton import Figures, check_plotly, framed
 from ascend_sim.report.timeline_file import digest_of, load_recording
-from ascend_sim.report.what_if import Outcome
+from ascend_sim.report.what_if import ChangedRun
 from ascend_sim.report.words import words
 from ascend_sim.runtime import Recording
 
@@ -45,7 +45,7 @@ def write_page(
     path: str | Path,
     recording: Recording,
     report: Mapping[str, Any],
-    outcomes: Sequence[Outcome] | None = None,
+    outcomes: Sequence[ChangedRun] | None = None,
     *,
     limit: int | None = LIMIT,
 ) -> list[str]:
@@ -112,8 +112,8 @@ def _stored_report(path: Path, digest: str) -> dict[str, Any]:
 def _page(
     recording: Recording,
     report: Mapping[str, Any],
-    outcomes: Sequence[Outcome] | None,
-    path: Sequence[Step],
+    outcomes: Sequence[ChangedRun] | None,
+    path: Sequence[PathStep],
     said: Sequence[str],
     limit: int | None,
 ) -> str:
@@ -176,8 +176,8 @@ def _list(parts: Sequence[str]) -> str:
 def _bottleneck(
     recording: Recording,
     report: Mapping[str, Any],
-    path: Sequence[Step],
-    outcomes: Sequence[Outcome] | None,
+    path: Sequence[PathStep],
+    outcomes: Sequence[ChangedRun] | None,
     said: Sequence[str],
     figures: Figures,
 ) -> str:
@@ -200,7 +200,7 @@ def _bottleneck(
     return "\n".join(lines)
 
 
-def _what_if_table(kernels: Sequence[Mapping[str, Any]], outcomes: Sequence[Outcome]) -> str:
+def _what_if_table(kernels: Sequence[Mapping[str, Any]], outcomes: Sequence[ChangedRun]) -> str:
     order = sorted(range(len(kernels)), key=lambda i: -kernels[i]["task_us"])[:4]
     rows = [
         [
@@ -220,7 +220,7 @@ def _change(saved: float) -> str:
     return f'<b class="good">{text}</b>' if saved >= 0.05 else text
 
 
-def _path_table(path: Sequence[Step], total: int) -> str:
+def _path_table(path: Sequence[PathStep], total: int) -> str:
     held: dict[str, dict[str, int]] = {}
     for step in path:
         if step.because:
@@ -304,8 +304,8 @@ def _rooflines(recording: Recording, report: Mapping[str, Any], figures: Figures
 
 
 def _one_kernel(
-    recording: Recording, report: Mapping[str, Any], path: Sequence[Step], figures: Figures, limit: int | None
-) -> tuple[str, Packed | None]:
+    recording: Recording, report: Mapping[str, Any], path: Sequence[PathStep], figures: Figures, limit: int | None
+) -> tuple[str, PackedBlocks | None]:
     """The sections of the kernels, and their blocks."""
     kernels = report["kernels"]
     order = sorted(range(len(kernels)), key=lambda i: -kernels[i]["task_us"])
@@ -314,7 +314,7 @@ def _one_kernel(
         return "", None
     chosen = {index: chosen_block(recording, index, path) for index in shown}
     places = {id(run): place for place, run in enumerate(recording.timeline.programs)}
-    packed = Packed(recording, path, [places[id(run)] for run in chosen.values()], limit)
+    packed = PackedBlocks(recording, path, [places[id(run)] for run in chosen.values()], limit)
     options = "".join(
         f'<option value="{i}">{i + 1} {escape(kernels[i]["name"])}, {kernels[i]["task_us"]:.1f} us</option>'
         for i in shown
@@ -346,7 +346,7 @@ def _kernel(
     task: int,
     run: ProgramRun,
     place: int,
-    path: Sequence[Step],
+    path: Sequence[PathStep],
     figures: Figures | None,
 ) -> str:
     """The section of one kernel, its timeline on `run`; without `figures` that is all."""
@@ -399,7 +399,7 @@ def _waterfall(recording: Recording, kernel: Mapping[str, Any], task: int, figur
     ]
 
 
-def chosen_block(recording: Recording, task: int, path: Sequence[Step]) -> ProgramRun:
+def chosen_block(recording: Recording, task: int, path: Sequence[PathStep]) -> ProgramRun:
     """The block that holds most of the critical path, or the last to end."""
     on_path: dict[int, int] = {}
     for step in path:

@@ -31,7 +31,7 @@ from ascend_sim.report.advice import Statement, statements
 from ascend_sim.report.certainty import as_row, interval, together
 from ascend_sim.report.counts import Counts
 from ascend_sim.report.html import report_html
-from ascend_sim.report.roofline import PIPE_KEYS, KernelWork, Rooflines
+from ascend_sim.report.roofline import PIPE_KEYS, LeastWork, Rooflines
 from ascend_sim.report.waterfall import waterfall
 
 Outputs = Mapping[str, Mapping[str, Any]]
@@ -206,7 +206,7 @@ class RunFacts:
 
     def __init__(self, chip: ChipSpec, *, bounds: bool = True) -> None:
         self._chip, self._bounds = chip, bounds
-        self._works: dict[int, KernelWork] = {}
+        self._works: dict[int, LeastWork] = {}
 
     def add(self, index: int, task: Task, program: Program) -> None:
         """One more program of the task with that index; those of a task come in block order."""
@@ -216,10 +216,10 @@ class RunFacts:
         else:
             work.counts.add(program)
 
-    def of(self, index: int, task: Task) -> KernelWork:
+    def of(self, index: int, task: Task) -> LeastWork:
         """What is known of a task."""
         if index not in self._works:
-            self._works[index] = KernelWork(self._chip, task)
+            self._works[index] = LeastWork(self._chip, task)
         return self._works[index]
 
 

@@ -26,7 +26,7 @@ PIPE_KEYS = {
 """Pipes under the names of the vendor's profiler columns."""
 
 
-class KernelWork:
+class LeastWork:
     """What a kernel must do at least, one program at a time; holds no rows."""
 
     def __init__(self, chip: ChipSpec, task: Task) -> None:
@@ -41,7 +41,7 @@ class KernelWork:
         """The L2 lines that it reads and those that it writes, up to the end of its last tensor."""
 
     @classmethod
-    def of(cls, chip: ChipSpec, task: Task, programs: Sequence[Program]) -> KernelWork:
+    def of(cls, chip: ChipSpec, task: Task, programs: Sequence[Program]) -> LeastWork:
         """That of a whole kernel."""
         work = cls(chip, task)
         for program in programs:
@@ -101,7 +101,7 @@ class Rooflines:
         self._chip = chip
         self._used: Marks | None = np.zeros(0, np.bool_) if cold else None
 
-    def of(self, work: KernelWork) -> dict[str, int]:
+    def of(self, work: LeastWork) -> dict[str, int]:
         """Least cycles between the first instruction of a kernel and its end, by what bounds it; only those above zero.
 
         Keys are "scalar", "cube", "vec", "mte1", "mte2", "mte3", "fixpipe", "L2 read", "L2 write" and "HBM".
@@ -110,7 +110,7 @@ class Rooflines:
         bounds["HBM"] = int(self._missed(work) / self._chip.hbm_bytes_per_cycle())
         return {name: cycles for name, cycles in bounds.items() if cycles}
 
-    def _missed(self, work: KernelWork) -> int:
+    def _missed(self, work: LeastWork) -> int:
         """Bytes that HBM must deliver whatever the order; lines that the kernel also writes may be there without."""
         memory = self._chip.memory
         read, written = work.lines.read, work.lines.written

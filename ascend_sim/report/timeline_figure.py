@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ascend_sim.engine.critical_path import SCALAR_TIME, Step
+from ascend_sim.engine.critical_path import SCALAR_TIME, PathStep
 from ascend_sim.engine.flags import flag_pairs
 from ascend_sim.engine.timeline import CAUSES, ProgramRun, at_work
 from ascend_sim.isa.base import CROSS_WAIT, PIPE_INDEX, PIPES, TRANSFER, WAIT
@@ -35,7 +35,12 @@ def windows(run: ProgramRun, rows: int = WINDOW_ROWS) -> dict[str, NDArray[np.in
 
 
 def timeline_figure(
-    recording: Recording, run: ProgramRun, path: Sequence[Step], rows: int = WINDOW_ROWS, *, origin: int | None = None
+    recording: Recording,
+    run: ProgramRun,
+    path: Sequence[PathStep],
+    rows: int = WINDOW_ROWS,
+    *,
+    origin: int | None = None,
 ) -> Figure:
     """Pipes as rows: instructions, stalls and flags of a block. `layout.meta` holds the windows as ranges of the axis.
 

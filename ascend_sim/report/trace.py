@@ -54,7 +54,7 @@ _Arrows = dict[int, list[int]]
 
 
 @dataclass
-class _Core:
+class _TraceProcess:
     """One process of the trace: `runs` in the order of time."""
 
     name: str
@@ -71,7 +71,7 @@ def write_trace(
     Beyond `limit` events (metadata apart) whole cores are left out, the highest first; the lowest is always shown.
     """
     cores = _cores(timeline, chip)
-    shown: dict[int, _Core] = {}
+    shown: dict[int, _TraceProcess] = {}
     events = 0
     for process, core in cores.items():
         events += core.events
@@ -95,17 +95,17 @@ def write_trace(
     return len(shown), len(cores)
 
 
-def _cores(timeline: Timeline, chip: ChipSpec) -> dict[int, _Core]:
+def _cores(timeline: Timeline, chip: ChipSpec) -> dict[int, _TraceProcess]:
     """Cores that ran something by process number, lowest first: the AIVs of a core come right behind its AIC."""
     per_core = max(chip.cores.aiv_per_aic, 1)
-    found: dict[int, _Core] = {}
+    found: dict[int, _TraceProcess] = {}
     for run in timeline.programs:
         kind = run.program.core_kind
         group, part = divmod(run.core, per_core) if kind == "AIV" else (run.core, -1)
         process = group * (per_core + 1) + part + 1
         if process not in found:
             unit = {"AIC": "cubecore", "AIV": f"veccore{part}"}.get(kind, "aicore")
-            found[process] = _Core(f"core{group}.{unit}", chip.cores.kinds[kind].pipes)  # type: ignore[index]
+            found[process] = _TraceProcess(f"core{group}.{unit}", chip.cores.kinds[kind].pipes)  # type: ignore[index]
         core = found[process]
         core.runs.append(run)
         waits = np.isin(run.program.per_row("kind"), (WAIT, CROSS_WAIT))
@@ -118,7 +118,9 @@ def _cores(timeline: Timeline, chip: ChipSpec) -> dict[int, _Core]:
 class _Writer:
     """Streams the events of the shown cores, block by block and pipe by pipe."""
 
-    def __init__(self, file: gzip.GzipFile, chip: ChipSpec, tasks: Sequence[Task], cores: dict[int, _Core]) -> None:
+    def __init__(
+        self, file: gzip.GzipFile, chip: ChipSpec, tasks: Sequence[Task], cores: dict[int, _TraceProcess]
+    ) -> None:
         self._file = file
         self._chip = chip
         self._tasks = tasks
@@ -141,7 +143,7 @@ class _Writer:
                 self._emit(json.dumps(event) for event in self._block(process, run))
                 self._program(process, run)
 
-    def _place(self, core: _Core) -> None:
+    def _place(self, core: _TraceProcess) -> None:
         """Begin and end of every box of a core in nanoseconds, by run."""
         free = [0] * len(PIPES)
         per_cycle = 1e3 / self._chip.clock.cube_mhz
@@ -263,7 +265,7 @@ class _Writer:
         return self._heads[key], [(name, place, spaces[name]) for place, name in enumerate(_OPERANDS) if name in spaces]
 
 
-def _metadata(process: int, core: _Core) -> Iterator[dict[str, Any]]:
+def _metadata(process: int, core: _TraceProcess) -> Iterator[dict[str, Any]]:
     yield {"name": "process_name", "ph": "M", "pid": process, "args": {"name": core.name}}
     yield {"name": "process_sort_index", "ph": "M", "pid": process, "args": {"sort_index": process}}
     for order, (pipe, (name, thread)) in enumerate(THREADS.items()):

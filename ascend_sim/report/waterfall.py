@@ -68,7 +68,7 @@ WORDS = {
 """Every part that there may be, in the order of the waterfall, and what it is."""
 
 
-class Part(NamedTuple):
+class WaterfallPart(NamedTuple):
     """`cycles` of the waterfall under one of the names of WORDS."""
 
     name: str
@@ -86,7 +86,7 @@ class _Core:
         return sum(run.finish - run.launch for run in self.runs)
 
 
-def waterfall(chip: ChipSpec, task: Task, runs: Sequence[ProgramRun], elapsed: int) -> list[Part]:
+def waterfall(chip: ChipSpec, task: Task, runs: Sequence[ProgramRun], elapsed: int) -> list[WaterfallPart]:
     """The parts of a cube kernel that are not zero, in order; [] for one without products.
 
     `runs` are its programs, `elapsed` the cycles of the task.
@@ -127,7 +127,7 @@ def waterfall(chip: ChipSpec, task: Task, runs: Sequence[ProgramRun], elapsed: i
                 parts[name] = parts.get(name, 0) + cycles
     parts["heads"] = busy - before
     parts["launch"] = elapsed - longest.cycles
-    return [Part(name, parts[name]) for name in WORDS if parts.get(name)]
+    return [WaterfallPart(name, parts[name]) for name in WORDS if parts.get(name)]
 
 
 def _multiplies(run: ProgramRun) -> bool:

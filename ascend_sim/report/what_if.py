@@ -27,7 +27,7 @@ class Change:
 
 
 @frozen
-class Outcome:
+class ChangedRun:
     """The run with one change: `elapsed` cycles in whole, `tasks` cycles of each task from its launch to its end.
 
     `saved` and `saved_by_task` are shares of the times without the change; negative where it got slower.
@@ -174,7 +174,7 @@ def faster_chip(recording: Recording, kernels: Sequence[Mapping[str, Any]]) -> d
 
 def what_if(
     recording: Recording, *, jobs: int = 1, progress: Progress | None = None, only: Collection[str] | None = None
-) -> list[Outcome]:
+) -> list[ChangedRun]:
     """The outcomes of all `changes`, in their order; with `jobs` above 1 in so many processes (see `workers.spread`).
 
     `only` are the keys of those to try.
@@ -189,7 +189,7 @@ def what_if(
         found, spread(_times, work, jobs=jobs, name="what if", progress=progress), strict=True
     ):
         saved = tuple(_share(old, new) for old, new in zip(before[1], tasks, strict=True))
-        outcomes.append(Outcome(change.key, change.words, elapsed, tasks, _share(before[0], elapsed), saved))
+        outcomes.append(ChangedRun(change.key, change.words, elapsed, tasks, _share(before[0], elapsed), saved))
     return outcomes
 
 

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ascend_sim.engine.critical_path import Step, by_what
+from ascend_sim.engine.critical_path import PathStep, by_what
 from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import PIPE_INDEX, WAIT
 from ascend_sim.isa.sync import WaitFlag
 from ascend_sim.runtime import Recording
 
 if TYPE_CHECKING:
-    from ascend_sim.report.what_if import Outcome
+    from ascend_sim.report.what_if import ChangedRun
 
 _WAITS = {
     ("MTE2", "MTE1"): "room in L1", ("MTE1", "MTE2"): "data in L1", ("MTE1", "M"): "room in L0A and L0B",
@@ -71,7 +71,7 @@ def flag_waits(recording: Recording, task: int) -> list[Wait]:
 
 
 def words(
-    recording: Recording, report: Mapping[str, Any], path: Sequence[Step], outcomes: Sequence[Outcome] | None
+    recording: Recording, report: Mapping[str, Any], path: Sequence[PathStep], outcomes: Sequence[ChangedRun] | None
 ) -> list[str]:
     """Paragraphs: the call as a whole, then its longest kernels. Without `outcomes` nothing is said of other rates."""
     kernels = report["kernels"]
@@ -91,7 +91,11 @@ def words(
 
 
 def _kernel(
-    recording: Recording, kernel: Mapping[str, Any], task: int, path: Sequence[Step], outcomes: Sequence[Outcome] | None
+    recording: Recording,
+    kernel: Mapping[str, Any],
+    task: int,
+    path: Sequence[PathStep],
+    outcomes: Sequence[ChangedRun] | None,
 ) -> str:
     text = _name(kernel)
     parts = by_what(path, task)
@@ -116,7 +120,7 @@ def _path(parts: Mapping[str, int], total: int) -> str:
     return _list([f"{_NAMES.get(first[0], first[0])} takes {_percent(first[1])}", *others])
 
 
-def _moves(what: str, saved: Sequence[tuple[Outcome, float]]) -> str:
+def _moves(what: str, saved: Sequence[tuple[ChangedRun, float]]) -> str:
     """The bottleneck is whatever takes most off when it is doubled."""
     ranked = sorted(saved, key=lambda item: -item[1])
     best, share = ranked[0]

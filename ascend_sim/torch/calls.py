@@ -50,7 +50,7 @@ class Call:
 
 
 @frozen
-class Layer:
+class CalledLayer:
     """What is convolved or multiplied, whatever the pass: the calls of one line of a table."""
 
     name: str
@@ -68,7 +68,7 @@ class Layer:
             return f"{_sizes(left.shape)} @ {_sizes(right.shape)}"
         return layer_text({name: spec.shape for name, spec in shapes.items()}, attributes)
 
-    def called(self, name: str) -> Layer:
+    def called(self, name: str) -> CalledLayer:
         """The same layer under another name."""
         return replace(self, name=name)
 
@@ -100,10 +100,10 @@ def geometry(given: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
     )
 
 
-def convolution_layer(name: str, given: Mapping[str, Any]) -> Layer:
+def convolution_layer(name: str, given: Mapping[str, Any]) -> CalledLayer:
     """The layer of a convolution or of its backward."""
     tensors = tuple((key, spec_of(given[key])) for key in ("input", "weight"))
-    return Layer(name, CONV, tensors, geometry(given))
+    return CalledLayer(name, CONV, tensors, geometry(given))
 
 
 def convolution_call(given: Mapping[str, Any]) -> Call:
@@ -130,18 +130,18 @@ def conv_tbc_backward_call(given: Mapping[str, torch.Tensor], pad: int) -> Call:
     return Call("conv_tbc_backward", tensors, (("pad", size_of(pad)), ("grad_weight_dtype", None)))
 
 
-def conv_tbc_layer(name: str, given: Mapping[str, Any]) -> Layer:
+def conv_tbc_layer(name: str, given: Mapping[str, Any]) -> CalledLayer:
     """The layer of a convolution over time."""
     tensors = tuple((key, spec_of(given[key])) for key in ("input", "weight"))
-    return Layer(name, OVER_TIME, tensors, (("pad", size_of(given["pad"])),))
+    return CalledLayer(name, OVER_TIME, tensors, (("pad", size_of(given["pad"])),))
 
 
-def matmul_layer(name: str, left: torch.Tensor, right: torch.Tensor) -> Layer:
+def matmul_layer(name: str, left: torch.Tensor, right: torch.Tensor) -> CalledLayer:
     """The layer of a matrix product."""
-    return Layer(name, MATMUL, (("a", _matrix(left)), ("b", _matrix(right))), ())
+    return CalledLayer(name, MATMUL, (("a", _matrix(left)), ("b", _matrix(right))), ())
 
 
-def unseen_product(name: str, node: Any, left: torch.Tensor, right: torch.Tensor) -> Layer:
+def unseen_product(name: str, node: Any, left: torch.Tensor, right: torch.Tensor) -> CalledLayer:
     """The layer of a product of which its node alone is known, and one product of its backward.
 
     dA = dC x B^T is told from dB = A^T x dC by the operand that the node keeps: A's shape, turned, is that of dB's left one.
@@ -154,7 +154,9 @@ def unseen_product(name: str, node: Any, left: torch.Tensor, right: torch.Tensor
         sizes = (*outer, inner, rows), (*outer, rows, columns)
     else:
         sizes = (*outer, rows, columns), (*outer, columns, inner)
-    return Layer(name, MATMUL, tuple((key, TensorSpec(size, dtype)) for key, size in zip("ab", sizes, strict=True)), ())
+    return CalledLayer(
+        name, MATMUL, tuple((key, TensorSpec(size, dtype)) for key, size in zip("ab", sizes, strict=True)), ()
+    )
 
 
 _FIRST = ("_saved_mat1_sym_sizes", "_saved_self_sym_sizes", "_saved_self", "_saved_batch1")
@@ -182,7 +184,7 @@ def turned(spec: TensorSpec) -> bool:
     return down == 1 and across == rows and dense
 
 
-def product_part(layer: Layer, left: torch.Tensor, right: torch.Tensor, seen: set[str]) -> str:
+def product_part(layer: CalledLayer, left: torch.Tensor, right: torch.Tensor, seen: set[str]) -> str:
     """Which gradient of a product C[M, N] = A[M, K] x B[K, N] another product in its backward is.
 
     dA = dC x B^T sums over N, dB = A^T x dC over M; where both fit, autograd makes dA first.

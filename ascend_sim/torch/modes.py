@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.torch import calls, over_time
-from ascend_sim.torch.calls import Call, Layer
+from ascend_sim.torch.calls import Call, CalledLayer
 from ascend_sim.torch.names import GRADIENTS, NO_MODULE, OUTSIDE, Names
 from ascend_sim.torch.tensors import is_plain
 
@@ -28,16 +28,16 @@ class Watcher(Protocol):
     forward: bool
     matmul: bool
 
-    def row(self, layer: Layer) -> Any:
+    def row(self, layer: CalledLayer) -> Any:
         """Makes the layer's row where there is none."""
 
-    def asks(self, layer: Layer, tensors: Mapping[str, Any]) -> None:
+    def asks(self, layer: CalledLayer, tensors: Mapping[str, Any]) -> None:
         """A forward call's tensors."""
 
-    def asked(self, layer: Layer, mask: tuple[bool, bool, bool], bias: bool) -> None:
+    def asked(self, layer: CalledLayer, mask: tuple[bool, bool, bool], bias: bool) -> None:
         """A backward call's output mask, and whether the layer has a bias."""
 
-    def note(self, layer: Layer, call: Call, tensors: Mapping[str, Any], results: Mapping[str, Any]) -> None:
+    def note(self, layer: CalledLayer, call: Call, tensors: Mapping[str, Any], results: Mapping[str, Any]) -> None:
         """A call with its tensors and results."""
 
 
@@ -163,7 +163,7 @@ def _forward_name(sim: Watcher) -> str:
     return sim.names.here()
 
 
-def _named_by_node(sim: Watcher, layer: Layer) -> Layer:
+def _named_by_node(sim: Watcher, layer: CalledLayer) -> CalledLayer:
     """The layer with the name of the forward call that the running node belongs to."""
     outside = layer.called(OUTSIDE)
     signed = sim.names.of_node(lambda node: None if node.name() in _TWICE else outside)
@@ -173,7 +173,7 @@ def _named_by_node(sim: Watcher, layer: Layer) -> Layer:
 def _name(sim: Watcher, signed: Any) -> str:
     """Of what a node was signed with: a convolution, or a product with what was seen of it."""
     layer = signed[0] if isinstance(signed, tuple) else signed
-    return layer.name if isinstance(layer, Layer) else sim.names.here()
+    return layer.name if isinstance(layer, CalledLayer) else sim.names.here()
 
 
 def _named(operator: str, results: Any) -> Mapping[str, Any]:

@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary, ref
 
 import torch
 
-from ascend_sim.torch.calls import Layer
+from ascend_sim.torch.calls import CalledLayer
 
 NO_MODULE = "(no module)"
 OUTSIDE = "(forward outside simulate)"
@@ -204,4 +204,4 @@ def _find(made: dict[int, tuple[int, Any]], number: int, *, near: bool, like: An
 def _tensors(signed: Any) -> Any:
     """Shapes and dtypes of a layer, which may stand in a tuple."""
     layer = signed[0] if isinstance(signed, tuple) else signed
-    return [(name, spec.shape, spec.dtype) for name, spec in layer.tensors] if isinstance(layer, Layer) else None
+    return [(name, spec.shape, spec.dtype) for name, spec in layer.tensors] if isinstance(layer, CalledLayer) else None

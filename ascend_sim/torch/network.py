@@ -15,13 +15,13 @@ from ascend_sim.ops.case import explain_error
 from ascend_sim.report.files import atomic_write
 from ascend_sim.studies.network.file import Layer, Network, cases_of
 from ascend_sim.torch.calls import CONV, MATMUL
-from ascend_sim.torch.report import Row
+from ascend_sim.torch.report import LayerRow
 
 _ATTRIBUTES = {"stride": 1, "padding": 0, "dilation": 1, "output_padding": 0}
 """Attributes of each axis, and what a file may leave out."""
 
 
-def network_of(rows: Sequence[Row], name: str, path: str | Path | None = None) -> Network:
+def network_of(rows: Sequence[LayerRow], name: str, path: str | Path | None = None) -> Network:
     """The layers that were seen as a network, and as a file where `path` is given.
 
     A file knows no strides: it is of contiguous tensors. Matrix products are no operator, and stay out of it.
@@ -46,7 +46,7 @@ def network_of(rows: Sequence[Row], name: str, path: str | Path | None = None) -
     return Network(name, layers, batch)
 
 
-def _entries(rows: Sequence[Row], dtype: str) -> Iterator[dict[str, Any]]:
+def _entries(rows: Sequence[LayerRow], dtype: str) -> Iterator[dict[str, Any]]:
     """Layers as a file has them, with names of their own; what is usual is left out."""
     used: Counter[str] = Counter()
     for row in rows:

@@ -28,7 +28,7 @@ _KERNEL = ("op_type", "name", "block_dim", "task_us", "bottleneck_pipe", "tiling
 
 
 @frozen
-class Settings:
+class CallSettings:
     """How calls are simulated: what they have beside tensors and attributes."""
 
     chip: ChipSpec
@@ -41,7 +41,7 @@ class Settings:
 
 
 @frozen
-class Outcome:
+class CallOutcome:
     """`status` 0: accepted; another code: refused; None: accepted, and the simulator cannot. `message` says why.
 
     Times in us; `parts` are those of the kernels that make an output, and "around". None and empty in functional mode.
@@ -57,8 +57,8 @@ class Outcome:
 
 
 def simulate_call(
-    call: Call, settings: Settings, arrays: Mapping[str, Array] | None = None, *, strict: bool = False
-) -> tuple[Outcome, dict[str, Array]]:
+    call: Call, settings: CallSettings, arrays: Mapping[str, Array] | None = None, *, strict: bool = False
+) -> tuple[CallOutcome, dict[str, Array]]:
     """The outcome of a call and its outputs, where it has values (`arrays`, by the tensors' names).
 
     What the operator refuses and what the simulator cannot take is an outcome too, unless `strict`: then it raises SimError.
@@ -84,18 +84,18 @@ def simulate_call(
         if strict:
             raise
         status = error.status if isinstance(error, AclnnError) else None
-        return Outcome(status, error.message if isinstance(error, AclnnError) else str(error)), {}
+        return CallOutcome(status, error.message if isinstance(error, AclnnError) else str(error)), {}
     # The bias of a forward convolution is a part of its output.
     parts = {name: part for part, (name, _) in operator.layer_parts.items()}
     parts = {name: "output" if part == "bias" else part for name, part in parts.items()}
     return _of_report(result.report, parts), result.outputs
 
 
-def _of_report(report: Report, part_of: Mapping[str, str]) -> Outcome:
+def _of_report(report: Report, part_of: Mapping[str, str]) -> CallOutcome:
     """Without what a report holds beside: a training step has many."""
     kernels: tuple[Mapping[str, Any], ...] = tuple({key: one.get(key) for key in _KERNEL} for one in report.kernels)
     parts: dict[str, float] = {}
     for kernel in kernels if report.total_us is not None else ():
         part = part_of.get(kernel["name"], AROUND)
         parts[part] = parts.get(part, 0.0) + kernel["task_us"]
-    return Outcome(0, "", report.total_us, parts, kernels, report.findings, report.warnings)
+    return CallOutcome(0, "", report.total_us, parts, kernels, report.findings, report.warnings)

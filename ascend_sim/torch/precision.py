@@ -18,7 +18,7 @@ from ascend_sim.studies.precision.pages import detail
 from ascend_sim.studies.precision.run import PrecisionTable, precision
 from ascend_sim.torch.calls import MATMUL, Call
 from ascend_sim.torch.options import SimulateOptions
-from ascend_sim.torch.report import Row
+from ascend_sim.torch.report import LayerRow
 
 _WIDTH = 10_000
 
@@ -50,7 +50,7 @@ class LayerPrecision:
 
 
 def layer_precision(
-    rows: Sequence[Row],
+    rows: Sequence[LayerRow],
     chip: ChipSpec,
     *,
     dtypes: Sequence[str] | None,

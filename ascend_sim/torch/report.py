@@ -16,8 +16,8 @@ from rich.text import Text
 
 from ascend_sim.calls.tensors import TensorSpec
 from ascend_sim.frozen import frozen
-from ascend_sim.torch.calls import MATMUL, Call, Layer
-from ascend_sim.torch.outcome import AROUND, Outcome
+from ascend_sim.torch.calls import MATMUL, Call, CalledLayer
+from ascend_sim.torch.outcome import AROUND, CallOutcome
 
 Array = NDArray[Any]
 HEADS = {"output": "y", "grad_input": "dX", "grad_weight": "dW", "grad_bias": "db", AROUND: AROUND, "total": "total"}
@@ -29,7 +29,7 @@ _NARROW = ("tiling", "dtype", "kernels", "calls", "bottleneck", "from torch", "i
 
 
 @dataclass
-class Row:
+class LayerRow:
     """A layer and its calls, each with how often it was made.
 
     `bias`: whether the layer has one; `asks`: whether input, weight and bias want gradients, of the backward pass once it was
@@ -37,7 +37,7 @@ class Row:
     `kept` are the arrays of its first backward call.
     """
 
-    layer: Layer
+    layer: CalledLayer
     calls: dict[Call, int] = field(default_factory=dict)
     bias: bool = True
     asks: tuple[bool, bool, bool] = (True, True, True)
@@ -62,10 +62,10 @@ class ModelReport:
     mode: str
     values: str
     cube_math_type: int
-    rows: tuple[Row, ...]
-    outcomes: Mapping[Call, Outcome]
+    rows: tuple[LayerRow, ...]
+    outcomes: Mapping[Call, CallOutcome]
 
-    def us(self, row: Row) -> dict[str, float]:
+    def us(self, row: LayerRow) -> dict[str, float]:
         """Times of a row's calls by part, us, with "total" (gaps between kernels included); empty without times."""
         found: dict[str, float] = {}
         for call, count in row.calls.items():
@@ -85,7 +85,7 @@ class ModelReport:
                 found[part] += value
         return {part: round(value, 4) for part, value in found.items()}
 
-    def refusals(self, row: Row) -> list[tuple[Call, Outcome]]:
+    def refusals(self, row: LayerRow) -> list[tuple[Call, CallOutcome]]:
         """The row's calls that did not run."""
         outcomes = ((call, self.outcomes.get(call)) for call in row.calls)
         return [(call, outcome) for call, outcome in outcomes if outcome is not None and outcome.status != 0]
@@ -102,7 +102,7 @@ class ModelReport:
             "layers": [self._layer(row) for row in self.rows],
         }
 
-    def _layer(self, row: Row) -> dict[str, Any]:
+    def _layer(self, row: LayerRow) -> dict[str, Any]:
         times, total = self.us(row), self.totals["total"]
         return {
             "layer": row.layer.name,
@@ -118,7 +118,7 @@ class ModelReport:
         }
 
     def _call(self, call: Call, count: int) -> dict[str, Any]:
-        outcome = self.outcomes.get(call, Outcome(None, "not simulated: its values are PyTorch's"))
+        outcome = self.outcomes.get(call, CallOutcome(None, "not simulated: its values are PyTorch's"))
         return {
             "operator": call.operator,
             "pass": "forward" if call.forward else "backward",
@@ -134,19 +134,19 @@ class ModelReport:
             "warnings": list(outcome.warnings),
         }
 
-    def kernels(self, row: Row) -> Iterator[Mapping[str, Any]]:
+    def kernels(self, row: LayerRow) -> Iterator[Mapping[str, Any]]:
         """The kernels of a row's calls, each distinct call once."""
         for call in row.calls:
             if call in self.outcomes:
                 yield from self.outcomes[call].kernels
 
-    def bottleneck(self, row: Row) -> str | None:
+    def bottleneck(self, row: LayerRow) -> str | None:
         """The kernel that took longest and the pipe that it kept busy longest."""
         timed = [kernel for kernel in self.kernels(row) if kernel["task_us"] is not None]
         longest = max(timed, key=lambda kernel: kernel["task_us"], default=None)
         return None if longest is None else f"{longest['op_type']} {longest['bottleneck_pipe'] or '-'}"
 
-    def tiling_sources(self, row: Row) -> list[str]:
+    def tiling_sources(self, row: LayerRow) -> list[str]:
         """Where the tilings of the row's cube kernels are from."""
         return list(dict.fromkeys(kernel["tiling_source"] for kernel in self.kernels(row) if kernel["tiling_source"]))
 
@@ -218,14 +218,14 @@ class ModelReport:
         total = ["total", "", "", "", "", *(f"{totals[part]:.1f}" for part in HEADS)]
         return [*lines, [*total, *[""] * (width - len(total))]]
 
-    def _status(self, row: Row) -> str:
+    def _status(self, row: LayerRow) -> str:
         """The status of calls that did not run, and their passes; "" where all ran."""
         found: dict[str, list[str]] = {}
         for call, outcome in self.refusals(row):
             found.setdefault(_refusal(outcome), []).append("forward" if call.forward else "backward")
         return "; ".join(f"{text} ({', '.join(dict.fromkeys(passes))})" for text, passes in found.items())
 
-    def _tiling(self, row: Row) -> str:
+    def _tiling(self, row: LayerRow) -> str:
         alone = ["MatMul kernel alone"] if row.layer.kind == MATMUL else []
         return ", ".join((*alone, *self.tiling_sources(row)))
 
@@ -243,11 +243,11 @@ class ModelReport:
         return [f"{text} ({', '.join(dict.fromkeys(names))})" for text, names in found.items()]
 
 
-def _refusal(outcome: Outcome) -> str:
+def _refusal(outcome: CallOutcome) -> str:
     return "not simulated" if outcome.status is None else f"refused with {outcome.status}"
 
 
-def _counts(row: Row) -> str:
+def _counts(row: LayerRow) -> str:
     """Forward and backward calls; the two products of a matrix product's backward are one."""
     forward = sum(count for call, count in row.calls.items() if call.forward)
     backward: dict[str, int] = {}

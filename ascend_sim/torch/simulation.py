@@ -25,15 +25,15 @@ from ascend_sim.runtime import ValueModel
 from ascend_sim.runtime.workers import spread
 from ascend_sim.sequence import chip_of
 from ascend_sim.settings import check_options
-from ascend_sim.torch.calls import MATMUL, Call, Layer
+from ascend_sim.torch.calls import MATMUL, Call, CalledLayer
 from ascend_sim.torch.modes import Functions, Operators
 from ascend_sim.torch.names import Names
 from ascend_sim.torch.network import network_of
 from ascend_sim.torch.options import SimulateOptions
-from ascend_sim.torch.outcome import Outcome, Settings, simulate_call
+from ascend_sim.torch.outcome import CallOutcome, CallSettings, simulate_call
 from ascend_sim.torch.page import write_page
 from ascend_sim.torch.precision import LayerPrecision, layer_precision
-from ascend_sim.torch.report import ModelReport, Row
+from ascend_sim.torch.report import LayerRow, ModelReport
 from ascend_sim.torch.tensors import array_of, distance, has_values, put
 
 Array = NDArray[Any]
@@ -67,13 +67,13 @@ class Simulation:
         chosen_engine(options["engine"])
         chip = chip_of(options["chip"])
         ValueModel.of(chip, options["accumulate"], options["overflow"])  # refuses what the chip has not
-        self.settings = Settings(chip, options)
+        self.settings = CallSettings(chip, options)
         self.values, self.forward, self.strict = options["values"], options["forward"], options["strict"]
         self.matmul = options["matmul"] and options["mode"] != "functional"  # the kernel has times alone
         self.jobs = options["jobs"]
         self.names = Names(model)
-        self._rows: dict[Layer, Row] = {}
-        self._outcomes: dict[Call, Outcome] = {}
+        self._rows: dict[CalledLayer, LayerRow] = {}
+        self._outcomes: dict[Call, CallOutcome] = {}
         self._lock = threading.RLock()
         self._inside = 0
         self._stacks = threading.local()
@@ -149,7 +149,7 @@ class Simulation:
         return {call: None for row in self._rows.values() for call in row.calls}
 
     @property
-    def rows(self) -> tuple[Row, ...]:
+    def rows(self) -> tuple[LayerRow, ...]:
         """The layers seen so far."""
         with self._lock:
             return tuple(self._rows.values())
@@ -160,12 +160,12 @@ class Simulation:
 
     # -- what the modes report -----------------------------------------------------------------------------------------
 
-    def row(self, layer: Layer) -> Row:
+    def row(self, layer: CalledLayer) -> LayerRow:
         """The row of a layer, a new one where it is the first time."""
         with self._lock:
-            return self._rows.setdefault(layer, Row(layer))
+            return self._rows.setdefault(layer, LayerRow(layer))
 
-    def asks(self, layer: Layer, tensors: Mapping[str, Any]) -> None:
+    def asks(self, layer: CalledLayer, tensors: Mapping[str, Any]) -> None:
         """What a forward call tells of gradients; a backward call knows better."""
         row = self.row(layer)
         if all(call.forward for call in row.calls):
@@ -174,12 +174,12 @@ class Simulation:
             first, second, third = (one is not None and one.requires_grad for one in given)
             row.asks = first, second, third
 
-    def asked(self, layer: Layer, mask: tuple[bool, bool, bool], bias: bool) -> None:
+    def asked(self, layer: CalledLayer, mask: tuple[bool, bool, bool], bias: bool) -> None:
         """What a backward call tells: which gradients were wanted, and whether the layer has a bias."""
         row = self.row(layer)
         row.asks, row.bias = mask, mask[2] or bias
 
-    def note(self, layer: Layer, call: Call, tensors: Mapping[str, Any], results: Mapping[str, Any]) -> None:
+    def note(self, layer: CalledLayer, call: Call, tensors: Mapping[str, Any], results: Mapping[str, Any]) -> None:
         """One call with its tensors, and PyTorch's results by our outputs' names, which `values="chip"` overwrites."""
         with self._lock:
             row = self.row(layer)
@@ -199,16 +199,16 @@ class Simulation:
         for name, array in outputs.items() if self.values == "chip" else ():
             put(array, results[name])
 
-    def _run(self, call: Call, tensors: Mapping[str, Any]) -> tuple[Outcome, dict[str, Array], dict[str, Array]]:
+    def _run(self, call: Call, tensors: Mapping[str, Any]) -> tuple[CallOutcome, dict[str, Array], dict[str, Array]]:
         if not all(has_values(tensor) for tensor in tensors.values() if tensor is not None):
             text = "a tensor without values (meta or fake); only mode 'timing' runs without"
             if self.strict:
                 raise SimError(text)
-            return Outcome(None, text), {}, {}
+            return CallOutcome(None, text), {}, {}
         arrays = {name: array_of(tensor) for name, tensor in tensors.items() if tensor is not None}
         outcome, outputs = simulate_call(call, self.settings, arrays, strict=self.strict)
         return outcome, outputs, arrays
 
 
-def _timed(call: Call, settings: Settings) -> Outcome:
+def _timed(call: Call, settings: CallSettings) -> CallOutcome:
     return simulate_call(call, settings)[0]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ascend_sim.ops.arguments import TensorArg
-from ascend_sim.ops.checks.product import ProductProfile, Range
+from ascend_sim.ops.checks.product import ProductProfile, ValueRange
 from ascend_sim.ops.checks.rules import Failure, fail, show
 from ascend_sim.ops.status import Status
 
@@ -79,7 +79,7 @@ def each_at_least(name: str, values: tuple[int, ...], limit: int) -> Failure | N
 
 
 def in_range(
-    profile: ProductProfile, rank: int, transposed: bool, values_of: Callable[[Range], tuple[int, ...]]
+    profile: ProductProfile, rank: int, transposed: bool, values_of: Callable[[ValueRange], tuple[int, ...]]
 ) -> Failure | None:
     """161002 for the first value outside one of the product's ranges that apply to this rank and direction."""
     for limit in profile.ranges:

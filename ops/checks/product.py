@@ -15,7 +15,7 @@ from ascend_sim.ops.status import Status
 from ascend_sim.options.run_options import CONFORMANCES, Conformance
 from ascend_sim.yaml_file import load_shipped
 
-__all__ = ["CONFORMANCES", "Conformance", "ProductProfile", "ProductSpec", "Range", "load_product", "products"]
+__all__ = ["CONFORMANCES", "Conformance", "ProductProfile", "ProductSpec", "ValueRange", "load_product", "products"]
 
 Trait = Literal[
     "depthwise_output_channels",
@@ -45,7 +45,7 @@ class _Entry(BaseModel):
     source: Source
 
 
-class Flag(_Entry):
+class SourcedFlag(_Entry):
     """A yes or no with its source."""
 
     value: bool
@@ -70,7 +70,7 @@ class Dtypes(_Entry):
         return self.per_argument.get(argument, general)
 
 
-class Range(_Entry):
+class ValueRange(_Entry):
     """A closed interval for the values of one argument, for some ranks and directions."""
 
     argument: str
@@ -114,12 +114,12 @@ class ProductProfile(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
-    supported: Flag = Flag(value=True, source="listed in this file")
+    supported: SourcedFlag = SourcedFlag(value=True, source="listed in this file")
     ranks: Ranks
     dtypes: Dtypes
-    deterministic_default: Flag
+    deterministic_default: SourcedFlag
     cube_math_type: dict[str, dict[int, CubeEntry]]
-    ranges: list[Range] = []
+    ranges: list[ValueRange] = []
     kernel_limits: list[KernelLimit] = []
     traits: dict[Trait, Source] = {}
 

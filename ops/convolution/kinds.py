@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ascend_sim.ops.kinds import FLAG, NUMBER, NUMBERS, Kind
+from ascend_sim.ops.kinds import FLAG, NUMBER, NUMBERS, ArgumentKind
 
-ATTRIBUTES: dict[str, Kind] = {
+ATTRIBUTES: dict[str, ArgumentKind] = {
     "stride": NUMBERS,
     "padding": NUMBERS,
     "dilation": NUMBERS,

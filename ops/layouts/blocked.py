@@ -9,6 +9,7 @@ from ascend_sim.frozen import frozen
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.ops.layouts.layout import (
+    ChannelPlace,
     DrainPiece,
     FeatureMap,
     FilterBox,
@@ -18,10 +19,9 @@ from ascend_sim.ops.layouts.layout import (
     MapBox,
     MapTile,
     Pitches,
-    Place,
     Portion,
+    RowStore,
     SlottedFilters,
-    Store,
 )
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 from ascend_sim.ops.problem.tiling_input import TilingInput
@@ -42,7 +42,7 @@ class BlockedMap(FeatureMap):
         _, height, width = self.volume
         return height * width * BLOCK_BYTES
 
-    def offset(self, place: Place, pixel: int) -> int:
+    def offset(self, place: ChannelPlace, pixel: int) -> int:
         """Byte offset of a pixel of a plane, in the block of its channel."""
         image = place.batch * self.volume[0] + place.depth
         block = image * ceil_div(self.count, self.c0) + place.channel // self.c0
@@ -188,5 +188,5 @@ class FractalZ(SlottedFilters):
                 plane, column = divmod(task.n_start + block * self.c0, per_plane)
                 plane = plane if task.plane is None else task.plane
                 line = self.offset(task.group, plane, 0, 0, 0) + column // self.c0 * self.line_bytes
-                stores.append(Store((block - start) * size, line + task.m_start * self.row_bytes, size))
+                stores.append(RowStore((block - start) * size, line + task.m_start * self.row_bytes, size))
             yield Portion(start * size, len(stores) * size, stores)

@@ -19,7 +19,7 @@ from ascend_sim.kernel.operands import ScatterLoops, Span
 # -- maps ----------------------------------------------------------------------------------------------------------------
 
 
-class Place(NamedTuple):
+class ChannelPlace(NamedTuple):
     """A channel of one plane of a map."""
 
     batch: int
@@ -30,7 +30,7 @@ class Place(NamedTuple):
 class MapBox(NamedTuple):
     """Rows and columns of one plane, in `channels` channels from that of `place` on."""
 
-    place: Place
+    place: ChannelPlace
     channels: int
     rows: Span
     columns: Span
@@ -57,7 +57,7 @@ class Lattice(NamedTuple):
 class MapPixels(NamedTuple):
     """Pixels of one plane that lie apart, in `channels` channels from that of `place` on."""
 
-    place: Place
+    place: ChannelPlace
     channels: int
     lattice: Lattice
 
@@ -73,7 +73,7 @@ class TileRun(NamedTuple):
 class MapTile(NamedTuple):
     """A finished tile of a map: `height` pixels, in `runs`, x `channels` from that of `place` on."""
 
-    place: Place
+    place: ChannelPlace
     runs: list[TileRun]
     height: int
     channels: int
@@ -131,7 +131,7 @@ class FilterTask(Protocol):
         """Columns."""
 
 
-class Store(NamedTuple):
+class RowStore(NamedTuple):
     """Rows of bytes of a portion, from `source` in it to `target` in dW."""
 
     source: int
@@ -167,7 +167,7 @@ class Portion(NamedTuple):
 
     offset: int
     size: int
-    stores: Sequence[Store]
+    stores: Sequence[RowStore]
 
 
 # -- the way out of L0C --------------------------------------------------------------------------------------------------

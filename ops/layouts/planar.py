@@ -13,6 +13,7 @@ from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import ChannelMatrices, ScatterLoops
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.ops.layouts.layout import (
+    ChannelPlace,
     DrainPiece,
     FeatureMap,
     FilterBox,
@@ -23,7 +24,6 @@ from ascend_sim.ops.layouts.layout import (
     MapPixels,
     MapTile,
     Pitches,
-    Place,
     Turned,
     Writing,
 )
@@ -48,7 +48,7 @@ class PlainMap(FeatureMap):
     def pixel_stride(self) -> int:
         """Bytes from one pixel to the next."""
 
-    def offset(self, place: Place, pixel: int) -> int:
+    def offset(self, place: ChannelPlace, pixel: int) -> int:
         """Byte offset of a pixel of a plane."""
         _, height, width = self.volume
         image = place.batch * self.count * prod(self.volume) * self.itemsize

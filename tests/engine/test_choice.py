@@ -86,8 +86,8 @@ def test_a_library_without_a_function_is_refused(monkeypatch: pytest.MonkeyPatch
 
 def test_the_sizes_that_are_compared_are_those_of_python() -> None:
     structures = [
-        library.Program,
-        library.Event,
+        library.ProgramStruct,
+        library.EventStruct,
         library.CoreNumbers,
         library.GmNumbers,
         values._Values,

@@ -44,7 +44,7 @@ def elapsed(timeline: Timeline) -> int:
     return timeline.finish - min(task.launch for task in timeline.tasks)
 
 
-def assert_whole(timeline: Timeline) -> list[paths.Step]:
+def assert_whole(timeline: Timeline) -> list[paths.PathStep]:
     """The steps lie end to end from the first cycle to the last, and each takes time of the kind that it says."""
     path = critical_path(timeline)
     if not elapsed(timeline):
@@ -91,7 +91,7 @@ def test_launches_dispatches_and_streams(blocks: list[list[Step]], kind: str, ta
 def test_issue_times_are_those_of_the_engine(variant: Variant, kind: str, actions: list[Step]) -> None:
     """Worked out again from the starts: nobody starts before his issue, and full queues cost what the engine counted."""
     one = run(variant.chip, kind, [actions]).programs[0]
-    rows = paths._Rows(one)
+    rows = paths._PathRows(one)
     on_pipes = rows.pipe != 0
     assert (one.start >= rows.issued)[on_pipes].all()
     previous = np.concatenate(([one.begin], rows.issued[:-1]))

@@ -13,7 +13,7 @@ import ascend_sim.engine.replay
 from ascend_sim.engine.compiled import library
 from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Engine
-from ascend_sim.engine.events import Events
+from ascend_sim.engine.events import ValueEvents
 from ascend_sim.engine.replay import replay
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.timeline import ProgramRun
@@ -28,11 +28,11 @@ from tests.support.engine.random_runs import SIZE, Run
 ENGINES = ("simpy", "compiled") if library.load() is not None else ("simpy",)
 
 
-class InTime(Events):
+class InTime(ValueEvents):
     """At one instant first the retirements, then the starts, each by (program, pipe, row)."""
 
     @classmethod
-    def of(cls, tasks: Sequence[Task], programs: Sequence[ProgramRun]) -> Events:
+    def of(cls, tasks: Sequence[Task], programs: Sequence[ProgramRun]) -> ValueEvents:
         found, pair = [], 0
         for owner, run in enumerate(programs):
             pipes, read_at = run.program.per_row("pipe").tolist(), run.read_at().tolist()
@@ -42,10 +42,10 @@ class InTime(Events):
                     found.append((retire, 2 if retire == read_at[row] else 0, owner, pipes[row], row, pair))
                     pair += 1
         columns = np.array(sorted(found), np.int64).reshape(-1, 6).T
-        return Events(*(np.ascontiguousarray(columns[i]) for i in (2, 4, 5)), (columns[1] == 1).astype(np.int8))
+        return ValueEvents(*(np.ascontiguousarray(columns[i]) for i in (2, 4, 5)), (columns[1] == 1).astype(np.int8))
 
 
-def outcome(seed: int, engine: str, order: type[Events]) -> Any:
+def outcome(seed: int, engine: str, order: type[ValueEvents]) -> Any:
     """What a random run leaves in its tensors, of which tasks share some, and what was found; None for a broken run."""
     run, random = Run(seed), Random(seed)
     device = Device(run.chip)
@@ -58,7 +58,7 @@ def outcome(seed: int, engine: str, order: type[Events]) -> Any:
     except SimError:
         return None
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ascend_sim.engine.replay, "Events", order)
+        patch.setattr(ascend_sim.engine.replay, "ValueEvents", order)
         findings = replay(device, run.tasks, timeline, timeline.programs, engine=engine)
     return [tensor.data.tobytes() for tensor in tensors], sorted(one.text for one in findings)
 
@@ -67,7 +67,7 @@ def outcome(seed: int, engine: str, order: type[Events]) -> Any:
 def test_random_runs_leave_the_bytes_of_the_order_of_time(seed: int) -> None:
     """Programs of several tasks race for the same bytes, in GM and in their buffers."""
     expected = outcome(seed, "simpy", InTime)
-    assert [outcome(seed, engine, Events) for engine in ENGINES] == [expected] * len(ENGINES)
+    assert [outcome(seed, engine, ValueEvents) for engine in ENGINES] == [expected] * len(ENGINES)
 
 
 def turns(places: Sequence[tuple[int, int]], tasks: int = 1) -> list[int]:
@@ -89,7 +89,7 @@ def turns(places: Sequence[tuple[int, int]], tasks: int = 1) -> list[int]:
     ]
     chosen = [task_of(made, tensors if i % 2 == 0 else tensors[::-1], name=f"task{i}") for i in range(tasks)]
     timeline = Engine(device).run(chosen)
-    owner = Events.of(chosen, timeline.programs).owner
+    owner = ValueEvents.of(chosen, timeline.programs).owner
     return owner[np.flatnonzero(np.diff(owner, prepend=-1))].tolist()
 
 
@@ -122,6 +122,6 @@ def test_an_instruction_that_retires_when_it_has_read_reads_first() -> None:
     runs = Engine(device).run([task]).programs
     rows = runs[0].program.per_row("has_values") > 0
     assert (runs[0].read_at() == runs[0].retire)[rows].any()
-    events = Events.of([task], runs)
+    events = ValueEvents.of([task], runs)
     for pair in np.unique(events.pair).tolist():
         assert events.starts[events.pair == pair].tolist() == [1, 0]

@@ -15,7 +15,7 @@ from ascend_sim.engine.compiled import library
 from ascend_sim.engine.compiled.watch import CompiledColumnWatch
 from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Engine
-from ascend_sim.engine.hazards import LIMIT, Accesses, Hazards
+from ascend_sim.engine.hazards import LIMIT, Hazards, TimedAccesses
 from ascend_sim.engine.occupancy import occupancy
 from ascend_sim.engine.task import Task
 from ascend_sim.isa.base import Cost, Instruction
@@ -122,5 +122,5 @@ def test_two_regions_at_many_distances() -> None:
     watch = CompiledColumnWatch([launched])
     found = watch.add(run).hazards
     watch.close()
-    expected = Accesses.of(run, 0, [], "UB").hazards()
+    expected = TimedAccesses.of(run, 0, [], "UB").hazards()
     assert found == Hazards(expected[:LIMIT], len(expected)) and 500 < found.total < 2000

@@ -13,10 +13,10 @@ from ascend_sim.calls.tensors import TensorSpec
 from ascend_sim.chip import load_chip
 from ascend_sim.report import certainty
 from ascend_sim.report.certainty import (
+    ErrorKind,
     Errors,
     Interval,
-    Kind,
-    Measured,
+    MeasuredError,
     between_networks,
     interval,
     nearest,
@@ -34,13 +34,13 @@ def test_quantiles_are_those_of_the_tables(freedom: int, printed: float) -> None
     assert certainty._student(freedom) == pytest.approx(printed, rel=0.04 if freedom == 1 else 0.005)
 
 
-def alike(errors: Sequence[float], us: float = 50.0, chip: str = "c") -> list[Measured]:
+def alike(errors: Sequence[float], us: float = 50.0, chip: str = "c") -> list[MeasuredError]:
     """Kernels of `us` that no fit has seen."""
-    return [Measured(chip, us, error, error) for error in errors]
+    return [MeasuredError(chip, us, error, error) for error in errors]
 
 
 def of_errors(errors: Errors, us: float, between: float, chip: str = "c") -> Interval:
-    found = of_kind(Kind("a", ("A",), errors=errors), chip, us, between)
+    found = of_kind(ErrorKind("a", ("A",), errors=errors), chip, us, between)
     assert found is not None
     return found
 
@@ -59,7 +59,7 @@ def test_kernels_of_new_networks_lie_in_the_interval_as_often_as_it_says() -> No
     hits, own = [], 0.15
     for _ in range(60):
         shapes = [(int(rng.integers(1, 5)), *rng.uniform((0.05, -0.3), (0.25, 0.3))) for _ in range(8)]
-        kinds = [Kind("a", (str(i),), errors=drawn(rng, n, own, s, m)) for i, (n, s, m) in enumerate(shapes)]
+        kinds = [ErrorKind("a", (str(i),), errors=drawn(rng, n, own, s, m)) for i, (n, s, m) in enumerate(shapes)]
         between = between_networks(kinds)
         for kind, (_, within, middle) in zip(kinds, shapes, strict=True):
             found = of_errors(kind.errors, 50.0, between)
@@ -70,9 +70,9 @@ def test_kernels_of_new_networks_lie_in_the_interval_as_often_as_it_says() -> No
 
 def test_what_a_network_has_of_its_own_is_recovered() -> None:
     rng = np.random.default_rng(1)
-    kinds = [Kind("a", (str(i),), errors=drawn(rng, 5, 0.2, 0.1, 0.0)) for i in range(60)]
+    kinds = [ErrorKind("a", (str(i),), errors=drawn(rng, 5, 0.2, 0.1, 0.0)) for i in range(60)]
     assert math.sqrt(between_networks(kinds)) == pytest.approx(0.2, rel=0.15)
-    same = [Kind("a", (str(i),), errors=drawn(rng, 5, 0.0, 0.1, 0.0)) for i in range(60)]
+    same = [ErrorKind("a", (str(i),), errors=drawn(rng, 5, 0.0, 0.1, 0.0)) for i in range(60)]
     assert math.sqrt(between_networks(same)) < 0.05
 
 
@@ -139,7 +139,7 @@ def test_a_fit_makes_no_kind_surer() -> None:
     errors = [-0.1, 0.0, 0.1]
     wide, narrow = [2 * error for error in errors], [0.0] * 3
     plain, fitted, bad = (
-        of_errors({"n": [Measured("c", 50.0, *both) for both in zip(errors, left, strict=True)]}, 50.0, 0.0)
+        of_errors({"n": [MeasuredError("c", 50.0, *both) for both in zip(errors, left, strict=True)]}, 50.0, 0.0)
         for left in (errors, wide, narrow)
     )
     assert math.log(fitted.high_us / 50) == pytest.approx(2 * math.log(plain.high_us / 50))
@@ -147,14 +147,14 @@ def test_a_fit_makes_no_kind_surer() -> None:
 
 
 def test_one_kernel_says_nothing_of_scatter() -> None:
-    assert of_kind(Kind("a", ("A",), errors={"n": alike([0.1])}), "c", 50.0, 0.01) is None
+    assert of_kind(ErrorKind("a", ("A",), errors={"n": alike([0.1])}), "c", 50.0, 0.01) is None
 
 
 def test_the_nearest_kind() -> None:
     """First the unit, then the architecture, then what is worked out; of equally near ones that with the most kernels."""
 
-    def kind(arch: str, op_type: str, kernels: int = 2, **rest: bool | str) -> Kind:
-        return Kind(arch, (op_type,), **rest, errors={"n": alike([0.0] * kernels)})  # type: ignore[arg-type]
+    def kind(arch: str, op_type: str, kernels: int = 2, **rest: bool | str) -> ErrorKind:
+        return ErrorKind(arch, (op_type,), **rest, errors={"n": alike([0.0] * kernels)})  # type: ignore[arg-type]
 
     given = [
         kind("a", "Cast"), kind("a", "TransData", 3), kind("a", "Conv2DBackpropFilter"), kind("a", "Conv2D", 9),

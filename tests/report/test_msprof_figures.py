@@ -10,7 +10,7 @@ import pytest
 from ascend_sim.engine.timeline import Timeline
 from ascend_sim.isa.base import BARRIER, WAIT
 from ascend_sim.report.msprof import write_msprof
-from ascend_sim.report.msprof_figures import Work, figures
+from ascend_sim.report.msprof_figures import WorkFigures, figures
 from ascend_sim.report.report import Report
 from tests.support.report.small_kernels import CHIP, run_three
 
@@ -26,7 +26,7 @@ def three(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Timeline, lis
 def test_figures_of_a_core_by_hand(three: tuple[Path, Timeline, list[dict[str, Any]]]) -> None:
     """Two blocks together: time is a mean over them, shares are of all their cycles, a GB is 1024^3 bytes."""
     runs = three[1].of(1)[:2]
-    told = figures(Work.of(runs[0]) + Work.of(runs[1]), CHIP, "aic")
+    told = figures(WorkFigures.of(runs[0]) + WorkFigures.of(runs[1]), CHIP, "aic")
     cycles, waited, read = 0, 0, 0
     for run in runs:
         cycles += run.finish - run.launch

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ascend_sim.engine.critical_path import critical_path
 from ascend_sim.memory.gm import SLOT_SHIFT
-from ascend_sim.report.packed import Packed, varints
+from ascend_sim.report.packed import PackedBlocks, varints
 from tests.support.report.calls import call
 
 
@@ -78,7 +78,7 @@ def unpacked(block: dict[str, Any], tables: list[Any]) -> dict[str, Any]:
 
 def test_every_block_holds_every_row(result: Any) -> None:
     path = critical_path(result.timeline)
-    told = Packed(result.recording, path).to_dict()
+    told = PackedBlocks(result.recording, path).to_dict()
     runs = result.timeline.programs
     assert [block["index"] for block in told["blocks"]] == list(range(len(runs)))
     on_path = 0
@@ -101,11 +101,11 @@ def test_beyond_the_limit_whole_blocks_are_left_out(result: Any) -> None:
     path = critical_path(result.timeline)
     runs = result.timeline.programs
     last = len(runs) - 1
-    whole = Packed(result.recording, path, limit=None)
+    whole = PackedBlocks(result.recording, path, limit=None)
     assert whole.left_out == 0 and len(whole.blocks) == len(runs)
     size = sum(map(len, whole.blocks.values()))
-    some = Packed(result.recording, path, [last], size // 2)
+    some = PackedBlocks(result.recording, path, [last], size // 2)
     assert some.left_out == len(runs) - len(some.blocks) > 0
     assert last in some.blocks and sum(map(len, some.blocks.values())) <= size // 2
     assert all(some.blocks[index] == whole.blocks[index] for index in some.blocks)
-    assert list(Packed(result.recording, path, [last], 1).blocks) == [last]
+    assert list(PackedBlocks(result.recording, path, [last], 1).blocks) == [last]

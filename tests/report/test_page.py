@@ -18,7 +18,7 @@ from ascend_sim.isa.base import CROSS_WAIT, PIPES, WAIT
 from ascend_sim.report.page import open_run, write_page
 from ascend_sim.report.report import Report
 from ascend_sim.report.timeline_file import write_timeline
-from ascend_sim.report.what_if import Outcome, what_if
+from ascend_sim.report.what_if import ChangedRun, what_if
 from tests.support.report.browser import chromium, emulate
 from tests.support.report.calls import call
 
@@ -29,12 +29,12 @@ def result() -> Any:
 
 
 @pytest.fixture(scope="module")
-def outcomes(result: Any) -> list[Outcome]:
+def outcomes(result: Any) -> list[ChangedRun]:
     return what_if(result.recording)
 
 
 @pytest.fixture(scope="module")
-def page(result: Any, outcomes: list[Outcome], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def page(result: Any, outcomes: list[ChangedRun], tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("page") / "report.html"
     write_page(path, result.recording, result.report.to_dict(), outcomes)
     return path
@@ -68,7 +68,7 @@ def test_an_interval_says_of_which_chips_and_kind_it_is(page: Path, result: Any)
     assert noted >= {"(of ascend910b2, wider)", "(as dav-2201 TransData, of ascend910b2, wider)"}
 
 
-def test_the_same_run_gives_the_same_bytes(page: Path, result: Any, outcomes: list[Outcome], tmp_path: Path) -> None:
+def test_the_same_run_gives_the_same_bytes(page: Path, result: Any, outcomes: list[ChangedRun], tmp_path: Path) -> None:
     write_page(tmp_path / "again.html", result.recording, result.report.to_dict(), outcomes)
     assert (tmp_path / "again.html").read_bytes() == page.read_bytes()
 

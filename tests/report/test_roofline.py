@@ -11,7 +11,7 @@ from ascend_sim.engine.task import Task
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.program import InstructionTable
 from ascend_sim.memory.gm import gm_operand
-from ascend_sim.report.roofline import KernelWork, Rooflines
+from ascend_sim.report.roofline import LeastWork, Rooflines
 from tests.support.report.small_kernels import CHIP, KIB, cast_task, cube_task, mixed_task, run_three
 
 pytestmark = pytest.mark.fast
@@ -22,7 +22,7 @@ def built(task):
 
 
 def work(task):
-    return KernelWork.of(CHIP, task, built(task))
+    return LeastWork.of(CHIP, task, built(task))
 
 
 def spans(timeline, index):
@@ -33,7 +33,7 @@ def spans(timeline, index):
 def check(tasks, timeline, cold):
     rooflines = Rooflines(CHIP, cold=cold)
     for index, task in enumerate(tasks):
-        bounds = rooflines.of(KernelWork.of(CHIP, task, [run.program for run in timeline.of(index)]))
+        bounds = rooflines.of(LeastWork.of(CHIP, task, [run.program for run in timeline.of(index)]))
         assert bounds and max(bounds.values()) <= spans(timeline, index)
         for pipe, name in (("M", "cube"), ("MTE1", "mte1"), ("MTE2", "mte2"), ("FIX", "fixpipe"), ("S", "scalar")):
             busy = {}

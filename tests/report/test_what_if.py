@@ -13,7 +13,7 @@ import ascend_sim
 from ascend_sim import TensorSpec
 from ascend_sim.chip import load_chip
 from ascend_sim.engine.critical_path import by_what, critical_path
-from ascend_sim.report.what_if import Outcome, changes, faster_chip, what_if
+from ascend_sim.report.what_if import ChangedRun, changes, faster_chip, what_if
 from tests.support.report.calls import call
 
 CHIP = load_chip("ascend910b3")
@@ -26,7 +26,7 @@ def result() -> Any:
 
 
 @pytest.fixture(scope="module")
-def outcomes(result: Any) -> list[Outcome]:
+def outcomes(result: Any) -> list[ChangedRun]:
     return what_if(result.recording)
 
 
@@ -81,7 +81,7 @@ def doubled() -> dict[str, dict[str, Any]]:
 
 @pytest.mark.parametrize("key", doubled())
 def test_a_chip_file_with_the_rate_doubled_gives_the_same_times(
-    key: str, result: Any, outcomes: list[Outcome], tmp_path: Path
+    key: str, result: Any, outcomes: list[ChangedRun], tmp_path: Path
 ) -> None:
     path = tmp_path / "ascend910b3.yaml"
     path.write_text(yaml.safe_dump({"extends": "ascend910b3", **doubled()[key]}), encoding="utf-8")
@@ -98,7 +98,7 @@ def test_a_chip_file_with_the_rate_doubled_gives_the_same_times(
     assert outcome.saved == pytest.approx(1 - again.timeline.finish / result.timeline.finish, abs=near["rel"] or 1e-9)
 
 
-def test_half_the_launch_overhead(result: Any, outcomes: list[Outcome]) -> None:
+def test_half_the_launch_overhead(result: Any, outcomes: list[ChangedRun]) -> None:
     """On the critical path launches and starts stand one behind the other, so that half of them is saved at least."""
     parts = by_what(critical_path(result.timeline))
     outcome = next(one for one in outcomes if one.key == "launch")
@@ -107,7 +107,7 @@ def test_half_the_launch_overhead(result: Any, outcomes: list[Outcome]) -> None:
 
 
 @pytest.mark.slow
-def test_processes_give_the_same(result: Any, outcomes: list[Outcome]) -> None:
+def test_processes_give_the_same(result: Any, outcomes: list[ChangedRun]) -> None:
     assert what_if(result.recording, jobs=2) == outcomes
 
 

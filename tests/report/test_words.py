@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ascend_sim.engine.critical_path import by_what, critical_path
-from ascend_sim.report.what_if import Outcome, what_if
+from ascend_sim.report.what_if import ChangedRun, what_if
 from ascend_sim.report.words import flag_waits, words
 from tests.support.report.calls import call
 
@@ -19,11 +19,11 @@ def result() -> Any:
 
 
 @pytest.fixture(scope="module")
-def outcomes(result: Any) -> list[Outcome]:
+def outcomes(result: Any) -> list[ChangedRun]:
     return what_if(result.recording)
 
 
-def test_the_words_agree_with_the_runs(result: Any, outcomes: list[Outcome]) -> None:
+def test_the_words_agree_with_the_runs(result: Any, outcomes: list[ChangedRun]) -> None:
     """Every change that a paragraph names is one of the runs, with its figure, the largest first."""
     report = result.report.to_dict()
     whole, *kernels = words(result.recording, report, critical_path(result.timeline), outcomes)

@@ -8,10 +8,10 @@ from accuracy_parts.rows import B2, DW, DX, FIRST, errors_of, pooled
 from ascend_sim.studies.validate.instruction_points import compare_points, shipped_points
 from ascend_sim.studies.validate.launches import MATMULS
 from ascend_sim.studies.validate.pages import Group, blind, group_by, group_points
-from ascend_sim.studies.validate.run import Comparison
+from ascend_sim.studies.validate.run import RowComparison
 
 
-def aims(compared: Sequence[Comparison], told: Sequence[Comparison]) -> str:
+def aims(compared: Sequence[RowComparison], told: Sequence[RowComparison]) -> str:
     """The project's aims for these rows beside what came out, told nothing and told."""
     plain, helped = _aim_lines(compared), _aim_lines(told)
     lines = ["| chip | what | aim | told nothing | | told | |", "|---|---|---|---|---|---|---|"]
@@ -20,10 +20,10 @@ def aims(compared: Sequence[Comparison], told: Sequence[Comparison]) -> str:
     return "\n".join(lines)
 
 
-def _aim_lines(compared: Sequence[Comparison]) -> list[tuple[str, ...]]:
+def _aim_lines(compared: Sequence[RowComparison]) -> list[tuple[str, ...]]:
     """(chip, what, aim, value, met or missed)."""
 
-    def rows(chip: str, op_type: str) -> list[Comparison]:
+    def rows(chip: str, op_type: str) -> list[RowComparison]:
         return [
             one
             for one in compared

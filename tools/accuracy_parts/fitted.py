@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from accuracy_parts.structure import is_of, was_chosen_on
 from ascend_sim.chip import chip_names, load_chip
 from ascend_sim.studies.validate.fitted_on import fitted_of
-from ascend_sim.studies.validate.kernel import Row
+from ascend_sim.studies.validate.kernel import MeasuredRow
 
 FITTED = """## Fitted costs and the rows that fitted them
 
@@ -18,13 +18,13 @@ view: they are beside it, or one of several readings was taken because they agre
 tables too; the fits with layers left out do not touch them."""
 
 
-def is_fitted(rows: Sequence[Row]) -> bool:
+def is_fitted(rows: Sequence[MeasuredRow]) -> bool:
     """Whether one of these rows fitted a cost of its architecture."""
     chips = {row.kernel.chip for row in rows}
     return is_of(rows, [text for chip in chips for _, texts in fitted_of(load_chip(chip)).values() for text in texts])
 
 
-def fitted_mark(rows: Sequence[Row]) -> str:
+def fitted_mark(rows: Sequence[MeasuredRow]) -> str:
     """What the column "fitted" says of these rows."""
     found = ["yes" if is_fitted(rows) else "", "structure" if was_chosen_on(rows) else ""]
     return ", ".join(filter(None, found)) or "no"

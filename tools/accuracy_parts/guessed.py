@@ -15,10 +15,10 @@ from ascend_sim.engine.engine import Engine
 from ascend_sim.ops.kernels.grad_weight.procedures import images_first
 from ascend_sim.report.report import Report, RunFacts
 from ascend_sim.runtime import Device
-from ascend_sim.studies.validate.kernel import Kernel
+from ascend_sim.studies.validate.kernel import MeasuredKernel
 from ascend_sim.studies.validate.launches import LAUNCHES
 from ascend_sim.studies.validate.pages import spearman
-from ascend_sim.studies.validate.run import Comparison, compare, simulate
+from ascend_sim.studies.validate.run import RowComparison, compare, simulate
 
 GUESSED = """The blocks of the first 910 follow from a rule on images and cores that was read off these rows
 (`images_first`, guessed; the vendor's procedure of 2021 is not public), so they are no blind test: before it, with the
@@ -70,7 +70,7 @@ OTHERS = {DX: ((3, 32, 299, 3, 2), (96, 96, 112, 3, 2)), DW: ((448, 384, 8, 3, 1
 """Layers of Inception and MobileNet V2: channels, size of the square map, of the kernel, stride."""
 
 
-def guessed(compared: Sequence[Comparison]) -> str:
+def guessed(compared: Sequence[RowComparison]) -> str:
     """Rows of dW with more images than cores, with the rule and without it, and the means of both over all rows of a batch."""
     cores = load_chip(FIRST).cores.aic
     ruled = simulated_of(compared, FIRST, (DW, DX))
@@ -107,7 +107,7 @@ def guessed(compared: Sequence[Comparison]) -> str:
     )
 
 
-def jumps(layers: dict[str, Sequence[Kernel]]) -> Iterator[str]:
+def jumps(layers: dict[str, Sequence[MeasuredKernel]]) -> Iterator[str]:
     """A line for each kernel and place where the rule changes over."""
     for chip, images in JUMPS:
         for op_type, kernels in layers.items():
@@ -122,7 +122,7 @@ def jumps(layers: dict[str, Sequence[Kernel]]) -> Iterator[str]:
             yield f"| {chip} | {kind} | {images} to {images + 1} | {' | '.join(shown)} | {said} |"
 
 
-def _others(layers: dict[str, Sequence[Kernel]]) -> Iterator[str]:
+def _others(layers: dict[str, Sequence[MeasuredKernel]]) -> Iterator[str]:
     """What batch 8, 16 and 32 of `OTHERS` take on the first 910."""
     for op_type, sizes in OTHERS.items():
         for channels_in, channels_out, size, window, stride in sizes:
@@ -137,25 +137,25 @@ def _others(layers: dict[str, Sequence[Kernel]]) -> Iterator[str]:
             yield f"{'dW' if op_type == DW else 'dX'} of {_layer(kernel)} takes {times} us at batch 8, 16, 32"
 
 
-def _of_batch_16(ruled: Sequence[Comparison], op_type: str) -> list[Kernel]:
+def _of_batch_16(ruled: Sequence[RowComparison], op_type: str) -> list[MeasuredKernel]:
     return [one.row.kernel for one in ruled if one.row.kernel.op_type == op_type and one.row.kernel["N"] == 16]
 
 
-def _sizes(kernel: Kernel) -> tuple[int, ...]:
+def _sizes(kernel: MeasuredKernel) -> tuple[int, ...]:
     return tuple(kernel[name] for name in ("Ci", "Co", "Hi", "kh", "stride_h"))
 
 
-def _as(kernel: Kernel, chip: str, **sizes: int) -> Kernel:
+def _as(kernel: MeasuredKernel, chip: str, **sizes: int) -> MeasuredKernel:
     """Another kernel: on `chip`, with some sizes changed."""
     return replace(kernel, chip=chip, sizes=tuple((name, sizes.get(name, size)) for name, size in kernel.sizes))
 
 
-def _layer(kernel: Kernel) -> str:
+def _layer(kernel: MeasuredKernel) -> str:
     stride = f" stride {kernel['stride_h']}" if kernel["stride_h"] > 1 else ""
     return f"{kernel['Ci']} -> {kernel['Co']}, {kernel['Hi']}x{kernel['Wi']}, {kernel['kh']}x{kernel['kw']}{stride}"
 
 
-def _rules(ruled: Sequence[Comparison]) -> Iterator[str]:
+def _rules(ruled: Sequence[RowComparison]) -> Iterator[str]:
     """The rule and those without a jump."""
     yield f"| `images_first` | {_of_rule(ruled)} |"
     for name, blocks in WITHOUT.items():
@@ -163,23 +163,23 @@ def _rules(ruled: Sequence[Comparison]) -> Iterator[str]:
             yield f"| {name} | {_of_rule(compare([one.row for one in ruled], jobs=1))} |"
 
 
-def _of_rule(found: Sequence[Comparison]) -> str:
+def _of_rule(found: Sequence[RowComparison]) -> str:
     both = [one for one in found if not one.row.series]
     cells = [_mean(both), f"{_rank(both):.3f}"]
     of_dw = [one for one in found if one.row.kernel.op_type == DW]
     return " | ".join(cells + [_mean([one for one in of_dw if one.row.kernel["N"] == batch]) for batch in (16, 32, 64)])
 
 
-def _mean(found: Sequence[Comparison]) -> str:
+def _mean(found: Sequence[RowComparison]) -> str:
     return f"{100 * np.mean([abs(one.error) for one in found]):.1f}"
 
 
-def _rank(found: Sequence[Comparison]) -> float:
+def _rank(found: Sequence[RowComparison]) -> float:
     rank = spearman([one.prediction.task_us for one in found], [one.row.duration_us for one in found])
     return rank or 0.0
 
 
-def _figures(found: Sequence[Comparison]) -> str:
+def _figures(found: Sequence[RowComparison]) -> str:
     bias = 100 * np.mean([one.error for one in found])
     return f"mean {_mean(found)} %, bias {bias:+.1f} %, rank {_rank(found):.3f}"
 
@@ -194,7 +194,7 @@ UNSEEN = (
 """Operator, channels of input and output, map, kernel and stride of layers of other networks."""
 
 
-def unseen(compared: Sequence[Comparison]) -> str:
+def unseen(compared: Sequence[RowComparison]) -> str:
     """What is predicted of them, batch 16, with intervals and the longest core over its roofline."""
     lines = ["| kernel | layer | us | interval | over the roofline |", "|---|---|---|---|---|"]
     for op_type, c_in, c_out, side, k, stride in UNSEEN:
@@ -212,7 +212,7 @@ def unseen(compared: Sequence[Comparison]) -> str:
     return "\n".join(lines)
 
 
-def reported(kernel: Kernel) -> dict[str, Any]:
+def reported(kernel: MeasuredKernel) -> dict[str, Any]:
     """A report's row of a kernel that runs alone."""
     chip = load_chip(kernel.chip)
     device = Device(chip, with_values=False)

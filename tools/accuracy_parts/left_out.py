@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from accuracy_parts.rows import B2, DW, DX, FIRST, simulated_of
-from ascend_sim.studies.validate.run import Comparison
+from ascend_sim.studies.validate.run import RowComparison
 
 LEFT_OUT = """## Rows left out of a fit
 
@@ -36,7 +36,7 @@ no better.
 |---|---|---|---|---|---|---|---|---|---|---|"""
 
 
-def left_out(compared: Sequence[Comparison], told: str) -> list[str]:
+def left_out(compared: Sequence[RowComparison], told: str) -> list[str]:
     """A line for each chip with convolution rows that are compared with the aims."""
     both = {chip: [one for one in simulated_of(compared, chip, (DX, DW)) if not one.row.series] for chip in (B2, FIRST)}
     everywhere = [one for rows in both.values() for one in rows]
@@ -60,7 +60,7 @@ def left_out(compared: Sequence[Comparison], told: str) -> list[str]:
     return lines
 
 
-def _shape_of(one: Comparison) -> str:
+def _shape_of(one: RowComparison) -> str:
     return str([(name, size) for name, size in one.row.kernel.sizes if name not in ("N", "block_dim")])
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from ascend_sim.report.certainty import Kind, kinds
+from ascend_sim.report.certainty import ErrorKind, kinds
 from ascend_sim.report.files import atomic_write
 
 PICTURE = Path(__file__).parents[2] / "docs" / "images" / "accuracy.png"
@@ -23,7 +23,7 @@ dav-3510 is the 950. Whole calls of several kernels stand [below](#whole-calls).
 WITHIN = 1.25
 
 
-def points(kind: Kind) -> list[tuple[float, float]]:
+def points(kind: ErrorKind) -> list[tuple[float, float]]:
     """(measured us, predicted us) of a kind's kernels."""
     return [(one.us * math.exp(one.error), one.us) for found in kind.errors.values() for one in found]
 

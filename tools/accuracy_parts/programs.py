@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ascend_sim.chip import load_chip
 from ascend_sim.studies.validate.launches import MICROBENCHMARKS
 from ascend_sim.studies.validate.pages import Errors, blind, blind_line, group_by, programs_markdown
-from ascend_sim.studies.validate.run import Comparison
+from ascend_sim.studies.validate.run import RowComparison
 
 A2 = "ascend910b1"
 
@@ -42,7 +42,7 @@ Sel, and int16 Add and Mul (two cycles a repeat more). On dav-3510: conversions 
 points of the same source. Streams and single transfers: [measured-bandwidth.md](measured-bandwidth.md)."""
 
 
-def figures(compared: Sequence[Comparison]) -> dict[str, str]:
+def figures(compared: Sequence[RowComparison]) -> dict[str, str]:
     """What PROGRAMS says of single rows."""
     by_path = {
         (one.row.kernel.chip, one.row.kernel.label("path"), one.row.kernel.get("nbytes", 0)): one
@@ -79,7 +79,7 @@ def figures(compared: Sequence[Comparison]) -> dict[str, str]:
     }
 
 
-def programs(compared: Sequence[Comparison]) -> str:
+def programs(compared: Sequence[RowComparison]) -> str:
     """The section of small programs."""
     of = [one for one in compared if one.row.kernel.op_type in MICROBENCHMARKS]
     errors = blind(of)

@@ -25,7 +25,7 @@ from ascend_sim.chip import load_chip
 from ascend_sim.ops.kernels.cube.libraries import libraries
 from ascend_sim.runtime.workers import usable_cores
 from ascend_sim.studies.validate.fitted_on import fitted_of, selected
-from ascend_sim.studies.validate.kernel import Kernel, Row
+from ascend_sim.studies.validate.kernel import MeasuredKernel, MeasuredRow
 from ascend_sim.studies.validate.run import as_timed, simulate
 
 KINDS = (
@@ -42,12 +42,12 @@ class Refit:
     chip: str
     op_types: tuple[str, ...]
     fields: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[MeasuredRow, ...]
     layers: int
-    shipped: Mapping[Kernel, float]
-    left_out: Mapping[Kernel, float]
+    shipped: Mapping[MeasuredKernel, float]
+    left_out: Mapping[MeasuredKernel, float]
 
-    def percent(self, times: Mapping[Kernel, float]) -> float:
+    def percent(self, times: Mapping[MeasuredKernel, float]) -> float:
         """Mean size of the rows' errors."""
         return float(100 * np.mean([abs(times[as_timed(row.kernel)] / row.duration_us - 1) for row in self.rows]))
 
@@ -55,7 +55,7 @@ class Refit:
 class LibraryBench(Bench):
     """Trials in this process, also of costs of a kernel of `configs/libraries.yaml`: fields `VERSION, OPERATOR.COST`."""
 
-    def run(self, settings: Sequence[tuple[Sequence[Row], Values]]) -> None:
+    def run(self, settings: Sequence[tuple[Sequence[MeasuredRow], Values]]) -> None:
         for rows, values in settings:
             key = self._key(values)
             wanted = dict.fromkeys(row.kernel for row in rows if (row.kernel, key) not in self._known)
@@ -89,7 +89,7 @@ def _leaf(field: str) -> dict[str, Any]:
     return leaf
 
 
-def fitted_fields(chip: str, rows: Sequence[Row]) -> tuple[str, ...]:
+def fitted_fields(chip: str, rows: Sequence[MeasuredRow]) -> tuple[str, ...]:
     """The costs that these rows fitted; what was derived or assumed and chosen by them stays as it is."""
     cells = [dict(row.cells) for row in rows]
     return tuple(
@@ -99,7 +99,7 @@ def fitted_fields(chip: str, rows: Sequence[Row]) -> tuple[str, ...]:
     )
 
 
-def layer_of(row: Row) -> str:
+def layer_of(row: MeasuredRow) -> str:
     """A convolution's sizes but for batch and blocks, a vector kernel's with all of them; a call is a layer of its own."""
     if "case" in row.cells:
         return row.cells["case"]
@@ -107,7 +107,7 @@ def layer_of(row: Row) -> str:
     return str((row.kernel.labels, [(name, size) for name, size in row.kernel.sizes if name not in other]))
 
 
-def refit(rows: Sequence[Row], chip: str, op_types: tuple[str, ...], keep: Path | None = None) -> Refit:
+def refit(rows: Sequence[MeasuredRow], chip: str, op_types: tuple[str, ...], keep: Path | None = None) -> Refit:
     """Fits without each layer in turn, of the rows of these operators that were told nothing; `keep` is where they stay."""
     given = [row for row in rows if row.kernel.chip == chip and row.kernel.op_type in op_types and not row.series]
     fields = fitted_fields(chip, given)
@@ -124,21 +124,21 @@ def refit(rows: Sequence[Row], chip: str, op_types: tuple[str, ...], keep: Path 
     return Refit(chip, op_types, fields, tuple(used), len({layer_of(row) for row in used}), shipped, left_out)
 
 
-def _digest(given: Sequence[Row], chip: str, fields: Sequence[str]) -> str:
+def _digest(given: Sequence[MeasuredRow], chip: str, fields: Sequence[str]) -> str:
     """Of the rows and the numbers that their times depend on."""
     of_library = {field: _leaf(field)["value"] for field in fields if _of_library(field)}
     asked = (load_chip(chip).model_dump_json(), of_library, [(row.kernel, row.duration_us) for row in given], fields)
     return hashlib.sha256(repr(asked).encode()).hexdigest()
 
 
-def _fitted_again(given: Sequence[Row], chip: str, fields: Sequence[str]) -> dict[str, list[Any]]:
+def _fitted_again(given: Sequence[MeasuredRow], chip: str, fields: Sequence[str]) -> dict[str, list[Any]]:
     """Which rows can be simulated, and their us as shipped and left out."""
     kind = LibraryBench if any(_of_library(field) for field in fields) else Bench
     with tempfile.TemporaryDirectory() as folder:
         start = {field: _leaf(field)["value"] if _of_library(field) else value_of(chip, field) for field in fields}
         bench = kind(chip, start, Path(folder), usable_cores())
         used = bench.usable(given)
-        parts: dict[str, list[Row]] = {}
+        parts: dict[str, list[MeasuredRow]] = {}
         for row in used:
             parts.setdefault(layer_of(row), []).append(row)
         known = {
@@ -153,7 +153,7 @@ def _fitted_again(given: Sequence[Row], chip: str, fields: Sequence[str]) -> dic
         }
 
 
-def refits(rows: Sequence[Row], keep: Path | None = None) -> list[Refit]:
+def refits(rows: Sequence[MeasuredRow], keep: Path | None = None) -> list[Refit]:
     """One for each of KINDS."""
     return [refit(rows, chip, op_types, keep) for chip, op_types in KINDS]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ascend_sim.studies.validate.pages import Errors, Group, spearman
-from ascend_sim.studies.validate.run import Comparison
+from ascend_sim.studies.validate.run import RowComparison
 
 DX, DW = "Conv2DBackpropInput", "Conv2DBackpropFilter"
 
@@ -17,7 +17,7 @@ SIMULATED = (DX, DW, "TransData", "ReduceSum", "Cast", "MemSet")
 """Operators of a training step but for its matrix products."""
 
 
-def simulated_of(compared: Sequence[Comparison], chip: str, ops: Sequence[str]) -> list[Comparison]:
+def simulated_of(compared: Sequence[RowComparison], chip: str, ops: Sequence[str]) -> list[RowComparison]:
     """The simulated rows of a chip's operators."""
     return [
         one
@@ -26,7 +26,7 @@ def simulated_of(compared: Sequence[Comparison], chip: str, ops: Sequence[str]) 
     ]
 
 
-def pooled(rows: Sequence[Comparison]) -> Group:
+def pooled(rows: Sequence[RowComparison]) -> Group:
     """One group over several operators of a chip."""
     pairs = [(one.prediction.task_us, one.row.duration_us) for one in rows]
     rank = spearman([pair[0] for pair in pairs], [pair[1] for pair in pairs])

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ascend_sim.studies.validate.fitted_on import selected
-from ascend_sim.studies.validate.kernel import Row
+from ascend_sim.studies.validate.kernel import MeasuredRow
 
 STRUCTURE_TEXT = """### What else was chosen with rows in view
 
@@ -115,13 +115,13 @@ CHOICES = (
 )
 
 
-def is_of(rows: Iterable[Row], texts: Iterable[str]) -> bool:
+def is_of(rows: Iterable[MeasuredRow], texts: Iterable[str]) -> bool:
     """Whether one of these rows is among those that the texts name."""
     named = {tuple(row.items()) for text in dict.fromkeys(texts) for row in selected(text)}
     return any(tuple(row.cells.items()) in named for row in rows)
 
 
-def was_chosen_on(rows: Iterable[Row]) -> bool:
+def was_chosen_on(rows: Iterable[MeasuredRow]) -> bool:
     """Whether something was chosen with one of these rows in view."""
     return is_of(rows, [text for choice in CHOICES for text in choice.rows])
 

@@ -9,8 +9,8 @@ from ascend_sim.report.certainty import (
     ENOUGH,
     LEVEL,
     LONG_US,
+    ErrorKind,
     Interval,
-    Kind,
     between_networks,
     interval,
     kinds,
@@ -160,7 +160,7 @@ def _without() -> list[str]:
     for name, op_type, grouped, library in UNMEASURED:
         chip = load_chip(name)
         found = interval(chip, op_type, ENDS[0], grouped=grouped, library=library)
-        kernel = Kind(chip.identity.arch, (op_type,), grouped, library).kernel
+        kernel = ErrorKind(chip.identity.arch, (op_type,), grouped, library).kernel
         lines.append(f"| {name} | {kernel} | {found.borrowed or '-'} | {_chips(found) or '-'} | {_ends(found)} |")
     return lines
 
@@ -169,13 +169,13 @@ def _ends(found: Interval) -> str:
     return f"{found.low_us:.0f} to {found.high_us:.0f}"
 
 
-def shares(found: Sequence[HeldOut]) -> dict[tuple[Kind, str], tuple[int, int, int, bool]]:
+def shares(found: Sequence[HeldOut]) -> dict[tuple[ErrorKind, str], tuple[int, int, int, bool]]:
     """Of each kind and chip: kernels inside as shipped, inside with costs fitted without them, all, and whether networks were
     left out.
 
     What was left out with its network, where there are others; else kernel by kernel.
     """
-    sums: dict[tuple[Kind, str], tuple[int, int, int, bool]] = {}
+    sums: dict[tuple[ErrorKind, str], tuple[int, int, int, bool]] = {}
     for one in found:
         if one.whole or not any(other.whole for other in found if other.kind == one.kind):
             inside, refitted, kernels, _ = sums.get((one.kind, one.chip), (0, 0, 0, False))

@@ -10,10 +10,10 @@ from accuracy_parts.rows import B2, DW, DX, FIRST, pooled, simulated_of
 from ascend_sim.studies.validate.kernel import PIPES
 from ascend_sim.studies.validate.launches import CALLS, MATMULS, MICROBENCHMARKS
 from ascend_sim.studies.validate.pages import Errors, group_by, markdown, series_of
-from ascend_sim.studies.validate.run import Comparison
+from ascend_sim.studies.validate.run import RowComparison
 
 
-def headline(compared: Sequence[Comparison], told: Sequence[Comparison]) -> str:
+def headline(compared: Sequence[RowComparison], told: Sequence[RowComparison]) -> str:
     """The convolutions of both training steps, and on how many rows the number of blocks was the measured one."""
     lines = [
         "| chip | op_type | rows | nothing: mean % | bias % | rank | blocks right | told the blocks: mean % | bias % | rank |",
@@ -33,10 +33,10 @@ def headline(compared: Sequence[Comparison], told: Sequence[Comparison]) -> str:
     return "\n".join(lines)
 
 
-def three_columns(compared: Sequence[Comparison], helped_rows: Sequence[Comparison]) -> str:
+def three_columns(compared: Sequence[RowComparison], helped_rows: Sequence[RowComparison]) -> str:
     """Task times told nothing and told, and what was fitted or chosen on such rows."""
     groups, told = group_by(compared), group_by(helped_rows)
-    rows: dict[tuple[str, str, str], list[Comparison]] = {}
+    rows: dict[tuple[str, str, str], list[RowComparison]] = {}
     for one in compared:
         rows.setdefault((one.row.kernel.chip, one.row.kernel.op_type, series_of(one)), []).append(one)
     lines = [
@@ -62,11 +62,11 @@ def three_columns(compared: Sequence[Comparison], helped_rows: Sequence[Comparis
     return "\n".join(lines)
 
 
-def kernels(rows: Sequence[Comparison]) -> str:
+def kernels(rows: Sequence[RowComparison]) -> str:
     """Measured and predicted times of every distinct cube kernel."""
     quantities = ("task", "core", "mac", "mte1", "mte2", "fixpipe", "scalar")
     lines = ["| kernel | blocks | " + " | ".join(quantities) + " |", "|---|---|" + "---|" * len(quantities)]
-    of: dict[str, list[Comparison]] = {}
+    of: dict[str, list[RowComparison]] = {}
     for one in rows:
         kernel = one.row.kernel
         if kernel.op_type in (DX, DW):
@@ -89,11 +89,11 @@ def kernels(rows: Sequence[Comparison]) -> str:
     return "\n".join(lines)
 
 
-def products(compared: Sequence[Comparison]) -> str:
+def products(compared: Sequence[RowComparison]) -> str:
     """Measured and predicted times of every distinct matrix product."""
     quantities = ("task", "core", "mac", "mte1", "mte2", "fixpipe")
     lines = ["| product | series | " + " | ".join(quantities) + " | task error % |", "|---|---|" + "---|" * 7]
-    of: dict[str, list[Comparison]] = {}
+    of: dict[str, list[RowComparison]] = {}
     for one in compared:
         kernel = one.row.kernel
         if kernel.op_type in MATMULS and not one.prediction.skipped:
@@ -114,35 +114,35 @@ def products(compared: Sequence[Comparison]) -> str:
     return "\n".join(lines)
 
 
-def _measured(one: Comparison, quantity: str) -> float | None:
+def _measured(one: RowComparison, quantity: str) -> float | None:
     """A measured time of a row, None where it has none."""
     if quantity == "task":
         return one.row.duration_us
     return one.row.core_us if quantity == "core" else one.row.pipes.get(quantity)
 
 
-def by_label(compared: Sequence[Comparison], chip: str, op_type: str, label: Callable[[Comparison], str]) -> str:
+def by_label(compared: Sequence[RowComparison], chip: str, op_type: str, label: Callable[[RowComparison], str]) -> str:
     """The table of one operator, cut by a label."""
     rows = [one for one in compared if (one.row.kernel.chip, one.row.kernel.op_type) == (chip, op_type)]
     return markdown(group_by(rows, label))
 
 
-def kind(one: Comparison) -> str:
+def kind(one: RowComparison) -> str:
     """Which way a TransData turns."""
     kernel = one.row.kernel
     return f"{kernel.label('format_in')} to {kernel.label('format_out')}, C0 = {kernel['C0']}"
 
 
-def layer(one: Comparison) -> str:
+def layer(one: RowComparison) -> str:
     """Batch and kernel of a convolution."""
     kernel = one.row.kernel
     stride = "" if kernel["stride_h"] == 1 else f" stride {kernel['stride_h']}"
     return f"batch {kernel['N']}, {kernel['kh']}x{kernel['kw']}{stride}"
 
 
-def calls(compared: Sequence[Comparison]) -> tuple[str, str]:
+def calls(compared: Sequence[RowComparison]) -> tuple[str, str]:
     """Whole calls by kind, and every row with its kernels."""
-    of: dict[tuple[str, ...], list[Comparison]] = {}
+    of: dict[tuple[str, ...], list[RowComparison]] = {}
     for one in compared:
         kernel = one.row.kernel
         if kernel.op_type in CALLS:

@@ -14,8 +14,8 @@ from ascend_sim.calls.tensors import TensorSpec
 from ascend_sim.chip import load_chip
 from ascend_sim.ops.kernels.grad_weight.tbe import program
 from ascend_sim.studies.validate.launches import CALLS, MATMULS
-from ascend_sim.studies.validate.rows import Row
-from ascend_sim.studies.validate.run import Comparison, compare
+from ascend_sim.studies.validate.rows import MeasuredRow
+from ascend_sim.studies.validate.run import RowComparison, compare
 
 V1_CALL = "npu_conv3d_backward"
 DTYPES = {"fp16": "float16", "bf16": "bfloat16"}
@@ -23,7 +23,9 @@ GIGABYTE = 1e9
 SMALL_US = 50
 
 
-def rows_of(compared: Sequence[Comparison], chip: str, op_types: Sequence[str], series: str | None = None) -> list[Row]:
+def rows_of(
+    compared: Sequence[RowComparison], chip: str, op_types: Sequence[str], series: str | None = None
+) -> list[MeasuredRow]:
     """The rows of these that were simulated with all of their kernels."""
     return [
         one.row
@@ -39,7 +41,7 @@ def size_and_bias(errors: Sequence[float]) -> str:
     return f"{100 * fmean(map(abs, errors)):.1f} | {100 * fmean(errors):+.1f}"
 
 
-def errors_of(rows: Sequence[Row]) -> list[float]:
+def errors_of(rows: Sequence[MeasuredRow]) -> list[float]:
     """Of rows as they are predicted now."""
     return [one.error for one in compare(rows) if not one.prediction.skipped]
 
@@ -56,7 +58,7 @@ def loads_ahead() -> Iterator[None]:
         yield
 
 
-def by_our_plan(row: Row) -> float:
+def by_our_plan(row: MeasuredRow) -> float:
     """Error of a weight gradient's row through aclnnConvolutionBackward: the sum of that call's kernels."""
     size, three = row.kernel, "dhw"
     tensors = (
@@ -73,7 +75,7 @@ def by_our_plan(row: Row) -> float:
     return sum(kernel["task_us"] for kernel in found.report.kernels) / row.duration_us - 1
 
 
-def plan_and_kernel(compared: Sequence[Comparison]) -> dict[str, str]:
+def plan_and_kernel(compared: Sequence[RowComparison]) -> dict[str, str]:
     """The V1 kernel's calls through our plan, with loads ahead, and as they are."""
     rows = rows_of(compared, "ascend910b2", (V1_CALL,))
     with loads_ahead():
@@ -86,7 +88,7 @@ def plan_and_kernel(compared: Sequence[Comparison]) -> dict[str, str]:
     }
 
 
-def kernelbench(compared: Sequence[Comparison]) -> dict[str, str]:
+def kernelbench(compared: Sequence[RowComparison]) -> dict[str, str]:
     """KernelBench's rows as a 910B4's and as a 910B2's."""
     as_b4 = [one for one in compared if one.row.series == "KernelBench" and not one.prediction.skipped]
     as_b2 = compare([replace(one.row, kernel=replace(one.row.kernel, chip="ascend910b2")) for one in as_b4])
@@ -111,12 +113,12 @@ def kernelbench(compared: Sequence[Comparison]) -> dict[str, str]:
     }
 
 
-def _written(row: Row) -> float:
+def _written(row: MeasuredRow) -> float:
     """Bytes of a product's fp32 result."""
     return 4.0 * row.kernel.get("batch", 1) * row.kernel["M"] * row.kernel["N"]
 
 
-def newer_library(compared: Sequence[Comparison]) -> dict[str, str]:
+def newer_library(compared: Sequence[RowComparison]) -> dict[str, str]:
     """The 950's weight gradients as the version of the library that loads ahead."""
     rows = rows_of(compared, "ascend950pr_9579", (V1_CALL,))
     newer = [
@@ -125,10 +127,10 @@ def newer_library(compared: Sequence[Comparison]) -> dict[str, str]:
     return {"newer": f"{100 * fmean(map(abs, errors_of(newer))):.0f}"}
 
 
-def _but(row: Row, name: str) -> list[tuple[str, str]]:
+def _but(row: MeasuredRow, name: str) -> list[tuple[str, str]]:
     return [label for label in row.kernel.labels if label[0] != name]
 
 
-def figures(compared: Sequence[Comparison]) -> dict[str, str]:
+def figures(compared: Sequence[RowComparison]) -> dict[str, str]:
     """What the texts of `words` leave open."""
     return plan_and_kernel(compared) | kernelbench(compared) | newer_library(compared)

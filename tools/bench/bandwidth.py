@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ascend_sim.chip import ChipSpec, load_chip
-from ascend_sim.studies.validate.kernel import Row
+from ascend_sim.studies.validate.kernel import MeasuredRow
 from ascend_sim.studies.validate.launches import stream_of
 from ascend_sim.studies.validate.microbench import matmul_loop, measure, single_transfer
 from ascend_sim.studies.validate.rows import shipped_rows
@@ -23,7 +23,7 @@ CURVES = ("GM->L1", "UB->GM", "L0C->GM")
 POWERS = tuple(1024 << power for power in range(10))
 
 
-def name_of(row: Row) -> str:
+def name_of(row: MeasuredRow) -> str:
     """A stream in words."""
     kernel = row.kernel
     prefix = "UB" if kernel.label("path") == "GM->UB" else "L1 nd2nz"
@@ -35,7 +35,7 @@ def name_of(row: Row) -> str:
     return f"{prefix}, {kernel['tile_m']} x {row_bytes}" + (", unaligned" if kernel["N"] % 2 else "")
 
 
-def bandwidth(row: Row, us: float) -> float:
+def bandwidth(row: MeasuredRow, us: float) -> float:
     """TB/s (1e12) of useful bytes."""
     return stream_of(row.kernel).useful_bytes / us / 1e6
 
@@ -45,7 +45,7 @@ def hit_bandwidth(whole: float, parts: float) -> float:
     return 0.75 / (1 / parts - 0.25 / whole)
 
 
-def print_streams(chip: ChipSpec, rows: Iterable[Row], spread_us: float | None) -> None:
+def print_streams(chip: ChipSpec, rows: Iterable[MeasuredRow], spread_us: float | None) -> None:
     """The rows of the data_copy sample, TB/s of useful bytes."""
     dispatch = "as the chip says" if spread_us is None else f"within {spread_us:g} us"
     print(f"{chip.name}, cold L2, blocks dispatched {dispatch:20s} measured  simulated  ratio  sets")
@@ -64,7 +64,7 @@ def print_streams(chip: ChipSpec, rows: Iterable[Row], spread_us: float | None) 
     print()
 
 
-def print_transfers(chip: ChipSpec, rows: Iterable[Row]) -> None:
+def print_transfers(chip: ChipSpec, rows: Iterable[MeasuredRow]) -> None:
     """The msKPP curves, cycles of one transfer with nothing else under way."""
     print(
         f"{'path':10s} {'KiB':>4s} {'measured':>9s} {'to retirement':>14s} {'ratio':>6s} {'occupancy':>10s} {'ratio':>6s}"

@@ -26,10 +26,10 @@ __all__ = [
     "SPOKEN",
     "WAITS",
     "CoreNumbers",
-    "Event",
+    "EventStruct",
     "GmNumbers",
     "Handle",
-    "Program",
+    "ProgramStruct",
     "beside",
     "byref",
     "checked",
@@ -65,8 +65,8 @@ class GmNumbers(ctypes.Structure):
     _fields_ = _numbers("shared", "line", "l2_read", "l2_write", "hbm", "miss_latency", "same_line")
 
 
-class Program(ctypes.Structure):
-    """`Program` of program.h."""
+class ProgramStruct(ctypes.Structure):
+    """`ProgramStruct` of program.h."""
 
     _fields_ = [
         *((name, c_void_p) for name in ("stamps", "own", "which", "tiles", "where", "bases")),
@@ -77,8 +77,8 @@ class Program(ctypes.Structure):
     ]  # fmt: skip
 
 
-class Event(ctypes.Structure):
-    """`Event` of core.h."""
+class EventStruct(ctypes.Structure):
+    """`EventStruct` of core.h."""
 
     _fields_ = _numbers("what", "core", "pipe", "instruction", "time")
 
@@ -86,7 +86,7 @@ class Event(ctypes.Structure):
 _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "machine_new": (c_void_p, [POINTER(GmNumbers), c_int64, c_int64]),
     "machine_free": (None, [c_void_p]),
-    "machine_hear": (c_int64, [c_void_p, POINTER(Event)]),
+    "machine_hear": (c_int64, [c_void_p, POINTER(EventStruct)]),
     "machine_lend_l2": (c_int64, [c_void_p, c_void_p, c_void_p, c_int64, c_void_p, c_int64, c_int64]),
     "machine_l2_clock": (c_int64, [c_void_p]),
     "machine_hbm_bytes": (c_int64, [c_void_p]),
@@ -96,8 +96,8 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "machine_go_on": (c_int64, [c_void_p]),
     "table_new": (c_void_p, [c_void_p, POINTER(CoreNumbers)]),
     "table_extend": (c_int64, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_int64, c_int64]),
-    "program_survey": (c_int64, [c_void_p, c_void_p, POINTER(Program), *[POINTER(c_int64)] * 3]),
-    "core_begin": (c_int64, [c_void_p, c_void_p, POINTER(Program), POINTER(c_void_p)]),
+    "program_survey": (c_int64, [c_void_p, c_void_p, POINTER(ProgramStruct), *[POINTER(c_int64)] * 3]),
+    "core_begin": (c_int64, [c_void_p, c_void_p, POINTER(ProgramStruct), POINTER(c_void_p)]),
     "core_pass": (c_int64, [c_void_p, c_void_p, c_int64, c_int64]),
     "core_flag_overflow": (c_int64, [c_void_p]),
     "core_watched": (c_int64, [c_void_p, c_void_p, c_void_p]),
@@ -114,14 +114,14 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "gm_free": (None, [c_void_p]),
     "gm_end": (c_int64, [c_void_p]),
     "gm_read": (c_int64, [c_void_p, c_int64, c_void_p, POINTER(c_int64)]),
-    "watch_columns": (c_void_p, [POINTER(Program), c_void_p, c_void_p, c_int64, c_void_p, c_int64]),
+    "watch_columns": (c_void_p, [POINTER(ProgramStruct), c_void_p, c_void_p, c_int64, c_void_p, c_int64]),
     "watch_read": (c_int64, [c_void_p, c_int64, c_int64, c_void_p, c_void_p]),
     "watch_drop": (None, [c_void_p]),
-    "mark_lines": (c_int64, [POINTER(Program), c_void_p, c_void_p, c_int64, c_void_p, c_void_p, c_int64]),
+    "mark_lines": (c_int64, [POINTER(ProgramStruct), c_void_p, c_void_p, c_int64, c_void_p, c_void_p, c_int64]),
     "values_run": (c_int64, [c_void_p]),
     "values_replay": (c_int64, [c_void_p]),
     "values_drop": (None, [c_void_p, c_int64]),
-    "occupancy_curve": (c_int64, [POINTER(Program), *[c_void_p] * 4, c_int64, c_int64, c_void_p, c_void_p]),
+    "occupancy_curve": (c_int64, [POINTER(ProgramStruct), *[c_void_p] * 4, c_int64, c_int64, c_void_p, c_void_p]),
 }  # fmt: skip
 
 

@@ -96,7 +96,7 @@ class CompiledMachine:
         self._room = _Room()
         self._bases: tuple[Sequence[int], NDArray[np.int64], int] = (), np.empty(0, np.int64), 0
         self.reader = Reader()
-        self._event = c.Event()
+        self._event = c.EventStruct()
         self._timer = -1
         self._armed: set[int] = set()
         self._unsettled = False
@@ -174,7 +174,7 @@ class CompiledMachine:
         core.handle = found.value
         self._go_on()
 
-    def survey(self, table: Table, program: c.Program) -> int:
+    def survey(self, table: Table, program: c.ProgramStruct) -> int:
         """Let the machine know the shapes of all transfers, and lines as far as they reach. How many transfers those are."""
         at, transfers, reach = c_int64(0), c_int64(0), c_int64(0)
         found = c.byref(at), c.byref(transfers), c.byref(reach)
@@ -280,7 +280,7 @@ class CompiledCore:
         self._columns: Mapping[str, NDArray[np.int64]] = {}
         self._packed = machine.store is not None and machine.watch and count >= FEW
         self._file = machine.store.file() if machine.store is not None and self._packed else None
-        self.c_program = c.Program(
+        self.c_program = c.ProgramStruct(
             **program.sheet.addresses(),
             bases=bases_in_c,
             count=count,
@@ -303,7 +303,7 @@ class CompiledCore:
         self._machine.begin(self)
         return self._over
 
-    def hear(self, event: c.Event) -> None:
+    def hear(self, event: c.EventStruct) -> None:
         """What C says of this core."""
         if event.what == c.FINISHED:
             self._note_the_end(event.time)

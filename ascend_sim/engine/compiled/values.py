@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.engine.compiled import library
-from ascend_sim.engine.events import Events
+from ascend_sim.engine.events import ValueEvents
 from ascend_sim.engine.values import ProgramValues
 from ascend_sim.isa.base import Instruction, ValueModel
 from ascend_sim.isa.moves import MOST_LOOPS, Moves, Place, Product
@@ -75,7 +75,7 @@ class _Scratch(ctypes.Structure):
 
 
 class _Events(ctypes.Structure):
-    """`Events` of values.h."""
+    """`ValueEvents` of values.h."""
 
     _fields_ = [
         *((name, c_void_p) for name in ("owner", "row", "pair", "starts", "watched")),
@@ -235,7 +235,7 @@ def rows_for_python(values: ProgramValues, work: Workspace, order: NDArray[np.in
 
 
 def events_for_python(
-    events: Events,
+    events: ValueEvents,
     watched: NDArray[np.int8] | None,
     left: NDArray[np.int64],
     work: Workspace,

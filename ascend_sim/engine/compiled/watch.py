@@ -99,7 +99,7 @@ class CompiledColumnWatch:
         transfers = np.flatnonzero(program.per_row("kind") == TRANSFER)
         times = np.stack([getattr(run, name) for name in OF_ALL], axis=1).astype(np.int64, copy=False)
         moves = np.stack([transfers, *(getattr(run, name)[transfers] for name in OF_MOVES)], axis=1, dtype=np.int64)
-        whole = c.Program(
+        whole = c.ProgramStruct(
             **program.sheet.addresses(),
             bases=address_of(bases),
             count=len(program),

@@ -13,10 +13,10 @@ from typing import Any
 from ascend_sim.frozen import frozen
 from ascend_sim.studies.compare.sources import OneRun
 
-__all__ = ["LETTERS", "Comparison", "Fact", "KernelFacts", "Value"]
+__all__ = ["LETTERS", "Fact", "KernelFacts", "RunComparison", "Value"]
 
 VERSION = 1
-"""Of what `Comparison.to_dict` gives; counted up when a key goes or means something else."""
+"""Of what `RunComparison.to_dict` gives; counted up when a key goes or means something else."""
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 """What the runs are called in tables, in order."""
 _DIGITS = 12
@@ -90,7 +90,7 @@ class KernelFacts:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Comparison:
+class RunComparison:
     """Runs side by side: facts of the whole `call`, of the `outputs` (verdicts and errors), of every kernel.
 
     Kernels stand in the launch order of the first run that has them; those of the same name belong together, the second of

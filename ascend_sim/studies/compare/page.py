@@ -7,13 +7,13 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from ascend_sim.engine.critical_path import Step, critical_path
+from ascend_sim.engine.critical_path import PathStep, critical_path
 from ascend_sim.report.files import atomic_write
 from ascend_sim.report.html import table
 from ascend_sim.report.page import chosen_block
 from ascend_sim.report.skeleton import Figures, check_plotly, framed, window_buttons
 from ascend_sim.report.waterfall import WORDS
-from ascend_sim.studies.compare.facts import LETTERS, Comparison, Fact, KernelFacts
+from ascend_sim.studies.compare.facts import LETTERS, Fact, KernelFacts, RunComparison
 from ascend_sim.studies.compare.text import HEADS, shown_difference, shown_value
 
 __all__ = ["write_page"]
@@ -24,7 +24,7 @@ _ROWS = 2400
 """Instructions that are drawn one by one in a window of a timeline, over all kernels and runs: the page stays small."""
 
 
-def write_page(path: str | Path, comparison: Comparison) -> None:
+def write_page(path: str | Path, comparison: RunComparison) -> None:
     """Write the page. Raises SimError without Plotly, and where the file cannot be written."""
     check_plotly()
     figures = Figures()
@@ -35,7 +35,7 @@ def write_page(path: str | Path, comparison: Comparison) -> None:
         file.write(text.encode())
 
 
-def _runs(comparison: Comparison) -> str:
+def _runs(comparison: RunComparison) -> str:
     facts = [
         f'<div class="fact"><b>{letter}: {shown_value(run.report["total_us"])} us</b>'
         f"{escape(run.label)} ({run.kind}) on {escape(run.report['chip'])}</div>"
@@ -45,14 +45,14 @@ def _runs(comparison: Comparison) -> str:
     return f'<div class="facts">{"".join(facts)}</div>\n<p>{said}</p>'
 
 
-def _whole_call(comparison: Comparison) -> str:
+def _whole_call(comparison: RunComparison) -> str:
     lines = ["<h2>The whole call</h2>", _facts(comparison, comparison.call)]
     if comparison.outputs:
         lines += ["<h2>Results</h2>", _facts(comparison, comparison.outputs)]
     return "\n".join(lines)
 
 
-def _kernels(comparison: Comparison, figures: Figures) -> list[str]:
+def _kernels(comparison: RunComparison, figures: Figures) -> list[str]:
     order = sorted(range(len(comparison.kernels)), key=lambda i: (-comparison.kernels[i].spread, i))[:_KERNELS]
     times = [Fact(kernel.name, kernel.fact("kernel", "us").values) for kernel in comparison.kernels]
     marks = [kernel.differs for kernel in comparison.kernels]
@@ -71,7 +71,9 @@ def _kernels(comparison: Comparison, figures: Figures) -> list[str]:
     return [*lines, *(_kernel(comparison, index, paths, rows, figures) for index in order)]
 
 
-def _kernel(comparison: Comparison, index: int, paths: Sequence[Sequence[Step]], rows: int, figures: Figures) -> str:
+def _kernel(
+    comparison: RunComparison, index: int, paths: Sequence[Sequence[PathStep]], rows: int, figures: Figures
+) -> str:
     kernel = comparison.kernels[index]
     lines = [f'<section class="kernel" data-kernel="{index}" hidden>', f"<h3>{escape(kernel.name)}</h3>"]
     if kernel.missing:
@@ -87,7 +89,7 @@ def _kernel(comparison: Comparison, index: int, paths: Sequence[Sequence[Step]],
     return "\n".join([*lines, "</section>"])
 
 
-def _waterfalls(comparison: Comparison, kernel: KernelFacts, index: int, figures: Figures) -> list[str]:
+def _waterfalls(comparison: RunComparison, kernel: KernelFacts, index: int, figures: Figures) -> list[str]:
     """The waterfalls of the runs beside each other, all as wide as the longest."""
     from ascend_sim.report.figures import waterfall_figure
 
@@ -104,10 +106,10 @@ def _waterfalls(comparison: Comparison, kernel: KernelFacts, index: int, figures
 
 
 def _timelines(
-    comparison: Comparison,
+    comparison: RunComparison,
     kernel: KernelFacts,
     index: int,
-    paths: Sequence[Sequence[Step]],
+    paths: Sequence[Sequence[PathStep]],
     rows: int,
     figures: Figures,
 ) -> list[str]:
@@ -141,7 +143,9 @@ def _longest_us(kernel: KernelFacts) -> float:
     return max(float(value) for value in kernel.fact("kernel", "us").values if value is not None)
 
 
-def _facts(comparison: Comparison, facts: Sequence[Fact], marks: Sequence[bool] = (), *, kernels: bool = False) -> str:
+def _facts(
+    comparison: RunComparison, facts: Sequence[Fact], marks: Sequence[bool] = (), *, kernels: bool = False
+) -> str:
     """Facts as a table; `marks` says which differ where their values do not, `kernels` that a row shows its kernel."""
     two = len(comparison.runs) == 2
     rows: list[list[str]] = []

@@ -15,7 +15,7 @@ from ascend_sim.report.report import plain
 from ascend_sim.report.skeleton import check_plotly
 from ascend_sim.report.waterfall import WORDS
 from ascend_sim.runtime import Progress
-from ascend_sim.studies.compare.facts import LETTERS, Comparison, Fact, KernelFacts, Value
+from ascend_sim.studies.compare.facts import LETTERS, Fact, KernelFacts, RunComparison, Value
 from ascend_sim.studies.compare.page import write_page
 from ascend_sim.studies.compare.sources import Given, OneRun, open_sources
 
@@ -34,7 +34,7 @@ def compare_runs(
     chip: str | Path | None = None,
     html: str | Path | None = None,
     progress: Progress | None = None,
-) -> Comparison:
+) -> RunComparison:
     """Lay runs side by side and say what differs; the numerical comparison of arrays is `ascend_sim.compare`.
 
     Each is a case (name or file), a chip or a tiling file such as `best.yaml` (both for `case`), a folder that `run --out` or
@@ -59,7 +59,7 @@ def compare_runs(
         calls = [{"disarmed": "nothing", **one} for one in calls]
     call = _facts(calls, None)
     outputs = _facts([_outputs(report) for report in reports], None)
-    comparison = Comparison(opened, call, outputs, kernels)
+    comparison = RunComparison(opened, call, outputs, kernels)
     if html is not None:
         write_page(html, comparison)
     return comparison

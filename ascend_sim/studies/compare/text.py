@@ -10,7 +10,7 @@ from rich.text import Text
 from ascend_sim.errors import SimError
 from ascend_sim.report.columns import many
 from ascend_sim.report.grid import Grid, say
-from ascend_sim.studies.compare.facts import LETTERS, Comparison, Fact, KernelFacts, Value
+from ascend_sim.studies.compare.facts import LETTERS, Fact, KernelFacts, RunComparison, Value
 
 __all__ = ["HEADS", "chosen_kernels", "render", "shown_difference", "shown_value"]
 
@@ -30,7 +30,9 @@ HEADS = {
 """What stands above the facts of a group."""
 
 
-def render(comparison: Comparison, console: Console, *, kernels: Sequence[str] = (), everything: bool = False) -> None:
+def render(
+    comparison: RunComparison, console: Console, *, kernels: Sequence[str] = (), everything: bool = False
+) -> None:
     """Print a comparison; `kernels` are shown by name, without them those that differ most. `*` marks what differs.
 
     `everything` shows all kernels, and what is equal as well. Raises SimError for a kernel that no run has.
@@ -59,7 +61,7 @@ def render(comparison: Comparison, console: Console, *, kernels: Sequence[str] =
         say(console, f"\nNo difference: {many(len(comparison.kernels), 'kernel')}, {many(facts, 'fact')} of them equal")
 
 
-def chosen_kernels(comparison: Comparison, names: Sequence[str], everything: bool) -> list[KernelFacts]:
+def chosen_kernels(comparison: RunComparison, names: Sequence[str], everything: bool) -> list[KernelFacts]:
     """The kernels to show: those asked for, else all or those whose times differ most; in launch order."""
     known = [kernel.name for kernel in comparison.kernels]
     for name in names:
@@ -71,7 +73,7 @@ def chosen_kernels(comparison: Comparison, names: Sequence[str], everything: boo
     return [kernel for kernel in comparison.kernels if kernel in most]
 
 
-def _kernel(console: Console, comparison: Comparison, kernel: KernelFacts, everything: bool) -> None:
+def _kernel(console: Console, comparison: RunComparison, kernel: KernelFacts, everything: bool) -> None:
     there = [letter for letter, row in zip(LETTERS, kernel.rows, strict=False) if row is not None]
     only = f", only in {' and '.join(there)}" if kernel.missing else ""
     say(console, f"\n{kernel.name}{only}", style="bold")
@@ -93,7 +95,7 @@ def _kernel(console: Console, comparison: Comparison, kernel: KernelFacts, every
 class _Rows:
     """Rows of facts as one table: a mark, the name, the runs; between two the difference, of more a mark at what A has not."""
 
-    def __init__(self, console: Console, comparison: Comparison) -> None:
+    def __init__(self, console: Console, comparison: RunComparison) -> None:
         self._console, self._two = console, len(comparison.runs) == 2
         letters = LETTERS[: len(comparison.runs)]
         heads = [f">{head}" for head in (*letters, *(("B - A", "") if self._two else ()))]

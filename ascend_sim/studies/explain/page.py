@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.engine.flow import CONSTANT
-from ascend_sim.engine.follow import Multiplication, Operand, Part, Step
+from ascend_sim.engine.follow import ItemStep, MmadOperand, Multiplication, SumPart
 from ascend_sim.engine.replay import Row
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import PIPES
@@ -60,13 +60,13 @@ def explain_html(explanation: Explanation) -> str:
 
 def explain_data(explanation: Explanation) -> dict[str, Any]:
     """Everything that the page shows, as plain values."""
-    shown: list[Part] = []
+    shown: list[SumPart] = []
     for part in explanation.parts:
         if shown and sum(len(p.mmads) for p in (*shown, part)) > _MOST_MMADS:
             break
         shown.append(part)
     maps = {side: _Map(explanation, side) for side in ("left", "right", "out")}
-    steps = [_step(explanation, step) for step in explanation.way if isinstance(step, Step)]
+    steps = [_step(explanation, step) for step in explanation.way if isinstance(step, ItemStep)]
     return {
         "element": element(explanation),
         "about": about(explanation),
@@ -177,14 +177,16 @@ class _Map:
 # -- one part ----------------------------------------------------------------------------------------------------------
 
 
-def _part(explanation: Explanation, part: Part, maps: dict[str, _Map]) -> dict[str, Any]:
+def _part(explanation: Explanation, part: SumPart, maps: dict[str, _Map]) -> dict[str, Any]:
     run = explanation.provenance.programs[part.owner]
     loads = sorted({load.row for m in part.mmads for side in (m.left, m.right) for load in side.l1_loads})
     followed = {row[1] for row in loads}
     for mmad in part.mmads:
         followed |= {mmad.row[1], *(load.row[1] for side in (mmad.left, mmad.right) for load in side.loads)}
     out = next(
-        step for step in explanation.way if isinstance(step, Step) and any(source is part for source in step.sources)
+        step
+        for step in explanation.way
+        if isinstance(step, ItemStep) and any(source is part for source in step.sources)
     )
     followed.add(out.row[1])
     rows = np.asarray(sorted(followed))
@@ -232,7 +234,7 @@ def _load(explanation: Explanation, row: Row, maps: dict[str, _Map]) -> dict[str
     }
 
 
-def _mmads(explanation: Explanation, part: Part, maps: dict[str, _Map], loads: list[Row]) -> dict[str, Any]:
+def _mmads(explanation: Explanation, part: SumPart, maps: dict[str, _Map], loads: list[Row]) -> dict[str, Any]:
     """Columns would be shorter, but a list of mmads is easier to read; the L0C tiles stand beside it."""
     tiles, tile = _tiles(part)
     products = [len(real_products(m)) for m in part.mmads]
@@ -276,13 +278,13 @@ def _mmad(
     }
 
 
-def _span_of(explanation: Explanation, operand: Operand) -> list[int]:
+def _span_of(explanation: Explanation, operand: MmadOperand) -> list[int]:
     """From the first start to the last retirement of the loads that filled L0."""
     times = [_times(explanation, load.row) for load in operand.loads]
     return [min(t[0] for t in times), max(t[1] for t in times)]
 
 
-def _tiles(part: Part) -> tuple[str, dict[str, Any]]:
+def _tiles(part: SumPart) -> tuple[str, dict[str, Any]]:
     """The L0C tile after every mmad as signed bytes of its largest magnitude, thinned out where that were too much."""
     first = part.mmads[0]
     kept = [m.tile for m in part.mmads if m.tile is not None]
@@ -300,7 +302,7 @@ def _tiles(part: Part) -> tuple[str, dict[str, Any]]:
     return base64.b64encode(codes.tobytes()).decode(), tile
 
 
-def _step(explanation: Explanation, step: Step) -> dict[str, Any]:
+def _step(explanation: Explanation, step: ItemStep) -> dict[str, Any]:
     instruction = explanation.provenance.instruction(step.row)
     run = explanation.provenance.programs[step.row[0]]
     return {
@@ -317,7 +319,7 @@ def _step(explanation: Explanation, step: Step) -> dict[str, Any]:
     }
 
 
-def _in_window(explanation: Explanation, part: Part, window: tuple[int, int], followed: set[int]) -> list[int]:
+def _in_window(explanation: Explanation, part: SumPart, window: tuple[int, int], followed: set[int]) -> list[int]:
     """Rows of the part's program that work at some time of the window: those that write something, or the element needs."""
     run = explanation.provenance.programs[part.owner]
     works = np.asarray([bool(i.writes()) for i in run.program.table.instructions], np.bool_)[run.program.rows[:, 0]]
@@ -325,7 +327,9 @@ def _in_window(explanation: Explanation, part: Part, window: tuple[int, int], fo
     return sorted({*inside[:_MOST_BOXES], *followed})
 
 
-def _buffers(explanation: Explanation, part: Part, window: tuple[int, int], followed: set[int]) -> list[dict[str, Any]]:
+def _buffers(
+    explanation: Explanation, part: SumPart, window: tuple[int, int], followed: set[int]
+) -> list[dict[str, Any]]:
     """What is written to the buffers: [low, high, start, retirement, whether the element needs it]."""
     run = explanation.provenance.programs[part.owner]
     writes: dict[str, list[list[int]]] = {}
@@ -341,7 +345,7 @@ def _buffers(explanation: Explanation, part: Part, window: tuple[int, int], foll
     return [{"name": name, "capacity": sizes[name], "writes": writes[name]} for name in order]
 
 
-def _timeline(explanation: Explanation, part: Part, window: tuple[int, int], followed: set[int]) -> dict[str, Any]:
+def _timeline(explanation: Explanation, part: SumPart, window: tuple[int, int], followed: set[int]) -> dict[str, Any]:
     """Boxes [pipe, start, end of occupancy, label, whether the element needs it] of the part's program."""
     run = explanation.provenance.programs[part.owner]
     pipe = run.program.per_row("pipe")

@@ -26,7 +26,7 @@ from ascend_sim.calls.result import Result
 from ascend_sim.calls.run import check_fits
 from ascend_sim.chip import ChipSpec
 from ascend_sim.engine.flow import CONSTANT
-from ascend_sim.engine.follow import Follower, Operand, Part, Step
+from ascend_sim.engine.follow import Follower, ItemStep, MmadOperand, SumPart
 from ascend_sim.engine.provenance import Provenance
 from ascend_sim.engine.replay import Row
 from ascend_sim.engine.task import Task
@@ -64,8 +64,8 @@ class Explanation:
     result: Result
     formula: Formula
     provenance: Provenance
-    output: Step
-    way: list[Step | Part]
+    output: ItemStep
+    way: list[ItemStep | SumPart]
     operands: Mapping[str, Array]
     reference: float
     unrounded: float
@@ -92,9 +92,9 @@ class Explanation:
         return OPERATORS[self.case.operator]
 
     @property
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[SumPart]:
         """The L0C tiles that held the sum, or parts of it."""
-        return [part for part in self.way if isinstance(part, Part)]
+        return [part for part in self.way if isinstance(part, SumPart)]
 
     @property
     def agrees(self) -> bool:
@@ -109,7 +109,7 @@ class Explanation:
         wanted = np.stack([self.formula.left, self.formula.right])
         return np.array_equal(mine[:, np.lexsort(mine)], wanted[:, np.lexsort(wanted)])
 
-    def indices(self, operand: Operand, which: Array) -> Array:
+    def indices(self, operand: MmadOperand, which: Array) -> Array:
         """Flat indices into the caller's tensor of the numbers `which` of one side of an mmad; none may be constants."""
         name = self.formula.left_name if operand.space == "L0A" else self.formula.right_name
         (tensor,) = {t.base: t for task in self.provenance.tasks for t in task.tensors if t.name == name}.values()
@@ -206,7 +206,7 @@ def _left_of(follower: Follower, names: Sequence[str]) -> str | None:
     """Which of the caller's tensors is the left operand of the mmads; None where they multiply zeros alone."""
     inputs = [t for task in follower.provenance.tasks for t in task.tensors if t.name in names]
     for part in follower.way:
-        for mmad in part.mmads if isinstance(part, Part) else ():
+        for mmad in part.mmads if isinstance(part, SumPart) else ():
             for origin in mmad.left.origins[mmad.left.origins != CONSTANT][:1]:
                 return next((t.name for t in inputs if t.base <= origin < t.base + t.size), None)
     return None

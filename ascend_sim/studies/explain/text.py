@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ascend_sim.chip.fractal import FRACTAL_BYTES
 from ascend_sim.engine.flow import CONSTANT, flow_of
-from ascend_sim.engine.follow import Multiplication, Operand, Part, Step
+from ascend_sim.engine.follow import ItemStep, MmadOperand, Multiplication, SumPart
 from ascend_sim.engine.replay import Row
 from ascend_sim.isa.base import PIPES
 from ascend_sim.isa.cube import Mmad
@@ -146,7 +146,7 @@ def _stride_words(explanation: Explanation) -> str:
 # -- the cube ----------------------------------------------------------------------------------------------------------
 
 
-def part_lines(explanation: Explanation, part: Part, width: int | None = None) -> list[str]:
+def part_lines(explanation: Explanation, part: SumPart, width: int | None = None) -> list[str]:
     """One L0C tile: who owns it, what it brings to L1, and every mmad with the partial sum behind it."""
     first = part.mmads[0]
     run = explanation.provenance.programs[part.owner]
@@ -248,7 +248,7 @@ def _span(numbers: Array) -> str:
     return str(low) if low == high else f"{low}..{high}"
 
 
-def _window(explanation: Explanation, part: Part) -> list[str]:
+def _window(explanation: Explanation, part: SumPart) -> list[str]:
     """What load_data_3d takes out of the map in L1 for the element's first mmad."""
     if explanation.operator.matrix_product(explanation.call, explanation.tensor) is not None:
         return []
@@ -266,7 +266,7 @@ def _window(explanation: Explanation, part: Part) -> list[str]:
     return []
 
 
-def parts_with_products(explanation: Explanation) -> list[Part]:
+def parts_with_products(explanation: Explanation) -> list[SumPart]:
     """The parts of the sum that meet numbers of the caller; the others see padding alone."""
     return [part for part in explanation.parts if any(len(real_products(mmad)) for mmad in part.mmads)]
 
@@ -291,13 +291,13 @@ def _mmad_row(explanation: Explanation, number: int, mmad: Multiplication) -> tu
     )
 
 
-def _side(explanation: Explanation, operand: Operand, real: Array) -> str:
+def _side(explanation: Explanation, operand: MmadOperand, real: Array) -> str:
     """Fractals in L0 and the numbers in them."""
     fractals = operand.addresses // FRACTAL_BYTES
     return f"{_span(fractals)}: {side_box(explanation, operand, real)}"
 
 
-def side_box(explanation: Explanation, operand: Operand, real: Array) -> str:
+def side_box(explanation: Explanation, operand: MmadOperand, real: Array) -> str:
     """The caller's numbers on one side of an mmad that meet numbers on the other; where none do, all that it holds."""
     return box(explanation, operand.origins[real] if len(real) else operand.origins)
 
@@ -313,7 +313,7 @@ def _as_multiplied(explanation: Explanation, mmad: Multiplication) -> Iterable[s
     return columns(rows, " >  >")
 
 
-def _other_parts(explanation: Explanation, parts: Sequence[Part]) -> list[str]:
+def _other_parts(explanation: Explanation, parts: Sequence[SumPart]) -> list[str]:
     lines = [f"the other {len(parts)} parts, in the order in which they were added"]
     rows = [("core", "cycles", "mmads", "products", "last partial sum")]
     for part in parts:
@@ -331,12 +331,12 @@ def out_lines(explanation: Explanation, width: int | None = None) -> list[str]:
     """Every instruction behind the cube, and what stood in its destination afterwards."""
     rows: list[tuple[str, ...]] = [("cycles", "pipe", "instruction", "kernel", "to", "format", "value", "bits")]
     for step in explanation.way:
-        if isinstance(step, Step):
+        if isinstance(step, ItemStep):
             rows.append(_step_row(explanation, step))
     return columns(middle_out(rows, 3 * _MOST_MMADS), ">", width)
 
 
-def _step_row(explanation: Explanation, step: Step) -> tuple[str, ...]:
+def _step_row(explanation: Explanation, step: ItemStep) -> tuple[str, ...]:
     instruction = explanation.provenance.instruction(step.row)
     where = f"{step.space}+{step.address:#x}"
     if step.space == "GM":

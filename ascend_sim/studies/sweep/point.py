@@ -23,14 +23,14 @@ from ascend_sim.ops.verdicts.sums import sums_of
 from ascend_sim.ops.verdicts.values import numbers, typed
 from ascend_sim.studies.pools import Failed
 
-__all__ = ["LARGER_IS_BETTER", "Point", "columns_of", "measure"]
+__all__ = ["LARGER_IS_BETTER", "SweepPoint", "columns_of", "measure"]
 
 LARGER_IS_BETTER = ("tflops", "efficiency")
 """How the names of columns end of which more is better; of all others less is."""
 
 
 @frozen
-class Point:
+class SweepPoint:
     """A case on a chip in mode "timing", or "full": with values, and errors."""
 
     case: Case
@@ -64,7 +64,7 @@ def columns_of(operator_name: str, mode: str) -> list[str]:
     ]  # fmt: skip
 
 
-def measure(point: Point) -> dict[str, Any] | Failed:
+def measure(point: SweepPoint) -> dict[str, Any] | Failed:
     """What the call comes to, as plain data; a call that is refused has a "status" (None without a code) and a "reason".
 
     What is no property of the call (an engine that cannot be used, a limit of memory) is Failed.
@@ -89,7 +89,7 @@ def measure(point: Point) -> dict[str, Any] | Failed:
         return Failed(str(error))
 
 
-def _times(point: Point, result: Result) -> dict[str, Any]:
+def _times(point: SweepPoint, result: Result) -> dict[str, Any]:
     operator, report = OPERATORS[point.case.operator], result.report
     assert report.total_us is not None
     makers = {launch: part for part, (launch, _) in operator.layer_parts.items()}
@@ -127,7 +127,7 @@ def _with_gm(path: str) -> bool:
     return path.count(":") == 0 and "GM" in path.split("->")
 
 
-def _errors(point: Point, result: Result, values: Mapping[str, Any]) -> dict[str, Any]:
+def _errors(point: SweepPoint, result: Result, values: Mapping[str, Any]) -> dict[str, Any]:
     if point.mode == "timing":
         return {}
     operator, call = OPERATORS[point.case.operator], result.call

@@ -29,7 +29,7 @@ from ascend_sim.studies.pools import Cluster, Failed, Pool, Processes
 from ascend_sim.studies.store import RESULTS, Store
 from ascend_sim.studies.sweep.fields import Draft, Field, field_of
 from ascend_sim.studies.sweep.options import SweepOptions
-from ascend_sim.studies.sweep.point import LARGER_IS_BETTER, Point, measure
+from ascend_sim.studies.sweep.point import LARGER_IS_BETTER, SweepPoint, measure
 from ascend_sim.studies.sweep.values import MOST_POINTS, grouped
 
 __all__ = ["Sweep", "sweep"]
@@ -138,11 +138,11 @@ def sweep(
     _check_values(values)
     fields = {name: field_of(name, named, base) for group in values for name in group}
     rows: list[dict[str, Any]] = []
-    points: dict[str, Point] = {}
+    points: dict[str, SweepPoint] = {}
     for combination in product(*values.values()):
         row = dict(zip(fields, chain.from_iterable(combination), strict=True))
         made = _point(named, base, fields, row, mode)
-        if isinstance(made, Point):
+        if isinstance(made, SweepPoint):
             points.setdefault(made.name, made)
             row["point"] = made.name
         else:
@@ -162,7 +162,7 @@ def sweep(
 
 
 def _results(
-    store: Store, points: Mapping[str, Point], pool: Pool, progress: Progress | None
+    store: Store, points: Mapping[str, SweepPoint], pool: Pool, progress: Progress | None
 ) -> tuple[dict[str, dict[str, Any]], int, bool]:
     """What every point came to, how many were there before, and whether that is all."""
     found: dict[str, dict[str, Any]] = {}
@@ -184,13 +184,13 @@ def _results(
 
 def _point(
     case: Case, chip: ChipSpec, fields: Mapping[str, Field], values: Mapping[str, Any], mode: str
-) -> Point | dict[str, Any]:
+) -> SweepPoint | dict[str, Any]:
     """The point with those values, or why it cannot be."""
     try:
         draft = Draft.of(case, chip)
         for name, value in values.items():
             fields[name].put(draft, value)
-        return Point(*draft.made(), mode)
+        return SweepPoint(*draft.made(), mode)
     except ConfigError as error:
         return {"status": None, "reason": str(error)}
 

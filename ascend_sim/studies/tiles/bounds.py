@@ -23,7 +23,7 @@ from ascend_sim.ops.kernels.grad_input.program import has_unit_flag
 from ascend_sim.ops.kernels.grad_weight.fields import STREAM_NONE, GradWeightTiling
 from ascend_sim.studies.tiles.grad_input_work import GradInputWork
 from ascend_sim.studies.tiles.grad_weight_work import GradWeightWork
-from ascend_sim.studies.tiles.prices import Floats, Ints, Prices, TilingWork, Work
+from ascend_sim.studies.tiles.prices import Floats, Ints, LeastCycles, Prices, TilingWork
 
 Tiling = GradInputTiling | GradWeightTiling
 
@@ -101,10 +101,10 @@ class Bounds:
         start = np.array([starts[block] for block in blocks.tolist()])[place]
         found = {"cube": own.cube, "mte1": own.mte1, "mte2": own.mte2, "out": own.out}
         by_pipe = {name: cycles[place] for name, cycles in found.items()}
-        found = by_pipe | self._turns(tilings, Work(*(getattr(own, one.name)[place] for one in fields(own))))
+        found = by_pipe | self._turns(tilings, LeastCycles(*(getattr(own, one.name)[place] for one in fields(own))))
         return {name: start + cycles.astype(np.int64) for name, cycles in found.items()}
 
-    def _turns(self, tilings: Sequence[Tiling], work: Work) -> dict[str, Floats]:
+    def _turns(self, tilings: Sequence[Tiling], work: LeastCycles) -> dict[str, Floats]:
         """Cycles that buffers take by their kind: one is filled, handed over by a flag, emptied and handed back, and only then
         filled again; so the one of several that is busiest takes at least their mean.
 

@@ -22,7 +22,7 @@ from ascend_sim.studies.store import RESULTS
 from ascend_sim.studies.tiles import pages
 from ascend_sim.studies.tiles.kernel import CubeKernel
 from ascend_sim.studies.tiles.options import LimitOptions, SearchOptions
-from ascend_sim.studies.tiles.search import Outcome, State, search
+from ascend_sim.studies.tiles.search import SearchOutcome, State, search
 from ascend_sim.studies.tiles.store import store_of
 
 _FIELD = re.compile(r"(?:(?P<kernel>\w+)\.)?(?P<name>\w+)=(?P<value>-?[0-9]{1,18})")
@@ -73,7 +73,7 @@ def search_tilings(
     jobs: int = 1,
     progress: Callable[[str, State], None] | None = None,
     **options: Unpack[SearchOptions],
-) -> list[Outcome]:
+) -> list[SearchOutcome]:
     """Search the tiling with the fewest cycles of each cube kernel of a case (or of `kernel`), as `ascend-sim tile` does.
 
     `out` is a folder with a store: what it has is not simulated again, and best.yaml is written to it. Raises SimError for
@@ -116,10 +116,10 @@ def run_searches(
     jobs: int,
     progress: Callable[[str, State], None] | None = None,
     **limits: Unpack[LimitOptions],
-) -> list[Outcome]:
+) -> list[SearchOutcome]:
     """Search kernel by kernel; results go to `out` as they come. An interrupt ends all, with what was found."""
     fixed = parse_fields(fields, list(dict.fromkeys(kernel.name for kernel in kernels)))
-    outcomes: list[Outcome] = []
+    outcomes: list[SearchOutcome] = []
     for kernel in kernels:
         store = store_of(kernel, None if out is None else out / RESULTS)
         name = f"{kernel.name} on {kernel.chip.name}"
@@ -140,7 +140,7 @@ def run_searches(
     return outcomes
 
 
-def write_best(outcomes: Sequence[Outcome], out: Path) -> dict[Path, Path | None]:
+def write_best(outcomes: Sequence[SearchOutcome], out: Path) -> dict[Path, Path | None]:
     """best.yaml for one chip, best-CHIP.yaml for each of several.
 
     Returns what was written, each with the new name of the file that stood there with other tilings, if one did.

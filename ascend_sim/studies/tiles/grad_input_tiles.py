@@ -9,7 +9,7 @@ from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.isa.transfer import Fill
 from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
-from ascend_sim.ops.kernels.grad_input.parts import SPLIT_HW, Part, kernel_pieces, split_parts
+from ascend_sim.ops.kernels.grad_input.parts import SPLIT_HW, MapPart, kernel_pieces, split_parts
 from ascend_sim.ops.kernels.grad_input.tasks import grad_input_tasks
 from ascend_sim.ops.kernels.grad_input.tiles import contributing_planes, runs
 from ascend_sim.ops.problem.sizes import ceil_div
@@ -79,11 +79,11 @@ class GradInputTiles(Prices):
         self._windows: dict[_Window, int] = {}
         """Every one that was asked for, by number."""
 
-    def _parts(self, cut: Cut) -> tuple[Part, ...]:
+    def _parts(self, cut: Cut) -> tuple[MapPart, ...]:
         """The strips, or the parts of a split kernel, or both; the problem itself where nothing is cut."""
         return split_parts(self.problem, *cut[:2])
 
-    def _pieces(self, cut: Cut, part: int) -> tuple[Part, ...]:
+    def _pieces(self, cut: Cut, part: int) -> tuple[MapPart, ...]:
         """What a part is summed of: itself, or pieces of a cut kernel."""
         return kernel_pieces(self.problem, self._parts(cut)[part], cut[2])
 

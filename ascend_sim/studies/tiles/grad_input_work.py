@@ -19,7 +19,7 @@ from ascend_sim.ops.kernels.grad_input.tiles import contributing_planes
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 from ascend_sim.ops.problem.window import pad_before
 from ascend_sim.studies.tiles.grad_input_tiles import Cut, GradInputTiles, Tiles, cut_of
-from ascend_sim.studies.tiles.prices import Ints, Ragged, TilingWork, Work, lengths, numbered, priced
+from ascend_sim.studies.tiles.prices import Ints, LeastCycles, Ragged, TilingWork, lengths, numbered, priced
 
 _SHAPE = attrgetter(
     "single_core_m", "single_core_cin", "single_core_din", "kernel_split", "split_wi", "load_b1", "block_dim"
@@ -73,7 +73,7 @@ class GradInputWork(GradInputTiles):
         bytes_of = [self._bytes(fields[shape].but(block_dim=1), *rest) for shape, *rest in moved]
         read, written = np.array(bytes_of, np.int64).T
 
-        def of_blocks(blocks: Ints) -> Work:
+        def of_blocks(blocks: Ints) -> LeastCycles:
             corners = zip(of_shape.tolist(), base_m.tolist(), base_n.tolist(), blocks.tolist(), strict=True)
             kinds, of_kind = numbered(corners)
             return self._work([self._tiles(fields[shape], *rest) for shape, *rest in kinds], of_kind, steps)
@@ -113,9 +113,9 @@ class GradInputWork(GradInputTiles):
             return k // c0 * self.cycles(LoadData2D("L0B", self.inp.itemsize, ceil_div(n, c0), 1, True))
         return k // c0 * self.load3d("L0B", 1, c0, n, True)
 
-    def _work(self, tiles: Sequence[Tiles], which: Ints, steps: _Steps) -> Work:
+    def _work(self, tiles: Sequence[Tiles], which: Ints, steps: _Steps) -> LeastCycles:
         """Of one block of each tiling: its tiles are `tiles[which]`."""
-        work = Work.none(len(which))
+        work = LeastCycles.none(len(which))
         self._drains(work, Ragged([one.drains for one in tiles], 5).of(which), steps)
         self._products(work, Ragged([one.products for one in tiles], 5).of(which), steps)
         self._loads(work, Ragged([one.maps for one in tiles], 3).of(which), steps)
@@ -124,7 +124,7 @@ class GradInputWork(GradInputTiles):
         work.first, work.firsts = (work.mte1 + work.cube) / 2, work.steps / 2
         return work
 
-    def _drains(self, work: Work, rows: tuple[Ints, Ints], steps: _Steps) -> None:
+    def _drains(self, work: LeastCycles, rows: tuple[Ints, Ints], steps: _Steps) -> None:
         """Tiles and their way out of L0C, once for every segment of K."""
         owner, (pixels, channels, own, blocks, times) = rows
         segments = -(-blocks // np.maximum(_or_all(steps.segment[owner], blocks), 1))
@@ -132,7 +132,7 @@ class GradInputWork(GradInputTiles):
         work.add("tiles", owner, times)
         work.add("out", owner, times * priced(self._out, pixels, channels, own))
 
-    def _products(self, work: Work, rows: tuple[Ints, Ints], steps: _Steps) -> None:
+    def _products(self, work: LeastCycles, rows: tuple[Ints, Ints], steps: _Steps) -> None:
         """Loads into L0 and products."""
         owner, (pixels, channels, taps, total, times) = rows
         step = np.minimum(steps.blocks_a, steps.blocks_b)[owner]
@@ -150,7 +150,7 @@ class GradInputWork(GradInputTiles):
     def _left(self, m: int, k: int) -> float:
         return self.left(m, k, False)
 
-    def _loads(self, work: Work, rows: tuple[Ints, Ints], steps: _Steps) -> None:
+    def _loads(self, work: LeastCycles, rows: tuple[Ints, Ints], steps: _Steps) -> None:
         """Of gradOutput: all of K where NCDHW is read, else an L1 step at a time."""
         owner, (window, outputs, times) = rows
         windows = list(self._windows)
@@ -166,7 +166,7 @@ class GradInputWork(GradInputTiles):
         for at, blocks, count in lengths(-(-outputs // self.inp.c0), steps.blocks_a[owner]):
             work.loaded("a", owner[at], times[at] * count, priced(load, window[at], blocks), size[at] > 0)
 
-    def _weights(self, work: Work, rows: tuple[Ints, Ints], steps: _Steps) -> None:
+    def _weights(self, work: LeastCycles, rows: tuple[Ints, Ints], steps: _Steps) -> None:
         """Of the weights, one kernel plane at a time."""
         inp, (owner, (stay, channels, own, taps, outputs, times)) = self.inp, rows
         loaded = (steps.resident[owner] == stay) & ~((stay == 1) & (steps.full_load[owner] == 1))

@@ -17,7 +17,7 @@ from ascend_sim.ops.kernels.grad_weight.parts import input_rows, stacked, walk, 
 from ascend_sim.ops.kernels.grad_weight.tasks import GradWeightTask, grad_weight_tasks
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 from ascend_sim.ops.problem.tiling_input import TilingInput
-from ascend_sim.studies.tiles.prices import Ints, Prices, Ragged, TilingWork, Work, cuts, numbered, priced
+from ascend_sim.studies.tiles.prices import Ints, LeastCycles, Prices, Ragged, TilingWork, cuts, numbered, priced
 
 _TASKS = (
     "single_core_m", "single_core_n", "single_core_k", "single_core_batch", "template", "core_bind_order", "stream_k_type",
@@ -63,7 +63,7 @@ class GradWeightWork(Prices):
             for shape, _, base_k, _, step_ka, step_kb in entries
         )
 
-        def of_blocks(blocks: Ints) -> Work:
+        def of_blocks(blocks: Ints) -> LeastCycles:
             kinds, of_kind = numbered(
                 (shape, base_m, base_n, block)
                 for (shape, base_m, _, base_n, _, _), block in zip(entries, blocks.tolist(), strict=True)
@@ -86,10 +86,10 @@ class GradWeightWork(Prices):
         tasks = lanes * ceil_div(m, shape.single_core_m) * ceil_div(n, shape.single_core_n)
         return tasks * ceil_div(inp.problem.h_out, self._rows(shape)) * ceil_div(inp.images, self._batch(shape))
 
-    def _work(self, rows: tuple[Ints, Ints], walks: Sequence[tuple[int, ...]], of_walk: Ints) -> Work:
+    def _work(self, rows: tuple[Ints, Ints], walks: Sequence[tuple[int, ...]], of_walk: Ints) -> LeastCycles:
         """Of one block of each tiling, with `rows` of `_tiles`; each walks over its pixels as `walks[of_walk]`."""
         owner, (channels, columns, held, stride, atomic, many, pixels, tiles, seen) = rows
-        work = Work.none(len(of_walk))
+        work = LeastCycles.none(len(of_walk))
         work.add("tiles", owner, tiles)
         work.add("out", owner, tiles * priced(self._drain, channels, columns, atomic))
 

@@ -37,7 +37,7 @@ Fields = Mapping[str, int]
 
 
 @dataclass(eq=False)
-class Launch:
+class TilingLaunch:
     """A kernel on a device that nothing has run on. Blocks `built` for a bound need not be written again."""
 
     device: Device
@@ -119,7 +119,7 @@ class CubeKernel:
                 device.warm(tensors[name])
         return device, step.make(self.chip, tensors)
 
-    def sharper_bound(self, bounds: Bounds, fields: Fields, block: int, launch: Launch | None = None) -> int:
+    def sharper_bound(self, bounds: Bounds, fields: Fields, block: int, launch: TilingLaunch | None = None) -> int:
         """Cycles that `block` (the one with the most work) takes alone, every transfer at the speed of its port.
 
         `launch` is that of the tiling, where somebody has it, and then holds the block.
@@ -128,7 +128,7 @@ class CubeKernel:
         cube has the shorter one also after it stood still. Mixed blocks may wait for each other: of one alone nothing is known
         but when it begins.
         """
-        launch = launch or Launch(*self.launch(fields))
+        launch = launch or TilingLaunch(*self.launch(fields))
         task = launch.task
         if task.core_kind == "MIX":
             return bounds.start(block)
@@ -141,7 +141,7 @@ class CubeKernel:
         timeline = Engine(device, shared_gm=False).run([alone])
         return bounds.start(block) + timeline.finish - min(run.begin for run in timeline.programs)
 
-    def simulate(self, fields: Fields, most: int | None = None, launch: Launch | None = None) -> dict[str, Any]:
+    def simulate(self, fields: Fields, most: int | None = None, launch: TilingLaunch | None = None) -> dict[str, Any]:
         """One launch in `timing` mode, as plain data; where it takes more than `most` cycles "slower_than" that and "fields".
 
         "cycles" from launch to end, "us" the same, "busy" the share of the cores' time by pipe, "bytes" by path, "stall"
@@ -149,7 +149,7 @@ class CubeKernel:
         check, "tiling" every field and "source" where it is from, of the simulator's own choice "ladder", its rungs. `launch`
         is that of the tiling, where somebody has it.
         """
-        launch = launch or Launch(*self.launch(fields))
+        launch = launch or TilingLaunch(*self.launch(fields))
         task = replace(launch.task, build=launch.build)
         counts = Counts(task)
 

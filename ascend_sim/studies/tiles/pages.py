@@ -15,7 +15,7 @@ from ascend_sim.errors import ConfigError, SimError
 from ascend_sim.report.files import atomic_write
 from ascend_sim.report.grid import Grid, say
 from ascend_sim.report.ladder import ladder_words
-from ascend_sim.studies.tiles.search import Outcome, Result, State
+from ascend_sim.studies.tiles.search import Result, SearchOutcome, State
 from ascend_sim.studies.validate.scatter import check_plot
 from ascend_sim.yaml_file import read_yaml
 
@@ -25,7 +25,7 @@ _BREAK = re.compile("(?<=^base)|(?<=^step)|(?<=[0-9]P)|(?=Core|Order|KType)")
 """Where the heads of the columns are broken, so that the table stays narrow."""
 
 
-def render(outcome: Outcome, console: Console, top: int = 10) -> None:
+def render(outcome: SearchOutcome, console: Console, top: int = 10) -> None:
     """Print the best `top` tilings below the simulator's own choice; what all of them have in common stands below."""
     kernel, own = outcome.kernel, outcome.own
     best = [result for result in outcome.results if result["fields"] != own["fields"]][:top]
@@ -76,7 +76,7 @@ def _cells(row: Result, own: Result, names: Sequence[str], pipes: Sequence[str],
     ]
 
 
-def to_dict(outcome: Outcome, top: int = 10) -> dict[str, Any]:
+def to_dict(outcome: SearchOutcome, top: int = 10) -> dict[str, Any]:
     """A search as plain data; no times of the search itself."""
     return {
         "chip": outcome.kernel.chip.name,
@@ -98,12 +98,12 @@ def to_dict(outcome: Outcome, top: int = 10) -> dict[str, Any]:
     }
 
 
-def best_fields(outcomes: Sequence[Outcome]) -> dict[str, dict[str, int]]:
+def best_fields(outcomes: Sequence[SearchOutcome]) -> dict[str, dict[str, int]]:
     """The best tiling of each kernel, as `run --tiling` takes it."""
     return {outcome.kernel.name: dict(outcome.best["fields"]) for outcome in outcomes}
 
 
-def write_best(path: Path, outcomes: Sequence[Outcome]) -> Path | None:
+def write_best(path: Path, outcomes: Sequence[SearchOutcome]) -> Path | None:
     """Write `best_fields` as YAML. What stood at `path` with other tilings is kept under the path that is returned."""
     call = outcomes[0].kernel.call
     shapes = ", ".join(f"{name} {list(tensor.shape)}" for name, tensor in call.inputs.items())
@@ -138,7 +138,7 @@ def _keep(path: Path) -> Path:
         raise SimError(f"cannot rename {path} to {kept}: {error.strerror or error}") from None
 
 
-def compare_chips(outcomes: Sequence[Outcome], console: Console) -> None:
+def compare_chips(outcomes: Sequence[SearchOutcome], console: Console) -> None:
     """One line for each chip and kernel: own choice and best."""
     table = Grid("Chips side by side", ("chip", "kernel", ">own us", ">best us", ">gain"), names=2)
     for outcome in outcomes:
@@ -155,7 +155,7 @@ def progress_text(name: str, state: State) -> str:
     return f"{name}: {state.simulated:,} of {state.simulated + state.open:,}, best {state.best:,}"
 
 
-def plot(outcomes: Sequence[Outcome], path: Path) -> None:
+def plot(outcomes: Sequence[SearchOutcome], path: Path) -> None:
     """Write a PNG: simulated cycles against the bound, and against L1 use, a row for each search; errors as `check_plot`."""
     check_plot(path)
     from matplotlib.figure import Figure

@@ -28,7 +28,7 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 @dataclass
-class Work:
+class LeastCycles:
     """What one block of each tiling does at least: cycles by pipe, those of MTE2 by operand of L1 (`load` where it is not known
     which), and how often it fills what: tiles of L0C, steps of K in L0, loads of the operands.
 
@@ -49,7 +49,7 @@ class Work:
     firsts: Floats
 
     @classmethod
-    def none(cls, count: int) -> Work:
+    def none(cls, count: int) -> LeastCycles:
         """Of `count` tilings, nothing yet."""
         return cls(*(np.zeros(count) for _ in fields(cls)))
 
@@ -89,7 +89,7 @@ class TilingWork(NamedTuple):
 
     place: Ints
     tasks: Ints
-    of_blocks: Callable[[Ints], Work]
+    of_blocks: Callable[[Ints], LeastCycles]
     read: Ints
     written: Ints
     missed: Ints

@@ -27,7 +27,7 @@ from ascend_sim.options.description import filled
 from ascend_sim.runtime.workers import spread_as_done
 from ascend_sim.studies.store import Store
 from ascend_sim.studies.tiles.bounds import Tiling
-from ascend_sim.studies.tiles.kernel import CubeKernel, Fields, Launch
+from ascend_sim.studies.tiles.kernel import CubeKernel, Fields, TilingLaunch
 from ascend_sim.studies.tiles.options import LimitOptions
 from ascend_sim.studies.tiles.store import key, store_of
 
@@ -58,7 +58,7 @@ class State:
 
 
 @frozen
-class Outcome:
+class SearchOutcome:
     """What a search found.
 
     `results` are the tilings that were simulated to their end, fewest cycles first; `own` is the simulator's own choice, which
@@ -123,7 +123,7 @@ def search(
     jobs: int = 1,
     progress: Callable[[State], None] | None = None,
     **limits: Unpack[LimitOptions],
-) -> Outcome:
+) -> SearchOutcome:
     """Find the tiling with the fewest cycles among those of the grid that fit; `fixed` are fields by the vendor's names.
 
     `jobs` processes simulate. After `limit` new simulations no further one begins; after `seconds` the search ends where it is,
@@ -165,7 +165,7 @@ class _Search:
         self.rough: list[tuple[int, int]] = []
         self.sharp: list[tuple[int, int]] = []
         self.bound_of_started: dict[int, int] = {}
-        self.launches: dict[int, Launch] = {}
+        self.launches: dict[int, TilingLaunch] = {}
         self._told = self.begin
         self._tell()
         listed = kernel.grid(fixed)
@@ -233,7 +233,7 @@ class _Search:
         name = "own"
         result = self.before.get(name)
         if result is None:
-            launch = Launch(*self.kernel.launch({}))
+            launch = TilingLaunch(*self.kernel.launch({}))
             result = self.kernel.simulate({}, None, launch)
             tiling = TILINGS[self.kernel.name].from_vendor(result["tiling"])
             rough, block = self.bounds.with_block(tiling)
@@ -280,7 +280,7 @@ class _Search:
     def _sharper(self, number: int) -> int:
         """The sharper bound of a tiling, whose launch is held for its simulation, as long as not too many are."""
         fields = self._fields(number)
-        self.launches[number] = Launch(*self.kernel.launch(fields))
+        self.launches[number] = TilingLaunch(*self.kernel.launch(fields))
         if len(self.launches) > _HELD:
             del self.launches[next(iter(self.launches))]
         return self.kernel.sharper_bound(self.bounds, fields, self.blocks[number], self.launches[number])
@@ -307,7 +307,7 @@ class _Search:
     def _worth(self, queue: list[tuple[int, int]]) -> bool:
         return bool(queue) and self._beats(queue[0][0])
 
-    def outcome(self, jobs: int) -> Outcome:
+    def outcome(self, jobs: int) -> SearchOutcome:
         self._tell()
         if not self.listed:
             return self._outcome()
@@ -355,7 +355,7 @@ class _Search:
             left = self._open()
             self.progress(State(len(self.found) + len(self.slower), self.best, len(left), min(left, default=None)))
 
-    def _outcome(self) -> Outcome:
+    def _outcome(self) -> SearchOutcome:
         left = self._open()
         if not self.found:
             raise SimError(f"{self.kernel.name}: {_WHY[self.reason]} before anything was simulated")
@@ -363,7 +363,7 @@ class _Search:
             self.found.values(), key=lambda result: (result["cycles"], result["bound"], key(result["fields"]))
         )
         extra = int(key(self.own["fields"]) in self.found and not self._own_on_grid())
-        return Outcome(
+        return SearchOutcome(
             self.kernel,
             self.fixed,
             tuple(results),
@@ -398,7 +398,7 @@ def _apart(results: Mapping[str, Result]) -> tuple[dict[str, Result], dict[str, 
     return ended, stopped
 
 
-def _simulate(kernel: CubeKernel, item: tuple[int, Fields, int | None, Launch | None]) -> tuple[int, Result]:
+def _simulate(kernel: CubeKernel, item: tuple[int, Fields, int | None, TilingLaunch | None]) -> tuple[int, Result]:
     """In a worker process; an error names the tiling."""
     number, fields, most, launch = item
     try:

@@ -20,11 +20,11 @@ from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.ops.plan import Plan
 from ascend_sim.runtime import Device
 from ascend_sim.studies.validate.conv_row import ConvRow
-from ascend_sim.studies.validate.kernel import Kernel
+from ascend_sim.studies.validate.kernel import MeasuredKernel
 from ascend_sim.studies.validate.launch import Launched
 
 
-def named_kernels(kernel: Kernel) -> list[tuple[str, float | None]]:
+def named_kernels(kernel: MeasuredKernel) -> list[tuple[str, float | None]]:
     """The kernels of a call in their order, with their measured times in us where the row has them; none for our own plan."""
     found = []
     for entry in kernel.label("kernels").split():
@@ -41,11 +41,11 @@ def named_kernels(kernel: Kernel) -> list[tuple[str, float | None]]:
 class ConvCall(ConvRow):
     """A call that is made of one convolution."""
 
-    def check(self, kernel: Kernel) -> None:
+    def check(self, kernel: MeasuredKernel) -> None:
         super().check(kernel)
         named_kernels(kernel)
 
-    def tasks(self, kernel: Kernel, chip: ChipSpec, device: Device) -> Launched:
+    def tasks(self, kernel: MeasuredKernel, chip: ChipSpec, device: Device) -> Launched:
         plan, inputs = self.plan(kernel, chip)
         named, planned = [name for name, _ in named_kernels(kernel)], [step.op_type for step in plan.steps]
         if named and Counter(named) != Counter(planned):
@@ -54,7 +54,7 @@ class ConvCall(ConvRow):
         tasks = bind(plan, chip, allocations, device.allocate(plan.workspace_bytes, "workspace"))
         return tasks, [allocations[name] for name in inputs]
 
-    def plan(self, kernel: Kernel, chip: ChipSpec) -> tuple[Plan, Sequence[str]]:
+    def plan(self, kernel: MeasuredKernel, chip: ChipSpec) -> tuple[Plan, Sequence[str]]:
         """The kernels of the call on tensors of the row's sizes, and which tensors the caller gives."""
         raise NotImplementedError
 
@@ -64,7 +64,7 @@ class FilterCall(ConvCall):
 
     direction = "backward"
 
-    def plan(self, kernel: Kernel, chip: ChipSpec) -> tuple[Plan, Sequence[str]]:
+    def plan(self, kernel: MeasuredKernel, chip: ChipSpec) -> tuple[Plan, Sequence[str]]:
         call = self.accepted(kernel, chip, "grad_weight")
         call = replace(call, outputs={name: replace(one, dtype="float32") for name, one in call.outputs.items()})
         filters = [name for name, _ in named_kernels(kernel) if name.startswith("Conv")]
@@ -73,13 +73,13 @@ class FilterCall(ConvCall):
         return OPERATORS.of_pass(self.direction).graph_plan(call, chip, filters[0]), ("input", "grad_output")
 
 
-class ForwardCall(ConvCall):
+class ForwardConvolution(ConvCall):
     """A forward convolution, whose bias the cube adds on its way (not simulated: a few hundred bytes).
 
     Where the row names kernels, the call is our own or that of an operator of the graph, whichever launches more nearly those.
     """
 
-    def plan(self, kernel: Kernel, chip: ChipSpec) -> tuple[Plan, Sequence[str]]:
+    def plan(self, kernel: MeasuredKernel, chip: ChipSpec) -> tuple[Plan, Sequence[str]]:
         operator, named = OPERATORS.of_pass(self.direction), [name for name, _ in named_kernels(kernel)]
         plans = [operator.plan(self.accepted(kernel, chip), chip)]
         if cubes := [name for name in named if name.startswith("Conv")]:
@@ -94,7 +94,7 @@ def _apart(named: Sequence[str], plan: Plan) -> int:
     return (ran - known).total() + (known - ran).total()
 
 
-class TransposedCall(ForwardCall):
+class TransposedCall(ForwardConvolution):
     """A transposed convolution, whose kernel is the one that makes dX."""
 
     transposed = True

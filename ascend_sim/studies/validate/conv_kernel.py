@@ -18,7 +18,7 @@ from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.ops.plan import Plan, PlanStep
 from ascend_sim.runtime import Device, Task
 from ascend_sim.studies.validate.conv_row import ConvRow
-from ascend_sim.studies.validate.kernel import Kernel
+from ascend_sim.studies.validate.kernel import MeasuredKernel
 
 SAME_FORMATS = {"ND": "NCHW", "NCDHW": "NCHW", "NDC1HWC0": "NC1HWC0", "FRACTAL_Z_3D": "FRACTAL_Z"}
 """Formats that differ in the axis of the depth alone, which a profiler writes of one kernel either way."""
@@ -34,12 +34,12 @@ class ConvKernel(ConvRow):
         self.gradient = gradient
         self.direction = "backward" if gradient else "forward"
 
-    def check(self, kernel: Kernel) -> None:
+    def check(self, kernel: MeasuredKernel) -> None:
         """A row without its sizes is one of a table that has more than can be compared: it is skipped, and `task` says why."""
         if not self._missing(kernel):
             super().check(kernel)
 
-    def task(self, kernel: Kernel, chip: ChipSpec, device: Device) -> tuple[Task, list[Allocation]]:
+    def task(self, kernel: MeasuredKernel, chip: ChipSpec, device: Device) -> tuple[Task, list[Allocation]]:
         if missing := self._missing(kernel):
             raise SimError(f"{', '.join(missing)} missing; {kernel.op_type} needs {', '.join(self.columns)}")
         plan = self._plan(kernel, chip)
@@ -51,13 +51,13 @@ class ConvKernel(ConvRow):
         allocations = {name: device.allocate(plan.tensors[name].size, name) for name in step.tensors}
         return step.make(chip, allocations), [allocations[name] for name in step.inputs]
 
-    def _missing(self, kernel: Kernel) -> list[str]:
+    def _missing(self, kernel: MeasuredKernel) -> list[str]:
         """Columns that the row needs and has not; of a 3-D one those of the depth too."""
         given = dict(kernel.sizes)
         needed = (*self.columns, *(self.deep if "Di" in given else ()))
         return [name for name in needed if name not in given]
 
-    def _plan(self, kernel: Kernel, chip: ChipSpec) -> Plan:
+    def _plan(self, kernel: MeasuredKernel, chip: ChipSpec) -> Plan:
         operator = OPERATORS.of_pass(self.direction)
         if not self.gradient:
             return operator.plan(self.accepted(kernel, chip), chip)
@@ -68,7 +68,7 @@ class ConvKernel(ConvRow):
         return operator.graph_plan(call, chip, kernel.op_type)
 
 
-def _check_tensors(kernel: Kernel, plan: Plan, step: PlanStep) -> None:
+def _check_tensors(kernel: MeasuredKernel, plan: Plan, step: PlanStep) -> None:
     """SimError for a row whose kernel reads or writes something that the one here does not."""
     for does, label, name in (("reads", "format_in", step.inputs[0]), ("writes", "format_out", step.outputs[0])):
         given, known = kernel.label(label), plan.tensors[name].format

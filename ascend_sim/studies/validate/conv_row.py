@@ -12,13 +12,13 @@ from ascend_sim.numerics import canonical
 from ascend_sim.ops.kernels.cube.libraries import known_library
 from ascend_sim.ops.layer import Layer
 from ascend_sim.ops.operators import OPERATORS
-from ascend_sim.studies.validate.kernel import Kernel, cube_dtype
-from ascend_sim.studies.validate.launch import Launch
+from ascend_sim.studies.validate.kernel import MeasuredKernel, cube_dtype
+from ascend_sim.studies.validate.launch import MeasuredLaunch
 
 AXES = ("d", "h", "w")
 
 
-class ConvRow(Launch):
+class ConvRow(MeasuredLaunch):
     """Depth columns (Di, Do, kd ...) make it a 3-D convolution."""
 
     columns = (
@@ -29,7 +29,7 @@ class ConvRow(Launch):
     direction: str = "forward"
     transposed: ClassVar[bool] = False
 
-    def check(self, kernel: Kernel) -> None:
+    def check(self, kernel: MeasuredKernel) -> None:
         super().check(kernel)
         if "Di" in dict(kernel.sizes):
             self._require(kernel, self.deep)
@@ -47,7 +47,7 @@ class ConvRow(Launch):
 
     def accepted(
         self,
-        kernel: Kernel,
+        kernel: MeasuredKernel,
         chip: ChipSpec,
         gradient: str = "",
         blocks: Mapping[str, int] | None = None,
@@ -71,10 +71,10 @@ class ConvRow(Launch):
         return accepted
 
     @staticmethod
-    def _axes(kernel: Kernel) -> Sequence[str]:
+    def _axes(kernel: MeasuredKernel) -> Sequence[str]:
         return AXES if "Di" in dict(kernel.sizes) else AXES[1:]
 
-    def _layer(self, kernel: Kernel, gradient: str, *, bias: bool) -> Layer:
+    def _layer(self, kernel: MeasuredKernel, gradient: str, *, bias: bool) -> Layer:
         dtype, cube_math_type = cube_dtype(kernel)
         axes = self._axes(kernel)
         groups, window = kernel.get("groups", 1), [kernel[f"k{axis}"] for axis in axes]
@@ -103,12 +103,12 @@ class ConvRow(Launch):
         return Layer.model_validate(entries)
 
     @staticmethod
-    def _open(kernel: Kernel, axis: str) -> int:
+    def _open(kernel: MeasuredKernel, axis: str) -> int:
         steps = (kernel[f"{axis.upper()}i"] - 1) * kernel[f"stride_{axis}"]
         least = steps + reach(kernel, axis) - kernel[f"pad_{axis}_total"]
         return kernel[f"{axis.upper()}o"] - least
 
 
-def reach(kernel: Kernel, axis: str) -> int:
+def reach(kernel: MeasuredKernel, axis: str) -> int:
     """Elements from the first to the last tap."""
     return (kernel[f"k{axis}"] - 1) * kernel.get(f"dilation_{axis}", 1) + 1

@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from ascend_sim.frozen import frozen
-from ascend_sim.report.certainty import Interval, Kind, Measured, between_networks, nearest, of_kind
+from ascend_sim.report.certainty import ErrorKind, Interval, MeasuredError, between_networks, nearest, of_kind
 
 
 @frozen
@@ -19,7 +19,7 @@ class HeldOut:
     costs predict that were fitted without the kernel's layer.
     """
 
-    kind: Kind
+    kind: ErrorKind
     chip: str
     network: str
     inside: int
@@ -33,7 +33,7 @@ class HeldOut:
 class OtherChips:
     """Kernels of a chip that was left out, inside the intervals of the other chips of its architecture."""
 
-    kind: Kind
+    kind: ErrorKind
     chip: str
     inside: int
     kernels: int
@@ -43,19 +43,19 @@ class OtherChips:
 class Borrowed:
     """Kernels of a kind that was left out, inside the interval of `nearest`, widened."""
 
-    kind: Kind
-    nearest: Kind
+    kind: ErrorKind
+    nearest: ErrorKind
     inside: int
     kernels: int
 
 
-def held_out(kinds: Sequence[Kind]) -> list[HeldOut]:
+def held_out(kinds: Sequence[ErrorKind]) -> list[HeldOut]:
     """One for every kind, network and chip of which something is known without the network."""
     networks = sorted({name for kind in kinds for name in kind.errors})
     return [found for network in networks for found in _without_network(kinds, network)]
 
 
-def _without_network(kinds: Sequence[Kind], network: str) -> Iterator[HeldOut]:
+def _without_network(kinds: Sequence[ErrorKind], network: str) -> Iterator[HeldOut]:
     rest = [kind.where(lambda name, _: name != network) for kind in kinds]
     between = between_networks(rest)
     for kind, others in zip(kinds, rest, strict=True):
@@ -70,18 +70,18 @@ def _without_network(kinds: Sequence[Kind], network: str) -> Iterator[HeldOut]:
             yield HeldOut(kind, chip, network, inside, refitted, len(hits), whole)
 
 
-def _others_of(kind: Kind, network: str, one: Measured) -> Kind:
+def _others_of(kind: ErrorKind, network: str, one: MeasuredError) -> ErrorKind:
     """The kind with one network alone, and that without a kernel."""
     return kind.where(lambda name, other: name == network and other is not one)
 
 
-def other_chips(kinds: Sequence[Kind]) -> list[OtherChips]:
+def other_chips(kinds: Sequence[ErrorKind]) -> list[OtherChips]:
     """Each chip of a kind that was measured on several, as if nothing had been measured on it."""
     chips = sorted({chip for kind in kinds for chip in kind.chips})
     return [found for chip in chips for found in _without_chip(kinds, chip)]
 
 
-def _without_chip(kinds: Sequence[Kind], chip: str) -> Iterator[OtherChips]:
+def _without_chip(kinds: Sequence[ErrorKind], chip: str) -> Iterator[OtherChips]:
     rest = [kind.where(lambda _, one: one.chip != chip) for kind in kinds]
     between = between_networks(rest)
     for kind, others in zip(kinds, rest, strict=True):
@@ -91,7 +91,7 @@ def _without_chip(kinds: Sequence[Kind], chip: str) -> Iterator[OtherChips]:
             yield OtherChips(kind, chip, sum(inside), len(inside))
 
 
-def borrowing(kinds: Sequence[Kind]) -> list[Borrowed]:
+def borrowing(kinds: Sequence[ErrorKind]) -> list[Borrowed]:
     """Each kind as if none of its kernels had been measured."""
     found = []
     for kind in kinds:
@@ -108,7 +108,7 @@ def borrowing(kinds: Sequence[Kind]) -> list[Borrowed]:
     return found
 
 
-def _hits(kind: Kind, between: float, one: Measured) -> tuple[bool, bool] | None:
+def _hits(kind: ErrorKind, between: float, one: MeasuredError) -> tuple[bool, bool] | None:
     """Whether a kernel lies inside as shipped, and by costs fitted without it; None where nothing is known."""
     found = of_kind(kind, one.chip, one.us, between)
     return None if found is None else (_inside(found, one.us, one.error), _inside(found, one.us, one.left_out))

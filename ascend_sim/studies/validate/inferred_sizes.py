@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 
-from ascend_sim.studies.validate.profiler_line import Line, Tensor
+from ascend_sim.studies.validate.profiler_line import Line, ProfiledTensor
 
 
 class Open(Exception):
@@ -53,7 +53,7 @@ def _reach(axis: str, kernel: int, given: Mapping[str, str]) -> int:
     return (kernel - 1) * int(given.get(f"dilation_{axis}", 1)) + 1
 
 
-def _feature(tensor: Tensor) -> tuple[int, int, int, int]:
+def _feature(tensor: ProfiledTensor) -> tuple[int, int, int, int]:
     """N, C, H, W of a feature map; the channels of NC1HWC0 are whole blocks."""
     if _is_blocked(tensor):
         n, c1, h, w, c0 = tensor.shape
@@ -64,12 +64,12 @@ def _feature(tensor: Tensor) -> tuple[int, int, int, int]:
     raise Open(f"a feature map {tensor}: read are NC1HWC0 and NCHW")
 
 
-def _is_blocked(tensor: Tensor) -> bool:
+def _is_blocked(tensor: ProfiledTensor) -> bool:
     return tensor.format.startswith("NC1HWC0") and len(tensor.shape) == 5
 
 
 def _kernel(
-    weight: Tensor, grad: Tensor, image: Tensor, given: Mapping[str, str], assumed: list[str]
+    weight: ProfiledTensor, grad: ProfiledTensor, image: ProfiledTensor, given: Mapping[str, str], assumed: list[str]
 ) -> tuple[int, int, int, int]:
     """Co, Ci, kh, kw; FRACTAL_Z [C1 kh kw, N1, 16, C0] has only the product of kh and kw."""
     co, ci = _feature(grad)[1], _feature(image)[1]
@@ -195,7 +195,7 @@ def _any_convolution(line: Line, given: Mapping[str, str], assumed: list[str]) -
     )
 
 
-def _volume(tensor: Tensor) -> tuple[int, ...]:
+def _volume(tensor: ProfiledTensor) -> tuple[int, ...]:
     """N, C and the sizes of a feature map, with the depth of one that has it; channels of blocked ones are whole blocks."""
     shape, form = tensor.shape, tensor.format.split(":")[0]
     if form == "NDC1HWC0" and len(shape) == 6:
@@ -210,9 +210,9 @@ def _volume(tensor: Tensor) -> tuple[int, ...]:
 
 
 def _window(
-    weight: Tensor,
-    image: tuple[Tensor, int],
-    grad: tuple[Tensor, int],
+    weight: ProfiledTensor,
+    image: tuple[ProfiledTensor, int],
+    grad: tuple[ProfiledTensor, int],
     axes: tuple[str, ...],
     given: Mapping[str, str],
     assumed: list[str],
@@ -273,7 +273,7 @@ def _cast(line: Line, given: Mapping[str, str], assumed: list[str]) -> dict[str,
     return {"N": str(math.prod(source.shape)), "dtype": source.dtype, "dtype_out": target.dtype}
 
 
-def _one_each(line: Line) -> tuple[Tensor, Tensor]:
+def _one_each(line: Line) -> tuple[ProfiledTensor, ProfiledTensor]:
     sources, targets = line.tensors("input"), line.tensors("output")
     if len(sources) != 1 or len(targets) != 1:
         raise Open(f"{len(sources)} inputs and {len(targets)} outputs; {line['type']} here has one of each")

@@ -17,7 +17,7 @@ from pathlib import Path
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.frozen import frozen
 
-__all__ = ["ComparedPoint", "Point", "compare_points", "shipped_points"]
+__all__ = ["ComparedPoint", "PublishedPoint", "compare_points", "shipped_points"]
 
 CHIPS = {"dav-2201": "ascend910b3", "dav-3510": "ascend950pr_9589"}
 """The chip whose file gives an architecture's costs; vector costs belong to the architecture."""
@@ -35,7 +35,7 @@ _LINE_REPEATS = (8, 64)  # a line is compared at both, the worse one counts
 
 
 @frozen
-class Point:
+class PublishedPoint:
     """One published figure; `cycles` of a tile operation, or None for a line."""
 
     arch: str
@@ -54,7 +54,7 @@ class Point:
 class ComparedPoint:
     """A point with what the chip file gives: cycles here and there, or why there are none."""
 
-    point: Point
+    point: PublishedPoint
     predicted: float = 0.0
     published: float = 0.0
     skipped: str = ""
@@ -65,12 +65,12 @@ class ComparedPoint:
         return 1 - abs(self.predicted - self.published) / self.published
 
 
-def shipped_points() -> list[Point]:
+def shipped_points() -> list[PublishedPoint]:
     """The points that ship with the package."""
     path = Path(str(files("ascend_sim.configs"))) / "measurements" / "points" / "vector_tiles.csv"
     lines = [line for line in path.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
     return [
-        Point(
+        PublishedPoint(
             row["arch"],
             row["operation"],
             row["source"],
@@ -86,13 +86,13 @@ def shipped_points() -> list[Point]:
     ]
 
 
-def compare_points(points: Iterable[Point]) -> list[ComparedPoint]:
+def compare_points(points: Iterable[PublishedPoint]) -> list[ComparedPoint]:
     """Every point with its prediction, in order."""
     chips = {arch: load_chip(name) for arch, name in CHIPS.items()}
     return [_compare(point, chips[point.arch]) for point in points]
 
 
-def _compare(point: Point, chip: ChipSpec) -> ComparedPoint:
+def _compare(point: PublishedPoint, chip: ChipSpec) -> ComparedPoint:
     operation = OPERATIONS.get(point.operation, "")
     if operation not in chip.vector.ops:
         return ComparedPoint(point, skipped=f"no cost of {point.operation}")
@@ -114,6 +114,8 @@ def _compare(point: Point, chip: ChipSpec) -> ComparedPoint:
     return ComparedPoint(point, cycles, point.cycles)
 
 
-def _line(point: Point, chip: ChipSpec, operation: str, dtype: str, conflict: bool, repeats: int) -> ComparedPoint:
+def _line(
+    point: PublishedPoint, chip: ChipSpec, operation: str, dtype: str, conflict: bool, repeats: int
+) -> ComparedPoint:
     cycles = sum(chip.vector.cycles(operation, dtype, repeats * chip.vector.repeat_bytes, conflict))
     return ComparedPoint(point, cycles, point.fixed + repeats * point.per_repeat)

@@ -27,7 +27,7 @@ L2_STATES = ("cold", "warm")
 
 
 @frozen
-class Kernel:
+class MeasuredKernel:
     """What is simulated: rows of equal kernels share one run. `sizes` are (column, value) pairs of what the row gives."""
 
     chip: str
@@ -49,7 +49,7 @@ class Kernel:
         return dict(self.labels).get(column, "")
 
 
-def cube_dtype(kernel: Kernel) -> tuple[str, int]:
+def cube_dtype(kernel: MeasuredKernel) -> tuple[str, int]:
     """The dtype of a cube kernel's operands and the cubeMathType; SimError for one that has none."""
     if kernel.dtype not in _CUBE_DTYPES:
         raise SimError(f"dtype {kernel.dtype!r}: allowed for {kernel.op_type}: {', '.join(_CUBE_DTYPES)}")
@@ -57,13 +57,13 @@ def cube_dtype(kernel: Kernel) -> tuple[str, int]:
 
 
 @frozen
-class Row:
+class MeasuredRow:
     """One measured launch; times in us, `core_us` and `pipes` (by `PIPES`) means over the cores where counters exist.
 
     `unlike` says why no kernel here does the same work; `series` keeps rows apart that must not be averaged with others.
     """
 
-    kernel: Kernel
+    kernel: MeasuredKernel
     duration_us: float
     core_us: float | None
     pipes: Mapping[str, float]

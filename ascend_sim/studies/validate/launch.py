@@ -8,13 +8,13 @@ from typing import ClassVar
 from ascend_sim.chip import ChipSpec
 from ascend_sim.memory.gm import Allocation
 from ascend_sim.runtime import Device, Task
-from ascend_sim.studies.validate.kernel import Kernel
+from ascend_sim.studies.validate.kernel import MeasuredKernel
 
 Launched = tuple[list[Task], list[Allocation]]
 """Tasks in their order, and those of their tensors that are inputs."""
 
 
-class Launch:
+class MeasuredLaunch:
     """One operator of measured rows; `columns` give its size, `optional` ones may be left out."""
 
     columns: ClassVar[tuple[str, ...]] = ()
@@ -26,29 +26,29 @@ class Launch:
         """Why a row with these text columns is not simulated, "" where it is."""
         return ""
 
-    def check(self, kernel: Kernel) -> None:
+    def check(self, kernel: MeasuredKernel) -> None:
         """ValueError names the column that is missing, or that does not go with the others."""
         self._require(kernel, self.columns)
 
-    def is_long(self, kernel: Kernel) -> bool:
+    def is_long(self, kernel: MeasuredKernel) -> bool:
         """Whether the run takes minutes."""
         return False
 
-    def as_timed(self, kernel: Kernel) -> Kernel:
+    def as_timed(self, kernel: MeasuredKernel) -> MeasuredKernel:
         """A kernel that takes the same time, one for all that do."""
         return kernel
 
-    def tasks(self, kernel: Kernel, chip: ChipSpec, device: Device) -> Launched:
+    def tasks(self, kernel: MeasuredKernel, chip: ChipSpec, device: Device) -> Launched:
         """What is launched and the inputs, allocated on `device`; SimError for what the simulator refuses."""
         task, inputs = self.task(kernel, chip, device)
         return [task], inputs
 
-    def task(self, kernel: Kernel, chip: ChipSpec, device: Device) -> tuple[Task, list[Allocation]]:
+    def task(self, kernel: MeasuredKernel, chip: ChipSpec, device: Device) -> tuple[Task, list[Allocation]]:
         """The one task, of an operator that launches no more."""
         raise NotImplementedError
 
     @staticmethod
-    def _require(kernel: Kernel, columns: tuple[str, ...]) -> None:
+    def _require(kernel: MeasuredKernel, columns: tuple[str, ...]) -> None:
         given = dict(kernel.sizes)
         missing = [name for name in columns if name not in given]
         if missing:

@@ -31,12 +31,12 @@ from ascend_sim.ops.kernels.vector.trans_data_filter import (
 from ascend_sim.ops.layer import Layer
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.runtime import Device, Task
-from ascend_sim.studies.validate.calls import ConvCall, FilterCall, ForwardCall, TransposedCall
+from ascend_sim.studies.validate.calls import ConvCall, FilterCall, ForwardConvolution, TransposedCall
 from ascend_sim.studies.validate.conv_kernel import ConvKernel
 from ascend_sim.studies.validate.conv_row import reach
-from ascend_sim.studies.validate.kernel import Kernel, cube_dtype
-from ascend_sim.studies.validate.launch import Launch
-from ascend_sim.studies.validate.microbench import STREAMS, Stream, VectorAdd, measure, transfer_cycles
+from ascend_sim.studies.validate.kernel import MeasuredKernel, cube_dtype
+from ascend_sim.studies.validate.launch import MeasuredLaunch
+from ascend_sim.studies.validate.microbench import STREAMS, MatrixStream, VectorAdd, measure, transfer_cycles
 
 LONG = 2**38
 """Multiply-accumulates above which a row takes minutes: such rows run only when asked for."""
@@ -44,7 +44,7 @@ LONG = 2**38
 Launched = tuple[Task, list[Allocation]]
 
 
-class ConvGradient(Launch):
+class ConvGradient(MeasuredLaunch):
     """The cube kernel of a convolution backward that wants one gradient alone, with the row's blocks where they are told."""
 
     columns = (
@@ -56,7 +56,7 @@ class ConvGradient(Launch):
     def __init__(self, gradient: str) -> None:
         self.gradient = gradient
 
-    def check(self, kernel: Kernel) -> None:
+    def check(self, kernel: MeasuredKernel) -> None:
         super().check(kernel)
         for axis, size, out in (("h", "Hi", "Ho"), ("w", "Wi", "Wo")):
             room = kernel[size] + kernel[f"pad_{axis}_total"] - reach(kernel, axis)
@@ -64,7 +64,7 @@ class ConvGradient(Launch):
             if kernel[out] != follows:
                 raise ValueError(f"{out}: {kernel[out]} given; input, kernel, stride and padding give {follows}")
 
-    def task(self, kernel: Kernel, chip: ChipSpec, device: Device) -> Launched:
+    def task(self, kernel: MeasuredKernel, chip: ChipSpec, device: Device) -> Launched:
         operator = OPERATORS.of_pass("backward")
         told = kernel.get("block_dim", 0)
         blocks = {self.gradient: told} if told else None
@@ -80,7 +80,7 @@ class ConvGradient(Launch):
         allocations = {name: device.allocate(plan.tensors[name].size, name) for name in step.tensors}
         return step.make(chip, allocations), [allocations[name] for name in step.inputs]
 
-    def _layer(self, kernel: Kernel) -> Layer:
+    def _layer(self, kernel: MeasuredKernel) -> Layer:
         dtype, cube_math_type = cube_dtype(kernel)
         size, groups = dict(kernel.sizes), kernel.get("groups", 1)
         totals = (size["pad_h_total"], size["pad_w_total"])
@@ -108,7 +108,7 @@ class ConvGradient(Launch):
         )
 
 
-class MatMul(Launch):
+class MatMul(MeasuredLaunch):
     """A product, with its blocks and what else the row says of the tiling."""
 
     columns = ("M", "N", "K")
@@ -118,10 +118,10 @@ class MatMul(Launch):
     optional = ("batch", "trans_a", "trans_b", *tiling)
     helps: ClassVar = {"block_dim": ("block_dim",), "tiling": tuple(tiling)[1:]}
 
-    def is_long(self, kernel: Kernel) -> bool:
+    def is_long(self, kernel: MeasuredKernel) -> bool:
         return kernel.get("batch", 1) * kernel["M"] * kernel["N"] * kernel["K"] > LONG
 
-    def as_timed(self, kernel: Kernel) -> Kernel:
+    def as_timed(self, kernel: MeasuredKernel) -> MeasuredKernel:
         """No cost depends on values, and a product in bf16 is one in fp16 at the same rate."""
         rates = load_chip(kernel.chip).cube.rates
         same = kernel.dtype == "bf16" and rates.get("bfloat16") == rates.get("float16")
@@ -130,7 +130,7 @@ class MatMul(Launch):
         labels = tuple((name, "fp16" if name == "dtype_out" else value) for name, value in kernel.labels)
         return replace(kernel, dtype="fp16", labels=labels, op_type="MatMul")
 
-    def task(self, kernel: Kernel, chip: ChipSpec, device: Device) -> Launched:
+    def task(self, kernel: MeasuredKernel, chip: ChipSpec, device: Device) -> Launched:
         operands = cube_dtype(kernel)[0]
         batch, given = kernel.get("batch", 1), dict(kernel.sizes)
         problem = MatMulProblem(
@@ -150,34 +150,34 @@ class MatMul(Launch):
         return matmul_task(chip, problem, tiling, tensors), tensors[:2]
 
 
-class FeatureTurn(Launch):
+class FeatureTurn(MeasuredLaunch):
     """TransData of a feature map, NCHW on one side and NC1HWC0 on the other."""
 
     columns = ("N", "Ci", "Hi", "Wi", "C0")
 
-    def task(self, kernel: Kernel, chip: ChipSpec, device: Device) -> Launched:
+    def task(self, kernel: MeasuredKernel, chip: ChipSpec, device: Device) -> Launched:
         n, c, hw, c0 = kernel["N"], kernel["Ci"], kernel["Hi"] * kernel["Wi"], kernel["C0"]
         source, target, itemsize = _two_sides(kernel, device, n * c * hw, n * -(-c // c0) * c0 * hw)
         make = feature_to_c0_task if _to_blocks(kernel) else feature_from_c0_task
         return make(chip, source, target, FeatureShape(n, c, 1, hw), BlockLayout.of(itemsize, c0)), [source]
 
 
-class FilterTurn(Launch):
+class FilterTurn(MeasuredLaunch):
     """TransData of a filter, NCHW on one side and FRACTAL_Z on the other."""
 
     columns = ("Co", "Ci", "kh", "kw", "C0")
 
-    def task(self, kernel: Kernel, chip: ChipSpec, device: Device) -> Launched:
+    def task(self, kernel: MeasuredKernel, chip: ChipSpec, device: Device) -> Launched:
         c_out, c_in, taps, c0 = kernel["Co"], kernel["Ci"], kernel["kh"] * kernel["kw"], kernel["C0"]
         source, target, itemsize = _two_sides(kernel, device, c_out * c_in * taps, _filter_elements(kernel, c0))
         make = filter_to_fractal_z_task if _to_blocks(kernel) else filter_from_fractal_z_task
         return make(chip, source, target, FilterShape(c_out, c_in, 1, taps, 1), BlockLayout.of(itemsize, c0)), [source]
 
 
-class TransData(Launch):
+class TransData(MeasuredLaunch):
     """A feature map or a filter: which of the two its formats tell."""
 
-    turns: ClassVar[Mapping[str, Launch]] = {"NC1HWC0": FeatureTurn(), "FRACTAL_Z": FilterTurn()}
+    turns: ClassVar[Mapping[str, MeasuredLaunch]] = {"NC1HWC0": FeatureTurn(), "FRACTAL_Z": FilterTurn()}
     optional = tuple(dict.fromkeys((*FeatureTurn.columns, *FilterTurn.columns)))
     formats = (
         "ND", "NCHW", "NHWC", "HWCN", "NCDHW", "NDHWC", "NC1HWC0", "NDC1HWC0", "FRACTAL_Z", "FRACTAL_Z_3D", "FRACTAL_NZ",
@@ -190,7 +190,7 @@ class TransData(Launch):
             return ""
         return f"TransData {source} -> {target} is not simulated"
 
-    def check(self, kernel: Kernel) -> None:
+    def check(self, kernel: MeasuredKernel) -> None:
         source, target = kernel.label("format_in"), kernel.label("format_out")
         turn = self._turn(source, target)
         if turn is None:
@@ -200,29 +200,29 @@ class TransData(Launch):
             )
         turn.check(kernel)
 
-    def task(self, kernel: Kernel, chip: ChipSpec, device: Device) -> Launched:
+    def task(self, kernel: MeasuredKernel, chip: ChipSpec, device: Device) -> Launched:
         source, target = kernel.label("format_in"), kernel.label("format_out")
         turn = self._turn(source, target)
         if turn is None:
             raise SimError(f"TransData {source} -> {target} is not simulated")
         return turn.task(kernel, chip, device)
 
-    def _turn(self, source: str, target: str) -> Launch | None:
+    def _turn(self, source: str, target: str) -> MeasuredLaunch | None:
         blocked = target if source == "NCHW" else source
         return self.turns.get(blocked) if "NCHW" in (source, target) else None
 
 
-class Cast(Launch):
+class Cast(MeasuredLaunch):
     """`N` elements from `dtype` to `dtype_out`."""
 
     columns = ("N",)
 
-    def check(self, kernel: Kernel) -> None:
+    def check(self, kernel: MeasuredKernel) -> None:
         super().check(kernel)
         if not kernel.label("dtype_out"):
             raise ValueError("dtype_out missing; Cast needs N, dtype and dtype_out")
 
-    def task(self, kernel: Kernel, chip: ChipSpec, device: Device) -> Launched:
+    def task(self, kernel: MeasuredKernel, chip: ChipSpec, device: Device) -> Launched:
         from_dtype, to_dtype = _dtypes(kernel)
         count = kernel["N"]
         source = device.allocate(count * _itemsize(from_dtype), "input")
@@ -230,12 +230,12 @@ class Cast(Launch):
         return cast_task(chip, source, target, count, from_dtype, to_dtype), [source]
 
 
-class ReduceSum(Launch):
+class ReduceSum(MeasuredLaunch):
     """The sum of [N, Ci, Hi Wi] over N and Hi Wi."""
 
     columns = ("N", "Ci", "Hi", "Wi")
 
-    def task(self, kernel: Kernel, chip: ChipSpec, device: Device) -> Launched:
+    def task(self, kernel: MeasuredKernel, chip: ChipSpec, device: Device) -> Launched:
         dtype = _dtypes(kernel)[0]
         n, c, hw = kernel["N"], kernel["Ci"], kernel["Hi"] * kernel["Wi"]
         source = device.allocate(n * c * hw * _itemsize(dtype), "input")
@@ -243,25 +243,25 @@ class ReduceSum(Launch):
         return reduce_sum_task(chip, source, target, (n, c, hw), dtype), [source]
 
 
-class MemSet(Launch):
+class MemSet(MeasuredLaunch):
     """A filter in FRACTAL_Z set to zero."""
 
     columns = ("Co", "Ci", "kh", "kw")
 
-    def task(self, kernel: Kernel, chip: ChipSpec, device: Device) -> Launched:
+    def task(self, kernel: MeasuredKernel, chip: ChipSpec, device: Device) -> Launched:
         dtype = _dtypes(kernel)[0]
         itemsize = _itemsize(dtype)
         nbytes = _filter_elements(kernel, BLOCK_BYTES // itemsize) * itemsize
         return mem_set_task(chip, device.allocate(nbytes, "output"), nbytes, dtype=dtype), []
 
 
-class MicroBenchmark(Launch):
+class MicroBenchmark(MeasuredLaunch):
     """A small program of `microbench`; `duration_us` of such a row is the time of its `quantity`, by default the first."""
 
     quantities: ClassVar[tuple[str, ...]] = ()
     needs_path: ClassVar = True
 
-    def check(self, kernel: Kernel) -> None:
+    def check(self, kernel: MeasuredKernel) -> None:
         super().check(kernel)
         quantity = kernel.label("quantity")
         if quantity and quantity not in self.quantities:
@@ -279,7 +279,7 @@ class Add(MicroBenchmark):
     quantities = ("task",)
     needs_path = False
 
-    def task(self, kernel: Kernel, chip: ChipSpec, device: Device) -> Launched:
+    def task(self, kernel: MeasuredKernel, chip: ChipSpec, device: Device) -> Launched:
         count, bypass = kernel["M"] * kernel["N"], bool(kernel.get("bypass", 0))
         add = VectorAdd(count, kernel["tile_n"], kernel["block_dim"], kernel.get("buffers", 1), bypass)
         return add.task(chip, device), []
@@ -288,7 +288,7 @@ class Add(MicroBenchmark):
 class Timed(MicroBenchmark):
     """A program whose measured time is not that of a launch."""
 
-    def us(self, kernel: Kernel, chip: ChipSpec) -> float:
+    def us(self, kernel: MeasuredKernel, chip: ChipSpec) -> float:
         """The time as its source counts it; SimError for what the chip cannot run."""
         raise NotImplementedError
 
@@ -300,7 +300,7 @@ class CopyStream(Timed):
     optional = ("splits", "repeats")
     quantities = ("mte2", "core")
 
-    def us(self, kernel: Kernel, chip: ChipSpec) -> float:
+    def us(self, kernel: MeasuredKernel, chip: ChipSpec) -> float:
         path = kernel.label("path")
         if path not in STREAMS:
             raise SimError(f"path {path!r}: allowed for DataCopyStream: {', '.join(STREAMS)}")
@@ -321,11 +321,11 @@ class Copy(Timed):
     columns = ("nbytes",)
     quantities = ("transfer",)
 
-    def us(self, kernel: Kernel, chip: ChipSpec) -> float:
+    def us(self, kernel: MeasuredKernel, chip: ChipSpec) -> float:
         return chip.us(transfer_cycles(chip, kernel.label("path"), kernel["nbytes"]))
 
 
-LAUNCHES: Mapping[str, Launch] = {
+LAUNCHES: Mapping[str, MeasuredLaunch] = {
     "Conv2DBackpropInput": ConvGradient("grad_input"),
     "Conv2DBackpropFilter": ConvGradient("grad_weight"),
     **dict.fromkeys(("Conv3DBackpropInput", "Conv3DBackpropInputV2"), ConvKernel("grad_input")),
@@ -337,7 +337,7 @@ LAUNCHES: Mapping[str, Launch] = {
     "MemSet": MemSet(),
     **dict.fromkeys(("MatMul", "MatMulV2", "MatMulV3", "BatchMatMul"), MatMul()),
     "npu_conv3d_backward": FilterCall(),
-    **dict.fromkeys(("conv1d", "conv2d", "conv3d"), ForwardCall()),
+    **dict.fromkeys(("conv1d", "conv2d", "conv3d"), ForwardConvolution()),
     **dict.fromkeys(("conv_transpose1d", "conv_transpose2d", "conv_transpose3d"), TransposedCall()),
     "DataCopyStream": CopyStream(),
     "DataCopy": Copy(),
@@ -352,9 +352,9 @@ COLUMNS = tuple(dict.fromkeys(name for launch in LAUNCHES.values() for name in (
 """Every column that holds a number of some kernel."""
 
 
-def stream_of(kernel: Kernel) -> Stream:
+def stream_of(kernel: MeasuredKernel) -> MatrixStream:
     """The stream of a row."""
-    return Stream(
+    return MatrixStream(
         STREAMS[kernel.label("path")],
         (kernel["tile_m"], kernel["tile_n"]),
         kernel["M"],
@@ -364,7 +364,7 @@ def stream_of(kernel: Kernel) -> Stream:
     )
 
 
-def _dtypes(kernel: Kernel) -> tuple[str, str]:
+def _dtypes(kernel: MeasuredKernel) -> tuple[str, str]:
     """Canonical dtypes of what a vector kernel reads and writes."""
     found = []
     for dtype in (kernel.dtype, kernel.label("dtype_out") or kernel.dtype):
@@ -379,17 +379,17 @@ def _itemsize(dtype: str) -> int:
     return int(numpy_dtype(dtype).itemsize)
 
 
-def _to_blocks(kernel: Kernel) -> bool:
+def _to_blocks(kernel: MeasuredKernel) -> bool:
     return kernel.label("format_in") == "NCHW"
 
 
-def _two_sides(kernel: Kernel, device: Device, plain: int, blocked: int) -> tuple[Allocation, Allocation, int]:
+def _two_sides(kernel: MeasuredKernel, device: Device, plain: int, blocked: int) -> tuple[Allocation, Allocation, int]:
     """Source and target of a turn between that many elements in NCHW and in blocks, and the bytes of one."""
     itemsize = _itemsize(_dtypes(kernel)[0])
     sizes = (plain, blocked) if _to_blocks(kernel) else (blocked, plain)
     return device.allocate(sizes[0] * itemsize, "input"), device.allocate(sizes[1] * itemsize, "output"), itemsize
 
 
-def _filter_elements(kernel: Kernel, c0: int) -> int:
+def _filter_elements(kernel: MeasuredKernel, c0: int) -> int:
     """Elements of a filter in FRACTAL_Z."""
     return -(-kernel["Ci"] // c0) * c0 * kernel["kh"] * kernel["kw"] * -(-kernel["Co"] // FRACTAL) * FRACTAL

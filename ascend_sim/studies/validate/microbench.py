@@ -29,9 +29,9 @@ __all__ = [
     "ALONE",
     "BACK_TO_BACK",
     "STREAMS",
-    "Loop",
+    "InnerLoop",
+    "MatrixStream",
     "Measured",
-    "Stream",
     "VectorAdd",
     "matmul_loop",
     "measure",
@@ -52,7 +52,7 @@ TENSOR = 512 * KIB
 
 
 @frozen
-class Stream:
+class MatrixStream:
     """All cores read a `rows` x `columns` matrix of halves without padding, `tile` rows x columns an instruction.
 
     Every core owns a contiguous share of the rows and walks it tile by tile, columns inside, each tile to the same place of
@@ -82,13 +82,13 @@ class Stream:
         """Bytes that the whole stream asks for."""
         return self.rows * self.columns * HALF * self.repeats
 
-    def shortened(self, cores: int) -> Stream:
+    def shortened(self, cores: int) -> MatrixStream:
         """The stream with no more rows than it needs; a matrix that is read again is read whole."""
         height, width = self.tile
         steps = -(-STEADY // -(-self.columns // width)) * height
         if self.repeats > 1 or steps >= self.rows // cores:
             return self
-        return Stream(self.destination, self.tile, self.rows, self.columns, steps)
+        return MatrixStream(self.destination, self.tile, self.rows, self.columns, steps)
 
 
 @frozen
@@ -116,7 +116,7 @@ class Measured:
         return 1 - self.hbm_bytes / self.useful_bytes
 
 
-def _program(table: InstructionTable, stream: Stream, block: int, share: int, size: int) -> tuple[Program, int]:
+def _program(table: InstructionTable, stream: MatrixStream, block: int, share: int, size: int) -> tuple[Program, int]:
     """The program of one block, and the bytes that it asks for."""
     k = KernelBuilder(table, block, stream.core_kind, [size])
     tile_rows, tile_columns = stream.tile
@@ -140,7 +140,7 @@ def _program(table: InstructionTable, stream: Stream, block: int, share: int, si
     return k.finish(), useful
 
 
-def measure(chip: ChipSpec, stream: Stream, spread_us: float | None = None) -> Measured:
+def measure(chip: ChipSpec, stream: MatrixStream, spread_us: float | None = None) -> Measured:
     """Run `stream` on all cores of its kind from a cold L2.
 
     `spread_us` is the time in which all blocks are dispatched, instead of what the chip's `launch.block_us` makes of it.
@@ -156,7 +156,7 @@ def measure(chip: ChipSpec, stream: Stream, spread_us: float | None = None) -> M
     matrix = device.allocate(stream.rows * stream.columns * HALF, "matrix")
     table = InstructionTable(chip)
     built = [_program(table, stream, block, stream.rows // cores, matrix.size) for block in range(cores)]
-    task = Task("stream", "Stream", stream.core_kind, cores, [matrix], lambda block: [built[block][0]])
+    task = Task("stream", "MatrixStream", stream.core_kind, cores, [matrix], lambda block: [built[block][0]])
     engine = Engine(device)
     runs = engine.run([task]).of(0)
     busy = float(np.mean([run.busy()["MTE2"] for run in runs]))
@@ -270,7 +270,7 @@ def _run_alone(chip: ChipSpec, kind: str, build: Callable[[KernelBuilder], None]
 
 
 @frozen
-class Loop:
+class InnerLoop:
     """Cycles per step of the matmul sample's inner loop."""
 
     m_busy: float
@@ -278,7 +278,7 @@ class Loop:
     period: float
 
 
-def matmul_loop(chip: ChipSpec, steps: int) -> Loop:
+def matmul_loop(chip: ChipSpec, steps: int) -> InnerLoop:
     """The sample's step on operands in L1: one load3d of 16 KB, four load2d of 8 KB, one fp16 Mmad 128 x 64 x 256."""
 
     def build(k: KernelBuilder) -> None:
@@ -306,4 +306,4 @@ def matmul_loop(chip: ChipSpec, steps: int) -> Loop:
     mmads = np.flatnonzero(run.program.per_row("pipe") == PIPES.index("M"))
     work = mmads[run.end[mmads] > run.start[mmads] + 500]
     period = (run.start[work[-1]] - run.start[work[0]]) / (len(work) - 1)
-    return Loop(busy["M"] / steps, busy["MTE1"] / steps, float(period))
+    return InnerLoop(busy["M"] / steps, busy["MTE1"] / steps, float(period))

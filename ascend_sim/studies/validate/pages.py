@@ -20,7 +20,7 @@ from ascend_sim.studies.validate.instruction_points import ComparedPoint
 from ascend_sim.studies.validate.kernel import PIPES
 from ascend_sim.studies.validate.launches import MICROBENCHMARKS
 from ascend_sim.studies.validate.rows import unknown_operator
-from ascend_sim.studies.validate.run import Comparison, Prediction
+from ascend_sim.studies.validate.run import Prediction, RowComparison
 
 FAR = 0.75
 """Precision of a published point, 1 - abs(error), below which it counts as far off."""
@@ -85,21 +85,21 @@ def _ranks(values: Sequence[float]) -> np.ndarray[Any, Any]:
     return (last - (counts - 1) / 2)[inverse]
 
 
-def series_of(one: Comparison) -> str:
+def series_of(one: RowComparison) -> str:
     """What keeps rows of one operator apart: the path of a small program, the row's series."""
     return ", ".join(filter(None, (one.row.kernel.label("path"), one.row.series)))
 
 
-def group_by(compared: Sequence[Comparison], label: Callable[[Comparison], str] = series_of) -> list[Group]:
+def group_by(compared: Sequence[RowComparison], label: Callable[[RowComparison], str] = series_of) -> list[Group]:
     """One Group for every chip, op_type and `label`, in the order of the rows' chips and operators."""
-    parts: dict[tuple[str, str, str], list[Comparison]] = {}
+    parts: dict[tuple[str, str, str], list[RowComparison]] = {}
     for one in compared:
         kernel = one.row.kernel
         parts.setdefault((kernel.chip, kernel.op_type, label(one)), []).append(one)
     return [_group(*key, rows) for key, rows in sorted(parts.items())]
 
 
-def _group(chip: str, op_type: str, series: str, rows: Sequence[Comparison]) -> Group:
+def _group(chip: str, op_type: str, series: str, rows: Sequence[RowComparison]) -> Group:
     shown = [one for one in rows if not one.prediction.skipped]
     pairs = [(one.prediction.task_us, one.row.duration_us) for one in shown]
     cores = [
@@ -180,7 +180,7 @@ def program_rows(groups: Sequence[Group]) -> list[tuple[str, ...]]:
     ]
 
 
-def blind(compared: Sequence[Comparison]) -> Errors | None:
+def blind(compared: Sequence[RowComparison]) -> Errors | None:
     """Errors of the small programs that set no cost and that no other source contradicts."""
     return Errors.of(
         [
@@ -218,14 +218,14 @@ def skipped_lines(groups: Sequence[Group]) -> list[str]:
     return lines
 
 
-def assumed_lines(compared: Sequence[Comparison]) -> list[str]:
+def assumed_lines(compared: Sequence[RowComparison]) -> list[str]:
     """What was assumed of rows out of a profiler's table, with the number of simulated rows."""
     shown = [one for one in compared if not one.prediction.skipped]
     notes = Counter(one.row.cells["assumed"] for one in shown if one.row.cells.get("assumed"))
     return [f"assumed for {count} {'row' if count == 1 else 'rows'}: {note}" for note, count in notes.most_common()]
 
 
-def render(compared: Sequence[Comparison], console: Console) -> None:
+def render(compared: Sequence[RowComparison], console: Console) -> None:
     """Print the figures of every chip and operator, and what was skipped."""
     groups = group_by(compared)
     _print("Task time, predicted against measured", _HEADS, table_rows(groups), console)
@@ -299,7 +299,7 @@ def _markdown(heads: Sequence[str], rows: Sequence[tuple[str, ...]]) -> str:
     return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
 
 
-def to_dict(compared: Sequence[Comparison]) -> dict[str, Any]:
+def to_dict(compared: Sequence[RowComparison]) -> dict[str, Any]:
     """The groups as plain data."""
     return {"groups": [_plain(group) for group in group_by(compared)]}
 
@@ -334,7 +334,7 @@ def _plain(group: Group) -> dict[str, Any]:
     }
 
 
-def csv_text(compared: Sequence[Comparison]) -> str:
+def csv_text(compared: Sequence[RowComparison]) -> str:
     """Every row with all its own columns, then what was predicted; `skipped` says why nothing was.
 
     `predicted_low_us` and `predicted_high_us` are the 80 % interval of `predicted_us`.

@@ -28,7 +28,7 @@ _NONE = ("", "N/A", "NA", "NULL", "nan")
 
 
 @frozen
-class Tensor:
+class ProfiledTensor:
     """One operand as the profiler tells it."""
 
     shape: tuple[int, ...]
@@ -64,7 +64,7 @@ class Line:
             raise ValueError(f"{heads[0]}: {text!r} given; must be a number from 0")
         return value
 
-    def tensors(self, side: str) -> list[Tensor]:
+    def tensors(self, side: str) -> list[ProfiledTensor]:
         """The operands of one side ("input" or "output"); a scalar has an empty shape."""
         if not self[f"{side} shapes"] and not self[f"{side} types"]:
             return []
@@ -74,7 +74,7 @@ class Line:
         )
         padded = [names + [""] * (len(shapes) - len(names)) for names in (dtypes, formats)]
         return [
-            Tensor(shape, _dtype(dtype), form.upper().removeprefix("FORMAT_"))
+            ProfiledTensor(shape, _dtype(dtype), form.upper().removeprefix("FORMAT_"))
             for shape, dtype, form in zip(shapes, *padded, strict=False)
         ]
 

@@ -21,7 +21,7 @@ from ascend_sim.chip import load_chip
 from ascend_sim.chip.files import is_path, read_layers
 from ascend_sim.errors import ConfigError, SimError
 from ascend_sim.studies.validate import op_summary
-from ascend_sim.studies.validate.kernel import L2_STATES, PIPES, Kernel, Row
+from ascend_sim.studies.validate.kernel import L2_STATES, PIPES, MeasuredKernel, MeasuredRow
 from ascend_sim.studies.validate.launches import COLUMNS, LAUNCHES
 from ascend_sim.studies.validate.profiler_line import Line
 
@@ -37,7 +37,7 @@ _FLAGS = ("trans_a", "trans_b", "bypass")
 _FROM_ZERO = ("pad_d_total", "pad_h_total", "pad_w_total", *_FLAGS)
 
 
-def shipped_rows(l2: str = "warm", told: Collection[str] = ()) -> list[Row]:
+def shipped_rows(l2: str = "warm", told: Collection[str] = ()) -> list[MeasuredRow]:
     """The measured rows that ship with the package; see `read_rows`."""
     folder = Path(str(files("ascend_sim.configs"))) / "measurements"
     return [row for path in sorted(folder.glob("*.csv")) for row in read_rows(path, l2, told=told)]
@@ -50,7 +50,7 @@ def read_rows(
     told: Collection[str] = (),
     *,
     skip: bool = False,
-) -> list[Row]:
+) -> list[MeasuredRow]:
     """The rows of a CSV file, or of a profiler's table or folder, whose `chip` must then be given.
 
     `l2` is one of L2_STATES, for rows that say none of their own; `told` names what of TOLD the predictions may know of the
@@ -75,7 +75,9 @@ def read_rows(
     return rows
 
 
-def _read_file(path: Path, l2: str, chip: str | None, told: Collection[str], wrong: list[ConfigError]) -> list[Row]:
+def _read_file(
+    path: Path, l2: str, chip: str | None, told: Collection[str], wrong: list[ConfigError]
+) -> list[MeasuredRow]:
     """The rows of a file; the errors of those that cannot be are added to `wrong`."""
     if not path.exists():
         raise ConfigError(f"{path}: no such file; --rows takes a CSV of measured rows, or a profiler's folder")
@@ -114,14 +116,14 @@ def _cells(where: str, line: str) -> list[str]:
         raise ConfigError(f"{where}: {error}") from None
 
 
-def _skipped(chip: str | None, op_type: str | None, why: str, cells: Mapping[str, str]) -> Row:
+def _skipped(chip: str | None, op_type: str | None, why: str, cells: Mapping[str, str]) -> MeasuredRow:
     """A row that is not simulated; names that a terminal cannot show are written as Python writes them."""
     names = _chip_name((chip or "").strip()), op_type or ""
     chip, op_type = (name if name.isprintable() else repr(name)[1:-1] for name in names)
-    return Row(Kernel(chip, op_type, "", ()), math.nan, None, {}, "", why, cells)
+    return MeasuredRow(MeasuredKernel(chip, op_type, "", ()), math.nan, None, {}, "", why, cells)
 
 
-def _profiled(where: str, cells: Mapping[str, str], l2: str, chip: str, told: Collection[str]) -> Row:
+def _profiled(where: str, cells: Mapping[str, str], l2: str, chip: str, told: Collection[str]) -> MeasuredRow:
     """A line of a profiler's table; one that cannot be simulated says why."""
     try:
         row = {"chip": chip, **op_summary.to_row(cells, COLUMNS)}
@@ -132,7 +134,7 @@ def _profiled(where: str, cells: Mapping[str, str], l2: str, chip: str, told: Co
     return replace(found, cells={**cells, **row})
 
 
-def of_chips(rows: Iterable[Row], names: Iterable[str]) -> list[Row]:
+def of_chips(rows: Iterable[MeasuredRow], names: Iterable[str]) -> list[MeasuredRow]:
     """The rows of these chips; SimError names the chips that there are when one has none.
 
     A chip file of the user's takes the rows of the nearest chip that it extends.
@@ -151,7 +153,7 @@ def of_chips(rows: Iterable[Row], names: Iterable[str]) -> list[Row]:
     return chosen
 
 
-def _row(where: str, cells: Mapping[str, str], l2: str, told: Collection[str]) -> Row:
+def _row(where: str, cells: Mapping[str, str], l2: str, told: Collection[str]) -> MeasuredRow:
     text = {name: value.strip() for name, value in cells.items()}
     chip = _chip_name(text.get("chip", ""))
     try:
@@ -172,7 +174,7 @@ def _row(where: str, cells: Mapping[str, str], l2: str, told: Collection[str]) -
     helps = LAUNCHES[op_type].helps if op_type in LAUNCHES else {}
     withheld = {column for name, columns in helps.items() if name not in told for column in columns}
     sizes = {name: size for name, size in sizes.items() if name not in withheld}
-    kernel = Kernel(
+    kernel = MeasuredKernel(
         chip, op_type, text.get("dtype", "").lower(), tuple(sorted(sizes.items())), tuple(labels.items()), known
     )
     unlike = _unlike(op_type, text.get("fused", "")) or LAUNCHES[op_type].unlike(labels)
@@ -187,7 +189,7 @@ def _row(where: str, cells: Mapping[str, str], l2: str, told: Collection[str]) -
     duration = _time(where, text, "duration_us")
     if not duration:
         raise ConfigError(f"{where}: duration_us: {text.get('duration_us', '')!r} given; must be a time above 0")
-    return Row(kernel, duration, core, pipes, text.get("series", ""), unlike, dict(cells))
+    return MeasuredRow(kernel, duration, core, pipes, text.get("series", ""), unlike, dict(cells))
 
 
 def _chip_name(name: str) -> str:

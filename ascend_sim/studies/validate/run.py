@@ -28,7 +28,7 @@ from ascend_sim.studies.points import finish
 from ascend_sim.studies.pools import Failed, Processes
 from ascend_sim.studies.store import RESULTS, Store
 from ascend_sim.studies.validate.calls import ConvCall, named_kernels
-from ascend_sim.studies.validate.kernel import PIPES, Kernel, Row
+from ascend_sim.studies.validate.kernel import PIPES, MeasuredKernel, MeasuredRow
 from ascend_sim.studies.validate.launches import LAUNCHES, Timed
 from ascend_sim.studies.validate.rows import of_chips, read_rows, shipped_rows
 
@@ -56,10 +56,10 @@ class Prediction:
 
 
 @frozen
-class Comparison:
+class RowComparison:
     """A row and what the simulator says of it."""
 
-    row: Row
+    row: MeasuredRow
     prediction: Prediction
 
     def __repr__(self) -> str:
@@ -93,7 +93,7 @@ def validate(
     progress: Progress | None = None,
     long: bool = False,
     out: str | Path | None = None,
-) -> list[Comparison]:
+) -> list[RowComparison]:
     """Simulate measured kernels and lay both side by side, as `ascend-sim validate` does; without `rows` the shipped ones.
 
     `rows` is a CSV file, a profiler's table or its folder, which needs one chip; `chips` leaves out the rows of others. A
@@ -107,13 +107,13 @@ def validate(
 
 
 def compare(
-    rows: Iterable[Row],
+    rows: Iterable[MeasuredRow],
     *,
     jobs: int = 1,
     progress: Progress | None = None,
     long: bool = True,
     out: str | Path | None = None,
-) -> list[Comparison]:
+) -> list[RowComparison]:
     """Every row with its prediction, in order; equal kernels run once, `jobs` processes share the distinct ones.
 
     Without `long` rows that take minutes are skipped. `out` is a folder with a store: what it has is not run again. An
@@ -129,7 +129,7 @@ def compare(
     # Long ones first, so that none is left over at the end.
     ordered = sorted(kernels, key=lambda kernel: -math.prod(size for _, size in kernel.sizes))
     named = {_name(kernel): kernel for kernel in ordered}
-    found: dict[Kernel, Prediction] = {}
+    found: dict[MeasuredKernel, Prediction] = {}
     store = Store({"study": "validate"}, None if out is None else Path(out) / RESULTS, room="studies.validate")
     try:
         with closing(finish(store, named, _simulated, Processes(min(jobs, max(len(ordered), 1))))) as done:
@@ -144,17 +144,17 @@ def compare(
         store.close()
     rest = Prediction(skipped=INTERRUPTED)
     return [
-        Comparison(row, Prediction(skipped=row.unlike) if row.unlike else found.get(as_timed(row.kernel), rest))
+        RowComparison(row, Prediction(skipped=row.unlike) if row.unlike else found.get(as_timed(row.kernel), rest))
         for row in rows
     ]
 
 
-def as_timed(kernel: Kernel) -> Kernel:
+def as_timed(kernel: MeasuredKernel) -> MeasuredKernel:
     """A kernel that takes the same time, one for all that do."""
     return LAUNCHES[kernel.op_type].as_timed(kernel)
 
 
-def _name(kernel: Kernel) -> str:
+def _name(kernel: MeasuredKernel) -> str:
     """All that a prediction depends on: the kernel, and the numbers of its chip."""
     try:
         chip = load_chip(kernel.chip).model_dump_json()
@@ -168,13 +168,13 @@ def _prediction(data: Mapping[str, Any]) -> Prediction:
     return Prediction(**{**data, "kernels": tuple((name, us) for name, us in data["kernels"])})
 
 
-def _simulated(kernel: Kernel) -> dict[str, Any] | Failed:
+def _simulated(kernel: MeasuredKernel) -> dict[str, Any] | Failed:
     """`simulate` as plain data."""
     prediction = simulate(kernel)
     return Failed(prediction.skipped) if prediction.skipped else asdict(prediction)
 
 
-def simulate(kernel: Kernel) -> Prediction:
+def simulate(kernel: MeasuredKernel) -> Prediction:
     """One launch on a fresh device; what the simulator refuses, and what ends it, is told in `skipped`.
 
     The L2 begins in the kernel's state, see L2_STATES.

@@ -9,7 +9,7 @@ from typing import Any
 
 from ascend_sim.errors import SimError
 from ascend_sim.report.files import atomic_write
-from ascend_sim.studies.validate.run import Comparison
+from ascend_sim.studies.validate.run import RowComparison
 
 
 def check_plot(path: str | Path, option: str = "--plot") -> None:
@@ -24,7 +24,7 @@ def check_plot(path: str | Path, option: str = "--plot") -> None:
         raise SimError(f"{option} needs matplotlib, which is not installed: pip install 'ascend-sim[plot]'") from None
 
 
-def plot(compared: Sequence[Comparison], path: str | Path) -> None:
+def plot(compared: Sequence[RowComparison], path: str | Path) -> None:
     """Write a PNG of predicted against measured task times: a colour for every operator, a shape for every chip.
 
     Single transfers stand on it only where there is nothing else. Errors as `check_plot`.
@@ -74,7 +74,7 @@ _SHAPES = "os^DvP*X"
 """Markers of chips."""
 
 
-def _chip(one: Comparison) -> str:
+def _chip(one: RowComparison) -> str:
     """A chip by its name; a chip file of the user's without its folders."""
     return Path(one.row.kernel.chip).name
 

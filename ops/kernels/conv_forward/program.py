@@ -21,7 +21,7 @@ from ascend_sim.ops.kernels.cube.tasks import core_share
 from ascend_sim.ops.kernels.vector.merge import WEIGHT, WORKSPACE, await_weights, is_merged, merge_program
 from ascend_sim.ops.layouts import weights, x_map, y_map
 from ascend_sim.ops.layouts.blocked import FractalZ
-from ascend_sim.ops.layouts.layout import FilterBox, MapBox, MapTile, Pitches, Place, TileRun
+from ascend_sim.ops.layouts.layout import ChannelPlace, FilterBox, MapBox, MapTile, Pitches, TileRun
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 from ascend_sim.ops.problem.strips import Strip
 from ascend_sim.runtime import Allocation, Task
@@ -44,7 +44,7 @@ def conv_forward_task(
         return KernelBuilder(table, block, core, sizes, sub_block=sub_block, disarm=call.disarm)
 
     def build(block: int) -> list[Program]:
-        programs = [_Builder(call, tiling, builder(block, call.core_kind)).program()]
+        programs = [_ForwardBuilder(call, tiling, builder(block, call.core_kind)).program()]
         cores = call.chip.cores.aiv_per_aic
         for sub_block in range(cores if merged else 0):
             programs.append(merge_program(builder(block, "AIV", sub_block), call.inp, tiling.block_dim, cores))
@@ -57,7 +57,7 @@ def conv_forward_task(
     return Task(name, op_type, kind, tiling.block_dim, tensors, build, all_cores=merged, info=info)
 
 
-class _Builder:
+class _ForwardBuilder:
     """Writes the program of one block."""
 
     def __init__(self, call: CubeCall, tiling: ConvForwardTiling, k: KernelBuilder) -> None:
@@ -155,7 +155,7 @@ class _Builder:
             return
         channel = block * self.c0
         channels = min(blocks * self.c0, self.call.group_channels(group, self.p.c_in, self.inp.cin_g) - channel)
-        place = Place(batch, group * self.inp.cin_g + channel, depth)
+        place = ChannelPlace(batch, group * self.inp.cin_g + channel, depth)
         box = MapBox(place, channels, rows, Span(strip.source, width))
         pitches = Pitches(width * BLOCK_BYTES, BLOCK_BYTES, rows.length * width * BLOCK_BYTES)
         self.x.load(self.k, X, box, address, pitches, "A")
@@ -198,6 +198,6 @@ class _Builder:
                 for done, row, column, count in strip.adjoining(strip.problem.w_out, m, m_count)
             ]
         batch, depth = divmod(image, self.p.d_out)
-        place = Place(batch, group * self.inp.cout_g + n, depth)
+        place = ChannelPlace(batch, group * self.inp.cout_g + n, depth)
         channels = min(n_count, self.call.group_channels(group, self.p.c_out, self.inp.cout_g) - n)
         self.y.drain(self.pipeline, Y, MapTile(place, found, m_count, channels), dtype)

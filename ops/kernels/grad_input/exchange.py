@@ -18,13 +18,13 @@ from ascend_sim.kernel.program import Program
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling, k_unit
-from ascend_sim.ops.kernels.grad_input.parts import SPLIT_HW, SPLIT_NONE, Part, split_parts
-from ascend_sim.ops.kernels.grad_input.tiles import Tile, numbered
+from ascend_sim.ops.kernels.grad_input.parts import SPLIT_HW, SPLIT_NONE, MapPart, split_parts
+from ascend_sim.ops.kernels.grad_input.tiles import DataTile, numbered
 from ascend_sim.ops.kernels.grad_input.turn import GRAD_INPUT
 from ascend_sim.ops.kernels.vector.common import buffer_queue, padded, share
 from ascend_sim.ops.kernels.vector.trans_data_filter import to_fractal_z
 from ascend_sim.ops.layouts.blocked import FractalZ
-from ascend_sim.ops.layouts.layout import Place
+from ascend_sim.ops.layouts.layout import ChannelPlace
 from ascend_sim.ops.layouts.planar import PlanarMap
 from ascend_sim.ops.problem.sizes import ceil_to, cut
 
@@ -42,7 +42,7 @@ class Exchange:
 
     call: CubeCall
     tiling: GradInputTiling
-    parts: tuple[Part, ...]
+    parts: tuple[MapPart, ...]
     layout: FractalZ
 
     @classmethod
@@ -94,7 +94,7 @@ class Exchange:
         k.cross_core_set(_SLOT_FULL, 2, "FIX")
 
     def load_weights(
-        self, k: KernelBuilder, address: int, part: Part, plane: int, channels: Span, slices: range
+        self, k: KernelBuilder, address: int, part: MapPart, plane: int, channels: Span, slices: range
     ) -> None:
         """Taps of a part, [cin1][tap][slices][unit][C0] in L1, for C0 blocks of input channels."""
         (first, count), taps, unit = channels, len(part.taps), k_unit(self.call.inp)
@@ -118,7 +118,7 @@ class Exchange:
 
     # -- the vector cores' side ----------------------------------------------------------------------------------------
 
-    def program(self, k: KernelBuilder, tiles: Sequence[Tile]) -> Program:
+    def program(self, k: KernelBuilder, tiles: Sequence[DataTile]) -> Program:
         """What a vector core does for a block with `tiles`."""
         inp, per_block = self.call.inp, self.call.chip.cores.aiv_per_aic
         mine = share(
@@ -147,7 +147,7 @@ class _Interleaver:
         self.outgoing = buffer_queue(k, "rows", "V", "MTE3", 2 * room)
         self.dx = PlanarMap(self.p.c_in, (self.p.d_in, self.p.h_in, self.p.w_in), self.itemsize)
 
-    def write(self, tiles: Sequence[Tile]) -> None:
+    def write(self, tiles: Sequence[DataTile]) -> None:
         """All tiles of the block, this core's channels."""
         k, cores = self.k, self.exchange.call.chip.cores.aiv_per_aic
         turns = self.exchange.turns
@@ -162,14 +162,14 @@ class _Interleaver:
             for row, rows, column, columns in rectangles(m, m_count, self.width):
                 pitch = padded(columns * self.itemsize)
                 for start, count in cut(rows, max(self.room // (self.steps * pitch), 1)):
-                    own = Tile(task, m, m_count, n + first, channels)
+                    own = DataTile(task, m, m_count, n + first, channels)
                     self.rectangle(number, own, first, Span(row + start, count), Span(column, columns))
             if again:  # the slot is used again
                 k.cross_core_set(_SLOT_FREE, 2, "MTE2")
         self.incoming.close()
         self.outgoing.close()
 
-    def rectangle(self, number: int, tile: Tile, skipped: int, row_span: Span, column_span: Span) -> None:
+    def rectangle(self, number: int, tile: DataTile, skipped: int, row_span: Span, column_span: Span) -> None:
         """Rows and columns of the parts' map, for the channels of `tile`, which `skipped` ones of the slot's come before."""
         task, m, _, n, channels = tile
         (row, rows), (column, columns) = row_span, column_span
@@ -207,7 +207,7 @@ class _Interleaver:
             for channel in range(count):
                 pixel = row * self.p.stride_h * self.p.w_in + left
                 own = n + start + channel
-                target = gm_operand(GRAD_INPUT, self.dx.offset(Place(task.batch, own, task.depth), pixel))
+                target = gm_operand(GRAD_INPUT, self.dx.offset(ChannelPlace(task.batch, own, task.depth), pixel))
                 k.data_copy(
                     "UB", "GM", target, result + channel * 2 * step, wide * size, height, 2 * pitch, self.p.w_in * size
                 )

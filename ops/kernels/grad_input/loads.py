@@ -14,12 +14,12 @@ from ascend_sim.ops.kernels.cube.pipeline import HeldOperand, ub_share
 from ascend_sim.ops.kernels.grad_input.capacity import grad_input_l1, is_resident
 from ascend_sim.ops.kernels.grad_input.exchange import Exchange
 from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling, k_unit, variant_of
-from ascend_sim.ops.kernels.grad_input.parts import Part
+from ascend_sim.ops.kernels.grad_input.parts import MapPart
 from ascend_sim.ops.kernels.grad_input.tasks import GradInputTask
 from ascend_sim.ops.kernels.vector.merge import WORKSPACE, is_merged
 from ascend_sim.ops.layouts import weights, y_map
 from ascend_sim.ops.layouts.blocked import FractalZ
-from ascend_sim.ops.layouts.layout import FilterBox, MapBox, Pitches, Place
+from ascend_sim.ops.layouts.layout import ChannelPlace, FilterBox, MapBox, Pitches
 from ascend_sim.ops.problem.sizes import ceil_div, cut
 from ascend_sim.ops.problem.tiling_input import TilingInput
 from ascend_sim.ops.problem.window import RowWindow, pad_before
@@ -57,7 +57,7 @@ def spread_boxes(blocks: Span, rows: Span, columns: int, room: int) -> Iterator[
 class PartMap:
     """One part of the problem as load_data_3d sees it (without a cut the only one): map, taps, the pieces it is summed of."""
 
-    def __init__(self, index: int, part: Part, pieces: Sequence[Part] | None = None) -> None:
+    def __init__(self, index: int, part: MapPart, pieces: Sequence[MapPart] | None = None) -> None:
         p = self.p = part.problem
         self.index, self.part = index, part
         self.pieces = [self] if pieces is None else [PartMap(index, piece) for piece in pieces]
@@ -154,7 +154,7 @@ class OperandLoads:
         target = address + (row * p.stride_h - box.row) * row_pitch + (column * p.stride_w - left) * BLOCK_BYTES
         channel = box.block * self.c0
         wanted = MapBox(
-            Place(task.batch, task.group * self.inp.cout_g + channel, plane),
+            ChannelPlace(task.batch, task.group * self.inp.cout_g + channel, plane),
             min(box.blocks * self.c0, exist - channel),
             Span(row, rows),
             Span(part_map.part.source + column, columns),

@@ -36,7 +36,7 @@ UNCUT, NO_HK, NO_HK_WK = 0, 2, 3
 """The vendor's numbers (loadB1: stated) of kernels that are whole, and cut by rows and by taps."""
 
 
-def tiling_parts(tiling: GradInputTiling, inp: TilingInput) -> tuple[Part, ...]:
+def tiling_parts(tiling: GradInputTiling, inp: TilingInput) -> tuple[MapPart, ...]:
     """The parts of dx that a tiling makes; without strips or a split the whole problem."""
     return split_parts(inp.problem, tiling.kernel_split, tiling.split_wi)
 
@@ -63,7 +63,7 @@ def task_parts(tiling: GradInputTiling, inp: TilingInput) -> int:
 
 
 @frozen
-class Part(Strip):
+class MapPart(Strip):
     """dx pixels (`row` + i * row_step, `column` + j * column_step), i < `rows`, j < `columns`, and what makes them.
 
     `problem` has stride 1 along the axes that are split. Its map is as large as the largest part's, so a tile may end in
@@ -96,7 +96,7 @@ def _axis(stride: int, kernel: int, pad: int, size: int) -> list[_Axis]:
 
 
 @lru_cache(maxsize=64)
-def split_parts(problem: ConvProblem, mode: int, strip: int = 0) -> tuple[Part, ...]:
+def split_parts(problem: ConvProblem, mode: int, strip: int = 0) -> tuple[MapPart, ...]:
     """The parts, strips slowest, then rows; without a split or strips the problem itself.
 
     TilingError with dilation, whose taps are not in a row.
@@ -125,9 +125,9 @@ def strip_problem(p: ConvProblem, first: int, width: int) -> tuple[ConvProblem, 
     return replace(p, w_in=width, w_out=columns, pad_left=extent - before), source
 
 
-def _split(problem: ConvProblem, mode: int) -> tuple[Part, ...]:
+def _split(problem: ConvProblem, mode: int) -> tuple[MapPart, ...]:
     p = problem
-    whole = (Part(p, 0, p.w_in, 0, 0, p.h_in, tuple(range(p.k_h * p.k_w))),)
+    whole = (MapPart(p, 0, p.w_in, 0, 0, p.h_in, tuple(range(p.k_h * p.k_w))),)
     if mode == SPLIT_NONE:
         return whole
     if (p.dilation_h, p.dilation_w) != (1, 1):
@@ -155,7 +155,7 @@ def _split(problem: ConvProblem, mode: int) -> tuple[Part, ...]:
             )
             taps = tuple(row * p.k_w + column for row in y.taps for column in x.taps)
             steps = (p.stride_h, p.stride_w if mode == SPLIT_HW else 1)
-            found.append(Part(part, x.first, x.count, 0, y.first, y.count, taps, *steps))
+            found.append(MapPart(part, x.first, x.count, 0, y.first, y.count, taps, *steps))
     return tuple(found)
 
 
@@ -198,7 +198,7 @@ def cut_problem(problem: ConvProblem, cut: int) -> ConvProblem:
 
 
 @lru_cache(maxsize=1024)
-def kernel_pieces(problem: ConvProblem, part: Part, cut: int) -> tuple[Part, ...]:
+def kernel_pieces(problem: ConvProblem, part: MapPart, cut: int) -> tuple[MapPart, ...]:
     """What a strip (or the whole map) is the sum of: kernel rows, or taps, without those that reach no gradOutput."""
     if cut == UNCUT:
         return (part,)

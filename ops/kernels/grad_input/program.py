@@ -27,7 +27,7 @@ from ascend_sim.ops.kernels.grad_input.loads import OperandLoads, PartMap
 from ascend_sim.ops.kernels.grad_input.parts import SPLIT_HW, split_products, tiling_input
 from ascend_sim.ops.kernels.grad_input.rows import Place, PlacedTile, SeenPart, TileChannels, TileRows
 from ascend_sim.ops.kernels.grad_input.tiles import (
-    Tile,
+    DataTile,
     contributing_planes,
     grad_input_tiles,
     held_pixels,
@@ -36,8 +36,8 @@ from ascend_sim.ops.kernels.grad_input.tiles import (
 from ascend_sim.ops.kernels.grad_input.turn import GRAD_INPUT, SLOTS, Slot, turn_program
 from ascend_sim.ops.kernels.vector.merge import await_weights, is_merged, merge_program, merged_bytes
 from ascend_sim.ops.layouts import x_map
+from ascend_sim.ops.layouts.layout import ChannelPlace as MapPlace
 from ascend_sim.ops.layouts.layout import DrainPiece, MapTile
-from ascend_sim.ops.layouts.layout import Place as MapPlace
 from ascend_sim.ops.problem.sizes import ceil_div
 from ascend_sim.ops.problem.window import RowWindow
 from ascend_sim.runtime import Task
@@ -83,7 +83,7 @@ def grad_input_task(
         pieces = list(rows.placed(tiles))
 
         def cube_program() -> Program:
-            return _Builder(call, tiling, k, rows, turned, unit_flag).program(pieces)
+            return _DataBuilder(call, tiling, k, rows, turned, unit_flag).program(pieces)
 
         programs = [cube_program() if helped else k.repeated(pieces, cube_program)]
         if helped:
@@ -138,7 +138,7 @@ class HeldFilters(NamedTuple):
     slices: range
 
 
-class _Builder:
+class _DataBuilder:
     """Writes the cube program of one block."""
 
     def __init__(
@@ -182,7 +182,7 @@ class _Builder:
 
     # -- one L0C tile --------------------------------------------------------------------------------------------------
 
-    def tile(self, number: int, tile: Tile, channels: TileChannels, parts: Sequence[SeenPart]) -> None:
+    def tile(self, number: int, tile: DataTile, channels: TileChannels, parts: Sequence[SeenPart]) -> None:
         """dx pixels x channels (of the real group): of each part, in segments of K, summed and written out."""
         self.k.next_tile()
         shared = self.tiling.kernel_split == SPLIT_HW
@@ -208,7 +208,7 @@ class _Builder:
     def sum(
         self,
         part_map: PartMap,
-        tile: Tile,
+        tile: DataTile,
         channels: TileChannels,
         windows: Sequence[RowWindow | None],
         blocks: range,
@@ -220,7 +220,9 @@ class _Builder:
                 self.sum_piece(piece, tile, channels, window, blocks)
         self.pipeline.end_sum(tile.m_count, tile.n_count, self.c0, self.call.dtype, self.call.hf32_bits)
 
-    def sum_piece(self, piece: PartMap, tile: Tile, channels: TileChannels, window: RowWindow, blocks: range) -> None:
+    def sum_piece(
+        self, piece: PartMap, tile: DataTile, channels: TileChannels, window: RowWindow, blocks: range
+    ) -> None:
         """A piece's share of the tile, which reads the rows `window`."""
         task, m, m_count, n, n_count = tile
         held_m = Span(*held_pixels(self.tiling, task, m))
@@ -312,7 +314,7 @@ class _Builder:
         """The dtype that a tile leaves L0C in."""
         return "float32" if self.itemsize == 4 else self.call.dtype
 
-    def write(self, part_map: PartMap, tile: Tile, channels: int, *, atomic: bool = False) -> None:
+    def write(self, part_map: PartMap, tile: DataTile, channels: int, *, atomic: bool = False) -> None:
         """The finished tile to gradInput, or to the slot from which a vector core takes it there.
 
         So many of its channels exist. `atomic` adds to the segment of K that stands in gradInput.
@@ -330,7 +332,7 @@ class _Builder:
         finished = MapTile(place, found, m_count, channels)
         self.grad_input.drain(self.pipeline, GRAD_INPUT, finished, self.result, atomic)
 
-    def hand_over(self, number: int, index: int, tile: Tile) -> None:
+    def hand_over(self, number: int, index: int, tile: DataTile) -> None:
         """The finished tile of part `index` to its place in the slot that the vector cores take it from."""
         assert self.exchange is not None
         target = gm_operand(WORKSPACE, self.exchange.offset(self.k.block, number, index))

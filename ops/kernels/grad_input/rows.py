@@ -17,7 +17,7 @@ from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
 from ascend_sim.ops.kernels.grad_input.loads import PartMap
 from ascend_sim.ops.kernels.grad_input.parts import SPLIT_HW, kernel_pieces, tiling_parts
 from ascend_sim.ops.kernels.grad_input.tasks import GradInputTask
-from ascend_sim.ops.kernels.grad_input.tiles import Tile, held_channels, held_pixels, turn_of
+from ascend_sim.ops.kernels.grad_input.tiles import DataTile, held_channels, held_pixels, turn_of
 from ascend_sim.ops.layouts import weights
 from ascend_sim.ops.problem.window import RowWindow, needed_rows
 
@@ -51,7 +51,7 @@ class PlacedTile(NamedTuple):
     """A tile with a number (as of `numbered`), whose task, pixels, channels and windows count from its place."""
 
     number: int
-    tile: Tile
+    tile: DataTile
     channels: TileChannels
     parts: tuple[SeenPart, ...]
 
@@ -75,7 +75,7 @@ class TileRows:
         self._grouped = exchange is None and call.inp.real_groups > 1
         self._known: dict[tuple[GradInputTask, bool], dict[tuple[int, ...], tuple[PlacedTile, int, int]]] = {}
 
-    def placed(self, tiles: Sequence[Tile]) -> Iterator[tuple[PlacedTile, Place]]:
+    def placed(self, tiles: Sequence[DataTile]) -> Iterator[tuple[PlacedTile, Place]]:
         """The tiles of a block, and where they are."""
         final = self._call.inp.real_groups - 1  # it may have fewer channels
         task = None
@@ -102,7 +102,7 @@ class TileRows:
             task = task._replace(group=group)
         return self._beside(self._further(placed._replace(tile=placed.tile._replace(task=task)), band), block)
 
-    def _counted(self, tile: Tile, group: int) -> tuple[PlacedTile, int, int]:
+    def _counted(self, tile: DataTile, group: int) -> tuple[PlacedTile, int, int]:
         """A tile and the group that it is of, without its image and, where groups move, counted from the first one."""
         parts = []
         for part_map in self.maps:
@@ -114,20 +114,20 @@ class TileRows:
         placed = PlacedTile(0, tile, self._channels(tile, group), tuple(parts))
         return self._beside(self._further(placed, -band), -block), band, block
 
-    def _channels(self, tile: Tile, group: int) -> TileChannels:
+    def _channels(self, tile: DataTile, group: int) -> TileChannels:
         call, inp = self._call, self._call.inp
         start, held = held_channels(call, self._tiling, tile.task._replace(group=group), tile.n)
         exist = call.group_channels(group, inp.problem.c_in, inp.cin_g)
         weighted, summed = min(held, inp.cin_g - start), call.group_channels(group, inp.problem.c_out, inp.cout_g)
         return TileChannels(min(tile.n_count, exist - tile.n), tile.n - start, held, weighted, summed)
 
-    def _windows(self, part_map: PartMap, tile: Tile) -> Iterator[RowWindow | None]:
+    def _windows(self, part_map: PartMap, tile: DataTile) -> Iterator[RowWindow | None]:
         start, count = held_pixels(self._tiling, tile.task, tile.m)
         for piece in part_map.pieces:
             window = needed_rows(piece.p, start, min(count, piece.pixels - start))
             yield window if window.rows else None
 
-    def _width(self, tile: Tile) -> int:
+    def _width(self, tile: DataTile) -> int:
         """Pixels of a row as the tile counts them."""
         return self.maps[tile.task.part].p.w_in
 

@@ -8,14 +8,14 @@ from typing import NamedTuple
 
 from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling, variant_of
-from ascend_sim.ops.kernels.grad_input.parts import Part, tiling_input, tiling_parts
+from ascend_sim.ops.kernels.grad_input.parts import MapPart, tiling_input, tiling_parts
 from ascend_sim.ops.kernels.grad_input.tasks import GradInputTask, grad_input_tasks
 from ascend_sim.ops.layouts.layout import TileRun
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.sizes import ceil_to
 
 
-class Tile(NamedTuple):
+class DataTile(NamedTuple):
     """An L0C tile: `m_count` pixels from `m` and `n_count` channels of the real group, in whole C0, from `n`."""
 
     task: GradInputTask
@@ -24,12 +24,12 @@ class Tile(NamedTuple):
     n: int
     n_count: int
 
-    def of(self, batch: int) -> Tile:
+    def of(self, batch: int) -> DataTile:
         """The same tile of another image."""
         return self._replace(task=self.task._replace(batch=batch))
 
 
-def numbered(tiles: Sequence[Tile], turns: int = 0) -> Iterator[tuple[tuple[int, Tile], int]]:
+def numbered(tiles: Sequence[DataTile], turns: int = 0) -> Iterator[tuple[tuple[int, DataTile], int]]:
     """Tiles as a stamped loop takes them: a number, the tile as that of image 0, and the image.
 
     The numbers are those of the first `turns` tiles and then `turns` further ones in turn; without turns all are 0.
@@ -37,7 +37,7 @@ def numbered(tiles: Sequence[Tile], turns: int = 0) -> Iterator[tuple[tuple[int,
     for number, tile in enumerate(tiles):
         if not number or tile.task is not tiles[number - 1].task:
             task = tile.task._replace(batch=0)
-        yield (turn_of(number, turns), Tile(task, *tile[1:])), tile.task.batch
+        yield (turn_of(number, turns), DataTile(task, *tile[1:])), tile.task.batch
 
 
 def turn_of(number: int, turns: int) -> int:
@@ -45,13 +45,13 @@ def turn_of(number: int, turns: int) -> int:
     return min(number, turns + number % turns) if turns else 0
 
 
-def grad_input_tiles(call: CubeCall, tiling: GradInputTiling, block: int) -> list[Tile]:
+def grad_input_tiles(call: CubeCall, tiling: GradInputTiling, block: int) -> list[DataTile]:
     """Every tile of a block, in order.
 
     On coupled chips, whose L1 keeps an operand for as long as its tiles follow each other, in the order that loads less:
     all tasks for one band of base_n channels, or all bands for one tile of pixels.
     """
-    found: list[Tile] = []
+    found: list[DataTile] = []
     inp, parts = call.inp, tiling_parts(tiling, call.inp)
 
     def places(task: GradInputTask) -> Iterator[tuple[int, int, int, int]]:
@@ -69,7 +69,7 @@ def grad_input_tiles(call: CubeCall, tiling: GradInputTiling, block: int) -> lis
         plane = task._replace(batch=0, depth=0)
         if plane not in known:
             known[plane] = list(places(plane))
-        found += [Tile(task, *place) for place in known[plane]]
+        found += [DataTile(task, *place) for place in known[plane]]
     if variant_of(call.inp).keeps_operands and found:
         held_at = {
             tile: (held_pixels(tiling, tile.task, tile.m)[0], held_channels(call, tiling, tile.task, tile.n)[0])
@@ -128,7 +128,7 @@ def pieces(start: int, end: int, size: int) -> list[tuple[int, int]]:
     return [(first, min(size, end - first)) for first in range(start, end, size)]
 
 
-def runs(part: Part, width: int, m: int, m_count: int) -> Iterator[TileRun]:
+def runs(part: MapPart, width: int, m: int, m_count: int) -> Iterator[TileRun]:
     """What adjoins in GM of a tile's pixels: a part's rows, or all of a map that is not in strips.
 
     `width` is that of dx, whose columns the part's must adjoin. Pixels that the part does not have are left out.

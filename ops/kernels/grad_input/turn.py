@@ -18,10 +18,10 @@ from ascend_sim.memory.gm import gm_operand
 from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
 from ascend_sim.ops.kernels.grad_input.parts import tiling_parts
-from ascend_sim.ops.kernels.grad_input.tiles import Tile, numbered, runs
+from ascend_sim.ops.kernels.grad_input.tiles import DataTile, numbered, runs
 from ascend_sim.ops.kernels.vector.common import buffer_queue, padded
 from ascend_sim.ops.kernels.vector.trans_data import LIST_INSTRUCTIONS, ROWS_AT_ONCE
-from ascend_sim.ops.layouts.layout import Place
+from ascend_sim.ops.layouts.layout import ChannelPlace
 from ascend_sim.ops.layouts.planar import PlanarMap
 from ascend_sim.ops.problem.sizes import ceil_div
 from ascend_sim.ops.problem.tiling_input import TilingInput
@@ -64,7 +64,7 @@ class Slot:
             self._k.cross_core_wait(_READ, 2, "FIX")
 
 
-def turn_program(k: KernelBuilder, call: CubeCall, tiling: GradInputTiling, tiles: Sequence[Tile]) -> Program:
+def turn_program(k: KernelBuilder, call: CubeCall, tiling: GradInputTiling, tiles: Sequence[DataTile]) -> Program:
     """What a vector core does with the tiles of its block."""
     inp, p = call.inp, call.inp.problem
     itemsize, parts = inp.itemsize, tiling_parts(tiling, inp)
@@ -94,7 +94,7 @@ def turn_program(k: KernelBuilder, call: CubeCall, tiling: GradInputTiling, tile
         channels = min(tile.n_count, call.group_channels(task.group, p.c_in, inp.cin_g) - tile.n)
         turned = outgoing.take()
         for start, pixel, pixels in runs(parts[task.part], p.w_in, tile.m, tile.m_count):
-            target = gm_operand(GRAD_INPUT, dx.offset(Place(batch, channel, task.depth), pixel))
+            target = gm_operand(GRAD_INPUT, dx.offset(ChannelPlace(batch, channel, task.depth), pixel))
             k.data_copy(
                 "UB", "GM", target, turned + start * itemsize, pixels * itemsize, channels, pitch, dx.channel_stride
             )

@@ -21,7 +21,7 @@ from ascend_sim.ops.kernels.cube.pipeline import CubePipeline, HeldOperand
 from ascend_sim.ops.kernels.grad_weight.fields import SPLIT_STREAM_K, STREAM_NONE, GradWeightTiling
 from ascend_sim.ops.kernels.grad_weight.operand import input_operand
 from ascend_sim.ops.kernels.grad_weight.parts import InputRows, Strip, boxes, by_tap
-from ascend_sim.ops.kernels.grad_weight.steps import Run, Runs, Step, Walk, Walks, Where
+from ascend_sim.ops.kernels.grad_weight.steps import Run, Runs, Step, StripWalk, TaskWalks, Where
 from ascend_sim.ops.kernels.grad_weight.stream_k import (
     ALL_CUBES,
     CUBE_TO_VECTOR,
@@ -33,11 +33,11 @@ from ascend_sim.ops.kernels.grad_weight.stream_k import (
 )
 from ascend_sim.ops.kernels.grad_weight.tasks import GradWeightTask, adds_once_per_task, grad_weight_tasks
 from ascend_sim.ops.layouts import slotted_gradient, weight_gradient, y_map
-from ascend_sim.ops.layouts.layout import FilterTile, MapBox, Place
+from ascend_sim.ops.layouts.layout import ChannelPlace, FilterTile, MapBox
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 
 
-class Tile(NamedTuple):
+class SummedTile(NamedTuple):
     """A tile of dW: rows `m` .. of a real group, of which there are `rows`, and columns of a kernel plane (of `tap` where taps
     are split).
 
@@ -55,14 +55,14 @@ class Tile(NamedTuple):
     blocks: Span
     channels: int
 
-    def counted(self, c0: int, per_block: int) -> tuple[Tile, int, int]:
+    def counted(self, c0: int, per_block: int) -> tuple[SummedTile, int, int]:
         """The tile with rows counted from a block of C0 gradOutput channels, columns from a channel block of the input
         (`per_block` columns each), as one of group 0, and these blocks.
         """
         rows_from, first = self.held.start // c0, self.blocks.start
         return self.at(-rows_from * c0, -first, -self.group, per_block), rows_from, first
 
-    def at(self, row: int, block: int, group: int, per_block: int) -> Tile:
+    def at(self, row: int, block: int, group: int, per_block: int) -> SummedTile:
         """The tile `row` rows, `block` channel blocks of the input and `group` groups further on."""
         return self._replace(
             group=self.group + group,
@@ -85,8 +85,8 @@ class Plane(NamedTuple):
     The only plane of a tile has its `begin`.
     """
 
-    tile: Tile
-    walk: Walk
+    tile: SummedTile
+    walk: StripWalk
     depth_out: int
     depth: int
     begin: Begin | None = None
@@ -99,7 +99,7 @@ class End(NamedTuple):
     `slot` is the task of a StreamK part and the block that computes it.
     """
 
-    tile: Tile
+    tile: SummedTile
     plane: int
     moved: bool
     slot: tuple[GradWeightTask, int] | None
@@ -152,7 +152,9 @@ def filter_tiles(call: CubeCall, tiling: GradWeightTiling, task: GradWeightTask)
 class CubeBuilder:
     """Writes the cube program of one block."""
 
-    def __init__(self, call: CubeCall, tiling: GradWeightTiling, k: KernelBuilder, walks: Walks, runs: Runs) -> None:
+    def __init__(
+        self, call: CubeCall, tiling: GradWeightTiling, k: KernelBuilder, walks: TaskWalks, runs: Runs
+    ) -> None:
         self.call, self.tiling, self.k, self.walks, self.known = call, tiling, k, walks, runs
         inp = self.inp = by_tap(call.inp) if tiling.split_kernel else call.inp
         self.p = call.inp.problem
@@ -209,7 +211,7 @@ class CubeBuilder:
             for part, images in self.parts(task):
                 yield self.run(part, images)
 
-    def run(self, part: GradWeightTask, images: range, tile: tuple[int, Tile] | None = None) -> tuple[Run, Where]:
+    def run(self, part: GradWeightTask, images: range, tile: tuple[int, SummedTile] | None = None) -> tuple[Run, Where]:
         """All tiles of a part, or the only one of it that is given; other images of the batch have the same run."""
 
         def pieces(images: range) -> Iterator[tuple[Piece, Where]]:
@@ -224,7 +226,9 @@ class CubeBuilder:
         run, where = self.known.of((part.part, own, shared, tile), lambda: pieces(own))
         return run, where._replace(batch=where.batch + batch)
 
-    def summed(self, task: GradWeightTask, images: range, placed: tuple[int, Tile]) -> Iterator[tuple[Piece, Where]]:
+    def summed(
+        self, task: GradWeightTask, images: range, placed: tuple[int, SummedTile]
+    ) -> Iterator[tuple[Piece, Where]]:
         """A tile (with its kernel plane) summed over the rows of a task and planes `images`, and its way out."""
         p, (plane, tile) = self.p, placed
         begin = Begin(not task.slot)  # parts of a StreamK task share its tiles
@@ -255,7 +259,7 @@ class CubeBuilder:
         else:
             yield from ((task, range(image, image + 1)) for image in images)
 
-    def tiles(self, task: GradWeightTask) -> Iterator[tuple[int, Tile]]:
+    def tiles(self, task: GradWeightTask) -> Iterator[tuple[int, SummedTile]]:
         """L0C tiles of a task with their kernel planes, in the order of the tiling."""
         channels = self.call.group_channels(task.group, self.p.c_out, self.inp.cout_g)
         channels_in = self.call.group_channels(task.group, self.p.c_in, self.inp.cin_g)
@@ -265,7 +269,7 @@ class CubeBuilder:
             first, last = column // self.per_block, ceil_div(column + n_count, self.per_block)
             yield (
                 plane,
-                Tile(
+                SummedTile(
                     group=group,
                     tap=self.input.plane_and_tap(plane)[1],
                     m=m,
@@ -312,7 +316,7 @@ class CubeBuilder:
             self.step(plane.tile, strip, step)
             last = step
 
-    def placed(self, tile: Tile, where: Where) -> Tile:
+    def placed(self, tile: SummedTile, where: Where) -> SummedTile:
         """The tile as it is."""
         # All channels of a real group but of the only one are whole blocks, or may begin anywhere.
         group = where.group if self.inp.real_groups > 1 else 0
@@ -320,7 +324,7 @@ class CubeBuilder:
 
     # -- GM -> L1 ------------------------------------------------------------------------------------------------------
 
-    def load_a1(self, tile: Tile, strip: Strip, image: Image, span: Span) -> Hashable:
+    def load_a1(self, tile: SummedTile, strip: Strip, image: Image, span: Span) -> Hashable:
         """gradOutput pixels of the channel blocks of stepM*baseM rows: [c1][pixels][C0] in L1; what they are known by there."""
         key = self.key_of_rows(tile, strip, image, span)
         address = self.a1.begin(key)
@@ -333,28 +337,28 @@ class CubeBuilder:
         self.a1.loaded()
         return key
 
-    def key_of_rows(self, tile: Tile, strip: Strip, image: Image, span: Span) -> Hashable:
+    def key_of_rows(self, tile: SummedTile, strip: Strip, image: Image, span: Span) -> Hashable:
         """What pixels of gradOutput are known by in L1; taps see strips of other widths, which count them otherwise."""
         return (*image, tile.group, tile.held.start, strip.column, strip.columns, *span)
 
-    def place_of_rows(self, tile: Tile, image: Image) -> Place:
+    def place_of_rows(self, tile: SummedTile, image: Image) -> ChannelPlace:
         """Where the rows of gradOutput that L1 holds begin."""
-        return Place(image.batch, tile.group * self.inp.cout_g + tile.held.start, image.depth)
+        return ChannelPlace(image.batch, tile.group * self.inp.cout_g + tile.held.start, image.depth)
 
-    def load_b1(self, tile: Tile, strip: Strip, image: Image, span: Span, held: InputRows) -> Hashable:
+    def load_b1(self, tile: SummedTile, strip: Strip, image: Image, span: Span, held: InputRows) -> Hashable:
         """What of the input, of its rows `held`, is behind the gradOutput pixels `span`, in the tile's channel blocks."""
         key = (*image, tile.group, *tile.blocks, *self.input.key(strip, tile.tap, span, held), held.first, held.rows)
         address = self.b1.begin(key)
         if address is None:
             return key
-        place = Place(image.batch, tile.group * self.inp.cin_g + tile.blocks.start * self.c0, image.depth)
+        place = ChannelPlace(image.batch, tile.group * self.inp.cin_g + tile.blocks.start * self.c0, image.depth)
         self.input.load(place, tile.channels, strip, tile.tap, span, held, address)
         self.b1.loaded()
         return key
 
     # -- L1 -> L0, mmad ------------------------------------------------------------------------------------------------
 
-    def step(self, tile: Tile, strip: Strip, step: Step) -> None:
+    def step(self, tile: SummedTile, strip: Strip, step: Step) -> None:
         """One base block: fill half of L0A and L0B, multiply. Both may count from any place: L1 holds what is there."""
         k, (pixels, in_a1, in_b1, held) = self.k, step
         half = self.pipeline.operands.acquire()

@@ -13,7 +13,7 @@ from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.grad_weight.fields import GradWeightTiling
 from ascend_sim.ops.kernels.grad_weight.parts import InputRows, boxes, met
 from ascend_sim.ops.layouts import x_map
-from ascend_sim.ops.layouts.layout import MapBox, MapPixels, Place
+from ascend_sim.ops.layouts.layout import ChannelPlace, MapBox, MapPixels
 from ascend_sim.ops.problem.strips import Strip
 from ascend_sim.ops.problem.tiling_input import TilingInput
 from ascend_sim.ops.problem.walk import SingleTaps, Walk, Windows
@@ -36,7 +36,7 @@ class InputOperand(ABC):
 
     @abstractmethod
     def load(
-        self, place: Place, channels: int, strip: Strip, tap: int, span: Span, held: InputRows, address: int
+        self, place: ChannelPlace, channels: int, strip: Strip, tap: int, span: Span, held: InputRows, address: int
     ) -> None:
         """Input pixels behind the gradOutput pixels `span` to L1, `channels` channels from that of `place` on."""
 
@@ -58,7 +58,7 @@ class WindowOperand(InputOperand):
         return (strip.column, held.pad_top) if self.tiling.split_wo else (0, span.start)
 
     def load(
-        self, place: Place, channels: int, strip: Strip, tap: int, span: Span, held: InputRows, address: int
+        self, place: ChannelPlace, channels: int, strip: Strip, tap: int, span: Span, held: InputRows, address: int
     ) -> None:
         width = strip.problem.w_in
         box = MapBox(place, channels, Span(held.first, held.rows), Span(strip.source, width))
@@ -94,7 +94,7 @@ class TapOperand(InputOperand):
         return tap, *span
 
     def load(
-        self, place: Place, channels: int, strip: Strip, tap: int, span: Span, held: InputRows, address: int
+        self, place: ChannelPlace, channels: int, strip: Strip, tap: int, span: Span, held: InputRows, address: int
     ) -> None:
         for rows, columns, offset in boxes(strip, span):
             pixels = MapPixels(place, channels, met(self.inp.problem, tap, rows, columns))

@@ -25,7 +25,7 @@ from ascend_sim.ops.kernels.grad_weight.arch35.cube import DirectCubeBuilder
 from ascend_sim.ops.kernels.grad_weight.arch35.vector import DirectVectorBuilder
 from ascend_sim.ops.kernels.grad_weight.cube import CubeBuilder
 from ascend_sim.ops.kernels.grad_weight.fields import SPLIT_STREAM_K, STREAM_NONE, GradWeightTiling
-from ascend_sim.ops.kernels.grad_weight.steps import Runs, Walks
+from ascend_sim.ops.kernels.grad_weight.steps import Runs, TaskWalks
 from ascend_sim.ops.kernels.grad_weight.stream_k import GRAD_WEIGHT, StreamKBuilder, slot_bytes
 from ascend_sim.ops.problem.family import PLAIN_SPLIT
 from ascend_sim.ops.problem.tiling_input import TilingInput
@@ -73,7 +73,7 @@ def grad_weight_task(
     table = InstructionTable(call.chip)
     sizes = [tensor.size for tensor in tensors]
     helped = direct or tiling.stream_k_type != STREAM_NONE
-    walks, runs = Walks(call.inp.problem, tiling), Runs()
+    walks, runs = TaskWalks(call.inp.problem, tiling), Runs()
 
     library = kernel_of(call.library, op_type) if direct else {}
     rounds = slots.rounds(call, tiling) if direct else 0

@@ -1,6 +1,6 @@
 """The steps of grad_weight's sums: base blocks of gradOutput pixels, and what L1 holds around each.
 
-Rows that are walked over alike, further down in the map, have the same `Walk`: its steps count from a row. So what a block
+Rows that are walked over alike, further down in the map, have the same `StripWalk`: its steps count from a row. So what a block
 writes for one of its tiles serves blocks that sum other rows (`KernelBuilder.stamped`).
 """
 
@@ -89,28 +89,28 @@ def steps_of(problem: ConvProblem, first: int, pixels: int, base_k: int, span_a:
 
 
 @dataclass(frozen=True, eq=False)
-class Walk:
+class StripWalk:
     """Strips one after the other, the steps of each counted from a row; equal ones of a task are the same object."""
 
     parts: tuple[tuple[Strip, tuple[Step, ...]], ...]
 
 
-class Walks:
+class TaskWalks:
     """The walks of a task, whose blocks share them."""
 
     def __init__(self, problem: ConvProblem, tiling: GradWeightTiling) -> None:
         self._problem, self._tiling = problem, tiling
-        self._known: dict[tuple[int, int, int], tuple[Walk, int]] = {}
-        self._walks: dict[tuple[tuple[Strip, tuple[Step, ...]], ...], Walk] = {}
+        self._known: dict[tuple[int, int, int], tuple[StripWalk, int]] = {}
+        self._walks: dict[tuple[tuple[Strip, tuple[Step, ...]], ...], StripWalk] = {}
 
-    def of(self, tap: int, first: int, rows: int) -> tuple[Walk, int]:
+    def of(self, tap: int, first: int, rows: int) -> tuple[StripWalk, int]:
         """The walk over rows `first` .. as a task counts them, and the row that its steps count from."""
         key = tap, first, rows
         if key not in self._known:
             self._known[key] = self._made(*key)
         return self._known[key]
 
-    def _made(self, tap: int, first: int, rows: int) -> tuple[Walk, int]:
+    def _made(self, tap: int, first: int, rows: int) -> tuple[StripWalk, int]:
         tiling = self._tiling
         spans = tiling.base_k, tiling.step_ka * tiling.base_k, tiling.step_kb * tiling.base_k
         sections = walk(self._problem, tiling, tap, first, rows)
@@ -121,4 +121,4 @@ class Walks:
             steps = steps_of(p, row * p.w_out, count * p.w_out, *spans)
             parts.append((strip, tuple([step.at(p, -top) for step in steps])))
         key = tuple(parts)
-        return self._walks.setdefault(key, Walk(key)), top
+        return self._walks.setdefault(key, StripWalk(key)), top

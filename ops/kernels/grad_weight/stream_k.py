@@ -14,7 +14,7 @@ from ascend_sim.ops.kernels.grad_weight.fields import GradWeightTiling
 from ascend_sim.ops.kernels.grad_weight.parts import walked_input
 from ascend_sim.ops.kernels.grad_weight.tasks import GradWeightTask, grad_weight_tasks
 from ascend_sim.ops.layouts import slotted_gradient
-from ascend_sim.ops.layouts.layout import Portion, Store
+from ascend_sim.ops.layouts.layout import Portion, RowStore
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
 GRAD_OUTPUT, INPUT, GRAD_WEIGHT, WORKSPACE = 0, 1, 2, 3
@@ -99,7 +99,7 @@ class StreamKBuilder:
         slots.close()
 
 
-def _placed(portion: Portion) -> tuple[tuple[int, tuple[Store, ...]], tuple[int, int]]:
+def _placed(portion: Portion) -> tuple[tuple[int, tuple[RowStore, ...]], tuple[int, int]]:
     """A portion's size and stores, whose targets count from the first one's, and where it and that are."""
     first = portion.stores[0].target
     stores = tuple([store._replace(target=store.target - first) for store in portion.stores])

@@ -35,7 +35,7 @@ from ascend_sim.runtime import Task
 A, B, C = 0, 1, 2
 
 
-class Block(NamedTuple):
+class HeldBlock(NamedTuple):
     """What L1 holds of an operand: bytes in GM from its start to the first row (A) or column (B), how many, first place along
     K.
     """
@@ -51,7 +51,7 @@ class Use(NamedTuple):
     """
 
     releases: bool
-    loads: tuple[Block, ...]
+    loads: tuple[HeldBlock, ...]
 
 
 Uses = tuple[Use | None, ...]
@@ -92,7 +92,7 @@ def matmul_task(
     def build(block: int) -> list[Program]:
         k = KernelBuilder(table, block, "AIC", sizes, disarm=disarm)
         pieces = list(_pieces(problem, tiling, block))
-        return [k.repeated(pieces, lambda: _Builder(problem, tiling, k).program(pieces))]
+        return [k.repeated(pieces, lambda: _MatmulBuilder(problem, tiling, k).program(pieces))]
 
     fields = tiling.to_vendor()
     source = fields.pop("source")
@@ -136,7 +136,7 @@ def _uses(tiles: Sequence[tuple[int, int]], starts: Sequence[int], buffers: int)
     the blocks of K from `starts`. Blocks are loaded in the order of their use, as early as `buffers` allow; one that is used
     twice in a row stays.
     """
-    blocks = [Block(base, count, start) for base, count in tiles for start in dict.fromkeys(starts)]
+    blocks = [HeldBlock(base, count, start) for base, count in tiles for start in dict.fromkeys(starts)]
     different = [block for before, block in zip([None, *blocks], blocks, strict=False) if block != before]
     used = loaded = 0
     for base, count in tiles:
@@ -155,7 +155,7 @@ class _Stream:
     """One operand's blocks in L1; `load(block, base, address)` writes the transfer of one, whose tile's begins at `base`."""
 
     def __init__(
-        self, k: KernelBuilder, name: str, buffers: int, size: int, load: Callable[[Block, int, int], None]
+        self, k: KernelBuilder, name: str, buffers: int, size: int, load: Callable[[HeldBlock, int, int], None]
     ) -> None:
         self.addresses = [k.allocate("L1", size, f"{name}[{i}]") for i in range(buffers)]
         self._queue = BufferQueue(k, name, "MTE2", "MTE1", self.addresses)
@@ -181,7 +181,7 @@ class _Stream:
         self._queue.close()
 
 
-class _Builder:
+class _MatmulBuilder:
     """Writes the program of one block."""
 
     def __init__(self, problem: MatMulProblem, tiling: MatMulTiling, k: KernelBuilder) -> None:
@@ -224,18 +224,20 @@ class _Builder:
 
     # -- GM -> L1 ------------------------------------------------------------------------------------------------------
 
-    def load_a1(self, block: Block, base: int, address: int) -> None:
+    def load_a1(self, block: HeldBlock, base: int, address: int) -> None:
         """Rows of A from a column of K on: [K1][m_count][C0] in L1; transposed [M1][k_count][C0]."""
         self.load(A, self.problem.transpose_a, self.problem.m, block, base, self.span_a, address)
 
-    def load_b1(self, block: Block, base: int, address: int) -> None:
+    def load_b1(self, block: HeldBlock, base: int, address: int) -> None:
         """Columns of B from a row of K on: [N1][k_count][C0] in L1; transposed [K1][n_count][C0].
 
         What load_data_2d reads afterwards has its rows padded to whole fractals.
         """
         self.load(B, not self.problem.transpose_b, self.problem.n, block, base, self.span_b, address)
 
-    def load(self, slot: int, k_outside: bool, extent: int, block: Block, base: int, span: int, address: int) -> None:
+    def load(
+        self, slot: int, k_outside: bool, extent: int, block: HeldBlock, base: int, span: int, address: int
+    ) -> None:
         """nd2nz of a block of at most `span` of K; `k_outside`: rows in GM run along K, each of `extent` elements of M or N."""
         k_count = min(span, self.problem.k - block.k_start)
         if k_outside:

@@ -28,7 +28,7 @@ from ascend_sim.ops.kernels.vector.common import (
 )
 from ascend_sim.ops.kernels.vector.trans_data import BlockLayout, Move, Turn, TurnTile, tile_bytes, turn_tiles
 from ascend_sim.ops.kernels.vector.trans_data_lines import GradientLines
-from ascend_sim.ops.kernels.vector.trans_data_units import C0, FilterUnits, MovedWeights, WeightUnits
+from ascend_sim.ops.kernels.vector.trans_data_units import C0, MovedWeights, WeightUnits
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.sizes import ceil_div, cut
 from ascend_sim.ops.problem.tiling_input import TilingInput
@@ -37,7 +37,7 @@ from ascend_sim.runtime import Task
 _PACKET = 256  # bytes from which on transfers run at their rate: a run of the C0 side has as many (stated)
 _SPARE = 512  # bytes that a quarter of UB has less than that (derived: 16256 elements of 256 KB in the tiling's tests)
 
-_UNITS: Mapping[tuple[int, int, bool], type[FilterUnits]] = {
+_UNITS: Mapping[tuple[int, int, bool], type[WeightUnits] | type[GradientLines]] = {
     (2, 16, True): WeightUnits,
     (4, 16, False): GradientLines,
 }
@@ -337,7 +337,9 @@ def _problem(chip: ChipSpec, shape: FilterShape, layout: BlockLayout) -> TilingI
     )
 
 
-def _units_of(shape: FilterShape, layout: BlockLayout, to_c0: bool) -> type[FilterUnits] | None:
+def _units_of(
+    shape: FilterShape, layout: BlockLayout, to_c0: bool
+) -> type[WeightUnits] | type[MovedWeights] | type[GradientLines] | None:
     """Return the kernel of its own that these weights have, if any."""
     kernel = _UNITS.get((layout.itemsize, layout.c0, to_c0)) if shape.groups == 1 else None
     whole = shape.k_d * shape.taps == 1 and shape.c_in_per_group % C0 == 0

@@ -19,7 +19,7 @@ from ascend_sim.ops.checks.common import (
     same_dtype,
     same_shape,
 )
-from ascend_sim.ops.checks.product import Conformance, ProductSpec, Range
+from ascend_sim.ops.checks.product import Conformance, ProductSpec, ValueRange
 from ascend_sim.ops.checks.rules import CheckResult, Failure, RuleList, fail, show
 from ascend_sim.ops.operators.conv_tbc_backward.arguments import ConvTbcCall
 from ascend_sim.ops.status import Status
@@ -168,7 +168,7 @@ def empty_refused(c: TbcFacts) -> Failure | None:
 
 @rule("ranges", "001 and 002, ranges of the product (ruling 8)", only="documented")
 def ranges(c: TbcFacts) -> Failure | None:
-    def values_of(limit: Range) -> tuple[int, ...]:
+    def values_of(limit: ValueRange) -> tuple[int, ...]:
         if limit.argument == "pad":
             return (c.call.pad,)
         shape = c.tensor(limit.argument).shape

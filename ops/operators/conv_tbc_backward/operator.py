@@ -13,7 +13,7 @@ from ascend_sim.ops.case_entries import Case
 from ascend_sim.ops.checks.product import ProductSpec
 from ascend_sim.ops.checks.rules import CheckResult, Rule
 from ascend_sim.ops.convolution.call import ConvolutionCall
-from ascend_sim.ops.kinds import NUMBER, Kind, or_none
+from ascend_sim.ops.kinds import NUMBER, ArgumentKind, or_none
 from ascend_sim.ops.operator import Settings
 from ascend_sim.ops.operators.conv_tbc_backward.accept import accepted
 from ascend_sim.ops.operators.conv_tbc_backward.arguments import ConvTbcCall
@@ -31,9 +31,9 @@ class ConvTbcBackward(GradientsOperator[ConvTbcCall]):
     tensors = ("self", "input", "weight", "bias")
     batch_axes: ClassVar[Mapping[str, int]] = {"self": 1, "input": 1}
     attributes = ("pad", "grad_weight_dtype")
-    kinds: ClassVar[Mapping[str, Kind]] = {
+    kinds: ClassVar[Mapping[str, ArgumentKind]] = {
         "pad": NUMBER,
-        "grad_weight_dtype": Kind(
+        "grad_weight_dtype": ArgumentKind(
             "a dtype's name or None", or_none(lambda value: isinstance(value, str | type | np.dtype))
         ),
     }

@@ -19,7 +19,7 @@ from ascend_sim.ops.checks.common import (
     same_dtype,
     same_shape,
 )
-from ascend_sim.ops.checks.product import Conformance, ProductSpec, Range
+from ascend_sim.ops.checks.product import Conformance, ProductSpec, ValueRange
 from ascend_sim.ops.checks.rules import CheckResult, Failure, RuleList, fail, show
 from ascend_sim.ops.operators.convolution.arguments import ForwardCall
 from ascend_sim.ops.status import Status
@@ -153,7 +153,7 @@ def output_padding(c: Facts) -> Failure | None:
 
 @rule("ranges", _SHARED)
 def ranges(c: Facts) -> Failure | None:
-    def values_of(limit: Range) -> tuple[int, ...]:
+    def values_of(limit: ValueRange) -> tuple[int, ...]:
         if limit.argument == "groups":
             return (c.call.groups,)
         is_weight = limit.argument == "weight"

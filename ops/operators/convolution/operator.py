@@ -29,7 +29,7 @@ from ascend_sim.ops.convolution.kinds import ATTRIBUTES
 from ascend_sim.ops.convolution.reference import grad_input_reference, products_per_element
 from ascend_sim.ops.convolution.reference_forward import conv_forward_reference
 from ascend_sim.ops.convolution.zeros import zeros_of_a_map
-from ascend_sim.ops.kinds import Kind
+from ascend_sim.ops.kinds import ArgumentKind
 from ascend_sim.ops.operator import Operator, Settings, Sums, chain, itemsize_in_memory
 from ascend_sim.ops.operators.convolution.arguments import ForwardCall, normalise
 from ascend_sim.ops.operators.convolution.case import ConvolutionCase
@@ -51,7 +51,7 @@ class Convolution(Operator[ForwardCall, ConvolutionCall]):
     batch_axes: ClassVar[Mapping[str, int]] = {"input": 0}
     optional = ("bias",)
     attributes = ("stride", "padding", "dilation", "transposed", "output_padding", "groups")
-    kinds: ClassVar[Mapping[str, Kind]] = ATTRIBUTES
+    kinds: ClassVar[Mapping[str, ArgumentKind]] = ATTRIBUTES
     outputs = (OUTPUT,)
     added = ("bias",)
     formats: ClassVar[Mapping[int, str]] = {3: "NCL", 4: "NCHW", 5: "NCDHW"}

@@ -28,7 +28,7 @@ def plan_convolution(call: ConvolutionCall, chip: ChipSpec) -> Plan:
     if call.forward and (call.tiling or call.block_dim):
         what = "tiling" if call.tiling else "block_dim"
         raise SimError(f"{what} of {OUTPUT}: the kernel of a convolution that is not transposed has no fields to set")
-    planner: Gradients = _Direct(call, chip) if call.family.layout.plain else _Blocked(call, chip)
+    planner: Gradients = _DirectPlan(call, chip) if call.family.layout.plain else _BlockedPlan(call, chip)
     return planner.plan()
 
 
@@ -69,9 +69,9 @@ class _Forward(Gradients):
         return math.prod(self.call.volume(OUTPUT)) * int(numpy_dtype(dtype).itemsize)
 
 
-class _Blocked(_Forward, BlockedPlan):
+class _BlockedPlan(_Forward, BlockedPlan):
     """On blocks of channels, with TransData."""
 
 
-class _Direct(_Forward, DirectPlan):
+class _DirectPlan(_Forward, DirectPlan):
     """On NCDHW."""

@@ -19,7 +19,7 @@ from ascend_sim.ops.convolution.formula import Formula, formula
 from ascend_sim.ops.convolution.kinds import ATTRIBUTES
 from ascend_sim.ops.convolution.zeros import zeros_of_a_map, zeros_of_a_weight
 from ascend_sim.ops.kernels.cube.call import CubeCall
-from ascend_sim.ops.kinds import MASK, SIZES, Kind
+from ascend_sim.ops.kinds import MASK, SIZES, ArgumentKind
 from ascend_sim.ops.operator import MatrixProduct, Operator, Settings, itemsize_in_memory
 from ascend_sim.ops.operators.convolution_backward import truth
 from ascend_sim.ops.operators.convolution_backward.arguments import GRADIENTS, INPUTS, ConvBackwardCall
@@ -123,7 +123,7 @@ class ConvolutionBackward(GradientsOperator[ConvBackwardCall]):
     attributes = (
         "bias_sizes", "stride", "padding", "dilation", "transposed", "output_padding", "groups", "output_mask",
     )  # fmt: skip
-    kinds: ClassVar[Mapping[str, Kind]] = ATTRIBUTES | {"bias_sizes": SIZES, "output_mask": MASK}
+    kinds: ClassVar[Mapping[str, ArgumentKind]] = ATTRIBUTES | {"bias_sizes": SIZES, "output_mask": MASK}
     formats: ClassVar[Mapping[int, str]] = {3: "NCL", 4: "NCHW", 5: "NCDHW"}
     case: ClassVar[type[Case]] = ConvolutionBackwardCase
     layer_direction: ClassVar[Literal["forward", "backward"] | None] = "backward"

@@ -34,7 +34,7 @@ from ascend_sim.ops.kernels.cube.pipeline import CubePipeline, HeldOperand
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fields import CacheTiling
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import FilterProblem
 from ascend_sim.ops.kernels.grad_weight.tbe import walks
-from ascend_sim.ops.kernels.grad_weight.tbe.walks import Walks
+from ascend_sim.ops.kernels.grad_weight.tbe.walks import TbeWalks
 from ascend_sim.ops.kernels.tilings import settable
 from tests.support.ops.stamped_kernels import kernel
 from tests.support.ops.stamped_runs import built, difference, difference_of, repeated, row_by_row
@@ -251,13 +251,13 @@ def weight_gradient(chip: str, problem: dict[str, Any], spans: tuple[int, int]) 
     out = tuple((size + 2 * p["pad"] - p["k"]) // p["stride"] + 1 for size in volume)
     weight = p["c_out"], p["c_in"] // p["groups"], *[p["k"]] * axes
     shapes = (p["n"], p["c_out"], *out), (p["n"], p["c_in"], *volume), weight
-    made = Walks.__init__
+    made = TbeWalks.__init__
 
-    def of_small_steps(self: Walks, call: CubeCall, p: FilterProblem, tiling: CacheTiling) -> None:
+    def of_small_steps(self: TbeWalks, call: CubeCall, p: FilterProblem, tiling: CacheTiling) -> None:
         tile = tiling.tile._replace(k_l0=1, k_al1=spans[0], k_bl1=spans[1])
         made(self, call, p, replace(tiling, tile=tile))
 
-    with patch.object(walks, "FEW", 1), patch.object(Walks, "__init__", of_small_steps):
+    with patch.object(walks, "FEW", 1), patch.object(TbeWalks, "__init__", of_small_steps):
         result = ascend_sim.convolution_backward(
             *[TensorSpec(shape, p["dtype"]) for shape in shapes],
             *(None, [p["stride"]] * axes, [p["pad"]] * axes, [1] * axes, False, [0] * axes, p["groups"]),

@@ -19,6 +19,7 @@ from ascend_sim.kernel.program import InstructionTable
 from ascend_sim.memory.gm import OFFSET_MASK
 from ascend_sim.ops.layouts import slotted_gradient, turned_gradient, weight_gradient, weights, x_map
 from ascend_sim.ops.layouts.layout import (
+    ChannelPlace,
     DrainPiece,
     FilterBox,
     FilterTile,
@@ -26,7 +27,6 @@ from ascend_sim.ops.layouts.layout import (
     MapBox,
     MapPixels,
     Pitches,
-    Place,
     Portion,
     Turned,
 )
@@ -97,7 +97,7 @@ def test_a_box_of_a_map_lands_where_the_pitches_say(
         row = w * step_w * step_h * 32
     block = rows * row + 32 * data.draw(st.integers(0, 2))
     pitches = Pitches(row, 32 * step_w, block)
-    box = MapBox(Place(start[0], start[1], start[2]), channels, Span(start[3], rows), Span(start[4], columns))
+    box = MapBox(ChannelPlace(start[0], start[1], start[2]), channels, Span(start[3], rows), Span(start[4], columns))
     found = x_map(in_layout(problem, layout))
 
     def write(k: KernelBuilder) -> None:
@@ -126,7 +126,9 @@ def test_pixels_that_lie_apart_are_gathered(layout: Layout, c: int, data: st.Dat
     pitch = rows * columns + 1
     found = x_map(in_layout(problem, layout))
     bench = run(
-        layout, lambda k: found.gather(k, 1, MapPixels(Place(0, 0, 0), c, pixels), 64, pitch, "B"), stored(layout, x)
+        layout,
+        lambda k: found.gather(k, 1, MapPixels(ChannelPlace(0, 0, 0), c, pixels), 64, pitch, "B"),
+        stored(layout, x),
     )
     for channel, i, j in np.ndindex(c, rows, columns):
         at = 64 + (channel // C0 * pitch + i * columns + j) * 32 + channel % C0 * ITEM
@@ -137,7 +139,9 @@ def test_blocks_of_channels_are_not_gathered() -> None:
     found = x_map(in_layout(ConvProblem(*[1] * 12), BLOCKED))
     with pytest.raises(SimError, match="BlockedMap: no kernel gathers"):
         run(
-            BLOCKED, lambda k: found.gather(k, 1, MapPixels(Place(0, 0, 0), 1, Lattice(0, 1, 1, 1, 1)), 0, 1, "B"), ZERO
+            BLOCKED,
+            lambda k: found.gather(k, 1, MapPixels(ChannelPlace(0, 0, 0), 1, Lattice(0, 1, 1, 1, 1)), 0, 1, "B"),
+            ZERO,
         )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ascend_sim.studies.compare.facts import Comparison
+from ascend_sim.studies.compare.facts import RunComparison
 from ascend_sim.studies.compare.run import compare_runs
 from tests.support.report.calls import call
 
@@ -25,5 +25,5 @@ def other() -> Any:
 
 
 @pytest.fixture(scope="module")
-def planted(one: Any, other: Any) -> Comparison:
+def planted(one: Any, other: Any) -> RunComparison:
     return compare_runs(one, other)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from ascend_sim.isa.base import PIPES
-from ascend_sim.studies.compare.facts import Comparison
+from ascend_sim.studies.compare.facts import RunComparison
 from ascend_sim.studies.compare.page import write_page
 from ascend_sim.studies.compare.run import compare_runs
 from tests.support.report.browser import chromium
@@ -21,12 +21,12 @@ from tests.support.report.calls import call
 
 
 @pytest.fixture(scope="module")
-def comparison() -> Comparison:
+def comparison() -> RunComparison:
     return compare_runs(call(size=12, block_dim=2), call(size=12, block_dim=1))
 
 
 @pytest.fixture(scope="module")
-def page(comparison: Comparison, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def page(comparison: RunComparison, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("page") / "compare.html"
     write_page(path, comparison)
     return path
@@ -60,7 +60,7 @@ def places_of(page: Path) -> dict[str, int]:
     return {name: int(place) for name, place in re.findall(r'id="([\w-]+)" data-figure="(\d+)"', text)}
 
 
-def test_a_timeline_counts_from_the_launch_of_its_kernel(page: Path, comparison: Comparison) -> None:
+def test_a_timeline_counts_from_the_launch_of_its_kernel(page: Path, comparison: RunComparison) -> None:
     """No box begins before it, and the last of the block that ends last ends where the kernel does."""
     figures, places = figures_of(page), places_of(page)
     index = next(i for i, kernel in enumerate(comparison.kernels) if kernel.name == "grad_weight")
@@ -75,7 +75,7 @@ def test_a_timeline_counts_from_the_launch_of_its_kernel(page: Path, comparison:
         assert span == [0, max(comparison.kernels[index].fact("kernel", "us").values)], "one scale for all"
 
 
-def test_a_waterfall_is_drawn_for_each_run(page: Path, comparison: Comparison) -> None:
+def test_a_waterfall_is_drawn_for_each_run(page: Path, comparison: RunComparison) -> None:
     figures, places = figures_of(page), places_of(page)
     index = next(i for i, kernel in enumerate(comparison.kernels) if kernel.name == "grad_input")
     for number, letter in enumerate("AB"):
@@ -84,13 +84,13 @@ def test_a_waterfall_is_drawn_for_each_run(page: Path, comparison: Comparison) -
         assert [cells[0] for cells in bar["customdata"][:-1]] == [f"{fact.values[number]:,}" for fact in parts]
 
 
-def test_rows_that_differ_are_marked(page: Path, comparison: Comparison) -> None:
+def test_rows_that_differ_are_marked(page: Path, comparison: RunComparison) -> None:
     text = page.read_text(encoding="utf-8")
     for kernel in comparison.kernels:
         assert bool(re.search(rf'<tr class="differs"[^>]*><td>\* {kernel.name}</td>', text)) == kernel.differs
 
 
-def test_zooming_one_timeline_zooms_the_other(browser: Any, comparison: Comparison) -> None:
+def test_zooming_one_timeline_zooms_the_other(browser: Any, comparison: RunComparison) -> None:
     from selenium.webdriver.support.ui import WebDriverWait
 
     def wait_for(script: str) -> Any:

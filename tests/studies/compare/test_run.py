@@ -14,7 +14,7 @@ import yaml
 
 import ascend_sim
 from ascend_sim.report.timeline_file import load_timeline, write_timeline
-from ascend_sim.studies.compare.facts import Comparison
+from ascend_sim.studies.compare.facts import RunComparison
 from ascend_sim.studies.compare.run import compare_runs
 from tests.support.report.calls import call
 from tests.support.studies.compared_runs import kernel_of, shown
@@ -45,11 +45,11 @@ def folder(one: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def differing(comparison: Comparison, name: str, group: str) -> set[str]:
+def differing(comparison: RunComparison, name: str, group: str) -> set[str]:
     return {fact.name for fact in kernel_of(comparison, name).groups[group] if fact.differs}
 
 
-def test_differences_of_a_waterfall_add_up_to_that_of_the_cycles(planted: Comparison, folder: Path) -> None:
+def test_differences_of_a_waterfall_add_up_to_that_of_the_cycles(planted: RunComparison, folder: Path) -> None:
     """The cycles are those of the timeline's columns, which no waterfall went through."""
     compared = 0
     for kernel in planted.kernels:
@@ -89,7 +89,7 @@ def test_a_timeline_knows_that_its_l2_was_warm(tmp_path: Path) -> None:
     assert made == read != cold
 
 
-def test_the_blocks_that_were_changed_are_marked(planted: Comparison) -> None:
+def test_the_blocks_that_were_changed_are_marked(planted: RunComparison) -> None:
     assert not planted.same
     assert {kernel.name for kernel in planted.kernels if kernel.differs} == {"grad_input"}
     assert "blocks" in differing(planted, "grad_input", "kernel")

@@ -6,13 +6,13 @@ import re
 
 import pytest
 
-from ascend_sim.studies.compare.facts import Comparison
+from ascend_sim.studies.compare.facts import RunComparison
 from tests.support.studies.compared_runs import kernel_of, shown
 
 pytestmark = pytest.mark.fast
 
 
-def test_two_runs_fit_80_columns_and_every_row_has_its_name(planted: Comparison) -> None:
+def test_two_runs_fit_80_columns_and_every_row_has_its_name(planted: RunComparison) -> None:
     for text in (shown(planted), shown(planted, everything=True)):
         assert all(len(line) <= 80 for line in text.splitlines())
         for name in (*(one.name for one in planted.kernels), "blocks", "bottleneck", "idle cores", "launch", "coreNum"):
@@ -23,7 +23,7 @@ def test_two_runs_fit_80_columns_and_every_row_has_its_name(planted: Comparison)
             assert fact.name.split()[0] in whole
 
 
-def test_what_is_equal_is_counted(planted: Comparison) -> None:
+def test_what_is_equal_is_counted(planted: RunComparison) -> None:
     """Rows shown and rows counted make up the kernel."""
     text = shown(planted, kernels=["grad_input"])
     part = text[text.index("\ngrad_input\n") :]

@@ -25,7 +25,7 @@ from ascend_sim.studies import store as stores
 from ascend_sim.studies.network.file import Layer, load_network
 from ascend_sim.studies.tiles import pages
 from ascend_sim.studies.tiles.command import kernels_of, parse_fields
-from ascend_sim.studies.tiles.search import Outcome, State, search
+from ascend_sim.studies.tiles.search import SearchOutcome, State, search
 from ascend_sim.studies.tiles.store import key, store_of
 from tests.support.places import ROOT
 from tests.support.studies.searched import KERNELS, kernel, problems
@@ -160,7 +160,7 @@ def test_what_is_stopped_is_slower_than_all_that_is_shown(
         assert cut.results[1]["cycles"] <= result["slower_than"] < ends[key(result["fields"])]
 
 
-def table(outcome: Outcome) -> str:
+def table(outcome: SearchOutcome) -> str:
     """The two best tilings as they are printed, without the sentence above."""
     screen = Console(file=StringIO(), width=200)
     pages.render(outcome, screen, 2)

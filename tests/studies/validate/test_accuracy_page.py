@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from ascend_sim.report.certainty import kinds
-from ascend_sim.studies.validate.kernel import Kernel
+from ascend_sim.studies.validate.kernel import MeasuredKernel
 from ascend_sim.studies.validate.launches import CALLS, MICROBENCHMARKS
 from ascend_sim.studies.validate.pages import Errors, group_by, series_of
 from ascend_sim.studies.validate.rows import of_chips, shipped_rows
-from ascend_sim.studies.validate.run import Comparison, compare
+from ascend_sim.studies.validate.run import RowComparison, compare
 from tests.support.places import TOOLS
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "accuracy.md"
@@ -46,7 +46,7 @@ def test_the_picture_shows_the_errors_that_ship(monkeypatch: pytest.MonkeyPatch)
         row for row in shipped_rows() if (row.kernel.chip, row.kernel.op_type) == ("ascend910b2", one.op_types[0])
     ]
     measured = sorted({round(us) for us, _ in picture.points(one)})
-    mean: dict[Kernel, list[float]] = {}
+    mean: dict[MeasuredKernel, list[float]] = {}
     for row in of_rows:
         mean.setdefault(row.kernel, []).append(math.log(row.duration_us))
     assert measured == sorted(round(math.exp(sum(logs) / len(logs))) for logs in mean.values())
@@ -168,13 +168,13 @@ def test_what_the_texts_say_of_other_rules_chips_and_versions(monkeypatch: pytes
     assert text.format(**figures) in page
 
 
-def task_errors(found: list[Comparison]) -> Errors:
+def task_errors(found: list[RowComparison]) -> Errors:
     errors = Errors.of([(one.prediction.task_us, one.row.duration_us) for one in found])
     assert errors is not None
     return errors
 
 
-def calls_of(chip: str) -> list[Comparison]:
+def calls_of(chip: str) -> list[RowComparison]:
     rows = [row for row in shipped_rows() if row.kernel.op_type in CALLS and row.kernel.chip == chip]
     return [one for one in compare(rows) if not one.prediction.skipped]
 
@@ -186,7 +186,7 @@ def test_calls_by_kind_are_what_a_prediction_told_nothing_gives(chip: str) -> No
         rf"\| (\w+) \| ([\w-]+) \| {chip} \| (\w+) \| (\d+) \| ([\d.]+) \| [\d.]+ \| ([-+\d.]+) \|",
         PAGE.read_text(encoding="utf-8"),
     )
-    kinds: dict[tuple[str, str, str], list[Comparison]] = {}
+    kinds: dict[tuple[str, str, str], list[RowComparison]] = {}
     for one in calls_of(chip):
         plan = "named" if one.row.kernel.label("kernels") else "ours"
         kinds.setdefault((one.row.kernel.op_type, one.row.series or "-", plan), []).append(one)

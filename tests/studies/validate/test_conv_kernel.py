@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ascend_sim.errors import ConfigError
-from ascend_sim.studies.validate.kernel import Kernel
+from ascend_sim.studies.validate.kernel import MeasuredKernel
 from ascend_sim.studies.validate.launches import LAUNCHES
 from ascend_sim.studies.validate.rows import read_rows
 from ascend_sim.studies.validate.run import compare, simulate
@@ -24,7 +24,7 @@ DEEP = FLAT | {"Di": 4, "Do": 4, "kd": 3, "stride_d": 1, "pad_d_total": 2}
 A2, A5 = "ascend910b2", "ascend950pr_9579"
 
 
-def row_of(tmp_path: Path, chip: str, op_type: str, sizes: Mapping[str, object], dtype: str = "fp16") -> Kernel:
+def row_of(tmp_path: Path, chip: str, op_type: str, sizes: Mapping[str, object], dtype: str = "fp16") -> MeasuredKernel:
     """One row, read as a file of the user's."""
     cells = {"chip": chip, "op_type": op_type, "dtype": dtype, "duration_us": 50} | dict(sizes)
     path = tmp_path / "rows.csv"
@@ -105,7 +105,9 @@ Operand = tuple[tuple[int, ...], str, str]
 LISTS: Operand = ((5,), "INT32", "ND")
 
 
-def profiled(tmp_path: Path, chip: str, op_type: str, inputs: Sequence[Operand], output: Operand, **own: str) -> Kernel:
+def profiled(
+    tmp_path: Path, chip: str, op_type: str, inputs: Sequence[Operand], output: Operand, **own: str
+) -> MeasuredKernel:
     """One line of msprof's table, read without attributes, and what its row says."""
     cells = {"OP Type": op_type, "Task Type": "AI_CORE", "Task Duration(us)": "20.5", "Block Dim": "24"} | own
     for side, operands in (("Input", inputs), ("Output", [output])):

@@ -13,11 +13,11 @@ import yaml
 
 from ascend_sim.chip import load_chip
 from ascend_sim.report import certainty
-from ascend_sim.report.certainty import Kind, Measured, interval, kinds
+from ascend_sim.report.certainty import ErrorKind, MeasuredError, interval, kinds
 from ascend_sim.studies.validate.held_out import borrowing, held_out, other_chips
 from ascend_sim.studies.validate.launches import CALLS
 from ascend_sim.studies.validate.rows import shipped_rows
-from ascend_sim.studies.validate.run import Comparison, compare
+from ascend_sim.studies.validate.run import RowComparison, compare
 from tests.support.places import TOOLS
 
 
@@ -55,11 +55,11 @@ def test_a_chip_that_is_left_out_lies_in_the_intervals_of_the_others() -> None:
 def test_a_chip_is_left_out_whole() -> None:
     """One that differs from all others is outside, whatever it has itself; of a kind with one chip nothing is known."""
 
-    def rows_of(chip: str, error: float) -> list[Measured]:
-        return [Measured(chip, 50.0, error, error) for _ in range(9)]
+    def rows_of(chip: str, error: float) -> list[MeasuredError]:
+        return [MeasuredError(chip, 50.0, error, error) for _ in range(9)]
 
-    several = Kind("a", ("A",), errors={"n": rows_of("c", 0.0), "m": rows_of("d", 0.01), "l": rows_of("e", 2.0)})
-    alone = Kind("a", ("B",), errors={"n": rows_of("c", 0.0)})
+    several = ErrorKind("a", ("A",), errors={"n": rows_of("c", 0.0), "m": rows_of("d", 0.01), "l": rows_of("e", 2.0)})
+    alone = ErrorKind("a", ("B",), errors={"n": rows_of("c", 0.0)})
     found = {one.chip: (one.inside, one.kernels) for one in other_chips([several, alone])}
     assert found == {"c": (9, 9), "d": (9, 9), "e": (0, 9)}
 
@@ -73,21 +73,21 @@ def test_a_kind_lies_in_the_interval_that_it_would_borrow() -> None:
 def test_a_network_is_left_out_whole() -> None:
     """One that differs from all others is outside, whatever it has itself; alone it is left out kernel by kernel."""
 
-    def rows_of(errors: Sequence[float]) -> list[Measured]:
-        return [Measured("c", 50.0, error, error) for error in errors]
+    def rows_of(errors: Sequence[float]) -> list[MeasuredError]:
+        return [MeasuredError("c", 50.0, error, error) for error in errors]
 
     rows = {f"n{i}": rows_of([0.01 * i, -0.01 * i]) for i in range(6)}
     strange = {"x": rows_of([2.0] * 30)}
-    found = {one.network: one for one in held_out([Kind("a", ("A",), errors=rows | strange)])}
+    found = {one.network: one for one in held_out([ErrorKind("a", ("A",), errors=rows | strange)])}
     assert (found["x"].inside, found["x"].kernels, found["x"].whole) == (0, 30, True)
-    (alone,) = held_out([Kind("a", ("A",), errors=strange)])
+    (alone,) = held_out([ErrorKind("a", ("A",), errors=strange)])
     assert (alone.inside, alone.kernels, alone.whole) == (30, 30, False)
 
 
 def test_a_kernel_that_costs_have_seen_counts_twice() -> None:
     """Inside as shipped, outside around what costs fitted without it predict."""
-    rows = [Measured("c", 50.0, 0.1 * i, 0.1 * i) for i in range(-4, 4)] + [Measured("c", 50.0, 0.0, 3.0)]
-    (found,) = held_out([Kind("a", ("A",), errors={"n": rows})])
+    rows = [MeasuredError("c", 50.0, 0.1 * i, 0.1 * i) for i in range(-4, 4)] + [MeasuredError("c", 50.0, 0.0, 3.0)]
+    (found,) = held_out([ErrorKind("a", ("A",), errors={"n": rows})])
     assert (found.inside, found.refitted, found.kernels) == (9, 8, 9)
 
 
@@ -126,7 +126,7 @@ def test_errors_of_costs_that_have_not_seen_a_kernel_stand_beside(tool: ModuleTy
         assert beside == any((kind.arch, op_type) in fitted_again for op_type in kind.op_types), kind.name
 
 
-def errors_of(tool: ModuleType, one: Comparison) -> Sequence[Measured]:
+def errors_of(tool: ModuleType, one: RowComparison) -> Sequence[MeasuredError]:
     """What the file has of the row's kind, chip and network."""
     key = tool.kind_of(one)
     kind = next(k for k in kinds() if (k.arch, k.op_types, k.grouped, k.library) == key)

@@ -14,14 +14,14 @@ from ascend_sim.memory.gm import Allocation
 from ascend_sim.report.counts import Counts
 from ascend_sim.runtime import Device, Task
 from ascend_sim.studies.validate.inferred_sizes import CONVOLUTIONS
-from ascend_sim.studies.validate.kernel import PIPES, Kernel
+from ascend_sim.studies.validate.kernel import PIPES, MeasuredKernel
 from ascend_sim.studies.validate.launches import CALLS, LAUNCHES, MATMULS, MICROBENCHMARKS
 from ascend_sim.studies.validate.rows import TOLD, read_rows, shipped_rows
 from ascend_sim.studies.validate.run import compare, simulate
 from tests.support.studies.measured_rows import CONV, HELPERS, PRODUCTS, TWO_ROWS
 
 
-def launched(kernel: Kernel, chip: ChipSpec) -> tuple[Task, list[Allocation]]:
+def launched(kernel: MeasuredKernel, chip: ChipSpec) -> tuple[Task, list[Allocation]]:
     return LAUNCHES[kernel.op_type].task(kernel, chip, Device(chip, with_values=False))
 
 

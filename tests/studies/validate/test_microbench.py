@@ -17,9 +17,9 @@ from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Engine
 from ascend_sim.errors import ConfigError, SimError
 from ascend_sim.report.counts import Counts
-from ascend_sim.studies.validate.kernel import Row
+from ascend_sim.studies.validate.kernel import MeasuredRow
 from ascend_sim.studies.validate.microbench import (
-    Stream,
+    MatrixStream,
     VectorAdd,
     matmul_loop,
     measure,
@@ -41,7 +41,7 @@ sys.modules["bandwidth"] = BENCH
 SPEC.loader.exec_module(BENCH)
 
 
-def rows_of(op_type: str, chip: str = "ascend910b1") -> list[Row]:
+def rows_of(op_type: str, chip: str = "ascend910b1") -> list[MeasuredRow]:
     return [row for row in shipped_rows() if (row.kernel.op_type, row.kernel.chip) == (op_type, chip)]
 
 
@@ -76,7 +76,7 @@ def test_rows_that_set_a_cost_come_out_as_measured(name: str) -> None:
 
 
 @pytest.mark.parametrize("row", rows_of("DataCopyStream", "ascend950pr_9589"), ids=BENCH.name_of)
-def test_streams_of_the_950(row: Row) -> None:
+def test_streams_of_the_950(row: MeasuredRow) -> None:
     """Without a dispatch interval its cores stay in step, which costs the smallest rows 8 of 39 cycles."""
     assert simulate(row.kernel).task_us == pytest.approx(row.duration_us, rel=0.2)
 
@@ -84,11 +84,13 @@ def test_streams_of_the_950(row: Row) -> None:
 @pytest.mark.parametrize(("parts", "ratio"), [(1, 0.0), (4, 0.75)])
 def test_hit_ratio(parts: int, ratio: float) -> None:
     """Measured 0.00005 and 0.75: the matrix does not fit the L2, a quarter of it does."""
-    assert measure(CHIP, Stream("UB", (64, 1024), splits=parts, repeats=4)).hit_ratio == pytest.approx(ratio, abs=0.001)
+    assert measure(CHIP, MatrixStream("UB", (64, 1024), splits=parts, repeats=4)).hit_ratio == pytest.approx(
+        ratio, abs=0.001
+    )
 
 
-@pytest.mark.parametrize("stream", [Stream("UB", (1, 64), walked=1), Stream("L1", (64, 64), walked=64)])
-def test_a_line_read_in_four_pieces_leaves_hbm_once(stream: Stream) -> None:
+@pytest.mark.parametrize("stream", [MatrixStream("UB", (1, 64), walked=1), MatrixStream("L1", (64, 64), walked=64)])
+def test_a_line_read_in_four_pieces_leaves_hbm_once(stream: MatrixStream) -> None:
     run = measure(CHIP, stream)
     assert run.hbm_bytes == run.useful_bytes
 
@@ -97,21 +99,23 @@ def test_a_line_read_in_four_pieces_leaves_hbm_once(stream: Stream) -> None:
 def test_unaligned_rows_need_the_partial_line_rule(destination: str, columns: int) -> None:
     """Without it the next tile would find the line at the end of a row in the L2, and the penalty would vanish."""
     memory = CHIP.memory.model_copy(update={"partial_line_refetch": False})
-    stream = Stream(destination, (64, columns), columns=12287, walked=128)
+    stream = MatrixStream(destination, (64, columns), columns=12287, walked=128)
     with_rule, without = (measure(chip, stream).by_mte2 for chip in (CHIP, CHIP.model_copy(update={"memory": memory})))
     assert without > (1 + TOLERANCE) * with_rule
 
 
-@pytest.mark.parametrize(("stream", "measured"), [(Stream("UB", (1, 64)), 0.551), (Stream("L1", (64, 64)), 1.065)])
-def test_small_rows_hold_when_the_cores_begin_four_times_as_far_apart(stream: Stream, measured: float) -> None:
+@pytest.mark.parametrize(
+    ("stream", "measured"), [(MatrixStream("UB", (1, 64)), 0.551), (MatrixStream("L1", (64, 64)), 1.065)]
+)
+def test_small_rows_hold_when_the_cores_begin_four_times_as_far_apart(stream: MatrixStream, measured: float) -> None:
     cores = stream.cores(CHIP)
     assert measure(CHIP, stream.shortened(cores), spread_us=2.0).by_mte2 == pytest.approx(measured, rel=TOLERANCE)
 
 
 def test_a_stream_is_shortened_only_where_nothing_is_read_again() -> None:
-    short = Stream("UB", (64, 64)).shortened(48)
+    short = MatrixStream("UB", (64, 64)).shortened(48)
     assert short.walked == 64 and short.useful_bytes == 12288 * 12288 * 2
-    for whole in (Stream("UB", (64, 1024), repeats=4), Stream("UB", (256, 12288))):
+    for whole in (MatrixStream("UB", (64, 1024), repeats=4), MatrixStream("UB", (256, 12288))):
         assert whole.shortened(48) == whole
 
 

@@ -9,8 +9,8 @@ from statistics import fmean
 import pytest
 import yaml
 
-from ascend_sim.studies.validate.rows import Row, of_chips, shipped_rows
-from ascend_sim.studies.validate.run import Comparison, compare
+from ascend_sim.studies.validate.rows import MeasuredRow, of_chips, shipped_rows
+from ascend_sim.studies.validate.run import RowComparison, compare
 from tests.support.places import TOOLS
 
 NOTES = {
@@ -21,11 +21,11 @@ NOTES = {
 
 
 @cache
-def compared(op_type: str, *sizes: tuple[str, int]) -> Sequence[Comparison]:
+def compared(op_type: str, *sizes: tuple[str, int]) -> Sequence[RowComparison]:
     """The rows of the 910B2 that have these sizes."""
     asked = dict(sizes)
 
-    def wanted(row: Row) -> bool:
+    def wanted(row: MeasuredRow) -> bool:
         of = row.kernel
         return of.op_type == op_type and all(of.get(name, 0) == size for name, size in asked.items())
 
@@ -34,16 +34,16 @@ def compared(op_type: str, *sizes: tuple[str, int]) -> Sequence[Comparison]:
     return found
 
 
-def task(one: Comparison) -> float:
+def task(one: RowComparison) -> float:
     return one.error
 
 
-def core(one: Comparison) -> float:
+def core(one: RowComparison) -> float:
     assert one.row.core_us
     return one.prediction.core_us / one.row.core_us - 1
 
 
-def pipe(name: str) -> Callable[[Comparison], float]:
+def pipe(name: str) -> Callable[[RowComparison], float]:
     return lambda one: one.prediction.pipes[name] / one.row.pipes[name] - 1
 
 
@@ -63,7 +63,12 @@ def pipe(name: str) -> Callable[[Comparison], float]:
     ],
 )
 def test_figures_of_single_layers(
-    op_type: str, quantity: str, said: str, sizes: dict[str, int], measure: Callable[[Comparison], float], percent: int
+    op_type: str,
+    quantity: str,
+    said: str,
+    sizes: dict[str, int],
+    measure: Callable[[RowComparison], float],
+    percent: int,
 ) -> None:
     assert said in NOTES[op_type, quantity]
     found = compared(op_type, *sizes.items())

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from ascend_sim.cli import app
 from ascend_sim.errors import ConfigError, SimError
-from ascend_sim.studies.validate.kernel import Row
+from ascend_sim.studies.validate.kernel import MeasuredRow
 from ascend_sim.studies.validate.op_summary import to_row
 from ascend_sim.studies.validate.rows import read_rows, shipped_rows
 from ascend_sim.studies.validate.run import compare, validate
@@ -56,7 +56,7 @@ def write(path: Path, lines: Sequence[Mapping[str, str]]) -> Path:
     return path
 
 
-def read(tmp_path: Path, *lines: Mapping[str, str]) -> list[Row]:
+def read(tmp_path: Path, *lines: Mapping[str, str]) -> list[MeasuredRow]:
     return read_rows(write(tmp_path / "op_summary_1.csv", lines), chip=CHIP)
 
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ascend_sim.studies.validate.kernel import Kernel, Row
+from ascend_sim.studies.validate.kernel import MeasuredKernel, MeasuredRow
 from ascend_sim.studies.validate.pages import Errors, blind, csv_text, group_by, spearman
 from ascend_sim.studies.validate.rows import read_rows
-from ascend_sim.studies.validate.run import Comparison, Prediction, compare
+from ascend_sim.studies.validate.run import Prediction, RowComparison, compare
 
 
 def test_errors_by_hand() -> None:
@@ -35,9 +35,9 @@ def test_spearman_by_hand() -> None:
 def test_only_programs_that_set_no_cost_are_blind() -> None:
     """Rows of a series set a cost, and kernels of operators are no small programs."""
 
-    def compared(op_type: str, series: str, predicted: float, skipped: str = "") -> Comparison:
-        row = Row(Kernel("ascend910b3", op_type, "fp16", ()), 10.0, None, {}, series, "", {})
-        return Comparison(row, Prediction(predicted, skipped=skipped))
+    def compared(op_type: str, series: str, predicted: float, skipped: str = "") -> RowComparison:
+        row = MeasuredRow(MeasuredKernel("ascend910b3", op_type, "fp16", ()), 10.0, None, {}, series, "", {})
+        return RowComparison(row, Prediction(predicted, skipped=skipped))
 
     errors = blind(
         [
@@ -63,9 +63,10 @@ def test_spearman_sees_only_the_order(values: list[float]) -> None:
 def test_fewer_than_three_kernels_have_no_order() -> None:
     def rank(kernels: int) -> float | None:
         rows = [
-            Row(Kernel("ascend910b3", "K", "fp16", (("n", n),)), 10.0 + n, None, {}, "", "", {}) for n in range(kernels)
+            MeasuredRow(MeasuredKernel("ascend910b3", "K", "fp16", (("n", n),)), 10.0 + n, None, {}, "", "", {})
+            for n in range(kernels)
         ]
-        (group,) = group_by([Comparison(row, Prediction(row.duration_us)) for row in rows], lambda one: "all")
+        (group,) = group_by([RowComparison(row, Prediction(row.duration_us)) for row in rows], lambda one: "all")
         return group.rank
 
     assert (rank(2), rank(3)) == (None, pytest.approx(1))

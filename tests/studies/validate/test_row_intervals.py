@@ -10,7 +10,7 @@ import pytest
 
 from ascend_sim.chip import load_chip
 from ascend_sim.report.certainty import interval
-from ascend_sim.studies.validate.kernel import Row
+from ascend_sim.studies.validate.kernel import MeasuredRow
 from ascend_sim.studies.validate.pages import csv_text
 from ascend_sim.studies.validate.rows import read_rows, shipped_rows
 from ascend_sim.studies.validate.run import compare
@@ -41,7 +41,7 @@ def test_the_csv_has_the_interval_of_every_predicted_time(tmp_path: Path) -> Non
     assert other["skipped"] and float(program["predicted_us"]) > 0
 
 
-def shipped_row(op_type: str) -> Row:
+def shipped_row(op_type: str) -> MeasuredRow:
     return next(row for row in shipped_rows() if row.kernel.op_type == op_type and not row.unlike)
 
 

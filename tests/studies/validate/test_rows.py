@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ascend_sim.errors import ConfigError, SimError
-from ascend_sim.studies.validate.kernel import Row
+from ascend_sim.studies.validate.kernel import MeasuredRow
 from ascend_sim.studies.validate.rows import TOLD, of_chips, read_rows, shipped_rows
 from tests.support.studies.measured_rows import CONV, HELPERS, PRODUCTS, TWO_ROWS
 
@@ -120,5 +120,5 @@ def test_other_errors(tmp_path: Path) -> None:
 
 def test_rows_are_plain_data() -> None:
     row = shipped_rows()[0]
-    assert isinstance(row, Row)
+    assert isinstance(row, MeasuredRow)
     assert hash(row.kernel) == hash(shipped_rows()[0].kernel)

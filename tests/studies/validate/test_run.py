@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from ascend_sim.cli import app
 from ascend_sim.errors import ConfigError
-from ascend_sim.studies.validate.kernel import Kernel
+from ascend_sim.studies.validate.kernel import MeasuredKernel
 from ascend_sim.studies.validate.rows import of_chips, read_rows
 from ascend_sim.studies.validate.run import Prediction, compare, simulate
 
@@ -30,9 +30,9 @@ def test_equal_kernels_run_once(rows_file: Path, monkeypatch: pytest.MonkeyPatch
     from ascend_sim.studies.validate import run as validate
 
     rows = read_rows(rows_file) * 3
-    ran: list[Kernel] = []
+    ran: list[MeasuredKernel] = []
 
-    def counted(kernel: Kernel) -> Prediction:
+    def counted(kernel: MeasuredKernel) -> Prediction:
         ran.append(kernel)
         return simulate(kernel)
 

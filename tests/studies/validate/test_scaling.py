@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ascend_sim import TensorSpec, convolution_backward
 from ascend_sim.chip import load_chip
-from ascend_sim.studies.validate.kernel import Kernel
+from ascend_sim.studies.validate.kernel import MeasuredKernel
 from ascend_sim.studies.validate.run import simulate
 from tests.support.sampling import sampled
 
@@ -59,7 +59,7 @@ def kernel_us(
 def matmul_us(chip: str, shape: tuple[int, int, int, str]) -> float:
     """Time of one matrix product."""
     m, n, k, l2 = shape
-    found = simulate(Kernel(chip, "MatMul", "fp16", (("K", k), ("M", m), ("N", n)), l2=l2))
+    found = simulate(MeasuredKernel(chip, "MatMul", "fp16", (("K", k), ("M", m), ("N", n)), l2=l2))
     assert not found.skipped
     return found.task_us
 
@@ -115,7 +115,7 @@ def bound_us(chip: str, by_hbm: bool) -> float:
     """Time of a long cast out of a cold L2, which waits for HBM, or of the dX of a convolution of many products."""
     if not by_hbm:
         return kernel_us(chip, (64, 64, 128, 14, 3), (True, False, False))["grad_input"]
-    found = simulate(Kernel(chip, "Cast", "fp32", (("N", 2**24),), (("dtype_out", "fp16"),), "cold"))
+    found = simulate(MeasuredKernel(chip, "Cast", "fp32", (("N", 2**24),), (("dtype_out", "fp16"),), "cold"))
     assert not found.skipped
     return found.task_us
 

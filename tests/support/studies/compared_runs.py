@@ -6,15 +6,15 @@ from typing import Any
 
 from rich.console import Console
 
-from ascend_sim.studies.compare.facts import Comparison
+from ascend_sim.studies.compare.facts import RunComparison
 from ascend_sim.studies.compare.text import render
 
 
-def kernel_of(comparison: Comparison, name: str) -> Any:
+def kernel_of(comparison: RunComparison, name: str) -> Any:
     return next(kernel for kernel in comparison.kernels if kernel.name == name)
 
 
-def shown(comparison: Comparison, **options: Any) -> str:
+def shown(comparison: RunComparison, **options: Any) -> str:
     console = Console(width=80, color_system=None, force_terminal=False)
     with console.capture() as captured:
         render(comparison, console, **options)

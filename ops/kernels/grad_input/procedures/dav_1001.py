@@ -22,7 +22,7 @@ from ascend_sim.ops.kernels.grad_input.procedures.dav_2201 import finish
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, divisors_down
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
-__all__ = ["CacheTiling", "cache_tiling", "covers_grad_input_1001", "vendor_grad_input_1001"]
+__all__ = ["DataCacheTiling", "cache_tiling", "covers_grad_input_1001", "vendor_grad_input_1001"]
 
 # Numbers of the vendor's procedure (canndev conv2d_bp_input_cache_tiling, conv2d_backprop_input: stated)
 UB_BYTES = 262000  # of UB, which has 262144
@@ -32,7 +32,7 @@ ITEMSIZE = 2
 
 
 @frozen
-class CacheTiling:
+class DataCacheTiling:
     """What the procedure decides, under the vendor's names; `m_al1`, `n_bl1` 0 mean all that the core has of M or N.
 
     `k_al1`, `k_bl1` are C_out blocks, the bounds elements of one buffer.
@@ -107,14 +107,14 @@ def vendor_grad_input_1001(inp: TilingInput) -> GradInputTiling:
     return tiling
 
 
-def cache_tiling(inp: TilingInput, *, ragged: bool = False) -> CacheTiling:
+def cache_tiling(inp: TilingInput, *, ragged: bool = False) -> DataCacheTiling:
     """The procedure's own words for its decisions. TilingError where nothing fits.
 
     `ragged` is for a kernel that writes dx as NCHW in rows of pixels that do not fill 32-byte blocks: the end of a core's or
     tile's share then needs a whole block of its own, lest two cores write the same one. Ours write NC1HWC0.
     """
     grid = _core_grid(inp, ragged)
-    single = _Share(inp, ceil_div(_pixels(inp), grid.m), inp.cin1 // grid.n, grid.m, ragged)
+    single = _CoreShare(inp, ceil_div(_pixels(inp), grid.m), inp.cin1 // grid.n, grid.m, ragged)
     m0, n0, k0 = single.l0_block()
     found = single.l1_loads(m0, n0, k0) or single.l1_loads(m0, n0, 1)
     if found is None:
@@ -125,7 +125,7 @@ def cache_tiling(inp: TilingInput, *, ragged: bool = False) -> CacheTiling:
     load, k0 = found
     all_m = load.m * m0 == single.m and load.k_a == single.k_blocks and grid.m == 1
     all_n = load.n * n0 == single.n and load.k_b == single.k_blocks
-    return CacheTiling(
+    return DataCacheTiling(
         grid.batch,
         grid.n,
         grid.m,
@@ -158,7 +158,7 @@ def _has_own_end(inp: TilingInput, fractals: int) -> bool:
 
 
 @frozen
-class _Grid:
+class _PartGrid:
     """Parts of images, channels and pixels; what a core then has to do, and what all cores load."""
 
     batch: int
@@ -171,18 +171,18 @@ class _Grid:
     def cores(self) -> int:
         return self.batch * self.n * self.m
 
-    def beats(self, other: _Grid) -> bool:
+    def beats(self, other: _PartGrid) -> bool:
         """Fewer rounds, then more cores; between grids of as many cores less load, however many rounds."""
         if self.rounds < other.rounds or (self.rounds == other.rounds and self.cores > other.cores):
             return True
         return self.cores == other.cores and (self.load, -self.batch * self.n) < (other.load, -other.batch * other.n)
 
 
-def _core_grid(inp: TilingInput, ragged: bool) -> _Grid:
+def _core_grid(inp: TilingInput, ragged: bool) -> _PartGrid:
     """The grid that beats those tried before it: parts of channels and images from most to fewest, pixels get the rest."""
     p, m_total = inp.problem, _pixels(inp)
     if p.h_in * p.w_in * p.c_in < FRACTAL:
-        return _Grid(1, 1, 1, 1, 0)
+        return _PartGrid(1, 1, 1, 1, 0)
     c_out, c_in = inp.cout_padded // FRACTAL, inp.cin1
     if p.n * m_total * c_in < inp.cores:
         return _few_tiles(inp, ragged)
@@ -191,12 +191,12 @@ def _core_grid(inp: TilingInput, ragged: bool) -> _Grid:
     if (p.k_h - 1) // p.stride_h <= 1:
         gradient = p.n * c_out * FRACTAL * inp.taps * p.h_in * p.w_in
 
-    def grid(batch: int, n: int, m: int) -> _Grid:
+    def grid(batch: int, n: int, m: int) -> _PartGrid:
         share_m, share_n, images = ceil_div(m_total, m), c_in // n, p.n // batch
         rounds = images * share_m * share_n // min(share_m * share_n, _l0c_fractals(inp))
         if share_n == 1:
             rounds = images * ceil_div(share_m, min(share_m, _l0_fractals(inp)))
-        return _Grid(batch, n, m, rounds, batch * m * weights + n * gradient)
+        return _PartGrid(batch, n, m, rounds, batch * m * weights + n * gradient)
 
     best = grid(1, 1, 1)
     for n, batch in product(divisors_down(c_in, inp.cores), divisors_down(p.n, inp.cores)):
@@ -211,7 +211,7 @@ def _core_grid(inp: TilingInput, ragged: bool) -> _Grid:
     return best
 
 
-def _few_tiles(inp: TilingInput, ragged: bool) -> _Grid:
+def _few_tiles(inp: TilingInput, ragged: bool) -> _PartGrid:
     """Fewer fractals of dx than cores: one image and one channel block a core, pixels in parts of about a microsecond."""
     m_total, work = _pixels(inp), inp.cout_padded // FRACTAL * inp.taps
     parts = 1  # where one fractal of dx takes more than that (inferred: the procedure then leaves the number as it is)
@@ -219,7 +219,7 @@ def _few_tiles(inp: TilingInput, ragged: bool) -> _Grid:
         parts = min(max(m_total // ceil_div(MICROSECOND, work), 1), inp.cores)
     if ragged and not (ceil_div(m_total, parts) >= 2 and _has_own_end(inp, ceil_div(m_total, parts))):
         parts = 1
-    return _Grid(inp.problem.n, inp.cin1, parts, 1, 0)
+    return _PartGrid(inp.problem.n, inp.cin1, parts, 1, 0)
 
 
 MICROSECOND = 1000
@@ -252,7 +252,7 @@ class _Load:
 
 
 @frozen
-class _Share:
+class _CoreShare:
     """What a core has: `m` and `n` fractals of dx of its images, whose pixels are cut in `parts`."""
 
     inp: TilingInput

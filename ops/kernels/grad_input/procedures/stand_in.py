@@ -149,7 +149,7 @@ def _taller(tiling: GradInputTiling, inp: TilingInput) -> Iterator[GradInputTili
 
 
 @frozen
-class Grid:
+class CoreGrid:
     """A core's share of a map: `channels` and `rows` of dX. `cores` have one, and read `load` elements together."""
 
     channels: int
@@ -158,7 +158,7 @@ class Grid:
     load: int
 
 
-def core_grid(inp: TilingInput, channels: int, rows: int) -> Grid | None:
+def core_grid(inp: TilingInput, channels: int, rows: int) -> CoreGrid | None:
     """The grid of most cores, then least load, whose shares are not above `channels` and `rows`; None where there is none.
 
     Each image, depth and group has cores of its own. A share is whole rows, and as little as a fractal of pixels, as in the
@@ -177,7 +177,7 @@ def core_grid(inp: TilingInput, channels: int, rows: int) -> Grid | None:
             continue
         share_m = ceil_div(p.h_in, most)
         m = ceil_div(p.h_in, share_m)
-        grids.append(Grid(share_n * inp.unit, share_m, lanes * n * m, lanes * m * weights + n * gradient))
+        grids.append(CoreGrid(share_n * inp.unit, share_m, lanes * n * m, lanes * m * weights + n * gradient))
     return max(grids, key=lambda grid: (grid.cores, -grid.load), default=None)
 
 

@@ -21,10 +21,10 @@ from ascend_sim.memory.gm import gm_operand
 from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.grad_weight.arch35.flags import CLEARED, SLOTS_CLEARED
 from ascend_sim.ops.kernels.grad_weight.arch35.slots import block_bytes, pieces
-from ascend_sim.ops.kernels.grad_weight.cube import CubeBuilder, Image, Piece, Plane, Round, Tile
+from ascend_sim.ops.kernels.grad_weight.cube import CubeBuilder, Image, Piece, Plane, Round, SummedTile
 from ascend_sim.ops.kernels.grad_weight.fields import GradWeightTiling
 from ascend_sim.ops.kernels.grad_weight.parts import Strip, walked_input
-from ascend_sim.ops.kernels.grad_weight.steps import Run, Runs, Step, Walks, Where
+from ascend_sim.ops.kernels.grad_weight.steps import Run, Runs, Step, TaskWalks, Where
 from ascend_sim.ops.kernels.grad_weight.stream_k import GRAD_OUTPUT, GRAD_WEIGHT, WORKSPACE
 from ascend_sim.ops.kernels.grad_weight.tasks import GradWeightTask, grad_weight_tasks
 from ascend_sim.ops.layouts.layout import DrainPiece, FilterTile, Lattice, MapPixels
@@ -119,7 +119,7 @@ class DirectCubeBuilder(CubeBuilder):
         call: CubeCall,
         tiling: GradWeightTiling,
         k: KernelBuilder,
-        walks: Walks,
+        walks: TaskWalks,
         runs: Runs,
         kernel: Mapping[str, Any],
         rounds: int,
@@ -228,7 +228,7 @@ class DirectCubeBuilder(CubeBuilder):
                 load(chunk)
         operand.use(key)
 
-    def load_a1(self, tile: Tile, strip: Strip, image: Image, span: Span) -> Hashable:
+    def load_a1(self, tile: SummedTile, strip: Strip, image: Image, span: Span) -> Hashable:
         """A chunk of gradOutput; whole rows adjoin, so that it is one transfer."""
         if strip.columns < self.p.w_out:
             return super().load_a1(tile, strip, image, span)

@@ -24,7 +24,7 @@ SUM_BYTES = 4
 """Bytes of a sum, which is fp32."""
 
 
-class Piece(NamedTuple):
+class SlotPiece(NamedTuple):
     """Part of a tile, and where it begins in a slot (bytes)."""
 
     tile: FilterTile
@@ -35,14 +35,14 @@ class Piece(NamedTuple):
         """Bytes."""
         return self.tile.rows * ceil_to(self.tile.columns, FRACTAL) * SUM_BYTES
 
-    def part(self, room: int, number: int) -> Piece | None:
+    def part(self, room: int, number: int) -> SlotPiece | None:
         """Whole columns of fractals that take at most `room` bytes: part `number` of the piece; None behind the last."""
         columns = max(room // (self.tile.rows * SUM_BYTES) // FRACTAL, 1) * FRACTAL
         first = number * columns
         if first >= self.tile.columns:
             return None
         tile = self.tile._replace(column=self.tile.column + first, columns=min(columns, self.tile.columns - first))
-        return Piece(tile, self.offset + first * self.tile.rows * SUM_BYTES)
+        return SlotPiece(tile, self.offset + first * self.tile.rows * SUM_BYTES)
 
 
 def slot_bytes(tiling: GradWeightTiling) -> int:
@@ -55,14 +55,14 @@ def block_bytes(tiling: GradWeightTiling) -> int:
     return 2 * slot_bytes(tiling)
 
 
-def pieces(tile: FilterTile, tiling: GradWeightTiling, inp: TilingInput) -> list[Piece]:
+def pieces(tile: FilterTile, tiling: GradWeightTiling, inp: TilingInput) -> list[SlotPiece]:
     """The pieces of a tile, along rows first."""
     channels, filters = ceil_div(ceil_div(tile.columns, inp.taps), FRACTAL), ceil_div(tile.rows, FRACTAL)
     if inp.group_extension == 1:
         for _ in range(1 if tiling.cl0_buffers > 1 else 2):
             channels, filters = _halved(channels, filters)
     width, height = channels * inp.taps * FRACTAL, filters * FRACTAL
-    found: list[Piece] = []
+    found: list[SlotPiece] = []
     for column in range(0, tile.columns, width):
         for row in range(0, tile.rows, height):
             part = tile._replace(
@@ -71,7 +71,7 @@ def pieces(tile: FilterTile, tiling: GradWeightTiling, inp: TilingInput) -> list
                 column=tile.column + column,
                 columns=min(width, tile.columns - column),
             )
-            found.append(Piece(part, found[-1].offset + found[-1].size if found else 0))
+            found.append(SlotPiece(part, found[-1].offset + found[-1].size if found else 0))
     return found
 
 

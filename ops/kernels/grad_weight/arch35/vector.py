@@ -32,7 +32,7 @@ _PARTS_OF_UB = 10
 """One for zeros, three each for a sum, for what is added to it, and for the sum in the order of dW."""
 
 
-class Share(NamedTuple):
+class SlotShare(NamedTuple):
     """What a core has of a tile in slots: `size` bytes from `offset` on, and how they go to dW, if this core brings them."""
 
     offset: int
@@ -40,7 +40,7 @@ class Share(NamedTuple):
     turned: tuple[Turned, ...]
 
 
-Tile = tuple[tuple[Share, ...], ...]
+Tile = tuple[tuple[SlotShare, ...], ...]
 """The shares of a core in a tile, for each part of it that UB holds; targets of what is turned count from the first one's."""
 
 
@@ -131,7 +131,7 @@ class DirectVectorBuilder:
         last = [part for some in found for part in some] if self.leaves_at is None else []
         turned = {part: list(self.dw.turned(part.tile, self.room)) for part in last}
         first = next((one.target for way in turned.values() for some in way for one in some.writings), 0)
-        tile = [tuple([Share(p.offset, p.size, _placed(turned.get(p, []), first)) for p in some]) for some in found]
+        tile = [tuple([SlotShare(p.offset, p.size, _placed(turned.get(p, []), first)) for p in some]) for some in found]
         return (number > 0, tuple(tile)), first
 
     def tree(self, tile: Tile, target: int) -> None:
@@ -156,7 +156,7 @@ class DirectVectorBuilder:
                         self.hand_on(shares, self.blocks[2 * pair])
                         shares = ()
 
-    def add(self, parts: tuple[Share, ...], own: int, other: int | None, first: bool) -> None:
+    def add(self, parts: tuple[SlotShare, ...], own: int, other: int | None, first: bool) -> None:
         """What another core has (its cube's slot, or what it handed on) is added to the sum, which begins with its own slot."""
         k, (total, held) = self.k, self.places
         if first:
@@ -172,17 +172,17 @@ class DirectVectorBuilder:
                 k.pipe_barrier("V")
             k.vector_binary("add", total, total, held, "float32", part.size // 4)
 
-    def slot(self, block: int, part: Share, which: int) -> int:
+    def slot(self, block: int, part: SlotShare, which: int) -> int:
         """Where a part of a piece lies in the slots of a block: 0 the cube's, 1 the vector cores'."""
         start = block * slots.block_bytes(self.tiling) + which * slots.slot_bytes(self.tiling)
         return gm_operand(WORKSPACE, start + part.offset)
 
-    def hand_on(self, parts: tuple[Share, ...], block: int) -> None:
+    def hand_on(self, parts: tuple[SlotShare, ...], block: int) -> None:
         """Sums to the pair's slot."""
         for part, address in zip(parts, self.places, strict=False):
             self.k.data_copy("UB", "GM", self.slot(block, part, 1), address, part.size)
 
-    def turn(self, parts: tuple[Share, ...], target: int) -> None:
+    def turn(self, parts: tuple[SlotShare, ...], target: int) -> None:
         """Sums in the order of dW, and to dW."""
         self.k.pipe_barrier("V")
         for part, address in zip(parts, self.places, strict=False):

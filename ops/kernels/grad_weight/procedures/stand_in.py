@@ -38,7 +38,7 @@ MOST_STEPS = 8  # base blocks per L1 load
 WORK_SLACK = (21, 20)  # a grid may take 5 % more cube work than the best where it adds dW fewer times
 
 
-class _Share(NamedTuple):
+class _TaskShare(NamedTuple):
     """What a task takes: rows and columns of dW, rows of gradOutput, images."""
 
     m: int
@@ -47,13 +47,13 @@ class _Share(NamedTuple):
     images: int
 
 
-class _Grid(NamedTuple):
+class _TaskGrid(NamedTuple):
     """A way to deal out the problem: products of the busiest core, times that dW is added, tasks, and what each takes."""
 
     work: int
     added: int
     tasks: int
-    share: _Share
+    share: _TaskShare
 
 
 def sound_grad_weight(
@@ -87,7 +87,7 @@ def grid(inp: TilingInput, chip: ChipSpec | None = None, dtype: str = "") -> Gra
     columns = gemm(inp, True)[2]
     of_width = cache(partial(_block, inp, SPLIT_GRID))  # the same for many shapes
 
-    def block(share: _Share) -> GradWeightTiling:
+    def block(share: _TaskShare) -> GradWeightTiling:
         return of_width(min(share.n, columns)).but(
             single_core_m=share.m,
             single_core_n=share.n,
@@ -95,7 +95,7 @@ def grid(inp: TilingInput, chip: ChipSpec | None = None, dtype: str = "") -> Gra
             single_core_k=share.rows * inp.problem.w_out,
         )
 
-    def cycles(grid: _Grid) -> float:
+    def cycles(grid: _TaskGrid) -> float:
         if chip is None:
             return grid.work
         return ceil_div(grid.tasks, inp.cores) * max(_products_and_l0(block(grid.share), inp, chip, dtype))
@@ -211,7 +211,7 @@ def _products_and_l0(
     return products, pixels * inp.itemsize * (m * n_tiles / left + n * m_tiles / right) + 2 * steps * chip.load3d.head
 
 
-def _grids(inp: TilingInput) -> Iterator[_Grid]:
+def _grids(inp: TilingInput) -> Iterator[_TaskGrid]:
     """Every useful grid."""
     height, width = inp.problem.h_out, inp.problem.w_out
     m_tiles = ceil_div(inp.cout_padded, _side_m(inp, gemm(inp, True)[2]))
@@ -228,8 +228,8 @@ def _grids(inp: TilingInput) -> Iterator[_Grid]:
                     tasks = lanes * added * ceil_div(inp.cout_padded, single_m)
                     tasks *= ceil_div(inp.cin1 * n_slice(inp), single_n)
                     work = images * ceil_to(rows * width, FRACTAL) * single_m * ceil_to(single_n, FRACTAL)
-                    share = _Share(single_m, single_n, rows, images)
-                    yield _Grid(ceil_div(tasks, inp.cores) * work, added, tasks, share)
+                    share = _TaskShare(single_m, single_n, rows, images)
+                    yield _TaskGrid(ceil_div(tasks, inp.cores) * work, added, tasks, share)
 
 
 # ---- block and steps -----------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from ascend_sim.ops.problem.sizes import ceil_div
 
 
 @frozen
-class Block:
+class TbeBlock:
     """One block's part: ranges of groups, kernel planes, images, depths; of channels in elements; of K in units (or rows)."""
 
     groups: range
@@ -37,7 +37,7 @@ class Block:
         )
 
 
-def block_part(p: FilterProblem, cuts: Cuts, block: int) -> Block:
+def block_part(p: FilterProblem, cuts: Cuts, block: int) -> TbeBlock:
     """The part of a block; empty where the shares that are rounded up leave it nothing."""
     problem, parts = p.problem, []
     axes = (  # fastest first
@@ -51,7 +51,7 @@ def block_part(p: FilterProblem, cuts: Cuts, block: int) -> Block:
     cin, planes, cout, groups, depths, images, k = parts
     if block:  # more blocks were asked for than the tiling has
         k = range(0)
-    return Block(
+    return TbeBlock(
         groups,
         planes,
         images,
@@ -81,7 +81,7 @@ class OutTile:
     n_held: range
 
 
-def out_tiles(block: Block, tile: Tile, columns_of: int, group_m: int, group_n: int) -> Iterator[OutTile]:
+def out_tiles(block: TbeBlock, tile: Tile, columns_of: int, group_m: int, group_n: int) -> Iterator[OutTile]:
     """Tiles of a block: groups, L1 tiles along N, along M, in each the tiles of L0 along N, then M.
 
     `columns_of` is columns of dW for an input channel (the taps); `group_m` and `group_n` are the rows and columns that exist.

@@ -11,14 +11,14 @@ from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import Span
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.ops.kernels.grad_weight.parts import boxes
-from ascend_sim.ops.layouts.layout import Place
+from ascend_sim.ops.layouts.layout import ChannelPlace
 from ascend_sim.ops.problem.sizes import ceil_div
 from ascend_sim.ops.problem.strips import Strip
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
 
 def gather_taps(
-    k: KernelBuilder, inp: TilingInput, slot: int, address: int, place: Place, columns: range, span: range
+    k: KernelBuilder, inp: TilingInput, slot: int, address: int, place: ChannelPlace, columns: range, span: range
 ) -> None:
     """Columns of dW (channel block, tap, channel), for the gradOutput pixels `span`, as [column block][pixels][C0] in L1.
 

@@ -42,11 +42,11 @@ from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.tiles import a1_
 from ascend_sim.ops.kernels.grad_weight.steps import Where
 from ascend_sim.ops.kernels.grad_weight.tbe.blocks import HeldTile
 from ascend_sim.ops.kernels.grad_weight.tbe.gather import gather_taps
-from ascend_sim.ops.kernels.grad_weight.tbe.runs import Runs
-from ascend_sim.ops.kernels.grad_weight.tbe.walks import Part, Step, further, moves
-from ascend_sim.ops.kernels.grad_weight.tbe.work import End, Piece, Plane, Work
+from ascend_sim.ops.kernels.grad_weight.tbe.runs import TbeRuns
+from ascend_sim.ops.kernels.grad_weight.tbe.walks import TbePart, TbeStep, further, moves
+from ascend_sim.ops.kernels.grad_weight.tbe.work import Piece, TbeEnd, TbePlane, TbeWork
 from ascend_sim.ops.layouts import weight_gradient, x_map, y_map
-from ascend_sim.ops.layouts.layout import FilterTile, MapBox, Place
+from ascend_sim.ops.layouts.layout import ChannelPlace, FilterTile, MapBox
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 from ascend_sim.runtime import Task
 
@@ -69,7 +69,7 @@ def tbe_grad_weight_task(
     """The kernel launch; `tensors` are gradOutput, input (both NC1HWC0) and dW (fp32 FRACTAL_Z)."""
     table = InstructionTable(call.chip)
     sizes = [tensor.size for tensor in tensors]
-    work = Work(call, p, tiling)
+    work = TbeWork(call, p, tiling)
 
     def build(block: int) -> list[Program]:
         k = KernelBuilder(table, block, call.core_kind, sizes, disarm=call.disarm)
@@ -97,7 +97,7 @@ class _TbeBuilder:
         self.c0, self.itemsize = call.inp.c0, call.inp.itemsize
         self.per_block = p.taps * self.c0
         # What load2d moves are whole fractals, and what is multiplied at a time begins one.
-        self.held_runs = Runs(k, FRACTAL if self.itemsize == 2 else 1, p.load is Load.SPLIT_W)
+        self.held_runs = TbeRuns(k, FRACTAL if self.itemsize == 2 else 1, p.load is Load.SPLIT_W)
         self.moves = moves(p)
         self.dw, self.grad_output, self.features = weight_gradient(call.inp), y_map(call.inp), x_map(call.inp)
         tile = tiling.tile
@@ -115,12 +115,12 @@ class _TbeBuilder:
 
     def program(self, pieces: list[tuple[Piece, Where]]) -> Program:
         """The program of `pieces`."""
-        parts = {what.part for what, _ in pieces if isinstance(what, Plane)}
+        parts = {what.part for what, _ in pieces if isinstance(what, TbePlane)}
         self.pad_runs([step for part in parts for step in part.steps])
         for what, where in self.k.stamped(pieces):
-            if isinstance(what, Plane):
+            if isinstance(what, TbePlane):
                 self.products(what, where)
-            elif isinstance(what, End):
+            elif isinstance(what, TbeEnd):
                 group, plane, m, n = self.placed(what.tile, where)[:4]
                 self.pipeline.end_sum(m.length, n.length, self.c0, self.call.dtype, self.call.hf32_bits)
                 self.dw.drain(self.pipeline, GRAD_WEIGHT, FilterTile(group, plane, *m, *n), True)
@@ -132,7 +132,7 @@ class _TbeBuilder:
         self.pipeline.close()
         return self.k.finish()
 
-    def products(self, plane: Plane, where: Where) -> None:
+    def products(self, plane: TbePlane, where: Where) -> None:
         """Products of a part of the block's pixels of a plane."""
         batch, row = where.batch, where.row if self.moves else 0
         tile, last = self.placed(plane.tile, where), None
@@ -157,7 +157,7 @@ class _TbeBuilder:
 
     # -- GM -> L1 ------------------------------------------------------------------------------------------------------
 
-    def load_a1(self, tile: HeldTile, plane: Plane, batch: int, step: Step) -> None:
+    def load_a1(self, tile: HeldTile, plane: TbePlane, batch: int, step: TbeStep) -> None:
         """gradOutput pixels of the rows of dW that L1 holds: [c1][pixels][C0]."""
         around: dict[Attach, tuple[int, ...]] = {
             Attach.FULL: (), Attach.WHOLE_K: (tile.plane, *tile.n_held), Attach.PART: (tile.plane, *tile.m, *tile.n)
@@ -167,11 +167,11 @@ class _TbeBuilder:
         address = self.a1.begin(key)
         if address is None:
             return
-        place = Place(batch, tile.group * self.inp.cout_g + tile.m_held.start, plane.depth)
+        place = ChannelPlace(batch, tile.group * self.inp.cout_g + tile.m_held.start, plane.depth)
         self.held_runs.load(self.grad_output, GRAD_OUTPUT, place, tile.m_held.length, step.strip, span, address)
         self.a1.loaded()
 
-    def load_b1(self, tile: HeldTile, plane: Plane, batch: int, step: Step) -> None:
+    def load_b1(self, tile: HeldTile, plane: TbePlane, batch: int, step: TbeStep) -> None:
         """What the pixels see of the input, for the columns of dW that L1 holds: rows or columns of channel blocks, or taps."""
         if plane.depth_in is None:
             return
@@ -182,11 +182,11 @@ class _TbeBuilder:
         if address is None:
             return
         group = tile.group * self.inp.cin_g
-        blocks = Place(batch, group + tile.blocks.start * self.c0, plane.depth_in)
+        blocks = ChannelPlace(batch, group + tile.blocks.start * self.c0, plane.depth_in)
         if self.p.load is Load.LOAD2D:
             self.held_runs.load(self.features, INPUT, blocks, tile.channels, step.strip, span, address)
         elif self.p.load is Load.DMA:
-            place, columns = Place(batch, group, plane.depth_in), tile.n_held
+            place, columns = ChannelPlace(batch, group, plane.depth_in), tile.n_held
             pixels = range(span.start, span.start + span.length)
             gather_taps(
                 self.k, self.inp, INPUT, address, place, range(columns.start, columns.start + columns.length), pixels
@@ -195,7 +195,7 @@ class _TbeBuilder:
             self.load_rows(blocks, tile.channels, step, address)
         self.b1.loaded()
 
-    def load_rows(self, place: Place, channels: int, step: Step, address: int) -> None:
+    def load_rows(self, place: ChannelPlace, channels: int, step: TbeStep, address: int) -> None:
         """Input rows of channel blocks from `place` on: [c1][rows][columns][C0]."""
         held, strip = step.held, step.seen
         columns = Span(strip.source, strip.problem.w_in)
@@ -209,7 +209,7 @@ class _TbeBuilder:
 
     # -- L1 -> L0, mmad: tiles and steps count from anywhere, L1 holds what is there ------------------------------------
 
-    def pad_runs(self, steps: list[Step]) -> None:
+    def pad_runs(self, steps: list[TbeStep]) -> None:
         """Zeros where a run ends inside a fractal, of which load2d takes all."""
         if all(step.pixels.length % self.held_runs.whole == 0 for step in steps):
             return
@@ -217,7 +217,7 @@ class _TbeBuilder:
             operand.clear()
         self.k.pipe_barrier("MTE2")
 
-    def fill_left(self, tile: HeldTile, step: Step) -> None:
+    def fill_left(self, tile: HeldTile, step: TbeStep) -> None:
         """The next half of L0: gradOutput to L0A, turned; L0B follows."""
         left, held = self.pipeline.left[self.pipeline.operands.acquire()], step.in_a1
         rows = Span(tile.m.start - tile.m_held.start, ceil_to(tile.m.length, self.c0))
@@ -235,7 +235,7 @@ class _TbeBuilder:
         self.k.fill("L0B", right, ceil_div(pixels, self.c0) * ceil_div(tile.n.length, FRACTAL) * FRACTAL_BYTES)
         self.pipeline.leave_out()
 
-    def step(self, tile: HeldTile, part: Part, number: int) -> None:
+    def step(self, tile: HeldTile, part: TbePart, number: int) -> None:
         """The input to L0B beside gradOutput in L0A, and the product of both."""
         step = part.steps[number]
         half, held, pixels, address = self.pipeline.operands.filling, step.in_b1, step.pixels, self.b1.address

@@ -15,13 +15,13 @@ from ascend_sim.frozen import frozen
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import Span
 from ascend_sim.ops.kernels.grad_weight.parts import boxes
-from ascend_sim.ops.layouts.layout import FeatureMap, MapBox, Place
+from ascend_sim.ops.layouts.layout import ChannelPlace, FeatureMap, MapBox
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 from ascend_sim.ops.problem.strips import Strip
 
 
 @frozen
-class Runs:
+class TbeRuns:
     """Runs of one kernel, padded to multiples of `whole` pixels; with `by_rows` each row of a strip for itself."""
 
     k: KernelBuilder
@@ -29,7 +29,7 @@ class Runs:
     by_rows: bool
 
     def load(
-        self, tensor: FeatureMap, slot: int, place: Place, channels: int, strip: Strip, span: Span, to: int
+        self, tensor: FeatureMap, slot: int, place: ChannelPlace, channels: int, strip: Strip, span: Span, to: int
     ) -> None:
         """A run of a strip's pixels, `channels` channels from `place` on, from the tensor `slot` to L1."""
         pitch = self.pitch(strip, span)

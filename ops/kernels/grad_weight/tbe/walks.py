@@ -23,7 +23,7 @@ FEW = 32
 """Steps of a walk that is not cut."""
 
 
-class Run(NamedTuple):
+class TbeRun(NamedTuple):
     """Pixels of a strip that are multiplied together, `step` in L0 and `span_a`, `span_b` in L1 at a time."""
 
     strip: Strip
@@ -34,7 +34,7 @@ class Run(NamedTuple):
     span_b: int
 
 
-class Step(NamedTuple):
+class TbeStep(NamedTuple):
     """A step of K: what of the `strip` L1 holds of gradOutput, and of `seen`, whose first pixel is `shift`, of the input."""
 
     strip: Strip
@@ -45,23 +45,23 @@ class Step(NamedTuple):
     in_b1: Span
     held: InputRows
 
-    def new_a1(self, last: Step) -> bool:
+    def new_a1(self, last: TbeStep) -> bool:
         """Whether L1 has to hold other pixels of gradOutput than in the step before."""
         return (self.strip, self.in_a1) != (last.strip, last.in_a1)
 
-    def new_b1(self, last: Step) -> bool:
+    def new_b1(self, last: TbeStep) -> bool:
         """As `new_a1`, of the input."""
         return (self.seen, self.in_b1) != (last.seen, last.in_b1)
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class TbePart:
     """Steps that follow each other, counted from a row, or of a signal from a pixel; equal ones of a task are the same object.
 
     `b_first`: the input has the longer step, and is loaded first.
     """
 
-    steps: tuple[Step, ...]
+    steps: tuple[TbeStep, ...]
     b_first: bool
 
     @cached_property
@@ -70,7 +70,7 @@ class Part:
         return tuple([_window(step) for step in self.steps])
 
 
-Walk = tuple[tuple[Part, int], ...]
+Walk = tuple[tuple[TbePart, int], ...]
 """The parts of a block's pixels of an image in order, with the rows (or pixels) that they count from."""
 
 
@@ -79,19 +79,19 @@ def moves(p: FilterProblem) -> bool:
     return p.load is not Load.DMA
 
 
-def further(p: FilterProblem, step: Step, row: int) -> Step:
+def further(p: FilterProblem, step: TbeStep, row: int) -> TbeStep:
     """The same step `row` rows of gradOutput further down, of a signal as many pixels further on."""
     problem = step.strip.problem
     way = row if p.conv1d else row * problem.w_out
     pixels, in_a1, in_b1 = (Span(span.start + way, span.length) for span in step[3:6])
     if p.conv1d:
         seen = replace(step.seen, column=step.seen.column + way, source=step.seen.source + way * problem.stride_w)
-        return Step(step.strip, seen, step.shift + way, pixels, in_a1, in_b1, step.held)
+        return TbeStep(step.strip, seen, step.shift + way, pixels, in_a1, in_b1, step.held)
     held = step.held._replace(first=step.held.first + row * problem.stride_h)
-    return Step(step.strip, step.seen, step.shift, pixels, in_a1, in_b1, held)
+    return TbeStep(step.strip, step.seen, step.shift, pixels, in_a1, in_b1, held)
 
 
-class Walks:
+class TbeWalks:
     """The walks of a task, whose blocks share them and their parts."""
 
     def __init__(self, call: CubeCall, p: FilterProblem, tiling: CacheTiling) -> None:
@@ -101,7 +101,7 @@ class Walks:
         read = replace(problem, h_in=p.h_in, stride_h=p.stride_h)
         self._whole = Strip(read, 0, read.w_out, 0)
         self._known: dict[range, Walk] = {}
-        self._parts: dict[tuple[Step, ...], Part] = {}
+        self._parts: dict[tuple[TbeStep, ...], TbePart] = {}
 
     def of(self, k: range) -> Walk:
         """The walk of a block with units `k` of K."""
@@ -109,7 +109,7 @@ class Walks:
             self._known[k] = tuple(self._made(k))
         return self._known[k]
 
-    def _made(self, k: range) -> Iterator[tuple[Part, int]]:
+    def _made(self, k: range) -> Iterator[tuple[TbePart, int]]:
         runs = list(self._runs(k))
         steps = [step for run in runs for step in self._steps(run)]
         b_first = any(run.span_b > run.span_a for run in runs)
@@ -120,26 +120,26 @@ class Walks:
         for first, end in pairwise(cuts):
             row = self._row(steps[first]) if moves(self._p) else 0
             part = tuple([further(self._p, step, -row) for step in steps[first:end]])
-            yield self._parts.setdefault(part, Part(part, b_first)), row
+            yield self._parts.setdefault(part, TbePart(part, b_first)), row
 
-    def _row(self, step: Step) -> int:
+    def _row(self, step: TbeStep) -> int:
         """The row of gradOutput, of a signal the pixel, with which it begins."""
         return step.pixels.start if self._p.conv1d else step.pixels.start // step.strip.problem.w_out
 
-    def _runs(self, k: range) -> Iterator[Run]:
+    def _runs(self, k: range) -> Iterator[TbeRun]:
         tile, pixels = self._tiling.tile, self._p.k0
         if self._p.load is Load.SPLIT_W:
             for strip in strips(self._whole.problem, tile.k_l0 * pixels):
                 width = strip.problem.w_out
                 spans = (tile.k_al1 // tile.k_l0 * width, tile.k_bl1 // tile.k_l0 * width)
-                yield Run(strip, k.start * width, k.stop * width, width, *spans)
+                yield TbeRun(strip, k.start * width, k.stop * width, width, *spans)
             return
         last = min(k.stop * pixels, self._problem.h_out * self._problem.w_out)
         if k.start * pixels < last:
             spans = (tile.k_al1 * pixels, tile.k_bl1 * pixels)
-            yield Run(self._whole, k.start * pixels, last, tile.k_l0 * pixels, *spans)
+            yield TbeRun(self._whole, k.start * pixels, last, tile.k_l0 * pixels, *spans)
 
-    def _steps(self, run: Run) -> Iterator[Step]:
+    def _steps(self, run: TbeRun) -> Iterator[TbeStep]:
         """A run's steps, but for those that see padding only."""
         for pixel in range(run.first, run.last, run.step):
             pixels = Span(pixel, min(run.step, run.last - pixel))
@@ -148,7 +148,7 @@ class Walks:
             p = strip.problem
             if p.w_in and input_rows(p, pixel - shift, pixel + pixels.length - shift).rows > 0:
                 held = input_rows(p, b.start - shift, b.start + b.length - shift)
-                yield Step(run.strip, strip, shift, pixels, a, b, held)
+                yield TbeStep(run.strip, strip, shift, pixels, a, b, held)
 
     def _seen(self, strip: Strip, b: Span) -> tuple[Strip, int]:
         """The problem that B's pixels are a part of, and the number of its first pixel: of a signal, the columns they see."""
@@ -157,13 +157,13 @@ class Walks:
         return strip, 0
 
 
-def _span(run: Run, pixel: int, span: int) -> Span:
+def _span(run: TbeRun, pixel: int, span: int) -> Span:
     """The pixels that L1 holds together with one."""
     start = run.first + (pixel - run.first) // span * span
     return Span(start, min(span, run.last - start))
 
 
-def _window(step: Step) -> tuple[MapWindow, Span]:
+def _window(step: TbeStep) -> tuple[MapWindow, Span]:
     p, first = step.seen.problem, step.pixels.start - step.shift
     first_row = (step.in_b1.start - step.shift) // p.w_out
     window = MapWindow(

@@ -12,42 +12,42 @@ from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fields import CacheTiling
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import FilterProblem
 from ascend_sim.ops.kernels.grad_weight.steps import Where
-from ascend_sim.ops.kernels.grad_weight.tbe.blocks import Block, HeldTile, OutTile, block_part, out_tiles
-from ascend_sim.ops.kernels.grad_weight.tbe.walks import Part, Walks, moves
+from ascend_sim.ops.kernels.grad_weight.tbe.blocks import HeldTile, OutTile, TbeBlock, block_part, out_tiles
+from ascend_sim.ops.kernels.grad_weight.tbe.walks import TbePart, TbeWalks, moves
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 
 
-class Begin(NamedTuple):
+class TbeBegin(NamedTuple):
     """A tile begins."""
 
 
-class Plane(NamedTuple):
+class TbePlane(NamedTuple):
     """What a part of a plane of gradOutput adds to a tile, whose rows and columns count from its place, as the steps do.
 
     `depth_in` is the input plane that the tile's kernel plane meets, None in the padding.
     """
 
     tile: HeldTile
-    part: Part
+    part: TbePart
     depth: int
     depth_in: int | None
 
 
-class End(NamedTuple):
+class TbeEnd(NamedTuple):
     """A tile is summed; its rows and columns count from its place."""
 
     tile: HeldTile
 
 
-Piece = Begin | Plane | End
+Piece = TbeBegin | TbePlane | TbeEnd
 
 
-class Work:
+class TbeWork:
     """The pieces of a launch, whose blocks share what is known of them."""
 
     def __init__(self, call: CubeCall, p: FilterProblem, tiling: CacheTiling) -> None:
         self._call, self._p, self._tiling = call, p, tiling
-        self._walks, self._moves, self._per_block = Walks(call, p, tiling), moves(p), p.taps * call.inp.c0
+        self._walks, self._moves, self._per_block = TbeWalks(call, p, tiling), moves(p), p.taps * call.inp.c0
 
     def pieces(self, number: int) -> Iterator[tuple[Piece, Where]]:
         """The tiles of dW of block `number` in order: each is summed over the images and K of the block, then added to dW."""
@@ -66,11 +66,11 @@ class Work:
                 m, n = (tile.m_held.start // FRACTAL, tile.blocks.start) if self._moves else (0, 0)
                 shape = tile.at(-m * FRACTAL, -n, -group, self._per_block)
                 depths = list(self._depths(block, out.plane))
-                sums = [(Plane(shape, one, *pair), row) for pair in depths for one, row in walk]
-                yield Begin(), Where(block.images[0], begin, m, n, group)
+                sums = [(TbePlane(shape, one, *pair), row) for pair in depths for one, row in walk]
+                yield TbeBegin(), Where(block.images[0], begin, m, n, group)
                 for batch in block.images:
                     yield from [(one, Where(batch, row, m, n, group)) for one, row in sums]
-                yield End(shape), Where(block.images[-1], end, m, n, group)
+                yield TbeEnd(shape), Where(block.images[-1], end, m, n, group)
 
     def _tile_of(self, out: OutTile, channels: int) -> HeldTile:
         """A tile of dW in a group of so many input channels."""
@@ -79,7 +79,7 @@ class Work:
         present = min((last - first) * self._call.inp.c0, channels - first * self._call.inp.c0)
         return HeldTile(out.group, out.plane, m, n, m_held, n_held, Span(first, last - first), present)
 
-    def _depths(self, block: Block, kernel_plane: int) -> Iterator[tuple[int, int | None]]:
+    def _depths(self, block: TbeBlock, kernel_plane: int) -> Iterator[tuple[int, int | None]]:
         """The block's depths of gradOutput, each with the input plane that a kernel plane meets, None in the padding."""
         p = self._call.inp.problem
         for depth in block.depths:

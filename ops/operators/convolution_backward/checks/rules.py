@@ -19,7 +19,7 @@ from ascend_sim.ops.checks.common import (
     same_dtype,
     same_shape,
 )
-from ascend_sim.ops.checks.product import Conformance, ProductSpec, Range
+from ascend_sim.ops.checks.product import Conformance, ProductSpec, ValueRange
 from ascend_sim.ops.checks.rules import CheckResult, Failure, RuleList, fail, show
 from ascend_sim.ops.operators.convolution_backward.arguments import ConvBackwardCall
 from ascend_sim.ops.operators.convolution_backward.checks import eight_bit as conv_backward_eight_bit
@@ -295,7 +295,7 @@ def bias_sizes_value(c: ConvFacts) -> Failure | None:
 
 @rule("ranges", "000, ranges of the product (ruling 8)", only="documented", when=lambda c: bool(c.profile.ranges))
 def ranges(c: ConvFacts) -> Failure | None:
-    def values_of(limit: Range) -> tuple[int, ...]:
+    def values_of(limit: ValueRange) -> tuple[int, ...]:
         if limit.argument == "groups":
             return (c.call.groups,)
         is_weight = limit.argument == "weight"

@@ -14,7 +14,7 @@ from ascend_sim.chip import load_chip
 from ascend_sim.kernel.operands import Span
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 from ascend_sim.ops.kernels.grad_weight.fields import GradWeightTiling
-from ascend_sim.ops.kernels.grad_weight.steps import Walks, steps_of
+from ascend_sim.ops.kernels.grad_weight.steps import TaskWalks, steps_of
 from ascend_sim.ops.kernels.grad_weight.stream_k import WORKSPACE, slot_bytes
 from ascend_sim.ops.operators.convolution_backward.case import ConvolutionBackwardCase
 from ascend_sim.ops.problem.conv_problem import ConvProblem
@@ -79,7 +79,7 @@ def test_steps_are_the_pixels_that_see_something(
 
 @given(problems(), st.integers(1, 40), st.integers(1, 3), st.integers(1, 3), st.data())
 def test_a_walk_has_the_steps_of_its_rows(p: ConvProblem, base: int, a: int, b: int, data: st.DataObject) -> None:
-    walks = Walks(p, GradWeightTiling(base_m=16, base_k=base, base_n=16, step_ka=a, step_kb=b))
+    walks = TaskWalks(p, GradWeightTiling(base_m=16, base_k=base, base_n=16, step_ka=a, step_kb=b))
     for _ in range(3):
         first = data.draw(st.integers(0, p.h_out - 1))
         rows = data.draw(st.integers(1, p.h_out - first))

@@ -74,12 +74,12 @@ def test_a_planted_mistake_is_found(mistake: str, monkeypatch: pytest.MonkeyPatc
 
         monkeypatch.setattr(program.KernelBuilder, "carry", forgets)
     else:
-        load = program._Builder.load
+        load = program._MatmulBuilder.load
 
         def loads(self: Any, slot: int, k_outside: bool, extent: int, block: Any, base: Any, *more: Any) -> None:
             load(self, slot, k_outside, extent, block, base if isinstance(base, int) else 0 * base, *more)
 
-        monkeypatch.setattr(program._Builder, "load", loads)
+        monkeypatch.setattr(program._MatmulBuilder, "load", loads)
     thin = MatMulProblem(1211, 828, 24, "float32", "float32", transpose_a=True, transpose_b=True)
     try:
         assert difference_of(lambda: task(thin, "ascend910b3", {"baseM": 16}))[0]

@@ -221,12 +221,12 @@ def test_nothing_is_wrong_without_a_planted_error() -> None:
 
 def test_a_wrong_tap_of_the_weights_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """grad_input takes tap 4 where tap 3 belongs."""
-    original = grad_input._Builder.load_right
+    original = grad_input._DataBuilder.load_right
 
     def wrong(self: Any, address: int, channel_block: int, tap: int, *rest: Any) -> None:
         original(self, address, channel_block, 4 if tap == 3 else tap, *rest)
 
-    monkeypatch.setattr(grad_input._Builder, "load_right", wrong)
+    monkeypatch.setattr(grad_input._DataBuilder, "load_right", wrong)
     assert verdicts() == {"grad_input": False, "grad_weight": True, "grad_bias": True}
 
 

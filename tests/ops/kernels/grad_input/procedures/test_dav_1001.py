@@ -16,7 +16,7 @@ from ascend_sim.errors import TilingError
 from ascend_sim.ops.kernels.grad_input.capacity import check_grad_input
 from ascend_sim.ops.kernels.grad_input.ladder import GradInputQuestion
 from ascend_sim.ops.kernels.grad_input.procedures.dav_1001 import (
-    CacheTiling,
+    DataCacheTiling,
     cache_tiling,
     covers_grad_input_1001,
     vendor_grad_input_1001,
@@ -44,7 +44,7 @@ def row_named(name: str) -> dict[str, Any]:
     return next(row for row in TABLE["rows"] if row["name"] == name)
 
 
-def decided(cut: CacheTiling, inp: TilingInput) -> dict[str, int]:
+def decided(cut: DataCacheTiling, inp: TilingInput) -> dict[str, int]:
     """The procedure's decisions under the table's names."""
     low, high = sorted((cut.k_al1, cut.k_bl1))
     return asdict(cut) | {

@@ -8,7 +8,7 @@ import pytest
 from ascend_sim.chip import load_chip
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fields import Cuts, Tile
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import FilterProblem
-from ascend_sim.ops.kernels.grad_weight.tbe.blocks import Block, block_part, out_tiles
+from ascend_sim.ops.kernels.grad_weight.tbe.blocks import TbeBlock, block_part, out_tiles
 from tests.support.ops.tiling_problems import conv2d
 
 pytestmark = pytest.mark.fast
@@ -36,7 +36,7 @@ def test_blocks_cover_dw_and_its_sums_once() -> None:
 
 def test_k_is_the_slowest_axis_of_the_blocks_and_n_the_fastest() -> None:
     p = FilterProblem(conv2d(4, 64, 64, 14, 3, pad=1), 2, 24, 524288, 65536, 131072, load_chip(CHIP).load3d.limits)
-    blocks: list[Block] = [block_part(p, Cuts(batch=2, m=2, k=2, n=2), number) for number in range(16)]
+    blocks: list[TbeBlock] = [block_part(p, Cuts(batch=2, m=2, k=2, n=2), number) for number in range(16)]
     assert [b.in_channels.start for b in blocks[:2]] == [0, 32]
     assert [b.out_channels.start for b in blocks[:4:2]] == [0, 32]
     assert [b.images.start for b in blocks[:8:4]] == [0, 2]

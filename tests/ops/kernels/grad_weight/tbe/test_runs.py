@@ -9,7 +9,7 @@ from ascend_sim.isa.load import LoadData2D
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import Span
 from ascend_sim.kernel.program import InstructionTable
-from ascend_sim.ops.kernels.grad_weight.tbe.runs import Runs
+from ascend_sim.ops.kernels.grad_weight.tbe.runs import TbeRuns
 from ascend_sim.ops.problem.strips import Strip
 from tests.support.ops.tiling_problems import conv2d
 
@@ -30,7 +30,7 @@ def test_a_run_is_turned_in_as_few_loads_as_its_strides_allow(
     k = KernelBuilder(table, 0, "AIC", [])
     strip = Strip(conv2d(1, 16, 16, 16, 1), 0, 16, 0)
     pixels = Span(0 if units * 16 == held else 16, units * 16)
-    Runs(k, 16, False).turn(destination, 0, 0, strip, Span(0, held), pixels, Span(2, blocks))
+    TbeRuns(k, 16, False).turn(destination, 0, 0, strip, Span(0, held), pixels, Span(2, blocks))
     program = k.finish()
     moved, pitch = {}, held // 16
     for number, dst, src, _, _ in program.rows.tolist():
