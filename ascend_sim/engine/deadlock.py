@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ascend_sim.engine.core_flag import double_set
 from ascend_sim.engine.task import Task
 from ascend_sim.isa.sync import CrossCoreWaitFlag, WaitFlag
 
@@ -21,6 +22,9 @@ def describe(runs: Sequence[RunningProgram], events: Sequence[tuple[Task, str]],
         f"deadlock: nothing can happen any more and {len(runs)} programs have not finished"
         + (f", {len(events)} tasks not begun" if events else "")
     ]
+    for run in runs:  # what may be the cause of all that follows
+        for flag, number in sorted(run.lost_sets().items()):
+            lines.append(f"  {run.program.where}: {double_set(run.program, flag, number)}")
     for run in runs:
         edges: dict[str, str] = {}
         for pipe, row, issued in run.stuck():

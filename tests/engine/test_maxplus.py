@@ -21,7 +21,7 @@ from ascend_sim.kernel.program import Program
 from ascend_sim.memory.regions import Region
 from tests.support.engine.machine import CHIP, FIVE, changed, ideal_memory, program, quiet, task_of
 from tests.support.engine.maxplus import lines_touched, schedule
-from tests.support.engine.random_programs import SIZES, Step, Variant, steps, variants, writer
+from tests.support.engine.random_programs import MOST_SETS, SIZES, Step, Variant, steps, variants, writer
 from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.usefixtures("each_engine")
@@ -142,7 +142,7 @@ def test_long_random_programs(seed: int) -> None:
     verbs = np.array(["work"] * 5 + ["set", "wait", "wait"] + ["scalar"] + (["barrier", "all"] if seed % 3 else []))
     actions = [(str(rng.choice(verbs)), *rng.integers(0, 12, 3).tolist()) for _ in range(500)]
     short = dict.fromkeys(("MTE1", "MTE2", "MTE3", "M", "V", "FIX"), 1 + seed % 5)
-    chip = changed(quiet(CHIP), sync={"queue_depth": short, "outstanding": short})
+    chip = changed(quiet(CHIP), sync={"queue_depth": short, "outstanding": short, "flag_max": MOST_SETS})
     made = program(chip, kind, writer(kind, actions), SIZES)
     for faster, shared in ((chip, False), (ideal_memory(chip), True)):
         made = program(faster, kind, writer(kind, actions), SIZES)

@@ -314,11 +314,11 @@ EXPORT i64 core_pass(Machine *machine, Core *core, i64 pipe, i64 over) {
     return compute(machine);
 }
 
-/* A flag that was raised more often than it can count, or -1 (CoreRun.flag_overflow). */
-EXPORT i64 core_flag_overflow(const Core *core) {
-    for (i64 f = 0; f < core->flag_count; f++) {
-        const Flag *flag = &core->flags[f];
-        if (flag->overflowed || flag->raised - core->table->numbers.flag_max > flag->lowered) return f;
+/* Of the first flag from `*flag` on of which a set was lost: the number of the first such set; -1 for none (CoreRun.lost_sets). */
+EXPORT i64 core_lost_set(const Core *core, i64 *flag) {
+    for (; *flag < core->flag_count; ++*flag) {
+        const i64 lost = lost_set(core, &core->flags[*flag]);
+        if (lost >= 0) return lost;
     }
     return -1;
 }

@@ -80,9 +80,8 @@ class Run:
             memory["same_line_read_ratio"] = random.choice([0.0, 0.3, 1.0, 1.3, 4.0])
             memory["partial_line_refetch"] = random.random() < 0.5
             memory["hbm_latency"] = random.choice([0, 3, 70, 700])
-        sync = {}
-        if random.random() < 0.06:
-            sync["flag_max"] = random.randint(0, 3)
+        # Flags that count, so that random sets and waits come to an end; and now and then some of few, or one bit.
+        sync = {"flag_max": random.randint(1, 3) if random.random() < 0.15 else 99}
         if random.random() < 0.06:
             sync["cross_flag_max"] = random.randint(0, 2)
         return changed(chip, memory=memory, sync=sync)

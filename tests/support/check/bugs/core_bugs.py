@@ -164,7 +164,7 @@ def tile_replaced_before_it_was_read(k, a, between, c, *, bug):
             k.gm_to_ub(held, between[mine])
             if i < 2 and not bug:
                 k.cross_core_set(1, 2, "MTE2")
-            order(k, "MTE2", "MTE3")
+            order(k, "MTE2", "MTE3", f"there {i}")
             k.ub_to_gm(c[i][mine], held)
 
 
