@@ -153,7 +153,11 @@ def _in_order(subject: Subject, a: Accesses) -> list[int]:
     program, row = a.program[first], a.row[first]
     clocks = subject.order.clocks
     level = clocks.level[clocks.outer[clocks.event[clocks.offset[program] + row]]] if len(first) else first
-    return np.lexsort((a.writes, row, program, level)).tolist()
+    turn = row.copy()
+    for number, rank in subject.ranks.items():
+        mine = program == number
+        turn[mine] = rank[row[mine]]
+    return np.lexsort((a.writes, turn, program, level)).tolist()
 
 
 def _gm_reads(subject: Subject, contents: Contents) -> Iterator[CheckFinding]:

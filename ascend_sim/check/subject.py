@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+import numpy as np
+
 from ascend_sim.check.accesses import Accesses, Ints, Questions, Shapes, gather, sharing_pairs
 from ascend_sim.check.findings import Place
 from ascend_sim.check.order import TaskOrder
@@ -14,6 +16,7 @@ from ascend_sim.check.sync_rows import SyncRows
 from ascend_sim.chip import ChipSpec
 from ascend_sim.engine.task import Task
 from ascend_sim.isa.base import PIPES
+from ascend_sim.kernel.execution_order import rows_in_order
 from ascend_sim.kernel.program import Program
 from ascend_sim.memory.gm import Allocation
 
@@ -57,6 +60,12 @@ class Subject:
     def unordered(self) -> dict[str, tuple[Ints, Ints]]:
         """Pairs of accesses that nothing orders, by space."""
         return {space: asked.unordered(self.order.clocks_in(space)) for space, asked in self.questions.items()}
+
+    @cached_property
+    def ranks(self) -> dict[int, Ints]:
+        """The place of each row in an order that flags allow, by program; programs whose order of issue is one are left out."""
+        orders = {number: rows_in_order(program) for number, program in enumerate(self.programs)}
+        return {number: np.argsort(found[0]) for number, found in orders.items() if found is not None}
 
     def place(self, program: int, row: int, access: str = "", address: int | None = None) -> Place:
         """A row of a program, for a finding."""

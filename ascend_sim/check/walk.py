@@ -7,7 +7,7 @@ some of its waits, step by step in the same order (`again`), and a pipe learns a
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -43,7 +43,10 @@ class ProgramWalk:
         self.at = 0
         self.done = False
         self.free_pass = False
-        self.maximum = synced.program.table.chip.sync.flag_max
+        sync = synced.program.table.chip.sync
+        self.maximum = sync.flag_max
+        self._depth: Mapping[str, int] = dict(sync.queue_depth)
+        self._rows_of: dict[int, NDArray[np.int64]] = {}
         self.extra: dict[int, int] = {}
 
     def advance(self) -> bool:
@@ -55,6 +58,8 @@ class ProgramWalk:
             while self.at < len(items):
                 item = items[self.at]
                 row, kind, pipe = item[0], item[1], item[2]
+                if self.blocked and row >= self._issued_until():
+                    break
                 if kind == BARRIER_ALL:
                     if self.blocked and any(p in self.blocked for p in self._waited(item[4])):
                         break
@@ -103,6 +108,17 @@ class ProgramWalk:
                 if not queue:
                     del self.blocked[pipe]
         return moved
+
+    def _issued_until(self) -> int:
+        """The first row that the scalar unit cannot issue, for the queue of a pipe that stands is full."""
+        found = [len(self.synced.pipe)]
+        for pipe, queue in self.blocked.items():
+            if pipe not in self._rows_of:
+                self._rows_of[pipe] = np.flatnonzero(self.synced.pipe == pipe)
+            rows, behind = self._rows_of[pipe], queue[0][3] + self._depth[PIPES[pipe]]
+            if behind < len(rows):
+                found.append(int(rows[behind]))
+        return min(found)
 
     def heads(self) -> list[int]:
         """The rows at which pipes stand."""
