@@ -45,7 +45,7 @@ class ProgramWalk:
         self.free_pass = False
         sync = synced.program.table.chip.sync
         self.maximum = sync.flag_max
-        self._depth: Mapping[str, int] = dict(sync.queue_depth)
+        self._depth: Mapping[Any, int] = sync.queue_depth
         self._rows_of: dict[int, NDArray[np.int64]] = {}
         self.extra: dict[int, int] = {}
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,7 +54,7 @@ class _Queues:
 
     def __init__(self, program: Program, codes: NDArray[np.int64]) -> None:
         self._program = program
-        self._depth: dict[str, int] = dict(program.table.chip.sync.queue_depth)
+        self._depth: Mapping[Any, int] = program.table.chip.sync.queue_depth
         self._kinds = program.per_row("kind").tolist()
         self._pipes = program.per_row("pipe").tolist()
         self._codes = codes.tolist()
