@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -50,14 +49,6 @@ def test_random_runs_are_equal(first: int) -> None:
 def test_many_random_runs_are_equal(first: int) -> None:
     for seed in range(first, first + 100):
         assert_equal(seed)
-
-
-def test_blocks_that_lose_a_set_are_named_in_their_order() -> None:
-    """They come to their ends in one order in SimPy and in the other in C."""
-    assert_equal(7000097)
-    ((_, told),) = Run(7000097).outcome("compiled").values()
-    named = re.findall(r"block (\d+) AIV0: double set", told)
-    assert len(named) > 1 and named == sorted(named)
 
 
 def test_engines_of_several_threads_do_not_meet() -> None:

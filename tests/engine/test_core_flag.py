@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -62,6 +63,19 @@ def test_behind_a_lost_set_the_waits_take_later_ones() -> None:
         run_one(QUIET, "AIC", write, SIZES)
     assert "double set of flag 0 MTE1->M" not in str(error.value)
     assert "block 0 AIC MTE1: at 12 MTE1 wait_flag" in str(error.value)
+
+
+def test_blocks_that_lose_a_set_are_named_in_their_order() -> None:
+    """The second block stands long before the first."""
+
+    def late(k: Any) -> None:
+        k.scalar(10_000)
+        flood(2)(k)
+
+    programs = [[program(QUIET, "AIC", write, block=b)] for b, write in enumerate((late, flood(2)))]
+    with pytest.raises(DeadlockError) as error:
+        Engine(Device(QUIET, with_values=False)).run([task_of(programs)])
+    assert re.findall(r"block (\d) AIC: double set", str(error.value)) == ["0", "1"]
 
 
 @pytest.mark.parametrize("name", ["busy", "other", "cross-core 2"])

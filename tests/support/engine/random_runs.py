@@ -52,6 +52,7 @@ class Run:
         }
         self.times = random.choice([1, 1, 2])
         self.sound = True
+        self.ahead = random.random() < 0.15
         sizes = (SIZE, SIZE)
         self.tasks = [self._task(i, sizes) for i in range(random.choice([1, 1, 2, 3, 4]))]
 
@@ -220,6 +221,7 @@ class Run:
             + ["set"] * 3
             + ["wait"] * 3
             + ["barrier", "all", "one", "scalar"]
+            + ["ahead"] * self.ahead
         )
         pipe = random.choice(pipes)
         if verb == "work":
@@ -231,6 +233,8 @@ class Run:
             flags.set()
         elif verb == "wait":
             flags.wait()
+        elif verb == "ahead":
+            flags.ahead()
         elif verb == "barrier":
             k.pipe_barrier(pipe)
         elif verb == "all":
@@ -310,6 +314,7 @@ class _Flags:
     def __init__(self, k: KernelBuilder, random: Random, pipes: list[str]) -> None:
         self._k, self._random, self._pipes = k, random, pipes
         self._open: list[Flag] = []
+        self._owed: list[Flag] = []
 
     def set(self) -> None:
         source, destination = self._random.sample(self._pipes, 2)
@@ -317,11 +322,22 @@ class _Flags:
         self._k.set_flag(flag)
         self._open.append(flag)
 
+    def ahead(self) -> None:
+        """A wait that is issued before its set, which the next `take_down` issues at the latest."""
+        source, destination = self._random.sample(self._pipes, 2)
+        flag = self._k.flag(source, destination, f"{source}->{destination} ahead")
+        self._k.wait_flag(flag)
+        self._owed.append(flag)
+
     def wait(self) -> None:
+        if self._owed and self._random.random() < 0.5:
+            self._k.set_flag(self._owed.pop(0))
         if self._open:
             self._k.wait_flag(self._open.pop(self._random.randrange(len(self._open))))
 
     def take_down(self) -> None:
+        while self._owed:
+            self._k.set_flag(self._owed.pop(0))
         while self._open:
             self.wait()
 

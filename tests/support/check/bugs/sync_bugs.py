@@ -178,6 +178,46 @@ def two_pipes_wait_for_each_other(k, a, b, *, bug):
     k.ub_to_gm(b, held)
 
 
+@planted("deadlock", x(N), out(N), how="behind a barrier")
+@planted("deadlock", x(N), out(40, N), how="behind a full queue", also="WAW GM")
+def set_that_is_never_issued(k, a, b, *, bug, how):
+    """The wait comes before its set, which is right as long as the scalar unit gets there: pipes have queues of their own."""
+    held, there = k.local_tensor(N, "float32", "held"), k.flag("MTE2", "MTE3", "there")
+
+    def load():
+        k.gm_to_ub(held, a)
+        k.set_flag(there)
+
+    k.wait_flag(there)
+    if not bug:
+        load()
+    if how == "behind a barrier":
+        k.ub_to_gm(b, held)
+        k.pipe_barrier("ALL") if bug else None
+    else:
+        for i in range(40):
+            k.ub_to_gm(b[i], held)
+    if bug:
+        load()
+
+
+@planted("WAR UB", x(N), out(N))
+def store_issued_before_its_load(k, a, b, *, bug):
+    """The twin is right though the wait, and what it holds, is issued before the load."""
+    held, total = k.local_tensor(N, "float32", "held"), k.local_tensor(N, "float32", "total")
+    there, added = k.flag("MTE2", "V", "there"), k.flag("V", "MTE3", "added")
+    k.wait_flag(added)
+    k.ub_to_gm(b, total)
+    if not bug:
+        k.wait_flag(there)
+    k.add(total, held, held)
+    k.set_flag(added)
+    k.gm_to_ub(held, a)
+    k.set_flag(there)
+    if bug:
+        k.wait_flag(there)
+
+
 @planted("refused", x(N), out(N), also="redundant flag, redundant barrier")
 def flag_of_a_pipe_with_itself(k, a, b, *, bug):
     held, total = k.local_tensor(N, "float32", "held"), k.local_tensor(N, "float32", "total")
