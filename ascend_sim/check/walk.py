@@ -41,6 +41,7 @@ class ProgramWalk:
         self.joined: dict[int, tuple[list[int], int]] = {}
         self.blocked: dict[int, deque[Any]] = {}
         self.at = 0
+        self.held: Any = None
         self.done = False
         self.free_pass = False
         sync = synced.program.table.chip.sync
@@ -64,9 +65,12 @@ class ProgramWalk:
                     if self.blocked and any(p in self.blocked for p in self._waited(item[4])):
                         break
                     self._do(item)
-                    counts = self.synced.before(row)
-                    for p in range(1, WIDTH):
-                        self._arrive(p, (row, _JOIN, p, counts[p], row))
+                    self._tell_all(row)
+                elif kind == CROSS_WAIT and not pipe:  # the scalar unit waits, and with it all that comes later
+                    self.held = None if self._do(item) else item
+                    if self.held:
+                        break
+                    self._tell_all(row)
                 else:
                     self._arrive(pipe, item)
                 self.at += 1
@@ -76,6 +80,12 @@ class ProgramWalk:
                 break
         self.done = self.at == len(items) and not self.blocked
         return progressed
+
+    def _tell_all(self, row: int) -> None:
+        """What is issued behind a row of the scalar unit comes after what that waited for, on every pipe."""
+        counts = self.synced.before(row)
+        for p in range(1, WIDTH):
+            self._arrive(p, (row, _JOIN, p, counts[p], row))
 
     def again(self, item: Any, forced: bool) -> None:
         """One step of an earlier walk."""
@@ -122,7 +132,7 @@ class ProgramWalk:
 
     def heads(self) -> list[int]:
         """The rows at which pipes stand."""
-        return [queue[0][0] for queue in self.blocked.values()]
+        return [queue[0][0] for queue in self.blocked.values()] + ([self.held[0]] if self.held else [])
 
     def force(self) -> None:
         """Let every head of a deadlock pass, so that the rest can be looked at."""
@@ -132,6 +142,11 @@ class ProgramWalk:
             self._do(queue.popleft())
             if not queue:
                 del self.blocked[pipe]
+        if self.held:
+            self._do(self.held)
+            self._tell_all(self.held[0])
+            self.held = None
+            self.at += 1
         self.free_pass = False
 
     def _waited(self, code: int) -> Sequence[int]:
@@ -197,7 +212,12 @@ class ProgramWalk:
             clock[pipe] = place
             self.cross.set(self, row, pipe, place, code, clock)
         elif kind == CROSS_WAIT:
-            return self.cross.wait(self, row, pipe, place, code)
+            if not self.cross.wait(self, row, pipe, place, code):
+                return False
+            if not pipe:
+                clock = list(self.clocks[0])
+                clock[0] = place + 1
+                self.joined[row] = clock, self.known[0]
         return True
 
     def count_overflows(self) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from machine import CHIP, FIVE, changed, program, quiet, scalar_task, task_of
-from random_programs import SIZES, Step, Variant, steps, variants, writer
+from random_programs import MOST_SETS, SIZES, Step, Variant, steps, variants, writer
 from sampling import sampled
 
 import ascend_sim
@@ -83,7 +83,7 @@ def test_it_fills_the_run(variant: Variant, kind: str, blocks: list[list[Step]],
 @settings(max_examples=25)
 @given(BLOCKS, st.sampled_from(["AIC", "AIV"]), st.integers(1, 4), st.integers(1, 2))
 def test_launches_dispatches_and_streams(blocks: list[list[Step]], kind: str, tasks: int, streams: int) -> None:
-    assert_whole(run(CHIP, kind, blocks * 2, tasks, streams))
+    assert_whole(run(changed(CHIP, sync={"flag_max": MOST_SETS}), kind, blocks * 2, tasks, streams))
 
 
 @settings(max_examples=50)
