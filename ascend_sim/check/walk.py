@@ -13,6 +13,9 @@ from ascend_sim.check.sync_rows import WIDTH, Ints, Rows, SyncFaults, SyncRows, 
 from ascend_sim.isa.base import BARRIER_ALL, CROSS_SET, CROSS_WAIT, DISARMED, PIPES, SET, WAIT
 from ascend_sim.isa.sync import ScalarWait
 
+_S = PIPES.index("S")
+"""The scalar unit: where it stands nothing more is issued."""
+
 
 def waited_pipes(synced: SyncRows, code: int) -> Sequence[int]:
     """Return the pipes for which the scalar unit waits at a row of this code."""
@@ -76,7 +79,7 @@ class ProgramWalk:
             moved = self._blocked_on()
             for item in range(self.at, count):
                 kind, pipe = kinds[item], pipes[item]
-                if blocked and self._rows[item] >= self._issued_until():
+                if blocked and (_S in blocked or self._rows[item] >= self._issued_until()):
                     break
                 if kind == BARRIER_ALL:
                     if blocked and any(p in blocked for p in waited_pipes(self.synced, codes[item])):
@@ -100,17 +103,6 @@ class ProgramWalk:
                 if not queue:
                     del self.blocked[pipe]
         return moved
-
-    def _issued_until(self) -> int:
-        """The first row that the scalar unit cannot issue, for the queue of a pipe that stands is full."""
-        found = [len(self.synced.pipe)]
-        for pipe, queue in self.blocked.items():
-            if pipe not in self._rows_of:
-                self._rows_of[pipe] = np.flatnonzero(self.synced.pipe == pipe)
-            rows, behind = self._rows_of[pipe], queue[0][3] + self._depth[PIPES[pipe]]
-            if behind < len(rows):
-                found.append(int(rows[behind]))
-        return min(found)
 
     def _issued_until(self) -> int:
         """Return the first row that the scalar unit cannot issue, for the queue of a pipe that stands is full."""

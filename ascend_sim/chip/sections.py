@@ -392,6 +392,7 @@ class Sync(Section):
     cross_flag_ids: Count
     cross_flag_max: Count
     cross_latency: Cycles
+    cross_wait_stops_issue: Flag
     barrier_latency: Cycles
     queue_depth: dict[Pipe, Depth]
     outstanding: dict[Pipe, Depth]

@@ -134,6 +134,7 @@ class CoreRun:
         self._want: simpy.Event | None = None
         self._drain: simpy.Event | None = None
         self._drain_pipes: Sequence[int] = range(1, len(PIPES))
+        self._held_at = NO_WAIT
 
     def _add_port_time(self, first: Any, stream: Any) -> None:
         """Without shared GM a transfer takes the lines it touches at the speed of its port."""
@@ -181,7 +182,7 @@ class CoreRun:
         t = self.begin
         for p in self._issue_pipe:
             if p == 0:
-                i, kind, first, _, _, _ = next(scalar_rows)
+                i, kind, first, _, _, argument = next(scalar_rows)
                 self.start[i] = t
                 if kind == BARRIER_ALL:
                     t += issue
@@ -193,6 +194,20 @@ class CoreRun:
                         self._drain_row = i
                         yield self._drain
                     t = max(t, *(self._drained[q] for q in self._drain_pipes)) + self._barrier_latency
+                elif kind == CROSS_WAIT:
+                    t += issue
+                    self.start[i] = t
+                    waiting = self.program.table.instructions[argument]
+                    assert isinstance(waiting, CrossCoreWaitFlag)
+                    if waiting.armed:
+                        while (over := self.cross.take(self.program, waiting, t)) is None:
+                            self._t, self._held_at = t, i
+                            self._wake_pipes()
+                            yield self.cross.sleep(self.env, self.program, waiting)
+                        self._held_at = NO_WAIT
+                        t = over
+                    else:
+                        self.cross.pass_by(self.program, waiting, t)
                 else:
                     t += issue + self._scalar_cycles(i, first)
                 self.end[i] = self.retire[i] = t
@@ -419,7 +434,9 @@ class CoreRun:
         return heads
 
     def scalar_stuck(self) -> tuple[int, str] | None:
-        """The row before which the scalar unit stands, and the pipe whose queue is full ("ALL" at a barrier)."""
+        """The row before which the scalar unit stands, and the pipe of a full queue; "ALL" at a barrier, "S" at its wait."""
+        if self._held_at != NO_WAIT:
+            return self._held_at, "S"
         p = self._want_pipe
         if self._want is not None and len(self._left[p]) <= self._want_slot:
             return int(self._queues[p][0][self._want_slot]), PIPES[p]

@@ -52,7 +52,7 @@ class RunningProgram(Protocol):
         """For every pipe that did not come to its end: its name, the row at its head, and whether that is issued."""
 
     def scalar_stuck(self) -> tuple[int, str] | None:
-        """The row before which the scalar unit stands, and the pipe whose queue is full ("ALL" at a barrier)."""
+        """The row before which the scalar unit stands, and the pipe of a full queue; "ALL" at a barrier, "S" at its wait."""
 
 
 class Machine(Protocol):

@@ -304,6 +304,7 @@ static i64 first_needed(const Core *core) {
     return first;
 }
 
+enum { NOT_YET = -1 }; /* when a wait is over of which nobody knows */
 /* Rows are read once, from memory that has long left the caches: so many rows before they are asked for, they are sent for. */
 enum { AHEAD = 32 };
 
@@ -313,7 +314,8 @@ enum { AHEAD = 32 };
 static void run_scalar(Cores *cores, Core *core) {
     const i64 count = core->program.count, issue = core->program.issue;
     const Instruction *instructions = core->table->instructions;
-    i64 row = core->row, t = core->t, state = core->state == DRAINS ? DRAINS : RUNNING, queue_full = 0;
+    i64 row = core->row, t = core->t, queue_full = 0;
+    i64 state = core->state == DRAINS || core->state == HOLDS ? core->state : RUNNING;
     Pipe *pipes = core->pipes;
     i64 behind = rows_behind(&core->rows), ready = behind < count ? behind : count;
     const i64 *columns = row < ready ? row_at(&core->rows, row) : NULL;
@@ -351,8 +353,22 @@ static void run_scalar(Cores *cores, Core *core) {
             pipe->waiting++;
             continue;
         }
-        i64 held = 0;
-        if (instruction->kind == BARRIER_ALL) {
+        i64 held = 0, cause = PIPE_BUSY;
+        if (instruction->kind == CROSS_WAIT) { /* until Python says when it was over (CoreRun._scalar; ../cross.py) */
+            if (state != HOLDS) {
+                core->begun = t += issue;
+                pipes[S].over = instruction->other ? NOT_YET : t;
+                tell(cores, instruction->other ? WAITS : PASSES_BY, core, S, instruction, t);
+            }
+            if (pipes[S].over == NOT_YET) {
+                state = HOLDS;
+                break;
+            }
+            state = RUNNING;
+            held = pipes[S].over - t;
+            cause = CROSS_CORE;
+            t = pipes[S].over;
+        } else if (instruction->kind == BARRIER_ALL) {
             if (state != DRAINS) {
                 core->begun = t;
                 t += issue;
@@ -369,7 +385,7 @@ static void run_scalar(Cores *cores, Core *core) {
             core->begun = t;
             t += issue + instruction->other;
         }
-        row_is_over(cores, core, instruction, row, (Times){core->begun, t, t, held, held ? PIPE_BUSY : NO_CAUSE}, NULL);
+        row_is_over(cores, core, instruction, row, (Times){core->begun, t, t, held, held ? cause : NO_CAUSE}, NULL);
     }
     core->row = row, core->t = t, core->queue_full += queue_full;
     core->state = row == count ? ISSUED : state;

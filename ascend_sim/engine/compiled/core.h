@@ -67,7 +67,7 @@ typedef struct {
     Transfer *transfer;
 } Pipe;
 
-enum core_state { RUNNING, WANTS, DRAINS, ISSUED, OVER };
+enum core_state { RUNNING, WANTS, DRAINS, HOLDS, ISSUED, OVER }; /* HOLDS: the scalar unit waits for a flag */
 struct Core {
     Core *next, *previous, *listed;
     Program program;

@@ -388,9 +388,9 @@ class CompiledCore:
         return self.finish if self.handle is None else int(self._machine.lib.core_issued_until(self.handle))
 
     def scalar_stuck(self) -> tuple[int, str] | None:
-        """The row before which the scalar unit stands, and the pipe whose queue is full ("ALL" at a barrier)."""
+        """The row before which the scalar unit stands, and the pipe of a full queue; "ALL" at a barrier, "S" at its wait."""
         if self.handle is None:
             return None
         row = c_int64()
         pipe = self._machine.lib.core_scalar_wants(self.handle, c.byref(row))
-        return None if pipe < 0 else (row.value, PIPES[pipe] if pipe else "ALL")
+        return None if pipe < 0 else (row.value, (*PIPES, "ALL")[pipe])

@@ -82,7 +82,8 @@ class Run:
             memory["partial_line_refetch"] = random.random() < 0.5
             memory["hbm_latency"] = random.choice([0, 3, 70, 700])
         # Flags that count, so that random sets and waits come to an end; and now and then some of few, or one bit.
-        sync = {"flag_max": random.randint(1, 3) if random.random() < 0.15 else 99}
+        sync: dict[str, Any] = {"flag_max": random.randint(1, 3) if random.random() < 0.15 else 99}
+        sync["cross_wait_stops_issue"] = random.random() < 0.5
         if random.random() < 0.06:
             sync["cross_flag_max"] = random.randint(0, 2)
         return changed(chip, memory=memory, sync=sync)
