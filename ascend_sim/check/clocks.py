@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ascend_sim.check.matches import Matches
 from ascend_sim.check.sync_rows import WIDTH, Ints, Rows, SyncRows
 from ascend_sim.check.walk import waited_pipes
-from ascend_sim.isa.base import BARRIER, BARRIER_ALL, CROSS_WAIT, WAIT
+from ascend_sim.isa.base import BARRIER, BARRIER_ALL, CROSS_SET, CROSS_WAIT, DISARMED, SET, WAIT
 
 Bits = NDArray[np.bool_]
 
@@ -69,13 +69,15 @@ class Events:
 
     A track is a pipe of a program that has rows. Event i hears of `heard[i, q]` rows of pipe q, at event `through[i, q]` of
     that pipe; or other cores end it by their sets number `released[i]`, counted from 1 on, in column `meets[i]` of `inputs`.
+    A wait of the scalar unit is an event of every pipe: of S what ends it, of the others that S has passed it.
     """
 
     def __init__(self, synced: Sequence[SyncRows], matches: Matches, counter: Ints) -> None:
         """`counter` has for each of the sets that came together the counter that they raise."""
         self.matches, items = matches, matches.items
         counts = np.stack([np.bincount(one.pipe, minlength=WIDTH) for one in synced])
-        counts[:, 0] = 0  # the scalar unit starts nothing that has to be in order
+        if not np.isin(items.kind[items.pipe == 0], (SET, WAIT, DISARMED, CROSS_SET, CROSS_WAIT)).any():
+            counts[:, 0] = 0  # the scalar unit starts nothing that has to be in order
         self.pipes = np.flatnonzero(counts.any(axis=0))
         self.columns = len(self.pipes)
         self.column = np.full(WIDTH, self.columns)
@@ -84,9 +86,11 @@ class Events:
         kind, ends = items.kind, matches.partner >= 0
         waits = (kind == CROSS_WAIT) & ends
         learns = np.flatnonzero((kind == BARRIER) | ((kind == WAIT) & ends) | waits)
-        joins = np.flatnonzero(kind == BARRIER_ALL)
+        joins = np.flatnonzero((kind == BARRIER_ALL) | ((items.pipe == 0) & np.isin(kind, (WAIT, CROSS_WAIT))))
         before = self._before(synced, joins)
-        join, column = np.nonzero(counts[items.program[joins]][:, self.pipes])
+        joined = counts[items.program[joins]][:, self.pipes] > 0
+        joined &= (self.pipes != 0) | (kind[joins] == BARRIER_ALL)[:, None]  # of S itself it is in `learns`
+        join, column = np.nonzero(joined)
         item = np.concatenate((learns, joins[join]))
         column = np.concatenate((self.column[items.pipe[learns]], column))
         place = np.concatenate((items.place[learns], before[join, column[len(learns) :]]))
@@ -100,7 +104,8 @@ class Events:
         self.heard = np.zeros((len(order), self.columns), np.int32)
         self.through = np.zeros((len(order), self.columns), np.int32)
         self._hear(joins, before, counts, learns, np.argsort(order, kind="stable"), join)
-        self.released: Rows = np.where(waits[self.item], matches.partner[self.item] + 1, 0).astype(np.int32)
+        own = self.pipes[self._track % self.columns] == items.pipe[self.item]
+        self.released: Rows = np.where(waits[self.item] & own, matches.partner[self.item] + 1, 0).astype(np.int32)
         self.meets, self.inputs = self._meet(counter)
         self.of_row = self._of_rows(synced)
 
@@ -132,11 +137,18 @@ class Events:
             program = items.program[joins]
             for column in range(self.columns):
                 through[:, column] = self._last(program * self.columns + column, items.row[joins])
-            codes, which = np.unique(np.stack((program, items.code[joins])), axis=1, return_inverse=True)
+            barrier = items.kind[joins] == BARRIER_ALL
+            codes, which = np.unique(np.stack((program, items.code[joins]))[:, barrier], axis=1, return_inverse=True)
             held = np.zeros((codes.shape[1], self.columns), np.bool_)
             for place, (one, code) in enumerate(codes.T.tolist()):
                 held[place] = np.isin(self.pipes, waited_pipes(self.matches.synced[one], code))
-            heard[~held[which.ravel()]] = through[~held[which.ravel()]] = 0
+            waited = np.broadcast_to(self.pipes == 0, heard.shape).copy()
+            waited[barrier] = held[which.ravel()]
+            heard[~waited] = through[~waited] = 0
+            if not barrier.all():
+                passed, column = joins[~barrier], self.column[0]
+                heard[~barrier, column] = items.place[passed] + 1
+                through[~barrier, column] = self._last(program[~barrier] * self.columns + column, items.row[passed] + 1)
             at = number[len(learns) :]
             self.heard[at], self.through[at] = heard[join], through[join]
 

@@ -175,7 +175,11 @@ def _in_order(subject: Subject, a: Accesses, chosen: Ints) -> Ints:
     program, row = a.program(first), a.row[first]
     clocks = subject.order.clocks
     level = clocks.levels(clocks.event[clocks.offset[program] + row])
-    return chosen[np.lexsort((a.writes[chosen], row, program, level))]
+    turn = row.copy()
+    for number, rank in subject.ranks.items():
+        mine = program == number
+        turn[mine] = rank[row[mine]]
+    return chosen[np.lexsort((a.writes[chosen], turn, program, level))]
 
 
 def _gm_reads(subject: Subject, contents: Contents) -> Iterator[CheckFinding]:

@@ -53,7 +53,9 @@ class Matches:
         self._sets, self._first_set = self._by_flag(np.flatnonzero(items.kind == SET))
         self._takes, self._first_take = self._by_flag(np.flatnonzero(np.isin(items.kind, (WAIT, DISARMED))))
         self._begin()
-        if not (self._in_rows() and self._cross_in_rows()):
+        self.in_rows = self._in_rows()
+        """Whether the sets of all waits inside cores stand before them."""
+        if not (self.in_rows and self._cross_in_rows()):
             self._begin()
             self._walk()
         self._count_flags()

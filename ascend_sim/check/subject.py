@@ -20,6 +20,7 @@ from ascend_sim.check.sync_rows import Ints, Rows, SyncRows
 from ascend_sim.chip import ChipSpec
 from ascend_sim.engine.task import Task
 from ascend_sim.isa.base import PIPES
+from ascend_sim.kernel.execution_order import rows_in_order
 from ascend_sim.kernel.inspection import Line, SourceLines
 from ascend_sim.kernel.program import Program
 from ascend_sim.memory.gm import Allocation
@@ -129,6 +130,14 @@ class Subject:
             if not left:
                 break
         return Disorder(np.concatenate(first), np.concatenate(second), chosen)
+
+    @cached_property
+    def ranks(self) -> dict[int, Ints]:
+        """The place of each row in an order that flags allow, by program; programs whose order of issue is one are left out."""
+        if self.order.matches.in_rows:
+            return {}
+        orders = {number: rows_in_order(program) for number, program in enumerate(self.programs)}
+        return {number: np.argsort(found[0]) for number, found in orders.items() if found is not None}
 
     def place(self, program: int, row: int, access: str = "", address: int | None = None) -> FindingPlace:
         """A row of a program, for a finding."""

@@ -6,10 +6,15 @@ from array import array
 from collections import deque
 from collections.abc import Sequence
 
+import numpy as np
+
 from ascend_sim.check.cross_order import CrossMatches
 from ascend_sim.check.sync_rows import WIDTH, Ints, Rows, SyncFaults, SyncRows, Unpaired
 from ascend_sim.isa.base import BARRIER_ALL, CROSS_SET, CROSS_WAIT, DISARMED, PIPES, SET, WAIT
 from ascend_sim.isa.sync import ScalarWait
+
+_S = PIPES.index("S")
+"""The scalar unit: where it stands nothing more is issued."""
 
 
 def waited_pipes(synced: SyncRows, code: int) -> Sequence[int]:
@@ -60,6 +65,8 @@ class ProgramWalk:
             if kind == SET:
                 self.sets[code] += 1
         self.blocked: dict[int, deque[int]] = {}
+        self._rows: list[int] = synced.rows.tolist()
+        self._rows_of: dict[int, Ints] = {}
         self.at = 0
         self.done = False
         self.free_pass = False
@@ -72,6 +79,8 @@ class ProgramWalk:
             moved = self._blocked_on()
             for item in range(self.at, count):
                 kind, pipe = kinds[item], pipes[item]
+                if blocked and (_S in blocked or self._rows[item] >= self._issued_until()):
+                    break
                 if kind == BARRIER_ALL:
                     if blocked and any(p in blocked for p in waited_pipes(self.synced, codes[item])):
                         break
@@ -95,9 +104,19 @@ class ProgramWalk:
                     del self.blocked[pipe]
         return moved
 
+    def _issued_until(self) -> int:
+        """Return the first row that the scalar unit cannot issue, for the queue of a pipe that stands is full."""
+        synced, found = self.synced, [len(self.synced.pipe)]
+        for pipe, queue in self.blocked.items():
+            if pipe not in self._rows_of:
+                self._rows_of[pipe] = np.flatnonzero(synced.pipe == pipe)
+            rows, depth = self._rows_of[pipe], synced.program.table.chip.sync.queue_depth[PIPES[pipe]]  # type: ignore[index]
+            found += rows[synced.place[self._rows[queue[0]]] + depth :][:1].tolist()
+        return min(found)
+
     def heads(self) -> list[int]:
         """Return the rows at which pipes stand."""
-        return [int(self.synced.rows[queue[0]]) for queue in self.blocked.values()]
+        return [self._rows[queue[0]] for queue in self.blocked.values()]
 
     def force(self) -> None:
         """Let every head of a deadlock pass, so that the rest can be looked at."""

@@ -383,15 +383,16 @@ class MemoryRates(Section):
 
 
 class Sync(Section):
-    """Flags (counters up to a maximum) in a core and between cores, barriers, depths of the pipes' queues."""
+    """Flags in a core and between cores, how far each counts, barriers, depths of the pipes' queues."""
 
     flag_ids: Count
     reserved_flag_ids: Count
-    flag_max: Count
+    flag_max: Annotated[Count, Field(gt=0)]
     flag_latency: Cycles
     cross_flag_ids: Count
     cross_flag_max: Count
     cross_latency: Cycles
+    cross_wait_stops_issue: Flag
     barrier_latency: Cycles
     queue_depth: dict[Pipe, Depth]
     outstanding: dict[Pipe, Depth]

@@ -19,6 +19,7 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
+from ascend_sim.engine.core_flag import CoreFlag
 from ascend_sim.engine.cross import CrossFlags
 from ascend_sim.engine.lines import footprint
 from ascend_sim.engine.timeline import stall_columns
@@ -73,7 +74,6 @@ class CoreRun:
         self.cross = cross
         self._bases = gm_bases
         chip = program.table.chip
-        self._flag_latency = chip.sync.flag_latency
         self._barrier_latency = chip.sync.barrier_latency
         self._issue = program.issue_cycles
         count = len(program)
@@ -99,23 +99,14 @@ class CoreRun:
         stream = work + program.per_row("head_stream")
         if self._traffic is None:
             self._add_port_time(first, stream)
-        self._flag_sets: list[array[int]] = []
-        self._flag_taken: list[array[int]] = []
-        self._flag_sleeper: list[simpy.Event | None] = []
         flags: dict[tuple[str, str, int], int] = {}
         number = np.zeros(len(instructions), np.int64)
         for argument in np.unique(program.rows[:, 0]):
             instruction = instructions[argument]
             if isinstance(instruction, SetFlag | WaitFlag):
                 key = (instruction.source, instruction.destination, instruction.flag)
-                if key not in flags:
-                    flags[key] = len(flags)
-                    self._flag_sets.append(array("q"))
-                    self._flag_taken.append(array("q"))
-                    self._flag_sleeper.append(None)
-                number[argument] = flags[key]
-        self._flag_names = list(flags)
-        self._flag_max = chip.sync.flag_max
+                number[argument] = flags.setdefault(key, len(flags))
+        self._flags = [CoreFlag(key, program.flag_max, chip.sync.flag_latency) for key in flags]
         is_flag = (kind == SET) | (kind == WAIT) | (kind == DISARMED)
         first = np.where(is_flag, number[program.rows[:, 0]], first)
         stream = np.where(is_flag, program.per_row("lead"), stream)
@@ -143,6 +134,7 @@ class CoreRun:
         self._want: simpy.Event | None = None
         self._drain: simpy.Event | None = None
         self._drain_pipes: Sequence[int] = range(1, len(PIPES))
+        self._held_at = NO_WAIT
 
     def _add_port_time(self, first: Any, stream: Any) -> None:
         """Without shared GM a transfer takes the lines it touches at the speed of its port."""
@@ -190,7 +182,7 @@ class CoreRun:
         t = self.begin
         for p in self._issue_pipe:
             if p == 0:
-                i, kind, first, _, _, _ = next(scalar_rows)
+                i, kind, first, _, _, argument = next(scalar_rows)
                 self.start[i] = t
                 if kind == BARRIER_ALL:
                     t += issue
@@ -202,6 +194,20 @@ class CoreRun:
                         self._drain_row = i
                         yield self._drain
                     t = max(t, *(self._drained[q] for q in self._drain_pipes)) + self._barrier_latency
+                elif kind == CROSS_WAIT:
+                    t += issue
+                    self.start[i] = t
+                    waiting = self.program.table.instructions[argument]
+                    assert isinstance(waiting, CrossCoreWaitFlag)
+                    if waiting.armed:
+                        while (over := self.cross.take(self.program, waiting, t)) is None:
+                            self._t, self._held_at = t, i
+                            self._wake_pipes()
+                            yield self.cross.sleep(self.env, self.program, waiting)
+                        self._held_at = NO_WAIT
+                        t = over
+                    else:
+                        self.cross.pass_by(self.program, waiting, t)
                 else:
                     t += issue + self._scalar_cycles(i, first)
                 self.end[i] = self.retire[i] = t
@@ -272,10 +278,7 @@ class CoreRun:
         """Work off the queue of pipe `p` in order."""
         env, start_of, end_of, retire_of = self.env, self.start, self.end, self.retire
         issued, left, limit = self._issued[p], self._left[p], self._outstanding[p]
-        flag_sets, flag_taken, flag_sleeper, flag_latency = (
-            self._flag_sets, self._flag_taken, self._flag_sleeper, self._flag_latency,
-        )  # fmt: skip
-        barrier_latency, accesses = self._barrier_latency, self.program.table.accesses
+        flags, barrier_latency, accesses = self._flags, self._barrier_latency, self.program.table.accesses
         free = self.begin  # when the pipe can take its next instruction
         busy_until = -1  # end of the last work, to know whether the next is the first of a stream
         last_retire = self.begin
@@ -312,25 +315,24 @@ class CoreRun:
                 free = t
                 start_of[i] = end_of[i] = t
                 raised = retire_of[i] = last_retire if last_retire > t else t
-                flag_sets[first].append(raised + flag_latency)
-                waiter = flag_sleeper[first]
-                if waiter is not None:
-                    flag_sleeper[first] = None
+                flag = flags[first]
+                flag.arrivals.append(raised + flag.latency)
+                if flag.sleeper is not None:
+                    waiter, flag.sleeper = flag.sleeper, None
                     waiter.succeed()
             elif kind == WAIT:
-                sets, taken = flag_sets[first], flag_taken[first]
+                flag = flags[first]
                 start_of[i] = t
-                while len(sets) <= len(taken):
+                while (arrived := flag.next_arrival()) is None:
                     self._wake_scalar()
-                    waiter = flag_sleeper[first] = env.event()
+                    waiter = flag.sleeper = env.event()
                     yield waiter
-                arrived = sets[len(taken)]
                 if stream:
                     known = max(known, arrived)
                     arrived -= stream
                 if arrived > t:
                     t = arrived
-                taken.append(t)
+                flag.taken.append(t)
                 left.append(max(t, known))
                 free = end_of[i] = t
                 retire_of[i] = max(t, known)
@@ -368,7 +370,7 @@ class CoreRun:
                 t += barrier_latency
                 free = end_of[i] = retire_of[i] = t
             elif kind == DISARMED:
-                flag_taken[first].append(t)
+                flags[first].taken.append(t)
                 left.append(max(t, known))
                 free = t
                 start_of[i] = end_of[i] = retire_of[i] = t
@@ -432,30 +434,17 @@ class CoreRun:
         return heads
 
     def scalar_stuck(self) -> tuple[int, str] | None:
-        """The row before which the scalar unit stands, and the pipe whose queue is full ("ALL" at a barrier)."""
+        """The row before which the scalar unit stands, and the pipe of a full queue; "ALL" at a barrier, "S" at its wait."""
+        if self._held_at != NO_WAIT:
+            return self._held_at, "S"
         p = self._want_pipe
         if self._want is not None and len(self._left[p]) <= self._want_slot:
             return int(self._queues[p][0][self._want_slot]), PIPES[p]
         return (self._drain_row, "ALL") if self._drain is not None else None
 
-    def flag_overflow(self) -> str | None:
-        """A flag that was raised more often than it can count, in words."""
-        most = self._flag_max
-        for key, sets, taken in zip(self._flag_names, self._flag_sets, self._flag_taken, strict=True):
-            if len(sets) <= most:
-                continue
-            raised = np.asarray(sets[most:]) - self._flag_latency
-            lowered = np.full(len(raised), np.iinfo(np.int64).max)
-            known = taken[: len(raised)]
-            lowered[: len(known)] = known
-            if (lowered > raised).any():
-                return raised_too_often(key, most)
-        return None
+    def lost_sets(self) -> dict[tuple[str, str, int], int]:
+        """Flags (source, destination, number) of which a set was lost: the number of the first such set."""
+        return {flag.key: lost for flag in self._flags if (lost := flag.lost_set()) >= 0}
 
 
-def raised_too_often(flag: tuple[str, str, int], most: int) -> str:
-    """The flag (source, destination, number) counts to `most`, in words."""
-    return f"flag {flag[2]} {flag[0]}->{flag[1]} is raised more than {most} times without a wait"
-
-
-__all__ = ["SCALAR", "CoreRun", "raised_too_often"]
+__all__ = ["SCALAR", "CoreRun"]

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ascend_sim.engine.core_flag import double_set
 from ascend_sim.engine.task import Task
+from ascend_sim.isa.base import Instruction
 from ascend_sim.isa.sync import CrossCoreWaitFlag, WaitFlag
 
 if TYPE_CHECKING:
@@ -21,6 +23,9 @@ def describe(runs: Sequence[RunningProgram], events: Sequence[tuple[Task, str]],
         f"deadlock: nothing can happen any more and {len(runs)} programs have not finished"
         + (f", {len(events)} tasks not begun" if events else "")
     ]
+    for run in runs:  # what may be the cause of all that follows
+        for flag, number in sorted(run.lost_sets().items()):
+            lines.append(f"  {run.program.where}: {double_set(run.program, flag, number)}")
     for run in runs:
         edges: dict[str, str] = {}
         for pipe, row, issued in run.stuck():
@@ -33,19 +38,20 @@ def describe(runs: Sequence[RunningProgram], events: Sequence[tuple[Task, str]],
                 reason = f"flag {instruction.flag} from {instruction.source}, which has not set it"
                 edges[pipe] = instruction.source
             else:
-                assert isinstance(instruction, CrossCoreWaitFlag)
-                missing = run.cross.expected(run.program, instruction)
-                names = ", ".join(f"block {b} {k}{s}" for b, k, s in missing[:4])
-                more = f" and {len(missing) - 4} more" if len(missing) > 4 else ""
-                reason = f"cross-core flag {instruction.flag} (mode {instruction.mode}) from {names or 'nobody'}{more}"
+                reason = _crossing(run, instruction)
             lines.append(f"  {run.program.where} {pipe}: at {view} waits for {reason}")
         scalar = run.scalar_stuck()
         if scalar is not None:
             row, pipe = scalar
-            reason = "every pipe to be idle" if pipe == "ALL" else f"a place in the queue of {pipe}"
-            lines.append(f"  {run.program.where} S: before {run.program[row]} waits for {reason}")
-            held = [stuck for stuck, source in edges.items() if source != "S"]
-            edges["S"] = pipe if pipe != "ALL" else next(iter(held), "S")
+            if pipe == "S":
+                reason = _crossing(run, run.program[row].instruction)
+            else:
+                reason = "every pipe to be idle" if pipe == "ALL" else f"a place in the queue of {pipe}"
+                held = [stuck for stuck, source in edges.items() if source != "S"]
+                edges["S"] = pipe if pipe != "ALL" else next(iter(held), "S")
+            lines.append(
+                f"  {run.program.where} S: {'at' if pipe == 'S' else 'before'} {run.program[row]} waits for {reason}"
+            )
         circle = _circle(edges)
         if circle:
             lines.append(f"  {run.program.where}: they wait in a circle: {' -> '.join(circle)}")
@@ -53,6 +59,15 @@ def describe(runs: Sequence[RunningProgram], events: Sequence[tuple[Task, str]],
         recorders = ", ".join(other.name for other in tasks if event in other.record_events)
         lines.append(f"  stream {task.stream}: {task.name} waits for event {event!r} from {recorders or 'nobody'}")
     return "\n".join(lines)
+
+
+def _crossing(run: RunningProgram, instruction: Instruction) -> str:
+    """What a wait for a cross-core flag lacks."""
+    assert isinstance(instruction, CrossCoreWaitFlag)
+    missing = run.cross.expected(run.program, instruction)
+    names = ", ".join(f"block {b} {k}{s}" for b, k, s in missing[:4])
+    more = f" and {len(missing) - 4} more" if len(missing) > 4 else ""
+    return f"cross-core flag {instruction.flag} (mode {instruction.mode}) from {names or 'nobody'}{more}"
 
 
 def _circle(edges: dict[str, str]) -> list[str]:

@@ -370,12 +370,8 @@ class Engine:
             over.append(core_run.run())
         for event in over:
             yield event
-        for place, (core_run, core) in enumerate(runs):
+        for core_run, core in runs:
             self._unfinished.remove(core_run)
-            overflow = core_run.flag_overflow()
-            if overflow:
-                error = f"{task.name}: {core_run.program.where}: {overflow} (chip file, sync.flag_max)"
-                yield self._refused(error, index, block, place)
             if self._watch:
                 self._watch.add(index, core_run, core, now)
             if self._store:

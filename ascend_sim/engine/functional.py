@@ -17,9 +17,10 @@ from ascend_sim.engine.compiled.values import Workspace, rows_for_python
 from ascend_sim.engine.device import Device
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.values import BlockShadow, Finding, ProgramValues, raise_fault
-from ascend_sim.errors import SimError
+from ascend_sim.errors import DeadlockError, SimError
 from ascend_sim.isa.base import CROSS_SET, CROSS_WAIT, ValueModel
-from ascend_sim.isa.sync import CrossCoreSetFlag, CrossCoreWaitFlag
+from ascend_sim.isa.sync import CrossCoreSetFlag, CrossCoreWaitFlag, WaitFlag
+from ascend_sim.kernel.execution_order import rows_in_order
 from ascend_sim.kernel.program import Program
 
 _Key = tuple[int, int, str, int]
@@ -118,6 +119,12 @@ def _execute(values: ProgramValues, raised: _Raised, task: Task, work: Workspace
     got_on = True
     matters = np.asarray([i.has_values or isinstance(i, _CROSS) for i in instructions], np.bool_)[program.rows[:, 0]]
     index = np.flatnonzero(matters)
+    ordered = rows_in_order(program)
+    if ordered is not None:
+        order, stuck = ordered
+        if stuck:
+            raise _deadlock(task, program, stuck)
+        index = order[matters[order]]
     for row in index.tolist() if work is None else rows_for_python(values, work, index):
         argument, dst, src0, src1, _ = program.rows[row].tolist()
         kind = kinds[argument]
@@ -149,6 +156,18 @@ def _execute(values: ProgramValues, raised: _Raised, task: Task, work: Workspace
                 got_on = False
             got_on = True
             taken[flag] += 1
+
+
+def _deadlock(task: Task, program: Program, stuck: Sequence[int]) -> DeadlockError:
+    """The error for pipes that stand at the rows `stuck`, which wait for flags."""
+    lines = [f"deadlock: {task.name}: {len(stuck)} pipes of {program.where} wait for flags that are never set"]
+    for row in stuck:
+        flag = program[row].instruction
+        assert isinstance(flag, WaitFlag)
+        lines.append(
+            f"  {program.where} {flag.destination}: at {program[row]} waits for flag {flag.flag} from {flag.source}"
+        )
+    return DeadlockError("\n".join(lines))
 
 
 def _key(flag: int, mode: int, program: Program, kind: str) -> _Key:

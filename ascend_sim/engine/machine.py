@@ -39,8 +39,8 @@ class RunningProgram(Protocol):
     def columns(self) -> Mapping[str, NDArray]:
         """The columns of `ProgramRun`, a number for each row."""
 
-    def flag_overflow(self) -> str | None:
-        """A flag that was raised more often than it can count, in words."""
+    def lost_sets(self) -> Mapping[tuple[str, str, int], int]:
+        """Flags (source, destination, number) of which a set was lost: the number of the first such set."""
 
     def issue_on(self) -> bool:
         """When nothing happens any more: issue what still has a place; False if there is none."""
@@ -52,7 +52,7 @@ class RunningProgram(Protocol):
         """For every pipe that did not come to its end: its name, the row at its head, and whether that is issued."""
 
     def scalar_stuck(self) -> tuple[int, str] | None:
-        """The row before which the scalar unit stands, and the pipe whose queue is full ("ALL" at a barrier)."""
+        """The row before which the scalar unit stands, and the pipe of a full queue; "ALL" at a barrier, "S" at its wait."""
 
 
 class Machine(Protocol):

@@ -94,15 +94,17 @@ class ProgramRun:
         cycles = np.bincount(pipe, weights=length, minlength=len(PIPES))
         issue = self.program.issue_cycles
         busy = {name: int(cycles[p]) for p, name in enumerate(PIPES)}
-        busy["S"] += issue * int(np.count_nonzero((pipe != 0) | (kind == BARRIER_ALL)))
+        busy["S"] += issue * int(np.count_nonzero(kind != SCALAR))
         return busy
 
     def stalls(self, pipe: str) -> dict[str, int]:
         """Cycles that a pipe stood still inside the block's span, by cause; with `busy` they add up to the span."""
         if pipe == "S":
-            waiting = int(self.stall[self.program.per_row("pipe") == 0].sum())
-            rest = self.finish - self.begin - self.busy()["S"] - self.queue_full - waiting
-            causes = {"queue full": self.queue_full, "pipe busy": waiting, "nothing to do": rest}
+            rows = self.program.per_row("pipe") == 0
+            cycles = np.bincount(self.cause[rows], weights=self.stall[rows], minlength=len(CAUSES))
+            causes = {name: int(cycles[code]) for code, name in enumerate(CAUSES)} | {"queue full": self.queue_full}
+            rest = self.finish - self.begin - self.busy()["S"] - sum(causes.values())
+            causes["nothing to do"] += rest
         else:
             rows = self.program.per_row("pipe") == PIPES.index(pipe)
             kind = self.program.per_row("kind")[rows]

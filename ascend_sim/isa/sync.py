@@ -133,7 +133,8 @@ def cross_name(flag: int) -> str:
 class CrossCoreWaitFlag(Instruction):
     """Hold a pipe until the cross-core flag was raised by everyone that its mode names.
 
-    For experiments it can be disarmed like `WaitFlag`.
+    Where the chip says so (sync.cross_wait_stops_issue) the scalar unit waits, and nothing later is issued to any pipe. For
+    experiments it can be disarmed like `WaitFlag`.
     """
 
     flag: int
@@ -146,7 +147,7 @@ class CrossCoreWaitFlag(Instruction):
     has_values = False
 
     def pipe(self, chip: ChipSpec) -> str:
-        return self.on
+        return "S" if chip.sync.cross_wait_stops_issue else self.on
 
 
 @frozen

@@ -34,8 +34,8 @@ class KernelBuilder(SyncMethods, VectorMethods):
     """Collects the rows of one program.
 
     `core_kind` is "AIC", "AIV" or "AI_CORE"; `tensor_sizes` the bytes of the task's tensors by slot. Waits on flags whose
-    name is in `disarm` are disarmed. Raises SimError at once for a wait before its set, too many flags or a missing path;
-    `finish` checks every address.
+    name is in `disarm` are disarmed. Raises SimError at once for too many flags or a missing path; `finish` checks
+    that flags are set as often as they are waited for, and every address.
     """
 
     def __init__(

@@ -352,6 +352,15 @@ class Program:
         return {*self.flags, *self.table.cross_flag_names()}
 
     @property
+    def flag_max(self) -> int:
+        """How often a flag can be set before a wait: as the chip says, or 0 for any number where a wait is disarmed.
+
+        Flags count in such an experiment, so that it shows which bytes are in danger where the chip would hang.
+        """
+        disarmed = [index for index, one in enumerate(self.table.instructions) if not getattr(one, "armed", True)]
+        return 0 if disarmed and self.counts()[disarmed].any() else self.table.chip.sync.flag_max
+
+    @property
     def issue_cycles(self) -> int:
         """What the scalar unit of its core needs for one instruction."""
         return self.table.chip.scalar.issue_cycles[self.core_kind]  # type: ignore[index]

@@ -42,8 +42,12 @@ def _set_key(flag: Flag) -> Key:
     return SetFlag, flag.source, flag.destination, flag.identity
 
 
+def _waits_for(key: Key, flag: Flag) -> bool:
+    return key[0] in (WaitFlag, WaitUnitFlag) and key[1:4] == (flag.source, flag.destination, flag.identity)
+
+
 class SyncMethods(StampedLoops):
-    """Flags are handed out by name; a wait must stand behind its set, and at the end every set must have found its wait."""
+    """Flags are handed out by name; at the end every set must have its wait, and every wait its set."""
 
     if TYPE_CHECKING:
         chip: ChipSpec
@@ -123,23 +127,17 @@ class SyncMethods(StampedLoops):
 
     def wait_flag(self, flag: Flag, lead: int | None = None) -> None:
         """Wait for a flag, or `lead` cycles less for a unit flag, which joins M and FIX, and where the lead is at most what the
-        row before the set works; SimError when no set stands before it in issue order.
+        row before the set works. Its set may be issued later: other pipes go on.
         """
         try:
-            raised = self._balance[flag]
+            self._balance[flag] -= 1
         except (KeyError, TypeError):
             raise self._no_flag("wait_flag", flag) from None
-        if raised == 0 and self._inspection is None:  # an inspection looks at all flags when the program is whole
-            raise SimError(
-                f"block {self.block} {self.core_kind}: wait on flag {flag.name!r} ({flag.source}->{flag.destination}) at "
-                f"row {self._row} stands before its set in issue order; it could never end"
-            )
         if lead is not None and {flag.source, flag.destination} != {"M", "FIX"}:
             raise SimError(
                 f"block {self.block} {self.core_kind}: wait_flag of {flag.name!r} ({flag.source}->{flag.destination}) with "
                 f"lead={lead}: only a unit flag has a lead, between M and FIX"
             )
-        self._balance[flag] -= 1
         fields = (flag.source, flag.destination, flag.identity, flag.name not in self._disarm)
         self._emit((WaitFlag, *fields) if lead is None else (WaitUnitFlag, *fields, lead))
 
@@ -152,7 +150,7 @@ class SyncMethods(StampedLoops):
     def drop_set(self, flag: Flag) -> None:
         """Take back the last set of a flag, if nobody waits for it."""
         self._outside_stamps(f"drop of flag {flag.name!r}")
-        if self._balance[flag]:
+        if self._balance[flag] > 0:
             self._balance[flag] -= 1
             self._dropped.add(flag)
 
@@ -195,15 +193,17 @@ class SyncMethods(StampedLoops):
     # -- what a program leaves open ------------------------------------------------------------------------------------
 
     def _check_all_taken(self) -> None:
-        """RowError for a flag that is still raised at the end of a program: the row is that of its last set."""
+        """RowError for a flag with more sets than waits, or more waits than sets: the row is that of the last of them."""
         for flag, balance in self._balance.items():
-            if balance:
-                ((_, _, last),) = self._sheet.last([self._index[_set_key(flag)]])
-                raise RowError(
-                    f"{self._where}: flag {flag.name!r} ({flag.source}->{flag.destination}) is still "
-                    f"raised {balance} times at the end of the block",
-                    last,
-                )
+            if not balance:
+                continue
+            what = f"{self._where}: flag {flag.name!r} ({flag.source}->{flag.destination}) is"
+            if balance > 0:
+                kinds, text = [self._index[_set_key(flag)]], f"still raised {balance} times at the end of the block"
+            else:
+                kinds = [index for key, index in self._index.items() if _waits_for(key, flag)]
+                text = f"waited for {-balance} times more than it is set: {flag.destination} would wait for ever"
+            raise RowError(f"{what} {text}", max(last for _, _, last in self._sheet.last(kinds)))
 
     def _dropped_kinds(self) -> list[int]:
         """The instructions of the sets that were taken back: the last one of each flag."""

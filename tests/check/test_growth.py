@@ -15,7 +15,7 @@ import pytest
 
 import ascend_sim as asim
 from ascend_sim import check
-from ascend_sim.check import sync
+from ascend_sim.check import order
 from tests.support.places import TOOLS
 
 MOST = 2.2
@@ -111,26 +111,27 @@ def test_every_kernel_of_the_benchmark_is_counted() -> None:
 
 
 _SQUARE = """
-def in_python(depths):
-    for one in depths:
-        for other in depths:
+def in_python(waits):
+    for one in waits:
+        for other in waits:
             pass
-    return False
 
 
-def in_numpy(depths):
-    return bool(np.repeat(depths, len(depths)).max() < 0)
+def in_numpy(waits):
+    np.repeat(waits, len(waits)).max(initial=0)
 """
 
 
 @pytest.mark.parametrize("how", ["in_python", "in_numpy"])
 def test_work_that_grows_with_the_square_is_seen(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A planted step of the check that goes over all pairs of waits."""
-    exec(compile(_SQUARE, f"{ROOM}/planted.py", "exec"), made := vars(sync).copy())
+    exec(compile(_SQUARE, f"{ROOM}/planted.py", "exec"), made := vars(order).copy())
+    after = order.TaskOrder.after
 
-    def slow(depths: Any) -> bool:
-        made["np"] = sync.np  # the one that counts
-        return bool(made[how](depths))
+    def slow(self: order.TaskOrder, sets: Any, waits: Any) -> Any:
+        made["np"] = order.np  # type: ignore[attr-defined]  # the one that counts
+        made[how](waits)
+        return after(self, sets, waits)
 
-    monkeypatch.setattr(sync, "_grows", slow)
+    monkeypatch.setattr(order.TaskOrder, "after", slow)
     assert work_of("queue", 800, monkeypatch) > MOST * work_of("queue", 400, monkeypatch)

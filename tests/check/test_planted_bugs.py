@@ -31,7 +31,7 @@ def test_the_suite_covers_what_it_should() -> None:
     wanted = {f"{kind} {space}" for kind in ("RAW", "WAR") for space in ("GM", "L1", "L0A", "L0B", "L0C", "UB")}
     wanted |= {f"WAW {space}" for space in ("GM", "L1", "L0A", "L0B", "UB")}  # the cube interlocks its writes to L0C
     wanted |= {f"uninitialized read {space}" for space in ("GM", "L1", "L0A", "L0B", "L0C", "UB")}
-    wanted |= {"deadlock", "flag overflow", "uneven flag", "barrier not reached", "redundant flag", "redundant barrier"}
+    wanted |= {"deadlock", "flag overflow", "double set", "barrier not reached", "redundant flag", "redundant barrier"}
     assert wanted <= set(labels)
     assert {chip for pair in PAIRS for chip in pair.chips} == set(ALL)
 

@@ -51,13 +51,6 @@ def test_many_random_runs_are_equal(first: int) -> None:
         assert_equal(seed)
 
 
-def test_of_two_blocks_that_overflow_a_flag_in_one_cycle_the_first_is_named() -> None:
-    """They come to their ends in one order in SimPy and in the other in C."""
-    assert_equal(7000097)
-    ((_, told),) = Run(7000097).outcome("compiled").values()
-    assert "block 4 AIV0: flag 1 MTE3->V is raised more than 1 times" in told
-
-
 def test_engines_of_several_threads_do_not_meet() -> None:
     """Every machine has its memory to itself, and C runs without Python's lock."""
     seeds = range(300, 316)

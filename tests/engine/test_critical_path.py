@@ -22,7 +22,7 @@ from ascend_sim.engine.timeline import Timeline
 from ascend_sim.isa.base import PIPES
 from ascend_sim.memory.gm import gm_operand
 from tests.support.engine.machine import CHIP, FIVE, changed, program, quiet, scalar_task, task_of
-from tests.support.engine.random_programs import SIZES, Step, Variant, steps, variants, writer
+from tests.support.engine.random_programs import MOST_SETS, SIZES, Step, Variant, steps, variants, writer
 from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.usefixtures("each_engine")
@@ -83,7 +83,8 @@ def test_it_fills_the_run(variant: Variant, kind: str, blocks: list[list[Step]],
 @settings(max_examples=25)
 @given(BLOCKS, st.sampled_from(["AIC", "AIV"]), st.integers(1, 4), st.integers(1, 2))
 def test_launches_dispatches_and_streams(blocks: list[list[Step]], kind: str, tasks: int, streams: int) -> None:
-    assert_whole(run(CHIP, kind, blocks * 2, tasks, streams))
+    chip = changed(CHIP, sync={"flag_max": MOST_SETS})
+    assert_whole(run(chip, kind, blocks * 2, tasks, streams))
 
 
 @settings(max_examples=50)

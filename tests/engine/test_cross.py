@@ -1,20 +1,24 @@
-"""Flags between cores: how far they count, and what nobody raises."""
+"""Flags between cores: what nobody raises, and what a wait holds: every later instruction on dav-2201, its pipe on dav-3510."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
+import ascend_sim as asim
+from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Engine
 from ascend_sim.engine.functional import FunctionalEngine
+from ascend_sim.engine.timeline import ProgramRun
+from ascend_sim.engine.watch import column_watch, from_columns
 from ascend_sim.errors import DeadlockError, SimError
-from tests.support.engine.machine import CHIP, program, quiet, run_one, task_of
-from tests.support.engine.random_programs import SIZES
+from ascend_sim.kernel.program import Program
+from tests.support.engine.machine import CHIP, changed, program, quiet, task_of
 
 pytestmark = [pytest.mark.fast, pytest.mark.usefixtures("each_engine")]
-
 
 QUIET = quiet(CHIP)
 
@@ -36,28 +40,161 @@ def test_a_cross_core_flag_that_nobody_raises() -> None:
     text = str(error.value)
     assert "3 programs have not finished" in text
     for block in range(3):
-        assert f"block {block} AIV0 MTE2: at" in text
+        assert f"block {block} AIV0 S: at" in text
     assert text.count("waits for cross-core flag 3 (mode 0) from block 1 AIV0\n") == 2
     with pytest.raises(SimError, match="3 programs wait for cross-core flags that nobody raises"):
         FunctionalEngine(Device(QUIET)).run([bad])
 
 
-def flood(count: int) -> Any:
-    def write(k: Any) -> None:
-        flag = k.flag("MTE2", "MTE1", "busy")
-        k.load_data_2d("L0A", 0, 0, 2, 128)  # MTE1 is busy while the sets come
-        for _ in range(count):
-            k.set_flag(flag)
-        for _ in range(count):
-            k.wait_flag(flag)
-
-    return write
+STOPS, ON_ITS_PIPE = load_chip("ascend910b3"), load_chip("ascend950pr_9589")
+LATE = 10_000
 
 
-def test_a_flag_counts_to_its_maximum_and_no_further() -> None:
-    most = CHIP.sync.flag_max
-    run_one(QUIET, "AIC", flood(most), SIZES)
+def mixed(chip: ChipSpec, cube: Any, vector: Any, disarm: tuple[str, ...] = ()) -> list[ProgramRun]:
+    """The runs of a block of one cube core and its vector cores."""
+    cores = [("AIC", 0, cube), ("AIV", 0, vector), ("AIV", 1, vector)]
+    made: list[Program] = [program(chip, kind, write, sub_block=s, disarm=disarm) for kind, s, write in cores]
+    task = task_of([made], kind="MIX")
+    timeline = Engine(Device(chip, with_values=False)).run([task], watch=True)
+    assert timeline.watched == from_columns([task], timeline.programs, column_watch([task]))
+    return timeline.of(0)
+
+
+def late_cube(k: Any) -> None:
+    k.scalar(LATE)
+    k.cross_core_set(3, 2, "FIX")
+
+
+def vector(k: Any) -> None:
+    k.vector_duplicate(0, "float16", 128)
+    k.cross_core_wait(3, 2, "MTE2")
+    k.vector_duplicate(0, "float16", 128)
+    k.pipe_barrier("MTE2")
+
+
+@pytest.mark.parametrize("chip", [STOPS, ON_ITS_PIPE], ids=lambda chip: chip.name)
+def test_what_it_holds(chip: ChipSpec) -> None:
+    """What was issued before goes on everywhere; of what comes later only the pipe of the wait stands on dav-3510."""
+    stops = chip.sync.cross_wait_stops_issue
+    assert stops == (chip is STOPS)
+    cube, first, _ = mixed(quiet(chip), late_cube, vector)
+    over = int(cube.retire[1]) + chip.sync.cross_latency
+    before, wait, other, own = range(4)
+    assert first.program[wait].pipe == ("S" if stops else "MTE2")
+    assert first.end[before] < LATE < first.end[wait] == over
+    assert (first.start[other] >= over) == stops
+    assert first.start[own] >= over
+    pipe = "S" if stops else "MTE2"
+    assert first.stalls(pipe)["cross-core"] == over - first.start[wait] > 0
+    assert sum(first.stalls(pipe).values()) + first.busy()[pipe] == first.finish - first.begin
+    assert "cross-core" not in first.stalls("MTE2" if stops else "S")
+
+
+def test_a_disarmed_wait_stops_nothing() -> None:
+    _, first, _ = mixed(quiet(STOPS), late_cube, vector, disarm=("cross-core 3",))
+    assert first.end.max() < LATE
+
+
+def test_a_wait_that_is_over_when_it_comes_costs_its_issue() -> None:
+    """The flag is up long before the scalar unit gets to its wait."""
+
+    def early_cube(k: Any) -> None:
+        k.cross_core_set(3, 2, "FIX")
+
+    def late(k: Any) -> None:
+        k.scalar(LATE)
+        k.cross_core_wait(3, 2, "MTE2")
+        k.scalar(1)
+
+    chip = changed(quiet(STOPS), scalar={"issue_cycles": {"AIC": 7, "AIV": 7}})
+    _, first, _ = mixed(chip, early_cube, late)
+    assert (first.end - first.begin).tolist() == [LATE + 7, LATE + 14, LATE + 22]
+    assert "cross-core" not in first.stalls("S")
+
+
+@asim.kernel_function(core="MIX")
+def crossing(k, x, between, y):  # type: ignore[no-untyped-def]
+    """A vector core waits on MTE2 for what its cube core does behind a set that the vector core's MTE3 issues later."""
+    if k.is_cube:
+        k.cross_core_wait(1, 2, "MTE2")
+        k.cross_core_set(2, 2, "MTE2")
+        return
+    row, other = k.local_tensor(64, "float32", "row"), k.local_tensor(64, "float32", "other")
+    k.cross_core_wait(2, 2, "MTE2")
+    k.duplicate(other, 1.0)
+    stored = k.flag("V", "MTE3", "stored")
+    k.set_flag(stored), k.wait_flag(stored)
+    k.ub_to_gm(between[k.sub_block], other)
+    k.cross_core_set(1, 2, "MTE3")
+    k.gm_to_ub(row, x)
+    loaded = k.flag("MTE2", "MTE3", "loaded")
+    k.set_flag(loaded), k.wait_flag(loaded)
+    k.ub_to_gm(y[k.sub_block], row)
+
+
+def errors(kernel: Any, tensors: tuple[Any, ...], chip: ChipSpec) -> list[str]:
+    """What a check calls an error."""
+    return [one.kind for one in asim.check_kernel(kernel, 1, *tensors, chip=chip).findings if one.level == "ERROR"]
+
+
+def test_an_order_that_only_pipes_of_their_own_allow() -> None:
+    """It runs on a 950 and is a deadlock on a 910B3, for runs and for checks."""
+    tensors = np.zeros(64, np.float32), asim.empty((2, 64), "float32"), asim.empty((2, 64), "float32")
+    given = asim.launch(crossing, 1, *tensors, chip=ON_ITS_PIPE)
+    assert given.findings == [] and not given.outputs["y"].any() and given.outputs["between"].all()
+    assert errors(crossing, tensors, ON_ITS_PIPE) == []
     with pytest.raises(
-        SimError, match=rf"block 0 AIC: flag 0 MTE2->MTE1 is raised more than {most} times without a wait"
+        DeadlockError, match=r"block 0 AIV0 S: at 0 S cross_core_wait_flag .* waits for cross-core flag 2"
     ):
-        run_one(QUIET, "AIC", flood(most + 1), SIZES)
+        asim.launch(crossing, 1, *tensors, chip=STOPS)
+    assert errors(crossing, tensors, STOPS) == ["deadlock"]
+
+
+def test_a_scalar_unit_that_waits_orders_all_that_comes_later() -> None:
+    """The vector core's V touches what the cube core's flag hands over; the wait names MTE2."""
+
+    @asim.kernel_function(core="MIX")
+    def handed(k, x, y):  # type: ignore[no-untyped-def]
+        if k.is_cube:
+            k.cross_core_set(1, 2, "MTE2")
+            return
+        row = k.local_tensor(64, "float32", "row")
+        k.gm_to_ub(row, x)
+        k.cross_core_set(4, 1, "MTE2"), k.cross_core_wait(4, 1, "MTE3")  # the own load too: it is behind the set
+        k.cross_core_wait(1, 2, "MTE2")
+        k.muls(row, row, 2.0)
+        done = k.flag("V", "MTE3", "done")
+        k.set_flag(done), k.wait_flag(done)
+        k.ub_to_gm(y[k.sub_block], row)
+
+    tensors = np.ones(64, np.float32), asim.empty((2, 64), "float32")
+    for chip, kinds in ((STOPS, set()), (ON_ITS_PIPE, {"RAW", "WAW"})):
+        found = set(errors(handed, tensors, chip))
+        assert found <= kinds and bool(found) == bool(kinds), found
+
+
+@pytest.mark.parametrize("answered", [True, False])
+def test_a_set_behind_the_answer_to_the_one_before_does_not_run_over(answered: bool) -> None:
+    """The flag counts to 1 here: a check must know that the scalar unit of the other core has passed its wait."""
+
+    @asim.kernel_function(core="MIX")
+    def rounds(k, x, y):  # type: ignore[no-untyped-def]
+        for turn in range(3):
+            if k.is_cube:
+                k.cross_core_set(0, 2, "MTE2")
+                if turn < 2 and answered:
+                    k.cross_core_wait(1, 2, "MTE2")
+            else:
+                k.cross_core_wait(0, 2, "MTE2")
+                row = k.local_tensor(64, "float32", f"row {turn}")
+                k.gm_to_ub(row, x)
+                if turn < 2 and answered:
+                    k.cross_core_set(1, 2, "MTE2")
+                loaded = k.flag("MTE2", "MTE3", f"loaded {turn}")
+                k.set_flag(loaded), k.wait_flag(loaded)
+                k.ub_to_gm(y[turn, k.sub_block], row)
+
+    tensors = np.ones(64, np.float32), asim.empty((3, 2, 64), "float32")
+    for chip in (STOPS, ON_ITS_PIPE):
+        told = errors(rounds, tensors, changed(chip, sync={"cross_flag_max": 1}))
+        assert told == ([] if answered else ["flag overflow"])

@@ -1,4 +1,4 @@
-"""What a run says that can go no further, and flags raised more often than they can count."""
+"""What a run says that can go no further."""
 
 from __future__ import annotations
 
@@ -128,6 +128,22 @@ def test_many_sets_are_fine_when_the_waits_keep_up() -> None:
             k.wait_flag(flag)
 
     run_one(changed(QUIET, sync={"flag_latency": 0}), "AIC", write, SIZES)
+
+
+@pytest.mark.parametrize("apart", [16, 15])
+def test_a_set_may_come_in_the_cycle_in_which_the_wait_is_over(apart: int) -> None:
+    """And not in the one before it, though the flag then no longer holds anybody."""
+
+    def write(k: Any) -> None:
+        flag = k.flag("MTE2", "MTE1", "x")
+        k.set_flag(flag)
+        k.scalar(apart)
+        k.set_flag(flag)
+        k.wait_flag(flag), k.wait_flag(flag)
+
+    chip = changed(QUIET, sync={"flag_latency": 16}, scalar={"issue_cycles": {"AIC": 0, "AIV": 0}})
+    with nullcontext() if apart == 16 else pytest.raises(DeadlockError, match="double set"):
+        run_one(chip, "AIC", write, SIZES)
 
 
 @pytest.mark.parametrize("extra", [0, 1])

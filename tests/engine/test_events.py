@@ -76,8 +76,8 @@ def turns(places: Sequence[tuple[int, int]], tasks: int = 1) -> list[int]:
     tensors = [random_bytes(device, 64 * KIB, f"t{i}") for i in range(2)]
 
     def write(k: KernelBuilder, source: int, target: int) -> None:
-        flag = k.flag("MTE2", "MTE3", "loaded")
         for step in (0, 256):
+            flag = k.flag("MTE2", "MTE3", f"loaded {step}")
             k.data_copy("GM", "UB", step, gm_operand(0, source + step), 256)
             k.set_flag(flag)
             k.wait_flag(flag)

@@ -21,7 +21,7 @@ from ascend_sim.kernel.program import Program
 from ascend_sim.memory.regions import Region
 from tests.support.engine.machine import CHIP, FIVE, changed, ideal_memory, program, quiet, task_of
 from tests.support.engine.maxplus import lines_touched, schedule
-from tests.support.engine.random_programs import SIZES, Step, Variant, steps, variants, writer
+from tests.support.engine.random_programs import MOST_SETS, SIZES, Step, Variant, steps, variants, writer
 from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.usefixtures("each_engine")
@@ -73,9 +73,12 @@ def test_random_programs_with_memory_faster_than_ports(variant: Variant, kind: s
 
 @pytest.mark.parametrize("mode", [0, 1, 2])
 @settings(max_examples=25, deadline=None)
-@given(variant=variants(), parts=st.lists(steps(12), min_size=6, max_size=6), rounds=st.integers(1, 3))
-def test_cross_core_flags(mode: int, variant: Variant, parts: list[list[Step]], rounds: int) -> None:
+@given(
+    variant=variants(), parts=st.lists(steps(12), min_size=6, max_size=6), rounds=st.integers(1, 3), stops=st.booleans()
+)  # fmt: skip
+def test_cross_core_flags(mode: int, variant: Variant, parts: list[list[Step]], rounds: int, stops: bool) -> None:
     """Two blocks of one AIC and two AIVs raise and wait for each other's flags between random work."""
+    chip = changed(variant.chip, sync={"cross_wait_stops_issue": stops})
     programs: list[list[Program]] = []
     for block in range(2):
         cores: list[Program] = []
@@ -97,9 +100,9 @@ def test_cross_core_flags(mode: int, variant: Variant, parts: list[list[Step]], 
                         k.cross_core_set(1, mode, first)
                         k.cross_core_wait(1, mode, second)
 
-            cores.append(program(variant.chip, kind, write, SIZES, block=block, sub_block=sub_block))
+            cores.append(program(chip, kind, write, SIZES, block=block, sub_block=sub_block))
         programs.append(cores)
-    timeline, bases = run_programs(variant.chip, programs, "MIX", shared_gm=False)
+    timeline, bases = run_programs(chip, programs, "MIX", shared_gm=False)
     assert_same(timeline, [core for cores in programs for core in cores], bases)
 
 
@@ -142,7 +145,7 @@ def test_long_random_programs(seed: int) -> None:
     verbs = np.array(["work"] * 5 + ["set", "wait", "wait"] + ["scalar"] + (["barrier", "all"] if seed % 3 else []))
     actions = [(str(rng.choice(verbs)), *rng.integers(0, 12, 3).tolist()) for _ in range(500)]
     short = dict.fromkeys(("MTE1", "MTE2", "MTE3", "M", "V", "FIX"), 1 + seed % 5)
-    chip = changed(quiet(CHIP), sync={"queue_depth": short, "outstanding": short})
+    chip = changed(quiet(CHIP), sync={"queue_depth": short, "outstanding": short, "flag_max": MOST_SETS})
     made = program(chip, kind, writer(kind, actions), SIZES)
     for faster, shared in ((chip, False), (ideal_memory(chip), True)):
         made = program(faster, kind, writer(kind, actions), SIZES)

@@ -126,15 +126,27 @@ def refused(write: Callable[[KernelBuilder], object], *words: str, kind: str = "
         assert word in text, text
 
 
-def test_a_wait_before_its_set() -> None:
+def test_a_wait_without_a_set() -> None:
     def write(k: KernelBuilder) -> None:
         flag = k.flag("MTE2", "MTE1", "full")
-        k.scalar(1)
+        k.wait_flag(flag)
         k.set_flag(flag)
         k.wait_flag(flag)
         k.wait_flag(flag)
 
-    refused(write, "block 7 AIC", "flag 'full' (MTE2->MTE1) at row 3", "before its set")
+    refused(
+        write,
+        "block 7 AIC: flag 'full' (MTE2->MTE1) is waited for 2 times more than it is set: MTE1 would wait for ever",
+    )
+
+
+def test_a_wait_before_its_set_is_taken() -> None:
+    def write(k: KernelBuilder) -> None:
+        flag = k.flag("MTE2", "MTE1", "full")
+        k.wait_flag(flag)
+        k.set_flag(flag)
+
+    assert len(made(write, "AIC")) == 2
 
 
 @pytest.mark.parametrize("times", [1, 2])

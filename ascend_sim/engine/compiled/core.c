@@ -26,9 +26,8 @@ static const Shape *shape_of(const Core *core, i64 row, i64 *first) {
 /* -- flags ------------------------------------------------------------------------------------------------------------ */
 
 /* Room for the n-th set and wait of a flag, beside those that are asked for from now on. */
-static void make_room(Cores *cores, const CoreNumbers *numbers, Flag *flag, i64 n) {
-    const i64 full = flag->raised - numbers->flag_max, least = flag->lowered < full ? flag->lowered : full;
-    const i64 needed = least < 0 ? 0 : least;
+static void make_room(Cores *cores, const Core *core, Flag *flag, i64 n) {
+    const i64 least = flag->paired - core->program.flag_max, needed = least < 0 ? 0 : least;
     if (2 * (n - needed) >= flag->mask) { /* seldom, though the rest may be, too */
         i64 room = 0;
         Use *more = grow(cores->way_out, NULL, &room, flag->uses ? 2 * (flag->mask + 1) : 32, sizeof(Use));
@@ -40,24 +39,42 @@ static void make_room(Cores *cores, const CoreNumbers *numbers, Flag *flag, i64 
     flag->end = needed + flag->mask + 1;
 }
 
-/* A set that arrives at this cycle (CoreRun.flag_overflow; "Time runs ahead of the clock"); too early if the wait before it by
- * as many as the flag counts was not over when it retired. */
-static inline void raise(Cores *cores, const CoreNumbers *numbers, Flag *flag, i64 arrives) {
-    const i64 n = flag->raised, full = n - numbers->flag_max;
-    if (n >= flag->end) make_room(cores, numbers, flag, n);
+/* A set that arrives at this cycle. */
+static inline void raise(Cores *cores, const Core *core, Flag *flag, i64 arrives) {
+    const i64 n = flag->raised++;
+    if (n >= flag->end) make_room(cores, core, flag, n);
     flag->uses[n & flag->mask].arrives = arrives;
-    flag->raised = n + 1;
-    if (full >= 0 && full < flag->lowered && flag->uses[full & flag->mask].over > arrives - numbers->flag_latency)
-        flag->overflowed = 1;
 }
 
-/* A wait that is over at this cycle (as `raise`, from the other side). */
-static inline void lower(Cores *cores, const CoreNumbers *numbers, Flag *flag, i64 over) {
-    const i64 n = flag->lowered, behind = n + numbers->flag_max;
-    if (n >= flag->end) make_room(cores, numbers, flag, n);
+/* A wait that is over at this cycle. */
+static inline void lower(Cores *cores, const Core *core, Flag *flag, i64 over) {
+    const i64 n = flag->lowered++;
+    if (n >= flag->end) make_room(cores, core, flag, n);
     flag->uses[n & flag->mask].over = over;
-    flag->lowered = n + 1;
-    if (behind < flag->raised && over > flag->uses[behind & flag->mask].arrives - numbers->flag_latency) flag->overflowed = 1;
+}
+
+/* Find the sets of the first `waits` waits; 0 while the last of them is not known (CoreFlag.pair; "A flag is one bit"). A set is
+ * lost that retires before the wait was over which is as many before its own as the flag holds. */
+static inline int pair(const Core *core, Flag *flag, i64 waits) {
+    const i64 most = core->program.flag_max;
+    for (; flag->paired < waits; flag->paired++) {
+        i64 n = flag->paired + flag->lost;
+        if (n >= flag->raised) return 0;
+        const i64 before = flag->paired - most;
+        if (!most || before < 0) continue;
+        const i64 over = before < flag->lowered ? flag->uses[before & flag->mask].over : NEVER;
+        while (flag->uses[n & flag->mask].arrives - core->table->numbers.flag_latency < over) {
+            if (!flag->lost++) flag->first_lost = n;
+            if (++n >= flag->raised) return 0;
+        }
+    }
+    return 1;
+}
+
+/* After a run: the number of the first set of a flag that was lost, or -1 (CoreFlag.lost_set). */
+i64 lost_set(const Core *core, Flag *flag) {
+    pair(core, flag, flag->raised);
+    return flag->lost ? flag->first_lost : -1;
 }
 
 /* -- pipes ------------------------------------------------------------------------------------------------------------ */
@@ -178,20 +195,20 @@ static inline __attribute__((always_inline)) enum pipe_state work_off(
                  * runs ahead of the clock") */
         Flag *flag = &core->flags[instruction->other];
         const i64 retires = later(pipe->last_retire, begun);
-        raise(cores, numbers, flag, retires + numbers->flag_latency);
+        raise(cores, core, flag, retires + numbers->flag_latency);
         core->wake |= flag->sleeper;
         flag->sleeper = 0;
         return finish(cores, core, pipe, instruction, row, begun, (Times){begun, begun, retires, gap, cause}, NULL);
     }
-    case WAIT: { /* takes the oldest raise that nobody took; one with a lead goes on so much sooner, and what leaves the queue
+    case WAIT: { /* takes the oldest set that nobody took and that was not lost; one with a lead goes on so much sooner, and what leaves the queue
                   * behind it does not (CoreRun._pipe, WAIT; "The unit flag") */
         Flag *flag = &core->flags[instruction->other];
-        if (flag->raised <= flag->lowered) {
+        if (!pair(core, flag, flag->lowered + 1)) {
             pipe->begun = begun;
             flag->sleeper = (i64)1 << instruction->pipe;
             return ON_FLAG;
         }
-        i64 t = begun, arrived = flag->uses[flag->lowered & flag->mask].arrives;
+        i64 t = begun, arrived = flag->uses[(flag->lowered + flag->lost) & flag->mask].arrives;
         if (instruction->first) { /* its lead */
             pipe->known = later(pipe->known, arrived);
             arrived -= instruction->first;
@@ -203,7 +220,7 @@ static inline __attribute__((always_inline)) enum pipe_state work_off(
             }
             t = arrived;
         }
-        lower(cores, numbers, flag, t);
+        lower(cores, core, flag, t);
         return finish(cores, core, pipe, instruction, row, t, (Times){begun, t, later(t, pipe->known), gap, cause}, NULL);
     }
     case TRANSFER: /* to or from GM (CoreRun._pipe, TRANSFER; "GM transfers in classes") */
@@ -215,7 +232,8 @@ static inline __attribute__((always_inline)) enum pipe_state work_off(
     }
     case DISARMED: /* a wait that holds nothing, and counts all the same (CoreRun._pipe, DISARMED; "Hazards are a sweep over the
                     * finished timeline") */
-        lower(cores, numbers, &core->flags[instruction->other], begun);
+        lower(cores, core, &core->flags[instruction->other], begun);
+        pair(core, &core->flags[instruction->other], core->flags[instruction->other].lowered);
         return finish(cores, core, pipe, instruction, row, begun, (Times){begun, begun, begun, gap, cause}, NULL);
     case CROSS_SET: { /* Python knows who waits on other cores (CoreRun._pipe, CROSS_SET; ../cross.py; "Two engines, one law") */
         const i64 retires = later(pipe->last_retire, begun);
@@ -286,6 +304,7 @@ static i64 first_needed(const Core *core) {
     return first;
 }
 
+enum { NOT_YET = -1 }; /* when a wait is over of which nobody knows */
 /* Rows are read once, from memory that has long left the caches: so many rows before they are asked for, they are sent for. */
 enum { AHEAD = 32 };
 
@@ -295,7 +314,8 @@ enum { AHEAD = 32 };
 static void run_scalar(Cores *cores, Core *core) {
     const i64 count = core->program.count, issue = core->program.issue;
     const Instruction *instructions = core->table->instructions;
-    i64 row = core->row, t = core->t, state = core->state == DRAINS ? DRAINS : RUNNING, queue_full = 0;
+    i64 row = core->row, t = core->t, queue_full = 0;
+    i64 state = core->state == DRAINS || core->state == HOLDS ? core->state : RUNNING;
     Pipe *pipes = core->pipes;
     i64 behind = rows_behind(&core->rows), ready = behind < count ? behind : count;
     const i64 *columns = row < ready ? row_at(&core->rows, row) : NULL;
@@ -333,8 +353,22 @@ static void run_scalar(Cores *cores, Core *core) {
             pipe->waiting++;
             continue;
         }
-        i64 held = 0;
-        if (instruction->kind == BARRIER_ALL) {
+        i64 held = 0, cause = PIPE_BUSY;
+        if (instruction->kind == CROSS_WAIT) { /* until Python says when it was over (CoreRun._scalar; ../cross.py) */
+            if (state != HOLDS) {
+                core->begun = t += issue;
+                pipes[S].over = instruction->other ? NOT_YET : t;
+                tell(cores, instruction->other ? WAITS : PASSES_BY, core, S, instruction, t);
+            }
+            if (pipes[S].over == NOT_YET) {
+                state = HOLDS;
+                break;
+            }
+            state = RUNNING;
+            held = pipes[S].over - t;
+            cause = CROSS_CORE;
+            t = pipes[S].over;
+        } else if (instruction->kind == BARRIER_ALL) {
             if (state != DRAINS) {
                 core->begun = t;
                 t += issue;
@@ -351,7 +385,7 @@ static void run_scalar(Cores *cores, Core *core) {
             core->begun = t;
             t += issue + instruction->other;
         }
-        row_is_over(cores, core, instruction, row, (Times){core->begun, t, t, held, held ? PIPE_BUSY : NO_CAUSE}, NULL);
+        row_is_over(cores, core, instruction, row, (Times){core->begun, t, t, held, held ? cause : NO_CAUSE}, NULL);
     }
     core->row = row, core->t = t, core->queue_full += queue_full;
     core->state = row == count ? ISSUED : state;

@@ -12,7 +12,7 @@
 
 /* What a core needs to know of its chip. */
 typedef struct {
-    i64 line, flag_latency, barrier_latency, flag_max, depth[PIPES], outstanding[PIPES];
+    i64 line, flag_latency, barrier_latency, depth[PIPES], outstanding[PIPES];
 } CoreNumbers;
 
 /* What a core tells Python: that it is over, or that it is at a cross-core flag (../cross.py). */
@@ -45,12 +45,13 @@ typedef struct {
     i64 arrives, over;
 } Use;
 
-/* core.py: sets and waits of a flag, the n-th of each at place `n & mask`; for those before `end` there is room. A set is
- * kept until its wait took it, a wait until the set has come that is `flag_max` behind it: the later of the two sees whether
- * the flag was raised too often. */
+/* core_flag.py: sets and waits of a flag, the n-th of each at place `n & mask`; for those before `end` there is room. Of
+ * `paired` waits the set is known, and `lost` sets were. A set is kept until its wait found it, a wait until the set was looked
+ * at that is as many behind it as the flag holds (Program, flag_max). */
 typedef struct {
     Use *uses;
-    i64 mask, end, raised, lowered, sleeper, overflowed; /* sleeper: mask of the pipe that waits for the next set */
+    i64 mask, end, raised, lowered, paired, lost, first_lost;
+    i64 sleeper; /* mask of the pipe that waits for the next set */
 } Flag;
 
 enum pipe_state { IDLE, ON_FLAG, MOVING, ON_CROSS };
@@ -66,7 +67,7 @@ typedef struct {
     Transfer *transfer;
 } Pipe;
 
-enum core_state { RUNNING, WANTS, DRAINS, ISSUED, OVER };
+enum core_state { RUNNING, WANTS, DRAINS, HOLDS, ISSUED, OVER }; /* HOLDS: the scalar unit waits for a flag */
 struct Core {
     Core *next, *previous, *listed;
     Program program;
@@ -97,5 +98,6 @@ typedef struct {
 void begin(Cores *cores, Core *core);
 void go_on(Cores *cores, Core *core, i64 pipe, i64 over);
 int advance_listed(Cores *cores);
+i64 lost_set(const Core *core, Flag *flag);
 
 #endif

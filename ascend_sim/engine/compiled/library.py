@@ -54,7 +54,7 @@ class CoreNumbers(ctypes.Structure):
     """`CoreNumbers` of core.h."""
 
     _fields_ = [
-        *_numbers("line", "flag_latency", "barrier_latency", "flag_max"),
+        *_numbers("line", "flag_latency", "barrier_latency"),
         *((name, c_int64 * len(PIPES)) for name in ("depth", "outstanding")),
     ]  # fmt: skip
 
@@ -71,7 +71,7 @@ class ProgramStruct(ctypes.Structure):
     _fields_ = [
         *((name, c_void_p) for name in ("stamps", "own", "which", "tiles", "where", "bases")),
         *_numbers(
-            "count", "tensors", "begin", "issue", "order", "number", "watched", "packed", "file", "move_count",
+            "count", "tensors", "begin", "issue", "order", "number", "flag_max", "watched", "packed", "file", "move_count",
         ),
         ("times", c_void_p), ("moves", c_void_p),
     ]  # fmt: skip
@@ -99,7 +99,7 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "program_survey": (c_int64, [c_void_p, c_void_p, POINTER(ProgramStruct), *[POINTER(c_int64)] * 3]),
     "core_begin": (c_int64, [c_void_p, c_void_p, POINTER(ProgramStruct), POINTER(c_void_p)]),
     "core_pass": (c_int64, [c_void_p, c_void_p, c_int64, c_int64]),
-    "core_flag_overflow": (c_int64, [c_void_p]),
+    "core_lost_set": (c_int64, [c_void_p, POINTER(c_int64)]),
     "core_watched": (c_int64, [c_void_p, c_void_p, c_void_p]),
     "core_kept": (c_void_p, [c_void_p, POINTER(c_int64), c_void_p]),
     "kept_drop": (None, [c_void_p]),

@@ -179,7 +179,7 @@ EXPORT i64 table_extend(
     for (i64 i = 0; i < count; i++) {
         const Instruction *one = &more[i];
         int on_a_pipe = one->kind >= LOCAL && one->kind < SCALAR && one->pipe > S && one->pipe < PIPES;
-        int scalar = one->pipe == S && one->kind >= SCALAR && one->kind <= BARRIER_ALL;
+        int scalar = one->pipe == S && (one->kind == CROSS_WAIT || one->kind == SCALAR || one->kind == BARRIER_ALL);
         if (!on_a_pipe && !scalar) fail(&machine->way_out, BAD_ROW);
         table->instructions[table->count] = *one;
         table->accesses[table->count] = accesses[i];
@@ -314,11 +314,11 @@ EXPORT i64 core_pass(Machine *machine, Core *core, i64 pipe, i64 over) {
     return compute(machine);
 }
 
-/* A flag that was raised more often than it can count, or -1 (CoreRun.flag_overflow). */
-EXPORT i64 core_flag_overflow(const Core *core) {
-    for (i64 f = 0; f < core->flag_count; f++) {
-        const Flag *flag = &core->flags[f];
-        if (flag->overflowed || flag->raised - core->table->numbers.flag_max > flag->lowered) return f;
+/* Of the first flag from `*flag` on of which a set was lost: the number of the first such set; -1 for none (CoreRun.lost_sets). */
+EXPORT i64 core_lost_set(const Core *core, i64 *flag) {
+    for (; *flag < core->flag_count; ++*flag) {
+        const i64 lost = lost_set(core, &core->flags[*flag]);
+        if (lost >= 0) return lost;
     }
     return -1;
 }
@@ -343,10 +343,11 @@ EXPORT void core_progress(const Core *core, i64 pipe, i64 *issued, i64 *left) {
     *left = of->position + (of->state == MOVING);
 }
 
-/* Where the scalar unit stands: the pipe in whose queue it wants a place, 0 at a barrier for pipes, -1 if nowhere. */
+/* Where the scalar unit stands: the pipe in whose queue it wants a place, S at a wait of its own, PIPES at a barrier, -1 if
+ * nowhere. */
 EXPORT i64 core_scalar_wants(const Core *core, i64 *row) {
     *row = core->row;
-    return core->state == WANTS ? core->want : core->state == DRAINS ? S : -1;
+    return core->state == WANTS ? core->want : core->state == HOLDS ? S : core->state == DRAINS ? PIPES : -1;
 }
 
 EXPORT void core_free(Machine *machine, Core *core) {

@@ -20,7 +20,6 @@ from ascend_sim.engine.columns import FEW, PIECE, ColumnStore, Packed, Written
 from ascend_sim.engine.compiled import library as c
 from ascend_sim.engine.compiled.shapes import Table
 from ascend_sim.engine.compiled.watch import Reader, read_gm
-from ascend_sim.engine.core import raised_too_often
 from ascend_sim.engine.cross import CrossFlags
 from ascend_sim.engine.hazards import LIMIT, Hazards
 from ascend_sim.engine.l2 import L2Cache
@@ -270,7 +269,6 @@ class CompiledCore:
         self.totals: ProgramTotals | None = None
         self.cross = cross
         self.table = table
-        self._overflow: str | None = None
         self.handle: Any = None
         self.number = machine.next_number()
         self._machine = machine
@@ -289,6 +287,7 @@ class CompiledCore:
             issue=program.issue_cycles,
             order=order,
             number=self.number,
+            flag_max=program.flag_max,
             watched=machine.watch,
             packed=self._packed,
             file=-1 if self._file is None else self._file.descriptor(),
@@ -344,9 +343,6 @@ class CompiledCore:
         lib, program = self._machine.lib, self.program
         self.finish = finish
         self.queue_full = lib.core_queue_full(self.handle)
-        flag = lib.core_flag_overflow(self.handle)
-        if flag >= 0:
-            self._overflow = raised_too_often(self.table.flags[flag], program.table.chip.sync.flag_max)
         if self._packed:
             size, begins = c_int64(), np.empty(-(-len(program) // PIECE), np.int64)
             found = lib.core_kept(self.handle, c.byref(size), address_of(begins))
@@ -360,9 +356,14 @@ class CompiledCore:
             self.totals = self._machine.reader.read(lib.core_watched, self.handle)
         self._machine.forget(self)
 
-    def flag_overflow(self) -> str | None:
-        """A flag that was raised more often than it can count, in words."""
-        return self._overflow
+    def lost_sets(self) -> dict[tuple[str, str, int], int]:
+        """Flags (source, destination, number) of which a set was lost: the number of the first such set."""
+        found: dict[tuple[str, str, int], int] = {}
+        flag = c_int64(0)
+        while self.handle and (lost := self._machine.lib.core_lost_set(self.handle, c.byref(flag))) >= 0:
+            found[self.table.flags[flag.value]] = lost
+            flag.value += 1
+        return found
 
     def issue_on(self) -> bool:
         """C always issues what has a place."""
@@ -387,9 +388,9 @@ class CompiledCore:
         return self.finish if self.handle is None else int(self._machine.lib.core_issued_until(self.handle))
 
     def scalar_stuck(self) -> tuple[int, str] | None:
-        """The row before which the scalar unit stands, and the pipe whose queue is full ("ALL" at a barrier)."""
+        """The row before which the scalar unit stands, and the pipe of a full queue; "ALL" at a barrier, "S" at its wait."""
         if self.handle is None:
             return None
         row = c_int64()
         pipe = self._machine.lib.core_scalar_wants(self.handle, c.byref(row))
-        return None if pipe < 0 else (row.value, PIPES[pipe] if pipe else "ALL")
+        return None if pipe < 0 else (row.value, (*PIPES, "ALL")[pipe])

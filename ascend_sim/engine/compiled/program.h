@@ -39,12 +39,13 @@ typedef struct {
 /* A program, and where the columns of its timeline go: `times` of all rows and `moves`, so many by now, as transfers come to
  * their end. Both are NULL where a `watched` one keeps none, or, if it is to be `packed`, keeps them otherwise (columns.c), in
  * `file` as long as that takes them. Its rows are stamps (kernel/sheet.py): `which` of its task's or, as -1 - i, of its `own`,
- * with the first tile of each and all places; rows.c writes them out. */
+ * with the first tile of each and all places; rows.c writes them out. A flag can be set `flag_max` times before a wait, 0: any
+ * number of times. */
 typedef struct {
     const Stamp *stamps, *own;
     const int32_t *which;
     const i64 *tiles, *where, *bases;
-    i64 count, tensors, begin, issue, order, number, watched, packed, file, move_count;
+    i64 count, tensors, begin, issue, order, number, flag_max, watched, packed, file, move_count;
     Times *times;
     Move *moves;
 } Program;

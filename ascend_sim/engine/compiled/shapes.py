@@ -44,7 +44,6 @@ class Table:
             self._line,
             sync.flag_latency,
             sync.barrier_latency,
-            sync.flag_max,
             (c.c_int64 * count)(*(depth.get(name, 0) for name in PIPES)),
             (c.c_int64 * count)(*(outstanding.get(name, 1) for name in PIPES)),
         )

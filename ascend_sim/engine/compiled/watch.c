@@ -83,7 +83,7 @@ int watch_row(Watch *watch, const Instruction *instruction, i64 row, const Times
     } else {
         totals->stalls[cause] += stall;
     }
-    if (kind == BARRIER_ALL) totals->busy += watch->program->issue;
+    if (pipe == S && kind != SCALAR) totals->busy += watch->program->issue;
     if (kind == LOCAL || kind == TRANSFER || kind == SCALAR || at_work) totals->busy += end - start;
     if (move) {
         totals->l2_wait += move->l2_wait;
@@ -207,7 +207,8 @@ EXPORT i64 watch_read(const Watch *watch, i64 finish, i64 queue_full, Totals *to
     PipeTotals *scalar = &totals->pipes[S];
     scalar->busy += program->issue * (program->count - scalar->rows);
     scalar->stalls[QUEUE_FULL] = queue_full;
-    scalar->stalls[NOTHING_TO_DO] = finish - program->begin - scalar->busy - queue_full - scalar->stalls[PIPE_BUSY];
+    const i64 held = scalar->stalls[PIPE_BUSY] + scalar->stalls[CROSS_CORE];
+    scalar->stalls[NOTHING_TO_DO] = finish - program->begin - scalar->busy - queue_full - held;
     for (int p = S + 1; p < PIPES; p++) totals->pipes[p].stalls[NOTHING_TO_DO] += finish - totals->pipes[p].end;
     if (watch->found.count) memcpy(hazards, watch->found.items, (size_t)watch->found.count * sizeof(Hazard));
     return watch->found.count;

@@ -436,5 +436,5 @@ def test_a_lost_set_is_refused_when_the_program_is_built(monkeypatch: pytest.Mon
     monkeypatch.setattr(
         KernelBuilder, "set_flag", lambda self, flag: 0 if flag.name == "L0C[1] full" else original(self, flag)
     )
-    with pytest.raises(SimError, match=r"wait on flag 'L0C\[1\] full' .* stands before its set"):
+    with pytest.raises(SimError, match=r"flag 'L0C\[1\] full' .* is waited for \d+ times more than it is set"):
         case.run(slow("nothing"))

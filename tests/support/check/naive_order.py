@@ -27,7 +27,7 @@ def edges(program: Program, left_out: Collection[int] = ()) -> Iterator[tuple[No
         later = [other for other in range(row + 1, len(kinds)) if pipes[other] == pipe]
         if later:
             yield ("start", row), ("start", later[0])
-            if kind in (WAIT, CROSS_WAIT, BARRIER) and row not in left_out:  # they hold their pipe until they are over
+            if kind in (WAIT, CROSS_WAIT, BARRIER, BARRIER_ALL) and row not in left_out:  # held until they are over
                 yield ("retire", row), ("start", later[0])
         if kind not in WAITS:  # what stands before a wait may still be in flight when it is over
             yield from ((("retire", row), ("retire", other)) for other in later if kinds[other] not in WAITS)
@@ -39,6 +39,10 @@ def edges(program: Program, left_out: Collection[int] = ()) -> Iterator[tuple[No
             taken[key] = turn + 1
             if row not in left_out:
                 yield ("retire", sets[key][turn]), ("retire", row)
+        if (
+            kind in WAITS and not pipe and row not in left_out
+        ):  # the scalar unit issues what comes later when it is over
+            yield from ((("retire", row), ("start", other)) for other in range(row + 1, len(kinds)) if pipes[other])
         if kind == BARRIER_ALL and row not in left_out:
             held = (PIPES.index(one.on),) if isinstance(one, ScalarWait) else range(1, len(PIPES))
             for other, its in enumerate(pipes):

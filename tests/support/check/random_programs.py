@@ -12,7 +12,9 @@ from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.memory.gm import gm_operand
 
-CHIP = load_chip("ascend910b3")
+ONE_BIT = load_chip("ascend910b3")
+CHIP = ONE_BIT.model_copy(update={"sync": ONE_BIT.sync.model_copy(update={"flag_max": 99})})
+"""A chip whose flags count, so that random sets and waits come to an end."""
 SIZE = 4096
 
 

@@ -14,7 +14,8 @@ unless somebody says how long each one took.
   disarmed wait counts but holds nothing. A wait for a unit flag is over some cycles before, but neither it nor a row behind it
   leaves the queue before the flag has come in.
 - A barrier ends `barrier_latency` after everything before it (on its pipe, or on every pipe) is over.
-- Cross-core flags go up when the last core that its mode names has raised its part, and wake `cross_latency` later.
+- Cross-core flags go up when the last core that its mode names has raised its part, and wake `cross_latency` later. Where the
+  chip says so the scalar unit is what waits for them.
 """
 
 from __future__ import annotations
@@ -153,6 +154,15 @@ def _run(
                 held = [pipes[instruction.on]] if isinstance(instruction, ScalarWait) else list(pipes.values())
                 over = max((max(p.retired, p.free) for p in held), default=0)
                 scalar = max(scalar, over) + sync.barrier_latency
+            elif isinstance(instruction, CrossCoreWaitFlag):
+                begin = scalar
+                number = heard[instruction.flag, instruction.mode]
+                heard[instruction.flag, instruction.mode] += 1
+                got_on = True
+                while (up_at := cross.time(program, instruction.flag, instruction.mode, number)) is None:
+                    yield got_on
+                    got_on = False
+                scalar = max(begin, up_at + sync.cross_latency)
             _note(times, begin, scalar, scalar)
             continue
         pipe = pipes[view.pipe]

@@ -18,7 +18,7 @@ SIZES = (64 * KIB, 64 * KIB)
 """The tensors of one program: it reads the first and writes the second."""
 PIPES = {"AIC": ("MTE1", "MTE2", "MTE3", "M", "FIX"), "AIV": ("MTE2", "MTE3", "V")}
 MOST_SETS = 15
-"""Per flag, so that its counter cannot overflow however late the waits are."""
+"""Per flag, and how far it counts on these chips: no set is lost however late the waits are."""
 
 Step = tuple[str, int, int, int]
 
@@ -48,6 +48,7 @@ class Variant:
             sync={
                 "queue_depth": dict(zip(_TIMED, self.queue_depth, strict=True)),
                 "outstanding": dict(zip(_TIMED, self.outstanding, strict=True)),
+                "flag_max": MOST_SETS,
                 "flag_latency": self.flag,
                 "barrier_latency": self.barrier,
                 "cross_latency": self.cross,

@@ -52,6 +52,7 @@ class Run:
         }
         self.times = random.choice([1, 1, 2])
         self.sound = True
+        self.ahead = random.random() < 0.15
         sizes = (SIZE, SIZE)
         self.tasks = [self._task(i, sizes) for i in range(random.choice([1, 1, 2, 3, 4]))]
 
@@ -80,9 +81,9 @@ class Run:
             memory["same_line_read_ratio"] = random.choice([0.0, 0.3, 1.0, 1.3, 4.0])
             memory["partial_line_refetch"] = random.random() < 0.5
             memory["hbm_latency"] = random.choice([0, 3, 70, 700])
-        sync = {}
-        if random.random() < 0.06:
-            sync["flag_max"] = random.randint(0, 3)
+        # Flags that count, so that random sets and waits come to an end; and now and then some of few, or one bit.
+        sync: dict[str, Any] = {"flag_max": random.randint(1, 3) if random.random() < 0.15 else 99}
+        sync["cross_wait_stops_issue"] = random.random() < 0.5
         if random.random() < 0.06:
             sync["cross_flag_max"] = random.randint(0, 2)
         return changed(chip, memory=memory, sync=sync)
@@ -221,6 +222,7 @@ class Run:
             + ["set"] * 3
             + ["wait"] * 3
             + ["barrier", "all", "one", "scalar"]
+            + ["ahead"] * self.ahead
         )
         pipe = random.choice(pipes)
         if verb == "work":
@@ -232,6 +234,8 @@ class Run:
             flags.set()
         elif verb == "wait":
             flags.wait()
+        elif verb == "ahead":
+            flags.ahead()
         elif verb == "barrier":
             k.pipe_barrier(pipe)
         elif verb == "all":
@@ -311,6 +315,7 @@ class _Flags:
     def __init__(self, k: KernelBuilder, random: Random, pipes: list[str]) -> None:
         self._k, self._random, self._pipes = k, random, pipes
         self._open: list[Flag] = []
+        self._owed: list[Flag] = []
 
     def set(self) -> None:
         source, destination = self._random.sample(self._pipes, 2)
@@ -318,11 +323,22 @@ class _Flags:
         self._k.set_flag(flag)
         self._open.append(flag)
 
+    def ahead(self) -> None:
+        """A wait that is issued before its set, which the next `take_down` issues at the latest."""
+        source, destination = self._random.sample(self._pipes, 2)
+        flag = self._k.flag(source, destination, f"{source}->{destination} ahead")
+        self._k.wait_flag(flag)
+        self._owed.append(flag)
+
     def wait(self) -> None:
+        if self._owed and self._random.random() < 0.5:
+            self._k.set_flag(self._owed.pop(0))
         if self._open:
             self._k.wait_flag(self._open.pop(self._random.randrange(len(self._open))))
 
     def take_down(self) -> None:
+        while self._owed:
+            self._k.set_flag(self._owed.pop(0))
         while self._open:
             self.wait()
 

@@ -145,13 +145,15 @@ class DirectVectorBuilder:
                     k.cross_core_set(LEVEL, 0, "MTE3")
                     k.cross_core_wait(LEVEL, 0, "MTE2")
                 other = 2 * pair + 1 if not level else 2 * (pair + (1 << level - 1))
-                if shares and (not level or other < 2 * self.pairs):
+                adds = not level or other < 2 * self.pairs
+                if shares and adds:
                     self.add(shares, 2 * pair, None if self.alone and not level else other, not level)
                 if shares and level == self.levels - 1:
                     self.turn(shares, target)
                 elif shares:
-                    k.set_flag(self.summed)  # a level stands when its sums do
-                    k.wait_flag(self.summed)
+                    if adds:  # a level stands when its sums do
+                        k.set_flag(self.summed)
+                        k.wait_flag(self.summed)
                     if level == self.leaves_at:
                         self.hand_on(shares, self.blocks[2 * pair])
                         shares = ()

@@ -5,6 +5,9 @@ from tests.support.check.bugs.planted import SPLIT, order, out, planted, work, x
 N = 64
 MIX = {"core": "MIX", "chips": SPLIT}
 TOGETHER = {"core": "AIV", "chips": SPLIT, "all_cores": True}
+ON_ITS_PIPE, STOPS_ISSUE = {"chips": ("ascend950pr_9589",)}, {"chips": ("ascend910b3",)}
+"""What a wait for a flag between cores holds there."""
+THREE = (x(3, 16, 16, dtype="float16"), work(16, 16), out(3, 16, 16))
 
 
 def copied(k, source, target, name="held", **options):
@@ -63,7 +66,7 @@ def zeros_that_others_do_not_wait_for(k, a, total, *, bug):
 
 
 @planted("RAW GM", x(8, N), work(8, N), out(8, N), blocks=8, missing="both", **TOGETHER)
-@planted("RAW GM", x(8, N), work(8, N), out(8, N), blocks=8, missing="wrong pipe", **TOGETHER)
+@planted("RAW GM", x(8, N), work(8, N), out(8, N), blocks=8, missing="wrong pipe", **(TOGETHER | ON_ITS_PIPE))
 @planted("RAW GM", x(8, N), work(8, N), out(8, N), blocks=8, missing="early", **TOGETHER)
 def row_of_the_neighbour(k, a, between, b, *, bug, missing):
     """Every core reads what the next one wrote."""
@@ -146,13 +149,15 @@ def both_vector_cores_take_the_first_half(k, a, between, c, *, bug):
     copied(k, between[8 * half : 8 * half + 8], c[8 * half : 8 * half + 8])
 
 
-@planted("WAR GM", x(3, 16, 16, dtype="float16"), work(16, 16), out(3, 16, 16), **MIX)
-def tile_replaced_before_it_was_read(k, a, between, c, *, bug):
-    """One place for three tiles: the flag back is missing."""
+@planted("WAR GM", *THREE, barrier=True, **(MIX | ON_ITS_PIPE))
+@planted("WAR GM", *THREE, barrier=False, **(MIX | STOPS_ISSUE))
+def tile_replaced_before_it_was_read(k, a, between, c, *, bug, barrier):
+    """One place for three tiles: the flag back is missing. Where its wait stops issue it is a barrier too."""
     for i in range(3):
         if k.is_cube:
             if i:
-                k.pipe_barrier("ALL")
+                if barrier or bug:
+                    k.pipe_barrier("ALL")
                 if not bug:
                     k.cross_core_wait(1, 2, "FIX")
             product_to(k, a[i], between)
@@ -164,7 +169,7 @@ def tile_replaced_before_it_was_read(k, a, between, c, *, bug):
             k.gm_to_ub(held, between[mine])
             if i < 2 and not bug:
                 k.cross_core_set(1, 2, "MTE2")
-            order(k, "MTE2", "MTE3")
+            order(k, "MTE2", "MTE3", f"there {i}")
             k.ub_to_gm(c[i][mine], held)
 
 

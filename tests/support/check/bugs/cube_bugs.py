@@ -82,8 +82,8 @@ def flag_between_two_operands(k, a, b, c, *, bug, last):
     drain(k, c, 0)
 
 
-@planted("WAR L1", *ROWS, core=CUBE, left_out="MTE1->MTE2")
-@planted("WAR L0A, WAR L0B", *ROWS, core=CUBE, left_out="M->MTE1")
+@planted("WAR L1", *ROWS, core=CUBE, also="double set", left_out="MTE1->MTE2")
+@planted("WAR L0A, WAR L0B", *ROWS, core=CUBE, also="double set", left_out="M->MTE1")
 @planted("WAR L0C", *ROWS, core=CUBE, left_out="drain->M", chips=SPLIT)
 def products_in_one_place(k, a, b, c, *, bug, left_out):
     """A loop with one buffer each; a flag back is missing."""

@@ -13,7 +13,7 @@ def moved(k, a, b, name="held"):
     k.ub_to_gm(b, held)
 
 
-@planted("unpaired set_flag", x(N), out(N), how="one more")
+@planted("unpaired set_flag", x(N), out(N), also="double set", how="one more")
 @planted("unpaired set_flag", x(N), out(N), how="of its own")
 def set_without_wait(k, a, b, *, bug, how):
     moved(k, a, b)
@@ -53,7 +53,7 @@ def last_turn_sets_what_nobody_waits_for(k, a, b, *, bug):
             k.set_flag(free)
 
 
-@planted("unpaired wait_flag, deadlock", x(3, N), out(3, N))
+@planted("unpaired wait_flag, deadlock", x(3, N), out(3, N), also="double set")
 def first_turn_waits_for_nobody(k, a, b, *, bug):
     held = k.local_tensor(N, "float32", "held")
     free = k.flag("MTE3", "MTE2", "free")
@@ -109,58 +109,58 @@ def barrier_that_nobody_needs(k, a, b, *, bug, where):
     k.ub_to_gm(b, total)
 
 
-@planted("flag overflow", x(20, N), out(20, N))
-def counter_that_runs_over(k, a, b, *, bug):
-    """Twenty loads to places of their own: nothing holds MTE2 back."""
-    full, free = k.flag("MTE2", "MTE3", "full"), k.flag("MTE3", "MTE2", "free")
-    held = [k.local_tensor(N, "float32", f"held {i}") for i in range(20)]
-    for i in range(20):
-        if not bug and i >= 8:
-            k.wait_flag(free)
-        k.gm_to_ub(held[i % (20 if bug else 8)], a[i])
-        k.set_flag(full)
-        k.wait_flag(full)
-        k.ub_to_gm(b[i], held[i % (20 if bug else 8)])
-        if not bug:
-            if i < 12:
-                k.set_flag(free)
-            if i == 0:
-                for spare in held[8:]:
-                    k.duplicate(spare, 0)
+@planted("double set", x(3, N), out(3, N), how="nothing holds it")
+@planted("double set", x(3, N), out(3, N), how="held by another pipe")
+@planted("double set", x(3, N), out(3, N), how="all sets first")
+def set_while_it_is_set(k, a, b, *, bug, how):
+    """Rows to places of their own, so that no byte is in danger; each has its own flag where nothing is wrong."""
+    held = [k.local_tensor(N, "float32", f"held {i}") for i in range(3)]
+    full = [k.flag("MTE2", "MTE3", "full" if bug else f"full {i}") for i in range(3)]
+    for i in range(3):
+        k.gm_to_ub(held[i], a[i])
+        k.set_flag(full[i])
+        if how == "held by another pipe" and bug:  # V is not MTE3, which has yet to wait
+            order(k, "MTE2", "V", f"seen {i}"), order(k, "V", "MTE2", f"go on {i}")
+        if how != "all sets first":
+            k.wait_flag(full[i])
+            k.ub_to_gm(b[i], held[i])
+    if how == "all sets first":
+        for i in range(3):
+            k.wait_flag(full[i])
+            k.ub_to_gm(b[i], held[i])
 
 
-@planted("uneven flag", x(6, N), out(6, N), also="RAW UB, redundant flag")
+@planted("double set", x(3, N), out(3, N), also="RAW UB, redundant flag")
 def two_sets_and_one_wait_a_turn(k, a, b, *, bug):
     """What is left over is waited for behind the loop, so that the numbers agree."""
-    flag = k.flag("MTE2", "MTE3", "there")
-    held = [k.local_tensor(N, "float32", f"held {i}") for i in range(6)]
-    for i in range(6):
+    held = [k.local_tensor(N, "float32", f"held {i}") for i in range(3)]
+    for i in range(3):
+        flag = k.flag("MTE2", "MTE3", "there" if bug else f"there {i}")
         if bug:
             k.set_flag(flag)
         k.gm_to_ub(held[i], a[i])
         k.set_flag(flag)
         k.wait_flag(flag)
         k.ub_to_gm(b[i], held[i])
-    for _ in range(6 if bug else 0):
+    for _ in range(3 if bug else 0):
         k.wait_flag(flag)
 
 
-@planted("uneven flag", x(8, N), out(8, N), also="RAW UB")
-def three_sets_and_two_waits_a_turn(k, a, b, *, bug):
-    """The waits of a turn stand in a loop of their own."""
-    flag = k.flag("MTE2", "MTE3", "there")
-    held = [k.local_tensor(N, "float32", f"held {i}") for i in range(8)]
-    for i in range(0, 8, 2):
-        for j in (i, i + 1):
-            k.gm_to_ub(held[j], a[j])
-            k.set_flag(flag)
-        if bug:
-            k.set_flag(flag)
-        for j in (i, i + 1):
-            k.wait_flag(flag)
-            k.ub_to_gm(b[j], held[j])
-    for _ in range(4 if bug else 0):
-        k.wait_flag(flag)
+@planted("double set", x(6, N), out(6, N))
+def flag_back_that_comes_a_turn_late(k, a, b, *, bug):
+    """It holds the set of the turn after the next, and the next one comes while the flag is set."""
+    full, free = k.flag("MTE2", "MTE3", "full"), k.flag("MTE3", "MTE2", "free")
+    held = [k.local_tensor(N, "float32", f"held {i}") for i in range(6)]
+    late = 2 if bug else 1
+    for i in range(6):
+        if i >= late:
+            k.wait_flag(free)
+        k.gm_to_ub(held[i], a[i])
+        k.set_flag(full)
+        k.wait_flag(full)
+        k.ub_to_gm(b[i], held[i])
+        if i < 6 - late:
+            k.set_flag(free)
 
 
 @planted("deadlock", x(N), out(N))
@@ -178,6 +178,46 @@ def two_pipes_wait_for_each_other(k, a, b, *, bug):
     k.ub_to_gm(b, held)
 
 
+@planted("deadlock", x(N), out(N), how="behind a barrier")
+@planted("deadlock", x(N), out(40, N), how="behind a full queue", also="WAW GM")
+def set_that_is_never_issued(k, a, b, *, bug, how):
+    """The wait comes before its set, which is right as long as the scalar unit gets there: pipes have queues of their own."""
+    held, there = k.local_tensor(N, "float32", "held"), k.flag("MTE2", "MTE3", "there")
+
+    def load():
+        k.gm_to_ub(held, a)
+        k.set_flag(there)
+
+    k.wait_flag(there)
+    if not bug:
+        load()
+    if how == "behind a barrier":
+        k.ub_to_gm(b, held)
+        k.pipe_barrier("ALL") if bug else None
+    else:
+        for i in range(40):
+            k.ub_to_gm(b[i], held)
+    if bug:
+        load()
+
+
+@planted("WAR UB", x(N), out(N))
+def store_issued_before_its_load(k, a, b, *, bug):
+    """The twin is right though the wait, and what it holds, is issued before the load."""
+    held, total = k.local_tensor(N, "float32", "held"), k.local_tensor(N, "float32", "total")
+    there, added = k.flag("MTE2", "V", "there"), k.flag("V", "MTE3", "added")
+    k.wait_flag(added)
+    k.ub_to_gm(b, total)
+    if not bug:
+        k.wait_flag(there)
+    k.add(total, held, held)
+    k.set_flag(added)
+    k.gm_to_ub(held, a)
+    k.set_flag(there)
+    if bug:
+        k.wait_flag(there)
+
+
 @planted("refused", x(N), out(N), also="redundant flag, redundant barrier")
 def flag_of_a_pipe_with_itself(k, a, b, *, bug):
     held, total = k.local_tensor(N, "float32", "held"), k.local_tensor(N, "float32", "total")
@@ -192,7 +232,7 @@ def flag_of_a_pipe_with_itself(k, a, b, *, bug):
     k.ub_to_gm(b, total)
 
 
-@planted("refused", x(9, N), out(9, N))
+@planted("refused", x(9, N), out(9, N), also="redundant flag")
 def more_flags_than_there_are(k, a, b, *, bug):
     """A flag for each row."""
     for i in range(9):
@@ -200,6 +240,7 @@ def more_flags_than_there_are(k, a, b, *, bug):
         k.gm_to_ub(held, a[i])
         order(k, "MTE2", "MTE3", f"there {i}" if bug else "there")
         k.ub_to_gm(b[i], held)
+        order(k, "MTE3", "MTE2", "taken")
 
 
 @planted("refused", x(N), out(N), also="RAW UB")

@@ -28,8 +28,8 @@ def copied_before_it_came(k, a, b, *, bug):
     k.ub_to_gm(b, held)
 
 
-@planted("WAR UB", x(4, N), out(4, N), left_out="V->MTE2")
-@planted("WAR UB", x(4, N), out(4, N), left_out="MTE3->V")
+@planted("WAR UB", x(4, N), out(4, N), also="double set", left_out="V->MTE2")
+@planted("WAR UB", x(4, N), out(4, N), also="double set", left_out="MTE3->V")
 def one_buffer_for_all_rows(k, a, b, *, bug, left_out):
     """The next row comes while the one before is read."""
     held, total = k.local_tensor(N, "float32", "held"), k.local_tensor(N, "float32", "total")
@@ -49,7 +49,7 @@ def one_buffer_for_all_rows(k, a, b, *, bug, left_out):
             k.set_flag(k.flag("MTE3", "V", "stored"))
 
 
-@planted("WAR UB", x(4, N), out(4, N))
+@planted("WAR UB", x(4, N), out(4, N), also="double set")
 def next_row_over_one_that_leaves(k, a, b, *, bug):
     held = k.local_tensor(N, "float32", "held")
     for i in range(4):
@@ -157,23 +157,6 @@ def wrong_one_of_two_buffers(k, a, b, *, bug, wrong):
         k.ub_to_gm(b[i], held[(i + (bug and wrong == "read")) % 2])
         if i < 4:
             k.set_flag(free[i % 2])
-
-
-@planted("WAR UB", x(6, N), out(6, N))
-def waits_for_the_buffer_before_last(k, a, b, *, bug):
-    """Two buffers and one counter that begins a turn too high: each load passes one turn too early."""
-    held = [k.local_tensor(N, "float32", f"held {i}") for i in range(2)]
-    full, free = k.flag("MTE2", "MTE3", "full"), k.flag("MTE3", "MTE2", "free")
-    ahead = 3 if bug else 2
-    for i in range(6):
-        if i >= ahead:
-            k.wait_flag(free)
-        k.gm_to_ub(held[i % 2], a[i])
-        k.set_flag(full)
-        k.wait_flag(full)
-        k.ub_to_gm(b[i], held[i % 2])
-        if i < 6 - ahead:
-            k.set_flag(free)
 
 
 @planted("RAW UB", x(N), out(N), also="redundant flag", how="early set")

@@ -1,0 +1,72 @@
+"""A flag inside a core: one bit on every chip (chip file, sync.flag_max), so that a set of a flag that is set is lost."""
+
+from __future__ import annotations
+
+from array import array
+
+import numpy as np
+import simpy
+
+from ascend_sim.isa.sync import SetFlag
+from ascend_sim.kernel.program import Program
+
+
+class CoreFlag:
+    """The sets and waits of one flag of a program, as cycles; the n-th wait takes the n-th set that was not lost.
+
+    `key` is (source, destination, number), `most` how often it can be set before a wait (`Program.flag_max`), `latency` the
+    cycles from a set to its arrival. Sets run ahead of waits here, so a lost one is found when a wait looks for its set.
+    """
+
+    __slots__ = ("arrivals", "first_lost", "key", "latency", "lost", "most", "paired", "sleeper", "taken")
+
+    def __init__(self, key: tuple[str, str, int], most: int, latency: int) -> None:
+        self.key = key
+        self.most = most
+        self.latency = latency
+        self.arrivals = array("q")
+        self.taken = array("q")
+        self.paired = self.lost = 0
+        self.first_lost = -1
+        self.sleeper: simpy.Event | None = None
+
+    def pair(self, waits: int) -> bool:
+        """Find the sets of the first `waits` waits; returns False while the last of them is not known."""
+        arrivals, taken, most = self.arrivals, self.taken, self.most or self.paired + waits + 1
+        while self.paired < waits:
+            number, before = self.paired + self.lost, self.paired - most
+            if number >= len(arrivals):
+                return False
+            if before >= 0 and (before >= len(taken) or taken[before] > arrivals[number] - self.latency):
+                if not self.lost:
+                    self.first_lost = number
+                self.lost += 1
+            else:
+                self.paired += 1
+        return True
+
+    def next_arrival(self) -> int | None:
+        """When the set of the next wait arrives; None while it is not known."""
+        return self.arrivals[self.paired - 1 + self.lost] if self.pair(len(self.taken) + 1) else None
+
+    def lost_set(self) -> int:
+        """After the run: the number of the first set that was lost, or -1."""
+        self.pair(len(self.arrivals))
+        return self.first_lost
+
+
+def double_set(program: Program, key: tuple[str, str, int], number: int) -> str:
+    """In words: the `number`-th set of the flag `key` was lost."""
+    source, destination, identity = key
+    sets = [
+        index
+        for index, one in enumerate(program.table.instructions)
+        if isinstance(one, SetFlag) and (one.source, one.destination, one.flag) == key
+    ]
+    row = int(np.flatnonzero(np.isin(program.rows[:, 0], sets))[number])
+    most = program.table.chip.sync.flag_max
+    stands = "is set" if most == 1 else f"stands at {most}"
+    return (
+        f"double set of flag {identity} {source}->{destination}: the set at row {row} comes while the flag {stands} and is "
+        f"lost (chip file, sync.flag_max: {most})"
+    )

@@ -1,0 +1,108 @@
+"""In which order a core can work a program off: pipes have queues of their own, so a wait may be issued before its set."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ascend_sim.isa.base import BARRIER_ALL, DISARMED, PIPES, SET, WAIT
+from ascend_sim.isa.sync import ScalarWait, SetFlag, WaitFlag
+from ascend_sim.kernel.program import Program
+
+
+def rows_in_order(program: Program) -> tuple[NDArray[np.int64], list[int]] | None:
+    """Return rows in an order that flags allow, and the rows at which pipes of a deadlock stand; None for the order of issue.
+
+    Rows that a deadlock never reaches come last, in the order of issue.
+    """
+    codes = _flag_codes(program)[program.rows[:, 0]]
+    if not _waits_ahead(program.per_row("kind"), codes):
+        return None
+    order, stuck = _Queues(program, codes).worked_off()
+    left = np.ones(len(program), np.bool_)
+    left[order] = False
+    return np.concatenate((np.asarray(order, np.int64), np.flatnonzero(left))), stuck
+
+
+def _flag_codes(program: Program) -> NDArray[np.int64]:
+    """The number of the flag that each instruction of a program's table sets or waits for, or -1."""
+    numbers: dict[tuple[str, str, int], int] = {}
+    codes = np.full(len(program.table.instructions), -1, np.int64)
+    for index, one in enumerate(program.table.instructions):
+        if isinstance(one, SetFlag | WaitFlag):
+            codes[index] = numbers.setdefault((one.source, one.destination, one.flag), len(numbers))
+    return codes
+
+
+def _waits_ahead(kinds: NDArray[np.int64], codes: NDArray[np.int64]) -> bool:
+    """Whether some wait is issued before its set."""
+    rows = np.flatnonzero(codes >= 0)
+    rows = rows[np.argsort(codes[rows], kind="stable")]
+    code, step = codes[rows], np.where(kinds[rows] == SET, 1, -1)
+    first = np.flatnonzero(np.diff(code, prepend=-1))
+    raised = np.cumsum(step)
+    before = np.repeat(raised[first] - step[first], np.diff(first, append=len(rows)))
+    return bool((raised < before).any())
+
+
+class _Queues:
+    """The queues of a core's pipes, worked off without time."""
+
+    def __init__(self, program: Program, codes: NDArray[np.int64]) -> None:
+        self._program = program
+        self._depth: Mapping[Any, int] = program.table.chip.sync.queue_depth
+        self._kinds = program.per_row("kind").tolist()
+        self._pipes = program.per_row("pipe").tolist()
+        self._codes = codes.tolist()
+        self._balance: Counter[int] = Counter()
+        self._blocked: dict[int, deque[int]] = {}
+        self._order: list[int] = []
+
+    def worked_off(self) -> tuple[list[int], list[int]]:
+        """The rows as they are worked off, and those at which pipes stand in the end."""
+        for row, pipe in enumerate(self._pipes):
+            if self._kinds[row] == BARRIER_ALL and self._holds(row):
+                break  # what would end the waits of these pipes is not issued any more; so it is at a full queue
+            if pipe in self._blocked:
+                if len(self._blocked[pipe]) == self._depth[PIPES[pipe]]:
+                    break
+                self._blocked[pipe].append(row)
+            elif not self._work(row):
+                self._blocked[pipe] = deque([row])
+            elif self._kinds[row] == SET:
+                self._go_on()
+        return self._order, [queue[0] for queue in self._blocked.values()]
+
+    def _work(self, row: int) -> bool:
+        """Work a row off, unless it is a wait whose set is still to come."""
+        kind, code = self._kinds[row], self._codes[row]
+        if kind == WAIT and self._balance[code] <= 0:
+            return False
+        if kind == SET:
+            self._balance[code] += 1
+        elif kind in (WAIT, DISARMED):
+            self._balance[code] -= 1
+        self._order.append(row)
+        return True
+
+    def _go_on(self) -> None:
+        """Work off what stood behind waits that are over now."""
+        moved = True
+        while moved:
+            moved = False
+            for pipe, queue in list(self._blocked.items()):
+                while queue and self._work(queue[0]):
+                    queue.popleft()
+                    moved = True
+                if not queue:
+                    del self._blocked[pipe]
+
+    def _holds(self, row: int) -> bool:
+        """Whether the scalar unit stands at a barrier, for a pipe that it waits for stands."""
+        one = self._program.table.instructions[int(self._program.rows[row, 0])]
+        waited = (PIPES.index(one.on),) if isinstance(one, ScalarWait) else range(1, len(PIPES))
+        return any(pipe in self._blocked for pipe in waited)
