@@ -96,9 +96,9 @@ def _merged(first: Accesses, second: Accesses, programs: int) -> Accesses:
         second.row, second.place, second.footprint + len(first.start), second.owner + programs * WIDTH, second.form,
         second.start, second.writes, second.atomic,
     )  # fmt: skip
-    own: tuple[Any, ...] = (
+    own: list[Any] = [
         first.row, first.place, first.footprint, first.owner, first.form, first.start, first.writes, first.atomic
-    )  # fmt: skip
+    ]  # fmt: skip
     joined: list[Any] = [np.concatenate(pair) for pair in zip(own, shifted, strict=True)]
     joined.append(np.concatenate((first.first[:-1], second.first + len(first.row))))
     return Accesses("GM", *joined)

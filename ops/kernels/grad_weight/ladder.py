@@ -218,10 +218,14 @@ ROWS: tuple[GradWeightRung, ...] = (
 # ---- strips, single taps ---------------------------------------------------------------------------------------------
 
 
-def _rows_of(q: GradWeightQuestion, inp: TilingInput, **walk: int) -> GradWeightTiling | Refusal:
-    """Return the tiling for a problem in strips or single taps, with the field of that `walk`."""
+def _rows_of(
+    q: GradWeightQuestion, inp: TilingInput, *, split_wo: int = 0, split_kernel: int = 0
+) -> GradWeightTiling | Refusal:
+    """Return the tiling for a problem in strips of `split_wo` columns, or in single taps."""
     rows = climb(ROWS, q.part(inp))
-    return rows if isinstance(rows, Refusal) else rows.tiling.but(source="stand-in", **walk)
+    if isinstance(rows, Refusal):
+        return rows
+    return rows.tiling.but(source="stand-in", split_wo=split_wo, split_kernel=split_kernel)
 
 
 def _columns(q: GradWeightQuestion) -> GradWeightTiling | Refusal:
