@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, Literal, TypeVar, Unpack
 
 import numpy as np
@@ -26,7 +26,7 @@ from ascend_sim.numerics import Verdict, check_correct, numpy_dtype, round_to
 from ascend_sim.ops.arguments import TensorArg
 from ascend_sim.ops.call import AcceptedCall, stored_as
 from ascend_sim.ops.case_entries import Case
-from ascend_sim.ops.checks import load_product
+from ascend_sim.ops.checks import CONFORMANCES, load_product
 from ascend_sim.ops.checks.product import ProductSpec
 from ascend_sim.ops.checks.rules import CheckResult, Rule, show
 from ascend_sim.ops.convolution.formula import Formula
@@ -151,7 +151,7 @@ class Operator(ABC, Generic[Arguments, Call]):
         product, conformance, deterministic = self.product(chip), how["conformance"], how["deterministic"]
         if deterministic is None:
             deterministic = product.profile(conformance).deterministic_default.value
-        result = self.check(arguments, product, conformance, deterministic)
+        result = self.checked(arguments, product, conformance, deterministic)
         if result.failure is not None:
             raise AclnnError(result.status, result.failure.message)
         settings = Settings(
@@ -164,6 +164,16 @@ class Operator(ABC, Generic[Arguments, Call]):
             known_library(how["library"]),
         )
         return self.accepted(arguments, chip, tuple(result.warnings), settings)
+
+    def checked(self, arguments: Arguments, product: ProductSpec, conformance: str, deterministic: bool) -> CheckResult:
+        """Return the result of `check`; a refusal that the other profile does not give says so."""
+        result = self.check(arguments, product, conformance, deterministic)
+        (other,) = (name for name in CONFORMANCES if name != conformance)
+        if result.failure is None or self.check(arguments, product, other, deterministic).failure is not None:
+            return result
+        accepting = {"documented": "the operator documents accept", "library": "the released library accepts"}[other]
+        message = f"{result.failure.message}; {accepting} this call (conformance {other})"
+        return replace(result, failure=replace(result.failure, message=message))
 
     def graph_plan(self, call: Call, chip: ChipSpec, op_type: str) -> Plan:
         """The kernels of a call that a graph makes of its operator `op_type`, without aclnn's ways around it.

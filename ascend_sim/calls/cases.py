@@ -111,7 +111,7 @@ def check_case(case: Case, spec: ChipSpec, **options: Unpack[PlanOptions]) -> tu
     product, conformance, deterministic = operator.product(spec), how["conformance"], how["deterministic"]
     if deterministic is None:
         deterministic = product.profile(conformance).deterministic_default.value
-    result = operator.check(_arguments(case, how), product, conformance, deterministic)
+    result = operator.checked(_arguments(case, how), product, conformance, deterministic)
     return result, list(operator.rules)
 
 
