@@ -8,8 +8,10 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, model_validator
 
+from ascend_sim.errors import SimError
 from ascend_sim.ops.arguments import EIGHT_BIT
 from ascend_sim.ops.case_data import Distribution
+from ascend_sim.options.short_names import with_full_names
 
 __all__ = [
     "BiasEntry",
@@ -26,7 +28,7 @@ __all__ = [
     "TensorEntry",
     "TilingFields",
     "agreed",
-    "blocks_of",
+    "by_kernel",
     "needed",
     "output_size",
 ]
@@ -42,9 +44,21 @@ PerAxis = Annotated[tuple[CountedFromOne, ...], _EACH]
 PerAxisFromZero = Annotated[tuple[CountedFromZero, ...], _EACH]
 
 
-def blocks_of(kernels: Any) -> BeforeValidator:
-    """For `block_dim`: a bare number means each of the `kernels`, a Literal."""
-    return BeforeValidator(lambda value: dict.fromkeys(get_args(kernels), value) if type(value) is int else value)
+def by_kernel(what: str, kernels: Any = None) -> BeforeValidator:
+    """Return a validator for values by cube kernel: short names become full ones.
+
+    A bare number means each of the `kernels`, a Literal.
+    """
+
+    def named(value: Any) -> Any:
+        if kernels is not None and type(value) is int:
+            return dict.fromkeys(get_args(kernels), value)
+        try:
+            return with_full_names(what, value) if isinstance(value, Mapping) else value
+        except SimError as error:
+            raise ValueError(str(error)) from None
+
+    return BeforeValidator(named)
 
 
 class Entry(BaseModel):

@@ -14,7 +14,7 @@ import numpy as np
 import typer
 
 from ascend_sim.cli.app import errors
-from ascend_sim.cli.completing import CHIPS, SUBJECTS
+from ascend_sim.cli.completing import CHIPS, SUBJECTS, TOOLS, tiling_fields
 from ascend_sim.cli.kernel import called, check_file, choose_kernel, default_blocks, fields_of, own_stdout, run_file
 from ascend_sim.cli.options import command
 from ascend_sim.cli.progress import Status, announce
@@ -39,7 +39,9 @@ class Checked:
         int | None, typer.Option(min=1, help="Of a kernel file: blocks; default: BLOCKS of the file, else one a core.")
     ] = None
     block_dim: Annotated[str | None, typer.Option(help="Of a case: blocks of the cube kernels, as in `run`.")] = None
-    tiling: Annotated[str | None, typer.Option(help="Tiling, as in `run` and `kernel`.")] = None
+    tiling: Annotated[
+        str | None, typer.Option(help="Tiling, as in `run` and `kernel`.", autocompletion=tiling_fields)
+    ] = None
     seed: Annotated[int, typer.Option(min=0, help="Of a kernel file: seed of the generator for arguments(rng).")] = 0
     disarm: Annotated[
         list[str] | None,
@@ -69,7 +71,10 @@ def check(
     name: Annotated[str | None, typer.Argument(help="The kernel, where the file has several.")] = None,
     tool: Annotated[
         list[str] | None,
-        typer.Option(help="memcheck, racecheck, initcheck or synccheck; more than once for several. Default: all."),
+        typer.Option(
+            help="memcheck, racecheck, initcheck or synccheck; more than once for several. Default: all.",
+            autocompletion=TOOLS,
+        ),
     ] = None,
     json_output: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:

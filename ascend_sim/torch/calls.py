@@ -19,7 +19,7 @@ CONV = "conv"
 MATMUL = "matmul"
 """The one "operator" that is a kernel alone: C = A x B."""
 PARTS = ("output", "grad_input", "grad_weight", "grad_bias")
-"""What a layer's time is split into, beside the kernels around."""
+"""What a layer's time is split into, beside layout conversions."""
 
 
 @frozen

@@ -15,7 +15,7 @@ from ascend_sim.ops.case_entries import (
     TensorEntry,
     TilingFields,
     agreed,
-    blocks_of,
+    by_kernel,
     needed,
 )
 from ascend_sim.ops.convolution.case import ConvolutionFields, attributes_of, output_shape
@@ -26,10 +26,10 @@ CubeKernel = Literal["grad_input", "grad_weight"]
 class GradientCase(Case):
     """A call whose cube kernels are those of the two gradients."""
 
-    tiling: dict[CubeKernel, TilingFields] = Field(
+    tiling: Annotated[dict[CubeKernel, TilingFields], by_kernel("tiling")] = Field(  # type: ignore[assignment]
         default={}, description="The vendor's tiling fields, by cube kernel."
-    )  # type: ignore[assignment]
-    block_dim: Annotated[dict[CubeKernel, CountedFromOne], blocks_of(CubeKernel)] = Field(  # type: ignore[assignment]
+    )
+    block_dim: Annotated[dict[CubeKernel, CountedFromOne], by_kernel("block_dim", CubeKernel)] = Field(  # type: ignore[assignment]
         {}, description="Blocks to launch, by cube kernel; a bare number means each."
     )
 

@@ -43,7 +43,7 @@ def test_a_layer_has_the_times_of_its_call(small: Path) -> None:
     assert times["grad_weight"] == kernels["grad_weight"] > 0
     assert times["grad_bias"] == kernels["ReduceSum_grad_bias"] > 0
     around = sum(kernels.values()) - sum(times[part] for part in ("grad_input", "grad_weight", "grad_bias"))
-    assert times["around"] == pytest.approx(around)
+    assert times["layout"] == pytest.approx(around)
     assert times["total"] == result.report.total_us
     assert run.totals["total"] == pytest.approx(sum(layer.times["total"] for layer in run.layers))
     assert (
