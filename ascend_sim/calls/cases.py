@@ -47,7 +47,7 @@ def run_case(
     values: str | Path | Mapping[str, Any] | None = None,
     **options: Unpack[CaseOptions],
 ) -> Result:
-    """Run a case: the name of one that ships with the package, a case file, or a Case; what `ascend-sim run` does.
+    """Run a case: a shipped name, a case file, a layer of a network (`resnet50:conv1`), or a Case; as `ascend-sim run` does.
 
     `values` are arrays by name or a `.npz` file in place of the case's own; in timing mode none are made. Of what a case may
     say (chip, tiling, cube_math_type, ...), what is left out or None is the case's. Raises AclnnError where the operator

@@ -63,7 +63,7 @@ def check(
         str,
         typer.Argument(
             metavar="CASE|KERNEL.py|OUT",
-            help="A case, a Python file with a kernel, or the folder of a run.",
+            help="A case (or NETWORK:LAYER), a Python file with a kernel, or the folder of a run.",
             autocompletion=SUBJECTS,
         ),
     ],
@@ -162,7 +162,7 @@ def _case(name: str, asked: Checked, tools: list[str] | None) -> CheckReport:
     from ascend_sim.calls.cases import of_this_case
     from ascend_sim.check.run import check_tasks
     from ascend_sim.checking import check_call, tasks_of_call
-    from ascend_sim.ops.case import load_case
+    from ascend_sim.ops.case import case_label, load_case
     from ascend_sim.options.description import filled
     from ascend_sim.options.run_options import CaseOptions, PlanOptions
     from ascend_sim.runtime.outlook import look_ahead
@@ -180,6 +180,8 @@ def _case(name: str, asked: Checked, tools: list[str] | None) -> CheckReport:
     )
     spec = chip_of(how["chip"])
     tasks = partial(tasks_of_call, case, spec, **filled(PlanOptions, how))
-    announce(Path(name).stem, lambda: look_ahead(spec, tasks()[1], lambda task: check_tasks(spec, [task], tools=tools)))
-    with closing(Status(f"checking {Path(name).stem}")):
+    announce(
+        case_label(name), lambda: look_ahead(spec, tasks()[1], lambda task: check_tasks(spec, [task], tools=tools))
+    )
+    with closing(Status(f"checking {case_label(name)}")):
         return check_call(case, spec, tools=tools, **filled(PlanOptions, how))

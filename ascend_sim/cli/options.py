@@ -30,7 +30,10 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 Case = Annotated[
     str,
-    typer.Argument(help="A case file (.yaml) or the name of a case that ships with the package.", autocompletion=CASES),
+    typer.Argument(
+        help="A case file (.yaml), the name of a shipped case, or a layer of a network: NETWORK:LAYER.",
+        autocompletion=CASES,
+    ),
 ]
 Jobs = Annotated[int | None, typer.Option(min=1, help="Processes; default: one for each CPU.")]
 

@@ -11,8 +11,8 @@ import torch
 from ascend_sim.calls.tensors import TensorSpec
 from ascend_sim.frozen import frozen
 from ascend_sim.ops.layer import OVER_TIME
+from ascend_sim.ops.network import layer_text
 from ascend_sim.ops.operators import OPERATORS
-from ascend_sim.studies.network.file import layer_text
 from ascend_sim.torch.tensors import dtype_of, size_of, spec_of
 
 CONV = "conv"

@@ -31,10 +31,10 @@ from ascend_sim.ops.checks.product import ProductSpec, parse_products
 from ascend_sim.ops.checks.rules import CheckResult, Rule, RuleList, fail
 from ascend_sim.ops.kernels.vector.common import KernelWork, contiguous
 from ascend_sim.ops.layer import Layer
+from ascend_sim.ops.network import load_network
 from ascend_sim.ops.operator import Operator, Settings
 from ascend_sim.ops.operators import OPERATORS, SHIPPED, Register
 from ascend_sim.ops.plan import Plan
-from ascend_sim.studies.network.file import load_network
 from ascend_sim.studies.network.run import run_network
 from ascend_sim.studies.tiles.command import kernels_of
 from tests.support.places import ROOT

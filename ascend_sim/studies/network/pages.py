@@ -8,10 +8,10 @@ import sys
 
 from rich.console import Console
 
+from ascend_sim.ops.network import Layer, layer_text, load_network, network_names
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.report.certainty import words
 from ascend_sim.report.grid import Grid, counted, say
-from ascend_sim.studies.network.file import Layer, layer_text, load_network, network_names
 from ascend_sim.studies.network.run import LAYOUT, NetworkRun
 from ascend_sim.studies.network.tuning import Tuned
 

@@ -29,6 +29,7 @@ from ascend_sim.frozen import frozen
 from ascend_sim.ops.case_entries import Case
 from ascend_sim.ops.execute import execute
 from ascend_sim.ops.kernels.cube.libraries import known_library
+from ascend_sim.ops.network import Layer, Network, load_network
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.options.description import filled, with_options
 from ascend_sim.options.run_options import ProfileOptions
@@ -36,7 +37,6 @@ from ascend_sim.report.certainty import together
 from ascend_sim.report.report import ideal_cycles, interval_of
 from ascend_sim.sequence import chip_of
 from ascend_sim.settings import check_options
-from ascend_sim.studies.network.file import Layer, Network, load_network
 from ascend_sim.studies.network.options import NetworkOptions
 from ascend_sim.studies.points import finish
 from ascend_sim.studies.pools import Failed, Processes

@@ -17,11 +17,11 @@ from ascend_sim.engine.engine import Progress
 from ascend_sim.errors import ConfigError, SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.ops.kernels.tilings import TILINGS
+from ascend_sim.ops.network import Layer, Network
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.options.description import filled, with_options
 from ascend_sim.options.short_names import full_name, with_full_names
 from ascend_sim.report.files import atomic_write
-from ascend_sim.studies.network.file import Layer, Network
 from ascend_sim.studies.network.options import TuneOptions
 from ascend_sim.studies.network.run import NetworkRun, Tilings, run_network
 from ascend_sim.studies.tiles.command import kernels_of, run_searches

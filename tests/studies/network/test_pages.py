@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ascend_sim.studies.network.file import load_network
+from ascend_sim.ops.network import load_network
 from ascend_sim.studies.network.pages import layout_line, list_markdown
 from ascend_sim.studies.network.run import run_network
 from tests.support.places import DOCS

@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 from ascend_sim import TensorSpec, conv_tbc_backward, convolution_backward
 from ascend_sim.cli import app
 from ascend_sim.errors import AclnnError, ConfigError, SimError
+from ascend_sim.ops.network import load_network
 from ascend_sim.runtime.workers import spread
 from ascend_sim.studies.network import run as networks
-from ascend_sim.studies.network.file import load_network
 from ascend_sim.studies.network.page import write_page
 from ascend_sim.studies.network.pages import csv_text
 from ascend_sim.studies.network.run import run_network
