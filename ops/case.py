@@ -7,6 +7,7 @@ network's layer (`ascend_sim.ops.network`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -38,16 +39,21 @@ __all__ = [
 ]
 
 
+_RULES_REFUSE = ("greater_than_equal", "greater_than", "too_short", "too_long")
+"""Errors of a file, as pydantic calls them, for values that an operator's rules refuse with a status."""
+
+
 def case_names() -> list[str]:
     """Names of the cases that ship with the package, sorted."""
     return sorted(entry.name.removesuffix(".yaml") for entry in _shipped().iterdir() if entry.name.endswith(".yaml"))
 
 
-def load_case(name_or_path: str | Path) -> Case:
+def load_case(name_or_path: str | Path, *, as_given: bool = False) -> Case:
     """Return the case of that name, the case file at that path, or the layer at that address (`resnet50:conv1`).
 
     Raises ConfigError (one line: file, field, what was given, what is allowed): no such case, file or layer, a whole network,
-    broken YAML, an unknown key, a value that is not allowed, shapes that do not fit.
+    broken YAML, an unknown key, a value that is not allowed, shapes that do not fit. With `as_given` what a call would refuse
+    with a status is no error: shapes that contradict each other, values of attributes and dtypes that no rule allows.
     """
     name = str(name_or_path)
     if not name.strip():
@@ -69,10 +75,37 @@ def load_case(name_or_path: str | Path) -> Case:
         raise ConfigError(f"{path}: operator: {given}{choices(str(operator), list(OPERATORS))}")
     kind = OPERATORS[str(operator)].case
     try:
-        case = kind.model_validate(entries)
+        case = (
+            _as_given(kind, entries, OPERATORS[str(operator)].attributes) if as_given else kind.model_validate(entries)
+        )
     except ValidationError as error:
         raise ConfigError(f"{path}: {explain_error(kind, error.errors()[0])}") from error
     return case.with_file(path.parent / case.data.file) if case.data.file else case
+
+
+def _as_given(kind: type[Case], entries: Mapping[str, Any], attributes: Sequence[str]) -> Case:
+    """Return a case with values that its file may not have and a call may: numbers of attributes, and any dtype."""
+    context = {"as_given": True}
+    try:
+        return kind.model_validate(entries, context=context)
+    except ValidationError as error:
+        wrong = [(one["type"], [part for part in one["loc"] if part != "[key]"]) for one in error.errors()]
+    fields = kind.model_fields
+    numbers = {str(at[0]) for what, at in wrong if at and what in _RULES_REFUSE and at[0] in attributes}
+    typed = {str(at[0]) for what, at in wrong if what == "literal_error" and at[1:] == ["dtype"] and at[0] in fields}
+    plain = {name: value for name, value in entries.items() if name not in numbers}
+    plain |= {name: {**entries[name], "dtype": None} for name in typed}
+    if typed:
+        plain["dtype"] = entries.get("dtype") or "float32"  # of what follows from a tensor with another dtype
+    case = kind.model_validate(plain, context=context)
+    given: dict[str, Any] = {}
+    for name in numbers:
+        value = entries[name]
+        per_axis = isinstance(value, int) and fields[name].annotation is not int
+        given[name] = (value,) if per_axis else tuple(value) if isinstance(value, list) else value
+    for name in typed:
+        given[name] = getattr(case, name).model_copy(update={"dtype": str(entries[name]["dtype"])})
+    return case.model_copy(update=given)
 
 
 def case_label(name: str | Path) -> str:

@@ -92,8 +92,11 @@ def named_in_commands(case: str | Path, chip: str | Path | ChipSpec | None) -> s
 
 @with_options(StatusOptions)
 def explain_status(case: str | Path | Case, **options: Unpack[StatusOptions]) -> tuple[CheckResult, list[Rule]]:
-    """Every rule that the operator checks for a case and what each said, as `ascend-sim explain-status` shows it."""
-    loaded = case if isinstance(case, Case) else load_case(case)
+    """Return every rule that the operator checks for a case and what each said, as `ascend-sim explain-status` shows it.
+
+    Shapes that contradict each other and values that no rule allows get the status that a call gets.
+    """
+    loaded = case if isinstance(case, Case) else load_case(case, as_given=True)
     chip = chip_of(of_this_case(loaded, StatusOptions(**options))["chip"])
     return phase_one_of_case(loaded, chip, **filled(PlanOptions, options))
 

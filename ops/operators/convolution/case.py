@@ -37,7 +37,7 @@ class ConvolutionCase(ConvolutionFields, Case):
         }
         channels = output_shape(self, "output", None)[1]
         if self.bias is not None:
-            shape = agreed("bias", self.bias.shape, [channels], ["the output channels of weight"])
+            shape = agreed(self, "bias", self.bias.shape, [channels], ["the output channels of weight"])
             found["bias"] = shape, self.bias.dtype or self.dtype or dtype
         return found
 
