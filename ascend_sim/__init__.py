@@ -40,12 +40,12 @@ if TYPE_CHECKING:
     from ascend_sim.memory.regions import Region
     from ascend_sim.numerics import compare
     from ascend_sim.ops.case import case_names
+    from ascend_sim.ops.network import network_names
     from ascend_sim.report.page import open_run
     from ascend_sim.studies.compare.run import compare_runs
     from ascend_sim.studies.explain.run import explain
     from ascend_sim.studies.lookup.formats import explain_format
     from ascend_sim.studies.lookup.templates import write_template
-    from ascend_sim.studies.network.file import network_names
     from ascend_sim.studies.network.run import run_network
     from ascend_sim.studies.precision.run import precision
     from ascend_sim.studies.sweep.run import sweep
@@ -142,7 +142,7 @@ _HOME = {
     "kernel_function": "ascend_sim.kernel.function",
     "launch": "ascend_sim.launching",
     "load_chip": "ascend_sim.chip",
-    "network_names": "ascend_sim.studies.network.file",
+    "network_names": "ascend_sim.ops.network",
     "open_run": "ascend_sim.report.page",
     "precision": "ascend_sim.studies.precision.run",
     "run_case": "ascend_sim.calls.cases",

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from ascend_sim.errors import SimError
 from ascend_sim.kernel.tensor import INTEGERS
-from ascend_sim.numerics import check_correct, compare, decode
+from ascend_sim.numerics import Verdict, check_correct, compare, decode
 from ascend_sim.runtime import ValueModel
 
 __all__ = ["Expectations", "Expected", "arguments_of", "judge_outputs", "read_expectations"]
@@ -30,12 +32,30 @@ class Expected:
     positive value. `products` is how many terms an
     element sums up, `magnitude` the root of the sum of their squares (an array like `values`, or a number): what a sum
     that cancels has lost. The bound is that of the gradients (`numerics.accumulation_bound`): one wrong term fails.
+
+    With `rtol` or `atol` an element may be off by atol + rtol |value| instead, as in numpy.allclose; what is left out is 0.
     """
 
     values: ArrayLike
     magnitude: ArrayLike = 0.0
     products: float = 1
     precision: str = "float32"
+    rtol: float | None = None
+    atol: float | None = None
+
+    def __post_init__(self) -> None:
+        for name, given in (("rtol", self.rtol), ("atol", self.atol)):
+            if given is None:
+                continue
+            if isinstance(given, bool) or not isinstance(given, Real) or not 0 <= given < math.inf:
+                raise SimError(f"Expected: {name} is {given!r}; allowed is a finite number from 0")
+            if np.any(np.asarray(self.magnitude)) or self.products != 1 or self.precision != "float32":
+                raise SimError(f"Expected: {name} replaces the bound of magnitude, products and precision: give either")
+
+    @property
+    def has_tolerance(self) -> bool:
+        """Whether the user says how far an element may be off."""
+        return self.rtol is not None or self.atol is not None
 
     @classmethod
     def product(cls, left: ArrayLike, right: ArrayLike) -> Expected:
@@ -120,37 +140,42 @@ def judge_outputs(
 
 def _judge(wanted: Expected, output: Array, dtype: str, model: ValueModel) -> dict[str, Any]:
     figures: dict[str, Any] = {"shape": list(output.shape), "dtype": dtype, "compute_dtype": wanted.precision}
-    if dtype in INTEGERS:
-        error = np.abs(output.astype(np.float64) - np.asarray(wanted.values, np.float64))
-        wrong = np.asarray(output != np.asarray(wanted.values))
-        figures |= {
-            "compute_dtype": dtype,
-            "correct": not wrong.any(),
-            "worst_error_over_bound": None if wrong.any() else 0.0,
-            "max_abs_error": float(error.max(initial=0.0)),
-            "vendor_matched_ratio": None,
-        }
-        return figures | _first_wrong(wrong)
     reference = np.asarray(wanted.values).astype(np.float64)
+    if dtype in INTEGERS:
+        off = np.abs(output.astype(np.float64) - reference)
+        same = np.asarray(output == np.asarray(wanted.values))  # float64 does not hold all of 64 bits
+        off[~same] = np.maximum(off[~same], np.finfo(np.float64).tiny)
+        verdict = Verdict.of(output.astype(np.float64), reference, off, _tolerance(wanted, reference))
+        return (
+            figures
+            | {"compute_dtype": dtype}
+            | _told(verdict)
+            | {"vendor_matched_ratio": None}
+            | verdict.wrong_figures()
+        )
+    values = decode(output, dtype) if output.dtype == np.uint8 else output
+    metrics = compare(values, reference, dtype=dtype)
+    if wanted.has_tolerance:
+        wide = values.astype(np.float64)
+        equal = (wide == reference) | (np.isnan(wide) & np.isnan(reference))
+        verdict = Verdict.of(
+            wide, reference, np.where(equal, 0.0, np.abs(wide - reference)), _tolerance(wanted, reference)
+        )
+        return (
+            figures | _told(verdict) | {"vendor_matched_ratio": metrics.vendor_matched_ratio} | verdict.wrong_figures()
+        )
     squares = np.broadcast_to(np.square(np.asarray(wanted.magnitude, np.float64)), reference.shape)
     verdict = check_correct(
         output, reference, squares, wanted.products, [dtype], precision=wanted.precision, saturate=model.saturate
     )
-    values = decode(output, dtype) if output.dtype == np.uint8 else output
-    metrics = compare(values, reference, dtype=dtype)
-    figures |= {
-        "correct": verdict.correct,
-        "worst_error_over_bound": verdict.to_dict()["worst_error_over_bound"],
-        "max_abs_error": verdict.to_dict()["max_abs_error"],
-        "vendor_matched_ratio": metrics.vendor_matched_ratio,
-    }
-    if not verdict.correct:
-        figures |= {"wrong": verdict.wrong, "first_wrong": verdict.to_dict()["first_wrong"]}
-    return figures
+    return figures | _told(verdict) | {"vendor_matched_ratio": metrics.vendor_matched_ratio} | verdict.wrong_figures()
 
 
-def _first_wrong(wrong: NDArray[np.bool_]) -> dict[str, Any]:
-    if not wrong.any():
-        return {}
-    place = [int(i) for i in np.unravel_index(int(wrong.argmax()), wrong.shape)]
-    return {"wrong": int(wrong.sum()), "first_wrong": place}
+def _tolerance(wanted: Expected, reference: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return how far each element may be off by `rtol` and `atol`; an infinite value not at all."""
+    return np.where(np.isfinite(reference), (wanted.atol or 0.0) + (wanted.rtol or 0.0) * np.abs(reference), 0.0)
+
+
+def _told(verdict: Verdict) -> dict[str, Any]:
+    plain = verdict.to_dict()
+    return {name: plain[name] for name in ("correct", "worst_error_over_bound", "max_abs_error")}

@@ -8,6 +8,7 @@ differs: how its tensors come to a device, what its outputs are and how they are
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -160,8 +161,11 @@ Made = TypeVar("Made", bound=RunResult)
 
 
 def chip_of(chip: str | Path | ChipSpec) -> ChipSpec:
-    """A chip that was given as an option."""
-    return chip if isinstance(chip, ChipSpec) else load_chip(chip)
+    """Return the chip that was given as an option; a chip whose name misleads warns with its note."""
+    spec = chip if isinstance(chip, ChipSpec) else load_chip(chip)
+    if spec.identity.note and spec is not chip:
+        warnings.warn(spec.identity.note, stacklevel=2)
+    return spec
 
 
 def run_job(job: Job, options: AnyRunOptions, make: type[Made]) -> Made:

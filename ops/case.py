@@ -1,28 +1,29 @@
 """Case files: one call of an operator in YAML, with a chip and a way to make its tensors.
 
 A case file names the arguments of the operator; what is left out has the operator's default, and a shape that follows
-from the others may be left out. CASE is the name of a case that ships with the package or the path of a file.
+from the others may be left out. CASE is the name of a case that ships with the package, the path of a file, or the address of a
+network's layer (`ascend_sim.ops.network`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from difflib import get_close_matches
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails
+from pydantic import ValidationError
 
 from ascend_sim.errors import ConfigError
 from ascend_sim.numerics import encode
 from ascend_sim.ops.arguments import EIGHT_BIT
 from ascend_sim.ops.case_data import draw
 from ascend_sim.ops.case_entries import Case, DataEntry, TensorEntry
+from ascend_sim.ops.case_errors import choices, explain_error
+from ascend_sim.ops.network import address_of, case_of_layer, load_network, network_names
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.ops.tensor_files import load_tensors
 from ascend_sim.yaml_file import read_yaml
@@ -31,23 +32,15 @@ __all__ = [
     "Case",
     "DataEntry",
     "TensorEntry",
+    "case_label",
     "case_names",
-    "explain_error",
     "load_case",
     "make_tensors",
 ]
 
-_REQUIREMENTS = {
-    "int_type": "must be a whole number",
-    "float_parsing": "must be a number",
-    "float_type": "must be a number",
-    "bool_type": "must be true or false",
-    "string_type": "must be text",
-    "tuple_type": "must be a list",
-    "dict_type": "must be a mapping",
-    "model_type": "must be a mapping",
-}
-"""What pydantic's type errors ask for, in the words of YAML."""
+
+_RULES_REFUSE = ("greater_than_equal", "greater_than", "too_short", "too_long")
+"""Errors of a file, as pydantic calls them, for values that an operator's rules refuse with a status."""
 
 
 def case_names() -> list[str]:
@@ -55,30 +48,74 @@ def case_names() -> list[str]:
     return sorted(entry.name.removesuffix(".yaml") for entry in _shipped().iterdir() if entry.name.endswith(".yaml"))
 
 
-def load_case(name_or_path: str | Path) -> Case:
-    """The case of that name, or else the case file at that path.
+def load_case(name_or_path: str | Path, *, as_given: bool = False) -> Case:
+    """Return the case of that name, the case file at that path, or the layer at that address (`resnet50:conv1`).
 
-    Raises ConfigError (one line: file, field, what was given, what is allowed): no such case or file, broken YAML, an
-    unknown key, a value that is not allowed, shapes that do not fit.
+    Raises ConfigError (one line: file, field, what was given, what is allowed): no such case, file or layer, a whole network,
+    broken YAML, an unknown key, a value that is not allowed, shapes that do not fit. With `as_given` what a call would refuse
+    with a status is no error: shapes that contradict each other, values of attributes and dtypes that no rule allows.
     """
     name = str(name_or_path)
     if not name.strip():
-        raise ConfigError(f"CASE {name!r}: nothing given{_choices(name, case_names(), 'shipped cases')}")
+        raise ConfigError(f"CASE {name!r}: nothing given{choices(name, case_names(), 'shipped cases')}")
     path = _shipped() / f"{name}.yaml" if name in case_names() else Path(name)
     if not path.is_file():
+        if address := address_of(name):
+            return case_of_layer(*address)
+        if name in network_names():
+            raise _is_a_network(name, load_network(name).layers[0].name)
         what = "is a directory" if path.is_dir() else "no such file"
-        raise ConfigError(f"{name}: {what}, and no case of that name{_choices(name, case_names(), 'shipped cases')}")
+        raise ConfigError(f"{name}: {what}, and no case of that name{choices(name, case_names(), 'shipped cases')}")
     entries = read_yaml(path, "a case file is a mapping of field names to values")
     operator = entries.get("operator")
+    if operator is None and "layers" in entries:
+        raise _is_a_network(name, load_network(path).layers[0].name)
     if str(operator) not in OPERATORS:
         given = "missing" if operator is None else f"{operator!r} is unknown"
-        raise ConfigError(f"{path}: operator: {given}{_choices(str(operator), list(OPERATORS))}")
+        raise ConfigError(f"{path}: operator: {given}{choices(str(operator), list(OPERATORS))}")
     kind = OPERATORS[str(operator)].case
     try:
-        case = kind.model_validate(entries)
+        case = (
+            _as_given(kind, entries, OPERATORS[str(operator)].attributes) if as_given else kind.model_validate(entries)
+        )
     except ValidationError as error:
         raise ConfigError(f"{path}: {explain_error(kind, error.errors()[0])}") from error
     return case.with_file(path.parent / case.data.file) if case.data.file else case
+
+
+def _as_given(kind: type[Case], entries: Mapping[str, Any], attributes: Sequence[str]) -> Case:
+    """Return a case with values that its file may not have and a call may: numbers of attributes, and any dtype."""
+    context = {"as_given": True}
+    try:
+        return kind.model_validate(entries, context=context)
+    except ValidationError as error:
+        wrong = [(one["type"], [part for part in one["loc"] if part != "[key]"]) for one in error.errors()]
+    fields = kind.model_fields
+    numbers = {str(at[0]) for what, at in wrong if at and what in _RULES_REFUSE and at[0] in attributes}
+    typed = {str(at[0]) for what, at in wrong if what == "literal_error" and at[1:] == ["dtype"] and at[0] in fields}
+    plain = {name: value for name, value in entries.items() if name not in numbers}
+    plain |= {name: {**entries[name], "dtype": None} for name in typed}
+    if typed:
+        plain["dtype"] = entries.get("dtype") or "float32"  # of what follows from a tensor with another dtype
+    case = kind.model_validate(plain, context=context)
+    given: dict[str, Any] = {}
+    for name in numbers:
+        value = entries[name]
+        per_axis = isinstance(value, int) and fields[name].annotation is not int
+        given[name] = (value,) if per_axis else tuple(value) if isinstance(value, list) else value
+    for name in typed:
+        given[name] = getattr(case, name).model_copy(update={"dtype": str(entries[name]["dtype"])})
+    return case.model_copy(update=given)
+
+
+def case_label(name: str | Path) -> str:
+    """Return what a case is called in titles and folders: a name, a file's name without ending, or NETWORK-LAYER."""
+    network, layer = address_of(str(name)) or (name, "")
+    return "-".join([Path(network).stem, *layer.replace("/", "-").split(":")]) if layer else Path(network).stem
+
+
+def _is_a_network(name: str, layer: str) -> ConfigError:
+    return ConfigError(f"{name}: that is a network: run-network {name}, or a layer of it, {name}:{layer}")
 
 
 def make_tensors(case: Case) -> dict[str, NDArray[Any]]:
@@ -104,45 +141,3 @@ def make_tensors(case: Case) -> dict[str, NDArray[Any]]:
 
 def _shipped() -> Path:
     return Path(str(files("ascend_sim.configs"))) / "cases"
-
-
-def explain_error(kind: type[BaseModel], error: ErrorDetails) -> str:
-    """One line for a pydantic error: field, what was given, what is allowed."""
-    location = [part for part in error["loc"] if part != "[key]"]
-    field = ".".join(map(str, location))
-    given = error["input"]
-    match error["type"]:
-        case "extra_forbidden":
-            keys = [info.alias or key for key, info in _owner(kind, location).model_fields.items()]
-            return f"{field}: unknown key{_choices(str(location[-1]), keys)}"
-        case "missing":
-            return f"{field}: missing"
-        case "literal_error":
-            choices = error["ctx"]["expected"].replace("'", "").replace(" or ", ", ")
-            return f"{field}: {given!r} given; allowed: {choices}"
-        case "value_error":
-            text = str(error["ctx"]["error"])
-            return f"{field}: {text}" if field else text
-        case "greater_than_equal" | "greater_than":
-            bound = f">= {error['ctx']['ge']}" if "ge" in error["ctx"] else f"> {error['ctx']['gt']}"
-            return f"{field}: {given!r} given; must be {bound}"
-        case "too_short" | "too_long":
-            limit = error["ctx"].get("min_length", error["ctx"].get("max_length"))
-            return f"{field}: {list(given)} given; must have {limit} values"
-        case other:
-            return f"{field}: {given!r} given; {_REQUIREMENTS.get(other, error['msg'].lower())}"
-
-
-def _owner(kind: type[BaseModel], location: list[int | str]) -> type[BaseModel]:
-    """The model that a key stands in: a file's own, or that of one of its entries."""
-    if len(location) == 1:
-        return kind
-    fields = {info.alias or key: info.annotation for key, info in kind.model_fields.items()}
-    annotation = fields[str(location[0])]
-    models = (annotation, *get_args(annotation))
-    return next(one for one in models if isinstance(one, type) and issubclass(one, BaseModel))
-
-
-def _choices(given: str, allowed: Mapping[str, Any] | list[str], title: str = "allowed") -> str:
-    near = get_close_matches(given, list(allowed), n=1)
-    return (f"; did you mean {near[0]!r}?" if near else "") + f"; {title}: {', '.join(allowed)}"

@@ -6,10 +6,21 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    StrictBool,
+    ValidationInfo,
+    model_validator,
+)
 
+from ascend_sim.errors import SimError
 from ascend_sim.ops.arguments import EIGHT_BIT
 from ascend_sim.ops.case_data import Distribution
+from ascend_sim.options.short_names import with_full_names
 
 __all__ = [
     "BiasEntry",
@@ -26,7 +37,8 @@ __all__ = [
     "TensorEntry",
     "TilingFields",
     "agreed",
-    "blocks_of",
+    "by_kernel",
+    "contradiction",
     "needed",
     "output_size",
 ]
@@ -42,9 +54,21 @@ PerAxis = Annotated[tuple[CountedFromOne, ...], _EACH]
 PerAxisFromZero = Annotated[tuple[CountedFromZero, ...], _EACH]
 
 
-def blocks_of(kernels: Any) -> BeforeValidator:
-    """For `block_dim`: a bare number means each of the `kernels`, a Literal."""
-    return BeforeValidator(lambda value: dict.fromkeys(get_args(kernels), value) if type(value) is int else value)
+def by_kernel(what: str, kernels: Any = None) -> BeforeValidator:
+    """Return a validator for values by cube kernel: short names become full ones.
+
+    A bare number means each of the `kernels`, a Literal.
+    """
+
+    def named(value: Any) -> Any:
+        if kernels is not None and type(value) is int:
+            return dict.fromkeys(get_args(kernels), value)
+        try:
+            return with_full_names(what, value) if isinstance(value, Mapping) else value
+        except SimError as error:
+            raise ValueError(str(error)) from None
+
+    return BeforeValidator(named)
 
 
 class Entry(BaseModel):
@@ -123,6 +147,12 @@ class Case(Entry):
         default={}, description="Blocks to launch, by cube kernel; a bare number means each."
     )
     data: DataEntry = Field(default=DataEntry(), description="Where the values come from.")
+    _as_given: bool = PrivateAttr(default=False)
+
+    @property
+    def as_given(self) -> bool:
+        """Whether the shapes stand as they were given, even where they contradict each other: what a call would get."""
+        return self._as_given
 
     def __repr__(self) -> str:
         given = ", ".join(f"{name} {list(shape)} {dtype}" for name, (shape, dtype) in self.tensors.items())
@@ -156,15 +186,27 @@ class Case(Entry):
         return self.model_copy(update={"data": DataEntry(file=Path(path))})
 
     @model_validator(mode="after")
-    def _shapes_fit(self) -> Case:
+    def _shapes_fit(self, info: ValidationInfo) -> Case:
+        self._as_given = bool((info.context or {}).get("as_given"))
         _ = self.tensors
         return self
 
 
+def contradiction(case: Any, text: str) -> None:
+    """Raise ValueError for entries that contradict each other, unless the case is to stand as it was given."""
+    if not getattr(case, "as_given", False):
+        raise ValueError(text)
+
+
 def output_size(
-    axis: str, size: int, kernel: int, stride: int, pads: Shape, dilation: int, output_padding: int | None
+    case: Any, axis: str, size: int, kernel: int, stride: int, pads: Shape, dilation: int, output_padding: int | None
 ) -> tuple[int, str]:
-    """Size of the output along one axis and the formula that gives it; not transposed if `output_padding` is None."""
+    """Return the size of the output along one axis and its formula; not transposed if `output_padding` is None.
+
+    Where nothing fits, the size is 1 in a case that stands as it was given.
+    """
+    if case.as_given and stride < 1:
+        return 1, ""
     low, high = pads
     reach = dilation * (kernel - 1) + 1
     reach_text = f"{dilation} x ({kernel} - 1) + 1"
@@ -175,19 +217,23 @@ def output_size(
         result = (size - 1) * stride - low - high + reach + output_padding
         formula = f"({size} - 1) x {stride} - {low} - {high} + {reach_text} + {output_padding}"
     if kernel < 1 or result < 1:
-        raise ValueError(
-            f"weight.shape: a kernel of {kernel} does not fit in {axis}: {formula} = {result}, must be >= 1"
+        contradiction(
+            case, f"weight.shape: a kernel of {kernel} does not fit in {axis}: {formula} = {result}, must be >= 1"
         )
-    return result, f"{axis} = {formula}"
+    return max(result, 1), f"{axis} = {formula}"
 
 
-def agreed(name: str, given: Shape | None, shape: list[int], formulas: list[str]) -> Shape:
-    """The shape that follows; ValueError when another one is given, with the formula of the first axis that differs."""
+def agreed(case: Any, name: str, given: Shape | None, shape: list[int], formulas: list[str]) -> Shape:
+    """Return the shape that follows; ValueError for another one that is given, with the formula of the first axis that differs.
+
+    A case that stands as it was given keeps the given one.
+    """
     if given is None or list(given) == shape:
         return tuple(shape)
     differs = [index for index, pair in enumerate(zip(given, shape, strict=False)) if pair[0] != pair[1]]
     why = f" ({formulas[differs[0]]} = {shape[differs[0]]})" if differs else ""
-    raise ValueError(f"{name}.shape: {list(given)} given; the other arguments give {shape}{why}")
+    contradiction(case, f"{name}.shape: {list(given)} given; the other arguments give {shape}{why}")
+    return tuple(given)
 
 
 def needed(field: str, value: Any) -> Any:

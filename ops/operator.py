@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, Literal, TypeVar, Unpack
 
 import numpy as np
@@ -26,7 +26,7 @@ from ascend_sim.numerics import Verdict, check_correct, numpy_dtype, round_to
 from ascend_sim.ops.arguments import TensorArg
 from ascend_sim.ops.call import AcceptedCall, stored_as
 from ascend_sim.ops.case_entries import Case
-from ascend_sim.ops.checks import load_product
+from ascend_sim.ops.checks import CONFORMANCES, load_product
 from ascend_sim.ops.checks.product import ProductSpec
 from ascend_sim.ops.checks.rules import CheckResult, Rule, show
 from ascend_sim.ops.convolution.formula import Formula
@@ -38,6 +38,7 @@ from ascend_sim.ops.plan import Plan
 from ascend_sim.ops.status import Status
 from ascend_sim.options.description import filled
 from ascend_sim.options.run_options import AcceptOptions
+from ascend_sim.options.short_names import with_full_names
 from ascend_sim.runtime import ValueModel
 
 __all__ = ["MatrixProduct", "Operator", "Settings", "Sums", "chain", "itemsize_in_memory"]
@@ -151,7 +152,7 @@ class Operator(ABC, Generic[Arguments, Call]):
         product, conformance, deterministic = self.product(chip), how["conformance"], how["deterministic"]
         if deterministic is None:
             deterministic = product.profile(conformance).deterministic_default.value
-        result = self.check(arguments, product, conformance, deterministic)
+        result = self.checked(arguments, product, conformance, deterministic)
         if result.failure is not None:
             raise AclnnError(result.status, result.failure.message)
         settings = Settings(
@@ -160,10 +161,20 @@ class Operator(ABC, Generic[Arguments, Call]):
             deterministic,
             self.per_kernel("tiling", how["tiling"] or {}),
             self.launch_sizes(how["block_dim"], chip),
-            how["disarm"] or {},
+            with_full_names("disarm", how["disarm"] or {}),
             known_library(how["library"]),
         )
         return self.accepted(arguments, chip, tuple(result.warnings), settings)
+
+    def checked(self, arguments: Arguments, product: ProductSpec, conformance: str, deterministic: bool) -> CheckResult:
+        """Return the result of `check`; a refusal that the other profile does not give says so."""
+        result = self.check(arguments, product, conformance, deterministic)
+        (other,) = (name for name in CONFORMANCES if name != conformance)
+        if result.failure is None or self.check(arguments, product, other, deterministic).failure is not None:
+            return result
+        accepting = {"documented": "the operator documents accept", "library": "the released library accepts"}[other]
+        message = f"{result.failure.message}; {accepting} this call (conformance {other})"
+        return replace(result, failure=replace(result.failure, message=message))
 
     def graph_plan(self, call: Call, chip: ChipSpec, op_type: str) -> Plan:
         """The kernels of a call that a graph makes of its operator `op_type`, without aclnn's ways around it.
@@ -194,18 +205,20 @@ class Operator(ABC, Generic[Arguments, Call]):
         return Status.INNER_NULLPTR
 
     def per_kernel(self, what: str, values: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The user's values by cube kernel; SimError for a kernel that there is not."""
-        for name in values:
+        """Return the user's values by cube kernel, under full names; SimError for a kernel that there is not."""
+        named = with_full_names(what, values)
+        for name in named:
             if name not in self.cube_kernels:
                 raise SimError(f"{what}: no cube kernel {name!r}; allowed are {' and '.join(self.cube_kernels)}")
-        return values
+        return named
 
     def launch_sizes(self, block_dim: int | Mapping[str, int] | None, chip: ChipSpec) -> Mapping[str, int]:
         """Blocks to launch by cube kernel; a bare number means every one. SimError for anything but whole numbers from 1."""
         if block_dim is None:
             return {}
         each = block_dim if isinstance(block_dim, Mapping) else dict.fromkeys(self.cube_kernels, block_dim)
-        for name, count in self.per_kernel("block_dim", each).items():
+        each = self.per_kernel("block_dim", each)
+        for name, count in each.items():
             if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= chip.launch.blocks_max:
                 raise SimError(
                     f"block_dim of {name}: {show(count)}; allowed is a whole number from 1 to {chip.launch.blocks_max} "

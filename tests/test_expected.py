@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import io
+import json
+
 import numpy as np
+import pytest
+from rich.console import Console
 
 import ascend_sim as asim
+from ascend_sim.report.text import render
 from tests.support.launched import CHIP, move, product
 
 
@@ -36,6 +42,70 @@ def test_integers_must_be_equal_and_moved_numbers_within_a_rounding() -> None:
     given = (real, asim.empty(real.shape, "float32"))
     assert asim.launch(move, 1, *given, chip=CHIP, expected=real * (1 + 2.0**-24)).passed
     assert not asim.launch(move, 1, *given, chip=CHIP, expected=real * (1 + 2.0**-20)).passed
+
+
+def test_a_tolerance_of_the_users_own() -> None:
+    """As numpy.allclose has it: atol + rtol |expected|, in place of the bound."""
+    real = np.array([[1.0, -4.0, 0.0]], np.float32)
+    given = (real, asim.empty(real.shape, "float32"))
+    off = real + np.float32([[0.01, 0.04, 0.0]])
+    for tolerance in ({"rtol": 0.011}, {"atol": 0.041}, {"rtol": 0.005, "atol": 0.025}):
+        run = asim.launch(move, 1, *given, chip=CHIP, expected=asim.Expected(off, **tolerance))
+        near = np.allclose(real, off, rtol=tolerance.get("rtol", 0), atol=tolerance.get("atol", 0))
+        assert run.passed == near is True, tolerance
+    for tolerance in ({"rtol": 0.009}, {"atol": 0.03}, {"rtol": 0.0}):
+        run = asim.launch(move, 1, *given, chip=CHIP, expected=asim.Expected(off, **tolerance))
+        assert not run.passed and not np.allclose(
+            real, off, rtol=tolerance.get("rtol", 0), atol=tolerance.get("atol", 0)
+        )
+    whole = np.arange(6, dtype=np.int32).reshape(1, 6)
+    given = (whole, asim.empty(whole.shape, "int32"))
+    assert asim.launch(move, 1, *given, chip=CHIP, expected=asim.Expected(whole + 1, atol=1)).passed
+    assert not asim.launch(move, 1, *given, chip=CHIP, expected=asim.Expected(whole + 2, atol=1)).passed
+    long = np.full((1, 8), 2**60, np.int64)  # which float64 does not tell from the next one
+    given = (long, asim.empty(long.shape, "int64"))
+    assert not asim.launch(move, 1, *given, chip=CHIP, expected=long + 1).passed
+
+
+def test_a_tolerance_and_what_is_not_finite() -> None:
+    real = np.array([[np.inf, np.nan, -np.inf, 1.0]], np.float32)
+    given = (real, asim.empty(real.shape, "float32"))
+    assert asim.launch(move, 1, *given, chip=CHIP, expected=asim.Expected(real, rtol=0.1)).passed
+    for place, value in ((0, np.nan), (1, 1.0), (2, np.inf), (3, np.nan), (3, np.inf)):
+        other = real.copy()
+        other[0, place] = value
+        verdict = asim.launch(move, 1, *given, chip=CHIP, expected=asim.Expected(other, atol=1e9)).report.outputs["y"]
+        assert (verdict["wrong"], verdict["first_wrong"]) == (1, [0, place])
+
+
+def test_tolerances_that_cannot_be() -> None:
+    for given, said in (
+        ({"rtol": -1}, "rtol is -1; allowed is a finite number from 0"),
+        ({"atol": np.nan}, "atol is nan"),
+        ({"rtol": "1"}, "rtol is '1'"),
+        ({"rtol": 0.1, "products": 5}, "rtol replaces the bound of magnitude, products and precision"),
+    ):
+        with pytest.raises(asim.SimError, match=said):
+            asim.Expected([1.0], **given)
+
+
+def test_the_first_wrong_element_is_told_with_its_values() -> None:
+    real = np.full((40, 1024), 1.25, np.float32)
+    off = real.astype(np.float64)
+    off[9, 806:816] = 1.24
+    run = asim.launch(
+        move, 1, real, asim.empty(real.shape, "float32"), chip=CHIP, expected=asim.Expected(off, atol=0.008)
+    )
+    assert run.report.outputs["y"]["first"] == pytest.approx({"got": 1.25, "expected": 1.24, "error_over_bound": 1.25})
+    text = "y: 10 of 40,960 wrong; first [9, 806]: got 1.25, expected 1.24, 1.25 x the bound"
+    screen = Console(file=io.StringIO(), width=120)
+    render(run.report, screen)
+    assert text in screen.file.getvalue() and text in run._repr_html_()  # type: ignore[attr-defined]
+    json.dumps(run.report.to_dict(), allow_nan=False)
+    off[0, 0] = np.nan
+    run = asim.launch(move, 1, real, asim.empty(real.shape, "float32"), chip=CHIP, expected=off)
+    assert "first [0, 0]: got 1.25, expected nan" in run._repr_html_()
+    json.dumps(run.report.to_dict(), allow_nan=False)
 
 
 def test_precision_widens_the_bound_by_its_unit() -> None:

@@ -12,8 +12,8 @@ import pytest
 
 from ascend_sim.ops.case import load_case
 from ascend_sim.ops.layer import Layer
+from ascend_sim.ops.network import load_network
 from ascend_sim.ops.operators import OPERATORS
-from ascend_sim.studies.network.file import load_network
 from tests.support.places import TOOLS
 
 pytestmark = pytest.mark.fast

@@ -14,8 +14,8 @@ import ascend_sim
 from ascend_sim.cli import app
 from ascend_sim.cli.app import COMMANDS as ALL_COMMANDS
 from ascend_sim.ops.case import case_names, load_case, make_tensors
+from ascend_sim.ops.network import load_network, network_names
 from ascend_sim.report.run_files import write_run
-from ascend_sim.studies.network.file import load_network, network_names
 
 pytestmark = pytest.mark.fast
 

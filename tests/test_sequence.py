@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -199,6 +200,17 @@ def test_a_job_of_another_kind_runs_too() -> None:
     found = run_job(Copy(values), filled(AnyRunOptions, {"check": True}), RunResult)
     assert found.passed and (found.outputs["y"] == values).all()
     assert found.report.warnings == ("told by the job",) and found.report.problem["operator"] == "copy"
+
+
+def test_a_chip_whose_name_misleads_warns_with_its_note() -> None:
+    with pytest.warns(
+        UserWarning, match="^ascend910b is the first Ascend 910, 30 cores; the 910B family is ascend910b1"
+    ):
+        chip_of("Ascend910B")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        chip_of(load_chip("ascend910b"))
+        chip_of("910b3")
 
 
 def test_a_chip_is_named_or_given() -> None:

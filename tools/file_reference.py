@@ -19,8 +19,8 @@ from pydantic_core import PydanticUndefined
 
 from ascend_sim.ops.case_entries import Case, DataEntry, InputEntry, TensorEntry
 from ascend_sim.ops.layer import Layer
+from ascend_sim.ops.network import NetworkFile
 from ascend_sim.ops.operators import OPERATORS
-from ascend_sim.studies.network.file import NetworkFile
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "files.md"
 HEAD = """# Case and network files
@@ -30,7 +30,8 @@ HEAD = """# Case and network files
 A **case** is one call of an operator with a chip and values: `ascend-sim run`, `precision`, `explain`, `tile`. A **network** is
 a list of layers for `ascend-sim run-network`; `export_network` and `to_network` write one from a PyTorch model
 ([torch.md](torch.md)). Both speak one language: a tensor is a shape with a dtype, or its bare shape; a single number stands for
-every axis; what a layer of a network says of itself, a case may say in the same words.
+every axis; what a layer of a network says of itself, a case may say in the same words. A layer is a case too, by its address:
+`ascend-sim run resnet50:conv1` ([networks.md](networks.md#one-layer)).
 
 ```yaml
 operator: convolution_backward                # a case

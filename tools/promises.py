@@ -20,9 +20,9 @@ from ascend_sim import run_case, search_tilings
 from ascend_sim.errors import SimError
 from ascend_sim.ops.case import Case, load_case
 from ascend_sim.ops.kernels.tilings import TILINGS
+from ascend_sim.ops.network import Layer, Network, load_network
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.report.grid import Grid
-from ascend_sim.studies.network.file import Layer, Network, load_network
 
 LAYERS = (
     ("resnet50", "conv1", 8), ("resnet50", "conv2_2_3x3", 1), ("resnet50", "conv3_1_3x3", 8), ("resnet50", "conv5_2_1x1_in", 8),

@@ -28,6 +28,8 @@ __all__ = ["PROCESS", "aclGetRecentErrMsg", "call", "device", "note", "use"]
 
 _MODES = ("full", "functional")
 _DEFAULT_CHIP = "ascend910b3"
+_DEFAULT_CONFORMANCE = "library"
+"""A program for a device meets the released library there."""
 
 
 @dataclass
@@ -76,7 +78,7 @@ class Process:
 
     def conformance(self) -> str:
         """The profile of the operators' checks. Raises SimError for an unknown name in the environment."""
-        name = self.settings.conformance or os.environ.get("ASCEND_SIM_CONFORMANCE") or CONFORMANCES[0]
+        name = self.settings.conformance or os.environ.get("ASCEND_SIM_CONFORMANCE") or _DEFAULT_CONFORMANCE
         return _one_of("ASCEND_SIM_CONFORMANCE", name, CONFORMANCES)
 
     def has_context(self) -> bool:
@@ -142,7 +144,7 @@ def use(*, chip: str | Path | ChipSpec | None = None, conformance: str | None = 
     """Say what `ascend_sim.acl` simulates; what is left out stays as it is.
 
     `chip` is a name or YAML file (else ASCEND_SIM_CHIP, else ascend910b3), `conformance` "documented" or "library" (else
-    ASCEND_SIM_CONFORMANCE, else documented), `mode` "full" or "functional" (values without time; else
+    ASCEND_SIM_CONFORMANCE, else library), `mode` "full" or "functional" (values without time; else
     ASCEND_SIM_MODE, else full). Raises SimError for
     unknown names, and for another chip or mode while a device is open.
     """

@@ -47,7 +47,7 @@ def run_case(
     values: str | Path | Mapping[str, Any] | None = None,
     **options: Unpack[CaseOptions],
 ) -> Result:
-    """Run a case: the name of one that ships with the package, a case file, or a Case; what `ascend-sim run` does.
+    """Run a case: a shipped name, a case file, a layer of a network (`resnet50:conv1`), or a Case; as `ascend-sim run` does.
 
     `values` are arrays by name or a `.npz` file in place of the case's own; in timing mode none are made. Of what a case may
     say (chip, tiling, cube_math_type, ...), what is left out or None is the case's. Raises AclnnError where the operator
@@ -92,8 +92,11 @@ def named_in_commands(case: str | Path, chip: str | Path | ChipSpec | None) -> s
 
 @with_options(StatusOptions)
 def explain_status(case: str | Path | Case, **options: Unpack[StatusOptions]) -> tuple[CheckResult, list[Rule]]:
-    """Every rule that the operator checks for a case and what each said, as `ascend-sim explain-status` shows it."""
-    loaded = case if isinstance(case, Case) else load_case(case)
+    """Return every rule that the operator checks for a case and what each said, as `ascend-sim explain-status` shows it.
+
+    Shapes that contradict each other and values that no rule allows get the status that a call gets.
+    """
+    loaded = case if isinstance(case, Case) else load_case(case, as_given=True)
     chip = chip_of(of_this_case(loaded, StatusOptions(**options))["chip"])
     return phase_one_of_case(loaded, chip, **filled(PlanOptions, options))
 
@@ -111,7 +114,7 @@ def check_case(case: Case, spec: ChipSpec, **options: Unpack[PlanOptions]) -> tu
     product, conformance, deterministic = operator.product(spec), how["conformance"], how["deterministic"]
     if deterministic is None:
         deterministic = product.profile(conformance).deterministic_default.value
-    result = operator.check(_arguments(case, how), product, conformance, deterministic)
+    result = operator.checked(_arguments(case, how), product, conformance, deterministic)
     return result, list(operator.rules)
 
 

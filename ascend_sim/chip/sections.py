@@ -75,13 +75,17 @@ class Section(BaseModel):
 
 
 class Identity(Section):
-    """Names: SoC and short SoC as in the vendor's files, product as in the operator documents."""
+    """Names: SoC and short SoC as in the vendor's files, product as in the operator documents.
+
+    `note` is printed once where the chip is used.
+    """
 
     soc: str
     short_soc: str
     series: str
     arch: str
     product: str
+    note: str = ""
 
 
 class CoreParts(Section):

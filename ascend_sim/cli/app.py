@@ -28,11 +28,33 @@ _CLICK_ERROR: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__n
 
 
 _LONGEST_LINE = 1200
-COMMANDS = (
-    *("run", "kernel", "check", "report", "explain", "explain-status", "format", "chips", "cases", "networks", "init"),
-    *("precision", "run-network", "compare-training", "validate", "tile", "sweep", "compare", "c"),
-)
-"""In the order of the help text. `run-network` stands in `cli/run_network.py`, which is imported when it is called."""
+PANELS = {
+    "Run": ("run", "run-network", "kernel", "c", "init"),
+    "Understand": ("explain", "report", "compare", "check", "validate"),
+    "Optimise": ("tile", "sweep"),
+    "Numerics": ("precision", "compare-training", "format"),
+    "Reference": ("cases", "networks", "chips", "explain-status"),
+}
+"""The panels of the help text and their commands, in order."""
+COMMANDS = tuple(name for names in PANELS.values() for name in names)
+"""`run-network` stands in `cli/run_network.py`, which is imported when it is called."""
+_PANEL_OF = {name: panel for panel, names in PANELS.items() for name in names}
+_USUAL = {
+    "run": {
+        "chip",
+        "mode",
+        "cube_math_type",
+        "conformance",
+        "tiling",
+        "l2",
+        "full",
+        "out",
+        "html",
+        "json_output",
+        "help",
+    }
+}
+"""The options that the help of a command shows first; the others follow under Advanced."""
 
 
 class Program(TyperGroup):
@@ -51,6 +73,10 @@ class Program(TyperGroup):
             _without_types(command.get_params(ctx))
             # Its paragraphs: the lines are those of the code.
             command.help = "\n\n".join(" ".join(part.split()) for part in (command.help or "").split("\n\n"))
+            command.rich_help_panel = _PANEL_OF[cmd_name]
+            for option in command.get_params(ctx):
+                if cmd_name in _USUAL and option.param_type_name == "option" and option.name not in _USUAL[cmd_name]:
+                    option.rich_help_panel = "Advanced"
         return command
 
     def get_params(self, ctx: Any) -> list[Any]:

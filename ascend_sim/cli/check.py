@@ -14,7 +14,7 @@ import numpy as np
 import typer
 
 from ascend_sim.cli.app import errors
-from ascend_sim.cli.completing import CHIPS, SUBJECTS
+from ascend_sim.cli.completing import CHIPS, SUBJECTS, TOOLS, tiling_fields
 from ascend_sim.cli.kernel import called, check_file, choose_kernel, default_blocks, fields_of, own_stdout, run_file
 from ascend_sim.cli.options import command
 from ascend_sim.cli.progress import Status, announce
@@ -39,7 +39,9 @@ class Checked:
         int | None, typer.Option(min=1, help="Of a kernel file: blocks; default: BLOCKS of the file, else one a core.")
     ] = None
     block_dim: Annotated[str | None, typer.Option(help="Of a case: blocks of the cube kernels, as in `run`.")] = None
-    tiling: Annotated[str | None, typer.Option(help="Tiling, as in `run` and `kernel`.")] = None
+    tiling: Annotated[
+        str | None, typer.Option(help="Tiling, as in `run` and `kernel`.", autocompletion=tiling_fields)
+    ] = None
     seed: Annotated[int, typer.Option(min=0, help="Of a kernel file: seed of the generator for arguments(rng).")] = 0
     disarm: Annotated[
         list[str] | None,
@@ -61,7 +63,7 @@ def check(
         str,
         typer.Argument(
             metavar="CASE|KERNEL.py|OUT",
-            help="A case, a Python file with a kernel, or the folder of a run.",
+            help="A case (or NETWORK:LAYER), a Python file with a kernel, or the folder of a run.",
             autocompletion=SUBJECTS,
         ),
     ],
@@ -69,7 +71,10 @@ def check(
     name: Annotated[str | None, typer.Argument(help="The kernel, where the file has several.")] = None,
     tool: Annotated[
         list[str] | None,
-        typer.Option(help="memcheck, racecheck, initcheck or synccheck; more than once for several. Default: all."),
+        typer.Option(
+            help="memcheck, racecheck, initcheck or synccheck; more than once for several. Default: all.",
+            autocompletion=TOOLS,
+        ),
     ] = None,
     json_output: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
@@ -157,7 +162,7 @@ def _case(name: str, asked: Checked, tools: list[str] | None) -> CheckReport:
     from ascend_sim.calls.cases import of_this_case
     from ascend_sim.check.run import check_tasks
     from ascend_sim.checking import check_call, tasks_of_call
-    from ascend_sim.ops.case import load_case
+    from ascend_sim.ops.case import case_label, load_case
     from ascend_sim.options.description import filled
     from ascend_sim.options.run_options import CaseOptions, PlanOptions
     from ascend_sim.runtime.outlook import look_ahead
@@ -175,6 +180,8 @@ def _case(name: str, asked: Checked, tools: list[str] | None) -> CheckReport:
     )
     spec = chip_of(how["chip"])
     tasks = partial(tasks_of_call, case, spec, **filled(PlanOptions, how))
-    announce(Path(name).stem, lambda: look_ahead(spec, tasks()[1], lambda task: check_tasks(spec, [task], tools=tools)))
-    with closing(Status(f"checking {Path(name).stem}")):
+    announce(
+        case_label(name), lambda: look_ahead(spec, tasks()[1], lambda task: check_tasks(spec, [task], tools=tools))
+    )
+    with closing(Status(f"checking {case_label(name)}")):
         return check_call(case, spec, tools=tools, **filled(PlanOptions, how))

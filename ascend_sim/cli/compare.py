@@ -26,7 +26,7 @@ def compare(
         list[str] | None,
         typer.Argument(
             metavar="A B [C ...]",
-            help="Each a case, a folder of `run --out`, a tiling file, a chip, or a timeline.npz.",
+            help="Each a case (or NETWORK:LAYER), a folder of `run --out`, a tiling file, a chip, or a timeline.npz.",
             autocompletion=RUNS,
         ),
     ] = None,

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
 
-__all__ = ["CASES", "CHIPS", "NETWORKS", "RUNS", "SUBJECTS", "among"]
+__all__ = ["CASES", "CHIPS", "KERNELS", "NETWORKS", "RUNS", "SUBJECTS", "TOOLS", "among", "tiling_fields"]
 
 _FAMILY = "dav-"
 """How files of chips begin that only other chips extend."""
@@ -31,6 +31,22 @@ def _completer(*folders: str, endings: tuple[str, ...] = (".yaml",)) -> Callable
 def among(choices: tuple[str, ...]) -> Callable[[str], list[str]]:
     """A function that completes one of these values."""
     return lambda incomplete: [one for one in choices if one.startswith(incomplete)]
+
+
+def tiling_fields(incomplete: str) -> list[str]:
+    """Complete the last of KERNEL.FIELD=VALUE,...: the kernel, then its fields by the vendor's names; a file, too."""
+    from ascend_sim.ops.kernels.tilings import TILINGS
+    from ascend_sim.options.short_names import SHORT_NAMES, full_name
+
+    before, comma, last = incomplete.rpartition(",")
+    kernel, dot, _ = last.partition(".")
+    if not dot:
+        kernels = (*TILINGS, *(short for short, name in SHORT_NAMES.items() if name in TILINGS))
+        found = [f"{one}." for one in kernels if one.startswith(last)]
+        return [f"{before}{comma}{one}" for one in found] + ([] if comma else _beside(incomplete, (".yaml",)))
+    tiling = TILINGS.get(full_name(kernel))
+    fields = [] if tiling is None else [name for ours, name in tiling.VENDOR.items() if ours not in tiling.DERIVED]
+    return [f"{before}{comma}{one}" for one in (f"{kernel}.{field}=" for field in fields) if one.startswith(last)]
 
 
 def _beside(incomplete: str, endings: tuple[str, ...]) -> list[str]:
@@ -55,3 +71,7 @@ RUNS = _completer("cases", "chips", endings=(".yaml", ".npz"))
 """What `compare` takes: cases, chips, tilings, folders and timelines of runs."""
 SUBJECTS = _completer("cases", endings=(".yaml", ".py"))
 """What `check` takes."""
+KERNELS = among(("grad_input", "grad_weight", "dX", "dW"))
+"""The kernels that `tile` searches."""
+TOOLS = among(("memcheck", "racecheck", "initcheck", "synccheck"))
+"""The tools of `check`."""

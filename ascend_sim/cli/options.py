@@ -18,7 +18,7 @@ from typing import Annotated, Any, TypeVar, get_type_hints, is_typeddict
 
 import typer
 
-from ascend_sim.cli import values
+from ascend_sim.cli import completing, values
 from ascend_sim.cli.app import app, errors
 from ascend_sim.cli.completing import CASES, CHIPS, among
 from ascend_sim.errors import SimError
@@ -30,7 +30,10 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 Case = Annotated[
     str,
-    typer.Argument(help="A case file (.yaml) or the name of a case that ships with the package.", autocompletion=CASES),
+    typer.Argument(
+        help="A case file (.yaml), the name of a shipped case, or a layer of a network: NETWORK:LAYER.",
+        autocompletion=CASES,
+    ),
 ]
 Jobs = Annotated[int | None, typer.Option(min=1, help="Processes; default: one for each CPU.")]
 
@@ -119,10 +122,18 @@ def _parameter(described: tuple[Described, Shell]) -> Parameter:
         help=shell.words,
         min=shell.least,
         max=shell.most,
-        autocompletion=CHIPS if name == "chip" else among(option.choices) if option.choices else None,
+        autocompletion=CHIPS if name == "chip" else _completer(shell, option.choices),
     )
     annotation: Any = Annotated[kind if default is not None else kind | None, told]
     return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _completer(shell: Shell, choices: tuple[str, ...]) -> Callable[[str], list[str]] | None:
+    """Return the function that completes an option's value; None where nothing is known of it."""
+    if isinstance(shell.completed, str):
+        return getattr(completing, shell.completed)  # type: ignore[no-any-return]
+    known = choices or shell.completed
+    return among(known) if known else None
 
 
 _TYPES = {"str": str, "int": int, "float": float, "bool": bool}

@@ -52,7 +52,7 @@ def run(
     """
     from ascend_sim.calls.cases import named_in_commands, of_this_case, run_case
     from ascend_sim.calls.run import check_fits
-    from ascend_sim.ops.case import load_case
+    from ascend_sim.ops.case import case_label, load_case
     from ascend_sim.sequence import chip_of
 
     with errors(files.json_output):
@@ -79,7 +79,7 @@ def run(
             plan = filled(PlanOptions, {**how, "disarm": None})
             return look_ahead(chip, tasks_of_call(loaded, chip, **plan)[1], how["mode"])
 
-        announce(Path(case).stem, ahead, "" if how["mode"] == "timing" else ", then the check of its results")
+        announce(case_label(case), ahead, "" if how["mode"] == "timing" else ", then the check of its results")
         with closing(Progress()) as progress:
             result = run_case(
                 loaded, input, **CaseOptions({**asked, "chip": chip, "progress": progress, "timeline": files.timeline})

@@ -96,11 +96,11 @@ def run_network(
     A layer that the chip refuses is a line with its reason. With --out finished layers are kept at once, and the same command
     goes on from there.
     """
+    from ascend_sim.ops.network import load_network
     from ascend_sim.report.files import atomic_write, write_json
     from ascend_sim.runtime.workers import usable_cores
     from ascend_sim.studies.network import pages
     from ascend_sim.studies.network import run as networks
-    from ascend_sim.studies.network.file import load_network
     from ascend_sim.studies.network.page import write_page
     from ascend_sim.studies.network.tuning import read_tilings, tune, write_tilings
 

@@ -79,7 +79,7 @@ def sweep(
     Every finished point is kept at once: a sweep that was killed goes on where it was, and two commands on one folder share
     the work.
     """
-    from ascend_sim.ops.case import load_case
+    from ascend_sim.ops.case import case_label, load_case
     from ascend_sim.runtime.workers import usable_cores
     from ascend_sim.studies.sweep import pages
     from ascend_sim.studies.sweep.point import columns_of
@@ -110,7 +110,7 @@ def sweep(
             )
         for option, names in (("--columns", shown), ("--of", [pictures.column]), ("--pareto", front_of)):
             _check_columns(option, names, [*fields, *known])
-        folder = out or Path(f"sweep-{Path(case).stem}")
+        folder = out or Path(f"sweep-{case_label(case)}")
         make_folder(folder)
         if scheduler is not None and sys.stderr.isatty():  # as all that tells of progress
             print(f"asking the scheduler {scheduler} ...", file=sys.stderr)

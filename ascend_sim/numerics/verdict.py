@@ -27,20 +27,52 @@ Float64 = npt.NDArray[np.float64]
 
 
 @frozen
+class WrongElement:
+    """A wrong element: its value, the right one, and its error in units of the bound."""
+
+    got: float
+    expected: float
+    error_over_bound: float
+
+
+@frozen
 class Verdict:
-    """Outcome of `check_correct`: worst ratio of error to bound (above 1 is wrong), and the first wrong index."""
+    """Outcome of `check_correct`: worst ratio of error to bound (above 1 is wrong), and the first wrong element."""
 
     correct: bool
     worst_error_over_bound: float
     max_abs_error: float
     wrong: int
     first_wrong: tuple[int, ...] | None
+    first: WrongElement | None = None
+
+    @classmethod
+    def of(cls, values: Float64, expected: Float64, error: Float64, tolerance: Float64) -> Verdict:
+        """Judge by the error of each element and what it may be; an error of NaN is wrong."""
+        bad = ~(error <= tolerance)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.where(error == 0, 0.0, error / tolerance)
+        ratio[bad & ~(ratio > 1)] = np.inf  # NaN: nothing to divide
+        place = first = None
+        if bad.any():
+            place = tuple(int(i) for i in np.unravel_index(int(bad.argmax()), values.shape))
+            first = WrongElement(float(values[place]), float(expected[place]), float(ratio[place]))
+        most = float(np.where(np.isnan(error), np.inf, error).max(initial=0.0))
+        return cls(place is None, float(ratio.max(initial=0.0)), most, int(bad.sum()), place, first)
+
+    def wrong_figures(self) -> dict[str, Any]:
+        """Return how many elements are wrong and what the first is, as plain values; {} where none is wrong."""
+        if self.first is None:
+            return {}
+        first = {key: value if math.isfinite(value) else str(value) for key, value in asdict(self.first).items()}
+        return {"wrong": self.wrong, "first_wrong": list(self.first_wrong or ()), "first": first}
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON: infinite ones become None, the index a list."""
         plain = {
             key: None if isinstance(value, float) and not math.isfinite(value) else value
             for key, value in asdict(self).items()
+            if key != "first"
         }
         plain["first_wrong"] = None if self.first_wrong is None else list(self.first_wrong)
         return plain
@@ -183,7 +215,7 @@ def check_correct(
     flat, flat_reference, flat_weights = actual.reshape(-1), reference.reshape(-1), weights.reshape(-1)
     flat_doubts = doubts.reshape(-1)
     worst = max_abs = 0.0
-    wrong, first = 0, None
+    wrong, place, first = 0, None, None
     for start in range(0, flat.size, _CHUNK):
         part = slice(start, start + _CHUNK)
         expected = quiet_cast(flat_reference[part], np.float64)
@@ -215,16 +247,13 @@ def check_correct(
                 parts_overflow & np.isfinite(expected) & ~np.isfinite(values)
             )
         error[free], tolerance[free] = 0.0, np.inf
-        bad = ~(error <= tolerance)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = np.where(error == 0, 0.0, error / tolerance)
-        ratio[bad & ~(ratio > 1)] = np.inf  # NaN: nothing to divide
-        worst = max(worst, float(ratio.max()))
-        max_abs = max(max_abs, float(np.where(np.isnan(error), np.inf, error).max()))
-        if first is None and bad.any():
-            first = tuple(int(i) for i in np.unravel_index(start + int(bad.argmax()), reference.shape))
-        wrong += int(bad.sum())
-    return Verdict(wrong == 0, worst, max_abs, wrong, first)
+        found = Verdict.of(values, expected, error, tolerance)
+        worst, max_abs = max(worst, found.worst_error_over_bound), max(max_abs, found.max_abs_error)
+        if first is None and found.first_wrong is not None:
+            first = found.first
+            place = tuple(int(i) for i in np.unravel_index(start + found.first_wrong[0], reference.shape))
+        wrong += found.wrong
+    return Verdict(wrong == 0, worst, max_abs, wrong, place, first)
 
 
 def _cut_short(values: Float64, expected: Float64, reach: Float64, largest: float) -> npt.NDArray[np.bool_]:

@@ -30,7 +30,8 @@ class Shell(NamedTuple):
     """The commands that have an option, and its words there.
 
     `least` and `most` limit a number; `many`: the option may be given more than once. `read` names the function of
-    `ascend_sim.cli.values` that makes the value from the text; `name` is another name in the shell.
+    `ascend_sim.cli.values` that makes the value from the text; `name` is another name in the shell. `completed` are values that
+    a shell completes where they are not `choices`, or the name of a function of `ascend_sim.cli.completing`.
     """
 
     commands: tuple[str, ...]
@@ -40,6 +41,7 @@ class Shell(NamedTuple):
     many: bool = False
     read: str = ""
     name: str = ""
+    completed: tuple[str, ...] | str = ()
 
 
 class Option(NamedTuple):

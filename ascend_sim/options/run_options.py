@@ -153,7 +153,11 @@ class OverflowOptions(TypedDict, total=False):
             None,
             "a text or None",
             '"inf_nan" or "saturate"; None: the chip\'s default.',
-            Shell(("run", "explain", "precision", "compare-training"), "inf_nan or saturate; default: the chip's."),
+            Shell(
+                ("run", "explain", "precision", "compare-training"),
+                "inf_nan or saturate; default: the chip's.",
+                completed=("inf_nan", "saturate"),
+            ),
         ),
     ]
 
@@ -168,7 +172,11 @@ class ValueOptions(OverflowOptions, total=False):
             "blas",
             "a text",
             'A model of the cube\'s additions: "blas", "chunk" or "exact_group".',
-            Shell(("run", "explain", "compare-training"), "Model of the cube's sums: blas, chunk or exact_group."),
+            Shell(
+                ("run", "explain", "compare-training"),
+                "Model of the cube's sums: blas, chunk or exact_group.",
+                completed=("blas", "chunk", "exact_group"),
+            ),
         ),
     ]
 
@@ -280,8 +288,9 @@ class AcceptOptions(RuleOptions, total=False):
             'Fields of the cube kernels\' tilings, like {"grad_input": {"baseM": 336}}.',
             Shell(
                 ("run", "explain"),
-                "grad_input.baseM=256,grad_weight.baseK=64,... or a YAML file with the same fields.",
+                "dX.baseM=256,dW.baseK=64,... or a YAML file with the same fields.",
                 read="parse_tiling",
+                completed="tiling_fields",
             ),
             case=True,
         ),
@@ -292,7 +301,7 @@ class AcceptOptions(RuleOptions, total=False):
             None,
             'a whole number, or one per kernel, like {"grad_weight": 32}, or None',
             'Blocks of the cube kernels: a number for all of them, or one per kernel, like {"grad_weight": 32}.',
-            Shell(("run",), "Blocks of the cube kernels: 32, or grad_weight=32,grad_input=16.", read="parse_block_dim"),
+            Shell(("run",), "Blocks of the cube kernels: 32, or dX=16,dW=32.", read="parse_block_dim"),
             case=True,
         ),
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from html import escape
+from math import prod
 from typing import Any
 
 
@@ -79,8 +80,20 @@ def by_probe(figures: Mapping[str, Any]) -> str:
     return f" (probe: {failed})" if failed else " (probe)"
 
 
+def wrong_words(name: str, figures: Mapping[str, Any]) -> str:
+    """Return how many elements of an output are wrong, and the first: "y: 10 of 1,048,576 wrong; first [9, 806]: ..."."""
+    text = f"{name}: {figures['wrong']:,} of {prod(figures['shape']):,} wrong"
+    if "first" not in figures:  # found by the probe, on data of its own
+        return f"{text} in the probe; first {figures['first_wrong']}"
+    first = figures["first"]
+    got, expected = (one if isinstance(one, str) else f"{one:.9g}" for one in (first["got"], first["expected"]))
+    over = first["error_over_bound"]
+    times = "" if isinstance(over, str) else f", {over:.5g} x the bound"
+    return f"{text}; first {figures['first_wrong']}: got {got}, expected {expected}{times}"
+
+
 def output_table(outputs: Mapping[str, Mapping[str, Any]]) -> str:
-    """Every output with its errors and verdict."""
+    """Return a table of every output with its errors and verdict, and a line for each that is wrong."""
     rows = []
     for name, figures in outputs.items():
         correct = figures.get("correct")
@@ -90,9 +103,9 @@ def output_table(outputs: Mapping[str, Mapping[str, Any]]) -> str:
         shape = "x".join(map(str, figures.get("shape", ())))
         dtypes = [escape(str(figures.get(key, "-"))) for key in ("dtype", "compute_dtype")]
         rows.append([escape(name), shape, *dtypes, *errors, f"<b{style}>{verdict}</b>"])
-    return table(
-        (results_name(outputs), "shape", "dtype", "computed in", ">max abs error", ">error/bound", "verdict"), rows
-    )
+    heads = (results_name(outputs), "shape", "dtype", "computed in", ">max abs error", ">error/bound", "verdict")
+    wrong = [wrong_words(name, figures) for name, figures in outputs.items() if figures.get("wrong")]
+    return table(heads, rows) + "".join(f'<p class="bad">{escape(text)}.</p>' for text in wrong)
 
 
 def report_html(report: Mapping[str, Any]) -> str:

@@ -15,7 +15,7 @@ from ascend_sim.report.advice import layer_words
 from ascend_sim.report.certainty import words
 from ascend_sim.report.columns import GAP
 from ascend_sim.report.grid import Grid, say
-from ascend_sim.report.html import by_probe, error_figure, results_name
+from ascend_sim.report.html import by_probe, error_figure, results_name, wrong_words
 from ascend_sim.report.ladder import ladder_words
 from ascend_sim.report.report import Report
 from ascend_sim.report.waterfall import WORDS
@@ -45,6 +45,9 @@ def render(report: Report, console: Console, faster: Mapping[int, str] | None = 
                 say(console, f"  {faster[index]}", indent="  ")
     if data["outputs"]:
         console.print(_outputs(data["outputs"]))
+        for name, figures in data["outputs"].items():
+            if figures.get("wrong"):
+                say(console, wrong_words(name, figures), style="red")
     _findings(console, data)
 
 

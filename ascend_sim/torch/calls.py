@@ -11,15 +11,15 @@ import torch
 from ascend_sim.calls.tensors import TensorSpec
 from ascend_sim.frozen import frozen
 from ascend_sim.ops.layer import OVER_TIME
+from ascend_sim.ops.network import layer_text
 from ascend_sim.ops.operators import OPERATORS
-from ascend_sim.studies.network.file import layer_text
 from ascend_sim.torch.tensors import dtype_of, size_of, spec_of
 
 CONV = "conv"
 MATMUL = "matmul"
 """The one "operator" that is a kernel alone: C = A x B."""
 PARTS = ("output", "grad_input", "grad_weight", "grad_bias")
-"""What a layer's time is split into, beside the kernels around."""
+"""What a layer's time is split into, beside layout conversions."""
 
 
 @frozen

@@ -11,7 +11,7 @@ from torch.nn.parameter import is_lazy
 from torch.utils._pytree import tree_map_only
 
 from ascend_sim.errors import SimError
-from ascend_sim.studies.network.file import Network
+from ascend_sim.ops.network import Network
 from ascend_sim.torch.names import kind_of
 from ascend_sim.torch.network import network_of
 from ascend_sim.torch.simulation import simulate

@@ -22,7 +22,7 @@ from ascend_sim.torch.options import SimulateOptions
 from ascend_sim.torch.tensors import OPEN
 
 Array = NDArray[Any]
-AROUND = "around"
+LAYOUT = "layout"
 """The part of a call's time that goes to kernels which make no output."""
 _KERNEL = ("op_type", "name", "block_dim", "task_us", "bottleneck_pipe", "tiling_source")
 
@@ -44,7 +44,7 @@ class CallSettings:
 class CallOutcome:
     """`status` 0: accepted; another code: refused; None: accepted, and the simulator cannot. `message` says why.
 
-    Times in us; `parts` are those of the kernels that make an output, and "around". None and empty in functional mode.
+    Times in us; `parts` are those of the kernels that make an output, and "layout". None and empty in functional mode.
     """
 
     status: int | None
@@ -96,6 +96,6 @@ def _of_report(report: Report, part_of: Mapping[str, str]) -> CallOutcome:
     kernels: tuple[Mapping[str, Any], ...] = tuple({key: one.get(key) for key in _KERNEL} for one in report.kernels)
     parts: dict[str, float] = {}
     for kernel in kernels if report.total_us is not None else ():
-        part = part_of.get(kernel["name"], AROUND)
+        part = part_of.get(kernel["name"], LAYOUT)
         parts[part] = parts.get(part, 0.0) + kernel["task_us"]
     return CallOutcome(0, "", report.total_us, parts, kernels, report.findings, report.warnings)

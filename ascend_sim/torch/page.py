@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ascend_sim.report.files import atomic_write
 from ascend_sim.report.html import table
-from ascend_sim.torch.outcome import AROUND
+from ascend_sim.torch.outcome import LAYOUT
 from ascend_sim.torch.report import HEADS, ModelReport
 
 
@@ -39,7 +39,7 @@ def page(report: ModelReport) -> str:
 
 
 def _facts(report: ModelReport) -> str:
-    heads = {**HEADS, AROUND: "kernels around"}
+    heads = {**HEADS, LAYOUT: "layout conversions"}
     facts = "".join(
         f'<div class="fact"><b>{value:,.1f} us</b>{escape(heads[part])}</div>' for part, value in report.totals.items()
     )

@@ -17,10 +17,10 @@ from rich.text import Text
 from ascend_sim.calls.tensors import TensorSpec
 from ascend_sim.frozen import frozen
 from ascend_sim.torch.calls import MATMUL, Call, CalledLayer
-from ascend_sim.torch.outcome import AROUND, CallOutcome
+from ascend_sim.torch.outcome import LAYOUT, CallOutcome
 
 Array = NDArray[Any]
-HEADS = {"output": "y", "grad_input": "dX", "grad_weight": "dW", "grad_bias": "db", AROUND: AROUND, "total": "total"}
+HEADS = {part: part for part in ("output", "grad_input", "grad_weight", "grad_bias", LAYOUT, "total")}
 """The columns of times: part -> head."""
 _WIDTH = 10_000
 """Columns of the text that `print` shows where no terminal limits it: no cell is cut or wrapped."""
@@ -164,7 +164,7 @@ class ModelReport:
         text = f"{len(self.rows)} layer{'' if len(self.rows) == 1 else 's'} on {self.chip}, mode {self.mode}"
         if self.values == "chip":
             text += ", PyTorch goes on with the chip's values"
-        times = "" if self.mode == "functional" else f", {self.totals['total']:,.1f} us"
+        times = "" if self.mode == "functional" else f", {self.totals['total']:,.1f} us (columns in us)"
         return f"{text}: {len(self.outcomes)} distinct calls{times}"
 
     def render(self, console: Console) -> None:
@@ -191,7 +191,7 @@ class ModelReport:
 
     def columns(self) -> list[tuple[str, str]]:
         """Heads of the table and how they are aligned."""
-        times = [*((f"{head} us", "right") for head in HEADS.values()), ("share", "right"), ("bottleneck", "left")]
+        times = [*((head, "right") for head in HEADS.values()), ("share", "right"), ("bottleneck", "left")]
         return [
             ("layer", "left"), ("input * weight", "left"), ("dtype", "left"), ("calls", "right"), ("kernels", "right"),
             *(times if self.mode != "functional" else [("status", "left")]), ("tiling", "left"),

@@ -15,6 +15,7 @@ from ascend_sim.ops.case_entries import (
     PerAxisFromZero,
     Shape,
     agreed,
+    contradiction,
     needed,
     output_size,
 )
@@ -66,26 +67,32 @@ def output_shape(case: Any, name: str, given: Shape | None) -> Shape:
     input, weight = needed("input.shape", case.input.shape), needed("weight.shape", case.weight.shape)
     dims = len(input) - 2
     if not 1 <= dims <= 3:
-        raise ValueError(f"input.shape: {list(input)} has {len(input)} axes; allowed: [N, C] and 1 to 3 axes")
+        contradiction(case, f"input.shape: {list(input)} has {len(input)} axes; allowed: [N, C] and 1 to 3 axes")
+        return _without_formula(given, input)
     if len(weight) != len(input):
-        raise ValueError(f"weight.shape: {list(weight)} has {len(weight)} axes, input {list(input)} has {len(input)}")
+        contradiction(
+            case, f"weight.shape: {list(weight)} has {len(weight)} axes, input {list(input)} has {len(input)}"
+        )
+        return _without_formula(given, input)
     attributes = attributes_of(case)
     for attribute in ("stride", "padding", "dilation", "output_padding"):
         allowed = (2, 4) if (attribute, dims) == ("padding", 2) else (dims,)
         if len(attributes[attribute]) not in allowed:
             counts = " or ".join(map(str, allowed))
             given_values = list(attributes[attribute])
-            raise ValueError(f"{attribute}: {given_values} given; allowed: {counts} values for a {dims}-D problem")
+            contradiction(case, f"{attribute}: {given_values} given; allowed: {counts} values for a {dims}-D problem")
+            return _without_formula(given, input)
     _check_channels(case, input, weight)
     out_channels = weight[1] * case.groups if case.transposed else weight[0]
     padding = attributes["padding"]
     pads = [padding[:2], padding[2:]] if len(padding) > dims else [(pad, pad) for pad in padding]
     if not case.transposed and any(attributes["output_padding"]):
-        raise ValueError(f"output_padding: {list(attributes['output_padding'])} given; allowed: 0 unless transposed")
+        contradiction(case, f"output_padding: {list(attributes['output_padding'])} given; allowed: 0 unless transposed")
     shape = [input[0], out_channels]
     formulas = ["the batch of input", "the output channels of weight"]
     for axis in range(dims):
         size, formula = output_size(
+            case,
             "L" if dims == 1 else "DHW"[axis - dims],
             input[axis + 2],
             weight[axis + 2],
@@ -96,13 +103,18 @@ def output_shape(case: Any, name: str, given: Shape | None) -> Shape:
         )
         shape.append(size)
         formulas.append(formula)
-    return agreed(name, given, shape, formulas)
+    return agreed(case, name, given, shape, formulas)
+
+
+def _without_formula(given: Shape | None, input: Shape) -> Shape:
+    """Return an output's shape where none follows: what is given, else that of the input."""
+    return tuple(input if given is None else given)
 
 
 def _check_channels(case: Any, input: Shape, weight: Shape) -> None:
     needed = weight[0] if case.transposed else weight[1] * case.groups
     if input[1] != needed:
         formula = "weight.shape[0]" if case.transposed else "weight.shape[1] x groups"
-        raise ValueError(f"input.shape: {input[1]} channels given; {formula} is {needed} (groups {case.groups})")
-    if weight[0] % case.groups:
-        raise ValueError(f"groups: {case.groups} given; it must divide weight.shape[0], which is {weight[0]}")
+        contradiction(case, f"input.shape: {input[1]} channels given; {formula} is {needed} (groups {case.groups})")
+    if case.groups > 0 and weight[0] % case.groups:
+        contradiction(case, f"groups: {case.groups} given; it must divide weight.shape[0], which is {weight[0]}")

@@ -91,9 +91,7 @@ def _judge(
             "vendor_matched_ratio": metrics.vendor_matched_ratio,
             "may_lose": may_lose(operator, call, name, sums),
         }
-        if not verdict.correct:
-            verdicts[name]["wrong"] = verdict.wrong
-            verdicts[name]["first_wrong"] = verdict.to_dict()["first_wrong"]
+        verdicts[name] |= verdict.wrong_figures()
     return verdicts
 
 

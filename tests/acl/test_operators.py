@@ -29,7 +29,6 @@ def stream():
     ("changed", "status", "word"),
     [
         ({"gradOutput": None}, acl.ACLNN_ERR_PARAM_NULLPTR, "gradOutput"),
-        ({"biasSizes": None}, acl.ACLNN_ERR_PARAM_NULLPTR, "biasSizes"),
         ({"outputMask": None}, acl.ACLNN_ERR_PARAM_NULLPTR, "outputMask"),
         ({"gradBias": None}, acl.ACLNN_ERR_PARAM_NULLPTR, "gradBias"),
         ({"cubeMathType": 4}, acl.ACLNN_ERR_PARAM_INVALID, "cubeMathType"),

@@ -36,6 +36,19 @@ def test_as_a_program(case: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.fast
+def test_help_groups_commands_and_shows_the_usual_options_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    text = run("--help").out
+    heads = [line.split()[1] for line in text.splitlines() if line.startswith("╭─")]
+    assert heads == ["Options", "Run", "Understand", "Optimise", "Numerics", "Reference"]
+    optimise = text.split("─ Optimise ─")[1].split("╰")[0]
+    assert [line.split()[1] for line in optimise.splitlines()[1:] if line[2] != " "] == ["tile", "sweep"]
+    usual, advanced = run("run", "--help").out.split("─ Options ─")[1].split("─ Advanced ─")
+    assert 9 <= usual.count("│ --") - 1 <= 10  # beside --help
+    assert "--tiling" in usual and "--help" in usual and "--probe" in advanced and "--tiling" not in advanced
+
+
+@pytest.mark.fast
 def test_a_command_is_a_module() -> None:
     """What `ascend-sim run-network` does stands in `cli/run_network.py`, and no other command with it."""
     assert run("--help").code == 0  # which imports them all

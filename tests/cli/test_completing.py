@@ -27,6 +27,14 @@ from tests.support.cli.commands import run
         ("run-network resnet50 --chip ascend310", {"ascend310p3"}, {"ascend910a"}),
         ("compare by_hand asc", {"ascend910b3"}, {"dav-2201"}),
         ("check m", {"mine.yaml", "mine.py"}, {"by_hand"}),
+        ("check by_hand --tool ", {"memcheck", "racecheck", "initcheck", "synccheck"}, {"by_hand"}),
+        ("run by_hand --mode f", {"full", "functional"}, {"timing"}),
+        ("run by_hand --overflow ", {"inf_nan", "saturate"}, {"blas"}),
+        ("run by_hand --accumulate ", {"blas", "chunk", "exact_group"}, {"saturate"}),
+        ("tile by_hand --kernel ", {"grad_input", "grad_weight", "dX", "dW"}, {"grad_bias"}),
+        ("run by_hand --tiling ", {"grad_input.", "dX.", "mine.yaml"}, {"mine.py", "db."}),
+        ("run by_hand --tiling dX.bas", {"dX.baseM=", "dX.baseN="}, {"dX.stepKa=", "grad_input.baseM="}),
+        ("tile by_hand --field dW.baseM=16,dW.stepK", {"dW.baseM=16,dW.stepKa="}, {"dW.stepKa="}),
     ],
 )
 def test_names_are_completed(

@@ -6,6 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+import yaml
+
+from ascend_sim import AclnnError, TensorSpec, convolution_backward
 from tests.support.cli.commands import run, write_case
 
 
@@ -50,3 +54,59 @@ def test_explain_status_has_the_products_determinism_and_warnings(tmp_path: Path
     code, told, _ = verdicts(path, "--conformance", "library")
     assert (code, told["status"]) == (0, 0) and "USE_FP16 casts bfloat16" in told["warnings"][0]
     assert "warning: USE_FP16" in run("explain-status", path, "--conformance", "library").out
+
+
+X, W = [4, 32, 14, 14], [32, 32, 3, 3]
+ODD: dict[str, dict[str, Any]] = {
+    "channels": {"input": [4, 33, 14, 14], "weight": [32, 1, 3, 3], "groups": 32},
+    "groups": {"groups": 5},
+    "no groups": {"groups": 0},
+    "stride": {"stride": [0, 1]},
+    "padding": {"padding": [-1, 0]},
+    "rank of the weight": {"weight": [32, 32, 3]},
+    "a kernel too large": {"weight": [32, 32, 30, 3], "grad_output": [4, 32, 1, 12]},
+    "grad_output": {"grad_output": [4, 32, 9, 9]},
+    "values of stride": {"stride": [1, 1, 1]},
+    "rank": {"input": [4, 32], "grad_output": [4, 32]},
+    "output_padding": {"output_padding": [1, 1]},
+    "mask": {"output_mask": [True]},
+    "dtype": {"dtype": "float64"},
+    "bias": {"bias_sizes": [31]},
+}
+"""Calls that contradict themselves: what differs from a plain convolution of X and W."""
+
+
+@pytest.mark.parametrize("odd", ODD.values(), ids=ODD)
+def test_every_status_is_that_of_the_call(tmp_path: Path, odd: dict[str, Any]) -> None:
+    """The oracle is the call from Python, whose arguments no case has looked at."""
+    told = {"input": X, "weight": W, "dtype": "float16"} | odd
+    dims = len(told["input"]) - 2
+    with pytest.raises(AclnnError) as refusal:
+        convolution_backward(
+            TensorSpec(told.get("grad_output", [4, 32, 12, 12]), told["dtype"]),
+            TensorSpec(told["input"], told["dtype"]),
+            TensorSpec(told["weight"], told["dtype"]),
+            told.get("bias_sizes"), told.get("stride", (1,) * dims), told.get("padding", (0,) * dims), (1,) * dims, False,
+            told.get("output_padding", (0,) * dims), told.get("groups", 1), told.get("output_mask", (True,) * 3),
+            chip="ascend910b3", mode="timing",
+        )  # fmt: skip
+    entries = {name: value for name, value in odd.items() if name not in ("input", "weight", "dtype")}
+    tensors = {name: {"shape": told[name], "dtype": told["dtype"]} for name in ("input", "weight")}
+    path = tmp_path / "case.yaml"
+    path.write_text(yaml.safe_dump({"operator": "convolution_backward", **tensors, **entries}))
+    code, found, _ = verdicts(path)
+    assert (code, found["status"]) == (2, refusal.value.status)
+    assert found["error"].split(" (rule ")[1] == refusal.value.message.split(" (rule ")[1]
+    ran = run("run", path)
+    assert ran.code == 2 and (str(path) in ran.err or "bias_sizes" in odd)  # a case that is run is refused as a file
+
+
+def test_other_operators_too(tmp_path: Path) -> None:
+    path = tmp_path / "case.yaml"
+    tensors = "input: {shape: [7, 2, 16], dtype: float16}\nweight: {shape: [3, 15, 16]}\n"
+    path.write_text(f"operator: conv_tbc_backward\n{tensors}pad: -1\n")
+    assert verdicts(path)[1]["status"] == 161002
+    path.write_text("operator: convolution\ninput: {shape: [7, 2, 16], dtype: float16}\nweight: {shape: [3, 15, 16]}\n")
+    assert "input has 2 channels" in verdicts(path)[1]["error"]
+    path.write_text(f"operator: conv_tbc_backward\n{tensors}pads: 1\n")
+    assert "unknown key" in run("explain-status", path).err

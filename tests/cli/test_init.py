@@ -9,9 +9,9 @@ import pytest
 import yaml
 
 from ascend_sim.ops.case import load_case
+from ascend_sim.ops.network import load_network
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.studies.lookup.templates import TEMPLATES, template
-from ascend_sim.studies.network.file import load_network
 from tests.support.cli.commands import refused, run
 
 RUNS = {

@@ -46,7 +46,7 @@ def test_two_fields_together_and_one_point() -> None:
     )
     assert code == 2 and "--axes: chip.cores.aic with several values" in said  # the two are one axis
     code, text, said = sweep("--vary", "chip.cores.aic,chip.cores.aiv=[24,48],[20,40]", "--columns", "us")
-    assert code == 0 and "2 points ran" in text and "chip.cores.aiv" in text and "around" not in text
+    assert code == 0 and "2 points ran" in text and "chip.cores.aiv" in text and "layout" not in text
     code, text, said = sweep("--vary", "batch=1", "--vary", "chip.cores.aic,chip.cores.aiv=[24,48]")
     assert "by_hand: 1 point\n" in text and "1 point ran: " in text and "longest" not in text
     assert "; 1 result was there before" in said

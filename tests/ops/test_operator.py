@@ -6,7 +6,7 @@ import ast
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from typer.testing import CliRunner
 
 from ascend_sim import AclnnError, SimError, TensorSpec, cli, explain, precision
-from ascend_sim.calls.cases import accept_case, phase_one_of_case
+from ascend_sim.calls.cases import accept_case, phase_one_of_case, specs_of
 from ascend_sim.calls.run import call_operator
+from ascend_sim.calls.tensors import tensor_args
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.kernel.function import kernel_function
 from ascend_sim.kernel.kernel import Kernel
@@ -30,10 +31,10 @@ from ascend_sim.ops.checks.product import ProductSpec, parse_products
 from ascend_sim.ops.checks.rules import CheckResult, Rule, RuleList, fail
 from ascend_sim.ops.kernels.vector.common import KernelWork, contiguous
 from ascend_sim.ops.layer import Layer
+from ascend_sim.ops.network import load_network
 from ascend_sim.ops.operator import Operator, Settings
 from ascend_sim.ops.operators import OPERATORS, SHIPPED, Register
 from ascend_sim.ops.plan import Plan
-from ascend_sim.studies.network.file import load_network
 from ascend_sim.studies.network.run import run_network
 from ascend_sim.studies.tiles.command import kernels_of
 from tests.support.places import ROOT
@@ -278,8 +279,8 @@ def test_precision_takes_it(case: Path) -> None:
 def test_a_network_takes_it() -> None:
     network = load_network("resnet50")
     run = run_network(type(network)(network.name, network.layers[:2], network.batch), batch=1, direction="sideways")
-    assert run.parts == ("narrowed", "around")
-    assert all(layer.times["narrowed"] > 0 and layer.times["around"] == 0 for layer in run.layers)
+    assert run.parts == ("narrowed", "layout")
+    assert all(layer.times["narrowed"] > 0 and layer.times["layout"] == 0 for layer in run.layers)
     assert OPERATORS.of_pass("backward").name == "convolution_backward"
     with pytest.raises(SimError, match="no operator for the upward pass of a layer of conv; there is"):
         run_network(network, direction="upward")
@@ -385,6 +386,24 @@ def known(tree: ast.Module, names: Sequence[str], own: set[str]) -> Iterator[str
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("ascend_sim.ops.operators."):
             yield f"{node.lineno} {node.module}"
+
+
+def test_a_refusal_of_one_profile_alone_names_the_other() -> None:
+    """A null gradWeight whose mask is off is 161001 in the documents alone; groups 0 is refused in both."""
+    operator, chip = OPERATORS["convolution_backward"], load_chip("ascend910b3")
+    case = load_case("document_example_2d")
+    arguments = operator.arguments(
+        tensor_args(operator, {name: specs_of(case).get(name) for name in operator.tensors}),
+        case.attributes | {"output_mask": (True, False, False)},
+        cube_math_type=0,
+        conformance="library",
+    )
+    operator.accept(arguments, chip, conformance="library")
+    with pytest.raises(AclnnError, match=r"the released library accepts this call \(conformance library\)$"):
+        operator.accept(arguments, chip)
+    with pytest.raises(AclnnError) as refusal:
+        operator.accept(replace(arguments, groups=0), chip)
+    assert "accept" not in refusal.value.message
 
 
 def test_nobody_else_knows_a_name() -> None:

@@ -126,7 +126,7 @@ def test_the_page_of_a_call(tmp_path: Path) -> None:
 
 
 def test_the_page_of_a_network(tmp_path: Path) -> None:
-    from ascend_sim.studies.network.file import load_network
+    from ascend_sim.ops.network import load_network
     from ascend_sim.studies.network.page import write_page as write
     from ascend_sim.studies.network.run import run_network
 

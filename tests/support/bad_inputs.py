@@ -28,8 +28,8 @@ from typer.main import get_command
 from ascend_sim.chip import chip_names
 from ascend_sim.chip.files import shipped_files
 from ascend_sim.ops.case import case_names
+from ascend_sim.ops.network import network_names
 from ascend_sim.ops.operators import OPERATORS
-from ascend_sim.studies.network.file import network_names
 from tests.support.places import DOCS, TESTS
 
 EXPECTED = TESTS / "bad_inputs" / "expected.yaml"

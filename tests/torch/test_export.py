@@ -10,7 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from ascend_sim import ConfigError, SimError  # noqa: E402
-from ascend_sim.studies.network.file import load_network  # noqa: E402
+from ascend_sim.ops.network import load_network  # noqa: E402
 from ascend_sim.torch import export_network  # noqa: E402
 from tests.support.torch.models import tbc_model  # noqa: E402
 

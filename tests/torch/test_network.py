@@ -9,7 +9,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from ascend_sim.ops.convolution.case import attributes_of  # noqa: E402
-from ascend_sim.studies.network.file import load_network  # noqa: E402
+from ascend_sim.ops.network import load_network  # noqa: E402
 from ascend_sim.studies.network.run import run_network  # noqa: E402
 from ascend_sim.torch import export_network, simulate  # noqa: E402
 from tests.support.torch.models import MODELS, small_cnn  # noqa: E402

@@ -81,7 +81,7 @@ def assert_times_by_hand(sim: Simulation, **options: Any) -> None:
                     "output": "output", "BiasAdd_output": "output", "grad_input": "grad_input", "grad_weight": "grad_weight",
                     "ReduceSum_grad_bias": "grad_bias",
                 }  # fmt: skip
-                expected[names.get(kernel["name"], "around")] += count * kernel["task_us"]
+                expected[names.get(kernel["name"], "layout")] += count * kernel["task_us"]
         assert report.us(row) == pytest.approx(dict(expected), abs=1e-3)
     assert report.totals["total"] == pytest.approx(sum(report.us(row)["total"] for row in report.rows), abs=1e-3)
 
@@ -286,7 +286,7 @@ def test_conv_tbc_has_a_backward_of_its_own_with_torchs_gradients() -> None:
         assert torch.equal(tensor.grad, expected)
     (row,) = sim.report.rows
     assert row.layer.name == "ConvTbc" and [call.operator for call in row.calls] == ["conv_tbc_backward"]
-    assert set(sim.report.us(row)) == {"grad_input", "grad_weight", "grad_bias", "around", "total"}
+    assert set(sim.report.us(row)) == {"grad_input", "grad_weight", "grad_bias", "layout", "total"}
 
 
 def test_conv_tbc_can_be_differentiated_twice() -> None:

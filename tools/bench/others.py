@@ -194,7 +194,7 @@ def machine_of(chip: Any) -> dict[str, Any]:
 def compare(python: Path, chip_name: str) -> None:
     """Both tables: cycles by product, CPU seconds by layer."""
     from ascend_sim.chip import load_chip
-    from ascend_sim.studies.network.file import load_network
+    from ascend_sim.ops.network import load_network
 
     machine = machine_of(load_chip(chip_name))
     layers = {layer.name: layer for layer in load_network(NETWORK).at(1).layers}

@@ -28,8 +28,8 @@ from ascend_sim import TensorSpec
 from ascend_sim.calls.cases import accept_case, call_case
 from ascend_sim.chip import load_chip
 from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.ops.network import load_network
 from ascend_sim.ops.operators import OPERATORS
-from ascend_sim.studies.network.file import load_network
 from ascend_sim.studies.network.run import run_network
 from ascend_sim.studies.tiles.kernel import CubeKernel
 from ascend_sim.studies.tiles.search import search

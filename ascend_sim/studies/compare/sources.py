@@ -15,6 +15,7 @@ from ascend_sim.errors import SimError
 from ascend_sim.launching import KernelRun
 from ascend_sim.ops.case import case_names, load_case
 from ascend_sim.ops.kernels.tilings import TILINGS
+from ascend_sim.ops.network import address_of, network_names
 from ascend_sim.report.page import open_run
 from ascend_sim.report.report import Report
 from ascend_sim.report.timeline_file import load_recording
@@ -76,7 +77,9 @@ def _kind(given: Given) -> Kind:
         raise SimError(
             f"compare: {name!r} given; allowed are a case, a folder of `run --out`, a tiling, a chip, a timeline"
         )
-    if name in case_names():
+    if (
+        name in case_names() or address_of(name) or name in network_names()
+    ):  # a whole network is refused as it is opened
         return "case"
     if path.is_dir():
         return "folder"
@@ -93,7 +96,7 @@ def _kind(given: Given) -> Kind:
 
 def _kind_of_yaml(path: Path) -> Kind:
     entries = read_yaml(path, "a case, a tiling or a chip is a mapping")
-    if "operator" in entries:
+    if "operator" in entries or "layers" in entries:
         return "case"
     if entries.keys() & TILINGS.keys():
         return "tiling"

@@ -11,7 +11,7 @@ from ascend_sim.report.certainty import words
 from ascend_sim.report.files import atomic_write
 from ascend_sim.report.html import table
 from ascend_sim.report.skeleton import Figures, check_plotly, framed
-from ascend_sim.studies.network.pages import around_line, heads, text_of, time_text
+from ascend_sim.studies.network.pages import heads, layout_line, text_of, time_text
 from ascend_sim.studies.network.ranking import ranking
 from ascend_sim.studies.network.run import NetworkRun
 from ascend_sim.studies.network.tuning import Tuned
@@ -45,7 +45,7 @@ def _facts(run: NetworkRun) -> str:
     shown = {"us in all": f"{run.totals['total']:,.1f}", "layers": f"{len(run.layers)}", "distinct": f"{run.distinct}"}
     facts = "".join(f'<div class="fact"><b>{value}</b>{name}</div>' for name, value in shown.items())
     said = [] if run.complete else ["<p>Interrupted: only the layers that were finished stand here.</p>"]
-    said += [f"<p>{escape(around_line(run))}.</p>"] if run.around else []
+    said += [f"<p>{escape(layout_line(run))}.</p>"] if run.layout else []
     said.append(f"<p>{escape(words(run.interval))}.</p>")
     said += [f"<p>refused: {escape(refusal)}</p>" for refusal in run.refused]
     said += [f"<p>{escape(finding)}</p>" for finding in run.findings]

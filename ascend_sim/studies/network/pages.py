@@ -8,11 +8,11 @@ import sys
 
 from rich.console import Console
 
+from ascend_sim.ops.network import Layer, layer_text, load_network, network_names
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.report.certainty import words
 from ascend_sim.report.grid import Grid, counted, say
-from ascend_sim.studies.network.file import Layer, layer_text, load_network, network_names
-from ascend_sim.studies.network.run import AROUND, NetworkRun
+from ascend_sim.studies.network.run import LAYOUT, NetworkRun
 from ascend_sim.studies.network.tuning import Tuned
 
 _LIST_HEADS = ("network", "convolutions", "distinct", "batch", "first input", "shapes from")
@@ -52,11 +52,11 @@ def list_markdown() -> str:
 def heads(run: NetworkRun) -> dict[str, str]:
     """The head of each part's column."""
     made = {part: head for part, (_, head) in OPERATORS.of_pass(run.direction).layer_parts.items()}
-    return made | {AROUND: f"{AROUND} us", "total": "total us"}
+    return made | {LAYOUT: f"{LAYOUT} us", "total": "total us"}
 
 
 def render(run: NetworkRun, console: Console) -> None:
-    """Print the layers in forward order, and by operator what "around" is: the kernels beside those that make the outputs."""
+    """Print the layers in forward order, and by operator the kernels of the column "layout"."""
     columns = heads(run)
     several = run.distinct < len(run.layers)
     title = f"{run.network.name}, batch {run.batch}, on {run.chip}: {run.direction}, us"
@@ -68,7 +68,7 @@ def render(run: NetworkRun, console: Console) -> None:
     totals = [time_text(run.totals[part]) for part in columns]
     table.row(f"{len(run.layers)} layers", f"{run.distinct} distinct", *totals, *[""] * several, style="bold")
     console.print(table)
-    lines = [around_line(run)] if run.around else []
+    lines = [layout_line(run)] if run.layout else []
     lines.append(words(run.interval))
     lines += [f"refused: {refusal}; the totals are those of the other layers" for refusal in run.refused]
     if not run.complete:
@@ -82,12 +82,12 @@ def time_text(us: float, form: str = ".1f") -> str:
     return f"{us:{form}}" if us else "-"
 
 
-def around_line(run: NetworkRun) -> str:
-    """What the kernels around take, by operator."""
-    parts = ", ".join(f"{name} {us:,.1f}" for name, us in run.around.items())
-    whole = sum(run.around.values())
+def layout_line(run: NetworkRun) -> str:
+    """Return the time of the kernels that convert layouts and dtypes, by operator."""
+    parts = ", ".join(f"{name} {us:,.1f}" for name, us in run.layout.items())
+    whole = sum(run.layout.values())
     return (
-        f"around: kernels that make no output but bring tensors into the layouts and dtypes that the others read and write, "
+        f"layout: kernels that only convert layouts and dtypes, "
         f"{100 * whole / run.totals['total']:.0f} % of the time, us: {parts}"
     )
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from ascend_sim.report.html import table
 from ascend_sim.studies.network.pages import text_of
-from ascend_sim.studies.network.run import AROUND, NetworkRun
+from ascend_sim.studies.network.run import LAYOUT, NetworkRun
 from ascend_sim.studies.network.tuning import Tuned
 
 __all__ = ["ranked", "ranking"]
@@ -16,7 +16,7 @@ __all__ = ["ranked", "ranking"]
 def ranked(run: NetworkRun) -> list[dict[str, Any]]:
     """The distinct layers that ran, longest time over all their copies first.
 
-    "us" of one, "copies", "all" of them together, "ideal" of the cube at its peak, "around", and "beyond": what is above the
+    "us" of one, "copies", "all" of them together, "ideal" of the cube at its peak, "layout", and "beyond": what is above the
     ideal, over all copies, which bounds what can be saved.
     """
     copies: dict[str, int] = {}
@@ -29,7 +29,7 @@ def ranked(run: NetworkRun) -> list[dict[str, Any]]:
             found.append(
                 {
                     "layer": layer.name, "text": text_of(layer), "us": us, "copies": count, "all": us * count,
-                    "ideal": times.ideal, "around": times.times[AROUND], "beyond": (us - times.ideal) * count,
+                    "ideal": times.ideal, "layout": times.times[LAYOUT], "beyond": (us - times.ideal) * count,
                     "parts": {part: times.times[part] * count for part in run.parts},
                 }
             )  # fmt: skip
@@ -44,7 +44,7 @@ def ranking(run: NetworkRun, tuned: Tuned | None = None) -> str:
             "<h2>Layers by time</h2>",
             f"<p>{escape(tuned.sentence)}.</p>" if tuned is not None else "",
             _table(ranked(run), run.totals["total"], saved),
-            '<p class="faint">Above the ideal is what no product needs: the kernels around, launches, what keeps the cube '
+            '<p class="faint">Above the ideal is what no product needs: layout conversions, launches, what keeps the cube '
             "waiting. It bounds what any tiling, layout or batch can save; saved is what searched tilings do save. A click on "
             "the name of a column sorts by it.</p>",
         ]
@@ -60,7 +60,7 @@ def _table(rows: list[dict[str, Any]], total: float, saved: dict[str, float] | N
         ">us in all",
         ">share",
         ">ideal us",
-        ">around us",
+        ">layout us",
         ">above ideal, all",
     ]
     head += [] if saved is None else [">saved in all"]
@@ -68,7 +68,7 @@ def _table(rows: list[dict[str, Any]], total: float, saved: dict[str, float] | N
     for row in rows:
         cells = [
             escape(row["layer"]), escape(row["text"]), f"{row['us']:,.1f}", str(row["copies"]), f"{row['all']:,.1f}",
-            f"{100 * row['all'] / total:.1f} %", f"{row['ideal']:,.1f}", f"{row['around']:,.1f}", f"{row['beyond']:,.1f}",
+            f"{100 * row['all'] / total:.1f} %", f"{row['ideal']:,.1f}", f"{row['layout']:,.1f}", f"{row['beyond']:,.1f}",
         ]  # fmt: skip
         cells += [] if saved is None else [f"{saved[row['layer']] * row['copies']:,.1f}"]
         lines.append(cells)

@@ -29,6 +29,7 @@ from ascend_sim.frozen import frozen
 from ascend_sim.ops.case_entries import Case
 from ascend_sim.ops.execute import execute
 from ascend_sim.ops.kernels.cube.libraries import known_library
+from ascend_sim.ops.network import Layer, Network, load_network
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.options.description import filled, with_options
 from ascend_sim.options.run_options import ProfileOptions
@@ -36,18 +37,17 @@ from ascend_sim.report.certainty import together
 from ascend_sim.report.report import ideal_cycles, interval_of
 from ascend_sim.sequence import chip_of
 from ascend_sim.settings import check_options
-from ascend_sim.studies.network.file import Layer, Network, load_network
 from ascend_sim.studies.network.options import NetworkOptions
 from ascend_sim.studies.points import finish
 from ascend_sim.studies.pools import Failed, Processes
 from ascend_sim.studies.store import RESULTS, Store
 
-__all__ = ["AROUND", "LayerTimes", "NetworkRun", "Tilings", "run_network"]
+__all__ = ["LAYOUT", "LayerTimes", "NetworkRun", "Tilings", "run_network"]
 
 MOST_IMAGES = (1 << 31) - 1
 """Of a batch; far beyond what the memory of a chip holds."""
-AROUND = "around"
-"""The part of a layer's time that the kernels take which make no output: they bring tensors into other layouts and dtypes."""
+LAYOUT = "layout"
+"""The part of a layer's time in kernels that only convert layouts and dtypes (TransData, Cast, MemSet)."""
 Tilings = Mapping[str, Mapping[str, Mapping[str, int]]]
 """Tiling fields by layer and cube kernel."""
 
@@ -77,11 +77,11 @@ class LayerTimes:
         return sum(kernel["ideal_us"] for kernel in self.kernels)
 
     @property
-    def around(self) -> dict[str, float]:
+    def layout(self) -> dict[str, float]:
         """Us of each kernel beside those that make the outputs, by its operator."""
         found: Counter[str] = Counter()
         for kernel in self.kernels:
-            if kernel["part"] == AROUND:
+            if kernel["part"] == LAYOUT:
                 found[kernel["op_type"]] += kernel["task_us"]
         return dict(found)
 
@@ -107,8 +107,8 @@ class NetworkRun:
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """What a layer's time is split into: the outputs of the operator, and the kernels around those that make them."""
-        return (*OPERATORS.of_pass(self.direction).layer_parts, AROUND)
+        """What a layer's time is split into: the outputs of the operator, and layout."""
+        return (*OPERATORS.of_pass(self.direction).layer_parts, LAYOUT)
 
     @property
     def totals(self) -> dict[str, float]:
@@ -117,11 +117,11 @@ class NetworkRun:
         return {part: sum(layer.times[part] for layer in ran) for part in (*self.parts, "total")}
 
     @property
-    def around(self) -> dict[str, float]:
-        """What `AROUND` is made of: us by operator over all layers, longest first."""
+    def layout(self) -> dict[str, float]:
+        """What `LAYOUT` is made of: us by operator over all layers, longest first."""
         found: Counter[str] = Counter()
         for layer in self.layers:
-            found.update(layer.around)
+            found.update(layer.layout)
         return dict(found.most_common())
 
     @property
@@ -172,7 +172,7 @@ class NetworkRun:
             "distinct_layers": self.distinct,
             "totals_us": totals,
             "interval": self.interval,
-            "around_us": {name: round(us, 4) for name, us in self.around.items()},
+            "layout_us": {name: round(us, 4) for name, us in self.layout.items()},
             "layers": layers,
             "findings": self.findings,
         }
@@ -291,7 +291,7 @@ def _run_layer(
     layer, tiling = item
     operator = OPERATORS.of_pass(direction, layer.kind)
     if direction == "backward" and not layer.trains:
-        return asdict(LayerTimes(dict.fromkeys((*operator.layer_parts, AROUND, "total"), 0.0)))
+        return asdict(LayerTimes(dict.fromkeys((*operator.layer_parts, LAYOUT, "total"), 0.0)))
     try:
         call = accept_case(operator.of_layer(layer), chip, tiling=tiling, **filled(ProfileOptions, options))
         plan = operator.plan(call, chip)
@@ -305,10 +305,10 @@ def _run_layer(
     timeline = run.outcome.timeline
     assert timeline is not None
     maker = {launch: part for part, (launch, _) in operator.layer_parts.items()}
-    times = dict.fromkeys((*operator.layer_parts, AROUND), 0.0)
+    times = dict.fromkeys((*operator.layer_parts, LAYOUT), 0.0)
     kernels = []
     for task, span in zip(run.tasks, timeline.tasks, strict=True):
-        task_us, part = round(chip.us(span.finish - span.launch), 4), maker.get(task.name, AROUND)
+        task_us, part = round(chip.us(span.finish - span.launch), 4), maker.get(task.name, LAYOUT)
         times[part] += task_us
         kernels.append(
             {

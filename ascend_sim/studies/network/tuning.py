@@ -17,10 +17,11 @@ from ascend_sim.engine.engine import Progress
 from ascend_sim.errors import ConfigError, SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.ops.kernels.tilings import TILINGS
+from ascend_sim.ops.network import Layer, Network
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.options.description import filled, with_options
+from ascend_sim.options.short_names import full_name, with_full_names
 from ascend_sim.report.files import atomic_write
-from ascend_sim.studies.network.file import Layer, Network
 from ascend_sim.studies.network.options import TuneOptions
 from ascend_sim.studies.network.run import NetworkRun, Tilings, run_network
 from ascend_sim.studies.tiles.command import kernels_of, run_searches
@@ -181,11 +182,12 @@ def read_tilings(given: str | Path, layers: Sequence[str] = ()) -> Tilings:
         )
         raise ConfigError(f"--tiling {given}: {missing}")
     entries = read_yaml(path, "tilings are a mapping of layers, or of kernels")
-    if entries and set(entries) <= set(TILINGS):
+    if entries and {full_name(name) for name in entries} <= set(TILINGS):
         entries = dict.fromkeys(layers, entries)
-    for layer, kernels in entries.items():
-        if not isinstance(kernels, dict) or not set(kernels) <= set(TILINGS):
+    for layer, given_kernels in entries.items():
+        if not isinstance(given_kernels, dict) or not {full_name(name) for name in given_kernels} <= set(TILINGS):
             raise ConfigError(f"{path}: {layer}: allowed are the kernels {' and '.join(TILINGS)} with their fields")
+        entries[layer] = kernels = with_full_names(f"{path}: {layer}", given_kernels)
         for kernel, fields in kernels.items():
             if not isinstance(fields, dict) or not all(type(value) is int for value in fields.values()):
                 raise ConfigError(f"{path}: {layer}.{kernel}: allowed are fields with whole numbers")

@@ -29,7 +29,7 @@ from ascend_sim.numerics.accumulate import ACCUMULATIONS
 from ascend_sim.numerics.cube_math import CUBE_MATH_TYPES
 from ascend_sim.ops.arguments import EIGHT_BIT
 from ascend_sim.ops.call import AcceptedCall
-from ascend_sim.ops.case import Case, DataEntry, load_case, make_tensors
+from ascend_sim.ops.case import Case, DataEntry, case_label, load_case, make_tensors
 from ascend_sim.ops.case_data import Distribution
 from ascend_sim.ops.operator import Sums
 from ascend_sim.ops.operators import OPERATORS
@@ -145,7 +145,7 @@ def precision(
     check_options(PrecisionOptions, {name: value for name, value in how.items() if value is not None})
     accumulate, overflow = how["accumulate"], how["overflow"]
     named = case if isinstance(case, Case) else load_case(case)
-    name = "case" if isinstance(case, Case) else Path(case).stem
+    name = "case" if isinstance(case, Case) else case_label(case)
     named = with_inputs(named, inputs)
     specs = [chip_of(chip) for chip in chips or [named.chip]]
     names = list(ACCUMULATIONS) if accumulate == "all" else [accumulate] if isinstance(accumulate, str) else accumulate

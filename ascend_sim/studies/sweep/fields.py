@@ -18,10 +18,12 @@ from pydantic import BaseModel, ValidationError
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.errors import ConfigError
 from ascend_sim.frozen import frozen
-from ascend_sim.ops.case import Case, explain_error
+from ascend_sim.ops.case import Case
+from ascend_sim.ops.case_errors import explain_error
 from ascend_sim.ops.kernels.tilings import TILINGS
 from ascend_sim.ops.layer import OVER_TIME
 from ascend_sim.ops.operators import OPERATORS
+from ascend_sim.options.short_names import full_name
 
 __all__ = ["Draft", "Field", "field_of", "known_fields"]
 
@@ -82,7 +84,7 @@ def field_of(name: str, case: Case, chip: ChipSpec) -> Field:
             raise _unknown(name, [f"chip.{one}" for one in numbers], f"{chip.name} has no such number")
         return Field(name, partial(_put_number, place))
     words = _words(case)
-    plain = name.removeprefix("layer.")
+    plain = ".".join(map(full_name, name.removeprefix("layer.").split(".")))
     if plain in words:
         return Field(name, partial(_put_size, plain))
     if plain == "dtype":
@@ -90,7 +92,7 @@ def field_of(name: str, case: Case, chip: ChipSpec) -> Field:
     if plain in case_fields(type(case)):
         return Field(name, partial(_put_entry, tuple(plain.split("."))))
     kernels = _tiling_fields(case)
-    kernel, _, own = name.removeprefix("tiling.").rpartition(".")
+    kernel, _, own = plain.removeprefix("tiling.").rpartition(".")
     if kernel in kernels and own in kernels[kernel]:
         return Field(name, partial(_put_tiling, [kernel], own))
     having = [one for one, fields in kernels.items() if own in fields]

@@ -57,7 +57,7 @@ def columns_of(operator_name: str, mode: str) -> list[str]:
     operator = OPERATORS[operator_name]
     of_cube = ("l1", "l0c", "blocks", "efficiency", "bottleneck")
     return [
-        *("status", "reason", "us", "cycles"), *(f"{part}_us" for part in (*operator.layer_parts, "around")), "l1",
+        *("status", "reason", "us", "cycles"), *(f"{part}_us" for part in (*operator.layer_parts, "layout")), "l1",
         *(f"{kernel}_{figure}" for kernel in operator.cube_kernels for figure in of_cube),
         *("gm_bytes", "workspace", "tflops", "findings"),
         *((*(f"{name}_error" for name in operator.outputs), "error", "correct") if mode == "full" else ()),
@@ -69,7 +69,7 @@ def measure(point: SweepPoint) -> dict[str, Any] | Failed:
 
     What is no property of the call (an engine that cannot be used, a limit of memory) is Failed.
 
-    "us" and "cycles" of the whole call, "X_us" of each output's kernel and "around_us" of those beside; of each cube kernel X
+    "us" and "cycles" of the whole call, "X_us" of each output's kernel and "layout_us" of those beside; of each cube kernel X
     "X_l1" and "X_l0c" (most bytes that a core held), "X_blocks", "X_efficiency" (of the cube's peak), "X_bottleneck";
     "l1" the largest, "gm_bytes" moved to and from GM, "workspace" bytes, "tflops", "findings". With values "X_error" of each
     output (root of the mean squared error over that of the exact result's squares, float64 of the inputs), "error" the largest,
@@ -93,12 +93,12 @@ def _times(point: SweepPoint, result: Result) -> dict[str, Any]:
     operator, report = OPERATORS[point.case.operator], result.report
     assert report.total_us is not None
     makers = {launch: part for part, (launch, _) in operator.layer_parts.items()}
-    us = dict.fromkeys((*makers.values(), "around"), 0.0)
+    us = dict.fromkeys((*makers.values(), "layout"), 0.0)
     found: dict[str, Any] = {"us": report.total_us, "cycles": round(report.total_us * point.chip.clock.cube_mhz)}
     cube: dict[str, Any] = {}
     moved = 0
     for kernel in report.kernels:
-        us[makers.get(kernel["name"], "around")] += kernel["task_us"]
+        us[makers.get(kernel["name"], "layout")] += kernel["task_us"]
         moved += sum(size for path, size in kernel["counts"]["bytes"].items() if _with_gm(path))
         if kernel["name"] in operator.cube_kernels:
             name, buffers = kernel["name"], kernel["buffers"]
@@ -109,7 +109,7 @@ def _times(point: SweepPoint, result: Result) -> dict[str, Any]:
                 f"{name}_efficiency": kernel.get("cube_efficiency"),
                 f"{name}_bottleneck": kernel["bottleneck_pipe"],
             }
-    found |= {f"{part}_us": round(value, 4) for part, value in us.items() if value or part == "around"}
+    found |= {f"{part}_us": round(value, 4) for part, value in us.items() if value or part == "layout"}
     macs = sum(report.problem["macs"].values())
     return {
         **found,

@@ -16,6 +16,7 @@ from ascend_sim.ops.kernels.tilings import TILINGS
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.options.description import filled, with_options
 from ascend_sim.options.run_options import ChoiceOptions
+from ascend_sim.options.short_names import full_name
 from ascend_sim.sequence import chip_of
 from ascend_sim.settings import check_options
 from ascend_sim.studies.store import RESULTS
@@ -45,6 +46,7 @@ def kernels_of(
         raise SimError(
             f"tile searches the tilings of {' and '.join(TILINGS)}; {case.operator} has neither of these kernels"
         )
+    kernel = full_name(kernel)
     if kernel is not None and kernel not in kernels:
         raise SimError(f"kernel {kernel!r}: allowed are {' and '.join(kernels)}")
     found: list[CubeKernel] = []
@@ -98,7 +100,7 @@ def parse_fields(texts: Sequence[str], kernels: Sequence[str]) -> dict[str, dict
         match = _FIELD.fullmatch(part)
         if match is None:
             raise ConfigError(f"--field {part!r}: allowed is FIELD=WHOLE NUMBER, for example baseM=256")
-        only = match["kernel"]
+        only = full_name(match["kernel"])
         if only is not None and only not in kernels:
             raise ConfigError(f"--field {part!r}: {only} is not searched; searched: {', '.join(kernels)}")
         for name in (only,) if only else kernels:

@@ -68,7 +68,11 @@ class SearchOptions(ChoiceOptions, LimitOptions, total=False):
             "a list of texts",
             'Fields that are fixed: "baseM=256", "grad_input.baseM=256".',
             Shell(
-                ("tile",), "Fix a field: baseM=256, or grad_input.baseM=256; again for more.", many=True, name="field"
+                ("tile",),
+                "Fix a field: baseM=256, or dX.baseM=256; again for more.",
+                many=True,
+                name="field",
+                completed="tiling_fields",
             ),
         ),
     ]

@@ -14,6 +14,7 @@ from ascend_sim.ops.case_entries import (
     Shape,
     TensorEntry,
     agreed,
+    contradiction,
     needed,
     output_size,
 )
@@ -54,18 +55,22 @@ class ConvTbcBackwardCase(ConvTbcFields, GradientCase):
         weight_shape = needed("weight.shape", self.weight.shape)
         for name, shape, axes in (("input", input_shape, "T_in, B, C_in"), ("weight", weight_shape, "K, C_in, C_out")):
             if len(shape) != 3:
-                raise ValueError(f"{name}.shape: {list(shape)} given; allowed: three axes [{axes}]")
-        kernel, c_in, c_out = weight_shape
-        if input_shape[2] != c_in:
-            raise ValueError(f"input.shape: {input_shape[2]} channels given; weight.shape[1] is {c_in}")
-        size, formula = output_size("T", input_shape[0], kernel, 1, (self.pad, self.pad), 1, None)
-        shape = [size, input_shape[1], c_out]
+                contradiction(self, f"{name}.shape: {list(shape)} given; allowed: three axes [{axes}]")
+        kernel, c_in, c_out = (*weight_shape, 1, 1, 1)[:3]
+        steps, batch, channels = (*input_shape, 1, 1, 1)[:3]
+        if channels != c_in:
+            contradiction(self, f"input.shape: {channels} channels given; weight.shape[1] is {c_in}")
+        size, formula = output_size(self, "T", steps, kernel, 1, (self.pad, self.pad), 1, None)
+        shape = [size, batch, c_out]
         formulas = [formula, "the batch of input", "the output channels of weight"]
         return {
-            "self": (agreed("self", self.self_.shape, shape, formulas), self.self_.dtype or self.dtype or dtype),
+            "self": (agreed(self, "self", self.self_.shape, shape, formulas), self.self_.dtype or self.dtype or dtype),
             "input": (input_shape, dtype),
             "weight": (weight_shape, self.weight.dtype or self.dtype or dtype),
-            "bias": (agreed("bias", self.bias.shape, [c_out], formulas[2:]), self.bias.dtype or self.dtype or dtype),
+            "bias": (
+                agreed(self, "bias", self.bias.shape, [c_out], formulas[2:]),
+                self.bias.dtype or self.dtype or dtype,
+            ),
         }
 
     @property

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from ascend_sim.ops.case_entries import Case, CountedFromOne, Shape, TilingFields, agreed, blocks_of, needed
+from ascend_sim.ops.case_entries import Case, CountedFromOne, Shape, TilingFields, agreed, by_kernel, needed
 from ascend_sim.ops.convolution.case import ConvolutionFields, attributes_of, output_shape
 
 CubeKernel = Literal["output"]
@@ -20,7 +20,7 @@ class ConvolutionCase(ConvolutionFields, Case):
 
     operator: Literal["convolution"] = Field(description="What is called.")
     tiling: dict[CubeKernel, TilingFields] = Field(default={}, description="The vendor's tiling fields.")  # type: ignore[assignment]
-    block_dim: Annotated[dict[CubeKernel, CountedFromOne], blocks_of(CubeKernel)] = Field(  # type: ignore[assignment]
+    block_dim: Annotated[dict[CubeKernel, CountedFromOne], by_kernel("block_dim", CubeKernel)] = Field(  # type: ignore[assignment]
         {}, description="Blocks to launch, by cube kernel; a bare number means each."
     )
 
@@ -37,7 +37,7 @@ class ConvolutionCase(ConvolutionFields, Case):
         }
         channels = output_shape(self, "output", None)[1]
         if self.bias is not None:
-            shape = agreed("bias", self.bias.shape, [channels], ["the output channels of weight"])
+            shape = agreed(self, "bias", self.bias.shape, [channels], ["the output channels of weight"])
             found["bias"] = shape, self.bias.dtype or self.dtype or dtype
         return found
 

@@ -60,8 +60,8 @@ class Convolution(Operator[ForwardCall, ConvolutionCall]):
     explained: ClassVar[Mapping[str, str]] = {"element": OUTPUT}
     layer_direction: ClassVar[Literal["forward", "backward"] | None] = "forward"
     layer_parts: ClassVar[Mapping[str, tuple[str, str]]] = {
-        OUTPUT: (OUTPUT, "y us"),
-        "bias": (f"BiasAdd_{OUTPUT}", "b us"),
+        OUTPUT: (OUTPUT, "output us"),
+        "bias": (f"BiasAdd_{OUTPUT}", "bias us"),
     }
 
     # -- phase one -----------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from ascend_sim.ops.case_entries import (
     TensorEntry,
     TilingFields,
     agreed,
-    blocks_of,
+    by_kernel,
     needed,
 )
 from ascend_sim.ops.convolution.case import ConvolutionFields, attributes_of, output_shape
@@ -26,10 +26,10 @@ CubeKernel = Literal["grad_input", "grad_weight"]
 class GradientCase(Case):
     """A call whose cube kernels are those of the two gradients."""
 
-    tiling: dict[CubeKernel, TilingFields] = Field(
+    tiling: Annotated[dict[CubeKernel, TilingFields], by_kernel("tiling")] = Field(  # type: ignore[assignment]
         default={}, description="The vendor's tiling fields, by cube kernel."
-    )  # type: ignore[assignment]
-    block_dim: Annotated[dict[CubeKernel, CountedFromOne], blocks_of(CubeKernel)] = Field(  # type: ignore[assignment]
+    )
+    block_dim: Annotated[dict[CubeKernel, CountedFromOne], by_kernel("block_dim", CubeKernel)] = Field(  # type: ignore[assignment]
         {}, description="Blocks to launch, by cube kernel; a bare number means each."
     )
 
@@ -55,6 +55,8 @@ class ConvolutionBackwardCase(ConvolutionFields, GradientCase):
         asked = tuple(entry is not None and entry.requires_grad for entry in (self.input, self.weight, self.bias))
         if self.output_mask is None:
             return asked
+        if self.as_given:
+            return self.output_mask
         if any(wanted and not ask for wanted, ask in zip(self.output_mask, asked, strict=True)):
             raise ValueError(f"output_mask: {list(self.output_mask)} given; requires_grad and bias leave {list(asked)}")
         return self.output_mask
@@ -66,7 +68,7 @@ class ConvolutionBackwardCase(ConvolutionFields, GradientCase):
         weight_shape = needed("weight.shape", self.weight.shape)
         shape = output_shape(self, "grad_output", self.grad_output.shape)
         if self.bias is not None:
-            agreed("bias", self.bias.shape, [shape[1]], ["the output channels of weight"])
+            agreed(self, "bias", self.bias.shape, [shape[1]], ["the output channels of weight"])
         _ = self.mask
         return {
             "grad_output": (shape, self.grad_output.dtype or self.dtype or dtype),

@@ -44,9 +44,9 @@ class GradientsOperator(Operator[Arguments, ConvolutionCall]):
     cube_kernels = ("grad_input", "grad_weight")
     explained: ClassVar[Mapping[str, str]] = {"element": "grad_input", "weight": "grad_weight"}
     layer_parts: ClassVar[Mapping[str, tuple[str, str]]] = {
-        "grad_input": ("grad_input", "dX us"),
-        "grad_weight": ("grad_weight", "dW us"),
-        "grad_bias": ("ReduceSum_grad_bias", "db us"),
+        "grad_input": ("grad_input", "grad_input us"),
+        "grad_weight": ("grad_weight", "grad_weight us"),
+        "grad_bias": ("ReduceSum_grad_bias", "grad_bias us"),
     }
 
     def kernels(self, call: ConvolutionCall, chip: ChipSpec) -> Plan:

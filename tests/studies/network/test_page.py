@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ascend_sim.studies.network.file import load_network
+from ascend_sim.ops.network import load_network
 from ascend_sim.studies.network.page import write_page
 from ascend_sim.studies.network.ranking import ranked
 from ascend_sim.studies.network.run import NetworkRun, run_network

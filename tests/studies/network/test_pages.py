@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ascend_sim.studies.network.file import load_network
-from ascend_sim.studies.network.pages import around_line, list_markdown
+from ascend_sim.ops.network import load_network
+from ascend_sim.studies.network.pages import layout_line, list_markdown
 from ascend_sim.studies.network.run import run_network
 from tests.support.places import DOCS
 from tests.support.studies.small_network import THREE_LAYERS
@@ -24,11 +24,11 @@ def small(tmp_path: Path) -> Path:
 @pytest.mark.fast
 def test_around_is_told_by_kernel(small: Path) -> None:
     run = run_network(load_network(small))
-    assert sum(run.around.values()) == pytest.approx(run.totals["around"])
+    assert sum(run.layout.values()) == pytest.approx(run.totals["layout"])
     own = [kernel for layer in run.layers for kernel in layer.kernels if kernel["op_type"] == "TransData"]
-    assert run.around["TransData"] == pytest.approx(sum(kernel["task_us"] for kernel in own)) and len(own) > 3
-    assert list(run.around.values()) == sorted(run.around.values(), reverse=True)
-    assert "TransData" in around_line(run) and not {"Conv2DBackpropInput", "Conv2DBackpropFilter"} & set(run.around)
+    assert run.layout["TransData"] == pytest.approx(sum(kernel["task_us"] for kernel in own)) and len(own) > 3
+    assert list(run.layout.values()) == sorted(run.layout.values(), reverse=True)
+    assert "TransData" in layout_line(run) and not {"Conv2DBackpropInput", "Conv2DBackpropFilter"} & set(run.layout)
 
 
 def test_the_page_lists_the_networks_as_their_files_are() -> None:

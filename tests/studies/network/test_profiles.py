@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ascend_sim import run_case
-from ascend_sim.studies.network.file import Layer, Network, cases_of
+from ascend_sim.ops.network import Layer, Network, cases_of
 from ascend_sim.studies.network.run import run_network
 
 

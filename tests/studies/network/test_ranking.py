@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ascend_sim.studies.network.file import load_network
+from ascend_sim.ops.network import load_network
 from ascend_sim.studies.network.ranking import ranked
 from ascend_sim.studies.network.run import run_network
 from tests.support.studies.small_network import THREE_LAYERS

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from ascend_sim.studies.network.file import cases_of, load_network
+from ascend_sim.ops.network import cases_of, load_network
 
 pytestmark = pytest.mark.fast
 

@@ -8,7 +8,7 @@ import pytest
 
 from ascend_sim import TensorSpec, convolution_backward
 from ascend_sim.errors import ConfigError, SimError
-from ascend_sim.studies.network.file import load_network
+from ascend_sim.ops.network import load_network
 from ascend_sim.studies.network.run import run_network
 from ascend_sim.studies.network.tuning import _faster, read_tilings, tune, write_tilings
 from tests.support.studies.small_network import THREE_LAYERS

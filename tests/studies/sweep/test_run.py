@@ -28,7 +28,7 @@ def test_a_row_has_the_figures_of_its_call() -> None:
     row = found.rows[2]
     assert row["us"] == result.report.total_us
     assert row["grad_input_us"] == kernels["grad_input"]["task_us"]
-    parts = sum(row[f"{part}_us"] for part in ("grad_input", "grad_weight", "grad_bias", "around"))
+    parts = sum(row[f"{part}_us"] for part in ("grad_input", "grad_weight", "grad_bias", "layout"))
     assert parts == pytest.approx(sum(kernel["task_us"] for kernel in result.report.kernels))
     assert row["grad_weight_l1"] == kernels["grad_weight"]["buffers"]["L1"]["peak_bytes"]
     assert row["l1"] == max(row["grad_input_l1"], row["grad_weight_l1"])

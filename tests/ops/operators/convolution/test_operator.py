@@ -416,7 +416,7 @@ def test_the_command_line(tmp_path: Path) -> None:
     )
     told = json.loads(command("run-network", network, "--batch", 1, "--forward", "--json", "--jobs", 1))
     times = [layer["us"] for layer in told["layers"]]
-    assert all(set(one) == {"output", "bias", "around", "total"} and one["output"] > 0 for one in times)
+    assert all(set(one) == {"output", "bias", "layout", "total"} and one["output"] > 0 for one in times)
     assert times[0]["bias"] > 0 and times[1]["bias"] == 0
     text = command("explain-status", "forward_2d", "--cube-math-type", 0)
     assert "shape.output" in text and "plan" in text

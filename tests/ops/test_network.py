@@ -7,9 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from ascend_sim.calls.cases import run_case
 from ascend_sim.errors import ConfigError
+from ascend_sim.ops.case import load_case
 from ascend_sim.ops.case_entries import InputEntry
-from ascend_sim.studies.network.file import Layer, Network, cases_of, load_network
+from ascend_sim.ops.network import Layer, Network, address_of, cases_of, load_network
+from ascend_sim.studies.network.run import run_network
+from tests.support.cli.commands import refused, run
 
 ONE = "input: {shape: [1, 16, 4, 4], dtype: float16}, weight: [16, 16, 1, 1]"
 
@@ -108,3 +112,104 @@ def test_errors_name_file_layer_and_field(tmp_path: Path, text: str, message: st
 def test_unknown_network_lists_those_that_ship() -> None:
     with pytest.raises(ConfigError, match=r"shipped networks: .*resnet50"):
         load_network("resnet51")
+
+
+VARIED = """
+name: varied
+batch: 2
+defaults: {dtype: float16}
+layers:
+- {name: stem, input: {shape: [2, 3, 8, 8], requires_grad: false}, weight: [16, 3, 3, 3], padding: 1, bias: false}
+- {name: a:b, dtype: float32, input: [2, 16, 8, 8], weight: [16, 16, 3, 3], bias: false, cube_math_type: 1}
+- {name: up, input: [2, 16, 4, 4], weight: [16, 16, 2, 2], stride: 2, transposed: true, output_mask: [true, false, false]}
+- {name: "2", kind: conv_tbc, input: [7, 2, 16], weight: [3, 16, 16], pad: 1}
+- {name: frozen, input: [2, 16, 4, 4], weight: [16, 16, 1, 1], output_mask: [false, false, false]}
+"""
+
+
+@pytest.fixture
+def varied(tmp_path: Path) -> Path:
+    path = tmp_path / "varied.yaml"
+    path.write_text(VARIED)
+    return path
+
+
+@pytest.mark.parametrize("direction", ["backward", "forward"])
+def test_an_address_is_the_case_that_run_network_runs(varied: Path, direction: str) -> None:
+    """Each layer's time as a case is its row of the network, with the same L2 state (cold)."""
+    if direction == "forward":  # no operator computes that of conv_tbc
+        varied.write_text("\n".join(line for line in VARIED.splitlines() if "conv_tbc" not in line))
+    run = run_network(varied, direction=direction)
+    for number, (layer, times) in enumerate(zip(run.network.layers, run.layers, strict=True), 1):
+        address = f"{varied}:{layer.name}" + (":forward" if direction == "forward" else "")
+        assert not times.refused
+        if not (layer.trains or direction == "forward"):
+            continue
+        report = run_case(address, mode="timing").report
+        assert report.total_us == times.times["total"], layer.name
+        assert len(report.kernels) == len(times.kernels)
+        if layer.name == "stem":
+            assert load_case(address.replace(":stem", f":{number}")) == load_case(address)
+
+
+def test_a_name_goes_before_a_number_and_may_hold_a_colon(varied: Path) -> None:
+    assert load_case(f"{varied}:2").operator == "conv_tbc_backward"
+    assert load_case(f"{varied}:3").transposed and load_case(f"{varied}:a:b").cube_math_type == 1
+    assert address_of("resnet50:conv1") == ("resnet50", "conv1") and address_of("resnet50") is None
+
+
+@pytest.mark.parametrize(
+    ("case", "message"),
+    [
+        ("resnet50", "^resnet50: that is a network: run-network resnet50, or a layer of it, resnet50:conv1$"),
+        (
+            "resnet50:conv2_1_3",
+            r"no layer 'conv2_1_3' in resnet50; did you mean resnet50:conv2_1_3x3\?; allowed are names and",
+        ),
+        ("resnet50:conv2_1_4x4", r"did you mean resnet50:conv2_1_3x3, "),
+        ("resnet50:54", "no layer '54' in resnet50; allowed are names and numbers from 1 to 53: conv1, "),
+        ("resnet50:0", "no layer '0'"),
+        ("resnet50:", "no layer given in resnet50"),
+        ("resnet5:conv1", r"^resnet5: no such file, and no network of that name; did you mean 'resnet50'\?"),
+    ],
+)
+def test_wrong_addresses(case: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        load_case(case)
+
+
+def test_a_layer_without_gradients_and_a_network_file(varied: Path) -> None:
+    with pytest.raises(ConfigError, match=r"asks for no gradient, .*varied.yaml:frozen:forward$"):
+        load_case(f"{varied}:frozen")
+    with pytest.raises(
+        ConfigError, match=r"that is a network: run-network .*varied.yaml, or a layer of it, .*yaml:stem"
+    ):
+        load_case(varied)
+    with pytest.raises(ConfigError, match=r"^resnet50:conv1: that is a layer of a network, which is a case: run"):
+        load_network("resnet50:conv1")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "run varied.yaml:stem --mode timing",
+        "tile varied.yaml:stem --kernel dW --limit 0",
+        "explain varied.yaml:a:b",
+        "precision varied.yaml:stem --json",
+        "check varied.yaml:1",
+        "sweep varied.yaml:stem --vary batch=1,2 --jobs 1",
+        "compare varied.yaml:stem varied.yaml:up",
+        "explain-status varied.yaml:up",
+        "run-network varied.yaml --jobs 1",
+    ],
+)
+def test_commands_take_addresses(varied: Path, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(varied.parent)
+    ran = run(*command.split())
+    assert (ran.code, ran.out == "") == (0, False), ran.err
+    if command.startswith("sweep"):
+        assert (varied.parent / "sweep-varied-stem").is_dir()
+
+
+def test_compare_says_what_a_network_is() -> None:
+    assert "that is a network" in refused("compare", "resnet50", "by_hand")

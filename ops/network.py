@@ -1,9 +1,14 @@
-"""Network files: a list of layers in the words of case files, and what all of them say."""
+"""Network files: a list of layers in the words of case files, and what all of them say.
+
+NETWORK:LAYER is the address of a layer as a case: the name of a network or the path of its file, and the layer's name or number
+from 1; `:forward` behind it means the layer's forward pass.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,13 +17,27 @@ from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
 from ascend_sim.errors import ConfigError
 from ascend_sim.frozen import frozen
-from ascend_sim.ops.case import explain_error
 from ascend_sim.ops.case_entries import Case, CountedFromOne, Entry
+from ascend_sim.ops.case_errors import choices, explain_error
 from ascend_sim.ops.layer import Layer
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.yaml_file import read_yaml
 
-__all__ = ["Layer", "Network", "NetworkFile", "cases_of", "layer_text", "load_network", "network_names"]
+__all__ = [
+    "Layer",
+    "Network",
+    "NetworkFile",
+    "address_of",
+    "case_of_layer",
+    "cases_of",
+    "layer_text",
+    "load_network",
+    "network_names",
+]
+
+_FORWARD = ":forward"
+_MOST_LISTED = 8
+"""Layers of a network that an error lists."""
 
 
 def _some_layers(layers: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -88,6 +107,53 @@ def layer_text(tensors: Mapping[str, Sequence[int]], attributes: Mapping[str, An
     return text + (" transposed" if attributes.get("transposed") else "")
 
 
+def address_of(name: str) -> tuple[str, str] | None:
+    """Split an address into NETWORK and LAYER; None for a text that is none.
+
+    NETWORK is the shortest part before a colon that is a network or a file, else all before the first colon.
+    """
+    if ":" not in name or Path(name).exists():
+        return None
+    ends = [place for place, character in enumerate(name) if character == ":"]
+    known = network_names()
+    end = next((end for end in ends if name[:end] in known or Path(name[:end]).is_file()), ends[0])
+    return name[:end], name[end + 1 :]
+
+
+def case_of_layer(network: str, layer: str) -> Case:
+    """Return the case that `run-network` runs for a layer, given by its name or its number from 1.
+
+    Raises SimError for a layer that there is not (with near names), and for a pass that the layer has not.
+    """
+    loaded = load_network(network)
+    name = layer.removesuffix(_FORWARD)
+    found = {one.name: one for one in loaded.layers}.get(name)
+    if found is None and name.isdecimal() and 1 <= int(name) <= len(loaded.layers):
+        found = loaded.layers[int(name) - 1]
+    if found is None:
+        raise ConfigError(f"{network}:{layer}: {_no_layer(network, name, loaded)}")
+    forward = layer.endswith(_FORWARD)
+    if not forward and not found.trains:
+        raise ConfigError(
+            f"{network}:{layer}: the layer asks for no gradient, so it has no backward pass; its forward pass is "
+            f"{network}:{name}{_FORWARD}"
+        )
+    case: Case = OPERATORS.of_pass("forward" if forward else "backward", found.kind).of_layer(found)
+    return case
+
+
+def _no_layer(network: str, name: str, loaded: Network) -> str:
+    names = [layer.name for layer in loaded.layers]
+    near = [one for one in names if name and name in one][:3] or get_close_matches(name, names, n=3)
+    hint = f"; did you mean {', '.join(f'{network}:{one}' for one in near)}?" if near else ""
+    some = names[: _MOST_LISTED if len(names) > _MOST_LISTED else None]
+    more = "" if len(some) == len(names) else ", ..."
+    given = f"no layer {name!r}" if name else "no layer given"
+    return (
+        f"{given} in {loaded.name}{hint}; allowed are names and numbers from 1 to {len(names)}: {', '.join(some)}{more}"
+    )
+
+
 def network_names() -> list[str]:
     """Names of the networks that ship with the package, sorted."""
     return sorted(entry.name.removesuffix(".yaml") for entry in _shipped().iterdir() if entry.name.endswith(".yaml"))
@@ -101,9 +167,11 @@ def load_network(name_or_path: str | Path) -> Network:
     name = str(name_or_path)
     path = _shipped() / f"{name}.yaml" if name in network_names() else Path(name)
     if not path.is_file():
+        if (address := address_of(name)) and (address[0] in network_names() or Path(address[0]).is_file()):
+            raise ConfigError(f"{name}: that is a layer of a network, which is a case: run {name}")
         what = "is a directory" if path.is_dir() else "no such file"
         raise ConfigError(
-            f"{name}: {what}, and no network of that name; shipped networks: {', '.join(network_names())}"
+            f"{name}: {what}, and no network of that name{choices(name, network_names(), 'shipped networks')}"
         )
     entries = read_yaml(path, "a network file is a mapping with the key layers")
     file = _validated(NetworkFile, entries, str(path))
