@@ -53,5 +53,5 @@ CHIPS = _completer("chips")
 NETWORKS = _completer("networks")
 RUNS = _completer("cases", "chips", endings=(".yaml", ".npz"))
 """What `compare` takes: cases, chips, tilings, folders and timelines of runs."""
-SUBJECTS = _completer("cases", endings=(".yaml", ".py"))
+SUBJECTS = _completer("cases", endings=(".yaml", ".py", ".cpp"))
 """What `check` takes."""

@@ -28,7 +28,8 @@ template <class T, class Fill, class Tiling>
 inline T argument(const Argument &given, const char *bytes, const Fill &fill, Tiling &tiling, const Argument *fields) {
     using U = std::remove_cv_t<std::remove_reference_t<T>>;
     if constexpr (kind_of<U>() == Kind::POINTER) {
-        if (given.offset == FILLED) fill(tiling, fields);
+        if constexpr (!std::is_same_v<Tiling, NoTiling>)
+            if (given.offset == FILLED) fill(tiling, fields);
         return (U)(given.offset == FILLED ? (int64_t)&tiling : given.offset >= 0 ? (int64_t)(bytes + given.offset) : given.value);
     } else if constexpr (kind_of<U>() == Kind::INTEGER) return (U)given.value;
     else if constexpr (kind_of<U>() == Kind::FLOAT) return (U)given.number();
