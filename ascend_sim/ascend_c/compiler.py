@@ -116,8 +116,7 @@ def library(sources: Sequence[Path], stub: str, include: Sequence[Path] = (), de
         return kept
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         made, used = _compiled(chosen, sources, stub, options, Path(scratch))
-        data = made.read_bytes()
-        name = f"{hashlib.sha256(data).hexdigest()}.so"
+        name = f"{_hash(key, *sorted(used), *used.values())}.so"
         if not (folder / name).exists():
             os.replace(made, folder / name)
         (Path(scratch) / "manifest").write_text(json.dumps({"library": name, "files": used}))
