@@ -27,6 +27,7 @@ _UNKNOWN = (
 def told(said: str, ours: Sequence[Path]) -> str:
     """Return the errors of a compiler's output, each with the innermost line outside the folders `ours`."""
     found: dict[str, None] = {}
+    others: dict[str, None] = {}
     groups: list[list[re.Match[str]]] = []
     for line in said.splitlines():
         match = _SAID.match(line)
@@ -38,11 +39,12 @@ def told(said: str, ours: Sequence[Path]) -> str:
         place = next((one for one in group if not _is_ours(one["file"], ours)), None)
         text = _text(group[0]["text"])
         if place is None:
-            found.setdefault(f"the kernel cannot be compiled: {text}")
+            others.setdefault(f"the kernel cannot be compiled: {text}")
             continue
         code = getline(place["file"], int(place["line"])).strip()
         where = f"{shown(place['file'])}:{place['line']}"
         found.setdefault(f"{where}: error: {text}" + (f"\n    {code}" if code else ""))
+    found = found or others  # an error of the user's makes further ones where the entry is called
     listed = list(found)[:_MOST]
     if not listed:
         lines = said.strip().splitlines()

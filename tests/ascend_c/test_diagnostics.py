@@ -61,6 +61,7 @@ def test_an_error_in_our_headers_is_told_where_the_user_caused_it(tmp_path: Path
     (tmp_path / "user.cpp").write_text("one\n  two;\n")
     assert told(said, (ours,)) == f"{tmp_path}/user.cpp:2: error: bad\n    two;"
     assert told(f"{ours}/a.h:7:3: error: bad\n", (ours,)) == "the kernel cannot be compiled: bad"
+    assert told(f"{ours}/a.h:7:3: error: bad\n{said}", (ours,)) == f"{tmp_path}/user.cpp:2: error: bad\n    two;"
 
 
 def test_many_errors_are_cut(tmp_path: Path) -> None:

@@ -24,8 +24,8 @@ template <class T> constexpr Kind kind_of() {
     return std::is_pointer_v<T> ? Kind::POINTER : is_float<T> || std::is_floating_point_v<T> ? Kind::FLOAT
          : std::is_integral_v<T> || std::is_enum_v<T> ? Kind::INTEGER : Kind::STRUCT;
 }
-template <class T, class Fill, class Tiling>
-inline T argument(const Argument &given, const char *bytes, const Fill &fill, Tiling &tiling, const Argument *fields) {
+template <class T, class Filler, class Tiling>
+inline T argument(const Argument &given, const char *bytes, const Filler &fill, Tiling &tiling, const Argument *fields) {
     using U = std::remove_cv_t<std::remove_reference_t<T>>;
     if constexpr (kind_of<U>() == Kind::POINTER) {
         if constexpr (!std::is_same_v<Tiling, NoTiling>)
@@ -40,8 +40,8 @@ inline T argument(const Argument &given, const char *bytes, const Fill &fill, Ti
         return value;
     }
 }
-template <class Fill, class Tiling, class... T, size_t... I>
-inline void call(void (*entry)(T...), const Argument *given, const char *bytes, const Fill &fill, Tiling &tiling,
+template <class Filler, class Tiling, class... T, size_t... I>
+inline void call(void (*entry)(T...), const Argument *given, const char *bytes, const Filler &fill, Tiling &tiling,
                  std::index_sequence<I...>) {
     entry(argument<T>(given[I], bytes, fill, tiling, given + sizeof...(T))...);
 }
@@ -52,11 +52,11 @@ template <class... T> inline int64_t describe(void (*)(T...), int64_t *out, int6
 }
 
 inline void on_signal(int signal, siginfo_t *, void *) {
-    if (signal == SIGALRM) end(End::TOO_LONG, 0, recorder.last, "");
-    end(End::CRASHED, signal, recorder.last, "");
+    if (signal == SIGALRM) end(Ending::TOO_LONG, 0, recorder.last, "");
+    end(Ending::CRASHED, signal, recorder.last, "");
 }
-template <class Fill, class Tiling, class... T>
-inline void run(void (*entry)(T...), const Fill &fill, Tiling &tiling, const int64_t *request, int pipe) {
+template <class Filler, class Tiling, class... T>
+inline void run(void (*entry)(T...), const Filler &fill, Tiling &tiling, const int64_t *request, int pipe) {
     memcpy(&recorder.request, request, sizeof(Request));
     recorder.pipe = pipe;
     const Argument *given = (const Argument *)((const char *)request + sizeof(Request));
@@ -75,7 +75,7 @@ inline void run(void (*entry)(T...), const Fill &fill, Tiling &tiling, const int
     limit.it_value.tv_usec = recorder.request.milliseconds % 1000 * 1000;
     setitimer(ITIMER_REAL, &limit, nullptr);
     call(entry, given, bytes, fill, tiling, std::make_index_sequence<sizeof...(T)>());
-    end(End::FINE, 0, recorder.last, "");
+    end(Ending::FINE, 0, recorder.last, "");
 }
 
 }  // namespace asim

@@ -21,7 +21,7 @@ struct Site {
 };
 
 enum class Frame : int64_t { SHAPE = 1, LINE, ROWS, END };
-enum class End : int64_t { FINE, REFUSED, CRASHED, TOO_LONG };
+enum class Ending : int64_t { FINE, REFUSED, CRASHED, TOO_LONG };
 
 // What arrives with a request (recorder.py writes the same numbers in the same order).
 struct Request {
@@ -121,7 +121,7 @@ inline void send_text(const char *text) {
     send(&zero, padded(length + 1) - length);
 }
 // The last frame of a program; nothing of the kernel runs after it.
-[[noreturn]] inline void end(End how, int64_t detail, Site site, const char *text) {
+[[noreturn]] inline void end(Ending how, int64_t detail, Site site, const char *text) {
     flush();
     int64_t head[3] = {(int64_t)how, detail, site.line};
     frame(Frame::END, sizeof head + padded(strlen(site.file) + 1) + padded(strlen(text) + 1));
@@ -137,7 +137,7 @@ inline void send_text(const char *text) {
     va_start(rest, format);
     vsnprintf(text, sizeof text, format, rest);
     va_end(rest);
-    end(End::REFUSED, 0, site, text);
+    end(Ending::REFUSED, 0, site, text);
 }
 
 inline uint64_t mixed(uint64_t hash, uint64_t value) {
@@ -186,7 +186,7 @@ template <int A, int F> inline void record(Site site, Word word, const int64_t (
     key[0] = (int64_t)word;
     for (int i = 0; i < F; i++) key[i + 1] = fields[i];
     if (recorder.written >= recorder.request.most_rows)
-        end(End::TOO_LONG, recorder.written, site, "");
+        end(Ending::TOO_LONG, recorder.written, site, "");
     int64_t shape = shape_of(key, F + 1), line = line_of(site);
     if (recorder.waiting == Recorder::AT_ONCE) flush();
     int64_t *row = recorder.rows[recorder.waiting++];
