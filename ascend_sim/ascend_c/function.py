@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import signal
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -48,6 +49,7 @@ from ascend_sim.memory.gm import SLOT_SHIFT
 from ascend_sim.options.description import names_of
 from ascend_sim.options.run_options import LaunchOptions
 
+_FIELD = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*|\[\d+\])*")
 TILING = "tiling"
 """The pointer of this name is tiling data: bytes of the host, or fields by name, and no tensor."""
 
@@ -177,6 +179,11 @@ class CppKernel(KernelFunction):
             else:
                 given.append(_number(one.name, one.kind, rest.pop(one.name)))
         by_name |= rest
+        for name in by_name:
+            if not _FIELD.fullmatch(name):
+                raise SimError(
+                    f"{name!r} is no field of a structure; allowed are names like count, shape.rows and parts[1]"
+                )
         return given, {name: _number(name, None, value) for name, value in by_name.items()}
 
     def _structure(self, one: Parameter, value: Any, by_name: Mapping[str, Any]) -> Argument:

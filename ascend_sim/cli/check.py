@@ -19,7 +19,6 @@ from ascend_sim.cli.kernel import (
     KernelSubject,
     check_file,
     default_blocks,
-    fields_of,
     own_stdout,
     run_file,
     subject_of,
@@ -28,7 +27,7 @@ from ascend_sim.cli.kernel import (
 from ascend_sim.cli.options import command
 from ascend_sim.cli.progress import Status, announce
 from ascend_sim.cli.terminal import print_text
-from ascend_sim.cli.values import parse_block_dim, parse_disarm, parse_tiling
+from ascend_sim.cli.values import fields_of, parse_block_dim, parse_disarm, parse_tiling
 from ascend_sim.errors import SimError
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
+from ascend_sim.cli.values import fields_of
 from ascend_sim.errors import SimError
 
 if TYPE_CHECKING:
@@ -188,8 +189,6 @@ def _loaded(path: Path) -> Any:
 
 def _numbers(kernel: CppKernel, texts: Sequence[str]) -> dict[str, Any]:
     """Return the numbers of the kernel from NAME=VALUE and, in order, from VALUE alone."""
-    from ascend_sim.cli.kernel import fields_of
-
     known = [one.name for one in kernel.parameters if not one.is_tensor and not one.has_fields]
     found: dict[str, Any] = {}
     for text in texts:

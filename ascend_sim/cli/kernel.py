@@ -8,7 +8,6 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, redirect_stdout
 from dataclasses import dataclass
-from math import isfinite
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any, TextIO
@@ -22,9 +21,9 @@ from ascend_sim.cli.options import command
 from ascend_sim.cli.page import RunFiles
 from ascend_sim.cli.progress import Progress, announce
 from ascend_sim.cli.terminal import console, print_paragraphs, print_text
+from ascend_sim.cli.values import fields_of
 from ascend_sim.errors import SimError
 from ascend_sim.options.run_options import LaunchOptions
-from ascend_sim.yaml_file import DECIMAL
 
 MODULE = "ascend_sim_kernel_file"
 """What the file is called among Python's modules while it runs."""
@@ -224,30 +223,3 @@ def default_blocks(file: Path, module: ModuleType | None, core: str, chip: Any) 
             raise SimError(f"{file}: BLOCKS is {given!r}; a whole number from 1 is allowed")
         return given
     return int(chip.cores.aiv if core == "AIV" else chip.cores.aic)
-
-
-def fields_of(text: str | None) -> dict[str, Any]:
-    """Keywords from NAME=VALUE,...: whole numbers, other numbers, true, false, or words."""
-    fields: dict[str, Any] = {}
-    for part in text.split(",") if text is not None else ():
-        name, equals, value = (piece.strip() for piece in part.partition("="))
-        if not equals or not name.isidentifier() or not value:
-            raise SimError(f"--tiling {part!r}: allowed is NAME=VALUE,..., for example base_m=64,base_n=64")
-        if name in fields:
-            raise SimError(f"--tiling: {name} is given twice")
-        fields[name] = _value(value)
-    return fields
-
-
-def _value(text: str) -> Any:
-    if text in ("true", "false"):
-        return text == "true"
-    for number in (int, float):
-        try:
-            value = number(text)
-        except ValueError:
-            continue
-        if isfinite(value) and not DECIMAL.fullmatch(text):
-            raise SimError(f"--tiling {text!r}: numbers are plain decimal, like 16, -3 or 0.5")
-        return value
-    return text

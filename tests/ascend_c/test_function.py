@@ -320,6 +320,7 @@ def test_a_structure_by_value(tmp_path: Path) -> None:
         assert (asim.launch(kernel, 1, asim.empty(8, "float32"), **fields).outputs["z"] == 7).all()
     assert "10 bytes; the structure has 24" in refusal(kernel, asim.empty(8, "float32"), t=bytes(10))
     assert "no member named 'wrong'" in refusal(kernel, asim.empty(8, "float32"), wrong=1)
+    assert "'count; abort()' is no field" in refusal(kernel, asim.empty(8, "float32"), t={"count; abort()": 1})
 
 
 def test_a_structure_of_ctypes(tmp_path: Path) -> None:

@@ -9,6 +9,8 @@ import pytest
 from ascend_sim.ascend_c.source import Entry, choose, entries
 from ascend_sim.errors import SimError
 
+pytestmark = pytest.mark.fast
+
 TEXT = """// extern "C" __global__ __aicore__ void in_a_comment(GM_ADDR x) {}
 /* __global__ __aicore__ void in_another(
 */ const char *text = "__global__ void in_a_text() {";

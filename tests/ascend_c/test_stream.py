@@ -8,6 +8,8 @@ import pytest
 from ascend_sim.ascend_c.stream import CRASHED, read
 from ascend_sim.errors import SimError
 
+pytestmark = pytest.mark.fast
+
 
 def frame(kind: int, *numbers: int, text: str = "") -> bytes:
     body = np.array(numbers, np.int64).tobytes()

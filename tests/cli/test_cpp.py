@@ -178,6 +178,18 @@ def test_a_file_beside_that_does_not_fit_is_told(file: Path) -> None:
         assert code == 2 and said in told
 
 
+def test_fields_of_a_structure_come_by_tiling(file: Path) -> None:
+    text = SCALE.replace("int32_t more", "Tiling t").replace("more", "t.parts[1]")
+    file.write_text(f"{BEGIN}struct Tiling {{ int32_t count; float parts[2]; }};\n{text}")
+    code, _, told = command(
+        "kernel", file, *OPTIONS, "--arg", 1, "--tiling", "parts[1]=0.5,count=3", "--json", "--out", "out"
+    )
+    assert code == 0, told
+    with np.load("out/outputs.npz") as outputs:
+        x = np.random.default_rng(0).standard_normal(64).astype(np.float32)
+        np.testing.assert_array_equal(outputs["z"], x * np.float32(1.5))
+
+
 def test_arguments_may_be_given_by_name(file: Path) -> None:
     beside(file)
     text = (
