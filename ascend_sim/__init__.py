@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ascend_sim.acl.c.build import build_c
     from ascend_sim.acl.state import use
     from ascend_sim.api import conv_tbc_backward, convolution, convolution_backward
+    from ascend_sim.ascend_c.function import cpp_kernel
     from ascend_sim.calls.cases import explain_status, run_case
     from ascend_sim.calls.result import Result
     from ascend_sim.calls.tensors import TensorSpec
@@ -86,6 +87,7 @@ __all__ = [
     "conv_tbc_backward",
     "convolution",
     "convolution_backward",
+    "cpp_kernel",
     "empty",
     "explain",
     "explain_format",
@@ -135,6 +137,7 @@ _HOME = {
     "conv_tbc_backward": "ascend_sim.api",
     "convolution": "ascend_sim.api",
     "convolution_backward": "ascend_sim.api",
+    "cpp_kernel": "ascend_sim.ascend_c.function",
     "empty": "ascend_sim.launching",
     "explain": "ascend_sim.studies.explain.run",
     "explain_format": "ascend_sim.studies.lookup.formats",

@@ -9,6 +9,9 @@ from __future__ import annotations
 class SimError(Exception):
     """Bad input or an impossible request; the message says what was given, what is allowed and where the limit is from."""
 
+    whole = False
+    """Whether its text has several lines, all of which a user sees."""
+
 
 class ConfigError(SimError):
     """A YAML file that cannot be used: names the file and the field."""
@@ -40,6 +43,8 @@ class MemoryLimitError(SimError):
 
 class DeadlockError(SimError):
     """No event is left and a block is unfinished; the message lists every pipe that stands still."""
+
+    whole = True
 
 
 class AclnnError(SimError):

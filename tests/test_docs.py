@@ -17,6 +17,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from ascend_sim.cli import app
+from tests.support.ascend_c.kernels import there_is_a_compiler
 from tests.support.places import DOCS, ROOT
 
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted(DOCS.glob("*.md"))]
@@ -42,9 +43,11 @@ def run_command(line: str, folder: Path) -> Result:
 
 
 def needs(text: str) -> None:
-    """Skip an example of PyTorch where there is none."""
+    """Skip an example of PyTorch or of C++ where there is none."""
     if re.search(r"import torch|ascend_sim\.torch|compare-training", text):
         pytest.importorskip("torch")
+    if re.search(r"cpp_kernel|\.cpp\b", text) and not there_is_a_compiler():
+        pytest.skip("no compiler for C++ kernels")
 
 
 def commands(language: str, pages: Sequence[Path] = PAGES) -> list[tuple[str, str]]:
@@ -59,11 +62,11 @@ def commands(language: str, pages: Sequence[Path] = PAGES) -> list[tuple[str, st
 
 
 def write_named_examples(folder: Path) -> None:
-    """The Python files that pages go on to use: blocks whose first line is "# NAME.py"."""
+    """The files that pages go on to use: blocks whose first line is "# NAME.py" or "// NAME.cpp"."""
     for page in PAGES:
         for kind, text in blocks(page):
-            named = re.match(r"# ([\w-]+\.py)\n", text)
-            if kind == "python" and named:
+            named = re.match(r"(?:#|//) ([\w-]+\.(?:py|cpp))\n", text)
+            if kind in ("python", "cpp") and named:
                 (folder / named[1]).write_text(text, encoding="utf-8")
 
 

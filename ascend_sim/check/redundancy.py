@@ -111,6 +111,8 @@ def _group(subject: Subject, number: int, row: int, code: int, kind: int) -> _Gr
         return ("cross", core, one.flag, one.mode) if one.armed else ()
     if not isinstance(one, PipeBarrier):
         return ()
+    if (notes := synced.program.notes) is not None and notes.own_barriers and notes.line(row) in notes.own_barriers:
+        return ()
     return ("barrier", core, int(synced.pipe[row]), int(subject.lines(number, np.asarray([row]))[0]))
 
 

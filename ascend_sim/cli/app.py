@@ -21,7 +21,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from ascend_sim.cli import stopping
-from ascend_sim.errors import AclnnError, DeadlockError, SimError
+from ascend_sim.errors import AclnnError, SimError
 
 _CLICK_ERROR: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 """The base of click's errors, wherever typer has its click from."""
@@ -261,8 +261,7 @@ def errors(as_json: bool) -> Iterator[None]:
         if as_json:
             print(json.dumps({"status": status, "error": text}))
         else:
-            whole = isinstance(error, DeadlockError)  # which tells of every program in a line of its own
-            print(f"ascend-sim: {plain_text(text, whole)}", file=sys.stderr)
+            print(f"ascend-sim: {plain_text(text, isinstance(error, SimError) and error.whole)}", file=sys.stderr)
         raise typer.Exit(2) from None
     finally:
         while len(_MADE) > made:

@@ -1,4 +1,4 @@
-"""`ascend-sim check CASE|KERNEL.py|OUT`: mistakes in kernels, whether or not a run shows them."""
+"""`ascend-sim check CASE|KERNEL.py|KERNEL.cpp|OUT`: mistakes in kernels, whether or not a run shows them."""
 
 from __future__ import annotations
 
@@ -10,16 +10,24 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
 import typer
 
 from ascend_sim.cli.app import errors
 from ascend_sim.cli.completing import CHIPS, SUBJECTS, TOOLS, tiling_fields
-from ascend_sim.cli.kernel import called, check_file, choose_kernel, default_blocks, fields_of, own_stdout, run_file
+from ascend_sim.cli.cpp import CppOptions, is_cpp
+from ascend_sim.cli.kernel import (
+    KernelSubject,
+    check_file,
+    default_blocks,
+    own_stdout,
+    run_file,
+    subject_of,
+    subject_of_module,
+)
 from ascend_sim.cli.options import command
 from ascend_sim.cli.progress import Status, announce
 from ascend_sim.cli.terminal import print_text
-from ascend_sim.cli.values import parse_block_dim, parse_disarm, parse_tiling
+from ascend_sim.cli.values import fields_of, parse_block_dim, parse_disarm, parse_tiling
 from ascend_sim.errors import SimError
 
 if TYPE_CHECKING:
@@ -62,12 +70,13 @@ def check(
     subject: Annotated[
         str,
         typer.Argument(
-            metavar="CASE|KERNEL.py|OUT",
-            help="A case (or NETWORK:LAYER), a Python file with a kernel, or the folder of a run.",
+            metavar="CASE|KERNEL.py|KERNEL.cpp|OUT",
+            help="A case (or NETWORK:LAYER), a Python or C++ file with a kernel, or the folder of a run.",
             autocompletion=SUBJECTS,
         ),
     ],
     asked: Checked,
+    cpp: CppOptions,
     name: Annotated[str | None, typer.Argument(help="The kernel, where the file has several.")] = None,
     tool: Annotated[
         list[str] | None,
@@ -81,10 +90,15 @@ def check(
     """Look for mistakes in kernels: memory, races, initialisation, synchronisation. Exit code 1 where something is found."""
     with errors(json_output), own_stdout(json_output):
         path = Path(subject)
-        if path.suffix == ".py":
+        if is_cpp(path):
+            asked.refuse(subject, "a kernel file", ["block_dim"])
+            report = _kernel(subject_of(path, name, fields_of(asked.tiling), asked.seed, cpp), asked, tool)
+        elif path.suffix == ".py":
+            cpp.refuse(subject)
             asked.refuse(subject, "a kernel file", ["block_dim"])
             report = _kernel_file(path, name, asked, tool)
         else:
+            cpp.refuse(subject)
             kind = "the folder of a run" if path.is_dir() else "a case"
             if name is not None:
                 raise SimError(f"NAME: {subject} is {kind}, which does not take it")
@@ -105,21 +119,25 @@ def check(
 
 def _kernel_file(path: Path, name: str | None, asked: Checked, tools: list[str] | None) -> CheckReport:
     from ascend_sim.acl.state import watched
-    from ascend_sim.checking import check_kernel
-    from ascend_sim.chip import load_chip
 
-    spec = load_chip(asked.chip or "ascend910b3")
     with watched() as devices:
         module = run_file(path)
     if hasattr(module, "acl") and not hasattr(module, "arguments"):
         return _program(path, devices, tools, asked.chip)
     check_file(path, module)
-    kernel = choose_kernel(module, path, name)
-    tensors = called(path, module.arguments, np.random.default_rng(asked.seed))
-    count = default_blocks(path, module, kernel.core_on(spec), spec) if asked.blocks is None else asked.blocks
-    given = tensors if isinstance(tensors, tuple | list) else (tensors,)
-    fields = fields_of(asked.tiling)
-    return check_kernel(kernel, count, *given, chip=spec, tools=tools, disarm=asked.disarm or (), **fields)
+    return _kernel(subject_of_module(path, module, name, fields_of(asked.tiling), asked.seed), asked, tools)
+
+
+def _kernel(one: KernelSubject, asked: Checked, tools: list[str] | None) -> CheckReport:
+    from ascend_sim.checking import check_kernel
+    from ascend_sim.chip import load_chip
+
+    spec = load_chip(asked.chip or "ascend910b3")
+    core = one.kernel.core_on(spec)
+    count = default_blocks(one.file, one.module, core, spec) if asked.blocks is None else asked.blocks
+    return check_kernel(
+        one.kernel, count, *one.tensors, chip=spec, tools=tools, disarm=asked.disarm or (), **one.fields
+    )
 
 
 def _program(path: Path, devices: list[Recorder], tools: list[str] | None, chip: str | None) -> CheckReport:

@@ -69,7 +69,7 @@ CHIPS = _completer("chips")
 NETWORKS = _completer("networks")
 RUNS = _completer("cases", "chips", endings=(".yaml", ".npz"))
 """What `compare` takes: cases, chips, tilings, folders and timelines of runs."""
-SUBJECTS = _completer("cases", endings=(".yaml", ".py"))
+SUBJECTS = _completer("cases", endings=(".yaml", ".py", ".cpp"))
 """What `check` takes."""
 KERNELS = among(("grad_input", "grad_weight", "dX", "dW"))
 """The kernels that `tile` searches."""

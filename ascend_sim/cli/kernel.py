@@ -1,13 +1,13 @@
-"""`ascend-sim kernel FILE.py [NAME]`: run a kernel of one's own, and compare what it gives with what its file expects."""
+"""`ascend-sim kernel FILE [NAME]`: run a kernel of one's own, and compare what it gives with what its file expects."""
 
 from __future__ import annotations
 
 import json
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, redirect_stdout
-from math import isfinite
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any, TextIO
@@ -16,13 +16,14 @@ import numpy as np
 import typer
 
 from ascend_sim.cli.app import errors
+from ascend_sim.cli.cpp import CppOptions, arguments, compiled, is_cpp, tensors_among_files
 from ascend_sim.cli.options import command
 from ascend_sim.cli.page import RunFiles
 from ascend_sim.cli.progress import Progress, announce
 from ascend_sim.cli.terminal import console, print_paragraphs, print_text
+from ascend_sim.cli.values import fields_of
 from ascend_sim.errors import SimError
 from ascend_sim.options.run_options import LaunchOptions
-from ascend_sim.yaml_file import DECIMAL
 
 MODULE = "ascend_sim_kernel_file"
 """What the file is called among Python's modules while it runs."""
@@ -33,10 +34,12 @@ MODULE = "ascend_sim_kernel_file"
 )
 def kernel(
     file: Annotated[
-        Path, typer.Argument(help="A Python file with a kernel, arguments(rng) and perhaps expected(...).")
+        Path,
+        typer.Argument(help="A Python file with a kernel, arguments(rng) and perhaps expected(...); or a C++ file."),
     ],
     asked: LaunchOptions,
     files: RunFiles,
+    cpp: CppOptions,
     name: Annotated[str | None, typer.Argument(help="The kernel, where the file has several.")] = None,
     blocks: Annotated[
         int | None, typer.Option(min=1, help="Blocks; default: BLOCKS of the file, else one for each core.")
@@ -54,12 +57,14 @@ def kernel(
     from ascend_sim.sequence import chip_of
 
     with errors(files.json_output), own_stdout(files.json_output) as stdout:
+        if is_cpp(file):
+            files, cpp = tensors_among_files(files, cpp)
         files.check(asked["mode"])
-        fields, spec, module = fields_of(tiling), chip_of(asked["chip"]), load_file(file)
-        chosen = choose_kernel(module, file, name)
-        tensors = called(file, module.arguments, np.random.default_rng(seed))
-        given = tensors if isinstance(tensors, tuple | list) else (tensors,)
-        count = default_blocks(file, module, chosen.core_on(spec), spec) if blocks is None else blocks
+        spec = chip_of(asked["chip"])
+        subject = subject_of(file, name, fields_of(tiling), seed, cpp)
+        chosen, given, fields = subject.kernel, subject.tensors, subject.fields
+        core = chosen.core_on(spec)
+        count = default_blocks(subject.file, subject.module, core, spec) if blocks is None else blocks
         files.make_folder()
 
         def ahead() -> Outlook:
@@ -69,9 +74,7 @@ def kernel(
 
         announce(chosen.name, ahead)
         with closing(Progress()) as progress:
-            more = LaunchOptions(
-                chip=spec, expected=_expected(file, module), progress=progress, timeline=files.timeline
-            )
+            more = LaunchOptions(chip=spec, expected=_expected(subject), progress=progress, timeline=files.timeline)
             run = launch(chosen, count, *given, **{**asked, **more}, **fields)
             written, said = files.write(run, progress)
         if files.json_output:
@@ -84,12 +87,44 @@ def kernel(
     raise typer.Exit(0 if run.passed else 1)
 
 
-def _expected(file: Path, module: ModuleType) -> Any:
+@dataclass(frozen=True)
+class KernelSubject:
+    """A kernel with its arguments, and the Python file that gave them."""
+
+    kernel: Any
+    tensors: Sequence[Any]
+    fields: dict[str, Any]
+    file: Path
+    module: ModuleType | None
+
+
+def subject_of(file: Path, name: str | None, fields: dict[str, Any], seed: int, cpp: CppOptions) -> KernelSubject:
+    """Return the kernel of a Python or a C++ file with its arguments; `fields` are those of --tiling."""
+    if is_cpp(file):
+        kernel = compiled(file, name, cpp)
+        tensors, numbers, beside = arguments(kernel, cpp, file, seed, run_file, called)
+        return KernelSubject(kernel, tensors, {**numbers, **fields}, file.with_suffix(".py"), beside)
+    cpp.refuse(file)
+    module = load_file(file)
+    return subject_of_module(file, module, name, fields, seed)
+
+
+def subject_of_module(
+    file: Path, module: ModuleType, name: str | None, fields: dict[str, Any], seed: int
+) -> KernelSubject:
+    """Return the kernel of a Python file that has been read."""
+    kernel = choose_kernel(module, file, name)
+    tensors = called(file, module.arguments, np.random.default_rng(seed))
+    given = tensors if isinstance(tensors, tuple | list) else (tensors,)
+    return KernelSubject(kernel, given, fields, file, module)
+
+
+def _expected(subject: KernelSubject) -> Any:
     """What the file expects: arrays, or a function whose errors name their line."""
-    expected = getattr(module, "expected", None)
+    expected = getattr(subject.module, "expected", None)
     if not callable(expected):
         return expected
-    return lambda **inputs: called(file, expected, **_wanted(expected, inputs))
+    return lambda **inputs: called(subject.file, expected, **_wanted(expected, inputs))
 
 
 def load_file(
@@ -180,7 +215,7 @@ def _wanted(expected: Callable[..., Any], inputs: dict[str, Any]) -> dict[str, A
     return arguments_of(expected, inputs)
 
 
-def default_blocks(file: Path, module: ModuleType, core: str, chip: Any) -> int:
+def default_blocks(file: Path, module: ModuleType | None, core: str, chip: Any) -> int:
     """What the file says, or one block for each core of the kind."""
     given = getattr(module, "BLOCKS", None)
     if given is not None:
@@ -188,30 +223,3 @@ def default_blocks(file: Path, module: ModuleType, core: str, chip: Any) -> int:
             raise SimError(f"{file}: BLOCKS is {given!r}; a whole number from 1 is allowed")
         return given
     return int(chip.cores.aiv if core == "AIV" else chip.cores.aic)
-
-
-def fields_of(text: str | None) -> dict[str, Any]:
-    """Keywords from NAME=VALUE,...: whole numbers, other numbers, true, false, or words."""
-    fields: dict[str, Any] = {}
-    for part in text.split(",") if text is not None else ():
-        name, equals, value = (piece.strip() for piece in part.partition("="))
-        if not equals or not name.isidentifier() or not value:
-            raise SimError(f"--tiling {part!r}: allowed is NAME=VALUE,..., for example base_m=64,base_n=64")
-        if name in fields:
-            raise SimError(f"--tiling: {name} is given twice")
-        fields[name] = _value(value)
-    return fields
-
-
-def _value(text: str) -> Any:
-    if text in ("true", "false"):
-        return text == "true"
-    for number in (int, float):
-        try:
-            value = number(text)
-        except ValueError:
-            continue
-        if isfinite(value) and not DECIMAL.fullmatch(text):
-            raise SimError(f"--tiling {text!r}: numbers are plain decimal, like 16, -3 or 0.5")
-        return value
-    return text

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from ascend_sim.errors import ConfigError
+from ascend_sim.errors import ConfigError, SimError
+from ascend_sim.yaml_file import DECIMAL
 
+FIELD = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*|\[\d+\])*")
+"""A name, or that of a part of a C++ structure: `count`, `shape.rows`, `parts[1]`."""
 WHOLE_NUMBER = re.compile("-?(?:0|[1-9][0-9]{0,17})")
 
 
@@ -90,3 +94,30 @@ def parse_index(option: str, text: str | None) -> tuple[int, ...] | None:
     if not all(WHOLE_NUMBER.fullmatch(part.strip()) for part in parts):
         raise ConfigError(f"{option} {text!r}: allowed are whole numbers with commas, for example {option} 0,3,5,5")
     return tuple(int(part) for part in parts)
+
+
+def fields_of(text: str | None) -> dict[str, Any]:
+    """Keywords from NAME=VALUE,...: whole numbers, other numbers, true, false, or words."""
+    fields: dict[str, Any] = {}
+    for part in text.split(",") if text is not None else ():
+        name, equals, value = (piece.strip() for piece in part.partition("="))
+        if not equals or not FIELD.fullmatch(name) or not value:
+            raise SimError(f"--tiling {part!r}: allowed is NAME=VALUE,..., for example base_m=64,base_n=64")
+        if name in fields:
+            raise SimError(f"--tiling: {name} is given twice")
+        fields[name] = _value(value)
+    return fields
+
+
+def _value(text: str) -> Any:
+    if text in ("true", "false"):
+        return text == "true"
+    for number in (int, float):
+        try:
+            value = number(text)
+        except ValueError:
+            continue
+        if isfinite(value) and not DECIMAL.fullmatch(text):
+            raise SimError(f"--tiling {text!r}: numbers are plain decimal, like 16, -3 or 0.5")
+        return value
+    return text

@@ -72,6 +72,17 @@ class KernelFunction:
         """Return the function, which is all that a loop sees of it."""
         return self.function
 
+    @property
+    def first_line(self) -> Line:
+        """The file of the kernel, and the line in which it begins."""
+        return self.function.__code__.co_filename, self.function.__code__.co_firstlineno
+
+    def raised_at(self, error: BaseException) -> Line | None:
+        """Return the innermost line of the kernel's file that an error passed."""
+        own, _ = self.first_line
+        frames = traceback.extract_tb(error.__traceback__)
+        return next(((own, frame.lineno) for frame in reversed(frames) if frame.filename == own and frame.lineno), None)
+
     def __repr__(self) -> str:
         return f"<kernel {self.name} on {' or '.join(self.cores)}>"
 
@@ -154,10 +165,13 @@ class Launch:
         inspection = current_inspection()
         if inspection is not None:
             return self._inspected(inspection, table, block, core, sub_block)
+        k = self._builder(Kernel, table, block, core, sub_block)
         try:
-            return self._written(Kernel, table, block, core, sub_block).finish()
+            self._write(k)
+            return k.finish()
         except RowError as error:
-            line = self._line(error.row, table, block, core, sub_block)
+            notes = k.notes
+            line = notes.line(error.row) if notes else self._line(error.row, table, block, core, sub_block)
             raise KernelError(_told(error, self.kernel, line)) from error
         except (Exception, SystemExit) as error:
             raise KernelError(_told(error, self.kernel)) from error
@@ -169,20 +183,22 @@ class Launch:
         k = self._builder(Kernel, table, block, core, sub_block)
         assert k.notes is not None
         try:
-            _refuse_result(self.kernel.function(k, *self.tensors, **self.fields))
+            self._write(k)
         except MemoryLimitError as error:
             raise MemoryLimitError(_told(error, self.kernel)) from None
         except (Exception, SystemExit) as error:
             k.notes.whole = False
-            code = self.kernel.function.__code__
-            line = _raised_at(error, self.kernel) or (code.co_filename, code.co_firstlineno)
+            line = self.kernel.raised_at(error) or self.kernel.first_line
             inspection.add(f"block {block} {core}", _said(error), line)
         return k.finish()
 
     def _written(self, make: type[Built], table: InstructionTable, block: int, core: str, sub_block: int) -> Built:
         k = self._builder(make, table, block, core, sub_block)
-        _refuse_result(self.kernel.function(k, *self.tensors, **self.fields))
+        self._write(k)
         return k
+
+    def _write(self, k: Kernel) -> None:
+        _refuse_result(self.kernel.function(k, *self.tensors, **self.fields))
 
     def _builder(self, make: type[Built], table: InstructionTable, block: int, core: str, sub_block: int) -> Built:
         k = make(
@@ -198,14 +214,15 @@ class Launch:
         k.repeats = self.repeats[core]
         return k
 
-    def _line(self, row: int, table: InstructionTable, block: int, core: str, sub_block: int) -> int | None:
+    def _line(self, row: int, table: InstructionTable, block: int, core: str, sub_block: int) -> Line | None:
         """The line that wrote a row of a program: the function runs once more, and every row's line is noted."""
         try:
             k = self._written(_LineKernel, table, block, core, sub_block)
         except (Exception, SystemExit):
             return None  # what it raises row by row is not what there is to tell
         k.close_queues()
-        return k.lines_of_rows()[row]
+        number = k.lines_of_rows()[row]
+        return None if number is None else (self.kernel.first_line[0], number)
 
 
 _kept = local()
@@ -302,22 +319,14 @@ def _refuse_result(returned: Any) -> None:
     raise SimError(f"it returns a value of type {type(returned).__name__}; {_PLAIN}")
 
 
-def _told(error: BaseException, kernel: KernelFunction, line: int | None = None) -> str:
+def _told(error: BaseException, kernel: KernelFunction, line: Line | None = None) -> str:
     """One line: where in the kernel's file the error came from (`line` where that is known), and what it says."""
-    own = Path(kernel.function.__code__.co_filename)
+    line = line or kernel.raised_at(error)
+    own = Path(kernel.first_line[0] if line is None else line[0])
     if own.is_relative_to(Path.cwd()):
         own = own.relative_to(Path.cwd())
-    if line is None and (found := _raised_at(error, kernel)) is not None:
-        line = found[1]
-    where = f"{own}:{line}" if line is not None else str(own)
+    where = str(own) if line is None else f"{own}:{line[1]}"
     return f"{where}: kernel {kernel.name}: {_said(error)}"
-
-
-def _raised_at(error: BaseException, kernel: KernelFunction) -> Line | None:
-    """The innermost line of the kernel's file that an error passed."""
-    own = kernel.function.__code__.co_filename
-    frames = traceback.extract_tb(error.__traceback__)
-    return next(((own, frame.lineno) for frame in reversed(frames) if frame.filename == own and frame.lineno), None)
 
 
 def _said(error: BaseException) -> str:

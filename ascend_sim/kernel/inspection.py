@@ -82,6 +82,8 @@ class Notes:
     allocated: list[Allocated] = field(default_factory=list)
     queues: dict[tuple[str, str, int], str] = field(default_factory=dict)
     """Flags of queues (source, destination, number), and the side of the queue that each belongs to."""
+    own_barriers: set[Line] = field(default_factory=set)
+    """Lines whose barriers belong to the library that the kernel is written with."""
     texts: dict[Line, str] = field(default_factory=dict)
     """What stands in lines whose file is not there any more: those of a stored run."""
     whole: bool = True

@@ -141,6 +141,14 @@ class SyncMethods(StampedLoops):
         fields = (flag.source, flag.destination, flag.identity, flag.name not in self._disarm)
         self._emit((WaitFlag, *fields) if lead is None else (WaitUnitFlag, *fields, lead))
 
+    def count_flag(self, flag: Flag, sets: int) -> None:
+        """Count sets of a flag that stand in rows made elsewhere; waits count below 0."""
+        self._balance[flag] += sets
+
+    def is_armed(self, flag: Flag) -> bool:
+        """Whether waits for the flag hold anything."""
+        return flag.name not in self._disarm
+
     def _no_flag(self, method: str, given: object) -> SimError:
         return SimError(
             f"block {self.block} {self.core_kind}: {method}({given!r}): it takes a flag of this program, as "

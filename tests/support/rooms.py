@@ -16,6 +16,7 @@ FLOORS = (
     ("memory",),
     ("isa",),
     ("kernel",),
+    ("ascend_c",),
     ("engine",),
     ("runtime",),
     ("check",),

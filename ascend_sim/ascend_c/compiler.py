@@ -1,0 +1,196 @@
+"""The C++ compiler of kernels, and libraries that are kept by what they were made of.
+
+clang++ where there is one that is new enough, else the one of the package `ziglang` (the extra `ascend-c`). A library is found
+again by the compiler, the flags, the headers here and the contents of all files of the user's that it was made of.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+from ascend_sim.ascend_c.diagnostics import told
+from ascend_sim.ascend_c.errors import CompileError
+from ascend_sim.ascend_c.words import header
+from ascend_sim.errors import SimError
+from ascend_sim.frozen import frozen
+
+HEADERS = Path(__file__).with_name("include")
+EXTRA = "ascend-c"
+OLDEST_CLANG = 17
+"""The first clang that computes with bfloat16 (__bf16) on x86-64."""
+FLAGS = (
+    "-std=c++17",
+    "-O1",
+    "-fPIC",
+    "-w",
+    "-fno-sanitize=all",
+    "-fvisibility=hidden",
+    "-fno-exceptions",
+    "-fno-rtti",
+    "-fno-threadsafe-statics",
+    "-fno-spell-checking",
+    "-fno-color-diagnostics",
+    "-fno-caret-diagnostics",
+    "-ftemplate-backtrace-limit=0",
+    "-ferror-limit=50",
+)
+CACHE_VARIABLE = "ASCEND_SIM_CACHE"
+
+
+@frozen
+class Compiler:
+    """The commands that compile and link, and what tells this compiler from others."""
+
+    compile: tuple[str, ...]
+    link: tuple[str, ...]
+    identity: str
+
+
+def cache_folder() -> Path:
+    """Return the folder of the user's cache, made where there is none."""
+    given = os.environ.get(CACHE_VARIABLE)
+    base = Path(given) if given else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ascend-sim"
+    try:
+        base.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SimError(
+            f"cannot make the cache folder {base}: {error.strerror or error}; {CACHE_VARIABLE} names another"
+        ) from None
+    return base
+
+
+@cache
+def compiler() -> Compiler:
+    """Return the compiler of this machine; SimError names the extra that brings one."""
+    found = shutil.which("clang++")
+    if found and _version(found) >= OLDEST_CLANG:
+        return Compiler((found,), (found, "-shared", "-nostdlib"), _identity(found))
+    spec = importlib.util.find_spec("ziglang")
+    zig = Path(spec.origin).with_name("zig") if spec is not None and spec.origin else None
+    if zig is not None and zig.is_file():
+        return Compiler((str(zig), "c++"), (str(zig), "ld.lld", "-shared"), _identity(str(zig)))
+    old = f" (the clang++ of this machine is older than {OLDEST_CLANG})" if found else ""
+    raise SimError(
+        f"Ascend C kernels need a compiler{old}: pip install 'ascend-sim[{EXTRA}]' brings one, or install clang++"
+    )
+
+
+def _version(command: str) -> int:
+    try:
+        said = subprocess.run([command, "--version"], capture_output=True, text=True).stdout
+    except OSError:
+        return 0
+    found = re.search(r"version (\d+)", said)
+    return int(found[1]) if found else 0
+
+
+def _identity(command: str) -> str:
+    """Return path, size and time of a compiler: another one makes other libraries."""
+    there = os.stat(command)
+    return f"{command} {there.st_size} {there.st_mtime_ns}"
+
+
+def library(sources: Sequence[Path], stub: str, include: Sequence[Path] = (), defines: Sequence[str] = ()) -> Path:
+    """Return the shared library of a kernel; `stub` is the text that includes the first source and names its entry.
+
+    `sources` behind the first are compiled beside it. Raises CompileError with the compiler's errors.
+    """
+    chosen = compiler()
+    options = [*FLAGS, *(f"-I{folder}" for folder in (*include, HEADERS)), *(f"-D{one}" for one in defines)]
+    key = _hash(chosen.identity, _headers(), header(), stub, *options, *map(str, sources))
+    folder = cache_folder() / "kernels"
+    folder.mkdir(exist_ok=True)
+    manifest = folder / f"{key}.json"
+    kept = _kept(manifest, folder)
+    if kept is not None:
+        return kept
+    with tempfile.TemporaryDirectory(dir=folder) as scratch:
+        made, used = _compiled(chosen, sources, stub, options, Path(scratch))
+        name = f"{_hash(key, *sorted(used), *used.values())}.so"
+        if not (folder / name).exists():
+            os.replace(made, folder / name)
+        (Path(scratch) / "manifest").write_text(json.dumps({"library": name, "files": used}))
+        os.replace(Path(scratch) / "manifest", manifest)
+    return folder / name
+
+
+def _kept(manifest: Path, folder: Path) -> Path | None:
+    """Return the library of a manifest whose files are as they were."""
+    try:
+        told_of = json.loads(manifest.read_text())
+        for path, content in told_of["files"].items():
+            if _hash(Path(path).read_bytes()) != content:
+                return None
+        found = folder / str(told_of["library"])
+        return found if found.is_file() else None
+    except (OSError, ValueError, KeyError, AttributeError):
+        return None
+
+
+def _compiled(
+    chosen: Compiler, sources: Sequence[Path], stub: str, options: Sequence[str], scratch: Path
+) -> tuple[Path, dict[str, str]]:
+    """Compile and link in a folder of its own: the library, and the contents of the user's files that it was made of."""
+    (scratch / "asim").mkdir()
+    (scratch / "asim" / "words.h").write_text(header())
+    (scratch / "entry.cpp").write_text(stub)
+    environment = os.environ | dict.fromkeys(
+        ("ZIG_GLOBAL_CACHE_DIR", "ZIG_LOCAL_CACHE_DIR"), str(cache_folder() / "zig")
+    )
+    objects, used = [], {}
+    for number, source in enumerate([scratch / "entry.cpp", *sources[1:]]):
+        made, rules = scratch / f"{number}.o", scratch / f"{number}.d"
+        command = [
+            *chosen.compile,
+            *options,
+            f"-I{scratch}",
+            "-MD",
+            "-MF",
+            str(rules),
+            "-c",
+            str(source),
+            "-o",
+            str(made),
+        ]
+        done = subprocess.run(command, capture_output=True, text=True, env=environment)
+        if done.returncode or not made.exists():
+            raise CompileError(told(done.stderr, (scratch, HEADERS)))
+        objects.append(str(made))
+        for path in _prerequisites(rules.read_text()):
+            if not path.is_relative_to(scratch) and not path.is_relative_to(HEADERS):
+                used[str(path)] = _hash(path.read_bytes())
+    made = scratch / "kernel.so"
+    done = subprocess.run([*chosen.link, "-o", str(made), *objects], capture_output=True, text=True, env=environment)
+    if done.returncode or not made.exists():
+        said = (done.stderr.strip().splitlines() or ["no reason given"])[0]
+        raise CompileError(f"{sources[0]}: cannot be linked: {said}")
+    return made, used
+
+
+def _prerequisites(rules: str) -> list[Path]:
+    """Return the files that a rule for `make` lists."""
+    _, _, listed = rules.replace("\\\n", " ").partition(": ")
+    return [Path(one.replace("\\ ", " ")).absolute() for one in re.findall(r"(?:\\ |\S)+", listed)]
+
+
+@cache
+def _headers() -> str:
+    return _hash(*[path.read_bytes() for path in sorted(HEADERS.rglob("*.h"))])
+
+
+def _hash(*parts: str | bytes) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        digest.update(len(data).to_bytes(8, "little") + data)
+    return digest.hexdigest()

@@ -1,0 +1,68 @@
+"""What the compiler says, as a user reads it: file and line of the user's, one line for each error and the line of code."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from linecache import getline
+from pathlib import Path
+
+from ascend_sim.ascend_c.errors import shown
+from ascend_sim.ascend_c.names import REFUSED
+
+_SAID = re.compile(r"^(?P<file>[^:\n]+):(?P<line>\d+):(?P<column>\d+): (?P<kind>(?:fatal )?error|note): (?P<text>.*)$")
+_NAMES = re.compile(r"'(?:[\w:]*::)?(\w+)'")
+_MOST = 10
+"""Errors that are shown."""
+_UNKNOWN = (
+    "undeclared",
+    "no member named",
+    "no template named",
+    "unknown type name",
+    "does not refer to a",
+    "no type named",
+)
+
+
+def told(said: str, ours: Sequence[Path]) -> str:
+    """Return the errors of a compiler's output, each with the innermost line outside the folders `ours`."""
+    found: dict[str, None] = {}
+    others: dict[str, None] = {}
+    groups: list[list[re.Match[str]]] = []
+    for line in said.splitlines():
+        match = _SAID.match(line)
+        if match is not None and match["kind"] != "note":
+            groups.append([match])
+        elif match is not None and groups:
+            groups[-1].append(match)
+    for group in groups:
+        place = next((one for one in group if not _is_ours(one["file"], ours)), None)
+        text = _text(group[0]["text"])
+        if place is None:
+            others.setdefault(f"the kernel cannot be compiled: {text}")
+            continue
+        code = getline(place["file"], int(place["line"])).strip()
+        where = f"{shown(place['file'])}:{place['line']}"
+        found.setdefault(f"{where}: error: {text}" + (f"\n    {code}" if code else ""))
+    found = found or others  # an error of the user's makes further ones where the entry is called
+    listed = list(found)[:_MOST]
+    if not listed:
+        lines = said.strip().splitlines()
+        return f"the compiler ended without an error that can be read: {lines[-1] if lines else 'nothing said'}"
+    if len(found) > _MOST:
+        listed.append(f"and {len(found) - _MOST} further errors")
+    return "\n".join(listed)
+
+
+def _is_ours(file: str, ours: Sequence[Path]) -> bool:
+    path = Path(file)
+    return any(path.is_relative_to(folder) for folder in ours)
+
+
+def _text(said: str) -> str:
+    """Return an error in our words where it names a call of the API that is not simulated."""
+    if any(word in said for word in _UNKNOWN):
+        for name in _NAMES.findall(said):
+            if name in REFUSED:
+                return f"{name} is not simulated ({REFUSED[name]}); docs/ascend-c.md lists what is"
+    return said.replace("asim::", "")

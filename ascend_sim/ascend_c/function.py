@@ -1,0 +1,296 @@
+"""A C++ kernel as a kernel function: compiled once, its blocks recorded when their programs are built.
+
+import ascend_sim as asim
+add = asim.cpp_kernel("add_custom.cpp")
+run = asim.launch(add, 8, x, y, asim.empty(x.shape, "float32"), length=x.size)
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+import signal
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ascend_sim.ascend_c import compiler
+from ascend_sim.ascend_c.errors import SourceError, shown
+from ascend_sim.ascend_c.names import ARCHITECTURES
+from ascend_sim.ascend_c.recorder import (
+    FILLED,
+    FLOAT,
+    GM_SHIFT,
+    INTEGER,
+    MOST_ROWS,
+    MOST_TENSORS,
+    POINTER,
+    SECONDS,
+    STRUCT,
+    Argument,
+    Recorder,
+    describe,
+)
+from ascend_sim.ascend_c.rows import append
+from ascend_sim.ascend_c.source import Entry, choose
+from ascend_sim.ascend_c.stream import FINE, REFUSED, TOO_LONG, Recording
+from ascend_sim.chip import ChipSpec
+from ascend_sim.errors import SimError
+from ascend_sim.frozen import frozen
+from ascend_sim.kernel.function import KernelFunction
+from ascend_sim.kernel.inspection import Line
+from ascend_sim.kernel.kernel import Kernel
+from ascend_sim.kernel.tensor import Tensor
+from ascend_sim.memory.gm import SLOT_SHIFT
+from ascend_sim.options.description import names_of
+from ascend_sim.options.run_options import LaunchOptions
+
+_FIELD = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*|\[\d+\])*")
+TILING = "tiling"
+"""The pointer of this name is tiling data: bytes of the host, or fields by name, and no tensor."""
+
+
+@frozen
+class Parameter:
+    """A parameter of an entry: its name, its kind (`recorder`) and its bytes."""
+
+    name: str
+    kind: int
+    size: int
+
+    @property
+    def is_tensor(self) -> bool:
+        """Whether a tensor is its argument."""
+        return self.kind == POINTER and self.name != TILING
+
+    @property
+    def has_fields(self) -> bool:
+        """Whether it is a structure, or a pointer to one, that can be given field by field."""
+        return self.kind == STRUCT or (self.kind == POINTER and self.name == TILING)
+
+
+class CppKernel(KernelFunction):
+    """An entry of a C++ file. Tensors go by position, in the order of the entry's pointers; numbers and fields by keyword."""
+
+    def __init__(
+        self,
+        sources: Sequence[Path],
+        named: str,
+        entry: Entry,
+        include: Sequence[Path],
+        defines: Sequence[str],
+        rows: int,
+        seconds: float,
+    ) -> None:
+        self.sources, self.named, self.entry = sources, named, entry
+        self.include, self.defines, self.limits = include, defines, (rows, seconds)
+        self._recorders: dict[tuple[str, ...], Recorder] = {}
+        described = describe(self._recorder(()).library)
+        self.parameters = _parameters(entry, described)
+
+        def write(k: Kernel, *tensors: Tensor, **fields: Any) -> None:
+            self._write(k, tensors, fields)
+
+        write.__name__ = write.__qualname__ = entry.name
+        write.__signature__ = self._signature()  # type: ignore[attr-defined]
+        super().__init__(write, ("AIV",), False)
+
+    @property
+    def first_line(self) -> Line:
+        """The line of the entry."""
+        return str(self.sources[0]), self.entry.line
+
+    def raised_at(self, error: BaseException) -> Line | None:
+        """Return the line of C++ that an error names."""
+        return error.line if isinstance(error, SourceError) else None
+
+    def core_on(self, chip: ChipSpec) -> str:
+        """Return the kind of core; SimError for a chip of another architecture than the headers are for."""
+        if chip.identity.arch not in ARCHITECTURES:
+            raise SimError(
+                f"kernel {self.name}: Ascend C kernels run on {', '.join(ARCHITECTURES)} (910B, 910_93); {chip.name} is "
+                f"{chip.identity.arch}"
+            )
+        return super().core_on(chip)
+
+    def _signature(self) -> inspect.Signature:
+        taken = {one.name for one in self.parameters}
+        first = inspect.Parameter("k" if "k" not in taken else "k_", inspect.Parameter.POSITIONAL_ONLY)
+        listed = [
+            inspect.Parameter(one.name, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+            for one in self.parameters
+            if one.is_tensor
+        ]
+        for one in self.parameters:
+            if not one.is_tensor:
+                default = None if one.has_fields else inspect.Parameter.empty
+                listed.append(inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=default))
+        if any(one.has_fields for one in self.parameters):
+            listed.append(inspect.Parameter("fields", inspect.Parameter.VAR_KEYWORD))
+        return inspect.Signature([first, *listed])
+
+    # -- the program of a block ----------------------------------------------------------------------------------------
+
+    def _write(self, k: Kernel, tensors: Sequence[Tensor], fields: Mapping[str, Any]) -> None:
+        given, by_name = self._arguments(tensors, fields)
+        rows, seconds = self.limits
+        recording = self._recorder(tuple(by_name)).record(
+            k.block, k.blocks, k.chip.buffers["UB"], given, list(by_name.values()), rows, seconds
+        )
+        append(k, recording)
+        if recording.how != FINE:
+            raise SourceError(_ended(recording, rows, seconds), recording.last)
+
+    def _recorder(self, fields: tuple[str, ...]) -> Recorder:
+        """Return the recorder of the library that fills these fields by name."""
+        found = self._recorders.get(fields)
+        if found is None:
+            stub = _stub(self.sources[0], self.named, fields, self._registers_tiling)
+            found = Recorder(compiler.library(self.sources, stub, self.include, self.defines))
+            self._recorders[fields] = found
+        return found
+
+    @cached_property
+    def _registers_tiling(self) -> bool:
+        """Whether the file says what structure stands behind the pointer `tiling`."""
+        return "REGISTER_TILING_DEFAULT" in self.sources[0].read_text(encoding="utf-8", errors="replace")
+
+    def _arguments(
+        self, tensors: Sequence[Tensor], fields: Mapping[str, Any]
+    ) -> tuple[list[Argument], dict[str, float]]:
+        """Return the arguments in the order of the parameters, and the fields that are filled by name."""
+        rest, slots = dict(fields), list(tensors)
+        if len(slots) > MOST_TENSORS:
+            raise SimError(f"{len(slots)} tensors; a C++ kernel takes at most {MOST_TENSORS}")
+        given: list[Argument] = []
+        by_name: dict[str, Any] = {}
+        for one in self.parameters:
+            if one.is_tensor:
+                given.append(((slots.pop(0).address >> SLOT_SHIFT) + 1) << GM_SHIFT)
+            elif one.has_fields:
+                value = rest.pop(one.name, None)
+                if isinstance(value, Mapping):
+                    by_name |= value
+                given.append(self._structure(one, None if isinstance(value, Mapping) else value, by_name | rest))
+            else:
+                given.append(_number(one.name, one.kind, rest.pop(one.name)))
+        by_name |= rest
+        for name in by_name:
+            if not _FIELD.fullmatch(name):
+                raise SimError(
+                    f"{name!r} is no field of a structure; allowed are names like count, shape.rows and parts[1]"
+                )
+        return given, {name: _number(name, None, value) for name, value in by_name.items()}
+
+    def _structure(self, one: Parameter, value: Any, by_name: Mapping[str, Any]) -> Argument:
+        """Return a structure, or what a pointer to one points to, as bytes; where it is filled by name, what stands for it."""
+        if value is not None:
+            data = value.tobytes() if isinstance(value, np.generic | np.ndarray) else bytes(memoryview(value).cast("B"))
+            if one.kind == STRUCT and len(data) != one.size:
+                raise SimError(f"{one.name}: {len(data)} bytes; the structure has {one.size}")
+            return data
+        if one.kind == STRUCT:
+            return bytes(one.size)
+        if by_name and not self._registers_tiling:
+            raise SimError(
+                f"{one.name}: fields by name need REGISTER_TILING_DEFAULT(structure) in {shown(str(self.sources[0]))}; "
+                f"or give {one.name} as bytes"
+            )
+        return FILLED if by_name else 0
+
+
+def _number(name: str, kind: int | None, value: Any) -> float:
+    """Return a number as the process takes it; SimError for what is none, and for a fraction where the kernel wants none."""
+    if isinstance(value, bool | np.bool_):
+        value = int(value)
+    whole = isinstance(value, int | np.integer)
+    if not whole and not isinstance(value, float | np.floating):
+        try:  # half and bfloat16 of ml_dtypes
+            value = float(value)
+        except (TypeError, ValueError):
+            raise SimError(f"{name}: {value!r} is no number") from None
+    if kind == INTEGER:
+        if not whole:
+            raise SimError(f"{name}: {value!r}; the kernel takes a whole number")
+        if not -(1 << 63) <= value < 1 << 64:
+            raise SimError(f"{name}: {value}; a number of the kernel has at most 64 bits")
+    return int(value) if whole and kind != FLOAT else float(value)
+
+
+def _parameters(entry: Entry, described: Sequence[tuple[int, int]]) -> tuple[Parameter, ...]:
+    """Return the parameters with names that a launch can take: those of its own options get an underscore."""
+    own = names_of(LaunchOptions)
+    names = [*entry.parameters, *(f"argument{number}" for number in range(len(entry.parameters), len(described)))]
+    return tuple(
+        Parameter(f"{name}_" if name in own else name, kind, size)
+        for name, (kind, size) in zip(names, described, strict=False)
+    )
+
+
+def _stub(source: Path, named: str, fields: Sequence[str], registers_tiling: bool) -> str:
+    """Return the C++ that includes a kernel's file, calls its entry and fills fields by name."""
+    assigned = " ".join(f"asim::assign(data.{name}, given[{number}]);" for number, name in enumerate(fields))
+    export = 'extern "C" __attribute__((visibility("default")))'
+    return (
+        f"#include {json.dumps(str(source))}\n"
+        '#include "asim/launch.h"\n'
+        "struct AsimFill {\n"
+        f"template <class T> void operator()(T &data, const asim::Argument *given) const {{ {assigned} }}\n"
+        "};\n"
+        f"static {'asim_tiling_default' if registers_tiling else 'asim::NoTiling'} asim_tiling;\n"
+        f"{export} void asim_run(const int64_t *request, int pipe) "
+        f"{{ asim::run(&{named}, AsimFill(), asim_tiling, request, pipe); }}\n"
+        f"{export} int64_t asim_describe(int64_t *out, int64_t most) {{ return asim::describe(&{named}, out, most); }}\n"
+    )
+
+
+def _ended(recording: Recording, rows: int, seconds: float) -> str:
+    """Return in words how a program ended that did not end well."""
+    if recording.how == REFUSED:
+        return recording.text
+    if recording.how == TOO_LONG and recording.detail:
+        return f"the kernel did not end within {rows:,} calls; a loop around this line may go on for ever, else raise `rows`"
+    if recording.how == TOO_LONG:
+        return f"the kernel did not end within {seconds:g} s; the last call before that is this one"
+    try:
+        name = signal.strsignal(recording.detail) or str(recording.detail)
+    except ValueError:
+        name = str(recording.detail)
+    hint = ""
+    if recording.detail in (signal.SIGSEGV, signal.SIGBUS):
+        hint = "; scalar code that follows a pointer into GM or UB is not simulated"
+    return f"the kernel crashed ({name.lower()}) behind the call in this line{hint}"
+
+
+def cpp_kernel(
+    file: str | Path,
+    *more: str | Path,
+    entry: str | None = None,
+    include: Sequence[str | Path] = (),
+    defines: Mapping[str, Any] | Sequence[str] = (),
+    rows: int = MOST_ROWS,
+    seconds: float = SECONDS,
+) -> CppKernel:
+    """Compile a C++ file with an Ascend C kernel, and return the kernel for `launch` and `check_kernel`.
+
+    `more` are further files that it needs, `entry` the kernel where the file has several (a template with its arguments:
+    "scale<half>"), `include` folders that come before the headers here, `defines` macros. `rows` and `seconds` are what one
+    block may take before it counts as endless. Raises CompileError with the compiler's errors, SimError for a file
+    without a kernel and where there is no compiler.
+    """
+    paths = [Path(one).absolute() for one in (file, *more)]
+    for one in paths[1:]:
+        if not one.is_file():
+            raise SimError(f"{shown(str(one))}: there is no such file; give a C++ file")
+    for folder in include:
+        if not Path(folder).is_dir():
+            raise SimError(f"include {folder}: there is no such folder")
+    if isinstance(defines, Mapping):
+        defines = [f"{name}={value}" for name, value in defines.items()]
+    named, chosen = choose(paths[0], entry)
+    folders = [Path(one).absolute() for one in include]
+    return CppKernel(paths, named, chosen, folders, list(defines), rows, seconds)

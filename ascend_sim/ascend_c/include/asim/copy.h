@@ -1,0 +1,79 @@
+// Copies between GM and the Unified Buffer.
+#pragma once
+#include "asim/sync.h"
+
+namespace asim {
+
+template <class T> inline int64_t blocks_of(Site site, const char *what, int64_t elements) {
+    int64_t bytes = elements * (int64_t)sizeof(T);
+    if (bytes <= 0 || bytes % 32)
+        refuse(site, "%s: %lld elements are %lld bytes; a count is a multiple of 32 bytes, DataCopyPad copies any", what,
+               (long long)elements, (long long)bytes);
+    return bytes / 32;
+}
+inline void copy(Site site, Word word, int64_t dst, int64_t src, const AscendC::DataCopyParams &p) {
+    record(site, word, {dst, src}, {0, p.blockCount, p.blockLen, p.srcStride, p.dstStride, recorder.registers.atomic});
+}
+template <class T> inline void copy_aligned(Site site, bool in, int64_t dst, int64_t src, const AscendC::DataCopyExtParams &p,
+                                            int64_t left, int64_t right) {
+    Word word = in ? (sizeof(T) == 1   ? Word::copy_gm_to_ubuf_align_b8
+                      : sizeof(T) == 2 ? Word::copy_gm_to_ubuf_align_b16
+                                       : Word::copy_gm_to_ubuf_align_b32)
+                   : (sizeof(T) == 1   ? Word::copy_ubuf_to_gm_align_b8
+                      : sizeof(T) == 2 ? Word::copy_ubuf_to_gm_align_b16
+                                       : Word::copy_ubuf_to_gm_align_b32);
+    record(site, word, {dst, src},
+           {0, p.blockCount, p.blockLen, left, right, p.srcStride, p.dstStride, recorder.registers.atomic});
+}
+template <class T> inline int64_t bits(T value) {
+    int64_t all = 0;
+    memcpy(&all, &value, sizeof value);
+    return all;
+}
+
+}  // namespace asim
+
+namespace AscendC {
+
+template <class T> inline void DataCopy(const LocalTensor<T> &dst, const GlobalTensor<T> &src, const DataCopyParams &p, ASIM_SITE) {
+    asim::copy(site, asim::Word::copy_gm_to_ubuf, asim::at(dst), asim::at(src), p);
+}
+template <class T> inline void DataCopy(const GlobalTensor<T> &dst, const LocalTensor<T> &src, const DataCopyParams &p, ASIM_SITE) {
+    asim::copy(site, asim::Word::copy_ubuf_to_gm, asim::at(dst), asim::at(src), p);
+}
+template <class T> inline void DataCopy(const LocalTensor<T> &dst, const LocalTensor<T> &src, const DataCopyParams &p, ASIM_SITE) {
+    asim::copy(site, asim::Word::copy_ubuf_to_ubuf, asim::at(dst), asim::at(src), p);
+}
+template <class T> inline void DataCopy(const LocalTensor<T> &dst, const GlobalTensor<T> &src, const uint32_t count, ASIM_SITE) {
+    DataCopy(dst, src, DataCopyParams(1, asim::blocks_of<T>(site, "DataCopy", count), 0, 0), site);
+}
+template <class T> inline void DataCopy(const GlobalTensor<T> &dst, const LocalTensor<T> &src, const uint32_t count, ASIM_SITE) {
+    DataCopy(dst, src, DataCopyParams(1, asim::blocks_of<T>(site, "DataCopy", count), 0, 0), site);
+}
+template <class T> inline void DataCopy(const LocalTensor<T> &dst, const LocalTensor<T> &src, const uint32_t count, ASIM_SITE) {
+    DataCopy(dst, src, DataCopyParams(1, asim::blocks_of<T>(site, "DataCopy", count), 0, 0), site);
+}
+
+template <class T> inline void DataCopyPad(const LocalTensor<T> &dst, const GlobalTensor<T> &src, const DataCopyExtParams &p,
+                                           const DataCopyPadExtParams<T> &pad, ASIM_SITE) {
+    if (pad.isPad) asim::record(site, asim::Word::set_mov_pad_val, {0}, {asim::bits(pad.paddingValue)});
+    asim::copy_aligned<T>(site, true, asim::at(dst), asim::at(src), p, pad.isPad ? pad.leftPadding : 0,
+                          pad.isPad ? pad.rightPadding : 0);
+}
+template <class T>
+inline void DataCopyPad(const GlobalTensor<T> &dst, const LocalTensor<T> &src, const DataCopyExtParams &p, ASIM_SITE) {
+    asim::copy_aligned<T>(site, false, asim::at(dst), asim::at(src), p, 0, 0);
+}
+template <class T> inline void DataCopyPad(const LocalTensor<T> &dst, const GlobalTensor<T> &src, const DataCopyParams &p,
+                                           const DataCopyPadParams &pad, ASIM_SITE) {
+    DataCopyExtParams wide(p.blockCount, p.blockLen, p.srcStride, p.dstStride, 0);
+    if (pad.isPad) asim::record(site, asim::Word::set_mov_pad_val, {0}, {(int64_t)pad.paddingValue});
+    asim::copy_aligned<T>(site, true, asim::at(dst), asim::at(src), wide, pad.isPad ? pad.leftPadding : 0,
+                          pad.isPad ? pad.rightPadding : 0);
+}
+template <class T>
+inline void DataCopyPad(const GlobalTensor<T> &dst, const LocalTensor<T> &src, const DataCopyParams &p, ASIM_SITE) {
+    DataCopyPad(dst, src, DataCopyExtParams(p.blockCount, p.blockLen, p.srcStride, p.dstStride, 0), site);
+}
+
+}  // namespace AscendC

@@ -1,0 +1,268 @@
+// TPipe, TQue and TBuf: buffers are handed out from address 0 of the Unified Buffer in order, and events in the order in which
+// the public API does (scenarios: tests/ascend_c/scenarios).
+#pragma once
+#include "asim/sync.h"
+
+namespace asim {
+
+struct QueueBuffer {
+    int64_t address, bytes;
+    bool taken = false;
+    int free_event = -1, full_event = -1;  // ids that are held, or -1
+};
+struct Queue {
+    AscendC::HardEvent full, free;
+    int first, count;
+    bool fixed;  // events of depth 0 belong to the buffers
+};
+struct Pool {
+    static constexpr int MOST_BUFFERS = 64;  // of a TPipe (public documentation of InitBuffer)
+    QueueBuffer buffers[MOST_BUFFERS];
+    Queue queues[MOST_BUFFERS];
+    int buffer_count = 0, queue_count = 0;
+    int64_t used = 0;
+    uint8_t events[(int)AscendC::HardEvent::MAX] = {};  // ids that are taken, one bit each
+
+    int first_event(Site site, AscendC::HardEvent event) {
+        for (int id = 0; id < EVENTS; id++)
+            if (!(events[(int)event] >> id & 1)) return id;
+        refuse(site, "no event id is left: all %d of this pair of pipes are taken", EVENTS);
+    }
+    int take_event(Site site, AscendC::HardEvent event) {
+        int id = first_event(site, event);
+        events[(int)event] |= 1 << id;
+        return id;
+    }
+    int take_queue_event(Site site, AscendC::HardEvent event) {  // that of a queue, as a check is told
+        int id = take_event(site, event);
+        record(site, Word::queue_event_, {0}, {PIPES_OF_EVENT[(int)event][0], PIPES_OF_EVENT[(int)event][1], id});
+        return id;
+    }
+    void release_event(AscendC::HardEvent event, int id) { events[(int)event] &= ~(1 << id); }
+    int64_t take(Site site, int64_t bytes, int64_t position) {
+        if (bytes <= 0) refuse(site, "InitBuffer: %lld bytes; a buffer has at least 1", (long long)bytes);
+        int64_t size = (bytes + 31) / 32 * 32, start = used;
+        if (start + size > recorder.request.ub_bytes)
+            refuse(site, "InitBuffer: %lld bytes at %lld end at %lld; the Unified Buffer has %lld bytes", (long long)size,
+                   (long long)start, (long long)(start + size), (long long)recorder.request.ub_bytes);
+        used += size;
+        record(site, Word::allocate_, {start}, {size, position});
+        return start;
+    }
+    void give_back(Site site) {  // wait until every buffer is free, in the order of queues and buffers
+        for (int q = 0; q < queue_count; q++)
+            for (int b = 0; b < queues[q].count; b++) {
+                QueueBuffer &buffer = buffers[queues[q].first + b];
+                if (buffer.free_event < 0) continue;
+                wait_flag(site, queues[q].free, buffer.free_event);
+                release_event(queues[q].free, buffer.free_event);
+                buffer.free_event = -1;
+            }
+    }
+};
+inline Pool *pool = nullptr;  // that of the TPipe
+
+constexpr AscendC::HardEvent event_between(AscendC::TPosition source, AscendC::TPosition destination, bool full) {
+    using P = AscendC::TPosition;
+    using H = AscendC::HardEvent;
+    bool in = source == P::GM || source == P::VECCALC, out = destination == P::GM || destination == P::VECCALC;
+    if (source == P::VECIN && destination == P::VECOUT) in = out = true;
+    if (in && out) return full ? H::MTE2_MTE3 : H::MTE3_MTE2;
+    if (in) return full ? H::MTE2_V : H::V_MTE2;
+    return full ? H::V_MTE3 : H::MTE3_V;
+}
+
+}  // namespace asim
+
+namespace AscendC {
+
+using TEventID = int32_t;
+
+template <TPosition position> class TBuf {
+public:
+    template <class T> LocalTensor<T> Get(uint32_t elements) const { return LocalTensor<T>(position, address_, elements); }
+    template <class T> LocalTensor<T> Get() const { return Get<T>(bytes_ / sizeof(T)); }
+    template <class T> LocalTensor<T> GetWithOffset(uint32_t elements, uint32_t offset) const {
+        return LocalTensor<T>(position, address_ + offset, elements);
+    }
+
+private:
+    friend class TPipe;
+    int64_t address_ = 0, bytes_ = 0;
+};
+
+template <TPosition source, TPosition destination, int32_t depth, auto mask = 0> class TQueBind {
+    static constexpr HardEvent FULL = asim::event_between(source, destination, true);
+    static constexpr HardEvent FREE = asim::event_between(source, destination, false);
+    static constexpr TPosition POSITION = source == TPosition::GM ? destination : source;
+    static constexpr int MOST = 64;
+
+public:
+    template <class T> LocalTensor<T> AllocTensor(ASIM_SITE) {
+        check(site, "AllocTensor");
+        for (int tries = 0; tries < count_; tries++) {
+            int index = next_;
+            next_ = (next_ + 1) % count_;
+            asim::QueueBuffer &buffer = asim::pool->buffers[first_ + index];
+            if (buffer.taken) continue;
+            buffer.taken = true;
+            if (buffer.free_event >= 0) {
+                asim::wait_flag(site, FREE, buffer.free_event);
+                if (depth) {
+                    asim::pool->release_event(FREE, buffer.free_event);
+                    buffer.free_event = -1;
+                }
+            }
+            return LocalTensor<T>(POSITION, buffer.address, buffer.bytes / sizeof(T));
+        }
+        asim::refuse(site, "AllocTensor: all %d buffers of the queue are in use; FreeTensor gives one back", count_);
+    }
+    template <class T> void AllocTensor(LocalTensor<T> &tensor, ASIM_SITE) { tensor = AllocTensor<T>(site); }
+    template <class T> bool EnQue(const LocalTensor<T> &tensor, ASIM_SITE) {
+        int index = index_of(site, "EnQue", tensor);
+        if (length_ == (depth ? depth : count_))
+            asim::refuse(site, "EnQue: the queue is full, its depth is %d; DeQue takes one out", depth ? depth : count_);
+        asim::QueueBuffer &buffer = asim::pool->buffers[first_ + index];
+        if (depth) buffer.full_event = asim::pool->take_queue_event(site, FULL);
+        asim::set_flag(site, FULL, buffer.full_event);
+        fifo_[(head_ + length_++) % MOST] = index;
+        return true;
+    }
+    template <class T> LocalTensor<T> DeQue(ASIM_SITE) {
+        check(site, "DeQue");
+        if (!length_) asim::refuse(site, "DeQue: the queue is empty; EnQue puts a tensor in");
+        asim::QueueBuffer &buffer = asim::pool->buffers[first_ + fifo_[head_]];
+        head_ = (head_ + 1) % MOST;
+        length_--;
+        asim::wait_flag(site, FULL, buffer.full_event);
+        if (depth) {
+            asim::pool->release_event(FULL, buffer.full_event);
+            buffer.full_event = -1;
+        }
+        return LocalTensor<T>(POSITION, buffer.address, buffer.bytes / sizeof(T));
+    }
+    template <class T> void DeQue(LocalTensor<T> &tensor, ASIM_SITE) { tensor = DeQue<T>(site); }
+    template <class T> void FreeTensor(LocalTensor<T> &tensor, ASIM_SITE) {
+        int index = index_of(site, "FreeTensor", tensor);
+        asim::QueueBuffer &buffer = asim::pool->buffers[first_ + index];
+        if (depth) buffer.free_event = asim::pool->take_queue_event(site, FREE);
+        asim::set_flag(site, FREE, buffer.free_event);
+        buffer.taken = false;
+    }
+    void FreeAllEvent(ASIM_SITE) {
+        check(site, "FreeAllEvent");
+        for (int index = 0; index < count_; index++) {
+            asim::QueueBuffer &buffer = asim::pool->buffers[first_ + index];
+            if (buffer.free_event < 0) continue;
+            asim::wait_flag(site, FREE, buffer.free_event);
+            asim::pool->release_event(FREE, buffer.free_event);
+            buffer.free_event = -1;
+        }
+    }
+    int32_t GetTensorCountInQue() const { return length_; }
+    bool HasTensorInQue() const { return length_ > 0; }
+    bool VacantInQue() const { return length_ < (depth ? depth : count_); }
+    bool HasIdleBuffer() const {
+        for (int index = 0; index < count_; index++)
+            if (!asim::pool->buffers[first_ + index].taken) return true;
+        return false;
+    }
+
+private:
+    friend class TPipe;
+    void check(asim::Site site, const char *call) const {
+        if (!count_) asim::refuse(site, "%s: the queue has no buffers; TPipe.InitBuffer gives it some", call);
+    }
+    template <class T> int index_of(asim::Site site, const char *call, const LocalTensor<T> &tensor) const {
+        check(site, call);
+        int64_t address = asim::at(tensor);
+        for (int index = 0; index < count_; index++) {
+            const asim::QueueBuffer &buffer = asim::pool->buffers[first_ + index];
+            if (address < buffer.address || address >= buffer.address + buffer.bytes) continue;
+            if (!buffer.taken) asim::refuse(site, "%s: the tensor's buffer is free already; AllocTensor takes it", call);
+            return index;
+        }
+        asim::refuse(site, "%s: the tensor at UB address %lld is no buffer of this queue", call, (long long)address);
+    }
+    int first_ = 0, count_ = 0, next_ = 0, head_ = 0, length_ = 0, fifo_[MOST] = {};
+};
+
+template <TPosition position, int32_t depth, auto mask = 0>
+class TQue : public TQueBind<position == TPosition::VECOUT ? TPosition::VECOUT : position == TPosition::VECCALC ? TPosition::VECCALC : TPosition::GM,
+                             position == TPosition::VECOUT ? TPosition::GM : position, depth, mask> {
+    static_assert(position == TPosition::VECIN || position == TPosition::VECOUT || position == TPosition::VECCALC,
+                  "a TQue of a vector core is VECIN, VECOUT or VECCALC");
+};
+
+class TPipe {
+public:
+    TPipe(asim::Site site = asim::Site::here()) { Init(site); }
+    TPipe(const TPipe &) = delete;
+    ~TPipe() { Destroy(site_); }
+    void Init(ASIM_SITE) {
+        site_ = site;
+        asim::pool = &pool_;
+        current_ = this;
+        alive_ = true;
+        begin(site);
+    }
+    void Destroy(ASIM_SITE) {
+        if (!alive_) return;
+        alive_ = false;
+        pool_.give_back(site);
+        asim::record(site, asim::Word::own_barrier_);
+        asim::record(site, asim::Word::pipe_barrier, {0}, {(int64_t)PIPE_ALL});
+    }
+    void Reset(ASIM_SITE) {
+        pool_.give_back(site);
+        pool_ = asim::Pool();
+        begin(site);
+    }
+    template <TPosition position> bool InitBuffer(TBuf<position> &buffer, uint32_t bytes, ASIM_SITE) {
+        buffer.address_ = pool_.take(site, bytes, (int64_t)position);
+        buffer.bytes_ = (int64_t(bytes) + 31) / 32 * 32;
+        return true;
+    }
+    template <TPosition source, TPosition destination, int32_t depth, auto mask>
+    bool InitBuffer(TQueBind<source, destination, depth, mask> &queue, uint8_t count, uint32_t bytes, ASIM_SITE) {
+        using Queue = TQueBind<source, destination, depth, mask>;
+        if (!count) asim::refuse(site, "InitBuffer: a queue of 0 buffers; it has at least 1");
+        if (pool_.buffer_count + count > asim::Pool::MOST_BUFFERS)
+            asim::refuse(site, "InitBuffer: buffer number %d; a TPipe has at most %d", pool_.buffer_count + count,
+                         asim::Pool::MOST_BUFFERS);
+        queue.first_ = pool_.buffer_count;
+        queue.count_ = count;
+        queue.next_ = queue.head_ = queue.length_ = 0;
+        pool_.queues[pool_.queue_count++] = {Queue::FULL, Queue::FREE, queue.first_, count, depth == 0};
+        for (int index = 0; index < count; index++) {
+            asim::QueueBuffer &buffer = pool_.buffers[pool_.buffer_count++] = {};
+            buffer.address = pool_.take(site, bytes, (int64_t)Queue::POSITION);
+            buffer.bytes = (int64_t(bytes) + 31) / 32 * 32;
+            if (depth == 0) {
+                buffer.full_event = pool_.take_queue_event(site, Queue::FULL);
+                buffer.free_event = pool_.take_queue_event(site, Queue::FREE);
+                asim::set_flag(site, Queue::FREE, buffer.free_event);
+            }
+        }
+        return true;
+    }
+    template <HardEvent event> TEventID AllocEventID(ASIM_SITE) { return pool_.take_event(site, event); }
+    template <HardEvent event> void ReleaseEventID(TEventID id, ASIM_SITE) { pool_.release_event(event, id); }
+    template <HardEvent event> TEventID FetchEventID(ASIM_SITE) { return pool_.first_event(site, event); }
+    TEventID FetchEventID(HardEvent event, ASIM_SITE) { return pool_.first_event(site, event); }
+
+private:
+    friend TPipe *GetTPipePtr();
+    inline static TPipe *current_ = nullptr;
+    static void begin(asim::Site site) {
+        asim::set_atomic_none(site);
+        asim::set_counting(site, false);
+        asim::set_vector_mask(site, -1, -1);
+    }
+    asim::Pool pool_;
+    asim::Site site_;
+    bool alive_ = false;
+};
+inline TPipe *GetTPipePtr() { return TPipe::current_; }
+
+}  // namespace AscendC

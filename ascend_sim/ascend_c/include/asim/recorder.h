@@ -1,0 +1,201 @@
+// Keeps the words of one program and writes them to a pipe: distinct shapes (a word with its fields) and source lines once,
+// then five numbers a row (shape, line, three addresses). `stream.py` reads the frames.
+#pragma once
+#include <csignal>
+#include <cstdarg>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <sys/time.h>
+#include <unistd.h>
+#include "asim/words.h"
+
+namespace asim {
+
+// Where the kernel's source calls the API: the default argument of every public function.
+struct Site {
+    const char *file;
+    int line;
+    static constexpr Site here(const char *file = __builtin_FILE(), int line = __builtin_LINE()) { return {file, line}; }
+};
+
+enum class Frame : int64_t { SHAPE = 1, LINE, ROWS, END };
+enum class Ending : int64_t { FINE, REFUSED, CRASHED, TOO_LONG };
+
+// What arrives with a request (recorder.py writes the same numbers in the same order).
+struct Request {
+    int64_t block, blocks, most_rows, milliseconds, ub_bytes, arguments, fields;
+};
+
+// Registers of the machine that decide what a word does.
+struct Registers {
+    int64_t counting = 0, mask_high = -1, mask_low = -1, atomic = 0;
+};
+
+template <class Key> struct Table {
+    int64_t *cells = nullptr, capacity = 0, count = 0;  // numbers of entries, -1 where a cell is empty
+    Key *entries = nullptr;
+    static void *grown(void *old, int64_t bytes) {
+        void *more = realloc(old, bytes);
+        if (!more) abort();
+        return more;
+    }
+    // The number of an entry, and whether it is new.
+    template <class Same, class Make> int64_t number(uint64_t hash, Same same, Make make, bool &fresh) {
+        if (2 * count >= capacity) grow();
+        int64_t cell = hash & (capacity - 1);
+        while (cells[cell] >= 0) {
+            if (same(entries[cells[cell]])) {
+                fresh = false;
+                return cells[cell];
+            }
+            cell = (cell + 1) & (capacity - 1);
+        }
+        entries[count] = make();
+        entries[count].hash = hash;
+        fresh = true;
+        return cells[cell] = count++;
+    }
+    void grow() {
+        capacity = capacity ? 2 * capacity : 256;
+        cells = (int64_t *)grown(cells, capacity * sizeof(int64_t));
+        entries = (Key *)grown(entries, capacity * sizeof(Key));
+        for (int64_t i = 0; i < capacity; i++) cells[i] = -1;
+        for (int64_t i = 0; i < count; i++) {
+            int64_t cell = entries[i].hash & (capacity - 1);
+            while (cells[cell] >= 0) cell = (cell + 1) & (capacity - 1);
+            cells[cell] = i;
+        }
+    }
+};
+
+constexpr int MOST_FIELDS = 16;
+struct Shape {
+    uint64_t hash;
+    int64_t count, fields[MOST_FIELDS];
+};
+struct Line {
+    uint64_t hash;
+    const char *file;
+    int64_t line;
+};
+
+struct Recorder {
+    static constexpr int64_t AT_ONCE = 1 << 13;  // rows that are written together
+    int pipe = -1;
+    Request request = {};
+    Registers registers;
+    int64_t rows[AT_ONCE][5];
+    int64_t waiting = 0, written = 0;
+    Table<Shape> shapes;
+    Table<Line> lines;
+    Site last = {"", 0};
+};
+inline Recorder recorder;
+
+inline void send(const void *data, int64_t bytes) {
+    const char *at = (const char *)data;
+    while (bytes > 0) {
+        int64_t done = write(recorder.pipe, at, bytes);
+        if (done <= 0) _exit(1);
+        at += done;
+        bytes -= done;
+    }
+}
+inline void frame(Frame kind, int64_t bytes) {
+    int64_t head[2] = {(int64_t)kind, bytes};
+    send(head, sizeof head);
+}
+inline void flush() {
+    if (!recorder.waiting) return;
+    int64_t bytes = recorder.waiting * (int64_t)sizeof recorder.rows[0];
+    frame(Frame::ROWS, bytes);
+    send(recorder.rows, bytes);
+    recorder.waiting = 0;
+}
+inline int64_t padded(int64_t bytes) { return (bytes + 7) & ~7ll; }
+inline void send_text(const char *text) {
+    int64_t length = strlen(text), zero = 0;
+    send(text, length);
+    send(&zero, padded(length + 1) - length);
+}
+// The last frame of a program; nothing of the kernel runs after it.
+[[noreturn]] inline void end(Ending how, int64_t detail, Site site, const char *text) {
+    flush();
+    int64_t head[3] = {(int64_t)how, detail, site.line};
+    frame(Frame::END, sizeof head + padded(strlen(site.file) + 1) + padded(strlen(text) + 1));
+    send(head, sizeof head);
+    send_text(site.file);
+    send_text(text);
+    _exit(0);
+}
+[[noreturn]] inline void refuse(Site site, const char *format, ...) __attribute__((format(printf, 2, 3)));
+[[noreturn]] inline void refuse(Site site, const char *format, ...) {
+    char text[1024];
+    va_list rest;
+    va_start(rest, format);
+    vsnprintf(text, sizeof text, format, rest);
+    va_end(rest);
+    end(Ending::REFUSED, 0, site, text);
+}
+
+inline uint64_t mixed(uint64_t hash, uint64_t value) {
+    hash = (hash ^ value) * 0x9e3779b97f4a7c15ull;
+    return hash ^ (hash >> 29);
+}
+inline int64_t shape_of(const int64_t *fields, int64_t count) {
+    uint64_t hash = count;
+    for (int64_t i = 0; i < count; i++) hash = mixed(hash, fields[i]);
+    bool fresh;
+    int64_t number = recorder.shapes.number(
+        hash,
+        [&](const Shape &one) { return one.count == count && !memcmp(one.fields, fields, count * sizeof *fields); },
+        [&] {
+            Shape one = {};
+            one.count = count;
+            memcpy(one.fields, fields, count * sizeof *fields);
+            return one;
+        },
+        fresh);
+    if (fresh) {
+        frame(Frame::SHAPE, count * sizeof *fields);
+        send(fields, count * sizeof *fields);
+    }
+    return number;
+}
+inline int64_t line_of(Site site) {
+    bool fresh;
+    int64_t number = recorder.lines.number(
+        mixed((uint64_t)site.file, site.line),
+        [&](const Line &one) { return one.file == site.file && one.line == site.line; },
+        [&] { return Line{0, site.file, site.line}; }, fresh);
+    if (fresh) {
+        int64_t line = site.line;
+        frame(Frame::LINE, sizeof line + padded(strlen(site.file) + 1));
+        send(&line, sizeof line);
+        send_text(site.file);
+    }
+    return number;
+}
+
+// Record a word: its addresses, and its fields in the order of `words.py`.
+template <int A, int F> inline void record(Site site, Word word, const int64_t (&addresses)[A], const int64_t (&fields)[F]) {
+    static_assert(A <= 3 && F < MOST_FIELDS);
+    int64_t key[F + 1];
+    key[0] = (int64_t)word;
+    for (int i = 0; i < F; i++) key[i + 1] = fields[i];
+    if (recorder.written >= recorder.request.most_rows)
+        end(Ending::TOO_LONG, recorder.written, site, "");
+    int64_t shape = shape_of(key, F + 1), line = line_of(site);
+    if (recorder.waiting == Recorder::AT_ONCE) flush();
+    int64_t *row = recorder.rows[recorder.waiting++];
+    row[0] = shape;
+    row[1] = line;
+    for (int i = 0; i < 3; i++) row[2 + i] = i < A ? addresses[i] : 0;
+    recorder.written++;
+    recorder.last = site;
+}
+inline void record(Site site, Word word) { record(site, word, {0}, {0}); }
+
+}  // namespace asim

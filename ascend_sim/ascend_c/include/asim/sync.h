@@ -1,0 +1,86 @@
+// Flags, barriers, mask and atomic registers, and who this block is.
+#pragma once
+#include "asim/tensor.h"
+
+#define ASIM_SITE asim::Site site = asim::Site::here()
+
+namespace asim {
+constexpr int64_t PIPES_OF_EVENT[][2] = {
+    {4, 3}, {3, 4}, {3, 2}, {2, 3}, {4, 1}, {1, 4}, {5, 1}, {1, 5}, {2, 1}, {1, 2}, {1, 1}, {5, 3}, {3, 5}, {3, 1}, {4, 2},
+    {2, 4}, {1, 3}, {2, 10}, {10, 2}, {5, 4}, {4, 5}, {0, 1}, {1, 0}, {0, 4}, {4, 0}, {0, 5}, {5, 0}, {4, 10}, {10, 4}, {10, 0},
+    {2, 0}, {10, 5}, {3, 10}, {10, 3}, {10, 10}};
+constexpr int EVENTS = 8;  // ids of a pair of pipes
+
+inline void set_flag(Site site, AscendC::HardEvent event, int64_t id) {
+    auto pair = PIPES_OF_EVENT[(int)event];
+    if (pair[0] == pair[1]) return record(site, Word::pipe_barrier, {0}, {pair[0]});
+    if (id < 0 || id >= EVENTS) refuse(site, "SetFlag: event id %lld; allowed are 0 to %d", (long long)id, EVENTS - 1);
+    record(site, Word::set_flag, {0}, {pair[0], pair[1], id});
+}
+inline void wait_flag(Site site, AscendC::HardEvent event, int64_t id) {
+    auto pair = PIPES_OF_EVENT[(int)event];
+    if (pair[0] == pair[1]) return;
+    if (id < 0 || id >= EVENTS) refuse(site, "WaitFlag: event id %lld; allowed are 0 to %d", (long long)id, EVENTS - 1);
+    record(site, Word::wait_flag, {0}, {pair[0], pair[1], id});
+}
+inline void set_vector_mask(Site site, int64_t high, int64_t low) {
+    recorder.registers.mask_high = high;
+    recorder.registers.mask_low = low;
+    record(site, Word::set_vector_mask, {0}, {high, low});
+}
+inline void set_counting(Site site, bool counting) {
+    recorder.registers.counting = counting;
+    record(site, counting ? Word::set_mask_count : Word::set_mask_norm);
+}
+inline int64_t low_bits(int64_t count) { return count >= 64 ? -1 : count <= 0 ? 0 : (1ll << count) - 1; }
+inline void mask_of_count(Site site, int64_t count) { set_vector_mask(site, low_bits(count - 64), low_bits(count)); }
+inline void set_atomic_none(Site site) {
+    recorder.registers.atomic = 0;
+    record(site, Word::set_atomic_none);
+}
+}  // namespace asim
+
+namespace AscendC {
+
+template <HardEvent event> inline void SetFlag(int32_t id, ASIM_SITE) { asim::set_flag(site, event, id); }
+template <HardEvent event> inline void WaitFlag(int32_t id, ASIM_SITE) { asim::wait_flag(site, event, id); }
+template <pipe_t pipe> inline void PipeBarrier(ASIM_SITE) { asim::record(site, asim::Word::pipe_barrier, {0}, {(int64_t)pipe}); }
+
+inline void SetMaskCount(ASIM_SITE) { asim::set_counting(site, true); }
+inline void SetMaskNorm(ASIM_SITE) { asim::set_counting(site, false); }
+inline void ResetMask(ASIM_SITE) { asim::set_vector_mask(site, -1, -1); }
+template <class T, MaskMode mode = MaskMode::NORMAL> inline void SetVectorMask(uint64_t high, uint64_t low, ASIM_SITE) {
+    asim::set_vector_mask(site, high, low);
+}
+template <class T, MaskMode mode = MaskMode::NORMAL> inline void SetVectorMask(int32_t count, ASIM_SITE) {
+    if (mode == MaskMode::COUNTER) asim::set_vector_mask(site, 0, count);
+    else asim::mask_of_count(site, count);
+}
+
+template <class T> inline void SetAtomicAdd(ASIM_SITE) {
+    asim::recorder.registers.atomic = asim::format_of<T>();
+    asim::record(site, asim::Word::set_atomic_add);
+    asim::record(site, asim::Word::set_atomic_format, {0}, {asim::format_of<T>()});
+}
+inline void SetAtomicNone(ASIM_SITE) { asim::set_atomic_none(site); }
+
+inline int64_t GetBlockIdx() { return asim::recorder.request.block; }
+inline int64_t GetBlockNum() { return asim::recorder.request.blocks; }
+inline int64_t GetSubBlockIdx() { return 0; }
+inline int64_t GetSubBlockNum() { return 1; }
+inline int64_t GetTaskRation() { return 1; }
+inline int64_t get_block_idx() { return GetBlockIdx(); }
+inline int64_t get_block_num() { return GetBlockNum(); }
+
+enum class AscendCCoreType : uint8_t { AIC, AIV };
+constexpr AscendCCoreType AIC = AscendCCoreType::AIC, AIV = AscendCCoreType::AIV, g_coreType = AIV;
+
+}  // namespace AscendC
+
+#define block_idx AscendC::GetBlockIdx()
+#define block_num AscendC::GetBlockNum()
+#define ASCEND_IS_AIV constexpr(true)
+#define ASCEND_IS_AIC constexpr(false)
+#define KERNEL_TYPE_AIV_ONLY 0
+#define KERNEL_TASK_TYPE_DEFAULT(kind) static_assert((kind) == KERNEL_TYPE_AIV_ONLY, "only kernels of vector cores run")
+#define KERNEL_TASK_TYPE(key, kind) static_assert((kind) == KERNEL_TYPE_AIV_ONLY, "only kernels of vector cores run")

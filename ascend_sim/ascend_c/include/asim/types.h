@@ -1,0 +1,141 @@
+// Types, enumerations and parameter structures of the public API, and the number formats as numbers.
+#pragma once
+#include <cmath>
+#include <cstddef>
+#include <type_traits>
+#include <utility>
+#include "asim/recorder.h"
+
+#define __aicore__
+#define __global__
+#define __gm__
+#define __host_aicore__
+#define __BLOCK_LOCAL__
+#define __ubuf__
+#define __inout_pipe__(...)
+#define __in_pipe__(...)
+#define __out_pipe__(...)
+#define __sync_alias__
+#define __sync_noalias__
+#define __CCE_AICORE__ 220
+#define __DAV_C220_VEC__ 1
+#define __DAV_VEC__ 1
+#define __NPU_ARCH__ 2201
+#define ASCENDC_CPU_DEBUG_OFF 1
+
+using half = _Float16;
+using bfloat16_t = __bf16;
+using GM_ADDR = uint8_t *;
+enum pipe_t { PIPE_S = 0, PIPE_V, PIPE_M, PIPE_MTE1, PIPE_MTE2, PIPE_MTE3, PIPE_ALL, PIPE_FIX = 10 };
+enum event_t { EVENT_ID0 = 0, EVENT_ID1, EVENT_ID2, EVENT_ID3, EVENT_ID4, EVENT_ID5, EVENT_ID6, EVENT_ID7 };
+
+namespace asim {
+template <class T> struct identity { using type = T; };
+template <class T> using given = typename identity<T>::type;  // keeps an argument out of deduction
+
+enum Format : int64_t { NONE, F16, BF16, F32, S8, U8, S16, U16, S32, U32, S64, U64 };
+template <class T> constexpr Format format_of() {
+    using U = std::remove_cv_t<T>;
+    if constexpr (std::is_same_v<U, half>) return F16;
+    else if constexpr (std::is_same_v<U, bfloat16_t>) return BF16;
+    else if constexpr (std::is_same_v<U, float>) return F32;
+    else if constexpr (std::is_integral_v<U>) {
+        constexpr bool sign = std::is_signed_v<U>;
+        if constexpr (sizeof(U) == 1) return sign ? S8 : U8;
+        else if constexpr (sizeof(U) == 2) return sign ? S16 : U16;
+        else if constexpr (sizeof(U) == 4) return sign ? S32 : U32;
+        else return sign ? S64 : U64;
+    } else return NONE;
+}
+template <class T> constexpr bool is_float = format_of<T>() == F16 || format_of<T>() == BF16 || format_of<T>() == F32;
+// A scalar operand as a field: the bits of a float32, or the number.
+template <class T> inline int64_t immediate(T value) {
+    if constexpr (is_float<T>) {
+        float wide = (float)value;
+        uint32_t bits;
+        memcpy(&bits, &wide, sizeof bits);
+        return bits;
+    } else return (int64_t)value;
+}
+}  // namespace asim
+
+namespace AscendC {
+
+constexpr int32_t DEFAULT_C0_SIZE = 32;
+constexpr uint32_t ONE_BLK_SIZE = 32;
+constexpr uint32_t ONE_REPEAT_BYTE_SIZE = 256;
+constexpr uint8_t DEFAULT_BLK_STRIDE = 1;
+constexpr uint8_t DEFAULT_REPEAT_STRIDE = 8;
+constexpr uint64_t MASK_PLACEHOLDER = 0;
+
+enum class TPosition : uint8_t {
+    GM, A1, A2, B1, B2, C1, C2, CO1, CO2, VECIN, VECOUT, VECCALC, LCM = VECCALC, SPM, SHM = SPM, TSCM, C2PIPE2GM,
+    C2PIPE2LOCAL, MAX
+};
+using QuePosition = TPosition;
+enum class HardEvent : uint8_t {
+    MTE2_MTE1, MTE1_MTE2, MTE1_M, M_MTE1, MTE2_V, V_MTE2, MTE3_V, V_MTE3, M_V, V_M, V_V, MTE3_MTE1, MTE1_MTE3, MTE1_V, MTE2_M,
+    M_MTE2, V_MTE1, M_FIX, FIX_M, MTE3_MTE2, MTE2_MTE3, S_V, V_S, S_MTE2, MTE2_S, S_MTE3, MTE3_S, MTE2_FIX, FIX_MTE2, FIX_S,
+    M_S, FIX_MTE3, MTE1_FIX, FIX_MTE1, FIX_FIX, MAX
+};
+enum class RoundMode : uint8_t { CAST_NONE, CAST_RINT, CAST_FLOOR, CAST_CEIL, CAST_ROUND, CAST_TRUNC, CAST_ODD };
+enum class CMPMODE : uint8_t { LT, GT, EQ, LE, GE, NE };
+enum class MaskMode : uint8_t { NORMAL, COUNTER };
+enum class ReduceOrder : uint8_t { ORDER_VALUE_INDEX, ORDER_INDEX_VALUE, ORDER_ONLY_VALUE, ORDER_ONLY_INDEX };
+
+struct BinaryRepeatParams {
+    BinaryRepeatParams() = default;
+    BinaryRepeatParams(uint8_t dst, uint8_t src0, uint8_t src1, uint8_t dst_repeat, uint8_t src0_repeat, uint8_t src1_repeat)
+        : dstBlkStride(dst), src0BlkStride(src0), src1BlkStride(src1), dstRepStride(dst_repeat), src0RepStride(src0_repeat),
+          src1RepStride(src1_repeat) {}
+    uint32_t blockNumber = 8;
+    uint8_t dstBlkStride = 1, src0BlkStride = 1, src1BlkStride = 1;
+    uint8_t dstRepStride = 8, src0RepStride = 8, src1RepStride = 8;
+};
+struct UnaryRepeatParams {
+    UnaryRepeatParams() = default;
+    UnaryRepeatParams(uint16_t dst, uint16_t src, uint8_t dst_repeat, uint8_t src_repeat)
+        : dstBlkStride(dst), srcBlkStride(src), dstRepStride(dst_repeat), srcRepStride(src_repeat) {}
+    uint32_t blockNumber = 8;
+    uint16_t dstBlkStride = 1, srcBlkStride = 1;
+    uint8_t dstRepStride = 8, srcRepStride = 8;
+};
+struct CopyRepeatParams {
+    CopyRepeatParams() = default;
+    CopyRepeatParams(uint16_t dst, uint16_t src, uint16_t dst_repeat, uint16_t src_repeat)
+        : dstStride(dst), srcStride(src), dstRepeatSize(dst_repeat), srcRepeatSize(src_repeat) {}
+    uint16_t dstStride = 0, srcStride = 0, dstRepeatSize = 8, srcRepeatSize = 8;
+};
+struct DataCopyParams {
+    DataCopyParams() = default;
+    DataCopyParams(uint16_t count, uint16_t length, uint16_t source, uint16_t destination)
+        : blockCount(count), blockLen(length), srcStride(source), dstStride(destination) {}
+    uint16_t blockCount = 1, blockLen = 0;
+    union { uint16_t srcGap = 0, srcStride; };
+    union { uint16_t dstGap = 0, dstStride; };
+};
+struct DataCopyExtParams {
+    DataCopyExtParams() = default;
+    DataCopyExtParams(uint16_t count, uint32_t length, uint32_t source, uint32_t destination, uint32_t reserved)
+        : blockCount(count), blockLen(length), srcStride(source), dstStride(destination), rsv(reserved) {}
+    uint16_t blockCount = 1;
+    uint32_t blockLen = 0, srcStride = 0, dstStride = 0, rsv = 0;
+};
+struct DataCopyPadParams {
+    DataCopyPadParams() = default;
+    DataCopyPadParams(bool pads, uint8_t left, uint8_t right, uint64_t value)
+        : isPad(pads), leftPadding(left), rightPadding(right), paddingValue(value) {}
+    bool isPad = false;
+    uint8_t leftPadding = 0, rightPadding = 0;
+    uint64_t paddingValue = 0;
+};
+template <class T> struct DataCopyPadExtParams {
+    DataCopyPadExtParams() = default;
+    DataCopyPadExtParams(bool pads, uint8_t left, uint8_t right, T value)
+        : isPad(pads), leftPadding(left), rightPadding(right), paddingValue(value) {}
+    bool isPad = false;
+    uint8_t leftPadding = 0, rightPadding = 0;
+    T paddingValue = 0;
+};
+
+}  // namespace AscendC

@@ -1,0 +1,283 @@
+// Vector calls in both forms: a count of elements, or a mask with repeats. The order of the mask words of a call is that of
+// the public API (cases: tests/ascend_c/words).
+#pragma once
+#include "asim/sync.h"
+
+namespace asim {
+
+template <class... T> constexpr int64_t widest() {
+    int64_t most = 0;
+    ((most = most < (int64_t)sizeof(T) ? (int64_t)sizeof(T) : most), ...);
+    return most;
+}
+// The mask registers as a vector word sees them.
+#define ASIM_MASK asim::recorder.registers.counting, asim::recorder.registers.mask_high, asim::recorder.registers.mask_low
+
+// Mask words around a call in count form; the last two stand in either order, by the call's family.
+struct Counted {
+    Site site;
+    bool norm_first;
+    Counted(Site where, int64_t count, bool norm) : site(where), norm_first(norm) {
+        set_counting(site, true);
+        set_vector_mask(site, 0, count);
+    }
+    ~Counted() {
+        if (norm_first) set_counting(site, false);
+        set_vector_mask(site, -1, -1);
+        if (!norm_first) set_counting(site, false);
+    }
+};
+template <bool sets> inline void mask_for_call(Site site, const uint64_t mask[]) {
+    if (sets) set_vector_mask(site, mask[1], mask[0]);
+}
+template <bool sets> inline void mask_for_call(Site site, uint64_t count) {
+    if (sets) mask_of_count(site, count);
+}
+
+template <class T> inline void binary(Site site, Word word, const AscendC::LocalTensor<T> &dst, const AscendC::LocalTensor<T> &src0,
+                                      const AscendC::LocalTensor<T> &src1, int64_t repeat, const AscendC::BinaryRepeatParams &p) {
+    record(site, word, {at(dst), at(src0), at(src1)},
+           {format_of<T>(), repeat, p.dstBlkStride, p.src0BlkStride, p.src1BlkStride, p.dstRepStride, p.src0RepStride,
+            p.src1RepStride, ASIM_MASK});
+}
+template <class T> inline void unary(Site site, Word word, const AscendC::LocalTensor<T> &dst, const AscendC::LocalTensor<T> &src,
+                                     int64_t repeat, const AscendC::UnaryRepeatParams &p) {
+    record(site, word, {at(dst), at(src)},
+           {format_of<T>(), repeat, p.dstBlkStride, p.srcBlkStride, p.dstRepStride, p.srcRepStride, ASIM_MASK});
+}
+template <class T> inline void scalar(Site site, Word word, const AscendC::LocalTensor<T> &dst, const AscendC::LocalTensor<T> &src,
+                                      T value, int64_t repeat, const AscendC::UnaryRepeatParams &p) {
+    record(site, word, {at(dst), at(src)},
+           {format_of<T>(), immediate(value), repeat, p.dstBlkStride, p.srcBlkStride, p.dstRepStride, p.srcRepStride,
+            ASIM_MASK});
+}
+template <class T>
+inline void duplicate(Site site, const AscendC::LocalTensor<T> &dst, T value, int64_t repeat, int64_t block, int64_t stride) {
+    record(site, Word::vector_dup, {at(dst)}, {format_of<T>(), immediate(value), repeat, block, 1, stride, 0, ASIM_MASK});
+}
+template <class D, class S> inline void convert(Site site, const AscendC::LocalTensor<D> &dst, const AscendC::LocalTensor<S> &src,
+                                                AscendC::RoundMode mode, int64_t repeat, const AscendC::UnaryRepeatParams &p) {
+    record(site, Word::vconv, {at(dst), at(src)},
+           {format_of<S>(), format_of<D>(), (int64_t)mode, repeat, p.dstBlkStride, p.srcBlkStride, p.dstRepStride,
+            p.srcRepStride, ASIM_MASK});
+}
+
+}  // namespace asim
+
+namespace AscendC {
+
+#define ASIM_BINARY(Name, word)                                                                                             \
+    template <class T> inline void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1,   \
+                                        const int32_t &count, ASIM_SITE) {                                                  \
+        asim::Counted around(site, count, true);                                                                            \
+        asim::binary(site, asim::Word::word, dst, src0, src1, 1, {});                                                       \
+    }                                                                                                                       \
+    template <class T, bool sets = true>                                                                                    \
+    inline void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, uint64_t mask[],     \
+                     const uint8_t repeat, const BinaryRepeatParams &p, ASIM_SITE) {                                        \
+        asim::mask_for_call<sets>(site, mask);                                                                              \
+        asim::binary(site, asim::Word::word, dst, src0, src1, repeat, p);                                                   \
+    }                                                                                                                       \
+    template <class T, bool sets = true>                                                                                    \
+    inline void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, uint64_t mask,       \
+                     const uint8_t repeat, const BinaryRepeatParams &p, ASIM_SITE) {                                        \
+        asim::mask_for_call<sets>(site, mask);                                                                              \
+        asim::binary(site, asim::Word::word, dst, src0, src1, repeat, p);                                                   \
+    }
+ASIM_BINARY(Add, vadd)
+ASIM_BINARY(Sub, vsub)
+ASIM_BINARY(Mul, vmul)
+ASIM_BINARY(Div, vdiv)
+ASIM_BINARY(Max, vmax)
+ASIM_BINARY(Min, vmin)
+ASIM_BINARY(And, vand)
+ASIM_BINARY(Or, vor)
+ASIM_BINARY(MulAddDst, vmla)
+#undef ASIM_BINARY
+
+#define ASIM_UNARY(Name, word)                                                                                              \
+    template <class T>                                                                                                      \
+    inline void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, const int32_t &count, ASIM_SITE) {               \
+        asim::Counted around(site, count, true);                                                                            \
+        asim::unary(site, asim::Word::word, dst, src, 1, {});                                                               \
+    }                                                                                                                       \
+    template <class T, bool sets = true>                                                                                    \
+    inline void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, uint64_t mask[], const uint8_t repeat,           \
+                     const UnaryRepeatParams &p, ASIM_SITE) {                                                               \
+        asim::mask_for_call<sets>(site, mask);                                                                              \
+        asim::unary(site, asim::Word::word, dst, src, repeat, p);                                                           \
+    }                                                                                                                       \
+    template <class T, bool sets = true>                                                                                    \
+    inline void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, uint64_t mask, const uint8_t repeat,             \
+                     const UnaryRepeatParams &p, ASIM_SITE) {                                                               \
+        asim::mask_for_call<sets>(site, mask);                                                                              \
+        asim::unary(site, asim::Word::word, dst, src, repeat, p);                                                           \
+    }
+ASIM_UNARY(Abs, vabs)
+ASIM_UNARY(Exp, vexp)
+ASIM_UNARY(Ln, vln)
+ASIM_UNARY(Sqrt, vsqrt)
+ASIM_UNARY(Rsqrt, vrsqrt)
+ASIM_UNARY(Reciprocal, vrec)
+ASIM_UNARY(Relu, vrelu)
+ASIM_UNARY(Not, vnot)
+#undef ASIM_UNARY
+
+#define ASIM_SCALAR(Name, word)                                                                                             \
+    template <class T> inline void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, const asim::given<T> &value,   \
+                                        const int32_t &count, ASIM_SITE) {                                                  \
+        asim::Counted around(site, count, false);                                                                           \
+        asim::scalar(site, asim::Word::word, dst, src, value, 1, {});                                                       \
+    }                                                                                                                       \
+    template <class T, bool sets = true>                                                                                    \
+    inline void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, const asim::given<T> &value, uint64_t mask[],     \
+                     const uint8_t repeat, const UnaryRepeatParams &p, ASIM_SITE) {                                         \
+        asim::mask_for_call<sets>(site, mask);                                                                              \
+        asim::scalar(site, asim::Word::word, dst, src, value, repeat, p);                                                   \
+    }                                                                                                                       \
+    template <class T, bool sets = true>                                                                                    \
+    inline void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, const asim::given<T> &value, uint64_t mask,       \
+                     const uint8_t repeat, const UnaryRepeatParams &p, ASIM_SITE) {                                         \
+        asim::mask_for_call<sets>(site, mask);                                                                              \
+        asim::scalar(site, asim::Word::word, dst, src, value, repeat, p);                                                   \
+    }
+ASIM_SCALAR(Adds, vadds)
+ASIM_SCALAR(Muls, vmuls)
+ASIM_SCALAR(Maxs, vmaxs)
+ASIM_SCALAR(Mins, vmins)
+ASIM_SCALAR(LeakyRelu, vlrelu)
+ASIM_SCALAR(Axpy, vaxpy)
+#undef ASIM_SCALAR
+
+template <class T>
+inline void Duplicate(const LocalTensor<T> &dst, const asim::given<T> &value, const int32_t &count, ASIM_SITE) {
+    asim::Counted around(site, count, false);
+    asim::duplicate<T>(site, dst, value, 1, 1, 8);
+}
+template <class T, bool sets = true>
+inline void Duplicate(const LocalTensor<T> &dst, const asim::given<T> &value, uint64_t mask[], const uint8_t repeat,
+                      const uint16_t block, const uint8_t stride, ASIM_SITE) {
+    asim::mask_for_call<sets>(site, mask);
+    asim::duplicate<T>(site, dst, value, repeat, block, stride);
+}
+template <class T, bool sets = true>
+inline void Duplicate(const LocalTensor<T> &dst, const asim::given<T> &value, uint64_t mask, const uint8_t repeat,
+                      const uint16_t block, const uint8_t stride, ASIM_SITE) {
+    asim::mask_for_call<sets>(site, mask);
+    asim::duplicate<T>(site, dst, value, repeat, block, stride);
+}
+
+template <class D, class S>
+inline void Cast(const LocalTensor<D> &dst, const LocalTensor<S> &src, const RoundMode &mode, const uint32_t count, ASIM_SITE) {
+    constexpr int64_t wide = asim::widest<D, S>();
+    asim::Counted around(site, count, true);
+    asim::convert(site, dst, src, mode, 1, UnaryRepeatParams(1, 1, 8 * sizeof(D) / wide, 8 * sizeof(S) / wide));
+}
+template <class D, class S, bool sets = true>
+inline void Cast(const LocalTensor<D> &dst, const LocalTensor<S> &src, const RoundMode &mode, const uint64_t mask[],
+                 const uint8_t repeat, const UnaryRepeatParams &p, ASIM_SITE) {
+    asim::mask_for_call<sets>(site, mask);
+    asim::convert(site, dst, src, mode, repeat, p);
+}
+template <class D, class S, bool sets = true>
+inline void Cast(const LocalTensor<D> &dst, const LocalTensor<S> &src, const RoundMode &mode, const uint64_t mask,
+                 const uint8_t repeat, const UnaryRepeatParams &p, ASIM_SITE) {
+    asim::mask_for_call<sets>(site, mask);
+    asim::convert(site, dst, src, mode, repeat, p);
+}
+
+template <class T, bool sets = true>
+inline void Copy(const LocalTensor<T> &dst, const LocalTensor<T> &src, const uint64_t mask[], const uint8_t repeat,
+                 const CopyRepeatParams &p, ASIM_SITE) {
+    asim::mask_for_call<sets>(site, mask);
+    asim::record(site, asim::Word::vcopy, {asim::at(dst), asim::at(src)},
+                 {asim::format_of<T>(), repeat, p.dstStride, p.srcStride, p.dstRepeatSize, p.srcRepeatSize, ASIM_MASK});
+}
+template <class T, bool sets = true>
+inline void Copy(const LocalTensor<T> &dst, const LocalTensor<T> &src, const uint64_t mask, const uint8_t repeat,
+                 const CopyRepeatParams &p, ASIM_SITE) {
+    asim::mask_for_call<sets>(site, mask);
+    asim::record(site, asim::Word::vcopy, {asim::at(dst), asim::at(src)},
+                 {asim::format_of<T>(), repeat, p.dstStride, p.srcStride, p.dstRepeatSize, p.srcRepeatSize, ASIM_MASK});
+}
+
+template <class T, class U>
+inline void Compare(const LocalTensor<U> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, CMPMODE mode,
+                    uint32_t count, ASIM_SITE) {
+    asim::record(site, asim::Word::vcmpv, {asim::at(dst), asim::at(src0), asim::at(src1)},
+                 {asim::format_of<T>(), (int64_t)mode, (int64_t)(count * sizeof(T) / 256), 1, 1, 1, 8, 8, 8});
+}
+// The forms with a mask take whole repeats: no mask word stands before a comparison.
+template <class T, class U, bool sets = true>
+inline void Compare(const LocalTensor<U> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, CMPMODE mode,
+                    const uint64_t[], uint8_t repeat, const BinaryRepeatParams &p, ASIM_SITE) {
+    asim::record(site, asim::Word::vcmpv, {asim::at(dst), asim::at(src0), asim::at(src1)},
+                 {asim::format_of<T>(), (int64_t)mode, repeat, p.dstBlkStride, p.src0BlkStride, p.src1BlkStride, p.dstRepStride,
+                  p.src0RepStride, p.src1RepStride});
+}
+template <class T, class U, bool sets = true>
+inline void Compare(const LocalTensor<U> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, CMPMODE mode,
+                    const uint64_t, uint8_t repeat, const BinaryRepeatParams &p, ASIM_SITE) {
+    Compare<T, U, sets>(dst, src0, src1, mode, (const uint64_t *)nullptr, repeat, p, site);
+}
+template <class T, class U>
+inline void CompareScalar(const LocalTensor<U> &dst, const LocalTensor<T> &src, const asim::given<T> value, CMPMODE mode,
+                          uint32_t count, ASIM_SITE) {
+    asim::record(site, asim::Word::vcmpvs, {asim::at(dst), asim::at(src)},
+                 {asim::format_of<T>(), (int64_t)mode, asim::immediate<T>(value), (int64_t)(count * sizeof(T) / 256), 1, 1, 8, 8});
+}
+
+#define ASIM_REDUCE(Name, word)                                                                                             \
+    template <class T, bool sets = true>                                                                                    \
+    inline void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, const uint64_t mask[], const int32_t repeat,     \
+                     const int32_t dst_stride, const int32_t block, const int32_t stride ASIM_ORDER, ASIM_SITE) {           \
+        asim::mask_for_call<sets>(site, mask);                                                                              \
+        asim::record(site, asim::Word::word, {asim::at(dst), asim::at(src)},                                                \
+                     {asim::format_of<T>(), repeat, dst_stride, block, stride, ASIM_ORDER_FIELD ASIM_MASK});                \
+    }                                                                                                                       \
+    template <class T, bool sets = true>                                                                                    \
+    inline void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, const int32_t mask, const int32_t repeat,        \
+                     const int32_t dst_stride, const int32_t block, const int32_t stride ASIM_ORDER, ASIM_SITE) {           \
+        asim::mask_for_call<sets>(site, (uint64_t)mask);                                                                    \
+        asim::record(site, asim::Word::word, {asim::at(dst), asim::at(src)},                                                \
+                     {asim::format_of<T>(), repeat, dst_stride, block, stride, ASIM_ORDER_FIELD ASIM_MASK});                \
+    }
+// The word's last operand: 0 the value alone, 1 value and index, 2 index and value, 3 the index alone.
+inline int64_t asim_order(ReduceOrder order) {
+    return order == ReduceOrder::ORDER_ONLY_VALUE ? 0 : order == ReduceOrder::ORDER_VALUE_INDEX ? 1
+         : order == ReduceOrder::ORDER_INDEX_VALUE ? 2 : 3;
+}
+#define ASIM_ORDER
+#define ASIM_ORDER_FIELD 0,
+ASIM_REDUCE(WholeReduceSum, vcadd)
+#undef ASIM_ORDER
+#undef ASIM_ORDER_FIELD
+#define ASIM_ORDER , ReduceOrder order = ReduceOrder::ORDER_VALUE_INDEX
+#define ASIM_ORDER_FIELD asim_order(order),
+ASIM_REDUCE(WholeReduceMax, vcmax)
+ASIM_REDUCE(WholeReduceMin, vcmin)
+#undef ASIM_ORDER
+#undef ASIM_ORDER_FIELD
+#undef ASIM_REDUCE
+
+#define ASIM_BLOCKS(Name, word)                                                                                             \
+    template <class T, bool sets = true>                                                                                    \
+    inline void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, const int32_t repeat, const uint64_t mask[],     \
+                     const int32_t dst_stride, const int32_t block, const int32_t stride, ASIM_SITE) {                      \
+        asim::mask_for_call<sets>(site, mask);                                                                              \
+        asim::record(site, asim::Word::word, {asim::at(dst), asim::at(src)},                                                \
+                     {asim::format_of<T>(), repeat, dst_stride, block, stride, ASIM_MASK});                                 \
+    }                                                                                                                       \
+    template <class T, bool sets = true>                                                                                    \
+    inline void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, const int32_t repeat, const int32_t mask,        \
+                     const int32_t dst_stride, const int32_t block, const int32_t stride, ASIM_SITE) {                      \
+        asim::mask_for_call<sets>(site, (uint64_t)mask);                                                                    \
+        asim::record(site, asim::Word::word, {asim::at(dst), asim::at(src)},                                                \
+                     {asim::format_of<T>(), repeat, dst_stride, block, stride, ASIM_MASK});                                 \
+    }
+ASIM_BLOCKS(BlockReduceSum, vcgadd)
+ASIM_BLOCKS(BlockReduceMax, vcgmax)
+ASIM_BLOCKS(BlockReduceMin, vcgmin)
+#undef ASIM_BLOCKS
+
+}  // namespace AscendC

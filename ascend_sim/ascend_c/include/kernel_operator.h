@@ -1,0 +1,10 @@
+// The public Ascend C API of basic vector kernels on dav-2201, above words that a recorder keeps (docs/ascend-c.md).
+#pragma once
+#include "asim/recorder.h"
+#include "asim/types.h"
+#include "asim/tensor.h"
+#include "asim/sync.h"
+#include "asim/pipe.h"
+#include "asim/copy.h"
+#include "asim/vector.h"
+#include "asim/launch.h"

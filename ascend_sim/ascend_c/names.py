@@ -1,0 +1,89 @@
+"""The names of the public Ascend C API: those that are simulated on dav-2201, and those that are refused, with the reason.
+
+The page docs/ascend-c.md is made of this table (`python tools/ascend_c_page.py`).
+"""
+
+from __future__ import annotations
+
+ARCHITECTURES = ("dav-2201",)
+"""Where compiled kernels run: 910B and 910_93."""
+
+_TYPES = (
+    "TPosition QuePosition HardEvent RoundMode CMPMODE MaskMode ReduceOrder BinaryRepeatParams UnaryRepeatParams "
+    "CopyRepeatParams DataCopyParams DataCopyExtParams DataCopyPadParams DataCopyPadExtParams"
+)
+_TENSORS = "GlobalTensor SetGlobalBuffer LocalTensor ReinterpretCast GetSize GetLength SetSize GetPosition GetPhyAddr"
+_PIPE = (
+    "TPipe TQue TQueBind TBuf Init InitBuffer AllocTensor FreeTensor EnQue DeQue Get GetWithOffset GetTPipePtr FreeAllEvent "
+    "HasTensorInQue HasIdleBuffer VacantInQue GetTensorCountInQue AllocEventID ReleaseEventID FetchEventID Reset Destroy"
+)
+_SYNC = (
+    "SetFlag WaitFlag PipeBarrier SetMaskCount SetMaskNorm SetVectorMask ResetMask SetAtomicAdd SetAtomicNone GetBlockIdx "
+    "GetBlockNum GetSubBlockIdx GetSubBlockNum GetTaskRation"
+)
+_COPY = "DataCopy DataCopyPad Copy"
+_VECTOR = (
+    "Add Sub Mul Div Max Min And Or MulAddDst Abs Exp Ln Sqrt Rsqrt Reciprocal Relu Not Adds Muls Maxs Mins LeakyRelu Axpy "
+    "Duplicate Cast Compare CompareScalar WholeReduceSum WholeReduceMax WholeReduceMin BlockReduceSum BlockReduceMax "
+    "BlockReduceMin"
+)
+_MACROS = (
+    "KERNEL_TASK_TYPE_DEFAULT KERNEL_TASK_TYPE REGISTER_TILING_DEFAULT GET_TILING_DATA GET_TILING_DATA_WITH_STRUCT"
+)
+
+SIMULATED: dict[str, tuple[str, ...]] = {
+    "tensors": tuple(_TENSORS.split()),
+    "buffers and queues": tuple(_PIPE.split()),
+    "order, masks, blocks": tuple(_SYNC.split()),
+    "copies": tuple(_COPY.split()),
+    "vector": tuple(_VECTOR.split()),
+    "types and enumerations": tuple(_TYPES.split()),
+    "macros": tuple(_MACROS.split()),
+}
+"""Names that are simulated, by what they are for."""
+
+_SCALAR = "scalar access to memory"
+_CUBE = "kernels of the cube core"
+_MATMUL = "the Matmul library"
+_SORT = "sorting"
+_CROSS = "flags between cores"
+_OTHER = "not written yet"
+_REFUSED = {
+    _SCALAR: (
+        "GetValue SetValue ReduceSum ReduceMax ReduceMin Sum DataCacheCleanAndInvalid DataCachePreload DataSyncBarrier "
+        "GetAccVal GetReduceMaxMinCount AtomicAdd AtomicCas AtomicMax AtomicMin ScalarCast ScalarCountLeadingZero "
+        "ScalarGetCountOfValue ScalarGetSFFValue SetL2CacheHint"
+    ),
+    _CUBE: (
+        "Mmad MmadParams LoadData LoadData2DParams LoadData2DParamsV2 LoadData2dParams LoadData3DParamsV2 "
+        "LoadData3DParamsV2Pro LoadDataWithTranspose LoadData2dTransposeParams Fixpipe FixpipeParamsV220 FixpipeParamsC310 "
+        "SetFixPipeConfig SetFixpipeNz2ndFlag SetFixpipePreQuantFlag SetFmatrix FmatrixMode InitConstValue "
+        "InitConstValueParams Fill SetLoadDataBoundary SetLoadDataPaddingValue SetLoadDataRepeat SetHF32Mode "
+        "SetHF32TransMode SetMMLayoutTransform CO2Layout DataCopyCO12DstParams DataCopyEnhancedParams Nd2NzParams "
+        "Nz2NdParamsFull TSCM"
+    ),
+    _MATMUL: (
+        "Matmul MatmulImpl MatmulType REGIST_MATMUL_OBJ SetTensorA SetTensorB SetBias Iterate IterateAll GetTensorC End "
+        "SetTail SetOrgShape SetSingleShape TCubeTiling"
+    ),
+    _SORT: (
+        "Sort Sort32 MrgSort MrgSort4 MrgSort4Info Concat Extract GetSortLen GetSortOffset TopK RpSort16 ProposalConcat "
+        "ProposalExtract"
+    ),
+    _CROSS: "CrossCoreSetFlag CrossCoreWaitFlag SyncAll IBSet IBWait SetNextTaskStart WaitPreTaskEnd TQueSync",
+    _OTHER: (
+        "AddDeqRelu AddRelu AddReluCast Brcb BrcbRepeatParams CastDeq ClearSpr Compares CountBitsCntSameAsSignBit "
+        "CreateVecIndex DisableDmaAtomic DumpTensor FusedMulAdd FusedMulAddRelu Gather GatherMask GatherMaskParams Gatherb "
+        "GetArchVersion GetCmpMask GetCtrlSpr GetDataBlockSizeInBytes GetShapeSize GetSysWorkSpacePtr GetUBSizeInBytes "
+        "GetUintDivMagicAndShift GetUserWorkspace GetVecLen InitBufPool InitSocState Interleave ListTensorDesc "
+        "LocalMemAllocator MulCast PRINTF PairReduceSum PopStackBuffer ReduceDataBlock ReducePairElem ReduceRepeat "
+        "RepeatReduceSum Scatter Select SELMODE SetAtomicMax SetAtomicMin SetAtomicType SetCmpMask SetCtrlSpr SetDeqScale "
+        "SetPadValue ShapeInfo ShiftLeft ShiftRight SubRelu SubReluCast Subs TBufPool TensorDesc TransDataTo5HD "
+        "TransDataTo5HDParams Transpose TransposeParamsExt TransposeType Trap Truncate TILING_KEY_IS TILING_KEY_VAR "
+        "SoftMax SoftmaxFlashV2 LayerNorm RmsNorm Gelu Sigmoid Silu Swish Tanh Erf Sin Cos Power Floor Ceil Round Sign Log "
+        "Broadcast BroadCast AscendDequant AscendQuant DropOut"
+    ),
+}
+
+REFUSED: dict[str, str] = {name: why for why, names in _REFUSED.items() for name in names.split()}
+"""Names that are refused at compile time, and why."""

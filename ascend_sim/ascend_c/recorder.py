@@ -1,0 +1,136 @@
+"""The words of a compiled kernel's programs, recorded in another process."""
+
+from __future__ import annotations
+
+import os
+import struct
+import subprocess
+import sys
+import threading
+import weakref
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from ascend_sim.ascend_c.stream import Recording, read
+from ascend_sim.errors import SimError
+
+GM_SHIFT = 40
+"""A GM pointer in C++ is (slot + 1) << 40 plus an offset: an address of no memory, so that following one is noticed."""
+MOST_TENSORS = 64
+"""Slots above would reach addresses where a process has its own memory."""
+MOST_ROWS = 20_000_000
+SECONDS = 60.0
+MEMORY = 4 << 30
+"""What a program of a kernel may take: words, seconds, and bytes of memory (of addresses) of its process."""
+
+POINTER, INTEGER, FLOAT, STRUCT = range(4)
+"""Kinds of parameters (asim/launch.h, Kind)."""
+Argument = int | float | bytes
+"""An argument as the process gets it: a number, an address, or the bytes of a structure."""
+FILLED = -1
+"""Stands for a pointer to the tiling data that is filled by name."""
+
+
+def describe(library: Path) -> list[tuple[int, int]]:
+    """Return kind and size in bytes of each parameter of the library's entry."""
+    most = 256
+    code = (
+        "import ctypes, sys\n"
+        f"out = (ctypes.c_int64 * {most})()\n"
+        f"count = ctypes.CDLL(sys.argv[1]).asim_describe(out, ctypes.c_int64({most}))\n"
+        "print(count, *out[: 2 * count])\n"
+    )
+    found = subprocess.run([sys.executable, "-I", "-S", "-c", code, str(library)], capture_output=True, text=True)
+    if found.returncode:
+        said = (found.stderr.strip().splitlines() or ["it crashed"])[-1].removeprefix("OSError: ")
+        raise SimError(f"the compiled kernel cannot be loaded: {said}")
+    count, *numbers = (int(one) for one in found.stdout.split())
+    return list(zip(numbers[:count], numbers[count:], strict=True))
+
+
+_WHOLE, _FLOATING, _FILLED = -1, -2, -3
+"""What a number is (asim/launch.h, Argument.offset); bytes have an offset from 0."""
+
+
+def _signed(number: int) -> int:
+    """Return the 64 bits of a number as a signed one."""
+    return (number + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
+class Recorder:
+    """Records programs of one library; its process starts with the first one, and ends with this object."""
+
+    def __init__(self, library: Path) -> None:
+        self.library = library
+        self._process: subprocess.Popen[bytes] | None = None
+        self._owner = 0
+        self._lock = threading.Lock()
+
+    def record(
+        self,
+        block: int,
+        blocks: int,
+        ub_bytes: int,
+        arguments: Sequence[Argument],
+        fields: Sequence[float] = (),
+        rows: int = MOST_ROWS,
+        seconds: float = SECONDS,
+    ) -> Recording:
+        """Return the words of a block; the recording says how the program ended, also where it was a crash."""
+        sizes = len(arguments), len(fields)
+        request = struct.pack("<7q", block, blocks, rows, max(int(seconds * 1000), 1), ub_bytes, *sizes)
+        behind = b""
+        for one in (*arguments, *fields):
+            if isinstance(one, bytes):
+                request += struct.pack("<2q", 0, len(behind))
+                behind += one + bytes(-len(one) % 16)
+            elif isinstance(one, float):
+                request += struct.pack("<dq", one, _FLOATING)
+            else:
+                request += struct.pack("<2q", _signed(one), _FILLED if one == FILLED else _WHOLE)
+        return read(self._answer(request + behind))
+
+    def _answer(self, request: bytes) -> bytes:
+        with self._lock:
+            process = self._running()
+            assert process.stdin is not None and process.stdout is not None
+            try:
+                process.stdin.write(len(request).to_bytes(8, "little") + MEMORY.to_bytes(8, "little") + request)
+                process.stdin.flush()
+                size = int.from_bytes(process.stdout.read(8), "little")
+                answer = process.stdout.read(size)
+            except BrokenPipeError:
+                size, answer = 1, b""
+            except BaseException:  # an interrupt leaves half an answer in the pipe
+                self._process = None
+                _end(process)
+                raise
+            if len(answer) != size:
+                self._process = None
+                raise SimError(f"the process that records {self.library.name} ended by itself (code {process.wait()})")
+            return answer
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        """Return the process of this process: after a fork each side has one of its own."""
+        if self._process is None or self._owner != os.getpid() or self._process.poll() is not None:
+            script = Path(__file__).with_name("record_process.py")
+            command = [sys.executable, "-I", "-S", str(script), str(self.library)]
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+            )
+            self._owner = os.getpid()
+            weakref.finalize(self, _end, self._process)
+        return self._process
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End the process; its pipes are closed, so that it ends by itself where another process holds it."""
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            with suppress(OSError):
+                pipe.close()
+    if process.returncode is None:
+        with suppress(OSError):
+            process.kill()
+            process.wait()

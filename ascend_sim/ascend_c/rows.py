@@ -1,0 +1,127 @@
+"""From a recording to the rows of a program."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ascend_sim.ascend_c.errors import SourceError
+from ascend_sim.ascend_c.recorder import GM_SHIFT
+from ascend_sim.ascend_c.stream import Recording
+from ascend_sim.ascend_c.translate import key_of
+from ascend_sim.ascend_c.words import PIPE_NUMBERS, WORDS, Word, word_of
+from ascend_sim.errors import SimError
+from ascend_sim.isa.sync import SetFlag, WaitFlag
+from ascend_sim.kernel.inspection import Allocated, Line, Notes
+from ascend_sim.kernel.kernel import Kernel
+from ascend_sim.kernel.program import Key
+from ascend_sim.kernel.sync import Flag
+from ascend_sim.memory.gm import SLOT_SHIFT
+
+_POSITIONS = {9: "VECIN", 10: "VECOUT", 11: "VECCALC"}
+"""Positions of buffers by their number (TPosition)."""
+
+
+def append(k: Kernel, recording: Recording) -> None:
+    """Write the rows of a recording to a program, each with its line.
+
+    Raises SourceError for a word that no instruction can say and for a GM address in no tensor; an inspection notes them, and
+    the rows stay out.
+    """
+    notes = k.notes = k.notes or Notes(k.table.source)
+    words = [word_of(shape) for shape in recording.shapes]
+    shape, line = recording.rows[:, 0], recording.rows[:, 1]
+    first = np.full(len(words), -1, np.int64)
+    first[shape[::-1]] = line[::-1]
+    times = np.bincount(shape, minlength=len(words)).tolist()
+    kinds = np.full(len(words), -1, np.int64)
+    in_gm = np.zeros((len(words), 3), np.bool_)
+    for number, word in enumerate(words):
+        where = recording.lines[first[number]] if first[number] >= 0 else None
+        try:
+            kinds[number] = _kind(k, word, times[number])
+        except SimError as error:
+            _refuse(k, str(error), where)
+        for column, space in enumerate(WORDS[word.name].addresses):
+            in_gm[number, column] = space == "GM"
+    _note_library(k, notes, recording, words)
+    rows = np.zeros_like(recording.rows)
+    rows[:, 0], rows[:, 1:4] = kinds[shape], recording.rows[:, 2:]
+    kept = _moved_to_tensors(k, rows, in_gm[shape], recording) & (rows[:, 0] >= 0)
+    numbers = np.array([notes.source.number(one) for one in recording.lines], np.int32)
+    k.extend(rows[kept], numbers[line[kept]] if len(numbers) else np.empty(0, np.int32))
+
+
+def _kind(k: Kernel, word: Word, times: int) -> int:
+    """Return the number of a word's instruction in the table, or -1 for a word without a row; flags are counted."""
+    key: Key | None
+    if word.name in ("set_flag", "wait_flag"):
+        flag = _flag(k, word)
+        sets = word.name == "set_flag"
+        k.count_flag(flag, times if sets else -times)
+        fields = flag.source, flag.destination, flag.identity
+        key = (SetFlag, *fields) if sets else (WaitFlag, *fields, k.is_armed(flag))
+    else:
+        key = key_of(word, k.chip)
+    if key is None:
+        return -1
+    known = k.table.index.get(key)
+    return k.table.add(key) if known is None else known
+
+
+def _flag(k: Kernel, word: Word) -> Flag:
+    """Return the flag that a word names, by its pipes and its event id."""
+    pipes = PIPE_NUMBERS[word.fields["source"]], PIPE_NUMBERS[word.fields["destination"]]
+    return k.flag(*pipes, f"{pipes[0]}->{pipes[1]} {word.fields['id']}")
+
+
+def _refuse(k: Kernel, text: str, line: Line | None) -> None:
+    error = SourceError(text, line)
+    if not k.note_refusal(text, line):
+        raise error
+
+
+def _moved_to_tensors(
+    k: Kernel, rows: NDArray[np.int64], in_gm: NDArray[np.bool_], recording: Recording
+) -> NDArray[np.bool_]:
+    """Turn GM pointers of C++ into addresses of tensors, in place; return which rows have none outside all tensors."""
+    right = np.ones(len(rows), np.bool_)
+    for column in range(3):
+        which = np.flatnonzero(in_gm[:, column])
+        pointers = rows[which, 1 + column]
+        slots = (pointers >> GM_SHIFT) - 1
+        wrong = which[(slots < 0) | (slots >= k.tensor_count)]
+        right[wrong] = False
+        for line in dict.fromkeys(recording.rows[wrong, 1].tolist()):
+            _refuse(k, "a copy from or to GM at an address that lies in no tensor of the kernel", recording.lines[line])
+        rows[which, 1 + column] = (slots << SLOT_SHIFT) + (pointers & (1 << GM_SHIFT) - 1)
+    return right
+
+
+def _note_library(k: Kernel, notes: Notes, recording: Recording, words: Sequence[Word]) -> None:
+    """Note what TPipe and TQue did: buffers, the flags of queues, the barrier at the end.
+
+    Of buffers that were handed out twice (Reset) there is nothing to say.
+    """
+    found = []
+    for number, word in enumerate(words):
+        if word.name not in ("allocate_", "queue_event_", "own_barrier_"):
+            continue
+        mine = recording.rows[recording.rows[:, 0] == number]
+        if word.name == "own_barrier_":
+            notes.own_barriers |= {recording.lines[line] for line in mine[:, 1].tolist()}
+        elif word.name == "queue_event_":
+            flag = _flag(k, word)
+            notes.queues[flag.source, flag.destination, flag.identity] = f"of queues {flag.name}"
+        else:
+            name = _POSITIONS.get(word.fields["position"], "UB")
+            found += [(row[2], word.fields["size"], name, recording.lines[row[1]]) for row in mine.tolist()]
+    found.sort(key=lambda one: one[0])
+    ends = [start + size for start, size, _, _ in found]
+    if all(start >= end for (start, _, _, _), end in zip(found[1:], ends, strict=False)):
+        notes.allocated += [
+            Allocated("UB", start, size, f"{name} buffer {number}", line)
+            for number, (start, size, name, line) in enumerate(found)
+        ]

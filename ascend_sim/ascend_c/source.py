@@ -1,0 +1,97 @@
+"""The entries of a C++ file: which functions are kernels, and how their parameters are called."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from ascend_sim.ascend_c.errors import shown
+from ascend_sim.errors import SimError
+from ascend_sim.frozen import frozen
+
+SUFFIXES = (".cpp", ".cc", ".cxx", ".asc")
+"""Endings of the files that hold C++ kernels."""
+_ENTRY = re.compile(r"\b__global__\b(?P<between>[^;{}()]*?)\bvoid\s+(?:__\w+__\s+)*(?P<name>\w+)\s*\(")
+_NOISE = re.compile(r"""//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])+'""", re.DOTALL)
+
+
+@frozen
+class Entry:
+    """A kernel of a file: its name, its line and the names of its parameters."""
+
+    name: str
+    line: int
+    parameters: tuple[str, ...]
+
+
+def entries(path: Path) -> list[Entry]:
+    """Return the kernels of a file in their order; SimError for a file that cannot be read."""
+    if not path.is_file():
+        found = "that is a folder" if path.is_dir() else "there is no such file"
+        raise SimError(f"{path}: {found}; give a C++ file with a kernel")
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise SimError(f"{path}: cannot be read: {error.strerror or error}") from None
+    plain = _NOISE.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
+    listed: list[Entry] = []
+    for match in _ENTRY.finditer(plain):
+        end = _closing(plain, match.end())
+        behind = plain[end + 1 :].lstrip()
+        if behind.startswith("{"):  # a declaration alone ends with a semicolon
+            line = plain.count("\n", 0, match.start("name")) + 1
+            listed.append(Entry(match["name"], line, _names(plain[match.end() : end])))
+    return listed
+
+
+def choose(path: Path, name: str | None) -> tuple[str, Entry]:
+    """Return how C++ names the entry `name`, or the only one of the file, and the entry; SimError with what there is.
+
+    The name of a template has its arguments: scale<half>.
+    """
+    there = entries(path)
+    if not there:
+        raise SimError(f'{shown(str(path))}: no kernel; one begins with extern "C" __global__ __aicore__ void NAME(')
+    listed = ", ".join(dict.fromkeys(one.name for one in there))
+    if name is None:
+        if len(there) > 1:
+            raise SimError(f"{shown(str(path))}: several kernels; give one of {listed}")
+        return there[0].name, there[0]
+    for one in there:
+        if one.name == name.partition("<")[0].strip().rpartition("::")[2]:
+            return name, one
+    raise SimError(f"{shown(str(path))}: no kernel {name!r}; give one of {listed}")
+
+
+def _closing(text: str, begin: int) -> int:
+    """Return where the parenthesis closes that was opened before `begin`."""
+    depth = 1
+    for at in range(begin, len(text)):
+        depth += {"(": 1, ")": -1}.get(text[at], 0)
+        if not depth:
+            return at
+    return len(text)
+
+
+def _names(parameters: str) -> tuple[str, ...]:
+    """Return the name of each parameter: the last word of its declaration."""
+    if parameters.strip() in ("", "void"):
+        return ()
+    found: list[str] = []
+    for number, one in enumerate(_parts(parameters)):
+        words = re.findall(r"\w+", one.partition("=")[0])
+        name = words[-1] if len(words) > 1 else f"argument{number}"
+        found.append(name if name not in found else f"{name}_{number}")
+    return tuple(found)
+
+
+def _parts(text: str) -> Sequence[str]:
+    """Return the pieces between the commas that stand in no bracket."""
+    parts, depth, begin = [], 0, 0
+    for at, letter in enumerate(text):
+        depth += {"<": 1, "(": 1, ">": -1, ")": -1}.get(letter, 0)
+        if letter == "," and not depth:
+            parts.append(text[begin:at])
+            begin = at + 1
+    return [*parts, text[begin:]]

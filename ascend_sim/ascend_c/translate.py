@@ -1,0 +1,268 @@
+"""From the words of dav-2201 to instructions: what a word does, as the key of an instruction, by its fields."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from ascend_sim.ascend_c.words import ALIGNED_IN, ALIGNED_OUT, BINARY, FORMATS, PIPE_NUMBERS, SCALAR, UNARY, WORDS, Word
+from ascend_sim.chip import ChipSpec
+from ascend_sim.errors import SimError
+from ascend_sim.isa.sync import PipeBarrier
+from ascend_sim.isa.transfer import DataCopy
+from ascend_sim.isa.vector import (
+    Compare,
+    Duplicate,
+    Mask,
+    ReduceBlocks,
+    ReduceRows,
+    VectorBinary,
+    VectorCast,
+    VectorCopy,
+    VectorMulAdd,
+    VectorScalar,
+    VectorUnary,
+)
+from ascend_sim.isa.vector.base import INTEGERS, size_of
+from ascend_sim.kernel.program import Key
+
+BLOCK = 32
+"""Bytes of a block of the Unified Buffer, in which the words count (public documentation of the repeat and copy parameters)."""
+REPEAT = 256
+"""Bytes that a vector word takes up in one repeat (the same)."""
+
+_BINARY = dict(zip(BINARY, ("add", "sub", "mul", "div", "max", "min", "and", "or", "mul_add"), strict=True))
+_UNARY = dict(zip(UNARY, ("abs", "exp", "ln", "sqrt", "rsqrt", "reciprocal", "relu", "not"), strict=True))
+_SCALAR = dict(zip(SCALAR, ("adds", "muls", "maxs", "mins", "leaky_relu", "axpy"), strict=True))
+_ROUNDING = ("NONE", "RINT", "FLOOR", "CEIL", "ROUND", "TRUNC", "ODD")
+_COMPARISONS = ("lt", "gt", "eq", "le", "ge", "ne")
+_REDUCTIONS = {"vcadd": "sum", "vcmax": "max", "vcmin": "min", "vcgadd": "sum", "vcgmax": "max", "vcgmin": "min"}
+
+
+class _Rows(NamedTuple):
+    """The elements that a vector word takes part in: rows of `columns` elements, and which of each repeat where not all."""
+
+    columns: int
+    rows: int
+    strides: tuple[int, ...]
+    mask: Mask | None
+
+
+def key_of(word: Word, chip: ChipSpec) -> Key | None:
+    """Return the key of the instruction that a word is, or None for a word without a row.
+
+    Raises SimError for fields that no instruction here can say.
+    """
+    if WORDS[word.name].register:
+        return None
+    return _MAKERS[word.name](word.name, word.fields, chip)
+
+
+def _dtype(number: int) -> str:
+    if not 0 < number < len(FORMATS):
+        raise SimError("elements of a type that is no number format of the machine")
+    return FORMATS[number]
+
+
+def _immediate(dtype: str, bits: int) -> float:
+    """Return the number of a scalar operand: floats are recorded as the bits of a float32."""
+    if dtype in INTEGERS:
+        return bits
+    return float(struct.unpack("<f", struct.pack("<I", bits & 0xFFFFFFFF))[0])
+
+
+def _spread(name: str, f: dict[str, int], sizes: tuple[int, ...], sides: tuple[str, ...]) -> _Rows:
+    """Return the elements of a word whose operands `sides` have elements of `sizes` bytes."""
+    per = REPEAT // max(sizes)
+    steps = [f[f"{side}_repeat"] * BLOCK for side in sides]
+    adjoining = all(step == per * size for step, size in zip(steps, sizes, strict=True))
+    if f["counting"]:
+        count, repeat = f["mask_low"], 1
+        bits = (1 << min(count, per)) - 1 if count > 0 else 0
+        if count < 1:
+            raise SimError(f"{name}: a count of {count} elements; it is at least 1")
+        if count > per and not adjoining:
+            raise SimError(f"{name}: a count of {count} elements with gaps between repeats is not simulated")
+    else:
+        repeat = f["repeat"]
+        if not 1 <= repeat <= 255:
+            raise SimError(f"{name}: repeat {repeat}; a repeat is 1 to 255 (public documentation, repeatTimes)")
+        bits = _bits(f) & (1 << per) - 1
+        if not bits:
+            raise SimError(f"{name}: the mask selects none of the {per} elements of a repeat")
+        count = bits.bit_length()
+    _check_blocks(name, f, sides, count * max(sizes))
+    if not f["counting"] and bits != (1 << count) - 1:
+        mask = Mask(bits, per)
+        if repeat == 1 or adjoining:
+            return _Rows(per * repeat, 1, (0,) * len(sides), mask)
+        return _Rows(per, repeat, tuple(steps), mask)
+    if repeat == 1:
+        return _Rows(count, 1, (0,) * len(sides), None)
+    if count == per and adjoining:
+        return _Rows(count * repeat, 1, (0,) * len(sides), None)
+    return _Rows(count, repeat, tuple(steps), None)
+
+
+def _bits(f: dict[str, int]) -> int:
+    """Return the mask registers as one number: bit i stands for element i of a repeat."""
+    return (f["mask_high"] & (1 << 64) - 1) << 64 | f["mask_low"] & (1 << 64) - 1
+
+
+def _check_blocks(name: str, f: dict[str, int], sides: tuple[str, ...], size: int) -> None:
+    """SimError for operands whose blocks do not adjoin; one block has no neighbour."""
+    for side in sides:
+        stride = f.get(f"{side}_block", 1)
+        if stride != 1 and size > BLOCK:
+            raise SimError(f"{name}: a block stride of {stride} ({side}) is not simulated; 1 is")
+
+
+def _binary(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
+    dtype = _dtype(f["format"])
+    it = _spread(name, f, (size_of(dtype),) * 3, ("dst", "src0", "src1"))
+    dst, first, second = it.strides
+    kind = VectorMulAdd if name == "vmla" else VectorBinary
+    return kind, _BINARY[name], dtype, it.columns, it.rows, dst, first, it.mask, second
+
+
+def _unary(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
+    dtype = _dtype(f["format"])
+    it = _spread(name, f, (size_of(dtype),) * 2, ("dst", "src"))
+    return VectorUnary, _UNARY[name], dtype, it.columns, it.rows, *it.strides, it.mask
+
+
+def _scalar(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
+    dtype = _dtype(f["format"])
+    it = _spread(name, f, (size_of(dtype),) * 2, ("dst", "src"))
+    value = _immediate(dtype, f["scalar"])
+    return VectorScalar, _SCALAR[name], dtype, it.columns, it.rows, *it.strides, it.mask, value
+
+
+def _duplicate(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
+    dtype = _dtype(f["format"])
+    it = _spread(name, f, (size_of(dtype),), ("dst",))
+    return Duplicate, dtype, it.columns, _immediate(dtype, f["scalar"]), it.rows, *it.strides, it.mask
+
+
+def _copy(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
+    dtype = _dtype(f["format"])
+    it = _spread(name, f, (size_of(dtype),) * 2, ("dst", "src"))
+    return VectorCopy, dtype, it.columns, it.rows, *it.strides, it.mask
+
+
+def _convert(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
+    source, target = _dtype(f["source"]), _dtype(f["target"])
+    it = _spread(name, f, (size_of(target), size_of(source)), ("dst", "src"))
+    if it.mask is not None:
+        raise SimError(f"{name}: a cast of scattered elements (mask {it.mask.bits:#x}) is not simulated")
+    rounding = chip.vector.cast_mode(source, target, _ROUNDING[f["mode"]])
+    return VectorCast, source, target, it.columns, rounding, it.rows, *it.strides
+
+
+def _compare(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
+    dtype, repeat = _dtype(f["format"]), f["repeat"]
+    if repeat < 1:
+        raise SimError(f"{name}: the elements fill no whole repeat of {REPEAT} bytes (public documentation of Compare)")
+    for side in ("dst", "src", "src0", "src1"):
+        if f.get(f"{side}_block", 1) != 1 or (repeat > 1 and f.get(f"{side}_repeat", 8) != 8):
+            raise SimError(
+                f"{name}: operands with gaps are not simulated; block strides of 1 and repeat strides of 8 are"
+            )
+    key = Compare, _COMPARISONS[f["mode"]], dtype, repeat * REPEAT // size_of(dtype)
+    return (*key, _immediate(dtype, f["scalar"])) if name == "vcmpvs" else key
+
+
+def _reduce(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
+    dtype = _dtype(f["format"])
+    if f["order"]:
+        raise SimError(f"{name}: results with their index are not simulated; ReduceOrder::ORDER_ONLY_VALUE is")
+    if f["dst_repeat"] != 1 and f["repeat"] > 1:
+        raise SimError(f"{name}: results {f['dst_repeat']} elements apart are not simulated; dstRepStride 1 is")
+    it = _spread(name, f, (size_of(dtype),), ("src",))
+    if it.mask is not None:
+        raise SimError(f"{name}: a reduction of scattered elements (mask {it.mask.bits:#x}) is not simulated")
+    rows = 1 if f["counting"] else f["repeat"]
+    columns = it.columns if it.rows > 1 else it.columns // rows
+    stride = f["src_repeat"] * BLOCK if rows > 1 else columns * size_of(dtype)
+    return ReduceRows, rows, columns, stride, _REDUCTIONS[name], dtype
+
+
+def _reduce_blocks(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
+    dtype = _dtype(f["format"])
+    it = _spread(name, f, (size_of(dtype),), ("src",))
+    if it.mask is not None or it.rows > 1 or (f["dst_repeat"] != 1 and f["repeat"] > 1):
+        raise SimError(f"{name}: a mask, or repeats with gaps, are not simulated")
+    return ReduceBlocks, _REDUCTIONS[name], dtype, it.columns
+
+
+def _move(source: str, destination: str) -> Callable[[str, dict[str, int], ChipSpec], Key]:
+    def make(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
+        size, count = f["length"] * BLOCK, f["count"]
+        _check_move(name, count, size)
+        steps = (size + f["src_gap"] * BLOCK, size + f["dst_gap"] * BLOCK) if count > 1 else (0, 0)
+        return DataCopy, source, destination, size, count, *steps, _atomic(f, destination), ""
+
+    return make
+
+
+def _aligned(source: str, destination: str) -> Callable[[str, dict[str, int], ChipSpec], Key]:
+    def make(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
+        """Bytes in GM, whole blocks in the Unified Buffer: gaps are bytes on the one side and blocks on the other."""
+        size, count = f["length"], f["count"]
+        _check_move(name, count, size)
+        if f["left"] or f["right"]:
+            raise SimError(
+                f"DataCopyPad: padding of {f['left']} and {f['right']} elements is not simulated; isPad false is"
+            )
+        whole = -(-size // BLOCK) * BLOCK
+        in_gm, in_ub = size + f["src_gap"], whole + f["dst_gap"] * BLOCK
+        if destination == "GM":
+            in_gm, in_ub = size + f["dst_gap"], whole + f["src_gap"] * BLOCK
+        steps = (in_gm, in_ub) if destination == "UB" else (in_ub, in_gm)
+        return (
+            DataCopy,
+            source,
+            destination,
+            size,
+            count,
+            *(steps if count > 1 else (0, 0)),
+            _atomic(f, destination),
+            "",
+        )
+
+    return make
+
+
+def _check_move(name: str, count: int, size: int) -> None:
+    if count < 1 or size < 1:
+        raise SimError(f"{name}: {count} blocks of {size} bytes; a copy moves at least one of each")
+
+
+def _atomic(f: dict[str, int], destination: str) -> str:
+    """Return the format in which a copy adds to GM: that of SetAtomicAdd."""
+    return FORMATS[f["atomic"]] if destination == "GM" else ""
+
+
+def _barrier(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
+    return PipeBarrier, PIPE_NUMBERS[f["pipe"]]
+
+
+_MAKERS: dict[str, Callable[[str, dict[str, int], ChipSpec], Any]] = {
+    **dict.fromkeys(BINARY, _binary),
+    **dict.fromkeys(UNARY, _unary),
+    **dict.fromkeys(SCALAR, _scalar),
+    "vector_dup": _duplicate,
+    "vcopy": _copy,
+    "vconv": _convert,
+    "vcmpv": _compare,
+    "vcmpvs": _compare,
+    **dict.fromkeys(("vcadd", "vcmax", "vcmin"), _reduce),
+    **dict.fromkeys(("vcgadd", "vcgmax", "vcgmin"), _reduce_blocks),
+    "copy_gm_to_ubuf": _move("GM", "UB"),
+    "copy_ubuf_to_gm": _move("UB", "GM"),
+    "copy_ubuf_to_ubuf": _move("UB", "UB"),
+    **dict.fromkeys(ALIGNED_IN, _aligned("GM", "UB")),
+    **dict.fromkeys(ALIGNED_OUT, _aligned("UB", "GM")),
+    "pipe_barrier": _barrier,
+}

@@ -1,0 +1,211 @@
+"""C++ kernels on the command line: what `kernel` and `check` run, from a file beside the kernel or from options."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+import typer
+
+from ascend_sim.cli.values import fields_of
+from ascend_sim.errors import SimError
+
+if TYPE_CHECKING:
+    from ascend_sim.ascend_c.function import CppKernel, Parameter
+    from ascend_sim.cli.page import RunFiles
+
+_TENSOR = re.compile(r"\w+=\w+:[\dx]+")
+_FORM = "NAME=DTYPE:SHAPE, for example x=float32:16384 or x=float16:32x64"
+
+
+@dataclass(frozen=True)
+class CppOptions:
+    """What a command says of a C++ kernel."""
+
+    entry: Annotated[
+        str | None, typer.Option(help="Of a C++ file: the kernel; a template with its arguments, 'scale<half>'.")
+    ] = None
+    tensor: Annotated[
+        list[str] | None,
+        typer.Option(help="Of a C++ file: a tensor with values, x=float32:32x64 (random) or x=FILE.npy. Repeatable."),
+    ] = None
+    output: Annotated[
+        list[str] | None, typer.Option(help="Of a C++ file: a tensor to be filled, z=float32:32x64. Repeatable.")
+    ] = None
+    arg: Annotated[
+        list[str] | None,
+        typer.Option(help="Of a C++ file: a number of the kernel, n=16384, or 16384 in order. Repeatable."),
+    ] = None
+    with_file: Annotated[
+        list[Path] | None, typer.Option("--with", help="Of a C++ file: a further file to compile with it. Repeatable.")
+    ] = None
+    include: Annotated[
+        list[Path] | None, typer.Option(help="Of a C++ file: a folder of headers, before those here. Repeatable.")
+    ] = None
+    define: Annotated[
+        list[str] | None, typer.Option(help="Of a C++ file: a macro, NAME or NAME=VALUE. Repeatable.")
+    ] = None
+
+    def refuse(self, subject: object) -> None:
+        """SimError for the first of these that was given with another file."""
+        for one in fields(self):
+            if getattr(self, one.name):
+                name = "with" if one.name == "with_file" else one.name
+                raise SimError(f"--{name}: {subject} is no C++ file; it has no such option")
+
+
+def is_cpp(path: Path) -> bool:
+    """Whether a file is a C++ kernel, by its ending."""
+    from ascend_sim.ascend_c.source import SUFFIXES
+
+    return path.suffix in SUFFIXES
+
+
+def tensors_among_files(files: RunFiles, options: CppOptions) -> tuple[RunFiles, CppOptions]:
+    """Return both with --out NAME=DTYPE:SHAPE as an output tensor, which no folder of the run is called."""
+    if files.out is None or not _TENSOR.fullmatch(str(files.out)):
+        return files, options
+    return replace(files, out=None), replace(options, output=[*(options.output or ()), str(files.out)])
+
+
+def compiled(path: Path, name: str | None, options: CppOptions) -> CppKernel:
+    """Return the kernel of a file; `name` and `--entry` say which one."""
+    from ascend_sim.ascend_c.function import cpp_kernel
+
+    if name and options.entry and name != options.entry:
+        raise SimError(f"NAME {name} and --entry {options.entry}: give one of them")
+    return cpp_kernel(
+        path,
+        *(options.with_file or ()),
+        entry=options.entry or name,
+        include=options.include or (),
+        defines=options.define or (),
+    )
+
+
+def arguments(
+    kernel: CppKernel,
+    options: CppOptions,
+    path: Path,
+    seed: int,
+    read: Callable[[Path], ModuleType],
+    call: Callable[..., Any],
+) -> tuple[list[Any], dict[str, Any], ModuleType | None]:
+    """Return the tensors of a launch, its numbers, and the Python file beside the kernel, where that gave them.
+
+    `read` makes a module of a file, and `call` calls a function of it so that its errors name the line.
+    """
+    rng = np.random.default_rng(seed)
+    beside = path.with_suffix(".py")
+    if options.tensor or options.output or options.arg or not beside.is_file():
+        return *_from_options(kernel, options, rng), None
+    module = read(beside)
+    if not callable(getattr(module, "arguments", None)):
+        raise SimError(f"{beside}: no function arguments(rng); it makes the kernel's arguments, in order")
+    given = call(beside, module.arguments, rng)
+    return *_from_file(kernel, given, beside), module
+
+
+def _from_file(kernel: CppKernel, given: Any, file: Path) -> tuple[list[Any], dict[str, Any]]:
+    """Sort what `arguments` returned, in the order of the kernel's parameters or by their names."""
+    names = [one.name for one in kernel.parameters]
+    if not isinstance(given, Mapping):
+        listed = given if isinstance(given, tuple | list) else (given,)
+        if len(listed) > len(names):
+            raise SimError(f"{file}: arguments(rng) gives {len(listed)}; kernel {kernel.name} takes {', '.join(names)}")
+        given = dict(zip(names, listed, strict=False))
+    numbers = {name: value for name, value in given.items() if name not in {one.name for one in _tensors(kernel)}}
+    missing = [one.name for one in _tensors(kernel) if one.name not in given]
+    if missing:
+        raise SimError(f"{file}: arguments(rng) gives nothing for {missing[0]} of kernel {kernel.name}")
+    return [given[one.name] for one in _tensors(kernel)], numbers
+
+
+def _tensors(kernel: CppKernel) -> list[Parameter]:
+    return [one for one in kernel.parameters if one.is_tensor]
+
+
+def _from_options(kernel: CppKernel, options: CppOptions, rng: np.random.Generator) -> tuple[list[Any], dict[str, Any]]:
+    from ascend_sim.launching import empty
+
+    found: dict[str, Any] = {}
+    for flag, texts in (("--tensor", options.tensor or ()), ("--output", options.output or ())):
+        for text in texts:
+            name, equals, rest = text.partition("=")
+            if not equals or not name or not rest:
+                raise SimError(f"{flag} {text}: allowed is {_FORM}")
+            if name in found:
+                raise SimError(f"{flag} {text}: {name} is given twice")
+            if name not in {one.name for one in _tensors(kernel)}:
+                listed = ", ".join(one.name for one in _tensors(kernel)) or "none"
+                raise SimError(f"{flag} {text}: kernel {kernel.name} has no tensor {name}; it has {listed}")
+            if flag == "--tensor" and rest.endswith(".npy"):
+                found[name] = _loaded(Path(rest))
+            else:
+                dtype, shape = _form(flag, text, rest)
+                found[name] = _random(rng, dtype, shape) if flag == "--tensor" else empty(shape, dtype)
+    for one in _tensors(kernel):
+        if one.name not in found:
+            raise SimError(
+                f"kernel {kernel.name}: no tensor for {one.name}; give --tensor or --output {one.name}=DTYPE:SHAPE, or "
+                f"arguments(rng) in {kernel.sources[0].with_suffix('.py').name} beside the file"
+            )
+    return [found[one.name] for one in _tensors(kernel)], _numbers(kernel, options.arg or ())
+
+
+def _form(flag: str, text: str, form: str) -> tuple[str, tuple[int, ...]]:
+    from ascend_sim.kernel.tensor import dtype_name
+
+    dtype, colon, sizes = form.partition(":")
+    parts = sizes.split("x")
+    if not colon or not all(part.isdecimal() and int(part) for part in parts):
+        raise SimError(f"{flag} {text}: allowed is {_FORM}")
+    try:
+        return dtype_name(dtype), tuple(map(int, parts))
+    except SimError as error:
+        raise SimError(f"{flag} {text}: {error}") from None
+
+
+def _random(rng: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> Any:
+    """Return normal values, or whole numbers from -9 to 9 (from 0 where there is no sign)."""
+    from ascend_sim.kernel.tensor import INTEGERS, storage_dtype
+
+    if dtype in INTEGERS:
+        return rng.integers(0 if dtype.startswith("u") else -9, 10, shape).astype(storage_dtype(dtype))
+    return rng.standard_normal(shape).astype(storage_dtype(dtype))
+
+
+def _loaded(path: Path) -> Any:
+    try:
+        return np.load(path, allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise SimError(f"--tensor {path}: cannot be read: {error}") from None
+
+
+def _numbers(kernel: CppKernel, texts: Sequence[str]) -> dict[str, Any]:
+    """Return the numbers of the kernel from NAME=VALUE and, in order, from VALUE alone."""
+    known = [one.name for one in kernel.parameters if not one.is_tensor and not one.has_fields]
+    found: dict[str, Any] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals:
+            left = [one for one in known if one not in found]
+            if not left:
+                raise SimError(
+                    f"--arg {text}: kernel {kernel.name} takes {len(known)} numbers ({', '.join(known) or 'none'})"
+                )
+            name, value = left[0], text
+        elif name not in known:
+            raise SimError(
+                f"--arg {text}: kernel {kernel.name} has no number {name}; it has {', '.join(known) or 'none'}"
+            )
+        found |= fields_of(f"{name}={value}")
+    missing = [one for one in known if one not in found]
+    if missing:
+        raise SimError(f"kernel {kernel.name}: no value for {missing[0]}; give --arg {missing[0]}=VALUE")
+    return found

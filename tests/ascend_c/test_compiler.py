@@ -1,0 +1,135 @@
+"""Libraries are found again by what they were made of; compilers, and machines without one."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ascend_sim.ascend_c import compiler
+from ascend_sim.ascend_c.function import cpp_kernel
+from ascend_sim.errors import SimError
+from tests.support.ascend_c.kernels import needs_compiler, vector_kernel, written
+
+KERNEL = vector_kernel("Duplicate(d, VALUE, 64);", tensors="x")
+
+
+@pytest.fixture
+def runs(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """The commands that were run to compile or link."""
+    found: list[list[str]] = []
+    real = subprocess.run
+
+    def run(command: list[str], *rest: Any, **more: Any) -> Any:
+        if "-o" in command:
+            found.append(command)
+        return real(command, *rest, **more)
+
+    monkeypatch.setattr(subprocess, "run", run)
+    return found
+
+
+@pytest.fixture
+def asked_again() -> Iterator[None]:
+    """The compiler is looked for anew, and again behind the test."""
+    compiler.compiler.cache_clear()
+    yield
+    compiler.compiler.cache_clear()
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A kernel with a header, in a cache that is empty."""
+    monkeypatch.setenv(compiler.CACHE_VARIABLE, str(tmp_path / "cache"))
+    (tmp_path / "value.h").write_text("constexpr float VALUE = 1;\n")
+    return written(tmp_path, f'#include "value.h"\n{KERNEL}')
+
+
+@needs_compiler
+def test_the_same_files_are_compiled_once(file: Path, runs: list[list[str]]) -> None:
+    one = cpp_kernel(file)._recorder(()).library
+    assert len(runs) == 2, "compiled and linked"
+    assert cpp_kernel(file)._recorder(()).library == one and len(runs) == 2
+
+
+@needs_compiler
+@pytest.mark.parametrize("changed", ("kernel.cpp", "value.h"))
+def test_a_changed_file_is_compiled_again(file: Path, runs: list[list[str]], changed: str) -> None:
+    cpp_kernel(file)
+    path = file.with_name(changed)
+    path.write_text(path.read_text() + "// more\n")
+    cpp_kernel(file)
+    assert len(runs) == 4
+
+
+@needs_compiler
+def test_other_options_are_other_libraries(file: Path, runs: list[list[str]]) -> None:
+    libraries = {cpp_kernel(file, defines=defines)._recorder(()).library for defines in ((), ("MORE",), {"MORE": 2})}
+    assert len(libraries) == 3 and len(runs) == 6
+
+
+@needs_compiler
+def test_a_spoiled_cache_is_made_anew(file: Path, runs: list[list[str]]) -> None:
+    library = cpp_kernel(file)._recorder(()).library
+    for manifest in library.parent.glob("*.json"):
+        manifest.write_text("{")
+    cpp_kernel(file)
+    library.unlink()
+    cpp_kernel(file)
+    assert len(runs) == 6 and library.is_file()
+
+
+@needs_compiler
+def test_many_compile_at_the_same_time(file: Path) -> None:
+    code = f"import ascend_sim; print(ascend_sim.cpp_kernel({str(file)!r})._recorder(()).library)"
+    with ThreadPoolExecutor() as pool:
+        processes = [
+            subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(2)
+        ]
+        own = list(pool.map(lambda _: str(cpp_kernel(file)._recorder(()).library), range(4)))
+    found = {*own, *(one.communicate()[0].strip() for one in processes)}
+    assert len(found) == 1
+    left = [one for one in Path(own[0]).parent.iterdir() if one.suffix not in (".so", ".json")]
+    assert not left, "no scratch folder stays"
+
+
+@pytest.mark.usefixtures("asked_again")
+def test_a_machine_without_a_compiler_is_told_the_extra(monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(SimError, match=r"pip install 'ascend-sim\[ascend-c\]' brings one, or install clang\+\+$"):
+        cpp_kernel(file)
+
+
+@pytest.mark.usefixtures("asked_again")
+@pytest.mark.parametrize(("version", "taken"), [("16.0.6", False), ("17.0.1", True)])
+def test_a_clang_is_new_enough_or_not(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, version: str, taken: bool
+) -> None:
+    clang = tmp_path / "clang++"
+    clang.write_text(f"#!/bin/sh\necho 'Debian clang version {version} (1)'\n")
+    clang.chmod(0o755)
+    monkeypatch.setattr(shutil, "which", lambda name: str(clang))
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    if taken:
+        assert compiler.compiler().compile == (str(clang),)
+    else:
+        with pytest.raises(SimError, match="the clang\\+\\+ of this machine is older than 17"):
+            compiler.compiler()
+
+
+def test_the_cache_is_where_the_user_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv(compiler.CACHE_VARIABLE)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert compiler.cache_folder() == tmp_path / "ascend-sim"
+    (tmp_path / "file").touch()
+    monkeypatch.setenv(compiler.CACHE_VARIABLE, str(tmp_path / "file" / "below"))
+    with pytest.raises(SimError, match="cannot make the cache folder"):
+        compiler.cache_folder()

@@ -1,0 +1,73 @@
+"""Errors of the compiler: one to three lines each, the user's file and line first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ascend_sim.ascend_c.diagnostics import told
+from ascend_sim.ascend_c.errors import CompileError
+from tests.support.ascend_c.kernels import BEGIN, made, needs_compiler, vector_kernel
+
+LINE = BEGIN.count("\n") + 2
+BROKEN = {
+    "Add(d, a, b, 64)": "expected ';'",
+    "Sort32(d, a, b, 1);": "Sort32 is not simulated (sorting); docs/ascend-c.md lists what is",
+    "AscendC::GatherMask(d, a, b);": "GatherMask is not simulated",
+    "float v = a.GetValue(0);": "GetValue is not simulated (scalar access to memory)",
+    "xg.SetValue(0, 1.0f);": "SetValue is not simulated (scalar access to memory)",
+    "SyncAll();": "SyncAll is not simulated (flags between cores)",
+    "TSCM<TPosition::GM, 1> t;": "TSCM is not simulated (kernels of the cube core)",
+    "Adddd(d, a, b, 64);": "use of undeclared identifier 'Adddd'",
+    "d.Foo();": "no member named 'Foo'",
+    "LocalTensor<half> h; Add(d, a, h, 64);": "no matching function for call to 'Add'",
+    "int x = 1;": "redefinition of 'x'",
+    "return 1;": "should not return a value",
+    "SetFlag<HardEvent::MTE2_X>(0);": "no member named 'MTE2_X'",
+    "TQue<QuePosition::A1, 1> q;": "a TQue of a vector core is VECIN, VECOUT or VECCALC",
+    "KERNEL_TASK_TYPE_DEFAULT(1);": "only kernels of vector cores run",
+    "Cast(d, a);": "no matching function for call to 'Cast'",
+    '}\n#include "missing.h"\n{': "'missing.h' file not found",
+    "TPipe p; TPipe q = p;": "call to deleted constructor",
+    "constexpr int n = a.GetSize();": "constexpr",
+    "#error stop": "stop",
+}
+
+
+@needs_compiler
+@pytest.mark.parametrize("code", BROKEN)
+def test_a_broken_kernel_names_its_line(tmp_path: Path, code: str) -> None:
+    with pytest.raises(CompileError) as caught:
+        made(tmp_path, vector_kernel(f"\n{code}\n", tensors="x"))
+    first, *rest = str(caught.value).splitlines()
+    line = LINE + 1 + code.partition("#include")[0].count("\n")
+    assert first.startswith((f"{tmp_path}/kernel.cpp:{line}: error: ", f"{tmp_path}/kernel.cpp:{line - 1}: error: "))
+    assert BROKEN[code] in str(caught.value) and len(rest) <= 2, str(caught.value)
+
+
+@needs_compiler
+def test_errors_inside_templates_name_the_line_that_asked_for_them(tmp_path: Path) -> None:
+    text = "template <class T> void go(LocalTensor<T> d) {\n    MrgSort(d, d);\n}\n" + vector_kernel(
+        "go(d);", tensors="x"
+    )
+    with pytest.raises(CompileError, match=r"kernel\.cpp:4: error: MrgSort is not simulated"):
+        made(tmp_path, text)
+
+
+def test_an_error_in_our_headers_is_told_where_the_user_caused_it(tmp_path: Path) -> None:
+    ours = tmp_path / "ours"
+    said = f"{ours}/a.h:7:3: error: bad\n{tmp_path}/user.cpp:2:9: note: in instantiation of\n  junk\n"
+    (tmp_path / "user.cpp").write_text("one\n  two;\n")
+    assert told(said, (ours,)) == f"{tmp_path}/user.cpp:2: error: bad\n    two;"
+    assert told(f"{ours}/a.h:7:3: error: bad\n", (ours,)) == "the kernel cannot be compiled: bad"
+    assert told(f"{ours}/a.h:7:3: error: bad\n{said}", (ours,)) == f"{tmp_path}/user.cpp:2: error: bad\n    two;"
+
+
+def test_many_errors_are_cut(tmp_path: Path) -> None:
+    said = "".join(f"/u.cpp:{line}:1: error: bad {line}\n" for line in range(1, 15))
+    assert told(said, ()).splitlines()[-1] == "and 4 further errors"
+
+
+def test_output_without_an_error_is_shown() -> None:
+    assert told("killed\n", ()) == "the compiler ended without an error that can be read: killed"

@@ -1,0 +1,408 @@
+"""C++ kernels: values, rows, lines, arguments, and kernels that do not end well."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ascend_sim as asim
+from ascend_sim.ascend_c.function import cpp_kernel
+from ascend_sim.errors import SimError
+from tests.support.ascend_c.kernels import BEGIN, made, needs_compiler, vector_kernel, written
+from tests.support.places import DOCS
+
+pytestmark = needs_compiler
+EXAMPLE = DOCS / "ascend-c" / "add_custom.cpp"
+CHIPS = ("ascend910b3", "ascend910_9391")
+FIRST_LINE = BEGIN.count("\n") + 2
+"""The line of the first statement of `vector_kernel`."""
+IN = "DataCopy(a, xg, 64); SetFlag<HardEvent::MTE2_V>(0); WaitFlag<HardEvent::MTE2_V>(0);"
+OUT = "SetFlag<HardEvent::V_MTE3>(0); WaitFlag<HardEvent::V_MTE3>(0); DataCopy(zg, d, 64);"
+
+
+@asim.kernel_function(core="AIV")
+def python_add(k: asim.Kernel, x: asim.Tensor, y: asim.Tensor, z: asim.Tensor, *, length: int) -> None:
+    """The program that add_custom.cpp is, written row by row."""
+    tile, share = 4096, length // k.blocks
+    first = share * k.block
+    buffers = [k.allocate("UB", tile * 2, f"buffer {number}") for number in range(6)]
+    (x_in, y_in, z_out), size = (buffers[0:2], buffers[2:4], buffers[4:6]), tile * 2
+    full = [k.flag("MTE2", "V", f"full {number}") for number in range(2)]
+    free = [k.flag("V", "MTE2", f"free {number}") for number in range(4)]
+    done = k.flag("V", "MTE3", "done")
+    given = [k.flag("MTE3", "V", f"given {number}") for number in range(2)]
+    turns = share // tile
+    for turn in range(turns):
+        side, at = turn % 2, (first + turn * tile) * 2
+        for number in range(2):
+            if turn > 1:
+                k.wait_flag(free[2 * side + number])
+        k.data_copy("GM", "UB", x_in[side], x.address + at, size)
+        k.data_copy("GM", "UB", y_in[side], y.address + at, size)
+        for flag in full:
+            k.set_flag(flag)
+        for flag in full:
+            k.wait_flag(flag)
+        if turn > 1:
+            k.wait_flag(given[side])
+        k.vector_binary("add", z_out[side], x_in[side], y_in[side], "float16", tile)
+        k.set_flag(done)
+        for number in range(2):
+            k.set_flag(free[2 * side + number])
+        k.wait_flag(done)
+        k.data_copy("UB", "GM", z.address + at, z_out[side], size)
+        k.set_flag(given[side])
+    for number in (0, 2, 1, 3):
+        k.wait_flag(free[number])
+    for flag in given:
+        k.wait_flag(flag)
+    k.pipe_barrier("ALL")
+
+
+def half(count: int, seed: int = 0) -> np.ndarray[Any, Any]:
+    return np.random.default_rng(seed).standard_normal(count).astype(np.float16)
+
+
+def floats(count: int, seed: int = 0) -> np.ndarray[Any, Any]:
+    return np.random.default_rng(seed).standard_normal(count).astype(np.float32)
+
+
+def plain_rows(program: Any) -> list[tuple[Any, ...]]:
+    """Rows without the names of flags: pipe, instruction with its fields, addresses."""
+    return [(row.pipe, row.instruction, row.dst, row.src0, row.src1) for row in program]
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("engine", ("simpy", "compiled"))
+def test_the_example_is_the_python_kernel_of_the_same_words(chip: str, engine: Any) -> None:
+    x, y = half(8 * 32768), half(8 * 32768, 1)
+    runs = [
+        asim.launch(kernel, 8, x, y, asim.empty(x.shape, "float16"), length=x.size, chip=chip, engine=engine)
+        for kernel in (cpp_kernel(EXAMPLE), python_add)
+    ]
+    assert (runs[0].outputs["z"] == x + y).all() and not runs[0].findings
+    assert [plain_rows(one) for one in runs[0].programs] == [plain_rows(one) for one in runs[1].programs]
+    ours, python = (run.report.to_dict()["kernels"][0] for run in runs)
+    assert ours["core_us_max"] == python["core_us_max"] and ours["pipes_us"] == python["pipes_us"]
+    assert runs[0].report.total_us == runs[1].report.total_us
+
+
+@pytest.mark.parametrize("mode", ("functional", "timing"))
+def test_every_mode_runs(mode: Any) -> None:
+    x, y = half(32768), half(32768, 1)
+    run = asim.launch(cpp_kernel(EXAMPLE), 4, x, y, asim.empty(x.shape, "float16"), length=x.size, mode=mode)
+    if mode == "functional":
+        assert (run.outputs["z"] == x + y).all()
+    else:
+        assert run.report.total_us > 0
+
+
+def test_check_finds_nothing_in_the_example() -> None:
+    x = half(65536)
+    report = asim.check_kernel(cpp_kernel(EXAMPLE), 4, x, x, asim.empty(x.shape, "float16"), length=x.size)
+    assert not report.findings, report.render()
+
+
+VECTOR = {
+    "Add(d, a, b, 64)": lambda x, y: x + y,
+    "Sub(d, a, b, 64)": lambda x, y: x - y,
+    "Mul(d, a, b, 64)": lambda x, y: x * y,
+    "Div(d, a, b, 64)": lambda x, y: x / y,
+    "Max(d, a, b, 64)": np.maximum,
+    "Min(d, a, b, (uint64_t)64, 1, {1, 1, 1, 8, 8, 8})": np.minimum,
+    "Muls(d, a, 3.0f, 64)": lambda x, y: x * np.float32(3),
+    "Adds(d, a, -1.5f, 64)": lambda x, y: x - np.float32(1.5),
+    "Maxs(d, a, 0.25f, 64)": lambda x, y: np.maximum(x, np.float32(0.25)),
+    "LeakyRelu(d, a, 0.5f, 64)": lambda x, y: np.where(x > 0, x, x * np.float32(0.5)),
+    "Abs(d, a, 64)": lambda x, y: np.abs(x),
+    "Relu(d, a, 64)": lambda x, y: np.maximum(x, 0),
+    "Exp(d, a, 64)": lambda x, y: np.exp(x.astype(np.float64)).astype(np.float32),
+    "Duplicate(d, 2.5f, 64)": lambda x, y: np.full(64, 2.5, np.float32),
+    "Copy(d, b, (uint64_t)64, 1, {1, 1, 8, 8})": lambda x, y: y,
+    "Add(d, a, b, (uint64_t)8, 8, {1, 1, 1, 1, 1, 1})": lambda x, y: x + y,
+    "Add(d, a, b, (uint64_t)8, 8, {1, 1, 1, 1, 1, 0})": lambda x, y: x + np.tile(y[:8], 8),
+    "uint64_t even[2] = {0x5555555555555555, 0}; Duplicate(d, 0.0f, 64); Add(d, a, b, even, 1, {1, 1, 1, 8, 8, 8})": (
+        lambda x, y: np.where(np.arange(64) % 2, 0, x + y)
+    ),
+    "SetMaskCount(); SetVectorMask<float, MaskMode::COUNTER>(64); Add<float, false>(d, a, b, MASK_PLACEHOLDER, 1, {}); "
+    "SetMaskNorm(); ResetMask()": lambda x, y: x + y,
+}
+"""Calls that fill 64 elements of d, and what numpy says of them."""
+
+
+@pytest.fixture(scope="module")
+def calls(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A kernel that makes one of the calls, by its number."""
+    cases = "\n".join(f"if (which == {number}) {{ {call}; }}" for number, call in enumerate(VECTOR))
+    body = f"DataCopy(b, yg, 64); {IN} {cases} {OUT}"
+    return made(tmp_path_factory.mktemp("calls"), vector_kernel(body, numbers="int32_t which"))
+
+
+@pytest.mark.parametrize("number", range(len(VECTOR)))
+def test_a_call_computes_what_numpy_does(calls: Any, number: int) -> None:
+    x, y = floats(64), floats(64, 1)
+    run = asim.launch(calls, 1, x, y, asim.empty(64, "float32"), which=number)
+    np.testing.assert_array_equal(run.outputs["z"], [*VECTOR.values()][number](x, y))
+    assert not run.findings
+
+
+def test_casts_compares_and_reductions(tmp_path: Path) -> None:
+    body = f"""{IN}
+    LocalTensor<half> h = b.ReinterpretCast<half>(); Cast(h, a, RoundMode::CAST_RINT, 64); PipeBarrier<PIPE_V>();
+    Cast(d, h, RoundMode::CAST_NONE, 64); PipeBarrier<PIPE_V>();
+    WholeReduceMax(d[64], a, 64, 1, 1, 1, 8, ReduceOrder::ORDER_ONLY_VALUE);
+    BlockReduceSum(d[72], a, 1, 64, 1, 1, 8);
+    LocalTensor<uint8_t> bits = d[80].ReinterpretCast<uint8_t>(); CompareScalar(bits, a, 0.0f, CMPMODE::GT, 64);
+    {OUT} DataCopy(zg[64], d[64], 24);"""
+    run = asim.launch(made(tmp_path, vector_kernel(body, tensors="x z")), 1, floats(64), asim.empty(88, "float32"))
+    x, z = floats(64), run.outputs["z"]
+    np.testing.assert_array_equal(z[:64], x.astype(np.float16).astype(np.float32))
+    assert z[64] == x.max()
+    np.testing.assert_allclose(z[72:80], x.reshape(8, 8).sum(1), rtol=1e-6)
+    assert (np.unpackbits(z[80:82].view(np.uint8), bitorder="little") == (x > 0)).all()
+
+
+def test_atomic_add_and_copies_with_gaps(tmp_path: Path) -> None:
+    body = f"""{IN} Muls(d, a, 1.0f, 64); SetFlag<HardEvent::V_MTE3>(0); WaitFlag<HardEvent::V_MTE3>(0);
+    SetAtomicAdd<float>(); DataCopy(zg, d, 64); SetAtomicNone();
+    DataCopyPad(zg[64], d, DataCopyExtParams(2, 20, 1, 12, 0)); DataCopy(zg[96], d, DataCopyParams(2, 1, 3, 1));"""
+    x = floats(64)
+    start = np.ones(128, np.float32)
+    z = asim.launch(made(tmp_path, vector_kernel(body, tensors="x z")), 1, x, start).outputs["z"]
+    np.testing.assert_array_equal(z[:64], x + 1)
+    np.testing.assert_array_equal(z[64:69], x[:5])
+    np.testing.assert_array_equal(z[72:77], x[16:21])
+    np.testing.assert_array_equal(z[69:72], 1)
+    np.testing.assert_array_equal(z[96:104], x[:8])
+    np.testing.assert_array_equal(z[112:120], x[32:40])
+
+
+# -- lines -------------------------------------------------------------------------------------------------------------
+
+
+def refusal(kernel: Any, *tensors: Any, **fields: Any) -> str:
+    with pytest.raises(SimError) as caught:
+        asim.launch(kernel, 1, *tensors, **fields)
+    return str(caught.value)
+
+
+REFUSED = {
+    "DataCopy(a, xg, 65);": "DataCopy: 65 elements are 260 bytes; a count is a multiple of 32 bytes",
+    "DataCopy(a[8192 * 6], xg, 64);": "covers bytes 196608 to 196864 of 196608",
+    "DataCopy(a, xg[64], 64);": "covers bytes 256 to 512 of 256",
+    "DataCopy(a, xg[-8], 8);": "a copy from or to GM at an address that lies in no tensor",
+    "Add(d, a, b, (uint64_t)64, 2, {2, 1, 1, 8, 8, 8});": "vadd: a block stride of 2 (dst) is not simulated",
+    "Add(d, a, b, 0);": "vadd: a count of 0 elements; it is at least 1",
+    "SetFlag<HardEvent::MTE2_V>(8);": "SetFlag: event id 8; allowed are 0 to 7",
+    "SetFlag<HardEvent::MTE2_V>(1);": "is still raised 1 times at the end of the block",
+    "WholeReduceMax(d, a, 64, 1, 1, 1, 8);": "results with their index are not simulated",
+    "TPipe p; TQue<QuePosition::VECIN, 1> q; q.AllocTensor<float>();": "AllocTensor: the queue has no buffers",
+    "TPipe p; TQue<QuePosition::VECIN, 1> q; p.InitBuffer(q, 1, 32); q.AllocTensor<float>(); q.AllocTensor<float>();": (
+        "AllocTensor: all 1 buffers of the queue are in use"
+    ),
+    "TPipe p; TQue<QuePosition::VECIN, 1> q; p.InitBuffer(q, 1, 32); q.DeQue<float>();": "DeQue: the queue is empty",
+    "TPipe p; TQue<QuePosition::VECIN, 1> q; p.InitBuffer(q, 1, 32); q.EnQue(d[64]);": "EnQue: the tensor at UB address",
+    "TPipe p; TQue<QuePosition::VECIN, 1> q; p.InitBuffer(q, 2, 100000);": "the Unified Buffer has 196608 bytes",
+    "LocalTensor<bfloat16_t> h = d.ReinterpretCast<bfloat16_t>(); Add(h, h, h, 64);": "has no add of bfloat16",
+    "volatile int *p = (int *)x; int v = *p;": "the kernel crashed (segmentation fault)",
+    "__builtin_trap();": "the kernel crashed (illegal instruction)",
+    "DataCopyPadExtParams<float> pad(true, 0, 2, 0); DataCopyPad(a, xg, DataCopyExtParams(1, 24, 0, 0, 0), pad);": (
+        "padding of 0 and 2 elements is not simulated"
+    ),
+}
+"""Statements that are refused when the kernel is recorded, and what the refusal says."""
+
+
+@pytest.fixture(scope="module")
+def refusing(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    lines = "\n".join(f"if (which == {number}) {{ {one} }}" for number, one in enumerate(REFUSED))
+    text = vector_kernel(f"PipeBarrier<PIPE_V>();\n{lines}", tensors="x", numbers="int32_t which")
+    return made(tmp_path_factory.mktemp("refusing"), text)
+
+
+@pytest.mark.parametrize("number", range(len(REFUSED)))
+def test_what_cannot_run_is_told_with_its_line(refusing: Any, number: int) -> None:
+    """The line of a crash is that of the last call before it."""
+    said = refusal(refusing, floats(64), which=number)
+    assert [*REFUSED.values()][number] in said
+    crashed = "crashed" in said
+    line = FIRST_LINE if crashed else FIRST_LINE + 1 + number
+    assert f"kernel.cpp:{line}: kernel kernel: " in said and "\n" not in said
+
+
+@pytest.mark.parametrize("number", range(len(REFUSED)))
+def test_check_tells_it_with_its_line(refusing: Any, number: int) -> None:
+    report = asim.check_kernel(refusing, 1, floats(64), which=number)
+    line = FIRST_LINE if "crashed" in [*REFUSED.values()][number] else FIRST_LINE + 1 + number
+    assert not report.passed and f"kernel.cpp:{line}" in report.render(), report.render()
+
+
+PLANTED = {
+    "missing wait": "DataCopy(a, xg, 64);\nMuls(d, a, 2.0f, 64); SetFlag<HardEvent::V_MTE3>(0);"
+    " WaitFlag<HardEvent::V_MTE3>(0); DataCopy(zg, d, 64);",
+    "uninitialised": f"\nMuls(d, b, 2.0f, 64);\n{OUT}",
+    "result read early": f"{IN}\nMuls(d, a, 2.0f, 64);\nDataCopy(zg, d, 64);",
+}
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_check_finds_a_planted_mistake(tmp_path: Path, name: str) -> None:
+    kernel = made(tmp_path, vector_kernel(PLANTED[name], tensors="x z"))
+    report = asim.check_kernel(kernel, 1, floats(64), asim.empty(64, "float32"))
+    assert not report.passed and f"kernel.cpp:{FIRST_LINE + 1}" in report.render(), report.render()
+
+
+def test_rows_name_the_line_of_a_called_function(tmp_path: Path) -> None:
+    helper = tmp_path / "helper.h"
+    helper.write_text(f"{BEGIN}inline void go(LocalTensor<float> d) {{\n    Duplicate(d, 1.0f, 64);\n}}\n")
+    text = '#include "helper.h"\n' + vector_kernel(f"go(d); {OUT}", tensors="z")
+    run = asim.launch(made(tmp_path, text), 1, asim.empty(64, "float32"))
+    notes = run.programs[0].notes
+    assert notes is not None and notes.line(0) == (str(helper), 4)
+
+
+# -- kernels that do not end -------------------------------------------------------------------------------------------
+
+
+def test_a_loop_of_calls_ends_at_its_limit(tmp_path: Path) -> None:
+    kernel = made(tmp_path, vector_kernel("\nfor (;;) PipeBarrier<PIPE_V>();", tensors="x"), rows=5000)
+    said = refusal(kernel, floats(8))
+    assert f"kernel.cpp:{FIRST_LINE + 1}: kernel kernel: the kernel did not end within 5,000 calls" in said
+
+
+def test_a_loop_without_calls_ends_in_time(tmp_path: Path) -> None:
+    body = "PipeBarrier<PIPE_V>(); volatile int n = 0; for (;;) n = n + 1;"
+    kernel = made(tmp_path, vector_kernel(body, tensors="x"), seconds=0.3)
+    assert f"kernel.cpp:{FIRST_LINE}: kernel kernel: the kernel did not end within 0.3 s" in refusal(kernel, floats(8))
+
+
+def test_a_deep_recursion_is_a_crash(tmp_path: Path) -> None:
+    text = "static int deep(volatile int n) { return n ? deep(n + 1) + n : 0; }\n"
+    kernel = made(tmp_path, text + vector_kernel("PipeBarrier<PIPE_V>(); deep(1);", tensors="x"))
+    assert "the kernel crashed (segmentation fault)" in refusal(kernel, floats(8))
+
+
+def test_a_kernel_that_ends_the_process_is_refused(tmp_path: Path) -> None:
+    kernel = made(tmp_path, vector_kernel("exit(0);", tensors="x"))
+    assert "is no recording" in refusal(kernel, floats(8)) or "are no recording" in refusal(kernel, floats(8))
+
+
+def test_what_a_kernel_prints_is_no_recording(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    kernel = made(
+        tmp_path, vector_kernel(f'printf("hello\\n"); fflush(stdout); Duplicate(d, 1.0f, 64); {OUT}', tensors="z")
+    )
+    assert (asim.launch(kernel, 1, asim.empty(64, "float32")).outputs["z"] == 1).all()
+    assert "hello" in capfd.readouterr().err
+
+
+# -- arguments ---------------------------------------------------------------------------------------------------------
+
+TILING = """
+struct Tiling { uint32_t count; float scale; int64_t big; uint8_t parts[3]; };
+"""
+TILING_BYTES = struct.pack("<Ifq3B5x", 8, 0.5, 6, 0, 4, 0)
+WRITE = "Duplicate(d, t.scale * (float)t.big + t.parts[1], (int32_t)t.count); " + OUT.replace("64", "t.count")
+
+
+def test_a_structure_by_value(tmp_path: Path) -> None:
+    text = TILING + vector_kernel(WRITE, tensors="z", numbers="Tiling t")
+    kernel = made(tmp_path, text)
+    for fields in (
+        {"count": 8, "scale": 0.5, "big": 6, "parts[1]": 4},
+        {"t": {"count": 8, "scale": 0.5, "big": 6, "parts[1]": 4}},
+        {"t": TILING_BYTES},
+    ):
+        assert (asim.launch(kernel, 1, asim.empty(8, "float32"), **fields).outputs["z"] == 7).all()
+    assert "10 bytes; the structure has 24" in refusal(kernel, asim.empty(8, "float32"), t=bytes(10))
+    assert "no member named 'wrong'" in refusal(kernel, asim.empty(8, "float32"), wrong=1)
+    assert "'count; abort()' is no field" in refusal(kernel, asim.empty(8, "float32"), t={"count; abort()": 1})
+
+
+def test_a_structure_of_ctypes(tmp_path: Path) -> None:
+    class Tiling(ctypes.Structure):
+        _fields_ = (
+            ("count", ctypes.c_uint32),
+            ("scale", ctypes.c_float),
+            ("big", ctypes.c_int64),
+            ("parts", ctypes.c_uint8 * 3),
+        )
+
+    given = Tiling(8, 0.5, 6, (0, 4, 0))
+    kernel = made(tmp_path, TILING + vector_kernel(WRITE, tensors="z", numbers="Tiling t"))
+    assert (asim.launch(kernel, 1, asim.empty(8, "float32"), t=given).outputs["z"] == 7).all()
+
+
+def test_tiling_data_behind_a_pointer(tmp_path: Path) -> None:
+    body = f"GET_TILING_DATA(t, tiling); {WRITE}"
+    text = f"{TILING} REGISTER_TILING_DEFAULT(Tiling)\n" + vector_kernel(body, tensors="z", numbers="GM_ADDR tiling")
+    kernel = made(tmp_path, text)
+    given = {"count": 8, "scale": 0.5, "big": 6, "parts[1]": 4}
+    assert (asim.launch(kernel, 1, asim.empty(8, "float32"), **given).outputs["z"] == 7).all()
+    assert (asim.launch(kernel, 1, asim.empty(8, "float32"), tiling=given).outputs["z"] == 7).all()
+
+
+def test_tiling_data_of_no_known_structure(tmp_path: Path) -> None:
+    body = f"GET_TILING_DATA_WITH_STRUCT(Tiling, t, tiling); {WRITE}"
+    kernel = made(tmp_path, TILING + vector_kernel(body, tensors="z", numbers="GM_ADDR tiling"))
+    data = TILING_BYTES
+    assert (asim.launch(kernel, 1, asim.empty(8, "float32"), tiling=data).outputs["z"] == 7).all()
+    assert "fields by name need REGISTER_TILING_DEFAULT(structure)" in refusal(
+        kernel, asim.empty(8, "float32"), count=8
+    )
+
+
+def test_numbers_are_what_the_kernel_takes(tmp_path: Path) -> None:
+    text = vector_kernel(f"Duplicate(d, (float)(n + (int64_t)f), 64); {OUT}", tensors="z", numbers="int64_t n, half f")
+    kernel = made(tmp_path, text)
+    out = asim.empty(64, "float32")
+    assert (asim.launch(kernel, 1, out, n=-3, f=2.5).outputs["z"] == -1).all()
+    assert (asim.launch(kernel, 1, out, n=np.int32(1), f=np.float16(2)).outputs["z"] == 3).all()
+    assert "n: 1.5; the kernel takes a whole number" in refusal(kernel, out, n=1.5, f=0)
+    assert "'f'" in refusal(kernel, out, n=1), "a number is missing"
+    assert "f: 'a' is no number" in refusal(kernel, out, n=1, f="a")
+    assert "at most 64 bits" in refusal(kernel, out, n=1 << 64, f=0)
+
+
+def test_a_template_is_named_with_its_arguments(tmp_path: Path) -> None:
+    text = f"""template <typename T> __global__ __aicore__ void fill(GM_ADDR z) {{
+    GlobalTensor<T> zg; zg.SetGlobalBuffer((__gm__ T *)z); LocalTensor<T> d(TPosition::VECOUT, 0, 64);
+    Duplicate(d, (T)3, 64); {OUT} }}\n"""
+    for name, dtype in (("half", "float16"), ("int32_t", "int32")):
+        kernel = made(tmp_path, text, entry=f"fill<{name}>")
+        assert (asim.launch(kernel, 1, asim.empty(64, dtype)).outputs["z"] == 3).all()
+
+
+def test_several_files_includes_and_defines(tmp_path: Path) -> None:
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more" / "value.h").write_text("constexpr float VALUE = 2.0f * FACTOR;\nfloat other();\n")
+    other = tmp_path / "other.cpp"
+    other.write_text('#include "value.h"\nfloat other() { return VALUE; }\n')
+    path = written(tmp_path, '#include "value.h"\n' + vector_kernel(f"Duplicate(d, other(), 64); {OUT}", tensors="z"))
+    kernel = cpp_kernel(path, other, include=[tmp_path / "more"], defines={"FACTOR": 4})
+    assert (asim.launch(kernel, 1, asim.empty(64, "float32")).outputs["z"] == 8).all()
+
+
+def test_a_name_that_launch_has_gets_an_underscore(tmp_path: Path) -> None:
+    kernel = made(tmp_path, vector_kernel(f"Duplicate(d, (float)mode, 64); {OUT}", tensors="z", numbers="int32_t mode"))
+    assert (asim.launch(kernel, 1, asim.empty(64, "float32"), mode_=5).outputs["z"] == 5).all()
+
+
+def test_blocks_are_recorded_apart(tmp_path: Path) -> None:
+    """What a kernel writes to a static variable is seen by no other block."""
+    store = OUT.replace("zg, d, 64", "zg[GetBlockIdx() * 8], d, 8")
+    body = f"turns++; Duplicate(d, (float)(turns * 100 + block_idx), 8); {store}"
+    text = "static int turns = 0;\n" + vector_kernel(body, tensors="z")
+    run = asim.launch(made(tmp_path, text), 3, asim.empty(24, "float32"))
+    np.testing.assert_array_equal(run.outputs["z"], np.repeat([100, 101, 102], 8))
+
+
+@pytest.mark.parametrize("chip", ("ascend910a", "ascend310p3", "ascend950pr_9589"))
+def test_other_architectures_are_refused(chip: str) -> None:
+    x = half(4096)
+    with pytest.raises(SimError, match=r"kernel add_custom: Ascend C kernels run on dav-2201 \(910B, 910_93\); "):
+        asim.launch(cpp_kernel(EXAMPLE), 1, x, x, x, length=4096, chip=chip)

@@ -1,0 +1,58 @@
+"""Which functions of a file are kernels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ascend_sim.ascend_c.source import Entry, choose, entries
+from ascend_sim.errors import SimError
+
+pytestmark = pytest.mark.fast
+
+TEXT = """// extern "C" __global__ __aicore__ void in_a_comment(GM_ADDR x) {}
+/* __global__ __aicore__ void in_another(
+*/ const char *text = "__global__ void in_a_text() {";
+extern "C" __global__ __aicore__ void declared(GM_ADDR x);
+extern "C" __global__ __aicore__ void first(GM_ADDR x, __gm__ uint8_t *y,
+                                            const Tiling<int, 2> tiling, GM_ADDR)
+{
+}
+template <typename T>
+__global__ [aicore] void second(void)
+{
+}
+__aicore__ inline void helper(int n) {}
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "kernels.cpp"
+    path.write_text(TEXT)
+    return path
+
+
+def test_kernels_are_found_with_their_parameters(file: Path) -> None:
+    assert entries(file) == [Entry("first", 5, ("x", "y", "tiling", "argument3")), Entry("second", 10, ())]
+
+
+def test_one_of_several_is_chosen_by_its_name(file: Path) -> None:
+    assert choose(file, "second<half>") == ("second<half>", Entry("second", 10, ()))
+    with pytest.raises(SimError, match="several kernels; give one of first, second"):
+        choose(file, None)
+    with pytest.raises(SimError, match="no kernel 'third'; give one of first, second"):
+        choose(file, "third")
+
+
+def test_files_without_a_kernel_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "empty.cpp").write_text("int x;\n")
+    with pytest.raises(
+        SimError, match=r'empty.cpp: no kernel; one begins with extern "C" __global__ __aicore__ void NAME'
+    ):
+        choose(tmp_path / "empty.cpp", None)
+    with pytest.raises(SimError, match="there is no such file"):
+        choose(tmp_path / "missing.cpp", None)
+    with pytest.raises(SimError, match="that is a folder"):
+        choose(tmp_path, None)

@@ -1,0 +1,54 @@
+"""What a recorder writes is looked at before it is believed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ascend_sim.ascend_c.stream import CRASHED, read
+from ascend_sim.errors import SimError
+
+pytestmark = pytest.mark.fast
+
+
+def frame(kind: int, *numbers: int, text: str = "") -> bytes:
+    body = np.array(numbers, np.int64).tobytes()
+    for one in text.split("|") if text else ():
+        body += one.encode() + bytes(8 - len(one) % 8)
+    return np.array([kind, len(body)], np.int64).tobytes() + body
+
+
+SHAPE, LINE = frame(1, 3, 4), frame(2, 17, text="add.cpp")
+END = frame(4, CRASHED, 11, 17, text="add.cpp|bad")
+
+
+def test_a_recording_is_read() -> None:
+    found = read(SHAPE + LINE + frame(3, 0, 0, 1, 2, 3) + frame(3, 0, 0, 4, 5, 6) + END)
+    assert found.shapes == [(3, 4)] and found.lines == [("add.cpp", 17)]
+    assert found.rows.tolist() == [[0, 0, 1, 2, 3], [0, 0, 4, 5, 6]]
+    assert (found.how, found.detail, found.last, found.text) == (CRASHED, 11, ("add.cpp", 17), "bad")
+
+
+@pytest.mark.parametrize(
+    "data",
+    (
+        b"",
+        SHAPE,
+        SHAPE + LINE,
+        END[:-8],
+        END + END,
+        END + b"x",
+        frame(9, 1) + END[:8],
+        np.array([3, -8], np.int64).tobytes() + END,
+        np.array([3, 1 << 60], np.int64).tobytes() + END,
+    ),
+)
+def test_bytes_that_are_no_recording_are_refused(data: bytes) -> None:
+    with pytest.raises(SimError, match="that are no recording"):
+        read(data)
+
+
+@pytest.mark.parametrize("row", [(1, 0), (-1, 0), (0, 1), (0, -1)])
+def test_rows_of_unknown_words_or_lines_are_refused(row: tuple[int, int]) -> None:
+    with pytest.raises(SimError, match="rows of unknown words"):
+        read(SHAPE + LINE + frame(3, *row, 0, 0, 0) + END)

@@ -1,0 +1,103 @@
+"""Words become instructions: masks, repeats, gaps and what no instruction can say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ascend_sim.ascend_c.translate import key_of
+from ascend_sim.ascend_c.words import FORMATS, WORDS, Word
+from ascend_sim.chip import load_chip
+from ascend_sim.errors import SimError
+from ascend_sim.isa.vector import Mask
+
+CHIP = load_chip("ascend910b3")
+ALL = {"counting": 0, "mask_high": -1, "mask_low": -1}
+
+
+def word(name: str, **fields: Any) -> Word:
+    """A word whose strides are those of operands that adjoin, with a full mask."""
+    usual = {field: 8 if field.endswith("repeat") else 1 for field in WORDS[name].fields} | ALL | {"repeat": 1}
+    usual |= {
+        "format": FORMATS.index("float16"),
+        "order": 0,
+        "sid": 0,
+        "src_gap": 0,
+        "dst_gap": 0,
+        "atomic": 0,
+        "left": 0,
+    }
+    usual |= {"right": 0} | fields
+    return Word(name, {field: usual[field] for field in WORDS[name].fields})
+
+
+@pytest.mark.parametrize(
+    ("fields", "found"),
+    [
+        ({"repeat": 3}, (384, 1, 0, 0, None, 0)),
+        ({"repeat": 2, "src1_repeat": 0}, (128, 2, 256, 256, None, 0)),
+        ({"counting": 1, "mask_low": 1000}, (1000, 1, 0, 0, None, 0)),
+        ({"mask_high": 0, "mask_low": 7, "repeat": 2}, (3, 2, 256, 256, None, 256)),
+        ({"mask_high": 1, "mask_low": -1}, (65, 1, 0, 0, None, 0)),
+        ({"mask_high": 1, "mask_low": 1}, (128, 1, 0, 0, Mask(1 << 64 | 1, 128), 0)),
+        ({"mask_high": 0, "mask_low": 5, "repeat": 2}, (256, 1, 0, 0, Mask(5, 128), 0)),
+        ({"mask_high": 0, "mask_low": 5, "repeat": 2, "dst_repeat": 9}, (128, 2, 288, 256, Mask(5, 128), 256)),
+        ({"mask_high": 0, "mask_low": 255, "src0_block": 0}, (8, 1, 0, 0, None, 0)),
+    ],
+)
+def test_elements_of_a_vector_word(fields: dict[str, int], found: tuple[Any, ...]) -> None:
+    key = key_of(word("vadd", **fields), CHIP)
+    assert key is not None and key[3:] == found
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "said"),
+    [
+        ("vadd", {"repeat": 256}, "repeat 256; a repeat is 1 to 255"),
+        ("vadd", {"mask_high": 0, "mask_low": 0}, "the mask selects none of the 128 elements"),
+        ("vadd", {"format": FORMATS.index("float32"), "mask_low": 0}, "the mask selects none of the 64 elements"),
+        ("vadd", {"counting": 1, "mask_low": 200, "src0_repeat": 4}, "a count of 200 elements with gaps"),
+        ("vadd", {"format": 0}, "elements of a type that is no number format"),
+        ("vcmpv", {"mode": 0, "repeat": 0}, "fill no whole repeat of 256 bytes"),
+        ("vcmpv", {"mode": 0, "src0_block": 2}, "operands with gaps are not simulated"),
+        ("vcadd", {"order": 0, "dst_repeat": 4, "repeat": 2}, "results 4 elements apart are not simulated"),
+        ("vcadd", {"dst_repeat": 1, "mask_high": 0, "mask_low": 5}, "a reduction of scattered elements (mask 0x5)"),
+        ("vcgadd", {"dst_repeat": 1, "mask_high": 0, "mask_low": 5}, "a mask, or repeats with gaps"),
+        ("vconv", {"source": 3, "target": 1, "mode": 1, "mask_low": 5, "mask_high": 0}, "a cast of scattered elements"),
+        ("copy_gm_to_ubuf", {"count": 0, "length": 1}, "0 blocks of 32 bytes; a copy moves at least one of each"),
+        ("copy_gm_to_ubuf_align_b16", {"count": 1, "length": 6, "left": 1}, "padding of 1 and 0 elements"),
+    ],
+)
+def test_what_no_instruction_can_say_is_refused(name: str, fields: dict[str, int], said: str) -> None:
+    with pytest.raises(SimError) as caught:
+        key_of(word(name, **fields), CHIP)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "found"),
+    [
+        ("copy_gm_to_ubuf", {"count": 1, "length": 4, "src_gap": 3}, ("GM", "UB", 128, 1, 0, 0, "", "")),
+        ("copy_gm_to_ubuf", {"count": 2, "length": 4, "src_gap": 3}, ("GM", "UB", 128, 2, 224, 128, "", "")),
+        ("copy_ubuf_to_gm", {"count": 2, "length": 1, "atomic": 3}, ("UB", "GM", 32, 2, 32, 32, "float32", "")),
+        ("copy_gm_to_ubuf", {"count": 1, "length": 1, "atomic": 3}, ("GM", "UB", 32, 1, 0, 0, "", "")),
+        (
+            "copy_gm_to_ubuf_align_b16",
+            {"count": 2, "length": 34, "src_gap": 6, "dst_gap": 1},
+            ("GM", "UB", 34, 2, 40, 96, "", ""),
+        ),
+        (
+            "copy_ubuf_to_gm_align_b8",
+            {"count": 2, "length": 5, "src_gap": 1, "dst_gap": 7},
+            ("UB", "GM", 5, 2, 64, 12, "", ""),
+        ),
+    ],
+)
+def test_bytes_of_a_copy(name: str, fields: dict[str, int], found: tuple[Any, ...]) -> None:
+    key = key_of(word(name, **fields), CHIP)
+    assert key is not None and key[1:] == found
+
+
+def test_a_register_has_no_row() -> None:
+    assert key_of(word("set_vector_mask", high=0, low=0), CHIP) is None

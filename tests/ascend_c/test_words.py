@@ -1,0 +1,143 @@
+"""Every call emits the words that the public API's headers emit (words.json, scenarios.json: recorded from small sources)."""
+
+from __future__ import annotations
+
+import json
+import struct
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ascend_sim.ascend_c.recorder import GM_SHIFT
+from ascend_sim.ascend_c.stream import FINE, Recording
+from ascend_sim.ascend_c.words import FORMATS, NAMES, WORDS, Word, header, word_of
+from tests.support.ascend_c.kernels import made, needs_compiler, recorded
+
+HERE = Path(__file__).parent
+CASES = json.loads((HERE / "words.json").read_text())
+SCENARIOS = json.loads((HERE / "scenarios.json").read_text())
+HELP = """
+template <class T> LocalTensor<T> LT(uint32_t at) { return LocalTensor<T>(TPosition::VECCALC, at, 0x8000 / sizeof(T)); }
+#define D(T) auto d = LT<T>(0);
+#define A(T) auto a = LT<T>(0x8000);
+#define B(T) auto b = LT<T>(0x10000);
+#define G(T) GlobalTensor<T> g; g.SetGlobalBuffer((T *)gm);
+static void told(const char *what, int64_t value) { asim::record({what, 1}, asim::Word::set_mov_pad_val, {0}, {value}); }
+#define RET(v) told("RETURNS", (int64_t)(v))
+#define AE(v) told("RETURNS", (v).asim_address())
+#define mark(n) told("MARK", n)
+"""
+_SHORT = {"float16": "f16", "bfloat16": "bf16", "float32": "f32"} | {f"int{n}": f"s{n}" for n in (8, 16, 32, 64)}
+_SHORT |= {f"uint{n}": f"u{n}" for n in (8, 16, 32, 64)}
+_MODES = ("", "r", "f", "c", "a", "z", "o")
+_COMPARISONS = ("lt", "gt", "eq", "le", "ge", "ne")
+_STATE = ("counting", "mask_high", "mask_low", "atomic", "format", "source", "target", "mode")
+
+
+def vendor_words(recording: Recording) -> list[tuple[str, list[Any]]]:
+    """The words as the cases have them: (where they come from, [name, operands ...])."""
+    found = []
+    for shape, line, *addresses in recording.rows.tolist():
+        word, place = word_of(recording.shapes[shape]), recording.lines[line]
+        if word.name in ("allocate_", "queue_event_", "own_barrier_"):
+            continue
+        if place[0] in ("RETURNS", "MARK"):
+            found.append((place, [place[0], word.fields["value"]]))
+        else:
+            found.append((place, _vendor_word(word, addresses)))
+    return found
+
+
+def _vendor_word(word: Word, addresses: list[int]) -> list[Any]:
+    form, fields, name = WORDS[word.name], word.fields, word.name
+    if name == "set_atomic_format":
+        return [f"set_atomic_{_SHORT[FORMATS[fields['format']]]}"]
+    if form.register:
+        return [name, *(value for field, value in fields.items() if field != "unused")]
+    listed: list[Any] = [
+        f"GM0+{at - (1 << GM_SHIFT):#x}" if space == "GM" else at
+        for space, at in zip(form.addresses, addresses, strict=False)
+    ]
+    flags = name in ("set_flag", "wait_flag")
+    for field, value in fields.items():
+        if field == "scalar" and "float" in FORMATS[fields["format"]]:
+            listed.append({"f": struct.unpack("<f", struct.pack("<I", value))[0]})
+        elif flags or field not in _STATE:
+            listed.append(value)
+    if name in ("vmaxs", "vmins"):
+        listed += [0, 0]  # operands that every call leaves at 0
+    if name == "vconv":
+        source, target = (_SHORT[FORMATS[fields[side]]] for side in ("source", "target"))
+        scaled = (source, target) == ("s32", "f16")
+        name = "vconv_deq" if scaled else f"vconv_{source}2{target}{_MODES[fields['mode']]}"
+    elif name in ("vcmpv", "vcmpvs"):
+        name = f"{name}_{_COMPARISONS[fields['mode']]}"
+    return [name, *listed]
+
+
+@cache
+def _recorded_cases(folder: Path) -> list[list[list[Any]]]:
+    lines = "\n".join(f"{{ {case['code']} }}" for case in CASES)
+    text = f'{HELP}extern "C" __global__ __aicore__ void cases(GM_ADDR gm) {{\n{lines}\n}}\n'
+    recording = recorded(made(folder, text), 1 << GM_SHIFT, block=1, blocks=2)
+    assert recording.how == FINE, recording
+    begin = 2 + HELP.count("\n") + 2
+    found: list[list[list[Any]]] = [[] for _ in CASES]
+    at = -1
+    for place, word in vendor_words(recording):
+        at = at if place[0] == "RETURNS" else place[1] - begin
+        found[at].append(word)
+    return found
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("words")
+
+
+RETURNING = [number for number, case in enumerate(CASES) if any(word[0] == "RETURNS" for word in case["words"])]
+"""Cases that only ask for a value stand in no word's line; they are looked at together."""
+
+
+@needs_compiler
+@pytest.mark.parametrize("number", [n for n in range(len(CASES)) if n not in RETURNING])
+def test_a_call_emits_its_words(number: int, folder: Path) -> None:
+    case = CASES[number]
+    emitted = [word for word in _recorded_cases(folder)[number] if word[0] != "RETURNS"]
+    assert emitted == case["words"], f"{case['name']} ({case['form']}): {case['code']}"
+
+
+@needs_compiler
+def test_a_call_returns_what_it_returns(folder: Path) -> None:
+    wanted = [word for number in RETURNING for word in CASES[number]["words"]]
+    assert [word for words in _recorded_cases(folder) for word in words if word[0] == "RETURNS"] == wanted
+
+
+@needs_compiler
+@pytest.mark.parametrize("number", range(len(SCENARIOS)))
+def test_a_scenario_of_queues(number: int, tmp_path: Path) -> None:
+    """Buffers, events and the order of sets and waits are those of the public API."""
+    one = SCENARIOS[number]
+    text = f'{HELP}extern "C" __global__ __aicore__ void scenario(GM_ADDR gm) {{ {one["code"]} }}\n'
+    recording = recorded(made(tmp_path, text), 1 << GM_SHIFT, blocks=1)
+    assert recording.how == FINE, recording
+    segments: list[dict[str, Any]] = [{"mark": 0, "words": []}]
+    for _, word in vendor_words(recording):
+        if word[0] == "MARK":
+            segments.append({"mark": word[1], "words": []})
+        else:
+            if word[0] == "vadds":  # the scenarios have its scalar as bits
+                word[3] = struct.unpack("<I", struct.pack("<f", word[3]["f"]))[0]
+            segments[-1]["words"].append(word)
+    assert segments == one["segments"]
+
+
+def test_the_header_numbers_every_word() -> None:
+    listed = header().partition("{ enum class Word : long long { ")[2].partition(" }")[0]
+    assert tuple(listed.split(", ")) == NAMES
+
+
+def test_a_shape_is_read_by_the_names_of_its_fields() -> None:
+    assert word_of((NAMES.index("set_flag"), 4, 1, 7)) == Word("set_flag", {"source": 4, "destination": 1, "id": 7})

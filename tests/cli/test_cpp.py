@@ -1,0 +1,204 @@
+"""`kernel` and `check` with C++ files: arguments from options or from the file beside, verdicts and exit codes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from ascend_sim.ascend_c.compiler import CACHE_VARIABLE
+from ascend_sim.cli import app
+from tests.support.ascend_c.kernels import BEGIN, needs_compiler, vector_kernel
+
+pytestmark = needs_compiler
+SCALE = vector_kernel(
+    "DataCopy(a, xg, 64); SetFlag<HardEvent::MTE2_V>(0); WaitFlag<HardEvent::MTE2_V>(0);\n"
+    "Muls(d, a, (float)factor + more, 64); SetFlag<HardEvent::V_MTE3>(0); WaitFlag<HardEvent::V_MTE3>(0);\n"
+    "DataCopy(zg, d, 64);",
+    name="scale",
+    tensors="x z",
+    numbers="float factor, int32_t more",
+)
+BESIDE = """
+import numpy as np
+import ascend_sim as asim
+BLOCKS = 1
+def arguments(rng):
+    return np.arange(64, dtype=np.float32), asim.empty(64, "float32"), 2.5, {more}
+def expected(x):
+    return x * 3.5
+"""
+OPTIONS = ("--blocks", 1, "--tensor", "x=float32:64", "--output", "z=float32:64")
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: Path) -> Path:
+    monkeypatch.setenv(CACHE_VARIABLE, str(cache))
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "scale.cpp"
+    path.write_text(BEGIN + SCALE)
+    return Path("scale.cpp")
+
+
+def command(*arguments: Any) -> tuple[int, str, str]:
+    done = CliRunner().invoke(app, [str(one) for one in arguments])
+    assert "Traceback" not in done.stderr and "Traceback" not in done.stdout
+    return done.exit_code, done.stdout, done.stderr
+
+
+def beside(file: Path, more: int = 1) -> None:
+    file.with_suffix(".py").write_text(BESIDE.format(more=more))
+
+
+def test_the_file_beside_gives_arguments_and_what_is_expected(file: Path) -> None:
+    beside(file)
+    code, text, _ = command("kernel", file)
+    assert code == 0 and "scale on ascend910b3, mode full" in text and "correct" in text
+
+
+def test_a_wrong_value_ends_in_1(file: Path) -> None:
+    beside(file, more=2)
+    code, text, _ = command("kernel", file)
+    assert code == 1 and "WRONG" in text.upper()
+
+
+def test_options_give_arguments(file: Path) -> None:
+    for numbers in (
+        ("--arg", 2.5, "--arg", 1),
+        ("--arg", "more=1", "--arg", "factor=2.5"),
+        ("--arg", "more=1", "--arg", 2.5),
+    ):
+        code, text, said = command("kernel", file, "--entry", "scale", *OPTIONS, *numbers, "--out", "out", "--json")
+        assert code == 0, said
+        problem = json.loads(text)["problem"]
+        assert (problem["factor"], problem["more"], problem["blocks"]) == (2.5, 1, 1)
+        with np.load("out/outputs.npz") as outputs:
+            x = np.random.default_rng(0).standard_normal(64).astype(np.float32)
+            np.testing.assert_array_equal(outputs["z"], x * np.float32(3.5))
+
+
+def test_out_may_name_a_tensor(file: Path) -> None:
+    given = ("--tensor", "x=float32:8x8", "--out", "z=float32:64", "--arg", 1, "--arg", 1, "--blocks", 1)
+    assert command("kernel", file, *given)[0] == 0
+    assert not Path("z=float32:64").exists()
+
+
+def test_a_tensor_may_be_a_file(file: Path) -> None:
+    np.save("x.npy", np.ones(64, np.float32))
+    given = ("--tensor", "x=x.npy", "--output", "z=float32:64", "--arg", 1, "--arg", 1, "--blocks", 1, "--out", "out")
+    assert command("kernel", file, *given)[0] == 0
+    with np.load("out/outputs.npz") as outputs:
+        assert (outputs["z"] == 2).all()
+
+
+def test_lines_of_the_page_are_those_of_the_file(file: Path) -> None:
+    beside(file)
+    assert command("kernel", file, "--html", "page.html", "--lines")[0] == 0
+    assert "scale.cpp" in Path("page.html").read_text() and "Muls(d, a, (float)factor" in Path("page.html").read_text()
+
+
+def test_check_is_clean_and_finds_what_is_not(file: Path) -> None:
+    beside(file)
+    code, text, _ = command("check", file)
+    assert code == 0 and "0 errors" in text
+    file.write_text(BEGIN + SCALE.replace("SetFlag<HardEvent::MTE2_V>(0); WaitFlag<HardEvent::MTE2_V>(0);", ""))
+    code, text, _ = command("check", file)
+    assert code == 1 and "scale.cpp:5" in text
+
+
+def test_a_broken_kernel_is_told_with_its_lines(file: Path) -> None:
+    file.write_text(BEGIN + SCALE.replace("Muls(", "Mulz("))
+    for name in ("kernel", "check"):
+        code, _, said = command(name, file, *OPTIONS[2:])
+        assert code == 2
+        first, second = said.splitlines()
+        assert first == "ascend-sim: scale.cpp:5: error: use of undeclared identifier 'Mulz'" and "Mulz(d, a" in second
+
+
+REFUSED = {
+    ("missing.cpp",): "missing.cpp: there is no such file",
+    ("scale.cpp", "other"): "no kernel 'other'; give one of scale",
+    ("scale.cpp", "other", "--entry", "scale"): "NAME other and --entry scale: give one of them",
+    (
+        "scale.cpp",
+    ): "kernel scale: no tensor for x; give --tensor or --output x=DTYPE:SHAPE, or arguments(rng) in scale.py",
+    ("scale.cpp", "--tensor", "x"): "--tensor x: allowed is NAME=DTYPE:SHAPE",
+    ("scale.cpp", "--tensor", "x=float32:0"): "--tensor x=float32:0: allowed is NAME=DTYPE:SHAPE",
+    ("scale.cpp", "--tensor", "x=floaty:8"): "--tensor x=floaty:8: ",
+    ("scale.cpp", "--tensor", "w=float32:8"): "kernel scale has no tensor w; it has x, z",
+    ("scale.cpp", "--tensor", "x=no.npy"): "--tensor no.npy: cannot be read",
+    ("scale.cpp", "--tensor", "x=float32:8", "--output", "x=float32:8"): "x is given twice",
+    ("scale.cpp", *map(str, OPTIONS)): "kernel scale: no value for factor; give --arg factor=VALUE",
+    (
+        "scale.cpp",
+        *map(str, OPTIONS),
+        "--arg",
+        "1",
+        "--arg",
+        "2",
+        "--arg",
+        "3",
+    ): "--arg 3: kernel scale takes 2 numbers",
+    ("scale.cpp", *map(str, OPTIONS), "--arg", "no=1"): "kernel scale has no number no; it has factor, more",
+    ("scale.cpp", "--include", "no"): "include no: there is no such folder",
+    ("scale.cpp", "--with", "no.cpp"): "no.cpp: there is no such file",
+    ("scale.cpp", "--chip", "ascend310p3", *map(str, OPTIONS), "--arg", "1", "--arg", "1"): "run on dav-2201",
+    ("other.py", "--entry", "scale"): "--entry: other.py is no C++ file; it has no such option",
+}
+
+
+@pytest.mark.parametrize("arguments", REFUSED)
+def test_bad_input_is_one_line(file: Path, arguments: tuple[str, ...]) -> None:
+    Path("other.py").touch()
+    for name in ("kernel", "check"):
+        code, _, said = command(name, *arguments)
+        assert code == 2 and REFUSED[arguments] in said and said.count("\n") == 1, said
+
+
+def test_a_file_beside_that_does_not_fit_is_told(file: Path) -> None:
+    for text, said in (
+        ("x = 1", "scale.py: no function arguments(rng)"),
+        (
+            "def arguments(rng):\n    return 1, 2, 3, 4, 5",
+            "scale.py: arguments(rng) gives 5; kernel scale takes x, z, factor, more",
+        ),
+        ("def arguments(rng):\n    return {'x': 1}", "scale.py: arguments(rng) gives nothing for z"),
+    ):
+        file.with_suffix(".py").write_text(text)
+        code, _, told = command("kernel", file)
+        assert code == 2 and said in told
+
+
+def test_fields_of_a_structure_come_by_tiling(file: Path) -> None:
+    text = SCALE.replace("int32_t more", "Tiling t").replace("more", "t.parts[1]")
+    file.write_text(f"{BEGIN}struct Tiling {{ int32_t count; float parts[2]; }};\n{text}")
+    code, _, told = command(
+        "kernel", file, *OPTIONS, "--arg", 1, "--tiling", "parts[1]=0.5,count=3", "--json", "--out", "out"
+    )
+    assert code == 0, told
+    with np.load("out/outputs.npz") as outputs:
+        x = np.random.default_rng(0).standard_normal(64).astype(np.float32)
+        np.testing.assert_array_equal(outputs["z"], x * np.float32(1.5))
+
+
+def test_arguments_may_be_given_by_name(file: Path) -> None:
+    beside(file)
+    text = (
+        file.with_suffix(".py")
+        .read_text()
+        .replace(
+            'return np.arange(64, dtype=np.float32), asim.empty(64, "float32"), 2.5, 1',
+            'return {"more": 1, "z": asim.empty(64, "float32"), "x": np.arange(64, dtype=np.float32), "factor": 2.5}',
+        )
+    )
+    file.with_suffix(".py").write_text(text)
+    assert command("kernel", file)[0] == 0

@@ -1,0 +1,58 @@
+"""C++ kernels of tests: text that is compiled, and the words that it records."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ascend_sim.ascend_c import compiler
+from ascend_sim.ascend_c.function import CppKernel, cpp_kernel
+from ascend_sim.ascend_c.recorder import Recorder
+from ascend_sim.ascend_c.stream import Recording
+from ascend_sim.errors import SimError
+
+
+def there_is_a_compiler() -> bool:
+    """Whether this machine has a compiler for kernels."""
+    try:
+        compiler.compiler()
+    except SimError:
+        return False
+    return True
+
+
+needs_compiler = pytest.mark.skipif(not there_is_a_compiler(), reason="no compiler: pip install '.[ascend-c]'")
+
+BEGIN = '#include "kernel_operator.h"\nusing namespace AscendC;\n'
+"""The two lines before the text of a kernel."""
+
+
+def written(folder: Path, text: str, name: str = "kernel.cpp") -> Path:
+    """Return a file of this text."""
+    path = folder / name
+    path.write_text(BEGIN + text)
+    return path
+
+
+def made(folder: Path, text: str, **options: Any) -> CppKernel:
+    """Return the kernel of this text."""
+    return cpp_kernel(written(folder, text), **options)
+
+
+def recorded(kernel: CppKernel, *arguments: int, block: int = 0, blocks: int = 1) -> Recording:
+    """Return the words of a block."""
+    recorder: Recorder = kernel._recorder(())
+    return recorder.record(block, blocks, 196_608, arguments)
+
+
+def vector_kernel(body: str, name: str = "kernel", tensors: str = "x y z", numbers: str = "") -> str:
+    """Return a kernel of float tensors of GM xg, yg, ... with 32 KiB of UB for each of a, b, d."""
+    names = tensors.split()
+    parameters = ", ".join([f"GM_ADDR {one}" for one in names] + ([numbers] if numbers else []))
+    views = " ".join(f"GlobalTensor<float> {one}g; {one}g.SetGlobalBuffer((__gm__ float *){one});" for one in names)
+    buffers = " ".join(
+        f"LocalTensor<float> {one}(TPosition::VECCALC, {number * 32768}, 8192);" for number, one in enumerate("abd")
+    )
+    return f'extern "C" __global__ __aicore__ void {name}({parameters}) {{ {views} {buffers}\n{body}\n}}\n'
