@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import FunctionType, MethodType
@@ -22,6 +22,7 @@ from pydantic import BaseModel
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import Instruction
+from ascend_sim.isa.forms import GROUPS, NOT_YET_REFUSED, Field, atomics, declared
 from ascend_sim.isa.vector.named import NamedInstruction, named
 from ascend_sim.kernel.kernel import Kernel
 from ascend_sim.kernel.local_tensor import LocalTensor
@@ -364,6 +365,48 @@ def formats(chips: list[ChipSpec]) -> list[str]:
     return lines
 
 
+METHODS = {
+    "DataCopy": "data_copy", "DataCopyPlanes": "data_copy_planes", "DataCopyNd2Nz": "data_copy_nd2nz",
+    "DataCopyDn2Nz": "data_copy_dn2nz", "Fill": "fill", "LoadData2D": "load_data_2d", "LoadData3D": "load_data_3d",
+    "Mmad": "mmad", "Fixpipe": "fixpipe", "FixpipeNd": "fixpipe_nd", "FixpipeDn": "fixpipe_dn", "L0cToUb": "l0c_to_ub",
+}  # fmt: skip
+"""The method that makes each effect."""
+
+
+def limits(arch: str) -> Iterator[str]:
+    """What the words of an architecture's instructions hold: a line for each form, then what is added to GM."""
+    yield "| instruction | way | method | fields | set to their least | also | addresses | source |"
+    yield "|---|---|---|---|---|---|---|---|"
+    for form in (form for group in GROUPS for form in declared(group) if arch in form.architectures):
+        also = [rule.words for rule in form.rules]
+        also += [f"items of {', '.join(map(str, form.items))} bytes"] if form.items else []
+        also += [", ".join(form.dtypes)] if form.dtypes else []
+        also += [f"no rule, as the sources disagree: {form.disputed}"] if form.disputed else []
+        aligned = ", ".join(f"{operand} {unit}" for operand, unit in form.aligned.items())
+        sources = dict.fromkeys([form.source, *(one.source for one in (*form.fields, *form.rules))])
+        cells = (
+            f"`{form.name}`", ", ".join(form.routes), f"`{METHODS[form.way.kind.__name__]}`", held(form.fields),
+            held(form.fixed), "<br>".join(also) or "-", aligned or "-", "<br>".join(sources),
+        )  # fmt: skip
+        yield f"| {' | '.join(cells)} |"
+    for one in (one for one in atomics() if arch in one.architectures):
+        added = f"{', '.join(one.dtypes)} | - | - | - | {one.source} |"
+        yield f"| atomic add | {', '.join(one.origins)} to GM | `atomic_add=` | {added}"
+
+
+def held(fields: Iterable[Field]) -> str:
+    """Values and units of fields."""
+    return "<br>".join(f"{one.name} {one.low:,} to {one.high:,} {one.unit}" for one in fields) or "-"
+
+
+def not_yet() -> Iterator[str]:
+    """What is declared and passes all the same."""
+    yield "| instruction | what passes | architectures | kernels that need it |"
+    yield "|---|---|---|---|"
+    for (name, fault), (arches, kernels) in NOT_YET_REFUSED.items():
+        yield f"| {name} | {fault} | {', '.join(arches)} | {kernels} |"
+
+
 def head(first: str, chips: list[ChipSpec]) -> str:
     return f"| {first} | {' | '.join(f'{chip.name} ({chip.identity.arch})' for chip in chips)} |"
 
@@ -395,6 +438,19 @@ def page() -> str:
         lines += ["", head(columns, chips), "|---" * (4 + len(chips)) + "|"]
         lines += [row(sample, chips) for sample in samples]
     lines += ["", "## Formats of the vector unit", "", *formats(chips), ""]
+    lines += [
+        "## Limits",
+        "",
+        "What the words of each architecture's instructions can say, from configs/instructions. An instruction that a kernel",
+        "writes is refused unless one line of its way and method says it. A field's limits are in its own unit. A source",
+        "without a mark is stated; API is docs/zh/api/SIMD-API of asc-devkit 82b89a15, HDR its include and impl/basic_api.",
+        "Nothing is refused where no line has the way and the method: of the vector unit see the table above.",
+        "",
+    ]
+    for chip in chips:
+        lines += [f"### {chip.identity.arch} ({chip.name} and its family)", "", *limits(chip.identity.arch), ""]
+    if NOT_YET_REFUSED:
+        lines += ["### Not yet refused", "", *not_yet(), ""]
     return "\n".join(lines)
 
 

@@ -175,8 +175,6 @@ class KernelBuilder(SyncMethods, VectorMethods):
         l2_bypass: bool = False,
     ) -> None:
         """Rows of bytes from one space to another; see `DataCopy`, and `DataCopyPastL2` for a read with `l2_bypass`."""
-        if atomic_add:
-            self._check_atomic(source, destination, row_bytes, atomic_add)
         opcode = DataCopyPastL2 if l2_bypass else DataCopy
         key = (opcode, source, destination, row_bytes, rows, src_stride, dst_stride, atomic_add, operand)
         self._emit(key, dst, src)
@@ -187,19 +185,6 @@ class KernelBuilder(SyncMethods, VectorMethods):
         """Planes of rows of bytes from one space to another; see `DataCopyPlanes`."""
         key = (DataCopyPlanes, source, destination, row_bytes, *rows, "", "", *planes)
         self._emit(key, dst, src)
-
-    def _check_atomic(self, source: str, destination: str, row_bytes: int, dtype: str) -> None:
-        """An atomic copy adds whole elements of a number format to GM."""
-        what = f"block {self._block} {self.core_kind}: data_copy {source} to {destination} with atomic_add={dtype!r}"
-        if destination != "GM":
-            raise SimError(f"{what}: only GM can be added to (the L2 does it); a copy to {destination} overwrites")
-        try:
-            size = int(np.dtype(dtype).itemsize)
-            np.zeros(1, dtype) + np.zeros(1, dtype)
-        except TypeError:
-            raise SimError(f"{what}: {dtype!r} is no number format that can be added") from None
-        if row_bytes % size:
-            raise SimError(f"{what}: rows of {row_bytes} bytes are not whole elements of {size} bytes")
 
     def data_copy_nd2nz(
         self,

@@ -19,6 +19,7 @@ from ascend_sim.chip.headroom import MOST_CYCLES
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import PIPE_INDEX, PIPES, Cost, GmAccess, Instruction
+from ascend_sim.isa.forms import Form, form_of
 from ascend_sim.isa.sync import CrossCoreWaitFlag, WaitUnitFlag, cross_name
 from ascend_sim.kernel.inspection import Notes, SourceLines
 from ascend_sim.kernel.sheet import Sheet
@@ -136,6 +137,7 @@ class InstructionTable:
         self.kinds: list[int] = []
         self.costs: list[Cost] = []
         self.accesses: list[GmAccess | None] = []
+        self.forms: list[Form | None] = []
         self._columns: dict[str, NDArray[np.int64]] = {}
         self._limits = np.zeros((3, len(OPERAND_COLUMN), 0), np.int64)
         buffers: Mapping[str, int] = chip.buffers  # type: ignore[assignment]
@@ -152,6 +154,7 @@ class InstructionTable:
         key = key[0], *map(_of_python, key[1:])
         instruction: Instruction = key[0](*key[1:])
         pipe = PIPE_INDEX[instruction.pipe(self.chip)]  # first: it refuses what the chip lacks, and says so best
+        form = form_of(instruction, self.chip)
         cost, access = instruction.cost(self.chip), instruction.gm_access(self.chip)
         head, scalar_time = max(cost.head_first, cost.head_stream), getattr(instruction, "cycles", 0)
         longest = max(head + cost.work, cost.latency, scalar_time)
@@ -173,6 +176,7 @@ class InstructionTable:
         self.kinds.append(instruction.kind)
         self.costs.append(cost)
         self.accesses.append(access)
+        self.forms.append(form)
         self._columns.clear()
         self.index[key] = len(self.instructions) - 1
         return len(self.instructions) - 1
@@ -219,6 +223,9 @@ class InstructionTable:
             found[1][operand, instruction] = self._capacity[columns["space"]]
             found[2] = 1
             found[2][operand, instruction] = self._unit[columns["space"]]
+            for number, form in enumerate(self.forms[known:]):
+                for name, unit in form.aligned.items() if form is not None else ():
+                    found[2][OPERAND_COLUMN[name] - 1, number] = unit
             self._limits = np.concatenate((self._limits, found), axis=-1)
         return self._limits
 
