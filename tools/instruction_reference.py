@@ -39,7 +39,7 @@ MARKS = ("stated", "derived", "fitted", "assumed")
 """From the surest to the least sure."""
 NOT_INSTRUCTIONS = {
     "allocate", "flag", "drop_set", "finish", "close_queues", "next_tile", "queue", "ub_queue", "queue_of", "ordered", "emit",
-    "repeated", "repeated_at", "local_tensor", "row_bytes", "stamped", "carry", "unit_flag", "vector",
+    "repeated", "repeated_at", "local_tensor", "row_bytes", "stamped", "carry", "unit_flag", "vector", "can_copy",
 }  # fmt: skip
 
 

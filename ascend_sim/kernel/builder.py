@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ascend_sim.errors import SimError
 from ascend_sim.isa.cube import Fixpipe, FixpipeNd, FixpipeUnitFlag, Mmad
 from ascend_sim.isa.direct import DataCopyDn2Nz, FixpipeDn
+from ascend_sim.isa.forms import can_say
 from ascend_sim.isa.l0c_to_ub import L0cToUb
 from ascend_sim.isa.load import LoadData2D, LoadData3D
 from ascend_sim.isa.sync import Scalar
@@ -160,6 +161,12 @@ class KernelBuilder(SyncMethods, VectorMethods):
         key = (opcode, source, destination, row_bytes, rows, src_stride, dst_stride, atomic_add, operand)
         self._emit(key, dst, src)
 
+    def can_copy(
+        self, source: str, destination: str, row_bytes: int, rows: int = 1, src_stride: int = 0, dst_stride: int = 0
+    ) -> bool:
+        """Whether the chip has one instruction for these rows; see `data_copy`."""
+        return can_say(DataCopy(source, destination, row_bytes, rows, src_stride, dst_stride), self.chip)
+
     def data_copy_planes(
         self, source: str, destination: str, dst: int, src: int, row_bytes: int, rows: CopyLoop, planes: CopyLoop
     ) -> None:
@@ -222,10 +229,26 @@ class KernelBuilder(SyncMethods, VectorMethods):
         self._emit((LoadData3D, destination, itemsize, *window, *rows, *columns, transpose), dst, src)
 
     def mmad(
-        self, dst: int, left: int, right: int, m: int, k: int, n: int, dtype: str, accumulate: bool, hf32_bits: int = 0
+        self,
+        dst: int,
+        left: int,
+        right: int,
+        m: int,
+        k: int,
+        n: int,
+        dtype: str,
+        accumulate: bool,
+        hf32_bits: int = 0,
+        gemv: bool | None = None,
     ) -> None:
-        """Matrix product into L0C; see `Mmad`."""
-        self._emit((Mmad, m, k, n, dtype, accumulate, hf32_bits), dst, left, right)
+        """Matrix product into L0C; see `Mmad`. Unless `gemv` is given, m = 1 is that mode, which the 950 alone can leave."""
+        gemv = m == 1 if gemv is None else gemv
+        self._emit((Mmad, m, k, n, dtype, accumulate, hf32_bits, gemv), dst, left, right)
+
+    @property
+    def gemv_is_optional(self) -> bool:
+        """Whether a product of one row can read fractals, as products of more rows do."""
+        return can_say(Mmad(1, 1, 1, "float16", False), self.chip)
 
     def fixpipe(
         self,

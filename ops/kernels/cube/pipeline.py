@@ -69,11 +69,17 @@ class CubePipeline:
             right.acquire()
 
     def multiply(self, half: int, m: int, k: int, n: int, dtype: str, hf32_bits: int = 0) -> None:
-        """What lies in a half of L0A and L0B, multiplied and added to the tile."""
+        """What lies in a half of L0A and L0B, multiplied and added to the tile.
+
+        m = 1 is a mode that reads L0A as one plain row. Where it cannot be switched off, one row is said as a fractal of rows,
+        in the same time.
+        """
+        if m == 1 and not self._k.gemv_is_optional:
+            m = FRACTAL
         self._take()
         left, right = self.left[half], self.right[half]
         mmad = self.tiles.mmad if isinstance(self.tiles, UnitFlagTiles) else self._k.mmad
-        mmad(self.tiles.filling, left, right, m, k, n, dtype, self._begun, hf32_bits)
+        mmad(self.tiles.filling, left, right, m, k, n, dtype, self._begun, hf32_bits, gemv=False)
         self._begun = True
         self._release()
 

@@ -1,7 +1,8 @@
 """ViewCopy: elements of one strided view to another (a result into the user's tensor, or a view made contiguous).
 
 Only the DMA engines work: rows come through UB, each on its own 32-byte blocks. A row is as long as both views are contiguous;
-where they have no contiguous dimension in common a row is one element.
+where they have no contiguous dimension in common a row is one element. A row that is read again and again, or begins inside of
+the one before it, takes an instruction of its own where the chip's word has no stride for it (all but the 950).
 """
 
 from __future__ import annotations
@@ -78,8 +79,9 @@ def _plan(name: str, shape: Sequence[int], src: Sequence[int], dst: Sequence[int
     run = 1
     if dims and dims[-1].src == dims[-1].dst == 1:
         run = dims.pop().size
-    # The DMA engines step forward only; a dimension that runs backwards in the source is left to the outer loop.
-    rows = max((dim for dim in dims if dim.src >= 0), key=lambda dim: dim.size, default=_Dim(1, 0, 0))
+    # The DMA engines step forward only, and most of them past what they read: other dimensions are left to the outer loop.
+    forward = [dim for dim in dims if dim.src >= 0]
+    rows = max(forward, key=lambda dim: (dim.src >= run, dim.size), default=_Dim(1, 0, 0))
     outer = tuple(dim for dim in dims if dim is not rows)
     return _Plan(outer, rows, run, src_offset, dst_offset)
 
@@ -98,9 +100,9 @@ def view_copy_task(
     name, shape, itemsize = name or f"ViewCopy_{target.name}", copy.shape, copy.itemsize
     require_positive(name, elements=math.prod(shape), itemsize=itemsize)
     plan = _plan(name, shape, copy.source_strides, copy.target_strides)
-    tile = chip.buffers["UB"] // _TILES
-    runs = cut(plan.run, tile // itemsize)
-    rows = cut(plan.rows.size, max(tile // padded(runs[0][1] * itemsize), 1))
+    room = chip.buffers["UB"] // _TILES
+    runs = cut(plan.run, room // itemsize)
+    rows = cut(plan.rows.size, max(room // padded(runs[0][1] * itemsize), 1))
     counts = [dim.size for dim in plan.outer] + [len(rows), len(runs)]
     tiles = math.prod(counts)
     blocks = min(tiles, vector_cores(chip))
@@ -118,14 +120,18 @@ def view_copy_task(
             yield (row_count, run), (src + row * plan.rows.src + start, dst + row * plan.rows.dst + start)
 
     def body(k: KernelBuilder, block: int) -> None:
-        queue = buffer_queue(k, "tile", "MTE2", "MTE3", tile)
+        queue = buffer_queue(k, "tile", "MTE2", "MTE3", room)
         src_stride, dst_stride = plan.rows.src * itemsize, plan.rows.dst * itemsize
         for (count, run), (src, dst) in k.stamped(places(*share(tiles, blocks, block))):
             k.next_tile()
             size = run * itemsize
             pitch = padded(size)
-            gm = gm_operand(SOURCE, src * itemsize)
-            k.data_copy("GM", "UB", queue.acquire(), gm, size, count, src_stride, pitch)
+            tile, gm = queue.acquire(), gm_operand(SOURCE, src * itemsize)
+            if src_stride >= size or k.can_copy("GM", "UB", size, count, src_stride, pitch):
+                k.data_copy("GM", "UB", tile, gm, size, count, src_stride, pitch)
+            else:
+                for row in range(count):
+                    k.data_copy("GM", "UB", tile + row * pitch, gm + row * src_stride, size)
             queue.publish()
             gm = gm_operand(TARGET, dst * itemsize)
             k.data_copy("UB", "GM", gm, queue.take(), size, count, pitch, dst_stride)
