@@ -77,6 +77,10 @@ class Mmad(Instruction):
         head = min(chip.cube.head_first, chip.cube.head_stream)
         return Pace(ceil_div(self.m, FRACTAL), ceil_div(self.n, FRACTAL), self.work_cycles(chip), head)
 
+    def parameters(self) -> dict[str, Any]:
+        """Without the mode where it is none."""
+        return {name: value for name, value in vars(self).items() if name != "gemv" or value}
+
     def _shapes(self) -> tuple[int, int, int, int]:
         c0 = BLOCK_BYTES // self.itemsize
         return ceil_div(self.m, FRACTAL), ceil_div(self.k, c0), ceil_div(self.n, FRACTAL), c0

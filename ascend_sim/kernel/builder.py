@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from ascend_sim.errors import SimError
 from ascend_sim.isa.cube import Fixpipe, FixpipeNd, FixpipeUnitFlag, Mmad
 from ascend_sim.isa.direct import DataCopyDn2Nz, FixpipeDn
-from ascend_sim.isa.forms import can_say
 from ascend_sim.isa.l0c_to_ub import L0cToUb
 from ascend_sim.isa.load import LoadData2D, LoadData3D
 from ascend_sim.isa.sync import Scalar
 from ascend_sim.isa.transfer import DataCopy, DataCopyNd2Nz, DataCopyPastL2, DataCopyPlanes, Fill
 from ascend_sim.isa.vector import Duplicate, Interleave, ReduceRows, Scatter, TransposeBlocks, VectorBinary, VectorCast
-from ascend_sim.kernel.check import check_addresses, check_buffer, check_pipe, wrong_instructions
+from ascend_sim.kernel.abilities import Abilities
+from ascend_sim.kernel.check import check_addresses, check_buffer, check_pipe, overlapping, wrong_instructions
 from ascend_sim.kernel.inspection import Allocated, Inspection, Notes, calling_line, current_inspection
 from ascend_sim.kernel.loops import What, Where
 from ascend_sim.kernel.operands import ChannelMatrices, CopyLoop, MapWindow, ScatterLoops, Span, TilePiece, TurnLayout
@@ -29,7 +29,7 @@ from ascend_sim.kernel.sync import SyncMethods
 from ascend_sim.kernel.vector import VectorMethods
 
 
-class KernelBuilder(SyncMethods, VectorMethods):
+class KernelBuilder(SyncMethods, VectorMethods, Abilities):
     """Collects the rows of one program.
 
     `core_kind` is "AIC", "AIV" or "AI_CORE"; `tensor_sizes` the bytes of the task's tensors by slot. Waits on flags whose
@@ -161,12 +161,6 @@ class KernelBuilder(SyncMethods, VectorMethods):
         key = (opcode, source, destination, row_bytes, rows, src_stride, dst_stride, atomic_add, operand)
         self._emit(key, dst, src)
 
-    def can_copy(
-        self, source: str, destination: str, row_bytes: int, rows: int = 1, src_stride: int = 0, dst_stride: int = 0
-    ) -> bool:
-        """Whether the chip has one instruction for these rows; see `data_copy`."""
-        return can_say(DataCopy(source, destination, row_bytes, rows, src_stride, dst_stride), self.chip)
-
     def data_copy_planes(
         self, source: str, destination: str, dst: int, src: int, row_bytes: int, rows: CopyLoop, planes: CopyLoop
     ) -> None:
@@ -244,11 +238,6 @@ class KernelBuilder(SyncMethods, VectorMethods):
         """Matrix product into L0C; see `Mmad`. Unless `gemv` is given, m = 1 is that mode, which the 950 alone can leave."""
         gemv = m == 1 if gemv is None else gemv
         self._emit((Mmad, m, k, n, dtype, accumulate, hf32_bits, gemv), dst, left, right)
-
-    @property
-    def gemv_is_optional(self) -> bool:
-        """Whether a product of one row can read fractals, as products of more rows do."""
-        return can_say(Mmad(1, 1, 1, "float16", False), self.chip)
 
     def fixpipe(
         self,
@@ -398,13 +387,18 @@ class KernelBuilder(SyncMethods, VectorMethods):
         for error in wrong_instructions(program):
             raise error
         self._check_all_taken()
-        return self._checked(program)
+        checked = self._checked(program)
+        for error in overlapping(program):
+            raise error
+        return checked
 
     def _inspect(self, program: Program, dropped: list[int], inspection: Inspection) -> None:
         """Note what cannot run; flags and addresses are looked at by those who inspect the program."""
         assert self.notes is not None
         self.notes.without(dropped)
         for error in wrong_instructions(program):
+            inspection.add(self._where, str(error), self.notes.line(error.row))
+        for error in overlapping(program):
             inspection.add(self._where, str(error), self.notes.line(error.row))
 
 

@@ -26,13 +26,10 @@ NOT_YET_REFUSED = {
     ("data_copy", "src_gap part"): (_OLD, "TransData, Transpose, ReduceSum, ViewCopy"),
     ("data_copy", "dst_gap part"): (_OLD, "TransData, Transpose, BiasAdd, ViewCopy"),
     ("data_copy", "dst_gap below"): (_OLD, "TransData, Transpose, BiasAdd, ViewCopy"),
-    ("fixpipe_dn", "rows_adjoin"): (("dav-3510",), "weight gradients drained to NCDHW"),
-    ("fixpipe_dn", "columns_adjoin"): (("dav-3510",), "weight gradients drained to NCDHW"),
-    ("fixpipe_dn", "from_first"): (("dav-3510",), "weight gradients of float32 drained to NCDHW"),
-    ("load_data_3d", "output_width"): (_ALL, "input gradients where the padding is wider than the kernel reaches"),
-    ("fill", "repeat part"): (_OLD, "weight gradients with padding in L1, of a size that is no whole fractals"),
-    ("fill", "->L0A"): (("dav-3510",), "tiles of a product to which nothing is added"),
-    ("fill", "->L0B"): (("dav-3510",), "tiles of a product to which nothing is added"),
+    ("fixpipe_dn", "from_first"): (
+        ("dav-3510",),
+        "weight gradients of float32 and of merged groups, NCDHW or DHWCN",
+    ),
 }
 """What is declared and yet passes: the fault of an instruction, the architectures, and our own kernels that still need it."""
 

@@ -108,7 +108,8 @@ def _with_buffers(inp: TilingInput, buffers: int) -> ConvForwardTiling:
         return _slices(strip_input(inp, strip), FRACTAL, FRACTAL, buffers) > 0
 
     def in_fitting_strips() -> ConvForwardTiling:
-        return widest_that_fits(p.w_out, may_fit, lambda strip: _in_strips(inp, strip, buffers))
+        spare = max(inp.load3d.pad - p.pad_right, 0) // p.stride_w
+        return widest_that_fits(p.w_out, may_fit, lambda strip: _in_strips(inp, strip, buffers), spare)
 
     try:
         rows = _of_rows(inp, buffers)

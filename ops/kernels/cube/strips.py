@@ -86,26 +86,39 @@ def strip_count(width: int, strip: int) -> int:
     return ceil_div(width, strip) if strip else 1
 
 
-def even_strip(width: int, most: int) -> int:
-    """Columns, in whole fractals, of the fewest strips of about `most` or less that cover `width`, all equally wide."""
-    return ceil_to(ceil_div(width, ceil_div(width, most)), FRACTAL)
+def beyond(width: int, strip: int) -> int:
+    """Columns of the last strip that `width` has no more of; load3d takes them for padding."""
+    return strip_count(width, strip) * strip - width if strip else 0
 
 
-def widest_that_fits(width: int, may_fit: Callable[[int], bool], cut: Callable[[int], T], widest: int = WIDEST) -> T:
+def even_strip(width: int, most: int, spare: int) -> int:
+    """Columns, in whole fractals, of the fewest strips of about `most` or less that cover `width`, all equally wide.
+
+    The last one has at most `spare` columns beyond `width`, as far as that goes.
+    """
+    strip = ceil_to(ceil_div(width, ceil_div(width, most)), FRACTAL)
+    while strip > FRACTAL and beyond(width, strip) > spare:
+        strip -= FRACTAL
+    return strip
+
+
+def widest_that_fits(
+    width: int, may_fit: Callable[[int], bool], cut: Callable[[int], T], spare: int, widest: int = WIDEST
+) -> T:
     """The tiling that `cut` makes of strips as wide as the tile that it finds for wide ones: a tile uses all that is loaded.
 
     Wide ones are `widest` columns, or half of that, a quarter ... where `cut` finds nothing that fits (TilingError); `may_fit`
-    says quickly where it need not be asked. Raises what the narrowest strip is refused for.
+    says quickly where it need not be asked, and `spare` is as for `even_strip`. Raises what the narrowest strip is refused for.
     """
     refusal = TilingError(f"{width} columns are not cut: a strip has at least {FRACTAL}")
     most = min(widest // FRACTAL * FRACTAL, ceil_to(width, FRACTAL) // 2)
     while most >= FRACTAL:
-        strip = even_strip(width, most)
+        strip = even_strip(width, most, spare)
         narrowest = most < 2 * FRACTAL
         if strip < width and (may_fit(strip) or narrowest):
             try:
                 tiling = cut(strip)
-                own = even_strip(width, tiling.base_m)
+                own = even_strip(width, tiling.base_m, spare)
                 return cut(own) if own < strip else tiling
             except TilingError as error:
                 refusal = error

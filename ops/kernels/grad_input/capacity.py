@@ -14,6 +14,7 @@ from ascend_sim.ops.kernels.cube.capacity import (
     check_load3d_k,
     check_steps,
 )
+from ascend_sim.ops.kernels.cube.strips import beyond
 from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
 from ascend_sim.ops.kernels.grad_input.parts import tiling_input
 from ascend_sim.ops.kernels.grad_input.pieces import NO_HK, NO_HK_WK, UNCUT
@@ -219,8 +220,18 @@ def check_grad_input_strips(tiling: GradInputTiling, inp: TilingInput) -> None:
         raise TilingError(
             f"splitWi = {strip}; allowed 0 (whole rows) or a multiple of {FRACTAL} below W_in = {width}, columns of a strip"
         )
+    if (outside := beyond(width, strip)) > spare_columns(inp):
+        raise TilingError(
+            f"splitWi = {strip}: the last strip has {outside} columns beyond W_in = {width}, and load3d takes at most "
+            f"{inp.load3d.pad} for padding"
+        )
     if strip and tiling.kernel_split == SPLIT_HW:
         raise TilingError(f"splitWi = {strip}: a kernel split by rows and columns (kernelSplitMode 1) takes whole rows")
+
+
+def spare_columns(inp: TilingInput) -> int:
+    """Columns that load3d can take for padding behind the map, beside those that dx reads there."""
+    return max(inp.load3d.pad - max(pad_after(inp.problem)[1], 0), 0)
 
 
 def check_split(mode: int, inp: TilingInput) -> None:

@@ -17,7 +17,7 @@ from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
 from ascend_sim.ops.kernels.grad_input.split import Part
 from ascend_sim.ops.kernels.grad_input.tasks import GradInputTask
 from ascend_sim.ops.kernels.grad_input.variant import variant_of
-from ascend_sim.ops.kernels.grad_input.window import RowWindow, pad_before
+from ascend_sim.ops.kernels.grad_input.window import RowWindow, dilated_width, pad_before
 from ascend_sim.ops.kernels.vector.merge import WORKSPACE, is_merged
 from ascend_sim.ops.layouts import weights, y_map
 from ascend_sim.ops.layouts.blocked import FractalZ
@@ -64,9 +64,10 @@ class PartMap:
         self.pieces = [self] if pieces is None else [PartMap(index, piece) for piece in pieces]
         self.taps = len(part.taps)
         self.pixels = part.rows * p.w_in
-        self.width = (p.w_out - 1) * p.stride_w + 1
         _, left = pad_before(p)
         self.crop, self.pad_left = max(-left, 0), max(left, 0)
+        read = p.w_in + (p.k_w - 1) * p.dilation_w - left  # columns before the end of what dx reads
+        self.width = min(dilated_width(p), read)
         self.strided = p.stride_h > 1 or p.stride_w > 1
 
 

@@ -18,6 +18,7 @@ from ascend_sim.ops.kernels.grad_input.capacity import (
     check_grad_input_problem,
     check_grad_input_strips,
     grad_input_fits_l1,
+    spare_columns,
 )
 from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
 from ascend_sim.ops.kernels.grad_input.parts import part_input
@@ -46,7 +47,8 @@ def in_fitting_strips(inp: TilingInput, choose: Choose, cut: int = UNCUT) -> Gra
     if cut == UNCUT:
         check_grad_input_problem(inp)
     most = inp.load3d.pad if cut == NO_HK_WK else WIDEST
-    return widest_that_fits(inp.problem.w_in, may_fit, lambda strip: in_strips(inp, strip, choose, cut), most)
+    spare = spare_columns(inp)
+    return widest_that_fits(inp.problem.w_in, may_fit, lambda strip: in_strips(inp, strip, choose, cut), spare, most)
 
 
 def in_strips(inp: TilingInput, strip: int, choose: Choose, cut: int = UNCUT) -> GradInputTiling:
