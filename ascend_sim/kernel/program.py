@@ -21,6 +21,7 @@ from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import PIPE_INDEX, PIPES, Cost, GmAccess, Instruction
 from ascend_sim.isa.forms import Form, form_of
 from ascend_sim.isa.sync import CrossCoreWaitFlag, WaitUnitFlag, cross_name
+from ascend_sim.isa.vector.base import VectorInstruction
 from ascend_sim.kernel.inspection import Notes, SourceLines
 from ascend_sim.kernel.sheet import Sheet
 from ascend_sim.kernel.stamp import Stamps, address_of, like
@@ -144,6 +145,10 @@ class InstructionTable:
         self._capacity = np.array([-1 if space == "GM" else buffers.get(space, 0) for space in SPACES])
         self._unit = np.array([chip.alignment.unit(space) for space in SPACES])
         self._unfit: dict[str, NDArray[np.bool_]] = {}
+        self.overlaps: dict[tuple[int, str, int], str] = {}
+        """What is wrong with a source so far behind dst, by instruction and operand; "" where nothing is."""
+        self.apart: set[int] = set()
+        """Stamps whose vector operands were found to lie as they may."""
         self._touches = Touches.of((), self.chip)
 
     def add(self, key: Key) -> int:
@@ -190,7 +195,8 @@ class InstructionTable:
 
     def column(self, name: str) -> NDArray[np.int64]:
         """One property of every distinct instruction: "pipe", "kind", "head_first", "head_stream", "work", "latency";
-        of waits "lead", "at_work" and "by_unit_flag"; "reads_late", "has_values", "multiplies" and "paced".
+        of waits "lead", "at_work" and "by_unit_flag"; "reads_late", "has_values", "multiplies", "paced" and
+        "by_vector".
         """
         if name not in self._columns:
             if name == "pipe":
@@ -199,6 +205,8 @@ class InstructionTable:
                 values = self.kinds
             elif name == "by_unit_flag":
                 values = [int(isinstance(instruction, WaitUnitFlag)) for instruction in self.instructions]
+            elif name == "by_vector":
+                values = [int(isinstance(instruction, VectorInstruction)) for instruction in self.instructions]
             elif name == "paced":
                 values = [int(instruction.pace(self.chip) is not None) for instruction in self.instructions]
             elif name in ("lead", "at_work", "reads_late", "has_values", "multiplies"):

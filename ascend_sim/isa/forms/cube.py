@@ -31,11 +31,20 @@ class ProductWay(Way):
         return i.m, i.k, i.n, int(not i.accumulate)
 
     def effect(self, route: str, fields: Fields, item: str) -> Instruction:
-        return Mmad(fields["m"], fields["k"], fields["n"], item, not fields["c_matrix_init_val"])
+        gemv = fields["m"] == 1 and not fields.get("disable_gemv")
+        return Mmad(fields["m"], fields["k"], fields["n"], item, not fields["c_matrix_init_val"], gemv=gemv)
 
     def gemv(self, i: Mmad) -> str:
-        """Whether m asks for the mode that our operands are not laid out for."""
-        return "m = 1 is the GEMV mode: L0A is read as one plain row of k, not as fractals" if i.m == 1 else ""
+        """Whether one row is to be read as fractals, or several as a row."""
+        if i.m == 1 and not i.gemv:
+            return "m = 1 is the GEMV mode: L0A is read as one plain row of k, not as fractals"
+        return self.one_row(i)
+
+    def one_row(self, i: Mmad) -> str:
+        """Whether several rows are to be read as one."""
+        if i.gemv and i.m != 1:
+            return f"m = {i.m} with gemv; that mode is one of m = 1"
+        return ""
 
 
 class ProductOfChoice(ProductWay):
@@ -44,7 +53,7 @@ class ProductOfChoice(ProductWay):
     names = (*ProductWay.names, "disable_gemv")
 
     def values(self, instruction: Mmad) -> tuple[int, ...]:
-        return *super().values(instruction), int(instruction.m == 1)
+        return *super().values(instruction), int(instruction.m == 1 and not instruction.gemv)
 
 
 class DrainBlocks(Way):

@@ -81,6 +81,10 @@ REFUSED: dict[str, tuple[str, Write, str]] = {
     "zeros of part of a block": (A2, lambda k: k.fill("L1", 0, 40), "block_num counts 32-byte blocks; 40 bytes"),
     "zeros of part of a fractal": (OLD, lambda k: k.fill("L1", 0, 544), "repeat counts 512-byte fractals; 544 bytes"),
     "what the bias table holds": (A2, rows("L1", "BT", 32), "len_burst counts 64-byte units; 32 bytes"),
+    "several rows as one": (NEW, lambda k: k.mmad(0, 0, 0, 16, 16, 16, "float16", False, gemv=True), "m = 16 with gemv"),
+    "one row as fractals": (
+        A2, lambda k: k.mmad(0, 0, 0, 1, 16, 16, "float16", False, gemv=False), "m = 1 is the GEMV mode: L0A is read",
+    ),
     "fractals beyond 8 bits": (NEW, lambda k: k.load_data_2d("L0A", 0, 0, 2, 256), "k_step = 256; 0 to 255"),
 }  # fmt: skip
 
@@ -109,6 +113,8 @@ TAKEN: dict[str, tuple[str, Write]] = {
     "a channel split": (A2, lambda k: k.fixpipe(0, 0, 16, 16, 16, "float32", 8, 512)),
     "turned squares of bytes": (A2, lambda k: k.load_data_2d("L0B", 0, 0, 1, 2, 2, True)),
     "turned bytes of the 950": (NEW, lambda k: k.load_data_3d("L0B", 0, 0, 1, WINDOW, Span(0, 32), Span(0, 32))),
+    "one row": (A2, lambda k: k.mmad(0, 0, 0, 1, 16, 16, "float16", False)),
+    "one row of the 950 as fractals": (NEW, lambda k: k.mmad(0, 0, 0, 1, 16, 16, "float16", False, gemv=False)),
     "a bias table": (A2, rows("L1", "BT", 64)),
 }  # fmt: skip
 
