@@ -114,12 +114,6 @@ def test_small_numbers_of_numpy_do_not_either(kind: type) -> None:
     assert len(k.finish().rows) == 1
 
 
-@pytest.mark.parametrize("numbers", [(32, 1, -32, 2, 64), (32, 1, 32, 2, -64)])
-def test_a_single_row_that_steps_backwards_is_refused(numbers: Sequence[int]) -> None:
-    """Whatever merging regions makes of it."""
-    assert "moves no bytes, or steps backwards" in refusal(touch(*numbers))
-
-
 @pytest.mark.parametrize(("slot", "before"), [(1, 32), (0, 32), (1, 1 << 20)])
 @pytest.mark.parametrize("stamping", [True, False])
 def test_what_starts_before_its_tensor_says_so(slot: int, before: int, stamping: bool) -> None:

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sampling import sampled
 
 import ascend_sim as asim
 from ascend_sim.chip import load_chip
@@ -19,6 +18,7 @@ from ascend_sim.isa.vector.overlap import overlap_fault
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.local_tensor import LocalTensor
 from ascend_sim.kernel.program import InstructionTable
+from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.fast
 
