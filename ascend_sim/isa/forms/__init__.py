@@ -31,7 +31,7 @@ NOT_YET_REFUSED = {
         "weight gradients of float32 and of merged groups, NCDHW or DHWCN",
     ),
 }
-"""What is declared and yet passes: the fault of an instruction, the architectures, and our own kernels that still need it."""
+"""Faults that instructions of the project's own kernels still have: on which architectures, and in which kernels."""
 
 _GROUP = {
     "ascend_sim.isa.transfer": ("copies",),
@@ -43,8 +43,11 @@ _GROUP = {
 """Where the instructions of a module are declared."""
 
 
-def form_of(instruction: Instruction, chip: ChipSpec) -> Form | None:
-    """The form that says it on the chip; None where nothing is declared. SimError, in one line, where no form can say it."""
+def form_of(instruction: Instruction, chip: ChipSpec, owed: bool = False) -> Form | None:
+    """Return the form that says an instruction on the chip, or None where nothing is declared.
+
+    Raises SimError, in one line, where no form can say it. What is `owed` may have the faults of `NOT_YET_REFUSED`.
+    """
     kind: Any = type(instruction)
     arch = chip.identity.arch
     ways = _ways(kind)
@@ -56,7 +59,7 @@ def form_of(instruction: Instruction, chip: ChipSpec) -> Form | None:
                 _check_atomic(instruction, chip)
             return form
     faults, text = _refusal(instruction, chip)
-    if faults <= {fault for fault, (arches, _) in NOT_YET_REFUSED.items() if arch in arches}:
+    if owed and faults <= {fault for fault, (arches, _) in NOT_YET_REFUSED.items() if arch in arches}:
         return None
     raise SimError(text)
 

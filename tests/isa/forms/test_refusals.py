@@ -8,7 +8,8 @@ import pytest
 
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import SimError
-from ascend_sim.isa.forms import atomics
+from ascend_sim.isa.forms import atomics, form_of
+from ascend_sim.isa.transfer import DataCopy
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import CopyLoop, MapWindow, Span, TilePiece
 from ascend_sim.kernel.program import InstructionTable
@@ -48,6 +49,8 @@ REFUSED: dict[str, tuple[str, Write, str]] = {
         "no such instruction; dav-3510 has it",
     ),
     "plain bytes to L0A": (A2, rows("L1", "L0A", 1024), "data_copy L1->L0A"),
+    "part of a block of UB": (OLD, rows("GM", "UB", 20), "len_burst counts 32-byte blocks; 20 bytes"),
+    "part of a block out of UB": (INFERENCE, rows("UB", "GM", 20), "len_burst counts 32-byte blocks; 20 bytes"),
     "unaligned rows to L1": (A2, rows("GM", "L1", 40), "len_burst counts 32-byte blocks; 40 bytes"),
     "rows of a matrix far apart": (
         A2, lambda k: k.data_copy_nd2nz(0, 0, 2, 32, 2, 131072, 16), "src_d_value = 65,536; 1 to 65,535 elements",
@@ -152,3 +155,14 @@ def test_results_are_added_from_where_the_chip_has_it() -> None:
     assert "L1" not in one.origins  # nor has it the way
     said = say(A2, lambda k: k.fixpipe_nd(0, 0, 16, 16, 16, "float8_e4m3fn", 32, True))
     assert "dtype float8_e4m3fn; float32, float16" in said
+
+
+def test_kernels_of_the_project_pass_with_the_faults_that_are_listed_and_no_others() -> None:
+    """A part of a block on a 910A is listed, more rows than 12 bits are not."""
+    chip = load_chip(OLD)
+    part, many = (DataCopy("GM", "UB", 20), DataCopy("GM", "UB", 20, 5000, 64, 32))
+    assert form_of(part, chip, owed=True) is None
+    with pytest.raises(SimError, match="n_burst"):
+        form_of(many, chip, owed=True)
+    with pytest.raises(SimError, match="len_burst"):
+        form_of(part, chip)
