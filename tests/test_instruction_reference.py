@@ -21,6 +21,7 @@ TOOL = Path(__file__).resolve().parents[1] / "tools" / "instruction_reference.py
 
 @pytest.fixture(scope="module")
 def tool() -> ModuleType:
+    sys.path.append(str(TOOL.parent))
     spec = importlib.util.spec_from_file_location("instruction_reference", TOOL)
     assert spec is not None and spec.loader is not None
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)

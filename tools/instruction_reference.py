@@ -17,11 +17,13 @@ from pathlib import Path
 from types import FunctionType, MethodType
 from typing import Any
 
+from instruction_limits import limits, not_yet
 from pydantic import BaseModel
 
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import Instruction
+from ascend_sim.isa.forms import NOT_YET_REFUSED
 from ascend_sim.isa.vector.named import NamedInstruction, named
 from ascend_sim.kernel.kernel import Kernel
 from ascend_sim.kernel.local_tensor import LocalTensor
@@ -36,10 +38,11 @@ CORES = ("AIC", "AI_CORE", "AIV")
 DTYPES = ("float32", "float16", "int32", "int16", "uint16")
 MARKS = ("stated", "derived", "fitted", "assumed")
 """From the surest to the least sure."""
+OWED = "The project's own kernels pass with these faults until they are rewritten; a user's kernel is refused."
 NOT_INSTRUCTIONS = {
     "allocate", "flag", "drop_set", "finish", "close_queues", "next_tile", "queue", "ub_queue", "queue_of", "ordered", "emit",
     "repeated", "repeated_at", "local_tensor", "row_bytes", "stamped", "carry", "unit_flag", "vector",
-    "range", "each", "split", "written_over",
+    "range", "each", "split", "written_over", "can_copy", "fill_unit",
 }  # fmt: skip
 
 
@@ -395,6 +398,19 @@ def page() -> str:
         lines += ["", head(columns, chips), "|---" * (4 + len(chips)) + "|"]
         lines += [row(sample, chips) for sample in samples]
     lines += ["", "## Formats of the vector unit", "", *formats(chips), ""]
+    lines += [
+        "## Limits",
+        "",
+        "What the words of each architecture's instructions can say, from configs/instructions. An instruction that a kernel",
+        "writes is refused unless one line of its way and method says it. A field's limits are in its own unit. A source",
+        "without a mark is stated; API is docs/zh/api/SIMD-API of asc-devkit 82b89a15, HDR its include and impl/basic_api.",
+        "Nothing is refused where no line has the way and the method: of the vector unit see the table above.",
+        "",
+    ]
+    for chip in chips:
+        lines += [f"### {chip.identity.arch} ({chip.name} and its family)", "", *limits(chip.identity.arch), ""]
+    if NOT_YET_REFUSED:
+        lines += ["### Not yet refused", "", OWED, "", *not_yet(), ""]
     return "\n".join(lines)
 
 

@@ -36,6 +36,9 @@ class Mmad(Instruction):
 
     For "hf32" the fp32 operands are rounded to `hf32_bits` mantissa bits (nearest even) before they are multiplied. How the
     products are added is a model (`ValueModel.accumulate`); with saturation nothing infinite stays in L0C.
+
+    `gemv` is the mode of m = 1: L0A holds the one row as it is, k elements one behind the other, and of each fractal of L0C the
+    first row alone is written (asc-devkit, GEMV page). That it takes the time of a fractal of rows is assumed.
     """
 
     m: int
@@ -44,6 +47,7 @@ class Mmad(Instruction):
     dtype: str
     accumulate: bool
     hf32_bits: int = 0
+    gemv: bool = False
 
     name = "mmad"
     multiplies = True
@@ -73,34 +77,46 @@ class Mmad(Instruction):
         head = min(chip.cube.head_first, chip.cube.head_stream)
         return Pace(ceil_div(self.m, FRACTAL), ceil_div(self.n, FRACTAL), self.work_cycles(chip), head)
 
+    def parameters(self) -> dict[str, Any]:
+        """Without the mode where it is none."""
+        return {name: value for name, value in vars(self).items() if name != "gemv" or value}
+
     def _shapes(self) -> tuple[int, int, int, int]:
         c0 = BLOCK_BYTES // self.itemsize
         return ceil_div(self.m, FRACTAL), ceil_div(self.k, c0), ceil_div(self.n, FRACTAL), c0
 
+    @property
+    def _rows(self) -> int:
+        """Rows of a fractal that are multiplied."""
+        return 1 if self.gemv else FRACTAL
+
     def reads(self) -> tuple[Region, ...]:
         m1, k1, n1, _ = self._shapes()
-        operands = (Region("src0", "L0A", m1 * k1 * FRACTAL_BYTES), Region("src1", "L0B", k1 * n1 * FRACTAL_BYTES))
-        return (*operands, Region("dst", "L0C", m1 * n1 * ACCUMULATOR_FRACTAL_BYTES)) if self.accumulate else operands
+        left = Region("src0", "L0A", m1 * k1 * self._rows * BLOCK_BYTES)
+        operands = (left, Region("src1", "L0B", k1 * n1 * FRACTAL_BYTES))
+        return (*operands, *self.writes()) if self.accumulate else operands
 
     def writes(self) -> tuple[Region, ...]:
         m1, _, n1, _ = self._shapes()
+        if self.gemv:
+            return (Region("dst", "L0C", ACCUMULATOR_ROW_BYTES, ACCUMULATOR_FRACTAL_BYTES, n1),)
         return (Region("dst", "L0C", m1 * n1 * ACCUMULATOR_FRACTAL_BYTES),)
 
     def operands(self, memory: Memory, src0: int, src1: int) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Views of both operands as they lie in L0A and L0B: [M1, 16, K1, C0] and [N1, 16, K1, C0]."""
+        """Views of both operands as they lie in L0A and L0B: [M1, 16, K1, C0] and [N1, 16, K1, C0]; [1, 1, K1, C0] of a row."""
         m1, k1, n1, c0 = self._shapes()
         dtype = numpy_dtype("float32" if self.dtype == "hf32" else self.dtype)
-        left = memory.array("L0A", src0, (m1, k1, FRACTAL, c0), dtype).transpose(0, 2, 1, 3)
+        left = memory.array("L0A", src0, (m1, k1, self._rows, c0), dtype).transpose(0, 2, 1, 3)
         right = memory.array("L0B", src1, (k1, n1, FRACTAL, c0), dtype).transpose(1, 2, 0, 3)
         return left, right
 
     def factors(self, memory: Memory, src0: int, src1: int) -> tuple[NDArray[Any], NDArray[Any]]:
-        """What is multiplied, in fp32: [M, k] and [N, k], M and N rounded up to 16."""
+        """What is multiplied, in fp32: [M, k] and [N, k], N rounded up to 16, M too unless it is one row."""
         m1, k1, n1, c0 = self._shapes()
         left, right = self.operands(memory, src0, src1)
         if self.dtype == "hifloat8":  # codes, which numpy has no dtype for
             left, right = decode(left, "hifloat8"), decode(right, "hifloat8")
-        a = to_float32(left).reshape(m1 * FRACTAL, k1 * c0)[:, : self.k]
+        a = to_float32(left).reshape(m1 * self._rows, k1 * c0)[:, : self.k]
         b = to_float32(right).reshape(n1 * FRACTAL, k1 * c0)[:, : self.k]
         if self.dtype == "hf32":
             a = round_to(a, "hf32", mantissa_bits=self.hf32_bits)
@@ -115,10 +131,11 @@ class Mmad(Instruction):
 
     def commit(self, memory: Memory, dst: int, pending: Any) -> None:
         m1, _, n1, _ = self._shapes()
-        out = memory.array("L0C", dst, (n1, m1 * FRACTAL, FRACTAL), np.float32)
+        rows, steps = m1 * self._rows, (m1 * ACCUMULATOR_FRACTAL_BYTES, ACCUMULATOR_ROW_BYTES, ACCUMULATOR_BYTES)
+        out = memory.array("L0C", dst, (n1, rows, FRACTAL), np.float32, steps)
         blas = memory.model.accumulate == "blas"
         result = pending if blas else self._added(memory, out, *pending)
-        blocks = result.reshape(m1 * FRACTAL, n1, FRACTAL).transpose(1, 0, 2)
+        blocks = result.reshape(rows, n1, FRACTAL).transpose(1, 0, 2)
         if self.accumulate and blas:
             out += blocks
         else:
@@ -130,12 +147,13 @@ class Mmad(Instruction):
         if model.accumulate != "blas" or self.dtype not in ("float16", "bfloat16", "float32", "hf32"):
             return None
         m1, k1, n1, c0 = self._shapes()
-        shape, strides = (m1, FRACTAL, k1, c0), (k1 * FRACTAL_BYTES, BLOCK_BYTES, FRACTAL_BYTES, self.itemsize)
+        high = self._rows
+        shape, strides = (m1, high, k1, c0), (k1 * FRACTAL_BYTES, BLOCK_BYTES, high * BLOCK_BYTES, self.itemsize)
         left = loops("src0", "L0A", shape, strides, self.itemsize)
         shape, strides = (n1, FRACTAL, k1, c0), (FRACTAL_BYTES, BLOCK_BYTES, n1 * FRACTAL_BYTES, self.itemsize)
         right = loops("src1", "L0B", shape, strides, self.itemsize)
         # In the order of L0C; the product lies row by row.
-        tile = (n1, m1 * FRACTAL, FRACTAL)
+        tile = (n1, m1 * high, FRACTAL)
         steps = (m1 * ACCUMULATOR_FRACTAL_BYTES, ACCUMULATOR_ROW_BYTES, ACCUMULATOR_BYTES)
         rows = (ACCUMULATOR_ROW_BYTES, n1 * ACCUMULATOR_ROW_BYTES, ACCUMULATOR_BYTES)
         put = loops("dst", "L0C", tile, steps, ACCUMULATOR_BYTES, packed=rows)
@@ -143,7 +161,7 @@ class Mmad(Instruction):
         if self.dtype != "float32":
             formats = ("float32", "hf32") if self.dtype == "hf32" else (self.dtype, "float32")
             how |= {"source": formats[0], "target": formats[1], "bits": self.hf32_bits}
-        return moves(left, right, put=put, product=Product(m1 * FRACTAL, n1 * FRACTAL, k1 * c0, self.k), **how)
+        return moves(left, right, put=put, product=Product(m1 * high, n1 * FRACTAL, k1 * c0, self.k), **how)
 
     def _added(self, memory: Memory, out: NDArray[Any], a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
         """What L0C holds (or zero) and all products, added as the model says; [m1 * 16, n1 * 16]."""

@@ -18,7 +18,8 @@ from ascend_sim.isa.load import LoadData2D, LoadData3D
 from ascend_sim.isa.sync import Scalar
 from ascend_sim.isa.transfer import DataCopy, DataCopyNd2Nz, DataCopyPastL2, DataCopyPlanes, Fill
 from ascend_sim.isa.vector import Duplicate, Interleave, ReduceRows, Scatter, TransposeBlocks, VectorBinary, VectorCast
-from ascend_sim.kernel.check import check_addresses, check_buffer, check_pipe, wrong_instructions
+from ascend_sim.kernel.abilities import Abilities
+from ascend_sim.kernel.check import check_addresses, check_buffer, check_pipe, overlapping, wrong_instructions
 from ascend_sim.kernel.inspection import Allocated, Inspection, Line, Notes, calling_line, current_inspection
 from ascend_sim.kernel.loops import What, Where
 from ascend_sim.kernel.operands import ChannelMatrices, CopyLoop, MapWindow, ScatterLoops, Span, TilePiece, TurnLayout
@@ -30,7 +31,7 @@ from ascend_sim.kernel.vector import VectorMethods
 from ascend_sim.memory.sizes import whole_number
 
 
-class KernelBuilder(SyncMethods, VectorMethods):
+class KernelBuilder(SyncMethods, VectorMethods, Abilities):
     """Collects the rows of one program.
 
     `core_kind` is "AIC", "AIV" or "AI_CORE"; `tensor_sizes` the bytes of the task's tensors by slot. Waits on flags whose
@@ -192,8 +193,6 @@ class KernelBuilder(SyncMethods, VectorMethods):
         l2_bypass: bool = False,
     ) -> None:
         """Rows of bytes from one space to another; see `DataCopy`, and `DataCopyPastL2` for a read with `l2_bypass`."""
-        if atomic_add:
-            self._check_atomic(source, destination, row_bytes, atomic_add)
         opcode = DataCopyPastL2 if l2_bypass else DataCopy
         key = (opcode, source, destination, row_bytes, rows, src_stride, dst_stride, atomic_add, operand)
         self._emit(key, dst, src)
@@ -204,19 +203,6 @@ class KernelBuilder(SyncMethods, VectorMethods):
         """Planes of rows of bytes from one space to another; see `DataCopyPlanes`."""
         key = (DataCopyPlanes, source, destination, row_bytes, *rows, "", "", *planes)
         self._emit(key, dst, src)
-
-    def _check_atomic(self, source: str, destination: str, row_bytes: int, dtype: str) -> None:
-        """An atomic copy adds whole elements of a number format to GM."""
-        what = f"block {self._block} {self.core_kind}: data_copy {source} to {destination} with atomic_add={dtype!r}"
-        if destination != "GM":
-            raise SimError(f"{what}: only GM can be added to (the L2 does it); a copy to {destination} overwrites")
-        try:
-            size = int(np.dtype(dtype).itemsize)
-            np.zeros(1, dtype) + np.zeros(1, dtype)
-        except TypeError:
-            raise SimError(f"{what}: {dtype!r} is no number format that can be added") from None
-        if row_bytes % size:
-            raise SimError(f"{what}: rows of {row_bytes} bytes are not whole elements of {size} bytes")
 
     def data_copy_nd2nz(
         self,
@@ -273,10 +259,21 @@ class KernelBuilder(SyncMethods, VectorMethods):
         self._emit((LoadData3D, destination, itemsize, *window, *rows, *columns, transpose), dst, src)
 
     def mmad(
-        self, dst: int, left: int, right: int, m: int, k: int, n: int, dtype: str, accumulate: bool, hf32_bits: int = 0
+        self,
+        dst: int,
+        left: int,
+        right: int,
+        m: int,
+        k: int,
+        n: int,
+        dtype: str,
+        accumulate: bool,
+        hf32_bits: int = 0,
+        gemv: bool | None = None,
     ) -> None:
-        """Matrix product into L0C; see `Mmad`."""
-        self._emit((Mmad, m, k, n, dtype, accumulate, hf32_bits), dst, left, right)
+        """Matrix product into L0C; see `Mmad`. Unless `gemv` is given, m = 1 is that mode, which the 950 alone can leave."""
+        gemv = m == 1 if gemv is None else gemv
+        self._emit((Mmad, m, k, n, dtype, accumulate, hf32_bits, gemv), dst, left, right)
 
     def fixpipe(
         self,
@@ -426,13 +423,18 @@ class KernelBuilder(SyncMethods, VectorMethods):
         for error in wrong_instructions(program):
             raise error
         self._check_all_taken()
-        return self._checked(program)
+        checked = self._checked(program)
+        for error in overlapping(program):
+            raise error
+        return checked
 
     def _inspect(self, program: Program, dropped: list[int], inspection: Inspection) -> None:
         """Note what cannot run; flags and addresses are looked at by those who inspect the program."""
         assert self.notes is not None
         self.notes.without(dropped)
         for error in wrong_instructions(program):
+            inspection.add(self._where, str(error), self.notes.line(error.row))
+        for error in overlapping(program):
             inspection.add(self._where, str(error), self.notes.line(error.row))
 
 

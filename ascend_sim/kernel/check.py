@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import RowError, SimError
 from ascend_sim.isa.base import PIPES
-from ascend_sim.kernel.program import OPERAND_COLUMN, Program, moves_nothing
+from ascend_sim.isa.vector.overlap import overlap_fault
+from ascend_sim.kernel.program import OPERAND_COLUMN, InstructionTable, Program, moves_nothing
 from ascend_sim.kernel.sheet import asked
+from ascend_sim.kernel.stamp import ROW, TILE, Stamp
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 
 
@@ -57,6 +60,44 @@ def _why(program: Program, index: int, view: str) -> str:
     except SimError as error:
         return str(error)
     raise AssertionError(view)
+
+
+def overlapping(program: Program) -> Iterator[RowError]:
+    """Vector instructions with a source that lies over dst as it may not; each stamp of a task is looked at once."""
+    table, sheet = program.table, program.sheet
+    if not table.column("by_vector").any():
+        return
+    if all(_apart(table, stamp) for stamp in sheet.new_stamps(table.apart)):
+        return
+    rows = program.rows
+    for row, fault in _overlaps(table, rows):
+        yield RowError(f"{program.where}: {program[row]}: {fault}", row)
+
+
+def _apart(table: InstructionTable, stamp: Stamp) -> bool:
+    """Whether all vector instructions of a stamp may lie so; not sure of one whose operands move apart."""
+    moved = stamp.moves[:, 0] if len(stamp.moves) else np.zeros(0, np.int64)
+    in_ub = (table.column("by_vector")[stamp.rows[moved // ROW, 0]] > 0) & (moved % ROW > 0) & (moved % ROW < TILE)
+    return not in_ub.any() and not _overlaps(table, stamp.rows)
+
+
+def _overlaps(table: InstructionTable, rows: NDArray[np.int64]) -> list[tuple[int, str]]:
+    """Rows whose operands lie over each other as they may not, with the reason."""
+    at = np.flatnonzero(table.column("by_vector")[rows[:, 0]])
+    kinds, extent, found = rows[at, 0], table.limits()[0], []
+    for operand in ("src0", "src1"):
+        column = OPERAND_COLUMN[operand]
+        distance = rows[at, column] - rows[at, 1]
+        size, room = extent[column - 1, kinds], extent[0, kinds]
+        near = np.flatnonzero((size > 0) & (room > 0) & (distance < room) & (-distance < size))
+        for place in near.tolist():
+            key = int(kinds[place]), operand, int(distance[place])
+            fault = table.overlaps.get(key)
+            if fault is None:
+                fault = table.overlaps[key] = overlap_fault(table.instructions[key[0]], table.chip, *key[1:])
+            if fault:
+                found.append((int(at[place]), fault))
+    return sorted(found)
 
 
 def check_addresses(program: Program, sizes: Sequence[int]) -> None:

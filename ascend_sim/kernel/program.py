@@ -19,7 +19,9 @@ from ascend_sim.chip.headroom import MOST_CYCLES
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import PIPE_INDEX, PIPES, Cost, GmAccess, Instruction
+from ascend_sim.isa.forms import Form, form_of
 from ascend_sim.isa.sync import CrossCoreWaitFlag, WaitUnitFlag, cross_name
+from ascend_sim.isa.vector.base import VectorInstruction
 from ascend_sim.kernel.inspection import Notes, SourceLines
 from ascend_sim.kernel.sheet import Sheet
 from ascend_sim.kernel.stamp import Stamps, address_of, like
@@ -124,11 +126,12 @@ class InstructionTable:
     """The distinct instructions of a task on one chip; `index[key]` is the row value of instruction `key`.
 
     `kind` is the kind of core where it decides the cost: vector-only cores beside AI Cores need a table of their own.
-    `stamps` are those of the task's programs, and `source` the lines that wrote them.
+    `stamps` are those of the task's programs, and `source` the lines that wrote them. `owed` is for kernels of the project
+    that do not keep to the chip's words yet (`isa.forms.NOT_YET_REFUSED`).
     """
 
-    def __init__(self, chip: ChipSpec, kind: str = "") -> None:
-        self.chip, self.kind = chip.seen_by(kind), kind
+    def __init__(self, chip: ChipSpec, kind: str = "", *, owed: bool = False) -> None:
+        self.chip, self.kind, self.owed = chip.seen_by(kind), kind, owed
         self.index: dict[Key, int] = {}
         self.stamps, self.source = Stamps(), SourceLines()
         self.instructions: list[Instruction] = []
@@ -136,12 +139,17 @@ class InstructionTable:
         self.kinds: list[int] = []
         self.costs: list[Cost] = []
         self.accesses: list[GmAccess | None] = []
+        self.forms: list[Form | None] = []
         self._columns: dict[str, NDArray[np.int64]] = {}
         self._limits = np.zeros((3, len(OPERAND_COLUMN), 0), np.int64)
         buffers: Mapping[str, int] = chip.buffers  # type: ignore[assignment]
         self._capacity = np.array([-1 if space == "GM" else buffers.get(space, 0) for space in SPACES])
         self._unit = np.array([chip.alignment.unit(space) for space in SPACES])
         self._unfit: dict[str, NDArray[np.bool_]] = {}
+        self.overlaps: dict[tuple[int, str, int], str] = {}
+        """What is wrong with a source so far behind dst, by instruction and operand; "" where nothing is."""
+        self.apart: set[int] = set()
+        """Stamps whose vector operands were found to lie as they may."""
         self._touches = Touches.of((), self.chip)
 
     def add(self, key: Key) -> int:
@@ -152,6 +160,7 @@ class InstructionTable:
         key = key[0], *map(_of_python, key[1:])
         instruction: Instruction = key[0](*key[1:])
         pipe = PIPE_INDEX[instruction.pipe(self.chip)]  # first: it refuses what the chip lacks, and says so best
+        form = form_of(instruction, self.chip, self.owed)
         cost, access = instruction.cost(self.chip), instruction.gm_access(self.chip)
         head, scalar_time = max(cost.head_first, cost.head_stream), getattr(instruction, "cycles", 0)
         longest = max(head + cost.work, cost.latency, scalar_time)
@@ -173,20 +182,22 @@ class InstructionTable:
         self.kinds.append(instruction.kind)
         self.costs.append(cost)
         self.accesses.append(access)
+        self.forms.append(form)
         self._columns.clear()
         self.index[key] = len(self.instructions) - 1
         return len(self.instructions) - 1
 
     def on(self, chip: ChipSpec) -> InstructionTable:
         """The same instructions, in their order, on a chip where they take other times."""
-        table = InstructionTable(chip, self.kind)
+        table = InstructionTable(chip, self.kind, owed=self.owed)
         for key in self.index:
             table.add(key)
         return table
 
     def column(self, name: str) -> NDArray[np.int64]:
         """One property of every distinct instruction: "pipe", "kind", "head_first", "head_stream", "work", "latency";
-        of waits "lead", "at_work" and "by_unit_flag"; "reads_late", "has_values", "multiplies" and "paced".
+        of waits "lead", "at_work" and "by_unit_flag"; "reads_late", "has_values", "multiplies", "paced" and
+        "by_vector".
         """
         if name not in self._columns:
             if name == "pipe":
@@ -195,6 +206,8 @@ class InstructionTable:
                 values = self.kinds
             elif name == "by_unit_flag":
                 values = [int(isinstance(instruction, WaitUnitFlag)) for instruction in self.instructions]
+            elif name == "by_vector":
+                values = [int(isinstance(instruction, VectorInstruction)) for instruction in self.instructions]
             elif name == "paced":
                 values = [int(instruction.pace(self.chip) is not None) for instruction in self.instructions]
             elif name in ("lead", "at_work", "reads_late", "has_values", "multiplies"):
@@ -219,6 +232,9 @@ class InstructionTable:
             found[1][operand, instruction] = self._capacity[columns["space"]]
             found[2] = 1
             found[2][operand, instruction] = self._unit[columns["space"]]
+            for number, form in enumerate(self.forms[known:]):
+                for name, unit in form.aligned.items() if form is not None else ():
+                    found[2][OPERAND_COLUMN[name] - 1, number] = unit
             self._limits = np.concatenate((self._limits, found), axis=-1)
         return self._limits
 

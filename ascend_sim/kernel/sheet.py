@@ -174,6 +174,15 @@ class Sheet:
         parts = [piece.rows() for piece in self._pieces()]
         return parts[0] if len(parts) == 1 else np.concatenate([np.empty((0, ROW), np.int64), *parts])
 
+    def new_stamps(self, seen: set[int]) -> Iterator[Stamp]:
+        """The stamps that nobody has `seen` yet, each once, and the rows of its own; from then on they are seen."""
+        self.close()
+        for number in dict.fromkeys(self.which):
+            if number not in seen:
+                yield self._stamp(number)
+                if number >= 0:
+                    seen.add(number)
+
     def counts(self) -> Numbers:
         """How often each instruction stands in it when it is written, as far as there are any."""
         if self._counts is None:

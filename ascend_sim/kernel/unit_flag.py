@@ -42,14 +42,24 @@ class UnitFlagTiles(BufferQueue[int]):
         self._waits = index  # its first Mmad does
 
     def mmad(
-        self, dst: int, left: int, right: int, m: int, k: int, n: int, dtype: str, accumulate: bool, hf32_bits: int = 0
+        self,
+        dst: int,
+        left: int,
+        right: int,
+        m: int,
+        k: int,
+        n: int,
+        dtype: str,
+        accumulate: bool,
+        hf32_bits: int = 0,
+        gemv: bool | None = None,
     ) -> None:
         """A product into the tile acquired last, see `KernelBuilder.mmad`; the first one waits until it may overwrite it."""
         self._last = m, k, n, dtype, accumulate, hf32_bits
         if self._waits is not None:
             self._builder.wait_flag(self._free[self._waits], self._early(self._waits, Mmad(*self._last)))
             self._waits = None
-        self._builder.mmad(dst, left, right, m, k, n, dtype, accumulate, hf32_bits)
+        self._builder.mmad(dst, left, right, m, k, n, dtype, accumulate, hf32_bits, gemv)
 
     def _early(self, index: int, product: Mmad) -> int:
         """By how much a product may begin before the flag behind its tile's last drain comes in."""

@@ -34,8 +34,8 @@ def matmul(k, a, b, c, *, base_m=128, base_n=128, base_k=64):
                 with l1.read() as (a1, b1), l0.write() as (a0, b0):  # MTE1: L1 -> L0A, L0B
                     k.l1_to_l0a(a0, a1, rows, steps, a.dtype, held=rows)
                     k.l1_to_l0b(b0, b1, steps, columns, b.dtype, held=steps)
-                with l0.read() as (a0, b0):  # M: the cube
-                    k.mmad(accumulator, a0, b0, rows, steps, columns, a.dtype, accumulate=p > 0)
+                with l0.read() as (a0, b0):  # M: the cube, in whose word m = 1 is another instruction (GEMV)
+                    k.mmad(accumulator, a0, b0, max(rows, 2), steps, columns, a.dtype, accumulate=p > 0)
         k.l0c_to_gm(out, tiles)  # FIX: L0C -> GM
 
 

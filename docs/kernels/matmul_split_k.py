@@ -35,8 +35,8 @@ def matmul_split_k(k, a, b, c, *, base_m=64, base_n=64, base_k=64, parts=4):
                 with l1.read() as (a1, b1), l0.write() as (a0, b0):  # MTE1: L1 -> L0A, L0B
                     k.l1_to_l0a(a0, a1, rows, steps, a.dtype, held=rows)
                     k.l1_to_l0b(b0, b1, steps, columns, b.dtype, held=steps)
-                with l0.read() as (a0, b0):  # M: the cube
-                    k.mmad(accumulator, a0, b0, rows, steps, columns, a.dtype, accumulate=p > first)
+                with l0.read() as (a0, b0):  # M: the cube, in whose word m = 1 is another instruction (GEMV)
+                    k.mmad(accumulator, a0, b0, max(rows, 2), steps, columns, a.dtype, accumulate=p > first)
         k.l0c_to_gm(out, tiles, atomic_add=True)  # FIX: L0C -> GM
 
 

@@ -47,8 +47,8 @@ PATHS = """
     UB->L0C        V     V     -     -
     FILL->L1       MTE2  MTE2  MTE2  MTE2
     FILL->UB       V     V     V     V
-    FILL->L0A      MTE1  MTE1  MTE1  MTE1
-    FILL->L0B      MTE1  MTE1  MTE1  MTE1
+    FILL->L0A      MTE1  MTE1  MTE1  -
+    FILL->L0B      MTE1  MTE1  MTE1  -
     GM->UB:aiv     -     MTE2  -     -
     UB->GM:aiv     -     MTE3  -     -
 """

@@ -82,7 +82,7 @@ def cube_writer(todo: list[Action]) -> Any:
             elif verb == "mmad":
                 k.mmad(a * 1024, b * 512, c * 512, 16, 16 * n, 16, "float16", bool(n % 2))
             elif verb == "drain":
-                k.fixpipe(gm_operand(1, b * 200), a * 1024, 12, 16 * n, 16, "float16", 16, 600, bool(c % 2))
+                k.fixpipe(gm_operand(1, b * 192), a * 1024, 12, 16 * n, 16, "float16", 16, 608, bool(c % 2))
             elif verb == "barrier":
                 k.pipe_barrier(("MTE1", "M", "FIX", "ALL")[a])
             else:

@@ -94,6 +94,35 @@ def test_whole_numbers_exactly(m: int, k: int, n: int, dtype: str, accumulate: b
     np.testing.assert_array_equal(result(bench, m, n), np.array(wanted, np.float32))
 
 
+@sampled(20, 80)
+@given(
+    st.integers(1, 70), st.integers(1, 40), st.sampled_from(sorted(DTYPES)), st.booleans(), st.integers(0, 1000),
+)  # fmt: skip
+def test_one_plain_row_exactly(k: int, n: int, dtype: str, accumulate: bool, seed: int) -> None:
+    """L0A holds k elements one behind the other; each 16 columns are the first 64 bytes of a fractal, the rest stays."""
+    rng = np.random.default_rng(seed)
+    a, b, c = (rng.integers(-9, 10, shape).astype(np.int64) for shape in ((1, k), (k, n), (n,)))
+    bench = Workbench(seed)
+    store(bench, np.zeros((1, k), DTYPES[dtype]), b.astype(DTYPES[dtype]), None)
+    bench.put("L0A", 512, a.astype(DTYPES[dtype]))
+    fractals = up(n, 16)
+    tile = rng.integers(-99, 99, (fractals, 16, 16)).astype(np.float32)
+    for j in range(n):
+        tile[j // 16, 0, j % 16] = c[j]
+    bench.put("L0C", 1024, tile)
+    bench.do(Mmad(1, k, n, dtype, accumulate, HF32 or 0, gemv=True), 1024, 512, 1024)
+    found = bench.get("L0C", 1024, np.float32, tile.size).reshape(tile.shape)
+    wanted = [sum(int(a[0, x]) * int(b[x, j]) for x in range(k)) + int(c[j]) * accumulate for j in range(n)]
+    np.testing.assert_array_equal(found[:, 0].ravel()[:n], np.array(wanted, np.float32))
+    np.testing.assert_array_equal(found[:, 1:], tile[:, 1:])
+
+
+def test_one_plain_row_takes_the_time_of_a_fractal_of_rows() -> None:
+    """Assumed: no source has cycles of the GEMV mode."""
+    one, many = (Mmad(m, 64, 48, "float16", False, gemv=m == 1) for m in (1, 16))
+    assert one.cost(CHIP) == many.cost(CHIP) and one.pace(CHIP) == many.pace(CHIP)
+
+
 @pytest.mark.parametrize("dtype", sorted(DTYPES))
 def test_other_numbers_within_fp32(dtype: str) -> None:
     """Operands keep exactly the digits of their format (hf32: 11), products are summed in fp32."""

@@ -83,6 +83,8 @@ CASES: list[tuple[Instruction, int, int, int]] = [
     (Mmad(20, 24, 33, "bfloat16", True), 1024, 512, 512),
     (Mmad(16, 12, 17, "float32", True), 1024, 512, 512),
     (Mmad(16, 12, 17, "hf32", False, 11), 1024, 512, 512),
+    (Mmad(1, 32, 33, "float16", False, gemv=True), 1024, 512, 512),
+    (Mmad(1, 24, 33, "float32", True, gemv=True), 1024, 512, 512),
     (Fixpipe(10, 40, 16, "float16", 16, 700), GM1, 1024, 0),
     (Fixpipe(10, 40, 32, "float32", 8, 400), GM1, 1024, 0),
     (Fixpipe(10, 24, 16, "float32", 8, 400, True), GM1, 1024, 0),

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
 
 from ascend_sim import Kernel, Tensor, check_kernel, empty, kernel_function
-from ascend_sim.chip import load_chip
+from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.errors import SimError
+from ascend_sim.frozen import frozen
+from ascend_sim.isa.base import Instruction
 from ascend_sim.kernel import look
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.memory.gm import OFFSET_MASK, gm_operand
+from ascend_sim.memory.regions import Region
 
 pytestmark = pytest.mark.fast
 
@@ -26,6 +29,30 @@ UB = CHIP.buffers["UB"]
 def looks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "numpy":
         monkeypatch.setattr(look, "_library", lambda: None)
+
+
+@frozen
+class Touching(Instruction):
+    """Planes of rows of bytes of GM that nobody declares, so that nothing but their size can be refused."""
+
+    row_bytes: int
+    rows: int
+    row_stride: int
+    planes: int = 1
+    plane_stride: int = 0
+
+    name = "touching"
+
+    def pipe(self, chip: ChipSpec) -> str:
+        return "MTE3"
+
+    def writes(self) -> tuple[Region, ...]:
+        shape = (self.row_bytes, self.row_stride, self.rows, self.plane_stride, self.planes)
+        return (Region("dst", "GM", *shape),)
+
+
+def touch(*numbers: int) -> Callable[[KernelBuilder], object]:
+    return lambda k: k._emit((Touching, *numbers), gm_operand(0, 0))
 
 
 def refusal(write: Callable[[KernelBuilder], object]) -> str:
@@ -50,23 +77,28 @@ def test_an_address_fits_into_64_bits(address: int) -> None:
 
 @pytest.mark.parametrize("stride", [1 << 44, (1 << 63) - 4096, (1 << 63) - 96, 1 << 64])
 def test_a_stride_goes_no_further_than_an_offset(stride: int) -> None:
-    said = refusal(lambda k: k.data_copy("GM", "UB", 4096, gm_operand(0, 0), 32, 2, stride, 32))
-    assert said == f"data_copy goes over {stride + 32} bytes of GM; at most {OFFSET_MASK}"
+    """Of an instruction of one's own: copies are refused for their gaps before."""
+    said = refusal(touch(32, 2, stride))
+    assert said == f"touching goes over {stride + 32} bytes of GM; at most {OFFSET_MASK}"
+
+
+@pytest.mark.parametrize("numbers", [(32, 2, 32, 2, 1 << 50), (32, 2, 32, 1, 1 << 70), (32, 1, 1 << 70)])
+def test_so_does_a_stride_of_planes(numbers: Sequence[int]) -> None:
+    """One that nobody steps by as well."""
+    said = refusal(touch(*numbers))
+    assert said.startswith("touching goes over ") and said.endswith(f" bytes of GM; at most {OFFSET_MASK}")
 
 
 @pytest.mark.parametrize("kind", [int, np.int64])
 def test_rows_on_one_another_are_counted(kind: type) -> None:
     for rows, most in ((1 << 40, f"goes over {1 << 45} bytes of GM; at most {OFFSET_MASK}"), (1 << 60, "goes over")):
-        said = refusal(lambda k, n=rows: k.data_copy("GM", "UB", 0, gm_operand(0, 0), kind(32), kind(n), 0, 0))
-        assert said.startswith(f"data_copy {most}")
-    said = refusal(lambda k: k.data_copy("GM", "UB", 0, gm_operand(0, 0), 32, (1 << 24) + 1, 0, 0))
-    assert said == f"data_copy has {(1 << 24) + 1} rows; at most {1 << 24}"
+        assert refusal(touch(kind(32), kind(rows), 0)).startswith(f"touching {most}")
+    assert refusal(touch(32, (1 << 24) + 1, 0)) == f"touching has {(1 << 24) + 1} rows; at most {1 << 24}"
 
 
 def test_rows_without_gaps_are_one() -> None:
     """However many they are said to be."""
-    said = refusal(lambda k: k.data_copy("GM", "UB", 0, gm_operand(0, 0), 1, 1 << 25, 1, 1))
-    assert f"dst covers bytes 0 to {1 << 25} of {UB}" in said
+    assert f"dst covers bytes 0 to {1 << 25} of {SIZES[0]}" in refusal(touch(1, 1 << 25, 1))
 
 
 @pytest.mark.parametrize("kind", [int, np.int32, np.int64])

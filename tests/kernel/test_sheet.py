@@ -178,9 +178,9 @@ def looped(
             k.data_copy("GM", "UB", k.allocate("UB", 64, "y"), gm_operand(0, alone * KIB), 64)
         for rows, (source, target) in k.stamped(given_pieces):
             k.next_tile()
-            k.data_copy("GM", "UB", queue.acquire(), gm_operand(0, source * KIB), 64, rows)
+            k.data_copy("GM", "UB", queue.acquire(), gm_operand(0, source * KIB), 64, rows, 64, 64)
             queue.publish()
-            k.data_copy("UB", "GM", gm_operand(1, target * KIB), queue.take(), 64, rows)
+            k.data_copy("UB", "GM", gm_operand(1, target * KIB), queue.take(), 64, rows, 64, 64)
             queue.release()
         queue.close()
         return k.finish()

@@ -174,13 +174,16 @@ def test_values_follow_the_pieces() -> None:
 
     def write(k: KernelBuilder) -> None:
         tiles = UnitFlagTiles(k, "L0C", [k.allocate("L0C", M * N * 4, "L0C")])
-        loaded, used = k.flag("MTE2", "M", "loaded"), k.flag("M", "MTE2", "used")
+        held, loaded, used = k.flag("MTE2", "MTE1", "held"), k.flag("MTE1", "M", "loaded"), k.flag("M", "MTE2", "used")
         for i in range(3):
             if i:
                 k.wait_flag(used)
-            for operand, (slot, size) in enumerate(((0, M), (1, N))):
-                source = gm_operand(slot, i * size * 128)
-                k.data_copy("GM", ("L0A", "L0B")[operand], 0, source, size * 128)
+            for slot, size, at in ((0, M, 0), (1, N, M * 128)):
+                k.data_copy("GM", "L1", at, gm_operand(slot, i * size * 128), size * 128)
+            k.set_flag(held)
+            k.wait_flag(held)
+            for operand, size, at in (("L0A", M, 0), ("L0B", N, M * 128)):
+                k.load_data_2d(operand, 0, at, 2, size * 128 // 512)
             k.set_flag(loaded)
             k.wait_flag(loaded)
             tiles.mmad(tiles.acquire(), 0, 0, M, 64, N, "float16", False)

@@ -47,7 +47,9 @@ def _columns(inp: TilingInput, buffers: int) -> ConvForwardTiling | Refusal:
 def _strips(inp: TilingInput, buffers: int) -> ConvForwardTiling | Refusal:
     """Return the tiling of strips as wide as a tile."""
     fits, cut = partial(may_fit, inp, buffers), partial(in_strips, inp, buffers)
-    return widest_that_fits(inp.problem.w_out, fits, cut)
+    p = inp.problem
+    spare = max(inp.load3d.pad - p.pad_right, 0) // p.stride_w
+    return widest_that_fits(p.w_out, fits, cut, spare)
 
 
 def _rungs(buffers: int, words: str) -> Iterator[ForwardRung]:

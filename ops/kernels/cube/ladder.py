@@ -194,25 +194,26 @@ S = TypeVar("S", bound=Tiled)
 
 
 def widest_that_fits(
-    width: int, may_fit: Callable[[int], bool], cut: Callable[[int], S | Refusal], widest: int = WIDEST
+    width: int, may_fit: Callable[[int], bool], cut: Callable[[int], S | Refusal], spare: int, widest: int = WIDEST
 ) -> S | Refusal:
     """Return the tiling of strips as wide as the tile that `cut` finds for wide ones: a tile then uses all that is loaded.
 
     Wide strips have `widest` columns, or half of that, a quarter ... where `cut` finds nothing that fits. `may_fit` says
-    quickly where `cut` need not be asked. Where no strip fits, the refusal of the narrowest one is returned.
+    quickly where `cut` need not be asked, and `spare` is that of `even_strip`. Where no strip fits, the refusal of the
+    narrowest one is returned.
     """
 
     def fitted(strip: int) -> S | Refusal:
         tiling = cut(strip)
         if isinstance(tiling, Refusal):
             return tiling
-        own = even_strip(width, tiling.base_m)
+        own = even_strip(width, tiling.base_m, spare)
         return cut(own) if own < strip else tiling
 
     refusal = Refusal(f"{width} columns are not cut: a strip has at least {FRACTAL}")
     most = min(widest // FRACTAL * FRACTAL, ceil_to(width, FRACTAL) // 2)
     while most >= FRACTAL:
-        strip = even_strip(width, most)
+        strip = even_strip(width, most, spare)
         narrowest = most < 2 * FRACTAL
         if strip < width and (may_fit(strip) or narrowest):
             tried = attempt(fitted, strip)

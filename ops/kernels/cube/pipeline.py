@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from ascend_sim.chip.fractal import ACCUMULATOR_BYTES, BLOCK_BYTES, FRACTAL, FRACTAL_BYTES
 from ascend_sim.kernel.builder import KernelBuilder
-from ascend_sim.kernel.operands import TilePiece
+from ascend_sim.kernel.operands import MapWindow, Span, TilePiece
 from ascend_sim.kernel.queue import BufferQueue
 from ascend_sim.kernel.unit_flag import UnitFlagTiles
 from ascend_sim.numerics import numpy_dtype
@@ -69,11 +69,17 @@ class CubePipeline:
             right.acquire()
 
     def multiply(self, half: int, m: int, k: int, n: int, dtype: str, hf32_bits: int = 0) -> None:
-        """What lies in a half of L0A and L0B, multiplied and added to the tile."""
+        """What lies in a half of L0A and L0B, multiplied and added to the tile.
+
+        m = 1 is a mode that reads L0A as one plain row. Where it cannot be switched off, one row is said as a fractal of rows,
+        in the same time.
+        """
+        if m == 1 and not self._k.gemv_is_optional:
+            m = FRACTAL
         self._take()
         left, right = self.left[half], self.right[half]
         mmad = self.tiles.mmad if isinstance(self.tiles, UnitFlagTiles) else self._k.mmad
-        mmad(self.tiles.filling, left, right, m, k, n, dtype, self._begun, hf32_bits)
+        mmad(self.tiles.filling, left, right, m, k, n, dtype, self._begun, hf32_bits, gemv=False)
         self._begun = True
         self._release()
 
@@ -96,10 +102,22 @@ class CubePipeline:
         if self._begun:
             return
         half = self.operands.acquire()
-        self._k.fill("L0A", self.left[half], ceil_div(m, FRACTAL) * FRACTAL_BYTES)
-        self.load_right()
-        self._k.fill("L0B", self.right[half], ceil_div(n, FRACTAL) * FRACTAL_BYTES)
+        if "FILL->L0A" in self._k.chip.paths:
+            self._k.fill("L0A", self.left[half], ceil_div(m, FRACTAL) * FRACTAL_BYTES)
+            self.load_right()
+            self._k.fill("L0B", self.right[half], ceil_div(n, FRACTAL) * FRACTAL_BYTES)
+        else:
+            self._load_padding("L0A", self.left[half], c0, m, c0)
+            self.load_right()
+            self._load_padding("L0B", self.right[half], c0, c0, ceil_to(n, FRACTAL))
         self.multiply(half, m, c0, n, dtype, hf32_bits)
+
+    def _load_padding(self, destination: str, address: int, c0: int, rows: int, columns: int) -> None:
+        """Zeros, as `rows` x `columns` of the padding above a map of one row, of which nothing is read."""
+        width = ceil_div(rows, self._k.chip.load3d.limits.pad)
+        above = ceil_div(rows, width)
+        window = MapWindow(1, width, pad_top=above, out_height=above + 1, out_width=width)
+        self._k.load_data_3d(destination, address, 0, BLOCK_BYTES // c0, window, Span(0, rows), Span(0, columns))
 
     def drain(
         self, target: int, m: int, n: int, dtype: str, c0: int, dst_stride: int, atomic_add: bool = False
@@ -150,13 +168,19 @@ class CubePipeline:
         atomic_add: bool = False,
         dtype: str = "float32",
     ) -> None:
-        """Pieces of the finished tile of `height` rows to single elements of GM, the strides of both axes in bytes."""
+        """Pieces of the finished tile of `height` rows to single elements of GM, the strides of both axes in bytes.
+
+        Where the elements of neither a row nor a column adjoin, each row takes an instruction of its own.
+        """
         self.tiles.publish()
         tile, m_padded = self.tiles.take(), ceil_to(height, FRACTAL)
+        apart = int(numpy_dtype(dtype).itemsize) not in (row_stride, column_stride)
         for target, row, rows, column, columns in pieces:
             source = tile + column // FRACTAL * m_padded * FRACTAL * ACCUMULATOR_BYTES
-            piece = TilePiece(rows, columns, m_padded, column % FRACTAL, row)
-            self._k.fixpipe_dn(target, source, piece, dtype, row_stride, column_stride, atomic_add)
+            for first, count in cut(rows, 1 if apart and columns > 1 else rows):
+                piece = TilePiece(count, columns, m_padded, column % FRACTAL, row + first)
+                place = target + first * row_stride
+                self._k.fixpipe_dn(place, source, piece, dtype, row_stride, column_stride, atomic_add)
         self.tiles.release()
 
     def drain_fractals(self, pieces: list[DrainPiece], height: int, atomic_add: bool) -> None:
@@ -215,11 +239,22 @@ def ub_share(k: KernelBuilder) -> int:
     return k.chip.buffers["UB"] // 4 // BLOCK_BYTES * BLOCK_BYTES
 
 
+def zero_l1(k: KernelBuilder, address: int, size: int) -> None:
+    """Zeros in a buffer of L1 of a fractal or more: where a fill counts fractals, the last one begins earlier."""
+    unit = k.fill_unit("L1")
+    if whole := size // unit * unit:
+        k.fill("L1", address, whole)
+    if size % unit:
+        if whole:
+            k.pipe_barrier("MTE2")  # both write what lies between
+        k.fill("L1", address + max(size - unit, 0), unit)
+
+
 class HeldOperand:
     """One operand's L1 buffers, filled by `producer` and read by MTE1; what is there already is not loaded again."""
 
     def __init__(self, k: KernelBuilder, name: str, buffers: int, size: int, producer: str = "MTE2") -> None:
-        size = ceil_to(size, BLOCK_BYTES)
+        size = max(ceil_to(size, BLOCK_BYTES), k.fill_unit("L1"))
         self._k, self._size = k, size
         self._addresses = [k.allocate("L1", size, f"{name}[{i}]") for i in range(buffers)]
         self.queue = BufferQueue(k, name, producer, "MTE1", self._addresses)
@@ -229,7 +264,7 @@ class HeldOperand:
     def clear(self) -> None:
         """Zeros in all its buffers; a barrier of MTE2 has to stand between them and what is loaded."""
         for address in self._addresses:
-            self._k.fill("L1", address, self._size)
+            zero_l1(self._k, address, self._size)
 
     def begin(self, key: object) -> int | None:
         """Address to load `key` to, or None when it is the one that is held."""

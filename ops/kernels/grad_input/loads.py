@@ -22,7 +22,7 @@ from ascend_sim.ops.layouts.blocked import FractalZ
 from ascend_sim.ops.layouts.layout import ChannelPlace, FilterBox, MapBox, Pitches
 from ascend_sim.ops.problem.sizes import ceil_div, cut
 from ascend_sim.ops.problem.tiling_input import TilingInput
-from ascend_sim.ops.problem.window import RowWindow, pad_before
+from ascend_sim.ops.problem.window import RowWindow, dilated_width, pad_before
 
 GRAD_OUTPUT, WEIGHT = 0, 1
 """GM slots of the operands."""
@@ -63,9 +63,10 @@ class PartMap:
         self.pieces = [self] if pieces is None else [PartMap(index, piece) for piece in pieces]
         self.taps = len(part.taps)
         self.pixels = part.rows * p.w_in
-        self.width = (p.w_out - 1) * p.stride_w + 1
         _, left = pad_before(p)
         self.crop, self.pad_left = max(-left, 0), max(left, 0)
+        read = p.w_in + (p.k_w - 1) * p.dilation_w - left  # columns before the end of what dx reads
+        self.width = min(dilated_width(p), read)
         self.strided = p.stride_h > 1 or p.stride_w > 1
 
 

@@ -70,7 +70,7 @@ def grad_weight_task(
             f"block_dim of {name}: {tiling.block_dim} given; its vector cores clear dW and meet at a barrier, so at most "
             f"{call.chip.cores.aic} blocks can run ({call.chip.name}, cores.aic)"
         )
-    table = InstructionTable(call.chip)
+    table = InstructionTable(call.chip, owed=True)
     sizes = [tensor.size for tensor in tensors]
     helped = direct or tiling.stream_k_type != STREAM_NONE
     walks, runs = TaskWalks(call.inp.problem, tiling), Runs()

@@ -41,6 +41,8 @@ SOURCE, TARGET = 0, 1
 """GM slots of the two tensors of a kernel."""
 
 
+OWED = ("Cast", "TransData", "Transpose", "BiasAdd", "ReduceSum", "ViewCopy")
+"""Kernels that move parts of blocks on the 910 and 310P, whose words count whole ones (`isa.forms.NOT_YET_REFUSED`)."""
 _KEPT = 32
 """Loops and works of a kernel that are kept, each with a few hundred rows."""
 
@@ -156,7 +158,7 @@ def kernel_task(chip: ChipSpec, launch: Launch, work: KernelWork, tensors: Seque
     def build(block: int) -> list[Program]:
         on, pieces, tables = chip.cores.vector_kind(block), work.pieces_of(block), _tables_of(chip, work)
         if on not in tables:
-            tables[on] = InstructionTable(chip, on)
+            tables[on] = InstructionTable(chip, on, owed=launch.op_type in OWED)
         k = Kernel(tables[on], block, on, sizes, blocks=work.blocks, disarm=launch.disarm)
 
         def write() -> Program:
@@ -193,7 +195,7 @@ def _task_of(
     def build(block: int) -> list[Program]:
         on = chip.cores.vector_kind(block)
         if on not in tables:
-            tables[on] = InstructionTable(chip, on)
+            tables[on] = InstructionTable(chip, on, owed=launch.op_type in OWED)
         return [write(KernelBuilder(tables[on], block, on, sizes, disarm=launch.disarm), block)]
 
     return _task(chip, launch, block_dim, tensors, build, info)

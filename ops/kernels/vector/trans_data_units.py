@@ -25,7 +25,7 @@ from ascend_sim.kernel.queue import BufferQueue
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.ops.kernels.vector.common import SOURCE, TARGET, buffer_queue
 from ascend_sim.ops.kernels.vector.trans_data import LIST_INSTRUCTIONS
-from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
+from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, cut
 
 ITEM = 2
 C0 = BLOCK_BYTES // ITEM
@@ -138,7 +138,7 @@ class WeightUnits(FilterUnits):
             k.next_tile()
             target = outgoing.acquire()
             if not unit.channels:
-                k.vector_duplicate(target, "float32", unit.rows * BLOCK_BYTES // 4)
+                k.vector_duplicate(target, "float32", self._padding_at_once(unit) * unit.rows * BLOCK_BYTES // 4)
             elif self.once:
                 self._turn_once(k, incoming, target, unit, where)
             else:
@@ -193,13 +193,18 @@ class WeightUnits(FilterUnits):
         k.transpose_blocks(target, source, True, ITEM, unit.channels, FRACTAL, layout)
         incoming.release()
 
+    def _padding_at_once(self, unit: Unit) -> int:
+        """Positions whose padding leaves UB in one piece."""
+        return min(unit.positions, LINES * self.line * ITEM // (unit.rows * BLOCK_BYTES))
+
     def _put(self, k: KernelBuilder, result: int, unit: Unit, where: tuple[int, int]) -> None:
         """Rows of FRACTAL_Z, one for each position, cut where a plane of a kernel ends; of padding so many from a line on."""
         first, c1 = where
         pitch = self.padded * BLOCK_BYTES
         if not unit.channels:
-            place = gm_operand(TARGET, c1 * pitch + first * BLOCK_BYTES)
-            k.data_copy("UB", "GM", place, result, unit.rows * BLOCK_BYTES, unit.positions, 0, pitch)
+            place, size = gm_operand(TARGET, c1 * pitch + first * BLOCK_BYTES), unit.rows * BLOCK_BYTES
+            for done, count in cut(unit.positions, self._padding_at_once(unit)):
+                k.data_copy("UB", "GM", place + done * pitch, result, size, count, size, pitch)
             return
         width = (unit.rows if self.once else FRACTAL) * BLOCK_BYTES
         done = 0

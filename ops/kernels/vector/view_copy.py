@@ -1,7 +1,8 @@
 """ViewCopy: elements of one strided view to another (a result into the user's tensor, or a view made contiguous).
 
 Only the DMA engines work: rows come through UB, each on its own 32-byte blocks. A row is as long as both views are contiguous;
-where they have no contiguous dimension in common a row is one element.
+where they have no contiguous dimension in common a row is one element. A row that is read again and again, or begins inside of
+the one before it, takes an instruction of its own where the chip's word has no stride for it (all but the 950).
 """
 
 from __future__ import annotations
@@ -82,8 +83,9 @@ def _plan(name: str, shape: Sequence[int], src: Sequence[int], dst: Sequence[int
     run = 1
     if dims and dims[-1].src == dims[-1].dst == 1:
         run = dims.pop().size
-    # The DMA engines step forward only; a dimension that runs backwards in the source is left to the outer loop.
-    rows = max((dim for dim in dims if dim.src >= 0), key=lambda dim: dim.size, default=_Dim(1, 0, 0))
+    # The DMA engines step forward only, and most of them past what they read: other dimensions are left to the outer loop.
+    forward = [dim for dim in dims if dim.src >= 0]
+    rows = max(forward, key=lambda dim: (dim.src >= run, dim.size), default=_Dim(1, 0, 0))
     outer = tuple(dim for dim in dims if dim is not rows)
     return _Plan(outer, rows, run, src_offset, dst_offset)
 
@@ -162,6 +164,11 @@ def view_copy(
         rows, run = before.shape
         size, pitch = run * before.itemsize, k.row_bytes(run * before.itemsize)
         with queue.write() as place:
-            k.data_copy("GM", "UB", place, before.address, size, rows, before.strides[0], pitch)
+            step = before.strides[0]
+            if step >= size or k.can_copy("GM", "UB", size, rows, step, pitch):
+                k.data_copy("GM", "UB", place, before.address, size, rows, step, pitch)
+            else:
+                for row in range(rows):
+                    k.data_copy("GM", "UB", place + row * pitch, before.address + row * step, size)
         with queue.read() as place:
             k.data_copy("UB", "GM", after.address, place, size, rows, pitch, after.strides[0])

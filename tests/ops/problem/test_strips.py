@@ -34,6 +34,15 @@ def test_reach_is_what_is_read(first: int, count: int, step: int, pad: int, exte
 
 @given(st.integers(17, 10**6), st.integers(16, 1024))
 def test_strips_are_even(width: int, most: int) -> None:
-    strip = even_strip(width, most)
+    strip = even_strip(width, most, width)
     assert strip % 16 == 0 and strip < most + 16
     assert -(-width // strip) <= -(-width // most)
+
+
+@given(st.integers(17, 10**6), st.integers(16, 1024), st.integers(0, 255))
+def test_the_last_strip_has_few_columns_beyond_the_map(width: int, most: int, spare: int) -> None:
+    """load3d takes them for padding, of which its field holds 255; the widest such strip is taken."""
+    strip, widest = even_strip(width, most, spare), even_strip(width, most, width)
+    beyond = [(-width) % wide for wide in range(strip, widest + 1, 16)]
+    assert beyond[0] <= spare or strip == 16
+    assert all(columns > spare for columns in beyond[1:])

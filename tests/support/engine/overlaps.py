@@ -99,6 +99,8 @@ actions = st.lists(
 
 
 def vector_writer(todo: list[Action]) -> Any:
+    """Writes instructions whose bytes meet those of others; operands of one vector instruction are the same or apart."""
+
     def write(k: KernelBuilder) -> None:
         for verb, a, b, c, n in todo:
             if verb == "in":
@@ -108,13 +110,13 @@ def vector_writer(todo: list[Action]) -> Any:
             elif verb == "atomic":
                 k.data_copy("UB", "GM", gm_operand(1, b * 64), a * 64, 64, atomic_add="float32")
             elif verb == "add":
-                k.vector_binary("add", a * 32, b * 32, c * 32, "float16", 16 * n)
+                k.vector_binary("add", a * 96, b * 96, c * 96, "float16", 16 * n)
             elif verb == "zero":
                 k.vector_duplicate(a * 32, "float16", 20 * n)
             elif verb == "rows":
-                k.reduce_rows(a * 32, b * 32, n, 4, 96)
+                k.reduce_rows(a * 32, 384 + b * 32, n, 4, 96)
             elif verb == "turn":
-                k.transpose_blocks(a * 32, b * 32, bool(c % 2), 2, n, 3, TurnLayout(64, 64))
+                k.transpose_blocks(a * 32, 384 + b * 32, bool(c % 2), 2, n, 3, TurnLayout(64, 64))
             elif verb == "barrier":
                 k.pipe_barrier(("V", "MTE2", "MTE3")[a % 3])
             elif verb == "all":

@@ -108,7 +108,7 @@ def writer(kind: str, actions: list[Step], slot: int = 0) -> Writer:
                 _work(k, pipe, b, c, slot)
             elif verb == "tile":
                 if tiles is not None:
-                    tile(k, tiles, a, b, gm_operand(slot + 1, c * 100))
+                    tile(k, tiles, a, b, gm_operand(slot + 1, c * 96))
             elif verb == "scalar":
                 k.scalar(a + b)
             elif verb == "all":
@@ -170,6 +170,6 @@ def _work(k: KernelBuilder, pipe: str, size: int, place: int, slot: int) -> None
     elif pipe == "M":
         k.mmad(0, 0, 0, 16 * (1 + size % 3), 16, 16 * (1 + place % 3), "float16", bool(place % 2))
     elif pipe == "FIX":
-        k.fixpipe(target, 0, 16, 16 * (1 + size % 3), 16, "float16", 16, 512)
+        k.fixpipe(gm_operand(slot + 1, place * 96), 0, 16, 16 * (1 + size % 3), 16, "float16", 16, 512)
     else:
         k.vector_duplicate(0, "float16", 16 + 100 * size)

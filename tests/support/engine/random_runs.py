@@ -229,7 +229,7 @@ class Run:
             _work(k, pipe, random)
         elif verb == "tile":
             assert tiles is not None
-            tile(k, tiles, random.randint(0, 3), random.randint(0, 11), gm_operand(1, 100 * random.randint(0, 99)))
+            tile(k, tiles, random.randint(0, 3), random.randint(0, 11), gm_operand(1, 96 * random.randint(0, 99)))
         elif verb == "set":
             flags.set()
         elif verb == "wait":
@@ -344,17 +344,26 @@ class _Flags:
 
 
 def _work(k: KernelBuilder, pipe: str, random: Random) -> None:
-    """One instruction of `pipe`; transfers of all directions, whole and in rows, at any byte of GM."""
+    """One instruction of `pipe`, as the chip has it: transfers of all directions, whole and in rows, at any byte of GM.
+
+    Gaps of any bytes lie between rows of UB on a split chip; elsewhere they are whole blocks. Fixpipe writes whole blocks, and
+    coupled chips fill whole fractals.
+    """
     cube = "L1" in k.chip.cores.kinds[k.core_kind].buffers  # type: ignore[index]
     byte = random.choice([0, 0, 32, 100, 512, random.randrange(2000)]) + random.choice([0, 0, 8192])
-    rows, gap = random.choice([1, 1, 2, 5]), random.choice([0, 0, 32, 100, 600, 3000])
+    coupled = "L0C->UB" in k.chip.paths
+    any_gap = k.core_kind == "AIV" and not coupled
+    rows, gap = (
+        random.choice([1, 1, 2, 5]),
+        random.choice([0, 0, 32, *((100, 600, 3000) if any_gap else (96, 608, 3008))]),
+    )
     row_bytes = 32 * random.choice([1, 2, 16, 17, 40, 100])
     source, target = gm_operand(0, byte), gm_operand(1, byte)
     if pipe == "MTE1":
         k.load_data_2d(random.choice(["L0A", "L0B"]), 0, 0, 2, random.randint(1, 12))
     elif pipe == "MTE2":
         if random.random() < 0.1:
-            k.fill("L1" if cube else "UB", 0, 32 * random.randint(1, 200))
+            k.fill("L1" if cube else "UB", 0, (512 if coupled else 32) * random.randint(1, 200))
             return
         place = (
             "L1"
@@ -371,7 +380,17 @@ def _work(k: KernelBuilder, pipe: str, random: Random) -> None:
         k.mmad(0, 0, 0, *sides, "float16", random.random() < 0.5)
     elif pipe == "FIX":
         n = 16 * random.randint(1, 3)
-        k.fixpipe(target, 0, 16, n, 16, "float16", 16, random.choice([512, 1024]), random.random() < 0.3)
+        k.fixpipe(
+            gm_operand(1, byte // 32 * 32),
+            0,
+            16,
+            n,
+            16,
+            "float16",
+            16,
+            random.choice([512, 1024]),
+            random.random() < 0.3,
+        )
     else:
         k.vector_duplicate(0, "float16", random.choice([16, 128, 1000]))
 

@@ -10,6 +10,7 @@ from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import Span
 from ascend_sim.memory.gm import gm_operand
+from ascend_sim.ops.kernels.cube.pipeline import zero_l1
 from ascend_sim.ops.kernels.grad_weight.parts import boxes
 from ascend_sim.ops.layouts.layout import ChannelPlace
 from ascend_sim.ops.problem.sizes import ceil_div
@@ -28,7 +29,7 @@ def gather_taps(
     image = (place.batch * p.d_in + place.depth) * ceil_div(p.c_in, inp.c0) + place.channel // inp.c0
     pieces = list(boxes(Strip(p, 0, p.w_out, 0), Span(span.start, len(span))))
     if max(p.pad_up, p.pad_down, p.pad_left, p.pad_right) > 0:
-        k.fill("L1", address, ceil_div(len(columns), inp.c0) * len(span) * BLOCK_BYTES)
+        zero_l1(k, address, ceil_div(len(columns), inp.c0) * len(span) * BLOCK_BYTES)
         k.pipe_barrier("MTE2")
     for index, block in enumerate(range(columns.start // inp.c0, ceil_div(columns.stop, inp.c0))):
         channel_block, tap = divmod(block, taps)

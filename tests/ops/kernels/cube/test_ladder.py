@@ -123,10 +123,10 @@ def test_strips_are_as_wide_as_the_tile_of_a_wide_one() -> None:
         asked.append(strip)
         return Refusal("wide") if strip > 300 else Tiling(96, strip)
 
-    found = widest_that_fits(4000, lambda strip: True, cut)
+    found = widest_that_fits(4000, lambda strip: True, cut, 4000)
     assert isinstance(found, Tiling) and found.strip == 96
     assert asked[0] == 1008 and asked[-1] == 96
-    assert isinstance(narrow := widest_that_fits(4000, lambda strip: True, cut, widest=64), Tiling)
+    assert isinstance(narrow := widest_that_fits(4000, lambda strip: True, cut, 4000, widest=64), Tiling)
     assert narrow.strip == 64
 
 
@@ -134,5 +134,7 @@ def test_the_refusal_of_the_narrowest_strip_is_handed_on() -> None:
     def cut(strip: int) -> Tiling | Refusal:
         raise TilingError(f"{strip} columns")
 
-    assert widest_that_fits(4000, lambda strip: False, cut) == Refusal("16 columns")
-    assert widest_that_fits(16, lambda strip: True, cut) == Refusal("16 columns are not cut: a strip has at least 16")
+    assert widest_that_fits(4000, lambda strip: False, cut, 4000) == Refusal("16 columns")
+    assert widest_that_fits(16, lambda strip: True, cut, 16) == Refusal(
+        "16 columns are not cut: a strip has at least 16"
+    )

@@ -200,7 +200,8 @@ def test_a_long_signal(chip: str) -> None:
     call = Call((36000,), (9,), (1,), (4,), (1,))
     result = call.run(chip, "functional")
     np.testing.assert_array_equal(result.outputs["grad_input"], call.wanted())
-    assert fields_of(result)["splitWi"] <= 1024
+    strip = fields_of(result)["splitWi"]
+    assert strip <= 1024 and (-36000) % strip + 4 <= 255  # the field of load3d for padding on the right
 
 
 def test_a_long_transposed_signal_in_bf16() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ascend_sim.chip import ChipSpec, load_chip
@@ -48,6 +48,8 @@ def tilings(draw: st.DrawFn) -> dict[str, int]:
 
 @settings(max_examples=60, deadline=None)
 @given(matmuls(), tilings(), st.sampled_from(CHIPS), st.sampled_from(["full", "functional"]))
+@example(MatMulProblem(1, 20, 70), {}, CHIPS[0], "functional")
+@example(MatMulProblem(1, 20, 70), {}, CHIPS[1], "functional")
 def test_the_product_is_exact_and_nothing_is_found(
     problem: MatMulProblem, tiling: dict[str, int], chip: str, mode: str
 ) -> None:

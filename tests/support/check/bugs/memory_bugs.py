@@ -32,20 +32,20 @@ def write_outside(k, a, b, *, bug, off):
     k.data_copy("UB", "GM", b.address + (off if bug else 0), held, 4 * N)
 
 
-@planted("illegal read GM, illegal write GM", x(100), out(100), blocks=2)
+@planted("illegal read GM, illegal write GM", x(104), out(104), blocks=2)
 def last_tile_is_not_cut_off(k, a, b, *, bug):
-    """Tiles of 64 over 100 elements: the last has 36."""
+    """Tiles of 64 over 104 elements: the last has 40."""
     start = k.block * N
-    count = N if bug else min(N, 100 - start)
+    count = N if bug else min(N, 104 - start)
     held = bytes_in(k, a.address + 4 * start, 4 * count)
     order(k, "MTE2", "MTE3")
     k.data_copy("UB", "GM", b.address + 4 * start, held, 4 * count)
 
 
-@planted("unwritten output GM, unused memory GM", x(100), out(100))
+@planted("unwritten output GM, unused memory GM", x(104), out(104))
 def tail_left_out(k, a, b, *, bug):
     """Only whole tiles."""
-    tiles = 100 // N if bug else -(-100 // N)
+    tiles = 104 // N if bug else -(-104 // N)
     for i in range(tiles):
         place = slice(i * N, (i + 1) * N)
         held = k.local_tensor(len(a[place]), "float32", f"held {i}")
@@ -189,9 +189,9 @@ def tail_of_a_row(k, a, b, *, bug):
     k.ub_to_gm(b, held)
 
 
-@planted("uninitialized read UB", x(10), out(16))
+@planted("uninitialized read UB", x(10), out(16), chips=SPLIT)
 def last_block_of_a_row(k, a, b, *, bug):
-    """A load of ten elements fills its last block, sums of ten elements do not."""
+    """A load of ten elements fills its last block, sums of ten elements do not; others load whole blocks."""
     held, total = k.local_tensor(16, "float32", "held"), k.local_tensor(16, "float32", "total")
     k.gm_to_ub(held[:10], a)
     order(k, "MTE2", "V")
@@ -330,9 +330,12 @@ def matrix_larger_than_its_place_in_l1(k, a, b, *, bug):
     k.ub_to_gm(b, place)
 
 
-@planted("rows over each other GM", x(4, 16), out(32))
+@planted("rows over each other GM", x(4, 16), out(32), chips=SPLIT[1:])
 def stride_that_counts_the_gaps(k, a, b, *, bug):
-    """Three rows of 64 bytes, 32 bytes apart, fill 32 elements: nothing is outside, and half of the rows is lost."""
+    """Three rows of 64 bytes, 32 bytes apart, fill 32 elements: nothing is outside, and half of the rows is lost.
+
+    The 950 counts from start to start; the words of the others hold the gaps, which are never below 0.
+    """
     held = k.local_tensor((4, 16), "float32", "held")
     k.gm_to_ub(held, a)
     order(k, "MTE2", "MTE3")

@@ -199,14 +199,26 @@ def flags_of_two_buffers_swapped(k, a, b, *, bug):
 @planted("WAW UB", x(N), x(N), out(N))
 def second_tensor_begins_a_block_early(k, a, b, c, *, bug):
     """The last block of the first load is overwritten by the second."""
-    both = k.local_tensor(2 * N, "float32", "both")
+    both, total = k.local_tensor(2 * N, "float32", "both"), k.local_tensor(N, "float32", "total")
     k.gm_to_ub(both[:N], a)
     start = N - 8 if bug else N
     k.gm_to_ub(both[start : start + N], b)
     order(k, "MTE2", "V")
-    k.add(both[:N], both[:N], both[start : start + N])
+    k.add(total, both[:N], both[start : start + N])
     order(k, "V", "MTE3")
-    k.ub_to_gm(c, both[:N])
+    k.ub_to_gm(c, total)
+
+
+@planted("refused", x(N), out(N))
+def sum_partly_over_its_operand(k, a, b, *, bug):
+    """The sum begins a block behind its operand."""
+    held = k.local_tensor(2 * N, "float32", "held")
+    k.gm_to_ub(held[:N], a)
+    order(k, "MTE2", "V")
+    start = 8 if bug else N
+    k.add(held[start : start + N], held[:N], held[:N])
+    order(k, "V", "MTE3")
+    k.ub_to_gm(b, held[start : start + N])
 
 
 @planted("WAW UB", x(4, 16), x(4, 16), out(4, 32))

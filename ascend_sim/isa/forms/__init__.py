@@ -1,0 +1,131 @@
+"""What the words of each chip's instructions can say, declared once in configs/instructions.
+
+An instruction of the builder describes an effect; it is legal on a chip if one of the forms of the chip's architecture says it
+(`form_of`). Nothing is known of what nobody declared, and it passes: a user's own instructions, and what only orders or waits.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.errors import SimError
+from ascend_sim.isa.base import Instruction
+from ascend_sim.isa.forms.file import GROUPS, atomics, declared, ways_of
+from ascend_sim.isa.forms.form import Field, Form, Rule, Way
+
+__all__ = ["GROUPS", "Field", "Form", "Rule", "atomics", "can_say", "declared", "form_of"]
+
+_ALL = ("dav-1001", "dav-2002", "dav-2201", "dav-3510")
+_OLD = _ALL[:2]
+NOT_YET_REFUSED = {
+    ("data_copy", "len_burst part"): (_OLD, "Cast, TransData, Transpose, BiasAdd, ReduceSum, ViewCopy"),
+    ("data_copy", "src_gap part"): (_OLD, "TransData, Transpose, ReduceSum, ViewCopy"),
+    ("data_copy", "dst_gap part"): (_OLD, "TransData, Transpose, BiasAdd, ViewCopy"),
+    ("data_copy", "dst_gap below"): (_OLD, "TransData, Transpose, BiasAdd, ViewCopy"),
+    ("fixpipe_dn", "from_first"): (
+        ("dav-3510",),
+        "weight gradients of float32 and of merged groups, NCDHW or DHWCN",
+    ),
+}
+"""Faults that instructions of the project's own kernels still have: on which architectures, and in which kernels."""
+
+_GROUP = {
+    "ascend_sim.isa.transfer": ("copies",),
+    "ascend_sim.isa.load": ("loads",),
+    "ascend_sim.isa.cube": ("cube",),
+    "ascend_sim.isa.direct": ("copies", "cube"),
+    "ascend_sim.isa.l0c_to_ub": ("cube",),
+}
+"""Where the instructions of a module are declared."""
+
+
+def form_of(instruction: Instruction, chip: ChipSpec, owed: bool = False) -> Form | None:
+    """Return the form that says an instruction on the chip, or None where nothing is declared.
+
+    Raises SimError, in one line, where no form can say it. What is `owed` may have the faults of `NOT_YET_REFUSED`.
+    """
+    kind: Any = type(instruction)
+    arch = chip.identity.arch
+    ways = _ways(kind)
+    if not ways:
+        return None
+    for form in _here(kind, arch, ways[0].route(instruction)):
+        if form.way.says(instruction) and form.can_say(instruction):
+            if instruction.atomic:
+                _check_atomic(instruction, chip)
+            return form
+    faults, text = _refusal(instruction, chip)
+    if owed and faults <= {fault for fault, (arches, _) in NOT_YET_REFUSED.items() if arch in arches}:
+        return None
+    raise SimError(text)
+
+
+def can_say(instruction: Instruction, chip: ChipSpec) -> bool:
+    """Whether a form of the chip says the instruction."""
+    kind: Any = type(instruction)
+    forms = _here(kind, chip.identity.arch, _ways(kind)[0].route(instruction))
+    return any(form.way.says(instruction) and form.can_say(instruction) for form in forms)
+
+
+def _refusal(instruction: Any, chip: ChipSpec) -> tuple[set[tuple[str, str]], str]:
+    """Why no form of the chip can say the instruction: the faults of one that comes nearest, and a line."""
+    kind: Any = type(instruction)
+    arch, ways = chip.identity.arch, _ways(kind)
+    route = ways[0].route(instruction)
+    what = f"{instruction.name} {route}" if "*" not in route else instruction.name
+    meant = [form for group in GROUPS for form in declared(group) if form.way in ways and route in form.routes]
+    meant = [form for form in meant if form.way.says(instruction)]
+    here = [form for form in meant if arch in form.architectures]
+    if here:
+        tried = [(form.name, form.faults(instruction)) for form in here]
+        fewest = min(len(faults) for _, faults in tried)
+        near = [(name, faults) for name, faults in tried if len(faults) == fewest]
+        lines: dict[str, list[str]] = {}  # one that several forms have is told once
+        for name, faults in near:
+            lines.setdefault(next(iter(faults.values())), []).append(name)
+        text = "; ".join(f"{', '.join(names)}: {line}" for line, names in lines.items())
+        return {(instruction.name, fault) for fault in near[0][1]}, f"{what} on {chip.name} ({arch}): {text}"
+    there = sorted({one for form in meant for one in form.architectures})
+    has = f"{', '.join(there)} {'has' if len(there) == 1 else 'have'} it" if there else "no chip has it"
+    return {
+        (instruction.name, route)
+    }, f"{what}: {chip.name} ({arch}) has no such instruction; {has} (configs/instructions)"
+
+
+def _check_atomic(instruction: Any, chip: ChipSpec) -> None:
+    """SimError for an addition to GM that the chip has not."""
+    arch = chip.identity.arch
+    added = getattr(instruction, "atomic_add", "")
+    dtype = added if isinstance(added, str) else instruction.dtype
+    origin, _, target = instruction.path().partition("->")
+    what = f"{instruction.name} on {chip.name} ({arch}): atomic_add of {dtype}"
+    if target != "GM":
+        raise SimError(f"{what} to {target}: only GM can be added to (the L2 does it); a copy to {target} overwrites")
+    for one in atomics():
+        if arch in one.architectures:
+            if dtype not in one.dtypes:
+                raise SimError(f"{what}; {', '.join(one.dtypes)} are possible ({one.source})")
+            if origin not in one.origins:
+                raise SimError(f"{what} from {origin}; it is possible from {', '.join(one.origins)} ({one.source})")
+    if (row := getattr(instruction, "row_bytes", 0)) % (size := np.dtype(dtype).itemsize):
+        raise SimError(f"{what}: rows of {row} bytes are not whole elements of {size} bytes")
+
+
+def _groups(kind: type[Instruction]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(group for base in kind.__mro__ for group in _GROUP.get(base.__module__, ())))
+
+
+@cache
+def _ways(kind: type[Instruction]) -> tuple[Way, ...]:
+    """How instructions of a class can be said."""
+    return tuple(way for group in _groups(kind) for way in ways_of(group).values() if issubclass(kind, way.kind))
+
+
+@cache
+def _here(kind: type[Instruction], arch: str, route: str) -> tuple[Form, ...]:
+    forms = (form for group in _groups(kind) for form in declared(group, arch))
+    return tuple(form for form in forms if issubclass(kind, form.way.kind) and route in form.routes)

@@ -1,0 +1,267 @@
+"""How copies of rows, conversions to NZ and fills become fields: see configs/instructions/copies.yaml."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ascend_sim.chip.fractal import BLOCK_BYTES
+from ascend_sim.isa.base import Instruction, ceil_div
+from ascend_sim.isa.direct import DataCopyDn2Nz
+from ascend_sim.isa.forms.form import Way
+from ascend_sim.isa.transfer import DataCopy, DataCopyNd2Nz, DataCopyPlanes, Fill
+from ascend_sim.numerics import numpy_dtype
+
+Fields = Mapping[str, int]
+
+
+def filled(size: int) -> int:
+    """Bytes that a row takes in a local buffer, filled up to whole blocks."""
+    return ceil_div(size, BLOCK_BYTES) * BLOCK_BYTES
+
+
+def itemsize(item: str) -> int:
+    """Bytes of an item of that format."""
+    return int(numpy_dtype(item).itemsize)
+
+
+class AnyRows(Way):
+    """Copies without known fields."""
+
+    kind = DataCopy
+
+    def says(self, instruction: Any) -> bool:
+        return getattr(instruction, "planes", 1) == 1
+
+    def effect(self, route: str, fields: Fields, item: str) -> Instruction:
+        source, destination = route.split("->")
+        return DataCopy(source, destination, BLOCK_BYTES)
+
+
+class BlockRows(AnyRows):
+    """Rows and gaps between the end of one and the start of the next, on both sides."""
+
+    names = ("n_burst", "len_burst", "src_gap", "dst_gap")
+
+    def values(self, instruction: DataCopy) -> tuple[int, ...]:
+        i = instruction
+        if i.rows == 1:
+            return 1, i.row_bytes, 0, 0
+        return i.rows, i.row_bytes, i.src_stride - i.row_bytes, i.dst_stride - i.row_bytes
+
+    def effect(self, route: str, fields: Fields, item: str) -> Instruction:
+        source, destination = route.split("->")
+        size = fields["len_burst"]
+        return DataCopy(
+            source, destination, size, fields["n_burst"], size + fields["src_gap"], size + fields["dst_gap"]
+        )
+
+
+class StartedRows(AnyRows):
+    """Rows and the way from the start of one to the start of the next, on both sides."""
+
+    names = ("n_burst", "len_burst", "src_stride", "dst_stride")
+
+    def values(self, instruction: DataCopy) -> tuple[int, ...]:
+        i = instruction
+        return (i.rows, i.row_bytes, i.src_stride, i.dst_stride) if i.rows > 1 else (1, i.row_bytes, 0, 0)
+
+    def effect(self, route: str, fields: Fields, item: str) -> Instruction:
+        source, destination = route.split("->")
+        f = fields
+        return DataCopy(source, destination, f["len_burst"], f["n_burst"], f["src_stride"], f["dst_stride"])
+
+
+def _sides(i: DataCopy) -> tuple[int, int]:
+    """Strides in GM and in the local buffer."""
+    return (i.src_stride, i.dst_stride) if i.source == "GM" else (i.dst_stride, i.src_stride)
+
+
+def _copied(route: str, size: int, rows: int, far: int, near: int) -> DataCopy:
+    """A copy by its strides in GM and in the local buffer."""
+    source, destination = route.split("->")
+    return DataCopy(source, destination, size, rows, *((far, near) if source == "GM" else (near, far)))
+
+
+class FilledRows(AnyRows):
+    """Rows of any bytes, filled up to blocks on the local side, and gaps behind what is filled."""
+
+    names = ("n_burst", "len_burst", "gm_gap", "local_gap")
+
+    def values(self, instruction: DataCopy) -> tuple[int, ...]:
+        i = instruction
+        if i.rows == 1:
+            return 1, i.row_bytes, 0, 0
+        far, near = _sides(i)
+        return i.rows, i.row_bytes, far - i.row_bytes, near - filled(i.row_bytes)
+
+    def effect(self, route: str, fields: Fields, item: str) -> Instruction:
+        size = fields["len_burst"]
+        return _copied(route, size, fields["n_burst"], size + fields["gm_gap"], filled(size) + fields["local_gap"])
+
+
+class SteppedRows(AnyRows):
+    """Rows of any bytes by their strides: filled up to blocks on the local side, or adjoining there."""
+
+    names: tuple[str, ...] = ("n_burst", "len_burst", "gm_stride", "local_stride")
+
+    def values(self, instruction: DataCopy) -> tuple[int, ...]:
+        i = instruction
+        return (i.rows, i.row_bytes, *_sides(i)) if i.rows > 1 else (1, i.row_bytes, 0, 0)
+
+    def effect(self, route: str, fields: Fields, item: str) -> Instruction:
+        return self.copied(route, fields)
+
+    @staticmethod
+    def copied(route: str, f: Fields) -> DataCopy:
+        """A copy by the fields that all of them have."""
+        return _copied(route, f["len_burst"], f["n_burst"], f["gm_stride"], f["local_stride"])
+
+    def rows_held(self, i: DataCopy) -> str:
+        """Whether the rows of the local side lie over each other."""
+        near, held = _sides(i)[1], filled(i.row_bytes)
+        if i.rows > 1 and near < held:
+            return f"local_stride = {near}; a row of {i.row_bytes} bytes takes {held} there"
+        return ""
+
+    def rows_adjoin(self, i: DataCopy) -> str:
+        """Whether there is anything between the rows of the local side."""
+        near = _sides(i)[1]
+        if i.rows > 1 and near != i.row_bytes:
+            return f"local_stride = {near}; compact rows are {i.row_bytes} bytes apart"
+        return ""
+
+
+class Planes(SteppedRows):
+    """The same with a loop around."""
+
+    kind = DataCopyPlanes
+    names = (*SteppedRows.names, "loop1_size", "loop1_gm", "loop1_local")
+
+    def says(self, instruction: Any) -> bool:
+        return True
+
+    def values(self, instruction: Any) -> tuple[int, ...]:
+        i = instruction
+        loop = (i.src_plane, i.dst_plane) if i.source == "GM" else (i.dst_plane, i.src_plane)
+        return (*super().values(i), i.planes, *(loop if i.planes > 1 else (0, 0)))
+
+    def effect(self, route: str, fields: Fields, item: str) -> Instruction:
+        one = self.copied(route, fields)
+        far, near = fields["loop1_gm"], fields["loop1_local"]
+        source, destination = (far, near) if route.startswith("GM") else (near, far)
+        return DataCopyPlanes(**vars(one), planes=fields["loop1_size"], src_plane=source, dst_plane=destination)
+
+
+class Nd2Nz(Way):
+    """One matrix; its rows are so many elements apart."""
+
+    kind = DataCopyNd2Nz
+    names = ("n_value", "d_value", "src_d_value", "dst_nz_c0_stride")
+
+    def values(self, instruction: DataCopyNd2Nz) -> tuple[int, ...]:
+        i = instruction
+        step = i.src_stride // i.itemsize if i.rows > 1 else 1
+        return i.rows, i.cols, step, i.rows_padded * BLOCK_BYTES
+
+    def effect(self, route: str, fields: Fields, item: str) -> Instruction:
+        size = itemsize(item)
+        step, padded = fields["src_d_value"] * size, fields["dst_nz_c0_stride"] // BLOCK_BYTES
+        return DataCopyNd2Nz(fields["n_value"], fields["d_value"], size, step, padded)
+
+    def whole_elements(self, i: DataCopyNd2Nz) -> str:
+        """Whether rows begin inside an element."""
+        if i.src_stride % i.itemsize:
+            return f"rows {i.src_stride} bytes apart are not whole elements of {i.itemsize}"
+        return ""
+
+
+class Nd2NzBytes(Nd2Nz):
+    """One matrix; its rows are so many bytes apart."""
+
+    names = ("n_value", "d_value", "loop1_src_stride", "dst_nz_c0_stride")
+
+    def values(self, instruction: DataCopyNd2Nz) -> tuple[int, ...]:
+        n, d, _, c0 = super().values(instruction)
+        return n, d, instruction.src_stride if n > 1 else 1, c0
+
+    def effect(self, route: str, fields: Fields, item: str) -> Instruction:
+        padded = fields["dst_nz_c0_stride"] // BLOCK_BYTES
+        return DataCopyNd2Nz(fields["n_value"], fields["d_value"], itemsize(item), fields["loop1_src_stride"], padded)
+
+
+class Dn2Nz(Way):
+    """Matrices whose columns lie apart: n are pixels, d are channels."""
+
+    kind = DataCopyDn2Nz
+    names = (
+        "nd_num", "n_value", "d_value", "loop1_src_stride", "loop4_src_stride", "dst_nz_c0_stride", "dst_nz_n_stride",
+        "dst_nz_matrix_stride",
+    )  # fmt: skip
+
+    def values(self, instruction: DataCopyDn2Nz) -> tuple[int, ...]:
+        i = instruction
+        matrices = (i.src_step, i.dst_step) if i.count > 1 else (0, 0)
+        c0 = i.block_stride if i.channels * i.itemsize > BLOCK_BYTES else BLOCK_BYTES
+        step = i.channel_stride if i.channels > 1 else 1
+        n = i.pixel_stride if i.pixels > 1 else BLOCK_BYTES
+        return i.count, i.pixels, i.channels, step, matrices[0], c0, n, matrices[1]
+
+    def effect(self, route: str, fields: Fields, item: str) -> Instruction:
+        f = fields
+        strides = f["loop1_src_stride"], f["dst_nz_n_stride"], f["dst_nz_c0_stride"]
+        matrices = f["nd_num"], f["loop4_src_stride"], f["dst_nz_matrix_stride"]
+        return DataCopyDn2Nz(f["d_value"], f["n_value"], itemsize(item), *strides, *matrices)
+
+    def whole_elements(self, i: DataCopyDn2Nz) -> str:
+        """Whether channels begin inside an element."""
+        apart = i.channels > 1 and i.channel_stride % i.itemsize
+        if apart:
+            return f"channels {i.channel_stride} bytes apart are not whole elements of {i.itemsize}"
+        return ""
+
+
+class AnyFill(Way):
+    """Zeros all over a buffer, without known fields."""
+
+    kind = Fill
+
+    def route(self, instruction: Any) -> str:
+        return f"->{instruction.destination}"
+
+    def effect(self, route: str, fields: Fields, item: str) -> Instruction:
+        return Fill(route.removeprefix("->"), BLOCK_BYTES)
+
+
+class BlockFill(AnyFill):
+    """One run of zeros in whole blocks."""
+
+    names = ("block_num",)
+
+    def values(self, instruction: Fill) -> tuple[int, ...]:
+        return (instruction.size,)
+
+    def effect(self, route: str, fields: Fields, item: str) -> Instruction:
+        return Fill(route.removeprefix("->"), fields[self.names[0]])
+
+
+class FractalFill(BlockFill):
+    """One run of zeros in whole fractals."""
+
+    names = ("repeat",)
+
+
+WAYS: dict[str, Way] = {
+    "any_rows": AnyRows(),
+    "block_rows": BlockRows(),
+    "started_rows": StartedRows(),
+    "filled_rows": FilledRows(),
+    "stepped_rows": SteppedRows(),
+    "planes": Planes(),
+    "nd2nz": Nd2Nz(),
+    "nd2nz_bytes": Nd2NzBytes(),
+    "dn2nz": Dn2Nz(),
+    "any_fill": AnyFill(),
+    "block_fill": BlockFill(),
+    "fractal_fill": FractalFill(),
+}

@@ -1,0 +1,198 @@
+"""How the cube's product and the ways out of L0C become fields: see configs/instructions/cube.yaml."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ascend_sim.chip.fractal import ACCUMULATOR_FRACTAL_BYTES, ACCUMULATOR_ROW_BYTES, BLOCK_BYTES, FRACTAL
+from ascend_sim.isa.base import Instruction, ceil_div
+from ascend_sim.isa.cube import Fixpipe, FixpipeNd, Mmad
+from ascend_sim.isa.direct import FixpipeDn
+from ascend_sim.isa.forms.copies import itemsize
+from ascend_sim.isa.forms.form import Way
+from ascend_sim.isa.l0c_to_ub import L0cToUb
+from ascend_sim.numerics import numpy_dtype
+
+Fields = Mapping[str, int]
+
+
+class ProductWay(Way):
+    """Extents of a product; m = 1 is a mode of its own, in which L0A is no fractals."""
+
+    kind = Mmad
+    names: tuple[str, ...] = ("m", "k", "n", "c_matrix_init_val")
+
+    def route(self, instruction: Any) -> str:
+        return "L0A*L0B->L0C"
+
+    def values(self, instruction: Mmad) -> tuple[int, ...]:
+        i = instruction
+        return i.m, i.k, i.n, int(not i.accumulate)
+
+    def effect(self, route: str, fields: Fields, item: str) -> Instruction:
+        gemv = fields["m"] == 1 and not fields.get("disable_gemv")
+        return Mmad(fields["m"], fields["k"], fields["n"], item, not fields["c_matrix_init_val"], gemv=gemv)
+
+    def gemv(self, i: Mmad) -> str:
+        """Whether one row is to be read as fractals, or several as a row."""
+        if i.m == 1 and not i.gemv:
+            return "m = 1 is the GEMV mode: L0A is read as one plain row of k, not as fractals"
+        return self.one_row(i)
+
+    def one_row(self, i: Mmad) -> str:
+        """Whether several rows are to be read as one."""
+        if i.gemv and i.m != 1:
+            return f"m = {i.m} with gemv; that mode is one of m = 1"
+        return ""
+
+
+class ProductOfChoice(ProductWay):
+    """The same where that mode can be switched off."""
+
+    names = (*ProductWay.names, "disable_gemv")
+
+    def values(self, instruction: Mmad) -> tuple[int, ...]:
+        return *super().values(instruction), int(instruction.m == 1 and not instruction.gemv)
+
+
+class DrainBlocks(Way):
+    """Blocks of columns as they lie in L0C."""
+
+    kind = Fixpipe
+    names = ("n_size", "m_size", "dst_stride", "src_stride", "channel_split")
+
+    def values(self, instruction: Fixpipe) -> tuple[int, ...]:
+        i = instruction
+        unit = min(i.c0, FRACTAL)
+        step = i.dst_stride if i.n > i.c0 else BLOCK_BYTES
+        return ceil_div(i.n, unit) * unit, i.m, step, i.m_padded, int(_splits(i))
+
+    def effect(self, route: str, fields: Fields, item: str) -> Instruction:
+        c0 = FRACTAL // 2 if fields["channel_split"] else FRACTAL
+        f = fields
+        return Fixpipe(f["m_size"], f["n_size"], f["src_stride"], item, c0, f["dst_stride"])
+
+    def block_width(self, i: Fixpipe) -> str:
+        """Whether the blocks in GM have another width than the unit makes."""
+        whole = i.c0 == FRACTAL or _splits(i) or (i.c0 == BLOCK_BYTES and i.itemsize == 1)
+        if not whole:
+            return f"c0 = {i.c0} of {i.dtype}; blocks have {FRACTAL} columns, with the channel split 8 of float32"
+        return ""
+
+
+def _splits(i: Fixpipe) -> bool:
+    """Whether blocks are half as wide as in L0C, which float32 alone can be."""
+    return i.c0 == FRACTAL // 2 and i.itemsize == BLOCK_BYTES // i.c0
+
+
+def _item(i: Any) -> int:
+    return int(numpy_dtype(i.dtype).itemsize)
+
+
+class DrainRows(Way):
+    """Rows of a matrix."""
+
+    kind = FixpipeNd
+    names = ("n_size", "m_size", "dst_stride", "src_stride")
+
+    def values(self, instruction: Any) -> tuple[int, ...]:
+        i = instruction
+        return i.n, i.m, i.dst_stride // i.itemsize if i.m > 1 else 1, i.m_padded
+
+    def effect(self, route: str, fields: Fields, item: str) -> Instruction:
+        f = fields
+        return FixpipeNd(f["m_size"], f["n_size"], f["src_stride"], item, f["dst_stride"] * itemsize(item))
+
+    def whole_elements(self, i: Any) -> str:
+        """Whether rows begin inside an element."""
+        if i.m > 1 and i.dst_stride % i.itemsize:
+            return f"rows {i.dst_stride} bytes apart are not whole elements"
+        return ""
+
+
+class DrainPieceRows(Way):
+    """Rows of a matrix that are part of a tile."""
+
+    kind = FixpipeDn
+    names = DrainRows.names
+
+    def says(self, instruction: Any) -> bool:
+        return bool(instruction.n == 1 or instruction.column_stride == _item(instruction))
+
+    def values(self, instruction: FixpipeDn) -> tuple[int, ...]:
+        i = instruction
+        return i.n, i.m, i.row_stride // _item(i) if i.m > 1 else 1, i.m_padded
+
+    def effect(self, route: str, fields: Fields, item: str) -> Instruction:
+        f, size = fields, itemsize(item)
+        return FixpipeDn(f["m_size"], f["n_size"], f["src_stride"], 0, item, f["dst_stride"] * size, size)
+
+    def columns_adjoin(self, i: FixpipeDn) -> str:
+        """Whether the elements of a row lie apart."""
+        apart = i.n > 1 and i.column_stride != _item(i)
+        if apart:
+            return f"columns {i.column_stride} bytes apart; they must be {_item(i)}"
+        return ""
+
+    def rows_adjoin(self, i: FixpipeDn) -> str:
+        """Whether the elements of a column lie apart."""
+        apart = i.m > 1 and i.row_stride != _item(i)
+        if apart:
+            return f"rows {i.row_stride} and columns {i.column_stride} bytes apart; one of them must be {_item(i)}"
+        return ""
+
+    def whole_elements(self, i: FixpipeDn) -> str:
+        """Whether rows or columns begin inside an element."""
+        for name, stride, count in (("row_stride", i.row_stride, i.m), ("column_stride", i.column_stride, i.n)):
+            if count > 1 and stride % _item(i):
+                return f"{name} = {stride} bytes is no whole elements"
+        return ""
+
+    def from_first(self, i: FixpipeDn) -> str:
+        """Whether it begins inside a fractal of L0C."""
+        if i.first:
+            return f"first = {i.first}; a tile begins at {FRACTAL} columns"
+        return ""
+
+
+class DrainPieceColumns(DrainPieceRows):
+    """Columns of a matrix that are part of a tile."""
+
+    def says(self, instruction: Any) -> bool:
+        return True
+
+    def values(self, instruction: FixpipeDn) -> tuple[int, ...]:
+        i = instruction
+        return i.n, i.m, i.column_stride // _item(i) if i.n > 1 else 1, i.m_padded
+
+    def effect(self, route: str, fields: Fields, item: str) -> Instruction:
+        f, size = fields, itemsize(item)
+        return FixpipeDn(f["m_size"], f["n_size"], f["src_stride"], 0, item, size, f["dst_stride"] * size)
+
+
+class DrainFractals(Way):
+    """Columns of whole fractals to UB."""
+
+    kind = L0cToUb
+    names = ("n_burst", "len_burst", "src_gap")
+
+    def values(self, instruction: L0cToUb) -> tuple[int, ...]:
+        i = instruction
+        size = ceil_div(i.rows, FRACTAL) * ACCUMULATOR_FRACTAL_BYTES
+        return i.columns, size, i.m_padded * ACCUMULATOR_ROW_BYTES - size if i.columns > 1 else 0
+
+    def effect(self, route: str, fields: Fields, item: str) -> Instruction:
+        size, gap = fields["len_burst"], fields["src_gap"]
+        return L0cToUb(size // ACCUMULATOR_ROW_BYTES, fields["n_burst"], (size + gap) // ACCUMULATOR_ROW_BYTES, item)
+
+
+WAYS: dict[str, Way] = {
+    "product": ProductWay(),
+    "product_of_choice": ProductOfChoice(),
+    "drain_blocks": DrainBlocks(),
+    "drain_rows": DrainRows(),
+    "drain_piece_rows": DrainPieceRows(),
+    "drain_piece_columns": DrainPieceColumns(),
+    "drain_fractals": DrainFractals(),
+}

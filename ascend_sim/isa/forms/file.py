@@ -1,0 +1,104 @@
+"""The forms as configs/instructions declares them: read when the first instruction of a group is made, every entry checked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib import import_module, resources
+from typing import Any
+
+from ascend_sim.errors import ConfigError
+from ascend_sim.frozen import frozen
+from ascend_sim.isa.forms.form import Field, Form, Rule, Way
+from ascend_sim.yaml_file import load_shipped
+
+_FIELD = re.compile(
+    r"(?P<bits>\d+) bits( of (?P<register>\w+))?, (?P<unit>[^,;]+)(, (?P<low>-?\d+) to (?P<high>\d+))?(; (?P<source>.+))?"
+)
+GROUPS = ("copies", "loads", "cube")
+"""Each a file of configs/instructions and a module beside this one, with the ways that the file names."""
+
+
+@frozen
+class Atomics:
+    """What can be added to GM on `architectures`: numbers of `dtypes`, out of the buffers `origins`."""
+
+    architectures: tuple[str, ...]
+    source: str
+    dtypes: tuple[str, ...]
+    origins: tuple[str, ...]
+
+
+def ways_of(group: str) -> Mapping[str, Way]:
+    """The ways of a group by the names that its file calls them."""
+    found: Mapping[str, Way] = import_module(f"ascend_sim.isa.forms.{group}").WAYS
+    return found
+
+
+@cache
+def declared(group: str, arch: str = "") -> tuple[Form, ...]:
+    """The forms of a group, in the order of its file, or those of one architecture; ConfigError for an entry that cannot be."""
+    ways = ways_of(group)
+    entries = [entry for entry in _entries(group) if arch in ("", *entry["architectures"])]
+    return tuple(_form(f"configs/instructions/{group}.yaml", entry, ways) for entry in entries)
+
+
+@cache
+def atomics() -> tuple[Atomics, ...]:
+    """What can be added to GM, by architecture."""
+    return tuple(_made(Atomics, "configs/instructions/atomics.yaml", _tuples(entry)) for entry in _entries("atomics"))
+
+
+@cache
+def _entries(group: str) -> list[dict[str, Any]]:
+    text = resources.files("ascend_sim.configs").joinpath("instructions", f"{group}.yaml").read_text(encoding="utf-8")
+    found: list[dict[str, Any]] = load_shipped(text)["forms"]
+    return found
+
+
+def _tuples(entry: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()}
+
+
+def _made(kind: Any, where: str, entry: Mapping[str, Any]) -> Any:
+    try:
+        return kind(**entry)
+    except TypeError as error:  # a key too many or too few
+        raise ConfigError(f"{where}: {str(error).split('__init__() ')[-1]}") from None
+
+
+def _form(file: str, entry: dict[str, Any], ways: Mapping[str, Way]) -> Form:
+    where = f"{file}: {entry.get('name')} of {', '.join(entry.get('architectures', ()))}"
+    named = str(entry.get("way"))
+    if named not in ways:
+        raise ConfigError(f"{where}: no way {named!r}; there are {', '.join(ways)}")
+    way, source = ways[named], entry.get("source", "")
+    if not source:
+        raise ConfigError(f"{where}: missing source")
+    rules = tuple(
+        _made(Rule, where, {"name": name, "source": source} | one) for name, one in entry.get("rules", {}).items()
+    )
+    for rule in rules:
+        if not hasattr(way, rule.name):
+            raise ConfigError(f"{where}: the way {named} has no rule {rule.name}")
+    sections = {name: tuple(_fields(where, source, entry.get(name, {}))) for name in ("fields", "fixed")}
+    found = sorted(one.name for one in sections["fields"])
+    if found != sorted(way.names):
+        raise ConfigError(f"{where}: fields {', '.join(found)}; the way {named} has {', '.join(sorted(way.names))}")
+    made: Form = _made(Form, where, _tuples(entry) | sections | {"way": way, "rules": rules})
+    return made
+
+
+def _fields(where: str, source: str, entries: Mapping[str, str]) -> Iterator[Field]:
+    for name, text in entries.items():
+        found = _FIELD.fullmatch(text)
+        if found is None:
+            raise ConfigError(
+                f"{where}: {name}: {text!r} is not BITS bits [of REGISTER], UNIT[, LOW to HIGH][; SOURCE]"
+            )
+        bits, most = int(found["bits"]), (1 << int(found["bits"])) - 1
+        low, high = int(found["low"] or 0), int(found["high"] or most)
+        if not low <= high <= most:
+            raise ConfigError(f"{where}: {name}: {low} to {high} in {bits} bits")
+        yield Field(name, bits, found["unit"], low, high, found["source"] or source, found["register"] or "")

@@ -1,0 +1,140 @@
+"""A `Form` is one way in which a chip says an instruction: fields of so many bits, each in its unit, and rules beside them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import field
+from functools import cached_property
+from typing import Any
+
+from ascend_sim.frozen import frozen
+from ascend_sim.isa.base import Instruction
+
+_BYTES = re.compile(r"(\d+)-byte\b")
+
+
+@frozen
+class Field:
+    """A field of `bits` that takes `low` to `high`, in `unit`; `register` holds one that is no argument of the instruction."""
+
+    name: str
+    bits: int
+    unit: str
+    low: int
+    high: int
+    source: str
+    register: str = ""
+
+    @cached_property
+    def unit_bytes(self) -> int:
+        """Bytes of its unit; 1 where it counts bytes or anything else."""
+        found = _BYTES.match(self.unit)
+        return int(found[1]) if found else 1
+
+    def fault(self, raw: int) -> tuple[str, str]:
+        """Why the field cannot hold `raw` (bytes, or a count), in a word and in a line; "" where it can."""
+        value, rest = divmod(raw, self.unit_bytes)
+        if rest:
+            return "part", f"{self.name} counts {self.unit}; {raw:,} bytes are not whole ones ({self.source})"
+        if self.low <= value <= self.high:
+            return "", ""
+        line = f"{self.name} = {value:,}; {self.low:,} to {self.high:,} {self.unit} are possible ({self.source})"
+        return "below" if value < self.low else "above", line
+
+
+@frozen
+class Rule:
+    """What holds beyond single fields: a rule of the way by its `name`, in words."""
+
+    name: str
+    words: str
+    source: str
+
+
+class Way:
+    """How effects become fields and fields become effects.
+
+    `kind` is the class of the effects, `names` are the fields in the order of `values`. A rule is a method that says what is
+    wrong with an instruction, or nothing.
+    """
+
+    kind: type[Instruction]
+    names: tuple[str, ...] = ()
+
+    def route(self, instruction: Any) -> str:
+        """From where to where it goes."""
+        return str(instruction.path())
+
+    def says(self, instruction: Any) -> bool:
+        """Whether effects of this shape are said so at all."""
+        return True
+
+    def values(self, instruction: Any) -> tuple[int, ...]:
+        """The raw values of the fields `names`: bytes where the unit has bytes, else a count."""
+        return ()
+
+    def effect(self, route: str, fields: Mapping[str, int], item: str) -> Instruction:
+        """The instruction that `fields` (raw values by name) say on a route, for items of the format `item`."""
+        raise NotImplementedError
+
+
+@frozen
+class Form:
+    """The instruction `name` of the compiler on `architectures`, for effects that its `way` says.
+
+    `fixed` are fields that no effect sets; `aligned` says in bytes what an operand's address is a multiple of. Empty `dtypes`
+    and `items` ask for nothing.
+    """
+
+    name: str
+    way: Way
+    routes: tuple[str, ...]
+    architectures: tuple[str, ...]
+    source: str
+    fields: tuple[Field, ...]
+    fixed: tuple[Field, ...] = ()
+    rules: tuple[Rule, ...] = ()
+    aligned: Mapping[str, int] = field(default_factory=dict)
+    dtypes: tuple[str, ...] = ()
+    items: tuple[int, ...] = ()
+    disputed: str = ""
+
+    @cached_property
+    def _limits(self) -> tuple[tuple[int, int, int], ...]:
+        by_name = {one.name: one for one in self.fields}
+        found = [by_name[name] for name in self.way.names]
+        return tuple((one.unit_bytes, one.low * one.unit_bytes, one.high * one.unit_bytes) for one in found)
+
+    @cached_property
+    def _asked(self) -> tuple[tuple[Any, Rule], ...]:
+        return tuple((getattr(self.way, rule.name), rule) for rule in self.rules)
+
+    def can_say(self, instruction: Any) -> bool:
+        """Whether the form says this effect."""
+        for raw, (unit, low, high) in zip(self.way.values(instruction), self._limits, strict=True):
+            if not low <= raw <= high or raw % unit:
+                return False
+        if self.items and instruction.itemsize not in self.items:
+            return False
+        if self.dtypes and instruction.dtype not in self.dtypes:
+            return False
+        return not any(broken(instruction) for broken, _ in self._asked)
+
+    def faults(self, instruction: Any) -> dict[str, str]:
+        """Everything that keeps the form from saying the effect: a line for each field ("NAME above"), rule or other thing."""
+        by_name, found = {one.name: one for one in self.fields}, {}
+        for name, raw in zip(self.way.names, self.way.values(instruction), strict=True):
+            word, text = by_name[name].fault(raw)
+            found[f"{name} {word}"] = text
+        if self.items and instruction.itemsize not in self.items:
+            text = f"items of {instruction.itemsize} bytes; of {_listed(self.items)} are possible"
+            found["items"] = f"{text} ({self.source})"
+        if self.dtypes and instruction.dtype not in self.dtypes:
+            found["dtype"] = f"dtype {instruction.dtype}; {_listed(self.dtypes)} are possible ({self.source})"
+        found |= {rule.name: f"{text} ({rule.source})" for broken, rule in self._asked if (text := broken(instruction))}
+        return {name: text for name, text in found.items() if text}
+
+
+def _listed(values: Iterable[object]) -> str:
+    return ", ".join(map(str, values))

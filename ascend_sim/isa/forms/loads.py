@@ -1,0 +1,205 @@
+"""How the loads of the cube's operands become fields: see configs/instructions/loads.yaml."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ascend_sim.chip.fractal import BLOCK_BYTES
+from ascend_sim.isa.base import Instruction, ceil_div
+from ascend_sim.isa.forms.copies import itemsize
+from ascend_sim.isa.forms.form import Way
+from ascend_sim.isa.load import LoadData2D, LoadData3D
+
+Fields = Mapping[str, int]
+
+
+def _destination(route: str) -> str:
+    return route.removeprefix("L1->")
+
+
+class Fractals(Way):
+    """Fractals one by one, with gaps between those of the destination."""
+
+    kind = LoadData2D
+    names: tuple[str, ...] = ("repeat", "src_stride", "dst_gap", "transpose")
+
+    def values(self, instruction: LoadData2D) -> tuple[int, ...]:
+        i = instruction
+        source, gap = (i.src_stride, i.dst_stride - 1) if i.repeat > 1 else (0, 0)
+        return i.repeat, source, gap, int(i.transpose)
+
+    def effect(self, route: str, fields: Fields, item: str) -> Instruction:
+        repeat, source, turned = (fields[name] for name in ("repeat", "src_stride", "transpose"))
+        return LoadData2D(
+            _destination(route), itemsize(item), repeat, source, bool(turned), fields.get("dst_gap", 0) + 1
+        )
+
+    def turns_two_bytes(self, i: LoadData2D) -> str:
+        """Whether items of another width are turned."""
+        if i.transpose and i.itemsize != 2:
+            return f"transpose = 1 of items of {i.itemsize} bytes; it turns items of 2"
+        return ""
+
+
+class PackedFractals(Fractals):
+    """Fractals one by one, without gaps between those of the destination."""
+
+    names = ("repeat", "src_stride", "transpose")
+
+    def values(self, instruction: LoadData2D) -> tuple[int, ...]:
+        repeat, source, _, turned = super().values(instruction)
+        return repeat, source, turned
+
+    def packed(self, i: LoadData2D) -> str:
+        """Whether there are gaps between the fractals of the destination."""
+        apart = i.repeat > 1 and i.dst_stride != 1
+        if apart:
+            return f"dst_stride = {i.dst_stride}; fractals of the destination adjoin"
+        return ""
+
+
+class Squares(Way):
+    """Turned squares: one fractal of 2-byte items, two of 1-byte items."""
+
+    kind = LoadData2D
+    names = ("repeat", "src_stride", "dst_gap")
+
+    def says(self, instruction: Any) -> bool:
+        return bool(instruction.transpose)
+
+    def values(self, instruction: LoadData2D) -> tuple[int, ...]:
+        i = instruction
+        if i.repeat == 1:
+            return 1, 0, 0
+        per_square = max(2 // i.itemsize, 1)  # fractals
+        return i.repeat, i.src_stride // per_square, i.dst_stride * per_square - 1
+
+    def effect(self, route: str, fields: Fields, item: str) -> Instruction:
+        size = itemsize(item)
+        per_square = max(2 // size, 1)
+        source, step = fields["src_stride"] * per_square, (fields["dst_gap"] + 1) // per_square
+        return LoadData2D(_destination(route), size, fields["repeat"], source, True, step)
+
+    def whole_squares(self, i: LoadData2D) -> str:
+        """Whether squares of two fractals begin at odd ones."""
+        odd = i.itemsize == 1 and i.repeat > 1 and i.src_stride % 2
+        if odd:
+            return f"src_stride = {i.src_stride} fractals is not whole squares of two"
+        return ""
+
+
+class Steps(Way):
+    """Steps along M and K of a matrix of fractals; the builder's fractals are steps along K."""
+
+    kind = LoadData2D
+    names = ("m_step", "k_step", "src_stride", "dst_stride", "transpose")
+
+    def values(self, instruction: LoadData2D) -> tuple[int, ...]:
+        i = instruction
+        strides = (i.src_stride, i.dst_stride) if i.repeat > 1 else (0, 0)
+        return (2 if i.transpose and i.itemsize == 1 else 1), i.repeat, *strides, int(i.transpose)
+
+    def effect(self, route: str, fields: Fields, item: str) -> Instruction:
+        repeat, source, step, turned = (fields[name] for name in ("k_step", "src_stride", "dst_stride", "transpose"))
+        return LoadData2D(_destination(route), itemsize(item), repeat, source, bool(turned), step)
+
+
+def far_padding(size: int, near: int, taps: int, step: int, apart: int, out: int) -> int:
+    """The least padding behind a map of `size` that gives `out` positions; below 0 where fewer pixels would do."""
+    return (out - 1) * step + apart * (taps - 1) + 1 - size - near
+
+
+def _right(i: LoadData3D) -> int:
+    return far_padding(i.width, i.pad_left, i.k_w, i.stride_w, i.dilation_w, i.out_width)
+
+
+def _bottom(i: LoadData3D) -> int:
+    return far_padding(i.height, i.pad_top, i.k_h, i.stride_h, i.dilation_h, i.out_height)
+
+
+class Img2ColV1(Way):
+    """A kernel over a map, as the fields that say both; a load stands for as many instructions as its fractals need."""
+
+    kind = LoadData3D
+    names: tuple[str, ...] = (
+        "stride_w", "stride_h", "filter_w", "filter_h", "dilation_w", "dilation_h", "fmatrix.l1_w", "fmatrix.l1_h",
+        "fmatrix.pad_left", "fmatrix.pad_right", "fmatrix.pad_top", "fmatrix.pad_bottom",
+    )  # fmt: skip
+
+    def values(self, instruction: LoadData3D) -> tuple[int, ...]:
+        i = instruction
+        kernel = i.stride_w, i.stride_h, i.k_w, i.k_h, i.dilation_w, i.dilation_h
+        return (*kernel, i.width, i.height, i.pad_left, max(_right(i), 0), i.pad_top, max(_bottom(i), 0))
+
+    def effect(self, route: str, fields: Fields, item: str) -> Instruction:
+        f, size = fields, itemsize(item)
+        return LoadData3D(
+            _destination(route),
+            size,
+            height=f["fmatrix.l1_h"],
+            width=f["fmatrix.l1_w"],
+            k_h=f["filter_h"],
+            k_w=f["filter_w"],
+            stride_h=f["stride_h"],
+            stride_w=f["stride_w"],
+            dilation_h=f["dilation_h"],
+            dilation_w=f["dilation_w"],
+            pad_top=f["fmatrix.pad_top"],
+            pad_left=f["fmatrix.pad_left"],
+            out_height=_positions(f, "h", "top", "bottom"),
+            out_width=_positions(f, "w", "left", "right"),
+            m_start=f.get("m_start", 0),
+            m_extent=f.get("m_extension", 1),
+            k_start=f.get("k_start", 0),
+            k_extent=f.get("k_extension", BLOCK_BYTES // size),
+        )
+
+    def output_width(self, i: LoadData3D) -> str:
+        """Whether more positions fit into the map than a row of the output has."""
+        over = _right(i) + i.stride_w - 1
+        if over >= 0:
+            return ""
+        made = (i.width + i.pad_left - i.dilation_w * (i.k_w - 1) - 1) // max(i.stride_w, 1) + 1
+        return f"out_width = {i.out_width}; of a map {i.width} wide the instruction makes {made}"
+
+    def whole_blocks(self, i: LoadData3D) -> str:
+        """Whether the columns begin inside a block."""
+        if i.k_start % i.c0:
+            return f"k_start = {i.k_start} is no multiple of {i.c0}"
+        return ""
+
+
+class Img2Col(Img2ColV1):
+    """A kernel over a map, and which rows and columns of its matrix."""
+
+    names = ("k_extension", "m_extension", "k_start", "m_start", "channel_size", *Img2ColV1.names)
+
+    def values(self, instruction: LoadData3D) -> tuple[int, ...]:
+        i = instruction
+        channels = ceil_div(i.k_start + i.k_extent, max(i.c0 * i.k_h * i.k_w, 1)) * i.c0
+        return i.k_extent, i.m_extent, i.k_start, i.m_start, channels, *super().values(i)
+
+    def narrow_plain(self, i: LoadData3D) -> str:
+        """Whether items of one byte are turned, as they always are on the way to L0B."""
+        turned = i.itemsize == 1 and (i.transpose or i.destination == "L0B")
+        if turned:
+            return f"{i.destination} of 1-byte items{', turned' if i.transpose else ''}; only L0A, not turned"
+        return ""
+
+
+def _positions(fields: Fields, axis: str, near: str, far: str) -> int:
+    """How many positions the kernel has along an axis."""
+    size = fields[f"fmatrix.l1_{axis}"] + fields[f"fmatrix.pad_{near}"] + fields[f"fmatrix.pad_{far}"]
+    reach = fields[f"dilation_{axis}"] * (fields[f"filter_{axis}"] - 1) + 1
+    return (size - reach) // fields[f"stride_{axis}"] + 1
+
+
+WAYS: dict[str, Way] = {
+    "fractals": Fractals(),
+    "packed_fractals": PackedFractals(),
+    "squares": Squares(),
+    "steps": Steps(),
+    "img2col_v1": Img2ColV1(),
+    "img2col": Img2Col(),
+}

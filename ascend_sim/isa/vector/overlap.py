@@ -1,0 +1,113 @@
+"""Operands of a vector instruction that lie over each other: the unit works repeat by repeat, and reads what it wrote before.
+
+Within a repeat source and destination are the same bytes or apart, and no repeat reads what an earlier one wrote. Add, Sub,
+Mul, Max and Min may go on from their own result: dst and src1 in one place, one of them with a stride of 0. Where a page says
+nothing of overlap there may be none (asc-devkit, general constraints: stated).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.isa.base import Instruction, ceil_div
+from ascend_sim.isa.vector.arithmetic import VectorBinary
+from ascend_sim.isa.vector.base import Elementwise, size_of
+from ascend_sim.isa.vector.conversion import VectorCast
+from ascend_sim.isa.vector.movement import VectorCopy
+from ascend_sim.isa.vector.rearrangement import Transpose
+from ascend_sim.memory.regions import Region
+
+_SOURCE = "asc-devkit, general constraints of overlapping addresses"
+_RUNNING = ("add", "sub", "mul", "max", "min")
+_SQUARE = 16
+"""Rows and columns of the one matrix that is turned in place."""
+_ByElements = Elementwise | VectorCast | VectorCopy
+
+
+class Pieces(NamedTuple):
+    """Bytes of an operand, one piece after the other: from `start` on, before `end`."""
+
+    start: NDArray[np.int64]
+    end: NDArray[np.int64]
+
+
+def overlap_fault(instruction: Instruction, chip: ChipSpec, operand: str, distance: int) -> str:
+    """Why a source that begins `distance` bytes behind dst may not lie there; "" where it may, or where they are apart."""
+    if isinstance(instruction, _ByElements):
+        fault = _of_repeats(instruction, chip, operand, distance)
+    elif not _meet(_touched(instruction.writes(), "dst", 0), _touched(instruction.reads(), operand, distance)):
+        return ""
+    elif isinstance(instruction, Transpose) and distance == 0:
+        square = instruction.rows == instruction.columns == _SQUARE and instruction.dst_stride == instruction.src_stride
+        fault = "" if square else f"in place it turns {_SQUARE} x {_SQUARE} elements, no others"
+    else:
+        fault = f"{operand}, {distance} bytes from dst, lies over it, and the instruction has no such form"
+    return fault and f"{fault} ({_SOURCE})"
+
+
+def _of_repeats(instruction: _ByElements, chip: ChipSpec, operand: str, distance: int) -> str:
+    written, read = _repeats(instruction, chip, "dst", 0), _repeats(instruction, chip, operand, distance)
+    same = (written.start == read.start) & (written.end == read.end)
+    if ((written.start < read.end) & (read.start < written.end) & ~same).any():
+        return f"{operand} begins {distance} bytes from dst and lies partly over it within a repeat"
+    if _runs_on(instruction, operand, distance):
+        return ""
+    before = np.minimum.accumulate(written.start)[:-1], np.maximum.accumulate(written.end)[:-1]
+    for number in np.flatnonzero((read.start[1:] < before[1]) & (before[0] < read.end[1:])).tolist():
+        earlier = slice(number + 1)
+        if _meet(
+            Pieces(written.start[earlier], written.end[earlier]), Pieces(read.start[number + 1], read.end[number + 1])
+        ):
+            return f"{operand} begins {distance} bytes from dst: a repeat reads what an earlier one wrote"
+    return ""
+
+
+def _runs_on(instruction: _ByElements, operand: str, distance: int) -> bool:
+    """Whether each row goes on from the result of the one before it."""
+    if not isinstance(instruction, VectorBinary) or instruction.operation not in _RUNNING or operand != "src1":
+        return False
+    return distance == 0 and instruction.rows > 1 and 0 in (instruction.dst_stride, instruction.src1_stride)
+
+
+def _repeats(instruction: _ByElements, chip: ChipSpec, operand: str, distance: int) -> Pieces:
+    """What the repeats touch of an operand: so many elements of each row as its widest operand has in a repeat."""
+    i = instruction
+    if isinstance(i, VectorCast):
+        target, source = size_of(i.target), size_of(i.source)
+    else:
+        target = source = size_of(i.dtype)
+    strides = {"dst": i.dst_stride, "src0": i.src_stride, "src1": getattr(i, "src1_stride", 0)}
+    size, elements = target if operand == "dst" else source, chip.vector.repeat_bytes // max(target, source)
+    first = np.arange(ceil_div(i.count, elements)) * elements
+    rows = distance + np.arange(i.rows)[:, None] * (strides[operand] if i.rows > 1 else 0)
+    return Pieces((rows + first * size).ravel(), (rows + np.minimum(first + elements, i.count) * size).ravel())
+
+
+def _touched(regions: Sequence[Region], operand: str, distance: int) -> list[Pieces]:
+    """The rows of the regions of an operand."""
+    found = []
+    for region in regions:
+        if region.operand == operand:
+            planes = np.arange(region.planes)[:, None] * region.plane_stride
+            start = (distance + region.offset + planes + np.arange(region.rows) * region.row_stride).ravel()
+            found.append(Pieces(start, start + region.row_bytes))
+    return found
+
+
+def _meet(one: Pieces | list[Pieces], other: Pieces | list[Pieces]) -> bool:
+    """Whether any byte belongs to both."""
+    first, second = (([pieces] if isinstance(pieces, Pieces) else pieces) for pieces in (one, other))
+    for a in first:
+        for b in second:
+            if ((a.start < np.max(b.end)) & (np.min(b.start) < a.end)).any():
+                order = np.argsort(a.start, kind="stable")
+                starts, ends = a.start[order], np.maximum.accumulate(a.end[order])
+                at = np.searchsorted(starts, np.atleast_1d(b.end)) - 1  # the last that begins before each ends
+                if ((at >= 0) & (ends[at] > np.atleast_1d(b.start))).any():
+                    return True
+    return False

@@ -1,0 +1,248 @@
+"""Every field of an instruction's word that a public method reaches: its limit is taken, one more is refused in one line.
+
+The facts stand in fields.yaml, apart from what is declared; a field that no method reaches is listed with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import yaml
+
+from ascend_sim.chip import load_chip
+from ascend_sim.errors import SimError
+from ascend_sim.isa.forms import GROUPS, Form, declared
+from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.program import InstructionTable
+from tests.support.isa.asking import ASKERS, Asker
+
+pytestmark = pytest.mark.fast
+
+CHIPS = {"dav-1001": "ascend910a", "dav-2002": "ascend310p3", "dav-2201": "ascend910b3", "dav-3510": "ascend950pr_9589"}
+GM_BYTES = 1 << 43
+
+UNREACHABLE = {
+    "sid": "a stream, which is always 0",
+    "pad_mode": "no copy to L1 pads",
+    "left_pad": "no copy pads with elements",
+    "right_pad": "no copy pads with elements",
+    "is_pad": "no copy pads with a value of its own",
+    "cache_mode": "l2_bypass chooses one, no limit is reached",
+    "small_c0": "channels of four are not packed",
+    "src_nd_matrix_stride": "one matrix at a time",
+    "base_idx": "an address says where it begins",
+    "addr_cal_mode": "addresses only grow",
+    "index_id": "an address says where it begins",
+    "addr_mode": "addresses only grow",
+    "dst_frac_gap": "the fractals of a square adjoin",
+    "m_start of steps": "an address says where it begins",
+    "k_start of steps": "an address says where it begins",
+    "m_step": "1, or 2 for squares of 1-byte items: the builder counts along K",
+    "unit_flag": "UnitFlagTiles chooses between two modes of it",
+    "k_direction_align": "not simulated",
+    "c_matrix_source": "no bias table",
+    "disable_gemv": "follows from m",
+    "quant_pre": "follows from the format",
+    "relu_pre": "not simulated",
+    "nz2nd_en": "follows from the method",
+    "nd_num of drains": "one matrix at a time",
+    "src_nd_stride": "one matrix at a time",
+    "dst_nd_stride": "one matrix at a time",
+    "dn_num": "one matrix at a time",
+    "src_nz_c0_stride": "the rows of L0C follow each other",
+    "nd_num of nd2nz": "one matrix at a time",
+    "loop4_src_stride of nd2nz": "one matrix at a time",
+    "dst_nz_n_stride of nd2nz": "rows of L1 follow each other",
+    "dst_nz_matrix_stride of nd2nz": "one matrix at a time",
+    "repeat of fills": "one run of blocks",
+    "dst_gap of fills": "one run of blocks",
+    "dst_gap of l0c_to_ub": "what leaves L0C lies without gaps in UB",
+    "local_stride of compact": "the length of a row",
+    **dict.fromkeys(
+        (
+            "c1_index", "fetch_filter_w", "fetch_filter_h", "left_top_w", "left_top_h", "jump_stride", "repeat_mode",
+            "repeat_time", "c_size",
+        ),
+        "one load_data_3d stands for as many of these instructions as its fractals need",
+    ),
+}  # fmt: skip
+"""Fields that no public method sets, by name; where only some instructions' are meant, with the instructions'."""
+
+OTHER_FORM = {
+    ("copy_gm_to_ubuf", "dav-2201", "src_gap"): "copy_gm_to_ubuf_align counts bytes of the gap in GM",
+    ("copy_gm_to_ubuf", "dav-2201", "dst_gap"): "copy_gm_to_ubuf_align has 32 bits for the gap in UB",
+    ("copy_ubuf_to_gm", "dav-2201", "dst_gap"): "copy_ubuf_to_gm_align counts bytes of the gap in GM",
+    ("copy_ubuf_to_gm", "dav-2201", "src_gap"): "copy_ubuf_to_gm_align has 32 bits for the gap in UB",
+}
+"""Where one more than a field holds is said by another instruction of the chip."""
+
+NO_PATH = {("copy_ubuf_to_ubuf", arch): "the vector unit copies in UB" for arch in CHIPS}
+"""Instructions that no public method makes."""
+
+
+class Fact(NamedTuple):
+    """One field on one architecture."""
+
+    instruction: str
+    arch: str
+    field: str
+    low: int
+    high: int
+    unit: str
+    piece: bool
+
+
+def facts() -> Iterator[Fact]:
+    entries = yaml.safe_load((Path(__file__).parent / "fields.yaml").read_text(encoding="utf-8"))
+    for entry in entries:
+        piece = entry["instruction"].endswith("(nz2nd)") and len(entry["architectures"]) == 2
+        for arch in entry["architectures"]:
+            for field, (low, high, unit) in entry.get("fields", {}).items():
+                yield Fact(entry["instruction"], arch, field, low, high, unit, piece)
+
+
+FACTS = list(facts())
+
+
+def family(fact: Fact) -> str:
+    name = fact.instruction
+    for word, meant in (
+        ("nd2nz", "nd2nz"),
+        ("create_", "fills"),
+        ("cc_to_ubuf", "l0c_to_ub"),
+        ("cc_to_gm", "drains"),
+        ("(v2)", "steps"),
+        ("compact", "compact"),
+    ):
+        if word in name:
+            return meant
+    return "others"
+
+
+def unreachable(fact: Fact) -> bool:
+    by_blocks = fact.instruction == "create_cbuf_matrix" and fact.arch in ("dav-2201", "dav-3510")
+    if fact.field == "repeat" and family(fact) == "fills":
+        return by_blocks
+    return fact.field in UNREACHABLE or f"{fact.field} of {family(fact)}" in UNREACHABLE
+
+
+def asker(fact: Fact) -> tuple[Asker, dict[str, int]]:
+    for key in ((fact.instruction, "piece" if fact.piece else fact.arch), (fact.instruction, "")):
+        if key in ASKERS:
+            return ASKERS[key]
+    raise KeyError(fact)
+
+
+def told(fact: Fact, value: int, *, finish: bool = False) -> str:
+    """What is said of an instruction whose field has this value, "" where it is taken."""
+    ask, least = asker(fact)
+    chip, said = load_chip(CHIPS[fact.arch]), []
+    for kind in chip.cores.kinds:
+        k = KernelBuilder(InstructionTable(chip, kind), 0, kind, [GM_BYTES])
+        try:
+            ask(k, least | {fact.field: value, "": frozenset({fact.field})})  # type: ignore[dict-item]
+            if finish:
+                k.finish()
+            return ""
+        except SimError as error:
+            said.append(str(error))
+    return said[0] if not finish else max(said, key=lambda text: "covers bytes" in text)
+
+
+def reached() -> list[Fact]:
+    return [one for one in FACTS if not unreachable(one) and (one.instruction, one.arch) not in NO_PATH]
+
+
+def words(fact: Fact) -> str:
+    return f"{fact.instruction} {fact.arch} {fact.field}"
+
+
+def step_of(fact: Fact) -> int:
+    """What the field is a multiple of."""
+    if fact.instruction.endswith("(nz)") and fact.field == "n_size":
+        return 16
+    if "_transpose" in fact.instruction and fact.field == "dst_gap":
+        return 2
+    if "dn2nz" in fact.instruction and fact.field == "loop1_src_stride":
+        return 2
+    return {"channel_size": 16, "k_start": 16}.get(fact.field, 1)
+
+
+def last(fact: Fact) -> int:
+    """The largest value of the field that its multiples allow."""
+    step = step_of(fact)
+    return fact.high if fact.field == "dst_gap" else fact.high // step * step
+
+
+@pytest.mark.parametrize("fact", [one for one in reached() if one.unit != "a switch"], ids=words)
+def test_the_limit_is_taken_and_one_more_is_not(fact: Fact) -> None:
+    most = last(fact)
+    assert told(fact, most) == ""
+    beyond = told(fact, most + step_of(fact))
+    if (fact.instruction, fact.arch, fact.field) in OTHER_FORM:
+        assert beyond == ""
+        return
+    assert f"{fact.field} = " in beyond and f"{fact.low:,} to {fact.high:,} " in beyond, beyond
+    assert CHIPS[fact.arch] in beyond and fact.instruction.split(" (")[0] in beyond and "\n" not in beyond
+
+
+@pytest.mark.parametrize("fact", reached(), ids=words)
+def test_the_largest_that_the_buffers_hold_is_taken_whole(fact: Fact) -> None:
+    """With every address checked: the search for it ends at the limit or at the end of a buffer."""
+    _, least = asker(fact)
+    low, high, step = least[fact.field], last(fact), step_of(fact)
+    if (said := told(fact, low, finish=True)) and "covers bytes" not in said:
+        assert "has MTE1" in said or "an AI" in said, said  # no core of the chip has both buffers
+        return
+    assert said == "", said
+    if told(fact, high, finish=True) == "":
+        return
+    while high - low > step:
+        middle = low + (high - low) // 2 // step * step
+        low, high = (middle, high) if told(fact, middle, finish=True) == "" else (low, middle)
+    assert "covers bytes" in told(fact, high, finish=True)
+
+
+@pytest.mark.parametrize("fact", [one for one in reached() if one.low > 0], ids=str)
+def test_one_less_than_the_least_is_refused(fact: Fact) -> None:
+    assert f"{fact.low:,} to " in told(fact, fact.low - 1)
+
+
+def test_every_fact_is_declared_and_nothing_else_is() -> None:
+    """Lowest and highest values, and the bytes of a unit; forms that the facts do not name are listed."""
+    forms: list[Form] = [form for group in GROUPS for form in declared(group)]
+    for fact in FACTS:
+        same = [form for form in forms if form.name == fact.instruction and fact.arch in form.architectures]
+        fields = [one for form in same for one in (*form.fields, *form.fixed) if one.name == fact.field]
+        assert (fact.low, fact.high) in [(one.low, one.high) for one in fields], fact
+    named = {(fact.instruction, fact.arch, fact.field) for fact in FACTS}
+    more: set[tuple[str, str, str]] = set()
+    for form in forms:
+        for arch in form.architectures:
+            more |= {(form.name, arch, one.name) for one in (*form.fields, *form.fixed)} - named
+    assert {name for name, _, _ in more} == {"copy_cbuf_to_bt", "copy_cbuf_to_fbuf"}
+
+
+def test_the_lists_name_what_there_is() -> None:
+    names = {fact.field for fact in FACTS}
+    assert {name.split(" of ")[0] for name in UNREACHABLE} <= names
+    assert all(any(unreachable(fact) for fact in FACTS if fact.field == name.split(" of ")[0]) for name in UNREACHABLE)
+    assert {(arch, field) for _, arch, field in OTHER_FORM} <= {(fact.arch, fact.field) for fact in FACTS}
+
+
+def test_alignments_are_those_of_the_facts() -> None:
+    """But for one on which the sources disagree."""
+    forms: list[Form] = [form for group in GROUPS for form in declared(group)]
+    entries: list[dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "fields.yaml").read_text(encoding="utf-8"))
+    for entry in entries:
+        for form in forms:
+            if form.name != entry["instruction"] or not set(entry["architectures"]) & set(form.architectures):
+                continue
+            expected = entry.get("aligned", {})
+            if form.name.endswith("(nz2dn)"):
+                assert form.disputed
+                expected = expected | {"dst": 1}
+            assert dict(form.aligned) == expected or not expected, form.name

@@ -1,0 +1,169 @@
+"""Operands that lie over each other, against a unit that goes repeat by repeat and byte by byte."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import ascend_sim as asim
+from ascend_sim.chip import load_chip
+from ascend_sim.errors import SimError
+from ascend_sim.isa.vector import VectorBinary, VectorCast, VectorScalar, VectorUnary
+from ascend_sim.isa.vector.overlap import overlap_fault
+from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.local_tensor import LocalTensor
+from ascend_sim.kernel.program import InstructionTable
+from tests.support.sampling import sampled
+
+pytestmark = pytest.mark.fast
+
+CHIP = load_chip("ascend910b3")
+
+
+def repeats(i: Any, stride: int, size: int, elements: int) -> list[range]:
+    """Bytes of an operand from its address on, repeat by repeat."""
+    found = []
+    for row in range(i.rows):
+        for first in range(0, i.count, elements):
+            begin = (row * stride if i.rows > 1 else 0) + first * size
+            found.append(range(begin, begin + min(elements, i.count - first) * size))
+    return found
+
+
+def by_bytes(i: Any, distance: int, sizes: tuple[int, int]) -> bool:
+    """Whether operands are the same or apart in each repeat and nothing is read that was written before."""
+    elements = 256 // max(sizes)
+    written = repeats(i, i.dst_stride, sizes[0], elements)
+    read = [range(one.start + distance, one.stop + distance) for one in repeats(i, i.src_stride, sizes[1], elements)]
+    before: set[int] = set()
+    for target, source in zip(written, read, strict=True):
+        if (target != source and set(target) & set(source)) or before & set(source):
+            return False
+        before |= set(target)
+    return True
+
+
+@sampled(150, 2000)
+@given(
+    st.sampled_from(["float16", "float32"]), st.integers(1, 200), st.integers(1, 4), st.integers(0, 6), st.integers(0, 6),
+    st.integers(-40, 40),
+)  # fmt: skip
+def test_one_source(dtype: str, count: int, rows: int, more: int, other: int, blocks: int) -> None:
+    size = 2 if dtype == "float16" else 4
+    held = -(-count * size // 32) * 32
+    i = VectorUnary("abs", dtype, count, rows, held + 32 * more, (held + 32 * other) * (other > 0))
+    fault = overlap_fault(i, CHIP, "src0", 32 * blocks)
+    assert (fault == "") == by_bytes(i, 32 * blocks, (size, size)), fault
+
+
+@sampled(100, 1000)
+@given(st.sampled_from(["float16>float32", "float32>float16"]), st.integers(1, 400), st.integers(-40, 40))
+def test_a_cast(pair: str, count: int, blocks: int) -> None:
+    source, target = pair.split(">")
+    sizes = {"float16": 2, "float32": 4}
+    i = VectorCast(source, target, count, "NONE")
+    fault = overlap_fault(i, CHIP, "src0", 32 * blocks)
+    assert (fault == "") == by_bytes(i, 32 * blocks, (sizes[target], sizes[source])), fault
+
+
+def test_a_running_result() -> None:
+    """Each row is added to what is there: dst and src1 in one place, with a stride of 0."""
+    i = VectorBinary("add", "float32", 64, 4, 0, 256, None, 0)
+    assert overlap_fault(i, CHIP, "src1", 0) == ""
+    first = VectorBinary("add", "float32", 64, 4, 0, 0, None, 256)
+    assert "what an earlier one wrote" in overlap_fault(first, CHIP, "src0", 0)
+    other = VectorBinary("div", "float32", 64, 4, 0, 256, None, 0)
+    assert "what an earlier one wrote" in overlap_fault(other, CHIP, "src1", 0)
+
+
+def write(body: Callable[[KernelBuilder], object]) -> str:
+    k = KernelBuilder(InstructionTable(CHIP), 0, "AIV", [])
+    try:
+        body(k)
+        k.finish()
+    except SimError as error:
+        return str(error)
+    return ""
+
+
+def tensor(address: int, shape: tuple[int, ...], dtype: str = "float32") -> LocalTensor:
+    return LocalTensor(address, shape, dtype)
+
+
+OVER: dict[str, Callable[[KernelBuilder], object]] = {
+    "a block behind": lambda k: k.adds(tensor(32, (1000,)), tensor(0, (1000,)), 1.0),
+    "a repeat behind": lambda k: k.adds(tensor(256, (1000,)), tensor(0, (1000,)), 1.0),
+    "the second source": lambda k: k.add(tensor(32, (64,)), tensor(4096, (64,)), tensor(0, (64,))),
+    "a reduction": lambda k: k.reduce_sum(tensor(0, (8,)), tensor(0, (8, 64))),
+    "turned in place": lambda k: k.transpose(tensor(0, (32, 32)), tensor(0, (32, 32))),
+    "two in turn": lambda k: k.interleave(0, 0, 4096, 2, 64) if "interleave" in k.chip.vector.ops else k.gather(
+        tensor(0, (64,)), tensor(0, (64,)), tensor(4096, (64,), "uint32")
+    ),
+    "mask bits": lambda k: k.compare(tensor(0, (128,), "uint8"), "lt", tensor(0, (1024,)), tensor(8192, (1024,))),
+}  # fmt: skip
+APART: dict[str, Callable[[KernelBuilder], object]] = {
+    "in place": lambda k: k.adds(tensor(0, (1000,)), tensor(0, (1000,)), 1.0),
+    "a block before": lambda k: k.adds(tensor(0, (1000,)), tensor(1024 * 4, (1000,)), 1.0),
+    "a repeat ahead": lambda k: k.adds(tensor(0, (1000,)), tensor(256, (1000,)), 1.0),
+    "both sources": lambda k: k.add(tensor(0, (64,)), tensor(0, (64,)), tensor(0, (64,))),
+    "beside": lambda k: k.reduce_sum(tensor(8 * 256, (8,)), tensor(0, (8, 64))),
+    "a square turned in place": lambda k: k.transpose(tensor(0, (16, 16), "float16"), tensor(0, (16, 16), "float16")),
+}
+
+
+@pytest.mark.parametrize("name", OVER)
+def test_a_program_is_refused_when_it_is_finished(name: str) -> None:
+    said = write(OVER[name])
+    assert said.startswith("block 0 AIV0: 0 V ") and "asc-devkit, general constraints" in said and "\n" not in said
+
+
+@pytest.mark.parametrize("name", APART)
+def test_operands_that_are_the_same_or_apart_are_taken(name: str) -> None:
+    assert write(APART[name]) == ""
+
+
+@pytest.mark.parametrize("stamping", [True, False])
+def test_stamps_are_looked_at_too_once_for_all_places(stamping: bool) -> None:
+    """Also where a source moves against its result: over it in the third piece alone."""
+
+    def loop(step: int) -> Callable[[KernelBuilder], object]:
+        def body(k: KernelBuilder) -> None:
+            k.stamping = stamping
+            for _, at in k.stamped([("piece", i) for i in range(4)]):
+                k.vector_binary("add", 4096, at * step, 16384, "float32", 64)
+
+        return body
+
+    assert write(loop(256)) == ""
+    assert "2 V vector_binary dst=UB+0x1000 src0=UB+0xfc0" in write(loop(2016))
+    assert write(loop(2048)) == ""  # the same place
+
+
+def test_a_check_tells_of_it() -> None:
+    @asim.kernel_function(core="AIV")
+    def shifted(k: asim.Kernel, x: asim.Tensor, y: asim.Tensor) -> None:
+        a, loaded, done = (
+            k.local_tensor(1024, "float32", "a"),
+            k.flag("MTE2", "V", "loaded"),
+            k.flag("V", "MTE3", "done"),
+        )
+        k.gm_to_ub(a[:1016], x)
+        k.set_flag(loaded), k.wait_flag(loaded)
+        k.adds(a[8:], a[:1016], 1.0)
+        k.set_flag(done), k.wait_flag(done)
+        k.ub_to_gm(y, a[8:])
+
+    found = asim.check_kernel(shifted, 1, np.zeros(1016, np.float32), asim.empty(1016, "float32")).findings
+    assert any("lies partly over it within a repeat" in f"{one.title} {one}" for one in found), found
+    with pytest.raises(SimError, match="lies partly over it within a repeat"):
+        asim.launch(shifted, 1, np.zeros(1016, np.float32), asim.empty(1016, "float32"))
+
+
+def test_scalars_have_one_source() -> None:
+    i = VectorScalar("adds", "float32", 64, scalar=1.0)
+    assert overlap_fault(i, CHIP, "src0", 0) == ""

@@ -1,0 +1,48 @@
+"""The limits of each architecture's instructions, as tables of docs/instructions.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from ascend_sim.isa.forms import GROUPS, NOT_YET_REFUSED, Field, atomics, declared
+
+METHODS = {
+    "DataCopy": "data_copy", "DataCopyPlanes": "data_copy_planes", "DataCopyNd2Nz": "data_copy_nd2nz",
+    "DataCopyDn2Nz": "data_copy_dn2nz", "Fill": "fill", "LoadData2D": "load_data_2d", "LoadData3D": "load_data_3d",
+    "Mmad": "mmad", "Fixpipe": "fixpipe", "FixpipeNd": "fixpipe_nd", "FixpipeDn": "fixpipe_dn", "L0cToUb": "l0c_to_ub",
+}  # fmt: skip
+"""The method that makes each effect."""
+
+
+def limits(arch: str) -> Iterator[str]:
+    """What the words of an architecture's instructions hold: a line for each form, then what is added to GM."""
+    yield "| instruction | way | method | fields | set to their least | also | addresses | source |"
+    yield "|---|---|---|---|---|---|---|---|"
+    for form in (form for group in GROUPS for form in declared(group) if arch in form.architectures):
+        also = [rule.words for rule in form.rules]
+        also += [f"items of {', '.join(map(str, form.items))} bytes"] if form.items else []
+        also += [", ".join(form.dtypes)] if form.dtypes else []
+        also += [f"no rule, as the sources disagree: {form.disputed}"] if form.disputed else []
+        aligned = ", ".join(f"{operand} {unit}" for operand, unit in form.aligned.items())
+        sources = dict.fromkeys([form.source, *(one.source for one in (*form.fields, *form.rules))])
+        cells = (
+            f"`{form.name}`", ", ".join(form.routes), f"`{METHODS[form.way.kind.__name__]}`", held(form.fields),
+            held(form.fixed), "<br>".join(also) or "-", aligned or "-", "<br>".join(sources),
+        )  # fmt: skip
+        yield f"| {' | '.join(cells)} |"
+    for one in (one for one in atomics() if arch in one.architectures):
+        added = f"{', '.join(one.dtypes)} | - | - | - | {one.source} |"
+        yield f"| atomic add | {', '.join(one.origins)} to GM | `atomic_add=` | {added}"
+
+
+def held(fields: Iterable[Field]) -> str:
+    """Values and units of fields."""
+    return "<br>".join(f"{one.name} {one.low:,} to {one.high:,} {one.unit}" for one in fields) or "-"
+
+
+def not_yet() -> Iterator[str]:
+    """What is declared and passes all the same."""
+    yield "| instruction | what passes | architectures | kernels that need it |"
+    yield "|---|---|---|---|"
+    for (name, fault), (arches, kernels) in NOT_YET_REFUSED.items():
+        yield f"| {name} | {fault} | {', '.join(arches)} | {kernels} |"
