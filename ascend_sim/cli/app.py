@@ -68,13 +68,14 @@ class Program(TyperGroup):
             if name not in self.commands:
                 import_module(f"ascend_sim.cli.{name.replace('-', '_')}")
                 self.commands[name] = _command(name)
-        command = self.commands.get(cmd_name)
+        command: Any = self.commands.get(cmd_name)  # Typer's kinds, which have panels
         if command is not None:
             _without_types(command.get_params(ctx))
             # Its paragraphs: the lines are those of the code.
             command.help = "\n\n".join(" ".join(part.split()) for part in (command.help or "").split("\n\n"))
             command.rich_help_panel = _PANEL_OF[cmd_name]
-            for option in command.get_params(ctx):
+            options: list[Any] = command.get_params(ctx)
+            for option in options:
                 if cmd_name in _USUAL and option.param_type_name == "option" and option.name not in _USUAL[cmd_name]:
                     option.rich_help_panel = "Advanced"
         return command
