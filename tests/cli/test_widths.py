@@ -11,6 +11,7 @@ from tests.support.places import DOCS, ROOT
 
 COMMANDS = {
     "run": "run document_example_2d --plan",
+    "run full": "run document_example_2d --plan --full",
     "functional": "run document_example_2d --mode functional",
     "chips": "chips",
     "chip": "chips ascend910b3",
@@ -73,7 +74,7 @@ def test_a_command_fits_the_terminal(name: str, monkeypatch: pytest.MonkeyPatch,
 
 
 def test_each_row_of_a_table_that_goes_on_below_has_its_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    lines = printed("run", 80, monkeypatch, tmp_path)
+    lines = printed("run full", 80, monkeypatch, tmp_path)
     kernels = next(
         lines[index + 1 : next(end for end, line in enumerate(lines) if line.startswith("Total: "))]
         for index, line in enumerate(lines)
