@@ -67,7 +67,8 @@ def test_a_command_fits_the_terminal(name: str, monkeypatch: pytest.MonkeyPatch,
     """Words that a terminal cut would be shorter at 80 columns than at 120, or end in an ellipsis."""
     narrow, wide = (printed(name, width, monkeypatch, tmp_path) for width in (80, 120))
     for lines, width in ((narrow, 80), (wide, 120)):
-        assert [line for line in lines if len(line.rstrip()) > width and " " in line.strip()] == []
+        said = [line for line in lines if not line.startswith("next: ")]  # a command stays whole, to be copied
+        assert [line for line in said if len(line.rstrip()) > width and " " in line.strip()] == []
         assert not any("\u2026" in line for line in lines)
     said = {word for line in narrow for word in line.split()}
     assert {word for line in wide for word in line.split() if len(word) > _LONGEST} - said == set()
