@@ -68,7 +68,7 @@ class Program(TyperGroup):
             if name not in self.commands:
                 import_module(f"ascend_sim.cli.{name.replace('-', '_')}")
                 self.commands[name] = _command(name)
-        command = self.commands.get(cmd_name)
+        command: Any = self.commands.get(cmd_name)
         if command is not None:
             _without_types(command.get_params(ctx))
             # Its paragraphs: the lines are those of the code.
