@@ -26,7 +26,7 @@ from ascend_sim.report.packed import LIMIT, Packed
 from ascend_sim.report.races import Findings
 from ascend_sim.report.report import VERSION
 from ascend_sim.report.skeleton import Figures, check_plotly, framed
-from ascend_sim.report.summary import KINDS, head_words, summary_of
+from ascend_sim.report.summary import summary_html
 from ascend_sim.report.timeline_file import digest_of, load_recording
 from ascend_sim.report.what_if import Outcome
 from ascend_sim.report.words import words
@@ -157,7 +157,7 @@ def _head(report: Mapping[str, Any], told: str) -> str:
     lines = [
         f"<h1>{escape(problem.get('operator', 'run'))} on {escape(report['chip'])}</h1>",
         '<div class="facts">' + "".join(f'<div class="fact">{fact}</div>' for fact in facts) + "</div>",
-        _summary(report),
+        summary_html(report),
         problem_table(problem),
     ]
     if outputs:
@@ -165,27 +165,6 @@ def _head(report: Mapping[str, Any], told: str) -> str:
     lines.append(told)
     lines += [f'<p class="faint">warning: {escape(one)}</p>' for one in report["warnings"]]
     return "\n".join(lines)
-
-
-def _summary(report: Mapping[str, Any]) -> str:
-    """Return the parts of the time as cards, how sure the time is, and what would help, each with its command."""
-    summary = report.get("summary") or summary_of(report)
-    cards = [
-        f'<div class="fact"><b>{100 * one["share"]:.0f} %</b>{escape(one["part"])}, {one["us"]:,.1f} us</div>'
-        for one in summary["parts"][:5]
-    ]
-    sure = head_words(summary["total_us"], summary["interval"])
-    l2 = f"; L2 {summary['l2']} at the start" if summary["l2"] else ""
-    advice = [
-        f"<li>{escape(', '.join(one['kernels']))}: {escape(one['what'])} "
-        + (f"<b>{-one['gain_us']:.1f} us</b> " if one["gain_us"] is not None else "")
-        + f'<span class="faint">({escape(KINDS[one["kind"]])})</span>'
-        + (f"<br><code>{escape(one['command'])}</code>" if one["command"] else "")
-        + "</li>"
-        for one in summary["statements"][:3]
-    ]
-    lines = [f'<div class="facts">{"".join(cards)}</div>', f'<p class="faint">{escape(sure + l2)}.</p>']
-    return "\n".join([*lines, f"<ol>{''.join(advice)}</ol>"] if advice else lines)
 
 
 def _found(findings: Sequence[Mapping[str, str]]) -> list[str]:

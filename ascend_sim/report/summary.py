@@ -10,6 +10,7 @@ reaches a device only through a kernel of one's own, and its line says so.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from html import escape
 from textwrap import shorten
 from typing import Any
 
@@ -18,7 +19,7 @@ from ascend_sim.report.certainty import LEVEL
 from ascend_sim.report.html import wrong_words
 from ascend_sim.report.waterfall import WORDS
 
-__all__ = ["LAYOUT", "head_words", "lines_of", "parts_words", "summary_of"]
+__all__ = ["LAYOUT", "head_words", "lines_of", "parts_words", "summary_html", "summary_of"]
 
 LAYOUT = "layout"
 """The part of a call's time in kernels that only convert layouts and dtypes (TransData, Cast, MemSet)."""
@@ -109,6 +110,27 @@ def head_words(total: float | None, interval: Mapping[str, Any] | None) -> str:
 def parts_words(parts: Sequence[Mapping[str, Any]]) -> str:
     """Return the parts of a time with their shares, largest first; the smallest beyond some are left out."""
     return "   ".join(f"{one['part']} {100 * one['share']:.0f} %" for one in parts[:_PARTS])
+
+
+def summary_html(report: Mapping[str, Any]) -> str:
+    """Return the parts of the time as cards, how sure the time is, and what would help, each with its command."""
+    summary = report.get("summary") or summary_of(report)
+    cards = [
+        f'<div class="fact"><b>{100 * one["share"]:.0f} %</b>{escape(one["part"])}, {one["us"]:,.1f} us</div>'
+        for one in summary["parts"][:5]
+    ]
+    sure = head_words(summary["total_us"], summary["interval"])
+    l2 = f"; L2 {summary['l2']} at the start" if summary["l2"] else ""
+    advice = [
+        f"<li>{escape(', '.join(one['kernels']))}: {escape(one['what'])} "
+        + (f"<b>{-one['gain_us']:.1f} us</b> " if one["gain_us"] is not None else "")
+        + f'<span class="faint">({escape(KINDS[one["kind"]])})</span>'
+        + (f"<br><code>{escape(one['command'])}</code>" if one["command"] else "")
+        + "</li>"
+        for one in summary["statements"][:3]
+    ]
+    lines = [f'<div class="facts">{"".join(cards)}</div>', f'<p class="faint">{escape(sure + l2)}.</p>']
+    return "\n".join([*lines, f"<ol>{''.join(advice)}</ol>"] if advice else lines)
 
 
 def _parts(report: Mapping[str, Any], total: float) -> list[dict[str, Any]]:
