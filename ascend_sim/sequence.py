@@ -27,6 +27,7 @@ from ascend_sim.kernel.program import Program
 from ascend_sim.options.run_options import AnyRunOptions
 from ascend_sim.report.counts import Counts
 from ascend_sim.report.report import Outputs, Report, RunFacts
+from ascend_sim.report.summary import lines_of
 from ascend_sim.report.words import words
 from ascend_sim.runtime import Allocation, Device, Recording, Task, ValueModel, run_tasks, without_recording
 from ascend_sim.settings import check_disarmed, check_limit, disarmed_warnings
@@ -61,6 +62,12 @@ class RunResult:
         time = "no times" if report.total_us is None else f"{report.total_us:,.2f} us"
         shapes = ", ".join(f"{name} {list(array.shape)} {self.dtypes[name]}" for name, array in self.outputs.items())
         return f"<{self._title} on {report.chip}, mode {report.mode}, {time}: {shapes or 'no values'}>"
+
+    def __str__(self) -> str:
+        more = "more: " + (
+            "report.to_dict()" if self.recording is None else 'write_html("page.html"), report.to_dict()'
+        )
+        return "\n".join(lines_of(self.report.to_dict(statements=True)["summary"], more))
 
     @property
     def _title(self) -> str:

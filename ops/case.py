@@ -21,8 +21,7 @@ from ascend_sim.errors import ConfigError
 from ascend_sim.numerics import encode
 from ascend_sim.ops.arguments import EIGHT_BIT
 from ascend_sim.ops.case_data import draw
-from ascend_sim.ops.case_entries import Case, DataEntry, TensorEntry
-from ascend_sim.ops.case_errors import choices, explain_error
+from ascend_sim.ops.case_entries import Case, DataEntry, TensorEntry, choices, explain_error
 from ascend_sim.ops.network import address_of, case_of_layer, load_network, network_names
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.ops.tensor_files import load_tensors

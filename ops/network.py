@@ -17,8 +17,7 @@ from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
 from ascend_sim.errors import ConfigError
 from ascend_sim.frozen import frozen
-from ascend_sim.ops.case_entries import Case, CountedFromOne, Entry
-from ascend_sim.ops.case_errors import choices, explain_error
+from ascend_sim.ops.case_entries import Case, CountedFromOne, Entry, choices, explain_error
 from ascend_sim.ops.layer import Layer
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.yaml_file import read_yaml
@@ -33,6 +32,7 @@ __all__ = [
     "layer_text",
     "load_network",
     "network_names",
+    "text_of",
 ]
 
 _FORWARD = ":forward"
@@ -61,12 +61,16 @@ class NetworkFile(Entry):
 
 @frozen
 class Network:
-    """A named list of layers, in forward order, at the batch that their shapes hold; `source` says where these are from."""
+    """A named list of layers, in forward order, at the batch that their shapes hold; `source` says where these are from.
+
+    `address` is how a command names the network, "" where its file has another batch.
+    """
 
     name: str
     layers: tuple[Layer, ...]
     batch: int
     source: str = ""
+    address: str = ""
 
     def __repr__(self) -> str:
         return f"<Network {self.name}: {len(self.layers)} layers, batch {self.batch}>"
@@ -75,7 +79,7 @@ class Network:
         """The same network at another batch; ConfigError for a layer whose batch is no multiple of the network's share."""
         if batch == self.batch:
             return self
-        return replace(self, layers=tuple(self._scaled(layer, batch) for layer in self.layers), batch=batch)
+        return replace(self, layers=tuple(self._scaled(layer, batch) for layer in self.layers), batch=batch, address="")
 
     def _scaled(self, layer: Layer, batch: int) -> Layer:
         axis, shape = layer.batch_axis, list(layer.input.shape or ())
@@ -105,6 +109,12 @@ def layer_text(tensors: Mapping[str, Sequence[int]], attributes: Mapping[str, An
         if any(value != plain for value in values):
             text += f" {name[0]}{values[0] if len(set(values)) == 1 else ','.join(map(str, values))}"
     return text + (" transposed" if attributes.get("transposed") else "")
+
+
+def text_of(layer: Layer) -> str:
+    """Return a layer in a few characters."""
+    shapes = {name: getattr(layer, name).shape or () for name in ("input", "weight")}
+    return layer_text(shapes, {name: value for name, value in layer.said.items() if value is not None})
 
 
 def address_of(name: str) -> tuple[str, str] | None:
@@ -186,7 +196,7 @@ def load_network(name_or_path: str | Path) -> Network:
             raise ConfigError(f"{path}: layer {layer.name!r} is given twice; every layer has a name of its own")
         seen.add(layer.name)
     shape = layers[0].input.shape or ()
-    return Network(file.name or path.stem, layers, file.batch or shape[layers[0].batch_axis], file.source)
+    return Network(file.name or path.stem, layers, file.batch or shape[layers[0].batch_axis], file.source, name)
 
 
 def _layer(path: Path, number: int, entry: Mapping[str, Any], defaults: Mapping[str, Any]) -> Layer:

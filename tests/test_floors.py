@@ -126,7 +126,6 @@ def test_the_design_page_has_a_paragraph_for_every_room() -> None:
         "ops.layer",
         "ops.case_data",
         "ops.case_entries",
-        "ops.case_errors",
         "ops.tensor_files",
         "ops.kernels.tilings",
         "__main__",

@@ -34,7 +34,7 @@ def test_a_result_is_a_line(tmp_path: Path) -> None:
         (True, False, False), mode="timing",
     )  # fmt: skip
     for one in (result, result.report):
-        assert len(repr(one)) < 200 and "ascend910b3" in repr(one) and f"{result.report.total_us:,.2f} us" in str(one)
+        assert len(repr(one)) < 200 and "ascend910b3" in repr(one) and f"{result.report.total_us:,.2f} us" in repr(one)
     assert (
         repr(result.recording).startswith("<Recording on ascend910b3: 5 kernels") and len(repr(result.recording)) < 100
     )

@@ -80,4 +80,4 @@ def test_without_a_compiler_the_wheel_is_built_and_simpy_serves(tmp_path: Path) 
     with ZipFile(built) as file:
         assert [name for name in file.namelist() if name.endswith(".so")] == []
     assert output(tmp_path, built, "--version").strip().endswith("engine simpy")
-    assert "Total:" in output(tmp_path, built, "run", "document_example_2d", "--mode", "timing")
+    assert "Total:" in output(tmp_path, built, "run", "document_example_2d", "--mode", "timing", "--full")

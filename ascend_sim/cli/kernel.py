@@ -51,7 +51,7 @@ def kernel(
 ) -> None:
     """Run a kernel of your own on a simulated chip."""
     from ascend_sim.launching import launch, prepared
-    from ascend_sim.report.text import render
+    from ascend_sim.report.text import render, render_summary
     from ascend_sim.runtime import Device
     from ascend_sim.runtime.outlook import Outlook, look_ahead
     from ascend_sim.sequence import chip_of
@@ -80,8 +80,11 @@ def kernel(
         if files.json_output:
             print(json.dumps(run.report.to_dict(statements=True), indent=1), file=stdout)
         else:
-            render(run.report, console())
-            print_paragraphs(said)
+            if files.full:
+                render(run.report, console())
+                print_paragraphs(said)
+            else:
+                render_summary(run.report, console())
             if written:
                 print_text(f"wrote {', '.join(str(path) for path in written)}")
     raise typer.Exit(0 if run.passed else 1)

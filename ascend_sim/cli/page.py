@@ -22,7 +22,7 @@ _ROWS_WORTH_PROCESSES = 50_000
 """Instructions from which it pays to share runs out among processes."""
 
 _ROWS_OF_TEXT = 100_000_000
-"""Instructions up to which a run keeps its timeline for its text alone: 2 GB on disk."""
+"""Instructions up to which a run keeps its timeline for what it prints alone: 2 GB on disk."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,13 @@ class RunFiles:
         typer.Option(help="Folder for report.json, trace.json.gz, timeline.npz, gradients.npz or outputs.npz."),
     ] = None
     json_output: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False
+    full: Annotated[
+        bool,
+        typer.Option(
+            "--full",
+            help="Print every table: problem, kernels, bounds, waterfalls. JSON then has advice too.",
+        ),
+    ] = False
     trace_limit: Annotated[
         int, typer.Option(min=1, help="Events in trace.json.gz at most; beyond, cores are left out.")
     ] = 500_000
@@ -73,10 +80,10 @@ class RunFiles:
 
     @property
     def timeline(self) -> bool | int:
-        """What a timing run keeps of its timeline: all for files, for text as long as it is not too long, for JSON nothing."""
+        """What a timing run keeps of its timeline: all for files, none for short JSON, a limited one for text."""
         if self.out is not None or self.html is not None:
             return True
-        return False if self.json_output else _ROWS_OF_TEXT
+        return False if self.json_output and not self.full else _ROWS_OF_TEXT
 
     def write(self, run: RunResult, progress: Progress) -> tuple[list[Path], list[str]]:
         """Write the files; returns their paths, and what the page says of the bottleneck."""

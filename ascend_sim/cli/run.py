@@ -45,10 +45,11 @@ def run(
         ),
     ] = False,
 ) -> None:
-    """Run one convolution, backward or forward, and print what each kernel did.
+    """Run one convolution, backward or forward, and print how long it takes, where the time goes, and what helps.
 
-    Without --out and --html a run in timing mode keeps no timeline beyond 100 million instructions, and with --json none: its
-    report then has no waterfall. A timeline lies in a temporary file (TMPDIR), some 20 bytes an instruction.
+    Without --out and --html a run in timing mode keeps no timeline beyond 100 million instructions, and with --json one only
+    with --full: its report then has no waterfall and no advice. A timeline lies in a temporary file (TMPDIR), some 20 bytes an
+    instruction.
     """
     from ascend_sim.calls.cases import named_in_commands, of_this_case, run_case
     from ascend_sim.calls.run import check_fits
@@ -91,7 +92,7 @@ def run(
         if files.json_output:
             print(json.dumps(result.report.to_dict(statements=True), indent=1))
         else:
-            _print(result.report, result.recording, with_plan=plan, said=said, written=written)
+            _print(result.report, result.recording, full=files.full, with_plan=plan, said=said, written=written)
     raise typer.Exit(0 if passed else 1)
 
 
@@ -105,17 +106,28 @@ def _check_alone(context: typer.Context) -> None:
 
 
 def _print(
-    report: Report, recording: Recording | None, *, with_plan: bool, said: list[str], written: list[Path]
+    report: Report,
+    recording: Recording | None,
+    *,
+    full: bool,
+    with_plan: bool,
+    said: list[str],
+    written: list[Path],
 ) -> None:
-    """The tables of a run, what its page says (of a faster chip too), and the files that were written."""
+    """Print a run's summary, or in full its tables and what its page says (of a faster chip too), and what was written."""
     from ascend_sim.report.pages import plan_table
-    from ascend_sim.report.text import render
-    from ascend_sim.report.what_if import faster_chip
+    from ascend_sim.report.text import render, render_summary
 
     out = console()
-    render(report, out, None if recording is None or said else faster_chip(recording, report.kernels))
+    if full:
+        from ascend_sim.report.what_if import faster_chip
+
+        render(report, out, None if recording is None or said else faster_chip(recording, report.kernels))
+    else:
+        render_summary(report, out)
     if with_plan:
         out.print(plan_table(report.plan, report.workspace_bytes))
-    print_paragraphs(said)
+    if full:
+        print_paragraphs(said)
     if written:
         print_text(f"wrote {', '.join(str(path) for path in written)}")

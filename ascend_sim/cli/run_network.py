@@ -69,6 +69,7 @@ class NetworkFiles:
         Path | None, typer.Option(help="Write one page to this file: figures, and the layers ranked by time.")
     ] = None
     json_output: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False
+    full: Annotated[bool, typer.Option("--full", help="Print a line for every layer.")] = False
 
 
 @command(
@@ -162,7 +163,7 @@ def run_network(
         else:
             screen = console()
             for run in runs:
-                pages.render(run, screen)
+                (pages.render if files.full else pages.render_summary)(run, screen)
             if passes.training:
                 screen.print(f"a training step: {sum(run.totals['total'] for run in runs):,.1f} us in convolutions")
             if tuned is not None:

@@ -26,6 +26,7 @@ from ascend_sim.report.packed import LIMIT, PackedBlocks
 from ascend_sim.report.races import Findings
 from ascend_sim.report.report import VERSION
 from ascend_sim.report.skeleton import Figures, check_plotly, framed
+from ascend_sim.report.summary import summary_html
 from ascend_sim.report.timeline_file import digest_of, load_recording
 from ascend_sim.report.what_if import ChangedRun
 from ascend_sim.report.words import words
@@ -156,6 +157,7 @@ def _head(report: Mapping[str, Any], told: str) -> str:
     lines = [
         f"<h1>{escape(problem.get('operator', 'run'))} on {escape(report['chip'])}</h1>",
         '<div class="facts">' + "".join(f'<div class="fact">{fact}</div>' for fact in facts) + "</div>",
+        summary_html(report),
         problem_table(problem),
     ]
     if outputs:

@@ -32,6 +32,7 @@ from ascend_sim.report.certainty import as_row, interval, together
 from ascend_sim.report.counts import Counts
 from ascend_sim.report.html import report_html
 from ascend_sim.report.roofline import PIPE_KEYS, LeastWork, Rooflines
+from ascend_sim.report.summary import lines_of, summary_of
 from ascend_sim.report.waterfall import waterfall
 
 Outputs = Mapping[str, Mapping[str, Any]]
@@ -126,7 +127,7 @@ class Report:
             kernels = tuple(
                 {**kernel, "statements": told} if "waterfall" in kernel else kernel for kernel, told in said
             )
-        return {
+        data = {
             "version": VERSION,
             "chip": self.chip,
             "mode": self.mode,
@@ -143,6 +144,10 @@ class Report:
             "warnings": plain(self.warnings),
             **({} if self.has_timeline else {"timeline": NO_TIMELINE}),
         }
+        return {**data, "summary": summary_of(data, self.case)} if statements else data
+
+    def __str__(self) -> str:
+        return "\n".join(lines_of(self.to_dict(statements=True)["summary"]))
 
     def __repr__(self) -> str:
         time = "no times" if self.total_us is None else f"{self.total_us:,.2f} us"

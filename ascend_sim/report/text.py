@@ -18,6 +18,7 @@ from ascend_sim.report.grid import Grid, say
 from ascend_sim.report.html import by_probe, error_figure, results_name, wrong_words
 from ascend_sim.report.ladder import ladder_words
 from ascend_sim.report.report import Report
+from ascend_sim.report.summary import lines_of
 from ascend_sim.report.waterfall import WORDS
 
 _FINDINGS_SHOWN = 5
@@ -49,6 +50,18 @@ def render(report: Report, console: Console, faster: Mapping[int, str] | None = 
             if figures.get("wrong"):
                 say(console, wrong_words(name, figures), style="red")
     _findings(console, data)
+
+
+def render_summary(report: Report, console: Console) -> None:
+    """Print the answer of a run in a few lines; a command stays whole, to be copied."""
+    more = "more: --full" + ("" if report.total_us is None else ", --html page.html")
+    summary = report.to_dict(statements=True)["summary"]
+    bad = summary["values"] == "wrong" or summary["findings"]
+    for number, line in enumerate(lines_of(summary, more)):
+        if line.startswith("   "):
+            console.print(Text(line), soft_wrap=True, highlight=False)
+        else:
+            say(console, line, style="bold" if number == 0 else "red" if bad and number == 2 else "", indent="   ")
 
 
 def _problem(console: Console, problem: Mapping[str, Any]) -> None:

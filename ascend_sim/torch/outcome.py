@@ -16,14 +16,13 @@ from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.options.description import filled
 from ascend_sim.options.run_options import RunOptions
 from ascend_sim.report.report import Report
+from ascend_sim.report.summary import LAYOUT
 from ascend_sim.torch.calls import MATMUL, Call
 from ascend_sim.torch.matmul import matmul_problem, time_matmul
 from ascend_sim.torch.options import SimulateOptions
 from ascend_sim.torch.tensors import OPEN
 
 Array = NDArray[Any]
-LAYOUT = "layout"
-"""The part of a call's time that goes to kernels which make no output."""
 _KERNEL = ("op_type", "name", "block_dim", "task_us", "bottleneck_pipe", "tiling_source")
 
 

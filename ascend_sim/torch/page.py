@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ascend_sim.report.files import atomic_write
 from ascend_sim.report.html import table
-from ascend_sim.torch.outcome import LAYOUT
+from ascend_sim.report.summary import LAYOUT
 from ascend_sim.torch.report import HEADS, ModelReport
 
 

@@ -16,8 +16,9 @@ from rich.text import Text
 
 from ascend_sim.calls.tensors import TensorSpec
 from ascend_sim.frozen import frozen
+from ascend_sim.report.summary import LAYOUT
 from ascend_sim.torch.calls import MATMUL, Call, CalledLayer
-from ascend_sim.torch.outcome import LAYOUT, CallOutcome
+from ascend_sim.torch.outcome import CallOutcome
 
 Array = NDArray[Any]
 HEADS = {part: part for part in ("output", "grad_input", "grad_weight", "grad_bias", LAYOUT, "total")}

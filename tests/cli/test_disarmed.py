@@ -13,7 +13,7 @@ from tests.support.cli.commands import run
 def test_a_disarmed_run_says_so_everywhere(tmp_path: Path) -> None:
     """Its time is another and its gradient is not one; whoever meets it later must learn why."""
     out, flag = tmp_path / "out", "grad_input.L0C[0] full"
-    ran = run("run", "by_hand", "--disarm", flag, "--out", out)
+    ran = run("run", "by_hand", "--full", "--disarm", flag, "--out", out)
     told = " ".join(ran.out.split())
     assert (
         ran.code == 1

@@ -51,6 +51,9 @@ def file(tmp_path: Path) -> Path:
 
 def test_a_right_kernel_ends_in_0_and_shows_its_verdict(file: Path) -> None:
     code, text, _ = command(file)
+    assert code == 0 and text.startswith("move  ascend910b3   ") and "values: correct   mode full" in text
+    assert len(text.splitlines()) <= 15
+    code, text, _ = command(file, "--full")
     assert code == 0
     assert "move on ascend910b3, mode full" in text and "Outputs against float64" in text and "correct" in text
     assert "blocks 40" in text, "one for each vector core"

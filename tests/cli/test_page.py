@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,13 @@ from tests.support.cli.commands import names, run
 
 def test_a_long_run_keeps_its_timeline_for_files_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     command = ["run", "document_example_2d", "--mode", "timing"]
-    assert "from the ideal" in run(*command).out
+    assert "from the ideal" in run(*command, "--full").out
+    assert json.loads(run(*command, "--json").out)["summary"]["statements"] == []
+    kept = json.loads(run(*command, "--json", "--full").out)
+    assert kept["summary"]["statements"] and "waterfall" in kept["kernels"][4]
     monkeypatch.setattr(page, "_ROWS_OF_TEXT", 100)
-    said = run(*command)
+    assert "no advice: the timeline was not kept" in run(*command).out
+    said = run(*command, "--full")
     assert said.code == 0 and "from the ideal" not in said.out
     assert "Timeline not kept: there is no waterfall" in said.out and "--out or --html keep it" in said.out
     assert run(*command, "--out", tmp_path).code == 0 and "timeline.npz" in names(tmp_path)

@@ -35,7 +35,7 @@ def test_command_line(small: Path, tmp_path: Path) -> None:
 
 
 def test_command_line_table_and_errors(small: Path) -> None:
-    result = CliRunner().invoke(app, ["run-network", str(small), "--batch", "1", "--jobs", "1"])
+    result = CliRunner().invoke(app, ["run-network", str(small), "--batch", "1", "--jobs", "1", "--full"])
     for text in ("first", "wide", "again", "3 layers", "2 distinct"):
         assert text in result.stdout
     refused = CliRunner().invoke(app, ["run-network", "nothing.yaml"])

@@ -23,7 +23,9 @@ def run(*arguments: object) -> tuple[int, str, str]:
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What `run --out` leaves, with the page of the run beside it."""
     out = tmp_path_factory.mktemp("run") / "out"
-    code, said, _ = run("run", "document_example_2d", "--mode", "timing", "--out", out, "--html", out / "now.html")
+    code, said, _ = run(
+        "run", "document_example_2d", "--mode", "timing", "--out", out, "--html", out / "now.html", "--full"
+    )
     assert code == 0
     assert "What would move it most is" in said and str(out / "now.html") in said
     return out

@@ -28,7 +28,7 @@ FLOORS = (
     ("ops.kernels.tilings",),
     ("ops.checks",),
     ("ops.call", "ops.kinds", "ops.plan", "ops.case_data", "ops.tensor_files"),
-    ("ops.case_entries", "ops.case_errors", "ops.execute"),
+    ("ops.case_entries", "ops.execute"),
     ("ops.convolution",),
     ("ops.layer",),
     ("ops.operator",),

@@ -20,8 +20,8 @@ NAVIGATION = {
     "Start": ["index.md", "glossary.md", "commands.md", "python.md", "design.md", "changelog.md"],
     "Live pages": ["live.md"],
     "Uses": [
-        "tiling-search.md", "sweep.md", "compare.md", "networks.md", "precision.md", "explain.md", "torch.md", "acl.md",
-        "writing-a-kernel.md", "ascend-c.md", "check.md", "msprof.md",
+        "reading-a-run.md", "tiling-search.md", "sweep.md", "compare.md", "networks.md", "precision.md", "explain.md",
+        "torch.md", "acl.md", "writing-a-kernel.md", "ascend-c.md", "check.md", "msprof.md",
     ],
     "What to trust": ["accuracy.md", "measured-bandwidth.md", "conformance.md", "performance.md", "mutants.md"],
     "Reference": ["files.md", "chips.md", "adding-a-chip.md", "instructions.md", "operators.md", "bad-input.md"],

@@ -7,11 +7,12 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from ascend_sim.ops.network import text_of
 from ascend_sim.report.certainty import words
 from ascend_sim.report.files import atomic_write
 from ascend_sim.report.html import table
 from ascend_sim.report.skeleton import Figures, check_plotly, framed
-from ascend_sim.studies.network.pages import heads, layout_line, text_of, time_text
+from ascend_sim.studies.network.pages import heads, layout_line, time_text
 from ascend_sim.studies.network.ranking import ranking
 from ascend_sim.studies.network.run import NetworkRun
 from ascend_sim.studies.network.tuning import Tuned

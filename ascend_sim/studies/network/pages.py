@@ -8,11 +8,13 @@ import sys
 
 from rich.console import Console
 
-from ascend_sim.ops.network import Layer, layer_text, load_network, network_names
+from ascend_sim.ops.network import load_network, network_names, text_of
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.report.certainty import words
 from ascend_sim.report.grid import Grid, counted, say
-from ascend_sim.studies.network.run import LAYOUT, NetworkRun
+from ascend_sim.report.summary import LAYOUT
+from ascend_sim.studies.network.run import NetworkRun
+from ascend_sim.studies.network.summary import lines_of, summary_of
 from ascend_sim.studies.network.tuning import Tuned
 
 _LIST_HEADS = ("network", "convolutions", "distinct", "batch", "first input", "shapes from")
@@ -77,6 +79,15 @@ def render(run: NetworkRun, console: Console) -> None:
         say(console, line)
 
 
+def render_summary(run: NetworkRun, console: Console) -> None:
+    """Print the answer of a pass in a few lines."""
+    for line in lines_of(summary_of(run), "more: --full, --html page.html"):
+        if line.startswith("next: "):  # whole, to be copied
+            console.print(line, soft_wrap=True, highlight=False, markup=False)
+        else:
+            say(console, line, indent="   ")
+
+
 def time_text(us: float, form: str = ".1f") -> str:
     """The time of a part; "-" for one that no kernel makes, such as a gradient that is not asked for."""
     return f"{us:{form}}" if us else "-"
@@ -124,12 +135,6 @@ def _usage() -> str:
     cpu = sum(one.ru_utime + one.ru_stime for one in all_of)
     peak = max(one.ru_maxrss for one in all_of) * (1 if sys.platform == "darwin" else 1024)
     return f" ({cpu:.0f} s of CPU, at most {peak / 1e6:.0f} MB each)"
-
-
-def text_of(layer: Layer) -> str:
-    """The layer in a few characters."""
-    shapes = {name: getattr(layer, name).shape or () for name in ("input", "weight")}
-    return layer_text(shapes, {name: value for name, value in layer.said.items() if value is not None})
 
 
 def csv_text(run: NetworkRun) -> str:

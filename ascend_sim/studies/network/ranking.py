@@ -6,34 +6,11 @@ from html import escape
 from typing import Any
 
 from ascend_sim.report.html import table
-from ascend_sim.studies.network.pages import text_of
-from ascend_sim.studies.network.run import LAYOUT, NetworkRun
+from ascend_sim.studies.network.run import NetworkRun
+from ascend_sim.studies.network.summary import ranked
 from ascend_sim.studies.network.tuning import Tuned
 
-__all__ = ["ranked", "ranking"]
-
-
-def ranked(run: NetworkRun) -> list[dict[str, Any]]:
-    """The distinct layers that ran, longest time over all their copies first.
-
-    "us" of one, "copies", "all" of them together, "ideal" of the cube at its peak, "layout", and "beyond": what is above the
-    ideal, over all copies, which bounds what can be saved.
-    """
-    copies: dict[str, int] = {}
-    for layer, same in zip(run.network.layers, run.same_as, strict=True):
-        copies[same or layer.name] = copies.get(same or layer.name, 0) + 1
-    found = []
-    for layer, times, same in zip(run.network.layers, run.layers, run.same_as, strict=True):
-        if same is None and not times.refused:
-            us, count = times.times["total"], copies[layer.name]
-            found.append(
-                {
-                    "layer": layer.name, "text": text_of(layer), "us": us, "copies": count, "all": us * count,
-                    "ideal": times.ideal, "layout": times.times[LAYOUT], "beyond": (us - times.ideal) * count,
-                    "parts": {part: times.times[part] * count for part in run.parts},
-                }
-            )  # fmt: skip
-    return sorted(found, key=lambda row: -row["all"])
+__all__ = ["ranking"]
 
 
 def ranking(run: NetworkRun, tuned: Tuned | None = None) -> str:

@@ -35,19 +35,19 @@ from ascend_sim.options.description import filled, with_options
 from ascend_sim.options.run_options import ProfileOptions
 from ascend_sim.report.certainty import together
 from ascend_sim.report.report import ideal_cycles, interval_of
+from ascend_sim.report.summary import LAYOUT
 from ascend_sim.sequence import chip_of
 from ascend_sim.settings import check_options
 from ascend_sim.studies.network.options import NetworkOptions
+from ascend_sim.studies.network.summary import lines_of, summary_of
 from ascend_sim.studies.points import finish
 from ascend_sim.studies.pools import Failed, Processes
 from ascend_sim.studies.store import RESULTS, Store
 
-__all__ = ["LAYOUT", "LayerTimes", "NetworkRun", "Tilings", "run_network"]
+__all__ = ["LayerTimes", "NetworkRun", "Tilings", "run_network"]
 
 MOST_IMAGES = (1 << 31) - 1
 """Of a batch; far beyond what the memory of a chip holds."""
-LAYOUT = "layout"
-"""The part of a layer's time in kernels that only convert layouts and dtypes (TransData, Cast, MemSet)."""
 Tilings = Mapping[str, Mapping[str, Mapping[str, int]]]
 """Tiling fields by layer and cube kernel."""
 
@@ -100,6 +100,10 @@ class NetworkRun:
     same_as: Sequence[str | None]
     direction: str = "backward"
     complete: bool = True
+    l2: str = "cold"
+
+    def __str__(self) -> str:
+        return "\n".join(lines_of(summary_of(self)))
 
     def __repr__(self) -> str:
         what = f"{self.network.name}, batch {self.batch}, {self.direction} on {self.chip}"
@@ -175,6 +179,7 @@ class NetworkRun:
             "layout_us": {name: round(us, 4) for name, us in self.layout.items()},
             "layers": layers,
             "findings": self.findings,
+            "summary": summary_of(self),
         }
 
 
@@ -263,6 +268,7 @@ def run_network(
         [same for _, _, same in finished],
         direction,
         complete,
+        how["l2"],
     )
     if all(layer.refused for layer in run.layers):
         refusal = run.layers[0]

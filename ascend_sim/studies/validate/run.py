@@ -20,7 +20,7 @@ from ascend_sim.chip import load_chip
 from ascend_sim.engine.engine import Engine, Progress
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
-from ascend_sim.ops.case_errors import explain_error
+from ascend_sim.ops.case_entries import explain_error
 from ascend_sim.ops.layer import Layer
 from ascend_sim.report.report import Report, RunFacts
 from ascend_sim.runtime import Device

@@ -10,8 +10,8 @@ import pytest
 
 from ascend_sim.ops.network import load_network
 from ascend_sim.studies.network.page import write_page
-from ascend_sim.studies.network.ranking import ranked
 from ascend_sim.studies.network.run import NetworkRun, run_network
+from ascend_sim.studies.network.summary import ranked
 from ascend_sim.studies.network.tuning import Tuned
 from tests.support.report.browser import chromium, emulate
 from tests.support.studies.small_network import THREE_LAYERS

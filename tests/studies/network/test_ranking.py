@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from ascend_sim.ops.network import load_network
-from ascend_sim.studies.network.ranking import ranked
 from ascend_sim.studies.network.run import run_network
+from ascend_sim.studies.network.summary import ranked
 from tests.support.studies.small_network import THREE_LAYERS
 
 

@@ -128,7 +128,7 @@ def test_a_refused_layer_is_a_row_with_its_status(tmp_path: Path) -> None:
     assert (refused.status, dict(refused.times)) == (161002, {}) and "cubeMathType = 9" in refused.refused
     assert run.totals["total"] == ran.times["total"] and run.refused[0].startswith("b: status 161002: cubeMathType")
     assert run.to_dict()["layers"][1]["status"] == 161002
-    result = CliRunner().invoke(app, ["run-network", str(path), "--jobs", "1"])
+    result = CliRunner().invoke(app, ["run-network", str(path), "--jobs", "1", "--full"])
     assert result.exit_code == 0 and "the totals are those of the other layers" in " ".join(result.stdout.split())
     assert csv_text(run).splitlines()[2].startswith("b,conv,1x16x4x4,16x16x1x1,,,,,,,")
 
@@ -152,7 +152,7 @@ def test_an_output_mask_leaves_gradients_out(tmp_path: Path) -> None:
     weight, none = run_network(load_network(path)).layers
     assert weight.times["grad_weight"] > 0 == weight.times["grad_input"] == weight.times["grad_bias"]
     assert set(none.times.values()) == {0.0}
-    done = CliRunner().invoke(app, ["run-network", str(path), "--jobs", "1"])
+    done = CliRunner().invoke(app, ["run-network", str(path), "--jobs", "1", "--full"])
     rows = {line.split()[0]: line.split() for line in done.stdout.splitlines() if line.startswith(("weight", "none"))}
     dx, dw, db = rows["weight"][4:7]
     assert (dx, db) == ("-", "-") and float(dw) > 0 and set(rows["none"][4:]) == {"-"}

@@ -1,0 +1,210 @@
+"""The answer of a run in at most fifteen lines: how long, how sure, which parts, whether the values are right, what to do next.
+
+    summary = summary_of(report)        # report: Report.to_dict(statements=True); plain data, "summary" of the JSON
+    lines_of(summary)                   # the same as text
+
+Every advice says how its gain is known. The library chooses the tilings of aclnn's kernels: a tiling or a number of blocks
+reaches a device only through a kernel of one's own, and its line says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from textwrap import shorten
+from typing import Any
+
+from ascend_sim.ops.operators import OPERATORS
+from ascend_sim.report.certainty import LEVEL
+from ascend_sim.report.html import wrong_words
+from ascend_sim.report.waterfall import WORDS
+
+__all__ = ["LAYOUT", "head_words", "lines_of", "parts_words", "summary_html", "summary_of"]
+
+LAYOUT = "layout"
+"""The part of a call's time in kernels that only convert layouts and dtypes (TransData, Cast, MemSet)."""
+_ADVICE = 3
+_LINES = 15
+_SHOWN = 2
+"""Lines of each kind of trouble: wrong outputs, findings, warnings."""
+_PARTS = 5
+_LINE = 160
+"""Characters of a finding or a warning."""
+KINDS = {
+    "simulated": "simulated",
+    "stand-in": "simulated on a stand-in; aclnn cannot set it",
+    "own kernel": "simulated; aclnn cannot set it, an own kernel can",
+    "search": "at most; aclnn chooses this tiling, an own kernel may have another",
+    "stand-in search": "at most; searched on a stand-in, aclnn cannot set it",
+    "bound": "at most",
+    "cause": "a cause; no change of the call is known that helps",
+}
+"""How the gain of an advice is known, and how it can reach a device."""
+
+
+def summary_of(report: Mapping[str, Any], case: str = "") -> dict[str, Any]:
+    """Return the numbers and the advice of a report; `case` is how a command names the call."""
+    problem, total, outputs = report["problem"], report["total_us"], report["outputs"]
+    judged = [figures["correct"] for figures in outputs.values() if figures.get("correct") is not None]
+    return {
+        "operator": problem.get("operator", "run"),
+        "case": case.split(" --chip ")[0],
+        "chip": report["chip"],
+        "mode": report["mode"],
+        "l2": problem.get("l2"),
+        "total_us": total,
+        "interval": report["interval"],
+        "parts": [] if not total else _parts(report, total),
+        "values": None if not judged else "correct" if all(judged) else "wrong",
+        "wrong": [wrong_words(name, figures) for name, figures in outputs.items() if figures.get("wrong")],
+        "findings": [f"{one['kind']} in {one['task']}: {one['text']}" for one in report["findings"]],
+        "warnings": list(report["warnings"]),
+        "statements": _advice(report),
+        "timeline": "timeline" not in report,
+    }
+
+
+def lines_of(summary: Mapping[str, Any], more: str = "") -> list[str]:
+    """Return a summary as lines; `more` is the last one, where the rest is found."""
+    called = "  ".join(one for one in (summary["operator"], summary["case"], summary["chip"]) if one)
+    lines = [f"{called}   {head_words(summary['total_us'], summary['interval'])}"]
+    if summary["parts"]:
+        lines.append(parts_words(summary["parts"]))
+    values = {"wrong": "WRONG", None: "not computed" if summary["mode"] == "timing" else "not compared"}
+    told = [f"values: {values.get(summary['values'], summary['values'])}", f"mode {summary['mode']}"]
+    if summary["l2"] and summary["total_us"] is not None:
+        told.append(f"L2 {summary['l2']} at the start")
+    lines.append("   ".join(told))
+    for word in ("wrong", "findings", "warnings"):
+        before = "warning: " if word == "warnings" else ""
+        lines += [shorten(f"{before}{one}", _LINE, placeholder=" ...") for one in summary[word][:_SHOWN]]
+        if len(summary[word]) > _SHOWN:
+            lines.append(f"... and {len(summary[word]) - _SHOWN} more {word.replace('wrong', 'wrong outputs')}")
+    if summary["total_us"] is not None and not summary["timeline"]:
+        lines.append("no advice: the timeline was not kept; --out or --html keep it")
+    room = min(_ADVICE, (_LINES - 1 - len(lines)) // 2)  # an advice and its command
+    for number, one in enumerate(summary["statements"][:room], 1):
+        gain = f"   {-one['gain_us']:.1f} us" if one["gain_us"] is not None else ""
+        lines.append(f"{number}  {', '.join(one['kernels'])}: {one['what']}{gain}   ({KINDS[one['kind']]})")
+        if one["command"]:
+            lines.append(f"   {one['command']}")
+    return [*lines, more] if more else lines
+
+
+def head_words(total: float | None, interval: Mapping[str, Any] | None) -> str:
+    """Return a time with its interval; "no times" in functional mode."""
+    if total is None:
+        return "no times"
+    if not interval or not interval["of_us"]:
+        return f"{total:,.1f} us"
+    ends = f"{100 * LEVEL:.0f} %: {interval['low_us']:,.0f} to {interval['high_us']:,.0f} us"
+    other = max(interval["other_chips_us"].items(), key=lambda one: one[1], default=("", 0.0))
+    unmeasured = sum(interval["unmeasured_us"].values())
+    if unmeasured > interval["of_us"] / 2:
+        ends += "; mostly kernels of kinds that were never measured"
+    elif other[1] > interval["of_us"] / 2:
+        ends += f"; measured mostly on {other[0]}"
+    return f"{total:,.1f} us   ({ends})"
+
+
+def parts_words(parts: Sequence[Mapping[str, Any]]) -> str:
+    """Return the parts of a time with their shares, largest first; the smallest beyond some are left out."""
+    return "   ".join(f"{one['part']} {100 * one['share']:.0f} %" for one in parts[:_PARTS])
+
+
+def summary_html(report: Mapping[str, Any]) -> str:
+    """Return the parts of the time as cards, how sure the time is, and what would help, each with its command."""
+    summary = report.get("summary") or summary_of(report)
+    cards = [
+        f'<div class="fact"><b>{100 * one["share"]:.0f} %</b>{escape(one["part"])}, {one["us"]:,.1f} us</div>'
+        for one in summary["parts"][:5]
+    ]
+    sure = head_words(summary["total_us"], summary["interval"])
+    l2 = f"; L2 {summary['l2']} at the start" if summary["l2"] else ""
+    advice = [
+        f"<li>{escape(', '.join(one['kernels']))}: {escape(one['what'])} "
+        + (f"<b>{-one['gain_us']:.1f} us</b> " if one["gain_us"] is not None else "")
+        + f'<span class="faint">({escape(KINDS[one["kind"]])})</span>'
+        + (f"<br><code>{escape(one['command'])}</code>" if one["command"] else "")
+        + "</li>"
+        for one in summary["statements"][:3]
+    ]
+    lines = [f'<div class="facts">{"".join(cards)}</div>', f'<p class="faint">{escape(sure + l2)}.</p>']
+    return "\n".join([*lines, f"<ol>{''.join(advice)}</ol>"] if advice else lines)
+
+
+def _parts(report: Mapping[str, Any], total: float) -> list[dict[str, Any]]:
+    """Return the time of each part, longest first: the outputs of an operator and layout, or the kernels of another run."""
+    name = report["problem"].get("operator", "")
+    maker = {launch: part for part, (launch, _) in OPERATORS[name].layer_parts.items()} if name in OPERATORS else {}
+    times: dict[str, float] = {}
+    for kernel in report["kernels"]:
+        part = maker.get(kernel["name"], LAYOUT) if maker else kernel["name"]
+        times[part] = times.get(part, 0.0) + kernel["task_us"]
+    longest = sorted(times.items(), key=lambda one: -one[1])
+    return [{"part": part, "us": round(us, 4), "share": round(us / total, 4)} for part, us in longest]
+
+
+def _advice(report: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return what the kernels' statements advise: what was simulated before what is a bound, the largest gain first.
+
+    One change that helps several kernels is one advice, and so is one search that may help with several parts of a kernel.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for kernel in report["kernels"]:
+        for said in kernel.get("statements", ()):
+            one = _advised(report, kernel, said)
+            searched = said["at_most"] and one["command"]
+            known = found.setdefault(one["command"] if searched else f"{one['what']} {one['command']}", one)
+            if known is one:
+                continue
+            if searched:
+                known["what"] += f", {one['what']}"
+            else:
+                known["kernels"] += one["kernels"]
+            if one["gain_us"] is not None:
+                known["gain_us"] = round((known["gain_us"] or 0.0) + one["gain_us"], 4)
+    order = {"simulated": 0, "stand-in": 0, "own kernel": 0, "cause": 2}
+    return sorted(found.values(), key=lambda one: (order.get(one["kind"], 1), -(one["gain_us"] or 0.0)))
+
+
+def _advised(report: Mapping[str, Any], kernel: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
+    change, stand_in = said["change"], kernel["tiling_source"] == "stand-in"
+    what, kind, gain = _change(report, kernel, change), "simulated", said["gain"]
+    if said["at_most"]:
+        what = WORDS[said["parts"][0]]
+        kind = ("stand-in search" if stand_in else "search") if said["command"] else "bound"
+    elif not change:
+        what, kind = said["text"].split(": ", 1)[1].split(". ")[0], "cause"
+    elif "tiling" in change or "block_dim" in change:
+        kind = "stand-in" if stand_in else "own kernel"
+    us = None if gain is None else gain * kernel["task_us"] / sum(kernel["waterfall"].values()) / change.get("batch", 1)
+    return {
+        "kernels": [kernel["name"]],
+        "what": shorten(what, _LINE, placeholder=" ..."),
+        "kind": kind,
+        "gain_us": None if us is None else round(us, 4),
+        "command": said["command"],
+        "change": dict(change),
+    }
+
+
+def _change(report: Mapping[str, Any], kernel: Mapping[str, Any], change: Mapping[str, Any]) -> str:
+    """Return a change of the call in a few words."""
+    for name, value in change.items():
+        if name == "tiling":
+            fields = value[kernel["name"]].items()
+            return ", ".join(f"{field}={new} (now {kernel['tiling'].get(field, 'none')})" for field, new in fields)
+        if name == "block_dim":
+            return f"{value[kernel['name']]} blocks (now {kernel['block_dim']})"
+        if name == "batch":
+            return f"batch {value * _batch(report)} in one launch, for the work of this call"
+        if name == "channels":
+            return f"channels in multiples of {value}"
+        return f"{name}={value}"
+    return ""
+
+
+def _batch(report: Mapping[str, Any]) -> int:
+    operator, tensors = OPERATORS[report["problem"]["operator"]], report["problem"]["tensors"]
+    return next(int(tensors[name]["shape"][axis]) for name, axis in operator.batch_axes.items() if name in tensors)

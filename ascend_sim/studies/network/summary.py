@@ -1,0 +1,105 @@
+"""The answer of a network's pass in a few lines: time, its interval, its parts, the layers that cost most, the next command."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ascend_sim.ops.network import text_of
+from ascend_sim.report.grid import counted
+from ascend_sim.report.summary import LAYOUT, head_words, parts_words
+
+__all__ = ["lines_of", "ranked", "summary_of"]
+
+_MOST = 5
+"""Layers that are shown."""
+_TROUBLE = 2
+"""Refused layers and findings that are shown."""
+_USUAL_CHIP = "ascend910b3"
+
+
+def ranked(run: Any) -> list[dict[str, Any]]:
+    """Return the distinct layers of a `NetworkRun` that ran, longest time over all their copies first.
+
+    "us" of one, "copies", "all" of them together, "ideal" of the cube at its peak, "layout", and "beyond": what is above the
+    ideal, over all copies, which bounds what can be saved.
+    """
+    copies: dict[str, int] = {}
+    for layer, same in zip(run.network.layers, run.same_as, strict=True):
+        copies[same or layer.name] = copies.get(same or layer.name, 0) + 1
+    found = []
+    for layer, times, same in zip(run.network.layers, run.layers, run.same_as, strict=True):
+        if same is None and not times.refused:
+            us, count = times.times["total"], copies[layer.name]
+            found.append(
+                {
+                    "layer": layer.name, "text": text_of(layer), "us": us, "copies": count, "all": us * count,
+                    "ideal": times.ideal, "layout": times.times[LAYOUT], "beyond": (us - times.ideal) * count,
+                    "parts": {part: times.times[part] * count for part in run.parts},
+                }
+            )  # fmt: skip
+    return sorted(found, key=lambda row: -row["all"])
+
+
+def summary_of(run: Any) -> dict[str, Any]:
+    """Return the numbers of a `NetworkRun` and the next command, as plain data."""
+    totals, rows = run.totals, [row for row in ranked(run) if row["us"]]
+    total = totals["total"]
+    parts = sorted(((totals[part], part) for part in run.parts), reverse=True)
+    return {
+        "network": run.network.name,
+        "direction": run.direction,
+        "chip": run.chip,
+        "batch": run.batch,
+        "l2": run.l2,
+        "layers": len(run.layers),
+        "distinct_layers": run.distinct,
+        "total_us": round(total, 4),
+        "interval": run.interval,
+        "parts": [{"part": part, "us": round(us, 4), "share": round(us / total, 4)} for us, part in parts if us],
+        "most": [
+            {key: round(row[key], 4) if isinstance(row[key], float) else row[key] for key in _SHOWN}
+            | {"share": round(row["all"] / total, 4)}
+            for row in rows[:_MOST]
+        ],
+        "refused": list(run.refused),
+        "findings": list(run.findings),
+        "complete": run.complete,
+        "next": _next(run, rows[0]["layer"]) if rows else "",
+    }
+
+
+_SHOWN = ("layer", "text", "copies", "us", "all", "layout")
+
+
+def _next(run: Any, layer: str) -> str:
+    """Return the command that opens the layer which costs most; "" where no command names it at this batch."""
+    if not run.network.address:
+        return ""
+    forward = ":forward" if run.direction == "forward" else ""
+    chip = "" if run.chip == _USUAL_CHIP else f" --chip {run.chip}"
+    warm = "" if run.l2 == "cold" else f" --l2 {run.l2}"
+    return f"ascend-sim run {run.network.address}:{layer}{forward} --mode timing{chip}{warm}"
+
+
+def lines_of(summary: dict[str, Any], more: str = "") -> list[str]:
+    """Return a summary as lines, at most fifteen; `more` is the last one, where the rest is found."""
+    what = f"{summary['network']}  {summary['direction']}  batch {summary['batch']}  {summary['chip']}"
+    lines = [f"{what}   {head_words(summary['total_us'], summary['interval'])}", parts_words(summary["parts"])]
+    layers = f"{counted(summary['layers'], 'layer')}, {summary['distinct_layers']} distinct"
+    lines.append(f"{layers}   L2 {summary['l2']} at the start of each layer   most time, all copies together:")
+    widest = max((len(row["layer"]) for row in summary["most"]), default=0)
+    for row in summary["most"]:
+        share, times = f"{100 * row['share']:4.0f} %", f"{row['copies']} x"
+        figures = f"{row['all']:10,.1f} us {share} {times:>5} {row['us']:9,.1f} us"
+        lines.append(
+            f"{figures}  {row['layer']:{widest}}  layout {100 * row['layout'] / row['us']:.0f} %  {row['text']}"
+        )
+    for word, begin in (("refused", "refused: "), ("findings", "finding: ")):
+        lines += [f"{begin}{one[:160]}" for one in summary[word][:_TROUBLE]]
+        if len(summary[word]) > _TROUBLE:
+            lines.append(f"... and {len(summary[word]) - _TROUBLE} more {word}")
+    if not summary["complete"]:
+        lines.append("interrupted: only the layers that were finished stand here, and the total is theirs")
+    if summary["next"]:
+        lines.append(f"next: {summary['next']}")
+    return [*lines, more] if more else lines

@@ -1,0 +1,130 @@
+"""The answer of a run in a few lines, and where each of its figures is from."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ascend_sim as asim
+from ascend_sim.report.html import report_html
+from ascend_sim.report.summary import KINDS, head_words, lines_of, summary_of
+from tests.support.cli.commands import run, write_case
+from tests.support.launched import CHIP, move
+
+
+@pytest.fixture(scope="module")
+def report() -> dict[str, Any]:
+    """A layer whose grad_input has a stand-in's tiling, and whose grad_weight has the library's."""
+    return asim.run_case("resnet50_conv2_3x3", mode="timing").report.to_dict(statements=True)
+
+
+def test_parts_are_those_of_the_kernels(report: dict[str, Any]) -> None:
+    """The oracle adds the kernels' times by hand."""
+    times = {kernel["name"]: kernel["task_us"] for kernel in report["kernels"]}
+    made = {"grad_input": "grad_input", "grad_weight": "grad_weight", "grad_bias": "ReduceSum_grad_bias"}
+    parts = {one["part"]: one["us"] for one in report["summary"]["parts"]}
+    assert {part: times[name] for part, name in made.items()} == {part: parts[part] for part in made}
+    assert parts["layout"] == pytest.approx(sum(times.values()) - sum(parts[part] for part in made), abs=1e-3)
+    assert [one["us"] for one in report["summary"]["parts"]] == sorted(parts.values(), reverse=True)
+    assert report["summary"]["parts"][0]["share"] == pytest.approx(parts["layout"] / report["total_us"], abs=1e-4)
+
+
+def test_an_advice_says_how_it_can_reach_a_device(report: dict[str, Any]) -> None:
+    advice = report["summary"]["statements"]
+    sources = {kernel["name"]: kernel["tiling_source"] for kernel in report["kernels"]}
+    assert sources["grad_input"] == "stand-in" != sources["grad_weight"]
+    for one in advice:
+        sets = "tiling" in one["change"] or "block_dim" in one["change"]
+        searches = " tile " in one["command"]
+        stand_in = {sources[name] for name in one["kernels"]} == {"stand-in"}
+        expected = ("stand-in" if stand_in else "own kernel") if sets else "simulated"
+        assert one["kind"] == (("stand-in search" if stand_in else "search") if searches else expected)
+        assert not (sets or searches) or "aclnn" in KINDS[one["kind"]]
+    text = lines_of(report["summary"])
+    for number, line in enumerate(text):
+        if "--tiling" in line or " tile " in line:
+            assert "aclnn" in text[number - 1]
+
+
+def test_equal_changes_and_searches_of_a_kernel_are_one_advice(report: dict[str, Any]) -> None:
+    """The batch helps both kernels; its gain is that of both, for the work of one call."""
+    advice = report["summary"]["statements"]
+    (batch,) = (one for one in advice if "batch" in one["change"])
+    assert batch["kernels"] == ["grad_input", "grad_weight"] and "batch 64 " in batch["what"]
+    gain = 0.0
+    for kernel in report["kernels"]:
+        for said in kernel.get("statements", ()):
+            if said["change"] == {"batch": 2}:
+                gain += said["gain"] / 2 * kernel["task_us"] / sum(kernel["waterfall"].values())
+    assert batch["gain_us"] == pytest.approx(gain, abs=1e-3)
+    commands = [one["command"] for one in advice]
+    assert len(commands) == len(set(commands))
+    kinds = [one["kind"] in ("simulated", "stand-in", "own kernel") for one in advice]
+    assert kinds == sorted(kinds, reverse=True)  # what was simulated stands first
+
+
+def test_at_most_fifteen_lines_on_a_screen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.chdir(tmp_path)
+    write_case(tmp_path)
+    for case in ("resnet50_conv2_3x3", "resnet50:conv1", "mobilenet_v2:9"):
+        ran = run("run", case, "--mode", "timing")
+        lines = ran.out.splitlines()
+        assert len(lines) <= 15 and lines[0].startswith(f"convolution_backward  {case}  ascend910b3   "), case
+        assert "values: not computed   mode timing   L2 cold at the start" in lines
+        assert lines[-1] == "more: --full, --html page.html"
+    lines = run("run", "case.yaml", "--chip", "ascend910a", "--l2", "warm").out.splitlines()
+    assert lines[0].startswith("convolution_backward  case.yaml  ascend910a   ")
+    assert "values: correct   mode full   L2 warm at the start" in lines
+    assert run("run", "case.yaml", "--mode", "functional").out.splitlines()[1:] == [
+        "values: correct   mode functional",
+        "more: --full",
+    ]
+
+
+def test_what_is_wrong_stands_before_advice() -> None:
+    ran = run("run", "by_hand", "--disarm", "dX.L0C[0] full")
+    lines = ran.out.splitlines()
+    assert ran.code == 1 and lines[2].startswith("values: WRONG")
+    assert any(line.startswith("grad_input: ") and " wrong; first [" in line for line in lines)
+    assert any(line.startswith("warning: an experiment") for line in lines)
+    x = np.zeros((4, 64), np.float32)
+    launched = asim.launch(move, 1, x, asim.empty(x.shape, "float32"), chip=CHIP, expected=x + 1)
+    assert "y: 256 of 256 wrong; first [0, 0]: got 0, expected 1" in str(launched)
+
+
+def test_trouble_leaves_less_room_for_advice(report: dict[str, Any]) -> None:
+    summary = report["summary"] | {
+        name: [f"{name} {n}" for n in range(9)] for name in ("wrong", "findings", "warnings")
+    }
+    lines = lines_of(summary, "more")
+    assert (
+        len(lines) == 15
+        and lines[-1] == "more"
+        and lines[3:6] == ["wrong 0", "wrong 1", "... and 7 more wrong outputs"]
+    )
+
+
+def test_python_and_json_have_the_same_block(tmp_path: Path) -> None:
+    result = asim.run_case("by_hand")
+    text = str(result).splitlines()
+    printed = run("run", "by_hand").out.splitlines()
+    assert text[:-1] == printed[:-1] and str(result.report).splitlines() == text[:-1]
+    assert run("run", "by_hand", "--out", tmp_path).code == 0
+    stored = json.loads((tmp_path / "report.json").read_text())
+    assert lines_of(stored["summary"]) == text[:-1]
+    assert summary_of(stored, "by_hand") == stored["summary"]
+    assert "summary" not in result.report.to_dict() and report_html(result.report.to_dict())
+
+
+def test_how_sure_a_time_is() -> None:
+    interval = {"of_us": 10.0, "low_us": 5.0, "high_us": 20.4, "unmeasured_us": {}, "other_chips_us": {}}
+    assert head_words(10.0, interval) == "10.0 us   (80 %: 5 to 20 us)"
+    assert head_words(10.0, interval | {"other_chips_us": {"b2": 6.0}}).endswith("; measured mostly on b2)")
+    assert head_words(10.0, interval | {"other_chips_us": {"b2": 4.0}}).endswith("20 us)")
+    assert "never measured" in head_words(10.0, interval | {"unmeasured_us": {"A": 3.0, "B": 3.0}})
+    assert (head_words(None, None), head_words(0.0, interval | {"of_us": 0.0})) == ("no times", "0.0 us")

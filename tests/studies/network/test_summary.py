@@ -1,0 +1,53 @@
+"""The answer of a network's pass in a few lines."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import ascend_sim
+from ascend_sim.studies.network.summary import lines_of, ranked, summary_of
+from tests.support.cli.commands import run
+from tests.support.studies.small_network import THREE_LAYERS
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    path = tmp_path / "small.yaml"
+    path.write_text(THREE_LAYERS)
+    return path
+
+
+def test_figures_are_those_of_the_layers(small: Path) -> None:
+    """The oracle adds rows by hand; a layer that stands twice counts twice."""
+    found = ascend_sim.run_network(small)
+    summary = summary_of(found)
+    totals = [layer.times["total"] for layer in found.layers]
+    assert summary["total_us"] == pytest.approx(sum(totals), abs=1e-3)
+    first = next(row for row in summary["most"] if row["layer"] == "first")
+    assert (first["copies"], first["all"]) == (2, pytest.approx(totals[0] + totals[2], abs=1e-3))
+    assert first["share"] == pytest.approx((totals[0] + totals[2]) / sum(totals), abs=1e-4)
+    layout = next(one for one in summary["parts"] if one["part"] == "layout")
+    assert layout["us"] == pytest.approx(sum(layer.times["layout"] for layer in found.layers), abs=1e-3)
+    assert [row["layer"] for row in summary["most"]] == [row["layer"] for row in ranked(found)]
+    assert str(found).splitlines() == lines_of(summary) and found.to_dict()["summary"] == summary
+
+
+def test_the_next_command_opens_the_layer_that_costs_most(small: Path) -> None:
+    lines = run("run-network", small, "--jobs", 1, "--l2", "warm").out.splitlines()
+    (command,) = (line.removeprefix("next: ascend-sim ") for line in lines if line.startswith("next: "))
+    most = json.loads(run("run-network", small, "--jobs", 1, "--l2", "warm", "--json").out)["summary"]["most"][0]
+    opened = json.loads(run(*command.split(), "--json").out)
+    assert opened["total_us"] == most["us"] and opened["summary"]["l2"] == "warm"
+    assert len(lines) <= 15 and lines[-1] == "more: --full, --html page.html"
+    assert summary_of(ascend_sim.run_network(small, batch=1))["next"] == ""  # the file has another batch
+    forward = summary_of(ascend_sim.run_network(small, direction="forward", chip="ascend910b1"))["next"]
+    assert forward.endswith(":forward --mode timing --chip ascend910b1")
+
+
+def test_refused_layers_are_told(small: Path) -> None:
+    small.write_text(THREE_LAYERS.replace("name: wide", "name: wide, cube_math_type: 9"))
+    lines = run("run-network", small, "--jobs", 1).out.splitlines()
+    assert any(line.startswith("refused: wide: status 161002") for line in lines)
