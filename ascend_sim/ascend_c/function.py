@@ -22,7 +22,6 @@ from ascend_sim.ascend_c import compiler
 from ascend_sim.ascend_c.errors import SourceError, shown
 from ascend_sim.ascend_c.names import ARCHITECTURES
 from ascend_sim.ascend_c.recorder import (
-    FILLED,
     FLOAT,
     GM_SHIFT,
     INTEGER,
@@ -200,7 +199,7 @@ class CppKernel(KernelFunction):
                 f"{one.name}: fields by name need REGISTER_TILING_DEFAULT(structure) in {shown(str(self.sources[0]))}; "
                 f"or give {one.name} as bytes"
             )
-        return FILLED if by_name else 0
+        return None if by_name else 0
 
 
 def _number(name: str, kind: int | None, value: Any) -> float:

@@ -107,7 +107,7 @@ def _note_library(k: Kernel, notes: Notes, recording: Recording, words: Sequence
     """
     found = []
     for number, word in enumerate(words):
-        if word.name not in ("allocate_", "queue_event_", "own_barrier_"):
+        if not WORDS[word.name].note:
             continue
         mine = recording.rows[recording.rows[:, 0] == number]
         if word.name == "own_barrier_":

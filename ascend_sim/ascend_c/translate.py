@@ -54,7 +54,7 @@ def key_of(word: Word, chip: ChipSpec) -> Key | None:
 
     Raises SimError for fields that no instruction here can say.
     """
-    if WORDS[word.name].register:
+    if WORDS[word.name].register or WORDS[word.name].note:
         return None
     return _MAKERS[word.name](word.name, word.fields, chip)
 

@@ -137,6 +137,8 @@ def test_a_scenario_of_queues(number: int, tmp_path: Path) -> None:
 def test_the_header_numbers_every_word() -> None:
     listed = header().partition("{ enum class Word : long long { ")[2].partition(" }")[0]
     assert tuple(listed.split(", ")) == NAMES
+    registers = header().partition("{ return ")[2]
+    assert "word == Word::set_vector_mask" in registers and "vadd" not in registers and "allocate_" not in registers
 
 
 def test_a_shape_is_read_by_the_names_of_its_fields() -> None:

@@ -42,9 +42,9 @@ def made(folder: Path, text: str, **options: Any) -> CppKernel:
 
 
 def recorded(kernel: CppKernel, *arguments: int, block: int = 0, blocks: int = 1) -> Recording:
-    """Return the words of a block."""
+    """Return all words of a block."""
     recorder: Recorder = kernel._recorder(())
-    return recorder.record(block, blocks, 196_608, arguments)
+    return recorder.record(block, blocks, 196_608, arguments, registers=True)
 
 
 def vector_kernel(body: str, name: str = "kernel", tensors: str = "x y z", numbers: str = "") -> str:
