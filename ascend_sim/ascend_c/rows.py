@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -38,14 +39,16 @@ def append(k: Kernel, recording: Recording) -> None:
     times = np.bincount(shape, minlength=len(words)).tolist()
     kinds = np.full(len(words), -1, np.int64)
     in_gm = np.zeros((len(words), 3), np.bool_)
+    balance: Counter[str] = Counter()
     for number, word in enumerate(words):
         where = recording.lines[first[number]] if first[number] >= 0 else None
         try:
-            kinds[number] = _kind(k, word, times[number])
+            kinds[number] = _kind(k, word, times[number], balance)
         except SimError as error:
             _refuse(k, str(error), where)
         for column, space in enumerate(WORDS[word.name].addresses):
             in_gm[number, column] = space == "GM"
+    _check_waits(k, recording, words, balance)
     _note_library(k, notes, recording, words)
     rows = np.zeros_like(recording.rows)
     rows[:, 0], rows[:, 1:4] = kinds[shape], recording.rows[:, 2:]
@@ -54,13 +57,14 @@ def append(k: Kernel, recording: Recording) -> None:
     k.extend(rows[kept], numbers[line[kept]] if len(numbers) else np.empty(0, np.int32))
 
 
-def _kind(k: Kernel, word: Word, times: int) -> int:
-    """Return the number of a word's instruction in the table, or -1 for a word without a row; flags are counted."""
+def _kind(k: Kernel, word: Word, times: int, balance: Counter[str]) -> int:
+    """Return the number of a word's instruction in the table, or -1 for a word without a row; sets and waits are counted."""
     key: Key | None
     if word.name in ("set_flag", "wait_flag"):
         flag = _flag(k, word)
         sets = word.name == "set_flag"
         k.count_flag(flag, times if sets else -times)
+        balance[flag.name] += times if sets else -times
         fields = flag.source, flag.destination, flag.identity
         key = (SetFlag, *fields) if sets else (WaitFlag, *fields, k.is_armed(flag))
     else:
@@ -71,6 +75,18 @@ def _kind(k: Kernel, word: Word, times: int) -> int:
     return k.table.add(key) if known is None else known
 
 
+def _check_waits(k: Kernel, recording: Recording, words: Sequence[Word], balance: Counter[str]) -> None:
+    """SourceError for a flag with more waits than sets, at its last wait; an inspection looks at flags by itself."""
+    if k.is_inspected or min(balance.values(), default=0) >= 0:
+        return
+    for number, word in enumerate(words):
+        if word.name == "wait_flag" and balance[(flag := _flag(k, word)).name] < 0:
+            line = recording.rows[recording.rows[:, 0] == number][-1, 1]
+            more = -balance[flag.name]
+            text = f"flag {flag.name!r} has {more} waits more than sets; a wait without a set never ends"
+            raise SourceError(text, recording.lines[line])
+
+
 def _flag(k: Kernel, word: Word) -> Flag:
     """Return the flag that a word names, by its pipes and its event id."""
     pipes = PIPE_NUMBERS[word.fields["source"]], PIPE_NUMBERS[word.fields["destination"]]
@@ -78,9 +94,8 @@ def _flag(k: Kernel, word: Word) -> Flag:
 
 
 def _refuse(k: Kernel, text: str, line: Line | None) -> None:
-    error = SourceError(text, line)
     if not k.note_refusal(text, line):
-        raise error
+        raise SourceError(text, line)
 
 
 def _moved_to_tensors(

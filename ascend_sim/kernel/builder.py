@@ -119,6 +119,11 @@ class KernelBuilder(SyncMethods, VectorMethods):
         """Note what cannot run, and return True; False where the program is not inspected."""
         if self._inspection is not None:
             self._inspection.add(self._where, text, line)
+        return self.is_inspected
+
+    @property
+    def is_inspected(self) -> bool:
+        """Whether faults are noted and not raised."""
         return self._inspection is not None
 
     @property

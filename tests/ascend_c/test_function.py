@@ -200,6 +200,10 @@ REFUSED = {
     "Add(d, a, b, 0);": "vadd: a count of 0 elements; it is at least 1",
     "SetFlag<HardEvent::MTE2_V>(8);": "SetFlag: event id 8; allowed are 0 to 7",
     "SetFlag<HardEvent::MTE2_V>(1);": "is still raised 1 times at the end of the block",
+    "SetFlag<HardEvent::MTE2_V>(1); WaitFlag<HardEvent::MTE2_V>(1); WaitFlag<HardEvent::MTE2_V>(1);": (
+        "has 1 waits more than sets"
+    ),
+    "WaitFlag<HardEvent::V_MTE3>(2);": "has 1 waits more than sets; a wait without a set never ends",
     "WholeReduceMax(d, a, 64, 1, 1, 1, 8);": "results with their index are not simulated",
     "TPipe p; TQue<QuePosition::VECIN, 1> q; q.AllocTensor<float>();": "AllocTensor: the queue has no buffers",
     "TPipe p; TQue<QuePosition::VECIN, 1> q; p.InitBuffer(q, 1, 32); q.AllocTensor<float>(); q.AllocTensor<float>();": (
@@ -246,6 +250,10 @@ PLANTED = {
     "missing wait": "DataCopy(a, xg, 64);\nMuls(d, a, 2.0f, 64); SetFlag<HardEvent::V_MTE3>(0);"
     " WaitFlag<HardEvent::V_MTE3>(0); DataCopy(zg, d, 64);",
     "uninitialised": f"\nMuls(d, b, 2.0f, 64);\n{OUT}",
+    "wrong event": f"{IN}\nMuls(d, a, 2.0f, 64); SetFlag<HardEvent::V_MTE3>(1);\nWaitFlag<HardEvent::V_MTE3>(2);"
+    " DataCopy(zg, d, 64);",
+    "too many elements": f"{IN}\nMuls(d, a, 2.0f, 65); SetFlag<HardEvent::V_MTE3>(0); WaitFlag<HardEvent::V_MTE3>(0);"
+    " DataCopy(zg, d, 64);",
     "result read early": f"{IN}\nMuls(d, a, 2.0f, 64);\nDataCopy(zg, d, 64);",
 }
 
