@@ -10,7 +10,7 @@ ARCHITECTURES = ("dav-2201",)
 
 _TYPES = (
     "TPosition QuePosition HardEvent RoundMode CMPMODE MaskMode ReduceOrder BinaryRepeatParams UnaryRepeatParams "
-    "CopyRepeatParams DataCopyParams DataCopyExtParams DataCopyPadParams DataCopyPadExtParams"
+    "CopyRepeatParams BrcbRepeatParams SELMODE DataCopyParams DataCopyExtParams DataCopyPadParams DataCopyPadExtParams"
 )
 _TENSORS = "GlobalTensor SetGlobalBuffer LocalTensor ReinterpretCast GetSize GetLength SetSize GetPosition GetPhyAddr"
 _PIPE = (
@@ -24,7 +24,8 @@ _SYNC = (
 _COPY = "DataCopy DataCopyPad Copy"
 _VECTOR = (
     "Add Sub Mul Div Max Min And Or MulAddDst Abs Exp Ln Sqrt Rsqrt Reciprocal Relu Not Adds Muls Maxs Mins LeakyRelu Axpy "
-    "Duplicate Cast Compare CompareScalar WholeReduceSum WholeReduceMax WholeReduceMin BlockReduceSum BlockReduceMax "
+    "Duplicate Cast Compare CompareScalar Compares Select Brcb RepeatReduceSum WholeReduceSum WholeReduceMax WholeReduceMin "
+    "BlockReduceSum BlockReduceMax "
     "BlockReduceMin"
 )
 _MACROS = (
@@ -72,12 +73,12 @@ _REFUSED = {
     ),
     _CROSS: "CrossCoreSetFlag CrossCoreWaitFlag SyncAll IBSet IBWait SetNextTaskStart WaitPreTaskEnd TQueSync",
     _OTHER: (
-        "AddDeqRelu AddRelu AddReluCast Brcb BrcbRepeatParams CastDeq ClearSpr Compares CountBitsCntSameAsSignBit "
+        "AddDeqRelu AddRelu AddReluCast CastDeq ClearSpr CountBitsCntSameAsSignBit "
         "CreateVecIndex DisableDmaAtomic DumpTensor FusedMulAdd FusedMulAddRelu Gather GatherMask GatherMaskParams Gatherb "
         "GetArchVersion GetCmpMask GetCtrlSpr GetDataBlockSizeInBytes GetShapeSize GetSysWorkSpacePtr GetUBSizeInBytes "
         "GetUintDivMagicAndShift GetUserWorkspace GetVecLen InitBufPool InitSocState Interleave ListTensorDesc "
         "LocalMemAllocator MulCast PRINTF PairReduceSum PopStackBuffer ReduceDataBlock ReducePairElem ReduceRepeat "
-        "RepeatReduceSum Scatter Select SELMODE SetAtomicMax SetAtomicMin SetAtomicType SetCmpMask SetCtrlSpr SetDeqScale "
+        "Scatter SetAtomicMax SetAtomicMin SetAtomicType SetCmpMask SetCtrlSpr SetDeqScale "
         "SetPadValue ShapeInfo ShiftLeft ShiftRight SubRelu SubReluCast Subs TBufPool TensorDesc TransDataTo5HD "
         "TransDataTo5HDParams Transpose TransposeParamsExt TransposeType Trap Truncate TILING_KEY_IS TILING_KEY_VAR "
         "SoftMax SoftmaxFlashV2 LayerNorm RmsNorm Gelu Sigmoid Silu Swish Tanh Erf Sin Cos Power Floor Ceil Round Sign Log "

@@ -91,6 +91,7 @@ WORDS: dict[str, WordForm] = {
     "set_mask_count": _register(),
     "set_vector_mask": _register("high", "low"),
     "set_mov_pad_val": _register("value"),
+    "set_cmpmask": _register("address"),
     "allocate_": _note("size", "position"),
     "queue_event_": _note("source", "destination", "id"),
     "own_barrier_": _note(),
@@ -125,6 +126,14 @@ WORDS: dict[str, WordForm] = {
         ),
     ),
     "vcmpvs": WordForm(("UB", "UB"), ("format", "mode", "scalar", "repeat", *_UNARY_STRIDES)),
+    "vsel": WordForm(
+        ("UB", "UB", "UB"),
+        (
+            *("format", "mode", "scalar", "mask_offset", "other_offset", "repeat"),
+            *("dst_repeat", "src0_repeat", "src1_repeat", "adjoining", *_MASK),
+        ),
+    ),
+    "vbrcb": WordForm(("UB", "UB"), ("format", "dst_block", "dst_repeat", "repeat")),
     **dict.fromkeys(("vcadd", "vcmax", "vcmin"), WordForm(("UB", "UB"), (*_REDUCE, "order", *_MASK))),
     **dict.fromkeys(("vcgadd", "vcgmax", "vcgmin"), WordForm(("UB", "UB"), (*_REDUCE, *_MASK))),
 }

@@ -167,6 +167,27 @@ def test_casts_compares_and_reductions(tmp_path: Path) -> None:
     assert (np.unpackbits(z[80:82].view(np.uint8), bitorder="little") == (x > 0)).all()
 
 
+def test_selections_and_broadcasts(tmp_path: Path) -> None:
+    body = f"""DataCopy(b, yg, 64); {IN}
+    LocalTensor<uint8_t> bits = d[512].ReinterpretCast<uint8_t>();
+    Compares(bits, a, 0.5f, CMPMODE::LE, 64); PipeBarrier<PIPE_V>();
+    Select(d, bits, a, b, SELMODE::VSEL_CMPMASK_SPR, 64);
+    Select(d[64], bits, a, 7.0f, SELMODE::VSEL_TENSOR_SCALAR_MODE, 64);
+    Select(d[128], bits, a, b, SELMODE::VSEL_TENSOR_TENSOR_MODE, (uint64_t)64, 1, BinaryRepeatParams(1, 1, 1, 8, 8, 8));
+    Brcb(d[192], a, 2, BrcbRepeatParams(1, 8));
+    RepeatReduceSum(d[320], a, 1, 64, 0, 1, 1, 8);
+    {OUT.replace("64", "328")}"""
+    kernel = made(tmp_path, vector_kernel(body))
+    x, y = floats(64), floats(64, 1)
+    run = asim.launch(kernel, 1, x, y, asim.empty(328, "float32"))
+    z = run.outputs["z"]
+    np.testing.assert_array_equal(z[:64], np.where(x <= 0.5, x, y))
+    np.testing.assert_array_equal(z[64:128], np.where(x <= 0.5, x, np.float32(7)))
+    np.testing.assert_array_equal(z[128:192], np.where(x <= 0.5, x, y))
+    np.testing.assert_array_equal(z[192:320], np.repeat(x[:16], 8))
+    np.testing.assert_allclose(z[320], x.sum(), rtol=1e-5)
+
+
 def test_atomic_add_and_copies_with_gaps(tmp_path: Path) -> None:
     body = f"""{IN} Muls(d, a, 1.0f, 64); SetFlag<HardEvent::V_MTE3>(0); WaitFlag<HardEvent::V_MTE3>(0);
     SetAtomicAdd<float>(); DataCopy(zg, d, 64); SetAtomicNone();
