@@ -8,7 +8,6 @@ run = asim.launch(add, 8, x, y, asim.empty(x.shape, "float32"), length=x.size)
 from __future__ import annotations
 
 import inspect
-import json
 import re
 import signal
 from collections.abc import Mapping, Sequence
@@ -148,7 +147,7 @@ class CppKernel(KernelFunction):
         """Return the recorder of the library that fills these fields by name."""
         found = self._recorders.get(fields)
         if found is None:
-            stub = _stub(self.sources[0], self.named, fields, self._registers_tiling)
+            stub = _stub(self.named, fields, self._registers_tiling)
             found = Recorder(compiler.library(self.sources, stub, self.include, self.defines))
             self._recorders[fields] = found
         return found
@@ -230,12 +229,11 @@ def _parameters(entry: Entry, described: Sequence[tuple[int, int]]) -> tuple[Par
     )
 
 
-def _stub(source: Path, named: str, fields: Sequence[str], registers_tiling: bool) -> str:
-    """Return the C++ that includes a kernel's file, calls its entry and fills fields by name."""
+def _stub(named: str, fields: Sequence[str], registers_tiling: bool) -> str:
+    """Return the C++ that calls the entry of the file before it and fills fields by name."""
     assigned = " ".join(f"asim::assign(data.{name}, given[{number}]);" for number, name in enumerate(fields))
     export = 'extern "C" __attribute__((visibility("default")))'
     return (
-        f"#include {json.dumps(str(source))}\n"
         '#include "asim/launch.h"\n'
         "struct AsimFill {\n"
         f"template <class T> void operator()(T &data, const asim::Argument *given) const {{ {assigned} }}\n"

@@ -19,7 +19,7 @@ _PIPE = (
 )
 _SYNC = (
     "SetFlag WaitFlag PipeBarrier SetMaskCount SetMaskNorm SetVectorMask ResetMask SetAtomicAdd SetAtomicNone GetBlockIdx "
-    "GetBlockNum GetSubBlockIdx GetSubBlockNum GetTaskRation"
+    "GetBlockNum GetSubBlockIdx GetSubBlockNum GetTaskRation set_flag wait_flag pipe_barrier"
 )
 _COPY = "DataCopy DataCopyPad Copy"
 _VECTOR = (
@@ -40,6 +40,7 @@ SIMULATED: dict[str, tuple[str, ...]] = {
     "vector": tuple(_VECTOR.split()),
     "types and enumerations": tuple(_TYPES.split()),
     "macros": tuple(_MACROS.split()),
+    "printing (to stderr)": ("printf", "PRINTF"),
 }
 """Names that are simulated, by what they are for."""
 
@@ -77,7 +78,7 @@ _REFUSED = {
         "CreateVecIndex DisableDmaAtomic DumpTensor FusedMulAdd FusedMulAddRelu Gather GatherMask GatherMaskParams Gatherb "
         "GetArchVersion GetCmpMask GetCtrlSpr GetDataBlockSizeInBytes GetShapeSize GetSysWorkSpacePtr GetUBSizeInBytes "
         "GetUintDivMagicAndShift GetUserWorkspace GetVecLen InitBufPool InitSocState Interleave ListTensorDesc "
-        "LocalMemAllocator MulCast PRINTF PairReduceSum PopStackBuffer ReduceDataBlock ReducePairElem ReduceRepeat "
+        "LocalMemAllocator MulCast PairReduceSum PopStackBuffer ReduceDataBlock ReducePairElem ReduceRepeat "
         "Scatter SetAtomicMax SetAtomicMin SetAtomicType SetCmpMask SetCtrlSpr SetDeqScale "
         "SetPadValue ShapeInfo ShiftLeft ShiftRight SubRelu SubReluCast Subs TBufPool TensorDesc TransDataTo5HD "
         "TransDataTo5HDParams Transpose TransposeParamsExt TransposeType Trap Truncate TILING_KEY_IS TILING_KEY_VAR "

@@ -219,6 +219,8 @@ REFUSED = {
     "DataCopy(a, xg[-8], 8);": "a copy from or to GM at an address that lies in no tensor",
     "Add(d, a, b, (uint64_t)64, 2, {2, 1, 1, 8, 8, 8});": "vadd: a block stride of 2 (dst) is not simulated",
     "Add(d, a, b, 0);": "vadd: a count of 0 elements; it is at least 1",
+    "ASSERT(x == nullptr);": "ASSERT(x == nullptr) is false",
+    "set_flag(PIPE_MTE2, PIPE_V, EVENT_ID3);": "is still raised 1 times",
     "SetFlag<HardEvent::MTE2_V>(8);": "SetFlag: event id 8; allowed are 0 to 7",
     "SetFlag<HardEvent::MTE2_V>(1);": "is still raised 1 times at the end of the block",
     "SetFlag<HardEvent::MTE2_V>(1); WaitFlag<HardEvent::MTE2_V>(1); WaitFlag<HardEvent::MTE2_V>(1);": (
@@ -322,11 +324,10 @@ def test_a_kernel_that_ends_the_process_is_refused(tmp_path: Path) -> None:
 
 
 def test_what_a_kernel_prints_is_no_recording(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    kernel = made(
-        tmp_path, vector_kernel(f'printf("hello\\n"); fflush(stdout); Duplicate(d, 1.0f, 64); {OUT}', tensors="z")
-    )
+    body = f'printf("hello\\n"); PRINTF("%d %.1f\\n", 3, (half)2.5); Duplicate(d, 1.0f, 64); {OUT}'
+    kernel = made(tmp_path, vector_kernel(body, tensors="z"))
     assert (asim.launch(kernel, 1, asim.empty(64, "float32")).outputs["z"] == 1).all()
-    assert "hello" in capfd.readouterr().err
+    assert "hello\n3 2.5\n" in capfd.readouterr().err
 
 
 # -- arguments ---------------------------------------------------------------------------------------------------------
@@ -414,6 +415,28 @@ def test_several_files_includes_and_defines(tmp_path: Path) -> None:
     path = written(tmp_path, '#include "value.h"\n' + vector_kernel(f"Duplicate(d, other(), 64); {OUT}", tensors="z"))
     kernel = cpp_kernel(path, other, include=[tmp_path / "more"], defines={"FACTOR": 4})
     assert (asim.launch(kernel, 1, asim.empty(64, "float32")).outputs["z"] == 8).all()
+
+
+def test_host_code_that_launches_is_left_out(tmp_path: Path) -> None:
+    """As in the vendor's samples: a function for the host behind the kernel, in the same file."""
+    host = """
+#ifndef ASCENDC_CPU_DEBUG
+void fill_do(uint32_t blockDim, void *stream, uint8_t *z)
+{
+    kernel<<<blockDim, nullptr,
+             stream>>>(z);
+}
+#endif
+"""
+    text = f"#ifdef __CCE_AICORE__\n{vector_kernel(f'Duplicate(d, 4.0f, 64); {OUT}', tensors='z')}#endif\n{host}"
+    (tmp_path / "beside.h").touch()
+    kernel = made(tmp_path, f'#include "beside.h"\n{text}')
+    run = asim.launch(kernel, 1, asim.empty(64, "float32"))
+    notes = run.programs[0].notes
+    assert (run.outputs["z"] == 4).all()
+    assert notes is not None and notes.line(0) == (str(tmp_path / "kernel.cpp"), 6)
+    with pytest.raises(SimError, match=r"kernel\.cpp:18: error: use of undeclared identifier 'oops'"):
+        made(tmp_path, f'#include "beside.h"\n{text}\nint wrong() {{ return oops; }}\n')
 
 
 def test_a_name_that_launch_has_gets_an_underscore(tmp_path: Path) -> None:

@@ -122,6 +122,7 @@ inline void send_text(const char *text) {
 }
 // The last frame of a program; nothing of the kernel runs after it.
 [[noreturn]] inline void end(Ending how, int64_t detail, Site site, const char *text) {
+    if (how == Ending::FINE || how == Ending::REFUSED) fflush(stdout);
     flush();
     int64_t head[3] = {(int64_t)how, detail, site.line};
     frame(Frame::END, sizeof head + padded(strlen(site.file) + 1) + padded(strlen(text) + 1));

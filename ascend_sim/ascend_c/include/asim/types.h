@@ -17,11 +17,6 @@
 #define __out_pipe__(...)
 #define __sync_alias__
 #define __sync_noalias__
-#define __CCE_AICORE__ 220
-#define __DAV_C220_VEC__ 1
-#define __DAV_VEC__ 1
-#define __NPU_ARCH__ 2201
-#define ASCENDC_CPU_DEBUG_OFF 1
 
 using half = _Float16;
 using bfloat16_t = __bf16;
