@@ -39,7 +39,7 @@ MARKS = ("stated", "derived", "fitted", "assumed")
 NOT_INSTRUCTIONS = {
     "allocate", "flag", "drop_set", "finish", "close_queues", "next_tile", "queue", "ub_queue", "queue_of", "ordered", "emit",
     "repeated", "repeated_at", "local_tensor", "row_bytes", "stamped", "carry", "unit_flag", "vector",
-    "range", "each", "split", "written_over",
+    "range", "each", "split", "written_over", "extend", "count_flag", "is_armed",
 }  # fmt: skip
 
 

@@ -11,6 +11,7 @@ import weakref
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from ascend_sim.ascend_c.stream import Recording, read
 from ascend_sim.errors import SimError
@@ -19,10 +20,18 @@ GM_SHIFT = 40
 """A GM pointer in C++ is (slot + 1) << 40 plus an offset: an address of no memory, so that following one is noticed."""
 MOST_TENSORS = 64
 """Slots above would reach addresses where a process has its own memory."""
-MOST_ROWS = 20_000_000
-SECONDS = 60.0
 MEMORY = 4 << 30
-"""What a program of a kernel may take: words, seconds, and bytes of memory (of addresses) of its process."""
+"""Bytes of memory (of addresses) that the process of a program may take."""
+
+
+class Limits(NamedTuple):
+    """What a program of a kernel may take before it counts as endless: words and seconds."""
+
+    rows: int = 20_000_000
+    seconds: float = 60.0
+
+
+NO_OTHERS = Limits()
 
 POINTER, INTEGER, FLOAT, STRUCT = range(4)
 """Kinds of parameters (asim/launch.h, Kind)."""
@@ -72,8 +81,7 @@ class Recorder:
         ub_bytes: int,
         arguments: Sequence[Argument],
         fields: Sequence[float] = (),
-        rows: int = MOST_ROWS,
-        seconds: float = SECONDS,
+        limits: Limits = NO_OTHERS,
         registers: bool = False,
     ) -> Recording:
         """Return the words of a block, those that set registers on request.
@@ -81,7 +89,8 @@ class Recorder:
         The recording says how the program ended, also where it was a crash.
         """
         sizes = len(arguments), len(fields)
-        request = struct.pack("<8q", block, blocks, rows, max(int(seconds * 1000), 1), ub_bytes, registers, *sizes)
+        milliseconds = max(int(limits.seconds * 1000), 1)
+        request = struct.pack("<8q", block, blocks, limits.rows, milliseconds, ub_bytes, registers, *sizes)
         behind = b""
         for one in (*arguments, *fields):
             if isinstance(one, bytes):

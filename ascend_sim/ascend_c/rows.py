@@ -15,7 +15,7 @@ from ascend_sim.ascend_c.translate import key_of
 from ascend_sim.ascend_c.words import PIPE_NUMBERS, WORDS, Word, word_of
 from ascend_sim.errors import SimError
 from ascend_sim.isa.sync import SetFlag, WaitFlag
-from ascend_sim.kernel.inspection import Allocated, Line, Notes
+from ascend_sim.kernel.inspection import Allocated, Line, Notes, current_inspection
 from ascend_sim.kernel.kernel import Kernel
 from ascend_sim.kernel.program import Key
 from ascend_sim.kernel.sync import Flag
@@ -25,8 +25,8 @@ _POSITIONS = {9: "VECIN", 10: "VECOUT", 11: "VECCALC"}
 """Positions of buffers by their number (TPosition)."""
 
 
-def append(k: Kernel, recording: Recording) -> None:
-    """Write the rows of a recording to a program, each with its line.
+def append(k: Kernel, recording: Recording, tensors: int) -> None:
+    """Write the rows of a recording to a program that has so many `tensors`, each row with its line.
 
     Raises SourceError for a word that no instruction can say and for a GM address in no tensor; an inspection notes them, and
     the rows stay out.
@@ -52,7 +52,7 @@ def append(k: Kernel, recording: Recording) -> None:
     _note_library(k, notes, recording, words)
     rows = np.zeros_like(recording.rows)
     rows[:, 0], rows[:, 1:4] = kinds[shape], recording.rows[:, 2:]
-    kept = _moved_to_tensors(k, rows, in_gm[shape], recording) & (rows[:, 0] >= 0)
+    kept = _moved_to_tensors(k, rows, in_gm[shape], recording, tensors) & (rows[:, 0] >= 0)
     numbers = np.array([notes.source.number(one) for one in recording.lines], np.int32)
     k.extend(rows[kept], numbers[line[kept]] if len(numbers) else np.empty(0, np.int32))
 
@@ -77,7 +77,7 @@ def _kind(k: Kernel, word: Word, times: int, balance: Counter[str]) -> int:
 
 def _check_waits(k: Kernel, recording: Recording, words: Sequence[Word], balance: Counter[str]) -> None:
     """SourceError for a flag with more waits than sets, at its last wait; an inspection looks at flags by itself."""
-    if k.is_inspected or min(balance.values(), default=0) >= 0:
+    if current_inspection() is not None or min(balance.values(), default=0) >= 0:
         return
     for number, word in enumerate(words):
         if word.name == "wait_flag" and balance[(flag := _flag(k, word)).name] < 0:
@@ -94,12 +94,14 @@ def _flag(k: Kernel, word: Word) -> Flag:
 
 
 def _refuse(k: Kernel, text: str, line: Line | None) -> None:
-    if not k.note_refusal(text, line):
+    inspection = current_inspection()
+    if inspection is None:
         raise SourceError(text, line)
+    inspection.add(f"block {k.block} {k.core_kind}{k.sub_block}", text, line)
 
 
 def _moved_to_tensors(
-    k: Kernel, rows: NDArray[np.int64], in_gm: NDArray[np.bool_], recording: Recording
+    k: Kernel, rows: NDArray[np.int64], in_gm: NDArray[np.bool_], recording: Recording, tensors: int
 ) -> NDArray[np.bool_]:
     """Turn GM pointers of C++ into addresses of tensors, in place; return which rows have none outside all tensors."""
     right = np.ones(len(rows), np.bool_)
@@ -107,7 +109,7 @@ def _moved_to_tensors(
         which = np.flatnonzero(in_gm[:, column])
         pointers = rows[which, 1 + column]
         slots = (pointers >> GM_SHIFT) - 1
-        wrong = which[(slots < 0) | (slots >= k.tensor_count)]
+        wrong = which[(slots < 0) | (slots >= tensors)]
         right[wrong] = False
         for line in dict.fromkeys(recording.rows[wrong, 1].tolist()):
             _refuse(k, "a copy from or to GM at an address that lies in no tensor of the kernel", recording.lines[line])
