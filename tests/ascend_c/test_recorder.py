@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import multiprocessing
+import os
 import struct
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -80,9 +81,11 @@ def test_the_process_ends_with_its_recorder(library: Path) -> None:
 
 
 def _in_a_fork(recorder: Recorder, answer: multiprocessing.SimpleQueue[int]) -> None:
+    inherited = recorder._process
     answer.put(turns(recorder, 7))
-    del recorder
-    gc.collect()
+    assert inherited is not None and recorder._process is not None
+    answer.put(recorder._process.pid)
+    recorder_module._end(inherited, os.getppid())
 
 
 def test_a_fork_records_with_a_process_of_its_own(recorder: Recorder) -> None:
@@ -93,8 +96,9 @@ def test_a_fork_records_with_a_process_of_its_own(recorder: Recorder) -> None:
     child = context.Process(target=_in_a_fork, args=(recorder, answer))
     child.start()
     assert answer.get() == 7
+    assert process is not None and answer.get() != process.pid
     child.join()
-    assert process is not None and process.poll() is None and turns(recorder, 2) == 2
+    assert process.poll() is None and turns(recorder, 2) == 2 and recorder._process is process
 
 
 def test_what_is_allocated_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
