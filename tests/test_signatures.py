@@ -49,6 +49,7 @@ HIDDEN = {("ascend_sim/launching.py", "launch"): len(names_of(LaunchOptions)) + 
 
 ANYTHING = "passed on to a function of somebody else"
 OPEN = {
+    "ascend_sim/ascend_c/function.py": {"write": "the kernel's own fields"},
     "ascend_sim/acl/operators.py": {"_tensors": "tensors by the operator's names"},
     "ascend_sim/acl/state.py": {"guarded": "a decorator"},
     "ascend_sim/check/findings.py": {"of": LATER},

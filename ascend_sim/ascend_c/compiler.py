@@ -43,7 +43,12 @@ FLAGS = (
     "-fno-caret-diagnostics",
     "-ftemplate-backtrace-limit=0",
     "-ferror-limit=50",
+    "-D__CCE_AICORE__=220",
+    "-D__DAV_C220_VEC__=1",
+    "-D__DAV_VEC__=1",
+    "-D__NPU_ARCH__=2201",
 )
+"""How kernels are compiled; the macros say which machine and which of its cores, as the vendor's compiler does."""
 CACHE_VARIABLE = "ASCEND_SIM_CACHE"
 
 
@@ -101,7 +106,7 @@ def _identity(command: str) -> str:
 
 
 def library(sources: Sequence[Path], stub: str, include: Sequence[Path] = (), defines: Sequence[str] = ()) -> Path:
-    """Return the shared library of a kernel; `stub` is the text that includes the first source and names its entry.
+    """Return the shared library of a kernel; `stub` is the text behind the first source that names its entry.
 
     `sources` behind the first are compiled beside it. Raises CompileError with the compiler's errors.
     """
@@ -143,12 +148,16 @@ def _compiled(
     """Compile and link in a folder of its own: the library, and the contents of the user's files that it was made of."""
     (scratch / "asim").mkdir()
     (scratch / "asim" / "words.h").write_text(header())
-    (scratch / "entry.cpp").write_text(stub)
     environment = os.environ | dict.fromkeys(
         ("ZIG_GLOBAL_CACHE_DIR", "ZIG_LOCAL_CACHE_DIR"), str(cache_folder() / "zig")
     )
     objects, used = [], {}
-    for number, source in enumerate([scratch / "entry.cpp", *sources[1:]]):
+    plain = [_without_launches(one, scratch / f"plain{number}.cpp") for number, one in enumerate(sources)]
+    (scratch / "entry.cpp").write_text(f"#include {json.dumps(str(plain[0]))}\n{stub}")
+    for source in sources:
+        used[str(source)] = _hash(source.read_bytes())
+        options = [*options, f"-iquote{source.parent}"]
+    for number, source in enumerate([scratch / "entry.cpp", *plain[1:]]):
         made, rules = scratch / f"{number}.o", scratch / f"{number}.d"
         command = [
             *chosen.compile,
@@ -175,6 +184,19 @@ def _compiled(
         said = (done.stderr.strip().splitlines() or ["no reason given"])[0]
         raise CompileError(f"{sources[0]}: cannot be linked: {said}")
     return made, used
+
+
+_LAUNCH = re.compile(r"\b\w+\s*(?:<[^<>;]*>\s*)?<<<[^;]*?>>>\s*\(")
+
+
+def _without_launches(source: Path, copy: Path) -> Path:
+    """Return the file, or a copy in which host code launches nothing: NAME<<<...>>>(...) is a call without effect there."""
+    text = source.read_text(encoding="utf-8", errors="surrogateescape")
+    if "<<<" not in text:
+        return source
+    quiet = _LAUNCH.sub(lambda match: "asim::launched(" + "\n" * match[0].count("\n"), text)
+    copy.write_text(f"#line 1 {json.dumps(str(source))}\n{quiet}", encoding="utf-8", errors="surrogateescape")
+    return copy
 
 
 def _prerequisites(rules: str) -> list[Path]:

@@ -8,7 +8,6 @@ run = asim.launch(add, 8, x, y, asim.empty(x.shape, "float32"), length=x.size)
 from __future__ import annotations
 
 import inspect
-import json
 import re
 import signal
 from collections.abc import Mapping, Sequence
@@ -22,16 +21,14 @@ from ascend_sim.ascend_c import compiler
 from ascend_sim.ascend_c.errors import SourceError, shown
 from ascend_sim.ascend_c.names import ARCHITECTURES
 from ascend_sim.ascend_c.recorder import (
-    FILLED,
     FLOAT,
     GM_SHIFT,
     INTEGER,
-    MOST_ROWS,
     MOST_TENSORS,
     POINTER,
-    SECONDS,
     STRUCT,
     Argument,
+    Limits,
     Recorder,
     describe,
 )
@@ -83,11 +80,10 @@ class CppKernel(KernelFunction):
         entry: Entry,
         include: Sequence[Path],
         defines: Sequence[str],
-        rows: int,
-        seconds: float,
+        limits: Limits,
     ) -> None:
         self.sources, self.named, self.entry = sources, named, entry
-        self.include, self.defines, self.limits = include, defines, (rows, seconds)
+        self.include, self.defines, self.limits = include, defines, limits
         self._recorders: dict[tuple[str, ...], Recorder] = {}
         described = describe(self._recorder(()).library)
         self.parameters = _parameters(entry, described)
@@ -137,19 +133,18 @@ class CppKernel(KernelFunction):
 
     def _write(self, k: Kernel, tensors: Sequence[Tensor], fields: Mapping[str, Any]) -> None:
         given, by_name = self._arguments(tensors, fields)
-        rows, seconds = self.limits
         recording = self._recorder(tuple(by_name)).record(
-            k.block, k.blocks, k.chip.buffers["UB"], given, list(by_name.values()), rows, seconds
+            k.block, k.blocks, k.chip.buffers["UB"], given, list(by_name.values()), self.limits
         )
-        append(k, recording)
+        append(k, recording, len(tensors))
         if recording.how != FINE:
-            raise SourceError(_ended(recording, rows, seconds), recording.last)
+            raise SourceError(_ended(recording, self.limits), recording.last)
 
     def _recorder(self, fields: tuple[str, ...]) -> Recorder:
         """Return the recorder of the library that fills these fields by name."""
         found = self._recorders.get(fields)
         if found is None:
-            stub = _stub(self.sources[0], self.named, fields, self._registers_tiling)
+            stub = _stub(self.named, fields, self._registers_tiling)
             found = Recorder(compiler.library(self.sources, stub, self.include, self.defines))
             self._recorders[fields] = found
         return found
@@ -200,7 +195,7 @@ class CppKernel(KernelFunction):
                 f"{one.name}: fields by name need REGISTER_TILING_DEFAULT(structure) in {shown(str(self.sources[0]))}; "
                 f"or give {one.name} as bytes"
             )
-        return FILLED if by_name else 0
+        return None if by_name else 0
 
 
 def _number(name: str, kind: int | None, value: Any) -> float:
@@ -231,12 +226,11 @@ def _parameters(entry: Entry, described: Sequence[tuple[int, int]]) -> tuple[Par
     )
 
 
-def _stub(source: Path, named: str, fields: Sequence[str], registers_tiling: bool) -> str:
-    """Return the C++ that includes a kernel's file, calls its entry and fills fields by name."""
+def _stub(named: str, fields: Sequence[str], registers_tiling: bool) -> str:
+    """Return the C++ that calls the entry of the file before it and fills fields by name."""
     assigned = " ".join(f"asim::assign(data.{name}, given[{number}]);" for number, name in enumerate(fields))
     export = 'extern "C" __attribute__((visibility("default")))'
     return (
-        f"#include {json.dumps(str(source))}\n"
         '#include "asim/launch.h"\n'
         "struct AsimFill {\n"
         f"template <class T> void operator()(T &data, const asim::Argument *given) const {{ {assigned} }}\n"
@@ -248,14 +242,14 @@ def _stub(source: Path, named: str, fields: Sequence[str], registers_tiling: boo
     )
 
 
-def _ended(recording: Recording, rows: int, seconds: float) -> str:
+def _ended(recording: Recording, limits: Limits) -> str:
     """Return in words how a program ended that did not end well."""
     if recording.how == REFUSED:
         return recording.text
     if recording.how == TOO_LONG and recording.detail:
-        return f"the kernel did not end within {rows:,} calls; a loop around this line may go on for ever, else raise `rows`"
+        return f"the kernel did not end within {limits.rows:,} calls; a loop at this line may be endless, else raise `rows`"
     if recording.how == TOO_LONG:
-        return f"the kernel did not end within {seconds:g} s; the last call before that is this one"
+        return f"the kernel did not end within {limits.seconds:g} s; the last call before that is this one"
     try:
         name = signal.strsignal(recording.detail) or str(recording.detail)
     except ValueError:
@@ -272,8 +266,8 @@ def cpp_kernel(
     entry: str | None = None,
     include: Sequence[str | Path] = (),
     defines: Mapping[str, Any] | Sequence[str] = (),
-    rows: int = MOST_ROWS,
-    seconds: float = SECONDS,
+    rows: int = Limits().rows,
+    seconds: float = Limits().seconds,
 ) -> CppKernel:
     """Compile a C++ file with an Ascend C kernel, and return the kernel for `launch` and `check_kernel`.
 
@@ -293,4 +287,4 @@ def cpp_kernel(
         defines = [f"{name}={value}" for name, value in defines.items()]
     named, chosen = choose(paths[0], entry)
     folders = [Path(one).absolute() for one in include]
-    return CppKernel(paths, named, chosen, folders, list(defines), rows, seconds)
+    return CppKernel(paths, named, chosen, folders, list(defines), Limits(rows, seconds))

@@ -10,7 +10,7 @@ ARCHITECTURES = ("dav-2201",)
 
 _TYPES = (
     "TPosition QuePosition HardEvent RoundMode CMPMODE MaskMode ReduceOrder BinaryRepeatParams UnaryRepeatParams "
-    "CopyRepeatParams DataCopyParams DataCopyExtParams DataCopyPadParams DataCopyPadExtParams"
+    "CopyRepeatParams BrcbRepeatParams SELMODE DataCopyParams DataCopyExtParams DataCopyPadParams DataCopyPadExtParams"
 )
 _TENSORS = "GlobalTensor SetGlobalBuffer LocalTensor ReinterpretCast GetSize GetLength SetSize GetPosition GetPhyAddr"
 _PIPE = (
@@ -19,12 +19,13 @@ _PIPE = (
 )
 _SYNC = (
     "SetFlag WaitFlag PipeBarrier SetMaskCount SetMaskNorm SetVectorMask ResetMask SetAtomicAdd SetAtomicNone GetBlockIdx "
-    "GetBlockNum GetSubBlockIdx GetSubBlockNum GetTaskRation"
+    "GetBlockNum GetSubBlockIdx GetSubBlockNum GetTaskRation set_flag wait_flag pipe_barrier"
 )
 _COPY = "DataCopy DataCopyPad Copy"
 _VECTOR = (
     "Add Sub Mul Div Max Min And Or MulAddDst Abs Exp Ln Sqrt Rsqrt Reciprocal Relu Not Adds Muls Maxs Mins LeakyRelu Axpy "
-    "Duplicate Cast Compare CompareScalar WholeReduceSum WholeReduceMax WholeReduceMin BlockReduceSum BlockReduceMax "
+    "Duplicate Cast Compare CompareScalar Compares Select Brcb RepeatReduceSum WholeReduceSum WholeReduceMax WholeReduceMin "
+    "BlockReduceSum BlockReduceMax "
     "BlockReduceMin"
 )
 _MACROS = (
@@ -39,6 +40,7 @@ SIMULATED: dict[str, tuple[str, ...]] = {
     "vector": tuple(_VECTOR.split()),
     "types and enumerations": tuple(_TYPES.split()),
     "macros": tuple(_MACROS.split()),
+    "printing (to stderr)": ("printf", "PRINTF"),
 }
 """Names that are simulated, by what they are for."""
 
@@ -72,12 +74,12 @@ _REFUSED = {
     ),
     _CROSS: "CrossCoreSetFlag CrossCoreWaitFlag SyncAll IBSet IBWait SetNextTaskStart WaitPreTaskEnd TQueSync",
     _OTHER: (
-        "AddDeqRelu AddRelu AddReluCast Brcb BrcbRepeatParams CastDeq ClearSpr Compares CountBitsCntSameAsSignBit "
+        "AddDeqRelu AddRelu AddReluCast CastDeq ClearSpr CountBitsCntSameAsSignBit "
         "CreateVecIndex DisableDmaAtomic DumpTensor FusedMulAdd FusedMulAddRelu Gather GatherMask GatherMaskParams Gatherb "
         "GetArchVersion GetCmpMask GetCtrlSpr GetDataBlockSizeInBytes GetShapeSize GetSysWorkSpacePtr GetUBSizeInBytes "
         "GetUintDivMagicAndShift GetUserWorkspace GetVecLen InitBufPool InitSocState Interleave ListTensorDesc "
-        "LocalMemAllocator MulCast PRINTF PairReduceSum PopStackBuffer ReduceDataBlock ReducePairElem ReduceRepeat "
-        "RepeatReduceSum Scatter Select SELMODE SetAtomicMax SetAtomicMin SetAtomicType SetCmpMask SetCtrlSpr SetDeqScale "
+        "LocalMemAllocator MulCast PairReduceSum PopStackBuffer ReduceDataBlock ReducePairElem ReduceRepeat "
+        "Scatter SetAtomicMax SetAtomicMin SetAtomicType SetCmpMask SetCtrlSpr SetDeqScale "
         "SetPadValue ShapeInfo ShiftLeft ShiftRight SubRelu SubReluCast Subs TBufPool TensorDesc TransDataTo5HD "
         "TransDataTo5HDParams Transpose TransposeParamsExt TransposeType Trap Truncate TILING_KEY_IS TILING_KEY_VAR "
         "SoftMax SoftmaxFlashV2 LayerNorm RmsNorm Gelu Sigmoid Silu Swish Tanh Erf Sin Cos Power Floor Ceil Round Sign Log "

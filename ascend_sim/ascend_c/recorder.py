@@ -11,6 +11,7 @@ import weakref
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from ascend_sim.ascend_c.stream import Recording, read
 from ascend_sim.errors import SimError
@@ -19,17 +20,23 @@ GM_SHIFT = 40
 """A GM pointer in C++ is (slot + 1) << 40 plus an offset: an address of no memory, so that following one is noticed."""
 MOST_TENSORS = 64
 """Slots above would reach addresses where a process has its own memory."""
-MOST_ROWS = 20_000_000
-SECONDS = 60.0
 MEMORY = 4 << 30
-"""What a program of a kernel may take: words, seconds, and bytes of memory (of addresses) of its process."""
+"""Bytes of memory (of addresses) that the process of a program may take."""
+
+
+class Limits(NamedTuple):
+    """What a program of a kernel may take before it counts as endless: words and seconds."""
+
+    rows: int = 20_000_000
+    seconds: float = 60.0
+
+
+NO_OTHERS = Limits()
 
 POINTER, INTEGER, FLOAT, STRUCT = range(4)
 """Kinds of parameters (asim/launch.h, Kind)."""
-Argument = int | float | bytes
-"""An argument as the process gets it: a number, an address, or the bytes of a structure."""
-FILLED = -1
-"""Stands for a pointer to the tiling data that is filled by name."""
+Argument = int | float | bytes | None
+"""An argument as the process gets it: a number, an address, the bytes of a structure, or None for the filled tiling data."""
 
 
 def describe(library: Path) -> list[tuple[int, int]]:
@@ -74,12 +81,16 @@ class Recorder:
         ub_bytes: int,
         arguments: Sequence[Argument],
         fields: Sequence[float] = (),
-        rows: int = MOST_ROWS,
-        seconds: float = SECONDS,
+        limits: Limits = NO_OTHERS,
+        registers: bool = False,
     ) -> Recording:
-        """Return the words of a block; the recording says how the program ended, also where it was a crash."""
+        """Return the words of a block, those that set registers on request.
+
+        The recording says how the program ended, also where it was a crash.
+        """
         sizes = len(arguments), len(fields)
-        request = struct.pack("<7q", block, blocks, rows, max(int(seconds * 1000), 1), ub_bytes, *sizes)
+        milliseconds = max(int(limits.seconds * 1000), 1)
+        request = struct.pack("<8q", block, blocks, limits.rows, milliseconds, ub_bytes, registers, *sizes)
         behind = b""
         for one in (*arguments, *fields):
             if isinstance(one, bytes):
@@ -87,8 +98,10 @@ class Recorder:
                 behind += one + bytes(-len(one) % 16)
             elif isinstance(one, float):
                 request += struct.pack("<dq", one, _FLOATING)
+            elif one is None:
+                request += struct.pack("<2q", 0, _FILLED)
             else:
-                request += struct.pack("<2q", _signed(one), _FILLED if one == FILLED else _WHOLE)
+                request += struct.pack("<2q", _signed(one), _WHOLE)
         return read(self._answer(request + behind))
 
     def _answer(self, request: bytes) -> bytes:
@@ -98,15 +111,15 @@ class Recorder:
             try:
                 process.stdin.write(len(request).to_bytes(8, "little") + MEMORY.to_bytes(8, "little") + request)
                 process.stdin.flush()
-                size = int.from_bytes(process.stdout.read(8), "little")
-                answer = process.stdout.read(size)
+                head = process.stdout.read(8)
+                answer = process.stdout.read(int.from_bytes(head, "little"))
             except BrokenPipeError:
-                size, answer = 1, b""
+                head, answer = b"", b""
             except BaseException:  # an interrupt leaves half an answer in the pipe
                 self._process = None
-                _end(process)
+                _end(process, self._owner)
                 raise
-            if len(answer) != size:
+            if len(head) < 8 or len(answer) != int.from_bytes(head, "little"):
                 self._process = None
                 raise SimError(f"the process that records {self.library.name} ended by itself (code {process.wait()})")
             return answer
@@ -120,17 +133,17 @@ class Recorder:
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
             )
             self._owner = os.getpid()
-            weakref.finalize(self, _end, self._process)
+            weakref.finalize(self, _end, self._process, self._owner)
         return self._process
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End the process; its pipes are closed, so that it ends by itself where another process holds it."""
+def _end(process: subprocess.Popen[bytes], owner: int) -> None:
+    """End the process; a fork of its owner only closes its own ends of the pipes."""
     for pipe in (process.stdin, process.stdout):
         if pipe is not None:
             with suppress(OSError):
                 pipe.close()
-    if process.returncode is None:
+    if process.returncode is None and os.getpid() == owner:
         with suppress(OSError):
             process.kill()
             process.wait()

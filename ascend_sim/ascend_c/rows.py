@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -14,7 +15,7 @@ from ascend_sim.ascend_c.translate import key_of
 from ascend_sim.ascend_c.words import PIPE_NUMBERS, WORDS, Word, word_of
 from ascend_sim.errors import SimError
 from ascend_sim.isa.sync import SetFlag, WaitFlag
-from ascend_sim.kernel.inspection import Allocated, Line, Notes
+from ascend_sim.kernel.inspection import Allocated, Line, Notes, current_inspection
 from ascend_sim.kernel.kernel import Kernel
 from ascend_sim.kernel.program import Key
 from ascend_sim.kernel.sync import Flag
@@ -24,8 +25,8 @@ _POSITIONS = {9: "VECIN", 10: "VECOUT", 11: "VECCALC"}
 """Positions of buffers by their number (TPosition)."""
 
 
-def append(k: Kernel, recording: Recording) -> None:
-    """Write the rows of a recording to a program, each with its line.
+def append(k: Kernel, recording: Recording, tensors: int) -> None:
+    """Write the rows of a recording to a program that has so many `tensors`, each row with its line.
 
     Raises SourceError for a word that no instruction can say and for a GM address in no tensor; an inspection notes them, and
     the rows stay out.
@@ -38,29 +39,32 @@ def append(k: Kernel, recording: Recording) -> None:
     times = np.bincount(shape, minlength=len(words)).tolist()
     kinds = np.full(len(words), -1, np.int64)
     in_gm = np.zeros((len(words), 3), np.bool_)
+    balance: Counter[str] = Counter()
     for number, word in enumerate(words):
         where = recording.lines[first[number]] if first[number] >= 0 else None
         try:
-            kinds[number] = _kind(k, word, times[number])
+            kinds[number] = _kind(k, word, times[number], balance)
         except SimError as error:
             _refuse(k, str(error), where)
         for column, space in enumerate(WORDS[word.name].addresses):
             in_gm[number, column] = space == "GM"
+    _check_waits(k, recording, words, balance)
     _note_library(k, notes, recording, words)
     rows = np.zeros_like(recording.rows)
     rows[:, 0], rows[:, 1:4] = kinds[shape], recording.rows[:, 2:]
-    kept = _moved_to_tensors(k, rows, in_gm[shape], recording) & (rows[:, 0] >= 0)
+    kept = _moved_to_tensors(k, rows, in_gm[shape], recording, tensors) & (rows[:, 0] >= 0)
     numbers = np.array([notes.source.number(one) for one in recording.lines], np.int32)
     k.extend(rows[kept], numbers[line[kept]] if len(numbers) else np.empty(0, np.int32))
 
 
-def _kind(k: Kernel, word: Word, times: int) -> int:
-    """Return the number of a word's instruction in the table, or -1 for a word without a row; flags are counted."""
+def _kind(k: Kernel, word: Word, times: int, balance: Counter[str]) -> int:
+    """Return the number of a word's instruction in the table, or -1 for a word without a row; sets and waits are counted."""
     key: Key | None
     if word.name in ("set_flag", "wait_flag"):
         flag = _flag(k, word)
         sets = word.name == "set_flag"
         k.count_flag(flag, times if sets else -times)
+        balance[flag.name] += times if sets else -times
         fields = flag.source, flag.destination, flag.identity
         key = (SetFlag, *fields) if sets else (WaitFlag, *fields, k.is_armed(flag))
     else:
@@ -71,6 +75,18 @@ def _kind(k: Kernel, word: Word, times: int) -> int:
     return k.table.add(key) if known is None else known
 
 
+def _check_waits(k: Kernel, recording: Recording, words: Sequence[Word], balance: Counter[str]) -> None:
+    """SourceError for a flag with more waits than sets, at its last wait; an inspection looks at flags by itself."""
+    if current_inspection() is not None or min(balance.values(), default=0) >= 0:
+        return
+    for number, word in enumerate(words):
+        if word.name == "wait_flag" and balance[(flag := _flag(k, word)).name] < 0:
+            line = recording.rows[recording.rows[:, 0] == number][-1, 1]
+            more = -balance[flag.name]
+            text = f"flag {flag.name!r} has {more} waits more than sets; a wait without a set never ends"
+            raise SourceError(text, recording.lines[line])
+
+
 def _flag(k: Kernel, word: Word) -> Flag:
     """Return the flag that a word names, by its pipes and its event id."""
     pipes = PIPE_NUMBERS[word.fields["source"]], PIPE_NUMBERS[word.fields["destination"]]
@@ -78,13 +94,14 @@ def _flag(k: Kernel, word: Word) -> Flag:
 
 
 def _refuse(k: Kernel, text: str, line: Line | None) -> None:
-    error = SourceError(text, line)
-    if not k.note_refusal(text, line):
-        raise error
+    inspection = current_inspection()
+    if inspection is None:
+        raise SourceError(text, line)
+    inspection.add(f"block {k.block} {k.core_kind}{k.sub_block}", text, line)
 
 
 def _moved_to_tensors(
-    k: Kernel, rows: NDArray[np.int64], in_gm: NDArray[np.bool_], recording: Recording
+    k: Kernel, rows: NDArray[np.int64], in_gm: NDArray[np.bool_], recording: Recording, tensors: int
 ) -> NDArray[np.bool_]:
     """Turn GM pointers of C++ into addresses of tensors, in place; return which rows have none outside all tensors."""
     right = np.ones(len(rows), np.bool_)
@@ -92,7 +109,7 @@ def _moved_to_tensors(
         which = np.flatnonzero(in_gm[:, column])
         pointers = rows[which, 1 + column]
         slots = (pointers >> GM_SHIFT) - 1
-        wrong = which[(slots < 0) | (slots >= k.tensor_count)]
+        wrong = which[(slots < 0) | (slots >= tensors)]
         right[wrong] = False
         for line in dict.fromkeys(recording.rows[wrong, 1].tolist()):
             _refuse(k, "a copy from or to GM at an address that lies in no tensor of the kernel", recording.lines[line])
@@ -107,7 +124,7 @@ def _note_library(k: Kernel, notes: Notes, recording: Recording, words: Sequence
     """
     found = []
     for number, word in enumerate(words):
-        if word.name not in ("allocate_", "queue_event_", "own_barrier_"):
+        if not WORDS[word.name].note:
             continue
         mine = recording.rows[recording.rows[:, 0] == number]
         if word.name == "own_barrier_":

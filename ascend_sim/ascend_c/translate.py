@@ -12,11 +12,13 @@ from ascend_sim.errors import SimError
 from ascend_sim.isa.sync import PipeBarrier
 from ascend_sim.isa.transfer import DataCopy
 from ascend_sim.isa.vector import (
+    BroadcastColumn,
     Compare,
     Duplicate,
     Mask,
     ReduceBlocks,
     ReduceRows,
+    Select,
     VectorBinary,
     VectorCast,
     VectorCopy,
@@ -54,7 +56,7 @@ def key_of(word: Word, chip: ChipSpec) -> Key | None:
 
     Raises SimError for fields that no instruction here can say.
     """
-    if WORDS[word.name].register:
+    if WORDS[word.name].register or WORDS[word.name].note:
         return None
     return _MAKERS[word.name](word.name, word.fields, chip)
 
@@ -173,6 +175,29 @@ def _compare(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
     return (*key, _immediate(dtype, f["scalar"])) if name == "vcmpvs" else key
 
 
+def _select(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
+    """The mask's bits go on from repeat to repeat, but for the register, which has the bits of one repeat."""
+    dtype = _dtype(f["format"])
+    by_register, by_scalar = f["mode"] == 0, f["mode"] == 1
+    sides = ("dst", "src0") if by_scalar else ("dst", "src0", "src1")
+    it = _spread(name, f, (size_of(dtype),) * len(sides), sides)
+    if it.rows > 1 or it.mask is not None or not f["adjoining"]:
+        raise SimError(f"{name}: operands with gaps are not simulated; full masks and usual strides are")
+    if by_register and it.columns > REPEAT // size_of(dtype):
+        raise SimError(f"{name}: VSEL_CMPMASK_SPR for {it.columns} elements is not simulated; one repeat is")
+    key = Select, dtype, it.columns, f["mask_offset"]
+    return (*key, 0, _immediate(dtype, f["scalar"])) if by_scalar else (*key, f["other_offset"])
+
+
+def _broadcast(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
+    dtype, repeat = _dtype(f["format"]), f["repeat"]
+    if f["dst_block"] != 1 or (repeat > 1 and f["dst_repeat"] != 8):
+        raise SimError(f"{name}: results with gaps are not simulated; a block stride of 1 and a repeat stride of 8 are")
+    if repeat < 1:
+        raise SimError(f"{name}: repeat {repeat}; a repeat is 1 to 255 (public documentation, repeatTimes)")
+    return BroadcastColumn, dtype, BLOCK // size_of(dtype), REPEAT // BLOCK * repeat, BLOCK
+
+
 def _reduce(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
     dtype = _dtype(f["format"])
     if f["order"]:
@@ -257,6 +282,8 @@ _MAKERS: dict[str, Callable[[str, dict[str, int], ChipSpec], Any]] = {
     "vconv": _convert,
     "vcmpv": _compare,
     "vcmpvs": _compare,
+    "vsel": _select,
+    "vbrcb": _broadcast,
     **dict.fromkeys(("vcadd", "vcmax", "vcmin"), _reduce),
     **dict.fromkeys(("vcgadd", "vcgmax", "vcgmin"), _reduce_blocks),
     "copy_gm_to_ubuf": _move("GM", "UB"),

@@ -31,11 +31,15 @@ PIPE_NUMBERS = {0: "S", 1: "V", 2: "M", 3: "MTE1", 4: "MTE2", 5: "MTE3", 6: "ALL
 
 @frozen
 class WordForm:
-    """The operands of a word: which of its addresses lie in GM, and the names of its fields in the order of the record."""
+    """The operands of a word: the space of each address, and the names of its fields in the order of the record.
+
+    A `register` word has no row; it is recorded on request alone. A `note` has no row either: it tells what the library does.
+    """
 
     addresses: tuple[str, ...]
     fields: tuple[str, ...]
     register: bool = False
+    note: bool = False
 
 
 class Word(NamedTuple):
@@ -66,7 +70,11 @@ _ALIGNED = ("sid", "count", "length", "left", "right", "src_gap", "dst_gap", "at
 
 
 def _register(*fields: str) -> WordForm:
-    return WordForm((), fields or ("unused",), True)
+    return WordForm((), fields or ("unused",), register=True)
+
+
+def _note(*fields: str) -> WordForm:
+    return WordForm((), fields or ("unused",), note=True)
 
 
 BINARY = ("vadd", "vsub", "vmul", "vdiv", "vmax", "vmin", "vand", "vor", "vmla")
@@ -83,9 +91,10 @@ WORDS: dict[str, WordForm] = {
     "set_mask_count": _register(),
     "set_vector_mask": _register("high", "low"),
     "set_mov_pad_val": _register("value"),
-    "allocate_": _register("size", "position"),
-    "queue_event_": _register("source", "destination", "id"),
-    "own_barrier_": _register(),
+    "set_cmpmask": _register("address"),
+    "allocate_": _note("size", "position"),
+    "queue_event_": _note("source", "destination", "id"),
+    "own_barrier_": _note(),
     "set_flag": WordForm((), ("source", "destination", "id")),
     "wait_flag": WordForm((), ("source", "destination", "id")),
     "pipe_barrier": WordForm((), ("pipe",)),
@@ -117,6 +126,14 @@ WORDS: dict[str, WordForm] = {
         ),
     ),
     "vcmpvs": WordForm(("UB", "UB"), ("format", "mode", "scalar", "repeat", *_UNARY_STRIDES)),
+    "vsel": WordForm(
+        ("UB", "UB", "UB"),
+        (
+            *("format", "mode", "scalar", "mask_offset", "other_offset", "repeat"),
+            *("dst_repeat", "src0_repeat", "src1_repeat", "adjoining", *_MASK),
+        ),
+    ),
+    "vbrcb": WordForm(("UB", "UB"), ("format", "dst_block", "dst_repeat", "repeat")),
     **dict.fromkeys(("vcadd", "vcmax", "vcmin"), WordForm(("UB", "UB"), (*_REDUCE, "order", *_MASK))),
     **dict.fromkeys(("vcgadd", "vcgmax", "vcgmin"), WordForm(("UB", "UB"), (*_REDUCE, *_MASK))),
 }
@@ -125,9 +142,13 @@ NAMES = tuple(WORDS)
 
 
 def header() -> str:
-    """Return the C++ file that numbers the words."""
+    """Return the C++ file that numbers the words, and says which of them set registers."""
     listed = ", ".join(NAMES)
-    return f"#pragma once\nnamespace asim {{ enum class Word : long long {{ {listed} }}; }}\n"
+    registers = " || ".join(f"word == Word::{name}" for name, form in WORDS.items() if form.register)
+    return (
+        f"#pragma once\nnamespace asim {{ enum class Word : long long {{ {listed} }};\n"
+        f"constexpr bool is_register(Word word) {{ return {registers}; }} }}\n"
+    )
 
 
 def word_of(record: tuple[int, ...]) -> Word:

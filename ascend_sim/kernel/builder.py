@@ -20,7 +20,7 @@ from ascend_sim.isa.transfer import DataCopy, DataCopyNd2Nz, DataCopyPastL2, Dat
 from ascend_sim.isa.vector import Duplicate, Interleave, ReduceRows, Scatter, TransposeBlocks, VectorBinary, VectorCast
 from ascend_sim.kernel.abilities import Abilities
 from ascend_sim.kernel.check import check_addresses, check_buffer, check_pipe, overlapping, wrong_instructions
-from ascend_sim.kernel.inspection import Allocated, Inspection, Line, Notes, calling_line, current_inspection
+from ascend_sim.kernel.inspection import Allocated, Inspection, Notes, calling_line, current_inspection
 from ascend_sim.kernel.loops import What, Where
 from ascend_sim.kernel.operands import ChannelMatrices, CopyLoop, MapWindow, ScatterLoops, Span, TilePiece, TurnLayout
 from ascend_sim.kernel.program import InstructionTable, Key, Program
@@ -109,23 +109,6 @@ class KernelBuilder(SyncMethods, VectorMethods, Abilities):
                 raise self._too_far(f"an address of {key[0].name}") from None
         if self.notes is not None:
             self.notes.add()
-
-    def extend(self, rows: NDArray[np.int64], lines: NDArray[np.int32]) -> None:
-        """Append rows (instruction, dst, src0, src1, tile) that were made elsewhere; `lines` are the numbers of their lines."""
-        self._sheet.written.frombytes(np.ascontiguousarray(rows, np.int64).tobytes())
-        if self.notes is not None:
-            self.notes.rows.frombytes(np.ascontiguousarray(lines, np.int32).tobytes())
-
-    def note_refusal(self, text: str, line: Line | None) -> bool:
-        """Note what cannot run, and return True; False where the program is not inspected."""
-        if self._inspection is not None:
-            self._inspection.add(self._where, text, line)
-        return self._inspection is not None
-
-    @property
-    def tensor_count(self) -> int:
-        """How many tensors the task has."""
-        return len(self._sizes)
 
     def next_tile(self, *, counted: bool = True) -> None:
         """The rows that follow belong to the next unit of the kernel's own work split.

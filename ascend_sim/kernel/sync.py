@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import RowError, SimError
@@ -140,6 +141,15 @@ class SyncMethods(StampedLoops):
             )
         fields = (flag.source, flag.destination, flag.identity, flag.name not in self._disarm)
         self._emit((WaitFlag, *fields) if lead is None else (WaitUnitFlag, *fields, lead))
+
+    def extend(self, rows: NDArray[np.int64], lines: NDArray[np.int32]) -> None:
+        """Append rows (instruction, dst, src0, src1, tile) that were made elsewhere; `lines` are the numbers of their lines.
+
+        Their flags are counted by `count_flag`.
+        """
+        self._sheet.written.frombytes(np.ascontiguousarray(rows, np.int64).tobytes())
+        if self.notes is not None:
+            self.notes.rows.frombytes(np.ascontiguousarray(lines, np.int32).tobytes())
 
     def count_flag(self, flag: Flag, sets: int) -> None:
         """Count sets of a flag that stand in rows made elsewhere; waits count below 0."""

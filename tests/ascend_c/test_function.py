@@ -13,7 +13,7 @@ import pytest
 import ascend_sim as asim
 from ascend_sim.ascend_c.function import cpp_kernel
 from ascend_sim.errors import SimError
-from tests.support.ascend_c.kernels import BEGIN, made, needs_compiler, vector_kernel, written
+from tests.support.ascend_c.kernels import BEGIN, IN, OUT, floats, made, needs_compiler, vector_kernel, written
 from tests.support.places import DOCS
 
 pytestmark = needs_compiler
@@ -21,8 +21,6 @@ EXAMPLE = DOCS / "ascend-c" / "add_custom.cpp"
 CHIPS = ("ascend910b3", "ascend910_9391")
 FIRST_LINE = BEGIN.count("\n") + 2
 """The line of the first statement of `vector_kernel`."""
-IN = "DataCopy(a, xg, 64); SetFlag<HardEvent::MTE2_V>(0); WaitFlag<HardEvent::MTE2_V>(0);"
-OUT = "SetFlag<HardEvent::V_MTE3>(0); WaitFlag<HardEvent::V_MTE3>(0); DataCopy(zg, d, 64);"
 
 
 @asim.kernel_function(core="AIV")
@@ -68,10 +66,6 @@ def half(count: int, seed: int = 0) -> np.ndarray[Any, Any]:
     return np.random.default_rng(seed).standard_normal(count).astype(np.float16)
 
 
-def floats(count: int, seed: int = 0) -> np.ndarray[Any, Any]:
-    return np.random.default_rng(seed).standard_normal(count).astype(np.float32)
-
-
 def plain_rows(program: Any) -> list[tuple[Any, ...]]:
     """Rows without the names of flags: pipe, instruction with its fields, addresses."""
     return [(row.pipe, row.instruction, row.dst, row.src0, row.src1) for row in program]
@@ -108,80 +102,6 @@ def test_check_finds_nothing_in_the_example() -> None:
     assert not report.findings, report.render()
 
 
-VECTOR = {
-    "Add(d, a, b, 64)": lambda x, y: x + y,
-    "Sub(d, a, b, 64)": lambda x, y: x - y,
-    "Mul(d, a, b, 64)": lambda x, y: x * y,
-    "Div(d, a, b, 64)": lambda x, y: x / y,
-    "Max(d, a, b, 64)": np.maximum,
-    "Min(d, a, b, (uint64_t)64, 1, {1, 1, 1, 8, 8, 8})": np.minimum,
-    "Muls(d, a, 3.0f, 64)": lambda x, y: x * np.float32(3),
-    "Adds(d, a, -1.5f, 64)": lambda x, y: x - np.float32(1.5),
-    "Maxs(d, a, 0.25f, 64)": lambda x, y: np.maximum(x, np.float32(0.25)),
-    "LeakyRelu(d, a, 0.5f, 64)": lambda x, y: np.where(x > 0, x, x * np.float32(0.5)),
-    "Abs(d, a, 64)": lambda x, y: np.abs(x),
-    "Relu(d, a, 64)": lambda x, y: np.maximum(x, 0),
-    "Exp(d, a, 64)": lambda x, y: np.exp(x.astype(np.float64)).astype(np.float32),
-    "Duplicate(d, 2.5f, 64)": lambda x, y: np.full(64, 2.5, np.float32),
-    "Copy(d, b, (uint64_t)64, 1, {1, 1, 8, 8})": lambda x, y: y,
-    "Add(d, a, b, (uint64_t)8, 8, {1, 1, 1, 1, 1, 1})": lambda x, y: x + y,
-    "Add(d, a, b, (uint64_t)8, 8, {1, 1, 1, 1, 1, 0})": lambda x, y: x + np.tile(y[:8], 8),
-    "uint64_t even[2] = {0x5555555555555555, 0}; Duplicate(d, 0.0f, 64); Add(d, a, b, even, 1, {1, 1, 1, 8, 8, 8})": (
-        lambda x, y: np.where(np.arange(64) % 2, 0, x + y)
-    ),
-    "SetMaskCount(); SetVectorMask<float, MaskMode::COUNTER>(64); Add<float, false>(d, a, b, MASK_PLACEHOLDER, 1, {}); "
-    "SetMaskNorm(); ResetMask()": lambda x, y: x + y,
-}
-"""Calls that fill 64 elements of d, and what numpy says of them."""
-
-
-@pytest.fixture(scope="module")
-def calls(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """A kernel that makes one of the calls, by its number."""
-    cases = "\n".join(f"if (which == {number}) {{ {call}; }}" for number, call in enumerate(VECTOR))
-    body = f"DataCopy(b, yg, 64); {IN} {cases} {OUT}"
-    return made(tmp_path_factory.mktemp("calls"), vector_kernel(body, numbers="int32_t which"))
-
-
-@pytest.mark.parametrize("number", range(len(VECTOR)))
-def test_a_call_computes_what_numpy_does(calls: Any, number: int) -> None:
-    x, y = floats(64), floats(64, 1)
-    run = asim.launch(calls, 1, x, y, asim.empty(64, "float32"), which=number)
-    np.testing.assert_array_equal(run.outputs["z"], [*VECTOR.values()][number](x, y))
-    assert not run.findings
-
-
-def test_casts_compares_and_reductions(tmp_path: Path) -> None:
-    body = f"""{IN}
-    LocalTensor<half> h = b.ReinterpretCast<half>(); Cast(h, a, RoundMode::CAST_RINT, 64); PipeBarrier<PIPE_V>();
-    Cast(d, h, RoundMode::CAST_NONE, 64); PipeBarrier<PIPE_V>();
-    WholeReduceMax(d[64], a, 64, 1, 1, 1, 8, ReduceOrder::ORDER_ONLY_VALUE);
-    BlockReduceSum(d[72], a, 1, 64, 1, 1, 8);
-    LocalTensor<uint8_t> bits = d[80].ReinterpretCast<uint8_t>(); CompareScalar(bits, a, 0.0f, CMPMODE::GT, 64);
-    {OUT} DataCopy(zg[64], d[64], 24);"""
-    run = asim.launch(made(tmp_path, vector_kernel(body, tensors="x z")), 1, floats(64), asim.empty(88, "float32"))
-    x, z = floats(64), run.outputs["z"]
-    np.testing.assert_array_equal(z[:64], x.astype(np.float16).astype(np.float32))
-    assert z[64] == x.max()
-    np.testing.assert_allclose(z[72:80], x.reshape(8, 8).sum(1), rtol=1e-6)
-    assert (np.unpackbits(z[80:82].view(np.uint8), bitorder="little") == (x > 0)).all()
-
-
-def test_atomic_add_and_copies_with_gaps(tmp_path: Path) -> None:
-    body = f"""{IN} Muls(d, a, 1.0f, 64); SetFlag<HardEvent::V_MTE3>(0); WaitFlag<HardEvent::V_MTE3>(0);
-    SetAtomicAdd<float>(); DataCopy(zg, d, 64); SetAtomicNone();
-    DataCopyPad(zg[64], d, DataCopyExtParams(2, 20, 1, 12, 0)); DataCopy(zg[96], d, DataCopyParams(2, 1, 3, 1));"""
-    x = floats(64)
-    start = np.ones(128, np.float32)
-    z = asim.launch(made(tmp_path, vector_kernel(body, tensors="x z")), 1, x, start).outputs["z"]
-    np.testing.assert_array_equal(z[:64], x + 1)
-    np.testing.assert_array_equal(z[64:69], x[:5])
-    np.testing.assert_array_equal(z[72:77], x[16:21])
-    np.testing.assert_array_equal(z[69:72], 1)
-    np.testing.assert_array_equal(z[96:104], x[:8])
-    np.testing.assert_array_equal(z[112:120], x[32:40])
-
-
 # -- lines -------------------------------------------------------------------------------------------------------------
 
 
@@ -198,8 +118,14 @@ REFUSED = {
     "DataCopy(a, xg[-8], 8);": "a copy from or to GM at an address that lies in no tensor",
     "Add(d, a, b, (uint64_t)64, 2, {2, 1, 1, 8, 8, 8});": "vadd: a block stride of 2 (dst) is not simulated",
     "Add(d, a, b, 0);": "vadd: a count of 0 elements; it is at least 1",
+    "ASSERT(x == nullptr);": "ASSERT(x == nullptr) is false",
+    "set_flag(PIPE_MTE2, PIPE_V, EVENT_ID3);": "is still raised 1 times",
     "SetFlag<HardEvent::MTE2_V>(8);": "SetFlag: event id 8; allowed are 0 to 7",
     "SetFlag<HardEvent::MTE2_V>(1);": "is still raised 1 times at the end of the block",
+    "SetFlag<HardEvent::MTE2_V>(1); WaitFlag<HardEvent::MTE2_V>(1); WaitFlag<HardEvent::MTE2_V>(1);": (
+        "has 1 waits more than sets"
+    ),
+    "WaitFlag<HardEvent::V_MTE3>(2);": "has 1 waits more than sets; a wait without a set never ends",
     "WholeReduceMax(d, a, 64, 1, 1, 1, 8);": "results with their index are not simulated",
     "TPipe p; TQue<QuePosition::VECIN, 1> q; q.AllocTensor<float>();": "AllocTensor: the queue has no buffers",
     "TPipe p; TQue<QuePosition::VECIN, 1> q; p.InitBuffer(q, 1, 32); q.AllocTensor<float>(); q.AllocTensor<float>();": (
@@ -246,6 +172,10 @@ PLANTED = {
     "missing wait": "DataCopy(a, xg, 64);\nMuls(d, a, 2.0f, 64); SetFlag<HardEvent::V_MTE3>(0);"
     " WaitFlag<HardEvent::V_MTE3>(0); DataCopy(zg, d, 64);",
     "uninitialised": f"\nMuls(d, b, 2.0f, 64);\n{OUT}",
+    "wrong event": f"{IN}\nMuls(d, a, 2.0f, 64); SetFlag<HardEvent::V_MTE3>(1);\nWaitFlag<HardEvent::V_MTE3>(2);"
+    " DataCopy(zg, d, 64);",
+    "too many elements": f"{IN}\nMuls(d, a, 2.0f, 65); SetFlag<HardEvent::V_MTE3>(0); WaitFlag<HardEvent::V_MTE3>(0);"
+    " DataCopy(zg, d, 64);",
     "result read early": f"{IN}\nMuls(d, a, 2.0f, 64);\nDataCopy(zg, d, 64);",
 }
 
@@ -293,11 +223,10 @@ def test_a_kernel_that_ends_the_process_is_refused(tmp_path: Path) -> None:
 
 
 def test_what_a_kernel_prints_is_no_recording(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    kernel = made(
-        tmp_path, vector_kernel(f'printf("hello\\n"); fflush(stdout); Duplicate(d, 1.0f, 64); {OUT}', tensors="z")
-    )
+    body = f'printf("hello\\n"); PRINTF("%d %.1f\\n", 3, (half)2.5); Duplicate(d, 1.0f, 64); {OUT}'
+    kernel = made(tmp_path, vector_kernel(body, tensors="z"))
     assert (asim.launch(kernel, 1, asim.empty(64, "float32")).outputs["z"] == 1).all()
-    assert "hello" in capfd.readouterr().err
+    assert "hello\n3 2.5\n" in capfd.readouterr().err
 
 
 # -- arguments ---------------------------------------------------------------------------------------------------------
@@ -385,6 +314,28 @@ def test_several_files_includes_and_defines(tmp_path: Path) -> None:
     path = written(tmp_path, '#include "value.h"\n' + vector_kernel(f"Duplicate(d, other(), 64); {OUT}", tensors="z"))
     kernel = cpp_kernel(path, other, include=[tmp_path / "more"], defines={"FACTOR": 4})
     assert (asim.launch(kernel, 1, asim.empty(64, "float32")).outputs["z"] == 8).all()
+
+
+def test_host_code_that_launches_is_left_out(tmp_path: Path) -> None:
+    """As in the vendor's samples: a function for the host behind the kernel, in the same file."""
+    host = """
+#ifndef ASCENDC_CPU_DEBUG
+void fill_do(uint32_t blockDim, void *stream, uint8_t *z)
+{
+    kernel<<<blockDim, nullptr,
+             stream>>>(z);
+}
+#endif
+"""
+    text = f"#ifdef __CCE_AICORE__\n{vector_kernel(f'Duplicate(d, 4.0f, 64); {OUT}', tensors='z')}#endif\n{host}"
+    (tmp_path / "beside.h").touch()
+    kernel = made(tmp_path, f'#include "beside.h"\n{text}')
+    run = asim.launch(kernel, 1, asim.empty(64, "float32"))
+    notes = run.programs[0].notes
+    assert (run.outputs["z"] == 4).all()
+    assert notes is not None and notes.line(0) == (str(tmp_path / "kernel.cpp"), 6)
+    with pytest.raises(SimError, match=r"kernel\.cpp:18: error: use of undeclared identifier 'oops'"):
+        made(tmp_path, f'#include "beside.h"\n{text}\nint wrong() {{ return oops; }}\n')
 
 
 def test_a_name_that_launch_has_gets_an_underscore(tmp_path: Path) -> None:

@@ -66,6 +66,23 @@ def _vendor_word(word: Word, addresses: list[int]) -> list[Any]:
             listed.append({"f": struct.unpack("<f", struct.pack("<I", value))[0]})
         elif flags or field not in _STATE:
             listed.append(value)
+    if name == "vsel":
+        dst, src0, base = addresses
+        by_scalar = fields["mode"] == 1
+        src1 = base + fields["mask_offset" if by_scalar else "other_offset"]
+        strides = fields["dst_repeat"], fields["src0_repeat"], fields["src1_repeat"]
+        return [
+            name,
+            dst,
+            src0,
+            src1,
+            fields["repeat"],
+            1,
+            1,
+            1,
+            *strides,
+            *([fields["mode"]] if fields["mode"] else []),
+        ]
     if name in ("vmaxs", "vmins"):
         listed += [0, 0]  # operands that every call leaves at 0
     if name == "vconv":
@@ -137,6 +154,8 @@ def test_a_scenario_of_queues(number: int, tmp_path: Path) -> None:
 def test_the_header_numbers_every_word() -> None:
     listed = header().partition("{ enum class Word : long long { ")[2].partition(" }")[0]
     assert tuple(listed.split(", ")) == NAMES
+    registers = header().partition("{ return ")[2]
+    assert "word == Word::set_vector_mask" in registers and "vadd" not in registers and "allocate_" not in registers
 
 
 def test_a_shape_is_read_by_the_names_of_its_fields() -> None:

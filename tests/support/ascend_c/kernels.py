@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from ascend_sim.ascend_c import compiler
@@ -27,6 +28,9 @@ needs_compiler = pytest.mark.skipif(not there_is_a_compiler(), reason="no compil
 
 BEGIN = '#include "kernel_operator.h"\nusing namespace AscendC;\n'
 """The two lines before the text of a kernel."""
+IN = "DataCopy(a, xg, 64); SetFlag<HardEvent::MTE2_V>(0); WaitFlag<HardEvent::MTE2_V>(0);"
+OUT = "SetFlag<HardEvent::V_MTE3>(0); WaitFlag<HardEvent::V_MTE3>(0); DataCopy(zg, d, 64);"
+"""What brings 64 elements of x to a, and 64 of d to z (`vector_kernel`)."""
 
 
 def written(folder: Path, text: str, name: str = "kernel.cpp") -> Path:
@@ -42,9 +46,9 @@ def made(folder: Path, text: str, **options: Any) -> CppKernel:
 
 
 def recorded(kernel: CppKernel, *arguments: int, block: int = 0, blocks: int = 1) -> Recording:
-    """Return the words of a block."""
+    """Return all words of a block."""
     recorder: Recorder = kernel._recorder(())
-    return recorder.record(block, blocks, 196_608, arguments)
+    return recorder.record(block, blocks, 196_608, arguments, registers=True)
 
 
 def vector_kernel(body: str, name: str = "kernel", tensors: str = "x y z", numbers: str = "") -> str:
@@ -56,3 +60,8 @@ def vector_kernel(body: str, name: str = "kernel", tensors: str = "x y z", numbe
         f"LocalTensor<float> {one}(TPosition::VECCALC, {number * 32768}, 8192);" for number, one in enumerate("abd")
     )
     return f'extern "C" __global__ __aicore__ void {name}({parameters}) {{ {views} {buffers}\n{body}\n}}\n'
+
+
+def floats(count: int, seed: int = 0) -> np.ndarray[Any, Any]:
+    """Return normal values."""
+    return np.random.default_rng(seed).standard_normal(count).astype(np.float32)

@@ -16,6 +16,8 @@ struct Argument {
     }
 };
 struct NoTiling {};
+// Host code of the file that launches a kernel; nothing calls it here.
+template <class... A> inline void launched(A &&...) {}
 // A field of a structure that is filled by its name.
 template <class T> inline void assign(T &field, const Argument &given) {
     field = given.offset == FLOATING ? (T)given.number() : (T)given.value;

@@ -25,7 +25,7 @@ enum class Ending : int64_t { FINE, REFUSED, CRASHED, TOO_LONG };
 
 // What arrives with a request (recorder.py writes the same numbers in the same order).
 struct Request {
-    int64_t block, blocks, most_rows, milliseconds, ub_bytes, arguments, fields;
+    int64_t block, blocks, most_rows, milliseconds, ub_bytes, registers, arguments, fields;
 };
 
 // Registers of the machine that decide what a word does.
@@ -122,6 +122,7 @@ inline void send_text(const char *text) {
 }
 // The last frame of a program; nothing of the kernel runs after it.
 [[noreturn]] inline void end(Ending how, int64_t detail, Site site, const char *text) {
+    if (how == Ending::FINE || how == Ending::REFUSED) fflush(stdout);
     flush();
     int64_t head[3] = {(int64_t)how, detail, site.line};
     frame(Frame::END, sizeof head + padded(strlen(site.file) + 1) + padded(strlen(text) + 1));
@@ -187,14 +188,15 @@ template <int A, int F> inline void record(Site site, Word word, const int64_t (
     for (int i = 0; i < F; i++) key[i + 1] = fields[i];
     if (recorder.written >= recorder.request.most_rows)
         end(Ending::TOO_LONG, recorder.written, site, "");
+    recorder.written++;
+    recorder.last = site;
+    if (is_register(word) && !recorder.request.registers) return;
     int64_t shape = shape_of(key, F + 1), line = line_of(site);
     if (recorder.waiting == Recorder::AT_ONCE) flush();
     int64_t *row = recorder.rows[recorder.waiting++];
     row[0] = shape;
     row[1] = line;
     for (int i = 0; i < 3; i++) row[2 + i] = i < A ? addresses[i] : 0;
-    recorder.written++;
-    recorder.last = site;
 }
 inline void record(Site site, Word word) { record(site, word, {0}, {0}); }
 

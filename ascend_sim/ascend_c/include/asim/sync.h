@@ -11,17 +11,19 @@ constexpr int64_t PIPES_OF_EVENT[][2] = {
     {2, 0}, {10, 5}, {3, 10}, {10, 3}, {10, 10}};
 constexpr int EVENTS = 8;  // ids of a pair of pipes
 
+inline int64_t event_id(Site site, const char *call, int64_t id) {
+    if (id < 0 || id >= EVENTS) refuse(site, "%s: event id %lld; allowed are 0 to %d", call, (long long)id, EVENTS - 1);
+    return id;
+}
 inline void set_flag(Site site, AscendC::HardEvent event, int64_t id) {
     auto pair = PIPES_OF_EVENT[(int)event];
     if (pair[0] == pair[1]) return record(site, Word::pipe_barrier, {0}, {pair[0]});
-    if (id < 0 || id >= EVENTS) refuse(site, "SetFlag: event id %lld; allowed are 0 to %d", (long long)id, EVENTS - 1);
-    record(site, Word::set_flag, {0}, {pair[0], pair[1], id});
+    record(site, Word::set_flag, {0}, {pair[0], pair[1], event_id(site, "SetFlag", id)});
 }
 inline void wait_flag(Site site, AscendC::HardEvent event, int64_t id) {
     auto pair = PIPES_OF_EVENT[(int)event];
     if (pair[0] == pair[1]) return;
-    if (id < 0 || id >= EVENTS) refuse(site, "WaitFlag: event id %lld; allowed are 0 to %d", (long long)id, EVENTS - 1);
-    record(site, Word::wait_flag, {0}, {pair[0], pair[1], id});
+    record(site, Word::wait_flag, {0}, {pair[0], pair[1], event_id(site, "WaitFlag", id)});
 }
 inline void set_vector_mask(Site site, int64_t high, int64_t low) {
     recorder.registers.mask_high = high;
@@ -76,6 +78,31 @@ enum class AscendCCoreType : uint8_t { AIC, AIV };
 constexpr AscendCCoreType AIC = AscendCCoreType::AIC, AIV = AscendCCoreType::AIV, g_coreType = AIV;
 
 }  // namespace AscendC
+
+// The flags and barriers of the level below.
+inline void set_flag(pipe_t source, pipe_t destination, int32_t id, ASIM_SITE) {
+    asim::record(site, asim::Word::set_flag, {0}, {(int64_t)source, (int64_t)destination, asim::event_id(site, "set_flag", id)});
+}
+inline void wait_flag(pipe_t source, pipe_t destination, int32_t id, ASIM_SITE) {
+    asim::record(site, asim::Word::wait_flag, {0}, {(int64_t)source, (int64_t)destination, asim::event_id(site, "wait_flag", id)});
+}
+inline void pipe_barrier(pipe_t pipe, ASIM_SITE) { asim::record(site, asim::Word::pipe_barrier, {0}, {(int64_t)pipe}); }
+
+// What a kernel prints goes to the errors of the command.
+namespace AscendC {
+using ::printf;
+template <class T> inline auto asim_printed(T value) {
+    if constexpr (asim::is_float<T>) return (double)(float)value;
+    else return value;
+}
+template <class... T> inline void PRINTF(const char *format, T... values) { ::printf(format, asim_printed(values)...); }
+}  // namespace AscendC
+#define ASCENDC_ASSERT(...)
+#define KERNEL_LOG(...)
+#define ASSERT(condition)                                                                                                   \
+    do {                                                                                                                    \
+        if (!(condition)) asim::refuse(asim::Site::here(), "ASSERT(%s) is false", #condition);                              \
+    } while (0)
 
 #define block_idx AscendC::GetBlockIdx()
 #define block_num AscendC::GetBlockNum()

@@ -17,11 +17,6 @@
 #define __out_pipe__(...)
 #define __sync_alias__
 #define __sync_noalias__
-#define __CCE_AICORE__ 220
-#define __DAV_C220_VEC__ 1
-#define __DAV_VEC__ 1
-#define __NPU_ARCH__ 2201
-#define ASCENDC_CPU_DEBUG_OFF 1
 
 using half = _Float16;
 using bfloat16_t = __bf16;
@@ -80,6 +75,7 @@ enum class HardEvent : uint8_t {
 };
 enum class RoundMode : uint8_t { CAST_NONE, CAST_RINT, CAST_FLOOR, CAST_CEIL, CAST_ROUND, CAST_TRUNC, CAST_ODD };
 enum class CMPMODE : uint8_t { LT, GT, EQ, LE, GE, NE };
+enum class SELMODE : uint8_t { VSEL_CMPMASK_SPR, VSEL_TENSOR_SCALAR_MODE, VSEL_TENSOR_TENSOR_MODE };
 enum class MaskMode : uint8_t { NORMAL, COUNTER };
 enum class ReduceOrder : uint8_t { ORDER_VALUE_INDEX, ORDER_INDEX_VALUE, ORDER_ONLY_VALUE, ORDER_ONLY_INDEX };
 
@@ -99,6 +95,12 @@ struct UnaryRepeatParams {
     uint32_t blockNumber = 8;
     uint16_t dstBlkStride = 1, srcBlkStride = 1;
     uint8_t dstRepStride = 8, srcRepStride = 8;
+};
+struct BrcbRepeatParams {
+    BrcbRepeatParams() = default;
+    BrcbRepeatParams(uint16_t dst, uint16_t dst_repeat) : dstBlkStride(dst), dstRepStride(dst_repeat) {}
+    uint32_t blockNumber = 8;
+    uint16_t dstBlkStride = 1, dstRepStride = 8;
 };
 struct CopyRepeatParams {
     CopyRepeatParams() = default;

@@ -227,6 +227,88 @@ inline void CompareScalar(const LocalTensor<U> &dst, const LocalTensor<T> &src, 
                  {asim::format_of<T>(), (int64_t)mode, asim::immediate<T>(value), (int64_t)(count * sizeof(T) / 256), 1, 1, 8, 8});
 }
 
+template <class T, class U>
+inline void Compares(const LocalTensor<U> &dst, const LocalTensor<T> &src, const asim::given<T> value, CMPMODE mode,
+                     uint32_t count, ASIM_SITE) {
+    CompareScalar(dst, src, value, mode, count, site);
+}
+
+// A selection finds the other operand's place through a scratch of the library at the end of the buffer.
+constexpr int64_t ASIM_SCRATCH = 188416, ASIM_SCRATCH_ELEMENTS = 32;
+inline void asim_barrier(asim::Site site) {
+    asim::record(site, asim::Word::own_barrier_);
+    asim::record(site, asim::Word::pipe_barrier, {0}, {(int64_t)PIPE_V});
+}
+inline void asim_mask_address(asim::Site site, int64_t address) {
+    asim::record(site, asim::Word::set_cmpmask, {0}, {address});
+    asim_barrier(site);
+}
+template <class V> inline void asim_scratch(asim::Site site, V value) {
+    LocalTensor<V> scratch(TPosition::VECCALC, ASIM_SCRATCH, ASIM_SCRATCH_ELEMENTS);
+    asim::duplicate<V>(site, scratch, value, 1, 1, 8);
+    asim_barrier(site);
+    asim_mask_address(site, ASIM_SCRATCH);
+}
+template <class T, class U>
+inline void asim_select(asim::Site site, const LocalTensor<T> &dst, const LocalTensor<U> &mask, const LocalTensor<T> &src0,
+                        const LocalTensor<T> *src1, T scalar, SELMODE mode, int64_t repeat, const BinaryRepeatParams &p) {
+    int64_t bits = asim::at(mask), other = src1 ? asim::at(*src1) : bits, base = bits < other ? bits : other;
+    asim::record(site, asim::Word::vsel, {asim::at(dst), asim::at(src0), base},
+                 {asim::format_of<T>(), (int64_t)mode, asim::immediate(scalar), bits - base, other - base,
+                  repeat, p.dstRepStride, p.src0RepStride, p.src1RepStride,
+                  p.dstBlkStride == 1 && p.src0BlkStride == 1 && p.src1BlkStride == 1, ASIM_MASK});
+}
+template <class T, class U> inline void Select(const LocalTensor<T> &dst, const LocalTensor<U> &mask, const LocalTensor<T> &src0,
+                                               const LocalTensor<T> &src1, SELMODE mode, uint32_t count, ASIM_SITE) {
+    asim::set_counting(site, true);
+    if (mode == SELMODE::VSEL_CMPMASK_SPR) asim_mask_address(site, asim::at(mask));
+    else {
+        asim::set_vector_mask(site, 0, ASIM_SCRATCH_ELEMENTS);
+        asim_scratch<uint32_t>(site, asim::at(mask));
+    }
+    asim::set_vector_mask(site, 0, count);
+    asim_select(site, dst, mask, src0, &src1, T(0), mode, 1, {});
+    asim_barrier(site);
+    asim::set_vector_mask(site, -1, -1);
+    asim::set_counting(site, false);
+}
+template <class T, class U> inline void Select(const LocalTensor<T> &dst, const LocalTensor<U> &mask, const LocalTensor<T> &src0,
+                                               asim::given<T> scalar, SELMODE mode, uint32_t count, ASIM_SITE) {
+    asim::set_counting(site, true);
+    asim::set_vector_mask(site, 0, ASIM_SCRATCH_ELEMENTS);
+    asim_scratch<T>(site, scalar);
+    asim::set_vector_mask(site, 0, count);
+    asim_select(site, dst, mask, src0, (const LocalTensor<T> *)nullptr, scalar, mode, 1, {});
+    asim::set_vector_mask(site, -1, -1);
+    asim::set_counting(site, false);
+}
+template <class T, class U, bool sets = true>
+inline void Select(const LocalTensor<T> &dst, const LocalTensor<U> &mask, const LocalTensor<T> &src0, const LocalTensor<T> &src1,
+                   SELMODE mode, uint64_t elements, uint8_t repeat, const BinaryRepeatParams &p, ASIM_SITE) {
+    if (mode == SELMODE::VSEL_CMPMASK_SPR) asim_mask_address(site, asim::at(mask));
+    else {
+        asim::mask_of_count(site, ASIM_SCRATCH_ELEMENTS);
+        asim_scratch<uint32_t>(site, asim::at(mask));
+    }
+    asim::mask_for_call<sets>(site, elements);
+    asim_select(site, dst, mask, src0, &src1, T(0), mode, repeat, p);
+}
+template <class T, class U, bool sets = true>
+inline void Select(const LocalTensor<T> &dst, const LocalTensor<U> &mask, const LocalTensor<T> &src0, asim::given<T> scalar,
+                   SELMODE mode, uint64_t elements, uint8_t repeat, const BinaryRepeatParams &p, ASIM_SITE) {
+    asim::mask_of_count(site, ASIM_SCRATCH_ELEMENTS);
+    asim_scratch<T>(site, scalar);
+    asim::mask_for_call<sets>(site, elements);
+    asim_select(site, dst, mask, src0, (const LocalTensor<T> *)nullptr, scalar, mode, repeat, p);
+}
+
+template <class T>
+inline void Brcb(const LocalTensor<T> &dst, const LocalTensor<T> &src, const uint8_t repeat, const BrcbRepeatParams &p, ASIM_SITE) {
+    asim::set_vector_mask(site, -1, -1);
+    asim::record(site, asim::Word::vbrcb, {asim::at(dst), asim::at(src)},
+                 {asim::format_of<T>(), p.dstBlkStride, p.dstRepStride, repeat});
+}
+
 #define ASIM_REDUCE(Name, word)                                                                                             \
     template <class T, bool sets = true>                                                                                    \
     inline void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, const uint64_t mask[], const int32_t repeat,     \
@@ -250,6 +332,11 @@ inline int64_t asim_order(ReduceOrder order) {
 #define ASIM_ORDER
 #define ASIM_ORDER_FIELD 0,
 ASIM_REDUCE(WholeReduceSum, vcadd)
+template <class T, bool sets = true>
+inline void RepeatReduceSum(const LocalTensor<T> &dst, const LocalTensor<T> &src, const int32_t repeat, const int32_t elements,
+                            const int32_t, const int32_t block, const int32_t dst_stride, const int32_t stride, ASIM_SITE) {
+    WholeReduceSum<T, sets>(dst, src, elements, repeat, dst_stride, block, stride, site);
+}
 #undef ASIM_ORDER
 #undef ASIM_ORDER_FIELD
 #define ASIM_ORDER , ReduceOrder order = ReduceOrder::ORDER_VALUE_INDEX

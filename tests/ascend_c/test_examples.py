@@ -1,0 +1,38 @@
+"""The kernels of docs/ascend-c: right on both products of dav-2201, and without findings."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from ascend_sim.cli import app
+from tests.support.ascend_c.kernels import needs_compiler
+from tests.support.places import DOCS
+
+pytestmark = needs_compiler
+FOLDER = DOCS / "ascend-c"
+ENTRIES = {"row_sums": ("--entry", "row_sums<float>")}
+NAMES = sorted(path.stem for path in FOLDER.glob("*.cpp"))
+
+
+@pytest.mark.parametrize("chip", ("ascend910b3", "ascend910_9391"))
+@pytest.mark.parametrize("name", NAMES)
+def test_an_example_is_right(name: str, chip: str) -> None:
+    given = [str(FOLDER / f"{name}.cpp"), *ENTRIES.get(name, ()), "--chip", chip, "--json"]
+    done = CliRunner().invoke(app, ["kernel", *given])
+    assert done.exit_code == 0, done.output
+    report = json.loads(done.stdout)
+    assert all(one["correct"] for one in report["outputs"].values()) and report["outputs"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_check_finds_nothing(name: str) -> None:
+    done = CliRunner().invoke(app, ["check", str(FOLDER / f"{name}.cpp"), *ENTRIES.get(name, ()), "--json"])
+    assert done.exit_code == 0, done.output
+    assert not json.loads(done.stdout)["findings"]
+
+
+def test_each_example_has_its_arguments_beside_it() -> None:
+    assert NAMES and all((FOLDER / f"{name}.py").is_file() for name in NAMES)
