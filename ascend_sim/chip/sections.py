@@ -390,6 +390,7 @@ class Sync(Section):
     flag_max: Annotated[Count, Field(gt=0)]
     flag_latency: Cycles
     cross_flag_ids: Count
+    cross_one_vector_ids: Count
     cross_flag_max: Count
     cross_latency: Cycles
     cross_wait_stops_issue: Flag

@@ -11,6 +11,8 @@ import numpy as np
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import RowError, SimError
 from ascend_sim.isa.sync import (
+    ONE_VECTOR,
+    SECOND_VECTOR,
     CrossCoreSetFlag,
     CrossCoreWaitFlag,
     PipeBarrier,
@@ -25,7 +27,8 @@ from ascend_sim.kernel.loops import StampedLoops
 from ascend_sim.kernel.program import InstructionTable, Key
 
 CROSS_MODES = {0: "all cores of a kind", 1: "the vector cores of a block", 2: "a cube core and its vector cores"}
-"""Who a cross-core flag joins."""
+"""Who a cross-core flag joins, on every chip that has them."""
+_ONE_VECTOR_MODE = {ONE_VECTOR: "a cube core and one of its vector cores"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -178,12 +181,19 @@ class SyncMethods(StampedLoops):
     def _check_cross(self, flag: int, mode: int, pipe: str) -> bool:
         """Whether the flag can be used; a refusal that an inspection notes leaves the instruction out."""
         self._check_pipe(pipe, f"cross-core flag {flag}")
-        ids = self.chip.sync.cross_flag_ids
-        if not isinstance(flag, int | np.integer) or not 0 <= flag < ids:
-            there = f"0 to {ids - 1}" if ids else "none"
-            text = f"cross-core flag {flag}: the chip has {there} (chip {self.chip.name}, sync.cross_flag_ids)"
-        elif mode not in CROSS_MODES:
-            told = ", ".join(f"{number} ({words})" for number, words in CROSS_MODES.items())
+        sync = self.chip.sync
+        modes = CROSS_MODES | (_ONE_VECTOR_MODE if sync.cross_one_vector_ids else {})
+        count, field = sync.cross_flag_ids, "sync.cross_flag_ids"
+        cores = 1
+        if mode == ONE_VECTOR and mode in modes:
+            count, field = sync.cross_one_vector_ids, "sync.cross_one_vector_ids"
+            cores = self.chip.cores.aiv_per_aic if self.core_kind == "AIC" else 1
+        ranges = [range(number * SECOND_VECTOR, number * SECOND_VECTOR + count) for number in range(cores)]
+        if not isinstance(flag, int | np.integer) or not any(flag in one for one in ranges):
+            there = " and ".join(f"{one[0]} to {one[-1]}" for one in ranges) if count else "none"
+            text = f"cross-core flag {flag}: the chip has {there} (chip {self.chip.name}, {field})"
+        elif mode not in modes:
+            told = ", ".join(f"{number} ({words})" for number, words in modes.items())
             text = f"cross-core flag {flag}: mode {mode!r}; allowed are {told}"
         else:
             return True

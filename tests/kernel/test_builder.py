@@ -183,7 +183,8 @@ def test_a_flag_of_a_pipe_that_the_core_lacks(kind: str, pair: tuple[str, str], 
 
 
 def test_cross_core_flags_out_of_range_or_on_no_queue() -> None:
-    refused(lambda k: k.cross_core_set(11, 0, "FIX"), "cross-core flag 11", "0 to 10", "sync.cross_flag_ids")
+    refused(lambda k: k.cross_core_set(16, 0, "FIX"), "cross-core flag 16", "0 to 15", "sync.cross_flag_ids")
+    refused(lambda k: k.cross_core_set(0, 4, "FIX"), "cross-core flag 0: mode 4; allowed are 0 ")
     refused(lambda k: k.cross_core_wait(-1, 0, "FIX"), "cross-core flag -1")
     refused(lambda k: k.cross_core_wait(1, 0, "V"), "cross-core flag 1 is on pipe V")
 
@@ -319,9 +320,9 @@ def test_a_mode_of_cross_core_flags_that_there_is_not(method: str) -> None:
     refused(lambda k: getattr(k, method)(0, 7, "FIX"), "mode 7", "0 (all cores of a kind)", "2 (a cube core")
 
 
-@pytest.mark.parametrize("flag", [-1, 11, 0.5, "0"])
+@pytest.mark.parametrize("flag", [-1, 16, 0.5, "0"])
 def test_a_cross_core_flag_that_there_is_not(flag: Any) -> None:
-    refused(lambda k: k.cross_core_set(flag, 2, "FIX"), f"cross-core flag {flag}", "0 to 10")
+    refused(lambda k: k.cross_core_set(flag, 2, "FIX"), f"cross-core flag {flag}", "0 to 15")
 
 
 def test_a_flag_from_a_pipe_to_itself() -> None:
