@@ -66,7 +66,7 @@ class ProgramWalk:
                         break
                     self._do(item)
                     self._tell_all(row)
-                elif kind == CROSS_WAIT and not pipe:  # the scalar unit waits, and with it all that comes later
+                elif kind in (WAIT, CROSS_WAIT) and not pipe:  # the scalar unit waits, and with it all that comes later
                     self.held = None if self._do(item) else item
                     if self.held:
                         break
@@ -197,6 +197,7 @@ class ProgramWalk:
             else:
                 self.learn(row, pipe, place, *raised[turn])
             self.taken[code].append(place)
+            self._note_scalar(row, pipe, place)
         elif kind == DISARMED:
             self.taken[code].append(place)
         elif kind == BARRIER:
@@ -205,6 +206,7 @@ class ProgramWalk:
             self.learn(row, pipe, place, clock, self.known[pipe])
         elif kind == BARRIER_ALL:
             self.joined[row] = self._join(row, code)
+            self.learn(row, pipe, place, *self.joined[row])
         elif kind == _JOIN:
             self.learn(row, pipe, place, *self.joined[row])
         elif kind == CROSS_SET:
@@ -214,11 +216,15 @@ class ProgramWalk:
         elif kind == CROSS_WAIT:
             if not self.cross.wait(self, row, pipe, place, code):
                 return False
-            if not pipe:
-                clock = list(self.clocks[0])
-                clock[0] = place + 1
-                self.joined[row] = clock, self.known[0]
+            self._note_scalar(row, pipe, place)
         return True
+
+    def _note_scalar(self, row: int, pipe: int, place: int) -> None:
+        """A wait of the scalar unit is over: what is issued behind it knows what it heard, and that it is over."""
+        if not pipe:
+            clock = list(self.clocks[0])
+            clock[0] = place + 1
+            self.joined[row] = clock, self.known[0]
 
     def count_overflows(self) -> None:
         """After the walk: flags that may run over."""

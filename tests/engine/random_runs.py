@@ -170,7 +170,7 @@ class Run:
     ) -> Program:
         random = self.random
         pipes = [pipe for pipe in self.chip.cores.kinds[kind].pipes if pipe != "S"]  # type: ignore[index]
-        disarm = {f"{a}->{b} {i}" for a in pipes for b in pipes for i in (0, 1) if random.random() < 0.03}
+        disarm = {f"{a}->{b} {i}" for a in (*pipes, "S") for b in (*pipes, "S") for i in (0, 1) if random.random() < 0.03}
         if random.random() < 0.05:
             disarm.add(f"cross-core {random.randint(0, 2)}")
 
@@ -313,19 +313,23 @@ class _Flags:
     """Flags between pipes that are set and waited for in an order that can work."""
 
     def __init__(self, k: KernelBuilder, random: Random, pipes: list[str]) -> None:
-        self._k, self._random, self._pipes = k, random, pipes
+        self._k, self._random = k, random
         self._open: list[Flag] = []
         self._owed: list[Flag] = []
+        there = k.chip.sync.flag_pairs.get(k.core_kind)  # type: ignore[call-overload]
+        self._pairs = [
+            (a, b) for a in (*pipes, "S") for b in (*pipes, "S") if a != b and (there is None or b in there.get(a, ()))
+        ]
 
     def set(self) -> None:
-        source, destination = self._random.sample(self._pipes, 2)
+        source, destination = self._random.choice(self._pairs)
         flag = self._k.flag(source, destination, f"{source}->{destination} {self._random.randint(0, 1)}")
         self._k.set_flag(flag)
         self._open.append(flag)
 
     def ahead(self) -> None:
         """A wait that is issued before its set, which the next `take_down` issues at the latest."""
-        source, destination = self._random.sample(self._pipes, 2)
+        source, destination = self._random.choice(self._pairs)
         flag = self._k.flag(source, destination, f"{source}->{destination} ahead")
         self._k.wait_flag(flag)
         self._owed.append(flag)

@@ -354,7 +354,33 @@ static void run_scalar(Cores *cores, Core *core) {
             continue;
         }
         i64 held = 0, cause = PIPE_BUSY;
-        if (instruction->kind == CROSS_WAIT) { /* until Python says when it was over (CoreRun._scalar; ../cross.py) */
+        if (instruction->kind == SET) { /* SET, WAIT, DISARMED: CoreRun._scalar */
+            Flag *flag = &core->flags[instruction->other];
+            core->begun = t += issue;
+            raise(cores, core, flag, t + core->table->numbers.flag_latency);
+            core->wake |= flag->sleeper;
+            flag->sleeper = 0;
+            run_pipes(cores, core);
+        } else if (instruction->kind == WAIT) {
+            Flag *flag = &core->flags[instruction->other];
+            if (state != HOLDS) core->begun = t += issue;
+            if (!pair(core, flag, flag->lowered + 1)) {
+                flag->sleeper = 1 << S;
+                state = HOLDS;
+                break;
+            }
+            state = RUNNING;
+            const i64 arrived = flag->uses[(flag->lowered + flag->lost) & flag->mask].arrives;
+            held = arrived > t ? arrived - t : 0;
+            cause = FLAG;
+            t += held;
+            lower(cores, core, flag, t);
+        } else if (instruction->kind == DISARMED) {
+            Flag *flag = &core->flags[instruction->other];
+            core->begun = t += issue;
+            lower(cores, core, flag, t);
+            pair(core, flag, flag->lowered);
+        } else if (instruction->kind == CROSS_WAIT) { /* until Python says when it was over (CoreRun._scalar; ../cross.py) */
             if (state != HOLDS) {
                 core->begun = t += issue;
                 pipes[S].over = instruction->other ? NOT_YET : t;
