@@ -63,7 +63,7 @@ class SyncMethods(StampedLoops):
 
         def _emit(self, key: Key, dst: int = 0, src0: int = 0, src1: int = 0) -> None: ...
         def _refuse(self, error: SimError, tool: str = "memcheck") -> None: ...
-        def _check_pipe(self, pipe: str, what: str) -> None: ...
+        def _check_pipe(self, pipe: str, what: str, scalar: bool = False) -> None: ...
 
     def __init__(self, table: InstructionTable, disarm: Collection[str]) -> None:
         super().__init__(table)
@@ -96,13 +96,24 @@ class SyncMethods(StampedLoops):
                 )
             return known
         self._outside_stamps(f"the first use of flag {name!r}")
-        self._check_pipe(source, f"flag {name!r}")
-        self._check_pipe(destination, f"flag {name!r}")
+        for pipe in (source, destination):
+            self._check_pipe(pipe, f"flag {name!r}", scalar=True)
         if source == destination:
             self._refuse(
                 SimError(
                     f"block {self.block} {self.core_kind}: flag {name!r} joins {source} with itself; a flag orders two pipes, "
                     f"pipe_barrier({source!r}) orders one"
+                ),
+                "synccheck",
+            )
+        pairs = self.chip.sync.flag_pairs.get(self.core_kind)  # type: ignore[call-overload]
+        if pairs is not None and source != destination and destination not in pairs.get(source, ()):
+            kind, there = self.core_kind, ", ".join(pairs.get(source, ())) or "no pipe"
+            self._refuse(
+                SimError(
+                    f"block {self.block} {kind}: flag {name!r} goes from {source} to {destination}; an {kind} of "
+                    f"{self.chip.name} has flags from {source} to {there} (chip file, sync.flag_pairs: "
+                    f"{self.chip.sync.flag_pairs_source})"
                 ),
                 "synccheck",
             )

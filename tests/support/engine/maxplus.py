@@ -160,6 +160,15 @@ def _run(
                 held = [pipes[instruction.on]] if isinstance(instruction, ScalarWait) else list(pipes.values())
                 over = max((max(p.retired, p.free) for p in held), default=0)
                 scalar = max(scalar, over) + sync.barrier_latency
+            elif isinstance(instruction, SetFlag):
+                begin = scalar
+                raised[instruction.source, instruction.destination, instruction.flag].append(begin + sync.flag_latency)
+            elif isinstance(instruction, WaitFlag):
+                begin = scalar
+                key = instruction.source, instruction.destination, instruction.flag
+                if instruction.armed:
+                    scalar = max(scalar, raised[key][taken[key]])
+                taken[key] += 1
             elif isinstance(instruction, CrossCoreWaitFlag):
                 begin = scalar
                 number = heard[instruction.flag, instruction.mode]
