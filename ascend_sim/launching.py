@@ -314,6 +314,7 @@ def _task(started: Launch, held: Sequence[Allocation], kernel: KernelFunction, f
         list(held),
         started.programs,
         all_cores=kernel.all_cores,
+        vector_cores=started.vector_cores,
         info=info,
     )
 

@@ -11,10 +11,7 @@ import numpy as np
 
 from ascend_sim.check.sync_rows import Ints, Rows, SyncFaults, SyncRows, Unpaired
 from ascend_sim.isa.base import CROSS_SET
-from ascend_sim.isa.sync import CrossCoreSetFlag, CrossCoreWaitFlag
-
-Group = tuple[int, int, str, int]
-"""A counter between cores: flag, mode, kind of the cores that raise it, block (-1: all)."""
+from ascend_sim.isa.sync import CrossCoreSetFlag, CrossCoreWaitFlag, CrossCounter, cross_counter, cross_members
 
 
 class Walker(Protocol):
@@ -29,38 +26,43 @@ class Meetings:
 
     def __init__(self, synced: Sequence[SyncRows]) -> None:
         self.synced = synced
-        self.cores = [(one.program.block, one.program.core_kind) for one in synced]
-        self._members: dict[tuple[str, int], list[int]] = {}
-        for index, (block, kind) in enumerate(self.cores):
-            for where in (block, -1):
-                self._members.setdefault((kind, where), []).append(index)
-        self._groups: dict[tuple[int, int], Group] = {}
-        self._missing: dict[tuple[Group, int], tuple[str, ...]] = {}
+        self.cores = [(one.program.block, one.program.core_kind, one.program.sub_block) for one in synced]
+        self._of_block: dict[int, list[int]] = {-1: list(range(len(synced)))}
+        for index, (block, _, _) in enumerate(self.cores):
+            self._of_block.setdefault(block, []).append(index)
+        self._members: dict[tuple[CrossCounter, bool], list[int]] = {}
+        self._groups: dict[tuple[int, int], CrossCounter] = {}
+        self._missing: dict[tuple[CrossCounter, int], tuple[str, ...]] = {}
 
-    def group(self, index: int, code: int) -> Group:
+    def group(self, index: int, code: int) -> CrossCounter:
         """Return the counter that instruction `code` of program `index` raises, or waits for."""
         known = self._groups.get((index, code))
         if known is None:
             flag = self.synced[index].instructions[code]
             assert isinstance(flag, CrossCoreSetFlag | CrossCoreWaitFlag)
-            block, kind = self.cores[index]
-            if isinstance(flag, CrossCoreWaitFlag):
-                kind = _raised_by(kind, flag.mode)
-            known = self._groups[index, code] = (flag.flag, flag.mode, kind, -1 if flag.mode == 0 else block)
+            known = self._groups[index, code] = cross_counter(flag, self.cores[index])
         return known
 
-    def setters(self, group: Group) -> list[int]:
+    def setters(self, group: CrossCounter) -> list[int]:
         """Return the programs that raise it together."""
-        return self._members.get((group[2], group[3]), [])
+        return self._of(group, waiters=False)
 
-    def waiters(self, group: Group) -> list[int]:
+    def waiters(self, group: CrossCounter) -> list[int]:
         """Return the programs that wait for it."""
-        return self._members.get((_raised_by(group[2], group[1]), group[3]), [])
+        return self._of(group, waiters=True)
+
+    def _of(self, group: CrossCounter, waiters: bool) -> list[int]:
+        known = self._members.get((group, waiters))
+        if known is None:
+            there = self._of_block.get(group[3], [])
+            found = cross_members(group, [self.cores[index] for index in there], waiters)
+            known = self._members[group, waiters] = [there[index] for index in found]
+        return known
 
     @cached_property
-    def total(self) -> dict[Group, dict[int, int]]:
+    def total(self) -> dict[CrossCounter, dict[int, int]]:
         """How often each program raises each counter."""
-        found: dict[Group, dict[int, int]] = {}
+        found: dict[CrossCounter, dict[int, int]] = {}
         for index, one in enumerate(self.synced):
             codes, times = np.unique(one.code[one.kind == CROSS_SET], return_counts=True)
             for code, count in zip(codes.tolist(), times.tolist(), strict=True):
@@ -69,14 +71,14 @@ class Meetings:
         return found
 
     @cached_property
-    def turns(self) -> dict[Group, int]:
+    def turns(self) -> dict[CrossCounter, int]:
         """How often each counter is raised by all."""
         return {
             group: min((counts.get(i, 0) for i in self.setters(group)), default=0)
             for group, counts in self.total.items()
         }
 
-    def missing(self, group: Group, turn: int) -> tuple[str, ...]:
+    def missing(self, group: CrossCounter, turn: int) -> tuple[str, ...]:
         """Return who never raises his part for that turn."""
         if turn < self.turns.get(group, 0):
             return ()
@@ -85,11 +87,6 @@ class Meetings:
             found = tuple(self.synced[i].program.where for i in setters if counts.get(i, 0) <= turn)
             self._missing[group, turn] = found if setters else ("nobody",)
         return self._missing[group, turn]
-
-
-def _raised_by(kind: str, mode: int) -> str:
-    """Return the kind of core that raises what cores of a kind wait for, which is as well the one that waits for it."""
-    return ("AIV" if kind == "AIC" else "AIC") if mode == 2 else kind
 
 
 class Counter:
@@ -120,13 +117,13 @@ class CrossMatches:
         self.maximum = meetings.synced[0].program.table.chip.sync.cross_flag_max if meetings.synced else 0
         self.raised: list[Counter] = []
         self.released: list[list[int]] = []
-        self.of: list[Group] = []
+        self.of: list[CrossCounter] = []
         self.woken: list[int] = []
         """Programs that waited for what has been released since somebody looked."""
-        self._counters: dict[Group, Counter] = {}
-        self._met: dict[tuple[int, int], tuple[Group, Counter]] = {}
+        self._counters: dict[CrossCounter, Counter] = {}
+        self._met: dict[tuple[int, int], tuple[CrossCounter, Counter]] = {}
 
-    def _counter(self, index: int, code: int) -> tuple[Group, Counter]:
+    def _counter(self, index: int, code: int) -> tuple[CrossCounter, Counter]:
         known = self._met.get((index, code))
         if known is None:
             group = self.meetings.group(index, code)

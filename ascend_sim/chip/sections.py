@@ -387,13 +387,19 @@ class MemoryRates(Section):
 
 
 class Sync(Section):
-    """Flags in a core and between cores, how far each counts, barriers, depths of the pipes' queues."""
+    """Flags in a core and between cores, how far each counts, barriers, depths of the pipes' queues.
+
+    `flag_pairs` lists to which pipes of a kind of core a flag can go from each; a kind that is not listed has no rule.
+    """
 
     flag_ids: Count
     reserved_flag_ids: Count
+    flag_pairs: dict[CoreKind, dict[Pipe, tuple[Pipe, ...]]] = {}
+    flag_pairs_source: str = "unknown"
     flag_max: Annotated[Count, Field(gt=0)]
     flag_latency: Cycles
     cross_flag_ids: Count
+    cross_one_vector_ids: Count
     cross_flag_max: Count
     cross_latency: Cycles
     cross_wait_stops_issue: Flag

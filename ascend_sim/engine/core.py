@@ -194,6 +194,26 @@ class CoreRun:
                         self._drain_row = i
                         yield self._drain
                     t = max(t, *(self._drained[q] for q in self._drain_pipes)) + self._barrier_latency
+                elif kind == SET:
+                    t += issue
+                    self.start[i] = t
+                    self._raise(self._flags[first], t)
+                elif kind == WAIT:
+                    t += issue
+                    self.start[i] = t
+                    flag = self._flags[first]
+                    while (arrived := flag.next_arrival()) is None:
+                        self._t, self._held_at = t, i
+                        self._wake_pipes()
+                        flag.sleeper = self.env.event()
+                        yield flag.sleeper
+                    self._held_at = NO_WAIT
+                    t = max(t, arrived)
+                    flag.taken.append(t)
+                elif kind == DISARMED:
+                    t += issue
+                    self.start[i] = t
+                    self._flags[first].taken.append(t)
                 elif kind == CROSS_WAIT:
                     t += issue
                     self.start[i] = t
@@ -227,6 +247,14 @@ class CoreRun:
         self._wake_pipes()
         self._t = t
         self.finish = max(self.finish, t)
+
+    @staticmethod
+    def _raise(flag: CoreFlag, time: int) -> None:
+        """A flag is set at cycle `time`; who sleeps on it goes on."""
+        flag.arrivals.append(time + flag.latency)
+        if flag.sleeper is not None:
+            waiter, flag.sleeper = flag.sleeper, None
+            waiter.succeed()
 
     def _rows_of(self, p: int) -> Iterator[tuple[int, int, int, int, int, int]]:
         """Row, kind, first, stream, latency and argument of everything in the queue of pipe `p`."""
@@ -315,11 +343,7 @@ class CoreRun:
                 free = t
                 start_of[i] = end_of[i] = t
                 raised = retire_of[i] = last_retire if last_retire > t else t
-                flag = flags[first]
-                flag.arrivals.append(raised + flag.latency)
-                if flag.sleeper is not None:
-                    waiter, flag.sleeper = flag.sleeper, None
-                    waiter.succeed()
+                self._raise(flags[first], raised)
             elif kind == WAIT:
                 flag = flags[first]
                 start_of[i] = t

@@ -34,17 +34,14 @@ def describe(runs: Sequence[RunningProgram], events: Sequence[tuple[Task, str]],
             if not issued:
                 reason = "its issue: the scalar unit stands before it"
                 edges[pipe] = "S"
-            elif isinstance(instruction, WaitFlag):
-                reason = f"flag {instruction.flag} from {instruction.source}, which has not set it"
-                edges[pipe] = instruction.source
             else:
-                reason = _crossing(run, instruction)
+                reason = _lack(run, pipe, instruction, edges)
             lines.append(f"  {run.program.where} {pipe}: at {view} waits for {reason}")
         scalar = run.scalar_stuck()
         if scalar is not None:
             row, pipe = scalar
             if pipe == "S":
-                reason = _crossing(run, run.program[row].instruction)
+                reason = _lack(run, pipe, run.program[row].instruction, edges)
             else:
                 reason = "every pipe to be idle" if pipe == "ALL" else f"a place in the queue of {pipe}"
                 held = [stuck for stuck, source in edges.items() if source != "S"]
@@ -61,8 +58,11 @@ def describe(runs: Sequence[RunningProgram], events: Sequence[tuple[Task, str]],
     return "\n".join(lines)
 
 
-def _crossing(run: RunningProgram, instruction: Instruction) -> str:
-    """What a wait for a cross-core flag lacks."""
+def _lack(run: RunningProgram, pipe: str, instruction: Instruction, edges: dict[str, str]) -> str:
+    """What a wait at which `pipe` stands lacks; another pipe of the core that owes it is noted in `edges`."""
+    if isinstance(instruction, WaitFlag):
+        edges[pipe] = instruction.source
+        return f"flag {instruction.flag} from {instruction.source}, which has not set it"
     assert isinstance(instruction, CrossCoreWaitFlag)
     missing = run.cross.expected(run.program, instruction)
     names = ", ".join(f"block {b} {k}{s}" for b, k, s in missing[:4])

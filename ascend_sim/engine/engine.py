@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import heapq
 import sys
+from collections import Counter
 from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
@@ -229,12 +230,6 @@ class Engine:
         cores = self.chip.cores
         return {"AI_CORE" if cores.coupled else "AIC": cores.aic, "AIV": cores.aiv}
 
-    def _kinds(self, task: Task, block: int) -> list[str]:
-        """Kinds of the cores that a block takes."""
-        if task.core_kind == "MIX_VECTOR_CORE":
-            return [self.chip.cores.vector_kind(block)]
-        return ["AIC", "AIV"] if task.core_kind == "MIX" else [task.core_kind]
-
     def _check(self, task: Task) -> None:
         if not task.block_dim:
             return
@@ -292,12 +287,7 @@ class Engine:
     def _task(self, index: int, run: TaskRun, timeline: Timeline) -> Generator[simpy.Event, Any, None]:
         task = run.task
         run.begin = int(self.env.now)
-        per_block = dict.fromkeys(self._core_counts(), 1)
-        if task.core_kind == "MIX":
-            per_block["AIV"] = self.chip.cores.aiv_per_aic
-        members = [
-            (b, kind, s) for b in range(task.block_dim) for kind in self._kinds(task, b) for s in range(per_block[kind])
-        ]
+        members = [core for block in range(task.block_dim) for core in task.cores(self.chip, block)]
         sync = self.chip.sync
         cross = CrossFlags(members, sync.cross_latency, sync.cross_flag_max)
         ticket, self._tickets = self._tickets, self._tickets + 1
@@ -310,14 +300,14 @@ class Engine:
         earliest = run.begin  # of the next dispatch
         for first in range(0, task.block_dim, at_once):
             dealt: dict[str, list[int]] = {}
-            kinds = self._kinds(task, first)
-            for kind in kinds:
+            per_block = Counter(kind for _, kind, _ in task.cores(self.chip, first))
+            for kind in per_block:
                 dealt[kind] = yield self._cores[kind].acquire(ticket, per_block[kind] * at_once)
             for place in range(at_once):
                 if earliest > self.env.now:
                     yield self.env.timeout(earliest - self.env.now)
                 earliest = int(self.env.now) + interval
-                held = {kind: dealt[kind][place * per_block[kind] :][: per_block[kind]] for kind in kinds}
+                held = {kind: dealt[kind][place * per_block[kind] :][: per_block[kind]] for kind in per_block}
                 blocks.append(self.env.process(self._block(index, task, first + place, held, cross, bases, timeline)))
         for done, process in enumerate(blocks):
             yield process

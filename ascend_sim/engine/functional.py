@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from ascend_sim.chip import ChipSpec
 from ascend_sim.engine.choice import chosen_engine
 from ascend_sim.engine.compiled.values import Workspace, rows_for_python
 from ascend_sim.engine.device import Device
@@ -19,12 +20,18 @@ from ascend_sim.engine.task import Task
 from ascend_sim.engine.values import BlockShadow, Finding, ProgramValues, raise_fault
 from ascend_sim.errors import DeadlockError, SimError
 from ascend_sim.isa.base import CROSS_SET, CROSS_WAIT, ValueModel
-from ascend_sim.isa.sync import CrossCoreSetFlag, CrossCoreWaitFlag, WaitFlag
+from ascend_sim.isa.sync import (
+    CrossCoreSetFlag,
+    CrossCoreWaitFlag,
+    CrossCounter,
+    WaitFlag,
+    cross_counter,
+    cross_members,
+)
 from ascend_sim.kernel.execution_order import rows_in_order
 from ascend_sim.kernel.program import Program
 
-_Key = tuple[int, int, str, int]
-_Raised = dict[_Key, Counter[tuple[int, int]]]
+_Raised = dict[CrossCounter, Counter[tuple[int, int]]]
 """How often each core (block, sub-block) has raised its part of a cross-core flag."""
 _CROSS = (CrossCoreSetFlag, CrossCoreWaitFlag)
 _AHEAD = 8
@@ -114,7 +121,8 @@ def _execute(values: ProgramValues, raised: _Raised, task: Task, work: Workspace
     """
     program = values.program
     table, memory = program.table, values.memory
-    taken: dict[_Key, int] = defaultdict(int)
+    taken: dict[CrossCounter, int] = defaultdict(int)
+    core = (program.block, program.core_kind, program.sub_block)
     kinds, instructions = table.kinds, table.instructions
     got_on = True
     matters = np.asarray([i.has_values or isinstance(i, _CROSS) for i in instructions], np.bool_)[program.rows[:, 0]]
@@ -142,15 +150,11 @@ def _execute(values: ProgramValues, raised: _Raised, task: Task, work: Workspace
                 values.at_retirement(row, key)
         elif kind == CROSS_SET:
             assert isinstance(instruction, CrossCoreSetFlag)
-            flag = _key(instruction.flag, instruction.mode, program, program.core_kind)
-            raised[flag][program.block, program.sub_block] += 1
+            raised[cross_counter(instruction, core)][program.block, program.sub_block] += 1
         elif kind == CROSS_WAIT:
             assert isinstance(instruction, CrossCoreWaitFlag)
-            setter = program.core_kind
-            if instruction.mode == 2:
-                setter = "AIV" if setter == "AIC" else "AIC"
-            flag = _key(instruction.flag, instruction.mode, program, setter)
-            parts = _parts(instruction.mode, setter, task, table.chip.cores.aiv_per_aic)
+            flag = cross_counter(instruction, core)
+            parts = _parts(task, flag, table.chip)
             while sum(count > taken[flag] for count in raised[flag].values()) < parts:
                 yield got_on
                 got_on = False
@@ -170,11 +174,7 @@ def _deadlock(task: Task, program: Program, stuck: Sequence[int]) -> DeadlockErr
     return DeadlockError("\n".join(lines))
 
 
-def _key(flag: int, mode: int, program: Program, kind: str) -> _Key:
-    return (flag, mode, kind, -1 if mode == 0 else program.block)
-
-
-def _parts(mode: int, setter: str, task: Task, aiv_per_aic: int) -> int:
-    """How many programs raise a flag together."""
-    per_block = aiv_per_aic if setter == "AIV" and task.core_kind == "MIX" else 1
-    return per_block * (task.block_dim if mode == 0 else 1)
+def _parts(task: Task, counter: CrossCounter, chip: ChipSpec) -> int:
+    """How many programs raise a counter together: as many of each block."""
+    block = max(counter[3], 0)
+    return len(cross_members(counter, task.cores(chip, block))) * (task.block_dim if counter[3] < 0 else 1)

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ascend_sim.chip import ChipSpec
+from ascend_sim.isa.sync import CrossCore
 from ascend_sim.kernel.program import Program
 from ascend_sim.memory.gm import Allocation
 
@@ -18,7 +20,8 @@ class Task:
     one for "MIX_VECTOR_CORE", whose blocks are dealt to AI Cores and vector-only cores (`Cores.vector_kind`). `stream` orders
     tasks; `wait_events` must have been recorded before it starts, `record_events` are recorded when it ends. `all_cores`
     marks a kernel with an all-core barrier, which must have all its blocks on cores at once. `template` says which of the
-    operator's compiled kernels it stands for (chip file, launch.prologue_us); "" is op_type.
+    operator's compiled kernels it stands for (chip file, launch.prologue_us); "" is op_type. `vector_cores` is how many AIVs a
+    block of a "MIX" kernel has; None: all of its AIC.
     """
 
     name: str
@@ -32,7 +35,17 @@ class Task:
     record_events: Sequence[str] = ()
     all_cores: bool = False
     template: str = ""
+    vector_cores: int | None = None
     info: dict[str, Any] = field(default_factory=dict)
+
+    def cores(self, chip: ChipSpec, block: int) -> list[CrossCore]:
+        """The cores that a block takes, each as (block, kind, sub-block)."""
+        if self.core_kind == "MIX_VECTOR_CORE":
+            return [(block, chip.cores.vector_kind(block), 0)]
+        if self.core_kind != "MIX":
+            return [(block, self.core_kind, 0)]
+        vectors = chip.cores.aiv_per_aic if self.vector_cores is None else self.vector_cores
+        return [(block, "AIC", 0), *((block, "AIV", sub_block) for sub_block in range(vectors))]
 
     def __repr__(self) -> str:
         return f"<Task {self.name}: {self.op_type}, {self.block_dim} blocks on {self.core_kind}>"

@@ -150,24 +150,15 @@ class LoadData3D(Instruction):
         return Cost(chip.load3d.head, chip.load3d.head, work, chip.load3d.latency)
 
     def reads(self) -> tuple[Region, ...]:
-        first, last, c1_first, c1_last = _touched_rows(self)
-        if first > last:
+        begin, run, rows, c1_first, c1_last = _touched_blocks(self)
+        if run <= 0 or rows <= 0:
             return ()
-        plane = self.height * self.width * BLOCK_BYTES
-        row = self.width * BLOCK_BYTES
+        plane, planes = self.height * self.width * BLOCK_BYTES, c1_last - c1_first + 1
         # The base operand is channel block 0, row 0; regions are relative to it, so the offset is part of the region.
-        return (
-            Region(
-                "src0",
-                "L1",
-                (last - first + 1) * row,
-                plane,
-                c1_last - c1_first + 1,
-                0,
-                1,
-                c1_first * plane + first * row,
-            ),
-        )
+        offset = c1_first * plane + begin * BLOCK_BYTES
+        if rows == 1:
+            return (Region("src0", "L1", run * BLOCK_BYTES, plane, planes, 0, 1, offset),)
+        return (Region("src0", "L1", run * BLOCK_BYTES, self.width * BLOCK_BYTES, rows, plane, planes, offset),)
 
     def writes(self) -> tuple[Region, ...]:
         return (Region("dst", self.destination, self.rows * self.blocks * BLOCK_BYTES),)
@@ -235,12 +226,23 @@ def _block_index(load: LoadData3D) -> tuple[NDArray[np.int64], NDArray[np.int64]
 
 
 @lru_cache(maxsize=4096)
-def _touched_rows(load: LoadData3D) -> tuple[int, int, int, int]:
-    """First and last map row, first and last channel block that the load reads (first > last: none)."""
-    last_pixel = min(load.m_start + load.m_extent, load.out_height * load.out_width) - 1
-    first = load.m_start // load.out_width * load.stride_h - load.pad_top
-    last = last_pixel // load.out_width * load.stride_h - load.pad_top + (load.k_h - 1) * load.dilation_h
-    taps = load.k_h * load.k_w
+def _touched_blocks(load: LoadData3D) -> tuple[int, int, int, int, int]:
+    """Return what the load reads of a channel block (its first block, blocks of a row, rows), and first and last channel block.
+
+    A row lies in one row of the map where the pixels are of one output row; else it is whole rows of the map. A map that is a
+    matrix (one tap, stride 1, no padding) is read pixel by pixel, whatever its width.
+    """
+    taps, pixels = load.k_h * load.k_w, load.out_height * load.out_width
     c1_first = load.k_start // load.c0 // taps
     c1_last = (load.k_start + load.k_extent - 1) // load.c0 // taps
-    return max(first, 0), min(last, load.height - 1), c1_first, c1_last
+    start, stop = load.m_start, min(load.m_start + load.m_extent, pixels) - 1
+    steps = (taps, load.stride_h, load.stride_w, load.pad_top, load.pad_left)
+    if steps == (1, 1, 1, 0, 0) and load.out_width == load.width:
+        return start, min(stop, load.height * load.width - 1) - start + 1, 1, c1_first, c1_last
+    top, bottom = (pixel // load.out_width * load.stride_h - load.pad_top for pixel in (start, stop))
+    first, last = max(top, 0), min(bottom + (load.k_h - 1) * load.dilation_h, load.height - 1)
+    if top != bottom:
+        return first * load.width, (last - first + 1) * load.width, 1, c1_first, c1_last
+    left, right = (pixel % load.out_width * load.stride_w - load.pad_left for pixel in (start, stop))
+    left, right = max(left, 0), min(right + (load.k_w - 1) * load.dilation_w, load.width - 1)
+    return first * load.width + left, right - left + 1, last - first + 1, c1_first, c1_last

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ascend_sim.chip import ChipSpec
 from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import (
@@ -110,7 +112,10 @@ class ScalarWait(Instruction):
 
 @frozen
 class CrossCoreSetFlag(Instruction):
-    """Raise a cross-core flag from a pipe: mode 0 all cores of the kind, 1 the vector cores of a block, 2 cube <-> vector."""
+    """Raise a cross-core flag from a pipe.
+
+    Mode 0 joins all cores of the kind, 1 the vector cores of a block, 2 cube <-> vector, 4 cube <-> one vector core.
+    """
 
     flag: int
     mode: int
@@ -122,6 +127,45 @@ class CrossCoreSetFlag(Instruction):
 
     def pipe(self, chip: ChipSpec) -> str:
         return self.on
+
+
+CrossCounter = tuple[int, int, str, int]
+"""A counter between cores: flag, mode, kind of the cores that raise it, block (-1: all). In mode 4 its flag is the cube's."""
+CrossCore = tuple[int, str, int]
+"""Block, kind and sub-block of a core."""
+ONE_VECTOR = 4
+"""The mode that joins a cube core and one of its vector cores."""
+SECOND_VECTOR = 16
+"""In mode 4 the flags of the second vector core have this much more on the cube core."""
+
+
+def cross_counter(instruction: CrossCoreSetFlag | CrossCoreWaitFlag, core: CrossCore) -> CrossCounter:
+    """Return the counter that an instruction of a core raises, or waits for."""
+    block, kind, sub_block = core
+    flag, mode = instruction.flag, instruction.mode
+    if mode == ONE_VECTOR and kind == "AIV":
+        flag += sub_block * SECOND_VECTOR
+    if isinstance(instruction, CrossCoreWaitFlag):
+        kind = across(kind, mode)
+    return (flag, mode, kind, -1 if mode == 0 else block)
+
+
+def across(kind: str, mode: int) -> str:
+    """Return the kind of core that raises what cores of a kind wait for, which is also the one that waits for it."""
+    return ("AIV" if kind == "AIC" else "AIC") if mode in (2, ONE_VECTOR) else kind
+
+
+def cross_members(counter: CrossCounter, cores: Iterable[CrossCore], waiters: bool = False) -> list[int]:
+    """Return the places among `cores` of those that raise a counter together, or wait for it."""
+    flag, mode, kind, block = counter
+    if waiters:
+        kind = across(kind, mode)
+    only = flag // SECOND_VECTOR if mode == ONE_VECTOR and kind == "AIV" else None
+    return [
+        index
+        for index, (its_block, its_kind, sub_block) in enumerate(cores)
+        if its_kind == kind and block in (-1, its_block) and only in (None, sub_block)
+    ]
 
 
 def cross_name(flag: int) -> str:

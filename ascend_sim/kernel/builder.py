@@ -145,8 +145,8 @@ class KernelBuilder(SyncMethods, VectorMethods, Abilities):
     def _check_buffer(self, buffer: str, what: str) -> None:
         check_buffer(self.chip, self._block, self.core_kind, buffer, what)
 
-    def _check_pipe(self, pipe: str, what: str) -> None:
-        check_pipe(self.chip, self._block, self.core_kind, pipe, what)
+    def _check_pipe(self, pipe: str, what: str, scalar: bool = False) -> None:
+        check_pipe(self.chip, self._block, self.core_kind, pipe, what, scalar)
 
     # -- the scalar unit -----------------------------------------------------------------------------------------------
 

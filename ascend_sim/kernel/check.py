@@ -27,9 +27,9 @@ def check_buffer(chip: ChipSpec, block: int, core: str, buffer: str, what: str) 
         )
 
 
-def check_pipe(chip: ChipSpec, block: int, core: str, pipe: str, what: str) -> None:
-    """SimError for a pipe that a kind of core lacks, or without a queue, which flags need; `what` is on it."""
-    has = [own for own in chip.cores.kinds[core].pipes if own != "S"]  # type: ignore[index]
+def check_pipe(chip: ChipSpec, block: int, core: str, pipe: str, what: str, scalar: bool = False) -> None:
+    """SimError for a pipe that a kind of core lacks; `what` is on it. Pipe S has no queue: it counts with `scalar` alone."""
+    has = [own for own in chip.cores.kinds[core].pipes if scalar or own != "S"]  # type: ignore[index]
     if pipe not in has:
         raise SimError(
             f"block {block} {core}: {what} is on pipe {pipe}; an {core} of {chip.name} has the pipes {', '.join(has)} "

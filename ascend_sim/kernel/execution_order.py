@@ -73,6 +73,8 @@ class _Queues:
                 self._blocked[pipe].append(row)
             elif not self._work(row):
                 self._blocked[pipe] = deque([row])
+                if not pipe:
+                    break  # the scalar unit
             elif self._kinds[row] == SET:
                 self._go_on()
         return self._order, [queue[0] for queue in self._blocked.values()]

@@ -29,8 +29,8 @@ from ascend_sim.options.run_options import LaunchOptions
 
 __all__ = ["KernelError", "KernelFunction", "Launch", "kernel_function"]
 
-CORES = ("AIC", "AIV", "MIX", "AI_CORE")
-"""What a kernel may run on; which of them a chip has is in its file (cores). MIX is an AIC with its AIVs."""
+CORES = ("AIC", "AIV", "MIX", "MIX_1_1", "AI_CORE")
+"""What a kernel may run on; which of them a chip has is in its file (cores). MIX is an AIC with its AIVs, MIX_1_1 with one."""
 
 Built = TypeVar("Built", bound=Kernel)
 _MOST_TABLES = 32
@@ -90,7 +90,7 @@ class KernelFunction:
         """The first of `cores` that the chip has; SimError where it has none of them."""
         has = list(chip.cores.kinds)
         if chip.cores.aiv_per_aic:
-            has.append("MIX")  # type: ignore[arg-type]
+            has += ["MIX", "MIX_1_1"]  # type: ignore[list-item]
         for core in self.cores:
             if core in has:
                 return core
@@ -129,6 +129,8 @@ class Launch:
     kernel: KernelFunction
     chip: ChipSpec
     core: str
+    vector_cores: int
+    """How many AIVs a block of a "MIX" kernel has."""
     blocks: int
     tensors: Sequence[Tensor]
     fields: Mapping[str, Any]
@@ -149,14 +151,16 @@ class Launch:
     ) -> Launch:
         """A launch of `blocks` blocks; SimError where the chip has not the cores for it."""
         tables = _tables(kernel, chip, blocks, tensors, fields, disarm)
-        return cls(kernel, chip, kernel.core_on(chip), blocks, tensors, fields, disarm, tables)
+        core = kernel.core_on(chip)
+        vectors = 1 if core == "MIX_1_1" else chip.cores.aiv_per_aic if core == "MIX" else 0
+        core = "MIX" if vectors else core
+        return cls(kernel, chip, core, vectors, blocks, tensors, fields, disarm, tables)
 
     def programs(self, block: int) -> list[Program]:
         """The programs of one block; KernelError for whatever the function raises."""
         if self.core != "MIX":
             return [self._program(block, self.core, 0)]
-        vectors = self.chip.cores.aiv_per_aic
-        return [self._program(block, "AIC", 0), *(self._program(block, "AIV", i) for i in range(vectors))]
+        return [self._program(block, "AIC", 0), *(self._program(block, "AIV", i) for i in range(self.vector_cores))]
 
     def _program(self, block: int, core: str, sub_block: int) -> Program:
         table = self.tables.get(core)
@@ -278,10 +282,10 @@ def kernel_function(
 ) -> Callable[[Callable[..., Any]], KernelFunction]:
     """Make a kernel of a function `f(k, *tensors, **fields)`.
 
-    `core` is "AIC", "AIV", "MIX" (an AIC with its AIVs) or "AI_CORE" (cube and vector unit in one core), or several of them,
-    of which the chip's first is taken. `all_cores` says that the kernel has a barrier of all cores (cross-core flags of
-    mode 0), so that all its blocks must run at once. Raises SimError for another core, for a function without `k` and for one
-    whose call would run nothing (a generator, a coroutine).
+    `core` is "AIC", "AIV", "MIX" (an AIC with its AIVs), "MIX_1_1" (an AIC with one AIV) or "AI_CORE" (cube and vector unit in
+    one core), or several of them, of which the chip's first is taken. `all_cores` says that the kernel has a barrier of all
+    cores (cross-core flags of mode 0), so that all its blocks must run at once. Raises SimError for another core, for a
+    function without `k` and for one whose call would run nothing (a generator, a coroutine).
     """
     cores = (core,) if isinstance(core, str) else tuple(core)
     unknown = [name for name in cores if name not in CORES]

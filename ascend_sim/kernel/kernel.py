@@ -215,7 +215,10 @@ class Kernel(TracedLoops, KernelBuilder):
     # -- synchronisation between cores ---------------------------------------------------------------------------------
 
     def cross_core_set(self, flag: int, mode: int, pipe: str) -> None:
-        """Raise a cross-core flag from `pipe`: mode 0 all cores of this kind, 1 the AIVs of a block, 2 cube <-> vector."""
+        """Raise a cross-core flag from `pipe`: mode 0 all cores of this kind, 1 the AIVs of a block, 2 cube <-> vector.
+
+        Mode 4 joins the AIC and one AIV, on chips that have it: the second AIV's flags are 16 to 26 on the AIC.
+        """
         self._check_all_cores(flag, mode)
         super().cross_core_set(flag, mode, pipe)
 

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import RowError, SimError
 from ascend_sim.isa.sync import (
+    ONE_VECTOR,
+    SECOND_VECTOR,
     CrossCoreSetFlag,
     CrossCoreWaitFlag,
     PipeBarrier,
@@ -26,7 +28,8 @@ from ascend_sim.kernel.loops import StampedLoops
 from ascend_sim.kernel.program import InstructionTable, Key
 
 CROSS_MODES = {0: "all cores of a kind", 1: "the vector cores of a block", 2: "a cube core and its vector cores"}
-"""Who a cross-core flag joins."""
+"""Who a cross-core flag joins, on every chip that has them."""
+_ONE_VECTOR_MODE = {ONE_VECTOR: "a cube core and one of its vector cores"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,7 +64,7 @@ class SyncMethods(StampedLoops):
 
         def _emit(self, key: Key, dst: int = 0, src0: int = 0, src1: int = 0) -> None: ...
         def _refuse(self, error: SimError, tool: str = "memcheck") -> None: ...
-        def _check_pipe(self, pipe: str, what: str) -> None: ...
+        def _check_pipe(self, pipe: str, what: str, scalar: bool = False) -> None: ...
 
     def __init__(self, table: InstructionTable, disarm: Collection[str]) -> None:
         super().__init__(table)
@@ -94,13 +97,24 @@ class SyncMethods(StampedLoops):
                 )
             return known
         self._outside_stamps(f"the first use of flag {name!r}")
-        self._check_pipe(source, f"flag {name!r}")
-        self._check_pipe(destination, f"flag {name!r}")
+        for pipe in (source, destination):
+            self._check_pipe(pipe, f"flag {name!r}", scalar=True)
         if source == destination:
             self._refuse(
                 SimError(
                     f"block {self.block} {self.core_kind}: flag {name!r} joins {source} with itself; a flag orders two pipes, "
                     f"pipe_barrier({source!r}) orders one"
+                ),
+                "synccheck",
+            )
+        pairs = self.chip.sync.flag_pairs.get(self.core_kind)  # type: ignore[call-overload]
+        if pairs is not None and source != destination and destination not in pairs.get(source, ()):
+            kind, there = self.core_kind, ", ".join(pairs.get(source, ())) or "no pipe"
+            self._refuse(
+                SimError(
+                    f"block {self.block} {kind}: flag {name!r} goes from {source} to {destination}; an {kind} of "
+                    f"{self.chip.name} has flags from {source} to {there} (chip file, sync.flag_pairs: "
+                    f"{self.chip.sync.flag_pairs_source})"
                 ),
                 "synccheck",
             )
@@ -196,12 +210,19 @@ class SyncMethods(StampedLoops):
     def _check_cross(self, flag: int, mode: int, pipe: str) -> bool:
         """Whether the flag can be used; a refusal that an inspection notes leaves the instruction out."""
         self._check_pipe(pipe, f"cross-core flag {flag}")
-        ids = self.chip.sync.cross_flag_ids
-        if not isinstance(flag, int | np.integer) or not 0 <= flag < ids:
-            there = f"0 to {ids - 1}" if ids else "none"
-            text = f"cross-core flag {flag}: the chip has {there} (chip {self.chip.name}, sync.cross_flag_ids)"
-        elif mode not in CROSS_MODES:
-            told = ", ".join(f"{number} ({words})" for number, words in CROSS_MODES.items())
+        sync = self.chip.sync
+        modes = CROSS_MODES | (_ONE_VECTOR_MODE if sync.cross_one_vector_ids else {})
+        count, field = sync.cross_flag_ids, "sync.cross_flag_ids"
+        cores = 1
+        if mode == ONE_VECTOR and mode in modes:
+            count, field = sync.cross_one_vector_ids, "sync.cross_one_vector_ids"
+            cores = self.chip.cores.aiv_per_aic if self.core_kind == "AIC" else 1
+        ranges = [range(number * SECOND_VECTOR, number * SECOND_VECTOR + count) for number in range(cores)]
+        if not isinstance(flag, int | np.integer) or not any(flag in one for one in ranges):
+            there = " and ".join(f"{one[0]} to {one[-1]}" for one in ranges) if count else "none"
+            text = f"cross-core flag {flag}: the chip has {there} (chip {self.chip.name}, {field})"
+        elif mode not in modes:
+            told = ", ".join(f"{number} ({words})" for number, words in modes.items())
             text = f"cross-core flag {flag}: mode {mode!r}; allowed are {told}"
         else:
             return True

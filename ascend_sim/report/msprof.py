@@ -191,7 +191,7 @@ def _basic(task: Task, cycles: int, chip: ChipSpec) -> dict[str, Value]:
         "Op Type": kinds.get(task.core_kind, task.core_kind),
         "Task Duration(us)": round(chip.us(cycles), _US_DECIMALS),
         "Block Dim": task.block_dim,
-        "Mix Block Dim": task.block_dim * chip.cores.aiv_per_aic if mixed else "N/A",
+        "Mix Block Dim": task.block_dim * (len(task.cores(chip, 0)) - 1) if mixed else "N/A",
         "Current Freq": round(chip.clock.cube_mhz),
         "Rated Freq": round(chip.clock.cube_mhz),
     }

@@ -132,9 +132,9 @@ def crossing(k, x, between, y):  # type: ignore[no-untyped-def]
     k.ub_to_gm(y[k.sub_block], row)
 
 
-def errors(kernel: Any, tensors: tuple[Any, ...], chip: ChipSpec) -> list[str]:
+def errors(kernel: Any, tensors: tuple[Any, ...], chip: ChipSpec, blocks: int = 1) -> list[str]:
     """What a check calls an error."""
-    return [one.kind for one in asim.check_kernel(kernel, 1, *tensors, chip=chip).findings if one.level == "ERROR"]
+    return [one.kind for one in asim.check_kernel(kernel, blocks, *tensors, chip=chip).findings if one.level == "ERROR"]
 
 
 def test_an_order_that_only_pipes_of_their_own_allow() -> None:
@@ -198,3 +198,72 @@ def test_a_set_behind_the_answer_to_the_one_before_does_not_run_over(answered: b
     for chip in (STOPS, ON_ITS_PIPE):
         told = errors(rounds, tensors, changed(chip, sync={"cross_flag_max": 1}))
         assert told == ([] if answered else ["flag overflow"])
+
+
+@asim.kernel_function(core="MIX")
+def one_by_one(k, x, between, y):  # type: ignore[no-untyped-def]
+    """The vector cores hand their halves on one after the other: each by the cube core, with a flag of mode 4."""
+    if k.is_cube:
+        k.cross_core_wait(2, 4, "FIX")
+        k.cross_core_set(16 + 3, 4, "FIX")
+        k.cross_core_wait(16 + 2, 4, "FIX")
+        k.cross_core_set(3, 4, "FIX")
+        return
+    row, other = k.local_tensor(64, "float32", "row"), k.local_tensor(64, "float32", "other")
+    moved = k.flag("MTE2", "MTE3", "moved")
+    if k.sub_block:
+        k.cross_core_wait(3, 4, "MTE2")
+    k.gm_to_ub(row, between[0] if k.sub_block else x)
+    k.set_flag(moved), k.wait_flag(moved)
+    k.ub_to_gm(between[k.sub_block], row)
+    k.cross_core_set(2, 4, "MTE3")
+    if not k.sub_block:
+        k.cross_core_wait(3, 4, "MTE2")
+        k.gm_to_ub(other, between[1])
+        k.set_flag(moved), k.wait_flag(moved)
+        k.ub_to_gm(y, other)
+
+
+@pytest.mark.parametrize("mode", ["full", "functional"])
+def test_mode_4_joins_the_cube_core_with_one_vector_core(mode: str) -> None:
+    x = np.arange(64, dtype=np.float32)
+    tensors = x, asim.empty((2, 64), "float32"), asim.empty(64, "float32")
+    given = asim.launch(one_by_one, 1, *tensors, chip=ON_ITS_PIPE, mode=mode)
+    assert given.findings == [] and np.array_equal(given.outputs["y"], x)
+    assert errors(one_by_one, tensors, ON_ITS_PIPE) == []
+    with pytest.raises(SimError, match="cross-core flag 2: mode 4; allowed are 0 "):
+        asim.launch(one_by_one, 1, *tensors, chip=STOPS, mode=mode)
+
+
+@pytest.mark.parametrize(("core", "flag", "there"), [("AIC", 11, "0 to 10 and 16 to 26"), ("AIV", 16, "0 to 10")])
+def test_flags_of_mode_4_have_their_own_numbers(core: str, flag: int, there: str) -> None:
+    with pytest.raises(SimError, match=f"cross-core flag {flag}: the chip has {there} .*sync.cross_one_vector_ids"):
+        program(ON_ITS_PIPE, core, lambda k: k.cross_core_set(flag, 4, "MTE2"))
+    program(ON_ITS_PIPE, "AIC", lambda k: k.cross_core_set(26, 4, "MTE2"))
+
+
+@asim.kernel_function(core="MIX_1_1")
+def one_vector_core(k, x, y):  # type: ignore[no-untyped-def]
+    """A cube core lets its only vector core begin; that one meets those of the other blocks."""
+    if k.is_cube:
+        k.cross_core_set(15, 2, "MTE2")
+        return
+    k.cross_core_wait(15, 2, "MTE2")
+    row = k.local_tensor(64, "float32", "row")
+    k.gm_to_ub(row, x)
+    k.set_flag(moved := k.flag("MTE2", "MTE3", "moved")), k.wait_flag(moved)
+    k.ub_to_gm(y[k.block], row)
+    k.cross_core_set(1, 1, "MTE3"), k.cross_core_wait(1, 1, "MTE3")
+
+
+@pytest.mark.parametrize("chip", [STOPS, ON_ITS_PIPE], ids=lambda chip: chip.name)
+@pytest.mark.parametrize("mode", ["full", "functional"])
+def test_a_block_of_a_cube_core_and_one_vector_core(chip: ChipSpec, mode: str) -> None:
+    """Flags of modes 1 and 2 join the cores that there are."""
+    x = np.arange(64, dtype=np.float32)
+    given = asim.launch(one_vector_core, 3, x, asim.empty((3, 64), "float32"), chip=chip, mode=mode)
+    assert given.findings == [] and (given.outputs["y"] == x).all()
+    assert errors(one_vector_core, (x, asim.empty((3, 64), "float32")), chip, blocks=3) == []
+    if mode == "full":
+        kernel = given.report.to_dict()["kernels"][0]
+        assert kernel["core_type"] == "MIX" and kernel["block_dim"] == 3

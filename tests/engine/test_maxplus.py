@@ -71,14 +71,14 @@ def test_random_programs_with_memory_faster_than_ports(variant: Variant, kind: s
     assert_same(timeline, [cores[0] for cores in made], bases)
 
 
-@pytest.mark.parametrize("mode", [0, 1, 2])
+@pytest.mark.parametrize("mode", [0, 1, 2, 4])
 @settings(max_examples=25, deadline=None)
 @given(
     variant=variants(), parts=st.lists(steps(12), min_size=6, max_size=6), rounds=st.integers(1, 3), stops=st.booleans()
 )  # fmt: skip
 def test_cross_core_flags(mode: int, variant: Variant, parts: list[list[Step]], rounds: int, stops: bool) -> None:
     """Two blocks of one AIC and two AIVs raise and wait for each other's flags between random work."""
-    chip = changed(variant.chip, sync={"cross_wait_stops_issue": stops})
+    chip = changed(variant.chip, sync={"cross_wait_stops_issue": stops, "cross_one_vector_ids": 11})
     programs: list[list[Program]] = []
     for block in range(2):
         cores: list[Program] = []
@@ -96,6 +96,14 @@ def test_cross_core_flags(mode: int, variant: Variant, parts: list[list[Step]], 
                     elif mode == 2:
                         k.cross_core_set(1, 2, first)
                         k.cross_core_wait(2, 2, second)
+                    elif mode == 4 and kind == "AIV":
+                        k.cross_core_wait(1, 4, second)
+                        k.cross_core_set(2, 4, first)
+                    elif mode == 4:
+                        for flag in (1, 17):
+                            k.cross_core_set(flag, 4, first)
+                        for flag in (18, 2):
+                            k.cross_core_wait(flag, 4, second)
                     elif mode == 0 or kind == "AIV":
                         k.cross_core_set(1, mode, first)
                         k.cross_core_wait(1, mode, second)

@@ -21,7 +21,7 @@ def test_every_keyword_of_launch_is_closed_to_kernels() -> None:
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: asim.kernel_function(core="GPU"), "core 'GPU'; allowed are AIC, AIV, MIX, AI_CORE"),
+        (lambda: asim.kernel_function(core="GPU"), "core 'GPU'; allowed are AIC, AIV, MIX, MIX_1_1, AI_CORE"),
         (lambda: asim.kernel_function(core=()), "allowed are AIC"),
         (lambda: asim.kernel_function(core="AIC")(3), "3 is not a function"),
         (lambda: asim.kernel_function(core="AIC")(lambda: None), "first parameter is the builder"),

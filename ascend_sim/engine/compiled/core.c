@@ -71,6 +71,25 @@ static inline int pair(const Core *core, Flag *flag, i64 waits) {
     return 1;
 }
 
+/* Set the flag of an instruction at this cycle, and wake who sleeps on it. */
+static inline void set(Cores *cores, Core *core, const Instruction *instruction, i64 time) {
+    Flag *flag = &core->flags[instruction->other];
+    raise(cores, core, flag, time + core->table->numbers.flag_latency);
+    core->wake |= flag->sleeper;
+    flag->sleeper = 0;
+}
+
+/* When the set of the next wait of an instruction's flag arrives; where it is not known 0, and the instruction's pipe sleeps. */
+static inline int known_set(const Core *core, const Instruction *instruction, i64 *arrived) {
+    Flag *flag = &core->flags[instruction->other];
+    if (!pair(core, flag, flag->lowered + 1)) {
+        flag->sleeper = (i64)1 << instruction->pipe;
+        return 0;
+    }
+    *arrived = flag->uses[(flag->lowered + flag->lost) & flag->mask].arrives;
+    return 1;
+}
+
 /* After a run: the number of the first set of a flag that was lost, or -1 (CoreFlag.lost_set). */
 i64 lost_set(const Core *core, Flag *flag) {
     pair(core, flag, flag->raised);
@@ -193,22 +212,18 @@ static inline __attribute__((always_inline)) enum pipe_state work_off(
     }
     case SET: { /* raised when all before it has retired, seen a latency later; who sleeps on it wakes (CoreRun._pipe, SET; "Time
                  * runs ahead of the clock") */
-        Flag *flag = &core->flags[instruction->other];
         const i64 retires = later(pipe->last_retire, begun);
-        raise(cores, core, flag, retires + numbers->flag_latency);
-        core->wake |= flag->sleeper;
-        flag->sleeper = 0;
+        set(cores, core, instruction, retires);
         return finish(cores, core, pipe, instruction, row, begun, (Times){begun, begun, retires, gap, cause}, NULL);
     }
     case WAIT: { /* takes the oldest set that nobody took and that was not lost; one with a lead goes on so much sooner, and what leaves the queue
                   * behind it does not (CoreRun._pipe, WAIT; "The unit flag") */
         Flag *flag = &core->flags[instruction->other];
-        if (!pair(core, flag, flag->lowered + 1)) {
+        i64 t = begun, arrived;
+        if (!known_set(core, instruction, &arrived)) {
             pipe->begun = begun;
-            flag->sleeper = (i64)1 << instruction->pipe;
             return ON_FLAG;
         }
-        i64 t = begun, arrived = flag->uses[(flag->lowered + flag->lost) & flag->mask].arrives;
         if (instruction->first) { /* its lead */
             pipe->known = later(pipe->known, arrived);
             arrived -= instruction->first;
@@ -354,7 +369,28 @@ static void run_scalar(Cores *cores, Core *core) {
             continue;
         }
         i64 held = 0, cause = PIPE_BUSY;
-        if (instruction->kind == CROSS_WAIT) { /* until Python says when it was over (CoreRun._scalar; ../cross.py) */
+        if (instruction->kind == SET) { /* SET, WAIT, DISARMED: CoreRun._scalar */
+            core->begun = t += issue;
+            set(cores, core, instruction, t);
+            run_pipes(cores, core);
+        } else if (instruction->kind == WAIT) {
+            i64 arrived;
+            if (state != HOLDS) core->begun = t += issue;
+            if (!known_set(core, instruction, &arrived)) {
+                state = HOLDS;
+                break;
+            }
+            state = RUNNING;
+            held = arrived > t ? arrived - t : 0;
+            cause = FLAG;
+            t += held;
+            lower(cores, core, &core->flags[instruction->other], t);
+        } else if (instruction->kind == DISARMED) {
+            Flag *flag = &core->flags[instruction->other];
+            core->begun = t += issue;
+            lower(cores, core, flag, t);
+            pair(core, flag, flag->lowered);
+        } else if (instruction->kind == CROSS_WAIT) { /* until Python says when it was over (CoreRun._scalar; ../cross.py) */
             if (state != HOLDS) {
                 core->begun = t += issue;
                 pipes[S].over = instruction->other ? NOT_YET : t;

@@ -179,7 +179,8 @@ EXPORT i64 table_extend(
     for (i64 i = 0; i < count; i++) {
         const Instruction *one = &more[i];
         int on_a_pipe = one->kind >= LOCAL && one->kind < SCALAR && one->pipe > S && one->pipe < PIPES;
-        int scalar = one->pipe == S && (one->kind == CROSS_WAIT || one->kind == SCALAR || one->kind == BARRIER_ALL);
+        int scalar = one->pipe == S && one->kind >= SET && one->kind <= BARRIER_ALL && one->kind != TRANSFER &&
+                     one->kind != BARRIER && one->kind != CROSS_SET;
         if (!on_a_pipe && !scalar) fail(&machine->way_out, BAD_ROW);
         table->instructions[table->count] = *one;
         table->accesses[table->count] = accesses[i];

@@ -207,7 +207,7 @@ EXPORT i64 watch_read(const Watch *watch, i64 finish, i64 queue_full, Totals *to
     PipeTotals *scalar = &totals->pipes[S];
     scalar->busy += program->issue * (program->count - scalar->rows);
     scalar->stalls[QUEUE_FULL] = queue_full;
-    const i64 held = scalar->stalls[PIPE_BUSY] + scalar->stalls[CROSS_CORE];
+    const i64 held = scalar->stalls[PIPE_BUSY] + scalar->stalls[CROSS_CORE] + scalar->stalls[FLAG];
     scalar->stalls[NOTHING_TO_DO] = finish - program->begin - scalar->busy - queue_full - held;
     for (int p = S + 1; p < PIPES; p++) totals->pipes[p].stalls[NOTHING_TO_DO] += finish - totals->pipes[p].end;
     if (watch->found.count) memcpy(hazards, watch->found.items, (size_t)watch->found.count * sizeof(Hazard));

@@ -39,7 +39,7 @@ def random_program(seed: int, length: int = 40) -> Program:
             atomic = "float32" if rng.random() < 0.3 else ""
             k.data_copy("UB", "GM", gm_operand(int(rng.integers(2)), place(2)), place(2), 64, 2, 64, 64, atomic)
         elif what < 8:
-            source, destination = rng.permutation(pipes)[:2]
+            source, destination = rng.permutation((*pipes, "S"))[:2]
             flag = k.flag(str(source), str(destination), f"{source}->{destination}")
             k.set_flag(flag)
             raised.append(flag)

@@ -69,7 +69,13 @@ class CrossCounters:
         return [c for c in self.cores if c[1] == kind and (mode == 0 or c[0] == program.block)]
 
     def time(self, program: Program, flag: int, mode: int, number: int) -> int | None:
-        """When every part was raised `number` + 1 times."""
+        """When every part was raised `number` + 1 times; in mode 4 the AIC adds 16 to the flags of the second AIV."""
+        if mode == 4 and program.core_kind == "AIC":
+            times = [self.raised[flag % 16, 4, (program.block, "AIV", flag // 16)]]
+            return times[0][number] if len(times[0]) > number else None
+        if mode == 4:
+            times = [self.raised[flag + 16 * program.sub_block, 4, (program.block, "AIC", 0)]]
+            return times[0][number] if len(times[0]) > number else None
         times = [self.raised[flag, mode, core] for core in self.parts(program, mode)]
         if any(len(t) <= number for t in times):
             return None
@@ -154,6 +160,15 @@ def _run(
                 held = [pipes[instruction.on]] if isinstance(instruction, ScalarWait) else list(pipes.values())
                 over = max((max(p.retired, p.free) for p in held), default=0)
                 scalar = max(scalar, over) + sync.barrier_latency
+            elif isinstance(instruction, SetFlag):
+                begin = scalar
+                raised[instruction.source, instruction.destination, instruction.flag].append(begin + sync.flag_latency)
+            elif isinstance(instruction, WaitFlag):
+                begin = scalar
+                key = instruction.source, instruction.destination, instruction.flag
+                if instruction.armed:
+                    scalar = max(scalar, raised[key][taken[key]])
+                taken[key] += 1
             elif isinstance(instruction, CrossCoreWaitFlag):
                 begin = scalar
                 number = heard[instruction.flag, instruction.mode]

@@ -90,6 +90,13 @@ def steps(most: int = 60) -> st.SearchStrategy[list[Step]]:
     return st.one_of(st.lists(step, max_size=most), st.lists(step, min_size=most // 3, max_size=most))
 
 
+def flag_pairs(k: KernelBuilder) -> list[tuple[str, str]]:
+    """The pairs of pipes, S included, that a flag can join on the core of a builder."""
+    there = k.chip.sync.flag_pairs.get(k.core_kind)  # type: ignore[call-overload]
+    pipes = k.chip.cores.kinds[k.core_kind].pipes  # type: ignore[index]
+    return [(a, b) for a in pipes for b in pipes if a != b and (there is None or b in there.get(a, ()))]
+
+
 def writer(kind: str, actions: list[Step], slot: int = 0) -> Writer:
     """Writes `actions` for a core of `kind`, on tensors `slot` and `slot` + 1.
 
@@ -100,7 +107,7 @@ def writer(kind: str, actions: list[Step], slot: int = 0) -> Writer:
         flags: dict[str, Flag] = {}
         sets: dict[str, int] = {}
         open_sets: dict[str, int] = {}
-        pipes = PIPES[kind]
+        pipes, pairs = PIPES[kind], flag_pairs(k)
         tiles = UnitFlagTiles(k, "unit", (0, 32 * KIB)[: 1 + len(actions) % 2]) if kind == "AIC" else None
         for verb, a, b, c in actions:
             pipe = pipes[a % len(pipes)]
@@ -118,10 +125,10 @@ def writer(kind: str, actions: list[Step], slot: int = 0) -> Writer:
             elif verb == "barrier":
                 k.pipe_barrier(pipe)
             else:
-                other = pipes[(a + 1 + b % (len(pipes) - 1)) % len(pipes)]
-                name = f"{pipe}->{other} {c % 2}"
+                source, destination = pairs[(a + 12 * b) % len(pairs)]
+                name = f"{source}->{destination} {c % 2}"
                 if verb == "set" and sets.get(name, 0) < MOST_SETS:
-                    flags[name] = k.flag(pipe, other, name)
+                    flags[name] = k.flag(source, destination, name)
                     sets[name] = sets.get(name, 0) + 1
                     open_sets[name] = open_sets.get(name, 0) + 1
                     k.set_flag(flags[name])

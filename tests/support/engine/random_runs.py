@@ -24,7 +24,7 @@ from ascend_sim.kernel.sync import Flag
 from ascend_sim.kernel.unit_flag import UnitFlagTiles
 from ascend_sim.memory.gm import gm_operand
 from tests.support.engine.machine import CHIP, KIB, changed, columns, program, quiet, task_of
-from tests.support.engine.random_programs import _TIMED, Variant, tile
+from tests.support.engine.random_programs import _TIMED, Variant, flag_pairs, tile
 
 SIZE = 64 * KIB
 """Of each of the two tensors of a task: one is read, one is written, by all its blocks."""
@@ -170,12 +170,14 @@ class Run:
     ) -> Program:
         random = self.random
         pipes = [pipe for pipe in self.chip.cores.kinds[kind].pipes if pipe != "S"]  # type: ignore[index]
-        disarm = {f"{a}->{b} {i}" for a in pipes for b in pipes for i in (0, 1) if random.random() < 0.03}
+        disarm = {
+            f"{a}->{b} {i}" for a in (*pipes, "S") for b in (*pipes, "S") for i in (0, 1) if random.random() < 0.03
+        }
         if random.random() < 0.05:
             disarm.add(f"cross-core {random.randint(0, 2)}")
 
         def write(k: KernelBuilder) -> None:
-            flags = _Flags(k, random, pipes)
+            flags = _Flags(k, random)
             tiles = UnitFlagTiles(k, "unit", (0, 32 * KIB)[: random.randint(1, 2)]) if kind == "AIC" else None
             places = sorted(random.randint(0, steps) for _ in script)
             meetings = list(zip(places, script, strict=True))
@@ -312,20 +314,21 @@ def everything(device: Device, timeline: Timeline) -> dict[str, Any]:
 class _Flags:
     """Flags between pipes that are set and waited for in an order that can work."""
 
-    def __init__(self, k: KernelBuilder, random: Random, pipes: list[str]) -> None:
-        self._k, self._random, self._pipes = k, random, pipes
+    def __init__(self, k: KernelBuilder, random: Random) -> None:
+        self._k, self._random = k, random
         self._open: list[Flag] = []
         self._owed: list[Flag] = []
+        self._pairs = flag_pairs(k)
 
     def set(self) -> None:
-        source, destination = self._random.sample(self._pipes, 2)
+        source, destination = self._random.choice(self._pairs)
         flag = self._k.flag(source, destination, f"{source}->{destination} {self._random.randint(0, 1)}")
         self._k.set_flag(flag)
         self._open.append(flag)
 
     def ahead(self) -> None:
         """A wait that is issued before its set, which the next `take_down` issues at the latest."""
-        source, destination = self._random.sample(self._pipes, 2)
+        source, destination = self._random.choice([pair for pair in self._pairs if pair[1] != "S"])
         flag = self._k.flag(source, destination, f"{source}->{destination} ahead")
         self._k.wait_flag(flag)
         self._owed.append(flag)
