@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL_BYTES
 from ascend_sim.isa.cube import Mmad
 from ascend_sim.isa.forms import can_say
 from ascend_sim.isa.transfer import DataCopy, Fill
+from ascend_sim.kernel.operands import CopyLoop
+from ascend_sim.kernel.program import InstructionTable
 
 
 class Abilities:
@@ -16,12 +18,32 @@ class Abilities:
 
     if TYPE_CHECKING:
         chip: ChipSpec
+        table: InstructionTable
+        data_copy: Any
 
     def can_copy(
         self, source: str, destination: str, row_bytes: int, rows: int = 1, src_stride: int = 0, dst_stride: int = 0
     ) -> bool:
         """Whether the chip has one instruction for these rows; see `KernelBuilder.data_copy`."""
-        return can_say(DataCopy(source, destination, row_bytes, rows, src_stride, dst_stride), self.chip)
+        shape = source, destination, row_bytes, rows, src_stride, dst_stride
+        found = self.table.copies.get(shape)
+        if found is None:
+            found = self.table.copies[shape] = can_say(DataCopy(*shape), self.chip, self.table.owed)
+        return found
+
+    def copy_rows(
+        self, path: str, dst: int, src: int, row_bytes: int, rows: CopyLoop, atomic_add: str = "", operand: str = ""
+    ) -> None:
+        """Copy rows along a path ("GM->L1") in one instruction, or halve them until one holds their number and their gaps."""
+        source, destination = path.split("->")
+        if rows.times == 1 or self.can_copy(source, destination, row_bytes, *rows):
+            self.data_copy(source, destination, dst, src, row_bytes, *rows, atomic_add, operand)
+            return
+        half = rows.times // 2
+        for first, count in ((0, half), (half, rows.times - half)):
+            to, start = dst + first * rows.dst_stride, src + first * rows.src_stride
+            piece = rows._replace(times=count)
+            self.copy_rows(path, to, start, row_bytes, piece, atomic_add, operand)
 
     def fill_unit(self, destination: str) -> int:
         """Bytes that `KernelBuilder.fill` counts in a buffer: a block, or on the 910 and 310P a fractal."""

@@ -76,27 +76,33 @@ def overlapping(program: Program) -> Iterator[RowError]:
 
 def _apart(table: InstructionTable, stamp: Stamp) -> bool:
     """Whether all vector instructions of a stamp may lie so; not sure of one whose operands move apart."""
-    moved = stamp.moves[:, 0] if len(stamp.moves) else np.zeros(0, np.int64)
-    in_ub = (table.column("by_vector")[stamp.rows[moved // ROW, 0]] > 0) & (moved % ROW > 0) & (moved % ROW < TILE)
-    return not in_ub.any() and not _overlaps(table, stamp.rows)
+    if len(stamp.moves):
+        moved = stamp.moves[:, 0]
+        in_ub = (table.column("by_vector")[stamp.rows[moved // ROW, 0]] > 0) & (moved % ROW > 0) & (moved % ROW < TILE)
+        if in_ub.any():
+            return False
+    return not _overlaps(table, stamp.rows)
 
 
 def _overlaps(table: InstructionTable, rows: NDArray[np.int64]) -> list[tuple[int, str]]:
     """Rows whose operands lie over each other as they may not, with the reason."""
     at = np.flatnonzero(table.column("by_vector")[rows[:, 0]])
-    kinds, extent, found = rows[at, 0], table.limits()[0], []
-    for operand in ("src0", "src1"):
-        column = OPERAND_COLUMN[operand]
-        distance = rows[at, column] - rows[at, 1]
-        size, room = extent[column - 1, kinds], extent[0, kinds]
-        near = np.flatnonzero((size > 0) & (room > 0) & (distance < room) & (-distance < size))
-        for place in near.tolist():
-            key = int(kinds[place]), operand, int(distance[place])
-            fault = table.overlaps.get(key)
-            if fault is None:
-                fault = table.overlaps[key] = overlap_fault(table.instructions[key[0]], table.chip, *key[1:])
-            if fault:
-                found.append((int(at[place]), fault))
+    if not len(at):
+        return []
+    taken, first = rows[at], OPERAND_COLUMN["src0"]
+    kinds, distance = taken[:, 0], taken[:, first : first + 2] - taken[:, 1:2]
+    extent = table.limits()[0]
+    room, size = extent[0, kinds][:, None], extent[first - 1 : first + 1, kinds].T
+    found = []
+    for place, source in zip(
+        *np.nonzero((size > 0) & (room > 0) & (distance < room) & (-distance < size)), strict=True
+    ):
+        key = int(kinds[place]), ("src0", "src1")[source], int(distance[place, source])
+        fault = table.overlaps.get(key)
+        if fault is None:
+            fault = table.overlaps[key] = overlap_fault(table.instructions[key[0]], table.chip, *key[1:])
+        if fault:
+            found.append((int(at[place]), fault))
     return sorted(found)
 
 

@@ -146,6 +146,8 @@ class InstructionTable:
         self._capacity = np.array([-1 if space == "GM" else buffers.get(space, 0) for space in SPACES])
         self._unit = np.array([chip.alignment.unit(space) for space in SPACES])
         self._unfit: dict[str, NDArray[np.bool_]] = {}
+        self.copies: dict[tuple[str, str, int, int, int, int], bool] = {}
+        """Whether the chip has one instruction for rows: from, to, bytes, rows and strides."""
         self.overlaps: dict[tuple[int, str, int], str] = {}
         """What is wrong with a source so far behind dst, by instruction and operand; "" where nothing is."""
         self.apart: set[int] = set()

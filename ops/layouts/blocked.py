@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL
 from ascend_sim.frozen import frozen
 from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.operands import CopyLoop
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.ops.layouts.layout import (
     ChannelPlace,
@@ -66,9 +67,11 @@ class BlockedMap(FeatureMap):
         elif pitches.row > size or columns < width:
             for block in range(blocks):
                 to, start = address + block * pitches.block, source + block * plane
-                k.data_copy("GM", space, to, start, size, rows, line, pitches.row, operand=operand)
+                k.copy_rows(f"GM->{space}", to, start, size, CopyLoop(rows, line, pitches.row), operand=operand)
         else:
-            k.data_copy("GM", space, address, source, rows * size, blocks, plane, pitches.block, operand=operand)
+            k.copy_rows(
+                f"GM->{space}", address, source, rows * size, CopyLoop(blocks, plane, pitches.block), operand=operand
+            )
 
     def load_pixels(self, k: KernelBuilder, slot: int, box: MapBox, address: int, pitch: int, operand: str) -> None:
         """In one copy for each row or for each channel block, whichever are fewer."""
@@ -82,11 +85,11 @@ class BlockedMap(FeatureMap):
         if rows <= blocks:
             for row in range(rows):
                 to, start = address + row * size, source + row * line
-                k.data_copy("GM", "L1", to, start, size, blocks, plane, pitch * BLOCK_BYTES, operand=operand)
+                k.copy_rows("GM->L1", to, start, size, CopyLoop(blocks, plane, pitch * BLOCK_BYTES), operand=operand)
             return
         for block in range(blocks):
             to, start = address + block * pitch * BLOCK_BYTES, source + block * plane
-            k.data_copy("GM", "L1", to, start, size, rows, line, size, operand=operand)
+            k.copy_rows("GM->L1", to, start, size, CopyLoop(rows, line, size), operand=operand)
 
     def drain(self, finished: FinishedTile, slot: int, tile: MapTile, dtype: str, atomic_add: bool = False) -> None:
         """Whole channel blocks."""
@@ -147,7 +150,7 @@ class FractalZ(SlottedFilters):
             if size == pitch:
                 size, lines, pitch = row * count, 1, 0
             to = address + block * taps * row
-            k.data_copy("GM", "L1", to, gm_operand(slot, source), size, lines, pitch, size, operand="B")
+            k.copy_rows("GM->L1", to, gm_operand(slot, source), size, CopyLoop(lines, pitch, size), operand="B")
 
     def drain(self, finished: FinishedTile, slot: int, tile: FilterTile, atomic_add: bool) -> None:
         """Whole blocks of 16 filters."""

@@ -70,17 +70,12 @@ def strip_count(width: int, strip: int) -> int:
     return ceil_div(width, strip) if strip else 1
 
 
-def beyond(width: int, strip: int) -> int:
-    """Columns of the last strip that `width` has no more of; load3d takes them for padding."""
-    return strip_count(width, strip) * strip - width if strip else 0
-
-
 def even_strip(width: int, most: int, spare: int) -> int:
     """Columns, in whole fractals, of the fewest strips of about `most` or less that cover `width`, all equally wide.
 
-    The last one has at most `spare` columns beyond `width`, as far as that goes.
+    The last one has at most `spare` columns beyond `width`, as far as that goes: load3d takes them for padding.
     """
     strip = ceil_to(ceil_div(width, ceil_div(width, most)), FRACTAL)
-    while strip > FRACTAL and beyond(width, strip) > spare:
+    while strip > FRACTAL and -width % strip > spare:
         strip -= FRACTAL
     return strip

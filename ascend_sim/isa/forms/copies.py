@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from ascend_sim.chip.fractal import BLOCK_BYTES
@@ -20,6 +21,7 @@ def filled(size: int) -> int:
     return ceil_div(size, BLOCK_BYTES) * BLOCK_BYTES
 
 
+@cache
 def itemsize(item: str) -> int:
     """Bytes of an item of that format."""
     return int(numpy_dtype(item).itemsize)

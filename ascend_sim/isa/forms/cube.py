@@ -12,7 +12,6 @@ from ascend_sim.isa.direct import FixpipeDn
 from ascend_sim.isa.forms.copies import itemsize
 from ascend_sim.isa.forms.form import Way
 from ascend_sim.isa.l0c_to_ub import L0cToUb
-from ascend_sim.numerics import numpy_dtype
 
 Fields = Mapping[str, int]
 
@@ -87,7 +86,7 @@ def _splits(i: Fixpipe) -> bool:
 
 
 def _item(i: Any) -> int:
-    return int(numpy_dtype(i.dtype).itemsize)
+    return itemsize(i.dtype)
 
 
 class DrainRows(Way):
@@ -115,7 +114,7 @@ class DrainPieceRows(Way):
     """Rows of a matrix that are part of a tile."""
 
     kind = FixpipeDn
-    names = DrainRows.names
+    names: tuple[str, ...] = DrainRows.names
 
     def says(self, instruction: Any) -> bool:
         return bool(instruction.n == 1 or instruction.column_stride == _item(instruction))
@@ -171,6 +170,31 @@ class DrainPieceColumns(DrainPieceRows):
         return FixpipeDn(f["m_size"], f["n_size"], f["src_stride"], 0, item, size, f["dst_stride"] * size)
 
 
+class DrainPieceMatrices(DrainPieceRows):
+    """Rows of a tile as matrices of one row, so that neither the elements of a row nor those of a column need adjoin."""
+
+    names = ("n_size", "dst_stride", "src_stride", "dn_num", "dst_dn_stride")
+
+    def says(self, instruction: Any) -> bool:
+        return True
+
+    def values(self, instruction: FixpipeDn) -> tuple[int, ...]:
+        i = instruction
+        columns, rows = i.column_stride // _item(i) if i.n > 1 else 1, i.row_stride // _item(i) if i.m > 1 else 0
+        return i.n, columns, i.m_padded, i.m, rows
+
+    def effect(self, route: str, fields: Fields, item: str) -> Instruction:
+        f, size = fields, itemsize(item)
+        rows, columns = f["dst_dn_stride"] * size, f["dst_stride"] * size
+        return FixpipeDn(f["dn_num"], f["n_size"], f["src_stride"], 0, item, rows, columns)
+
+    def both_apart(self, i: FixpipeDn) -> str:
+        """Whether the elements of a row or of a column adjoin, which the other forms say."""
+        if _item(i) not in (i.row_stride, i.column_stride) and i.m > 1 and i.n > 1:
+            return ""
+        return "matrices of one row are for rows and columns that both lie apart"
+
+
 class DrainFractals(Way):
     """Columns of whole fractals to UB."""
 
@@ -194,5 +218,6 @@ WAYS: dict[str, Way] = {
     "drain_rows": DrainRows(),
     "drain_piece_rows": DrainPieceRows(),
     "drain_piece_columns": DrainPieceColumns(),
+    "drain_piece_matrices": DrainPieceMatrices(),
     "drain_fractals": DrainFractals(),
 }

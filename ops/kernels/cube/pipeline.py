@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from ascend_sim.chip.fractal import ACCUMULATOR_BYTES, BLOCK_BYTES, FRACTAL, FRACTAL_BYTES
 from ascend_sim.kernel.builder import KernelBuilder
-from ascend_sim.kernel.operands import MapWindow, Span, TilePiece
+from ascend_sim.kernel.operands import CopyLoop, MapWindow, Span, TilePiece
 from ascend_sim.kernel.queue import BufferQueue
 from ascend_sim.kernel.unit_flag import UnitFlagTiles
 from ascend_sim.numerics import numpy_dtype
@@ -168,19 +168,13 @@ class CubePipeline:
         atomic_add: bool = False,
         dtype: str = "float32",
     ) -> None:
-        """Pieces of the finished tile of `height` rows to single elements of GM, the strides of both axes in bytes.
-
-        Where the elements of neither a row nor a column adjoin, each row takes an instruction of its own.
-        """
+        """Pieces of the finished tile of `height` rows to single elements of GM, the strides of both axes in bytes."""
         self.tiles.publish()
         tile, m_padded = self.tiles.take(), ceil_to(height, FRACTAL)
-        apart = int(numpy_dtype(dtype).itemsize) not in (row_stride, column_stride)
         for target, row, rows, column, columns in pieces:
             source = tile + column // FRACTAL * m_padded * FRACTAL * ACCUMULATOR_BYTES
-            for first, count in cut(rows, 1 if apart and columns > 1 else rows):
-                piece = TilePiece(count, columns, m_padded, column % FRACTAL, row + first)
-                place = target + first * row_stride
-                self._k.fixpipe_dn(place, source, piece, dtype, row_stride, column_stride, atomic_add)
+            piece = TilePiece(rows, columns, m_padded, column % FRACTAL, row)
+            self._k.fixpipe_dn(target, source, piece, dtype, row_stride, column_stride, atomic_add)
         self.tiles.release()
 
     def drain_fractals(self, pieces: list[DrainPiece], height: int, atomic_add: bool) -> None:
@@ -212,15 +206,12 @@ class CubePipeline:
                 source = tile + (column * m_padded + row) * FRACTAL * ACCUMULATOR_BYTES
                 k.l0c_to_ub(staged.acquire(), source, rows, columns, m_padded, dtype)
                 staged.publish()
-                k.data_copy(
-                    "UB",
-                    "GM",
+                k.copy_rows(
+                    "UB->GM",
                     target + column * dst_stride + row * row_bytes,
                     staged.take(),
                     min(rows, m - row) * row_bytes,
-                    columns,
-                    rows * row_bytes,
-                    dst_stride,
+                    CopyLoop(columns, rows * row_bytes, dst_stride),
                     atomic_add,
                 )
                 staged.release()

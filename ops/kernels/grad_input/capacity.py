@@ -27,7 +27,6 @@ from ascend_sim.ops.kernels.grad_input.parts import (
 )
 from ascend_sim.ops.problem.layout import CHANNELS_LAST
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
-from ascend_sim.ops.problem.strips import beyond
 from ascend_sim.ops.problem.tiling_input import TilingInput
 from ascend_sim.ops.problem.window import dilated_rows, pad_after, pad_before
 
@@ -199,18 +198,14 @@ def check_grad_input_strips(tiling: GradInputTiling, inp: TilingInput) -> None:
         raise TilingError(
             f"splitWi = {strip}; allowed 0 (whole rows) or a multiple of {FRACTAL} below W_in = {width}, columns of a strip"
         )
-    if (outside := beyond(width, strip)) > spare_columns(inp):
+    outside, behind = -width % strip if strip else 0, max(pad_after(inp.problem)[1], 0)
+    if outside and outside + behind > inp.load3d.pad:
         raise TilingError(
-            f"splitWi = {strip}: the last strip has {outside} columns beyond W_in = {width}, and load3d takes at most "
-            f"{inp.load3d.pad} for padding"
+            f"splitWi = {strip}: the last strip has {outside} columns beyond W_in = {width} and {behind} of padding; "
+            f"load3d takes at most {inp.load3d.pad} for both"
         )
     if strip and tiling.kernel_split == SPLIT_HW:
         raise TilingError(f"splitWi = {strip}: a kernel split by rows and columns (kernelSplitMode 1) takes whole rows")
-
-
-def spare_columns(inp: TilingInput) -> int:
-    """Columns that load3d can take for padding behind the map, beside those that dx reads there."""
-    return max(inp.load3d.pad - max(pad_after(inp.problem)[1], 0), 0)
 
 
 def check_split(mode: int, inp: TilingInput) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.frozen import frozen
 from ascend_sim.kernel.builder import KernelBuilder
-from ascend_sim.kernel.operands import Span
+from ascend_sim.kernel.operands import CopyLoop, Span
 from ascend_sim.kernel.program import Program
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.ops.kernels.cube.call import CubeCall
@@ -110,11 +110,15 @@ class Exchange:
             for block in range(count):
                 for tap in range(0, taps, across):
                     target = address + (block * taps + tap) * row
-                    k.data_copy("GM", "L1", target, source(block, part.taps[tap]), row, across, step, row, operand="B")
+                    k.copy_rows(
+                        "GM->L1", target, source(block, part.taps[tap]), row, CopyLoop(across, step, row), operand="B"
+                    )
             return
         step = self.layout.taps * line
         for number, tap in enumerate(part.taps):
-            k.data_copy("GM", "L1", address + number * row, source(0, tap), row, count, step, taps * row, operand="B")
+            k.copy_rows(
+                "GM->L1", address + number * row, source(0, tap), row, CopyLoop(count, step, taps * row), operand="B"
+            )
 
     # -- the vector cores' side ----------------------------------------------------------------------------------------
 

@@ -47,7 +47,6 @@ from ascend_sim.ops.kernels.grad_input.capacity import (
     check_grad_input_strips,
     check_split,
     grad_input_fits_l1,
-    spare_columns,
 )
 from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling, Variant, variant_of
 from ascend_sim.ops.kernels.grad_input.parts import (
@@ -225,9 +224,7 @@ def _in_fitting_strips(q: GradInputQuestion, cut: int = UNCUT) -> GradInputTilin
     if cut == UNCUT:
         check_grad_input_problem(inp)
     most = inp.load3d.pad if cut == NO_HK_WK else WIDEST
-    return widest_that_fits(
-        inp.problem.w_in, may_fit, lambda strip: _in_strips(q, strip, cut), spare_columns(inp), most
-    )
+    return widest_that_fits(inp.problem.w_in, may_fit, lambda strip: _in_strips(q, strip, cut), inp.load3d.pad, most)
 
 
 def _columns(q: GradInputQuestion) -> GradInputTiling | Refusal:

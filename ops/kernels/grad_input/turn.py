@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.kernel.builder import KernelBuilder
-from ascend_sim.kernel.operands import TurnLayout
+from ascend_sim.kernel.operands import CopyLoop, TurnLayout
 from ascend_sim.kernel.program import Program
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.ops.kernels.cube.call import CubeCall
@@ -95,8 +95,12 @@ def turn_program(k: KernelBuilder, call: CubeCall, tiling: GradInputTiling, tile
         turned = outgoing.take()
         for start, pixel, pixels in runs(parts[task.part], p.w_in, tile.m, tile.m_count):
             target = gm_operand(GRAD_INPUT, dx.offset(ChannelPlace(batch, channel, task.depth), pixel))
-            k.data_copy(
-                "UB", "GM", target, turned + start * itemsize, pixels * itemsize, channels, pitch, dx.channel_stride
+            k.copy_rows(
+                "UB->GM",
+                target,
+                turned + start * itemsize,
+                pixels * itemsize,
+                CopyLoop(channels, pitch, dx.channel_stride),
             )
         outgoing.release()
     if k.sub_block == 0:

@@ -6,6 +6,7 @@ Each cube writes its part to its slot; after a barrier of all cores the vector c
 from __future__ import annotations
 
 from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.operands import CopyLoop
 from ascend_sim.kernel.program import Program
 from ascend_sim.kernel.queue import BufferQueue
 from ascend_sim.memory.gm import gm_operand
@@ -84,15 +85,12 @@ class StreamKBuilder:
             sums.publish()
             ready = sums.take()
             for store in stores:
-                k.data_copy(
-                    "UB",
-                    "GM",
+                k.copy_rows(
+                    "UB->GM",
                     gm_operand(GRAD_WEIGHT, target + store.target),
                     ready + store.source,
                     store.row_bytes,
-                    store.rows,
-                    store.source_stride,
-                    store.target_stride,
+                    CopyLoop(store.rows, store.source_stride, store.target_stride),
                 )
             sums.release()
         sums.close()

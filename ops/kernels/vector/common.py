@@ -41,7 +41,9 @@ SOURCE, TARGET = 0, 1
 """GM slots of the two tensors of a kernel."""
 
 
-OWED = ("Cast", "TransData", "Transpose", "BiasAdd", "ReduceSum", "ViewCopy")
+OWED = (
+    "Cast", "TransData", "Transpose", "BiasAdd", "ReduceSum", "ViewCopy", "Dilation", "MemSet", "Fill", "ZerosLike",
+)  # fmt: skip
 """Kernels that move parts of blocks on the 910 and 310P, whose words count whole ones (`isa.forms.NOT_YET_REFUSED`)."""
 _KEPT = 32
 """Loops and works of a kernel that are kept, each with a few hundred rows."""

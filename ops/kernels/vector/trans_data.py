@@ -15,7 +15,7 @@ from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.loops import Where
-from ascend_sim.kernel.operands import TurnLayout
+from ascend_sim.kernel.operands import CopyLoop, TurnLayout
 from ascend_sim.kernel.queue import BufferQueue
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.ops.kernels.vector.common import SOURCE, TARGET, buffer_queue, padded
@@ -181,8 +181,12 @@ def _turn_tile(
     if read:
         room = incoming.acquire()
         for m in read:
-            k.data_copy(
-                "GM", "UB", room + m.ub, gm_operand(slots[0], m.gm), m.row_bytes, m.rows, m.gm_stride, m.ub_stride
+            k.copy_rows(
+                "GM->UB",
+                room + m.ub,
+                gm_operand(slots[0], m.gm),
+                m.row_bytes,
+                CopyLoop(m.rows, m.gm_stride, m.ub_stride),
             )
         incoming.publish()
         source = incoming.take()
@@ -201,7 +205,11 @@ def _turn_tile(
     outgoing.publish()
     result = outgoing.take()
     for m in written:
-        k.data_copy(
-            "UB", "GM", gm_operand(slots[1], m.gm), result + m.ub, m.row_bytes, m.rows, m.ub_stride, m.gm_stride
+        k.copy_rows(
+            "UB->GM",
+            gm_operand(slots[1], m.gm),
+            result + m.ub,
+            m.row_bytes,
+            CopyLoop(m.rows, m.ub_stride, m.gm_stride),
         )
     outgoing.release()

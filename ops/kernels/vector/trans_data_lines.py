@@ -20,7 +20,7 @@ from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL
 from ascend_sim.frozen import frozen
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.local_tensor import LocalTensor
-from ascend_sim.kernel.operands import TurnLayout
+from ascend_sim.kernel.operands import CopyLoop, TurnLayout
 from ascend_sim.kernel.queue import BufferQueue
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.ops.kernels.vector.common import SOURCE, TARGET
@@ -155,7 +155,7 @@ class GradientLines(FilterUnits):
                     place = gm_operand(SOURCE, line * pitch + (first + part * width) * _CELL)
                     cell = (part * unit.blocks + block) * unit.positions + done
                     target, row = room + cell * width * _CELL, width * _CELL
-                    k.data_copy("GM", "UB", target, place, row, count, pitch, row)
+                    k.copy_rows("GM->UB", target, place, row, CopyLoop(count, pitch, row))
                     done += count
 
     def _pitch(self, unit: Unit) -> int:
@@ -202,9 +202,9 @@ class GradientLines(FilterUnits):
         apart = unit.rows * self.c_in * row
         place = gm_operand(TARGET, (first * self.c_in + c1 * C0) * row + unit.start * ITEM)
         if unit.positions == self.positions:
-            k.data_copy("UB", "GM", place, result, unit.rows * unit.channels * row, unit.lines, line, apart)
+            k.copy_rows("UB->GM", place, result, unit.rows * unit.channels * row, CopyLoop(unit.lines, line, apart))
             return
         pitch = self._pitch(unit) * ITEM
         for number in range(unit.lines):
             target, source = place + number * apart, result + number * line
-            k.data_copy("UB", "GM", target, source, unit.positions * ITEM, unit.channels, pitch, row)
+            k.copy_rows("UB->GM", target, source, unit.positions * ITEM, CopyLoop(unit.channels, pitch, row))

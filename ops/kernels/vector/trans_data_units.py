@@ -20,7 +20,7 @@ from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL
 from ascend_sim.frozen import frozen
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.local_tensor import LocalTensor
-from ascend_sim.kernel.operands import TurnLayout
+from ascend_sim.kernel.operands import CopyLoop, TurnLayout
 from ascend_sim.kernel.queue import BufferQueue
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.ops.kernels.vector.common import SOURCE, TARGET, buffer_queue
@@ -162,7 +162,9 @@ class WeightUnits(FilterUnits):
         layout = TurnLayout(pitch, unit.rows * BLOCK_BYTES)
         for row in range(unit.rows):
             place = self._source(unit, where, row)
-            k.data_copy("GM", "UB", incoming.acquire(), place, unit.positions * ITEM, unit.channels, step, pitch)
+            k.copy_rows(
+                "GM->UB", incoming.acquire(), place, unit.positions * ITEM, CopyLoop(unit.channels, step, pitch)
+            )
             incoming.publish()
             list_addresses(k)
             k.transpose_blocks(
@@ -204,7 +206,7 @@ class WeightUnits(FilterUnits):
         if not unit.channels:
             place, size = gm_operand(TARGET, c1 * pitch + first * BLOCK_BYTES), unit.rows * BLOCK_BYTES
             for done, count in cut(unit.positions, self._padding_at_once(unit)):
-                k.data_copy("UB", "GM", place + done * pitch, result, size, count, size, pitch)
+                k.copy_rows("UB->GM", place + done * pitch, result, size, CopyLoop(count, size, pitch))
             return
         width = (unit.rows if self.once else FRACTAL) * BLOCK_BYTES
         done = 0
@@ -213,7 +215,7 @@ class WeightUnits(FilterUnits):
             count = min(self.taps - tap, unit.positions - done)
             line = (plane * self.cin1 + c1) * self.taps + tap
             place = gm_operand(TARGET, line * pitch + first * BLOCK_BYTES)
-            k.data_copy("UB", "GM", place, result + done * width, width, count, width, pitch)
+            k.copy_rows("UB->GM", place, result + done * width, width, CopyLoop(count, width, pitch))
             done += count
 
 

@@ -14,7 +14,7 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.frozen import frozen
 from ascend_sim.kernel.builder import KernelBuilder
-from ascend_sim.kernel.operands import TurnLayout
+from ascend_sim.kernel.operands import CopyLoop, TurnLayout
 from ascend_sim.memory.gm import Allocation, gm_operand
 from ascend_sim.ops.kernels.vector.common import (
     SOURCE,
@@ -105,15 +105,12 @@ def transpose_task(
         for (rows, columns), (src, dst) in k.stamped(tiles(block)):
             k.next_tile()
             pitch, groups = padded(columns * itemsize), ceil_div(rows, c0)
-            k.data_copy(
-                "GM",
-                "UB",
+            k.copy_rows(
+                "GM->UB",
                 incoming.acquire(),
                 gm_operand(SOURCE, src * itemsize),
                 columns * itemsize,
-                rows,
-                turn.row_stride * itemsize,
-                pitch,
+                CopyLoop(rows, turn.row_stride * itemsize, pitch),
             )
             incoming.publish()
             values, result = incoming.take(), outgoing.acquire()
@@ -124,15 +121,12 @@ def transpose_task(
                 k.transpose_blocks(blocks_at, plain, True, itemsize, channels, columns, layout)
             incoming.release()
             outgoing.publish()
-            k.data_copy(
-                "UB",
-                "GM",
+            k.copy_rows(
+                "UB->GM",
                 gm_operand(TARGET, dst * itemsize),
                 outgoing.take(),
                 rows * itemsize,
-                columns,
-                groups * BLOCK_BYTES,
-                turn.column_stride * itemsize,
+                CopyLoop(columns, groups * BLOCK_BYTES, turn.column_stride * itemsize),
             )
             outgoing.release()
         incoming.close()

@@ -223,7 +223,11 @@ def test_every_fact_is_declared_and_nothing_else_is() -> None:
     for form in forms:
         for arch in form.architectures:
             more |= {(form.name, arch, one.name) for one in (*form.fields, *form.fixed)} - named
-    assert {name for name, _, _ in more} == {"copy_cbuf_to_bt", "copy_cbuf_to_fbuf"}
+    assert {name for name, _, _ in more} == {
+        "copy_cbuf_to_bt",
+        "copy_cbuf_to_fbuf",
+        "copy_matrix_cc_to_gm (nz2dn, matrices)",
+    }
 
 
 def test_the_lists_name_what_there_is() -> None:

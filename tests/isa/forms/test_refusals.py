@@ -48,6 +48,9 @@ REFUSED: dict[str, tuple[str, Write, str]] = {
         A2, lambda k: k.data_copy_planes("GM", "UB", 0, 0, 32, CopyLoop(2, 64, 32), CopyLoop(2, 128, 64)),
         "no such instruction; dav-3510 has it",
     ),
+    "more matrices than 16 bits": (
+        NEW, lambda k: k.fixpipe_dn(0, 0, TilePiece(65536, 16, 16), "float32", 4608, 36), "dn_num = 65,536; 1 to 65,535",
+    ),
     "plain bytes to L0A": (A2, rows("L1", "L0A", 1024), "data_copy L1->L0A"),
     "part of a block of UB": (OLD, rows("GM", "UB", 20), "len_burst counts 32-byte blocks; 20 bytes"),
     "part of a block out of UB": (INFERENCE, rows("UB", "GM", 20), "len_burst counts 32-byte blocks; 20 bytes"),
@@ -102,6 +105,9 @@ def test_it_is_refused_in_one_line(name: str) -> None:
 
 
 TAKEN: dict[str, tuple[str, Write]] = {
+    "rows and columns that both lie apart, as matrices of one row": (
+        NEW, lambda k: k.fixpipe_dn(0, 0, TilePiece(16, 16, 16), "float32", 4608, 36),
+    ),
     "rows of any bytes on blocks of their own": (A2, rows("UB", "GM", 20, 3, 32, 64)),
     "adjoining rows of the 950": (NEW, rows("UB", "GM", 20, 3, 20, 64)),
     "a row again and again on the 950": (NEW, rows("GM", "UB", 40, 3, 0, 64)),

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.fast
 
 CHIPS = {"dav-1001": "ascend910a", "dav-2002": "ascend310p3", "dav-2201": "ascend910b3", "dav-3510": "ascend950pr_9589"}
 FORMS = [form for group in GROUPS for form in declared(group)]
-MANY = {"n_burst", "repeat", "k_step", "m_size", "n_value", "nd_num", "loop1_size", "n_size", "d_value"}
+MANY = {"n_burst", "repeat", "k_step", "m_size", "n_value", "nd_num", "loop1_size", "n_size", "d_value", "dn_num"}
 """Counts that decide whether the strides beside them mean anything."""
 SIMULATED = ("float16", "float32", "hifloat8")
 

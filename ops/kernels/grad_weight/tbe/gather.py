@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.kernel.builder import KernelBuilder
-from ascend_sim.kernel.operands import Span
+from ascend_sim.kernel.operands import CopyLoop, Span
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.ops.kernels.cube.pipeline import zero_l1
 from ascend_sim.ops.kernels.grad_weight.parts import boxes
@@ -44,15 +44,12 @@ def gather_taps(
                 x = met.start * p.stride_w + right
                 pixel = ((image + channel_block) * p.h_in + y) * p.w_in + x
                 to = target + offset + ((row - first_row) * width + met.start - column) * BLOCK_BYTES
-                k.data_copy(
-                    "GM",
-                    "L1",
+                k.copy_rows(
+                    "GM->L1",
                     to,
                     gm_operand(slot, pixel * BLOCK_BYTES),
                     BLOCK_BYTES,
-                    len(met),
-                    p.stride_w * BLOCK_BYTES,
-                    BLOCK_BYTES,
+                    CopyLoop(len(met), p.stride_w * BLOCK_BYTES, BLOCK_BYTES),
                     operand="B",
                 )
 
