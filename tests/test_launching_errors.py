@@ -233,7 +233,7 @@ def test_a_kernel_that_another_one_uses_may_return_something() -> None:
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: asim.kernel_function(core="GPU"), "core 'GPU'; allowed are AIC, AIV, MIX, AI_CORE"),
+        (lambda: asim.kernel_function(core="GPU"), "core 'GPU'; allowed are AIC, AIV, MIX, MIX_1_1, AI_CORE"),
         (lambda: asim.kernel_function(core=()), "allowed are AIC"),
         (lambda: asim.kernel_function(core="AIC")(3), "3 is not a function"),
         (lambda: asim.kernel_function(core="AIC")(lambda: None), "first parameter is the builder"),

@@ -74,6 +74,7 @@ NUMBERS = 5
 
 SHAPE = "a shape, whose order the field knows"
 MAY_BE_ROWS = {
+    "ascend_sim/isa/load.py": "the blocks of a map that a load touches, as a walk over them reads it",
     "ascend_sim/engine/core.py": "six columns of a program's row, read for every instruction",
     "ops/convolution/call.py": SHAPE,
     "ops/problem/normal.py": SHAPE,

@@ -49,6 +49,10 @@ def append(k: Kernel, recording: Recording, tensors: int) -> None:
         for column, space in enumerate(WORDS[word.name].addresses):
             in_gm[number, column] = space == "GM"
     _check_waits(k, recording, words, balance)
+    _check_sets(k, recording, words)
+    k.table.flags_count = (
+        True  # EnQue sets an id again once the wait behind its last set was issued, which may be over later
+    )
     _note_library(k, notes, recording, words)
     rows = np.zeros_like(recording.rows)
     rows[:, 0], rows[:, 1:4] = kinds[shape], recording.rows[:, 2:]
@@ -85,6 +89,20 @@ def _check_waits(k: Kernel, recording: Recording, words: Sequence[Word], balance
             more = -balance[flag.name]
             text = f"flag {flag.name!r} has {more} waits more than sets; a wait without a set never ends"
             raise SourceError(text, recording.lines[line])
+
+
+def _check_sets(k: Kernel, recording: Recording, words: Sequence[Word]) -> None:
+    """Refuse a set of a flag whose last set has no wait between them, in the order of issue."""
+    moves = np.array([{"set_flag": 1, "wait_flag": -1}.get(word.name, 0) for word in words], np.int64)
+    names = [_flag(k, word).name if moves[number] else "" for number, word in enumerate(words)]
+    shape = recording.rows[:, 0]
+    for name in sorted({*names} - {""}):
+        own = np.array([one == name for one in names])
+        stands = np.cumsum(np.where(own, moves, 0)[shape])
+        twice = np.flatnonzero(stands > k.chip.sync.flag_max)
+        if len(twice):
+            text = f"flag {name!r} is set twice without a wait between; a flag holds {k.chip.sync.flag_max} (sync.flag_max)"
+            _refuse(k, text, recording.lines[recording.rows[twice[0], 1]])
 
 
 def _flag(k: Kernel, word: Word) -> Flag:

@@ -142,7 +142,10 @@ class Matches:
     @cached_property
     def counted(self) -> tuple[Ints, Ints]:
         """Sets that may raise a flag too far, and the waits that must have happened before (-1: none)."""
-        maximum = self.synced[0].program.table.chip.sync.flag_max if self.synced else 0
+        table = self.synced[0].program.table if self.synced else None
+        if table is None or table.flags_count:
+            return np.empty(0, np.int64), np.empty(0, np.int64)
+        maximum = table.chip.sync.flag_max
         before = self._turns(self._first_set) - maximum
         sets, before = self._sets[before >= 0], before[before >= 0]
         flag = self.items.flags(sets)

@@ -134,6 +134,7 @@ class InstructionTable:
         self.chip, self.kind, self.owed = chip.seen_by(kind), kind, owed
         self.index: dict[Key, int] = {}
         self.stamps, self.source = Stamps(), SourceLines()
+        self.flags_count = False
         self.instructions: list[Instruction] = []
         self.pipes: list[int] = []
         self.kinds: list[int] = []
@@ -371,11 +372,14 @@ class Program:
 
     @property
     def flag_max(self) -> int:
-        """How often a flag can be set before a wait: as the chip says, or 0 for any number where a wait is disarmed.
+        """How often a flag can be set before a wait: as the chip says, or 0 for any number.
 
-        Flags count in such an experiment, so that it shows which bytes are in danger where the chip would hang.
+        Any number where the order of issue was held to the chip's limit (`InstructionTable.flags_count`), and in an experiment
+        with a disarmed wait: flags count there, so that it shows which bytes are in danger where the chip would hang.
         """
         disarmed = [index for index, one in enumerate(self.table.instructions) if not getattr(one, "armed", True)]
+        if self.table.flags_count:
+            return 0
         return 0 if disarmed and self.counts()[disarmed].any() else self.table.chip.sync.flag_max
 
     @property

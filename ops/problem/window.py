@@ -30,6 +30,12 @@ def dilated_width(problem: ConvProblem) -> int:
     return (problem.w_out - 1) * problem.stride_w + 1
 
 
+def read_width(problem: ConvProblem) -> int:
+    """Return the columns of gradOutput, with zeros between them, up to the last that dx reads."""
+    _, left = pad_before(problem)
+    return min(dilated_width(problem), problem.w_in + (problem.k_w - 1) * problem.dilation_w - left)
+
+
 def pad_before(problem: ConvProblem) -> tuple[int, int]:
     """Backprop padding (up, left) of the dilated map; negative means that rows or columns are cropped."""
     return (

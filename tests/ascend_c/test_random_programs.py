@@ -16,7 +16,7 @@ import ascend_sim as asim
 from ascend_sim.ascend_c.function import CppKernel
 from ascend_sim.chip import load_chip
 from ascend_sim.isa.vector import Mask
-from ascend_sim.kernel.function import Launch
+from ascend_sim.kernel.function import KernelError, Launch
 from ascend_sim.kernel.tensor import Tensor
 from tests.support.ascend_c.kernels import made, needs_compiler
 
@@ -148,7 +148,12 @@ TENSORS = [Tensor.at(0, "x", (8,), "float32")]
 @settings(max_examples=500, deadline=None)
 @given(program=st.lists(calls(), min_size=1, max_size=20))
 def test_rows_are_those_of_the_python_builder(kernel: CppKernel, program: list[dict[str, Any]]) -> None:
-    ours = Launch.of(kernel, CHIP, 1, TENSORS, {"tiling": packed(program)}).programs(0)[0]
+    try:
+        ours = Launch.of(kernel, CHIP, 1, TENSORS, {"tiling": packed(program)}).programs(0)[0]
+    except KernelError:  # operands that overlap in part, say: refused alike
+        with pytest.raises(KernelError):
+            Launch.of(python_program, CHIP, 1, TENSORS, {"program": tuple(program)}).programs(0)
+        return
     python = Launch.of(python_program, CHIP, 1, TENSORS, {"program": tuple(program)}).programs(0)[0]
     assert [(row.instruction, row.dst, row.src0, row.src1) for row in ours] == [
         (row.instruction, row.dst, row.src0, row.src1) for row in python

@@ -239,7 +239,7 @@ def test_the_limit_of_memory_ends_a_check(file: Path) -> None:
 
 
 def test_what_is_refused_in_every_block_is_told_once(file: Path) -> None:
-    file.write_text(KERNEL.replace("    k.ub_to_gm(y[0], held)", "    k.flag('S', 'V', 'none')"))
+    file.write_text(KERNEL.replace("    k.ub_to_gm(y[0], held)", "    k.flag('V', 'V', 'none')"))
     code, text = command(file, "--blocks", "3", "--json")
     refused = [one for one in json.loads(text)["findings"] if one["kind"] == "refused"]
     assert code == 1 and [one["count"] for one in refused] == [3], refused

@@ -266,7 +266,7 @@ def test_the_command_line(case: Path, tmp_path: Path) -> None:
     report = json.loads(command("run", case, "--json", "--out", tmp_path / "out"))
     assert list(report["outputs"]) == ["narrowed"] and report["problem"]["operator"] == "narrow"
     assert (tmp_path / "out" / "outputs.npz").is_file()
-    text = command("run", case)
+    text = command("run", case, "--full")
     assert "narrow on ascend910b3" in text and "Outputs against float64" in text
 
 

@@ -66,7 +66,7 @@ class GmNumbers(ctypes.Structure):
 
 
 class ProgramStruct(ctypes.Structure):
-    """`ProgramStruct` of program.h."""
+    """`Program` of program.h."""
 
     _fields_ = [
         *((name, c_void_p) for name in ("stamps", "own", "which", "tiles", "where", "bases")),
@@ -78,7 +78,7 @@ class ProgramStruct(ctypes.Structure):
 
 
 class EventStruct(ctypes.Structure):
-    """`EventStruct` of core.h."""
+    """`Event` of core.h."""
 
     _fields_ = _numbers("what", "core", "pipe", "instruction", "time")
 

@@ -13,7 +13,7 @@ from ascend_sim.ops.kernels.grad_input.parts import SPLIT_HW, MapPart, kernel_pi
 from ascend_sim.ops.kernels.grad_input.tasks import grad_input_tasks
 from ascend_sim.ops.kernels.grad_input.tiles import contributing_planes, runs
 from ascend_sim.ops.problem.sizes import ceil_div
-from ascend_sim.ops.problem.window import needed_rows, pad_before
+from ascend_sim.ops.problem.window import needed_rows, pad_before, read_width
 from ascend_sim.studies.tiles.prices import Prices
 
 Cut = tuple[int, int, int]
@@ -189,13 +189,13 @@ class GradInputTiles(Prices):
         """What a tile of a part holds of gradOutput for a piece of it."""
         p = self._pieces(cut, part)[piece].problem
         window = needed_rows(p, m, count)
-        crop = max(-pad_before(p)[1], 0)
-        width = (p.w_out - 1) * p.stride_w + 1 - crop
+        crop, end = max(-pad_before(p)[1], 0), read_width(p)
+        width = end - crop
         if not window.rows or width <= 0:
             return _NOTHING
         first = ceil_div(window.first_row, p.stride_h)
         rows = (window.first_row + window.rows - 1) // p.stride_h - first + 1
-        columns = p.w_out - ceil_div(crop, p.stride_w)
+        columns = (end - 1) // p.stride_w + 1 - ceil_div(crop, p.stride_w)
         return _Window(window.rows, width, rows, max(rows, 0) * max(columns, 0) * BLOCK_BYTES, (p.stride_h, p.stride_w))
 
     def _load(self, window: _Window, blocks: int) -> float:

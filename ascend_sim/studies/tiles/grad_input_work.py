@@ -17,7 +17,7 @@ from ascend_sim.ops.kernels.grad_input.parts import SPLIT_NONE, UNCUT, part_inpu
 from ascend_sim.ops.kernels.grad_input.procedures.dav_2201 import task_count
 from ascend_sim.ops.kernels.grad_input.tiles import contributing_planes
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
-from ascend_sim.ops.problem.window import pad_before
+from ascend_sim.ops.problem.window import pad_before, read_width
 from ascend_sim.studies.tiles.grad_input_tiles import Cut, GradInputTiles, Tiles, cut_of
 from ascend_sim.studies.tiles.prices import Ints, LeastCycles, Ragged, TilingWork, lengths, numbered, priced
 
@@ -243,7 +243,8 @@ class GradInputWork(GradInputTiles):
             read: set[int] = set()
             for part in self._parts((SPLIT_NONE, strip, UNCUT)):
                 read.update(range(part.source, part.source + part.problem.w_out) if part.taps else ())
-            size = size // max(p.w_out - ceil_div(max(-pad_before(p)[1], 0), p.stride_w), 1) * len(read)
+            whole = (read_width(p) - 1) // p.stride_w + 1 - ceil_div(max(-pad_before(p)[1], 0), p.stride_w)
+            size = size // max(whole, 1) * len(read)
         if inp.layout.plain:
             return p.n * len(planes) * p.c_out * size // BLOCK_BYTES * inp.itemsize if held else 0
         return p.n * len(planes) * ceil_div(p.c_out, inp.c0) * size if held else 0

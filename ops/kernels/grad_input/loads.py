@@ -22,7 +22,7 @@ from ascend_sim.ops.layouts.blocked import FractalZ
 from ascend_sim.ops.layouts.layout import ChannelPlace, FilterBox, MapBox, Pitches
 from ascend_sim.ops.problem.sizes import ceil_div, cut
 from ascend_sim.ops.problem.tiling_input import TilingInput
-from ascend_sim.ops.problem.window import RowWindow, dilated_width, pad_before
+from ascend_sim.ops.problem.window import RowWindow, pad_before, read_width
 
 GRAD_OUTPUT, WEIGHT = 0, 1
 """GM slots of the operands."""
@@ -65,8 +65,7 @@ class PartMap:
         self.pixels = part.rows * p.w_in
         _, left = pad_before(p)
         self.crop, self.pad_left = max(-left, 0), max(left, 0)
-        read = p.w_in + (p.k_w - 1) * p.dilation_w - left  # columns before the end of what dx reads
-        self.width = min(dilated_width(p), read)
+        self.width = read_width(p)
         self.strided = p.stride_h > 1 or p.stride_w > 1
 
 

@@ -406,7 +406,7 @@ def test_the_command_line(tmp_path: Path) -> None:
         assert done.exit_code == 0, done.output
         return done.stdout
 
-    assert "Outputs against float64" in command("run", "forward_transposed", "--out", tmp_path / "out")
+    assert "Outputs against float64" in command("run", "forward_transposed", "--full", "--out", tmp_path / "out")
     with np.load(tmp_path / "out" / "outputs.npz") as found:
         assert found["output"].shape == (1, 16, 28, 28)
     network = tmp_path / "two.yaml"
