@@ -202,6 +202,7 @@ class Engine:
                 while any(run.issue_on() for run in self._unfinished):
                     self.env.run(until=None)
             if self._unfinished or self._held_up:
+                self._end_of_patience(timeline)
                 raise DeadlockError(describe(self._unfinished, list(self._held_up.values()), tasks))
             if self._watch:
                 timeline.watched = self._watch.watched()
