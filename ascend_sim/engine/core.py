@@ -347,10 +347,13 @@ class CoreRun:
             elif kind == WAIT:
                 flag = flags[first]
                 start_of[i] = t
+                of_scalar = flag.key[0] == "S"  # then the scalar unit has to go on, though no pipe has worked off its queue
                 while (arrived := flag.next_arrival()) is None:
+                    self._hungry += of_scalar
                     self._wake_scalar()
                     waiter = flag.sleeper = env.event()
                     yield waiter
+                    self._hungry -= of_scalar
                 if stream:
                     known = max(known, arrived)
                     arrived -= stream
