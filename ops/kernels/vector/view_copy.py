@@ -31,7 +31,7 @@ from ascend_sim.ops.kernels.vector.common import (
     vector_cores,
 )
 from ascend_sim.ops.kernels.vector.strided import StridedCopy
-from ascend_sim.ops.problem.sizes import cut
+from ascend_sim.ops.problem.sizes import ceil_div
 from ascend_sim.runtime import Task
 
 _WORDS = {1: "uint8", 2: "uint16", 4: "uint32", 8: "int64"}
@@ -113,23 +113,36 @@ def view_copy_work(chip: ChipSpec, copy: StridedCopy, name: str) -> KernelWork:
     return _work(chip, StridedCopy(tuple(shape), tuple(source), tuple(target), *others))
 
 
+def _even(total: int, largest: int) -> int:
+    """Return the size of the fewest nearly equal parts of at most `largest`."""
+    return ceil_div(total, ceil_div(total, largest))
+
+
+def _part(number: int, step: int, total: int) -> slice:
+    """Return part `number` of `total` in steps."""
+    return slice(number * step, min((number + 1) * step, total))
+
+
 @known_loop
 def _work(chip: ChipSpec, copy: StridedCopy) -> KernelWork:
     """A piece is an index of the outer dimensions, some rows, and a part of a run: as much as a quarter of UB holds."""
     shape, itemsize = copy.shape, copy.itemsize
     plan = _plan("", shape, copy.source_strides, copy.target_strides)
     tile = chip.buffers["UB"] // _TILES
-    runs = cut(plan.run, tile // itemsize)
-    rows = cut(plan.rows.size, max(tile // padded(runs[0][1] * itemsize), 1))
-    counts = [*[dim.size for dim in plan.outer], len(rows), len(runs)]
+    # Counted, not listed: a tensor that is never copied may have a hundred million rows.
+    run_step = _even(plan.run, tile // itemsize)
+    row_step = _even(plan.rows.size, max(tile // padded(run_step * itemsize), 1))
+    counts = [*[dim.size for dim in plan.outer], ceil_div(plan.rows.size, row_step), ceil_div(plan.run, run_step)]
     total = math.prod(counts)
     blocks = min(total, vector_cores(chip))
 
     def pieces(block: int) -> list[tuple[int | slice, ...]]:
         first, count = share(total, blocks, block)
         indices = [one.tolist() for one in np.unravel_index(np.arange(first, first + count), counts)]
-        parts = [[slice(start, start + size) for start, size in cuts] for cuts in (rows, runs)]
-        return [(*outer, parts[0][row], parts[1][run]) for *outer, row, run in zip(*indices, strict=True)]
+        return [
+            (*outer, _part(row, row_step, plan.rows.size), _part(run, run_step, plan.run))
+            for *outer, row, run in zip(*indices, strict=True)
+        ]
 
     dims = (*plan.outer, plan.rows, _Dim(plan.run, 1, 1))
     sides = (
