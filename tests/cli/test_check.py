@@ -243,4 +243,4 @@ def test_what_is_refused_in_every_block_is_told_once(file: Path) -> None:
     code, text = command(file, "--blocks", "3", "--json")
     refused = [one for one in json.loads(text)["findings"] if one["kind"] == "refused"]
     assert code == 1 and [one["count"] for one in refused] == [3], refused
-    assert refused[0]["details"][0] == "in block 0 AIV"
+    assert refused[0]["details"][0] == "in block 0 AIV0"
