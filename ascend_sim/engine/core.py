@@ -347,7 +347,8 @@ class CoreRun:
             elif kind == WAIT:
                 flag = flags[first]
                 start_of[i] = t
-                of_scalar = flag.key[0] == "S"  # then the scalar unit has to go on, though no pipe has worked off its queue
+                # Where the scalar unit sets it, it has to go on, though no pipe has worked off its queue.
+                of_scalar = flag.key[0] == "S"
                 while (arrived := flag.next_arrival()) is None:
                     self._hungry += of_scalar
                     self._wake_scalar()
