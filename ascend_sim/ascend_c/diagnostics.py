@@ -1,4 +1,4 @@
-"""What the compiler says, as a user reads it: file and line of the user's, one line for each error and the line of code."""
+"""Errors of the compiler, as a user reads them: file and line of the user's, one line for each error and the line of code."""
 
 from __future__ import annotations
 

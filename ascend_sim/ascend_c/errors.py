@@ -1,4 +1,4 @@
-"""What goes wrong in a C++ kernel, with its file and line."""
+"""An error in a C++ kernel, with its file and line."""
 
 from __future__ import annotations
 

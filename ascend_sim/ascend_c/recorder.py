@@ -25,7 +25,7 @@ MEMORY = 4 << 30
 
 
 class Limits(NamedTuple):
-    """What a program of a kernel may take before it counts as endless: words and seconds."""
+    """The words and seconds after which a program of a kernel counts as endless."""
 
     rows: int = 20_000_000
     seconds: float = 60.0
@@ -57,7 +57,7 @@ def describe(library: Path) -> list[tuple[int, int]]:
 
 
 _WHOLE, _FLOATING, _FILLED = -1, -2, -3
-"""What a number is (asim/launch.h, Argument.offset); bytes have an offset from 0."""
+"""Kinds of a number (asim/launch.h, Argument.offset); bytes have an offset from 0."""
 
 
 def _signed(number: int) -> int:

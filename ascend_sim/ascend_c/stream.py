@@ -1,4 +1,4 @@
-"""What a recorder writes: frames of distinct words, of source lines and of rows, and how the program ended."""
+"""The output of a recorder: frames of distinct words, of source lines and of rows, and how the program ended."""
 
 from __future__ import annotations
 

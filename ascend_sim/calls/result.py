@@ -1,4 +1,4 @@
-"""What one call of an operator gives back."""
+"""The outputs and the report of one call of an operator."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ class CallJob(Job):
 
     @property
     def roles(self) -> Mapping[str, str]:
-        """What each tensor of the plan is to a check."""
+        """Return the role of each tensor of the plan in a check."""
         return roles_of(self.plan)
 
     @property

@@ -23,7 +23,7 @@ Bits = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Clocks:
-    """What every row knows when it starts.
+    """Knowledge of every row at its start.
 
     Row `row` of program p, at `offset[p] + row`, knows what its pipe learned last, at `event`; nothing at event 0. Then so many
     rows of pipe q of its own program have retired: `retired[event, column[q]]`. Of other programs it knows what the vectors

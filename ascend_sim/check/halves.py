@@ -1,4 +1,4 @@
-"""What must be in order where very many footprints share bytes: asked of halves of the bytes, halves of these and so on.
+"""Order where very many footprints share bytes: asked of halves of the bytes, halves of these and so on.
 
 The edges of all footprints divide the bytes into pieces. Two neighbours make a half of the next size, and so on. Of each size
 an access covers at most two halves that lie in no larger one that it covers, and it has a part of at most two others. Two
@@ -42,7 +42,7 @@ class _Runs:
         return np.flatnonzero(np.concatenate(([True], self.low[1:] >= ends[:-1])))
 
     def with_writes(self, writes: Bits) -> _Runs:
-        """Those of clusters in which somebody writes."""
+        """Keep the clusters in which somebody writes."""
         if not len(self.low):
             return self
         first = self.clusters()
@@ -50,7 +50,7 @@ class _Runs:
         return self.of(np.repeat(written, np.diff(np.append(first, len(self.low)))))
 
     def once(self) -> _Runs:
-        """Of clusters that are alike, as the rows of tiles are, the first."""
+        """Keep the first of clusters that are alike, as the rows of tiles are."""
         if not len(self.low):
             return self
         first = self.clusters()

@@ -125,6 +125,10 @@ REFUSED = {
     "SetFlag<HardEvent::MTE2_V>(1); WaitFlag<HardEvent::MTE2_V>(1); WaitFlag<HardEvent::MTE2_V>(1);": (
         "has 1 waits more than sets"
     ),
+    "for (int i = 0; i < 2; i++) SetFlag<HardEvent::MTE2_V>(1);"
+    "for (int i = 0; i < 2; i++) WaitFlag<HardEvent::MTE2_V>(1);": (
+        "is set twice without a wait between; a flag holds 1"
+    ),
     "WaitFlag<HardEvent::V_MTE3>(2);": "has 1 waits more than sets; a wait without a set never ends",
     "WholeReduceMax(d, a, 64, 1, 1, 1, 8);": "results with their index are not simulated",
     "TPipe p; TQue<QuePosition::VECIN, 1> q; q.AllocTensor<float>();": "AllocTensor: the queue has no buffers",
