@@ -24,7 +24,7 @@ class NotInC(Exception):
     """There is no C, or it leaves this sheet to numpy."""
 
 
-class Span(NamedTuple):
+class FreeSpan(NamedTuple):
     """What moves by `steps` and stays on multiples of `unit` may go on by `low` to `high`."""
 
     steps: Place
@@ -63,7 +63,7 @@ def look(
     looked: NDArray[np.uint8],
     limits: NDArray[np.int64],
     sizes: Sequence[int],
-) -> list[Span] | None:
+) -> list[FreeSpan] | None:
     """How far the stamps may move together from where they stand; None where an operand is wrong there.
 
     `places` are addresses of the sheet's stamps and places (`Sheet.addresses`), `counts` how many stamps it has one after the
@@ -92,4 +92,4 @@ def look(
         raise NotInC
     if found == _WRONG:
         return None
-    return [Span(tuple(row[:_AXES]), *row[_AXES:]) for row in spans[:found].tolist()]
+    return [FreeSpan(tuple(row[:_AXES]), *row[_AXES:]) for row in spans[:found].tolist()]

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.host import Lately
-from ascend_sim.kernel.look import NotInC, Span, look
+from ascend_sim.kernel.look import FreeSpan, NotInC, look
 from ascend_sim.kernel.stamp import NO_MOVES, ROW, TILE, Guard, Laid, Place, Stamp, Stamps
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 
@@ -44,8 +44,8 @@ class Sheet:
         self._counts: Numbers | None = None
         self._laid_own: Laid | None = None
         self._addresses: tuple[int, Laid, dict[str, int]] | None = None
-        self._room: list[Span] | None = None
-        self._guarded: list[Span] | None = None
+        self._room: list[FreeSpan] | None = None
+        self._guarded: list[FreeSpan] | None = None
 
     @classmethod
     def of(cls, rows: NDArray[Any]) -> Sheet:
@@ -226,12 +226,12 @@ class Sheet:
             return False
         return any(piece.wraps() for piece in self._pieces())
 
-    def room_by_numpy(self, limits: Numbers, sizes: Sequence[int]) -> list[Span] | None:
+    def room_by_numpy(self, limits: Numbers, sizes: Sequence[int]) -> list[FreeSpan] | None:
         """How far it may move; None where an operand is wrong. What C does, where it was built (engine/compiled/ways.c)."""
         room: Room = {}
         if not all(piece.is_right(limits, sizes, room) for piece in self._pieces()):
             return None
-        return [Span(*key, *span) for key, span in room.items()]
+        return [FreeSpan(*key, *span) for key, span in room.items()]
 
     def may_move(self, by: Place) -> bool:
         """Whether this sheet, if it was found right, is so `by` further on; each of its stamps moves by as many numbers."""
@@ -248,11 +248,11 @@ class Sheet:
             room: Room = {}
             for piece in self._pieces():
                 piece.narrow_by_guards(room)
-            self._guarded = [Span(*key, *span) for key, span in room.items()]
+            self._guarded = [FreeSpan(*key, *span) for key, span in room.items()]
         return _may_move(self._guarded, by)
 
 
-def _may_move(room: Sequence[Span], by: Place) -> bool:
+def _may_move(room: Sequence[FreeSpan], by: Place) -> bool:
     for steps, unit, least, most in room:
         way = sum([step * place for step, place in zip(steps, by, strict=False)])  # C has more axes
         if not least <= way <= most or way % unit:

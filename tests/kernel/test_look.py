@@ -13,7 +13,7 @@ from ascend_sim.chip import load_chip
 from ascend_sim.errors import SimError
 from ascend_sim.kernel import look
 from ascend_sim.kernel.builder import KernelBuilder
-from ascend_sim.kernel.look import NotInC, Span
+from ascend_sim.kernel.look import FreeSpan, NotInC
 from ascend_sim.kernel.program import InstructionTable
 from ascend_sim.kernel.sheet import Sheet
 from ascend_sim.kernel.stamp import Stamp
@@ -98,7 +98,7 @@ def sheet_of(
     return sheet
 
 
-def by_c(sheet: Sheet, table: InstructionTable, sizes: Sequence[int] = SIZES) -> list[Span] | None:
+def by_c(sheet: Sheet, table: InstructionTable, sizes: Sequence[int] = SIZES) -> list[FreeSpan] | None:
     """What C finds, its steps cut to the axes that there are."""
     counts = len(sheet.which), len(table.stamps.known), len(sheet.own)
     found = look.look(sheet.addresses(), counts, table.stamps.looked(), table.limits(), sizes)
