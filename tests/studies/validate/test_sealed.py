@@ -66,3 +66,22 @@ def test_a_planted_read_of_a_sealed_row_is_refused(tmp_path: Path, monkeypatch: 
     with pytest.raises(SimError, match=f"planted.csv: K=8'?: {refused}"):
         fitted_on.selected("planted.csv: K=8")
     assert fitted_on.selected(f"planted.csv: M={first_m(False)}") == [free[0].cells]
+
+
+@pytest.mark.fast
+def test_rows_read_later_are_there_and_split() -> None:
+    """Every row of the later files is open or sealed; those of operators without a kernel here say so."""
+    runs = ("cann_bench_tilelang", "catlass", "cann_samples_950")
+    free, sealed = (
+        [row for row in rows if row.cells.get("run") in runs and not row.unlike]
+        for rows in (shipped_rows(), sealed_rows())
+    )
+    assert (len(free), len(sealed)) == (10, 10)
+    later = [row for row in (*shipped_rows(), *sealed_rows()) if "vector" in row.cells.get("run", "")]
+    assert len(later) == 1076 and all(row.unlike for row in later)
+
+
+def test_a_product_with_an_operand_in_nz_is_skipped(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("chip,op_type,dtype,format_in,M,N,K,duration_us\nascend910b3,MatMul,fp16,FRACTAL_NZ,8,8,8,5\n")
+    assert [row.unlike for row in read_rows(path)] == ["an operand in FRACTAL_NZ is not simulated"]
