@@ -1,4 +1,4 @@
-"""Plain words: one name for one type, pages with a reader and a budget of words, docstrings that begin with a noun or a verb."""
+"""Plain words: one name a type, pages with a reader and a budget of words, docstrings that begin with a noun or a verb."""
 
 from __future__ import annotations
 

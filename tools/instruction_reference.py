@@ -377,14 +377,14 @@ def page() -> str:
     lines = [
         "# Instructions",
         "",
-        "For whoever writes a kernel (`docs/writing-a-kernel.md`): every instruction, with its cost and its limits. This page is",
-        "made by `tools/instruction_reference.py` from the code.",
+        "For whoever writes a kernel (`docs/writing-a-kernel.md`): every instruction, with its cost and its limits. This",
+        "page is made by `tools/instruction_reference.py` from the code.",
         "",
         "A line shows one call: its pipe, the bytes that it reads and writes (`rows x bytes every stride`), and its cost on a",
-        "chip of each architecture: head + work + latency, in cycles of the cube's clock. An instruction holds its pipe for head",
-        "and work, and retires when the latency is over. Two heads: of the first of a stream, and of those that follow. A GM",
-        "transfer takes its bytes over the rate of the core's port, or longer where cores share the L2 and HBM. Marks of a cost:",
-        "stated by the vendor, derived from its statements, fitted to measurements, assumed. `-`: not available on this",
+        "chip of each architecture: head + work + latency, in cycles of the cube's clock. An instruction holds its pipe for",
+        "head and work, and retires when the latency is over. Two heads: of the first of a stream, and of those that follow. A",
+        "GM transfer takes its bytes over the rate of the core's port, or longer where cores share the L2 and HBM. Marks of a",
+        "cost: stated by the vendor, derived from its statements, fitted to measurements, assumed. `-`: not available on this",
         "architecture.",
     ]
     for title, samples in SECTIONS.items():
