@@ -1,4 +1,4 @@
-"""What an instruction is: a frozen parameter object that knows its pipe, its regions, its cost and its effect on values.
+"""Base of instructions: a frozen parameter object with its pipe, its regions, its cost and its effect on values.
 
 A Program row holds the index of such an object and up to three addresses (`dst`, `src0`, `src1`); many rows share one
 object, so everything that follows from the parameters alone (cost, pipe, regions) is worked out once.
@@ -96,12 +96,12 @@ class ValueModel:
         return cast(values, values.dtype, saturate=True)
 
     def fixpipe_saturates(self, itemsize: int) -> bool:
-        """Whether Fixpipe saturates results of `itemsize` bytes."""
+        """Return True if Fixpipe saturates results of `itemsize` bytes."""
         return self.saturate or (itemsize == 2 and self.chip.overflow.fixpipe_16bit_saturates)
 
 
 class Memory:
-    """What the values of one program live in: the core's buffers and the tensors of its task, by slot."""
+    """Memory for the values of one program: the core's buffers and the tensors of its task, by slot."""
 
     __slots__ = ("buffers", "gm", "local", "model")
 
@@ -194,7 +194,7 @@ class Instruction:
         """Write the result, when the instruction retires."""
 
     def moves(self, model: ValueModel) -> Moves | None:
-        """What `read` and `commit` do together, as data that C can run; None where only Python can.
+        """Return the effect of `read` and `commit` as data that C can run; None where only Python can.
 
         Who overrides one of those two without this is run in Python (`described`).
         """
