@@ -60,7 +60,10 @@ def test_a_library_with_tuned_tables_has_another_way(report: dict[str, Any]) -> 
         for one in advised:
             if one["command"] and (" tile " in one["command"] or "tiling" in one["change"]):
                 assert "tuned table" in KINDS[one["kind"]] or kernel["tiling_source"] == "stand-in"
-            assert "block_dim" not in one["change"] or "tuned table" not in KINDS[one["kind"]]
+        if kernel["tiling_source"] != "stand-in":
+            said = dict(kernel["statements"][0], change={"block_dim": {kernel["name"]: 2}}, at_most=False, gain=9)
+            blocks = by_table.to_dict(statements=True) | {"kernels": [dict(kernel, statements=[said])]}
+            assert [one["kind"] for one in summary_of(blocks)["statements"]] == ["own kernel"]
     assert not any("table" in one["kind"] for one in report["summary"]["statements"])
 
 
