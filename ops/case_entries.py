@@ -31,7 +31,7 @@ __all__ = [
     "CountedFromZero",
     "DataEntry",
     "Dtype",
-    "Entry",
+    "FileEntry",
     "InputEntry",
     "PerAxis",
     "PerAxisFromZero",
@@ -75,13 +75,13 @@ def by_kernel(what: str, kernels: Any = None) -> BeforeValidator:
     return BeforeValidator(named)
 
 
-class Entry(BaseModel):
+class FileEntry(BaseModel):
     """A part of a file: nothing but what it names, and fixed once it is read."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
-class TensorEntry(Entry):
+class TensorEntry(FileEntry):
     """A tensor. A bare list is its shape."""
 
     shape: tuple[CountedFromZero, ...] | None = Field(
@@ -113,7 +113,7 @@ BiasEntry = Annotated[InputEntry | None, BeforeValidator(_bias)]
 """true, false for no bias, or an entry whose shape and dtype follow where they are left out."""
 
 
-class DataEntry(Entry):
+class DataEntry(FileEntry):
     """Where the values come from: a distribution with seed and scale, or a `.npz` file."""
 
     distribution: Distribution = Field(default="normal", description="How values are drawn.")
@@ -128,7 +128,7 @@ class DataEntry(Entry):
         return self
 
 
-class Case(Entry):
+class Case(FileEntry):
     """What the cases of all operators have in common; `load_case` makes one, validated.
 
     `tensors`: name -> (shape, dtype name) of every tensor argument, with what the file left out filled in.

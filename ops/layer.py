@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StrictBool
 
-from ascend_sim.ops.case_entries import CountedFromZero, Dtype, Entry
+from ascend_sim.ops.case_entries import CountedFromZero, Dtype, FileEntry
 from ascend_sim.ops.convolution.case import ConvolutionFields
 
 OVER_TIME = "conv_tbc"
@@ -14,7 +14,7 @@ OVER_TIME = "conv_tbc"
 Kind = Literal["conv", "conv_tbc"]
 
 
-class Layer(ConvolutionFields, Entry):
+class Layer(ConvolutionFields, FileEntry):
     """One layer; the shapes hold the network's batch, on the first axis of input, of conv_tbc on the second.
 
     What is left out has the default of a case of its operator.

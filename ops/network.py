@@ -17,7 +17,7 @@ from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
 from ascend_sim.errors import ConfigError
 from ascend_sim.frozen import frozen
-from ascend_sim.ops.case_entries import Case, CountedFromOne, Entry, choices, explain_error
+from ascend_sim.ops.case_entries import Case, CountedFromOne, FileEntry, choices, explain_error
 from ascend_sim.ops.layer import Layer
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.yaml_file import read_yaml
@@ -46,7 +46,7 @@ def _some_layers(layers: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return layers
 
 
-class NetworkFile(Entry):
+class NetworkFile(FileEntry):
     """What stands in a network file."""
 
     name: str | None = Field(default=None, description="Left out: the file's name.")

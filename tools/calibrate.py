@@ -37,6 +37,7 @@ from ascend_sim.studies.validate.launches import LAUNCHES
 from ascend_sim.studies.validate.pages import assumed_lines, group_by, skipped_lines
 from ascend_sim.studies.validate.rows import TOLD, of_chips, read_rows
 from ascend_sim.studies.validate.run import Prediction, RowComparison, as_timed, simulate
+from ascend_sim.studies.validate.sealed import refuse_sealed
 
 FACTORS = (0.5, 0.75, 1.0, 1.33, 2.0)
 """Of a field's value: what is simulated."""
@@ -132,7 +133,8 @@ class Bench:
         self._known: dict[tuple[MeasuredKernel, tuple[tuple[str, float], ...]], float] = {}
 
     def usable(self, rows: Sequence[MeasuredRow]) -> list[MeasuredRow]:
-        """The rows that can be simulated; `notes` tells what was left out and assumed."""
+        """The rows that can be simulated; `notes` tells what was left out and assumed. SimError for a sealed row."""
+        refuse_sealed((row.cells for row in rows), "calibrate")
         told = {row.kernel: Prediction(skipped=row.unlike) for row in rows if row.unlike}
         long = {
             row.kernel: Prediction(skipped="takes minutes")

@@ -25,7 +25,8 @@ from ascend_sim.ops.operators import OPERATORS
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "files.md"
 HEAD = """# Case and network files
 
-`tools/file_reference.py` writes this page from the models that check the files; a test holds it against them.
+For whoever writes a case or a network file: every entry of both. `tools/file_reference.py` writes this page from the models
+that check the files.
 
 A **case** is one call of an operator with a chip and values: `ascend-sim run`, `precision`, `explain`, `tile`. A **network** is
 a list of layers for `ascend-sim run-network`; `export_network` and `to_network` write one from a PyTorch model

@@ -1,4 +1,4 @@
-"""Writes tools/tuned_tilings.md, a section of docs/accuracy.md: where the vendor's tuned 950 tilings land among ours.
+"""Writes tools/tuned_tilings.md, a section of docs/accuracy-tables.md: where the vendor's tuned 950 tilings land among ours.
 
 Usage: python tools/tuned_tilings.py [SIMULATIONS]. Each kernel is searched with that many simulations, in the order of the
 bounds; minutes to an hour on two cores.

@@ -57,7 +57,7 @@ _USUAL = {
 """The options that the help of a command shows first; the others follow under Advanced."""
 
 
-class Program(TyperGroup):
+class CommandGroup(TyperGroup):
     """The commands. A wrong option or command ends as all bad input does: one line (JSON under --json) and exit code 2."""
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -137,7 +137,7 @@ def _without_types(options: list[Any]) -> list[Any]:
 
 
 app = typer.Typer(
-    cls=Program,
+    cls=CommandGroup,
     context_settings={"help_option_names": ["-h", "--help"]},
     no_args_is_help=True,
     pretty_exceptions_enable=False,

@@ -16,7 +16,7 @@ from ascend_sim.cli.values import fields_of
 from ascend_sim.errors import SimError
 
 if TYPE_CHECKING:
-    from ascend_sim.ascend_c.function import CppKernel, Parameter
+    from ascend_sim.ascend_c.function import CppKernel, EntryParameter
     from ascend_sim.cli.page import RunFiles
 
 _TENSOR = re.compile(r"\w+=\w+:[\dx]+")
@@ -126,7 +126,7 @@ def _from_file(kernel: CppKernel, given: Any, file: Path) -> tuple[list[Any], di
     return [given[one.name] for one in _tensors(kernel)], numbers
 
 
-def _tensors(kernel: CppKernel) -> list[Parameter]:
+def _tensors(kernel: CppKernel) -> list[EntryParameter]:
     return [one for one in kernel.parameters if one.is_tensor]
 
 

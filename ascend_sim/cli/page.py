@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ascend_sim.cli.app import make_folder
-from ascend_sim.cli.progress import Progress, Status
+from ascend_sim.cli.progress import Progress, ProgressLine
 from ascend_sim.errors import SimError
 from ascend_sim.options.description import listed
 from ascend_sim.options.run_options import MODES
@@ -96,7 +96,7 @@ class RunFiles:
             note_lines(run.recording)
         if self.out is not None:
             progress.close()
-            with closing(Status(f"writing to {self.out}")):
+            with closing(ProgressLine(f"writing to {self.out}")):
                 written = run.write(self.out, msprof=self.msprof, trace_limit=self.trace_limit)
         if self.html is not None:
             report = run.report.to_dict(statements=True)

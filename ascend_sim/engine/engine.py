@@ -36,7 +36,7 @@ from ascend_sim.engine.task import Task, order_of
 from ascend_sim.engine.timeline import ProgramRun, TaskRun, Timeline
 from ascend_sim.engine.totals import Watched
 from ascend_sim.engine.traffic import Timer
-from ascend_sim.engine.watch import Collected, column_watch
+from ascend_sim.engine.watch import Collected, ColumnWatch
 from ascend_sim.errors import CycleLimitError, DeadlockError, SimError
 from ascend_sim.host import collector_paused
 from ascend_sim.kernel.program import Program
@@ -105,7 +105,7 @@ class _Watch:
     def __init__(self, tasks: Sequence[Task], machine: Machine) -> None:
         self._tasks, self._machine = tasks, machine
         self._collected = Collected(tasks)
-        self._columns = None if isinstance(machine, CompiledMachine) else column_watch(tasks)
+        self._columns = None if isinstance(machine, CompiledMachine) else ColumnWatch(tasks)
 
     def add(self, task: int, run: RunningProgram, core: int, launch: int) -> None:
         """A program that is over; nothing of it is held but what it came to."""
@@ -119,11 +119,6 @@ class _Watch:
             return self._collected.watched(self._machine.in_gm(len(self._tasks)), self._machine.tables)
         assert self._columns is not None
         return self._collected.watched(self._columns.in_gm(), self._columns.tables)
-
-    def close(self) -> None:
-        """The run is over."""
-        if self._columns is not None:
-            self._columns.close()
 
 
 class Engine:
@@ -208,8 +203,6 @@ class Engine:
                 timeline.watched = self._watch.watched()
         finally:
             self._machine.close()
-            if self._watch:
-                self._watch.close()
         timeline.programs.sort(
             key=lambda run: (run.task, run.program.block, run.program.core_kind, run.program.sub_block)
         )

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.host import Lately
-from ascend_sim.kernel.look import NotInC, Span, look
 from ascend_sim.kernel.stamp import NO_MOVES, ROW, TILE, Guard, Laid, Place, Stamp, Stamps
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 
@@ -25,6 +24,15 @@ _AT_ONCE = 4096
 _SOME_ROWS = 64
 """Rows that are looked through at a time."""
 _FAR = 1 << 62
+
+
+class FreeSpan(NamedTuple):
+    """What moves by `steps` and stays on multiples of `unit` may go on by `low` to `high`."""
+
+    steps: Place
+    unit: int
+    low: int
+    high: int
 
 
 class Sheet:
@@ -44,8 +52,8 @@ class Sheet:
         self._counts: Numbers | None = None
         self._laid_own: Laid | None = None
         self._addresses: tuple[int, Laid, dict[str, int]] | None = None
-        self._room: list[Span] | None = None
-        self._guarded: list[Span] | None = None
+        self._room: list[FreeSpan] | None = None
+        self._guarded: list[FreeSpan] | None = None
 
     @classmethod
     def of(cls, rows: NDArray[Any]) -> Sheet:
@@ -207,16 +215,10 @@ class Sheet:
         stamp are looked at in one place; elsewhere only how far it has gone.
         """
         self.close()
-        self._room = None
-        if self.wraps():
-            return False
-        try:
-            counts = len(self.which), len(self.stamps.known), len(self.own)
-            room = look(self.addresses(), counts, self.stamps.looked(), limits, sizes)
-        except NotInC:
-            room = self.room_by_numpy(limits, sizes)
-        self._room = room
-        return room is not None
+        room: Room = {}
+        right = not self.wraps() and all(piece.is_right(limits, sizes, room) for piece in self._pieces())
+        self._room = [FreeSpan(*key, *span) for key, span in room.items()] if right else None
+        return right
 
     def wraps(self) -> bool:
         """Whether a number of a stamp moves so far that it may not fit into 64 bits."""
@@ -225,13 +227,6 @@ class Sheet:
         if farthest * self.stamps.longest < _FAR:
             return False
         return any(piece.wraps() for piece in self._pieces())
-
-    def room_by_numpy(self, limits: Numbers, sizes: Sequence[int]) -> list[Span] | None:
-        """How far it may move; None where an operand is wrong. What C does, where it was built (engine/compiled/ways.c)."""
-        room: Room = {}
-        if not all(piece.is_right(limits, sizes, room) for piece in self._pieces()):
-            return None
-        return [Span(*key, *span) for key, span in room.items()]
 
     def may_move(self, by: Place) -> bool:
         """Whether this sheet, if it was found right, is so `by` further on; each of its stamps moves by as many numbers."""
@@ -248,13 +243,13 @@ class Sheet:
             room: Room = {}
             for piece in self._pieces():
                 piece.narrow_by_guards(room)
-            self._guarded = [Span(*key, *span) for key, span in room.items()]
+            self._guarded = [FreeSpan(*key, *span) for key, span in room.items()]
         return _may_move(self._guarded, by)
 
 
-def _may_move(room: Sequence[Span], by: Place) -> bool:
+def _may_move(room: Sequence[FreeSpan], by: Place) -> bool:
     for steps, unit, least, most in room:
-        way = sum([step * place for step, place in zip(steps, by, strict=False)])  # C has more axes
+        way = sum([step * place for step, place in zip(steps, by, strict=True)])
         if not least <= way <= most or way % unit:
             return False
     return True

@@ -310,7 +310,6 @@ class Stamps:
         self._moved: dict[tuple[int, Place], int] = {}
         self._without: dict[tuple[int, tuple[int, ...]], Stamp] = {}
         self._laid = Laid.of(())
-        self._looked = np.zeros(0, np.uint8)
 
     def __reduce__(self) -> tuple[type[Stamps], tuple[()]]:
         """Empty ones: another process runs the programs that are there, and writes none."""
@@ -337,13 +336,6 @@ class Stamps:
         if new:
             self._laid = Laid.at_once(np.concatenate((self._laid.numbers, Laid.of(new).numbers)))
         return self._laid
-
-    def looked(self) -> NDArray[np.uint8]:
-        """Of which stamps the rows that do not move were found right; whoever looks says so here."""
-        if len(self._looked) < len(self.known):
-            more = np.zeros(2 * len(self.known) - len(self._looked), np.uint8)
-            self._looked = np.concatenate((self._looked, more))
-        return self._looked
 
     def number(self, phase: Any) -> int:
         """Of a phase."""

@@ -13,7 +13,7 @@ from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Engine
 from ascend_sim.engine.functional import FunctionalEngine
 from ascend_sim.engine.timeline import ProgramRun
-from ascend_sim.engine.watch import column_watch, from_columns
+from ascend_sim.engine.watch import from_columns
 from ascend_sim.errors import DeadlockError, SimError
 from ascend_sim.kernel.program import Program
 from tests.support.engine.machine import CHIP, changed, program, quiet, task_of
@@ -56,7 +56,7 @@ def mixed(chip: ChipSpec, cube: Any, vector: Any, disarm: tuple[str, ...] = ()) 
     made: list[Program] = [program(chip, kind, write, sub_block=s, disarm=disarm) for kind, s, write in cores]
     task = task_of([made], kind="MIX")
     timeline = Engine(Device(chip, with_values=False)).run([task], watch=True)
-    assert timeline.watched == from_columns([task], timeline.programs, column_watch([task]))
+    assert timeline.watched == from_columns([task], timeline.programs)
     return timeline.of(0)
 
 

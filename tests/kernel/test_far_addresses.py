@@ -12,7 +12,6 @@ from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import Instruction
-from ascend_sim.kernel import look
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.memory.gm import OFFSET_MASK, gm_operand
@@ -23,12 +22,6 @@ pytestmark = pytest.mark.fast
 CHIP = load_chip("ascend910b3")
 SIZES = (1 << 16, 1 << 15)
 UB = CHIP.buffers["UB"]
-
-
-@pytest.fixture(autouse=True, params=["C", "numpy"])
-def looks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if request.param == "numpy":
-        monkeypatch.setattr(look, "_library", lambda: None)
 
 
 @frozen

@@ -684,9 +684,9 @@ def page(expected: Mapping[str, str]) -> str:
 
 
 _INTRODUCTION = """\
-Everything a user can do wrong ends in one line on stderr, which begins with `ascend-sim: `, and exit code 2, without a
-traceback and with no file left behind. These {count} are tried by `tests/bad_inputs`; `python -m tests.support.bad_inputs`
-makes the page. Long commands and lines are cut here."""
+For whoever reads an error message: every bad input ends in one line on stderr, which begins with `ascend-sim: `, and exit
+code 2, without a traceback and with no file left behind. `tests/bad_inputs` tries these {count}; `python -m
+tests.support.bad_inputs` makes the page. Long commands and lines are cut here."""
 
 
 _ONCE = """\

@@ -11,11 +11,9 @@ from ascend_sim.studies.validate.kernel import MeasuredRow
 
 FITTED = """## Fitted costs and the rows that fitted them
 
-From the chip files, as `ascend-sim chips NAME` prints them, from `configs/libraries.yaml` and from `configs/tilings.yaml`. Each
-names beside its source the rows of `configs/measurements/` that fitted it (`fitted_on`), which is also what "fitted" means in
-the tables. A source that begins with `derived:`, `assumed:` or `guessed:` is of a cost that was chosen with these rows in
-view: they are beside it, or one of several readings was taken because they agree with it. Such costs count as fitted in the
-tables too; the fits with layers left out do not touch them."""
+From the chip files, `configs/libraries.yaml` and `configs/tilings.yaml`, each with the rows of `configs/measurements/` that
+fitted it (`fitted_on`). A source that begins with `derived:`, `assumed:` or `guessed:` is of a cost that was chosen with
+these rows in view; it counts as fitted, but the fits with layers left out do not touch it."""
 
 
 def is_fitted(rows: Sequence[MeasuredRow]) -> bool:

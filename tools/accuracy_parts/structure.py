@@ -1,4 +1,4 @@
-"""What is no cost and was still chosen with measured rows in view: rules of kernels, blocks, the chip of some rows."""
+"""Rules that were chosen with measured rows in view and are no costs: rules of kernels, blocks, the chip of some rows."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from ascend_sim.studies.validate.kernel import MeasuredRow
 
 STRUCTURE_TEXT = """### What else was chosen with rows in view
 
-No costs, and still read off measured rows or settled by them where sources leave several ways: rows that are listed here are
-"structure" in the tables. No fit without these rows undoes such a choice."""
+No costs, but rules that were read off measured rows or settled by them; rows that are listed here are "structure" in the
+tables."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import Any
 
 from ascend_sim import acl
 from ascend_sim.acl.c.handles import Handles
-from ascend_sim.acl.c.prototypes import COUNTS, FUNCTIONS, HANDLES, STATUSES, Function, Parameter
+from ascend_sim.acl.c.prototypes import COUNTS, FUNCTIONS, HANDLES, STATUSES, CParameter, Function
 from ascend_sim.acl.codes import ASSUMED_CODES, Refused
 from ascend_sim.acl.copies import SIDES
 from ascend_sim.acl.memory import is_device_address
@@ -88,7 +88,7 @@ class Shim:
 
     # -- C to Python --------------------------------------------------------------------------------------------------
 
-    def _reader(self, parameter: Parameter) -> Callable[[_Values], Any]:
+    def _reader(self, parameter: CParameter) -> Callable[[_Values], Any]:
         """How a parameter is read from all values of a call."""
         name = parameter.name
         return {

@@ -110,18 +110,12 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "core_free": (None, [c_void_p, c_void_p]),
     "machine_watch": (c_int64, [c_void_p, c_int64, c_int64]),
     "machine_gm": (c_void_p, [c_void_p]),
-    "gm_new": (c_void_p, [c_int64]),
-    "gm_free": (None, [c_void_p]),
     "gm_end": (c_int64, [c_void_p]),
     "gm_read": (c_int64, [c_void_p, c_int64, c_void_p, POINTER(c_int64)]),
-    "watch_columns": (c_void_p, [POINTER(ProgramStruct), c_void_p, c_void_p, c_int64, c_void_p, c_int64]),
-    "watch_read": (c_int64, [c_void_p, c_int64, c_int64, c_void_p, c_void_p]),
-    "watch_drop": (None, [c_void_p]),
     "mark_lines": (c_int64, [POINTER(ProgramStruct), c_void_p, c_void_p, c_int64, c_void_p, c_void_p, c_int64]),
     "values_run": (c_int64, [c_void_p]),
     "values_replay": (c_int64, [c_void_p]),
     "values_drop": (None, [c_void_p, c_int64]),
-    "occupancy_curve": (c_int64, [POINTER(ProgramStruct), *[c_void_p] * 4, c_int64, c_int64, c_void_p, c_void_p]),
 }  # fmt: skip
 
 

@@ -15,9 +15,9 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import Instruction
 from ascend_sim.isa.forms.file import GROUPS, atomics, declared, ways_of
-from ascend_sim.isa.forms.form import Field, Form, Rule, Way
+from ascend_sim.isa.forms.form import Field, Form, FormRule, Way
 
-__all__ = ["GROUPS", "Field", "Form", "Rule", "atomics", "can_say", "declared", "form_of"]
+__all__ = ["GROUPS", "Field", "Form", "FormRule", "atomics", "can_say", "declared", "form_of"]
 
 _ALL = ("dav-1001", "dav-2002", "dav-2201", "dav-3510")
 _OLD = _ALL[:2]

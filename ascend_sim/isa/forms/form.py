@@ -44,7 +44,7 @@ class Field:
 
 
 @frozen
-class Rule:
+class FormRule:
     """What holds beyond single fields: a rule of the way by its `name`, in words."""
 
     name: str
@@ -94,7 +94,7 @@ class Form:
     source: str
     fields: tuple[Field, ...]
     fixed: tuple[Field, ...] = ()
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[FormRule, ...] = ()
     aligned: Mapping[str, int] = field(default_factory=dict)
     dtypes: tuple[str, ...] = ()
     items: tuple[int, ...] = ()
@@ -107,7 +107,7 @@ class Form:
         return tuple((one.unit_bytes, one.low * one.unit_bytes, one.high * one.unit_bytes) for one in found)
 
     @cached_property
-    def _asked(self) -> tuple[tuple[Any, Rule], ...]:
+    def _asked(self) -> tuple[tuple[Any, FormRule], ...]:
         return tuple((getattr(self.way, rule.name), rule) for rule in self.rules)
 
     def can_say(self, instruction: Any) -> bool:

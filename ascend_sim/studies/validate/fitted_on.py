@@ -13,6 +13,7 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import ConfigError
 from ascend_sim.ops.kernels.cube.libraries import libraries
 from ascend_sim.ops.kernels.cube.vendor import open_procedures
+from ascend_sim.studies.validate.sealed import refuse_sealed
 
 FOLDER = "measurements"
 
@@ -27,6 +28,7 @@ def selected(text: str) -> list[Mapping[str, str]]:
     found = [row for row in rows if all(row[column] == value for column, value in columns.items())]
     if not found:
         raise ConfigError(f"fitted_on {text!r}: no row of {name} is so")
+    refuse_sealed(found, f"fitted_on {text!r}")
     return found
 
 

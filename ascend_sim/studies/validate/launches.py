@@ -118,6 +118,9 @@ class MatMul(MeasuredLaunch):
     optional = ("batch", "trans_a", "trans_b", *tiling)
     helps: ClassVar = {"block_dim": ("block_dim",), "tiling": tuple(tiling)[1:]}
 
+    def unlike(self, labels: Mapping[str, str]) -> str:
+        return "an operand in FRACTAL_NZ is not simulated" if labels.get("format_in") == "FRACTAL_NZ" else ""
+
     def is_long(self, kernel: MeasuredKernel) -> bool:
         return kernel.get("batch", 1) * kernel["M"] * kernel["N"] * kernel["K"] > LONG
 

@@ -22,7 +22,7 @@ from ascend_sim.ops.kernels.vector.strided import StridedCopy
 from ascend_sim.ops.operators.convolution_backward.arguments import INPUTS
 from ascend_sim.ops.operators.convolution_backward.matmul_routes import PATCHES, PIXELS, MatMulRoute, matmul_routes
 from ascend_sim.ops.operators.convolution_backward.plans.routes import check_limits
-from ascend_sim.ops.operators.convolution_backward.plans.steps import Steps, contiguous_strides
+from ascend_sim.ops.operators.convolution_backward.plans.steps import PlanDraft, contiguous_strides
 from ascend_sim.ops.plan import Plan
 from ascend_sim.runtime import Allocation, Task
 
@@ -38,7 +38,7 @@ def explained(task: Task, found: LadderAnswer[Any]) -> Task:
     return replace(task, info=task.info | {"ladder": found.rows()})
 
 
-class Gradients(Steps, ABC):
+class Gradients(PlanDraft, ABC):
     """Bias first, then MatMul short cuts, then the inputs made ready and the cube kernels.
 
     A plan says how the inputs are made ready, which operators they go to, and how results come back.

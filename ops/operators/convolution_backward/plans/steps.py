@@ -24,7 +24,7 @@ from ascend_sim.ops.problem.tiling_input import TilingInput
 PLAIN = {3: "NCL", 4: "NCHW", 5: "NCDHW"}
 
 
-class Steps:
+class PlanDraft:
     """The plan of a call in the making: `result` has the tensors and launches so far."""
 
     def __init__(self, call: ConvolutionCall, chip: ChipSpec) -> None:
