@@ -195,8 +195,8 @@ class Events:
         return np.concatenate([np.empty(0, np.int32), *found])
 
     def spread(self, out: Bits, part: Ints | None = None, known: Rows | None = None) -> Rows:
-        """Return what is known at every event without the rows that are `out`: rows of `pipes`, a column of zeros for any other
-        pipe, and the last sets that other cores have made together.
+        """Return the known rows at every event without the rows that are `out`: rows of `pipes`, a column of zeros for any
+        other pipe, and the last sets that other cores have made together.
 
         A `part` holds the first events of some tracks: it is written to `known`, which has what all others know.
         """

@@ -1,4 +1,4 @@
-"""What must be in order, and whether it is: asked of each access and the first of another footprint that is not before it."""
+"""Questions of order: each access and the first of another footprint that is not before it must be ordered."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Questions:
 
     @classmethod
     def of_pairs(cls, a: Accesses, f: Ints, g: Ints, parts: Sequence[str] = PARTS) -> Questions:
-        """Return what is to be asked about pairs of footprints, each of which is there once."""
+        """Return the questions about pairs of footprints, each of which is listed once."""
         same, swap = a.owner[f] == a.owner[g], a.counts[f] > a.counts[g]
         asked = {"across": ~same, "onward": same & a.writes[f], "back": same & (f != g) & a.writes[g]}
         turned = {"across": swap, "onward": np.zeros_like(swap), "back": np.ones_like(swap)}
@@ -63,7 +63,7 @@ class Questions:
         return np.concatenate(first)[:most], np.concatenate(second)[:most]
 
     def needs(self, clocks: Clocks) -> Iterator[tuple[Ints, Ints, Ints, Ints] | None]:
-        """Return what must be known so that all stays in order: in programs, at events, of owners so many rows.
+        """Yield the knowledge that keeps all in order: (programs, events, owners, numbers of rows).
 
         None ends it where something is in no order.
         """

@@ -45,7 +45,7 @@ class Unpaired:
 
 @dataclass
 class SyncFaults:
-    """What is wrong with flags and barriers themselves."""
+    """Faults of the flags and barriers themselves."""
 
     sets: list[Unpaired] = field(default_factory=list)
     waits: list[Unpaired] = field(default_factory=list)
@@ -89,7 +89,7 @@ class SyncRows:
 
     @property
     def whole(self) -> bool:
-        """Whether its kernel came to its end."""
+        """Return True if its kernel came to its end."""
         return self.program.notes is None or self.program.notes.whole
 
     def _unit_waits(self, kind: NDArray[np.int8]) -> tuple[Ints, Ints]:

@@ -158,7 +158,7 @@ class ChipSpec(BaseModel):
 
     @property
     def has_unit_flag(self) -> bool:
-        """Whether cube and Fixpipe can hand tiles of L0C to each other fractal by fractal."""
+        """Return True if cube and Fixpipe can hand tiles of L0C to each other fractal by fractal."""
         return self.fixpipe is not None and self.fixpipe.unit_flag
 
     def headroom_fault(self) -> str | None:
