@@ -149,7 +149,7 @@ def _parts(report: Mapping[str, Any], total: float) -> list[dict[str, Any]]:
 
 
 def _advice(report: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return what the kernels' statements advise: what was simulated before what is a bound, the largest gain first.
+    """Return the advice of the kernels' statements: simulated gains before bounds, the largest gain first.
 
     One change that helps several kernels is one advice, and so is one search that may help with several parts of a kernel.
     """

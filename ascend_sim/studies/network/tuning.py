@@ -60,7 +60,7 @@ class Tuned:
 
     @property
     def sentence(self) -> str:
-        """What the network gains."""
+        """Return the sentence on the network's gain."""
         before, after = self.before.totals["total"], self.after.totals["total"]
         rest = (
             f"; {self.open} of {self.searches} searches were stopped before the rest was ruled out" if self.open else ""

@@ -85,12 +85,12 @@ class CubeKernel:
 
     @property
     def _cube_call(self) -> CubeCall:
-        """What the kernel computes."""
+        """Return the work of the kernel."""
         return OPERATORS[self.call.operator].cube_call(self.call, self.chip, self.name)
 
     @property
     def inp(self) -> TilingInput:
-        """What a tiling is made for."""
+        """Return the input of a tiling's choice."""
         return self._cube_call.inp
 
     def grid(self, fixed: Mapping[str, Any] | None = None) -> Iterator[Tiling]:

@@ -1,4 +1,4 @@
-"""What a search for tilings found: a table of the best beside the call's kernel, a picture, the best for `run --tiling`."""
+"""Pages of a search: a table of the best beside the kernel of the call, a picture, and the best for `run --tiling`."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def write_best(path: Path, outcomes: Sequence[SearchOutcome]) -> Path | None:
 
 
 def _fields_in(path: Path) -> Any:
-    """What a YAML file says; None for anything else."""
+    """Return the mapping of a YAML file; None for anything else."""
     try:
         return read_yaml(path, "a mapping")
     except ConfigError:
@@ -178,7 +178,7 @@ def _fields_in(path: Path) -> Any:
 
 
 def _keep(path: Path) -> Path:
-    """Give a file the first free name: best-1.yaml, best-2.yaml ... beside it."""
+    """Rename a file to the first free name: best-1.yaml, best-2.yaml ... beside it."""
     names = (path.with_stem(f"{path.stem}-{number}") for number in count(1))
     kept = next(name for name in names if not name.exists())
     try:

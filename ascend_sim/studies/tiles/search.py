@@ -61,7 +61,7 @@ class State:
 
 @frozen
 class SearchOutcome:
-    """What a search found.
+    """Outcome of a search.
 
     `call` is the kernel that the call launches. `results` are the tilings that were simulated to their end, fewest cycles
     first. `own` is the simulator's own choice of fields, which is among them unless fixed fields rule it out; it is `call`,
@@ -217,7 +217,7 @@ class _Search:
         return False
 
     def _fields(self, number: int) -> Fields:
-        """Of a tiling, as a user sets them."""
+        """Return the fields of a tiling, as a user sets them."""
         return settable(self.tilings[number], self.inp)
 
     def _name(self, number: int) -> str:
@@ -276,7 +276,7 @@ class _Search:
             self.best = result["cycles"]
 
     def _beats(self, bound: int) -> bool:
-        """Whether a tiling with this bound might be worth its simulation."""
+        """Return True if a tiling with this bound might be worth its simulation."""
         return self.best is None or bound < self.best * (1 - self.within)
 
     def pending(self) -> Iterator[int]:
@@ -319,7 +319,7 @@ class _Search:
         return others[-1] if len(others) == self.top else None
 
     def _known(self, name: str) -> bool:
-        """Whether a tiling was simulated, as far as anybody wants to know."""
+        """Return True if a tiling needs no further simulation: it ended, or was stopped late enough for this search."""
         if name in self.found or name in self.slower:
             return True
         told = self.stopped_before.get(name)
@@ -414,7 +414,7 @@ def _stopped(name: str, cycles: int) -> str:
 
 
 def _apart(results: Mapping[str, Result]) -> tuple[dict[str, Result], dict[str, int]]:
-    """What a store holds: results by name; of tilings that were stopped the cycles that they take more than."""
+    """Split stored results into those that ended, by name, and the cycles that stopped tilings exceed."""
     ended = {name: result for name, result in results.items() if "slower_than" not in result}
     stopped: dict[str, int] = {}
     for result in results.values():
