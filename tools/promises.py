@@ -151,7 +151,7 @@ def searched(case: Case, kernel: str, seconds: float) -> tuple[str, int | None]:
         (found,) = search_tilings(case, kernel, seconds=seconds)
     except SimError as error:
         return f"tile: {error}", None
-    return "tile", found.own["cycles"] - found.best["cycles"]
+    return "tile", found.call["cycles"] - found.best["cycles"]
 
 
 if __name__ == "__main__":

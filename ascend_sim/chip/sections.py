@@ -408,12 +408,6 @@ class Sync(Section):
     outstanding: dict[Pipe, Depth]
 
 
-class ScalarCosts(Section):
-    """Cycles that the scalar unit of each kind of core needs to issue one instruction."""
-
-    issue_cycles: dict[CoreKind, Cycles]
-
-
 class LaunchCosts(Section):
     """Costs of a kernel around its instructions, by kind of core.
 

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError, model_
 from ascend_sim.chip.files import dotted, file_of, is_path, leaves, merge, read_layers, shipped_files
 from ascend_sim.chip.headroom import headroom_fault
 from ascend_sim.chip.leaf import PLAIN, Source
+from ascend_sim.chip.scalar_costs import ScalarCosts
 from ascend_sim.chip.sections import (
     Alignment,
     Buffer,
@@ -31,7 +32,6 @@ from ascend_sim.chip.sections import (
     MemoryRates,
     Overflow,
     Path,
-    ScalarCosts,
     Sync,
     Vector,
 )

@@ -54,6 +54,9 @@ class ValueEvents:
         whose = np.concatenate((owner, owner))
         mine = in_time[np.argsort(whose[in_time].astype(_narrow(len(programs))), kind="stable")]
         meetings = _Gm.of(tasks, programs, rows).meetings(_stretches(len(programs), whose, place))
+        if any(run.program.table.column("publishes").any() for run in programs):
+            shown = [run.program.per_row("publishes")[some] > 0 for run, some in zip(programs, rows, strict=True)]
+            meetings = np.concatenate((meetings, np.flatnonzero(np.concatenate(shown))))
         order = _in_turns(whose, place, mine, meetings)
         pair = order % max(len(row), 1)
         return cls(owner[pair], row[pair], pair, (order >= len(row)).astype(np.int8))

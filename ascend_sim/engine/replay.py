@@ -120,8 +120,8 @@ class _Replay:
         return values
 
     def end(self, owner: int) -> None:
-        """A program has had its last event."""
-        del self._values[owner]
+        """A program has had its last event; what its data cache still holds goes to GM (assumed)."""
+        self._values.pop(owner).memory.cache.clean()
         self._finished += 1
         if self._progress is not None:
             self._progress("values", self._finished, len(self._programs))

@@ -199,7 +199,7 @@ class InstructionTable:
 
     def column(self, name: str) -> NDArray[np.int64]:
         """One property of every distinct instruction: "pipe", "kind", "head_first", "head_stream", "work", "latency";
-        of waits "lead", "at_work" and "by_unit_flag"; "reads_late", "has_values", "multiplies", "paced" and
+        of waits "lead", "at_work" and "by_unit_flag"; "reads_late", "has_values", "multiplies", "publishes", "paced" and
         "by_vector".
         """
         if name not in self._columns:
@@ -213,7 +213,7 @@ class InstructionTable:
                 values = [int(isinstance(instruction, VectorInstruction)) for instruction in self.instructions]
             elif name == "paced":
                 values = [int(instruction.pace(self.chip) is not None) for instruction in self.instructions]
-            elif name in ("lead", "at_work", "reads_late", "has_values", "multiplies"):
+            elif name in ("lead", "at_work", "reads_late", "has_values", "multiplies", "publishes"):
                 values = [int(getattr(instruction, name)) for instruction in self.instructions]
             else:
                 values = [getattr(cost, name) for cost in self.costs]
@@ -235,6 +235,9 @@ class InstructionTable:
             found[1][operand, instruction] = self._capacity[columns["space"]]
             found[2] = 1
             found[2][operand, instruction] = self._unit[columns["space"]]
+            for number, one in enumerate(self.instructions[known:]):
+                if one.alignment:
+                    found[2, :, number] = one.alignment
             for number, form in enumerate(self.forms[known:]):
                 for name, unit in form.aligned.items() if form is not None else ():
                     found[2][OPERAND_COLUMN[name] - 1, number] = unit

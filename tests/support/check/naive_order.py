@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 import numpy as np
 
 from ascend_sim.isa.base import BARRIER, BARRIER_ALL, CROSS_WAIT, PIPES, SET, WAIT
+from ascend_sim.isa.scalar import ScalarLoad
 from ascend_sim.isa.sync import ScalarWait
 from ascend_sim.kernel.program import Program
 from ascend_sim.memory.regions import Region, row_starts
@@ -93,6 +94,8 @@ def unordered(program: Program) -> set[tuple[int, int, str]]:
     for i, (a, space, writes, atomic, bytes_) in enumerate(accesses):
         for b, other_space, other_writes, other_atomic, other_bytes in accesses[i + 1 :]:
             if a == b or space != other_space or not (writes or other_writes) or (atomic and other_atomic):
+                continue
+            if isinstance(program[a].instruction, ScalarLoad):  # nothing behind it is issued before it is over
                 continue
             if not bytes_ & other_bytes or ("start", b) in reach[a] or ("start", a) in reach[b]:
                 continue
