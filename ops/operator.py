@@ -351,7 +351,7 @@ class Operator(ABC, Generic[Arguments, Call]):
         return None
 
     def cube_call(self, call: Call, chip: ChipSpec, kernel: str) -> CubeCall:
-        """Return the work of a cube kernel of an accepted call, before it has a tiling; SimError where none has fields to set."""
+        """Return the work of a cube kernel of an accepted call, before its tiling; SimError where none has fields to set."""
         raise SimError(f"tile: the tilings of {self.name} are not searched")
 
     def of_layer(self, layer: Layer) -> Case:
@@ -384,7 +384,7 @@ class Settings:
     library: str = ""
 
     def compute_dtype(self, promoted: str | None, cube_math_type: int) -> str:
-        """Return the dtype in which the cube multiplies inputs of the `promoted` dtype; AclnnError where the product has none."""
+        """Return the dtype in which the cube multiplies inputs of `promoted` dtype; AclnnError where the product has none."""
         choice = self.product.compute_dtype(promoted, cube_math_type, self.conformance)
         if choice.compute_dtype is None:
             raise AclnnError(choice.status, f"cubeMathType = {cube_math_type}: {choice.source}")
