@@ -201,7 +201,7 @@ def cut_problem(problem: ConvProblem, cut: int) -> ConvProblem:
 
 @lru_cache(maxsize=1024)
 def kernel_pieces(problem: ConvProblem, part: MapPart, cut: int) -> tuple[MapPart, ...]:
-    """Return the pieces whose sum is a strip (or the whole map): kernel rows, or taps, without those that reach no gradOutput."""
+    """Return the pieces whose sum is a strip (or the whole map): kernel rows, or taps, that reach gradOutput."""
     if cut == UNCUT:
         return (part,)
     p = problem

@@ -41,7 +41,7 @@ def numbered(tiles: Sequence[DataTile], turns: int = 0) -> Iterator[tuple[tuple[
 
 
 def turn_of(number: int, turns: int) -> int:
-    """Return the turn of a tile's number: the number itself, or beyond the first `turns` that of one of `turns` further ones."""
+    """Return the turn of a tile's number: the number itself, or beyond the first `turns` one of `turns` further ones."""
     return min(number, turns + number % turns) if turns else 0
 
 
