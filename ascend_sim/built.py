@@ -40,5 +40,5 @@ def opened(path: Path) -> ctypes.CDLL:
 
 
 def older(path: Path, why: str) -> SimError:
-    """What is wrong with the library at `path`."""
+    """Return the error for a library at `path` that was built from older sources."""
     return SimError(f"{path.name} was built from older sources ({why}): {REINSTALL}")

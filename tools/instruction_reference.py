@@ -220,6 +220,9 @@ SECTIONS: dict[str, list[Sample]] = {
         Sample("pipe_barrier", lambda k, gm, dtype: k.pipe_barrier("MTE2")),
         Sample("scalar_wait", lambda k, gm, dtype: k.scalar_wait("MTE2")),
         Sample("scalar", lambda k, gm, dtype: k.scalar(10), "10 cycles"),
+        Sample("scalar_load", lambda k, gm, dtype: k.scalar_load(ub(0, (1,), dtype)), "of UB"),
+        Sample("scalar_store", lambda k, gm, dtype: k.scalar_store(ub(0, (1,), dtype), 1), "to UB"),
+        Sample("clean_data_cache", lambda k, gm, dtype: k.clean_data_cache(), "all lines"),
         Sample("cross_core_set", lambda k, gm, dtype: k.cross_core_set(0, 2, "MTE2")),
         Sample("cross_core_wait", lambda k, gm, dtype: k.cross_core_wait(0, 2, "MTE2")),
     ],
@@ -265,7 +268,7 @@ class Watched:
 
 @dataclass(frozen=True)
 class Made:
-    """What a sample made on a chip: the instructions that it shows, all alike, and how many."""
+    """Instructions that a sample made on a chip, all alike, and their number."""
 
     instruction: Instruction
     count: int

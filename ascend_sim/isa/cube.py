@@ -110,7 +110,7 @@ class Mmad(Instruction):
         return left, right
 
     def factors(self, memory: Memory, src0: int, src1: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """What is multiplied, in fp32: [M, k] and [N, k], N rounded up to 16, M too unless it is one row."""
+        """Return the factors in fp32: [M, k] and [N, k], N rounded up to 16, M too unless it is one row."""
         return effect.factors(self.moves(memory.model), memory, {"src0": src0, "src1": src1})
 
     def moves(self, model: ValueModel) -> Moves:

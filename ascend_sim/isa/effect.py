@@ -26,7 +26,7 @@ _NARROW = ("float16", "bfloat16")
 
 
 def taken(moves: Moves, memory: Memory, operands: Mapping[str, int]) -> Any:
-    """What is on its way after the start: bytes, or the product; factors where L0C takes part in the additions."""
+    """Return the operands as they leave at the start: bytes, or the product; factors where L0C takes part in the additions."""
     if moves.product is not None:
         left, right = factors(moves, memory, operands)
         return left @ right.T if memory.model.accumulate == "blas" else (left, right)
@@ -46,7 +46,7 @@ def factors(
 
 
 def put(moves: Moves, memory: Memory, address: int, pending: Any) -> None:
-    """Write what was `taken` to the place, at the retirement."""
+    """Write the items that were `taken` to the place, at the retirement."""
     place = moves.put
     buffer, begin = _where(place, memory, address)
     if not moves.takes:
@@ -135,7 +135,7 @@ def _converted(raw: NDArray[np.uint8], moves: Moves) -> NDArray[np.uint8]:
 def _added(
     moves: Moves, memory: Memory, out: NDArray[Any], left: NDArray[np.float32], right: NDArray[np.float32]
 ) -> NDArray[np.float32]:
-    """What L0C holds (or zero) and all products [m, n], added in the order of the model."""
+    """Sum of L0C (or zero) and all products [m, n], added in the order of the model."""
     product = moves.product
     assert product is not None
     total = np.zeros((product.m, product.n), np.float32)

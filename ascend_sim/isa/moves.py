@@ -50,7 +50,7 @@ class Place:
 
     @cached_property
     def indices(self) -> tuple[NDArray[np.int64] | None, NDArray[np.int64] | None]:
-        """Of a list: its places counted in items, None where one begins inside an item; and which items are zeros, if any."""
+        """Places of a list counted in items, None where one begins inside an item; and the items that are zeros, if any."""
         assert self.listed is not None
         outside = np.flatnonzero(self.listed < 0)
         index, inside = np.divmod(np.maximum(self.listed, 0).astype(np.int64), self.itemsize)
@@ -58,7 +58,7 @@ class Place:
 
     @property
     def is_apart(self) -> bool:
-        """Whether no byte belongs to two of its items, as far as the strides say: then their order does not matter."""
+        """Return True if no byte belongs to two items, as far as the strides say: then their order does not matter."""
         if self.listed is not None:
             return bool((np.diff(np.sort(self.listed)) >= self.itemsize).all())
         covered = self.itemsize

@@ -131,6 +131,9 @@ IN_NUMPY = {
     "Compare": "numbers become bits",
     "Select": "bits of another operand say which number it is",
     "Gather": "numbers of another operand say where it lies",
+    "ScalarLoad": "GM is reached through the data cache",
+    "ScalarStore": "GM is reached through the data cache",
+    "CleanDataCache": "lines of the data cache are written back",
 }
 """Instructions whose `read` and `commit` are written out, and what a `Moves` cannot say of them; also who derives from them."""
 

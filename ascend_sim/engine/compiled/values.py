@@ -98,7 +98,7 @@ class _Course(ctypes.Structure):
 
 
 class Workspace:
-    """What the programs of one run share: where factors and products stand, and the actions of their instructions."""
+    """Shared memory of the programs of one run: places of factors and products, and the actions of their instructions."""
 
     def __init__(self, chip: ChipSpec, model: ValueModel) -> None:
         most = max(chip.buffers.values())
@@ -108,7 +108,7 @@ class Workspace:
         self._tables: dict[int, _Actions] = {}
 
     def actions(self, table: InstructionTable) -> _Actions:
-        """Those of a table, as far as it goes by now."""
+        """Return the actions of a table's instructions so far."""
         found = self._tables.get(id(table))
         if found is None:
             found = self._tables[id(table)] = _Actions(table)
@@ -127,7 +127,7 @@ class Workspace:
         return (*how, takes, _place(found.put, kept)), found.product
 
     def _fits(self, moves: Moves) -> bool:
-        """Whether C has the conversion and the loops, there is room for all that is on its way, and what is put was taken."""
+        """Return True if C has the conversion and the loops, room for all items on their way, and all items put were taken."""
         if (moves.source, moves.target) not in CASTS or moves.adds not in ("", "float32"):
             return False
         if moves.product is not None and self._model.accumulate != "blas":
@@ -156,7 +156,7 @@ def _room(moves: Moves) -> int:
 
 
 def _is_simple(place: Place) -> bool:
-    """Whether C has room for the loops or the list of a place, and there is something in it."""
+    """Return True if C has room for the loops or the list of a place, and there is an item in it."""
     far = 0 if place.listed is None or not place.count else int(place.listed.max())
     return place.count > 0 and len(place.strides) <= MOST_LOOPS and far < 1 << 31
 
@@ -180,7 +180,7 @@ def _nothing(what: int) -> Any:
 
 
 class _Actions:
-    """What C knows of the instructions of a table."""
+    """Actions of a table's instructions in C."""
 
     def __init__(self, table: InstructionTable) -> None:
         self.table = table
