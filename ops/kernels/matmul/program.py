@@ -36,7 +36,7 @@ A, B, C = 0, 1, 2
 
 
 class HeldBlock(NamedTuple):
-    """Block of an operand in L1: bytes in GM from the operand's start to its first row or column, how many, first place along K."""
+    """Block of an operand in L1: bytes in GM to its first row (A) or column (B), how many, first place along K."""
 
     base: int
     length: int
