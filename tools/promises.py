@@ -146,7 +146,7 @@ def filled(case: Case, block: int) -> Case:
 
 
 def searched(case: Case, kernel: str, seconds: float) -> tuple[str, int | None]:
-    """What a search of tilings saves, in cycles."""
+    """Return the cycles that a search of tilings saves."""
     try:
         (found,) = search_tilings(case, kernel, seconds=seconds)
     except SimError as error:

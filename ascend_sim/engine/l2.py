@@ -47,7 +47,7 @@ class L2Cache:
             self._stamp = stamps
 
     def _allocate(self, lines: Lines, count: int, dirty: bool) -> int:
-        """Give `count` absent lines a place; returns how many dirty lines had to leave."""
+        """Allocate places for `count` absent lines; return how many dirty lines had to leave."""
         capacity = self.capacity
         stamps = np.arange(self.clock, self.clock + count)
         first = self.clock % capacity

@@ -104,7 +104,7 @@ class SearchOutcome:
 
     @property
     def gains(self) -> bool:
-        """Whether the best tiling is at least as fast as the kernel of the call."""
+        """Return True if the best tiling is at least as fast as the kernel of the call."""
         return bool(self.best["cycles"] <= self.call["cycles"])
 
     @property
