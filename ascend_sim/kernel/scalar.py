@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +22,11 @@ class ScalarMethods:
     What another pipe does to the element is ordered by flags to and from pipe S. GM is read and written through the core's
     data cache: others see a store when its line was written back, by `clean_data_cache` or (assumed) at the end of the program.
     """
+
+    contents: Sequence[Any] | None = None
+    """The values of the launch's tensors, None for one that has none; nothing at all where there is no launch."""
+    shared: dict[str, Any]
+    """What the kernel remembers from one block of the launch to the next."""
 
     if TYPE_CHECKING:
 
