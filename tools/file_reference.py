@@ -77,7 +77,7 @@ def page(operators: Iterable[str] = OPERATORS) -> str:
 
 
 def case_section(operator: str) -> str:
-    """Return what the page says of an operator's cases."""
+    """Return the page's section on an operator's cases."""
     return _section(f"`operator: {operator}`", OPERATORS[operator].case, besides=Case)
 
 
@@ -111,7 +111,7 @@ def _default(info: FieldInfo) -> str:
 
 
 def _kind(annotation: Any, limits: Any = ()) -> str:
-    """What a field takes, in the words of YAML."""
+    """Return the kind of a field's values, in the words of YAML."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         return _kind(arguments[0], arguments[1:])

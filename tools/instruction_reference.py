@@ -268,7 +268,7 @@ class Watched:
 
 @dataclass(frozen=True)
 class Made:
-    """What a sample made on a chip: the instructions that it shows, all alike, and how many."""
+    """Instructions that a sample made on a chip, all alike, and their number."""
 
     instruction: Instruction
     count: int

@@ -73,7 +73,7 @@ def _line(row: Mapping[str, Any], limit: int) -> str:
 
 
 def own_choice(row: Mapping[str, Any], kernel: CubeKernel) -> Mapping[str, Any]:
-    """What the simulator decides without the table of tuned tilings, simulated."""
+    """Simulate the simulator's choice without the table of tuned tilings."""
     ask = GradInputQuestion if row["kernel"] == "grad_input" else GradWeightQuestion
     return kernel.simulate(settable(ask(kernel.inp, chip=kernel.chip).tiling(), kernel.inp))
 

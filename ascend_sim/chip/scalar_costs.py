@@ -1,4 +1,4 @@
-"""What the scalar unit costs: issuing, and its own loads and stores (chip file, scalar)."""
+"""Costs of the scalar unit: issuing, and its own loads and stores (chip file, scalar)."""
 
 from __future__ import annotations
 

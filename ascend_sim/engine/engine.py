@@ -72,7 +72,7 @@ class _Cores:
         return event
 
     def release(self, numbers: list[int]) -> None:
-        """Give cores back."""
+        """Release cores."""
         self._free = sorted(self._free + numbers, key=self._rank.__getitem__)
         self._wake()
 
@@ -114,7 +114,7 @@ class _Watch:
         self._collected.add(task, run.program, core, (launch, run.begin, run.finish), totals)
 
     def watched(self) -> Watched:
-        """All of it, when the run is over."""
+        """Return all totals and hazards, when the run is over."""
         if isinstance(self._machine, CompiledMachine):
             return self._collected.watched(self._machine.in_gm(len(self._tasks)), self._machine.tables)
         assert self._columns is not None
@@ -211,7 +211,7 @@ class Engine:
 
     @property
     def hbm_bytes(self) -> int:
-        """What HBM moved in the last run."""
+        """Return the bytes that HBM moved in the last run."""
         return self._machine.hbm_bytes
 
     def _last(self) -> int | None:
@@ -311,8 +311,8 @@ class Engine:
             yield self._refused(f"{task.name}: {fault}", index, task.block_dim)
 
     def _refused(self, error: str, *place: int) -> simpy.Event:
-        """What a program or task waits for that cannot go on: of all such of an instant the first by place is raised at its
-        end, whichever of them came first.
+        """Return an event for a program or task that cannot go on: the first of an instant, by place, is raised at its end, in
+        whichever order they came.
         """
         if not self._faults:
             Timer(self.env, self._raise_first, simpy.events.EventPriority(_FAULTS))

@@ -50,7 +50,7 @@ def replay(
     observer: Observer | None = None,
     engine: str | None = None,
 ) -> list[Finding]:
-    """Give the tensors of `tasks` the values that `programs` leave behind; returns the uninitialised reads.
+    """Compute the values that `programs` leave in the tensors of `tasks`; return the uninitialised reads.
 
     A program has memory from its first event to its last. `progress` is told of the programs that are through, `observer`
     of the instructions that it asks for. `engine` as in `Engine`: the compiled one runs in C what moves bytes.

@@ -56,7 +56,7 @@ class Collected:
         self._hazards.add(order_of(task, program), totals.hazards)
 
     def watched(self, in_gm: Mapping[int, Hazards], tables: Sequence[InstructionTable]) -> Watched:
-        """All of it, with the hazards in GM by task; `tables` by the numbers that hazards have."""
+        """Return all totals with the hazards in GM by task; `tables` by the numbers that hazards have."""
         for totals in self._of_task:
             totals.settle()
         return Watched(self._of_task, self._hazards.findings(self._tasks, in_gm, tables))
@@ -72,7 +72,7 @@ class ColumnWatch:
         self._gm: list[TimedAccesses] = []
 
     def add(self, run: ProgramRun) -> ProgramTotals:
-        """What one program comes to; its accesses to GM wait for `in_gm`."""
+        """Add one program and return its totals; its accesses to GM wait for `in_gm`."""
         program, bases = run.program, [tensor.base for tensor in self._tasks[run.task].tensors]
         number = self._numbers.setdefault(id(program.table), len(self.tables))
         if number == len(self.tables):

@@ -360,8 +360,8 @@ class KernelBuilder(SyncMethods, VectorMethods, ScalarMethods, Abilities):
         pieces: Callable[[], Sequence[tuple[What, Where]]],
         write: Callable[[Sequence[tuple[What, Where]]], Program],
     ) -> Program:
-        """As `repeated`, of pieces that are listed only where they are written: programs with the same `outline` have the same
-        ones, each as far from its program's `place` as in the others.
+        """Write or repeat a program as `repeated` does, from pieces that are listed only where they are written: programs with
+        the same `outline` have the same pieces, each as far from its program's `place` as in the others.
         """
         if not self.stamping:
             return write(pieces())

@@ -74,7 +74,7 @@ def vector(k: Any) -> None:
 
 @pytest.mark.parametrize("chip", [STOPS, ON_ITS_PIPE], ids=lambda chip: chip.name)
 def test_what_it_holds(chip: ChipSpec) -> None:
-    """What was issued before goes on everywhere; of what comes later only the pipe of the wait stands on dav-3510."""
+    """Earlier instructions go on everywhere; of later ones only the pipe of the wait stands on dav-3510."""
     stops = chip.sync.cross_wait_stops_issue
     assert stops == (chip is STOPS)
     cube, first, _ = mixed(quiet(chip), late_cube, vector)
@@ -133,7 +133,7 @@ def crossing(k, x, between, y):  # type: ignore[no-untyped-def]
 
 
 def errors(kernel: Any, tensors: tuple[Any, ...], chip: ChipSpec, blocks: int = 1) -> list[str]:
-    """What a check calls an error."""
+    """Return the kinds of a check's errors."""
     return [one.kind for one in asim.check_kernel(kernel, blocks, *tensors, chip=chip).findings if one.level == "ERROR"]
 
 

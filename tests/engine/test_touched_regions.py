@@ -99,7 +99,7 @@ def test_regions_of_any_shape(todo: list[tuple[Touching, tuple[int, int, int]]])
 
 
 def test_two_regions_at_many_distances() -> None:
-    """What is remembered of two regions at one distance is not what is known of another, thousands of distances later."""
+    """An answer on two regions at one distance is not used for another, thousands of distances later."""
     random = Random(1)
     half = 96 * KIB
     comb, teeth = (Region(operand, "UB", 32, 160, half // 160) for operand in ("src0", "dst"))

@@ -70,7 +70,7 @@ def test_an_address_fits_into_64_bits(address: int) -> None:
 
 @pytest.mark.parametrize("stride", [1 << 44, (1 << 63) - 4096, (1 << 63) - 96, 1 << 64])
 def test_a_stride_goes_no_further_than_an_offset(stride: int) -> None:
-    """Of an instruction of one's own: copies are refused for their gaps before."""
+    """An instruction of one's own is refused for its reach; copies are refused for their gaps before."""
     said = refusal(touch(32, 2, stride))
     assert said == f"touching goes over {stride + 32} bytes of GM; at most {OFFSET_MASK}"
 

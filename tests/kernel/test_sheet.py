@@ -197,7 +197,7 @@ def test_places_have_as_many_numbers_each() -> None:
 
 
 def shape(given_pieces: Pieces) -> tuple[object, ...]:
-    """What pieces have in common with the same pieces elsewhere."""
+    """Return the shape of pieces: equal for the same pieces elsewhere."""
     begin = given_pieces[0][1]
     return tuple((rows, where[0] - begin[0], where[1] - begin[1]) for rows, where in given_pieces)
 
@@ -329,7 +329,7 @@ def sheet_of(
 
 
 def is_right(rows: Sequence[Sequence[int]], limits: list[list[list[int]]]) -> bool:
-    """Whether every operand of these rows lies where it may, one by one."""
+    """Return True if every operand of these rows lies where it may, one by one."""
     for kind, *operands, _ in rows:
         for operand, address in enumerate(operands):
             extent, limit, unit = (column[operand][kind] for column in limits)

@@ -147,7 +147,7 @@ def test_a_forgotten_unit_flag_is_a_hazard(flag: str) -> None:
 
 
 def test_only_a_unit_flag_has_a_lead() -> None:
-    """Of another flag it could let a transfer begin before the one that it waits for is over."""
+    """With another flag a lead could let a transfer begin before the one that it waits for is over."""
     k = KernelBuilder(InstructionTable(CHIP), 0, "AIC", [KIB])
     flag = k.flag("MTE2", "MTE1", "loaded")
     k.set_flag(flag)
@@ -156,7 +156,7 @@ def test_only_a_unit_flag_has_a_lead() -> None:
 
 
 def test_a_fixpipe_without_the_unit_flag_may_not_overlap() -> None:
-    """The same times with plain instructions are a hazard: only the unit flag orders pieces."""
+    """Equal times with plain instructions are a hazard: only the unit flag orders pieces."""
     timeline, _ = run(tiles_of())
     table = timeline.programs[0].program.table
     table.instructions[:] = [

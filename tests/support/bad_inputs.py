@@ -80,7 +80,7 @@ class Bad:
 
 @dataclass(frozen=True)
 class Got:
-    """What a command gave: exit code, what it said on stderr, and the files that were not there before."""
+    """Result of a command: exit code, its words on stderr, and the files that it left."""
 
     code: int
     said: str
@@ -94,7 +94,7 @@ def text_of(entries: Mapping[str, str | None]) -> str:
 
 @cache
 def commands() -> Any:
-    """All of `ascend-sim`."""
+    """Return the group of all commands of `ascend-sim`."""
     from ascend_sim.cli import app
 
     return get_command(app)
@@ -418,7 +418,7 @@ def networks() -> Iterator[Bad]:
 
 
 def options() -> Iterator[Bad]:
-    """What can be typed wrong."""
+    """Yield wrong words of command lines."""
     big = 1 << 70
     for what, command in {
         "no case of that name": "run nothing_like_it",

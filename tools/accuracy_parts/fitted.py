@@ -17,13 +17,13 @@ these rows in view; it counts as fitted, but the fits with layers left out do no
 
 
 def is_fitted(rows: Sequence[MeasuredRow]) -> bool:
-    """Whether one of these rows fitted a cost of its architecture."""
+    """Return True if one of these rows fitted a cost of its architecture."""
     chips = {row.kernel.chip for row in rows}
     return is_of(rows, [text for chip in chips for _, texts in fitted_of(load_chip(chip)).values() for text in texts])
 
 
 def fitted_mark(rows: Sequence[MeasuredRow]) -> str:
-    """What the column "fitted" says of these rows."""
+    """Return the text of these rows in the column "fitted"."""
     found = ["yes" if is_fitted(rows) else "", "structure" if was_chosen_on(rows) else ""]
     return ", ".join(filter(None, found)) or "no"
 

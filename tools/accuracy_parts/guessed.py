@@ -109,7 +109,7 @@ def jumps(layers: dict[str, Sequence[MeasuredKernel]]) -> Iterator[str]:
 
 
 def _others(layers: dict[str, Sequence[MeasuredKernel]]) -> Iterator[str]:
-    """What batch 8, 16 and 32 of `OTHERS` take on the first 910."""
+    """Yield the times of batch 8, 16 and 32 of `OTHERS` on the first 910."""
     for op_type, sizes in OTHERS.items():
         for channels_in, channels_out, size, window, stride in sizes:
             out = (size - window) // stride + 1 if stride > 1 and size % 2 else (size - 1) // stride + 1
@@ -181,7 +181,7 @@ UNSEEN = (
 
 
 def unseen(compared: Sequence[RowComparison]) -> str:
-    """What is predicted of them, batch 16, with intervals and the longest core over its roofline."""
+    """Return the table of predictions for `UNSEEN`, batch 16, with intervals and the longest core over its roofline."""
     lines = ["| kernel | layer | us | interval | over the roofline |", "|---|---|---|---|---|"]
     for op_type, c_in, c_out, side, k, stride in UNSEEN:
         out = -(-side // stride)

@@ -29,7 +29,7 @@ def points(kind: ErrorKind) -> list[tuple[float, float]]:
 
 
 def digest() -> str:
-    """Of the rows that the picture shows; it is written into the picture, so that one of other rows is known."""
+    """Return a digest of the rows that the picture shows; it is written into the picture, so that a stale one is found."""
     rows = resources.files("ascend_sim.configs").joinpath("measurements/errors.yaml").read_bytes()
     return hashlib.sha256(rows).hexdigest()[:16]
 

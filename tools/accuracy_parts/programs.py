@@ -38,7 +38,7 @@ Exp and Sqrt, Divs, Sel, int16 Add and Mul. On dav-3510: conversions of ten shor
 
 
 def figures(compared: Sequence[RowComparison]) -> dict[str, str]:
-    """What PROGRAMS says of single rows."""
+    """Return the figures of single rows for PROGRAMS."""
     by_path = {
         (one.row.kernel.chip, one.row.kernel.label("path"), one.row.kernel.get("nbytes", 0)): one
         for one in compared

@@ -116,13 +116,13 @@ CHOICES = (
 
 
 def is_of(rows: Iterable[MeasuredRow], texts: Iterable[str]) -> bool:
-    """Whether one of these rows is among those that the texts name."""
+    """Return True if one of these rows is among those that the texts name."""
     named = {tuple(row.items()) for text in dict.fromkeys(texts) for row in selected(text)}
     return any(tuple(row.cells.items()) in named for row in rows)
 
 
 def was_chosen_on(rows: Iterable[MeasuredRow]) -> bool:
-    """Whether something was chosen with one of these rows in view."""
+    """Return True if something was chosen with one of these rows in view."""
     return is_of(rows, [text for choice in CHOICES for text in choice.rows])
 
 

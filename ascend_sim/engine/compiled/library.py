@@ -137,9 +137,7 @@ def load() -> Any:
 
 @cache
 def beside() -> Any:
-    """As `load`, for what numpy does as well: None too for a library that is of no use, of which the compiled engine tells. So
-    `engine="simpy"` runs beside it.
-    """
+    """Load the library like `load`, but return None if it cannot be used; numpy does the work then."""
     try:
         return load()
     except SimError:
@@ -167,12 +165,12 @@ class Handle:
             raise MemoryError
 
     def free(self) -> None:
-        """Give its memory back."""
+        """Free the machine's memory."""
         self.lib.machine_free(self.pointer)
         self.pointer = None
 
     def advanced(self, result: int) -> int:
-        """What a call came to behind which the cores were advanced, a slice of their rows at a time: signals come between."""
+        """Return the result of a call that advances cores, a slice of their rows at a time: signals come between."""
         while checked(result) == UNFINISHED:
             result = self.lib.machine_go_on(self.pointer)
         return result

@@ -20,7 +20,7 @@ class Reader:
         self._places = address_of(self._numbers), address_of(self._hazards)
 
     def read(self, function: Any, *arguments: Any) -> ProgramTotals:
-        """What C has seen of one program: `function` is one of its own that copy it."""
+        """Return the totals that C has collected of one program: `function` is one of its own that copy them."""
         count = function(*arguments, *self._places)
         numbers = self._numbers.copy()
         if not count:

@@ -138,7 +138,7 @@ class Case:
         return [(program, {program.table.instructions[i] for i in np.unique(program.rows[:, 0])}) for program in own]
 
     def goes_wrong(self, disarm: Sequence[str] = (), parts: Sequence[str] = ()) -> bool:
-        """Whether a run on any of the chips shows it in one of the three ways."""
+        """Return True if a run on any of the chips shows it in one of the three ways."""
         for part in parts or self.parts:
             try:
                 gradient, findings, _ = self.run(slow(part, self.chip), disarm)
@@ -149,7 +149,7 @@ class Case:
         return False
 
     def shows(self, flag: str, anywhere: bool) -> bool:
-        """Whether disarming a flag's waits shows, on the chip whose slow pipe sets it or anywhere."""
+        """Return True if disarming a flag's waits shows, on the chip whose slow pipe sets it or anywhere."""
         likely = {"MTE2": ("latency",)}.get(self.waits[flag], (self.waits[flag],))
         return self.goes_wrong([flag], self.parts if anywhere else likely)
 

@@ -18,7 +18,7 @@ Node = tuple[str, int]
 
 
 def edges(program: Program, left_out: Collection[int] = ()) -> Iterator[tuple[Node, Node]]:
-    """What happens before what, next to each other; rows `left_out` wait for nothing and hold nobody."""
+    """Yield the edges of the order between neighbours; rows `left_out` wait for nothing and hold nobody."""
     kinds, pipes = program.per_row("kind").tolist(), program.per_row("pipe").tolist()
     sets: dict[tuple[str, str, int], list[int]] = {}
     taken: dict[tuple[str, str, int], int] = {}
@@ -117,7 +117,7 @@ def _reached(start: Node, after: dict[Node, list[Node]]) -> set[Node]:
 
 
 def pairs_of(told: dict[str, tuple[np.ndarray, np.ndarray]], rows: dict[str, np.ndarray]) -> set[tuple[int, int, str]]:
-    """What a check calls unordered, in the same form."""
+    """Return the pairs that a check calls unordered, in the same form."""
     return {
         (min(a, b), max(a, b), space)
         for space, (first, second) in told.items()

@@ -43,7 +43,7 @@ from ascend_sim.memory.regions import Region
 
 @dataclass
 class Pipe:
-    """What a pipe has behind it."""
+    """State of a pipe: its last cycles."""
 
     free: int
     worked_until: int | None = None

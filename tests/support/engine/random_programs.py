@@ -85,7 +85,7 @@ def variants() -> st.SearchStrategy[Variant]:
 
 
 def steps(most: int = 60) -> st.SearchStrategy[list[Step]]:
-    """What a program does, as numbers that `writer` makes well-formed."""
+    """Return a strategy for the steps of a program, as numbers that `writer` makes well-formed."""
     verb = st.sampled_from(["work", "work", "work", "tile", "set", "wait", "wait", "barrier", "all", "one", "scalar"])
     number = st.integers(0, 11)
     step = st.tuples(verb, number, number, number)
