@@ -53,7 +53,7 @@ class Description(NamedTuple):
 
 def describe(library: Path) -> Description:
     """Return what a library says of its entry, asked in a process of its own; it is kept beside the library."""
-    kept = library.with_suffix(".described")
+    kept = library.with_suffix(".entry.json")
     with suppress(OSError, ValueError):
         parameters, all_cores = json.loads(kept.read_text())
         return Description([(kind, size) for kind, size in parameters], all_cores)
