@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from pydantic import ValidationError
 
@@ -25,6 +25,7 @@ from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.options.description import filled
 from ascend_sim.options.run_options import RunOptions
 from ascend_sim.studies.tiles.command import search_tilings
+from ascend_sim.studies.tiles.options import SearchOptions
 from ascend_sim.studies.tiles.search import SearchOutcome
 from ascend_sim.torch.calls import MATMUL, Call
 from ascend_sim.torch.outcome import CallSettings
@@ -75,7 +76,7 @@ class SimulatedLayer:
         options = {**self.settings.options, "chip": self.settings.chip, "mode": "timing", "timeline": True}
         return run_call(OPERATORS[call.operator], call.given, call.named, filled(RunOptions, options))
 
-    def tile(self, kernel: str | None = None, **options: Any) -> list[SearchOutcome]:
+    def tile(self, kernel: str | None = None, **options: Unpack[SearchOptions]) -> list[SearchOutcome]:
         """Search the tilings of the layer's cube kernels; `options` are those of `ascend_sim.search_tilings`."""
         return search_tilings(self.case(), kernel, chips=[self.settings.chip], **options)
 
