@@ -42,7 +42,7 @@ OWED = "The project's own kernels pass with these faults until they are rewritte
 NOT_INSTRUCTIONS = {
     "allocate", "flag", "drop_set", "finish", "close_queues", "next_tile", "queue", "ub_queue", "queue_of", "ordered", "emit",
     "repeated", "repeated_at", "local_tensor", "row_bytes", "stamped", "carry", "unit_flag", "vector",
-    "range", "each", "split", "written_over", "can_copy", "copy_rows", "fill_unit", "extend", "count_flag", "is_armed",
+    "range", "each", "split", "written_over", "can_copy", "copy_rows", "fill_unit", "extend", "count_flag", "is_armed", "is_cross_armed",
 }  # fmt: skip
 
 
