@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ascend_sim.errors import SimError
-from ascend_sim.isa.scalar import CleanDataCache, ScalarLoad, ScalarStore, bits_of_number
+from ascend_sim.isa.scalar import CleanDataCache, ScalarCopy, ScalarLoad, ScalarStore, bits_of_number
 from ascend_sim.kernel.local_tensor import LocalTensor
 from ascend_sim.kernel.program import Key
 from ascend_sim.kernel.tensor import Tensor, storage_dtype
@@ -50,6 +50,13 @@ class ScalarMethods:
                     f"scalar_store: {value} is no {dst.dtype}: whole numbers from {limits.min} to {limits.max} are"
                 )
         self._emit((ScalarStore, space, size, cached), dst.address, bits_of_number(value, dtype))
+
+    def scalar_copy(self, dst: LocalTensor, src: LocalTensor) -> None:
+        """Copy one element within the Unified Buffer: a load and a store."""
+        sides = _one_element("scalar_copy", dst), _one_element("scalar_copy", src)
+        if sides[0] != sides[1] or dst.dtype != src.dtype:
+            raise SimError(f"scalar_copy: {dst} and {src}; both are elements of UB of one format")
+        self._emit((ScalarCopy, *sides[0]), dst.address, src.address)
 
     def clean_data_cache(self, dst: Tensor | None = None) -> None:
         """Write the line of the first element of `dst` back from the data cache and drop it; without `dst` all lines."""
