@@ -37,6 +37,9 @@ class Mmad(Instruction):
     For "hf32" the fp32 operands are rounded to `hf32_bits` mantissa bits (nearest even) before they are multiplied. How the
     products are added is a model (`ValueModel.accumulate`); with saturation nothing infinite stays in L0C.
 
+    With `bias` (a byte address in BT; -1: none) L0C begins with a number for each column, float32 or, of int8, int32, which is
+    then summed with the products (asc-devkit, Mmad page: the C matrix from the bias table).
+
     `gemv` is the mode of m = 1: L0A holds the one row as it is, k elements one behind the other, and of each fractal of L0C the
     first row alone is written (asc-devkit, GEMV page). That it takes the time of a fractal of rows is assumed.
     """
@@ -48,6 +51,7 @@ class Mmad(Instruction):
     accumulate: bool
     hf32_bits: int = 0
     gemv: bool = False
+    bias: int = -1
 
     name = "mmad"
     multiplies = True
@@ -62,6 +66,12 @@ class Mmad(Instruction):
                 f"mmad: {chip.name} ({chip.identity.arch}) multiplies no {self.dtype}; it has {', '.join(chip.cube.rates)} "
                 f"(chip file, cube.rates)"
             )
+        if self.has_bias:
+            chip.path("L1", "BT")
+            if self.accumulate:
+                raise SimError(
+                    "mmad: accumulate with bias; L0C begins with what it holds or with the bias, not with both"
+                )
         return "M"
 
     def cost(self, chip: ChipSpec) -> Cost:
@@ -78,8 +88,16 @@ class Mmad(Instruction):
         return Pace(ceil_div(self.m, FRACTAL), ceil_div(self.n, FRACTAL), self.work_cycles(chip), head)
 
     def parameters(self) -> dict[str, Any]:
-        """Without the mode where it is none."""
-        return {name: value for name, value in vars(self).items() if name != "gemv" or value}
+        """Without the mode and the bias where there is none."""
+        left_out = {"gemv": False, "bias": -1}
+        return {
+            name: value for name, value in vars(self).items() if left_out.get(name) != value or name not in left_out
+        }
+
+    @property
+    def has_bias(self) -> bool:
+        """Whether L0C begins with the bias of the columns."""
+        return self.bias >= 0
 
     def _shapes(self) -> tuple[int, int, int, int]:
         c0 = BLOCK_BYTES // self.itemsize
@@ -93,7 +111,9 @@ class Mmad(Instruction):
     def reads(self) -> tuple[Region, ...]:
         m1, k1, n1, _ = self._shapes()
         left = Region("src0", "L0A", m1 * k1 * self._rows * BLOCK_BYTES)
-        operands = (left, Region("src1", "L0B", k1 * n1 * FRACTAL_BYTES))
+        operands: tuple[Region, ...] = (left, Region("src1", "L0B", k1 * n1 * FRACTAL_BYTES))
+        if self.has_bias:
+            operands = (*operands, Region("", "BT", n1 * FRACTAL * ACCUMULATOR_BYTES, offset=self.bias))
         return (*operands, *self.writes()) if self.accumulate else operands
 
     def writes(self) -> tuple[Region, ...]:
@@ -126,8 +146,13 @@ class Mmad(Instruction):
     def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
         a, b = self.factors(memory, src0, src1)
         if memory.model.accumulate == "blas":
-            return a @ b.T
-        return a.copy(), b.copy()  # the additions go on from what L0C holds at retirement
+            return a @ b.T + self._start(memory) if self.has_bias else a @ b.T
+        # The additions go on from what L0C holds at retirement.
+        return a.copy(), b.copy(), self._start(memory) if self.has_bias else None
+
+    def _start(self, memory: Memory) -> NDArray[Any]:
+        """The bias of the columns."""
+        return memory.array("BT", self.bias, (ceil_div(self.n, FRACTAL) * FRACTAL,), np.float32).copy()
 
     def commit(self, memory: Memory, dst: int, pending: Any) -> None:
         m1, _, n1, _ = self._shapes()
@@ -161,14 +186,22 @@ class Mmad(Instruction):
         if self.dtype != "float32":
             formats = ("float32", "hf32") if self.dtype == "hf32" else (self.dtype, "float32")
             how |= {"source": formats[0], "target": formats[1], "bits": self.hf32_bits}
-        return moves(left, right, put=put, product=Product(m1 * high, n1 * FRACTAL, k1 * c0, self.k), **how)
+        begins = ()
+        if self.has_bias:
+            begins = (loops("", "BT", (n1 * FRACTAL,), (ACCUMULATOR_BYTES,), ACCUMULATOR_BYTES, self.bias),)
+        product = Product(m1 * high, n1 * FRACTAL, k1 * c0, self.k, self.has_bias)
+        return moves(left, right, *begins, put=put, product=product, **how)
 
-    def _added(self, memory: Memory, out: NDArray[Any], a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
+    def _added(
+        self, memory: Memory, out: NDArray[Any], a: NDArray[Any], b: NDArray[Any], start: NDArray[Any] | None
+    ) -> NDArray[Any]:
         """What L0C holds (or zero) and all products, added as the model says; [m1 * 16, n1 * 16]."""
         rate = memory.model.chip.cube.rates[self.dtype]  # type: ignore[index]
         total = np.zeros((len(a), len(b)), np.float32)
         if self.accumulate:
             total[...] = out.transpose(1, 0, 2).reshape(total.shape)
+        if start is not None:
+            total += start
         if memory.model.accumulate == "chunk":
             return add_chunks(total, a, b, rate.k0)
         digits = format_of(self.dtype).mantissa_bits + 1

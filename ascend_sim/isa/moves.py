@@ -115,19 +115,23 @@ def offsets_of(shape: Sequence[int], strides: Sequence[int]) -> NDArray[np.int64
 
 @dataclass(frozen=True, eq=False)
 class Product:
-    """The factors [m, held_k] and [n, held_k] that two places give, of which the first `k` columns count."""
+    """The factors [m, held_k] and [n, held_k] that two places give, of which the first `k` columns count.
+
+    `starts`: a third place gives n numbers that every row begins with.
+    """
 
     m: int
     n: int
     held_k: int
     k: int
+    starts: bool = False
 
 
 @dataclass(frozen=True, eq=False)
 class Moves:
     """Items of `takes` are taken at the start, converted from `source` to `target` (formats; empty: as they are), and put at
-    retirement; those behind the last that fits are dropped. Two places are the factors of a `product` in float32, none means
-    zeros.
+    retirement; those behind the last that fits are dropped. Two places are the factors of a `product` in float32, a third one
+    is what each row of it begins with (as it is); none means zeros.
 
     `bits` are those of the mantissa that stay in hf32. `saturate`: overflow, infinities and NaN leave the conversion as finite
     numbers. `adds`: float32 are added to what is there. `settles`: what is there then saturates.

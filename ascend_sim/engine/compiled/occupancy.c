@@ -243,7 +243,7 @@ static i64 collect(
         for (const Touch *one = touches + first[instruction]; one < touches + first[instruction + 1]; one++) {
             if (one->space != space) continue;
             if (!at) at = walk_row(&walk);
-            const i64 low = at[one->column] + one->offset, high = at[one->column] + one->extent;
+            const i64 low = operand_of(at, one->column) + one->offset, high = operand_of(at, one->column) + one->extent;
             spans[count] = (Span){low, high, start[row], retire[row], one->writes};
             order[count] = (Item){2 * start[row] + one->writes, count};
             count++;

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Iterator
 from ctypes import c_int64, c_void_p
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from ascend_sim.engine.events import ValueEvents
 from ascend_sim.engine.values import ProgramValues
 from ascend_sim.isa.base import Instruction, ValueModel
 from ascend_sim.isa.moves import MOST_LOOPS, Moves, Place, Product
-from ascend_sim.kernel.program import OPERAND_COLUMN, SPACES, InstructionTable
+from ascend_sim.kernel.program import OPERAND_COLUMN, PLACED, SPACES, InstructionTable
 
 NO_VALUES, MOVES, MULTIPLIES, IN_PYTHON = range(4)
 ENDED, WANTS_PRODUCT, WANTS_PYTHON, NOT_WRITTEN, NOT_WRITTEN_LATE, WANTS_PROGRAM, PROGRAM_ENDED = range(7)
@@ -44,7 +44,7 @@ _PLACE = np.dtype(
 )
 _ACTION = np.dtype(
     [(name, np.int64) for name in ("what", "takes", "cast", "bits", "saturate", "adds", "settles")]
-    + [("from", _PLACE, (2,)), ("to", _PLACE)]
+    + [("from", _PLACE, (3,)), ("to", _PLACE)]
 )
 
 
@@ -71,7 +71,7 @@ class _Values(ctypes.Structure):
 class _Scratch(ctypes.Structure):
     """`Scratch` of values.h."""
 
-    _fields_ = [("factors", _Bytes * 2), ("product", _Bytes)]
+    _fields_ = [("factors", _Bytes * 3), ("product", _Bytes)]
 
 
 class _Events(ctypes.Structure):
@@ -100,7 +100,9 @@ class Workspace:
     def __init__(self, chip: ChipSpec, model: ValueModel) -> None:
         most = max(chip.buffers.values())
         self.left, self.right, self.product = (np.empty(2 * most // 4, np.float32) for _ in range(3))
-        self.scratch = _Scratch((_Bytes * 2)(_Bytes.of(self.left), _Bytes.of(self.right)), _Bytes.of(self.product))
+        self.start = np.empty(most // 4, np.float32)
+        factors = (_Bytes * 3)(_Bytes.of(self.left), _Bytes.of(self.right), _Bytes.of(self.start))
+        self.scratch = _Scratch(factors, _Bytes.of(self.product))
         self._model = model
         self._tables: dict[int, _Actions] = {}
 
@@ -118,7 +120,7 @@ class Workspace:
         if found is None or not self._fits(found):
             return _nothing(IN_PYTHON), None
         kept += [place.listed for place in found.takes]
-        takes = [_place(place) for place in found.takes] + [_NO_PLACE] * (2 - len(found.takes))
+        takes = [_place(place) for place in found.takes] + [_NO_PLACE] * (3 - len(found.takes))
         what = MOVES if found.product is None else MULTIPLIES
         cast = CASTS[found.source, found.target]
         how = (what, len(found.takes), cast, found.bits, found.saturate, found.adds, found.settles)
@@ -144,7 +146,7 @@ def _room(moves: Moves) -> int:
 
 
 def _place(place: Place) -> Any:
-    where = SPACES.index(place.space), OPERAND_COLUMN[place.operand], *place.span, place.unit
+    where = SPACES.index(place.space), OPERAND_COLUMN.get(place.operand, PLACED), *place.span, place.unit
     listed = 0 if place.listed is None else place.listed.ctypes.data
     nest = () if listed else (place.shape, place.strides, place.packed)
     loops = [(*numbers, *(0,) * (MOST_LOOPS - len(numbers))) for numbers in nest or ((), (), ())]
@@ -155,7 +157,16 @@ _NO_PLACE = (*(0,) * 9, *((0,) * MOST_LOOPS,) * 3, 0)
 
 
 def _nothing(what: int) -> Any:
-    return (what, *(0,) * 6, [_NO_PLACE] * 2, _NO_PLACE)
+    return (what, *(0,) * 6, [_NO_PLACE] * 3, _NO_PLACE)
+
+
+class _Factors(NamedTuple):
+    """Where C lays out the factors of a product and what its rows begin with, and where it looks for the result."""
+
+    left: NDArray[np.float32]
+    right: NDArray[np.float32]
+    product: NDArray[np.float32]
+    start: NDArray[np.float32] | None
 
 
 class _Actions:
@@ -164,7 +175,7 @@ class _Actions:
     def __init__(self, table: InstructionTable) -> None:
         self.table = table
         self.columns = np.empty(0, _ACTION)
-        self.factors: dict[int, tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]] = {}
+        self.factors: dict[int, _Factors] = {}
         self._kept: list[Any] = []
 
     def extend(self, work: Workspace) -> None:
@@ -177,7 +188,8 @@ class _Actions:
                 m, n, held, k = product.m, product.n, product.held_k, product.k
                 left = work.left[: m * held].reshape(m, held)[:, :k]
                 right = work.right[: n * held].reshape(n, held)[:, :k].T
-                self.factors[number] = left, right, work.product[: m * n].reshape(m, n)
+                start = work.start[:n] if product.starts else None
+                self.factors[number] = _Factors(left, right, work.product[: m * n].reshape(m, n), start)
         if rows:
             self.columns = np.concatenate((self.columns, np.array(rows, _ACTION)))
 
@@ -205,8 +217,10 @@ class CompiledValues:
 
     def multiply(self, instruction: int) -> None:
         """The product of the factors that C has laid out."""
-        left, right, product = self.factors[instruction]
+        left, right, product, start = self.factors[instruction]
         np.matmul(left, right, out=product)
+        if start is not None:
+            product += start
 
     def look(self, row: int, late: bool) -> None:
         """C met a block that nobody wrote: let Python say so."""
