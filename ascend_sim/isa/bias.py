@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import ACCUMULATOR_BYTES
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
-from ascend_sim.isa.base import Cost, Instruction, Memory, ValueModel, cycles_of
+from ascend_sim.isa.base import Cost, Instruction, ValueModel, cycles_of
 from ascend_sim.isa.moves import Moves, loops, moves
 from ascend_sim.memory.regions import Region
-from ascend_sim.numerics.widen import to_float32
 
 _FORMATS = {"float16": np.float16, "float32": np.float32, "int32": np.int32}
 
@@ -55,14 +52,7 @@ class LoadBias(Instruction):
     def writes(self) -> tuple[Region, ...]:
         return (Region("dst", "BT", self.count * ACCUMULATOR_BYTES),)
 
-    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
-        found = memory.array("L1", src0, (self.count,), _FORMATS[self.dtype])
-        return to_float32(found) if self.dtype == "float16" else found.copy()
-
-    def commit(self, memory: Memory, dst: int, pending: Any) -> None:
-        memory.array("BT", dst, pending.shape, pending.dtype)[...] = pending
-
-    def moves(self, model: ValueModel) -> Moves | None:
+    def moves(self, model: ValueModel) -> Moves:
         item = self._item
         put = loops("dst", "BT", (self.count,), (ACCUMULATOR_BYTES,), ACCUMULATOR_BYTES)
         how = {"source": "float16", "target": "float32"} if self.dtype == "float16" else {}

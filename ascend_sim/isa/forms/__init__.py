@@ -1,4 +1,4 @@
-"""What the words of each chip's instructions can say, declared once in configs/instructions.
+"""Forms of each chip's instruction words: their fields and limits, declared once in configs/instructions.
 
 An instruction of the builder describes an effect; it is legal on a chip if one of the forms of the chip's architecture says it
 (`form_of`). Nothing is known of what nobody declared, and it passes: a user's own instructions, and what only orders or waits.
@@ -15,9 +15,9 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import Instruction
 from ascend_sim.isa.forms.file import GROUPS, atomics, declared, ways_of
-from ascend_sim.isa.forms.form import Field, Form, Rule, Way
+from ascend_sim.isa.forms.form import Field, Form, FormRule, Way
 
-__all__ = ["GROUPS", "Field", "Form", "Rule", "atomics", "can_say", "declared", "form_of"]
+__all__ = ["GROUPS", "Field", "Form", "FormRule", "atomics", "can_say", "declared", "form_of"]
 
 _ALL = ("dav-1001", "dav-2002", "dav-2201", "dav-3510")
 _OLD = _ALL[:2]
@@ -69,7 +69,7 @@ def form_of(instruction: Instruction, chip: ChipSpec, owed: bool = False) -> For
 
 
 def can_say(instruction: Instruction, chip: ChipSpec, owed: bool = False) -> bool:
-    """Whether `form_of` takes the instruction."""
+    """Return True if `form_of` takes the instruction."""
     try:
         form_of(instruction, chip, owed)
     except SimError:

@@ -27,7 +27,7 @@ from ascend_sim.settings import check_options
 from ascend_sim.studies.points import finish
 from ascend_sim.studies.pools import Cluster, Failed, Pool, Processes
 from ascend_sim.studies.store import RESULTS, Store
-from ascend_sim.studies.sweep.fields import Draft, Field, field_of
+from ascend_sim.studies.sweep.fields import Draft, SweepField, field_of
 from ascend_sim.studies.sweep.options import SweepOptions
 from ascend_sim.studies.sweep.point import LARGER_IS_BETTER, SweepPoint, measure
 from ascend_sim.studies.sweep.values import MOST_POINTS, grouped
@@ -164,7 +164,7 @@ def sweep(
 def _results(
     store: Store, points: Mapping[str, SweepPoint], pool: Pool, progress: Progress | None
 ) -> tuple[dict[str, dict[str, Any]], int, bool]:
-    """What every point came to, how many were there before, and whether that is all."""
+    """Return the results of all points, the number of those that were stored before, and True if no point is missing."""
     found: dict[str, dict[str, Any]] = {}
     before = len(store.results().keys() & points.keys())
     if progress is not None and before:
@@ -183,7 +183,7 @@ def _results(
 
 
 def _point(
-    case: Case, chip: ChipSpec, fields: Mapping[str, Field], values: Mapping[str, Any], mode: str
+    case: Case, chip: ChipSpec, fields: Mapping[str, SweepField], values: Mapping[str, Any], mode: str
 ) -> SweepPoint | dict[str, Any]:
     """The point with those values, or why it cannot be."""
     try:
