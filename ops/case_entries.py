@@ -1,4 +1,4 @@
-"""What a case holds: the arguments of one call of an operator, validated, with a chip and a way to make its tensors."""
+"""Entries of a case: the arguments of one call of an operator, validated, with a chip and a way to make its tensors."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = [
     "CountedFromZero",
     "DataEntry",
     "Dtype",
-    "Entry",
+    "FileEntry",
     "InputEntry",
     "PerAxis",
     "PerAxisFromZero",
@@ -75,13 +75,13 @@ def by_kernel(what: str, kernels: Any = None) -> BeforeValidator:
     return BeforeValidator(named)
 
 
-class Entry(BaseModel):
+class FileEntry(BaseModel):
     """A part of a file: nothing but what it names, and fixed once it is read."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
-class TensorEntry(Entry):
+class TensorEntry(FileEntry):
     """A tensor. A bare list is its shape."""
 
     shape: tuple[CountedFromZero, ...] | None = Field(
@@ -113,7 +113,7 @@ BiasEntry = Annotated[InputEntry | None, BeforeValidator(_bias)]
 """true, false for no bias, or an entry whose shape and dtype follow where they are left out."""
 
 
-class DataEntry(Entry):
+class DataEntry(FileEntry):
     """Where the values come from: a distribution with seed and scale, or a `.npz` file."""
 
     distribution: Distribution = Field(default="normal", description="How values are drawn.")
@@ -128,8 +128,8 @@ class DataEntry(Entry):
         return self
 
 
-class Case(Entry):
-    """What the cases of all operators have in common; `load_case` makes one, validated.
+class Case(FileEntry):
+    """Base of the cases of all operators; `load_case` makes one, validated.
 
     `tensors`: name -> (shape, dtype name) of every tensor argument, with what the file left out filled in.
     `attributes`: the other arguments of the operator by name, defaults filled in.
@@ -155,7 +155,7 @@ class Case(Entry):
 
     @property
     def as_given(self) -> bool:
-        """Whether the shapes stand as they were given, even where they contradict each other: what a call would get."""
+        """Return True if the shapes stand as they were given, even where they contradict each other."""
         return self._as_given
 
     def __repr__(self) -> str:
@@ -181,12 +181,12 @@ class Case(Entry):
         return {name: dtype for name, (_, dtype) in self.tensors.items() if dtype in EIGHT_BIT}
 
     def in_dtype(self, dtype: str) -> Case:
-        """The same case with every tensor in one dtype."""
+        """Return a copy of the case with every tensor in one dtype."""
         entries = {name: entry for name, entry in self if isinstance(entry, TensorEntry)}
         return self.model_copy(update={name: e.model_copy(update={"dtype": dtype}) for name, e in entries.items()})
 
     def with_file(self, path: str | Path) -> Case:
-        """The same case with its tensors from a `.npz` file."""
+        """Return a copy of the case with its tensors from a `.npz` file."""
         return self.model_copy(update={"data": DataEntry(file=Path(path))})
 
     @model_validator(mode="after")

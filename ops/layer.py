@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StrictBool
 
-from ascend_sim.ops.case_entries import CountedFromZero, Dtype, Entry
+from ascend_sim.ops.case_entries import CountedFromZero, Dtype, FileEntry
 from ascend_sim.ops.convolution.case import ConvolutionFields
 
 OVER_TIME = "conv_tbc"
@@ -14,7 +14,7 @@ OVER_TIME = "conv_tbc"
 Kind = Literal["conv", "conv_tbc"]
 
 
-class Layer(ConvolutionFields, Entry):
+class Layer(ConvolutionFields, FileEntry):
     """One layer; the shapes hold the network's batch, on the first axis of input, of conv_tbc on the second.
 
     What is left out has the default of a case of its operator.
@@ -37,7 +37,7 @@ class Layer(ConvolutionFields, Entry):
 
     @property
     def said(self) -> dict[str, Any]:
-        """What the layer says of the fields that cases have."""
+        """Return the layer's values for the fields that cases have."""
         found = {name: getattr(self, name) for name in self.model_fields_set - {"name", "kind"}}
         return {name: value for name, value in found.items() if value is not None} | (
             {"bias": False} if self.bias is None else {}
@@ -45,7 +45,7 @@ class Layer(ConvolutionFields, Entry):
 
     @property
     def trains(self) -> bool:
-        """Whether some gradient is computed in the backward pass."""
+        """Return True if some gradient is computed in the backward pass."""
         if self.output_mask is not None and not any(self.output_mask):
             return False
         return any(entry is not None and entry.requires_grad for entry in (self.input, self.weight, self.bias))

@@ -17,7 +17,7 @@ from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
 from ascend_sim.errors import ConfigError
 from ascend_sim.frozen import frozen
-from ascend_sim.ops.case_entries import Case, CountedFromOne, Entry, choices, explain_error
+from ascend_sim.ops.case_entries import Case, CountedFromOne, FileEntry, choices, explain_error
 from ascend_sim.ops.layer import Layer
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.yaml_file import read_yaml
@@ -46,8 +46,8 @@ def _some_layers(layers: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return layers
 
 
-class NetworkFile(Entry):
-    """What stands in a network file."""
+class NetworkFile(FileEntry):
+    """Contents of a network file."""
 
     name: str | None = Field(default=None, description="Left out: the file's name.")
     source: str = Field(default="", description="Where the shapes are from.")
@@ -76,7 +76,7 @@ class Network:
         return f"<Network {self.name}: {len(self.layers)} layers, batch {self.batch}>"
 
     def at(self, batch: int) -> Network:
-        """The same network at another batch; ConfigError for a layer whose batch is no multiple of the network's share."""
+        """Return the network at another batch; ConfigError for a layer whose batch is no multiple of the network's share."""
         if batch == self.batch:
             return self
         return replace(self, layers=tuple(self._scaled(layer, batch) for layer in self.layers), batch=batch, address="")

@@ -14,7 +14,7 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.memory.gm import Allocation, room_of
-from ascend_sim.ops.kernels.vector.common import KernelWork, Launch, kernel_task
+from ascend_sim.ops.kernels.vector.common import KernelWork, TaskWords, kernel_task
 from ascend_sim.runtime import Task
 
 WORKSPACE_ALIGNMENT = 512
@@ -86,10 +86,10 @@ class Plan:
         A kernel function gets inputs, outputs and scratch tensors in this order; waits on its flags in `disarm` do not hold.
         """
         if isinstance(make, KernelWork):
-            make = self._task_of(make, Launch(op_type, name, disarm), (*inputs, *outputs, *scratch))
+            make = self._task_of(make, TaskWords(op_type, name, disarm), (*inputs, *outputs, *scratch))
         self.steps.append(PlanStep(op_type, name, tuple(inputs), tuple(outputs), make, tuple(scratch)))
 
-    def _task_of(self, work: KernelWork, launch: Launch, names: tuple[str, ...]) -> Make:
+    def _task_of(self, work: KernelWork, launch: TaskWords, names: tuple[str, ...]) -> Make:
         if len(names) != len(work.tensors):
             raise SimError(f"plan: {launch.name} has tensors {', '.join(names)}; its kernel takes {len(work.tensors)}")
         tensors = [self.tensors[name] for name in names]

@@ -37,6 +37,7 @@ from ascend_sim.studies.validate.launches import LAUNCHES
 from ascend_sim.studies.validate.pages import assumed_lines, group_by, skipped_lines
 from ascend_sim.studies.validate.rows import TOLD, of_chips, read_rows
 from ascend_sim.studies.validate.run import Prediction, RowComparison, as_timed, simulate
+from ascend_sim.studies.validate.sealed import refuse_sealed
 
 FACTORS = (0.5, 0.75, 1.0, 1.33, 2.0)
 """Of a field's value: what is simulated."""
@@ -132,7 +133,8 @@ class Bench:
         self._known: dict[tuple[MeasuredKernel, tuple[tuple[str, float], ...]], float] = {}
 
     def usable(self, rows: Sequence[MeasuredRow]) -> list[MeasuredRow]:
-        """The rows that can be simulated; `notes` tells what was left out and assumed."""
+        """The rows that can be simulated; `notes` tells what was left out and assumed. SimError for a sealed row."""
+        refuse_sealed((row.cells for row in rows), "calibrate")
         told = {row.kernel: Prediction(skipped=row.unlike) for row in rows if row.unlike}
         long = {
             row.kernel: Prediction(skipped="takes minutes")
@@ -168,7 +170,7 @@ class Bench:
             self._known[one] = found[trial].task_us
 
     def _key(self, values: Values) -> tuple[tuple[str, float], ...]:
-        """What differs from the start."""
+        """Return the fields that differ from the start."""
         return tuple(sorted((field, value) for field, value in values.items() if value != self.start[field]))
 
     def _file(self, changed: Values) -> str:
@@ -273,7 +275,9 @@ class Bench:
 
 
 def groups(rows: Sequence[MeasuredRow], by: str | None = None) -> tuple[str, dict[str, list[MeasuredRow]]]:
-    """What is left out in turn, and the rows of each: by a column, by layer (a kernel at any batch) or by batch."""
+    """Return the kind of groups to leave out in turn, and the rows of each: by a column, by layer (a kernel at any batch) or by
+    batch.
+    """
     if by is None:
         by = "network" if len({row.cells.get("network", "") for row in rows}) > 1 else "layer"
     parts: dict[str, list[MeasuredRow]] = {}
@@ -307,7 +311,7 @@ def _percent(times: np.ndarray[Any, Any], rows: Sequence[MeasuredRow]) -> float:
 
 
 def _without_effect(added: np.ndarray[Any, Any], measured: np.ndarray[Any, Any]) -> bool:
-    """Whether a field moves no row by more than a trifle."""
+    """Return True if a field moves no row by more than a trifle."""
     return bool((np.abs(added) < NO_EFFECT * measured).all())
 
 

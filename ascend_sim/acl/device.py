@@ -9,7 +9,7 @@ from typing import Any
 
 from ascend_sim.acl.codes import Refused
 from ascend_sim.acl.memory import ByteRange, DeviceMemory
-from ascend_sim.acl.out import Recorder
+from ascend_sim.acl.out import DeviceRecorder
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
@@ -44,7 +44,7 @@ class AclDevice:
     A `recorder` keeps what ran and what was warned of.
     """
 
-    def __init__(self, chip: ChipSpec, mode: str, recorder: Recorder | None = None) -> None:
+    def __init__(self, chip: ChipSpec, mode: str, recorder: DeviceRecorder | None = None) -> None:
         self.simulated = Device(chip)
         self.chip = chip
         self.mode = mode

@@ -24,11 +24,11 @@ from ascend_sim.runtime import Recording, Task
 from ascend_sim.runtime.recording import not_built
 from ascend_sim.runtime.streams import StreamRun, StreamStep
 
-__all__ = ["Recorder"]
+__all__ = ["DeviceRecorder"]
 
 
 @dataclass
-class Recorder:
+class DeviceRecorder:
     """Keeps what a device runs, without the tensors' bytes, and writes it to `folder`; to none without."""
 
     folder: Path | None

@@ -1,4 +1,4 @@
-"""What one process of the C interface knows: settings, whether it is initialised, its device; and each of its threads."""
+"""State of one process of the C interface: settings, initialisation, its device, and each of its threads."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ascend_sim.acl.codes import Refused
 from ascend_sim.acl.device import AclDevice, Context
 from ascend_sim.acl.enums import ACL_SUCCESS, CODE_NAMES
 from ascend_sim.acl.memory import DeviceBlock
-from ascend_sim.acl.out import Recorder
+from ascend_sim.acl.out import DeviceRecorder
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.errors import SimError
 from ascend_sim.ops.checks import CONFORMANCES
@@ -34,7 +34,7 @@ _DEFAULT_CONFORMANCE = "library"
 
 @dataclass
 class AclSettings:
-    """What `use` said; None falls back to the environment and then to the default."""
+    """Settings given to `use`; None falls back to the environment and then to the default."""
 
     chip: ChipSpec | None = None
     conformance: str | None = None
@@ -42,7 +42,7 @@ class AclSettings:
 
 
 class Thread(local):
-    """What a thread of the host has for itself: its current context, and the message of its last call that failed.
+    """State of a host thread: its current context, and the message of its last failed call.
 
     `c_message` is the message that C was given last, which must stay where it is.
     """
@@ -68,7 +68,7 @@ class Process:
     left_behind: deque[DeviceBlock] = field(default_factory=lambda: deque(maxlen=1024))
     default_context: Context | None = None
     recorded: int = 0
-    watched: list[Recorder] | None = None
+    watched: list[DeviceRecorder] | None = None
     thread: Thread = field(default_factory=Thread)
     lock: Any = field(default_factory=RLock)
 
@@ -82,7 +82,7 @@ class Process:
         return _one_of("ASCEND_SIM_CONFORMANCE", name, CONFORMANCES)
 
     def has_context(self) -> bool:
-        """Whether the calling thread has a context on the open device; it may have been destroyed since."""
+        """Return True if the calling thread has a context on the open device; it may have been destroyed since."""
         context = self.thread.context
         return context is not None and context.owner.open
 
@@ -98,9 +98,9 @@ class Process:
         if out:
             self.recorded += 1
             folder = Path(out).absolute()  # the program may change its folder before it ends
-            recorder = Recorder(folder if self.recorded == 1 else folder / f"device_{self.recorded}", chip, mode)
+            recorder = DeviceRecorder(folder if self.recorded == 1 else folder / f"device_{self.recorded}", chip, mode)
         if self.watched is not None:
-            recorder = recorder or Recorder(None, chip, mode)
+            recorder = recorder or DeviceRecorder(None, chip, mode)
             self.watched.append(recorder)
         return AclDevice(chip, mode, recorder)
 
@@ -122,9 +122,9 @@ atexit.register(PROCESS.end)
 
 
 @contextmanager
-def watched() -> Iterator[list[Recorder]]:
+def watched() -> Iterator[list[DeviceRecorder]]:
     """Keep what the devices run that are opened meanwhile; what is queued at the end is run."""
-    devices: list[Recorder] = []
+    devices: list[DeviceRecorder] = []
     PROCESS.watched = devices
     try:
         yield devices

@@ -29,12 +29,12 @@ from ascend_sim.ascend_c.recorder import (
     STRUCT,
     Argument,
     Limits,
-    Recorder,
+    ProgramRecorder,
     describe,
 )
 from ascend_sim.ascend_c.rows import append
-from ascend_sim.ascend_c.source import Entry, choose
-from ascend_sim.ascend_c.stream import FINE, REFUSED, TOO_LONG, Recording
+from ascend_sim.ascend_c.source import KernelEntry, choose
+from ascend_sim.ascend_c.stream import FINE, REFUSED, TOO_LONG, WordStream
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
@@ -52,7 +52,7 @@ TILING = "tiling"
 
 
 @frozen
-class Parameter:
+class EntryParameter:
     """A parameter of an entry: its name, its kind (`recorder`) and its bytes."""
 
     name: str
@@ -61,12 +61,12 @@ class Parameter:
 
     @property
     def is_tensor(self) -> bool:
-        """Whether a tensor is its argument."""
+        """Return True if its argument is a tensor."""
         return self.kind == POINTER and self.name != TILING
 
     @property
     def has_fields(self) -> bool:
-        """Whether it is a structure, or a pointer to one, that can be given field by field."""
+        """Return True for a structure, or a pointer to one, that can be given field by field."""
         return self.kind == STRUCT or (self.kind == POINTER and self.name == TILING)
 
 
@@ -77,14 +77,14 @@ class CppKernel(KernelFunction):
         self,
         sources: Sequence[Path],
         named: str,
-        entry: Entry,
+        entry: KernelEntry,
         include: Sequence[Path],
         defines: Sequence[str],
         limits: Limits,
     ) -> None:
         self.sources, self.named, self.entry = sources, named, entry
         self.include, self.defines, self.limits = include, defines, limits
-        self._recorders: dict[tuple[str, ...], Recorder] = {}
+        self._recorders: dict[tuple[str, ...], ProgramRecorder] = {}
         described = describe(self._recorder(()).library)
         self.parameters = _parameters(entry, described)
 
@@ -140,18 +140,18 @@ class CppKernel(KernelFunction):
         if recording.how != FINE:
             raise SourceError(_ended(recording, self.limits), recording.last)
 
-    def _recorder(self, fields: tuple[str, ...]) -> Recorder:
+    def _recorder(self, fields: tuple[str, ...]) -> ProgramRecorder:
         """Return the recorder of the library that fills these fields by name."""
         found = self._recorders.get(fields)
         if found is None:
             stub = _stub(self.named, fields, self._registers_tiling)
-            found = Recorder(compiler.library(self.sources, stub, self.include, self.defines))
+            found = ProgramRecorder(compiler.library(self.sources, stub, self.include, self.defines))
             self._recorders[fields] = found
         return found
 
     @cached_property
     def _registers_tiling(self) -> bool:
-        """Whether the file says what structure stands behind the pointer `tiling`."""
+        """Return True if the file names the structure behind the pointer `tiling`."""
         return "REGISTER_TILING_DEFAULT" in self.sources[0].read_text(encoding="utf-8", errors="replace")
 
     def _arguments(
@@ -181,7 +181,7 @@ class CppKernel(KernelFunction):
                 )
         return given, {name: _number(name, None, value) for name, value in by_name.items()}
 
-    def _structure(self, one: Parameter, value: Any, by_name: Mapping[str, Any]) -> Argument:
+    def _structure(self, one: EntryParameter, value: Any, by_name: Mapping[str, Any]) -> Argument:
         """Return a structure, or what a pointer to one points to, as bytes; where it is filled by name, what stands for it."""
         if value is not None:
             data = value.tobytes() if isinstance(value, np.generic | np.ndarray) else bytes(memoryview(value).cast("B"))
@@ -216,12 +216,12 @@ def _number(name: str, kind: int | None, value: Any) -> float:
     return int(value) if whole and kind != FLOAT else float(value)
 
 
-def _parameters(entry: Entry, described: Sequence[tuple[int, int]]) -> tuple[Parameter, ...]:
+def _parameters(entry: KernelEntry, described: Sequence[tuple[int, int]]) -> tuple[EntryParameter, ...]:
     """Return the parameters with names that a launch can take: those of its own options get an underscore."""
     own = names_of(LaunchOptions)
     names = [*entry.parameters, *(f"argument{number}" for number in range(len(entry.parameters), len(described)))]
     return tuple(
-        Parameter(f"{name}_" if name in own else name, kind, size)
+        EntryParameter(f"{name}_" if name in own else name, kind, size)
         for name, (kind, size) in zip(names, described, strict=False)
     )
 
@@ -242,7 +242,7 @@ def _stub(named: str, fields: Sequence[str], registers_tiling: bool) -> str:
     )
 
 
-def _ended(recording: Recording, limits: Limits) -> str:
+def _ended(recording: WordStream, limits: Limits) -> str:
     """Return in words how a program ended that did not end well."""
     if recording.how == REFUSED:
         return recording.text

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from ascend_sim.ascend_c.stream import Recording, read
+from ascend_sim.ascend_c.stream import WordStream, read
 from ascend_sim.errors import SimError
 
 GM_SHIFT = 40
@@ -65,7 +65,7 @@ def _signed(number: int) -> int:
     return (number + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
-class Recorder:
+class ProgramRecorder:
     """Records programs of one library; its process starts with the first one, and ends with this object."""
 
     def __init__(self, library: Path) -> None:
@@ -83,7 +83,7 @@ class Recorder:
         fields: Sequence[float] = (),
         limits: Limits = NO_OTHERS,
         registers: bool = False,
-    ) -> Recording:
+    ) -> WordStream:
         """Return the words of a block, those that set registers on request.
 
         The recording says how the program ended, also where it was a crash.

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ascend_sim.ascend_c.errors import SourceError
 from ascend_sim.ascend_c.recorder import GM_SHIFT
-from ascend_sim.ascend_c.stream import Recording
+from ascend_sim.ascend_c.stream import WordStream
 from ascend_sim.ascend_c.translate import key_of
 from ascend_sim.ascend_c.words import PIPE_NUMBERS, WORDS, Word, word_of
 from ascend_sim.errors import SimError
@@ -25,7 +25,7 @@ _POSITIONS = {9: "VECIN", 10: "VECOUT", 11: "VECCALC"}
 """Positions of buffers by their number (TPosition)."""
 
 
-def append(k: Kernel, recording: Recording, tensors: int) -> None:
+def append(k: Kernel, recording: WordStream, tensors: int) -> None:
     """Write the rows of a recording to a program that has so many `tensors`, each row with its line.
 
     Raises SourceError for a word that no instruction can say and for a GM address in no tensor; an inspection notes them, and
@@ -79,7 +79,7 @@ def _kind(k: Kernel, word: Word, times: int, balance: Counter[str]) -> int:
     return k.table.add(key) if known is None else known
 
 
-def _check_waits(k: Kernel, recording: Recording, words: Sequence[Word], balance: Counter[str]) -> None:
+def _check_waits(k: Kernel, recording: WordStream, words: Sequence[Word], balance: Counter[str]) -> None:
     """SourceError for a flag with more waits than sets, at its last wait; an inspection looks at flags by itself."""
     if current_inspection() is not None or min(balance.values(), default=0) >= 0:
         return
@@ -91,7 +91,7 @@ def _check_waits(k: Kernel, recording: Recording, words: Sequence[Word], balance
             raise SourceError(text, recording.lines[line])
 
 
-def _check_sets(k: Kernel, recording: Recording, words: Sequence[Word]) -> None:
+def _check_sets(k: Kernel, recording: WordStream, words: Sequence[Word]) -> None:
     """Refuse a set of a flag whose last set has no wait between them, in the order of issue."""
     moves = np.array([{"set_flag": 1, "wait_flag": -1}.get(word.name, 0) for word in words], np.int64)
     names = [_flag(k, word).name if moves[number] else "" for number, word in enumerate(words)]
@@ -119,7 +119,7 @@ def _refuse(k: Kernel, text: str, line: Line | None) -> None:
 
 
 def _moved_to_tensors(
-    k: Kernel, rows: NDArray[np.int64], in_gm: NDArray[np.bool_], recording: Recording, tensors: int
+    k: Kernel, rows: NDArray[np.int64], in_gm: NDArray[np.bool_], recording: WordStream, tensors: int
 ) -> NDArray[np.bool_]:
     """Turn GM pointers of C++ into addresses of tensors, in place; return which rows have none outside all tensors."""
     right = np.ones(len(rows), np.bool_)
@@ -135,7 +135,7 @@ def _moved_to_tensors(
     return right
 
 
-def _note_library(k: Kernel, notes: Notes, recording: Recording, words: Sequence[Word]) -> None:
+def _note_library(k: Kernel, notes: Notes, recording: WordStream, words: Sequence[Word]) -> None:
     """Note what TPipe and TQue did: buffers, the flags of queues, the barrier at the end.
 
     Of buffers that were handed out twice (Reset) there is nothing to say.

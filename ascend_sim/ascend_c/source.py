@@ -17,7 +17,7 @@ _NOISE = re.compile(r"""//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])
 
 
 @frozen
-class Entry:
+class KernelEntry:
     """A kernel of a file: its name, its line and the names of its parameters."""
 
     name: str
@@ -25,7 +25,7 @@ class Entry:
     parameters: tuple[str, ...]
 
 
-def entries(path: Path) -> list[Entry]:
+def entries(path: Path) -> list[KernelEntry]:
     """Return the kernels of a file in their order; SimError for a file that cannot be read."""
     if not path.is_file():
         found = "that is a folder" if path.is_dir() else "there is no such file"
@@ -35,17 +35,17 @@ def entries(path: Path) -> list[Entry]:
     except OSError as error:
         raise SimError(f"{path}: cannot be read: {error.strerror or error}") from None
     plain = _NOISE.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
-    listed: list[Entry] = []
+    listed: list[KernelEntry] = []
     for match in _ENTRY.finditer(plain):
         end = _closing(plain, match.end())
         behind = plain[end + 1 :].lstrip()
         if behind.startswith("{"):  # a declaration alone ends with a semicolon
             line = plain.count("\n", 0, match.start("name")) + 1
-            listed.append(Entry(match["name"], line, _names(plain[match.end() : end])))
+            listed.append(KernelEntry(match["name"], line, _names(plain[match.end() : end])))
     return listed
 
 
-def choose(path: Path, name: str | None) -> tuple[str, Entry]:
+def choose(path: Path, name: str | None) -> tuple[str, KernelEntry]:
     """Return how C++ names the entry `name`, or the only one of the file, and the entry; SimError with what there is.
 
     The name of a template has its arguments: scale<half>.

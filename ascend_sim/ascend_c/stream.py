@@ -18,7 +18,7 @@ ROW = 5
 
 
 @dataclass
-class Recording:
+class WordStream:
     """The words of one program.
 
     `how` is FINE, REFUSED, CRASHED or TOO_LONG; `last` is the line of the last call before that.
@@ -33,9 +33,9 @@ class Recording:
     text: str = ""
 
 
-def read(data: bytes) -> Recording:
+def read(data: bytes) -> WordStream:
     """Return the recording of a program; SimError for bytes that are none."""
-    recording, parts, at, ended = Recording(), [], 0, False
+    recording, parts, at, ended = WordStream(), [], 0, False
     numbers: NDArray[Any] = np.frombuffer(data, np.int64, len(data) // 8)
     while at + 2 <= len(numbers) and not ended:
         kind, size = int(numbers[at]), int(numbers[at + 1])
@@ -69,7 +69,7 @@ def _texts(body: NDArray[Any]) -> list[str]:
     return [one.decode("utf-8", "replace") for one in body.tobytes().split(b"\0") if one] + ["", ""]
 
 
-def _check(recording: Recording) -> None:
+def _check(recording: WordStream) -> None:
     """SimError for rows that name a word or a line that was never told: the process is the user's, and may write anything."""
     rows = recording.rows
     wrong = (rows[:, 0] < 0) | (rows[:, 0] >= len(recording.shapes))

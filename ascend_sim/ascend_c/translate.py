@@ -26,8 +26,9 @@ from ascend_sim.isa.vector import (
     VectorScalar,
     VectorUnary,
 )
-from ascend_sim.isa.vector.base import INTEGERS, size_of
+from ascend_sim.isa.vector.base import size_of
 from ascend_sim.kernel.program import Key
+from ascend_sim.numerics.integers import INTEGERS
 
 BLOCK = 32
 """Bytes of a block of the Unified Buffer, in which the words count (public documentation of the repeat and copy parameters)."""
@@ -42,7 +43,7 @@ _COMPARISONS = ("lt", "gt", "eq", "le", "ge", "ne")
 _REDUCTIONS = {"vcadd": "sum", "vcmax": "max", "vcmin": "min", "vcgadd": "sum", "vcgmax": "max", "vcgmin": "min"}
 
 
-class _Rows(NamedTuple):
+class _WordRows(NamedTuple):
     """The elements that a vector word takes part in: rows of `columns` elements, and which of each repeat where not all."""
 
     columns: int
@@ -74,7 +75,7 @@ def _immediate(dtype: str, bits: int) -> float:
     return float(struct.unpack("<f", struct.pack("<I", bits & 0xFFFFFFFF))[0])
 
 
-def _spread(name: str, f: dict[str, int], sizes: tuple[int, ...], sides: tuple[str, ...]) -> _Rows:
+def _spread(name: str, f: dict[str, int], sizes: tuple[int, ...], sides: tuple[str, ...]) -> _WordRows:
     """Return the elements of a word whose operands `sides` have elements of `sizes` bytes."""
     per = REPEAT // max(sizes)
     steps = [f[f"{side}_repeat"] * BLOCK for side in sides]
@@ -98,13 +99,13 @@ def _spread(name: str, f: dict[str, int], sizes: tuple[int, ...], sides: tuple[s
     if not f["counting"] and bits != (1 << count) - 1:
         mask = Mask(bits, per)
         if repeat == 1 or adjoining:
-            return _Rows(per * repeat, 1, (0,) * len(sides), mask)
-        return _Rows(per, repeat, tuple(steps), mask)
+            return _WordRows(per * repeat, 1, (0,) * len(sides), mask)
+        return _WordRows(per, repeat, tuple(steps), mask)
     if repeat == 1:
-        return _Rows(count, 1, (0,) * len(sides), None)
+        return _WordRows(count, 1, (0,) * len(sides), None)
     if count == per and adjoining:
-        return _Rows(count * repeat, 1, (0,) * len(sides), None)
-    return _Rows(count, repeat, tuple(steps), None)
+        return _WordRows(count * repeat, 1, (0,) * len(sides), None)
+    return _WordRows(count, repeat, tuple(steps), None)
 
 
 def _bits(f: dict[str, int]) -> int:

@@ -76,7 +76,7 @@ class _TouchedUnits:
 
 @dataclass
 class Contents:
-    """What GM holds from task to task. `roles` by the names of tensors; a name that is not there is `given`."""
+    """Contents of GM from task to task. `roles` by the names of tensors; an unlisted tensor is `given`."""
 
     roles: Mapping[str, str]
     findings: list[CheckFinding] = field(default_factory=list)
@@ -148,7 +148,7 @@ class Contents:
         return found
 
     def state(self, tensor: Allocation) -> _TouchedUnits:
-        """What is known of a tensor's bytes."""
+        """Return the known state of a tensor's bytes."""
         key = _key(tensor)
         known = self._held.get(key)
         if known is None:
@@ -255,9 +255,9 @@ def _local_reads(subject: Subject, space: str) -> Iterator[CheckFinding]:
 
 
 def _whole_blocks(region: Region, room: int) -> Region:
-    """What a transfer out of GM fills: its last block to the end, with whatever stands there.
+    """Return the region that a transfer out of GM fills: its last block to the end.
 
-    Where copies out of UB count whole blocks, what else is written fills its last block too: the rest of it can only go along.
+    Where copies out of UB count whole blocks, other writes fill their last block too: its rest can only leave with them.
     """
     if region.rows > 1 and region.row_stride % BLOCK_BYTES:
         return region

@@ -25,19 +25,19 @@ from ascend_sim.cli.kernel import (
     subject_of_module,
 )
 from ascend_sim.cli.options import command
-from ascend_sim.cli.progress import Status, announce
+from ascend_sim.cli.progress import ProgressLine, announce
 from ascend_sim.cli.terminal import print_text
 from ascend_sim.cli.values import fields_of, parse_block_dim, parse_disarm, parse_tiling
 from ascend_sim.errors import SimError
 
 if TYPE_CHECKING:
-    from ascend_sim.acl.out import Recorder
+    from ascend_sim.acl.out import DeviceRecorder
     from ascend_sim.checking import CheckReport
 
 
 @dataclass(frozen=True)
 class Checked:
-    """What a command says of a case or a kernel file that is checked; each takes some of it."""
+    """Options of a command that checks a case or a kernel file; each takes some of them."""
 
     chip: Annotated[
         str | None,
@@ -140,7 +140,7 @@ def _kernel(one: KernelSubject, asked: Checked, tools: list[str] | None) -> Chec
     )
 
 
-def _program(path: Path, devices: list[Recorder], tools: list[str] | None, chip: str | None) -> CheckReport:
+def _program(path: Path, devices: list[DeviceRecorder], tools: list[str] | None, chip: str | None) -> CheckReport:
     """A program that used `ascend_sim.acl` has run: what it launched on its devices, and what it did not give back."""
     from ascend_sim.acl import aclGetRecentErrMsg, leaks
     from ascend_sim.check.run import CheckReport, chosen_tools
@@ -201,5 +201,5 @@ def _case(name: str, asked: Checked, tools: list[str] | None) -> CheckReport:
     announce(
         case_label(name), lambda: look_ahead(spec, tasks()[1], lambda task: check_tasks(spec, [task], tools=tools))
     )
-    with closing(Status(f"checking {case_label(name)}")):
+    with closing(ProgressLine(f"checking {case_label(name)}")):
         return check_call(case, spec, tools=tools, **filled(PlanOptions, how))

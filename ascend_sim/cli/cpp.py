@@ -16,7 +16,7 @@ from ascend_sim.cli.values import fields_of
 from ascend_sim.errors import SimError
 
 if TYPE_CHECKING:
-    from ascend_sim.ascend_c.function import CppKernel, Parameter
+    from ascend_sim.ascend_c.function import CppKernel, EntryParameter
     from ascend_sim.cli.page import RunFiles
 
 _TENSOR = re.compile(r"\w+=\w+:[\dx]+")
@@ -25,7 +25,7 @@ _FORM = "NAME=DTYPE:SHAPE, for example x=float32:16384 or x=float16:32x64"
 
 @dataclass(frozen=True)
 class CppOptions:
-    """What a command says of a C++ kernel."""
+    """Options of a command for a C++ kernel."""
 
     entry: Annotated[
         str | None, typer.Option(help="Of a C++ file: the kernel; a template with its arguments, 'scale<half>'.")
@@ -60,7 +60,7 @@ class CppOptions:
 
 
 def is_cpp(path: Path) -> bool:
-    """Whether a file is a C++ kernel, by its ending."""
+    """Return True if a file is a C++ kernel, by its ending."""
     from ascend_sim.ascend_c.source import SUFFIXES
 
     return path.suffix in SUFFIXES
@@ -126,7 +126,7 @@ def _from_file(kernel: CppKernel, given: Any, file: Path) -> tuple[list[Any], di
     return [given[one.name] for one in _tensors(kernel)], numbers
 
 
-def _tensors(kernel: CppKernel) -> list[Parameter]:
+def _tensors(kernel: CppKernel) -> list[EntryParameter]:
     return [one for one in kernel.parameters if one.is_tensor]
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ascend_sim.cli.app import make_folder
-from ascend_sim.cli.progress import Progress, Status
+from ascend_sim.cli.progress import Progress, ProgressLine
 from ascend_sim.errors import SimError
 from ascend_sim.options.description import listed
 from ascend_sim.options.run_options import MODES
@@ -27,7 +27,7 @@ _ROWS_OF_TEXT = 100_000_000
 
 @dataclass(frozen=True)
 class RunFiles:
-    """What a command writes of one run, and how it prints the report."""
+    """Files that a command writes of one run, and the form in which it prints the report."""
 
     out: Annotated[
         Path | None,
@@ -80,7 +80,7 @@ class RunFiles:
 
     @property
     def timeline(self) -> bool | int:
-        """What a timing run keeps of its timeline: all for files, none for short JSON, a limited one for text."""
+        """Return how much of its timeline a timing run keeps: all for files, none for short JSON, a limited one for text."""
         if self.out is not None or self.html is not None:
             return True
         return False if self.json_output and not self.full else _ROWS_OF_TEXT
@@ -96,7 +96,7 @@ class RunFiles:
             note_lines(run.recording)
         if self.out is not None:
             progress.close()
-            with closing(Status(f"writing to {self.out}")):
+            with closing(ProgressLine(f"writing to {self.out}")):
                 written = run.write(self.out, msprof=self.msprof, trace_limit=self.trace_limit)
         if self.html is not None:
             report = run.report.to_dict(statements=True)

@@ -1,4 +1,4 @@
-"""What a terminal shows of work that takes long: one line, with what is left; a log shows nothing of it."""
+"""Progress of long work on a terminal: one line, with the time left; a log shows nothing of it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def announce(name: str, ahead: Callable[[], Outlook], then: str = "") -> None:
     """
     if not sys.stderr.isatty():
         return
-    with closing(Status(f"{name}: trying a block of each kernel")):
+    with closing(ProgressLine(f"{name}: trying a block of each kernel")):
         outlook = ahead()
     if outlook.seconds is not None and outlook.seconds > LONG_SECONDS:
         lasting = f"{about(outlook.seconds)} at the pace of a block of each kernel"
@@ -104,7 +104,7 @@ class Progress:
 
 
 def words(seconds: float | None) -> str:
-    """What is left, in words: "about 40 s left"; "" for None."""
+    """Return the time left in words, "about 40 s left"; "" for None."""
     return "" if seconds is None else f"{about(seconds)} left"
 
 
@@ -115,7 +115,7 @@ def about(seconds: float) -> str:
     return f"about {seconds / 60:.0f} min" if seconds < 5400 else f"about {seconds / 3600:.1f} h"
 
 
-class Status:
+class ProgressLine:
     """A line on a terminal, from the start, that says where long work stands; silent in a log.
 
     Where more than `LONG_SECONDS` are left when it first hears how many, a line says so and stays.

@@ -14,7 +14,7 @@ import typer
 from ascend_sim.cli.app import errors
 from ascend_sim.cli.options import Case, command
 from ascend_sim.cli.page import RunFiles
-from ascend_sim.cli.progress import Progress, Status, announce
+from ascend_sim.cli.progress import Progress, ProgressLine, announce
 from ascend_sim.cli.terminal import console, print_paragraphs, print_text
 from ascend_sim.errors import SimError
 from ascend_sim.options.description import filled, names_of
@@ -87,7 +87,7 @@ def run(
             )
             result.report = replace(result.report, case=named_in_commands(case, asked.get("chip")))
             written, said = files.write(result, progress)
-        with closing(Status("checking the results against float64")):
+        with closing(ProgressLine("checking the results against float64")):
             passed = result.report.passed
         if files.json_output:
             print(json.dumps(result.report.to_dict(statements=True), indent=1))

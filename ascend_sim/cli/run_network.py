@@ -16,7 +16,7 @@ from ascend_sim.cli.app import errors, make_folder
 from ascend_sim.cli.completing import NETWORKS
 from ascend_sim.cli.options import Jobs, command
 from ascend_sim.cli.page import check_html
-from ascend_sim.cli.progress import Progress, Status
+from ascend_sim.cli.progress import Progress, ProgressLine
 from ascend_sim.cli.terminal import console
 from ascend_sim.errors import SimError
 from ascend_sim.options.description import filled
@@ -59,7 +59,7 @@ class NetworkTilings:
 
 @dataclass(frozen=True)
 class NetworkFiles:
-    """What a run of a network writes."""
+    """Files that a run of a network writes."""
 
     out: Annotated[
         Path | None,
@@ -126,7 +126,7 @@ def run_network(
         runs, tuned = [], None
         if tilings.tile:
             assert files.out is not None
-            with closing(Status(f"{loaded.name}: preparing layers")) as status:
+            with closing(ProgressLine(f"{loaded.name}: preparing layers")) as status:
                 tuned = tune(
                     loaded,
                     out=files.out,

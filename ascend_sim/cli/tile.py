@@ -14,7 +14,7 @@ import typer
 from ascend_sim.cli.app import OptionalValues, errors, make_folder
 from ascend_sim.cli.completing import KERNELS
 from ascend_sim.cli.options import Case, Jobs, command
-from ascend_sim.cli.progress import Status
+from ascend_sim.cli.progress import ProgressLine
 from ascend_sim.cli.terminal import console, print_text
 from ascend_sim.options.description import filled
 from ascend_sim.options.run_options import ChoiceOptions
@@ -72,7 +72,7 @@ def tile(
         kernels = searches.kernels_of(loaded, chips, kernel, l2=how["l2"], **filled(ChoiceOptions, how))
         if out is not None:
             make_folder(out)
-        with closing(Status("preparing tilings")) as line:
+        with closing(ProgressLine("preparing tilings")) as line:
             began: dict[str, float] = {}
 
             def tell(name: str, state: State) -> None:

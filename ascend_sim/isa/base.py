@@ -1,4 +1,4 @@
-"""What an instruction is: a frozen parameter object that knows its pipe, its regions, its cost and its effect on values.
+"""Base of instructions: a frozen parameter object with its pipe, its regions, its cost and its effect on values.
 
 A Program row holds the index of such an object and up to three addresses (`dst`, `src0`, `src1`); many rows share one
 object, so everything that follows from the parameters alone (cost, pipe, regions) is worked out once.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
+from ascend_sim.isa import effect
 from ascend_sim.isa.moves import Moves
+from ascend_sim.memory.data_cache import DataCache
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 from ascend_sim.memory.local import LocalMemory
 from ascend_sim.memory.regions import Region
@@ -64,12 +66,13 @@ class ValueModel:
     """How values come about where the chip has a choice or nobody knows; no cost depends on it.
 
     `accumulate` names a model of the cube's additions (`numerics.accumulate`); `saturate` is what becomes of inf, NaN and
-    overflow (chip file, overflow).
+    overflow (chip file, overflow). `effects` are those of instructions that were asked for, None for one without `Moves`.
     """
 
     chip: ChipSpec
     accumulate: str
     saturate: bool
+    effects: dict[Instruction, Moves | None] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def of(cls, chip: ChipSpec, accumulate: str = "blas", overflow: str | None = None) -> ValueModel:
@@ -96,20 +99,21 @@ class ValueModel:
         return cast(values, values.dtype, saturate=True)
 
     def fixpipe_saturates(self, itemsize: int) -> bool:
-        """Whether Fixpipe saturates results of `itemsize` bytes."""
+        """Return True if Fixpipe saturates results of `itemsize` bytes."""
         return self.saturate or (itemsize == 2 and self.chip.overflow.fixpipe_16bit_saturates)
 
 
 class Memory:
-    """What the values of one program live in: the core's buffers and the tensors of its task, by slot."""
+    """Memory for the values of one program: the core's buffers and the tensors of its task, by slot."""
 
-    __slots__ = ("buffers", "gm", "local", "model")
+    __slots__ = ("buffers", "cache", "gm", "local", "model")
 
     def __init__(self, local: LocalMemory, gm: Sequence[NDArray[np.uint8]], model: ValueModel) -> None:
         self.local = local
         self.model = model
         self.buffers = local.buffers
         self.gm = gm
+        self.cache = DataCache(gm, model.chip.scalar.data_cache_line_bytes)
 
     def array(
         self, space: str, address: int, shape: tuple[int, ...], dtype: Any, strides: tuple[int, ...] | None = None
@@ -160,6 +164,10 @@ class Instruction:
     """Of a wait: whether it occupies its pipe."""
     reads_late: ClassVar[bool] = False
     """Whether it reads until the end of its occupancy, piece by piece, and not when it starts."""
+    alignment: ClassVar[int] = 0
+    """Bytes that its addresses are a multiple of, where it is not what their buffer asks for."""
+    publishes: ClassVar[bool] = False
+    """Whether others can see afterwards what a cache held until then."""
     _told_by_moves: ClassVar[tuple[Any, Any] | None] = None
 
     def pipe(self, chip: ChipSpec) -> str:
@@ -186,19 +194,25 @@ class Instruction:
         """Regions written, relative to the operands."""
         return ()
 
+    def moves(self, model: ValueModel) -> Moves | None:
+        """The effect on values, as data; None where it cannot be said so and `read` and `commit` are written out."""
+        return None
+
     def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
         """Take the operands as they are when the instruction starts; returns what `commit` writes later."""
-        return None
+        told = self._effect(memory.model)
+        return None if told is None else effect.taken(told, memory, {"src0": src0, "src1": src1})
 
     def commit(self, memory: Memory, dst: int, pending: Any) -> None:
         """Write the result, when the instruction retires."""
+        told = self._effect(memory.model)
+        if told is not None:
+            effect.put(told, memory, dst, pending)
 
-    def moves(self, model: ValueModel) -> Moves | None:
-        """What `read` and `commit` do together, as data that C can run; None where only Python can.
-
-        Who overrides one of those two without this is run in Python (`described`).
-        """
-        return None
+    def _effect(self, model: ValueModel) -> Moves | None:
+        if self not in model.effects:
+            model.effects[self] = self.moves(model)
+        return model.effects[self]
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -206,9 +220,9 @@ class Instruction:
             cls._told_by_moves = (cls.read, cls.commit)
 
     def described(self, model: ValueModel) -> Moves | None:
-        """`moves`, if it is about the `read` and the `commit` that this instruction has."""
+        """`moves`, if it is about the `read` and the `commit` that this instruction has: a subclass may have its own."""
         own = type(self)
-        return self.moves(model) if own._told_by_moves == (own.read, own.commit) else None
+        return self._effect(model) if own._told_by_moves == (own.read, own.commit) else None
 
     def parameters(self) -> dict[str, Any]:
         """The fields by name, as listings of programs and traces show them."""

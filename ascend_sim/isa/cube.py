@@ -22,12 +22,11 @@ from ascend_sim.chip.fractal import (
 from ascend_sim.chip.sections import FixpipeRates as FixpipeUnit
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
+from ascend_sim.isa import effect
 from ascend_sim.isa.base import TRANSFER, Cost, GmAccess, Instruction, Memory, Pace, ValueModel, ceil_div
 from ascend_sim.isa.moves import Moves, Place, Product, listed, loops, moves, offsets_of
 from ascend_sim.memory.regions import Region
-from ascend_sim.numerics import cast, decode, format_of, numpy_dtype, round_to
-from ascend_sim.numerics.accumulate import add_chunks, add_exact_groups
-from ascend_sim.numerics.widen import to_float32
+from ascend_sim.numerics import numpy_dtype
 
 
 @frozen
@@ -110,42 +109,11 @@ class Mmad(Instruction):
         right = memory.array("L0B", src1, (k1, n1, FRACTAL, c0), dtype).transpose(1, 2, 0, 3)
         return left, right
 
-    def factors(self, memory: Memory, src0: int, src1: int) -> tuple[NDArray[Any], NDArray[Any]]:
-        """What is multiplied, in fp32: [M, k] and [N, k], N rounded up to 16, M too unless it is one row."""
-        m1, k1, n1, c0 = self._shapes()
-        left, right = self.operands(memory, src0, src1)
-        if self.dtype == "hifloat8":  # codes, which numpy has no dtype for
-            left, right = decode(left, "hifloat8"), decode(right, "hifloat8")
-        a = to_float32(left).reshape(m1 * self._rows, k1 * c0)[:, : self.k]
-        b = to_float32(right).reshape(n1 * FRACTAL, k1 * c0)[:, : self.k]
-        if self.dtype == "hf32":
-            a = round_to(a, "hf32", mantissa_bits=self.hf32_bits)
-            b = round_to(b, "hf32", mantissa_bits=self.hf32_bits)
-        return a, b
+    def factors(self, memory: Memory, src0: int, src1: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Return the factors in fp32: [M, k] and [N, k], N rounded up to 16, M too unless it is one row."""
+        return effect.factors(self.moves(memory.model), memory, {"src0": src0, "src1": src1})
 
-    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
-        a, b = self.factors(memory, src0, src1)
-        if memory.model.accumulate == "blas":
-            return a @ b.T
-        return a.copy(), b.copy()  # the additions go on from what L0C holds at retirement
-
-    def commit(self, memory: Memory, dst: int, pending: Any) -> None:
-        m1, _, n1, _ = self._shapes()
-        rows, steps = m1 * self._rows, (m1 * ACCUMULATOR_FRACTAL_BYTES, ACCUMULATOR_ROW_BYTES, ACCUMULATOR_BYTES)
-        out = memory.array("L0C", dst, (n1, rows, FRACTAL), np.float32, steps)
-        blas = memory.model.accumulate == "blas"
-        result = pending if blas else self._added(memory, out, *pending)
-        blocks = result.reshape(rows, n1, FRACTAL).transpose(1, 0, 2)
-        if self.accumulate and blas:
-            out += blocks
-        else:
-            out[...] = blocks
-        if memory.model.saturate:
-            out[...] = memory.model.settled(out)
-
-    def moves(self, model: ValueModel) -> Moves | None:
-        if model.accumulate != "blas" or self.dtype not in ("float16", "bfloat16", "float32", "hf32"):
-            return None
+    def moves(self, model: ValueModel) -> Moves:
         m1, k1, n1, c0 = self._shapes()
         high = self._rows
         shape, strides = (m1, high, k1, c0), (k1 * FRACTAL_BYTES, BLOCK_BYTES, high * BLOCK_BYTES, self.itemsize)
@@ -157,45 +125,20 @@ class Mmad(Instruction):
         steps = (m1 * ACCUMULATOR_FRACTAL_BYTES, ACCUMULATOR_ROW_BYTES, ACCUMULATOR_BYTES)
         rows = (ACCUMULATOR_ROW_BYTES, n1 * ACCUMULATOR_ROW_BYTES, ACCUMULATOR_BYTES)
         put = loops("dst", "L0C", tile, steps, ACCUMULATOR_BYTES, packed=rows)
-        how: dict[str, Any] = {"adds": self.accumulate, "settles": model.saturate}
+        how: dict[str, Any] = {"adds": "float32" if self.accumulate else "", "settles": model.saturate}
         if self.dtype != "float32":
             formats = ("float32", "hf32") if self.dtype == "hf32" else (self.dtype, "float32")
             how |= {"source": formats[0], "target": formats[1], "bits": self.hf32_bits}
-        return moves(left, right, put=put, product=Product(m1 * high, n1 * FRACTAL, k1 * c0, self.k), **how)
-
-    def _added(self, memory: Memory, out: NDArray[Any], a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
-        """What L0C holds (or zero) and all products, added as the model says; [m1 * 16, n1 * 16]."""
-        rate = memory.model.chip.cube.rates[self.dtype]  # type: ignore[index]
-        total = np.zeros((len(a), len(b)), np.float32)
-        if self.accumulate:
-            total[...] = out.transpose(1, 0, 2).reshape(total.shape)
-        if memory.model.accumulate == "chunk":
-            return add_chunks(total, a, b, rate.k0)
-        digits = format_of(self.dtype).mantissa_bits + 1
-        return add_exact_groups(total, a, b, rate.k_per_cycle, digits)
+        return moves(left, right, put=put, product=Product(m1 * high, n1 * FRACTAL, k1 * c0, self.k, self.dtype), **how)
 
 
-def fixpipe_moves(
-    model: ValueModel, dtype: str, take: Place | None, put: Place | None, atomic: bool = False
-) -> Moves | None:
-    """The moves of float32 out of L0C that become `dtype`, or that are added as float32 to what `put` holds."""
+def fixpipe_moves(model: ValueModel, dtype: str, take: Place, put: Place, atomic: bool = False) -> Moves:
+    """The moves of float32 out of L0C that become `dtype`, or that are added as such to what `put` holds."""
     saturate = model.fixpipe_saturates(numpy_dtype(dtype).itemsize)
-    if dtype not in ("float32", "float16", "bfloat16") or (atomic and dtype != "float32"):
-        return None
-    how: dict[str, Any] = {"adds": atomic, "settles": atomic and model.saturate}
+    how: dict[str, Any] = {"adds": dtype if atomic else "", "settles": atomic and model.saturate}
     if dtype != "float32" or saturate:
         how |= {"source": "float32", "target": dtype, "saturate": saturate}
     return moves(take, put=put, **how)
-
-
-def store(memory: Memory, out: NDArray[Any], values: NDArray[Any], atomic: bool) -> None:
-    """Put `values` into `out`, a view of memory, or add them to what stands there; a sum overflows as the chip says."""
-    if not atomic:
-        out[...] = values
-        return
-    out += values
-    if memory.model.saturate:
-        out[...] = memory.model.settled(out)
 
 
 @frozen
@@ -248,25 +191,7 @@ class Fixpipe(Instruction):
     def writes(self) -> tuple[Region, ...]:
         return (Region("dst", "GM", self.m * self.c0 * self.itemsize, self.dst_stride, self._blocks),)
 
-    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
-        columns = ceil_div(self.n, FRACTAL)
-        strides = (self.m_padded * ACCUMULATOR_ROW_BYTES, ACCUMULATOR_ROW_BYTES, ACCUMULATOR_BYTES)
-        tile = memory.array("L0C", src0, (columns, self.m, FRACTAL), np.float32, strides)
-        saturate = memory.model.fixpipe_saturates(self.itemsize)
-        plain = self.dtype == "float32" and not saturate
-        result: NDArray[Any] = tile.copy() if plain else cast(tile, self.dtype, saturate=saturate)
-        if self.c0 != FRACTAL:
-            split = result.reshape(columns, self.m, FRACTAL // self.c0, self.c0).transpose(0, 2, 1, 3)
-            result = np.ascontiguousarray(split).reshape(-1, self.m, self.c0)[: self._blocks]
-        return result
-
-    def commit(self, memory: Memory, dst: int, pending: Any) -> None:
-        strides = (self.dst_stride, self.c0 * self.itemsize, self.itemsize)
-        store(memory, memory.array("GM", dst, pending.shape, pending.dtype, strides), pending, self.atomic_add)
-
-    def moves(self, model: ValueModel) -> Moves | None:
-        if FRACTAL % self.c0:
-            return None
+    def moves(self, model: ValueModel) -> Moves:
         columns, column = ceil_div(self.n, FRACTAL), self.m_padded * ACCUMULATOR_ROW_BYTES
         shape = (columns, FRACTAL // self.c0, self.m, self.c0)
         strides = (column, self.c0 * ACCUMULATOR_BYTES, ACCUMULATOR_ROW_BYTES, ACCUMULATOR_BYTES)
@@ -348,24 +273,7 @@ class FixpipeNd(Instruction):
     def writes(self) -> tuple[Region, ...]:
         return (Region("dst", "GM", self.n * self.itemsize, self.dst_stride, self.m),)
 
-    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
-        columns = ceil_div(self.n, FRACTAL)
-        tile = memory.array(
-            "L0C",
-            src0,
-            (columns, self.m, FRACTAL),
-            np.float32,
-            (self.m_padded * ACCUMULATOR_ROW_BYTES, ACCUMULATOR_ROW_BYTES, ACCUMULATOR_BYTES),
-        ).transpose(1, 0, 2)
-        rows = np.ascontiguousarray(tile).reshape(self.m, columns * FRACTAL)[:, : self.n]
-        saturate = memory.model.fixpipe_saturates(self.itemsize)
-        return rows if self.dtype == "float32" and not saturate else cast(rows, self.dtype, saturate=saturate)
-
-    def commit(self, memory: Memory, dst: int, pending: Any) -> None:
-        out = memory.array("GM", dst, pending.shape, pending.dtype, (self.dst_stride, self.itemsize))
-        store(memory, out, pending, self.atomic_add)
-
-    def moves(self, model: ValueModel) -> Moves | None:
+    def moves(self, model: ValueModel) -> Moves:
         columns, column = ceil_div(self.n, FRACTAL), self.m_padded * ACCUMULATOR_ROW_BYTES
         shape, strides = (self.m, columns, FRACTAL), (ACCUMULATOR_ROW_BYTES, column, ACCUMULATOR_BYTES)
         if self.n % FRACTAL:

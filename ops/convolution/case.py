@@ -1,4 +1,4 @@
-"""What the cases of a convolution with torch's arguments share: defaults of the attributes, and the output's shape."""
+"""Common part of the cases of a convolution with torch's arguments: defaults of the attributes, and the output's shape."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import Field, StrictBool
 from ascend_sim.ops.case_entries import (
     BiasEntry,
     CountedFromOne,
-    Entry,
+    FileEntry,
     InputEntry,
     PerAxis,
     PerAxisFromZero,
@@ -21,7 +21,7 @@ from ascend_sim.ops.case_entries import (
 )
 
 
-class ConvolutionFields(Entry):
+class ConvolutionFields(FileEntry):
     """The arguments of a convolution of torch's, in a case and in a layer of a network."""
 
     input: InputEntry = Field(description="[N, C_in, spatial...], 1 to 3 spatial axes.")

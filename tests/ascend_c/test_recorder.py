@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ascend_sim.ascend_c import recorder as recorder_module
-from ascend_sim.ascend_c.recorder import FLOAT, GM_SHIFT, INTEGER, POINTER, STRUCT, Recorder, describe
+from ascend_sim.ascend_c.recorder import FLOAT, GM_SHIFT, INTEGER, POINTER, STRUCT, ProgramRecorder, describe
 from ascend_sim.ascend_c.stream import CRASHED, FINE, REFUSED
 from ascend_sim.errors import SimError
 from tests.support.ascend_c.kernels import made, needs_compiler, vector_kernel
@@ -28,30 +28,30 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def recorder(library: Path) -> Iterator[Recorder]:
-    yield Recorder(library)
+def recorder(library: Path) -> Iterator[ProgramRecorder]:
+    yield ProgramRecorder(library)
     gc.collect()
 
 
-def turns(recorder: Recorder, count: int) -> int:
+def turns(recorder: ProgramRecorder, count: int) -> int:
     """How many words the kernel records."""
     found = recorder.record(0, 1, 1024, [1 << GM_SHIFT, count])
     assert found.how == FINE
     return len(found.rows)
 
 
-def test_one_process_records_many_programs(recorder: Recorder) -> None:
+def test_one_process_records_many_programs(recorder: ProgramRecorder) -> None:
     assert [turns(recorder, count) for count in (3, 0, 100_000)] == [3, 0, 100_000]
     first = recorder._process
     assert turns(recorder, 5) == 5 and recorder._process is first
 
 
-def test_threads_take_turns(recorder: Recorder) -> None:
+def test_threads_take_turns(recorder: ProgramRecorder) -> None:
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(lambda count: turns(recorder, count), range(40))) == list(range(40))
 
 
-def test_a_process_that_was_lost_is_started_again(recorder: Recorder) -> None:
+def test_a_process_that_was_lost_is_started_again(recorder: ProgramRecorder) -> None:
     turns(recorder, 1)
     assert recorder._process is not None
     recorder._process.kill()
@@ -59,7 +59,7 @@ def test_a_process_that_was_lost_is_started_again(recorder: Recorder) -> None:
     assert turns(recorder, 2) == 2
 
 
-def test_a_process_that_ends_in_the_middle_is_told(recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_ends_in_the_middle_is_told(recorder: ProgramRecorder, monkeypatch: pytest.MonkeyPatch) -> None:
     turns(recorder, 1)
     process = recorder._process
     assert process is not None
@@ -71,7 +71,7 @@ def test_a_process_that_ends_in_the_middle_is_told(recorder: Recorder, monkeypat
 
 
 def test_the_process_ends_with_its_recorder(library: Path) -> None:
-    recorder = Recorder(library)
+    recorder = ProgramRecorder(library)
     turns(recorder, 1)
     process = recorder._process
     assert process is not None
@@ -80,7 +80,7 @@ def test_the_process_ends_with_its_recorder(library: Path) -> None:
     assert process.returncode is not None
 
 
-def _in_a_fork(recorder: Recorder, answer: multiprocessing.SimpleQueue[int]) -> None:
+def _in_a_fork(recorder: ProgramRecorder, answer: multiprocessing.SimpleQueue[int]) -> None:
     inherited = recorder._process
     answer.put(turns(recorder, 7))
     assert inherited is not None and recorder._process is not None
@@ -88,7 +88,7 @@ def _in_a_fork(recorder: Recorder, answer: multiprocessing.SimpleQueue[int]) -> 
     recorder_module._end(inherited, os.getppid())
 
 
-def test_a_fork_records_with_a_process_of_its_own(recorder: Recorder) -> None:
+def test_a_fork_records_with_a_process_of_its_own(recorder: ProgramRecorder) -> None:
     turns(recorder, 1)
     process = recorder._process
     context = multiprocessing.get_context("fork")

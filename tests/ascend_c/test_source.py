@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ascend_sim.ascend_c.source import Entry, choose, entries
+from ascend_sim.ascend_c.source import KernelEntry, choose, entries
 from ascend_sim.errors import SimError
 
 pytestmark = pytest.mark.fast
@@ -35,11 +35,11 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_kernels_are_found_with_their_parameters(file: Path) -> None:
-    assert entries(file) == [Entry("first", 5, ("x", "y", "tiling", "argument3")), Entry("second", 10, ())]
+    assert entries(file) == [KernelEntry("first", 5, ("x", "y", "tiling", "argument3")), KernelEntry("second", 10, ())]
 
 
 def test_one_of_several_is_chosen_by_its_name(file: Path) -> None:
-    assert choose(file, "second<half>") == ("second<half>", Entry("second", 10, ()))
+    assert choose(file, "second<half>") == ("second<half>", KernelEntry("second", 10, ()))
     with pytest.raises(SimError, match="several kernels; give one of first, second"):
         choose(file, None)
     with pytest.raises(SimError, match="no kernel 'third'; give one of first, second"):

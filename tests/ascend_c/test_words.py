@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ascend_sim.ascend_c.recorder import GM_SHIFT
-from ascend_sim.ascend_c.stream import FINE, Recording
+from ascend_sim.ascend_c.stream import FINE, WordStream
 from ascend_sim.ascend_c.words import FORMATS, NAMES, WORDS, Word, header, word_of
 from tests.support.ascend_c.kernels import made, needs_compiler, recorded
 
@@ -36,7 +36,7 @@ _COMPARISONS = ("lt", "gt", "eq", "le", "ge", "ne")
 _STATE = ("counting", "mask_high", "mask_low", "atomic", "format", "source", "target", "mode")
 
 
-def vendor_words(recording: Recording) -> list[tuple[str, list[Any]]]:
+def vendor_words(recording: WordStream) -> list[tuple[str, list[Any]]]:
     """The words as the cases have them: (where they come from, [name, operands ...])."""
     found = []
     for shape, line, *addresses in recording.rows.tolist():

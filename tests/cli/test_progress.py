@@ -1,4 +1,4 @@
-"""What a terminal shows while work takes long, and in the help."""
+"""Words of a terminal while work takes long, and of the help."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_terminal_sees_long_work_from_the_start_and_what_is_left(monkeypatch: 
     bar = progress.Progress("points", at_once=True)
     bar("sweep", 45, 100)
     bar.close()
-    line = progress.Status("searching")
+    line = progress.ProgressLine("searching")
     line("more")
     line.close()
     assert log.getvalue() == ""
@@ -85,7 +85,7 @@ def test_a_terminal_hears_of_long_work_before_it_begins(monkeypatch: pytest.Monk
 def test_a_search_says_once_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", stream := _Terminal())
     monkeypatch.setenv("COLUMNS", "80")
-    line = progress.Status("searching")
+    line = progress.ProgressLine("searching")
     line("grad_input: 3 of 900, best 17,413", 50.0)
     line("grad_input: 4 of 900, best 17,413", 400.0)
     line("grad_input: 5 of 900, best 17,413", 300.0, at_most=True)

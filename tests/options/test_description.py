@@ -1,4 +1,4 @@
-"""What follows from an option's description: signature, help, defaults, refusals, and completion by editors."""
+"""Consequences of an option's description: signature, help, defaults, refusals, and completion by editors."""
 
 import inspect
 import subprocess
@@ -31,18 +31,18 @@ class SizeOptions(TypedDict, total=False):
 
 @of_case
 class CaseSizeOptions(SizeOptions, total=False):
-    """The same in a function that takes a case."""
+    """Size options in a function that takes a case."""
 
 
 @with_options(SizeOptions)
 def plain(first: int, *, own: str = "x", **options: Any) -> tuple[Any, ...]:
-    """Return what it got."""
+    """Return the given arguments."""
     return first, own, options
 
 
 @with_options(SizeOptions, rest="fields", size=5)
 def open_to_more(*given: int, **options: Any) -> dict[str, Any]:
-    """Return what it got."""
+    """Return the given options."""
     return options
 
 
@@ -50,7 +50,7 @@ def test_the_signature_shows_every_option_and_the_help_its_words() -> None:
     assert str(inspect.signature(plain)) == (
         "(first: int, *, own: str = 'x', size: 'int' = 3, shape: 'str' = 'round') -> tuple[typing.Any, ...]"
     )
-    assert plain.__doc__ == "Return what it got.\n\nOptions:\n    size: How large.\n    shape: Which shape."
+    assert plain.__doc__ == "Return the given arguments.\n\nOptions:\n    size: How large.\n    shape: Which shape."
     assert plain.__name__ == "plain"
     assert str(inspect.signature(open_to_more)).endswith(
         "size: 'int' = 5, shape: 'str' = 'round', **fields: 'Any') -> dict[str, typing.Any]"

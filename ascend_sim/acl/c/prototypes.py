@@ -11,7 +11,7 @@ import re
 
 from ascend_sim.frozen import frozen
 
-__all__ = ["FUNCTIONS", "HANDLES", "STATUSES", "Function", "Parameter"]
+__all__ = ["FUNCTIONS", "HANDLES", "STATUSES", "CParameter", "Function"]
 
 STATUSES = ("aclError", "aclnnStatus")
 """Types of a result that is a code."""
@@ -29,7 +29,7 @@ _HOST_OR_DEVICE = ("dst", "src")
 
 
 @frozen
-class Parameter:
+class CParameter:
     """One parameter: its type as C writes it, and its name."""
 
     type: str
@@ -65,16 +65,16 @@ class Function:
     header: str
     returns: str
     name: str
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[CParameter, ...]
 
     @property
-    def inputs(self) -> tuple[Parameter, ...]:
-        """What goes in: the parameters of the Python function, in order."""
+    def inputs(self) -> tuple[CParameter, ...]:
+        """Return the parameters of the Python function, in order."""
         return tuple(parameter for parameter in self.parameters if parameter.kind != "out")
 
     @property
-    def outputs(self) -> tuple[Parameter, ...]:
-        """What comes out beside the result: what the Python function returns behind the status, in order."""
+    def outputs(self) -> tuple[CParameter, ...]:
+        """Return the out-parameters, in the order in which the Python function returns them behind the status."""
         return tuple(parameter for parameter in self.parameters if parameter.kind == "out")
 
     def __str__(self) -> str:
@@ -165,9 +165,9 @@ def _functions(header: str, text: str) -> list[Function]:
     return found
 
 
-def _parameter(text: str) -> Parameter:
+def _parameter(text: str) -> CParameter:
     type_, name = re.fullmatch(r"(.*?[ *]+)(\w+)", text).groups()  # type: ignore[union-attr]
-    return Parameter(type_.strip(), name)
+    return CParameter(type_.strip(), name)
 
 
 FUNCTIONS = {function.name: function for header, text in _DECLARED.items() for function in _functions(header, text)}

@@ -1,4 +1,4 @@
-"""What the library runs inside: every C function hands its arguments to the Python function of its name.
+"""Python side of the C library: every C function hands its arguments to the Python function of its name.
 
 `install` is called once, when a program makes its first call and the library starts Python.
 """
@@ -13,7 +13,7 @@ from typing import Any
 
 from ascend_sim import acl
 from ascend_sim.acl.c.handles import Handles
-from ascend_sim.acl.c.prototypes import COUNTS, FUNCTIONS, HANDLES, STATUSES, Function, Parameter
+from ascend_sim.acl.c.prototypes import COUNTS, FUNCTIONS, HANDLES, STATUSES, CParameter, Function
 from ascend_sim.acl.codes import ASSUMED_CODES, Refused
 from ascend_sim.acl.copies import SIDES
 from ascend_sim.acl.memory import is_device_address
@@ -48,7 +48,7 @@ class Shim:
         self._ffi = ffi
 
     def defect(self, function: Function) -> Any:
-        """What a function returns when this module fails, which is a defect."""
+        """Return the result of a function when this module fails, which is a defect."""
         if function.returns not in STATUSES:
             return self._ffi.NULL
         return ASSUMED_CODES["simulator" if function.returns == "aclError" else "aclnn simulator"].code
@@ -88,7 +88,7 @@ class Shim:
 
     # -- C to Python --------------------------------------------------------------------------------------------------
 
-    def _reader(self, parameter: Parameter) -> Callable[[_Values], Any]:
+    def _reader(self, parameter: CParameter) -> Callable[[_Values], Any]:
         """How a parameter is read from all values of a call."""
         name = parameter.name
         return {

@@ -20,7 +20,7 @@ static uint8_t *begin_of(const Values *values, const Place *place, const i64 *ro
         space = &values->tensors[slot];
         address = operand & (((i64)1 << SLOT_SHIFT) - 1);
     }
-    if (address < 0 || address > space->size || address % place->unit) return NULL;
+    if (address < 0 || address > space->size) return NULL;
     if (address + place->low < 0 || address + place->high > space->size) return NULL;
     return space->bytes + address;
 }

@@ -19,13 +19,15 @@ from ascend_sim.engine.compiled import library
 from ascend_sim.engine.events import ValueEvents
 from ascend_sim.engine.values import ProgramValues
 from ascend_sim.isa.base import Instruction, ValueModel
-from ascend_sim.isa.moves import MOST_LOOPS, Moves, Place, Product
+from ascend_sim.isa.moves import Moves, Place, Product
 from ascend_sim.kernel.program import OPERAND_COLUMN, SPACES, InstructionTable
 
 NO_VALUES, MOVES, MULTIPLIES, IN_PYTHON = range(4)
 ENDED, WANTS_PRODUCT, WANTS_PYTHON, NOT_WRITTEN, NOT_WRITTEN_LATE, WANTS_PROGRAM, PROGRAM_ENDED = range(7)
 FRESH, LOOKED_AT, MULTIPLIED, DONE = range(4)
 
+MOST_LOOPS = 5
+"""As in moves.h."""
 CASTS = {
     ("", ""): 0,
     ("float16", "float32"): 1,
@@ -36,10 +38,11 @@ CASTS = {
     ("float32", "float32"): 6,
 }
 """The conversions that moves.c has, in its order."""
+_NARROW = ("float16", "bfloat16")
 _BYTES = {"float16": 2, "bfloat16": 2, "float32": 4, "hf32": 4, "": 1}
 
 _PLACE = np.dtype(
-    [(name, np.int64) for name in ("space", "column", "low", "high", "unit", "item", "count", "offset", "loops")]
+    [(name, np.int64) for name in ("space", "column", "low", "high", "item", "count", "offset", "loops")]
     + [*((name, np.int64, (MOST_LOOPS,)) for name in ("shape", "strides", "packed")), ("list", np.uint64)]
 )
 _ACTION = np.dtype(
@@ -95,7 +98,7 @@ class _Course(ctypes.Structure):
 
 
 class Workspace:
-    """What the programs of one run share: where factors and products stand, and the actions of their instructions."""
+    """Shared memory of the programs of one run: places of factors and products, and the actions of their instructions."""
 
     def __init__(self, chip: ChipSpec, model: ValueModel) -> None:
         most = max(chip.buffers.values())
@@ -105,7 +108,7 @@ class Workspace:
         self._tables: dict[int, _Actions] = {}
 
     def actions(self, table: InstructionTable) -> _Actions:
-        """Those of a table, as far as it goes by now."""
+        """Return the actions of a table's instructions so far."""
         found = self._tables.get(id(table))
         if found is None:
             found = self._tables[id(table)] = _Actions(table)
@@ -117,15 +120,24 @@ class Workspace:
         found = instruction.described(self._model) if instruction.has_values else None
         if found is None or not self._fits(found):
             return _nothing(IN_PYTHON), None
-        kept += [place.listed for place in found.takes]
-        takes = [_place(place) for place in found.takes] + [_NO_PLACE] * (2 - len(found.takes))
+        takes = [_place(place, kept) for place in found.takes] + [_NO_PLACE] * (2 - len(found.takes))
         what = MOVES if found.product is None else MULTIPLIES
         cast = CASTS[found.source, found.target]
-        how = (what, len(found.takes), cast, found.bits, found.saturate, found.adds, found.settles)
-        return (*how, takes, _place(found.put)), found.product
+        how = (what, len(found.takes), cast, found.bits, found.saturate, bool(found.adds), found.settles)
+        return (*how, takes, _place(found.put, kept)), found.product
 
     def _fits(self, moves: Moves) -> bool:
-        """Whether there is room for all that is on its way and what is put was taken."""
+        """Return True if C has the conversion and the loops, room for all items on their way, and all items put were taken."""
+        if (moves.source, moves.target) not in CASTS or moves.adds not in ("", "float32"):
+            return False
+        if moves.product is not None and self._model.accumulate != "blas":
+            return False
+        plain = not moves.saturate if moves.source in _NARROW else moves.rounding in (None, "RINT")
+        if not plain or len(moves.takes) > (1 if moves.product is None else 2):
+            return False
+        puts = moves.put.listed is None and moves.put.is_apart and not moves.fill.strip(b"\0")
+        if not puts or not all(_is_simple(place) for place in (*moves.takes, moves.put)):
+            return False
         taken = [_taken(moves, place) for place in moves.takes]
         whole = not moves.takes or _room(moves) >= moves.put.count * moves.put.itemsize
         return whole and max(*taken, _room(moves), 0) <= self.left.nbytes
@@ -143,15 +155,24 @@ def _room(moves: Moves) -> int:
     return sum(_taken(moves, place) for place in moves.takes)
 
 
-def _place(place: Place) -> Any:
-    where = SPACES.index(place.space), OPERAND_COLUMN[place.operand], *place.span, place.unit
-    listed = 0 if place.listed is None else place.listed.ctypes.data
+def _is_simple(place: Place) -> bool:
+    """Return True if C has room for the loops or the list of a place, and there is an item in it."""
+    far = 0 if place.listed is None or not place.count else int(place.listed.max())
+    return place.count > 0 and len(place.strides) <= MOST_LOOPS and far < 1 << 31
+
+
+def _place(place: Place, kept: list[Any]) -> Any:
+    where = SPACES.index(place.space), OPERAND_COLUMN[place.operand], *place.span
+    listed = 0
+    if place.listed is not None:
+        kept.append(place.listed.astype(np.int32))
+        listed = kept[-1].ctypes.data
     nest = () if listed else (place.shape, place.strides, place.packed)
     loops = [(*numbers, *(0,) * (MOST_LOOPS - len(numbers))) for numbers in nest or ((), (), ())]
     return (*where, place.itemsize, place.count, place.offset, len(nest and place.shape), *loops, listed)
 
 
-_NO_PLACE = (*(0,) * 9, *((0,) * MOST_LOOPS,) * 3, 0)
+_NO_PLACE = (*(0,) * 8, *((0,) * MOST_LOOPS,) * 3, 0)
 
 
 def _nothing(what: int) -> Any:
@@ -159,7 +180,7 @@ def _nothing(what: int) -> Any:
 
 
 class _Actions:
-    """What C knows of the instructions of a table."""
+    """Actions of a table's instructions in C."""
 
     def __init__(self, table: InstructionTable) -> None:
         self.table = table

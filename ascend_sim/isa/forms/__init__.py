@@ -1,4 +1,4 @@
-"""What the words of each chip's instructions can say, declared once in configs/instructions.
+"""Forms of each chip's instruction words: their fields and limits, declared once in configs/instructions.
 
 An instruction of the builder describes an effect; it is legal on a chip if one of the forms of the chip's architecture says it
 (`form_of`). Nothing is known of what nobody declared, and it passes: a user's own instructions, and what only orders or waits.
@@ -15,7 +15,7 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import Instruction
 from ascend_sim.isa.forms.file import GROUPS, atomics, declared, ways_of
-from ascend_sim.isa.forms.form import Field, Form, Rule, Way
+from ascend_sim.isa.forms.form import Field, Form, FormRule, Way
 from ascend_sim.isa.transfer import DataCopy
 from ascend_sim.memory.gm import Allocation
 
@@ -23,7 +23,7 @@ __all__ = [
     "GROUPS",
     "Field",
     "Form",
-    "Rule",
+    "FormRule",
     "atomics",
     "can_say",
     "copies_whole_blocks",
@@ -72,7 +72,7 @@ def form_of(instruction: Instruction, chip: ChipSpec, owed: bool = False) -> For
 
 
 def can_say(instruction: Instruction, chip: ChipSpec, owed: bool = False) -> bool:
-    """Whether `form_of` takes the instruction."""
+    """Return True if `form_of` takes the instruction."""
     try:
         form_of(instruction, chip, owed)
     except SimError:

@@ -10,7 +10,7 @@ from typing import Any
 
 from ascend_sim.errors import ConfigError
 from ascend_sim.frozen import frozen
-from ascend_sim.isa.forms.form import Field, Form, Rule, Way
+from ascend_sim.isa.forms.form import Field, Form, FormRule, Way
 from ascend_sim.yaml_file import load_shipped
 
 _FIELD = re.compile(
@@ -22,7 +22,7 @@ GROUPS = ("copies", "loads", "cube")
 
 @frozen
 class Atomics:
-    """What can be added to GM on `architectures`: numbers of `dtypes`, out of the buffers `origins`."""
+    """Atomic additions to GM on `architectures`: numbers of `dtypes`, out of the buffers `origins`."""
 
     architectures: tuple[str, ...]
     source: str
@@ -46,7 +46,7 @@ def declared(group: str, arch: str = "") -> tuple[Form, ...]:
 
 @cache
 def atomics() -> tuple[Atomics, ...]:
-    """What can be added to GM, by architecture."""
+    """Return the atomic additions to GM, by architecture."""
     return tuple(_made(Atomics, "configs/instructions/atomics.yaml", _tuples(entry)) for entry in _entries("atomics"))
 
 
@@ -77,7 +77,7 @@ def _form(file: str, entry: dict[str, Any], ways: Mapping[str, Way]) -> Form:
     if not source:
         raise ConfigError(f"{where}: missing source")
     rules = tuple(
-        _made(Rule, where, {"name": name, "source": source} | one) for name, one in entry.get("rules", {}).items()
+        _made(FormRule, where, {"name": name, "source": source} | one) for name, one in entry.get("rules", {}).items()
     )
     for rule in rules:
         if not hasattr(way, rule.name):

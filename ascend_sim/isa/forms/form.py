@@ -44,8 +44,8 @@ class Field:
 
 
 @frozen
-class Rule:
-    """What holds beyond single fields: a rule of the way by its `name`, in words."""
+class FormRule:
+    """Rule beyond single fields: a method of the way by its `name`, in words."""
 
     name: str
     words: str
@@ -67,7 +67,7 @@ class Way:
         return str(instruction.path())
 
     def says(self, instruction: Any) -> bool:
-        """Whether effects of this shape are said so at all."""
+        """Return True if the way can express effects of this shape."""
         return True
 
     def values(self, instruction: Any) -> tuple[int, ...]:
@@ -94,7 +94,7 @@ class Form:
     source: str
     fields: tuple[Field, ...]
     fixed: tuple[Field, ...] = ()
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[FormRule, ...] = ()
     aligned: Mapping[str, int] = field(default_factory=dict)
     dtypes: tuple[str, ...] = ()
     items: tuple[int, ...] = ()
@@ -107,11 +107,11 @@ class Form:
         return tuple((one.unit_bytes, one.low * one.unit_bytes, one.high * one.unit_bytes) for one in found)
 
     @cached_property
-    def _asked(self) -> tuple[tuple[Any, Rule], ...]:
+    def _asked(self) -> tuple[tuple[Any, FormRule], ...]:
         return tuple((getattr(self.way, rule.name), rule) for rule in self.rules)
 
     def can_say(self, instruction: Any) -> bool:
-        """Whether the form says this effect."""
+        """Return True if the form can express this effect."""
         for raw, (unit, low, high) in zip(self.way.values(instruction), self._limits, strict=True):
             if not low <= raw <= high or raw % unit:
                 return False

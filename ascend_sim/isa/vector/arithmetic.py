@@ -16,9 +16,10 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import Memory
-from ascend_sim.isa.vector.base import INTEGERS, Elementwise, rows_of, storage, view
+from ascend_sim.isa.vector.base import Elementwise, rows_of, view
 from ascend_sim.memory.regions import Region
 from ascend_sim.numerics import cast
+from ascend_sim.numerics.integers import INTEGERS, storage
 
 Array = NDArray[Any]
 

@@ -1,4 +1,4 @@
-"""What all vector instructions share: operands in the Unified Buffer, rows of repeats, masks and the way to their cost.
+"""Common part of all vector instructions: operands in the Unified Buffer, rows of repeats, masks and costs.
 
 An operand is `rows` rows of `count` elements, the rows `stride` bytes apart. A source whose stride is 0 gives every row of the
 result the same numbers (the vendor's repeat stride of 0); one row of any length is what the vendor calls the count mode.
@@ -17,16 +17,9 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import Cost, Instruction, Memory, ceil_div
+from ascend_sim.isa.moves import Place, listed, loops, offsets_of
 from ascend_sim.memory.regions import Region
-from ascend_sim.numerics import numpy_dtype
-
-INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32")
-
-
-@lru_cache(maxsize=64)
-def storage(dtype: str) -> np.dtype[Any]:
-    """The numpy dtype that holds elements of a vector operand; SimError for a name that is none."""
-    return np.dtype(dtype) if dtype in INTEGERS else numpy_dtype(dtype)
+from ascend_sim.numerics.integers import storage
 
 
 def size_of(dtype: str) -> int:
@@ -91,6 +84,14 @@ def rows_of(
         for first, past in mask.runs(rest)
     ]
     return tuple(regions)
+
+
+def items_of(operand: str, dtype: str, count: int, rows: int = 1, stride: int = 0, mask: Mask | None = None) -> Place:
+    """The elements of an operand in order, or those of them that a mask selects."""
+    size = size_of(dtype)
+    if mask is None:
+        return loops(operand, "UB", (rows, count), (stride, size), size)
+    return listed(operand, "UB", offsets_of((rows, count), (stride, size))[:, mask.selected(count)], size)
 
 
 def view(memory: Memory, address: int, dtype: str, count: int, rows: int = 1, stride: int = 0) -> NDArray[Any]:

@@ -42,7 +42,7 @@ def render(
         total = run.report["total_us"]
         say(console, f"{letter}  {run.label} ({run.kind}) on {run.report['chip']}, {shown_value(total)} us")
     console.print()
-    rows = _Rows(console, comparison)
+    rows = _FactRows(console, comparison)
     rows.facts("the whole call", comparison.call, everything)
     rows.facts("results", comparison.outputs, True)
     rows.title("kernels, us")
@@ -77,7 +77,7 @@ def _kernel(console: Console, comparison: RunComparison, kernel: KernelFacts, ev
     there = [letter for letter, row in zip(LETTERS, kernel.rows, strict=False) if row is not None]
     only = f", only in {' and '.join(there)}" if kernel.missing else ""
     say(console, f"\n{kernel.name}{only}", style="bold")
-    rows = _Rows(console, comparison)
+    rows = _FactRows(console, comparison)
     equal = []
     for group, facts in kernel.groups.items():
         whole = everything
@@ -92,7 +92,7 @@ def _kernel(console: Console, comparison: RunComparison, kernel: KernelFacts, ev
         say(console, f"  equal, not shown: {', '.join(equal)}")
 
 
-class _Rows:
+class _FactRows:
     """Rows of facts as one table: a mark, the name, the runs; between two the difference, of more a mark at what A has not."""
 
     def __init__(self, console: Console, comparison: RunComparison) -> None:
@@ -106,7 +106,7 @@ class _Rows:
         self._table.row(Text(text, style="bold"), *self._blank)
 
     def facts(self, title: str, facts: Sequence[Fact], everything: bool) -> None:
-        """Those that differ, or all of them; nothing where none is left."""
+        """Add the facts that differ, or all of them, under a title; add nothing where none is left."""
         shown = [fact for fact in facts if everything or fact.differs or fact.name in _ALWAYS]
         if shown and title:
             self.title(title)
@@ -128,7 +128,7 @@ class _Rows:
 
 
 def _is_other(value: Value, fact: Fact) -> bool:
-    """Whether a run has something else than the first, where both have any."""
+    """Return True if a run's value differs from the first run's, where both have one."""
     return value is not None and fact.values[0] is not None and value != fact.values[0]
 
 

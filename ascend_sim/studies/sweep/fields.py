@@ -1,4 +1,4 @@
-"""What a sweep can vary: fields of the case file, words for the layer's sizes, tiling fields, the chip and its numbers.
+"""Fields that a sweep can vary: of the case file, words for the layer's sizes, tiling fields, the chip and its numbers.
 
 draft = Draft.of(case)
 field_of("baseM", case).put(draft, 64)
@@ -25,7 +25,7 @@ from ascend_sim.ops.layer import OVER_TIME
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.options.short_names import full_name
 
-__all__ = ["Draft", "Field", "field_of", "known_fields"]
+__all__ = ["Draft", "SweepField", "field_of", "known_fields"]
 
 _WORDS = (
     "batch", "in_channels", "out_channels", "size", "depth", "height", "width", "kernel_size", "groups",
@@ -47,7 +47,7 @@ class Draft:
 
     @classmethod
     def of(cls, case: Case, chip: str | ChipSpec | None = None) -> Draft:
-        """What the case's file says."""
+        """Make a draft from the entries of the case's file."""
         entries = case.model_dump(mode="json", exclude_unset=True, by_alias=True)
         return cls(type(case), entries, chip if chip is not None else case.chip)
 
@@ -66,38 +66,38 @@ class Draft:
 
 
 @frozen
-class Field:
+class SweepField:
     """Something that a sweep varies: its name as the user wrote it, and how a draft gets a value of it."""
 
     name: str
     put: Callable[[Draft, Any], None]
 
 
-def field_of(name: str, case: Case, chip: ChipSpec) -> Field:
+def field_of(name: str, case: Case, chip: ChipSpec) -> SweepField:
     """The field of that name; ConfigError for a name that means nothing here, with what is near."""
     if name == "chip":
-        return Field(name, _put_chip)
+        return SweepField(name, _put_chip)
     if name.startswith("chip."):
         place = name.removeprefix("chip.")
         numbers = chip.numbers()
         if place not in numbers:
             raise _unknown(name, [f"chip.{one}" for one in numbers], f"{chip.name} has no such number")
-        return Field(name, partial(_put_number, place))
+        return SweepField(name, partial(_put_number, place))
     words = _words(case)
     plain = ".".join(map(full_name, name.removeprefix("layer.").split(".")))
     if plain in words:
-        return Field(name, partial(_put_size, plain))
+        return SweepField(name, partial(_put_size, plain))
     if plain == "dtype":
-        return Field(name, _put_dtype)
+        return SweepField(name, _put_dtype)
     if plain in case_fields(type(case)):
-        return Field(name, partial(_put_entry, tuple(plain.split("."))))
+        return SweepField(name, partial(_put_entry, tuple(plain.split("."))))
     kernels = _tiling_fields(case)
     kernel, _, own = plain.removeprefix("tiling.").rpartition(".")
     if kernel in kernels and own in kernels[kernel]:
-        return Field(name, partial(_put_tiling, [kernel], own))
+        return SweepField(name, partial(_put_tiling, [kernel], own))
     having = [one for one, fields in kernels.items() if own in fields]
     if having and not kernel:
-        return Field(name, partial(_put_tiling, having, own))
+        return SweepField(name, partial(_put_tiling, having, own))
     raise _unknown(name, known_fields(case, chip), f"no such field of a {case.operator} case")
 
 
@@ -177,7 +177,7 @@ def _put_size(word: str, draft: Draft, value: Any) -> None:
 
 
 def _put_dtype(draft: Draft, value: Any) -> None:
-    """Of every tensor."""
+    """Set the dtype of every tensor."""
     draft.entries["dtype"] = value
     for entry in draft.entries.values():
         if isinstance(entry, dict):

@@ -14,6 +14,7 @@ from rich.console import Console
 from ascend_sim.errors import SimError
 from ascend_sim.report.files import atomic_write
 from ascend_sim.report.grid import Grid, counted, say
+from ascend_sim.studies.sweep.point import TRIED
 from ascend_sim.studies.sweep.run import Row, Sweep
 
 __all__ = ["check_table", "heat_map", "pareto_plot", "render", "write_table"]
@@ -46,7 +47,7 @@ def render(
         table.row(*cells)
     console.print(table)
     lines = [f"{len(rows) - top} more rows; --top shows more, --table writes all"] if top and len(rows) > top else []
-    lines.append(sentence(sweep))
+    lines += [sentence(sweep), *tilings_words(sweep)]
     if not sweep.complete:
         lines.append("interrupted: only the points that were finished stand here")
     for line in lines:
@@ -64,6 +65,17 @@ def sentence(sweep: Sweep) -> str:
         return f"{counts}: {best['us']:,.2f} us with {setting}"
     worst = max(row["us"] for row in sweep.ran)
     return f"{counts}; the shortest is {best['us']:,.2f} us with {setting}, the longest {worst / best['us']:.2f} times that"
+
+
+def tilings_words(sweep: Sweep) -> list[str]:
+    """Return the sentence on the tilings of a sweep over the chip's buffers, or of one that searches them."""
+    if sweep.tile:
+        return [f"tilings: the best that {TRIED} simulations of each cube kernel found at each point"]
+    if not any(name.startswith("chip.buffers.") for name in sweep.fields) or len(sweep.ran) < 2:
+        return []
+    if sweep.unchanged:
+        return ["tilings unchanged: no kernel used the other size; try --tile"]
+    return ["tilings: the call's own choice at each point; --tile searches better ones"]
 
 
 def value_text(value: Any) -> str:

@@ -27,7 +27,7 @@ from ascend_sim.settings import check_options
 from ascend_sim.studies.points import finish
 from ascend_sim.studies.pools import Cluster, Failed, Pool, Processes
 from ascend_sim.studies.store import RESULTS, Store
-from ascend_sim.studies.sweep.fields import Draft, Field, field_of
+from ascend_sim.studies.sweep.fields import Draft, SweepField, field_of
 from ascend_sim.studies.sweep.options import SweepOptions
 from ascend_sim.studies.sweep.point import LARGER_IS_BETTER, SweepPoint, measure
 from ascend_sim.studies.sweep.values import MOST_POINTS, grouped
@@ -51,6 +51,7 @@ class Sweep:
     rows: tuple[Row, ...]
     reused: int = 0
     complete: bool = True
+    tile: bool = False
 
     @property
     def ran(self) -> list[Row]:
@@ -89,12 +90,19 @@ class Sweep:
                 found.append(row)
         return found
 
+    @property
+    def unchanged(self) -> bool:
+        """Return whether every point ran with the same tilings."""
+        of_cube = [name for name in self.columns if name.endswith("_tiling")]
+        return all(len({row.get(name) for row in self.ran}) == 1 for name in of_cube)
+
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain data."""
         return {
             "case": self.case,
             "fields": list(self.fields),
             "complete": self.complete,
+            "tile": self.tile,
             "points": len(self.rows),
             "refused": len(self.rows) - len(self.ran),
             "rows": [dict(row) for row in self.rows],
@@ -131,7 +139,6 @@ def sweep(
     """
     how = SweepOptions(**options)
     check_options(SweepOptions, {name: value for name, value in how.items() if value is not None})
-    mode = how["mode"]
     named = case if isinstance(case, Case) else load_case(case)
     base = chip_of(how["chip"] or named.chip)
     values = grouped(vary)
@@ -141,7 +148,7 @@ def sweep(
     points: dict[str, SweepPoint] = {}
     for combination in product(*values.values()):
         row = dict(zip(fields, chain.from_iterable(combination), strict=True))
-        made = _point(named, base, fields, row, mode)
+        made = _point(named, base, fields, row, how)
         if isinstance(made, SweepPoint):
             points.setdefault(made.name, made)
             row["point"] = made.name
@@ -158,13 +165,13 @@ def sweep(
         store.close()
     name = case if isinstance(case, str) else "case" if isinstance(case, Case) else Path(case).stem
     told = tuple(_told(row, found) for row in rows if row.get("point", "") in found or "point" not in row)
-    return Sweep(str(name), tuple(fields), told, reused, complete)
+    return Sweep(str(name), tuple(fields), told, reused, complete, how["tile"])
 
 
 def _results(
     store: Store, points: Mapping[str, SweepPoint], pool: Pool, progress: Progress | None
 ) -> tuple[dict[str, dict[str, Any]], int, bool]:
-    """What every point came to, how many were there before, and whether that is all."""
+    """Return the results of all points, the number of those that were stored before, and True if no point is missing."""
     found: dict[str, dict[str, Any]] = {}
     before = len(store.results().keys() & points.keys())
     if progress is not None and before:
@@ -183,14 +190,14 @@ def _results(
 
 
 def _point(
-    case: Case, chip: ChipSpec, fields: Mapping[str, Field], values: Mapping[str, Any], mode: str
+    case: Case, chip: ChipSpec, fields: Mapping[str, SweepField], values: Mapping[str, Any], how: SweepOptions
 ) -> SweepPoint | dict[str, Any]:
     """The point with those values, or why it cannot be."""
     try:
         draft = Draft.of(case, chip)
         for name, value in values.items():
             fields[name].put(draft, value)
-        return SweepPoint(*draft.made(), mode)
+        return SweepPoint(*draft.made(), how["mode"], how["tile"])
     except ConfigError as error:
         return {"status": None, "reason": str(error)}
 

@@ -13,6 +13,7 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import ConfigError
 from ascend_sim.ops.kernels.cube.libraries import libraries
 from ascend_sim.ops.kernels.cube.vendor import open_procedures
+from ascend_sim.studies.validate.sealed import refuse_sealed
 
 FOLDER = "measurements"
 
@@ -27,6 +28,7 @@ def selected(text: str) -> list[Mapping[str, str]]:
     found = [row for row in rows if all(row[column] == value for column, value in columns.items())]
     if not found:
         raise ConfigError(f"fitted_on {text!r}: no row of {name} is so")
+    refuse_sealed(found, f"fitted_on {text!r}")
     return found
 
 
@@ -70,7 +72,7 @@ def fitted_of(chip: ChipSpec) -> dict[str, tuple[str, Sequence[str]]]:
 
 
 def _decided(numbers: Mapping[str, Any]) -> dict[str, tuple[str, Sequence[str]]]:
-    """Those of the numbers, beside texts, that measured rows decided."""
+    """Return the numbers that measured rows decided, with their source and rows."""
     return {
         name: (leaf["source"], leaf.get("fitted_on", ()))
         for name, leaf in numbers.items()

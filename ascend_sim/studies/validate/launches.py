@@ -1,4 +1,4 @@
-"""What is launched for a measured row: an entry of `LAUNCHES` for every operator that can be compared.
+"""Launches of measured rows: an entry of `LAUNCHES` for every operator that can be compared.
 
 An entry says which columns give a kernel's size, what they may hold, and which task they come to. A further operator is a
 class here, and in `inferred_sizes` how its sizes follow from a profiler's shapes.
@@ -117,6 +117,9 @@ class MatMul(MeasuredLaunch):
     }
     optional = ("batch", "trans_a", "trans_b", *tiling)
     helps: ClassVar = {"block_dim": ("block_dim",), "tiling": tuple(tiling)[1:]}
+
+    def unlike(self, labels: Mapping[str, str]) -> str:
+        return "an operand in FRACTAL_NZ is not simulated" if labels.get("format_in") == "FRACTAL_NZ" else ""
 
     def is_long(self, kernel: MeasuredKernel) -> bool:
         return kernel.get("batch", 1) * kernel["M"] * kernel["N"] * kernel["K"] > LONG

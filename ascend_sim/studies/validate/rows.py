@@ -24,6 +24,7 @@ from ascend_sim.studies.validate import op_summary
 from ascend_sim.studies.validate.kernel import L2_STATES, PIPES, MeasuredKernel, MeasuredRow
 from ascend_sim.studies.validate.launches import COLUMNS, LAUNCHES
 from ascend_sim.studies.validate.profiler_line import Line
+from ascend_sim.studies.validate.sealed import is_sealed
 
 CHIPS = {"ascend910b_gen1": "ascend910b"}
 """Other names of chips in published tables: the first 910 with 30 cores."""
@@ -38,9 +39,19 @@ _FROM_ZERO = ("pad_d_total", "pad_h_total", "pad_w_total", *_FLAGS)
 
 
 def shipped_rows(l2: str = "warm", told: Collection[str] = ()) -> list[MeasuredRow]:
-    """The measured rows that ship with the package; see `read_rows`."""
+    """The open measured rows that ship with the package; see `read_rows`."""
+    return [row for row in _all_shipped(l2, told) if not is_sealed(row.cells)]
+
+
+def sealed_rows(l2: str = "warm", told: Collection[str] = ()) -> list[MeasuredRow]:
+    """The sealed measured rows that ship with the package, for pages that print errors; see `sealed`."""
+    return [row for row in _all_shipped(l2, told) if is_sealed(row.cells)]
+
+
+def _all_shipped(l2: str, told: Collection[str]) -> list[MeasuredRow]:
     folder = Path(str(files("ascend_sim.configs"))) / "measurements"
-    return [row for path in sorted(folder.glob("*.csv")) for row in read_rows(path, l2, told=told)]
+    paths = [*sorted(folder.glob("*.csv")), *sorted(folder.glob("later/*.csv"))]
+    return [row for path in paths for row in read_rows(path, l2, told=told)]
 
 
 def read_rows(

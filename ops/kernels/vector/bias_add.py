@@ -27,7 +27,7 @@ from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.kernels.vector.common import (
     BLOCK_BYTES,
     KernelWork,
-    Launch,
+    TaskWords,
     contiguous,
     kernel_task,
     known_loop,
@@ -68,7 +68,9 @@ def bias_add_task(
 
     Raises SimError for a dtype other than float16, bfloat16 and float32.
     """
-    return kernel_task(chip, Launch("BiasAdd", name, disarm), bias_add_work(chip, n, c, pixels, dtype, name), tensors)
+    return kernel_task(
+        chip, TaskWords("BiasAdd", name, disarm), bias_add_work(chip, n, c, pixels, dtype, name), tensors
+    )
 
 
 def bias_add_work(chip: ChipSpec, n: int, c: int, pixels: int, dtype: str, name: str) -> KernelWork:
@@ -79,7 +81,7 @@ def bias_add_work(chip: ChipSpec, n: int, c: int, pixels: int, dtype: str, name:
     return _work(chip, n, c, pixels, dtype)
 
 
-class Unit(NamedTuple):
+class ImageChannels(NamedTuple):
     """Channels of an image; `begins` where the bias of the channels is not spread out yet."""
 
     begins: bool
@@ -95,13 +97,13 @@ def _work(chip: ChipSpec, n: int, c: int, pixels: int, dtype: str) -> KernelWork
     merges = copies_whole_blocks(chip) and pixels * int(numpy_dtype(dtype).itemsize) < BLOCK_BYTES
     blocks = min(units, 1 if merges else vector_cores(chip))
 
-    def pieces(block: int) -> list[Unit]:
+    def pieces(block: int) -> list[ImageChannels]:
         first, count = share(units, blocks, block)
         found = []
         for unit in range(first, first + count):
             group, image = divmod(unit, groups)[::-1] if merges else divmod(unit, n)
             channels = slice(group * _GROUP, min((group + 1) * _GROUP, c))
-            found.append(Unit(merges or unit == first or image == 0, image, channels))
+            found.append(ImageChannels(merges or unit == first or image == 0, image, channels))
         return found
 
     shapes = {"input": [n, c, pixels], "bias": [c], "output": [n, c, pixels]}
@@ -113,7 +115,9 @@ def _work(chip: ChipSpec, n: int, c: int, pixels: int, dtype: str) -> KernelWork
 
 
 @kernel_function(core=("AI_CORE", "AIV"))
-def bias_add(k: Kernel, source: Tensor, bias: Tensor, target: Tensor, pieces: Sequence[Unit], *, merges: bool) -> None:
+def bias_add(
+    k: Kernel, source: Tensor, bias: Tensor, target: Tensor, pieces: Sequence[ImageChannels], *, merges: bool
+) -> None:
     """The kernel."""
     pixels, dtype, narrow = source.shape[2], source.dtype, source.dtype != _WIDE
     # Two tiles in, two out, the bias spread out, the same before its transpose and, for narrow numbers, a wide tile.

@@ -19,7 +19,7 @@ from ascend_sim.memory.gm import Allocation
 from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.kernels.vector.common import (
     KernelWork,
-    Launch,
+    TaskWords,
     call_info,
     contiguous,
     kernel_task,
@@ -52,7 +52,7 @@ def cast_task(
     """A launch that writes `count` elements of `source` to `target` in `to_dtype`. Raises SimError for other dtypes."""
     name = name or f"Cast_{source.name}"
     return kernel_task(
-        chip, Launch("Cast", name, disarm), cast_work(chip, count, from_dtype, to_dtype, name), [source, target]
+        chip, TaskWords("Cast", name, disarm), cast_work(chip, count, from_dtype, to_dtype, name), [source, target]
     )
 
 

@@ -1,4 +1,4 @@
-"""What the vector kernels share: one launch, the split of work over blocks, Unified Buffer tiles.
+"""Common part of the vector kernels: one launch, the split of work over blocks, Unified Buffer tiles.
 
 How many blocks each kernel takes. The evidence is an AlexNet training step on a 910B2 with 48 vector cores
 (Ascend/msinsight test data, profiler rows); every rule reproduces all block counts that it names:
@@ -50,8 +50,8 @@ Arguments = ParamSpec("Arguments")
 
 
 @frozen
-class Launch:
-    """What a launch is called, `disarm` (flags whose waits do not hold) and `Task.template`."""
+class TaskWords:
+    """Words of a launch: its names, `disarm` (flags whose waits do not hold) and `Task.template`."""
 
     op_type: str
     name: str
@@ -60,7 +60,7 @@ class Launch:
 
 
 def vector_task(
-    chip: ChipSpec, launch: Launch, block_dim: int, tensors: Sequence[Allocation], body: Body, info: dict[str, Any]
+    chip: ChipSpec, launch: TaskWords, block_dim: int, tensors: Sequence[Allocation], body: Body, info: dict[str, Any]
 ) -> Task:
     """A launch of `block_dim` blocks on the cores of `vector_cores`; `body(k, block)` writes the rows of one block.
 
@@ -127,7 +127,7 @@ def known_loop(make: Callable[Arguments, Known]) -> Callable[Arguments, Known]:
 
 
 def looped_task(
-    chip: ChipSpec, launch: Launch, loop: Loop, tensors: Sequence[Allocation], info: dict[str, Any]
+    chip: ChipSpec, launch: TaskWords, loop: Loop, tensors: Sequence[Allocation], info: dict[str, Any]
 ) -> Task:
     """A launch as of `vector_task` of such a kernel."""
 
@@ -143,7 +143,7 @@ def looped_task(
     return _task_of(chip, launch, loop.blocks, tensors, write, info, loop.tables)
 
 
-def kernel_task(chip: ChipSpec, launch: Launch, work: KernelWork, tensors: Sequence[Allocation]) -> Task:
+def kernel_task(chip: ChipSpec, launch: TaskWords, work: KernelWork, tensors: Sequence[Allocation]) -> Task:
     """A launch of a kernel function on the cores of `vector_cores`; SimError where it does not run on them.
 
     Launches of the same work in a thread share instructions and stamps.
@@ -182,7 +182,7 @@ def _tables_of(chip: ChipSpec, work: KernelWork) -> dict[str, InstructionTable]:
 
 def _task_of(
     chip: ChipSpec,
-    launch: Launch,
+    launch: TaskWords,
     block_dim: int,
     tensors: Sequence[Allocation],
     write: Callable[[KernelBuilder, int], Program],
@@ -202,7 +202,7 @@ def _task_of(
 
 def _task(
     chip: ChipSpec,
-    launch: Launch,
+    launch: TaskWords,
     block_dim: int,
     tensors: Sequence[Allocation],
     build: Callable[[int], list[Program]],

@@ -18,7 +18,7 @@ from ascend_sim.kernel.tensor import Tensor
 from ascend_sim.memory.gm import Allocation
 from ascend_sim.ops.kernels.vector.common import (
     KernelWork,
-    Launch,
+    TaskWords,
     contiguous,
     kernel_task,
     known_loop,
@@ -63,7 +63,7 @@ def dilation_task(
     disarm: Collection[str] = (),
 ) -> Task:
     """The launch over `planes` planes; one block takes a run of tiles, a tile is whole rows (or a piece of one)."""
-    launch = Launch("Dilation", name or f"Dilation_{target.name}", disarm)
+    launch = TaskWords("Dilation", name or f"Dilation_{target.name}", disarm)
     return kernel_task(chip, launch, dilation_work(chip, planes, spread, dtype), [source, target])
 
 

@@ -15,7 +15,7 @@ from ascend_sim.memory.gm import Allocation
 from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.kernels.vector.common import (
     KernelWork,
-    Launch,
+    TaskWords,
     contiguous,
     kernel_task,
     known_loop,
@@ -44,7 +44,7 @@ def mem_set_task(
     """A launch that fills the first `nbytes` of `target` with `value` in `dtype`, zero unless given."""
     name = name or f"MemSet_{target.name}"
     return kernel_task(
-        chip, Launch(op_type, name, disarm), mem_set_work(chip, nbytes, name, dtype=dtype, value=value), [target]
+        chip, TaskWords(op_type, name, disarm), mem_set_work(chip, nbytes, name, dtype=dtype, value=value), [target]
     )
 
 

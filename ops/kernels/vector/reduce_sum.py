@@ -25,7 +25,7 @@ from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.kernels.vector.common import (
     SOURCE,
     TARGET,
-    Launch,
+    TaskWords,
     buffer_queue,
     call_info,
     padded,
@@ -70,7 +70,7 @@ def reduce_sum_task(
 
     info = call_info((dtype, dtype), ("ND", "ND"), ([n, c, hw], [c]))
     template = "ReduceSum_columns" if hw == 1 and n > 1 else ""
-    return vector_task(chip, Launch("ReduceSum", name, disarm, template), blocks, [source, target], body, info)
+    return vector_task(chip, TaskWords("ReduceSum", name, disarm, template), blocks, [source, target], body, info)
 
 
 @dataclass

@@ -1,6 +1,6 @@
 """TransData: between plain layouts and C0 layouts, through UB one tile at a time.
 
-Both ways move the same bytes: `Move`s between GM and a tile's plain side, `Turn`s (vector transposition) between its plain
+Both ways move the same bytes: `Move`s between GM and a tile's plain side, `BlockTurn`s (vector transposition) between its plain
 side and its C0 side, `Move`s between its C0 side and GM. A `TurnTile` lists them once; the direction says which end is read.
 
 Where copies count whole blocks (the 910 and 310P) plain rows are loaded rounded up. On the way back a row of a block or more
@@ -49,7 +49,7 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class BlockTurn:
     """One `TransposeBlocks` between byte `plain` and byte `blocks` of the two sides of a tile."""
 
     plain: int
@@ -66,7 +66,7 @@ class TurnTile:
     block_bytes: int
     plain: list[Move] = field(default_factory=list)
     blocks: list[Move] = field(default_factory=list)
-    turns: list[Turn] = field(default_factory=list)
+    turns: list[BlockTurn] = field(default_factory=list)
 
     def address_lists(self, itemsize: int) -> int:
         """TransDataTo5HD address lists of all turns: one walks along aligned rows, others need one for every 32 bytes.
@@ -86,7 +86,7 @@ class TurnTile:
 
     @property
     def has_gaps(self) -> bool:
-        """Whether some 32-byte blocks of the C0 side belong to no turn (padding, other groups) and must be zeros."""
+        """Return True if some 32-byte blocks of the C0 side belong to no turn (padding, other groups) and must be zeros."""
         return sum(turn.layout.repeats * turn.pixels for turn in self.turns) * BLOCK_BYTES < self.block_bytes
 
 

@@ -14,8 +14,8 @@ from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import TurnLayout
 from ascend_sim.memory.gm import Allocation
 from ascend_sim.ops.kernels.vector.common import (
-    Launch,
     Loop,
+    TaskWords,
     call_info,
     known_loop,
     looped_task,
@@ -27,8 +27,8 @@ from ascend_sim.ops.kernels.vector.trans_data import (
     LIST_INSTRUCTIONS,
     ROWS_AT_ONCE,
     BlockLayout,
+    BlockTurn,
     Move,
-    Turn,
     TurnTile,
     tile_bytes,
     turn_tiles,
@@ -87,7 +87,7 @@ class _Feature:
 
     @property
     def dense(self) -> bool:
-        """Whether an image's rows lie back to back in UB, as in GM: single pixels, and rows that cost more one by one.
+        """Return True if an image's rows lie back to back in UB, as in GM: single pixels, and rows that cost more one by one.
 
         Then each 32 bytes of 16 rows need an address list of their own. The counters of 6 x 6 maps (AlexNet on a 910B2) show
         that the compiled kernel does the same.
@@ -145,11 +145,11 @@ class _Feature:
             plain, target = part * width * pitch, part * BLOCK_BYTES
             if full:
                 whole = TurnLayout(pitch, layout.block_bytes, repeats=full, plain_step=step, block_step=span)
-                job.turns.append(Turn(plain, target, width, pixels, whole))
+                job.turns.append(BlockTurn(plain, target, width, pixels, whole))
             left = min(rest - part * width, width)
             if left > 0:
                 plain, target = plain + full * step, target + full * span
-                job.turns.append(Turn(plain, target, left, pixels, TurnLayout(pitch, layout.block_bytes)))
+                job.turns.append(BlockTurn(plain, target, left, pixels, TurnLayout(pitch, layout.block_bytes)))
         return job
 
 
@@ -206,7 +206,7 @@ def _task(
         formats, shapes = formats[::-1], shapes[::-1]
     element = dtype or f"{8 * layout.itemsize}-bit"
     info = call_info((element, element), formats, shapes)
-    launch = Launch("TransData", name, disarm, "TransData_features")
+    launch = TaskWords("TransData", name, disarm, "TransData_features")
     return looped_task(chip, launch, _loop(chip, shape, layout, to_c0), tensors, info)
 
 

@@ -18,8 +18,8 @@ from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import TurnLayout
 from ascend_sim.memory.gm import Allocation
 from ascend_sim.ops.kernels.vector.common import (
-    Launch,
     Loop,
+    TaskWords,
     call_info,
     known_loop,
     looped_task,
@@ -27,7 +27,7 @@ from ascend_sim.ops.kernels.vector.common import (
     require_positive,
     vector_cores,
 )
-from ascend_sim.ops.kernels.vector.trans_data import BlockLayout, Move, Turn, TurnTile, tile_bytes, turn_tiles
+from ascend_sim.ops.kernels.vector.trans_data import BlockLayout, BlockTurn, Move, TurnTile, tile_bytes, turn_tiles
 from ascend_sim.ops.kernels.vector.trans_data_lines import GradientLines
 from ascend_sim.ops.kernels.vector.trans_data_units import C0, MovedWeights, WeightUnits
 from ascend_sim.ops.kernels.vector.whole_blocks import Merge, with_whole_end
@@ -116,7 +116,7 @@ class _Filter:
 
     @cached_property
     def dense(self) -> bool:
-        """Whether plain rows lie back to back in UB.
+        """Return True if plain rows lie back to back in UB.
 
         Allowed where every channel block begins at a multiple of C0 channels of its group; otherwise (and where a
         kernel is too large for a tile) each row gets its own 32-byte blocks.
@@ -158,8 +158,8 @@ class _Filter:
     def pieces(
         self, first: int, count: int, together: int, padding: bool
     ) -> Iterator[tuple[FilterPiece, tuple[int, int]]]:
-        """What tiles of at most `together` output channels hold of `count` from `first`, counted over the padded real groups,
-        and their places: the group, and the channel of it that a piece's channels are counted from.
+        """Yield the contents of tiles of at most `together` output channels of `count` from `first`, counted over the padded
+        real groups, and their places: the group, and the channel of it that a piece's channels are counted from.
 
         Without `padding` only what holds weights is covered.
         """
@@ -211,7 +211,7 @@ class _Filter:
                 target = index * positions * line + (run.start - piece.start) * layout.block_bytes + part * BLOCK_BYTES
                 plain = base + (low - run.low) * pitch
                 places = TurnLayout(pitch, line, low - begin, run.count, step, layout.block_bytes)
-                job.turns.append(Turn(plain, target, high - low, positions, places))
+                job.turns.append(BlockTurn(plain, target, high - low, positions, places))
             base += run.count * step
         return [job]
 
@@ -331,7 +331,7 @@ def _task(
         formats, shapes = formats[::-1], shapes[::-1]
     element = dtype or f"{8 * layout.itemsize}-bit"
     info = call_info((element, element), formats, shapes)
-    launch = Launch("TransData", name, disarm, "TransData_filters")
+    launch = TaskWords("TransData", name, disarm, "TransData_filters")
     return looped_task(chip, launch, _loop(chip, shape, layout, to_c0), tensors, info)
 
 

@@ -27,8 +27,8 @@ from ascend_sim.memory.gm import Allocation, gm_operand
 from ascend_sim.ops.kernels.vector.common import (
     SOURCE,
     TARGET,
-    Launch,
     Loop,
+    TaskWords,
     call_info,
     known_loop,
     looped_task,
@@ -44,7 +44,7 @@ HALF = 2
 """Bytes of what is turned."""
 
 
-class Unit(NamedTuple):
+class GroupUnit(NamedTuple):
     """`lines` of `rows` output channels in `parts` blocks of channels, of which the group's begin with channel `shift`."""
 
     lines: int
@@ -127,7 +127,7 @@ class GroupLines(MergedGroups):
         _, units, each = self.dealt
         return ceil_div(units, each)
 
-    def units(self, block: int) -> Iterator[tuple[Unit, tuple[int, int]]]:
+    def units(self, block: int) -> Iterator[tuple[GroupUnit, tuple[int, int]]]:
         """The units of a block, with where they begin in the source and in the target."""
         axis, _, each = self.dealt
         axes = list(self.steps)
@@ -144,14 +144,14 @@ class GroupLines(MergedGroups):
                                 source = self.merged.offset(merged, plane, before + block_of_group, tap, 0)
                                 target = ((plane * self.cin1 + block_of_group) * self.shape.taps + tap) * self.pitch
                                 yield (
-                                    Unit(planes * blocks * taps, rows, 2 if shift and in_two else 1, shift),
+                                    GroupUnit(planes * blocks * taps, rows, 2 if shift and in_two else 1, shift),
                                     (
                                         source + (member * self.filters + first) * self.cell,
                                         target + (group * self.filters + first) * self.cell,
                                     ),
                                 )
 
-    def write(self, k: KernelBuilder, units: Iterable[tuple[Unit, tuple[int, int]]]) -> None:
+    def write(self, k: KernelBuilder, units: Iterable[tuple[GroupUnit, tuple[int, int]]]) -> None:
         """Write the rows of a block, one unit after the other."""
         size = LINES * self.line
         tile = BufferQueue(k, "tile", "V", "MTE3", [k.allocate("UB", size, "tile")], opener="MTE2")
@@ -176,7 +176,7 @@ class GroupLines(MergedGroups):
             tile.release()
         tile.close()
 
-    def _move(self, k: KernelBuilder, room: int, other: int, unit: Unit) -> None:
+    def _move(self, k: KernelBuilder, room: int, other: int, unit: GroupUnit) -> None:
         """The group's channels to the front of their blocks, by way of [half of an element][line]; the result is in `other`."""
         halves, cut = self.cell // HALF, unit.shift * self.merged.itemsize // HALF
         rest, step = halves - cut, halves * BLOCK_BYTES
@@ -227,7 +227,7 @@ def ungroup_filter_task(
         ungrouped_shape(shape, merged),
     ]
     info = call_info(("float32", "float32"), ["FRACTAL_Z_3D"] * 2, shapes)
-    launch = Launch("TransData", name or f"TransData_{target.name}", disarm, "TransData_filters")
+    launch = TaskWords("TransData", name or f"TransData_{target.name}", disarm, "TransData_filters")
     return looped_task(chip, launch, _loop(chip, shape, merged, extension), (source, target), info)
 
 

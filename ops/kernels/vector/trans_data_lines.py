@@ -46,7 +46,7 @@ _FEW = 54 * _EVEN  # elements of an output channel below which several share a l
 _SHARED = 4 * _EVEN  # output channels in a line at most (stated)
 
 
-class Unit(NamedTuple):
+class LineUnit(NamedTuple):
     """`lines` of `rows` output channels each, `channels` input channels in `blocks` blocks, `positions` from `start`."""
 
     lines: int
@@ -84,7 +84,7 @@ class GradientLines(FilterUnits):
 
     @cached_property
     def shared(self) -> bool:
-        """Whether output channels share a line."""
+        """Return True if output channels share a line."""
         return self.c_in * self.positions < _FEW and self.run == self.positions and self.blocks_at_once == self.cin1
 
     @cached_property
@@ -106,7 +106,7 @@ class GradientLines(FilterUnits):
         # Runs that fill all rounds count no round more where the last is but half a run.
         return deal(units, self.cores, spare=(2,) if self.positions % self.run <= self.run // 2 else ())
 
-    def units(self, block: int) -> Iterator[tuple[Unit, tuple[int, int]]]:
+    def units(self, block: int) -> Iterator[tuple[LineUnit, tuple[int, int]]]:
         """The units of a block with their places: the first output channel, the first channel block."""
         axis, _, each = self.dealt
         axes = [steps(self.c_out, self.rows), steps(self.cin1, self.blocks_at_once), steps(self.positions, self.run)]
@@ -118,7 +118,7 @@ class GradientLines(FilterUnits):
             channels = min(self.c_in - c1 * C0, blocks * C0)
             for first, lines, rows in self._lines(axes[0]):
                 for start, count in axes[2]:
-                    yield Unit(lines, rows, channels, blocks, start, count), (first, c1)
+                    yield LineUnit(lines, rows, channels, blocks, start, count), (first, c1)
 
     def _lines(self, dealt: list[tuple[int, int]]) -> Iterator[tuple[int, int, int]]:
         """(first output channel, lines, output channels of each): up to 16 shared lines that are full, and then the last."""
@@ -130,7 +130,7 @@ class GradientLines(FilterUnits):
             yield full[number], min(LINES, len(full) - number), self.rows
         yield from ((first, 1, rows) for first, rows in dealt[len(full) :])
 
-    def write(self, k: KernelBuilder, units: Iterable[tuple[Unit, tuple[int, int]]]) -> None:
+    def write(self, k: KernelBuilder, units: Iterable[tuple[LineUnit, tuple[int, int]]]) -> None:
         """Write the rows of a block: the blocks come to where the result leaves from, so that one unit follows another."""
         size = LINES * self.line * ITEM
         tile = BufferQueue(k, "tile", "V", "MTE3", [k.allocate("UB", size, "tile")], opener="MTE2")
@@ -148,7 +148,7 @@ class GradientLines(FilterUnits):
             tile.release()
         tile.close()
 
-    def _load(self, k: KernelBuilder, room: int, unit: Unit, where: tuple[int, int]) -> None:
+    def _load(self, k: KernelBuilder, room: int, unit: LineUnit, where: tuple[int, int]) -> None:
         """[shared line][channel block][position][co][C0]; planes of a kernel lie apart."""
         first, c1 = where
         pitch = ceil_to(self.c_out, FRACTAL) * _CELL
@@ -166,11 +166,11 @@ class GradientLines(FilterUnits):
                     k.copy_rows("GM->UB", target, place, row, CopyLoop(count, pitch, row))
                     done += count
 
-    def _pitch(self, unit: Unit) -> int:
+    def _pitch(self, unit: LineUnit) -> int:
         """Positions from one channel to the next in a line: as they leave in one piece, else on whole 32 bytes."""
         return unit.positions if unit.positions == self.positions else ceil_to(unit.positions, _EVEN)
 
-    def _turn(self, k: KernelBuilder, tile: int, other: int, unit: Unit) -> None:
+    def _turn(self, k: KernelBuilder, tile: int, other: int, unit: LineUnit) -> None:
         """From `_load`'s order, by way of `other`, to lines of [co][ci][position]."""
         cells, line = unit.blocks * unit.positions, self.line * ITEM
         # Of shared lines each has its own part of the tile, of others one output channel of all of it.
@@ -207,7 +207,7 @@ class GradientLines(FilterUnits):
         list_addresses(k)
         k.transpose_blocks(tile, other, False, 2, unit.lines, elements * 2, TurnLayout(line))
 
-    def _back_off(self, k: KernelBuilder, tile: int, other: int, unit: Unit) -> None:
+    def _back_off(self, k: KernelBuilder, tile: int, other: int, unit: LineUnit) -> None:
         """Set the last 8 elements of each row that leaves by itself, a line or a channel of a run, behind its whole blocks."""
         count, pair = unit.positions, 2 * BLOCK_BYTES
         every = range(unit.rows * unit.channels)
@@ -230,7 +230,7 @@ class GradientLines(FilterUnits):
                 k.copy(LocalTensor(target, (taken, _HALVES), "float16"), source)
                 target, at = target + taken * pair, at + taken
 
-    def _put(self, k: KernelBuilder, result: int, unit: Unit, where: tuple[int, int]) -> None:
+    def _put(self, k: KernelBuilder, result: int, unit: LineUnit, where: tuple[int, int]) -> None:
         """All lines at once where the channels of an output channel lie side by side, others channel by channel."""
         first, c1 = where
         row, line = self.positions * ITEM, self.line * ITEM

@@ -27,8 +27,8 @@ from ascend_sim.memory.gm import Allocation, gm_operand
 from ascend_sim.ops.kernels.vector.common import (
     SOURCE,
     TARGET,
-    Launch,
     Loop,
+    TaskWords,
     call_info,
     known_loop,
     looped_task,
@@ -47,7 +47,7 @@ _HALVES = BLOCK_BYTES // HALF
 
 
 class Pass(Enum):
-    """What of a block of the target a pass writes."""
+    """Part of a block of the target that a pass writes."""
 
     COPY = "whole blocks"
     FIRST = "the first block, behind zeros"
@@ -55,7 +55,7 @@ class Pass(Enum):
     LAST = "the end of the last block"
 
 
-class Unit(NamedTuple):
+class FilterHalves(NamedTuple):
     """`rows` filters, whose channels go `cut` halves further back; `turn`: the first unit of another pass than before."""
 
     rows: int
@@ -110,7 +110,7 @@ class GroupRows(MergedGroups):
             found.insert(0, range(index, index + 1))
         return found + [range(length) for length in self.axes[axis + 1 :]]
 
-    def units(self, block: int) -> Iterator[tuple[Unit, tuple[int, int]]]:
+    def units(self, block: int) -> Iterator[tuple[FilterHalves, tuple[int, int]]]:
         """The units of a block, with where they begin in the source and in the target."""
         groups, planes, blocks, taps, runs = self._share(block)
         before = None
@@ -128,7 +128,7 @@ class GroupRows(MergedGroups):
                                 at = gap + index + (kind is Pass.LAST)
                                 target = self.merged.offset(merged, plane, at, tap, 0)
                                 yield (
-                                    Unit(rows, kind, cut, before not in (None, kind)),
+                                    FilterHalves(rows, kind, cut, before not in (None, kind)),
                                     (
                                         source + (group * self.filters + start) * self.cell,
                                         target + (member * self.filters + start) * self.cell,
@@ -146,7 +146,7 @@ class GroupRows(MergedGroups):
         if gap + self.cin1 < self.merged.cin1:
             yield Pass.LAST, range(max(blocks.start, self.cin1 - 1), blocks.stop)
 
-    def write(self, k: KernelBuilder, units: Iterable[tuple[Unit, tuple[int, int]]]) -> None:
+    def write(self, k: KernelBuilder, units: Iterable[tuple[FilterHalves, tuple[int, int]]]) -> None:
         """Write the rows of a block, one unit after the other."""
         rows, one, two = (k.allocate("UB", self.room, name) for name in ("rows", "one", "two"))
         copied = BufferQueue(k, "copied", "MTE2", "MTE3", [rows])
@@ -185,7 +185,7 @@ class GroupRows(MergedGroups):
         for queue in (copied, pair, made, joined):
             queue.close()
 
-    def _move(self, k: KernelBuilder, unit: Unit, buffers: tuple[int, int, int]) -> None:
+    def _move(self, k: KernelBuilder, unit: FilterHalves, buffers: tuple[int, int, int]) -> None:
         """Channels of one block, by way of lines of channels, to the back (or its last ones to the front), zeros elsewhere."""
         (rows, one, two), lines = buffers, _Lines(k, unit)
         lines.turn(one, rows, back=False)
@@ -200,7 +200,7 @@ class GroupRows(MergedGroups):
         k.pipe_barrier("V")
         lines.turn(one, two, back=True)
 
-    def _join(self, k: KernelBuilder, unit: Unit, buffers: tuple[int, int, int]) -> None:
+    def _join(self, k: KernelBuilder, unit: FilterHalves, buffers: tuple[int, int, int]) -> None:
         """The last channels of the block in `rows` before the first of the one in `one`."""
         (rows, one, two), lines = buffers, _Lines(k, unit)
         lines.turn(two, rows, back=False)
@@ -217,7 +217,7 @@ class GroupRows(MergedGroups):
 class _Lines:
     """A unit's filters turned: a line for each half of a block's channels, an odd number of blocks long, against conflicts."""
 
-    def __init__(self, k: KernelBuilder, unit: Unit) -> None:
+    def __init__(self, k: KernelBuilder, unit: FilterHalves) -> None:
         blocks = ceil_div(unit.rows, LINES)
         self.k, self.rows, self.width = k, unit.rows, (blocks + (blocks % 2 == 0)) * LINES
 
@@ -257,7 +257,7 @@ def group_filter_task(
     grouped = [real * merged.planes * merged.cin1 * merged.taps, merged.cout1, FRACTAL, merged.c0]
     element, kind = f"{8 * merged.itemsize}-bit", "FRACTAL_Z" if shape.k_d == 1 else "FRACTAL_Z_3D"
     info = call_info((element, element), [kind] * 2, [ungrouped_shape(shape, merged), grouped])
-    launch = Launch("TransData", name or f"TransData_{source.name}", disarm, "TransData_filters")
+    launch = TaskWords("TransData", name or f"TransData_{source.name}", disarm, "TransData_filters")
     return looped_task(chip, launch, _loop(chip, shape, merged, extension), (source, target), info)
 
 

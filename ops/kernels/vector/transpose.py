@@ -24,7 +24,7 @@ from ascend_sim.memory.gm import Allocation, gm_operand
 from ascend_sim.ops.kernels.vector.common import (
     SOURCE,
     TARGET,
-    Launch,
+    TaskWords,
     buffer_queue,
     padded,
     share,
@@ -42,7 +42,7 @@ _GROUPS = 8  # groups of C0 rows in one tile at most
 
 
 @frozen
-class Turn:
+class MatrixTurn:
     """A batch of matrices: `rows` x `columns` of the source, and (size, source stride, target stride) of each outer axis.
 
     Strides and offsets are elements: `row_stride` between source rows, `column_stride` between target rows.
@@ -56,7 +56,7 @@ class Turn:
     source_offset: int
     target_offset: int
 
-    def as_in_target(self) -> Turn:
+    def as_in_target(self) -> MatrixTurn:
         """Return the batch in the order of the target, column by column where only that leaves no gaps."""
         turn = replace(self, outer=tuple(sorted(self.outer, key=lambda axis: -axis[2])))
         if self.columns == 1 or not turn.has_gaps:
@@ -76,8 +76,8 @@ class Turn:
         return False
 
 
-def as_turn(copy: StridedCopy) -> Turn | None:
-    """The copy as a Turn, or None where it is none: the same axis is innermost on both sides, or elements are single bytes."""
+def as_turn(copy: StridedCopy) -> MatrixTurn | None:
+    """The copy as a MatrixTurn; None if one axis is innermost on both sides, or for elements of one byte."""
     strides = zip(copy.shape, copy.source_strides, copy.target_strides, strict=True)
     axes = [(size, src, dst) for size, src, dst in strides if size > 1]
     along_source = [i for i, (_, src, dst) in enumerate(axes) if src == 1 and dst > 1]
@@ -86,14 +86,14 @@ def as_turn(copy: StridedCopy) -> Turn | None:
         return None
     s, r = along_source[0], along_target[0]
     outer = tuple(axis for i, axis in enumerate(axes) if i not in (s, r))
-    return Turn(axes[r][0], axes[s][0], axes[r][1], axes[s][2], outer, copy.source_offset, copy.target_offset)
+    return MatrixTurn(axes[r][0], axes[s][0], axes[r][1], axes[s][2], outer, copy.source_offset, copy.target_offset)
 
 
 def transpose_task(
     chip: ChipSpec,
     source: Allocation,
     target: Allocation,
-    turn: Turn,
+    turn: MatrixTurn,
     itemsize: int,
     *,
     op_type: str = "Transpose",
@@ -167,5 +167,5 @@ def transpose_task(
         "shapes": {"input": [matrices, turn.rows, turn.columns], "output": [matrices, turn.columns, turn.rows]},
     }
     return vector_task(
-        chip, Launch(op_type, name or f"{op_type}_{target.name}", disarm), blocks, [source, target], body, info
+        chip, TaskWords(op_type, name or f"{op_type}_{target.name}", disarm), blocks, [source, target], body, info
     )

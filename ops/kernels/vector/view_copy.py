@@ -28,7 +28,7 @@ from ascend_sim.kernel.tensor import Tensor
 from ascend_sim.memory.gm import Allocation, gm_operand
 from ascend_sim.ops.kernels.vector.common import (
     KernelWork,
-    Launch,
+    TaskWords,
     call_info,
     kernel_task,
     known_loop,
@@ -119,7 +119,7 @@ def view_copy_task(
 ) -> Task:
     """The launch. Raises SimError for a target stride of 0. `name` only says what stands in reports."""
     name = name or f"ViewCopy_{target.name}"
-    return kernel_task(chip, Launch(op_type, name, disarm), view_copy_work(chip, copy, name), [source, target])
+    return kernel_task(chip, TaskWords(op_type, name, disarm), view_copy_work(chip, copy, name), [source, target])
 
 
 def view_copy_work(chip: ChipSpec, copy: StridedCopy, name: str) -> KernelWork:

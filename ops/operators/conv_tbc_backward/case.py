@@ -9,7 +9,7 @@ from pydantic import Field
 from ascend_sim.ops.case_entries import (
     CountedFromZero,
     Dtype,
-    Entry,
+    FileEntry,
     InputEntry,
     Shape,
     TensorEntry,
@@ -21,7 +21,7 @@ from ascend_sim.ops.case_entries import (
 from ascend_sim.ops.operators.convolution_backward.case import GradientCase
 
 
-class ConvTbcFields(Entry):
+class ConvTbcFields(FileEntry):
     """The arguments of a convolution over time, in a case and in a layer of a network."""
 
     input: InputEntry = Field(description="[T_in, B, C_in].")

@@ -10,13 +10,13 @@ import pytest
 
 from ascend_sim.ascend_c import compiler
 from ascend_sim.ascend_c.function import CppKernel, cpp_kernel
-from ascend_sim.ascend_c.recorder import Recorder
-from ascend_sim.ascend_c.stream import Recording
+from ascend_sim.ascend_c.recorder import ProgramRecorder
+from ascend_sim.ascend_c.stream import WordStream
 from ascend_sim.errors import SimError
 
 
 def there_is_a_compiler() -> bool:
-    """Whether this machine has a compiler for kernels."""
+    """Return True if this machine has a compiler for kernels."""
     try:
         compiler.compiler()
     except SimError:
@@ -45,9 +45,9 @@ def made(folder: Path, text: str, **options: Any) -> CppKernel:
     return cpp_kernel(written(folder, text), **options)
 
 
-def recorded(kernel: CppKernel, *arguments: int, block: int = 0, blocks: int = 1) -> Recording:
+def recorded(kernel: CppKernel, *arguments: int, block: int = 0, blocks: int = 1) -> WordStream:
     """Return all words of a block."""
-    recorder: Recorder = kernel._recorder(())
+    recorder: ProgramRecorder = kernel._recorder(())
     return recorder.record(block, blocks, 196_608, arguments, registers=True)
 
 

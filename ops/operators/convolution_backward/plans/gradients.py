@@ -1,4 +1,4 @@
-"""What the plans of all architectures share: the order of the gradients, their MatMul short cuts, and the cube kernels."""
+"""Common part of the plans of all architectures: the order of the gradients, their MatMul routes, and the cube kernels."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ascend_sim.ops.kernels.vector.strided import StridedCopy
 from ascend_sim.ops.operators.convolution_backward.arguments import INPUTS
 from ascend_sim.ops.operators.convolution_backward.matmul_routes import PATCHES, PIXELS, MatMulRoute, matmul_routes
 from ascend_sim.ops.operators.convolution_backward.plans.routes import check_limits
-from ascend_sim.ops.operators.convolution_backward.plans.steps import Steps, contiguous_strides
+from ascend_sim.ops.operators.convolution_backward.plans.steps import PlanDraft, contiguous_strides
 from ascend_sim.ops.plan import Plan
 from ascend_sim.runtime import Allocation, Task
 
@@ -39,7 +39,7 @@ def explained(task: Task, found: LadderAnswer[Any]) -> Task:
     return replace(task, info=task.info | {"ladder": found.rows()})
 
 
-class Gradients(Steps, ABC):
+class Gradients(PlanDraft, ABC):
     """Bias first, then MatMul short cuts, then the inputs made ready and the cube kernels.
 
     A plan says how the inputs are made ready, which operators they go to, and how results come back.
@@ -62,7 +62,7 @@ class Gradients(Steps, ABC):
 
     @abstractmethod
     def data_call(self) -> CubeCall:
-        """What the data kernel computes."""
+        """Return the work of the data kernel."""
 
     @abstractmethod
     def data_op_type(self) -> str:
@@ -165,7 +165,7 @@ class Gradients(Steps, ABC):
     # -- the cube kernels ----------------------------------------------------------------------------------------------
 
     def filter_call(self) -> CubeCall:
-        """What the filter kernel computes."""
+        """Return the work of the filter kernel."""
         return CubeCall(self.chip, self.inp, self.call.compute_dtype, self.call.disarm.get("grad_weight", ()))
 
     def data_kernel(self, source: str, weight: str, result: str, *, turned: bool = False) -> None:

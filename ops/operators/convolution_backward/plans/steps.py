@@ -24,7 +24,7 @@ from ascend_sim.ops.problem.tiling_input import TilingInput
 PLAIN = {3: "NCL", 4: "NCHW", 5: "NCDHW"}
 
 
-class Steps:
+class PlanDraft:
     """The plan of a call in the making: `result` has the tensors and launches so far."""
 
     def __init__(self, call: ConvolutionCall, chip: ChipSpec) -> None:
@@ -51,7 +51,7 @@ class Steps:
             self.result.tensor(name, tensor.dtype, tensor.format, storage_bytes(tensor), "output")
 
     def matters(self, name: str) -> bool:
-        """Whether a result depends on an input: the operands do not where every plane of the kernel lies in padding."""
+        """Return True if a result depends on an input: the operands matter unless every plane of the kernel lies in padding."""
         summed = name == "bias" or (name == "grad_output" and "grad_bias" in self.call.outputs)
         return summed or self.p.plane_products > 0
 

@@ -15,7 +15,7 @@ from ascend_sim.engine.task import Task
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.memory.gm import Allocation
 from ascend_sim.ops.kernels.vector.cast import cast_task
-from ascend_sim.ops.kernels.vector.common import Launch, share, vector_cores, vector_task
+from ascend_sim.ops.kernels.vector.common import TaskWords, share, vector_cores, vector_task
 from ascend_sim.ops.kernels.vector.reduce_sum import reduce_sum_task
 from ascend_sim.ops.kernels.vector.trans_data import BlockLayout
 from ascend_sim.ops.kernels.vector.trans_data_feature import FeatureShape, feature_to_c0_task
@@ -78,7 +78,7 @@ def test_barriers_hold_back_what_depends_on_a_late_result(
 
 def test_on_a_coupled_chip_vector_kernels_begin_on_its_ai_cores() -> None:
     coupled = load_chip("ascend310p3")  # 8 AI Cores and 7 vector-only cores
-    task = vector_task(coupled, Launch("Cast", "Cast_x"), 1, [], lambda k, block: None, {})
+    task = vector_task(coupled, TaskWords("Cast", "Cast_x"), 1, [], lambda k, block: None, {})
     assert (task.core_kind, task.build(0)[0].core_kind) == ("AI_CORE", "AI_CORE")
     assert vector_cores(coupled) == 15
     assert vector_cores(load_chip("ascend910a")) == 32
