@@ -36,6 +36,9 @@ class Mmad(Instruction):
     For "hf32" the fp32 operands are rounded to `hf32_bits` mantissa bits (nearest even) before they are multiplied. How the
     products are added is a model (`ValueModel.accumulate`); with saturation nothing infinite stays in L0C.
 
+    With `bias` (a byte address in BT; -1: none) L0C begins with a number for each column, float32 or, of int8, int32, which is
+    then summed with the products (asc-devkit, Mmad page: the C matrix from the bias table).
+
     `gemv` is the mode of m = 1: L0A holds the one row as it is, k elements one behind the other, and of each fractal of L0C the
     first row alone is written (asc-devkit, GEMV page). That it takes the time of a fractal of rows is assumed.
     """
@@ -47,6 +50,7 @@ class Mmad(Instruction):
     accumulate: bool
     hf32_bits: int = 0
     gemv: bool = False
+    bias: int = -1
 
     name = "mmad"
     multiplies = True
@@ -61,6 +65,12 @@ class Mmad(Instruction):
                 f"mmad: {chip.name} ({chip.identity.arch}) multiplies no {self.dtype}; it has {', '.join(chip.cube.rates)} "
                 f"(chip file, cube.rates)"
             )
+        if self.has_bias:
+            chip.path("L1", "BT")
+            if self.accumulate:
+                raise SimError(
+                    "mmad: accumulate with bias; L0C begins with what it holds or with the bias, not with both"
+                )
         return "M"
 
     def cost(self, chip: ChipSpec) -> Cost:
@@ -77,8 +87,14 @@ class Mmad(Instruction):
         return Pace(ceil_div(self.m, FRACTAL), ceil_div(self.n, FRACTAL), self.work_cycles(chip), head)
 
     def parameters(self) -> dict[str, Any]:
-        """Without the mode where it is none."""
-        return {name: value for name, value in vars(self).items() if name != "gemv" or value}
+        """Without the mode and the bias where there is none."""
+        left_out = {"gemv": False, "bias": -1}
+        return {name: value for name, value in vars(self).items() if name not in left_out or left_out[name] != value}
+
+    @property
+    def has_bias(self) -> bool:
+        """Whether L0C begins with the bias of the columns."""
+        return self.bias >= 0
 
     def _shapes(self) -> tuple[int, int, int, int]:
         c0 = BLOCK_BYTES // self.itemsize
@@ -92,7 +108,9 @@ class Mmad(Instruction):
     def reads(self) -> tuple[Region, ...]:
         m1, k1, n1, _ = self._shapes()
         left = Region("src0", "L0A", m1 * k1 * self._rows * BLOCK_BYTES)
-        operands = (left, Region("src1", "L0B", k1 * n1 * FRACTAL_BYTES))
+        operands: tuple[Region, ...] = (left, Region("src1", "L0B", k1 * n1 * FRACTAL_BYTES))
+        if self.has_bias:
+            operands = (*operands, Region("", "BT", n1 * FRACTAL * ACCUMULATOR_BYTES, offset=self.bias))
         return (*operands, *self.writes()) if self.accumulate else operands
 
     def writes(self) -> tuple[Region, ...]:
@@ -129,7 +147,11 @@ class Mmad(Instruction):
         if self.dtype != "float32":
             formats = ("float32", "hf32") if self.dtype == "hf32" else (self.dtype, "float32")
             how |= {"source": formats[0], "target": formats[1], "bits": self.hf32_bits}
-        return moves(left, right, put=put, product=Product(m1 * high, n1 * FRACTAL, k1 * c0, self.k, self.dtype), **how)
+        begins: tuple[Place, ...] = ()
+        if self.has_bias:
+            begins = (loops("", "BT", (n1 * FRACTAL,), (ACCUMULATOR_BYTES,), ACCUMULATOR_BYTES, self.bias),)
+        product = Product(m1 * high, n1 * FRACTAL, k1 * c0, self.k, self.dtype, self.has_bias)
+        return moves(left, right, *begins, put=put, product=product, **how)
 
 
 def fixpipe_moves(model: ValueModel, dtype: str, take: Place, put: Place, atomic: bool = False) -> Moves:

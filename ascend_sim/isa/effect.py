@@ -29,7 +29,10 @@ def taken(moves: Moves, memory: Memory, operands: Mapping[str, int]) -> Any:
     """Return the operands as they leave at the start: bytes, or the product; factors where L0C takes part in the additions."""
     if moves.product is not None:
         left, right = factors(moves, memory, operands)
-        return left @ right.T if memory.model.accumulate == "blas" else (left, right)
+        start = _start(moves, memory)
+        if memory.model.accumulate != "blas":
+            return left, right, start
+        return left @ right.T if start is None else left @ right.T + start
     found = [_converted(_items(place, memory, operands[place.operand]), moves) for place in moves.takes]
     return found[0] if len(found) == 1 else np.concatenate([np.empty(0, np.uint8), *found])
 
@@ -40,9 +43,15 @@ def factors(
     """Both factors of a product in float32: [m, k] and [n, k], copies."""
     product = moves.product
     assert product is not None
-    found = (_converted(_items(place, memory, operands[place.operand]), moves) for place in moves.takes)
+    found = (_converted(_items(place, memory, operands[place.operand]), moves) for place in moves.takes[:2])
     left, right = (one.view(np.float32).reshape(-1, product.held_k)[:, : product.k] for one in found)
     return left, right
+
+
+def _start(moves: Moves, memory: Memory) -> NDArray[np.float32] | None:
+    """Return the numbers that the rows of a product begin with, None where it begins with zeros or goes on."""
+    assert moves.product is not None
+    return _items(moves.takes[2], memory, 0).view(np.float32) if moves.product.starts else None
 
 
 def put(moves: Moves, memory: Memory, address: int, pending: Any) -> None:
@@ -133,7 +142,12 @@ def _converted(raw: NDArray[np.uint8], moves: Moves) -> NDArray[np.uint8]:
 
 
 def _added(
-    moves: Moves, memory: Memory, out: NDArray[Any], left: NDArray[np.float32], right: NDArray[np.float32]
+    moves: Moves,
+    memory: Memory,
+    out: NDArray[Any],
+    left: NDArray[np.float32],
+    right: NDArray[np.float32],
+    start: NDArray[np.float32] | None,
 ) -> NDArray[np.float32]:
     """Sum of L0C (or zero) and all products [m, n], added in the order of the model."""
     product = moves.product
@@ -141,6 +155,8 @@ def _added(
     total = np.zeros((product.m, product.n), np.float32)
     if moves.adds:
         _view(moves.put, total, 0, np.dtype(np.float32), packed=True)[...] = out
+    if start is not None:
+        total += start
     rate = memory.model.chip.cube.rates[product.dtype]  # type: ignore[index]
     if memory.model.accumulate == "chunk":
         return add_chunks(total, left, right, rate.k0)

@@ -138,6 +138,10 @@ class Launch:
     fields: Mapping[str, Any]
     disarm: Collection[str]
     tables: dict[str, InstructionTable]
+    contents: Sequence[Any] | None = None
+    """The values of the tensors, None for one that has none; for kernels whose rows depend on values."""
+    shared: dict[str, Any] = field(default_factory=dict)
+    """What the kernel remembers from one block to the next."""
     repeats: dict[str, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))
     """How often the launch came to each stamp again, by the kind of core and the stamp's number."""
 
@@ -150,13 +154,14 @@ class Launch:
         tensors: Sequence[Tensor],
         fields: Mapping[str, Any],
         disarm: Collection[str] = (),
+        contents: Sequence[Any] | None = None,
     ) -> Launch:
         """A launch of `blocks` blocks; SimError where the chip has not the cores for it."""
         tables = _tables(kernel, chip, blocks, tensors, fields, disarm)
         core = kernel.core_on(chip)
         vectors = 1 if core == "MIX_1_1" else chip.cores.aiv_per_aic if core == "MIX" else 0
         core = "MIX" if vectors else core
-        return cls(kernel, chip, core, vectors, blocks, tensors, fields, disarm, tables)
+        return cls(kernel, chip, core, vectors, blocks, tensors, fields, disarm, tables, contents)
 
     def programs(self, block: int) -> list[Program]:
         """The programs of one block; KernelError for whatever the function raises."""
@@ -218,6 +223,7 @@ class Launch:
             disarm=self.disarm,
         )
         k.all_cores = self.kernel.all_cores
+        k.contents, k.shared = self.contents, self.shared
         k.repeats = self.repeats[core]
         return k
 
