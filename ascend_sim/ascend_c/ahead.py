@@ -125,7 +125,7 @@ class _Block:
             self.session.close()
 
     def _polls_again(self, rows: NDArray[np.int64]) -> bool:
-        """Whether a block reads what it read the last time, and did nothing else meanwhile that others could see."""
+        """Return True if a block reads the values of last time, and did nothing meanwhile that others could see."""
         instructions = self.whole.table.instructions
         told: list[list[int]] = rows[:, :4].tolist() if len(rows) < _MANY else []
         again = bool(told) and told == self._last

@@ -20,10 +20,12 @@ from typing import Any, TypeVar
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import MemoryLimitError, RowError, SimError
+from ascend_sim.isa.forms import copies_whole_blocks
 from ascend_sim.kernel.inspection import Inspection, Line, current_inspection
 from ascend_sim.kernel.kernel import Kernel
 from ascend_sim.kernel.program import InstructionTable, Key, Program
 from ascend_sim.kernel.tensor import Tensor
+from ascend_sim.memory.gm import room_of
 from ascend_sim.options.description import names_of
 from ascend_sim.options.run_options import LaunchOptions
 
@@ -210,11 +212,12 @@ class Launch:
         _refuse_result(self.kernel.function(k, *self.tensors, **self.fields))
 
     def _builder(self, make: type[Built], table: InstructionTable, block: int, core: str, sub_block: int) -> Built:
+        sizes = [tensor.nbytes for tensor in self.tensors]
         k = make(
             table,
             block,
             core,
-            [tensor.nbytes for tensor in self.tensors],
+            [*map(room_of, sizes)] if copies_whole_blocks(table.chip) else sizes,
             blocks=self.blocks,
             sub_block=sub_block,
             disarm=self.disarm,
