@@ -98,7 +98,7 @@ class Mmad(Instruction):
 
     @property
     def has_bias(self) -> bool:
-        """Whether L0C begins with the bias of the columns."""
+        """Return True if L0C begins with the bias of the columns."""
         return self.bias >= 0
 
     def _shapes(self) -> tuple[int, int, int, int]:

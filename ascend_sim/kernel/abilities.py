@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL_BYTES
 from ascend_sim.isa.cube import Mmad
-from ascend_sim.isa.forms import can_say
+from ascend_sim.isa.forms import can_say, copies_whole_blocks
 from ascend_sim.isa.load import LoadData2D, LoadData3D
 from ascend_sim.isa.transfer import DataCopy, Fill
 from ascend_sim.kernel.operands import CopyLoop, matrix_window
@@ -29,8 +29,13 @@ class Abilities:
         shape = source, destination, row_bytes, rows, src_stride, dst_stride
         found = self.table.copies.get(shape)
         if found is None:
-            found = self.table.copies[shape] = can_say(DataCopy(*shape), self.chip, self.table.owed)
+            found = self.table.copies[shape] = can_say(DataCopy(*shape), self.chip)
         return found
+
+    @property
+    def copies_whole_blocks(self) -> bool:
+        """Whether copies between GM and UB count whole 32-byte blocks, as on the 910 and 310P."""
+        return copies_whole_blocks(self.chip)
 
     def copy_rows(
         self, path: str, dst: int, src: int, row_bytes: int, rows: CopyLoop, atomic_add: str = "", operand: str = ""
