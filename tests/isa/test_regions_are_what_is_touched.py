@@ -97,6 +97,8 @@ CASES: list[tuple[Instruction, int, int, int]] = [
     (Mmad(1, 24, 33, "float32", True, gemv=True), 1024, 512, 512),
     (Mmad(20, 24, 33, "float16", False, bias=192), 1024, 512, 512),
     (Mmad(1, 24, 33, "float32", False, gemv=True, bias=0), 1024, 512, 512),
+    (Mmad(20, 70, 33, "int8", False, bias=64), 1024, 512, 512),
+    (FixpipeNd(10, 21, 32, "int32", 100), GM1, 1024, 0),
     (LoadBias(48, "float16"), 128, 64, 0),
     (LoadBias(48, "float32"), 128, 64, 0),
     (Fixpipe(10, 40, 16, "float16", 16, 700), GM1, 1024, 0),
