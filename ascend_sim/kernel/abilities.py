@@ -34,7 +34,7 @@ class Abilities:
 
     @property
     def copies_whole_blocks(self) -> bool:
-        """Whether copies between GM and UB count whole 32-byte blocks, as on the 910 and 310P."""
+        """Return True if copies between GM and UB count whole 32-byte blocks, as on the 910 and 310P."""
         return copies_whole_blocks(self.chip)
 
     def copy_rows(

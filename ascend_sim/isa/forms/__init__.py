@@ -87,7 +87,7 @@ _WHOLE_BLOCKS: dict[str, bool] = {}
 
 
 def copies_whole_blocks(chip: ChipSpec) -> bool:
-    """Whether copies between GM and UB count whole 32-byte blocks: no form of the chip says a row of one byte."""
+    """Return True if copies between GM and UB count whole 32-byte blocks: no form of the chip has a row of one byte."""
     arch = chip.identity.arch
     if arch not in _WHOLE_BLOCKS:
         _WHOLE_BLOCKS[arch] = not can_say(DataCopy("GM", "UB", 1), chip)
