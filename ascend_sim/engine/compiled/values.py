@@ -133,7 +133,7 @@ class Workspace:
 
     def _fits(self, moves: Moves) -> bool:
         """Return True if C has the conversion and the loops, room for all items on their way, and all items put were taken."""
-        if (moves.source, moves.target) not in CASTS or moves.adds not in _ADDS:
+        if moves.scaling is not None or (moves.source, moves.target) not in CASTS or moves.adds not in _ADDS:
             return False
         if moves.product is not None and self._model.accumulate != "blas":
             return False
