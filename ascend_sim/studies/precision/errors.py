@@ -48,7 +48,9 @@ def mean_error(result: Array, reference: Array) -> float:
 
 
 def error_histogram(result: Array, reference: Array) -> dict[str, Any]:
-    """Elements by floor(log2(|error| / |reference|)); `exact` counts those without error, `undefined` non-finite ones."""
+    """Return the elements by floor(log2(|error| / |reference|)); `exact` counts those without error, `undefined` non-finite
+    ones.
+    """
     both = np.isfinite(result) & np.isfinite(reference)
     error, size = np.abs(result[both] - reference[both]), np.abs(reference[both])
     wrong = error > 0
