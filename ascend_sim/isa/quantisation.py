@@ -31,7 +31,7 @@ class Quantisation:
 
     @property
     def scales(self) -> bool:
-        """Whether numbers are multiplied at all."""
+        """Return True if numbers are multiplied at all."""
         return self.by_column or bool(self.scale)
 
     def check(self) -> None:

@@ -32,7 +32,7 @@ class Atomics:
 
 @frozen
 class Conversions:
-    """What the Fixpipe of `architectures` makes of numbers in L0C, without a scale and with one."""
+    """Conversions of numbers in L0C by the Fixpipe of `architectures`, without a scale and with one."""
 
     architectures: tuple[str, ...]
     source: str
@@ -64,7 +64,7 @@ def atomics() -> tuple[Atomics, ...]:
 
 @cache
 def conversions() -> tuple[Conversions, ...]:
-    """What the Fixpipe converts, by architecture."""
+    """Return the conversions of the Fixpipe, by architecture."""
     where = "configs/instructions/conversions.yaml"
     return tuple(_made(Conversions, where, _tuples(entry)) for entry in _entries("conversions"))
 
