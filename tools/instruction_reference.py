@@ -43,6 +43,7 @@ NOT_INSTRUCTIONS = {
     "allocate", "flag", "drop_set", "finish", "close_queues", "next_tile", "queue", "ub_queue", "queue_of", "ordered", "emit",
     "repeated", "repeated_at", "local_tensor", "row_bytes", "stamped", "carry", "unit_flag", "vector",
     "range", "each", "split", "written_over", "can_copy", "copy_rows", "fill_unit", "extend", "count_flag", "is_armed",
+    "is_cross_armed",
 }  # fmt: skip
 
 
@@ -101,7 +102,9 @@ def by_name(kind: type[NamedInstruction]) -> Sample:
 
 def rows(method: str) -> Sample:
     def make(k: Kernel, gm: Tensor, dtype: str) -> None:
-        blocks = 8 * 128 // (32 // gm.itemsize) if method.startswith("block") else 8
+        count = 8 * 128
+        parts = {"block": count // (32 // gm.itemsize), "pair_": count // 2}
+        blocks = parts.get(method[:5], 16 if method.endswith("index") else 8)
         getattr(k, method)(ub(0, (blocks,), dtype), ub(1, (8, 128), dtype))
 
     return Sample(method, make, "8 rows of 128", dtypes=DTYPES)
@@ -160,6 +163,7 @@ SECTIONS: dict[str, list[Sample]] = {
             "64 x 64, transpose=True",
         ),
         Sample("mmad", lambda k, gm, dtype: k.mmad(0, 0, 0, 64, 64, 64, dtype, True), "64 x 64 x 64, accumulate=True"),
+        Sample("load_bias", lambda k, gm, dtype: k.load_bias(0, 0, 64, dtype), "64 numbers"),
         Sample("l0c_to_gm", lambda k, gm, dtype: k.l0c_to_gm(gm, 0), "64 x 64"),
         Sample("l0c_to_ub", lambda k, gm, dtype: k.l0c_to_ub(0, 0, 64, 4, 64, dtype), "64 rows of 4 x 16"),
         Sample("data_copy_nd2nz", lambda k, gm, dtype: k.data_copy_nd2nz(0, gm.address, 64, 64, 2, 128, 64), "64 x 64"),
@@ -186,8 +190,8 @@ SECTIONS: dict[str, list[Sample]] = {
         Sample("select", select, "1024 elements", dtypes=DTYPES),
     ],
     "Vectors: reductions and places": [
-        *(rows(name) for name in ("reduce_sum", "reduce_max", "reduce_min")),
-        *(rows(name) for name in ("block_reduce_sum", "block_reduce_max", "block_reduce_min")),
+        *(rows(name) for name in ("reduce_sum", "reduce_max", "reduce_min", "reduce_max_index", "reduce_min_index")),
+        *(rows(name) for name in ("block_reduce_sum", "block_reduce_max", "block_reduce_min", "pair_reduce_sum")),
         Sample("duplicate", lambda k, gm, dtype: k.duplicate(ub(0, (1024,), dtype), 1), "1024 elements", dtypes=DTYPES),
         elements("copy", 1),
         Sample("broadcast_row", across, "to 8 rows of 128", dtypes=DTYPES),
@@ -222,6 +226,7 @@ SECTIONS: dict[str, list[Sample]] = {
         Sample("scalar", lambda k, gm, dtype: k.scalar(10), "10 cycles"),
         Sample("scalar_load", lambda k, gm, dtype: k.scalar_load(ub(0, (1,), dtype)), "of UB"),
         Sample("scalar_store", lambda k, gm, dtype: k.scalar_store(ub(0, (1,), dtype), 1), "to UB"),
+        Sample("scalar_copy", lambda k, gm, dtype: k.scalar_copy(ub(0, (1,), dtype), ub(1, (1,), dtype)), "within UB"),
         Sample("clean_data_cache", lambda k, gm, dtype: k.clean_data_cache(), "all lines"),
         Sample("cross_core_set", lambda k, gm, dtype: k.cross_core_set(0, 2, "MTE2")),
         Sample("cross_core_wait", lambda k, gm, dtype: k.cross_core_wait(0, 2, "MTE2")),
@@ -374,6 +379,16 @@ def head(first: str, chips: list[ChipSpec]) -> str:
     return f"| {first} | {' | '.join(f'{chip.name} ({chip.identity.arch})' for chip in chips)} |"
 
 
+NOT_SIMULATED = (
+    "sorting and proposals: Sort, MrgSort, Concat, Extract, Proposal",
+    "the register API and SIMT of dav-3510",
+    "aipp on the way to L1",
+    "of the cube: int4, mixed formats, MX scales, float16 results of products, L0C to L1, Fixpipe offsets and other ReLUs than "
+    "the plain one",
+)
+"""Instructions that stay out, in words."""
+
+
 def page() -> str:
     """The whole page."""
     chips = [load_chip(name) for name in CHIPS]
@@ -412,6 +427,13 @@ def page() -> str:
     ]
     for chip in chips:
         lines += [f"### {chip.identity.arch} ({chip.name} and its family)", "", *limits(chip.identity.arch), ""]
+    lines += [
+        "### Not simulated",
+        "",
+        "No method writes these; a C++ kernel that names one is refused with its name.",
+        "",
+    ]
+    lines += [*(f"- {one}" for one in NOT_SIMULATED), ""]
     if NOT_YET_REFUSED:
         lines += ["### Not yet refused", "", OWED, "", *not_yet(), ""]
     return "\n".join(lines)

@@ -57,7 +57,7 @@ class LoadData2D(Instruction):
 
     @property
     def _unit(self) -> int:
-        """Bytes that are moved at a time."""
+        """Return the bytes that are moved at a time."""
         return 2 * FRACTAL_BYTES if self.transpose and self.itemsize == 1 else FRACTAL_BYTES
 
     def reads(self) -> tuple[Region, ...]:
@@ -114,12 +114,12 @@ class LoadData3D(Instruction):
 
     @property
     def c0(self) -> int:
-        """Channels in one 32-byte block."""
+        """Return the channels in one 32-byte block."""
         return BLOCK_BYTES // self.itemsize
 
     @property
     def rows(self) -> int:
-        """Rows moved, rounded up to whole fractals."""
+        """Return the rows moved, rounded up to whole fractals."""
         rows_are_k = self.transpose or self.destination == "L0B"
         unit = self.c0 if rows_are_k else FRACTAL
         return ceil_div(self.m_extent, unit) * unit

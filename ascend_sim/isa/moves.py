@@ -117,24 +117,29 @@ def offsets_of(shape: Sequence[int], strides: Sequence[int]) -> NDArray[np.int64
 
 @dataclass(frozen=True, eq=False)
 class Product:
-    """The factors [m, held_k] and [n, held_k] of `dtype` that two places give; the first `k` columns count."""
+    """The factors [m, held_k] and [n, held_k] of `dtype` that two places give; the first `k` columns count.
+
+    `starts`: a third place gives n numbers that every row begins with.
+    """
 
     m: int
     n: int
     held_k: int
     k: int
     dtype: str
+    starts: bool = False
 
 
 @dataclass(frozen=True, eq=False)
 class Moves:
     """Items of `takes` are taken at the start, converted from `source` to `target` (formats; empty: as they are), and put at
     retirement, those of a second place behind those of the first; those behind the last that fits are dropped. Two places are
-    the factors of a `product` in float32. Where nothing is taken, items of the bytes `fill` are put, zeros if it is empty.
+    the factors of a `product` in float32, a third one is what its rows begin with, as it is. Where nothing is taken, items of
+    the bytes `fill` are put, zeros if it is empty.
 
     `rounding` is a mode of the target, None its first; `bits` of the mantissa stay in hf32. `saturate`: overflow, infinities
     and NaN leave the conversion as finite numbers. `adds`: numbers of this format are added to what is there.
-    `settles`: what is there then saturates.
+    `settles`: what is there then saturates. `scaling`: the arithmetic before the conversion (`quantisation.Scaling`).
     """
 
     takes: tuple[Place, ...]
@@ -148,6 +153,7 @@ class Moves:
     settles: bool = False
     product: Product | None = None
     fill: bytes = b""
+    scaling: Any = None
 
 
 def moves(*takes: Place, put: Place, **how: Any) -> Moves:

@@ -147,14 +147,14 @@ class Kernel(TracedLoops, KernelBuilder):
         *,
         opener: str = "",
     ) -> BufferQueue[LocalTensor]:
-        """A queue of tensors in UB, for the vector instructions; their rows begin at whole blocks."""
+        """Return a queue of tensors in UB, for the vector instructions; their rows begin at whole blocks."""
         tensors = [self.local_tensor(shape, dtype, one) for one in _numbered(name, buffers)]
         return self.queue_of(name, tensors, producer, consumer, opener=opener)
 
     def queue_of(
         self, name: str, places: Sequence[Place], producer: str, consumer: str, *, opener: str = ""
     ) -> BufferQueue[Place]:
-        """A queue of places of one's own, whatever tells where a buffer lies; see `BufferQueue`.
+        """Return a queue of places of one's own, whatever tells where a buffer lies; see `BufferQueue`.
 
         Its flags are "NAME[i] full" and "NAME[i] free". It is closed at the end of the program by itself.
         """
@@ -316,7 +316,7 @@ class Kernel(TracedLoops, KernelBuilder):
         self.data_copy("UB", "GM", dst.address, at, size, rows, step, stride, added, operand or dst.name)
 
     def _sides(self, what: str, tensor: Tensor, local: int | LocalTensor) -> _Sides:
-        """How both sides of a copy lie; rows without gaps become one."""
+        """Return how both sides of a copy lie; rows without gaps become one."""
         rows, columns, stride = tensor.rows(what)
         size = columns * tensor.itemsize
         if not isinstance(local, LocalTensor):
@@ -330,7 +330,7 @@ class Kernel(TracedLoops, KernelBuilder):
         return _Sides(rows, size, stride, step, at)
 
     def row_bytes(self, size: int) -> int:
-        """Bytes that a row of `size` bytes takes in UB: whole blocks (chip file, alignment.block)."""
+        """Return the bytes that a row of `size` bytes takes in UB: whole blocks (chip file, alignment.block)."""
         return ceil_div(size, self.chip.alignment.block) * self.chip.alignment.block
 
     # -- matrices: GM -> L1 -> L0A, L0B; L0C -> GM ---------------------------------------------------------------------
@@ -394,27 +394,27 @@ class Kernel(TracedLoops, KernelBuilder):
                 f"l1_to_l0b: rows {row} to {row + rows} of {held}, columns from {column}: with transpose it copies whole "
                 f"fractals, {FRACTAL} rows of {c0} {dtype} (gm_to_l1 pads with held=)"
             )
-        fractals, of_column = rows // FRACTAL, held // FRACTAL
+        fractals, of_column, blocks = rows // FRACTAL, held // FRACTAL, ceil_div(columns, c0)
         first = src + (column // c0 * of_column + row // FRACTAL) * FRACTAL_BYTES
-        blocks = ceil_div(columns, c0)
         if fractals == of_column:
             self.load_data_2d("L0B", dst, first, itemsize, blocks * fractals)
             return
         for block in range(blocks):
-            place = dst + block * fractals * FRACTAL_BYTES
-            self.load_data_2d("L0B", place, first + block * of_column * FRACTAL_BYTES, itemsize, fractals)
+            place, source = dst + block * fractals * FRACTAL_BYTES, first + block * of_column * FRACTAL_BYTES
+            self.load_data_2d("L0B", place, source, itemsize, fractals)
 
     def _load_matrix(self, destination: str, dst: int, src: int, piece: _MatrixPiece, transpose: bool) -> None:
         """img2col of a map one pixel high under a 1 x 1 kernel, which is the matrix itself."""
         dtype, held, (row, rows), (column, columns) = piece
-        itemsize = item_bytes(dtype)
-        c0 = self.chip.alignment.block // itemsize
+        c0 = self.chip.alignment.block // (itemsize := item_bytes(dtype))
         if row + rows > held or column % c0:
             raise SimError(
                 f"to {destination}: rows {row} to {row + rows} of {held}, columns from {column}; a piece lies inside the "
                 f"matrix and begins at a multiple of {c0} columns (32 bytes of {dtype})"
             )
         span = Span(column, ceil_div(columns, c0) * c0)
+        if destination == "L0B" and itemsize == 1 and self.turns_bytes_in_squares:
+            return self._load_squares(dst, src, held, piece.rows, span)
         self.load_data_3d(destination, dst, src, itemsize, matrix_window(held), piece.rows, span, transpose)
 
     def l0c_to_gm(self, dst: Tensor, src: int | BufferQueue[int], *, atomic_add: bool = False) -> None:
@@ -434,7 +434,7 @@ def _numbered(name: str, buffers: int) -> Iterator[str]:
 
 @cache
 def _parameters(kind: type[Instruction]) -> tuple[str, ...]:
-    """The fields of an instruction class in order; SimError unless it is a frozen dataclass of its own."""
+    """Return the fields of an instruction class in order; SimError unless it is a frozen dataclass of its own."""
     settings = kind.__dict__.get("__dataclass_params__")
     if not is_dataclass(kind) or settings is None or not settings.frozen:
         raise SimError(f"emit: {kind.__name__} must be a frozen dataclass: @dataclass(frozen=True) before its class")

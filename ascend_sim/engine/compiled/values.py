@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Iterator
 from ctypes import c_int64, c_void_p
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +19,9 @@ from ascend_sim.engine.compiled import library
 from ascend_sim.engine.events import ValueEvents
 from ascend_sim.engine.values import ProgramValues
 from ascend_sim.isa.base import Instruction, ValueModel
+from ascend_sim.isa.effect import whole_product
 from ascend_sim.isa.moves import Moves, Place, Product
-from ascend_sim.kernel.program import OPERAND_COLUMN, SPACES, InstructionTable
+from ascend_sim.kernel.program import OPERAND_COLUMN, PLACED, SPACES, InstructionTable
 
 NO_VALUES, MOVES, MULTIPLIES, IN_PYTHON = range(4)
 ENDED, WANTS_PRODUCT, WANTS_PYTHON, NOT_WRITTEN, NOT_WRITTEN_LATE, WANTS_PROGRAM, PROGRAM_ENDED = range(7)
@@ -39,6 +40,8 @@ CASTS = {
 }
 """The conversions that moves.c has, in its order."""
 _NARROW = ("float16", "bfloat16")
+_ADDS = ("", "float32", "int32")
+"""Numbers that C adds to the place, in the order of `adds` in values.h."""
 _BYTES = {"float16": 2, "bfloat16": 2, "float32": 4, "hf32": 4, "": 1}
 
 _PLACE = np.dtype(
@@ -47,7 +50,7 @@ _PLACE = np.dtype(
 )
 _ACTION = np.dtype(
     [(name, np.int64) for name in ("what", "takes", "cast", "bits", "saturate", "adds", "settles")]
-    + [("from", _PLACE, (2,)), ("to", _PLACE)]
+    + [("from", _PLACE, (3,)), ("to", _PLACE)]
 )
 
 
@@ -74,7 +77,7 @@ class _Values(ctypes.Structure):
 class _Scratch(ctypes.Structure):
     """`Scratch` of values.h."""
 
-    _fields_ = [("factors", _Bytes * 2), ("product", _Bytes)]
+    _fields_ = [("factors", _Bytes * 3), ("product", _Bytes)]
 
 
 class _Events(ctypes.Structure):
@@ -103,7 +106,9 @@ class Workspace:
     def __init__(self, chip: ChipSpec, model: ValueModel) -> None:
         most = max(chip.buffers.values())
         self.left, self.right, self.product = (np.empty(2 * most // 4, np.float32) for _ in range(3))
-        self.scratch = _Scratch((_Bytes * 2)(_Bytes.of(self.left), _Bytes.of(self.right)), _Bytes.of(self.product))
+        self.start = np.empty(most // 4, np.float32)
+        factors = (_Bytes * 3)(_Bytes.of(self.left), _Bytes.of(self.right), _Bytes.of(self.start))
+        self.scratch = _Scratch(factors, _Bytes.of(self.product))
         self._model = model
         self._tables: dict[int, _Actions] = {}
 
@@ -120,20 +125,20 @@ class Workspace:
         found = instruction.described(self._model) if instruction.has_values else None
         if found is None or not self._fits(found):
             return _nothing(IN_PYTHON), None
-        takes = [_place(place, kept) for place in found.takes] + [_NO_PLACE] * (2 - len(found.takes))
+        takes = [_place(place, kept) for place in found.takes] + [_NO_PLACE] * (3 - len(found.takes))
         what = MOVES if found.product is None else MULTIPLIES
         cast = CASTS[found.source, found.target]
-        how = (what, len(found.takes), cast, found.bits, found.saturate, bool(found.adds), found.settles)
+        how = (what, len(found.takes), cast, found.bits, found.saturate, _ADDS.index(found.adds), found.settles)
         return (*how, takes, _place(found.put, kept)), found.product
 
     def _fits(self, moves: Moves) -> bool:
         """Return True if C has the conversion and the loops, room for all items on their way, and all items put were taken."""
-        if (moves.source, moves.target) not in CASTS or moves.adds not in ("", "float32"):
+        if moves.scaling is not None or (moves.source, moves.target) not in CASTS or moves.adds not in _ADDS:
             return False
         if moves.product is not None and self._model.accumulate != "blas":
             return False
         plain = not moves.saturate if moves.source in _NARROW else moves.rounding in (None, "RINT")
-        if not plain or len(moves.takes) > (1 if moves.product is None else 2):
+        if not plain or len(moves.takes) > (1 if moves.product is None else 2 + moves.product.starts):
             return False
         puts = moves.put.listed is None and moves.put.is_apart and not moves.fill.strip(b"\0")
         if not puts or not all(_is_simple(place) for place in (*moves.takes, moves.put)):
@@ -162,7 +167,7 @@ def _is_simple(place: Place) -> bool:
 
 
 def _place(place: Place, kept: list[Any]) -> Any:
-    where = SPACES.index(place.space), OPERAND_COLUMN[place.operand], *place.span
+    where = SPACES.index(place.space), OPERAND_COLUMN.get(place.operand, PLACED), *place.span
     listed = 0
     if place.listed is not None:
         kept.append(place.listed.astype(np.int32))
@@ -176,7 +181,16 @@ _NO_PLACE = (*(0,) * 8, *((0,) * MOST_LOOPS,) * 3, 0)
 
 
 def _nothing(what: int) -> Any:
-    return (what, *(0,) * 6, [_NO_PLACE] * 2, _NO_PLACE)
+    return (what, *(0,) * 6, [_NO_PLACE] * 3, _NO_PLACE)
+
+
+class _Factors(NamedTuple):
+    """Where C lays out the factors of a product and what its rows begin with, and where it looks for the result."""
+
+    left: NDArray[Any]
+    right: NDArray[Any]
+    product: NDArray[Any]
+    start: NDArray[Any] | None
 
 
 class _Actions:
@@ -185,7 +199,7 @@ class _Actions:
     def __init__(self, table: InstructionTable) -> None:
         self.table = table
         self.columns = np.empty(0, _ACTION)
-        self.factors: dict[int, tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]] = {}
+        self.factors: dict[int, _Factors] = {}
         self._kept: list[Any] = []
 
     def extend(self, work: Workspace) -> None:
@@ -196,9 +210,15 @@ class _Actions:
             rows.append(row)
             if product is not None:
                 m, n, held, k = product.m, product.n, product.held_k, product.k
-                left = work.left[: m * held].reshape(m, held)[:, :k]
-                right = work.right[: n * held].reshape(n, held)[:, :k].T
-                self.factors[number] = left, right, work.product[: m * n].reshape(m, n)
+                whole = product.dtype == "int8"
+                left, right = (one.view(np.int8 if whole else np.float32) for one in (work.left, work.right))
+                start, result = (one.view(np.int32 if whole else np.float32) for one in (work.start, work.product))
+                self.factors[number] = _Factors(
+                    left[: m * held].reshape(m, held)[:, :k],
+                    right[: n * held].reshape(n, held)[:, :k],
+                    result[: m * n].reshape(m, n),
+                    start[:n] if product.starts else None,
+                )
         if rows:
             self.columns = np.concatenate((self.columns, np.array(rows, _ACTION)))
 
@@ -226,8 +246,13 @@ class CompiledValues:
 
     def multiply(self, instruction: int) -> None:
         """The product of the factors that C has laid out."""
-        left, right, product = self.factors[instruction]
-        np.matmul(left, right, out=product)
+        left, right, product, start = self.factors[instruction]
+        if left.dtype == np.int8:
+            product[...] = whole_product(left, right)
+        else:
+            np.matmul(left, right.T, out=product)
+        if start is not None:
+            product += start
 
     def look(self, row: int, late: bool) -> None:
         """C met a block that nobody wrote: let Python say so."""

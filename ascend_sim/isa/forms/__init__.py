@@ -14,21 +14,25 @@ import numpy as np
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import Instruction
-from ascend_sim.isa.forms.file import GROUPS, atomics, declared, ways_of
+from ascend_sim.isa.forms.file import GROUPS, atomics, conversions, declared, ways_of
 from ascend_sim.isa.forms.form import Field, Form, FormRule, Way
+from ascend_sim.isa.transfer import DataCopy
+from ascend_sim.memory.gm import Allocation
 
-__all__ = ["GROUPS", "Field", "Form", "FormRule", "atomics", "can_say", "declared", "form_of"]
+__all__ = [
+    "GROUPS",
+    "Field",
+    "Form",
+    "FormRule",
+    "atomics",
+    "can_say",
+    "copies_whole_blocks",
+    "declared",
+    "form_of",
+    "reach",
+]
 
-_ALL = ("dav-1001", "dav-2002", "dav-2201", "dav-3510")
-_OLD = _ALL[:2]
 NOT_YET_REFUSED = {
-    ("data_copy", "len_burst part"): (
-        _OLD,
-        "Cast, TransData, Transpose, BiasAdd, ReduceSum, ViewCopy, MemSet, Dilation",
-    ),
-    ("data_copy", "src_gap part"): (_OLD, "TransData, Transpose, ReduceSum, ViewCopy"),
-    ("data_copy", "dst_gap part"): (_OLD, "TransData, Transpose, BiasAdd, ViewCopy"),
-    ("data_copy", "dst_gap below"): (_OLD, "TransData, Transpose, BiasAdd, ViewCopy"),
     ("fixpipe_dn", "from_first"): (
         ("dav-3510",),
         "weight gradients of float32 and of merged groups, NCDHW or DHWCN",
@@ -40,6 +44,7 @@ _GROUP = {
     "ascend_sim.isa.transfer": ("copies",),
     "ascend_sim.isa.load": ("loads",),
     "ascend_sim.isa.cube": ("cube",),
+    "ascend_sim.isa.bias": ("cube",),
     "ascend_sim.isa.direct": ("copies", "cube"),
     "ascend_sim.isa.l0c_to_ub": ("cube",),
 }
@@ -60,6 +65,8 @@ def form_of(instruction: Instruction, chip: ChipSpec, owed: bool = False) -> For
         if form.way.says(instruction) and form.can_say(instruction):
             if instruction.atomic:
                 _check_atomic(instruction, chip)
+            if hasattr(instruction, "pre"):
+                _check_conversion(instruction, chip)
             return form
     faults, text = _refusal(instruction, chip)
     if owed and faults <= {fault for fault, (arches, _) in NOT_YET_REFUSED.items() if arch in arches}:
@@ -74,6 +81,22 @@ def can_say(instruction: Instruction, chip: ChipSpec, owed: bool = False) -> boo
     except SimError:
         return False
     return True
+
+
+_WHOLE_BLOCKS: dict[str, bool] = {}
+
+
+def copies_whole_blocks(chip: ChipSpec) -> bool:
+    """Return True if copies between GM and UB count whole 32-byte blocks: no form of the chip has a row of one byte."""
+    arch = chip.identity.arch
+    if arch not in _WHOLE_BLOCKS:
+        _WHOLE_BLOCKS[arch] = not can_say(DataCopy("GM", "UB", 1), chip)
+    return _WHOLE_BLOCKS[arch]
+
+
+def reach(tensor: Allocation, chip: ChipSpec) -> int:
+    """Return the bytes of a tensor that instructions may touch: with its slack where copies count whole blocks."""
+    return tensor.room if copies_whole_blocks(chip) else tensor.size
 
 
 def _refusal(instruction: Any, chip: ChipSpec) -> tuple[set[tuple[str, str]], str]:
@@ -99,6 +122,25 @@ def _refusal(instruction: Any, chip: ChipSpec) -> tuple[set[tuple[str, str]], st
     return {
         (instruction.name, route)
     }, f"{what}: {chip.name} ({arch}) has no such instruction; {has} (configs/instructions)"
+
+
+def _check_conversion(instruction: Any, chip: ChipSpec) -> None:
+    """SimError for numbers of L0C that the Fixpipe does not bring out in the format."""
+    pre, dtype, arch = instruction.pre, instruction.dtype, chip.identity.arch
+    if pre is None:
+        source, scaled = ("int32" if dtype == "int32" else "float32"), False
+    else:
+        pre.check()
+        source, scaled = pre.source, pre.scales
+    for one in conversions():
+        if arch in one.architectures:
+            known = (one.scaled if scaled else one.plain).get(source, [])
+            if dtype not in known:
+                how = "with a scale" if scaled else "without a scale"
+                raise SimError(
+                    f"{instruction.name} on {chip.name} ({arch}): {source} of L0C to {dtype} {how}; "
+                    f"{', '.join(known) or 'nothing'} is possible ({one.source})"
+                )
 
 
 def _check_atomic(instruction: Any, chip: ChipSpec) -> None:

@@ -24,7 +24,7 @@ from ascend_sim.calls.result import Result
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import AclnnError, SimError
 from ascend_sim.frozen import frozen
-from ascend_sim.numerics import FORMATS, cast, compare, encode
+from ascend_sim.numerics import cast, compare, encode
 from ascend_sim.numerics.accumulate import ACCUMULATIONS
 from ascend_sim.numerics.cube_math import CUBE_MATH_TYPES
 from ascend_sim.ops.arguments import EIGHT_BIT
@@ -41,14 +41,12 @@ from ascend_sim.options.description import with_options
 from ascend_sim.runtime import Progress, ValueModel
 from ascend_sim.sequence import chip_of
 from ascend_sim.settings import check_options
+from ascend_sim.studies.precision.errors import effective_bits, error_histogram, mean_error, rounding_effect
 from ascend_sim.studies.precision.options import PrecisionOptions
 
 Array = NDArray[Any]
 DTYPES = ("float16", "bfloat16", "float32")
 """Input dtypes of the rows of every table."""
-
-HISTOGRAM_LOW, HISTOGRAM_HIGH = -40, 8
-"""Binades of |error| / |reference| that the error histogram covers; the outer bins hold what lies beyond."""
 
 
 @frozen
@@ -57,7 +55,8 @@ class PrecisionRow:
 
     `status` 0: ran; another code: refused, `message` says why; None: accepted, but there are no kernels for it here.
     `same_as` names an earlier cubeMathType with the same computation, whose figures stand here too. `total_us` is the end
-    of the last kernel. `outputs` maps a name to its figures, `operands` to what rounding did to an operand.
+    of the last kernel, `cube_cycles` the work of all cubes. `outputs` maps a name to its figures, `operands` to what rounding
+    did to an operand.
     """
 
     chip: str
@@ -70,6 +69,7 @@ class PrecisionRow:
     compute_dtype: str | None = None
     same_as: int | None = None
     total_us: float | None = None
+    cube_cycles: int = 0
     findings: int = 0
     operands: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     outputs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -184,7 +184,7 @@ def precision(
 
 
 def with_inputs(case: Case, inputs: str | Path | None) -> Case:
-    """The case with other values: a distribution of the same seed and scale, or a `.npz` file."""
+    """Return the case with other values: a distribution of the same seed and scale, or a `.npz` file."""
     if inputs is None:
         return case
     if str(inputs).endswith(".npz"):
@@ -196,7 +196,7 @@ def with_inputs(case: Case, inputs: str | Path | None) -> Case:
 
 
 def base_tensors(case: Case) -> dict[str, Array]:
-    """The case's tensors in float32, before they are rounded to a row's dtype."""
+    """Return the case's tensors in float32, before they are rounded to a row's dtype."""
     if case.data.file is None:
         return make_tensors(case.in_dtype("float32"))
     found = load_tensors(case.data.file, {name: (shape, None) for name, (shape, _) in case.tensors.items()})
@@ -204,7 +204,7 @@ def base_tensors(case: Case) -> dict[str, Array]:
 
 
 def _own(case: Case, tensors: Mapping[str, Array]) -> dict[str, Array]:
-    """The caller's arrays in float32; SimError for other names or shapes than the case's."""
+    """Return the caller's arrays in float32; SimError for other names or shapes than the case's."""
     shapes = {name: shape for name, (shape, _) in case.tensors.items()}
     given = {name: tuple(array.shape) for name, array in tensors.items()}
     if given != shapes:
@@ -243,7 +243,7 @@ class _Bench:
         self._truths: dict[tuple[Any, ...], Sums] = {}
 
     def rows(self, dtype: str, models: Sequence[ValueModel]) -> list[PrecisionRow]:
-        """The rows of one input dtype on one chip, every model under each cubeMathType."""
+        """Return the rows of one input dtype on one chip, every model under each cubeMathType."""
         if dtype != self._dtype:
             self._dtype = dtype
             self._truths.clear()
@@ -333,6 +333,7 @@ class _Bench:
             row,
             status=0,
             total_us=result.report.total_us,
+            cube_cycles=sum(sum(kernel["cube_work_cycles"]) for kernel in result.report.kernels),
             findings=len(result.report.findings),
             operands={name: rounding_effect(inputs[name], seen) for name, seen in operands.items()},
             outputs=figures,
@@ -377,13 +378,14 @@ class _Bench:
             **{key: value for key, value in comparison.items() if key not in ("dtype", "compute_dtype")},
             "operand_bits": effective_bits(total, truth),
             "machine_bits": effective_bits(values, total),
+            "bias": mean_error(values, truth),
             "error_log2": error_histogram(values, truth),
         }
 
     def _truth(
         self, call: AcceptedCall, name: str, operands: Mapping[str, Array], inputs: Mapping[str, Array], key: Any
     ) -> Sums:
-        """The float64 sums of an output; the key tells what rounded the operands."""
+        """Return the float64 sums of an output; the key tells what rounded the operands."""
         found = self._truths.get((name, key))
         if found is None:
             found = sums_of(self.operator, call, name, operands, inputs, absolute=self.absolute)
@@ -392,51 +394,11 @@ class _Bench:
 
 
 def _probed(correct: bool, probe: Mapping[str, Any]) -> dict[str, Any]:
-    """The verdict of a row's own bound, once its programs were probed."""
+    """Return the verdict of a row's own bound, once its programs were probed."""
     if not probe["ran"]:
         return {"probe": probe}
     decided_by = "probe" if correct else "bound"
     return {"correct": correct and probe["correct"], "decided_by": decided_by, "probe": probe}
-
-
-def rounding_effect(before: Array, after: Array) -> dict[str, Any]:
-    """Return the effect of rounding an operand: shares of elements changed, of finite ones that overflowed, of new zeros."""
-    old, new = before.astype(np.float64), after.astype(np.float64)
-    lost = np.abs(new - old)
-    largest = FORMATS["float16"].max_finite if after.dtype == np.float16 else math.inf
-    beyond = np.isfinite(old) & (~np.isfinite(new) | ((np.abs(new) == largest) & (np.abs(old) > largest)))
-    return {
-        "elements": old.size,
-        "changed": float(np.count_nonzero(lost > 0) / max(old.size, 1)),
-        "overflowed": int(np.count_nonzero(beyond)),
-        "to_zero": int(np.count_nonzero((old != 0) & (new == 0))),
-    }
-
-
-def effective_bits(result: Array, reference: Array) -> float:
-    """-log2(mean |error| / mean |reference|) over the elements finite in both; infinite without error."""
-    both = np.isfinite(result) & np.isfinite(reference)
-    error, size = np.abs(result[both] - reference[both]).sum(), np.abs(reference[both]).sum()
-    if not error:
-        return math.inf
-    return -math.log2(error / size) if size else -math.inf
-
-
-def error_histogram(result: Array, reference: Array) -> dict[str, Any]:
-    """Elements by floor(log2(|error| / |reference|)); `exact` counts those without error, `undefined` non-finite ones."""
-    both = np.isfinite(result) & np.isfinite(reference)
-    error, size = np.abs(result[both] - reference[both]), np.abs(reference[both])
-    wrong = error > 0
-    with np.errstate(divide="ignore"):
-        binades = np.floor(np.log2(error[wrong] / size[wrong]))
-    clipped = np.clip(binades, HISTOGRAM_LOW, HISTOGRAM_HIGH).astype(np.int64) - HISTOGRAM_LOW
-    counts = np.bincount(clipped, minlength=HISTOGRAM_HIGH - HISTOGRAM_LOW + 1)
-    return {
-        "low": HISTOGRAM_LOW,
-        "counts": counts.tolist(),
-        "exact": int(np.count_nonzero(~wrong)),
-        "undefined": int(result.size - np.count_nonzero(both)),
-    }
 
 
 def _plain(value: Any) -> Any:

@@ -55,7 +55,7 @@ def render(
 
 
 def sentence(sweep: Sweep) -> str:
-    """The best point, and how much of the sweep ran."""
+    """Return the best point, and how much of the sweep ran."""
     best, refused = sweep.best, len(sweep.rows) - len(sweep.ran)
     counts = f"{counted(len(sweep.ran), 'point')} ran" + (f", {refused} were refused" if refused else "")
     if best is None:
@@ -79,7 +79,7 @@ def tilings_words(sweep: Sweep) -> list[str]:
 
 
 def value_text(value: Any) -> str:
-    """A value of a field as it is given; lists without spaces, a chip file by its name."""
+    """Return a value of a field as it is given; lists without spaces, a chip file by its name."""
     if isinstance(value, list | tuple):
         return f"[{','.join(map(str, value))}]"
     return str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
@@ -146,7 +146,7 @@ def write_table(sweep: Sweep, path: str | Path) -> None:
 
 
 def csv_text(sweep: Sweep) -> str:
-    """One line a row; lists as in YAML, nothing where a row has no such column."""
+    """Return one line a row; lists as in YAML, nothing where a row has no such column."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(sweep.columns)
@@ -163,7 +163,7 @@ def _plain(value: Any) -> Any:
 
 
 def axes_of(values: Mapping[str, Sequence[Any]], axes: Sequence[str] = ()) -> tuple[str, str]:
-    """The two fields of a heat map, of the `values` by field; left out, the first two that have more than one value.
+    """Return the two fields of a heat map, of the `values` by field; left out, the first two that have more than one value.
 
     Raises SimError for others, and where there are no two.
     """
@@ -241,7 +241,7 @@ def _label(column: str) -> str:
 
 
 def _values(sweep: Sweep, name: str) -> list[Any]:
-    """The values of a field in the order in which they were given."""
+    """Return the values of a field in the order in which they were given."""
     found: Mapping[str, Any] = {value_text(row[name]): row[name] for row in sweep.rows}
     return list(found.values())
 

@@ -60,7 +60,7 @@ class SweepPoint:
 
 
 def columns_of(operator_name: str, mode: str) -> list[str]:
-    """The columns that `measure` can give a point of that operator, in its order."""
+    """Return the columns that `measure` can give a point of that operator, in its order."""
     operator = OPERATORS[operator_name]
     of_cube = ("l1", "l0c", "blocks", "efficiency", "bottleneck", "tiling")
     return [
@@ -176,7 +176,7 @@ def _errors(point: SweepPoint, result: Result, values: Mapping[str, Any]) -> dic
 
 
 def _share(square: float, whole: float) -> float | None:
-    """The root of their quotient; None where something is infinite or NaN."""
+    """Return the root of their quotient; None where something is infinite or NaN."""
     if not (np.isfinite(square) and np.isfinite(whole)):
         return None
     return sqrt(square / whole) if whole else 0.0

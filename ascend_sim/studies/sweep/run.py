@@ -55,21 +55,21 @@ class Sweep:
 
     @property
     def ran(self) -> list[Row]:
-        """The rows that were not refused."""
+        """Return the rows that were not refused."""
         return [row for row in self.rows if row["status"] == 0]
 
     @property
     def best(self) -> Row | None:
-        """The row with the shortest time; None where every point was refused."""
+        """Return the row with the shortest time; None where every point was refused."""
         return min(self.ran, key=lambda row: row["us"], default=None)
 
     @property
     def columns(self) -> list[str]:
-        """Every column that some row has, the varied fields first."""
+        """Return every column that some row has, the varied fields first."""
         return list(dict.fromkeys([*self.fields, *(name for row in self.rows for name in row)]))
 
     def numeric(self, column: str) -> list[Row]:
-        """The rows that have a number in that column; SimError where no row has."""
+        """Return the rows that have a number in that column; SimError where no row has."""
         found = [row for row in self.ran if _is_number(row.get(column))]
         if not found:
             there = [name for name in self.columns if any(_is_number(row.get(name)) for row in self.ran)]
@@ -77,7 +77,7 @@ class Sweep:
         return found
 
     def front(self, first: str = "us", second: str = "l1") -> list[Row]:
-        """The Pareto front: rows that no other beats in one column without being worse in the other.
+        """Return the Pareto front: rows that no other beats in one column without being worse in the other.
 
         Less is better, but of "tflops" and "efficiency". By `first`; of equal points one.
         """
@@ -192,7 +192,7 @@ def _results(
 def _point(
     case: Case, chip: ChipSpec, fields: Mapping[str, SweepField], values: Mapping[str, Any], how: SweepOptions
 ) -> SweepPoint | dict[str, Any]:
-    """The point with those values, or why it cannot be."""
+    """Return the point with those values, or why it cannot be."""
     try:
         draft = Draft.of(case, chip)
         for name, value in values.items():
@@ -217,7 +217,7 @@ def _check_values(values: Mapping[tuple[str, ...], Sequence[Sequence[Any]]]) -> 
 
 
 def _told(row: Mapping[str, Any], found: Mapping[str, Mapping[str, Any]]) -> Row:
-    """The row with its point's figures; a chip stands by its name."""
+    """Return the row with its point's figures; a chip stands by its name."""
     figures = found.get(row.get("point", ""), {})
     own = {name: value.name if isinstance(value, ChipSpec) else value for name, value in row.items() if name != "point"}
     return {**own, **figures}
