@@ -121,7 +121,7 @@ def _arrays(given: Mapping[str, Any]) -> dict[str, Any]:
     torch = sys.modules.get("torch")
     if torch is None or not any(isinstance(value, torch.Tensor) for value in given.values()):
         return dict(given)
-    from ascend_sim.torch.tensors import array_of, has_values, spec_of
+    from ascend_sim.calls.torch_tensors import array_of, has_values, spec_of
 
     def taken(value: Any) -> Any:
         if not isinstance(value, torch.Tensor):

@@ -24,7 +24,7 @@ from ascend_sim.engine.compiled.values import Workspace, rows_for_python
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.values import BlockShadow, ProgramValues
 from ascend_sim.errors import SimError
-from ascend_sim.isa.base import ValueModel
+from ascend_sim.isa.memory import ValueModel
 from ascend_sim.isa.scalar import CleanDataCache, ScalarAccess, ScalarLoad
 from ascend_sim.isa.sync import CrossCoreSetFlag, CrossCoreWaitFlag, cross_name
 from ascend_sim.kernel.inspection import Line

@@ -22,7 +22,8 @@ from ascend_sim.chip.sections import FixpipeRates as FixpipeUnit
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.isa import effect
-from ascend_sim.isa.base import TRANSFER, Cost, GmAccess, Instruction, Memory, Pace, ValueModel, ceil_div
+from ascend_sim.isa.base import TRANSFER, Cost, GmAccess, Instruction, Pace, ceil_div
+from ascend_sim.isa.memory import Memory, ValueModel
 from ascend_sim.isa.moves import Moves, Place, Product, listed, loops, moves, offsets_of
 from ascend_sim.isa.quantisation import SCALE_BYTES, Quantisation, Scaling
 from ascend_sim.memory.regions import Region

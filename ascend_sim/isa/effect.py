@@ -6,11 +6,12 @@ A list reads zeros at a negative place. Numbers are added and settled one by one
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ascend_sim.isa.memory import Memory
 from ascend_sim.isa.moves import Moves, Place
 from ascend_sim.isa.quantisation import kept
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
@@ -18,9 +19,6 @@ from ascend_sim.numerics import cast, format_of, round_to
 from ascend_sim.numerics.accumulate import add_chunks, add_exact_groups
 from ascend_sim.numerics.integers import INTEGERS, from_integers, storage, to_integers
 from ascend_sim.numerics.widen import to_float32
-
-if TYPE_CHECKING:
-    from ascend_sim.isa.base import Memory
 
 _PLAIN = {size: np.dtype(f"u{size}") for size in (1, 2, 4, 8)}
 _NARROW = ("float16", "bfloat16")

@@ -14,7 +14,8 @@ import numpy as np
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
-from ascend_sim.isa.base import SCALAR, Cost, Instruction, Memory
+from ascend_sim.isa.base import SCALAR, Cost, Instruction
+from ascend_sim.isa.memory import Memory
 from ascend_sim.memory.regions import Region
 
 SPACES = ("UB", "GM")

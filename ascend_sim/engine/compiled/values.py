@@ -18,8 +18,9 @@ from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.engine.compiled import library
 from ascend_sim.engine.events import ValueEvents
 from ascend_sim.engine.values import ProgramValues
-from ascend_sim.isa.base import Instruction, ValueModel
+from ascend_sim.isa.base import Instruction
 from ascend_sim.isa.effect import whole_product
+from ascend_sim.isa.memory import ValueModel
 from ascend_sim.isa.moves import Moves, Place, Product
 from ascend_sim.kernel.program import OPERAND_COLUMN, PLACED, SPACES, InstructionTable
 
