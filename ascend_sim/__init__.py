@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ascend_sim.chip import chip_names, load_chip
     from ascend_sim.expected import Expected
     from ascend_sim.isa.base import Cost, GmAccess, Instruction, Memory
+    from ascend_sim.isa.quantisation import Quantisation
     from ascend_sim.kernel.function import KernelError, KernelFunction, kernel_function
     from ascend_sim.kernel.kernel import Kernel
     from ascend_sim.kernel.local_tensor import LocalTensor
@@ -69,6 +70,7 @@ __all__ = [
     "LocalTensor",
     "MapWindow",
     "Memory",
+    "Quantisation",
     "Region",
     "Result",
     "SimError",
@@ -121,6 +123,7 @@ _HOME = {
     "LocalTensor": "ascend_sim.kernel.local_tensor",
     "MapWindow": "ascend_sim.kernel.operands",
     "Memory": "ascend_sim.isa.base",
+    "Quantisation": "ascend_sim.isa.quantisation",
     "Region": "ascend_sim.memory.regions",
     "Result": "ascend_sim.calls.result",
     "Span": "ascend_sim.kernel.operands",

@@ -30,6 +30,7 @@ from ascend_sim.isa.sync import CrossCoreSetFlag, CrossCoreWaitFlag, cross_name
 from ascend_sim.kernel.inspection import Line
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.kernel.sheet import Sheet
+from ascend_sim.memory.gm import Allocation, room_of
 from ascend_sim.memory.local import POISON
 
 _MANY = 64
@@ -125,7 +126,7 @@ class _Block:
             self.session.close()
 
     def _polls_again(self, rows: NDArray[np.int64]) -> bool:
-        """Whether a block reads what it read the last time, and did nothing else meanwhile that others could see."""
+        """Return True if a block reads the values of last time, and did nothing meanwhile that others could see."""
         instructions = self.whole.table.instructions
         told: list[list[int]] = rows[:, :4].tolist() if len(rows) < _MANY else []
         again = bool(told) and told == self._last
@@ -167,7 +168,7 @@ class _Block:
         whole, instructions = self.whole, self.whole.table.instructions
         if self._values is None or len(rows) >= _MANY:
             program = Program(self.number, CORE, 0, whole.table, Sheet.of(rows))
-            tensors = [SimpleNamespace(name=f"tensor {slot}", data=data) for slot, data in enumerate(whole.gm)]
+            tensors = [Allocation(0, len(one), f"tensor {slot}", one) for slot, one in enumerate(whole.gm)]
             task = cast(Task, SimpleNamespace(name="values ahead", tensors=tensors))
             values = ProgramValues(task, program, whole.chip, [], whole.shadow, whole.model)
             if self._values is not None:
@@ -190,9 +191,10 @@ class _Block:
 
 def _bytes(content: NDArray[Any] | None, size: int) -> NDArray[np.uint8]:
     """Return the bytes of a tensor, those that nobody gave as a device has them at the start."""
-    if content is None:
-        return np.full(size, POISON, np.uint8)
-    return np.ascontiguousarray(content).reshape(-1).view(np.uint8).copy()
+    found = np.full(room_of(size), POISON, np.uint8)
+    if content is not None:
+        found[:size] = np.ascontiguousarray(content).reshape(-1).view(np.uint8)
+    return found
 
 
 def _deadlock(stuck: Sequence[_Block]) -> None:

@@ -45,14 +45,14 @@ Argument = int | float | bytes | None
 
 
 class Description(NamedTuple):
-    """What a library says of its entry: kind and size in bytes of each parameter, and whether its blocks must run at once."""
+    """Description of a library's entry: kind and size in bytes of each parameter, and whether its blocks must run at once."""
 
     parameters: list[tuple[int, int]]
     all_cores: bool
 
 
 def describe(library: Path) -> Description:
-    """Return what a library says of its entry, asked in a process of its own; it is kept beside the library."""
+    """Return the description of a library's entry, asked in a process of its own; it is kept beside the library."""
     kept = library.with_suffix(".entry.json")
     with suppress(OSError, ValueError):
         parameters, all_cores = json.loads(kept.read_text())

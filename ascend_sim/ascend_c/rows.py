@@ -122,7 +122,7 @@ def translated(
 
 
 def _find_cached(table: InstructionTable, rows: NDArray[np.int64], kept: NDArray[np.bool_]) -> None:
-    """Give loads and stores of GM whose line the data cache holds the cycles of such, in place."""
+    """Set the cycles of loads and stores of GM whose line the data cache holds, in place."""
     known = [isinstance(one, ScalarAccess | CleanDataCache) for one in table.instructions]
     if not any(known):
         return

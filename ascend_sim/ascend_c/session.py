@@ -24,7 +24,7 @@ class Session:
 
     @property
     def recording(self) -> WordStream:
-        """What was recorded so far."""
+        """Return the recording so far."""
         return self._reader.recording
 
     def goes_on(self) -> bool:

@@ -71,7 +71,7 @@ class WordReader:
         del self._data[:at]
 
     def asks(self) -> bool:
-        """Whether scalar code waits for a value."""
+        """Return True if scalar code waits for a value."""
         return self._asks
 
     def go_on(self) -> None:

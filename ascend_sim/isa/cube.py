@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.chip import ChipSpec
@@ -25,16 +24,18 @@ from ascend_sim.frozen import frozen
 from ascend_sim.isa import effect
 from ascend_sim.isa.base import TRANSFER, Cost, GmAccess, Instruction, Memory, Pace, ValueModel, ceil_div
 from ascend_sim.isa.moves import Moves, Place, Product, listed, loops, moves, offsets_of
+from ascend_sim.isa.quantisation import SCALE_BYTES, Quantisation, Scaling
 from ascend_sim.memory.regions import Region
-from ascend_sim.numerics import numpy_dtype
+from ascend_sim.numerics.integers import INTEGERS, storage
 
 
 @frozen
 class Mmad(Instruction):
-    """L0C[m, n] = (L0C if `accumulate`) + L0A[m, k] x L0B[k, n]; `dtype` is the compute dtype, sums are fp32.
+    """L0C[m, n] = (L0C if `accumulate`) + L0A[m, k] x L0B[k, n]; `dtype` is the compute dtype, sums are fp32, of int8 int32.
 
     For "hf32" the fp32 operands are rounded to `hf32_bits` mantissa bits (nearest even) before they are multiplied. How the
-    products are added is a model (`ValueModel.accumulate`); with saturation nothing infinite stays in L0C.
+    products are added is a model (`ValueModel.accumulate`); with saturation nothing infinite stays in L0C. Sums of int8 are
+    exact, and one that leaves int32 wraps around (assumed).
 
     With `bias` (a byte address in BT; -1: none) L0C begins with a number for each column, float32 or, of int8, int32, which is
     then summed with the products (asc-devkit, Mmad page: the C matrix from the bias table).
@@ -57,7 +58,12 @@ class Mmad(Instruction):
 
     @property
     def itemsize(self) -> int:
-        return 4 if self.dtype == "hf32" else int(numpy_dtype(self.dtype).itemsize)
+        return 4 if self.dtype == "hf32" else storage(self.dtype).itemsize
+
+    @property
+    def result(self) -> str:
+        """The format of the sums in L0C."""
+        return "int32" if self.dtype == "int8" else "float32"
 
     def pipe(self, chip: ChipSpec) -> str:
         if self.dtype not in chip.cube.rates:
@@ -93,7 +99,7 @@ class Mmad(Instruction):
 
     @property
     def has_bias(self) -> bool:
-        """Whether L0C begins with the bias of the columns."""
+        """Return True if L0C begins with the bias of the columns."""
         return self.bias >= 0
 
     def _shapes(self) -> tuple[int, int, int, int]:
@@ -122,13 +128,13 @@ class Mmad(Instruction):
     def operands(self, memory: Memory, src0: int, src1: int) -> tuple[NDArray[Any], NDArray[Any]]:
         """Views of both operands as they lie in L0A and L0B: [M1, 16, K1, C0] and [N1, 16, K1, C0]; [1, 1, K1, C0] of a row."""
         m1, k1, n1, c0 = self._shapes()
-        dtype = numpy_dtype("float32" if self.dtype == "hf32" else self.dtype)
+        dtype = storage("float32" if self.dtype == "hf32" else self.dtype)
         left = memory.array("L0A", src0, (m1, k1, self._rows, c0), dtype).transpose(0, 2, 1, 3)
         right = memory.array("L0B", src1, (k1, n1, FRACTAL, c0), dtype).transpose(1, 2, 0, 3)
         return left, right
 
-    def factors(self, memory: Memory, src0: int, src1: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Return the factors in fp32: [M, k] and [N, k], N rounded up to 16, M too unless it is one row."""
+    def factors(self, memory: Memory, src0: int, src1: int) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return the factors in fp32 or int8: [M, k] and [N, k], N rounded up to 16, M too unless it is one row."""
         return effect.factors(self.moves(memory.model), memory, {"src0": src0, "src1": src1})
 
     def moves(self, model: ValueModel) -> Moves:
@@ -143,8 +149,9 @@ class Mmad(Instruction):
         steps = (m1 * ACCUMULATOR_FRACTAL_BYTES, ACCUMULATOR_ROW_BYTES, ACCUMULATOR_BYTES)
         rows = (ACCUMULATOR_ROW_BYTES, n1 * ACCUMULATOR_ROW_BYTES, ACCUMULATOR_BYTES)
         put = loops("dst", "L0C", tile, steps, ACCUMULATOR_BYTES, packed=rows)
-        how: dict[str, Any] = {"adds": "float32" if self.accumulate else "", "settles": model.saturate}
-        if self.dtype != "float32":
+        whole = self.dtype == "int8"
+        how: dict[str, Any] = {"adds": self.result if self.accumulate else "", "settles": model.saturate and not whole}
+        if self.dtype != "float32" and not whole:
             formats = ("float32", "hf32") if self.dtype == "hf32" else (self.dtype, "float32")
             how |= {"source": formats[0], "target": formats[1], "bits": self.hf32_bits}
         begins: tuple[Place, ...] = ()
@@ -154,11 +161,26 @@ class Mmad(Instruction):
         return moves(left, right, *begins, put=put, product=product, **how)
 
 
-def fixpipe_moves(model: ValueModel, dtype: str, take: Place, put: Place, atomic: bool = False) -> Moves:
-    """The moves of float32 out of L0C that become `dtype`, or that are added as such to what `put` holds."""
-    saturate = model.fixpipe_saturates(numpy_dtype(dtype).itemsize)
-    how: dict[str, Any] = {"adds": dtype if atomic else "", "settles": atomic and model.saturate}
-    if dtype != "float32" or saturate:
+def fixpipe_moves(
+    model: ValueModel,
+    dtype: str,
+    take: Place,
+    put: Place,
+    atomic: bool = False,
+    pre: Quantisation | None = None,
+    scales: Place | None = None,
+) -> Moves:
+    """The moves of numbers out of L0C that become `dtype`, or that are added as such to what `put` holds.
+
+    Without `pre` they are float32, or int32 that stay so; `scales` has those of the columns where they have their own.
+    """
+    saturate = model.fixpipe_saturates(storage(dtype).itemsize)
+    whole = dtype in INTEGERS
+    how: dict[str, Any] = {"adds": dtype if atomic else "", "settles": atomic and model.saturate and not whole}
+    if pre is not None:
+        how |= {"source": pre.source, "target": dtype, "saturate": saturate}
+        how["scaling"] = Scaling(pre.scale, scales if pre.by_column else None, pre.relu)
+    elif not whole and (dtype != "float32" or saturate):
         how |= {"source": "float32", "target": dtype, "saturate": saturate}
     return moves(take, put=put, **how)
 
@@ -169,7 +191,7 @@ class Fixpipe(Instruction):
 
     `dtype` is the output format (one rounding, nearest even; overflow as `ValueModel` says); `c0` = 8 with fp32 is the
     channel split; `atomic_add` adds to what GM holds instead of replacing it. A last block with fewer than `c0` columns is
-    written whole.
+    written whole. `pre` is arithmetic on the way, with the scales of columns in the Fixpipe buffer at `src1`.
     """
 
     m: int
@@ -179,9 +201,14 @@ class Fixpipe(Instruction):
     c0: int
     dst_stride: int
     atomic_add: bool = False
+    pre: Quantisation | None = None
 
     name = "fixpipe"
     kind = TRANSFER
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the fields without arithmetic where there is none."""
+        return {name: value for name, value in vars(self).items() if value is not None}
 
     @property
     def atomic(self) -> bool:  # type: ignore[override]
@@ -189,7 +216,7 @@ class Fixpipe(Instruction):
 
     @property
     def itemsize(self) -> int:
-        return int(numpy_dtype(self.dtype).itemsize)
+        return storage(self.dtype).itemsize
 
     @property
     def _blocks(self) -> int:
@@ -208,7 +235,8 @@ class Fixpipe(Instruction):
 
     def reads(self) -> tuple[Region, ...]:
         columns = ceil_div(self.n, FRACTAL)
-        return (Region("src0", "L0C", self.m * ACCUMULATOR_ROW_BYTES, self.m_padded * ACCUMULATOR_ROW_BYTES, columns),)
+        tile = Region("src0", "L0C", self.m * ACCUMULATOR_ROW_BYTES, self.m_padded * ACCUMULATOR_ROW_BYTES, columns)
+        return (tile, *_scales(self.pre, columns * FRACTAL))
 
     def writes(self) -> tuple[Region, ...]:
         return (Region("dst", "GM", self.m * self.c0 * self.itemsize, self.dst_stride, self._blocks),)
@@ -220,7 +248,9 @@ class Fixpipe(Instruction):
         take = loops("src0", "L0C", shape, strides, ACCUMULATOR_BYTES)
         steps = (self.dst_stride, self.c0 * self.itemsize, self.itemsize)
         put = loops("dst", "GM", (self._blocks, self.m, self.c0), steps, self.itemsize)
-        return fixpipe_moves(model, self.dtype, take, put, self.atomic_add)
+        far = (FRACTAL * SCALE_BYTES, self.c0 * SCALE_BYTES, 0, SCALE_BYTES)
+        scales = loops("src1", "FB", shape, far, ACCUMULATOR_BYTES)
+        return fixpipe_moves(model, self.dtype, take, put, self.atomic_add, self.pre, scales)
 
     def path(self) -> str:
         return "L0C->GM"
@@ -250,7 +280,7 @@ class FixpipeNd(Instruction):
     """`m` x `n` of an L0C tile of `m_padded` rows to GM row by row (ND), rows `dst_stride` bytes apart, as `dtype`.
 
     `atomic_add` adds to what GM holds instead of replacing it. The Fixpipe's rate is that of its other layouts: a separate
-    one for ND is not in the chip files.
+    one for ND is not in the chip files. `pre` is as in `Fixpipe`.
     """
 
     m: int
@@ -259,9 +289,14 @@ class FixpipeNd(Instruction):
     dtype: str
     dst_stride: int
     atomic_add: bool = False
+    pre: Quantisation | None = None
 
     name = "fixpipe_nd"
     kind = TRANSFER
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the fields without arithmetic where there is none."""
+        return {name: value for name, value in vars(self).items() if value is not None}
 
     @property
     def atomic(self) -> bool:  # type: ignore[override]
@@ -269,7 +304,7 @@ class FixpipeNd(Instruction):
 
     @property
     def itemsize(self) -> int:
-        return int(numpy_dtype(self.dtype).itemsize)
+        return storage(self.dtype).itemsize
 
     def pipe(self, chip: ChipSpec) -> str:
         return chip.path("L0C", "GM").pipe
@@ -290,6 +325,7 @@ class FixpipeNd(Instruction):
                 self.m_padded * ACCUMULATOR_ROW_BYTES,
                 ceil_div(self.n, FRACTAL),
             ),
+            *_scales(self.pre, self.n),
         )
 
     def writes(self) -> tuple[Region, ...]:
@@ -304,10 +340,16 @@ class FixpipeNd(Instruction):
         else:
             take = loops("src0", "L0C", shape, strides, ACCUMULATOR_BYTES)
         put = loops("dst", "GM", (self.m, self.n), (self.dst_stride, self.itemsize), self.itemsize)
-        return fixpipe_moves(model, self.dtype, take, put, self.atomic_add)
+        scales = loops("src1", "FB", (self.m, self.n), (0, SCALE_BYTES), ACCUMULATOR_BYTES)
+        return fixpipe_moves(model, self.dtype, take, put, self.atomic_add, self.pre, scales)
 
     def path(self) -> str:
         return "L0C->GM"
+
+
+def _scales(pre: Quantisation | None, columns: int) -> tuple[Region, ...]:
+    """The scales of columns, where each has its own."""
+    return () if pre is None or not pre.by_column else (Region("src1", "FB", columns * SCALE_BYTES),)
 
 
 def _fixpipe(chip: ChipSpec) -> FixpipeUnit:

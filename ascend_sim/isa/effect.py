@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.isa.moves import Moves, Place
+from ascend_sim.isa.quantisation import kept
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 from ascend_sim.numerics import cast, format_of, round_to
 from ascend_sim.numerics.accumulate import add_chunks, add_exact_groups
@@ -30,28 +31,56 @@ def taken(moves: Moves, memory: Memory, operands: Mapping[str, int]) -> Any:
     if moves.product is not None:
         left, right = factors(moves, memory, operands)
         start = _start(moves, memory)
+        if moves.product.dtype == "int8":  # exact in any order
+            whole = whole_product(left, right)
+            return whole if start is None else whole + start
         if memory.model.accumulate != "blas":
             return left, right, start
         return left @ right.T if start is None else left @ right.T + start
+    if moves.scaling is not None:
+        return _scaled(moves, memory, operands)
     found = [_converted(_items(place, memory, operands[place.operand]), moves) for place in moves.takes]
     return found[0] if len(found) == 1 else np.concatenate([np.empty(0, np.uint8), *found])
 
 
-def factors(
-    moves: Moves, memory: Memory, operands: Mapping[str, int]
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Both factors of a product in float32: [m, k] and [n, k], copies."""
+def _scaled(moves: Moves, memory: Memory, operands: Mapping[str, int]) -> NDArray[np.uint8]:
+    """Return the numbers of one place after ReLU and scales, in float64, which holds every product, rounded once."""
+    (place,), how = moves.takes, moves.scaling
+    values = _items(place, memory, operands[place.operand]).view(storage(moves.source)).astype(np.float64)
+    if how.relu:
+        values = np.maximum(values, 0.0)
+    if how.scales is not None:
+        values = values * kept(_items(how.scales, memory, operands[how.scales.operand]).view(np.float32))
+    elif how.scale:
+        values = values * kept(np.array([how.scale], np.float32))
+    if moves.target in INTEGERS:
+        result = to_integers(values, moves.target, "RINT")
+    else:
+        result = cast(values, moves.target, None, moves.saturate)
+    return np.ascontiguousarray(result).view(np.uint8).reshape(-1)
+
+
+def whole_product(left: NDArray[np.int8], right: NDArray[np.int8]) -> NDArray[np.int32]:
+    """Return [m, n] of factors [m, k] and [n, k] of int8, by way of float64, which holds every such sum."""
+    return (left.astype(np.float64) @ right.T.astype(np.float64)).astype(np.int32)
+
+
+def factors(moves: Moves, memory: Memory, operands: Mapping[str, int]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Both factors of a product in float32, or in int8: [m, k] and [n, k], copies."""
     product = moves.product
     assert product is not None
     found = (_converted(_items(place, memory, operands[place.operand]), moves) for place in moves.takes[:2])
-    left, right = (one.view(np.float32).reshape(-1, product.held_k)[:, : product.k] for one in found)
+    dtype = np.int8 if product.dtype == "int8" else np.float32
+    left, right = (one.view(dtype).reshape(-1, product.held_k)[:, : product.k] for one in found)
     return left, right
 
 
-def _start(moves: Moves, memory: Memory) -> NDArray[np.float32] | None:
+def _start(moves: Moves, memory: Memory) -> NDArray[Any] | None:
     """Return the numbers that the rows of a product begin with, None where it begins with zeros or goes on."""
-    assert moves.product is not None
-    return _items(moves.takes[2], memory, 0).view(np.float32) if moves.product.starts else None
+    product = moves.product
+    assert product is not None
+    dtype = np.int32 if product.dtype == "int8" else np.float32
+    return _items(moves.takes[2], memory, 0).view(dtype) if product.starts else None
 
 
 def put(moves: Moves, memory: Memory, address: int, pending: Any) -> None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL, FRACTAL_BYTES
+from ascend_sim.errors import SimError
 from ascend_sim.isa.bias import LoadBias
 from ascend_sim.isa.cube import Fixpipe, FixpipeNd, FixpipeUnitFlag, Mmad
 from ascend_sim.isa.direct import FixpipeDn
 from ascend_sim.isa.l0c_to_ub import L0cToUb
 from ascend_sim.isa.load import LoadData2D, LoadData3D
+from ascend_sim.isa.quantisation import Quantisation
 from ascend_sim.kernel.operands import MapWindow, Span, TilePiece
 from ascend_sim.kernel.program import Key
 
@@ -33,6 +36,23 @@ class CubeMethods:
     ) -> None:
         """Fractals from L1 to L0A or L0B; see `LoadData2D`."""
         self._emit((LoadData2D, destination, itemsize, repeat, src_stride, transpose, dst_stride), dst, src)
+
+    def _load_squares(self, dst: int, src: int, held: int, rows: Span, columns: Span) -> None:
+        """A piece of an NZ matrix of 1-byte items as the right operand [K, N], in squares of 32 x 32 that are turned.
+
+        Raises SimError for rows, columns and `held` that are no whole squares.
+        """
+        side = BLOCK_BYTES
+        if any(count % side for count in (held, *rows, *columns)):
+            raise SimError(
+                f"to L0B: rows {rows.start} to {rows.start + rows.length} of {held}, {columns.length} columns from "
+                f"{columns.start}: 1-byte items are turned in squares of {side} (asc-devkit, LoadDataWithTranspose)"
+            )
+        across, square = columns.length // side, 2 * FRACTAL_BYTES
+        first = src + (columns.start // side * held + rows.start) * side
+        for row in range(rows.length // side):
+            place = dst + row * across * square
+            self.load_data_2d("L0B", place, first + row * square, 1, across, held // FRACTAL, transpose=True)
 
     def load_data_3d(
         self,
@@ -85,17 +105,28 @@ class CubeMethods:
         dst_stride: int,
         atomic_add: bool = False,
         unit_flag: bool = False,
+        pre: Quantisation | None = None,
+        scales: int = 0,
     ) -> None:
-        """L0C to GM; see `Fixpipe`, and `FixpipeUnitFlag`."""
-        self._emit(
-            (FixpipeUnitFlag if unit_flag else Fixpipe, m, n, m_padded, dtype, c0, dst_stride, atomic_add), dst, src
-        )
+        """L0C to GM; see `Fixpipe`, and `FixpipeUnitFlag`. `scales` is where columns have theirs in the Fixpipe buffer."""
+        opcode = FixpipeUnitFlag if unit_flag else Fixpipe
+        self._emit((opcode, m, n, m_padded, dtype, c0, dst_stride, atomic_add, pre), dst, src, scales)
 
     def fixpipe_nd(
-        self, dst: int, src: int, m: int, n: int, m_padded: int, dtype: str, dst_stride: int, atomic_add: bool = False
+        self,
+        dst: int,
+        src: int,
+        m: int,
+        n: int,
+        m_padded: int,
+        dtype: str,
+        dst_stride: int,
+        atomic_add: bool = False,
+        pre: Quantisation | None = None,
+        scales: int = 0,
     ) -> None:
-        """L0C to rows in GM; see `FixpipeNd`."""
-        self._emit((FixpipeNd, m, n, m_padded, dtype, dst_stride, atomic_add), dst, src)
+        """L0C to rows in GM; see `FixpipeNd`. `scales` is where columns have theirs in the Fixpipe buffer."""
+        self._emit((FixpipeNd, m, n, m_padded, dtype, dst_stride, atomic_add, pre), dst, src, scales)
 
     def fixpipe_dn(
         self,

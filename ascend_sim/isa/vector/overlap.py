@@ -54,7 +54,7 @@ def overlap_fault(instruction: Instruction, chip: ChipSpec, operand: str, distan
 
 
 def _stays_behind(instruction: ReduceRows) -> bool:
-    """Whether no row reads the results of the rows before it (stated: ReduceMax of the library reduces in place)."""
+    """Return True if no row reads the results of the rows before it (stated: ReduceMax of the library reduces in place)."""
     results = sum(region.row_bytes for region in instruction.writes()) // instruction.rows
     return instruction.rows == 1 or instruction.row_stride >= results
 

@@ -67,7 +67,7 @@ class MatrixTurn:
 
     @property
     def has_gaps(self) -> bool:
-        """Whether its matrices do not lie in the target one after the other."""
+        """Return True if its matrices do not lie in the target one after the other."""
         size = self.rows
         for length, stride in ((self.columns, self.column_stride), *[(axis[0], axis[2]) for axis in self.outer[::-1]]):
             if stride != size:

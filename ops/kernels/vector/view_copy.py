@@ -67,7 +67,7 @@ class _Plan:
 
     @property
     def has_gaps(self) -> bool:
-        """Whether the target has other elements between those that are written."""
+        """Return True if the target has other elements between those that are written."""
         dims = (*self.outer, self.rows)
         return self.run + sum((dim.size - 1) * dim.dst for dim in dims) > self.run * math.prod(dim.size for dim in dims)
 
