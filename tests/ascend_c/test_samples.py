@@ -17,7 +17,7 @@ PIECES = 4
 
 
 class Sample(NamedTuple):
-    """What a kernel computes of each piece: C++ between `a` (and `b`) and `c`, and the same in numpy; buffers beside them."""
+    """Work of a kernel on each piece: C++ between `a` (and `b`) and `c`, and the same in numpy; buffers beside them."""
 
     body: str
     expected: Callable[..., Any]
