@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.ascend_c.errors import SourceError
-from ascend_sim.ascend_c.rows import translated
+from ascend_sim.ascend_c.rows import Kinds, translated
 from ascend_sim.ascend_c.session import Session
 from ascend_sim.ascend_c.stream import WordStream
 from ascend_sim.chip import ChipSpec
@@ -99,7 +99,7 @@ class _Block:
         self._values: ProgramValues | None = None
         self._taken: Counter[tuple[int, int]] = Counter()
         self._done = 0
-        self._kinds: list[int] = []
+        self._kinds = Kinds()
         self._last: list[list[int]] = []
 
     def run(self) -> Iterator[bool]:
@@ -108,7 +108,7 @@ class _Block:
         while True:
             asks = session.goes_on()
             rows, lines = translated(self.whole.table, session.recording, self._done, self._kinds, len(self.whole.gm))
-            self._done = len(session.recording.rows)
+            self._done = len(session.recording.pieces)
             if asks and self._polls_again(rows):
                 self.polls, self.stands = True, session.recording.lines[lines[-1]]
                 yield False
