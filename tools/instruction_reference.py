@@ -17,7 +17,7 @@ from pathlib import Path
 from types import FunctionType, MethodType
 from typing import Any
 
-from instruction_limits import limits, not_yet
+from instruction_limits import limits, not_simulated, not_yet
 from pydantic import BaseModel
 
 from ascend_sim.chip import ChipSpec, load_chip
@@ -379,16 +379,6 @@ def head(first: str, chips: list[ChipSpec]) -> str:
     return f"| {first} | {' | '.join(f'{chip.name} ({chip.identity.arch})' for chip in chips)} |"
 
 
-NOT_SIMULATED = (
-    "sorting and proposals: Sort, MrgSort, Concat, Extract, Proposal",
-    "the register API and SIMT of dav-3510",
-    "aipp on the way to L1",
-    "of the cube: int4, mixed formats, MX scales, float16 results of products, L0C to L1, Fixpipe offsets and other ReLUs than "
-    "the plain one",
-)
-"""Instructions that stay out, in words."""
-
-
 def page() -> str:
     """The whole page."""
     chips = [load_chip(name) for name in CHIPS]
@@ -427,13 +417,7 @@ def page() -> str:
     ]
     for chip in chips:
         lines += [f"### {chip.identity.arch} ({chip.name} and its family)", "", *limits(chip.identity.arch), ""]
-    lines += [
-        "### Not simulated",
-        "",
-        "No method writes these; a C++ kernel that names one is refused with its name.",
-        "",
-    ]
-    lines += [*(f"- {one}" for one in NOT_SIMULATED), ""]
+    lines += ["### Not simulated", "", *not_simulated(), ""]
     if NOT_YET_REFUSED:
         lines += ["### Not yet refused", "", OWED, "", *not_yet(), ""]
     return "\n".join(lines)
