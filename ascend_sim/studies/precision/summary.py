@@ -65,7 +65,7 @@ def _finite(bits: float | None) -> float | None:
 
 
 def sentences(table: PrecisionTable) -> list[str]:
-    """Return a sentence for each input dtype: the bits, the cost and the losses of its further computations against the first."""
+    """Return a sentence for each input dtype: bits, cost and losses of its further computations against the first."""
     groups: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     for line in rows_of(table):
         groups.setdefault((line["chip"], line["dtype"], line["sums"]), []).append(line)
