@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import shlex
 import subprocess
@@ -289,3 +290,17 @@ def test_a_long_kernel_is_not_checked_and_says_so(file: Path, monkeypatch: pytes
     code, text, _ = command(file, "--blocks", 2)
     told = f"check: not checked: {sum(rows.values())} instructions, more than 10; ascend-sim check {file} "
     assert code == 0 and told in text
+
+
+def test_msprof_names_file_and_line(file: Path, tmp_path: Path) -> None:
+    """Each line of the kernel that writes instructions is a row, with the calls of all that it writes."""
+    out = tmp_path / "out"
+    assert command(file, "--out", out, "--msprof", "--blocks", 1)[0] == 0
+    (path,) = out.glob("msprof/*/simulator/*/*_code_exe.csv")
+    with path.open(encoding="utf-8") as text:
+        rows = list(csv.DictReader(text))
+    report = json.loads((out / "report.json").read_text(encoding="utf-8"))
+    assert sum(int(row["call_count"]) for row in rows) == sum(report["kernels"][0]["counts"]["instructions"].values())
+    lines = {number for number, one in enumerate(MOVE.splitlines(), 1) if "gm_to_ub" in one or "ub_to_gm" in one}
+    assert {f"move.py:{number}" for number in lines} <= {row["code"] for row in rows}
+    assert all(row["code"].startswith("move.py:") for row in rows)
