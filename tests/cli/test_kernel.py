@@ -267,6 +267,20 @@ def test_findings_of_the_check_come_with_the_command_that_prints_them(file: Path
     findings = json.loads(done.stdout)["findings"]
     assert count == f"{len(findings)} finding{'s' if len(findings) > 1 else ''}" and findings
     assert code == done.exit_code == 1 and command(file, *options, "--no-check")[0] == 0
+    lines = " ".join(text.split())
+    assert (
+        "RAW: move.py:9 `k.ub_to_gm(y, row)` reads row in UB, move.py:8 `k.gm_to_ub(row, x)` writes it, in no" in lines
+    )
+    assert [place["call"] for place in findings[0]["places"]] == ["k.gm_to_ub(row, x)", "k.ub_to_gm(y, row)"]
+
+
+def test_hazards_of_a_run_stand_in_the_summary_by_line(file: Path) -> None:
+    """Each two lines of the kernel are told once, with how often they meet; without the check the run's own words stand."""
+    file.write_text(UNORDERED, encoding="utf-8")
+    options = ("unordered", "--blocks", 8)
+    text = " ".join(command(file, *options)[1].split())
+    assert text.count("RAW") == 1 and "RAW, 8 times: move.py:9 " in text and "hazard in" not in text
+    assert "hazard in unordered: block 0 AIV0" in " ".join(command(file, *options, "--no-check")[1].split())
 
 
 def test_a_long_kernel_is_not_checked_and_says_so(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
