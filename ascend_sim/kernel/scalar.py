@@ -45,7 +45,7 @@ class ScalarMethods:
             raise SimError(f"scalar_store: {value!r}; a number is allowed")
         if dtype.kind in "iu":
             limits = np.iinfo(dtype)
-            if value != int(value) or not limits.min <= value <= limits.max:
+            if not limits.min <= value <= limits.max or value != int(value):
                 raise SimError(
                     f"scalar_store: {value} is no {dst.dtype}: whole numbers from {limits.min} to {limits.max} are"
                 )
