@@ -26,7 +26,7 @@ class ScalarMethods:
     contents: Sequence[Any] | None = None
     """The values of the launch's tensors, None for one that has none; nothing at all where there is no launch."""
     shared: dict[str, Any]
-    """What the kernel remembers from one block of the launch to the next."""
+    """Values that the kernel keeps from one block of the launch to the next."""
 
     if TYPE_CHECKING:
 
