@@ -68,6 +68,10 @@ class PingPong(HeldOperand):
         """Choose the buffer of the next load."""
         self._turn = number % len(self._buffers)
 
+    def renew(self) -> None:
+        """The next load is made, even if its operand is held."""
+        self._held = None
+
     def begin(self, key: object) -> int | None:
         """Return the address to load `key` to, or None when it is the one that is held."""
         if key == self._held:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.ops.originals import Original, beside, first_difference, originals
 
-LAYERS = [layer for layer in originals() if layer.kind == "dx"]
+LAYERS = originals()
 
 
 @pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: layer.name)
