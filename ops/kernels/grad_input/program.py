@@ -321,8 +321,8 @@ class _DataBuilder:
     def step(
         self, window: MapWindow, pixels: Span, filters: HeldFilters, k_range: KRange, freed: tuple[bool, bool]
     ) -> None:
-        """Fill half of L0A and L0B with one base block and multiply. `pixels` count from the first that L1 holds; A1 and B1 have
-        their last reader here where they are `freed`.
+        """Fill half of L0A and L0B with one base block and multiply. `pixels` count from the first that L1 holds. The block is
+        the last reader of A1 and B1 where they are `freed`.
         """
         k, (k_held, k_start, k_count), n_count = self.k, k_range, filters.n_count
         a1, b1 = self.loads.a1, self.loads.b1

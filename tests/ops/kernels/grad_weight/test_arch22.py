@@ -144,7 +144,7 @@ def test_channel_blocks_behind_columns(blocks: int, taps: int, loaded: int) -> N
 
 
 def test_planes_beside_the_map_are_left_out() -> None:
-    """Of 3 output planes the first kernel plane reaches 2, the second 3, the third 2; each of them is added."""
+    """The three kernel planes reach 2, 3 and 2 of the 3 output planes; each of these is added."""
     result, _ = Volume((1, 16, 3, 8, 8), 16, (3, 3, 3)).run("grad_weight", {"streamKType": 0}, deterministic=True)
     row = kernel_of(result, "grad_weight")
     assert row["op_type"] == "Conv3DBackpropFilterV2"
