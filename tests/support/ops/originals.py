@@ -2,7 +2,7 @@
 
     python -m tests.support.ops.originals          # counts and cycles of both, layer by layer
 
-`tests/data/originals.json.xz` holds the rows of both original kernels as this engine executed them: every instruction of
+`tests/data/originals.json` holds the rows of both original kernels as this engine executed them: every instruction of
 every block with its addresses (source and mark: in the file). `Original.task` replays them, so that one engine times both.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import lzma
+from base64 import b64decode
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
@@ -33,7 +34,7 @@ from ascend_sim.ops.kernels.grad_weight.fields import GradWeightTiling
 from ascend_sim.runtime import Device, Task
 from tests.support.ops.conv_problems import BACKWARD, NAMES, arguments
 
-FILE = Path(__file__).parents[2] / "data/originals.json.xz"
+FILE = Path(__file__).parents[2] / "data/originals.json"
 OPCODES: Mapping[str, type[Instruction]] = {
     one.name: one
     for one in (
@@ -176,7 +177,9 @@ class _Key(NamedTuple):
 @cache
 def originals() -> tuple[Original, ...]:
     """Return all layers."""
-    return tuple(Original(**layer) for layer in json.loads(lzma.decompress(FILE.read_bytes()))["layers"])
+    file = json.loads(FILE.read_text(encoding="utf-8"))
+    rows = json.loads(lzma.decompress(b64decode("".join(file["rows"]))))
+    return tuple(Original(**layer, **packed) for layer, packed in zip(file["layers"], rows, strict=True))
 
 
 def comparable(program: Program) -> list[OriginalRow]:
