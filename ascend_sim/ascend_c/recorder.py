@@ -35,6 +35,8 @@ class Limits(NamedTuple):
 
 
 NO_OTHERS = Limits()
+JUDGED = "ASCEND_SIM_JUDGED"
+"""The variable that is set for the processes of a case of `ascend-sim judge`."""
 ALL_CORES, CUBE_CALLS, VECTOR_CALLS, TASK_TYPES = 0, 1, 2, 16
 """Marks of a library (asim/sync.h): the kernel joins all cores, calls the cube, calls the vector unit; from 16 on its cores."""
 _MOST_MARKS = 32
@@ -177,7 +179,8 @@ class ProgramRecorder:
             command = [sys.executable, "-I", "-S", str(script), str(self.library)]
             self._control, theirs = socket.socketpair()
             with theirs:
-                self._process = subprocess.Popen(command, stdin=theirs.fileno(), start_new_session=True)
+                apart = JUDGED not in os.environ  # a judge ends the process group of a case
+            self._process = subprocess.Popen(command, stdin=theirs.fileno(), start_new_session=apart)
             self._owner = os.getpid()
             weakref.finalize(self, _end, self._process, self._control, self._owner)
         return self._process

@@ -24,8 +24,6 @@ from ascend_sim.cli.options import Jobs, command
 from ascend_sim.errors import SimError
 
 MEGABYTE = 1 << 20
-JUDGED = "ASCEND_SIM_JUDGED"
-"""Set for the processes of a case: the one that runs the kernel writes no files then (record_process.py)."""
 
 
 @dataclass(frozen=True)
@@ -70,8 +68,7 @@ def judge(
                 passed &= bool(done.result()["passed"])
                 print(line, flush=True)
                 if results is not None:
-                    with results.open("a", encoding="utf-8") as out:
-                        out.write(f"{line}\n")
+                    _append(results, line)
     raise typer.Exit(0 if passed else 1)
 
 
@@ -97,6 +94,16 @@ def _files(cases: Sequence[Path]) -> Iterator[Path]:
             yield one
 
 
+def _append(results: Path, line: str) -> None:
+    """Append a line, behind one that was cut off too."""
+    with results.open("ab+") as out:
+        begun = out.tell() > 0
+        if begun:
+            out.seek(-1, os.SEEK_END)
+        cut_off = begun and out.read(1) != b"\n"
+        out.write(f"{chr(10) if cut_off else ''}{line}\n".encode())
+
+
 def _judged_before(results: Path | None) -> set[str]:
     """Return the cases that a file of results has already; a last line that was cut off counts for nothing."""
     found = set()
@@ -109,6 +116,8 @@ def _judged_before(results: Path | None) -> set[str]:
 
 def _judged(file: Path, chip: str, seed: int, limits: JudgeLimits) -> dict[str, Any]:
     """Judge one case in a process of its own."""
+    from ascend_sim.ascend_c.recorder import JUDGED
+
     command = [sys.executable, "-m", "ascend_sim.cli.judge_worker", str(file), chip, str(seed)]
     begun = time.monotonic()
     environment = {**os.environ, JUDGED: "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}

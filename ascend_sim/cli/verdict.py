@@ -1,4 +1,4 @@
-"""The verdict on a kernel, stage by stage, as `kernel --json`, `check --json` and `judge` print it (docs/judge.md has the schema)."""
+"""The verdict on a kernel, stage by stage, as `kernel --json`, `check --json` and `judge` print it (schema: docs/judge.md)."""
 
 from __future__ import annotations
 

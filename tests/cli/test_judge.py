@@ -25,6 +25,7 @@ def expected(x):
     return x + 1
 """
 WIDE = ARGUMENTS.replace("64", "512")
+ENDLESS = 'itimerval none = {}; setitimer(ITIMER_REAL, &none, nullptr); for (;;) asm volatile("");'
 CHEATS: dict[str, tuple[str, str]] = {
     "nothing is written": ("", "init"),
     "half is written": (GOOD.replace("DataCopy(zg, d, 64)", "DataCopy(zg, d, 32)"), "init"),
@@ -47,7 +48,7 @@ CHEATS: dict[str, tuple[str, str]] = {
     "assembly that is none": ('asm("nonsense");', "compile"),
     "a broken limit of rows": (
         "asim::recorder.request.most_rows = 1ll << 60; for (;;) PipeBarrier<PIPE_V>();", "limits"),
-    "a loop without end and without an alarm": ("itimerval none = {}; setitimer(ITIMER_REAL, &none, nullptr); for (;;) asm volatile(\"\");", "limits"),
+    "a loop without end and without an alarm": (ENDLESS, "limits"),
     "a file of its own": (
         f'if (FILE *f = fopen("/tmp/ascend-sim-cheat", "w")) {{ fputs("seed", f); fclose(f); }} {OUT}', "bounds"),
 }  # fmt: skip
