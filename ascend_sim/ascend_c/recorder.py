@@ -178,9 +178,9 @@ class ProgramRecorder:
             script = Path(__file__).with_name("record_process.py")
             command = [sys.executable, "-I", "-S", str(script), str(self.library)]
             self._control, theirs = socket.socketpair()
+            apart = JUDGED not in os.environ  # a judge ends the process group of a case
             with theirs:
-                apart = JUDGED not in os.environ  # a judge ends the process group of a case
-            self._process = subprocess.Popen(command, stdin=theirs.fileno(), start_new_session=apart)
+                self._process = subprocess.Popen(command, stdin=theirs.fileno(), start_new_session=apart)
             self._owner = os.getpid()
             weakref.finalize(self, _end, self._process, self._control, self._owner)
         return self._process

@@ -80,7 +80,8 @@ MIX = {
         "WAR GM",
         "if ASCEND_IS_AIC {\n" + TO_WORK + "\nCrossCoreSetFlag<2, PIPE_FIX>(3);\n"
         "if (!bug) CrossCoreWaitFlag(4);\nFixpipe(wg, co, out);  // here\nCrossCoreSetFlag<2, PIPE_FIX>(3);\n}\n"
-        "if ASCEND_IS_AIV {\nfor (int i = 0; i < 2; i++) {\nCrossCoreWaitFlag(3);\nDataCopy(x[i * 128], wg[half_], 128);  // here\n"
+        "if ASCEND_IS_AIV {\nfor (int i = 0; i < 2; i++) {\nCrossCoreWaitFlag(3);\n"
+        "DataCopy(x[i * 128], wg[half_], 128);  // here\n"
         "if (!i && !bug) CrossCoreSetFlag<2, PIPE_MTE2>(4);\n}\nSTEP(MTE2_MTE3)\nDataCopy(cg[half_], x[128], 128);\n}",
     ),
     "a wait for a flag that no core sets": PlantedInCube(
