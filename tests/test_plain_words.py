@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from tests.support.places import DOCS, ROOT
-from tests.support.rooms import MODULES
 
 pytestmark = pytest.mark.fast
 
@@ -35,12 +34,13 @@ def words(text: str) -> int:
 
 
 def test_a_class_name_is_defined_once() -> None:
-    """In ascend_sim and ops; two classes of one name are merged, or named by what they hold."""
+    """Two classes of one name are merged, or named by what they hold; tests and tools count too."""
     places = defaultdict(list)
-    for path in MODULES.values():
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ClassDef):
-                places[node.name].append(f"{path.relative_to(ROOT)}:{node.lineno}")
+    for folder in FOLDERS:
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.ClassDef):
+                    places[node.name].append(f"{path.relative_to(ROOT)}:{node.lineno}")
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
 
 
