@@ -1,4 +1,4 @@
-"""Double-buffer queues: buffers that one pipe fills and another empties, with the flags that keep them apart."""
+"""Double-buffer queues: buffers that one pipe fills and another empties, with the flags that order both."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Place = TypeVar("Place")
 
 
 class _Turn(Generic[Place]):
-    """One side's turn at a buffer, as a block; after an error nothing is handed on."""
+    """Context manager of a queue's `write` or `read`; after an error the buffer is not handed on."""
 
     __slots__ = ("_begin", "_end")
 
@@ -22,7 +22,7 @@ class _Turn(Generic[Place]):
         self._begin, self._end = begin, end
 
     def visible(self) -> tuple[Callable[[], Place], Callable[[], None]]:
-        """Return its constant part."""
+        """Return both callables: the state that a snapshot of a traced loop compares (`kernel.snapshot`)."""
         return self._begin, self._end
 
     def __enter__(self) -> Place:
@@ -40,8 +40,8 @@ class BufferQueue(Generic[Place]):
     Consumer side: `take()` (waits until it is full, returns its address) ... reads ... `release()`.
     `with queue.write() as address:` and `with queue.read() as address:` are these pairs.
     A publish without an acquire and a release without a take are refused. `close()` at the end of the program takes back
-    the releases that nobody waits for, so that all flags end at zero. `opener` is the pipe that waits for a free buffer
-    where another than the producer touches it first.
+    the releases that nobody waits for, so that all flags end at zero; `settle()` waits for them. `opener` is the pipe that
+    waits for a free buffer where another than the producer touches it first. Flags count the buffers from `first`.
     """
 
     def __init__(
@@ -52,13 +52,15 @@ class BufferQueue(Generic[Place]):
         consumer: str,
         addresses: Sequence[Place],
         opener: str = "",
+        first: int = 0,
     ) -> None:
         self._builder = builder
         self._name = name
         self._addresses = addresses
         count = len(addresses)
-        self._full = [self._flag(producer, consumer, f"{name}[{i}] full") for i in range(count)]
-        self._free = [self._flag(consumer, opener or producer, f"{name}[{i}] free") for i in range(count)]
+        numbers = range(first, first + count)
+        self._full = [self._flag(producer, consumer, f"{name}[{i}] full") for i in numbers]
+        self._free = [self._flag(consumer, opener or producer, f"{name}[{i}] free") for i in numbers]
         if builder.notes is not None:
             for side, flags in (("full", self._full), ("free", self._free)):
                 builder.notes.queues |= {(f.source, f.destination, f.identity): f"{name} {side}" for f in flags}
@@ -68,7 +70,10 @@ class BufferQueue(Generic[Place]):
         self._reading = _Turn(self.take, self.release)
 
     def visible(self) -> tuple[str, tuple[Place, ...]]:
-        """Return its constant part; the present position belongs to the phase of a loop."""
+        """Return name and addresses, which never change: the state that a snapshot of a traced loop compares.
+
+        The position belongs to the phase of a loop.
+        """
         return self._name, tuple(self._addresses)
 
     def _flag(self, source: str, destination: str, name: str) -> Flag:
@@ -132,9 +137,14 @@ class BufferQueue(Generic[Place]):
         return self._reading
 
     def close(self) -> None:
-        """End of the program: drop the releases that no later `acquire` waits for."""
+        """Drop the releases that no later `acquire` waits for, at the end of the program."""
         for flag in self._free:
             self._builder.drop_set(flag)
+
+    def settle(self) -> None:
+        """End of the program: wait for every buffer that was released, in order of the buffers."""
+        for index in range(min(self._acquired, len(self._addresses))):
+            self._await_free(index)
 
 
 class ZeroedQueue(BufferQueue[int]):

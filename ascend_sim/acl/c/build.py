@@ -143,7 +143,7 @@ def compile_flags(folder: Path) -> list[str]:
 
 
 def _compile(scratch: Path) -> Path:
-    """Return the library, in a folder of its own."""
+    """Compile the C library in the folder `scratch` and return its path."""
     compiler = _compiler()
     _write_source(scratch / "ascendcl.c")
     for name, text in headers().items():
@@ -172,13 +172,11 @@ def _compiler() -> list[str]:
 
 
 def _write_source(path: Path) -> None:
-    """The library's C source: cffi's embedding of the functions of the table."""
+    """Write the library's C source: the functions of the table, embedded by cffi."""
     try:
         import cffi
     except ImportError:
-        raise SimError(
-            "cffi is not installed; `pip install 'ascend-sim[c]'` brings what `ascend-sim c` needs"
-        ) from None
+        raise SimError("`ascend-sim c` needs cffi, which is not installed: pip install cffi") from None
     ffi = cffi.FFI()
     ffi.cdef(TYPES)
     ffi.cdef("int ascend_sim_watch_exit(void); void ascend_sim_cannot_start(const char *why);")

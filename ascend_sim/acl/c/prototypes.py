@@ -37,9 +37,9 @@ class CParameter:
 
     @property
     def kind(self) -> str:
-        """Return how it is passed on.
+        """Return how C passes the parameter to Python.
 
-        "handle", "array", "text", "address" (device), "memory" (either side), "number" or "out".
+        It is "handle", "array", "text", "address" (device memory), "memory" (host or device), "number" or "out".
         """
         bare = self.type.removeprefix("const ")
         if bare in HANDLES:

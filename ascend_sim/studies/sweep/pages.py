@@ -109,7 +109,7 @@ def _cell(name: str, value: Any) -> str:
 
 
 def check_table(path: Path) -> None:
-    """SimError for a file of rows that cannot be written: before a long run, not after it."""
+    """Raise SimError, before a long run, for a file of rows that cannot be written."""
     if path.suffix not in (".csv", ".parquet"):
         raise SimError(f"--table {path}: give a file that ends in .csv or .parquet")
     if not path.parent.is_dir():
@@ -118,13 +118,11 @@ def check_table(path: Path) -> None:
         try:
             import pyarrow  # noqa: F401
         except ImportError:
-            raise SimError(
-                "--table: Parquet needs pyarrow, which is not installed: pip install 'ascend-sim[parquet]'"
-            ) from None
+            raise SimError("--table: Parquet needs pyarrow, which is not installed: pip install pyarrow") from None
 
 
 def write_table(sweep: Sweep, path: str | Path) -> None:
-    """Every row with every column, as CSV or Parquet by the file's ending; errors as `check_table`."""
+    """Write every row with every column, as CSV or Parquet by the file's ending; errors as `check_table`."""
     target = Path(path)
     check_table(target)
     if target.suffix == ".csv":

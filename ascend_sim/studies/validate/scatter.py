@@ -21,7 +21,7 @@ def check_plot(path: str | Path, option: str = "--plot") -> None:
     try:
         import matplotlib.figure  # noqa: F401
     except ImportError:
-        raise SimError(f"{option} needs matplotlib, which is not installed: pip install 'ascend-sim[plot]'") from None
+        raise SimError(f"{option} needs matplotlib, which is not installed: pip install matplotlib") from None
 
 
 def plot(compared: Sequence[RowComparison], path: str | Path) -> None:
@@ -80,7 +80,7 @@ def _chip(one: RowComparison) -> str:
 
 
 def _legend(operators: Sequence[str], chips: Sequence[str]) -> list[Any]:
-    """Colours of operators (hollow from the eleventh on), then shapes of chips."""
+    """Return the legend: colours of operators (hollow from the eleventh on), then shapes of chips."""
     from matplotlib.lines import Line2D
 
     colours = [

@@ -1,6 +1,6 @@
-"""Fields of a grad_input tiling, with the vendor's spelling beside ours (ops-nn tiling data: stated), and of which kernel.
+"""Fields of a grad_input tiling, with the vendor's spelling beside ours (ops-nn tiling data: stated), and kernel variants.
 
-What sets the kernels of the chip families apart is a row of `VARIANTS` each, which tilings and programs ask.
+The differences between the kernels of the chip families are a row of `VARIANTS` each, which tilings and programs ask.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ascend_sim.ops.problem.tiling_input import TilingInput
 
 @frozen
 class Variant:
-    """One family's kernel.
+    """Properties of one chip family's grad_input kernel.
 
     `task_unit`: a task begins with a multiple of so many pixels, 0 for whole rows. `slice_c0`: L1 holds output channels in
     blocks of C0, else in units of a base block (inferred from tests of dav-3510). `whole_slices`: baseK divides, or is a
@@ -25,7 +25,7 @@ class Variant:
     gets its images at one go (singleCoreBatch); then the number of blocks that a call asks for decides the tiling too.
     `tile_tasks`: a task is whole tiles, takes no more of K than there is, and tasks are dealt in the order of arch35.
     `kernel_parts`: kernels can be split by stride, weights can stay from task to task. `cuts_kernels`: kernels can be taken row
-    by row or tap by tap.
+    by row or tap by tap. `open_rows`: the kernel is open, and ours has its rows: its buffers, flags and barriers.
     """
 
     task_unit: int = 0
@@ -35,11 +35,12 @@ class Variant:
     tile_tasks: bool = False
     kernel_parts: bool = False
     cuts_kernels: bool = False
+    open_rows: bool = False
 
 
 VARIANTS = {
     COUPLED.name: Variant(task_unit=FRACTAL, keeps_operands=True),
-    BLOCKED_SPLIT.name: Variant(whole_slices=True, cuts_kernels=True),
+    BLOCKED_SPLIT.name: Variant(whole_slices=True, cuts_kernels=True, open_rows=True),
     PLAIN_SPLIT.name: Variant(task_unit=1, slice_c0=True, tile_tasks=True, kernel_parts=True, cuts_kernels=True),
 }
 
@@ -117,11 +118,11 @@ def k_unit(inp: TilingInput) -> int:
 
 
 def k_slice(inp: TilingInput) -> int:
-    """K elements of grad_input that belong to one block of output channels: L1 holds whole slices."""
+    """Return the K elements of grad_input that belong to one block of output channels: L1 holds whole slices."""
     return inp.taps * k_unit(inp)
 
 
 def gemm(inp: TilingInput) -> tuple[int, int, int]:
-    """(M, K, N) of one (batch, depth, kernel depth, real group), padded to whole blocks."""
+    """Return (M, K, N) of one (batch, depth, kernel depth, real group), padded to whole blocks."""
     pixels = inp.problem.h_in * inp.problem.w_in
     return ceil_to(pixels, inp.c0), inp.cout_padded * inp.taps, inp.cin1 * inp.c0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from ascend_sim.chip.fractal import BLOCK_BYTES
@@ -11,6 +12,7 @@ from ascend_sim.kernel.operands import Span
 from ascend_sim.kernel.queue import ZeroedQueue
 from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.cube.pipeline import HeldOperand, ub_share
+from ascend_sim.ops.kernels.cube.tpipe import ping_pong
 from ascend_sim.ops.kernels.grad_input.capacity import grad_input_l1, is_resident
 from ascend_sim.ops.kernels.grad_input.exchange import Exchange
 from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling, k_unit, variant_of
@@ -55,7 +57,7 @@ def spread_boxes(blocks: Span, rows: Span, columns: int, room: int) -> Iterator[
 
 
 class PartMap:
-    """One part of the problem as load_data_3d sees it (without a cut the only one): map, taps, the pieces it is summed of."""
+    """One part of the problem for load_data_3d: its map, its taps and its pieces; an uncut problem has one part."""
 
     def __init__(self, index: int, part: MapPart, pieces: Sequence[MapPart] | None = None) -> None:
         p = self.p = part.problem
@@ -70,10 +72,16 @@ class PartMap:
 
 
 class OperandLoads:
-    """The L1 buffers of one block's program and the loads that fill them; what L1 holds already is not loaded again."""
+    """The L1 buffers of one block's program and the loads that fill them; data that L1 holds already is not loaded again."""
 
     def __init__(
-        self, call: CubeCall, tiling: GradInputTiling, k: KernelBuilder, largest: TilingInput, exchange: Exchange | None
+        self,
+        call: CubeCall,
+        tiling: GradInputTiling,
+        k: KernelBuilder,
+        largest: TilingInput,
+        exchange: Exchange | None,
+        open_rows: bool,
     ) -> None:
         self.call, self.tiling, self.k, self.exchange = call, tiling, k, exchange
         inp = self.inp = call.inp
@@ -81,19 +89,27 @@ class OperandLoads:
         self.unit = k_unit(inp)
         self.grad_output = y_map(inp)
         self.merged = is_merged(inp)
-        self.filters = FractalZ.of(inp, inp.itemsize) if self.merged else weights(inp)
+        filters = FractalZ.of(inp, inp.itemsize) if self.merged else weights(inp)
+        self.filters = replace(filters, joined=False) if open_rows and isinstance(filters, FractalZ) else filters
         self.keeps_operands = variant_of(inp).keeps_operands
         self.resident = is_resident(tiling, largest)
         self.spread: ZeroedQueue | None = None
         if inp.family.coupled and (largest.problem.stride_h > 1 or largest.problem.stride_w > 1):
             self.spread = ZeroedQueue(k, "spread", [k.allocate("UB", ub_share(k), f"spread[{i}]") for i in range(2)])
         producer = "MTE3" if self.spread is not None else "MTE2"
-        a1, b1 = grad_input_l1(tiling, largest)
-        self.a1 = HeldOperand(k, "A1", tiling.al1_buffers, a1 // tiling.al1_buffers, producer)
-        self.b1 = HeldOperand(k, "B1", tiling.bl1_buffers, b1 // tiling.bl1_buffers)
+        bytes_a, bytes_b = grad_input_l1(tiling, largest)
+        self.buffer_a = bytes_a // tiling.al1_buffers
+        a1, b1 = (tiling.al1_buffers, self.buffer_a), (tiling.bl1_buffers, bytes_b // tiling.bl1_buffers)
+        self.a1: HeldOperand
+        self.b1: HeldOperand
+        self.fills_buffer = open_rows
+        if open_rows:
+            self.a1, self.b1 = ping_pong(k, a1, b1)
+        else:
+            self.a1, self.b1 = HeldOperand(k, "A1", *a1, producer), HeldOperand(k, "B1", *b1)
 
     def close(self) -> None:
-        """End of the program."""
+        """Close the buffers at the end of the program."""
         self.a1.close()
         self.b1.close()
         if self.spread is not None:
@@ -110,8 +126,9 @@ class OperandLoads:
         m: int,
         n: int,
     ) -> None:
-        """Rows `window` (behind pixels m ..) of channel blocks of gradOutput, spread out where stride > 1; the group has
-        `exist` channels.
+        """Load the rows `window` of channel blocks of gradOutput for pixels m .., spread out where stride > 1.
+
+        The group has `exist` channels; the other channels are zero.
         """
         k = self.k
         key: tuple[object, ...] = (task, part_map.part.taps, plane, blocks.start, m, n)  # never resident across tiles
@@ -133,7 +150,7 @@ class OperandLoads:
         else:
             whole = SpreadBox(*blocks, *rows, 0, width)
             if part_map.strided:
-                k.fill("L1", address, whole.size)
+                k.fill("L1", address, self.buffer_a if self.fills_buffer else whole.size)
                 k.pipe_barrier("MTE2")
             self.load_pixels(part_map, task, plane, whole, exist, "L1", address)
         self.a1.loaded()
@@ -141,7 +158,7 @@ class OperandLoads:
     def load_pixels(
         self, part_map: PartMap, task: GradInputTask, plane: int, box: SpreadBox, exist: int, space: str, address: int
     ) -> None:
-        """The pixels of gradOutput that stand in a box of the zero-inserted map, to their places in a buffer."""
+        """Load the pixels of gradOutput inside a box of the zero-inserted map to their places in a buffer."""
         p, row_pitch = part_map.p, box.columns * BLOCK_BYTES
         # Real rows and columns are those at multiples of the stride; the first ones that are inside the box.
         row = ceil_div(box.row, p.stride_h)
@@ -165,8 +182,9 @@ class OperandLoads:
     def weights(
         self, part_map: PartMap, task: GradInputTask, plane: int, slices: range, m: int, channels: Span, exist: int
     ) -> None:
-        """Weights of output-channel blocks `slices` for input `channels`, of which so many exist: [cin1][tap][slices][unit][C0]
-        in L1.
+        """Load the weights of output-channel blocks `slices` for input `channels` as [cin1][tap][slices][unit][C0] to L1.
+
+        Only `exist` of the input channels exist; the others are zero.
         """
         n, n_count = channels
         key: tuple[object, ...] = (
