@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from ascend_sim.ascend_c.words import FORMATS, ND2NZ, WORDS
@@ -58,7 +58,7 @@ def _itemsize(name: str, number: int) -> int:
     return storage(_format(name, number, FORMATS[1:])).itemsize
 
 
-def _positive(name: str, **counts: int) -> None:
+def _positive(name: str, counts: Mapping[str, int]) -> None:
     for what, count in counts.items():
         if count < 1:
             raise SimError(f"{name}: {what} = {count}; it is at least 1")
@@ -70,14 +70,14 @@ def _increasing(name: str, f: Fields) -> None:
 
 
 def _to_l1(name: str, f: Fields, chip: ChipSpec) -> Steps:
-    _positive(name, blockCount=f["count"], blockLen=f["length"])
+    _positive(name, {"blockCount": f["count"], "blockLen": f["length"]})
     size, count = f["length"] * BLOCK_BYTES, f["count"]
     steps = (size + f["src_gap"] * BLOCK_BYTES, size + f["dst_gap"] * BLOCK_BYTES) if count > 1 else (0, 0)
     return [WordStep((DataCopy, "GM", "L1", size, count, *steps, "", ""))]
 
 
 def _bias(name: str, f: Fields, chip: ChipSpec) -> Steps:
-    _positive(name, blockCount=f["count"], blockLen=f["length"])
+    _positive(name, {"blockCount": f["count"], "blockLen": f["length"]})
     wide = ("float16",) if f["widens"] else ("float32", "int32")
     dtype = _format(name, f["format"], wide)
     size = f["length"] * BIAS_UNIT
@@ -90,7 +90,7 @@ def _bias(name: str, f: Fields, chip: ChipSpec) -> Steps:
 
 
 def _scales(name: str, f: Fields, chip: ChipSpec) -> Steps:
-    _positive(name, blockLen=f["length"])
+    _positive(name, {"blockLen": f["length"]})
     if f["count"] != 1:
         raise SimError(f"{name}: {f['count']} pieces to the Fixpipe buffer are not simulated; 1 is")
     return [WordStep((DataCopy, "L1", "FB", f["length"] * SCALES_UNIT, 1, 0, 0, "", ""))]
@@ -98,7 +98,7 @@ def _scales(name: str, f: Fields, chip: ChipSpec) -> Steps:
 
 def _nd2nz(name: str, f: Fields, chip: ChipSpec) -> Steps:
     size = ND2NZ[name]
-    _positive(name, ndNum=f["matrices"], nValue=f["rows"], dValue=f["columns"])
+    _positive(name, {"ndNum": f["matrices"], "nValue": f["rows"], "dValue": f["columns"]})
     if f["dst_row"] != 1 and f["rows"] > 1:
         raise SimError(f"{name}: dstNzNStride {f['dst_row']} is not simulated; 1 is (rows of a fractal adjoin)")
     key = DataCopyNd2Nz, f["rows"], f["columns"], size, f["src_row"] * size, f["dst_column"], ""
@@ -110,7 +110,7 @@ def _nd2nz(name: str, f: Fields, chip: ChipSpec) -> Steps:
 
 def _fractals_of_gm(name: str, f: Fields, chip: ChipSpec) -> Steps:
     _increasing(name, f)
-    _positive(name, repeatTimes=f["repeat"])
+    _positive(name, {"repeatTimes": f["repeat"]})
     steps = (f["src_stride"] * FRACTAL_BYTES, (f["dst_gap"] + 1) * FRACTAL_BYTES) if f["repeat"] > 1 else (0, 0)
     key = DataCopy, "GM", WORDS[name].addresses[0], FRACTAL_BYTES, f["repeat"], *steps, "", ""
     return [WordStep(key, src0=f["first"] * FRACTAL_BYTES)]
@@ -118,7 +118,7 @@ def _fractals_of_gm(name: str, f: Fields, chip: ChipSpec) -> Steps:
 
 def _fractals(name: str, f: Fields, chip: ChipSpec) -> Steps:
     _increasing(name, f)
-    _positive(name, repeatTimes=f["repeat"])
+    _positive(name, {"repeatTimes": f["repeat"]})
     strides = (f["src_stride"], f["dst_gap"] + 1) if f["repeat"] > 1 else (1, 1)
     size, turned = _itemsize(name, f["format"]), bool(f["transpose"])
     if turned and size != 2:
@@ -130,7 +130,7 @@ def _fractals(name: str, f: Fields, chip: ChipSpec) -> Steps:
 def _squares(name: str, f: Fields, chip: ChipSpec) -> Steps:
     """Turned squares: one fractal of 2-byte elements, two of 1-byte elements."""
     _increasing(name, f)
-    _positive(name, repeatTimes=f["repeat"])
+    _positive(name, {"repeatTimes": f["repeat"]})
     size = _itemsize(name, f["format"])
     if size > 2:
         raise SimError(f"{name}: elements of {size} bytes are not simulated; of 1 and 2 bytes are")
@@ -158,11 +158,19 @@ def _img2col(name: str, f: Fields, chip: ChipSpec) -> Steps:
     taps_w = f["filter_w"] & 0xFF | (f["filter_size_w"] & 1) << 8
     taps_h = f["filter_h"] & 0xFF | (f["filter_size_h"] & 1) << 8
     _positive(
-        name, kExtension=k_extent, mExtension=m_extent, strideW=step_w, strideH=step_h, filterW=taps_w, filterH=taps_h
+        name,
+        {
+            "kExtension": k_extent,
+            "mExtension": m_extent,
+            "strideW": step_w,
+            "strideH": step_h,
+            "filterW": taps_w,
+            "filterH": taps_h,
+        },
     )
     out_h = (height + top + bottom - far_h * (taps_h - 1) - 1) // step_h + 1
     out_w = (width + left + right - far_w * (taps_w - 1) - 1) // step_w + 1
-    _positive(name, **{"rows of the output": out_h, "columns of the output": out_w})
+    _positive(name, {"rows of the output": out_h, "columns of the output": out_w})
     size, turned = _itemsize(name, f["format"]), bool(f["transpose"] & 1)
     kernel = taps_h, taps_w, step_h, step_w, far_h, far_w, top, left, out_h, out_w
     rows = m_start, m_extent, k_start, k_extent
@@ -174,14 +182,14 @@ def _constant(name: str, f: Fields, chip: ChipSpec) -> Steps:
         raise SimError(f"{name}: a constant other than 0 is not simulated")
     place = WORDS[name].addresses[0]
     times, blocks, gap = (f["times"] >> shift & 0x7FFF for shift in (0, 16, 32))
-    _positive(name, repeatTimes=times)
+    _positive(name, {"repeatTimes": times})
     if place != "L1":
         if blocks > 1 or gap:
             raise SimError(
                 f"{name}: blockNum {blocks} and dstGap {gap} are fields of L1 alone; here repeatTimes counts 512 bytes"
             )
         return [WordStep((Fill, place, times * FRACTAL_BYTES))]
-    _positive(name, blockNum=blocks)
+    _positive(name, {"blockNum": blocks})
     if not gap:
         return [WordStep((Fill, place, times * blocks * BLOCK_BYTES))]
     return [
@@ -194,7 +202,7 @@ def _product(name: str, f: Fields, chip: ChipSpec) -> Steps:
     if f["source"] != f["target"]:
         raise SimError(f"Mmad: operands of {dtype} and {FORMATS[f['target']]}; both are of one format")
     _format("Mmad, result", f["format"], ("int32",) if dtype == "int8" else ("float32",))
-    _positive("Mmad", m=f["m"], n=f["n"], k=f["k"])
+    _positive("Mmad", {"m": f["m"], "n": f["n"], "k": f["k"]})
     if f["k_aligned"] and dtype == "float32" and ceil_div(f["k"], 8) % 2:
         raise SimError(f"Mmad: kDirectionAlign with k = {f['k']} is not simulated; the next multiple of 8 is one of 16")
     bits = 0
@@ -210,7 +218,7 @@ def _product(name: str, f: Fields, chip: ChipSpec) -> Steps:
 
 
 def _arithmetic(f: Fields, source: str, dtype: str) -> Quantisation | None:
-    """Return what the Fixpipe does on the way, or None for a plain cast."""
+    """Return the arithmetic of the Fixpipe, or None for a plain cast."""
     mode, relu = f["quantisation"], f["relu"]
     if relu > 1:
         raise SimError(f"Fixpipe: reluPre {relu} is not simulated; 0 and 1 (ReLU) are")
@@ -245,13 +253,13 @@ def _drain(name: str, f: Fields, chip: ChipSpec) -> Steps:
     pre, size = _arithmetic(f, source, dtype), storage(dtype).itemsize
     place = (f["configuration"] >> 8 & 0xFF) * SCALES_UNIT
     m, n, padded, atomic = f["m"], f["n"], f["src_stride"], bool(f["atomic"])
-    _positive("Fixpipe", mSize=m, nSize=n)
+    _positive("Fixpipe", {"mSize": m, "nSize": n})
     if not f["rows"]:
         c0 = BLOCK_BYTES if size == 1 else FRACTAL // 2 if f["split"] else FRACTAL
         kind = FixpipeUnitFlag if f["unit_flag"] else Fixpipe
         return [WordStep((kind, m, n, padded, dtype, c0, f["dst_stride"] * BLOCK_BYTES, atomic, pre), src1=place)]
     matrices, src_step, dst_step = (f["nd_parameters"] >> shift & 0xFFFF for shift in (0, 16, 32))
-    _positive("Fixpipe", ndNum=matrices)
+    _positive("Fixpipe", {"ndNum": matrices})
     key = FixpipeNd, m, n, padded, dtype, f["dst_stride"] * size, atomic, pre
     return [
         WordStep(key, number * dst_step * size, number * src_step * ACCUMULATOR_FRACTAL_BYTES, place)
