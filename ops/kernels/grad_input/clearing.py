@@ -33,7 +33,10 @@ def clear(k: KernelBuilder, elements: int, itemsize: int, dtype: str, blocks: in
         k.mmad(0, 0, 0, rows, 1, FRACTAL, "float16", False)
         k.set_flag(summed)
         k.wait_flag(summed)
-        for first, length in cut(count, rows * FRACTAL):
+        whole = count // FRACTAL * FRACTAL
+        for first, length in cut(whole, rows * FRACTAL) if whole else ():
             target = gm_operand(GRAD_INPUT, (start + first) * itemsize)
             k.fixpipe(target, 0, length // FRACTAL, FRACTAL, rows, dtype, FRACTAL, length * itemsize)
+        if rest := count - whole:
+            k.fixpipe_nd(gm_operand(GRAD_INPUT, (start + whole) * itemsize), 0, 1, rest, rows, dtype, rest * itemsize)
     pipe.meet("FIX")

@@ -7,7 +7,7 @@ import pytest
 
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import SimError
-from ascend_sim.isa.cube import Fixpipe
+from ascend_sim.isa.cube import Fixpipe, FixpipeNd
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.program import InstructionTable
 from ascend_sim.memory.gm import OFFSET_MASK
@@ -19,16 +19,16 @@ STRIDED = Volume((1, 32, 2, 14, 14), 48, (1, 1, 1), (1, 2, 2), (0, 0, 0))
 
 
 @pytest.mark.parametrize("blocks", [1, 7, 20])
-def test_shares_clear_all_of_dx_once(blocks: int) -> None:
-    elements = 3 * 5 * 28 * 28 * 16
+@pytest.mark.parametrize("elements", [3 * 5 * 28 * 28 * 16, 3 * 27 * 8])
+def test_shares_clear_all_of_dx_once(blocks: int, elements: int) -> None:
     table = InstructionTable(load_chip("ascend910b3"))
     spans = []
     for block in range(blocks):
         k = KernelBuilder(table, block, "AIC", [0, 0, 2 * elements])
         clear(k, elements, 2, "float16", blocks)
         for view in k.finish():
-            if isinstance(view.instruction, Fixpipe):
-                spans.append((view.dst & OFFSET_MASK, 2 * 16 * view.instruction.m))
+            if isinstance(view.instruction, Fixpipe | FixpipeNd):
+                spans.append((view.dst & OFFSET_MASK, 2 * view.instruction.n * view.instruction.m))
     spans.sort()
     assert [start for start, _ in spans] == [sum(length for _, length in spans[:i]) for i in range(len(spans))]
     assert sum(length for _, length in spans) == 2 * elements
