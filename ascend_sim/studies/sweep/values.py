@@ -19,7 +19,7 @@ from ascend_sim.yaml_file import parse_yaml
 __all__ = ["MOST_POINTS", "grouped", "parse_vary"]
 
 MOST_POINTS = 100_000
-"""Of a sweep: what is more is a slip of the keyboard."""
+"""Limit of a sweep's points: a larger number is taken for a typing error."""
 _NUMBER = r"-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?"
 _RANGE = re.compile(rf"(?P<first>{_NUMBER}):(?P<last>{_NUMBER})(?::(?P<by>\*?)(?P<step>{_NUMBER}))?")
 _ALLOWED = (
@@ -36,6 +36,8 @@ def parse_vary(text: str) -> tuple[str, list[Any]]:
     match = _RANGE.fullmatch(values)
     if match is not None:
         return name, _range(text, match)
+    if re.match(rf"{_NUMBER}:", values):
+        raise ConfigError(f"--vary {text!r}: {values} is no range of numbers; {_ALLOWED}")
     # As YAML says it in a file; a path with a colon in it is still a text.
     found = parse_yaml(f"values: [{values}]", f"--vary {text!r}", _ALLOWED)["values"]
     if not found or any(value is None or isinstance(value, dict) for value in found):
