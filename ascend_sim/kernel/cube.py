@@ -12,7 +12,7 @@ from ascend_sim.isa.direct import FixpipeDn
 from ascend_sim.isa.l0c_to_ub import L0cToUb
 from ascend_sim.isa.load import LoadData2D, LoadData3D
 from ascend_sim.isa.quantisation import Quantisation
-from ascend_sim.kernel.operands import MapWindow, Span, TilePiece
+from ascend_sim.kernel.operands import ColumnRuns, MapWindow, Span, TilePiece
 from ascend_sim.kernel.program import Key
 
 
@@ -62,11 +62,12 @@ class CubeMethods:
         itemsize: int,
         window: MapWindow,
         rows: Span,
-        columns: Span,
+        columns: Span | ColumnRuns,
         transpose: bool = False,
     ) -> None:
         """img2col of a map in L1: `rows` (output pixels) and `columns` (of K) of its matrix; see `LoadData3D`."""
-        self._emit((LoadData3D, destination, itemsize, *window, *rows, *columns, transpose), dst, src)
+        span, runs = columns[:2], columns[2:]
+        self._emit((LoadData3D, destination, itemsize, *window, *rows, *span, transpose, *runs), dst, src)
 
     def mmad(
         self,

@@ -117,7 +117,7 @@ class ChannelsLastFilters(PlainFilters):
     # -- dW ------------------------------------------------------------------------------------------------------------
 
     def drain(self, finished: FinishedTile, slot: int, tile: FilterTile, atomic_add: bool) -> None:
-        """A C0 of columns at a time."""
+        """A block of columns at a time."""
         pieces = [
             DrainPiece(
                 gm_operand(slot, self.offset(tile.row, channels.start, tile.plane, tap)),

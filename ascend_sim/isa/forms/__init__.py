@@ -32,14 +32,6 @@ __all__ = [
     "reach",
 ]
 
-NOT_YET_REFUSED = {
-    ("fixpipe_dn", "from_first"): (
-        ("dav-3510",),
-        "weight gradients of float32 and of merged groups, NCDHW or DHWCN",
-    ),
-}
-"""Faults that instructions of the project's own kernels still have: on which architectures, and in which kernels."""
-
 _GROUP = {
     "ascend_sim.isa.transfer": ("copies",),
     "ascend_sim.isa.load": ("loads",),
@@ -51,10 +43,10 @@ _GROUP = {
 """Where the instructions of a module are declared."""
 
 
-def form_of(instruction: Instruction, chip: ChipSpec, owed: bool = False) -> Form | None:
+def form_of(instruction: Instruction, chip: ChipSpec) -> Form | None:
     """Return the form that says an instruction on the chip, or None where nothing is declared.
 
-    Raises SimError, in one line, where no form can say it. What is `owed` may have the faults of `NOT_YET_REFUSED`.
+    Raises SimError, in one line, where no form can say it.
     """
     kind: Any = type(instruction)
     arch = chip.identity.arch
@@ -68,16 +60,13 @@ def form_of(instruction: Instruction, chip: ChipSpec, owed: bool = False) -> For
             if hasattr(instruction, "pre"):
                 _check_conversion(instruction, chip)
             return form
-    faults, text = _refusal(instruction, chip)
-    if owed and faults <= {fault for fault, (arches, _) in NOT_YET_REFUSED.items() if arch in arches}:
-        return None
-    raise SimError(text)
+    raise SimError(_refusal(instruction, chip))
 
 
-def can_say(instruction: Instruction, chip: ChipSpec, owed: bool = False) -> bool:
+def can_say(instruction: Instruction, chip: ChipSpec) -> bool:
     """Return True if `form_of` takes the instruction."""
     try:
-        form_of(instruction, chip, owed)
+        form_of(instruction, chip)
     except SimError:
         return False
     return True
@@ -99,8 +88,8 @@ def reach(tensor: Allocation, chip: ChipSpec) -> int:
     return tensor.room if copies_whole_blocks(chip) else tensor.size
 
 
-def _refusal(instruction: Any, chip: ChipSpec) -> tuple[set[tuple[str, str]], str]:
-    """Why no form of the chip can say the instruction: the faults of one that comes nearest, and a line."""
+def _refusal(instruction: Any, chip: ChipSpec) -> str:
+    """Why no form of the chip can say the instruction, in a line: the first fault of each that comes nearest."""
     kind: Any = type(instruction)
     arch, ways = chip.identity.arch, _ways(kind)
     route = ways[0].route(instruction)
@@ -116,12 +105,10 @@ def _refusal(instruction: Any, chip: ChipSpec) -> tuple[set[tuple[str, str]], st
         for name, faults in near:
             lines.setdefault(next(iter(faults.values())), []).append(name)
         text = "; ".join(f"{', '.join(names)}: {line}" for line, names in lines.items())
-        return {(instruction.name, fault) for fault in near[0][1]}, f"{what} on {chip.name} ({arch}): {text}"
+        return f"{what} on {chip.name} ({arch}): {text}"
     there = sorted({one for form in meant for one in form.architectures})
     has = f"{', '.join(there)} {'has' if len(there) == 1 else 'have'} it" if there else "no chip has it"
-    return {
-        (instruction.name, route)
-    }, f"{what}: {chip.name} ({arch}) has no such instruction; {has} (configs/instructions)"
+    return f"{what}: {chip.name} ({arch}) has no such instruction; {has} (configs/instructions)"
 
 
 def _check_conversion(instruction: Any, chip: ChipSpec) -> None:

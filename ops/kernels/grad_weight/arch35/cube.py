@@ -20,7 +20,7 @@ from ascend_sim.kernel.queue import BufferQueue
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.grad_weight.arch35.flags import CLEARED, SLOTS_CLEARED
-from ascend_sim.ops.kernels.grad_weight.arch35.slots import block_bytes, pieces
+from ascend_sim.ops.kernels.grad_weight.arch35.slots import Rounds, block_bytes, in_slots, pieces, tasks_in_slots
 from ascend_sim.ops.kernels.grad_weight.cube import CubeBuilder, Image, Piece, Plane, Round, SummedTile
 from ascend_sim.ops.kernels.grad_weight.fields import GradWeightTiling
 from ascend_sim.ops.kernels.grad_weight.parts import Strip, walked_input
@@ -122,7 +122,7 @@ class DirectCubeBuilder(CubeBuilder):
         walks: TaskWalks,
         runs: Runs,
         kernel: Mapping[str, Any],
-        rounds: int,
+        rounds: Rounds,
     ) -> None:
         self.kernel, self.rounds = kernel, rounds
         super().__init__(call, tiling, k, walks, runs)
@@ -159,19 +159,21 @@ class DirectCubeBuilder(CubeBuilder):
         return super().program()
 
     def runs(self) -> Iterator[tuple[Run, Where]]:
-        """Tasks of its own, then the tiles of the one that is shared; all cores meet over each of those."""
-        tasks = grad_weight_tasks(self.tiling, self.inp, self.k.block)
-        for task in tasks:
-            if task.slot is None:
+        """Tasks that go to dW, then the tiles that go to slots; all cores meet over each of those."""
+        inp = walked_input(self.call.inp, self.tiling)
+        for task in grad_weight_tasks(self.tiling, self.inp, self.k.block):
+            if task.slot is None and not in_slots(inp):
                 for part, images in self.parts(task):
                     yield self.run(part, images)
-        shared = [(task, tile) for task in tasks if task.slot is not None for tile in self.tiles(task)]
-        for number in range(self.rounds):
-            yield self.known.of(Round.BEGINS, lambda: [(Round.BEGINS, Where())])
-            for task, tile in shared[number : number + 1]:
-                for part, images in self.parts(task):
-                    yield self.run(part, images, tile)
-            yield self.known.of(Round.ENDS, lambda: [(Round.ENDS, Where())])
+        placed = tasks_in_slots(self.tiling, self.inp, self.k.block)
+        for tasks, rounds in zip(placed, self.rounds, strict=True):
+            tiles = [(task, tile) for task in tasks for tile in self.tiles(task)]
+            for number in range(rounds):
+                yield self.known.of(Round.BEGINS, lambda: [(Round.BEGINS, Where())])
+                for task, tile in tiles[number : number + 1]:
+                    for part, images in self.parts(task):
+                        yield self.run(part, images, tile)
+                yield self.known.of(Round.ENDS, lambda: [(Round.ENDS, Where())])
 
     def write_piece(self, piece: Piece, where: Where) -> None:
         if piece is Round.BEGINS:
