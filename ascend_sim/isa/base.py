@@ -92,6 +92,8 @@ class Instruction:
     """Of a wait: whether it occupies its pipe."""
     reads_late: ClassVar[bool] = False
     """Whether it reads until the end of its occupancy, piece by piece, and not when it starts."""
+    taken: ClassVar[str] = ""
+    """Of a way out of L0C: the format that numbers have there."""
     publishes: ClassVar[bool] = False
     """Whether others can see afterwards what a cache held until then."""
     _told_by_moves: ClassVar[tuple[Any, Any] | None] = None

@@ -111,7 +111,7 @@ class CubeMethods:
     ) -> None:
         """L0C to GM; see `Fixpipe`, and `FixpipeUnitFlag`. `scales` is where columns have theirs in the Fixpipe buffer."""
         opcode = FixpipeUnitFlag if unit_flag else Fixpipe
-        self._emit((opcode, m, n, m_padded, dtype, c0, dst_stride, atomic_add, pre), dst, src, scales)
+        self._drain((opcode, m, n, m_padded, dtype, c0, dst_stride, atomic_add, pre), dst, src, scales)
 
     def fixpipe_nd(
         self,
@@ -127,7 +127,13 @@ class CubeMethods:
         scales: int = 0,
     ) -> None:
         """L0C to rows in GM; see `FixpipeNd`. `scales` is where columns have theirs in the Fixpipe buffer."""
-        self._emit((FixpipeNd, m, n, m_padded, dtype, dst_stride, atomic_add, pre), dst, src, scales)
+        self._drain((FixpipeNd, m, n, m_padded, dtype, dst_stride, atomic_add, pre), dst, src, scales)
+
+    def _drain(self, key: Key, dst: int, src: int, scales: int) -> None:
+        """A way out of L0C with arithmetic on the way, which is the last of its fields."""
+        if not isinstance(key[-1], Quantisation | None):
+            raise SimError(f"{key[0].name}: pre is {key[-1]!r}; a Quantisation or None is allowed")
+        self._emit(key, dst, src, scales)
 
     def fixpipe_dn(
         self,

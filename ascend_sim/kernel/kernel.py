@@ -22,6 +22,7 @@ from typing import Any, NamedTuple, overload
 from ascend_sim.chip.fractal import FRACTAL, FRACTAL_BYTES
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import PIPE_INDEX, PIPES, Cost, Instruction, ceil_div
+from ascend_sim.isa.quantisation import Quantisation
 from ascend_sim.isa.sync import PipeBarrier
 from ascend_sim.kernel.builder import Closed, KernelBuilder
 from ascend_sim.kernel.inspection import calling_line
@@ -417,14 +418,25 @@ class Kernel(TracedLoops, KernelBuilder):
             return self._load_squares(dst, src, held, piece.rows, span)
         self.load_data_3d(destination, dst, src, itemsize, matrix_window(held), piece.rows, span, transpose)
 
-    def l0c_to_gm(self, dst: Tensor, src: int | BufferQueue[int], *, atomic_add: bool = False) -> None:
-        """The tile [m, n] of L0C, m rounded up to 16, to a piece of GM, rounded to its dtype, or added to what it holds."""
+    def l0c_to_gm(
+        self,
+        dst: Tensor,
+        src: int | BufferQueue[int],
+        *,
+        atomic_add: bool = False,
+        pre: Quantisation | None = None,
+        scales: int = 0,
+    ) -> None:
+        """The tile [m, n] of L0C, m rounded up to 16, to a piece of GM, rounded to its dtype, or added to what it holds.
+
+        `pre` and `scales` are as in `fixpipe_nd`.
+        """
         if isinstance(src, BufferQueue):
             with src.read() as place:
-                return self.l0c_to_gm(dst, place, atomic_add=atomic_add)
+                return self.l0c_to_gm(dst, place, atomic_add=atomic_add, pre=pre, scales=scales)
         rows, columns, stride = dst.rows("l0c_to_gm")
         height = ceil_div(rows, FRACTAL) * FRACTAL
-        self.fixpipe_nd(dst.address, src, rows, columns, height, dst.dtype, stride, atomic_add)
+        self.fixpipe_nd(dst.address, src, rows, columns, height, dst.dtype, stride, atomic_add, pre, scales)
 
 
 def _numbered(name: str, buffers: int) -> Iterator[str]:

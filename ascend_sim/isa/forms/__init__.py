@@ -114,11 +114,7 @@ def _refusal(instruction: Any, chip: ChipSpec) -> str:
 def _check_conversion(instruction: Any, chip: ChipSpec) -> None:
     """SimError for numbers of L0C that the Fixpipe does not bring out in the format."""
     pre, dtype, arch = instruction.pre, instruction.dtype, chip.identity.arch
-    if pre is None:
-        source, scaled = ("int32" if dtype == "int32" else "float32"), False
-    else:
-        pre.check()
-        source, scaled = pre.source, pre.scales
+    source, scaled = instruction.taken, pre is not None and pre.scales
     for one in conversions():
         if arch in one.architectures:
             known = (one.scaled if scaled else one.plain).get(source, [])
