@@ -232,7 +232,7 @@ class CubeBuilder:
         """Yield a tile (with its kernel plane) summed over the rows of a task and planes `images`, and its way out."""
         p, (plane, tile) = self.p, placed
         begin = Begin(not task.slot)  # parts of a StreamK task share its tiles
-        slot = None if task.slot is None else (task, self.k.block)
+        slot = self.slot(task)
         kernel_depth, _ = self.input.plane_and_tap(plane)
         walk, row = self.walks.of(tile.tap, task.row_start, task.rows)
         shape, rows_block, columns_block = tile.counted(self.c0, self.per_block)
@@ -250,6 +250,10 @@ class CubeBuilder:
         yield from planes
         moved = slot is None and self.dw.uniform
         yield End(shape if moved else tile._replace(group=0), plane, moved, slot), last
+
+    def slot(self, task: GradWeightTask) -> tuple[GradWeightTask, int] | None:
+        """Return the task and the block whose slot its tiles go to; None where they go to dW."""
+        return None if task.slot is None else (task, self.k.block)
 
     def parts(self, task: GradWeightTask) -> Iterator[tuple[GradWeightTask, range]]:
         """Yield the parts that are summed in L0C before dW is written: the task, or rows of it, of some images."""

@@ -168,12 +168,20 @@ class DirectCubeBuilder(CubeBuilder):
         placed = tasks_in_slots(self.tiling, self.inp, self.k.block)
         for tasks, rounds in zip(placed, self.rounds, strict=True):
             tiles = [(task, tile) for task in tasks for tile in self.tiles(task)]
+            group = 0
             for number in range(rounds):
-                yield self.known.of(Round.BEGINS, lambda: [(Round.BEGINS, Where())])
-                for task, tile in tiles[number : number + 1]:
+                here = tiles[number : number + 1]
+                group = here[0][0].group if here else group
+                yield self.meeting(Round.BEGINS, group)
+                for task, tile in here:
                     for part, images in self.parts(task):
                         yield self.run(part, images, tile)
-                yield self.known.of(Round.ENDS, lambda: [(Round.ENDS, Where())])
+                yield self.meeting(Round.ENDS, group)
+
+    def meeting(self, part: Round, group: int) -> tuple[Run, Where]:
+        """Return the begin or the end of a round over a tile of a group."""
+        run, where = self.known.of(part, lambda: [(part, Where())])
+        return run, where._replace(group=group)
 
     def write_piece(self, piece: Piece, where: Where) -> None:
         if piece is Round.BEGINS:
@@ -185,6 +193,10 @@ class DirectCubeBuilder(CubeBuilder):
 
     def ended(self) -> None:
         """Each round has its own end."""
+
+    def slot(self, task: GradWeightTask) -> tuple[GradWeightTask, int] | None:
+        """Return the task and the block whose slot its tiles go to, in which those of all groups lie alike."""
+        return super().slot(replace(task, group=0))
 
     def parts(self, task: GradWeightTask) -> Iterator[tuple[GradWeightTask, range]]:
         """Yield the parts that are summed in L0C before they are added: some planes, or rows of one."""
