@@ -133,7 +133,7 @@ class LoadData3D(Instruction):
 
     @property
     def blocks(self) -> int:
-        """C0-wide column blocks moved, rounded up to whole fractals."""
+        """Return the column blocks of C0 that are moved, rounded up to whole fractals."""
         rows_are_k = self.transpose or self.destination == "L0B"
         columns = self.k_repeat * self.k_extent
         return ceil_div(ceil_div(columns, FRACTAL) * FRACTAL if rows_are_k else columns, self.c0)
@@ -193,7 +193,7 @@ class LoadData3D(Instruction):
 
 @lru_cache(maxsize=4096)
 def _block_index(load: LoadData3D) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
-    """For every 32-byte block of the result: which block of the map it comes from; and which blocks are zero."""
+    """Return, for every 32-byte block of the result, its block of the map, and a mark of blocks that are zero."""
     rows = np.arange(load.m_start, load.m_start + load.rows)
     run = ceil_div(load.k_extent, load.c0) if load.k_repeat > 1 else load.blocks
     repeat, block = np.divmod(np.arange(load.blocks), run)

@@ -31,7 +31,7 @@ class Quantisation:
 
     @property
     def scales(self) -> bool:
-        """Return True if numbers are multiplied at all."""
+        """Return True if numbers are multiplied by a scale."""
         return self.by_column or bool(self.scale)
 
     def __post_init__(self) -> None:
@@ -57,7 +57,7 @@ class Quantisation:
 
 @frozen
 class Scaling:
-    """The arithmetic as `Moves` has it: one scale (0: none) or the place of one for each item, and ReLU."""
+    """Scale and ReLU in `Moves`: one scale (0: none), or the place of one scale for each item."""
 
     scale: float = 0.0
     scales: Place | None = None

@@ -128,7 +128,7 @@ class TaskOptions(EngineOptions, total=False):
 
 @described
 class CacheOptions(TypedDict, total=False):
-    """The L2 cache."""
+    """Options of the L2 cache."""
 
     l2: Annotated[
         "str",
@@ -164,7 +164,7 @@ class OverflowOptions(TypedDict, total=False):
 
 @described
 class ValueOptions(OverflowOptions, total=False):
-    """How the cube adds up."""
+    """Options of the cube's arithmetic."""
 
     accumulate: Annotated[
         "str",
@@ -228,7 +228,7 @@ class LaunchOptions(ChipOptions, AnyRunOptions, total=False):
 
 @described
 class ProfileOptions(TypedDict, total=False):
-    """Whose rules and whose kernels."""
+    """Profile of a call: the rules and the kernels of the documents or of the released library."""
 
     conformance: Annotated[
         "str",
@@ -276,7 +276,7 @@ class RuleOptions(ProfileOptions, total=False):
 
 @described
 class AcceptOptions(RuleOptions, total=False):
-    """Options of an operator beside its arguments: its rules, and the caller's own choices of kernels."""
+    """Options of an operator beside its arguments: its rules, and the caller's choices of kernels."""
 
     tiling: Annotated[
         "Mapping[str, Mapping[str, object]] | None",
@@ -321,7 +321,7 @@ class AcceptOptions(RuleOptions, total=False):
 
 @described
 class MathOptions(TypedDict, total=False):
-    """The argument of an operator that no tensor and no attribute holds."""
+    """Option cubeMathType, which no tensor and no attribute of the operator holds."""
 
     cube_math_type: Annotated[
         "int",
@@ -337,12 +337,12 @@ class MathOptions(TypedDict, total=False):
 
 @described
 class ChoiceOptions(MathOptions, RuleOptions, total=False):
-    """Options by which an operator chooses its kernels, where the caller chooses none himself."""
+    """Options by which an operator chooses its kernels where the caller sets none."""
 
 
 @described
 class PlanOptions(MathOptions, AcceptOptions, total=False):
-    """Everything that decides which kernels a call launches, and how."""
+    """Options that decide which kernels a call launches, and how."""
 
 
 @described

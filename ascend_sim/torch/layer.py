@@ -39,7 +39,9 @@ _LISTED = 8
 
 @frozen
 class SimulatedLayer:
-    """One layer of a model, with the settings of its simulation. All methods mean its backward call unless told `forward`."""
+    """One layer of a model, with the settings of its simulation. All methods mean its backward call unless `forward` is
+    True.
+    """
 
     name: str
     row: LayerRow

@@ -1,4 +1,4 @@
-"""A matrix product by the MatMul kernel: what a Linear layer is. No operator stands around it, so no Cast and no copies."""
+"""A matrix product by the MatMul kernel, as a Linear layer needs it. No operator stands around it, so no Cast and no copies."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ascend_sim.torch.calls import turned
 
 
 def matmul_problem(a: TensorSpec, b: TensorSpec, cube_math_type: int, chip: ChipSpec) -> MatMulProblem:
-    """[M, K] x [K, N], or batches of them. float32 is multiplied as hf32 where cubeMathType says so and the chip can.
+    """Return the kernel's problem for [M, K] x [K, N], or for batches of them.
 
     cubeMathType 2 (float16) would need Casts around the kernel; the product then stays in its own dtype.
     """
@@ -37,7 +37,7 @@ def matmul_problem(a: TensorSpec, b: TensorSpec, cube_math_type: int, chip: Chip
 
 
 def time_matmul(problem: MatMulProblem, chip: ChipSpec, *, l2: str = "cold", engine: str | None = None) -> Report:
-    """Return the kernel alone, in timing mode. Raises SimError where the chip has no such kernel or no tiling fits."""
+    """Run the kernel alone in timing mode and return its report."""
     tiling = choose_matmul(problem, chip)
     device = Device(chip, with_values=False)
     tensors = [device.allocate(size, name) for size, name in zip(problem.sizes, "abc", strict=True)]

@@ -34,11 +34,11 @@ class SlotPiece(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """Return the bytes of the piece."""
         return self.tile.rows * ceil_to(self.tile.columns, FRACTAL) * SUM_BYTES
 
     def part(self, room: int, number: int) -> SlotPiece | None:
-        """Whole columns of fractals that take at most `room` bytes: part `number` of the piece; None behind the last."""
+        """Return part `number` of the piece, whole columns of fractals of at most `room` bytes; None behind the last."""
         columns = max(room // (self.tile.rows * SUM_BYTES) // FRACTAL, 1) * FRACTAL
         first = number * columns
         if first >= self.tile.columns:
@@ -78,7 +78,7 @@ def pieces(tile: FilterTile, tiling: GradWeightTiling, inp: TilingInput) -> list
 
 
 def _halved(channels: int, filters: int) -> tuple[int, int]:
-    """The one that is even, filters before channels; where none is, the larger one with its half rounded up."""
+    """Return half of a tile: the even side is halved, filters before channels; of two odd sides the larger, rounded up."""
     if filters % 2 == 0:
         return channels, filters // 2
     if channels % 2 == 0:
@@ -89,7 +89,7 @@ def _halved(channels: int, filters: int) -> tuple[int, int]:
 
 
 def parts(tiling: GradWeightTiling, inp: TilingInput, room: int) -> int:
-    """In how many parts at most a piece goes through `room` bytes of UB; no tile is larger than the base block."""
+    """Return in how many parts the largest piece passes through `room` bytes of UB."""
     whole = FilterTile(0, 0, 0, tiling.base_m, 0, tiling.base_n)
     found = 0
     for piece in pieces(whole, tiling, inp):
@@ -99,14 +99,14 @@ def parts(tiling: GradWeightTiling, inp: TilingInput, room: int) -> int:
 
 
 class Rounds(NamedTuple):
-    """How often all cores meet over tiles in slots: over tasks of their own, then over a tile of each shared task."""
+    """Number of rounds in which all cores meet over tiles in slots: those of own tasks, then those of shared tasks."""
 
     own: int
     shared: int
 
     @property
     def total(self) -> int:
-        """Return both."""
+        """Return the number of all rounds."""
         return self.own + self.shared
 
 
