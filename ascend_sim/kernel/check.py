@@ -146,7 +146,7 @@ def _left(instruction: Instruction) -> str:
 
 
 def _misread(taken: str, held: str, view: InstructionView) -> str:
-    """Return what is wrong with a drain of `held` as `taken`, and what to do."""
+    """Return the fault of a drain that takes `held` as `taken`, with advice."""
     if held == "int32" and isinstance(view.instruction, Drain):
         advice = 'dequantise with pre=Quantisation("int32", scale), or bring int32 out'
     else:

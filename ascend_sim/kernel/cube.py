@@ -2,24 +2,38 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL, FRACTAL_BYTES
 from ascend_sim.errors import SimError
+from ascend_sim.isa.base import ceil_div
 from ascend_sim.isa.bias import LoadBias
 from ascend_sim.isa.cube import Fixpipe, FixpipeNd, FixpipeUnitFlag, Mmad
 from ascend_sim.isa.direct import FixpipeDn
 from ascend_sim.isa.l0c_to_ub import L0cToUb
 from ascend_sim.isa.load import LoadData2D, LoadData3D
 from ascend_sim.isa.quantisation import Quantisation
-from ascend_sim.kernel.operands import ColumnRuns, MapWindow, Span, TilePiece
+from ascend_sim.kernel.operands import ColumnRuns, MapWindow, Span, TilePiece, matrix_window
 from ascend_sim.kernel.program import Key
+from ascend_sim.kernel.tensor import item_bytes
+
+
+class MatrixPiece(NamedTuple):
+    """Part of a matrix in L1, in rows and columns; the matrix has `held` rows."""
+
+    dtype: str
+    held: int
+    rows: Span
+    columns: Span
 
 
 class CubeMethods:
     """Instructions of the cube and its buffers; addresses are bytes inside a buffer, or operands in GM."""
 
     if TYPE_CHECKING:
+        chip: ChipSpec
+        turns_bytes_in_squares: bool
 
         def _emit(self, key: Key, dst: int = 0, src0: int = 0, src1: int = 0) -> None: ...
 
@@ -53,6 +67,20 @@ class CubeMethods:
         for row in range(rows.length // side):
             place = dst + row * across * square
             self.load_data_2d("L0B", place, first + row * square, 1, across, held // FRACTAL, transpose=True)
+
+    def _load_matrix(self, destination: str, dst: int, src: int, piece: MatrixPiece, transpose: bool) -> None:
+        """Load part of a matrix by img2col: a map one pixel high under a 1 x 1 kernel is the matrix itself."""
+        dtype, held, (row, rows), (column, columns) = piece
+        c0 = self.chip.alignment.block // (itemsize := item_bytes(dtype))
+        if row + rows > held or column % c0:
+            raise SimError(
+                f"to {destination}: rows {row} to {row + rows} of {held}, columns from {column}; a piece lies inside the "
+                f"matrix and begins at a multiple of {c0} columns (32 bytes of {dtype})"
+            )
+        span = Span(column, ceil_div(columns, c0) * c0)
+        if destination == "L0B" and itemsize == 1 and self.turns_bytes_in_squares:
+            return self._load_squares(dst, src, held, piece.rows, span)
+        self.load_data_3d(destination, dst, src, itemsize, matrix_window(held), piece.rows, span, transpose)
 
     def load_data_3d(
         self,
