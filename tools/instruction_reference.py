@@ -37,10 +37,13 @@ CORES = ("AIC", "AI_CORE", "AIV")
 DTYPES = ("float32", "float16", "int32", "int16", "uint16")
 MARKS = ("stated", "derived", "fitted", "assumed")
 """From the surest to the least sure."""
+PLACES_AND_LOOPS = (
+    "ub_queue", "queue", "queue_of", "local_tensor", "allocate", "flag", "ordered", "range", "each", "next_tile", "emit",
+)  # fmt: skip
+"""Methods of a kernel that write no instruction of their own."""
 NOT_INSTRUCTIONS = {
-    "allocate", "flag", "drop_set", "finish", "close_queues", "next_tile", "queue", "ub_queue", "queue_of", "ordered", "emit",
-    "repeated", "repeated_at", "local_tensor", "row_bytes", "stamped", "carry", "unit_flag", "vector",
-    "range", "each", "split", "written_over", "can_copy", "copy_rows", "fill_unit", "extend", "count_flag", "is_armed",
+    *PLACES_AND_LOOPS, "drop_set", "finish", "close_queues", "repeated", "repeated_at", "row_bytes", "stamped", "carry",
+    "unit_flag", "vector", "split", "written_over", "can_copy", "copy_rows", "fill_unit", "extend", "count_flag", "is_armed",
     "is_cross_armed",
 }  # fmt: skip
 
@@ -90,12 +93,19 @@ def by_name(kind: type[NamedInstruction]) -> Sample:
     """An instruction of a file of its own, on the operands of its example."""
 
     def make(k: Kernel, gm: Tensor, dtype: str) -> None:
-        k.vector(
-            kind.name, *(ub(i, one, dtype) if isinstance(one, tuple) else one for i, one in enumerate(kind.example))
-        )
+        operands = enumerate(kind.operands(dtype))
+        k.vector(kind.name, *(ub(i, *one) if isinstance(one, tuple) else one for i, one in operands))
 
-    shapes = [" x ".join(map(str, one)) if isinstance(one, tuple) else f"{one:g}" for one in kind.example]
-    return Sample("vector", make, f"{shapes[0]} from {', '.join(shapes[1:])}", dtypes=DTYPES, kind=kind)
+    shapes = [sized(one) for one in kind.operands("")]
+    return Sample("vector", make, f"{shapes[0]} from {', '.join(shapes[1:])}", dtypes=kind.dtypes, kind=kind)
+
+
+def sized(operand: tuple[tuple[int, ...], str] | float) -> str:
+    """The shape of an operand, with its format where that is its own; or its number."""
+    if not isinstance(operand, tuple):
+        return f"{operand:g}"
+    shape, dtype = operand
+    return f"{' x '.join(map(str, shape))} {dtype}".rstrip()
 
 
 def rows(method: str) -> Sample:
@@ -377,6 +387,11 @@ def head(first: str, chips: list[ChipSpec]) -> str:
     return f"| {first} | {' | '.join(f'{chip.name} ({chip.identity.arch})' for chip in chips)} |"
 
 
+def beginning(said: str) -> str:
+    """The first paragraph of a docstring, as one line."""
+    return " ".join(said.partition("\n\n")[0].split())
+
+
 def page() -> str:
     """The whole page."""
     chips = [load_chip(name) for name in CHIPS]
@@ -398,11 +413,15 @@ def page() -> str:
             continue
         lines += ["", f"## {title}", ""]
         for call, said in dict.fromkeys(sample.described for sample in samples):
-            first = said.partition("\n\n")[0].split()
-            lines.append(f"- `{call}`: {' '.join(first)}")
+            lines.append(f"- `{call}`: {beginning(said)}")
         columns = "call | pipe | reads | writes"
         lines += ["", head(columns, chips), "|---" * (4 + len(chips)) + "|"]
         lines += [row(sample, chips) for sample in samples]
+    lines += ["", "## Buffers, flags and loops", "", "| call | effect |", "|---|---|"]
+    lines += [
+        f"| `{signature(method)}` | {beginning(inspect.getdoc(getattr(Kernel, method)) or '')} |"
+        for method in PLACES_AND_LOOPS
+    ]
     lines += ["", "## Formats of the vector unit", "", *formats(chips), ""]
     lines += [
         "## Limits",

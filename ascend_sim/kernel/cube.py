@@ -33,8 +33,9 @@ class CubeMethods:
 
     if TYPE_CHECKING:
         chip: ChipSpec
-        turns_bytes_in_squares: bool
 
+        @property
+        def turns_bytes_in_squares(self) -> bool: ...
         def _emit(self, key: Key, dst: int = 0, src0: int = 0, src1: int = 0) -> None: ...
 
     def load_data_2d(

@@ -49,10 +49,11 @@ GM0, GM1 = gm_operand(0, 96), gm_operand(1, 40)
 
 def example(kind: type[NamedInstruction], dtype: str) -> tuple[Instruction, int, int, int]:
     """An instruction of a file of its own on the operands of its example, one behind the other in UB."""
-    operands, end = [], 64
-    for one in kind.example:
-        operands.append(LocalTensor(end, one, dtype) if isinstance(one, tuple) else one)
-        end += -(-operands[-1].nbytes // 64) * 64 + 64 if isinstance(one, tuple) else 0
+    operands: list[LocalTensor | float] = []
+    end = 64
+    for one in kind.operands(dtype):
+        operands.append(tensor := LocalTensor(end, *one) if isinstance(one, tuple) else one)
+        end += -(-tensor.nbytes // 64) * 64 + 64 if isinstance(tensor, LocalTensor) else 0
     places = [one.address for one in operands if isinstance(one, LocalTensor)]
     dst, src0, src1, *_ = (*places, 0, 0)
     return kind.of(*operands), dst, src0, src1
@@ -161,7 +162,7 @@ CASES: list[tuple[Instruction, int, int, int]] = [
     (TransposeBlocks(True, 4, 3, 7, 30 * 4, 32, 4, 2, 600, 224), 4096, 64, 0),
     (TransposeBlocks(False, 2, 5, 7, 32, 64, 3), 512, 64, 0),
     (TransposeBlocks(False, 4, 8, 5, 20, 32, 0, 2, 200, 160), 512, 64, 0),
-    *(example(kind, dtype) for kind in named().values() for dtype in ("float16", "float32")),
+    *(example(kind, dtype) for kind in named().values() for dtype in kind.dtypes),
 ]  # fmt: skip
 IDS = [f"{instruction.name}-{i}" for i, (instruction, *_) in enumerate(CASES)]
 

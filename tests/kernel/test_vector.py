@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import SimError
 from ascend_sim.isa.memory import Memory, ValueModel
+from ascend_sim.isa.vector.named import named
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.local_tensor import LocalTensor
 from ascend_sim.kernel.program import InstructionTable
@@ -258,7 +259,7 @@ REFUSALS: list[tuple[Callable[[KernelBuilder], object], str]] = [
     (lambda k: k.add(t(8, "bfloat16"), t(8, "bfloat16"), t(8, "bfloat16")), "ascend910b3 (dav-2201) has no add of bfloat16"),
     (lambda k: k.cast(t(8, "bfloat16"), t(8, "float16")), "does not cast float16 to bfloat16"),
     (lambda k: k.adds(t(8, "int32"), t(8, "int32"), 0.5), "scalar 0.5 is no int32"),
-    (lambda k: k.vector("pair_reduce", t(8), t(16)), "vector: no instruction 'pair_reduce'; there are pair_reduce_sum"),
+    (lambda k: k.vector("pair_reduce", t(8), t(16)), "vector: no instruction 'pair_reduce'; there are " + ", ".join(named())),
     (lambda k: k.vector("pair_reduce_sum", t(8)), "vector: pair_reduce_sum takes 1 operands besides dst, not 0"),
     (lambda k: k.vector("pair_reduce_sum", t(8), 1.0), "pair_reduce_sum: 1.0 stands where a tensor in UB is taken"),
     (lambda k: k.vector("pair_reduce_sum", t(8), t(16, "float16")), "pair_reduce_sum: operands must have one format"),

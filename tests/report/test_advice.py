@@ -47,7 +47,7 @@ def test_every_part_has_something_to_say_and_a_figure() -> None:
     for part in WORDS:
         if part not in ("ideal", "left out", "less work"):
             kernel["waterfall"] = {"ideal": 10, part: 90}
-            (one,) = statements(CHIP, kernel, {"stride": [2, 2]}, "", Tried(0))
+            one, *_ = statements(CHIP, kernel, {"stride": [2, 2]}, "", Tried(0))
             assert one.text.startswith("90 % (") and one.text.count(". ") >= 1, one.text
             assert (one.gain is None) == (part in without), one.text
             assert one.at_most == (not one.change and part not in without) == ("at most" in one.text), one.text

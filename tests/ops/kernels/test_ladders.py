@@ -33,7 +33,11 @@ NEVER_ANSWER = ("exact shape", "library's own")
 
 @dataclass(frozen=True)
 class Asked:
-    """A call and the rung that it reaches: of kernel "fw" (dx of a transposed call), "gi" or "gw", on a chip of a family."""
+    """A call and the rung that it reaches: of kernel "fw" (dx of a transposed call), "gi" or "gw", on a chip of a family.
+
+    `size` and the first of the `channels` are those of the larger map (dy of a transposed call, else x), the other channels
+    those of the map behind the window.
+    """
 
     kernel: str
     family: str
@@ -206,7 +210,9 @@ def test_a_call_reaches_its_rung(call: Asked) -> None:
 def test_every_rung_is_reached(kernel: str) -> None:
     rungs = [rung.name for rung in LADDERS[kernel]]
     assert len(set(rungs)) == len(rungs)
-    assert {call.rung for call in CALLS if call.kernel == kernel} == set(rungs)
+    called = {call.rung for call in CALLS if call.kernel == kernel}
+    assert called <= set(rungs)
+    assert [name for name in rungs if name not in called] == [], "each of them needs a call in WALKED or OTHERS"
 
 
 # ---- the walk ------------------------------------------------------------------------------------------------------
