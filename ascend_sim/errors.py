@@ -10,7 +10,7 @@ class SimError(Exception):
     """Bad input or an impossible request; the message says what was given, what is allowed and where the limit is from."""
 
     whole = False
-    """Whether its text has several lines, all of which a user sees."""
+    """True if the text has several lines, all of which a user sees."""
 
 
 class ConfigError(SimError):

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from tests.support.places import DOCS, ROOT
-from tests.support.rooms import MODULES
 
 pytestmark = pytest.mark.fast
 
@@ -35,12 +36,13 @@ def words(text: str) -> int:
 
 
 def test_a_class_name_is_defined_once() -> None:
-    """In ascend_sim and ops; two classes of one name are merged, or named by what they hold."""
+    """Two classes of one name are merged, or named by what they hold; tests and tools count too."""
     places = defaultdict(list)
-    for path in MODULES.values():
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ClassDef):
-                places[node.name].append(f"{path.relative_to(ROOT)}:{node.lineno}")
+    for folder in FOLDERS:
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.ClassDef):
+                    places[node.name].append(f"{path.relative_to(ROOT)}:{node.lineno}")
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
 
 
@@ -64,12 +66,19 @@ def test_a_page_names_its_reader_first(page: Path) -> None:
 
 
 def docstrings(path: Path) -> Iterator[tuple[int, str]]:
-    """(line, docstring) of a module, its classes and functions."""
+    """Yield (line, docstring) of a module, its classes and functions, and of names that a text follows.
+
+    The text of a flag may begin with "Whether".
+    """
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             text = ast.get_docstring(node)
             if text:
                 yield node.body[0].lineno, text
+            for before, one in pairwise(node.body):
+                text = one.value.value if isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant) else None
+                if isinstance(before, ast.Assign | ast.AnnAssign) and isinstance(text, str):
+                    yield one.lineno, inspect.cleandoc(text).removeprefix("Whether ")
 
 
 @pytest.mark.parametrize("folder", FOLDERS)

@@ -40,7 +40,7 @@ from ascend_sim.studies.validate.run import Prediction, RowComparison, as_timed,
 from ascend_sim.studies.validate.sealed import refuse_sealed
 
 FACTORS = (0.5, 0.75, 1.0, 1.33, 2.0)
-"""Of a field's value: what is simulated."""
+"""Factors of a field's value that are simulated."""
 STEPS = 61
 """Values between the first and the last factor that a fit chooses from."""
 FIELDS = (
@@ -93,7 +93,7 @@ def fit(
     start = {field: value_of(chip, field) for field in fields or default_fields(chip)}
     given = of_chips(read_rows(path, chip=chip, told=TOLD), [chip])
     with tempfile.TemporaryDirectory() as folder:
-        bench = Bench(chip, start, Path(folder), jobs)
+        bench = CostBench(chip, start, Path(folder), jobs)
         rows = bench.usable(given)
         print(f"{len(given)} rows, {len(rows)} of them simulated ({len({row.kernel for row in rows})} kernels)")
         for line in bench.notes:
@@ -124,7 +124,7 @@ def fit(
     print(f"wrote {out}: {len(changed)} of {len(start)} fields changed")
 
 
-class Bench:
+class CostBench:
     """Predicted task times of rows under given values; every kernel is simulated once for each setting."""
 
     def __init__(self, chip: str, start: Values, folder: Path, jobs: int = 1) -> None:
@@ -251,7 +251,7 @@ class Bench:
         return {group: _percent(times, parts[group]) for group, times in self.left_out_times(parts).items()}
 
     def doubt(self, rows: Sequence[MeasuredRow], field: str, value: float) -> str:
-        """Why a fitted value means little, "" where it does not."""
+        """Return the reason why a fitted value means little, "" where it does not."""
         tried, added = self.responses(rows, field)
         if _without_effect(added, _measured(rows)):
             return "  (not fitted: it changes none of these rows)"
@@ -302,7 +302,7 @@ def _measured(rows: Sequence[MeasuredRow]) -> np.ndarray[Any, Any]:
 
 
 def _ends(values: Sequence[float]) -> tuple[int, int]:
-    """Where the smallest and the largest value stand."""
+    """Return the indices of the smallest and the largest value."""
     return int(np.argmin(values)), int(np.argmax(values))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 MOST_CYCLES = (1 << 31) - 1
-"""Of one instruction or latency; 2**30 of them in a row still fit a clock of 2**61 cycles."""
+"""Limit for one instruction or latency; 2**30 of them in a row still fit a clock of 2**61 cycles."""
 LEAST_RATE, MOST_RATE = 2.0**-16, 2.0**30
 """Bytes per cycle; an engine's unit is 2**-16, and what is left of a bandwidth times a fraction in 2**-16 stays below 2**62."""
 MOST_LINE = 1 << 16

@@ -29,10 +29,10 @@ CAUSES = (
     "none", "queue full", "flag", "pipe busy", "port", "L2 share", "HBM share", "cross-core", "outstanding limit",
     "nothing to do",
 )  # fmt: skip
-"""Why a pipe stands still; the order is the code in the `cause` column."""
+"""Causes of a stall of a pipe; the order is the code in the `cause` column."""
 _CAUSE = {name: code for code, name in enumerate(CAUSES)}
 _HELD = {WAIT: "flag", BARRIER: "pipe busy", CROSS_WAIT: "cross-core"}
-"""What holds a pipe while it is at such a row."""
+"""Cause of a stall by the kind of row that holds the pipe."""
 _ZERO_KINDS = (SET, WAIT, DISARMED, BARRIER, BARRIER_ALL, CROSS_SET, CROSS_WAIT)
 
 
@@ -84,8 +84,6 @@ class ProgramRun:
     def read_at(self) -> NDArray[np.int64]:
         """Return the cycle at which each row has read its operands: its start, or the end of its occupancy if it reads till
         then.
-
-        When it starts, or at the end of its occupancy where it reads till then.
         """
         return np.where(self.program.per_row("reads_late") > 0, self.end, self.start)
 

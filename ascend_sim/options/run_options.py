@@ -87,7 +87,7 @@ class EngineOptions(TypedDict, total=False):
 
 @described
 class TaskOptions(EngineOptions, total=False):
-    """How the tasks of one run are run."""
+    """Options of the tasks of one run."""
 
     progress: Annotated[
         "Callable[[str, int, int], None] | None",
@@ -169,7 +169,7 @@ class ValueOptions(OverflowOptions, total=False):
     accumulate: Annotated[
         "str",
         Option(
-            "blas",
+            "chunk",
             "a text",
             'A model of the cube\'s additions: "blas", "chunk" or "exact_group".',
             Shell(

@@ -37,7 +37,7 @@ _CONNECT_SECONDS = 4
 """Until somebody who does not answer is given up; Dask itself would ask for half a minute."""
 _LOOK_SECONDS = 0.5
 _QUIET = "ignore:resource_tracker:UserWarning"
-"""Of joblib's helper process, which tells of folders when a command was killed, and removes them."""
+"""Filter for warnings of joblib's helper process, which tells of folders when a command was killed, and removes them."""
 
 
 @frozen
@@ -151,7 +151,7 @@ class Cluster(Pool):
 
     def __post_init__(self) -> None:
         if find_spec("distributed") is None:
-            raise SimError("--scheduler needs Dask, which is not installed: pip install 'ascend-sim[dask]'")
+            raise SimError("--scheduler needs Dask, which is not installed: pip install distributed")
         parts = urlsplit(self.address)
         try:
             port = parts.port

@@ -176,7 +176,7 @@ OFFSETS = np.arange(24, dtype=np.uint32)[::-1] * 2
 """Where the gather reads: its offsets must be such, random bytes are refused."""
 
 
-class Bench(Workbench):
+class GatherBench(Workbench):
     """With offsets for a gather where its second source lies."""
 
     def __init__(self, seed: int, instruction: Instruction) -> None:
@@ -197,7 +197,7 @@ def test_bytes_outside_the_reads_do_not_matter(case: tuple[Instruction, int, int
     instruction, *places = case
     read = covered((*instruction.reads(), *(instruction.writes() if instruction.atomic else ())), spread(tuple(places)))  # type: ignore[arg-type]
     written = covered(instruction.writes(), spread(tuple(places)))  # type: ignore[arg-type]
-    plain, noisy = Bench(1, instruction), Bench(1, instruction)
+    plain, noisy = GatherBench(1, instruction), GatherBench(1, instruction)
     other = Workbench(2).snapshot()
     for name, bytes_now in {**noisy.memory.buffers, "GM0": noisy.memory.gm[0], "GM1": noisy.memory.gm[1]}.items():
         keep = np.zeros(len(bytes_now), np.bool_)
@@ -217,7 +217,7 @@ def test_exactly_the_written_bytes_change(case: tuple[Instruction, int, int, int
     written = covered(instruction.writes(), spread(tuple(places)))  # type: ignore[arg-type]
     changed: dict[str, set[int]] = {}
     for seed in range(12):  # a byte that is written now and then gets the value that it had
-        bench = Bench(seed, instruction)
+        bench = GatherBench(seed, instruction)
         before = bench.snapshot()
         bench.do(instruction, *places)
         for name, now in bench.snapshot().items():

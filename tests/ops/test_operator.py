@@ -58,7 +58,7 @@ def most_size(c: Any) -> Any:
     return None if size <= most else fail(f"wide has {size} elements: allowed are {most}")
 
 
-class Facts:
+class ScaleFacts:
     def __init__(self, call: Arguments) -> None:
         self.call, self.warnings = call, ["it narrows"]
 
@@ -129,7 +129,7 @@ class Narrow(Operator[Arguments, AcceptedCall]):
         return Arguments(wide, attributes["most"], cube_math_type)
 
     def check(self, arguments: Arguments, product: ProductSpec, conformance: str, deterministic: bool) -> CheckResult:
-        return RULES.run(Facts(arguments), conformance)
+        return RULES.run(ScaleFacts(arguments), conformance)
 
     def accepted(
         self, arguments: Arguments, chip: ChipSpec, warnings: tuple[str, ...], settings: Settings

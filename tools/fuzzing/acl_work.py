@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from ascend_sim import acl
 from ascend_sim.acl.enums import CODE_NAMES
 from fuzzing.calls import NAMES, wrong_output
-from fuzzing.drawing import Call
+from fuzzing.drawing import DrawnCall
 
 Array = NDArray[Any]
 CODES = {acl.ACL_SUCCESS, *CODE_NAMES}
 DEFECTS = {acl.ACL_ERROR_INTERNAL_ERROR, acl.ACLNN_ERR_INNER}
 OF_FREED_MEMORY = ("freed before it ran", "of a stream that failed", "behind work that could not run")
-"""What a synchronise says of work that could not run, and of work that waited for it."""
+"""Messages of a synchronise about work that could not run, and work that waited for it."""
 TYPES = {"float16": acl.ACL_FLOAT16, "float32": acl.ACL_FLOAT, "bfloat16": acl.ACL_BF16}
 FORMATS = {3: acl.ACL_FORMAT_NCL, 4: acl.ACL_FORMAT_NCHW, 5: acl.ACL_FORMAT_NCDHW}
 OUTPUTS = ("grad_input", "grad_weight", "grad_bias")
@@ -49,10 +49,10 @@ def make(name: str, *arguments: Any, expected: str = "any") -> Any:
 
 
 @dataclass(eq=False)
-class Work:
+class AclWork:
     """One operator call on its way: memory, tensors, phase one, phase two."""
 
-    call: Call
+    call: DrawnCall
     tensors: dict[str, Array]
     memory: dict[str, int] = field(default_factory=dict)
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)

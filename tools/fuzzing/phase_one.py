@@ -17,12 +17,12 @@ from ascend_sim.chip.spec import chip_names
 from ascend_sim.ops.arguments import TensorArg
 from ascend_sim.ops.operators.conv_tbc_backward.arguments import ConvTbcCall
 from ascend_sim.ops.operators.convolution_backward.arguments import ConvBackwardCall
-from fuzzing.outcome import Outcome
+from fuzzing.outcome import FuzzOutcome
 
 LABELS = ("operator", "chip", "profile", "status")
 SECONDS = 5.0
 STATUSES = {0, 161001, 161002, 561103}
-"""What a call may end in; 561000 would be an exception, 561003 a call that is accepted and has no kernel."""
+"""Statuses in which a call may end; 561000 would be an exception, 561003 a call that is accepted and has no kernel."""
 DTYPES = {
     "float32": acl.ACL_FLOAT, "float16": acl.ACL_FLOAT16, "bfloat16": acl.ACL_BF16, "hifloat8": acl.ACL_HIFLOAT8,
     "float8_e4m3fn": acl.ACL_FLOAT8_E4M3FN, "int8": acl.ACL_INT8, "double": acl.ACL_DOUBLE, "?": 99,
@@ -221,11 +221,11 @@ def draw(seed: int, index: int) -> tuple[str, Any]:
 
 
 def line(seed: int, index: int) -> str:
-    """How to make the call again, with its arguments behind it."""
+    """Return the command that makes the call again, with its arguments behind it."""
     return f"tools/fuzz phase-one --seed {seed} --again {index}  # {setting(seed, index)}, {draw(seed, index)[1]}"
 
 
-def run(seed: int, index: int) -> Outcome:
+def run(seed: int, index: int) -> FuzzOutcome:
     """Make call `index` of `seed`: its status, and what is wrong with it."""
     chip, conformance, _ = now = setting(seed, index)
     _enter(now)
@@ -234,12 +234,12 @@ def run(seed: int, index: int) -> Outcome:
     try:
         status, size, _ = function(*handles(call))
     except Exception as error:
-        return Outcome((operator, chip, conformance, "exception"), f"{type(error).__name__}: {error}")
+        return FuzzOutcome((operator, chip, conformance, "exception"), f"{type(error).__name__}: {error}")
     labels = (operator, chip, conformance, str(status))
     if status not in STATUSES:
-        return Outcome(labels, f"{status}: {acl.aclGetRecentErrMsg()}")
+        return FuzzOutcome(labels, f"{status}: {acl.aclGetRecentErrMsg()}")
     wrong_size = status == 0 and not 0 <= size < 2**64
-    return Outcome(labels, f"workspace of {size} bytes" if wrong_size else None)
+    return FuzzOutcome(labels, f"workspace of {size} bytes" if wrong_size else None)
 
 
 def _enter(wanted: Setting) -> None:

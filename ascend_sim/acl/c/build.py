@@ -23,7 +23,7 @@ __all__ = ["LIBRARY", "OTHER_NAMES", "build_c", "compile_flags"]
 
 LIBRARY = "libascendcl.so"
 OTHER_NAMES = ("libnnopbase.so", "libopapi.so", "libopapi_nn.so", "libopapi_math.so")
-"""What programs link with besides; here it is all one library."""
+"""Further libraries that programs link with; here all are one library."""
 
 _SOURCE = """
 #include "acl/acl.h"
@@ -93,7 +93,7 @@ try:
 except BaseException as error:
     lib.ascend_sim_cannot_start(f"{type(error).__name__}: {error}".encode(errors="replace"))
 """
-"""What Python does when the library starts it."""
+"""Python code that runs when the library starts Python."""
 
 
 def build_c(folder: str | Path) -> list[Path]:
@@ -176,9 +176,7 @@ def _write_source(path: Path) -> None:
     try:
         import cffi
     except ImportError:
-        raise SimError(
-            "cffi is not installed; `pip install 'ascend-sim[c]'` brings what `ascend-sim c` needs"
-        ) from None
+        raise SimError("`ascend-sim c` needs cffi, which is not installed: pip install cffi") from None
     ffi = cffi.FFI()
     ffi.cdef(TYPES)
     ffi.cdef("int ascend_sim_watch_exit(void); void ascend_sim_cannot_start(const char *why);")

@@ -22,7 +22,7 @@ HANDLES = (
 """Types whose values stand for an object of the simulator."""
 
 COUNTS = {"viewDims": "viewDimsNum", "stride": "viewDimsNum", "storageDims": "storageDimsNum", "value": "size"}
-"""Which parameter says how long an array is."""
+"""The parameter with the length of each array parameter."""
 
 _HOST_OR_DEVICE = ("dst", "src")
 """Pointers of which another parameter, `kind`, says on which side they are."""
@@ -37,11 +37,9 @@ class CParameter:
 
     @property
     def kind(self) -> str:
-        """Return how C passes the parameter to Python: "handle", "array", "text", "address", "memory", "number" or "out".
+        """Return how C passes the parameter to Python.
 
-        "address" is device memory, "memory" either side.
-
-        "handle", "array", "text", "address" (device), "memory" (either side), "number" or "out".
+        It is "handle", "array", "text", "address" (device memory), "memory" (host or device), "number" or "out".
         """
         bare = self.type.removeprefix("const ")
         if bare in HANDLES:

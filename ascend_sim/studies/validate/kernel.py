@@ -23,7 +23,7 @@ _CUBE_DTYPES = {"hf32": ("float32", 3), "fp32": ("float32", 0), "fp16": ("float1
 """Dtypes of cube kernels in a row: the operands' dtype, and the cubeMathType that computes so."""
 
 L2_STATES = ("cold", "warm")
-"""What the L2 holds before a kernel: nothing, or its inputs, as far as they fit."""
+"""States of the L2 before a kernel: nothing, or its inputs, as far as they fit."""
 
 
 @frozen
