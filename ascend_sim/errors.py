@@ -38,7 +38,7 @@ class CycleLimitError(SimError):
 
 
 class MemoryLimitError(SimError):
-    """The process holds more memory than the limit: whatever it was doing ends."""
+    """Raised when the process holds more memory than the limit; it ends whatever was under way."""
 
 
 class DeadlockError(SimError):

@@ -79,7 +79,7 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, ScalarMethods, Abil
 
     @property
     def block(self) -> int:
-        """The number of this block."""
+        """Return the number of this block."""
         self._asked_block = True
         return self._block
 

@@ -239,7 +239,9 @@ class _Speaker:
         return _CAUSES.get(part, WORDS[part])
 
     def _tiled(self, part: str) -> _Advice:
-        """Return one step of a field of the kernel's own tiling, or what a search could find at most."""
+        """Return the advice to change one field of the kernel's own tiling by a step, or else the most that a search could
+        gain.
+        """
         cycles, tiling = self._parts[part], self.kernel["tiling"]
         own = [(field, up, down) for field, up, down in _STEPS.get(part, ()) if field in tiling]
         steps = {field: _step(field, tiling[field], up, down) for field, up, down in own}
