@@ -1,0 +1,358 @@
+"""Tasks of users: each a command or at most three lines of Python, its answer on the first screen.
+
+A screen has 24 rows of 100 columns. A refusal is one line, which the terminal wraps; it counts as the rows that it takes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import ascend_sim
+from ascend_sim.cli import app
+from tests.support.cli.commands import write_case
+from tests.support.places import DOCS
+from tests.support.studies.measured_rows import HELPERS, TWO_ROWS
+
+ROWS, COLUMNS = 24, 100
+PYTHON_LINES = 3
+
+NETWORK = """
+name: small
+batch: 2
+defaults: {dtype: float16, padding: 1, bias: false}
+layers:
+  - {name: stem, input: {shape: [2, 3, 16, 16], requires_grad: false}, weight: [16, 3, 3, 3]}
+  - {name: body, input: [2, 16, 16, 16], weight: [32, 16, 3, 3], stride: 2}
+  - {name: twin, input: [2, 16, 16, 16], weight: [32, 16, 3, 3], stride: 2}
+  - {name: head, input: [2, 32, 8, 8], weight: [64, 32, 3, 3]}
+"""
+
+KERNEL = """
+import numpy as np
+import ascend_sim as asim
+
+
+@asim.kernel_function(core="AIV")
+def double(k, x, y):
+    row = k.local_tensor(64, "float32", "row")
+    loaded, done = k.flag("MTE2", "V", "loaded"), k.flag("V", "MTE3", "done")
+    k.gm_to_ub(row, x)
+    k.set_flag(loaded)
+    k.wait_flag(loaded)
+    k.muls(row, row, 2.0)
+    k.set_flag(done)
+    k.wait_flag(done)
+    k.ub_to_gm(y, row)
+
+
+BLOCKS = 1
+
+
+def arguments(rng):
+    return np.ones(64, np.float32), asim.empty(64, "float32")
+
+
+def expected(x):
+    return 2 * x
+"""
+PRODUCT = "    k.muls(row, row, 2.0)\n"
+"""The line of the kernel that others replace."""
+KERNELS = {
+    "double": PRODUCT,
+    "triple": "    k.muls(row, row, 3.0)\n",
+    "near_name": "    k.mulz(row, row, 2.0)\n",
+    "wrong_argument": "    k.muls(row, row, factor=2.0)\n",
+    "too_large": '    k.local_tensor(100_000, "float32", "large")\n',
+    "raises": "    k.muls(row, row, {}['factor'])\n",
+}
+"""What stands in place of that line, by the name of the file."""
+TORCH = """
+import torch
+from ascend_sim.torch import compare_training, export_network, simulate
+
+model = torch.nn.Sequential()
+model.add_module("stem", torch.nn.Conv2d(3, 16, 3, padding=1))
+model.add_module("down", torch.nn.Conv2d(16, 32, 3, stride=2, padding=1))
+images = torch.ones(2, 3, 16, 16)
+with simulate(model, chip="ascend910b3", mode="timing") as sim:
+    model(images).sum().backward()
+"""
+"""A model of the user's, and its training step on a simulated chip."""
+
+
+@dataclass(frozen=True)
+class UserTask:
+    """A question in plain words, where the user types the answer's command, and what the screen must show."""
+
+    kind: str
+    question: str
+    typed: str
+    answer: str
+    """A regular expression."""
+    code: int = 0
+
+    @property
+    def is_command(self) -> bool:
+        return self.typed.startswith("ascend-sim ")
+
+
+TASKS = (
+    UserTask("network", "which layer costs most", "ascend-sim run-network net.yaml --jobs 1", r"53 %   2 x .* body "),
+    UserTask("network", "what do I try next", "ascend-sim run-network net.yaml --jobs 1", r"next: ascend-sim run net"),
+    UserTask("network", "which layers are equal", "ascend-sim run-network net.yaml --jobs 1 --full", r"twin .* body"),
+    UserTask(
+        "network", "open one layer", "ascend-sim run net.yaml:body --mode timing", r"net.yaml:body  ascend910b3 .* us"
+    ),
+    UserTask(
+        "network",
+        "the best tiling of the worst layer",
+        "ascend-sim tile net.yaml:body --kernel dW --limit 4 --jobs 1",
+        r"in your call: Conv2DBackpropFilter .* us\. No tiling",
+    ),
+    UserTask(
+        "network",
+        "the forward pass alone",
+        "ascend-sim run-network net.yaml --forward --jobs 1",
+        r"small  forward  batch 2 .* us",
+    ),
+    UserTask("network", "which networks are there", "ascend-sim networks", r"vit_b_16 "),
+    UserTask("torch", "open one layer of my model", 'print(sim["down"].run())', r"grad_weight \d+ %"),
+    UserTask("torch", "which layer did I misspell", 'print(sim["dwon"])', r"did you mean .*down", code=2),
+    UserTask(
+        "precision",
+        "is HF32 enough for this layer",
+        "ascend-sim precision fp32_keep",
+        r"hf32: 12\.7 bits, half the cube cycles",
+    ),
+    UserTask(
+        "precision",
+        "and with a wide range of values",
+        "ascend-sim precision fp32_keep --inputs wide",
+        r"hf32: 12\.9 bits",
+    ),
+    UserTask("precision", "what does HiFloat8 keep", "ascend-sim precision hifloat8", r"hif8 .* 4\.6 .* correct"),
+    UserTask("precision", "which dtypes are refused", "ascend-sim precision fp32_keep", r"refused with 161002: bf16"),
+    UserTask(
+        "precision",
+        "another chip's precision",
+        "ascend-sim precision by_hand --chips ascend910b3,ascend950pr_9589",
+        r"ascend950pr_9589 .*hf32 ",
+    ),
+    UserTask("own kernel", "how long does my kernel take", "ascend-sim kernel double.py", r"double  ascend910b3 .* us"),
+    UserTask("own kernel", "is my kernel right", "ascend-sim kernel double.py", r"values: correct"),
+    UserTask(
+        "own kernel",
+        "why is my kernel wrong",
+        "ascend-sim kernel triple.py",
+        r"y: 64 of 64 wrong; first \[0\]: got 3, expected 2",
+        code=1,
+    ),
+    UserTask(
+        "own kernel",
+        "does it need this flag",
+        "ascend-sim check double.py --disarm loaded",
+        r"a flag MTE2 -> V .* would order",
+        code=1,
+    ),
+    UserTask(
+        "own kernel",
+        "where is the race",
+        "ascend-sim kernel double.py --disarm loaded",
+        r"RAW: double\.py:\d+ `k\.muls",
+        code=1,
+    ),
+    UserTask("own kernel", "is there a mistake in it", "ascend-sim check double.py", r"SUMMARY: 0 errors"),
+    UserTask("own kernel", "what is the method's name", "ascend-sim kernel near_name.py", r"mulz.*muls", code=2),
+    UserTask(
+        "own kernel",
+        "what does the method take",
+        "ascend-sim kernel wrong_argument.py",
+        r"wrong_argument\.py:\d+: .*muls\(",
+        code=2,
+    ),
+    UserTask(
+        "own kernel",
+        "does it fit in UB",
+        "ascend-sim kernel too_large.py",
+        r"too_large\.py:\d+: .*400000 bytes of UB",
+        code=2,
+    ),
+    UserTask("own kernel", "where does it raise", "ascend-sim kernel raises.py", r"raises\.py:13: .*KeyError", code=2),
+    UserTask(
+        "own kernel",
+        "what holds a shipped kernel up",
+        "ascend-sim kernel {docs}/kernels/softmax.py --full",
+        r"What costs most|bottleneck",
+    ),
+    UserTask(
+        "sweep",
+        "what if L1 were twice as large",
+        "ascend-sim sweep by_hand --vary chip.buffers.L1=524288,1048576 --jobs 1",
+        r"tilings unchanged: .*--tile",
+    ),
+    UserTask(
+        "sweep",
+        "and with tilings for it",
+        "ascend-sim sweep by_hand --vary chip.buffers.L1=524288,1048576 --tile --jobs 1",
+        r"tilings: the best that 24 simulations",
+    ),
+    UserTask(
+        "sweep",
+        "what does a larger batch cost",
+        "ascend-sim sweep by_hand --vary batch=1,4 --jobs 1",
+        r"the shortest is .* us with batch 1",
+    ),
+    UserTask(
+        "sweep",
+        "time against error",
+        "ascend-sim sweep fp32_keep --vary cube_math_type=0,1 --mode full --pareto us,error --jobs 1",
+        r"1  .*e-04  \*",
+    ),
+    UserTask(
+        "sweep",
+        "which chip is fastest",
+        "ascend-sim sweep by_hand --vary chip=ascend910b3,ascend950pr_9589 --jobs 1",
+        r"the shortest is .* chip ascend950pr",
+    ),
+    UserTask(
+        "sweep",
+        "which tilings do not fit",
+        "ascend-sim sweep by_hand --vary grad_input.baseM=16,4096 --jobs 1",
+        r"L0A: baseM",
+    ),
+    UserTask(
+        "compare",
+        "what does another chip change",
+        "ascend-sim compare ascend910b3 ascend910b4 --case by_hand",
+        r"total us .*%",
+    ),
+    UserTask(
+        "compare", "are the values the same", "ascend-sim compare before after --kernel grad_input", r"equal bits"
+    ),
+    UserTask("compare", "what changed in my network", "ascend-sim compare net_before net_after", r"body "),
+    UserTask("compare", "two cases", "ascend-sim compare by_hand document_example_2d", r"total us"),
+    UserTask(
+        "validate",
+        "how far are my measured rows",
+        "ascend-sim validate --rows rows.csv --jobs 1",
+        r"Conv2DBackpropFilter",
+    ),
+    UserTask("validate", "helper kernels", "ascend-sim validate --rows helpers.csv --jobs 1", r"TransData"),
+    UserTask(
+        "validate",
+        "rows of another chip",
+        "ascend-sim validate --rows rows.csv --chip ascend910b3",
+        r"ascend910b3",
+        code=2,
+    ),
+    UserTask(
+        "refused",
+        "a network is no case",
+        "ascend-sim run resnet50",
+        r"run-network resnet50, or a layer of it, resnet50:conv1",
+        code=2,
+    ),
+    UserTask("refused", "a misspelled network", "ascend-sim run-network resnt50", r"did you mean 'resnet50'", code=2),
+    UserTask(
+        "refused", "a misspelled layer", "ascend-sim run resnet18:conv2_1", r"did you mean resnet18:conv2_1_a", code=2
+    ),
+    UserTask("refused", "a family is no chip", "ascend-sim run by_hand --chip 910B", r"its chips: ascend910b1", code=2),
+    UserTask(
+        "refused",
+        "a tiling too large",
+        "ascend-sim run by_hand --tiling grad_input.baseM=4096",
+        r"262144 > 65536 bytes",
+        code=2,
+    ),
+    UserTask("refused", "which status and rule", "ascend-sim run refused.yaml", r"161002: .*cubeMathType", code=2),
+    UserTask("refused", "a wrong option", "ascend-sim run by_hand --mod timing", r"--mode", code=2),
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the user's folder: a network, kernels, measured rows, a refused case and runs to compare."""
+    folder = tmp_path_factory.mktemp("user")
+    (folder / "net.yaml").write_text(NETWORK, encoding="utf-8")
+    (folder / "rows.csv").write_text(TWO_ROWS, encoding="utf-8")
+    (folder / "helpers.csv").write_text(HELPERS, encoding="utf-8")
+    for name, line in KERNELS.items():
+        (folder / f"{name}.py").write_text(KERNEL.replace(PRODUCT, line), encoding="utf-8")
+    write_case(folder, "refused.yaml", cube_math_type=9)
+    for line in (
+        "run by_hand --out before",
+        "run by_hand --tiling grad_input.bl1Pbuffer=1 --out after",
+        "run-network net.yaml --jobs 1 --out net_before",
+        "run-network net.yaml --jobs 1 --chip ascend910b4 --out net_after",
+    ):
+        assert typed_command(f"ascend-sim {line}", folder)[1] == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def names() -> dict[str, Any]:
+    """Return the names of the user's Python session; those of PyTorch are there where PyTorch is."""
+    return {"ascend_sim": ascend_sim}
+
+
+@pytest.fixture(scope="module")
+def torch_names(names: dict[str, Any]) -> dict[str, Any]:
+    pytest.importorskip("torch")
+    exec(TORCH, names)
+    return names
+
+
+def typed_command(line: str, folder: Path) -> tuple[str, int]:
+    """Return output and exit code of a command, run in this process."""
+    with contextlib.chdir(folder):
+        done = CliRunner().invoke(app, shlex.split(line)[1:])
+    assert done.exception is None or isinstance(done.exception, SystemExit), line
+    return done.output, done.exit_code
+
+
+def typed_python(code: str, names: dict[str, Any], folder: Path) -> tuple[str, int]:
+    """Return what lines of Python print, or the message that they raise; the code is 2 then."""
+    printed = io.StringIO()
+    with contextlib.chdir(folder), contextlib.redirect_stdout(printed):
+        try:
+            exec(code, dict(names))
+        except (ascend_sim.SimError, KeyError) as error:
+            return f"{printed.getvalue()}ascend-sim: {error}", 2
+    return printed.getvalue(), 0
+
+
+def screen(text: str) -> Iterator[str]:
+    """Yield the lines of the first screen; none is longer than its columns, but a refusal, which the terminal wraps."""
+    rows = 0
+    for line in text.splitlines():
+        line = line.rstrip()
+        rows += max(1, -(-len(line) // COLUMNS))
+        if rows > ROWS:
+            return
+        assert len(line) <= COLUMNS or line.startswith("ascend-sim: "), line
+        yield line
+
+
+@pytest.mark.parametrize("task", TASKS, ids=lambda task: f"{task.kind}: {task.question}")
+def test_the_answer_is_on_the_first_screen(
+    task: UserTask, folder: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(COLUMNS))
+    if task.is_command:
+        text, code = typed_command(task.typed.format(docs=DOCS), folder)
+    else:
+        names = request.getfixturevalue("torch_names" if task.kind == "torch" else "names")
+        text, code = typed_python(task.typed, names, folder)
+    shown = "\n".join(screen(text))
+    assert code == task.code, text
+    assert re.search(task.answer, shown), text
