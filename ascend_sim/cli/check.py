@@ -116,7 +116,8 @@ def check(
         for line in report.render().splitlines():  # errors and warnings have the vendor's form, which programs read too
             ours = line.startswith(("====== REMARK", "====== SUMMARY"))
             (print_text if ours else print)(line)
-    raise typer.Exit(0 if report.passed else 1)
+    broken_off = any(one.kind == "refused" for one in report.findings)  # `kernel` refuses it with the same code
+    raise typer.Exit(2 if broken_off else 0 if report.passed else 1)
 
 
 def _kernel_file(path: Path, name: str | None, asked: Checked, tools: list[str] | None) -> CheckReport:

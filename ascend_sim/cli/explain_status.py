@@ -35,9 +35,9 @@ def explain_status(
             )
         )
     else:
+        if message is not None:  # before the table, which is longer than a screen
+            print_text(f"status {result.status}: {message}\n")
         console().print(status_table(result, rules))
         for warning in result.warnings:
             print_text(f"warning: {warning}")
-        if message is not None:
-            print_text(f"status {result.status}: {message}")
     raise typer.Exit(0 if result.status == 0 else 2)

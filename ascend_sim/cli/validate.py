@@ -112,6 +112,8 @@ def validate(
             pages.render(compared, console())
             for line in pages.points_text(points):
                 print_text(line)
+            if written := [str(path) for path in (files.csv_output, files.plot) if path is not None]:
+                print_text(f"wrote {', '.join(written)}")
         print(f"took {time.monotonic() - begin:.1f} s", file=sys.stderr)
         if any(one.prediction.skipped == INTERRUPTED for one in compared):
             raise KeyboardInterrupt

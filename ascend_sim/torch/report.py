@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from io import StringIO
-from shutil import get_terminal_size
 from typing import Any
 
 from numpy.typing import NDArray
@@ -16,6 +13,7 @@ from rich.text import Text
 
 from ascend_sim.calls.tensors import TensorSpec
 from ascend_sim.frozen import frozen
+from ascend_sim.report.printed import UNLIMITED, printed
 from ascend_sim.report.summary import LAYOUT
 from ascend_sim.torch.calls import MATMUL, Call, CalledLayer
 from ascend_sim.torch.outcome import CallOutcome
@@ -23,8 +21,6 @@ from ascend_sim.torch.outcome import CallOutcome
 Array = NDArray[Any]
 HEADS = {part: part for part in ("output", "grad_input", "grad_weight", "grad_bias", LAYOUT, "total")}
 """The columns of times: part -> head."""
-_WIDTH = 10_000
-"""Columns of the text that `print` shows where no terminal limits it: no cell is cut or wrapped."""
 _NARROW = ("tiling", "dtype", "kernels", "calls", "bottleneck", "from torch", "input * weight")
 """Columns that a table too wide for its console does without, in this order."""
 
@@ -154,11 +150,7 @@ class ModelReport:
     # -- the table -----------------------------------------------------------------------------------------------------
 
     def __str__(self) -> str:
-        text = StringIO()
-        width = get_terminal_size().columns if sys.stdout.isatty() else _WIDTH
-        console = Console(file=text, width=width, force_terminal=False, color_system=None)
-        self.render(console)
-        return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
+        return printed(self.render, UNLIMITED)
 
     def head(self) -> str:
         """Return the first line: layers, chip, mode and total time."""

@@ -75,7 +75,7 @@ KERNELS = {
     "too_large": '    k.local_tensor(100_000, "float32", "large")\n',
     "raises": "    k.muls(row, row, {}['factor'])\n",
 }
-"""What stands in place of that line, by the name of the file."""
+"""Lines in its place, by the name of the file."""
 TORCH = """
 import torch
 from ascend_sim.torch import compare_training, export_network, simulate
@@ -109,6 +109,12 @@ class UserTask:
 TASKS = (
     UserTask("network", "which layer costs most", "ascend-sim run-network net.yaml --jobs 1", r"53 %   2 x .* body "),
     UserTask("network", "what do I try next", "ascend-sim run-network net.yaml --jobs 1", r"next: ascend-sim run net"),
+    UserTask(
+        "network",
+        "which layer converts most layouts",
+        "ascend-sim run-network net.yaml --jobs 1",
+        r"most layout: body  2 x, ",
+    ),
     UserTask("network", "which layers are equal", "ascend-sim run-network net.yaml --jobs 1 --full", r"twin .* body"),
     UserTask(
         "network", "open one layer", "ascend-sim run net.yaml:body --mode timing", r"net.yaml:body  ascend910b3 .* us"
@@ -126,8 +132,33 @@ TASKS = (
         r"small  forward  batch 2 .* us",
     ),
     UserTask("network", "which networks are there", "ascend-sim networks", r"vit_b_16 "),
+    UserTask("torch", "which layer of my model is slowest", "print(sim)", r"down .*\d%"),
     UserTask("torch", "open one layer of my model", 'print(sim["down"].run())', r"grad_weight \d+ %"),
+    UserTask(
+        "torch",
+        "the best tiling of my layer",
+        'print(sim["down"].tile("dW", limit=4, jobs=1)[0])',
+        r"in your call: Conv2DBackpropFilter",
+    ),
     UserTask("torch", "which layer did I misspell", 'print(sim["dwon"])', r"did you mean .*down", code=2),
+    UserTask(
+        "torch",
+        "the layers of my model without its training step",
+        'export_network(model, images, path="m.yaml")\nprint(ascend_sim.run_network("m.yaml", jobs=1))',
+        r"2 layers, 2 distinct(.*\n)+.*us  down ",
+    ),
+    UserTask(
+        "torch",
+        "what does each precision cost my layer",
+        'print(ascend_sim.precision(sim["down"].case()))',
+        r"hf32: 1\d\.\d bits",
+    ),
+    UserTask(
+        "torch",
+        "where did the time go",
+        "for part, us in sim.report.totals.items():\n    print(part, us)",
+        r"layout \d+",
+    ),
     UserTask(
         "precision",
         "is HF32 enough for this layer",
@@ -141,6 +172,12 @@ TASKS = (
         r"hf32: 12\.9 bits",
     ),
     UserTask("precision", "what does HiFloat8 keep", "ascend-sim precision hifloat8", r"hif8 .* 4\.6 .* correct"),
+    UserTask(
+        "precision",
+        "what becomes of 0.1 in HiFloat8",
+        "ascend-sim format hifloat8 --value 0.1",
+        r"Result 0 10 100 10 \(0x52\) = 0\.09375",
+    ),
     UserTask("precision", "which dtypes are refused", "ascend-sim precision fp32_keep", r"refused with 161002: bf16"),
     UserTask(
         "precision",
@@ -190,9 +227,16 @@ TASKS = (
     UserTask("own kernel", "where does it raise", "ascend-sim kernel raises.py", r"raises\.py:13: .*KeyError", code=2),
     UserTask(
         "own kernel",
+        "and its check",
+        "ascend-sim check raises.py",
+        r"refused: KeyError: 'factor'\n.*\n.*raises\.py:13",
+        code=2,
+    ),
+    UserTask(
+        "own kernel",
         "what holds a shipped kernel up",
         "ascend-sim kernel {docs}/kernels/softmax.py --full",
-        r"What costs most|bottleneck",
+        r"softmax +softmax +AIV .* vec \d",
     ),
     UserTask(
         "sweep",
@@ -236,16 +280,37 @@ TASKS = (
         "ascend-sim compare ascend910b3 ascend910b4 --case by_hand",
         r"total us .*%",
     ),
+    UserTask("compare", "what did my tiling change", "ascend-sim compare before after", r"\* grad_input "),
     UserTask(
-        "compare", "are the values the same", "ascend-sim compare before after --kernel grad_input", r"equal bits"
+        "compare",
+        "are the values the same",
+        "ascend-sim compare before after --kernel grad_input",
+        r"grad_input equal bits with A +- +1\.00",
     ),
-    UserTask("compare", "what changed in my network", "ascend-sim compare net_before net_after", r"body "),
-    UserTask("compare", "two cases", "ascend-sim compare by_hand document_example_2d", r"total us"),
+    UserTask(
+        "compare",
+        "what changed in my network",
+        "ascend-sim compare net_before net_after",
+        r"B - A +\+2\.9 us (.*\n)+body .* layout \+0\.7",
+    ),
+    UserTask("compare", "two cases", "ascend-sim compare by_hand document_example_2d", r"\* total us .*%"),
+    UserTask(
+        "compare",
+        "in Python",
+        'print(ascend_sim.compare_runs("by_hand", "ascend910b1", case="by_hand"))',
+        r"\* cube MHz .*%",
+    ),
     UserTask(
         "validate",
         "how far are my measured rows",
         "ascend-sim validate --rows rows.csv --jobs 1",
         r"Conv2DBackpropFilter",
+    ),
+    UserTask(
+        "validate",
+        "with the blocks that ran",
+        "ascend-sim validate --rows rows.csv --told block_dim --jobs 1",
+        r"Conv2DBackpropInput .* 11\.0 ",
     ),
     UserTask("validate", "helper kernels", "ascend-sim validate --rows helpers.csv --jobs 1", r"TransData"),
     UserTask(
@@ -254,6 +319,12 @@ TASKS = (
         "ascend-sim validate --rows rows.csv --chip ascend910b3",
         r"ascend910b3",
         code=2,
+    ),
+    UserTask(
+        "validate",
+        "each row with its interval",
+        "ascend-sim validate --rows rows.csv --csv all.csv --jobs 1",
+        r"wrote all\.csv",
     ),
     UserTask(
         "refused",
@@ -275,6 +346,13 @@ TASKS = (
         code=2,
     ),
     UserTask("refused", "which status and rule", "ascend-sim run refused.yaml", r"161002: .*cubeMathType", code=2),
+    UserTask(
+        "refused",
+        "a status explained",
+        "ascend-sim explain-status refused.yaml",
+        r"status 161002: cubeMathType = 9",
+        code=2,
+    ),
     UserTask("refused", "a wrong option", "ascend-sim run by_hand --mod timing", r"--mode", code=2),
 )
 
@@ -321,7 +399,7 @@ def typed_command(line: str, folder: Path) -> tuple[str, int]:
 
 
 def typed_python(code: str, names: dict[str, Any], folder: Path) -> tuple[str, int]:
-    """Return what lines of Python print, or the message that they raise; the code is 2 then."""
+    """Return the output of lines of Python, or the message that they raise; the code is 2 then."""
     printed = io.StringIO()
     with contextlib.chdir(folder), contextlib.redirect_stdout(printed):
         try:

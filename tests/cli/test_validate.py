@@ -18,7 +18,11 @@ def test_command_line(tmp_path: Path) -> None:
     arguments = ["validate", "--rows", str(rows_file), "--csv", str(table), "--jobs", "1"]
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output
-    assert "Conv2DBackpropInput" in result.stdout and "took" in result.stderr
+    assert (
+        f"wrote {table}" in result.stdout.replace("\n    ", "")
+        and "Conv2DBackpropInput" in result.stdout
+        and "took" in result.stderr
+    )
     assert len(table.read_text().splitlines()) == 3
     data = json.loads(CliRunner().invoke(app, [*arguments, "--json"]).stdout)
     assert {group["op_type"] for group in data["groups"]} == {"Conv2DBackpropInput", "Conv2DBackpropFilter"}

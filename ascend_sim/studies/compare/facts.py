@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ascend_sim.frozen import frozen
@@ -101,6 +102,12 @@ class RunComparison:
     call: tuple[Fact, ...]
     outputs: tuple[Fact, ...]
     kernels: tuple[KernelFacts, ...]
+
+    def __str__(self) -> str:
+        from ascend_sim.report.printed import printed
+        from ascend_sim.studies.compare.text import render
+
+        return printed(partial(render, self))
 
     def __repr__(self) -> str:
         count = sum(kernel.differs for kernel in self.kernels)

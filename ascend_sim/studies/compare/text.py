@@ -18,6 +18,8 @@ _SHOWN = 3
 """Kernels that are shown without being asked for: those whose times differ most."""
 _ALWAYS = {"total us", "us", "cycles", "blocks", "bottleneck"}
 """Facts that are shown where they are equal too."""
+_FOLDED = (" compute dtype", " max abs error", " worst error over bound")
+"""Ends of facts of an output that are shown only where they differ: verdict and equal bits come first."""
 HEADS = {
     "waterfall": "waterfall, cycles",
     "stalls": "stalls, us",
@@ -44,7 +46,8 @@ def render(
     console.print()
     rows = _FactRows(console, comparison)
     rows.facts("the whole call", comparison.call, everything)
-    rows.facts("results", comparison.outputs, True)
+    results = [fact for fact in comparison.outputs if fact.differs or not fact.name.endswith(_FOLDED)]
+    rows.facts("results", comparison.outputs if everything else results, True)
     rows.title("kernels, us")
     for kernel in comparison.kernels:
         rows.add(Fact(kernel.name, kernel.fact("kernel", "us").values), kernel.differs)

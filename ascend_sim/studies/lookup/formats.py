@@ -28,7 +28,7 @@ _WORDS = {
 def explain_format(
     name: object, value: str | float | None = None, *, rounding: str | None = None, mantissa_bits: int | None = None
 ) -> str:
-    """Return a text about a format and, with `value` (a decimal such as "0.1", "inf", "nan"), its rounding step by step.
+    """Return a text about a format; before it, with `value` (a decimal such as "0.1", "inf", "nan"), its rounding step by step.
 
     `rounding` is a mode of the format (its default if None), `mantissa_bits` (11 or 10) is for hf32. Raises `SimError`
     for an unknown format or mode and for a value that is not a number.
@@ -57,7 +57,7 @@ def explain_format(
     if fmt.name == "hifloat8":
         lines[4:4] = ["", *_prefix_table()]
     if value is not None:
-        lines += ["", *_rounding_steps(fmt, value, rounding)]
+        lines[:0] = [*_rounding_steps(fmt, value, rounding), ""]
     return "\n".join(lines) + "\n"
 
 

@@ -79,9 +79,9 @@ def render(run: NetworkRun, console: Console) -> None:
         say(console, line)
 
 
-def render_summary(run: NetworkRun, console: Console) -> None:
-    """Print the answer of a pass in a few lines."""
-    for line in lines_of(summary_of(run), "more: --full, --html page.html"):
+def render_summary(run: NetworkRun, console: Console, more: str = "more: --full, --html page.html") -> None:
+    """Print the answer of a pass in a few lines; `more` is the last one, where the rest is found."""
+    for line in lines_of(summary_of(run), more):
         if line.startswith("next: "):  # whole, to be copied
             console.print(line, soft_wrap=True, highlight=False, markup=False)
         else:

@@ -39,7 +39,7 @@ from ascend_sim.report.summary import LAYOUT
 from ascend_sim.sequence import chip_of
 from ascend_sim.settings import check_options
 from ascend_sim.studies.network.options import NetworkOptions
-from ascend_sim.studies.network.summary import lines_of, summary_of
+from ascend_sim.studies.network.summary import summary_of
 from ascend_sim.studies.points import finish
 from ascend_sim.studies.pools import Failed, Processes
 from ascend_sim.studies.store import RESULTS, Store
@@ -103,7 +103,10 @@ class NetworkRun:
     l2: str = "cold"
 
     def __str__(self) -> str:
-        return "\n".join(lines_of(summary_of(self)))
+        from ascend_sim.report.printed import UNLIMITED, printed
+        from ascend_sim.studies.network.pages import render_summary
+
+        return printed(partial(render_summary, self, more=""), UNLIMITED)
 
     def __repr__(self) -> str:
         what = f"{self.network.name}, batch {self.batch}, {self.direction} on {self.chip}"

@@ -43,6 +43,7 @@ def ranked(run: Any) -> list[dict[str, Any]]:
 def summary_of(run: Any) -> dict[str, Any]:
     """Return the numbers of a `NetworkRun` and the next command, as plain data."""
     totals, rows = run.totals, [row for row in ranked(run) if row["us"]]
+    converting = max(rows, key=lambda row: row["layout"] * row["copies"], default=None)
     total = totals["total"]
     parts = sorted(((totals[part], part) for part in run.parts), reverse=True)
     return {
@@ -61,6 +62,7 @@ def summary_of(run: Any) -> dict[str, Any]:
             | {"share": round(row["all"] / total, 4)}
             for row in rows[:_MOST]
         ],
+        "most_layout": _converts(converting, totals[LAYOUT]) if converting and converting["layout"] else None,
         "refused": list(run.refused),
         "findings": list(run.findings),
         "complete": run.complete,
@@ -69,6 +71,12 @@ def summary_of(run: Any) -> dict[str, Any]:
 
 
 _SHOWN = ("layer", "text", "copies", "us", "all", "layout")
+
+
+def _converts(row: dict[str, Any], total: float) -> dict[str, Any]:
+    """Return the layer whose copies spend most time in layout kernels; `total` is that time of all layers."""
+    us = row["layout"] * row["copies"]
+    return {"layer": row["layer"], "copies": row["copies"], "us": round(us, 4), "share": round(us / total, 4)}
 
 
 def _next(run: Any, layer: str) -> str:
@@ -94,6 +102,9 @@ def lines_of(summary: dict[str, Any], more: str = "") -> list[str]:
         lines.append(
             f"{figures}  {row['layer']:{widest}}  layout {100 * row['layout'] / row['us']:.0f} %  {row['text']}"
         )
+    if (one := summary["most_layout"]) and summary["distinct_layers"] > 1:
+        share = f"{100 * one['share']:.0f} % of all layout"
+        lines.append(f"most layout: {one['layer']}  {one['copies']} x, {one['us']:,.1f} us together, {share}")
     for word, begin in (("refused", "refused: "), ("findings", "finding: ")):
         lines += [f"{begin}{one[:160]}" for one in summary[word][:_TROUBLE]]
         if len(summary[word]) > _TROUBLE:

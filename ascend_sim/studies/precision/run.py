@@ -108,6 +108,12 @@ class PrecisionTable:
     rows: tuple[PrecisionRow, ...]
     complete: bool = True
 
+    def __str__(self) -> str:
+        from ascend_sim.report.printed import printed
+        from ascend_sim.studies.precision.summary import render_summary
+
+        return printed(lambda console: render_summary(self, console, more=""))
+
     def __repr__(self) -> str:
         verdict = "all correct" if self.passed else f"{sum(not row.passed for row in self.rows)} wrong"
         return f"<PrecisionTable of {self.case}, {self.inputs}: {len(self.rows)} rows, {verdict}>"

@@ -100,8 +100,8 @@ def _against(table: PrecisionTable, first: Mapping[str, Any], line: Mapping[str,
     return f"{name}: {', '.join(parts)}"
 
 
-def render_summary(table: PrecisionTable, console: Console) -> None:
-    """Print a line for each distinct computation, the sentences, and what was refused."""
+def render_summary(table: PrecisionTable, console: Console, more: str = "more: --full") -> None:
+    """Print a line for each distinct computation, the sentences, what was refused, and `more`, where the rest is found."""
     chips = f" on {next(iter(table.overflow))}" if len(table.overflow) == 1 else ""
     say(console, f"{table.operator} {table.case}{chips}: inputs {table.inputs}; {table.conformance}", style="bold")
     lines = rows_of(table)
@@ -132,7 +132,8 @@ def render_summary(table: PrecisionTable, console: Console) -> None:
         say(console, f"note: {warning}")
     if any(line["findings"] for line in lines):
         say(console, "findings (hazards, uninitialised reads): `ascend-sim run` names them")
-    say(console, "more: --full")
+    if more:
+        say(console, more)
 
 
 def _bits(line: Mapping[str, Any], name: str) -> str:

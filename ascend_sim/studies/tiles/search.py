@@ -91,6 +91,12 @@ class SearchOutcome:
         """Return the number of tilings whose simulation began, ended or not."""
         return len(self.results) + self.slower
 
+    def __str__(self) -> str:
+        from ascend_sim.report.printed import printed
+        from ascend_sim.studies.tiles.pages import render
+
+        return printed(partial(render, self))
+
     def __repr__(self) -> str:
         gain = f"best {self.best['cycles']:,} cycles, in the call {self.call['cycles']:,}"
         return (

@@ -23,6 +23,14 @@ def test_two_runs_fit_80_columns_and_every_row_has_its_name(planted: RunComparis
             assert fact.name.split()[0] in whole
 
 
+def test_equal_errors_of_an_output_are_left_out(planted: RunComparison) -> None:
+    """Verdicts and the share of equal bits always stand there; an error that differs does too."""
+    text, whole = shown(planted), shown(planted, everything=True)
+    for fact in planted.outputs:
+        assert fact.name in whole
+        assert (f" {fact.name} " in text) == (fact.differs or not fact.name.endswith(("dtype", "error", "bound"))), fact
+
+
 def test_what_is_equal_is_counted(planted: RunComparison) -> None:
     """Rows shown and rows counted make up the kernel."""
     text = shown(planted, kernels=["grad_input"])
