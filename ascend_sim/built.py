@@ -11,7 +11,7 @@ from ascend_sim.errors import SimError
 REINSTALL = "install the package again, pip install . or pip install -e ."
 """What to do about a library that is of no use."""
 SIZES = {
-    "Way": 24, "Instruction": 64, "Program": 152, "Stamp": 40, "Event": 40, "CoreNumbers": 136, "GmNumbers": 56, "Touch": 128,
+    "Way": 24, "Instruction": 64, "Program": 152, "Stamp": 40, "Event": 40, "CoreNumbers": 136, "GmNumbers": 64, "Touch": 128,
     "Touched": 16, "Totals": 1000, "Hazard": 184, "Action": 656, "Values": 328, "Events": 104,
     "Sheet": 112,
 }  # fmt: skip

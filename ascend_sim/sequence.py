@@ -186,6 +186,8 @@ def run_job(job: Job, options: AnyRunOptions, make: type[Made]) -> Made:
     warm = inputs if options["l2"] == "warm" else []
     for allocation in warm:
         device.warm(allocation)
+    repeated = options["launches"] == "warm"
+    device.repeat(tasks if repeated else ())
     facts = RunFacts(chip, bounds=mode != "functional")
 
     def on_program(index: int, task: Task, program: Program) -> None:
@@ -218,5 +220,5 @@ def run_job(job: Job, options: AnyRunOptions, make: type[Made]) -> Made:
         problem["disarmed"] = job.disarmed
     warnings = (*told["warnings"], *experiment, *unused)
     report = replace(built, **{**told, "mode": mode, "problem": problem, "warnings": warnings})
-    recording = None if timeline is None else Recording(chip, timeline, tasks, warm)
+    recording = None if timeline is None else Recording(chip, timeline, tasks, warm, repeated)
     return make(outputs, report, job.dtypes, findings, timeline, recording, tasks)

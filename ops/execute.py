@@ -39,15 +39,20 @@ def execute(
     options: TaskOptions,
     *,
     l2: str = "cold",
+    launches: str = "cold",
     model: ValueModel | None = None,
 ) -> Execution:
-    """Run a placed plan on a fresh device. `inputs` are flat storages (None in timing mode); `l2` is "cold" or "warm"."""
-    check_choices(CacheOptions, {"l2": l2})
+    """Run a placed plan on a fresh device; `l2` and `launches` as in `CacheOptions`.
+
+    `inputs` are flat storages (None in timing mode).
+    """
+    check_choices(CacheOptions, {"l2": l2, "launches": launches})
     device = Device(chip, with_values=options.get("mode") != "timing")
     tasks, allocations = place(plan, device, inputs)
     warm = [allocations[name] for name in inputs] if l2 == "warm" else []
     for allocation in warm:
         device.warm(allocation)
+    device.repeat(tasks if launches == "warm" else ())
     return Execution(run_tasks(device, tasks, options, model=model), tasks, outputs_of(plan, allocations), warm)
 
 

@@ -21,7 +21,7 @@ from ascend_sim.ops.call import AcceptedCall
 from ascend_sim.ops.execute import output_of, outputs_of, place, roles_of, values_again
 from ascend_sim.ops.operator import Operator
 from ascend_sim.options.description import filled
-from ascend_sim.options.run_options import AcceptOptions, RunOptions
+from ascend_sim.options.run_options import AcceptOptions, CacheOptions, RunOptions
 from ascend_sim.report.advice import statements
 from ascend_sim.report.report import Outputs
 from ascend_sim.runtime import Allocation, Device, Task, ValueModel
@@ -122,7 +122,7 @@ class CallJob(Job):
         """The problem, the plan and what the operator warns of."""
         trials = Trials(self.operator, self.given, self.attributes, self.options, self.chip)
         return {
-            "problem": _problem(self.operator, self.arguments, self.accepted, self.options["l2"]),
+            "problem": _problem(self.operator, self.arguments, self.accepted, filled(CacheOptions, self.options)),
             "warnings": (*self.accepted.warnings, *self.plan.warnings),
             "plan": tuple(self.plan.rows()),
             "workspace_bytes": self.plan.workspace_bytes,
@@ -153,7 +153,7 @@ def check_fits(tensors: Mapping[str, tuple[Sequence[int], str]], spec: ChipSpec)
         )
 
 
-def _problem(operator: Operator[Any, Any], arguments: Any, call: AcceptedCall, l2: str) -> dict[str, Any]:
+def _problem(operator: Operator[Any, Any], arguments: Any, call: AcceptedCall, left: CacheOptions) -> dict[str, Any]:
     """The call in the report."""
     tensors = {name: tensor for name in operator.tensors if (tensor := getattr(arguments, name)) is not None}
     return {
@@ -164,6 +164,6 @@ def _problem(operator: Operator[Any, Any], arguments: Any, call: AcceptedCall, l
         "compute_dtype": call.compute_dtype,
         "deterministic": call.deterministic,
         "conformance": call.conformance,
-        "l2": l2,
+        **left,
         "macs": operator.macs(call),
     } | ({"library": call.library} if call.library else {})

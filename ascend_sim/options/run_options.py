@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CONFORMANCES",
     "L2_STATES",
+    "LAUNCH_STATES",
     "MODES",
     "AcceptOptions",
     "AnyRunOptions",
@@ -42,6 +43,7 @@ __all__ = [
 
 MODES = ("full", "functional", "timing")
 L2_STATES = ("cold", "warm")
+LAUNCH_STATES = ("cold", "warm")
 Conformance = Literal["documented", "library"]
 CONFORMANCES: tuple[Conformance, ...] = ("documented", "library")
 
@@ -128,7 +130,7 @@ class TaskOptions(EngineOptions, total=False):
 
 @described
 class CacheOptions(TypedDict, total=False):
-    """The L2 cache."""
+    """What earlier kernels left: lines of the L2, code in the cores' instruction caches."""
 
     l2: Annotated[
         "str",
@@ -138,6 +140,21 @@ class CacheOptions(TypedDict, total=False):
             '"cold": the L2 holds nothing when the run starts; "warm": it holds the inputs, as far as they fit.',
             Shell(("run", "kernel", "run-network"), "cold: nothing is in the L2 at the start; warm: the inputs are."),
             choices=L2_STATES,
+            case=True,
+        ),
+    ]
+    launches: Annotated[
+        "str",
+        Option(
+            "cold",
+            "a text",
+            '"cold": other kernels ran before, as in a training step, and each kernel fetches its code unless the call itself '
+            'launched it shortly before; "warm": the same call ran just before, as in a benchmark.',
+            Shell(
+                ("run", "kernel", "run-network"),
+                "cold: other kernels ran before, and code is fetched; warm: the same call ran just before.",
+            ),
+            choices=LAUNCH_STATES,
             case=True,
         ),
     ]

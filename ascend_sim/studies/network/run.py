@@ -32,7 +32,7 @@ from ascend_sim.ops.kernels.cube.libraries import known_library
 from ascend_sim.ops.network import Layer, Network, load_network
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.options.description import filled, with_options
-from ascend_sim.options.run_options import ProfileOptions
+from ascend_sim.options.run_options import CacheOptions, ProfileOptions
 from ascend_sim.report.certainty import together
 from ascend_sim.report.report import ideal_cycles, interval_of
 from ascend_sim.report.summary import LAYOUT
@@ -101,6 +101,7 @@ class NetworkRun:
     direction: str = "backward"
     complete: bool = True
     l2: str = "cold"
+    launches: str = "cold"
 
     def __str__(self) -> str:
         return "\n".join(lines_of(summary_of(self)))
@@ -235,7 +236,7 @@ def run_network(
         "numbers": hashlib.sha256(spec.model_dump_json().encode()).hexdigest(),
         "conformance": how["conformance"],
         "library": known_library(how["library"]),
-        "l2": how["l2"],
+        **filled(CacheOptions, how),
         "direction": direction,
     }
     store = Store(what, None if out is None else Path(out) / RESULTS, room="studies.network")
@@ -268,7 +269,7 @@ def run_network(
         [same for _, _, same in finished],
         direction,
         complete,
-        how["l2"],
+        **filled(CacheOptions, how),
     )
     if all(layer.refused for layer in run.layers):
         refusal = run.layers[0]
@@ -301,7 +302,8 @@ def _run_layer(
     try:
         call = accept_case(operator.of_layer(layer), chip, tiling=tiling, **filled(ProfileOptions, options))
         plan = operator.plan(call, chip)
-        run = execute(plan, chip, dict.fromkeys(call.inputs), {"mode": "timing", "timeline": False}, l2=options["l2"])
+        given, what = dict.fromkeys(call.inputs), {"mode": "timing", "timeline": False}
+        run = execute(plan, chip, given, what, **filled(CacheOptions, options))
     except AclnnError as error:
         return asdict(LayerTimes({}, refused=error.message, status=int(error.status)))
     except TilingError as error:

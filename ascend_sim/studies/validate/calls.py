@@ -39,7 +39,9 @@ def named_kernels(kernel: MeasuredKernel) -> list[tuple[str, float | None]]:
 
 
 class ConvCall(ConvRow):
-    """A call that is made of one convolution."""
+    """A call that is made of one convolution. Whole calls are measured by repeating them, unless the row says otherwise."""
+
+    launches = "warm"
 
     def check(self, kernel: MeasuredKernel) -> None:
         super().check(kernel)

@@ -25,6 +25,9 @@ _CUBE_DTYPES = {"hf32": ("float32", 3), "fp32": ("float32", 0), "fp16": ("float1
 L2_STATES = ("cold", "warm")
 """What the L2 holds before a kernel: nothing, or its inputs, as far as they fit."""
 
+LAUNCH_STATES = ("cold", "warm")
+"""Whether a kernel fetches its code: "warm" where the same kernel or call was launched shortly before."""
+
 
 @frozen
 class MeasuredKernel:
@@ -36,6 +39,7 @@ class MeasuredKernel:
     sizes: tuple[tuple[str, int], ...]
     labels: tuple[tuple[str, str], ...] = ()
     l2: str = "warm"
+    launches: str = "cold"
 
     def __getitem__(self, column: str) -> int:
         return dict(self.sizes)[column]

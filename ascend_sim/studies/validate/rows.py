@@ -3,7 +3,8 @@
 A row is one launch. Columns of a file of one's own: chip, op_type, dtype, duration_us, what the kernel's size needs
 (`launches`), `block_dim` for the cube kernels, and where counters exist aicore_time_us and mac_ratio, mte1_ratio, ... (parts
 of it). Lines that begin with # are comments, other columns are carried along. Nothing of a row but its sizes,
-what is known of the L2 before it (column l2, where a source cleared it) and the version of the library where the row names one
+what is known of the launches before it (columns l2, where a source cleared it, and launches: warm where the same kernel ran
+shortly before) and the version of the library where the row names one
 (column library, of whole calls), reaches the simulator unless it is `told`: the row's
 blocks, of a MatMul its tiling as far as it is known.
 """
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
@@ -21,8 +22,9 @@ from ascend_sim.chip import load_chip
 from ascend_sim.chip.files import is_path, read_layers
 from ascend_sim.errors import ConfigError, SimError
 from ascend_sim.studies.validate import op_summary
-from ascend_sim.studies.validate.kernel import L2_STATES, PIPES, MeasuredKernel, MeasuredRow
+from ascend_sim.studies.validate.kernel import L2_STATES, LAUNCH_STATES, PIPES, MeasuredKernel, MeasuredRow
 from ascend_sim.studies.validate.launches import COLUMNS, LAUNCHES
+from ascend_sim.studies.validate.profile_order import note_launches
 from ascend_sim.studies.validate.profiler_line import Line
 from ascend_sim.studies.validate.sealed import is_sealed
 
@@ -106,11 +108,15 @@ def _read_file(
     missing = [name for name in ("chip", "op_type", "dtype", "duration_us") if name not in heads]
     if missing and not from_profiler:
         raise ConfigError(f"{path}: no column {', '.join(missing)} in the first line: {', '.join(heads)}")
-    rows = []
-    for number, line in numbered[1:]:
-        where, cells = f"{path}, line {number}", {}
+    rows, parsed = [], list(_parsed(path, heads, numbered[1:]))
+    if from_profiler and chip:
+        note_launches([cells for _, cells in parsed if isinstance(cells, dict)], load_chip(chip))
+    for where, found in parsed:
+        cells = {}
         try:
-            cells = dict(zip(heads, _cells(where, line), strict=False))
+            if isinstance(found, ConfigError):
+                raise found
+            cells = found
             row = _profiled(where, cells, l2, chip, told) if from_profiler and chip else _row(where, cells, l2, told)
         except ConfigError as error:
             wrong.append(error)
@@ -118,6 +124,18 @@ def _read_file(
             row = _skipped(*named, str(error), cells)
         rows.append(row)
     return rows
+
+
+def _parsed(
+    path: Path, heads: Sequence[str], numbered: Iterable[tuple[int, str]]
+) -> Iterator[tuple[str, dict[str, str] | ConfigError]]:
+    """The columns of every line behind its place, or what is wrong with the line."""
+    for number, line in numbered:
+        where = f"{path}, line {number}"
+        try:
+            yield where, dict(zip(heads, _cells(where, line), strict=False))
+        except ConfigError as error:
+            yield where, error
 
 
 def _cells(where: str, line: str) -> list[str]:
@@ -137,7 +155,7 @@ def _skipped(chip: str | None, op_type: str | None, why: str, cells: Mapping[str
 def _profiled(where: str, cells: Mapping[str, str], l2: str, chip: str, told: Collection[str]) -> MeasuredRow:
     """A line of a profiler's table; one that cannot be simulated says why."""
     try:
-        row = {"chip": chip, **op_summary.to_row(cells, COLUMNS)}
+        row = {"chip": chip, "launches": cells.get("launches", ""), **op_summary.to_row(cells, COLUMNS)}
     except ValueError as error:
         raise ConfigError(f"{where}: {error}") from None
     skipped = row.get("skipped") or _unlike(row["op_type"], "")
@@ -182,12 +200,14 @@ def _row(where: str, cells: Mapping[str, str], l2: str, told: Collection[str]) -
     known = text.get("l2") or l2
     if known not in L2_STATES:
         raise ConfigError(f"{where}: l2: {known!r} given; allowed: {', '.join(L2_STATES)}")
+    launches = text.get("launches") or (LAUNCHES[op_type].launches if op_type in LAUNCHES else "cold")
+    if launches not in LAUNCH_STATES:
+        raise ConfigError(f"{where}: launches: {launches!r} given; allowed: {', '.join(LAUNCH_STATES)}")
     helps = LAUNCHES[op_type].helps if op_type in LAUNCHES else {}
     withheld = {column for name, columns in helps.items() if name not in told for column in columns}
     sizes = {name: size for name, size in sizes.items() if name not in withheld}
-    kernel = MeasuredKernel(
-        chip, op_type, text.get("dtype", "").lower(), tuple(sorted(sizes.items())), tuple(labels.items()), known
-    )
+    dtype, sorted_sizes = text.get("dtype", "").lower(), tuple(sorted(sizes.items()))
+    kernel = MeasuredKernel(chip, op_type, dtype, sorted_sizes, tuple(labels.items()), known, launches)
     unlike = _unlike(op_type, text.get("fused", "")) or LAUNCHES[op_type].unlike(labels)
     if not unlike:
         try:

@@ -177,7 +177,7 @@ def _simulated(kernel: MeasuredKernel) -> dict[str, Any] | Failed:
 def simulate(kernel: MeasuredKernel) -> Prediction:
     """One launch on a fresh device; what the simulator refuses, and what ends it, is told in `skipped`.
 
-    The L2 begins in the kernel's state, see L2_STATES.
+    L2 and code begin in the kernel's state, see L2_STATES and LAUNCH_STATES.
     """
     try:
         chip = load_chip(kernel.chip)
@@ -188,6 +188,7 @@ def simulate(kernel: MeasuredKernel) -> Prediction:
         tasks, inputs = launch.tasks(kernel, chip, device)
         for tensor in inputs if kernel.l2 == "warm" else ():
             device.warm(tensor)
+        device.repeat(tasks if kernel.launches == "warm" else ())
         facts = RunFacts(chip)
         timeline = Engine(device).run(tasks, keep=False, on_program=facts.add)
         figures = Report.build(chip, timeline, tasks, facts, l2=kernel.l2).kernels
