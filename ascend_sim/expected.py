@@ -1,4 +1,4 @@
-"""What a kernel's outputs must be, and the verdict on them: the one that gradients get (`numerics.check_correct`)."""
+"""Expected outputs of a kernel, and the verdict on them, which is that of gradients (`numerics.check_correct`)."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Expected:
 
     @property
     def has_tolerance(self) -> bool:
-        """Whether the user says how far an element may be off."""
+        """Return True if the user gave a tolerance."""
         return self.rtol is not None or self.atol is not None
 
     @classmethod
@@ -72,7 +72,7 @@ Expectations = ArrayLike | Expected | Mapping[str, ArrayLike | Expected]
 def read_expectations(
     expected: Expectations | Callable[..., Expectations], inputs: Mapping[str, Array], outputs: Mapping[str, Array]
 ) -> dict[str, Expected]:
-    """What is expected of each output; a function is called with the `inputs` that its parameters name.
+    """Return the expectation of each output; a function is called with the `inputs` that its parameters name.
 
     Raises SimError for names and shapes that the kernel does not have, and for what is no array of numbers.
     """
@@ -105,7 +105,7 @@ def read_expectations(
 
 
 def _holds_numbers(values: Any) -> bool:
-    """Whether numpy makes real numbers of it; "V" is the kind of the formats that ml_dtypes adds."""
+    """Return True if numpy reads the values as real numbers; "V" is the kind of the formats that ml_dtypes adds."""
     try:
         return np.asarray(values).dtype.kind in "biufV"
     except (TypeError, ValueError):  # rows of several lengths, for example

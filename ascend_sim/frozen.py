@@ -30,7 +30,7 @@ class _Unwritten:
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def frozen(cls: _Class) -> _Class:
-    """As `dataclass(frozen=True)`, sooner imported. What the class writes itself stays as it is there too."""
+    """Make a frozen dataclass as `dataclass(frozen=True)` does, but faster to import; own methods of the class stay."""
     dataclass(frozen=True, repr=False, eq=False)(cls)
     for name in _MADE_LATER:
         if cls.__dict__.get(name) is None:  # a class with an __eq__ of its own has None for its __hash__
@@ -39,7 +39,7 @@ def frozen(cls: _Class) -> _Class:
 
 
 def _write_methods(cls: type) -> None:
-    """Those of a dataclass with the same fields: they ask for the class of the object that they are called with."""
+    """Put the methods of a twin dataclass with the same fields into `cls`; they ask for the class of their object."""
     alike = [(one.name, Any, field(repr=one.repr, hash=one.hash, compare=one.compare)) for one in fields(cls)]
     described = {"__doc__": __doc__}  # else a dataclass works out its signature, which takes longest
     twin = make_dataclass(cls.__name__, alike, namespace=described, init=False, unsafe_hash=True)

@@ -65,7 +65,7 @@ def held_memory() -> int:
 
 
 def beyond(limit: int) -> str:
-    """What is said when a process holds more than `limit` bytes."""
+    """Return the message for a process that holds more than `limit` bytes."""
     return (
         f"stopped: more than {limit / GIB:.3g} GiB of memory, which is the limit ({MEMORY_VARIABLE}, or all that this "
         "machine has); --mode timing needs no tensor data, a smaller batch less of everything"

@@ -70,7 +70,7 @@ def empty(shape: int | Sequence[int], dtype: Any, *, workspace: bool = False) ->
 
 @dataclass(repr=False)
 class KernelRun(RunResult):
-    """What a launch leaves.
+    """Result of a launch.
 
     `outputs` are the tensors that the kernel wrote and those made with `empty`, by the names of its parameters; `programs` are
     the instructions. The verdicts of the report are on outputs. The rest is as in `RunResult`.
@@ -147,7 +147,7 @@ class LaunchJob(Job):
 
     @property
     def roles(self) -> Mapping[str, str]:
-        """What each tensor is to a check."""
+        """Return the role of each tensor in a check, by its name."""
         return self.made.roles
 
     @property
@@ -214,7 +214,7 @@ class Prepared:
 
     @property
     def roles(self) -> dict[str, str]:
-        """What each tensor is to a check (`check.contents`)."""
+        """Return the role of each tensor in a check, by its name (`check.contents`)."""
         kinds = {False: "output", True: "workspace"}
         return {
             name: kinds[value.workspace] if isinstance(value, Empty) else "input" for name, value in self.given.items()

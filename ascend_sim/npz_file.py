@@ -84,5 +84,5 @@ def _header(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Header:
 
 
 def one_line(error: Exception) -> str:
-    """What an error of the archive says."""
+    """Return the text of an archive's error as one line."""
     return " ".join(str(error).split()) or type(error).__name__

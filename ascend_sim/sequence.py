@@ -75,7 +75,7 @@ class RunResult:
 
     @property
     def passed(self) -> bool:
-        """Whether nothing was found and every output that was compared is correct."""
+        """Return True if there is no finding and every compared output is correct."""
         return self.report.passed
 
     def write_html(self, path: str | Path, *, what_if: bool = True) -> None:
@@ -133,7 +133,7 @@ class Job(ABC):
     @property
     @abstractmethod
     def roles(self) -> Mapping[str, str]:
-        """What each tensor is to a check (`check.contents`)."""
+        """Return the role of each tensor in a check, by its name (`check.contents`)."""
 
     @property
     def disarmed(self) -> list[str]:

@@ -101,7 +101,7 @@ def check_limit(max_cycles: int | None, mode: str) -> None:
 
 
 def disarmed_warnings(names: Sequence[str], mode: str) -> tuple[str, ...]:
-    """What the report of a run with disarmed flags says of them, nothing without any; SimError where they change nothing."""
+    """Return the report's warnings for disarmed flags, none without any; SimError where disarming changes nothing."""
     if names and mode == "functional":
         raise SimError(
             f"disarm: {', '.join(names)} given; functional mode runs one instruction after the other and waits for no flag: "

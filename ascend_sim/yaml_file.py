@@ -137,7 +137,7 @@ def read_yaml(path: Path, what: str) -> dict[Any, Any]:
 
 
 def load_shipped(text: str) -> Any:
-    """What stands in a YAML text that ships with the package, scanned in C where PyYAML can; `yaml.YAMLError` for a fault.
+    """Load a YAML text that ships with the package, scanned in C where PyYAML can; `yaml.YAMLError` for a fault.
 
     Its limits and keys are not looked at, which takes longer than reading: a test reads every file that ships as a user's.
     """

@@ -52,12 +52,12 @@ class TensorArg:
 
     @property
     def is_empty(self) -> bool:
-        """Whether some dimension is 0."""
+        """Return True if some dimension is 0."""
         return 0 in self.shape
 
     @property
     def is_contiguous(self) -> bool:
-        """Whether the elements stand in row-major order without gaps (dimensions of size 1 may have any stride)."""
+        """Return True if the elements stand in row-major order without gaps (dimensions of size 1 may have any stride)."""
         if self.strides is None or self.is_empty:
             return True
         if len(self.strides) != len(self.shape):

@@ -11,7 +11,7 @@ from ascend_sim.ops.arguments import TensorArg
 
 @dataclass(frozen=True, kw_only=True)
 class AcceptedCall:
-    """What running, judging and reporting a call asks of it, whatever the operator.
+    """Accepted call of an operator, with all that running, judging and reporting it needs.
 
     `inputs` and `outputs` (wanted ones only) are the caller's tensors by their names in the plan; `returned` is how the
     caller sees the outputs where that differs. `compute_dtype` is what the cube multiplies in; `tiling` the user's fields

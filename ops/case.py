@@ -108,7 +108,7 @@ def _as_given(kind: type[Case], entries: Mapping[str, Any], attributes: Sequence
 
 
 def case_label(name: str | Path) -> str:
-    """Return what a case is called in titles and folders: a name, a file's name without ending, or NETWORK-LAYER."""
+    """Return the name of a case for titles and folders: a name, a file's name without ending, or NETWORK-LAYER."""
     network, layer = address_of(str(name)) or (name, "")
     return "-".join([Path(network).stem, *layer.replace("/", "-").split(":")]) if layer else Path(network).stem
 

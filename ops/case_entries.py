@@ -1,4 +1,4 @@
-"""What a case holds: the arguments of one call of an operator, validated, with a chip and a way to make its tensors."""
+"""Entries of a case: the arguments of one call of an operator, validated, with a chip and a way to make its tensors."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ class DataEntry(FileEntry):
 
 
 class Case(FileEntry):
-    """What the cases of all operators have in common; `load_case` makes one, validated.
+    """Base of the cases of all operators; `load_case` makes one, validated.
 
     `tensors`: name -> (shape, dtype name) of every tensor argument, with what the file left out filled in.
     `attributes`: the other arguments of the operator by name, defaults filled in.
@@ -156,7 +156,7 @@ class Case(FileEntry):
 
     @property
     def as_given(self) -> bool:
-        """Whether the shapes stand as they were given, even where they contradict each other: what a call would get."""
+        """Return True if the shapes stand as they were given, even where they contradict each other."""
         return self._as_given
 
     def __repr__(self) -> str:
@@ -182,12 +182,12 @@ class Case(FileEntry):
         return {name: dtype for name, (_, dtype) in self.tensors.items() if dtype in EIGHT_BIT}
 
     def in_dtype(self, dtype: str) -> Case:
-        """The same case with every tensor in one dtype."""
+        """Return a copy of the case with every tensor in one dtype."""
         entries = {name: entry for name, entry in self if isinstance(entry, TensorEntry)}
         return self.model_copy(update={name: e.model_copy(update={"dtype": dtype}) for name, e in entries.items()})
 
     def with_file(self, path: str | Path) -> Case:
-        """The same case with its tensors from a `.npz` file."""
+        """Return a copy of the case with its tensors from a `.npz` file."""
         return self.model_copy(update={"data": DataEntry(file=Path(path))})
 
     @model_validator(mode="after")

@@ -100,7 +100,9 @@ def tasks_without_values(plan: Plan, chip: ChipSpec, *, warm: bool = False) -> t
 
 
 def roles_of(plan: Plan) -> dict[str, str]:
-    """What the plan's tensors are to a check: the caller's inputs are `given`, for a layer need not read all of them."""
+    """Return the roles of the plan's tensors in a check: the caller's inputs are `given`, for a layer need not read all of
+    them.
+    """
     return {name: "given" if one.role == "input" else one.role for name, one in plan.tensors.items()}
 
 

@@ -1,4 +1,4 @@
-"""Of what kind an argument is: what may be given, in words and as a test, so that a wrong one ends in one clear line."""
+"""Kinds of arguments: the allowed values, in words and as a test, so that a wrong one ends in one clear line."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = [
 
 
 class ArgumentKind(NamedTuple):
-    """What an argument must be, in words, and whether a value is that."""
+    """Kind of an argument: the allowed values in words, and their test."""
 
     words: str
     fits: Callable[[Any], bool]
@@ -50,7 +50,7 @@ def _is_mask(value: Any) -> bool:
 
 
 def or_none(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    """The same test, which None passes too."""
+    """Return a test that None passes too."""
     return lambda value: value is None or fits(value)
 
 

@@ -37,7 +37,7 @@ class Layer(ConvolutionFields, FileEntry):
 
     @property
     def said(self) -> dict[str, Any]:
-        """What the layer says of the fields that cases have."""
+        """Return the layer's values for the fields that cases have."""
         found = {name: getattr(self, name) for name in self.model_fields_set - {"name", "kind"}}
         return {name: value for name, value in found.items() if value is not None} | (
             {"bias": False} if self.bias is None else {}
@@ -45,7 +45,7 @@ class Layer(ConvolutionFields, FileEntry):
 
     @property
     def trains(self) -> bool:
-        """Whether some gradient is computed in the backward pass."""
+        """Return True if some gradient is computed in the backward pass."""
         if self.output_mask is not None and not any(self.output_mask):
             return False
         return any(entry is not None and entry.requires_grad for entry in (self.input, self.weight, self.bias))

@@ -47,7 +47,7 @@ def _some_layers(layers: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 class NetworkFile(FileEntry):
-    """What stands in a network file."""
+    """Contents of a network file."""
 
     name: str | None = Field(default=None, description="Left out: the file's name.")
     source: str = Field(default="", description="Where the shapes are from.")
@@ -76,7 +76,7 @@ class Network:
         return f"<Network {self.name}: {len(self.layers)} layers, batch {self.batch}>"
 
     def at(self, batch: int) -> Network:
-        """The same network at another batch; ConfigError for a layer whose batch is no multiple of the network's share."""
+        """Return the network at another batch; ConfigError for a layer whose batch is no multiple of the network's share."""
         if batch == self.batch:
             return self
         return replace(self, layers=tuple(self._scaled(layer, batch) for layer in self.layers), batch=batch, address="")

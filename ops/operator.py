@@ -1,4 +1,4 @@
-"""What an operator is to everything that runs, checks, explains or counts its calls.
+"""Interface of an operator for everything that runs, checks, explains or counts its calls.
 
     class Scale(Operator[ScaleArguments, AcceptedCall]):
         name = "scale"
@@ -71,7 +71,7 @@ class Sums:
     absolute: bool = False
 
     def shaped(self, shape: tuple[int, ...]) -> Sums:
-        """The same in the shape of a result."""
+        """Return the sums in the shape of a result."""
         doubtful = None if self.doubtful is None else self.doubtful.reshape(shape)
         return Sums(self.total.reshape(shape), self.weights.reshape(shape), doubtful, self.absolute)
 
@@ -127,7 +127,7 @@ class Operator(ABC, Generic[Arguments, Call]):
 
     @abstractmethod
     def check(self, arguments: Arguments, product: ProductSpec, conformance: str, deterministic: bool) -> CheckResult:
-        """What the rules say of a call; nothing in it makes them raise."""
+        """Return the result of the rules for a call; no argument makes them raise."""
 
     @property
     @abstractmethod
@@ -143,7 +143,7 @@ class Operator(ABC, Generic[Arguments, Call]):
         """The placed plan of an accepted call; TilingError where no tiling fits."""
 
     def product(self, chip: ChipSpec) -> ProductSpec:
-        """What the operator accepts on a chip; AclnnError 161002 where it does not know the chip's product."""
+        """Return the arguments that the operator accepts on a chip; AclnnError 161002 for an unknown product."""
         return load_product(self.name, chip.identity.product)
 
     def accept(self, arguments: Arguments, chip: ChipSpec, **options: Unpack[AcceptOptions]) -> Call:
@@ -233,7 +233,7 @@ class Operator(ABC, Generic[Arguments, Call]):
         return self.formats.get(rank, "ND")
 
     def given_name(self, tensor: str) -> str:
-        """What the caller calls one of our tensors."""
+        """Return the caller's name of one of our tensors."""
         return next((given for given, ours in self.names.items() if ours == tensor), tensor)
 
     def by_our_names(self, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -301,7 +301,7 @@ class Operator(ABC, Generic[Arguments, Call]):
         return call.compute_dtype
 
     def saturates(self, call: Call, output: str, model: ValueModel) -> bool:
-        """Whether what lies beyond the output's format becomes its largest number."""
+        """Return True if values beyond the output's format become its largest number."""
         return model.saturate
 
     def rounded(
@@ -351,7 +351,7 @@ class Operator(ABC, Generic[Arguments, Call]):
         return None
 
     def cube_call(self, call: Call, chip: ChipSpec, kernel: str) -> CubeCall:
-        """What a cube kernel of an accepted call computes, before it has a tiling; SimError where none has fields to set."""
+        """Return the work of a cube kernel of an accepted call, before its tiling; SimError where none has fields to set."""
         raise SimError(f"tile: the tilings of {self.name} are not searched")
 
     def of_layer(self, layer: Layer) -> Case:
@@ -371,8 +371,8 @@ def chain(values: Array, formats: Sequence[str], saturate: bool) -> Array:
 
 @frozen
 class Settings:
-    """What a call is accepted with beside its arguments; `tiling`, `block_dim` and `disarm` are the user's, by kernel;
-    `library` is the version of the vendor's kernels, "" for the newest.
+    """Settings with which a call is accepted, beside its arguments; `tiling`, `block_dim` and `disarm` are the user's, by
+    kernel; `library` is the version of the vendor's kernels, "" for the newest.
     """
 
     product: ProductSpec
@@ -384,7 +384,7 @@ class Settings:
     library: str = ""
 
     def compute_dtype(self, promoted: str | None, cube_math_type: int) -> str:
-        """What the cube multiplies inputs of the `promoted` dtype in; AclnnError where the product has nothing."""
+        """Return the dtype in which the cube multiplies inputs of `promoted` dtype; AclnnError where the product has none."""
         choice = self.product.compute_dtype(promoted, cube_math_type, self.conformance)
         if choice.compute_dtype is None:
             raise AclnnError(choice.status, f"cubeMathType = {cube_math_type}: {choice.source}")

@@ -8,7 +8,7 @@ __all__ = ["Status"]
 
 
 class Status(IntEnum):
-    """What a GetWorkspaceSize call ends in; the documents name SUCCESS, 161001, 161002 and 561103."""
+    """Status of a GetWorkspaceSize call; the documents name SUCCESS, 161001, 161002 and 561103."""
 
     SUCCESS = 0
     PARAM_NULLPTR = 161001

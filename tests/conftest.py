@@ -29,7 +29,7 @@ settings.load_profile("no-deadline")
 
 @pytest.fixture(scope="module", params=["simpy", "compiled"])
 def each_engine(request: pytest.FixtureRequest) -> Iterator[str]:
-    """What `Engine(device)` is in the tests of a module that uses this."""
+    """Set the engine of `Engine(device)` in the tests of a module that uses this."""
     if request.param == "compiled" and library.load() is None:
         pytest.skip("the compiled engine was not built")
     with pytest.MonkeyPatch.context() as patch:

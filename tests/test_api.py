@@ -287,7 +287,7 @@ NUMBERS = ("task", "core", "begin", "finish", "queue_full", "launch")
 
 
 def same_timeline(one: Result, other: Result) -> bool:
-    """Whether every column of every program is the same."""
+    """Return True if every column of every program is equal."""
     assert one.timeline is not None and other.timeline is not None
     left, right = one.timeline, other.timeline
     tasks = [[(run.launch, run.begin, run.finish) for run in timeline.tasks] for timeline in (left, right)]
@@ -421,7 +421,7 @@ def test_an_argument_of_another_kind_is_one_line(name):
     ],
 )
 def test_errors_can_be_made_again(error: SimError, told: str) -> None:
-    """As a worker process hands them back, and as SimPy raises them again in the process that waits."""
+    """Worker processes hand errors back, and SimPy raises them again in the process that waits."""
     for again in (pickle.loads(pickle.dumps(error)), type(error)(*error.args)):
         assert type(again) is type(error)
         assert (str(again), vars(again)) == (told, vars(error))

@@ -114,7 +114,7 @@ def python_examples(*, printing: bool) -> list[tuple[str, str]]:
 def test_a_python_example_prints_what_the_page_shows(
     page: str, code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As `python -c` runs it, but in this process: to start one with PyTorch costs more than most examples."""
+    """Run an example like `python -c`, but in this process: to start one with PyTorch costs more than most examples."""
     needs(code)
     every = blocks(next(path for path in PAGES if path.name == page))
     kind, expected = every[every.index(("python", code)) + 1]

@@ -202,7 +202,7 @@ def waits(given: asim.KernelRun) -> dict[str, str]:
 
 
 def goes_wrong(name: str, chip: str, known: bytes, flag: str, part: str) -> bool:
-    """Whether a run on a chip with that slow part shows it: another result, a finding, a deadlock or a flag run over."""
+    """Return True if a run on a chip with that slow part shows it: another result, a finding, a deadlock or a flag run over."""
     try:
         given = small_run(name, slow(chip, part), [flag])
     except DeadlockError:

@@ -45,7 +45,7 @@ def test_integers_must_be_equal_and_moved_numbers_within_a_rounding() -> None:
 
 
 def test_a_tolerance_of_the_users_own() -> None:
-    """As numpy.allclose has it: atol + rtol |expected|, in place of the bound."""
+    """The tolerance is that of numpy.allclose: atol + rtol |expected|, in place of the bound."""
     real = np.array([[1.0, -4.0, 0.0]], np.float32)
     given = (real, asim.empty(real.shape, "float32"))
     off = real + np.float32([[0.01, 0.04, 0.0]])

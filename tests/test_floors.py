@@ -36,7 +36,7 @@ OPS_MAY_USE = {
 
 @cache
 def imports(path: Path) -> set[str]:
-    """What a file imports from the package, without the leading `ascend_sim.`; imports inside functions count too."""
+    """Return the imports of a file from the package, without the leading `ascend_sim.`; imports inside functions count too."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):

@@ -21,7 +21,7 @@ KINDS: tuple[Callable[[Any], Any], ...] = (dataclass(frozen=True), frozen)
 
 
 def classes(kind: Callable[[Any], Any]) -> dict[str, Any]:
-    """The same classes, made by `kind`."""
+    """Return the classes of this test, made by `kind`."""
 
     @kind
     class Point:
@@ -39,7 +39,7 @@ def classes(kind: Callable[[Any], Any]) -> dict[str, Any]:
             object.__setattr__(self, "y", self.y + self.z)
 
     class Plain(Deeper):
-        """Of no fields of its own, made by no decorator."""
+        """Class without fields of its own and without a decorator."""
 
     @dataclass(frozen=True)
     class Mixed(Point):
@@ -75,7 +75,7 @@ def classes(kind: Callable[[Any], Any]) -> dict[str, Any]:
 
 
 def answer(ask: Callable[[], Any]) -> Any:
-    """What it comes to, or the error: as text, because the classes of the two sides are not the same."""
+    """Return the result or the error as text, because the classes of the two sides are not the same."""
     try:
         return repr(ask()).replace("object at 0x", "")
     except Exception as error:
@@ -152,7 +152,7 @@ class Sent:
 
 
 def test_an_object_that_was_pickled_elsewhere_needs_no_init() -> None:
-    """As in a worker process, where the first object of a class comes by pickle."""
+    """The first object of a class comes by pickle, as in a worker process."""
     told = pickle.dumps(Sent(1))
     made = frozen(
         type("Sent", (), {"__annotations__": {"x": int, "y": int}, "y": field(default=2), "__module__": __name__})

@@ -174,7 +174,7 @@ def calls(work: Callable[[], list[Program]]) -> tuple[int, int]:
 
 
 def test_a_row_of_a_launch_costs_about_as_many_calls_as_in_a_kernel_of_the_project() -> None:
-    """What a row costs is the same machine's work; calls are counted because they, unlike seconds, are the same everywhere."""
+    """Calls are counted because they, unlike seconds, are the same on every machine."""
     size, chip = 1024, load_chip(CHIP)
     problem = MatMulProblem(size, size, size, "float16", "float32")
     device = Device(chip, with_values=False)

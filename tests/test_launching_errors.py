@@ -1,4 +1,4 @@
-"""What a user can do wrong with a kernel of his own: one line for each."""
+"""Errors of a user with a kernel of his own: one line for each."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def run(path: Path) -> tuple[Any, Any]:
 
 
 def printed(notebook: Any) -> list[str]:
-    """What every cell prints, or has as its value; pictures apart."""
+    """Return the output of every cell, or its value; pictures apart."""
     texts = []
     for cell in notebook.cells:
         if cell.cell_type == "code":

@@ -1,16 +1,37 @@
-"""One name for one type: a reader who meets a class name finds one definition of it."""
+"""Plain words: one name a type, pages with a reader and a budget of words, docstrings that begin with a noun or a verb."""
 
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from tests.support.places import ROOT
+from tests.support.places import DOCS, ROOT
 from tests.support.rooms import MODULES
 
 pytestmark = pytest.mark.fast
+
+GENERATED = ("accuracy-tables.md", "bad-input.md", "instructions.md")
+"""Pages of tables that tools write."""
+WORDS = 45_000
+"""Words that all other pages and README have at most."""
+GENERATED_WORDS = 4_000
+"""Words beside the tables that the generated pages have at most, so that no text moves there."""
+VAGUE = re.compile(r"(What|Of|As|The same|Those|That|All of|Whether|Return what|Gives?|Tells?)\b")
+"""Beginnings of docstrings that leave the subject or the verb out."""
+FOLDERS = ("ascend_sim", "configs", "docs", "ops", "tests", "tools")
+
+
+def pages() -> list[Path]:
+    return [ROOT / "README.md", *sorted(DOCS.glob("**/*.md"))]
+
+
+def words(text: str) -> int:
+    return len(text.split())
 
 
 def test_a_class_name_is_defined_once() -> None:
@@ -21,3 +42,43 @@ def test_a_class_name_is_defined_once() -> None:
             if isinstance(node, ast.ClassDef):
                 places[node.name].append(f"{path.relative_to(ROOT)}:{node.lineno}")
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
+def test_the_pages_have_a_budget_of_words() -> None:
+    counted = {page.name: words(page.read_text(encoding="utf-8")) for page in pages() if page.name not in GENERATED}
+    assert len(counted) > 20
+    assert sum(counted.values()) <= WORDS, sorted(counted.items(), key=lambda item: -item[1])
+
+
+def test_generated_pages_are_tables() -> None:
+    lines = [line for name in GENERATED for line in (DOCS / name).read_text(encoding="utf-8").splitlines()]
+    assert words(" ".join(line for line in lines if not line.startswith("|"))) <= GENERATED_WORDS
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.name)
+def test_a_page_names_its_reader_first(page: Path) -> None:
+    """Its title, then for whom it is and what he finds."""
+    title, _, first, *_ = page.read_text(encoding="utf-8").split("\n")
+    assert title.startswith("# ") and first.startswith("For ")
+
+
+def docstrings(path: Path) -> Iterator[tuple[int, str]]:
+    """(line, docstring) of a module, its classes and functions."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            text = ast.get_docstring(node)
+            if text:
+                yield node.body[0].lineno, text
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_a_docstring_begins_with_a_noun_or_a_verb(folder: str) -> None:
+    files = sorted((ROOT / folder).rglob("*.py"))
+    assert files
+    vague = [
+        f"{path.relative_to(ROOT)}:{line}: {text.splitlines()[0]}"
+        for path in files
+        for line, text in docstrings(path)
+        if VAGUE.match(text)
+    ]
+    assert vague == []

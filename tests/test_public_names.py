@@ -1,4 +1,4 @@
-"""What the package shows of itself: names, version, and results in a line."""
+"""Public names of the package, its version, and results in a line."""
 
 from __future__ import annotations
 

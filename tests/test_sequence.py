@@ -46,7 +46,7 @@ BOTH = pytest.mark.parametrize("run", [call, kernel])
 
 @BOTH
 def test_what_a_run_leaves(run: Run, tmp_path: Path) -> None:
-    """The same parts, and the files of both are opened alike."""
+    """Both jobs leave equal parts, and the files of both are opened alike."""
     found = run(chip="ascend910b4")
     assert found.passed and found.report.chip == "ascend910b4" and found.report.mode == "full"
     assert next(iter(found.dtypes.values())) == "float16" and len(found.tasks) == len(found.report.kernels)

@@ -1,4 +1,4 @@
-"""What an option must be: the test for each kind of value, and the line of an error."""
+"""Kinds of options: the test for each kind of value, and the line of an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a function takes can be read at its head: few parameters, and no long rows of numbers without names."""
+"""Heads of functions: few parameters, and no long rows of numbers without names."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
 
 
 def is_open(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """Whether it has a `**` whose names no type says."""
+    """Return True if a function has a `**` whose names no type says."""
     rest = function.args.kwarg
     return rest is not None and not (rest.annotation and ast.unparse(rest.annotation).startswith("Unpack["))
 

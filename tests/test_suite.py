@@ -78,7 +78,7 @@ def test_torch_is_asked_for_where_it_is_needed() -> None:
 
 
 def is_fast(tree: ast.Module) -> bool:
-    """Whether a file has tests of the fast tier: the mark is on the file or on one of its tests."""
+    """Return True if a file has tests of the fast tier: the mark is on the file or on one of its tests."""
     marks: list[ast.expr] = []
     for node in tree.body:
         if isinstance(node, ast.Assign) and any(ast.unparse(target) == "pytestmark" for target in node.targets):
@@ -98,7 +98,7 @@ def test_every_folder_has_fast_tests() -> None:
 
 @pytest.mark.fast
 def test_folders_of_tests_have_the_names_of_rooms() -> None:
-    """Of what they test; frozen results, messages and random calls belong to the whole."""
+    """Folders are named after the rooms that they test; frozen results, messages and random calls belong to the whole."""
     folders = {path.parent.relative_to(ROOT / "tests") for path in trees() if path.name.startswith("test_")}
     whole = {Path(), Path("golden"), Path("bad_inputs"), Path("fuzz")}
     homes = {one: ROOT / one if one.parts[:1] == ("ops",) else ROOT / "ascend_sim" / one for one in folders - whole}

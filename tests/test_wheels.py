@@ -29,7 +29,7 @@ def wheel(folder: Path, **environment: str) -> Path:
 
 
 def output(folder: Path, built: Path, *arguments: str) -> str:
-    """What the command `ascend-sim` of the unpacked wheel prints."""
+    """Return the output of the command `ascend-sim` of the unpacked wheel."""
     with ZipFile(built) as file:
         file.extractall(folder / "package")
     command = [sys.executable, "-P", "-m", "ascend_sim", *arguments]

@@ -1,4 +1,4 @@
-"""What a YAML file may hold, against PyYAML itself where it is let in, and one line where it is not."""
+"""Contents of a YAML file, against PyYAML itself where they are let in, and one line where they are not."""
 
 from __future__ import annotations
 

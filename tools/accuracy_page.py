@@ -1,9 +1,8 @@
-"""Writes docs/accuracy.md: predicted against measured kernels, the aims, and what is known of the errors.
+"""Writes docs/accuracy.md (which figures to trust, and known errors) and docs/accuracy-tables.md (all tables).
 
-Usage: python tools/accuracy_page.py PAGE [--long] [--keep FOLDER]. With --long the products that take minutes each run too.
-FOLDER keeps what was predicted, and a run that was broken off goes on from there. A note on a weakness stands on the page as
-long as the error is above its limit.
-"""
+Usage: python tools/accuracy_page.py PAGE [--long] [--keep FOLDER]. The tables go to PAGE with "-tables" in its name. With
+--long the products that take minutes each run too. FOLDER keeps what was predicted, and a run that was broken off goes on
+from there. A note on a weakness stands on the page as long as the error is above its limit."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ from accuracy_parts.programs import POINTS, programs
 from accuracy_parts.refit import refits, refitted
 from accuracy_parts.rows import B2, DW, DX, FIRST, SIMULATED
 from accuracy_parts.structure import choices
-from accuracy_parts.sure import sure
+from accuracy_parts.sure import intervals, sure
 from accuracy_parts.tables import by_label, calls, headline, kernels, kind, layer, products, three_columns
 from accuracy_parts.what_if import figures
 
@@ -35,7 +34,7 @@ from ascend_sim.studies.validate.run import compare
 
 
 def main(page: str, long: bool, keep: Path | None) -> None:
-    """Run all rows once, those of the 910B2 also with a cold L2, and write the page."""
+    """Run all rows once, those of the 910B2 also with a cold L2, and write both pages."""
     if keep is not None:
         keep.mkdir(exist_ok=True)
     plain, helped = shipped_rows(), shipped_rows(told=TOLD)
@@ -50,45 +49,56 @@ def main(page: str, long: bool, keep: Path | None) -> None:
         if one.row.kernel.chip == B2 and one.row.kernel.op_type in SIMULATED and not one.prediction.skipped
     ]
     asked = figures(compared)
-    head = words.HEAD.format(rows_910b2=len(on_b2), kernels_910b2=len({one.row.kernel for one in on_b2}), **asked)
     table, rows = calls(compared)
-    parts = [
-        head,
+    write(
+        Path(page),
+        words.HEAD.format(rows_910b2=len(on_b2), kernels_910b2=len({one.row.kernel for one in on_b2}), **asked),
         TEXT,
-        "## Convolutions, told nothing and told\n\n" + headline(compared, told),
-        guessed(compared),
+        "## Convolutions\n\n" + headline(compared, told),
+        words.BLOCKS,
+        words.CALLS_TEXT.format(**asked),
+        sure(),
+        "## Where it is weak, and why\n\n" + notes(groups),
+        words.NOT_MODELLED,
+    )
+    write(
+        Path(page).with_stem(f"{Path(page).stem}-tables"),
+        words.TABLES,
         "## Task time by chip and operator\n\n" + three_columns(compared, told),
-        words.CALLS_TEXT.format(table=table, rows=rows, **asked),
-        "## Core and pipe times, told nothing\n\n" + markdown([group for group in groups if group.core is not None]),
-        words.REMOVED,
-        "### Rows that are not simulated\n\n" + "\n".join(f"- {line}" for line in skipped_lines(groups)),
-        words.BATCH_32.format(unseen=unseen(compared)),
-        "## Against the aims\n\nTold nothing, and told.\n\n" + aims(compared, told),
+        "## Whole calls\n\n"
+        '"named": the source names the kernels. "inside": calls whose measured time lies in the sum of its kernels\' '
+        f"intervals.\n\n{table}\n\n### Every call\n\n{rows}",
+        "## Core and pipe times\n\n" + markdown([group for group in groups if group.core is not None]),
+        "## Rows that are not simulated\n\n" + "\n".join(f"- {line}" for line in skipped_lines(groups)),
+        "## Against the aims\n\n" + aims(compared, told),
+        guessed(compared),
+        words.UNSEEN.format(unseen=unseen(compared)),
         LEFT_OUT.format(refitted=refitted(refits(plain, keep)))
         + "\n"
         + "\n".join([*left_out(compared, "nothing"), *left_out(told, "told")]),
-        sure(),
+        intervals(),
         FITTED + "\n\n" + fitted_costs() + "\n\n" + choices(),
-        "## Where it is weak, and why\n\n" + notes(groups),
-        words.NOT_MODELLED,
-        "## The four convolution kernels of the 910B2\n\nMean over repeats, us; measured / predicted, told nothing.\n\n"
-        + kernels(on_b2),
-        "## Matrix products\n\nMean over repeats, us; measured / predicted, told nothing.\n\n" + products(compared),
+        "## The four convolution kernels of the 910B2\n\nMean over repeats; measured / predicted.\n\n" + kernels(on_b2),
+        "## Matrix products\n\nMean over repeats; measured / predicted.\n\n" + products(compared),
         "Told:\n\n" + products([one for one in told if one.row.kernel.op_type in MATMULS]),
-        "## TransData of the 910B2 by kind\n\nTold nothing.\n\n" + by_label(compared, B2, "TransData", kind),
+        "## TransData of the 910B2 by kind\n\n" + by_label(compared, B2, "TransData", kind),
         "## The first 910 by batch and kind of convolution\n\n"
         + "\n\n".join(
-            f"{what}.\n\n{by_label(rows, FIRST, op, layer)}"
-            for what, rows in (("Told nothing", compared), ("Told the blocks", told))
+            f"{what}.\n\n{by_label(found, FIRST, op, layer)}"
+            for what, found in (("Told nothing", compared), ("Told the blocks", told))
             for op in (DW, DX)
         ),
         programs(compared),
         POINTS
         + "\n\n"
         + "\n".join(f"- {line}" for line in points_text(group_points(compare_points(shipped_points())))),
-        "## The 910B2 with a cold L2\n\nTold nothing.\n\n" + markdown(group_by(cold)),
+        "## The 910B2 with a cold L2\n\n" + markdown(group_by(cold)),
         Path(__file__).with_name("tuned_tilings.md").read_text(encoding="utf-8").replace("../docs/", ""),
-    ]
+    )
+
+
+def write(page: Path, *parts: str) -> None:
+    """Write a page: its parts with an empty line between them."""
     with atomic_write(page) as file:
         file.write(("\n\n".join(part.strip("\n") for part in parts) + "\n").encode())
     print(f"wrote {page}")

@@ -170,7 +170,7 @@ class Bench:
             self._known[one] = found[trial].task_us
 
     def _key(self, values: Values) -> tuple[tuple[str, float], ...]:
-        """What differs from the start."""
+        """Return the fields that differ from the start."""
         return tuple(sorted((field, value) for field, value in values.items() if value != self.start[field]))
 
     def _file(self, changed: Values) -> str:
@@ -275,7 +275,9 @@ class Bench:
 
 
 def groups(rows: Sequence[MeasuredRow], by: str | None = None) -> tuple[str, dict[str, list[MeasuredRow]]]:
-    """What is left out in turn, and the rows of each: by a column, by layer (a kernel at any batch) or by batch."""
+    """Return the kind of groups to leave out in turn, and the rows of each: by a column, by layer (a kernel at any batch) or by
+    batch.
+    """
     if by is None:
         by = "network" if len({row.cells.get("network", "") for row in rows}) > 1 else "layer"
     parts: dict[str, list[MeasuredRow]] = {}
@@ -309,7 +311,7 @@ def _percent(times: np.ndarray[Any, Any], rows: Sequence[MeasuredRow]) -> float:
 
 
 def _without_effect(added: np.ndarray[Any, Any], measured: np.ndarray[Any, Any]) -> bool:
-    """Whether a field moves no row by more than a trifle."""
+    """Return True if a field moves no row by more than a trifle."""
     return bool((np.abs(added) < NO_EFFECT * measured).all())
 
 

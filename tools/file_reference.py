@@ -25,7 +25,8 @@ from ascend_sim.ops.operators import OPERATORS
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "files.md"
 HEAD = """# Case and network files
 
-`tools/file_reference.py` writes this page from the models that check the files; a test holds it against them.
+For whoever writes a case or a network file: every entry of both. `tools/file_reference.py` writes this page from the models
+that check the files.
 
 A **case** is one call of an operator with a chip and values: `ascend-sim run`, `precision`, `explain`, `tile`. A **network** is
 a list of layers for `ascend-sim run-network`; `export_network` and `to_network` write one from a PyTorch model
@@ -76,7 +77,7 @@ def page(operators: Iterable[str] = OPERATORS) -> str:
 
 
 def case_section(operator: str) -> str:
-    """Return what the page says of an operator's cases."""
+    """Return the page's section on an operator's cases."""
     return _section(f"`operator: {operator}`", OPERATORS[operator].case, besides=Case)
 
 
@@ -110,7 +111,7 @@ def _default(info: FieldInfo) -> str:
 
 
 def _kind(annotation: Any, limits: Any = ()) -> str:
-    """What a field takes, in the words of YAML."""
+    """Return the kind of a field's values, in the words of YAML."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         return _kind(arguments[0], arguments[1:])

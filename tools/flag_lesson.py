@@ -125,7 +125,7 @@ def program_of(one: Variant) -> Any:
 
 
 def meaning(flag: str, source: str, destination: str) -> str:
-    """What a flag says, in words."""
+    """Return the meaning of a flag in words."""
     buffer, _, side = flag.partition(" ")
     if side == "full":
         return f"{source} has filled {buffer}: {destination} may read it"
@@ -135,7 +135,7 @@ def meaning(flag: str, source: str, destination: str) -> str:
 
 
 def section(number: int, one: Variant, right: np.ndarray, told: dict[str, Any]) -> str:
-    """What a run gave: its numbers, its races, its timeline; the block goes to what the page's script draws."""
+    """Return the section of a run: its numbers, its races, its timeline; the block goes to what the page's script draws."""
     recording, report, run = one.result.recording, one.result.report.to_dict(), program_of(one)
     place = next(i for i, other in enumerate(recording.timeline.programs) if other is run)
     packed = PackedBlocks(recording, critical_path(recording.timeline), [place], 1).to_dict()

@@ -278,7 +278,7 @@ def value_bytes(result: Result) -> bytes:
 
 
 def freeze(call: Call) -> dict[str, Any]:
-    """What stands in the file behind a call: hashes by mode and section, or what it is refused with."""
+    """Return the file's entry of a call: hashes by mode and section, or the reason of its refusal."""
     found: dict[str, Any] = {}
     for mode in ("timing", "full"):
         try:

@@ -15,7 +15,7 @@ METHODS = {
 
 
 def limits(arch: str) -> Iterator[str]:
-    """What the words of an architecture's instructions hold: a line for each form, then what is added to GM."""
+    """Yield the table of an architecture's instruction words: a line for each form, then the atomic additions to GM."""
     yield "| instruction | way | method | fields | set to their least | also | addresses | source |"
     yield "|---|---|---|---|---|---|---|---|"
     for form in (form for group in GROUPS for form in declared(group) if arch in form.architectures):
@@ -41,7 +41,7 @@ def held(fields: Iterable[Field]) -> str:
 
 
 def not_yet() -> Iterator[str]:
-    """What is declared and passes all the same."""
+    """Yield the table of declared limits that are not yet refused."""
     yield "| instruction | what passes | architectures | kernels that need it |"
     yield "|---|---|---|---|"
     for (name, fault), (arches, kernels) in NOT_YET_REFUSED.items():

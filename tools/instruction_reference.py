@@ -220,6 +220,9 @@ SECTIONS: dict[str, list[Sample]] = {
         Sample("pipe_barrier", lambda k, gm, dtype: k.pipe_barrier("MTE2")),
         Sample("scalar_wait", lambda k, gm, dtype: k.scalar_wait("MTE2")),
         Sample("scalar", lambda k, gm, dtype: k.scalar(10), "10 cycles"),
+        Sample("scalar_load", lambda k, gm, dtype: k.scalar_load(ub(0, (1,), dtype)), "of UB"),
+        Sample("scalar_store", lambda k, gm, dtype: k.scalar_store(ub(0, (1,), dtype), 1), "to UB"),
+        Sample("clean_data_cache", lambda k, gm, dtype: k.clean_data_cache(), "all lines"),
         Sample("cross_core_set", lambda k, gm, dtype: k.cross_core_set(0, 2, "MTE2")),
         Sample("cross_core_wait", lambda k, gm, dtype: k.cross_core_wait(0, 2, "MTE2")),
     ],
@@ -265,7 +268,7 @@ class Watched:
 
 @dataclass(frozen=True)
 class Made:
-    """What a sample made on a chip: the instructions that it shows, all alike, and how many."""
+    """Instructions that a sample made on a chip, all alike, and their number."""
 
     instruction: Instruction
     count: int
@@ -377,15 +380,15 @@ def page() -> str:
     lines = [
         "# Instructions",
         "",
-        "Every instruction that a kernel can write (`docs/writing-a-kernel.md` says how). This page is made by",
-        "`tools/instruction_reference.py` from the code, and a test holds it against it.",
+        "For whoever writes a kernel (`docs/writing-a-kernel.md`): every instruction, with its cost and its limits. This",
+        "page is made by `tools/instruction_reference.py` from the code.",
         "",
-        "A line shows one call: the pipe that takes the instruction, the bytes that it reads and writes (`rows x bytes every",
-        "stride`), and what it costs on a chip of each architecture: head + work + latency, in cycles of the cube's clock.",
-        "It holds its pipe for head and work and is through when the latency is over. Two heads are those of the first of a",
-        "stream and of those that follow. What crosses GM takes its bytes over the rate of the core's port, or longer where",
-        "cores share the L2 and HBM. The marks say how sure the numbers in a cost are: stated by the vendor, derived from what",
-        "it states, fitted to measurements, assumed. `-`: the architecture has it not, or not so.",
+        "A line shows one call: its pipe, the bytes that it reads and writes (`rows x bytes every stride`), and its cost on a",
+        "chip of each architecture: head + work + latency, in cycles of the cube's clock. An instruction holds its pipe for",
+        "head and work, and retires when the latency is over. Two heads: of the first of a stream, and of those that follow. A",
+        "GM transfer takes its bytes over the rate of the core's port, or longer where cores share the L2 and HBM. Marks of a",
+        "cost: stated by the vendor, derived from its statements, fitted to measurements, assumed. `-`: not available on this",
+        "architecture.",
     ]
     for title, samples in SECTIONS.items():
         if not samples:

@@ -146,12 +146,12 @@ def filled(case: Case, block: int) -> Case:
 
 
 def searched(case: Case, kernel: str, seconds: float) -> tuple[str, int | None]:
-    """What a search of tilings saves, in cycles."""
+    """Return the cycles that a search of tilings saves."""
     try:
         (found,) = search_tilings(case, kernel, seconds=seconds)
     except SimError as error:
         return f"tile: {error}", None
-    return "tile", found.own["cycles"] - found.best["cycles"]
+    return "tile", found.call["cycles"] - found.best["cycles"]
 
 
 if __name__ == "__main__":

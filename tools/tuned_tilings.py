@@ -1,4 +1,4 @@
-"""Writes tools/tuned_tilings.md, a section of docs/accuracy.md: where the vendor's tuned 950 tilings land among ours.
+"""Writes tools/tuned_tilings.md, a section of docs/accuracy-tables.md: where the vendor's tuned 950 tilings land among ours.
 
 Usage: python tools/tuned_tilings.py [SIMULATIONS]. Each kernel is searched with that many simulations, in the order of the
 bounds; minutes to an hour on two cores.
@@ -73,7 +73,7 @@ def _line(row: Mapping[str, Any], limit: int) -> str:
 
 
 def own_choice(row: Mapping[str, Any], kernel: CubeKernel) -> Mapping[str, Any]:
-    """What the simulator decides without the table of tuned tilings, simulated."""
+    """Simulate the simulator's choice without the table of tuned tilings."""
     ask = GradInputQuestion if row["kernel"] == "grad_input" else GradWeightQuestion
     return kernel.simulate(settable(ask(kernel.inp, chip=kernel.chip).tiling(), kernel.inp))
 

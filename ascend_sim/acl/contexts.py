@@ -217,7 +217,7 @@ def aclrtCtxGetSysParamOpt(opt: int) -> int:
 
 
 def deterministic() -> bool | None:
-    """What the parameters say about determinism: the context's, else the process's, else None, the operator's default."""
+    """Return the determinism set by parameters: the context's, else the process's, else None, the operator's default."""
     opt = int(aclSysParamOpt.ACL_OPT_DETERMINISTIC)
     value = current_context().options.get(opt, PROCESS.options.get(opt))
     return None if value is None else bool(value)

@@ -136,7 +136,7 @@ def _place(name: str, pointer: Any, size: int, side: str, writable: bool) -> Byt
 
 
 def _before(what: str, uses: Sequence[MemoryUse]) -> None:
-    """What a call that copies at once waits for: the default stream of the current context, if anything is queued on it."""
+    """Run the default stream of the current context, if anything is queued on it, before a copy that happens at once."""
     default = stream_of(None)
     if any(entry.task.stream == default.number for entry in device().queue):
         device().run_to_idle()

@@ -36,7 +36,7 @@ _REMEMBERED = 1024
 
 @dataclass(eq=False)
 class DeviceBlock:
-    """What one aclrtMalloc gave out."""
+    """Block of device memory from one aclrtMalloc."""
 
     address: int
     size: int
@@ -72,7 +72,7 @@ class ByteRange:
         return Allocation(self.block.allocation.base + start, size, name, self.block.data[start : start + size])
 
     def meets(self, other: ByteRange) -> bool:
-        """Whether two ranges share a byte."""
+        """Return True if two ranges share a byte."""
         low, high = max(self.offset, other.offset), min(self.offset + self.size, other.offset + other.size)
         return self.block is other.block and low < high
 
@@ -104,7 +104,7 @@ class DeviceMemory:
 
     @property
     def live(self) -> list[DeviceBlock]:
-        """What was given out and not given back."""
+        """Return the blocks that were allocated and not freed."""
         return [block for block in self._blocks if block.live]
 
     def give_up(self) -> list[DeviceBlock]:
@@ -126,7 +126,7 @@ class DeviceMemory:
         return address
 
     def free(self, address: int) -> None:
-        """Give a block back."""
+        """Free the block at `address`."""
         block = self._block(address, "freed pointer", "foreign pointer")
         if address != block.address:
             inside = address - block.address
@@ -179,7 +179,7 @@ class DeviceMemory:
 
 
 def is_device_address(address: int) -> bool:
-    """Whether an address is from the range out of which aclrtMalloc has given addresses, in this process, so far."""
+    """Return True if an address is from the range in which aclrtMalloc of this process has allocated so far."""
     return _FIRST_ADDRESS <= address < DeviceMemory._next_address
 
 

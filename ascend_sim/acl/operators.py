@@ -45,7 +45,7 @@ _SEARCH = 100_000
 
 @dataclass(eq=False)
 class aclOpExecutor:
-    """What phase one leaves for phase two: the plan and the caller's tensors by their names in it. Good for one call."""
+    """Executor from phase one for phase two: the plan and the caller's tensors by their names in it. Valid for one call."""
 
     operator: str
     owner: AclDevice
@@ -259,7 +259,7 @@ def _memory(name: str, size: int, tensor: aclTensor) -> ByteRange | None:
 
 
 def _warn_of_shared_memory(ready: aclOpExecutor, ranges: Mapping[str, ByteRange | None]) -> None:
-    """Tell of outputs whose elements are also another tensor's: the vendor does not forbid it, but it is hardly meant."""
+    """Warn of outputs that share elements with another tensor: the vendor allows it, but it is hardly intended."""
     held = {name: place for name, place in ranges.items() if place is not None}
     for (first, a), (second, b) in combinations(held.items(), 2):
         written = {first, second} & set(ready.accepted.outputs)
@@ -281,7 +281,7 @@ def _view(ready: aclOpExecutor, name: str, place: ByteRange) -> np.ndarray[Any, 
 
 
 def _allocation(name: str, place: ByteRange | None) -> Allocation:
-    """What kernels see of a place; an empty tensor has no bytes."""
+    """Return the allocation that kernels see for a place; an empty tensor has no bytes."""
     return Allocation(0, 0, name, np.zeros(0, np.uint8)) if place is None else place.part(0, place.size, name)
 
 

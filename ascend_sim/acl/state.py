@@ -1,4 +1,4 @@
-"""What one process of the C interface knows: settings, whether it is initialised, its device; and each of its threads."""
+"""State of one process of the C interface: settings, initialisation, its device, and each of its threads."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _DEFAULT_CONFORMANCE = "library"
 
 @dataclass
 class AclSettings:
-    """What `use` said; None falls back to the environment and then to the default."""
+    """Settings given to `use`; None falls back to the environment and then to the default."""
 
     chip: ChipSpec | None = None
     conformance: str | None = None
@@ -42,7 +42,7 @@ class AclSettings:
 
 
 class Thread(local):
-    """What a thread of the host has for itself: its current context, and the message of its last call that failed.
+    """State of a host thread: its current context, and the message of its last failed call.
 
     `c_message` is the message that C was given last, which must stay where it is.
     """
@@ -82,7 +82,7 @@ class Process:
         return _one_of("ASCEND_SIM_CONFORMANCE", name, CONFORMANCES)
 
     def has_context(self) -> bool:
-        """Whether the calling thread has a context on the open device; it may have been destroyed since."""
+        """Return True if the calling thread has a context on the open device; it may have been destroyed since."""
         context = self.thread.context
         return context is not None and context.owner.open
 

@@ -98,7 +98,7 @@ def _event(event: Any, name: str = "event") -> Event:
 
 
 def last_run() -> StreamRun | None:
-    """What the last synchronise on the open device ran: tasks, their Timeline, findings (not a vendor's call)."""
+    """Return the last synchronised run of the open device: tasks, their Timeline, findings (not a vendor's call)."""
     return None if PROCESS.device is None else PROCESS.device.last_run
 
 
@@ -160,7 +160,7 @@ def aclrtRecordEvent(event: Any, stream: Any) -> None:
 
 @call()
 def aclrtStreamWaitEvent(stream: Any, event: Any) -> None:
-    """What the stream queues from now on starts after the event's last record."""
+    """Make later work of the stream start after the event's last record."""
     where, record = stream_of(stream), _recorded(event)
     step = StreamStep.of(f"wait for {record.name}", "EventWait", where.number)
     if record.state == "queued":

@@ -61,12 +61,12 @@ class EntryParameter:
 
     @property
     def is_tensor(self) -> bool:
-        """Whether a tensor is its argument."""
+        """Return True if its argument is a tensor."""
         return self.kind == POINTER and self.name != TILING
 
     @property
     def has_fields(self) -> bool:
-        """Whether it is a structure, or a pointer to one, that can be given field by field."""
+        """Return True for a structure, or a pointer to one, that can be given field by field."""
         return self.kind == STRUCT or (self.kind == POINTER and self.name == TILING)
 
 
@@ -151,7 +151,7 @@ class CppKernel(KernelFunction):
 
     @cached_property
     def _registers_tiling(self) -> bool:
-        """Whether the file says what structure stands behind the pointer `tiling`."""
+        """Return True if the file names the structure behind the pointer `tiling`."""
         return "REGISTER_TILING_DEFAULT" in self.sources[0].read_text(encoding="utf-8", errors="replace")
 
     def _arguments(

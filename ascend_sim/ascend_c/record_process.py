@@ -19,7 +19,7 @@ def exactly(source, size):
 
 
 def record(library, request, memory):
-    """Return what a child process writes for a request."""
+    """Run a request in a child process, and return the bytes that it writes."""
     ours, theirs = os.pipe()
     child = os.fork()
     if child == 0:

@@ -109,7 +109,7 @@ def call_case(case: Case, values: Mapping[str, Any], **options: Unpack[CaseOptio
 
 
 def check_case(case: Case, spec: ChipSpec, **options: Unpack[PlanOptions]) -> tuple[CheckResult, list[Rule]]:
-    """What the checks of the case's operator say of it, and all their rules in order."""
+    """Run the checks of the case's operator; return their result and all of the operator's rules in order."""
     operator, how = OPERATORS[case.operator], of_this_case(case, options)
     product, conformance, deterministic = operator.product(spec), how["conformance"], how["deterministic"]
     if deterministic is None:

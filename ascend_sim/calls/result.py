@@ -15,7 +15,7 @@ Array = NDArray[Any]
 
 @dataclass(repr=False)
 class Result(RunResult):
-    """What a call returned, in the caller's layout and dtype, and the report.
+    """Result of a call: its outputs in the caller's layout and dtype, and the report.
 
     `outputs` lacks what was masked off. `call` is the call as it was accepted. The rest is as in `RunResult`.
     """

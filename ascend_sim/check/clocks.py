@@ -73,10 +73,14 @@ class Events:
     """
 
     def __init__(self, synced: Sequence[SyncRows], matches: Matches, counter: Ints) -> None:
-        """`counter` has for each of the sets that came together the counter that they raise."""
+        """`counter` has for each of the sets that came together the counter that they raise.
+
+        A barrier of the scalar unit waits for its own stores too.
+        """
         self.matches, items = matches, matches.items
         counts = np.stack([np.bincount(one.pipe, minlength=WIDTH) for one in synced])
-        if not np.isin(items.kind[items.pipe == 0], (SET, WAIT, DISARMED, CROSS_SET, CROSS_WAIT)).any():
+        flags = np.isin(items.kind[items.pipe == 0], (SET, WAIT, DISARMED, CROSS_SET, CROSS_WAIT)).any()
+        if not flags and not any(one.scalar_access for one in synced):
             counts[:, 0] = 0  # the scalar unit starts nothing that has to be in order
         self.pipes = np.flatnonzero(counts.any(axis=0))
         self.columns = len(self.pipes)
@@ -141,7 +145,7 @@ class Events:
             codes, which = np.unique(np.stack((program, items.code[joins]))[:, barrier], axis=1, return_inverse=True)
             held = np.zeros((codes.shape[1], self.columns), np.bool_)
             for place, (one, code) in enumerate(codes.T.tolist()):
-                held[place] = np.isin(self.pipes, waited_pipes(self.matches.synced[one], code))
+                held[place] = np.isin(self.pipes, (0, *waited_pipes(self.matches.synced[one], code)))
             waited = np.broadcast_to(self.pipes == 0, heard.shape).copy()
             waited[barrier] = held[which.ravel()]
             heard[~waited] = through[~waited] = 0
@@ -191,8 +195,8 @@ class Events:
         return np.concatenate([np.empty(0, np.int32), *found])
 
     def spread(self, out: Bits, part: Ints | None = None, known: Rows | None = None) -> Rows:
-        """Return what is known at every event without the rows that are `out`: rows of `pipes`, a column of zeros for any other
-        pipe, and the last sets that other cores have made together.
+        """Return the known rows at every event without the rows that are `out`: rows of `pipes`, a column of zeros for any
+        other pipe, and the last sets that other cores have made together.
 
         A `part` holds the first events of some tracks: it is written to `known`, which has what all others know.
         """

@@ -75,7 +75,7 @@ class _TouchedUnits:
 
 @dataclass
 class Contents:
-    """What GM holds from task to task. `roles` by the names of tensors; a name that is not there is `given`."""
+    """Contents of GM from task to task. `roles` by the names of tensors; an unlisted tensor is `given`."""
 
     roles: Mapping[str, str]
     findings: list[CheckFinding] = field(default_factory=list)
@@ -147,7 +147,7 @@ class Contents:
         return found
 
     def state(self, tensor: Allocation) -> _TouchedUnits:
-        """What is known of a tensor's bytes."""
+        """Return the known state of a tensor's bytes."""
         key = _key(tensor)
         known = self._held.get(key)
         if known is None:
@@ -252,7 +252,7 @@ def _local_reads(subject: Subject, space: str) -> Iterator[CheckFinding]:
 
 
 def _whole_blocks(region: Region, room: int) -> Region:
-    """What a transfer out of GM fills: its last block to the end, with whatever stands there."""
+    """Return the region that a transfer out of GM fills: its last block to the end."""
     if region.rows > 1 and region.row_stride % BLOCK_BYTES:
         return region
     whole = ceil_div(region.row_bytes, BLOCK_BYTES) * BLOCK_BYTES

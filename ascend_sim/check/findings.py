@@ -1,4 +1,4 @@
-"""What a check finds: where, in which words, and as JSON. The words have the shape of the vendor's sanitizer."""
+"""Findings of a check: places, words and JSON. The words have the shape of the vendor's sanitizer."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class FindingPlace:
 
     @property
     def block_text(self) -> str:
-        """As the vendor's tool names a core: "aiv(3)"."""
+        """Return the core's name as the vendor's tool writes it: "aiv(3)"."""
         number = f"{self.block}.{self.sub_block}" if self.sub_block else str(self.block)
         return f"{_KINDS.get(self.core, self.core.lower())}({number})"
 
@@ -49,7 +49,7 @@ class FindingPlace:
         return f"#0 {line}{self.instruction} (row {self.row}{cycle})"
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON."""
+        """Return the place as JSON data."""
         return {
             "block": self.block,
             "core": self.core,
@@ -91,7 +91,7 @@ class CheckFinding(Finding):
         return replace(made, text=made._in_one_line())
 
     def at(self, places: tuple[FindingPlace, ...]) -> CheckFinding:
-        """The same with its instructions told otherwise."""
+        """Return a copy of the finding with other places."""
         made = replace(self, places=places)
         return replace(made, text=made._in_one_line())
 
@@ -118,11 +118,11 @@ class CheckFinding(Finding):
         return lines
 
     def render(self) -> str:
-        """As the vendor's sanitizer prints it."""
+        """Return the finding as the vendor's sanitizer prints it."""
         return "\n".join((f"====== {self.level}: {self.title}", *(f"======    {line}" for line in self.body())))
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON."""
+        """Return the finding as JSON data."""
         return {
             "tool": self.tool,
             "level": self.level,
@@ -140,7 +140,7 @@ class CheckFinding(Finding):
 
 @dataclass
 class CheckReport:
-    """What a check found, and what it looked at.
+    """Report of a check: its findings, and the numbers of checked programs and rows.
 
     `unused` is memory that nobody uses: no mistake, for a right kernel may read a part of its input. Its texts begin `remarks`.
     """
@@ -163,7 +163,7 @@ class CheckReport:
         return not self.findings
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON."""
+        """Return the report as JSON data."""
         return {
             "chip": self.chip,
             "tools": list(self.tools),

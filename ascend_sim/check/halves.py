@@ -118,7 +118,7 @@ def _by_size(runs: _Runs) -> Iterator[tuple[Ints, Ints, Ints, Ints]]:
 
 @dataclass
 class Halves:
-    """What must be in order among halves of one size: `pairs` of footprints of `accesses`.
+    """Required order among halves of one size: `pairs` of footprints of `accesses`.
 
     A footprint is here all accesses of one owner and kind to one half, and `of` are the numbers of its accesses in the whole.
     `apart` are footprints of the whole that share a byte with one of a core that cannot hear of theirs.
@@ -131,7 +131,7 @@ class Halves:
 
 
 def halves(a: Accesses, shapes: Shapes, group: Ints) -> Iterator[Halves]:
-    """Return what must be in order, by sizes; only programs of one `group` hear of each other."""
+    """Yield the required order, by sizes; only programs of one `group` hear of each other."""
     kinds, hears = kinds_of(a), group[a.owner // WIDTH]
     for covers, covered, part, touched in _by_size(_runs(a, shapes)):
         there = np.isin(touched, covered)
@@ -190,7 +190,7 @@ def _joined(half: Ints, hears: Ints, mine: Ints, theirs: Ints) -> Pairs:
 
 
 def _others(half: Ints, hears: Ints, mine: Ints, theirs: Ints) -> Bits:
-    """Whether in its half each of mine meets one of theirs of which it cannot hear."""
+    """Return for each of `mine` True if it meets in its half one of `theirs` of which it cannot hear."""
     if not len(theirs):
         return np.zeros(len(mine), np.bool_)
     theirs = theirs[np.lexsort((hears[theirs], half[theirs]))]

@@ -92,7 +92,10 @@ class Matches:
         return np.arange(first[-1]) - np.repeat(first[:-1], np.diff(first))
 
     def _cross_in_rows(self) -> bool:
-        """The same of waits between cores, where each program meets the others with each flag on one pipe."""
+        """Match waits between cores in the order of rows, where each program meets the others with each flag on one pipe.
+
+        Returns True if every wait has its set.
+        """
         items, walks = self.items, []
         crossing = np.flatnonzero(np.isin(items.kind, (CROSS_SET, CROSS_WAIT)))
         bounds = np.searchsorted(crossing, self.items.first)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -33,9 +34,19 @@ def find_memory_faults(subject: Subject, races: Sequence[CheckFinding], strict: 
     return [*wrong, *_several_cores(races), *unused]
 
 
+class _WrongAddress(NamedTuple):
+    """An access of `size` bytes: its program, row and address, and what that must be a multiple of."""
+
+    program: int
+    row: int
+    size: int
+    address: int
+    unit: int
+
+
 def _addresses(subject: Subject) -> Iterator[CheckFinding]:
     """Accesses outside, one finding for each line of the kernel."""
-    found: dict[tuple[str, str, bool, tuple[object, ...]], list[tuple[int, int, int, int]]] = {}
+    found: dict[tuple[str, str, bool, tuple[object, ...]], list[_WrongAddress]] = {}
     for stack in subject.stacks():
         for space in SPACES:
             columns = regions_in(stack.table.touches, space)
@@ -45,7 +56,7 @@ def _addresses(subject: Subject) -> Iterator[CheckFinding]:
             address = stack.rows[row, columns.column[region]]
             near = np.clip(address, -_FAR, _FAR)  # so that no sum wraps
             low, high = near + columns.offset[region], near + columns.extent[region]
-            unit = subject.chip.alignment.unit(space)
+            unit = stack.table.limits()[2][columns.column[region] - 1, stack.rows[row, 0]]
             if space == "GM":
                 sizes = np.asarray([*(tensor.size for tensor in subject.task.tensors), 0], np.int64)
                 slot = address >> SLOT_SHIFT
@@ -64,19 +75,18 @@ def _addresses(subject: Subject) -> Iterator[CheckFinding]:
                     key = (kind, space, writes, subject.line_key(number, at))
                     total = int(columns.extent[region[i]] - columns.offset[region[i]])
                     size = int(beyond[i]) if kind == "outside" else total
-                    found.setdefault(key, []).append((number, at, size, int(address[i])))
+                    found.setdefault(key, []).append(_WrongAddress(number, at, size, int(address[i]), int(unit[i])))
     found = dict(sorted(found.items(), key=lambda entry: entry[1][0][:2]))
     for (kind, space, writes, _), places in found.items():
-        number, row_, size, at = places[0]
+        number, row_, size, at, multiple = places[0]
         access = "write" if writes else "read"
         place = subject.place(number, row_, access, at)
-        unit = subject.chip.alignment.unit(space)
         if kind == "outside":
             title, name = f"illegal {access} of size {size}", f"illegal {access}"
             advice = _limit(subject, space, number, row_, at, writes=writes)
         else:
             title, name = f"misaligned access of size {size}", "misaligned access"
-            advice = f"addresses on {space} are multiples of {unit} bytes (chip file, alignment)"
+            advice = f"addresses on {space} are multiples of {multiple} bytes (chip file, alignment)"
         yield CheckFinding.of(
             "memcheck",
             name,

@@ -1,4 +1,4 @@
-"""What has to be known so that all accesses stay in order: asked once, and compared with other orders of the same task."""
+"""Knowledge that all accesses need to stay in order: collected once, and compared with other orders of the same task."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ascend_sim.check.sync_rows import WIDTH, Ints
 
 
 class Needs:
-    """What has to be known in an order: how many rows of each pipe of the own program at each event, and of `others`."""
+    """Knowledge needed in an order: the number of rows of each pipe of the own program at each event, and of `others`."""
 
     def __init__(self, order: TaskOrder) -> None:
         self.order, self.own = order, np.zeros_like(order.clocks.retired)

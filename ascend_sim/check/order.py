@@ -1,4 +1,4 @@
-"""What happens before what in the programs of one task, whatever anything costs: vector clocks over pipes and cores.
+"""Order of the programs of one task, whatever anything costs: vector clocks over pipes and cores.
 
 A row starts after the rows that its clock counts have retired. Clocks grow at waits, barriers and cross-core waits only, and
 what one pipe knows another learns through a flag; so order is transitive. Nothing here asks for cycles: two accesses that are
@@ -52,7 +52,7 @@ class TaskOrder:
         return TaskOrder(self.task, self.synced, self, self.out | more)
 
     def clocks_in(self, space: str) -> Clocks:
-        """Return what rows know when they touch a space: of a tile of L0C also what the unit flag says."""
+        """Return the clocks of rows that touch a space; those of L0C include the unit flag."""
         return self.clocks if space == "L0C" else self.beside_tiles.clocks
 
     @property
@@ -62,7 +62,7 @@ class TaskOrder:
 
     @cached_property
     def _beside_tiles(self) -> TaskOrder | None:
-        """That order, where it is another one."""
+        """Return the order without the unit flag's waits, or None if it is this order."""
         return None if (self.out | self._tiles == self.out).all() else self.without(self._tiles)
 
     @cached_property
@@ -132,7 +132,9 @@ class TaskOrder:
 
 
 class _HandedOver:
-    """What flags between cores hand on. Cores that can hear of each other are a group: all of a task, or those of a block."""
+    """Knowledge that flags between cores hand on. Cores that can hear of each other are a group: all of a task, or those of a
+    block.
+    """
 
     def __init__(self, synced: Sequence[SyncRows], matches: Matches) -> None:
         self.matches, items, cross = matches, matches.items, matches.cross
@@ -185,7 +187,7 @@ class _HandedOver:
         return found
 
     def _vectors(self, known: Rows) -> tuple[Rows, Rows]:
-        """Return what all sets that came together know, and their levels; behind a first vector, which knows nothing."""
+        """Return the knowledge of all sets that came together, and their levels; behind a first vector, which is zero."""
         events, items, columns = self.events, self.matches.items, self.events.columns
         vectors = np.zeros((len(self.counter) + 1, self.width), np.int32)
         level = np.zeros(len(vectors), np.int32)

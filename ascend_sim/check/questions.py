@@ -1,4 +1,4 @@
-"""What must be in order, and whether it is: asked of each access and the first of another footprint that is not before it."""
+"""Questions of order: each access and the first of another footprint that is not before it must be ordered."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 from ascend_sim.check.accesses import Accesses
 from ascend_sim.check.clocks import Bits, Clocks
 from ascend_sim.check.sync_rows import WIDTH, Ints, Rows
+from ascend_sim.isa.base import PIPE_INDEX
 from ascend_sim.kernel.program import ranges
 
 _CHUNK = 1 << 18
@@ -30,7 +31,7 @@ class Questions:
 
     @classmethod
     def of_pairs(cls, a: Accesses, f: Ints, g: Ints, parts: Sequence[str] = PARTS) -> Questions:
-        """Return what is to be asked about pairs of footprints, each of which is there once."""
+        """Return the questions about pairs of footprints, each of which is listed once."""
         same, swap = a.owner[f] == a.owner[g], a.counts[f] > a.counts[g]
         asked = {"across": ~same, "onward": same & a.writes[f], "back": same & (f != g) & a.writes[g]}
         turned = {"across": swap, "onward": np.zeros_like(swap), "back": np.ones_like(swap)}
@@ -62,7 +63,7 @@ class Questions:
         return np.concatenate(first)[:most], np.concatenate(second)[:most]
 
     def needs(self, clocks: Clocks) -> Iterator[tuple[Ints, Ints, Ints, Ints] | None]:
-        """Return what must be known so that all stays in order: in programs, at events, of owners so many rows.
+        """Yield the knowledge that keeps all in order: (programs, events, owners, numbers of rows).
 
         None ends it where something is in no order.
         """
@@ -101,7 +102,7 @@ class Questions:
 
     def _known(self, access: Ints, footprint: Ints, other: Ints, clocks: Clocks) -> Rows:
         """How much accesses of footprints know of the owners of other ones."""
-        return clocks.known(self.a.owner[footprint] // WIDTH, self.a.row[access], self.a.owner[other])
+        return _known(self.a, access, footprint, other, clocks)
 
     def _asked(self, clocks: Clocks) -> Iterator[tuple[Ints, Ints, Ints, Ints]]:
         """Accesses, for each the first one of another footprint that does not lie before it (if there is one), and both
@@ -124,6 +125,24 @@ class Questions:
             yield ranges(self.a.first[f], counts), np.repeat(f, counts), np.repeat(g, counts)
 
 
+def _known(a: Accesses, access: Ints, footprint: Ints, other: Ints, clocks: Clocks) -> Rows:
+    """Return how many accesses of the owners of other footprints are over when accesses of footprints begin.
+
+    A load of the scalar unit is over before anything behind it is issued.
+    """
+    known = clocks.known(a.owner[footprint] // WIDTH, a.row[access], a.owner[other])
+    loads = np.flatnonzero((a.owner[other] % WIDTH == PIPE_INDEX["S"]) & ~a.writes[other])
+    loads = loads[a.owner[footprint[loads]] // WIDTH == a.owner[other[loads]] // WIDTH]
+    if not len(loads):
+        return known
+    base = int(a.row.max(initial=0)) + 2
+    rows = a.footprint.astype(np.int64) * base + a.row
+    issued = np.searchsorted(rows, other[loads].astype(np.int64) * base + a.row[access[loads]]) - 1
+    there = issued >= a.first[other[loads]]  # the last one of `other` that is issued by then
+    known[loads[there]] = np.maximum(known[loads[there]], a.place[issued[there]] + 1)
+    return known
+
+
 def nearest(a: Accesses, b: Ints, x: Ints, clocks: Clocks) -> tuple[Ints, Ints]:
     """For unordered pairs of one program the neighbours in the kernel's text instead of the first that is unordered.
 
@@ -138,7 +157,7 @@ def nearest(a: Accesses, b: Ints, x: Ints, clocks: Clocks) -> tuple[Ints, Ints]:
     there = own & (behind < a.first[g + 1])
     later = np.zeros(len(b), np.bool_)
     at = behind[there]
-    later[there] = clocks.known(a.program(at), a.row[at], a.owner[a.footprint[b[there]]]) <= a.place[b[there]]
+    later[there] = _known(a, at, a.footprint[at], a.footprint[b[there]], clocks) <= a.place[b[there]]
     rest = ~(earlier | later)
     return (
         np.concatenate((b[earlier], b[later], b[rest])),

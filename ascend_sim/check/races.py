@@ -75,7 +75,7 @@ def _row(a: Accesses, access: Ints) -> Ints:
 
 
 def _implied(a: Accesses, access: Ints, row: Ints, clocks: Clocks, *, after: bool) -> Bits:
-    """Whether among the accesses that pair with the same `row` one comes `after` each, or else before it."""
+    """Return True for each access whose pair follows from another one of the same `row`, `after` it or before it."""
     owner, place = a.owner[a.footprint[access]], a.place[access]
     _, group = np.unique(np.stack((row, clocks.group[a.program(access)])), axis=1, return_inverse=True)
     group = group.ravel()  # of others nothing is known
@@ -94,7 +94,7 @@ def _implied(a: Accesses, access: Ints, row: Ints, clocks: Clocks, *, after: boo
 
 
 def _in_order(a: Accesses, one: Ints, other: Ints) -> tuple[Ints, Ints]:
-    """As the kernel is written; between cores turn by turn, and in one turn the write first, for somebody reads it."""
+    """Return both accesses in the kernel's order; between cores turn by turn, and in one turn the write first."""
     keys = []
     for access in (one, other):
         footprint = a.footprint[access]
@@ -138,7 +138,7 @@ def _race(subject: Subject, space: str, a: Accesses, early: int, late: int, coun
 
 
 def _advice(subject: Subject, first: int, second: int) -> str:
-    """What would have ordered two pipes."""
+    """Return the advice that would order two pipes."""
     one, other = subject.programs[first // WIDTH], subject.programs[second // WIDTH]
     source, destination = pipe_of(first), pipe_of(second)
     if one is other and source == destination:

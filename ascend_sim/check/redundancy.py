@@ -79,7 +79,7 @@ def _group_words(subject: Subject, key: _Group, number: int) -> tuple[str, ...]:
 
 
 def groups(subject: Subject) -> dict[_Group, Ints]:
-    """What can be left out, as numbers among all rows that synchronise: the waits of a flag, a barrier that one line writes."""
+    """Return the groups that can be left out, as numbers of synchronising rows: the waits of a flag, a barrier of one line."""
     found: dict[_Group, list[Ints]] = {}
     for number, synced in enumerate(subject.synced):
         key = synced.code.astype(np.int64) * 3
@@ -161,7 +161,7 @@ class Proof:
             self._look(groups, middle, end, found, needed=all(found[first:middle]))
 
     def _holds(self, groups: Sequence[Ints]) -> bool:
-        """Whether all is in order without these groups too; then they are out from now on."""
+        """Return True if all is in order without these groups too; then leave them out from now on."""
         out = np.zeros(len(self._needs[0].order.out), np.bool_)
         out[np.concatenate(groups)] = True
         for part in self._parts:

@@ -1,4 +1,4 @@
-"""What the instructions of a table touch in one space, as columns."""
+"""Regions that the instructions of a table touch in one space, as columns."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class RegionColumns:
 
 @lru_cache(maxsize=64)
 def regions_in(touches: Touches, space: str) -> RegionColumns:
-    """Those of a table's `touches` that lie in a buffer, or in "GM"."""
+    """Return the regions of a table's `touches` that lie in a buffer, or in "GM"."""
     here = np.flatnonzero(touches.columns["space"] == _CODES.index(space))
     owners = np.repeat(np.arange(len(touches.first) - 1), np.diff(touches.first))[here]
     columns = touches.columns[here]

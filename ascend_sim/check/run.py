@@ -151,7 +151,7 @@ def check_programs(
     roles: Mapping[str, str] | None = None,
     tools: Sequence[str] | str | None = None,
 ) -> CheckReport:
-    """The same of programs that ran without cycles, one list for each task."""
+    """Check programs that ran without cycles, one list for each task."""
     wanted = chosen_tools(tools)
     found, unused, remarks = _look(_subjects(chip, tasks, programs), roles or {}, wanted, strict=False)
     rows = sum(len(one) for built in programs for one in built)
@@ -169,7 +169,7 @@ def _subjects(chip: ChipSpec, tasks: Sequence[Task], programs: Sequence[Sequence
 def _look(
     subjects: Sequence[Subject], roles: Mapping[str, str], tools: Sequence[str], strict: bool
 ) -> tuple[list[CheckFinding], list[CheckFinding], list[str]]:
-    """Return what the tools find, in the order of tasks, the memory that nobody uses, and the remarks, that first."""
+    """Return the tools' findings in the order of tasks, the unused memory, and the remarks."""
     found: list[CheckFinding] = []
     remarks: list[str] = []
     contents = Contents(roles)
@@ -202,7 +202,7 @@ def _line(fault: Fault) -> str:
 
 
 def _refused(task: Task, faults: Sequence[Fault]) -> list[CheckFinding]:
-    """What the builder would not have taken, one finding for each line of the kernel: numbers differ between blocks."""
+    """Return the builder's refusals as findings, one for each line of the kernel: numbers differ between blocks."""
     alike: dict[tuple[object, ...], list[Fault]] = {}
     for fault in faults:
         alike.setdefault((fault.tool, fault.line, _NUMBERS.sub("", fault.text)), []).append(fault)
@@ -237,7 +237,7 @@ def _timed(
 
 
 def _with_cycles(finding: CheckFinding, timeline: Timeline) -> CheckFinding:
-    """The same, told with the cycles at which its instructions started."""
+    """Return the finding with the cycles at which its instructions started."""
     if not finding.places:
         return finding
     runs = {

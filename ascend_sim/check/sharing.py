@@ -32,8 +32,8 @@ def kinds_of(a: Accesses) -> Rows:
 
 
 def meet(one: int, other: int) -> bool:
-    """Whether accesses of these kinds to the same bytes must be in order: not reads, not what adds in one format, and not those
-    of the cube to L0C, for it interlocks its own additions.
+    """Return True if accesses of these kinds to the same bytes must be in order: no two reads, no additions in one format, and
+    no two accesses of the cube to L0C, which interlocks its own additions.
     """
     writes, cube, atomic = (one | other) & 1, one & other & 2, one >> 2
     return bool(writes) and not cube and not (atomic and atomic == other >> 2)
@@ -91,7 +91,7 @@ def as_told(a: Accesses, f: Ints, g: Ints) -> Pairs:
 
 
 def _exactly(a: Accesses, f: Ints, g: Ints, shapes: Shapes) -> Pairs:
-    """Those of pairs that reach over each other which share a byte: asked once for each two forms at a distance."""
+    """Return the pairs that share a byte, among pairs whose ranges overlap: computed once for two forms at a distance."""
     whole = shapes.contiguous
     sure = whole[a.form[f]] & whole[a.form[g]] if len(f) else np.empty(0, np.bool_)
     doubtful = np.flatnonzero(~sure)

@@ -1,4 +1,4 @@
-"""What is checked: a task with its programs, their order, their accesses, and the cycles of a run where there is one."""
+"""Subject of a check: a task with its programs, their order, their accesses, and the cycles of a run if there is one."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Subject:
 
     @cached_property
     def order(self) -> TaskOrder:
-        """What happens before what."""
+        """Return the order of the task's rows."""
         return TaskOrder(self.task, self.synced)
 
     @cached_property
@@ -89,7 +89,7 @@ class Subject:
 
     @property
     def needs(self) -> list[Needs]:
-        """What must be known so that all stays in order: in the order of tiles, and in that beside them if it is another."""
+        """Return the needs of the order of tiles, and of the order beside them if it is another."""
         assert self.disorder is not None  # which has asked
         return self._needs
 

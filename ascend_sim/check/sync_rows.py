@@ -45,7 +45,7 @@ class Unpaired:
 
 @dataclass
 class SyncFaults:
-    """What is wrong with flags and barriers themselves."""
+    """Faults of the flags and barriers themselves."""
 
     sets: list[Unpaired] = field(default_factory=list)
     waits: list[Unpaired] = field(default_factory=list)
@@ -71,6 +71,9 @@ class SyncRows:
         self.place[np.argsort(self.pipe, kind="stable")] = ranges(np.zeros_like(counts), counts)
         kind = kinds[argument]
         self.tile_waits, self.loose_waits = self._unit_waits(kind)
+        loads = (table.column("has_values") > 0) & (table.column("pipe") == 0)
+        self.scalar_access = bool(loads[argument].any())
+        """Whether the scalar unit reads or writes memory."""
         synchronises = np.isin(kinds, (SET, WAIT, DISARMED, BARRIER, BARRIER_ALL, CROSS_SET, CROSS_WAIT))
         self.rows = np.flatnonzero(synchronises[argument]).astype(np.int32)
         self.kind = kind[self.rows]
@@ -86,7 +89,7 @@ class SyncRows:
 
     @property
     def whole(self) -> bool:
-        """Whether its kernel came to its end."""
+        """Return True if its kernel came to its end."""
         return self.program.notes is None or self.program.notes.whole
 
     def _unit_waits(self, kind: NDArray[np.int8]) -> tuple[Ints, Ints]:

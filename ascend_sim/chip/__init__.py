@@ -1,4 +1,4 @@
-"""What a chip is: YAML files with a source for every number, checked and loaded as `ChipSpec`."""
+"""Chips: YAML files with a source for every number, checked and loaded as `ChipSpec`."""
 
 from ascend_sim.chip.leaf import Source
 from ascend_sim.chip.sections import Path

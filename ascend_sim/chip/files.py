@@ -38,7 +38,7 @@ def shipped_files() -> dict[str, str]:
 
 
 def is_path(name: str | Path) -> bool:
-    """Whether `name` means a file of the user's rather than a shipped chip."""
+    """Return True if `name` means a user's file, not a shipped chip."""
     return isinstance(name, Path) or name.endswith((".yaml", ".yml"))
 
 

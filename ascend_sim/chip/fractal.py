@@ -1,4 +1,4 @@
-"""What storage is cut into, in bytes and elements: the same on every chip, so a chip file that says otherwise is refused.
+"""Sizes that storage is cut into, in bytes and elements. They are the same on every chip; other values are refused.
 
 The layouts in memory (NC1HWC0, FRACTAL_Z, the fractals of L0A, L0B and L0C), the instructions that move them and the kernels
 are written for these sizes (asc-devkit, Mmad and LoadData pages; platform files: ubblock_size, cube_m_size, cube_n_size).

@@ -1,4 +1,4 @@
-"""What a chip may say so that no count wraps: engines count cycles and 2**-16 bytes in int64."""
+"""Limits of a chip's numbers, so that no count wraps: engines count cycles and 2**-16 bytes in int64."""
 
 from __future__ import annotations
 

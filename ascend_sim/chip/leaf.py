@@ -45,7 +45,7 @@ class Leaf:
     source: Source
 
     def __repr__(self) -> str:
-        """What a message about it shows."""
+        """Return the value as text, as messages show it."""
         return repr(self.value)
 
 

@@ -89,7 +89,7 @@ class Identity(Section):
 
 
 class CoreParts(Section):
-    """What one core of a kind is made of."""
+    """Parts of one core of a kind: its pipes and buffers."""
 
     pipes: tuple[Pipe, ...]
     buffers: tuple[Buffer, ...]
@@ -131,7 +131,7 @@ class Alignment(Section):
     accumulator: Annotated[Bytes, _only(ACCUMULATOR_FRACTAL_BYTES)]
 
     def unit(self, space: str) -> int:
-        """What an address in `space` must be a multiple of, in bytes."""
+        """Return the alignment of addresses in `space`, in bytes."""
         return {"GM": 1, "L0A": self.fractal, "L0B": self.fractal, "L0C": self.accumulator}.get(space, self.block)
 
 
@@ -265,7 +265,7 @@ class VectorOp(Section):
     head: FractionalCycles | None = None
 
     def scaled(self, factor: float) -> VectorOp:
-        """The same with every count of cycles times `factor`."""
+        """Return a copy with every count of cycles times `factor`."""
         slopes = {dtype: slope * factor for dtype, slope in self.cycles_per_repeat.items()}
         return self.model_copy(
             update={"cycles_per_repeat": slopes, "head": None if self.head is None else self.head * factor}
@@ -273,8 +273,8 @@ class VectorOp(Section):
 
 
 class Overflow(Section):
-    """What Cast and Fixpipe make of inf, NaN and too large values: `inf_nan` keeps them (CTRL[48] = 1), `saturate` writes
-    the largest finite value, and 0 for NaN (CTRL[48] = 0).
+    """Overflow modes of Cast and Fixpipe: `inf_nan` keeps inf and NaN (CTRL[48] = 1), `saturate` writes the largest finite
+    value, and 0 for NaN (CTRL[48] = 0).
 
     `default` is what a process starts with. `fixpipe_16bit_saturates`: 16-bit results of the Fixpipe saturate always.
     """
@@ -411,14 +411,8 @@ class Sync(Section):
     outstanding: dict[Pipe, Depth]
 
 
-class ScalarCosts(Section):
-    """Cycles that the scalar unit of each kind of core needs to issue one instruction."""
-
-    issue_cycles: dict[CoreKind, Cycles]
-
-
 class LaunchCosts(Section):
-    """What a kernel costs around its instructions, by kind of core.
+    """Costs of a kernel around its instructions, by kind of core.
 
     A task has at most `blocks_max` blocks. It pays `task_overhead_us`, and `overhead_per_block_us` for each of its blocks,
     before the first is dispatched; blocks are dispatched `block_us` after each other and begin `core_start_us` later.

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError, model_
 from ascend_sim.chip.files import dotted, file_of, is_path, leaves, merge, read_layers, shipped_files
 from ascend_sim.chip.headroom import headroom_fault
 from ascend_sim.chip.leaf import PLAIN, Source
+from ascend_sim.chip.scalar_costs import ScalarCosts
 from ascend_sim.chip.sections import (
     Alignment,
     Buffer,
@@ -31,7 +32,6 @@ from ascend_sim.chip.sections import (
     MemoryRates,
     Overflow,
     Path,
-    ScalarCosts,
     Sync,
     Vector,
 )
@@ -158,7 +158,7 @@ class ChipSpec(BaseModel):
 
     @property
     def has_unit_flag(self) -> bool:
-        """Whether cube and Fixpipe can hand tiles of L0C to each other fractal by fractal."""
+        """Return True if cube and Fixpipe can hand tiles of L0C to each other fractal by fractal."""
         return self.fixpipe is not None and self.fixpipe.unit_flag
 
     def headroom_fault(self) -> str | None:

@@ -123,7 +123,7 @@ class CommandGroup(TyperGroup):
 
 
 def _is_of_the_program(context: Any, option: str | None) -> bool:
-    """Whether what a command does not know is an option that all commands share."""
+    """Return True if an option that a command does not know is one that all commands share."""
     shared = context.find_root()
     return context is not shared and any(option in one.opts for one in shared.command.params)
 
@@ -147,7 +147,7 @@ app = typer.Typer(
 
 
 def _command(name: str) -> Any:
-    """What its module has registered as the command `name`."""
+    """Return the command that its module has registered as `name`."""
     alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     alone.registered_commands = [
         one
@@ -272,7 +272,7 @@ def errors(as_json: bool) -> Iterator[None]:
 
 
 def plain_text(text: str, whole: bool = False) -> str:
-    """What a terminal may show of a text with names in it: nothing that steers it, one line, not too long unless `whole`."""
+    """Return a text for a terminal: without control characters, on one line, and not too long unless `whole`."""
     shown = "".join(one if one.isprintable() or (whole and one == "\n") else repr(one)[1:-1] for one in text)
     if whole or len(shown) <= _LONGEST_LINE:
         return shown

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Checked:
-    """What a command says of a case or a kernel file that is checked; each takes some of it."""
+    """Options of a command that checks a case or a kernel file; each takes some of them."""
 
     chip: Annotated[
         str | None,

@@ -81,7 +81,7 @@ def compare_training(
 
 
 def _training(script: Path, training: Callable[[], Any]) -> Any:
-    """What the script's function makes; an error on the way to a loss names its line."""
+    """Return the losses that the script's function yields, or its result; an error on the way names its line."""
     made = called(script, training)
     return _losses(script, iter(made)) if isinstance(made, Iterable) else made
 

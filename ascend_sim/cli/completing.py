@@ -1,4 +1,4 @@
-"""What a shell completes arguments with: names that ship with the package, and YAML files and folders beside them.
+"""Completions for a shell: names that ship with the package, and YAML files and folders beside them.
 
 Listed from folders, without what reads them: a shell asks at every press of the tab key.
 """

@@ -25,7 +25,7 @@ _FORM = "NAME=DTYPE:SHAPE, for example x=float32:16384 or x=float16:32x64"
 
 @dataclass(frozen=True)
 class CppOptions:
-    """What a command says of a C++ kernel."""
+    """Options of a command for a C++ kernel."""
 
     entry: Annotated[
         str | None, typer.Option(help="Of a C++ file: the kernel; a template with its arguments, 'scale<half>'.")
@@ -60,7 +60,7 @@ class CppOptions:
 
 
 def is_cpp(path: Path) -> bool:
-    """Whether a file is a C++ kernel, by its ending."""
+    """Return True if a file is a C++ kernel, by its ending."""
     from ascend_sim.ascend_c.source import SUFFIXES
 
     return path.suffix in SUFFIXES

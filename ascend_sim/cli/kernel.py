@@ -123,7 +123,7 @@ def subject_of_module(
 
 
 def _expected(subject: KernelSubject) -> Any:
-    """What the file expects: arrays, or a function whose errors name their line."""
+    """Return the file's expectation: arrays, or a function whose errors name their line."""
     expected = getattr(subject.module, "expected", None)
     if not callable(expected):
         return expected
@@ -198,7 +198,7 @@ def own_stdout(is_data: bool) -> Iterator[TextIO]:
 
 
 def called(file: Path, function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
-    """What a function of the file returns; SimError with file and line for whatever it raises."""
+    """Call a function of the file and return its result; SimError with file and line for whatever it raises."""
     try:
         return function(*arguments, **keywords)
     except SystemExit as error:
@@ -219,7 +219,7 @@ def _wanted(expected: Callable[..., Any], inputs: dict[str, Any]) -> dict[str, A
 
 
 def default_blocks(file: Path, module: ModuleType | None, core: str, chip: Any) -> int:
-    """What the file says, or one block for each core of the kind."""
+    """Return the file's BLOCKS, or one block for each core of the kind."""
     given = getattr(module, "BLOCKS", None)
     if given is not None:
         if not isinstance(given, int) or isinstance(given, bool) or given < 1:

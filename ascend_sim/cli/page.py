@@ -27,7 +27,7 @@ _ROWS_OF_TEXT = 100_000_000
 
 @dataclass(frozen=True)
 class RunFiles:
-    """What a command writes of one run, and how it prints the report."""
+    """Files that a command writes of one run, and the form in which it prints the report."""
 
     out: Annotated[
         Path | None,
@@ -80,7 +80,7 @@ class RunFiles:
 
     @property
     def timeline(self) -> bool | int:
-        """What a timing run keeps of its timeline: all for files, none for short JSON, a limited one for text."""
+        """Return how much of its timeline a timing run keeps: all for files, none for short JSON, a limited one for text."""
         if self.out is not None or self.html is not None:
             return True
         return False if self.json_output and not self.full else _ROWS_OF_TEXT

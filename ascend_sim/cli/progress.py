@@ -1,4 +1,4 @@
-"""What a terminal shows of work that takes long: one line, with what is left; a log shows nothing of it."""
+"""Progress of long work on a terminal: one line, with the time left; a log shows nothing of it."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class Progress:
 
 
 def words(seconds: float | None) -> str:
-    """What is left, in words: "about 40 s left"; "" for None."""
+    """Return the time left in words, "about 40 s left"; "" for None."""
     return "" if seconds is None else f"{about(seconds)} left"
 
 

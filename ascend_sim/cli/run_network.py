@@ -59,7 +59,7 @@ class NetworkTilings:
 
 @dataclass(frozen=True)
 class NetworkFiles:
-    """What a run of a network writes."""
+    """Files that a run of a network writes."""
 
     out: Annotated[
         Path | None,

@@ -1,4 +1,4 @@
-"""What ends a command from outside: Ctrl-C, SIGTERM, SIGHUP and the limit of memory, each in one line."""
+"""Endings of a command from outside: Ctrl-C, SIGTERM, SIGHUP and the limit of memory, each in one line."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def _text(raw: _Lasting, like: TextIO | None, errors: str) -> TextIO:
 
 
 def _replace(error: UnicodeError) -> tuple[str | bytes, int]:
-    """Return what stands in place of the character at which an encoding failed; bytes of a file's name stay as they are."""
+    """Return the replacement for the character at which an encoding failed; bytes of a file's name stay as they are."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     one = error.object[error.start]

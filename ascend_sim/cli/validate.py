@@ -21,7 +21,7 @@ from ascend_sim.errors import SimError
 
 @dataclass(frozen=True)
 class ValidateFiles:
-    """What a comparison with measured rows writes."""
+    """Files that a comparison with measured rows writes."""
 
     csv_output: Annotated[
         Path | None,

@@ -206,7 +206,7 @@ class ColumnStore:
         return self._file
 
     def kept(self, run: ProgramRun) -> ProgramRun:
-        """The same program, its columns where there is room for them."""
+        """Return the program with its columns where there is room for them."""
         columns = run.columns
         if not isinstance(columns, Packed):
             size = len(TIMES) * 8 * len(run.program)

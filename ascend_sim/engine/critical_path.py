@@ -93,7 +93,7 @@ def by_what(path: Sequence[PathStep], task: int | None = None) -> dict[str, int]
 
 
 class _PathRows:
-    """What the walk asks of one program; columns follow from the Timeline alone."""
+    """Rows of one program for the walk; columns follow from the Timeline alone."""
 
     def __init__(self, run: ProgramRun) -> None:
         self.run = run
@@ -289,7 +289,7 @@ class _Walk:
 
     @staticmethod
     def _drained(index: int, row: int, rows: _PathRows, only: int | None = None) -> list[tuple[int, _Node]]:
-        """What every pipe, or one, had done last of all that was issued before `row`."""
+        """Return the last work that every pipe, or one, had done of all that was issued before `row`."""
         found: list[tuple[int, _Node]] = []
         for number in range(1, len(PIPES)) if only is None else (only,):
             last = rows.last(number, row)
@@ -377,7 +377,7 @@ class _Walk:
         return own, start, what, DIRECT
 
     def _raised_inside(self, index: int, wait: int, rows: _PathRows) -> tuple[_Node, int]:
-        """What raised the flag of a wait, and when."""
+        """Return the node that raised the flag of a wait, and its cycle."""
         raised, run = rows.sets[wait], rows.run
         late = run.retire[raised] > run.start[raised]
         return self._set((_RETIRE if late else _START, index, raised), rows), int(run.retire[raised])

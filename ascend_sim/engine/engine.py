@@ -36,7 +36,7 @@ from ascend_sim.engine.task import Task, order_of
 from ascend_sim.engine.timeline import ProgramRun, TaskRun, Timeline
 from ascend_sim.engine.totals import Watched
 from ascend_sim.engine.traffic import Timer
-from ascend_sim.engine.watch import Collected, column_watch
+from ascend_sim.engine.watch import Collected, ColumnWatch
 from ascend_sim.errors import CycleLimitError, DeadlockError, SimError
 from ascend_sim.host import collector_paused
 from ascend_sim.kernel.program import Program
@@ -72,7 +72,7 @@ class _Cores:
         return event
 
     def release(self, numbers: list[int]) -> None:
-        """Give cores back."""
+        """Release cores."""
         self._free = sorted(self._free + numbers, key=self._rank.__getitem__)
         self._wake()
 
@@ -105,7 +105,7 @@ class _Watch:
     def __init__(self, tasks: Sequence[Task], machine: Machine) -> None:
         self._tasks, self._machine = tasks, machine
         self._collected = Collected(tasks)
-        self._columns = None if isinstance(machine, CompiledMachine) else column_watch(tasks)
+        self._columns = None if isinstance(machine, CompiledMachine) else ColumnWatch(tasks)
 
     def add(self, task: int, run: RunningProgram, core: int, launch: int) -> None:
         """A program that is over; nothing of it is held but what it came to."""
@@ -114,16 +114,11 @@ class _Watch:
         self._collected.add(task, run.program, core, (launch, run.begin, run.finish), totals)
 
     def watched(self) -> Watched:
-        """All of it, when the run is over."""
+        """Return all totals and hazards, when the run is over."""
         if isinstance(self._machine, CompiledMachine):
             return self._collected.watched(self._machine.in_gm(len(self._tasks)), self._machine.tables)
         assert self._columns is not None
         return self._collected.watched(self._columns.in_gm(), self._columns.tables)
-
-    def close(self) -> None:
-        """The run is over."""
-        if self._columns is not None:
-            self._columns.close()
 
 
 class Engine:
@@ -209,8 +204,6 @@ class Engine:
                 timeline.watched = self._watch.watched()
         finally:
             self._machine.close()
-            if self._watch:
-                self._watch.close()
         timeline.programs.sort(
             key=lambda run: (run.task, run.program.block, run.program.core_kind, run.program.sub_block)
         )
@@ -219,7 +212,7 @@ class Engine:
 
     @property
     def hbm_bytes(self) -> int:
-        """What HBM moved in the last run."""
+        """Return the bytes that HBM moved in the last run."""
         return self._machine.hbm_bytes
 
     def _last(self) -> int | None:
@@ -329,8 +322,8 @@ class Engine:
         return fetched
 
     def _refused(self, error: str, *place: int) -> simpy.Event:
-        """What a program or task waits for that cannot go on: of all such of an instant the first by place is raised at its
-        end, whichever of them came first.
+        """Return an event for a program or task that cannot go on: the first of an instant, by place, is raised at its end, in
+        whichever order they came.
         """
         if not self._faults:
             Timer(self.env, self._raise_first, simpy.events.EventPriority(_FAULTS))

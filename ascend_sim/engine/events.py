@@ -39,7 +39,7 @@ class ValueEvents:
 
     @classmethod
     def of(cls, tasks: Sequence[Task], programs: Sequence[ProgramRun]) -> ValueEvents:
-        """Those of `programs` of `tasks`, in an order as above."""
+        """Make the events of `programs` of `tasks`, in an order as above."""
         if not programs:  # a call whose outputs are empty launches nothing
             return cls(_NONE, _NONE, _NONE, np.empty(0, np.int8))
         rows, retires, starts = zip(*(_instructions(run) for run in programs), strict=True)
@@ -54,6 +54,9 @@ class ValueEvents:
         whose = np.concatenate((owner, owner))
         mine = in_time[np.argsort(whose[in_time].astype(_narrow(len(programs))), kind="stable")]
         meetings = _Gm.of(tasks, programs, rows).meetings(_stretches(len(programs), whose, place))
+        if any(run.program.table.column("publishes").any() for run in programs):
+            shown = [run.program.per_row("publishes")[some] > 0 for run, some in zip(programs, rows, strict=True)]
+            meetings = np.concatenate((meetings, np.flatnonzero(np.concatenate(shown))))
         order = _in_turns(whose, place, mine, meetings)
         pair = order % max(len(row), 1)
         return cls(owner[pair], row[pair], pair, (order >= len(row)).astype(np.int8))
@@ -112,7 +115,9 @@ class _Gm:
 
     @classmethod
     def of(cls, tasks: Sequence[Task], programs: Sequence[ProgramRun], rows: Sequence[Numbers]) -> _Gm:
-        """Those of `rows` of each program. Reads are at the start of an instruction, writes at its retirement."""
+        """Collect the accesses to GM of `rows` of each program. Reads are at the start of an instruction, writes at its
+        retirement.
+        """
         known, count = 0, sum(len(some) for some in rows)
         columns: list[tuple[NDArray[Any], ...]] = [(_NONE, _NONE, _NONE, _NONE, np.empty(0, np.bool_), _NONE)]
         for owner, (run, some) in enumerate(zip(programs, rows, strict=True)):

@@ -149,7 +149,7 @@ class _Probe:
         return result
 
     def converted(self, touched: Offsets, before: str, after: str) -> Offsets:
-        """The same for items that change their format: 0 and 1 are exact in every one."""
+        """Follow items that change their format by probing with 0 and 1, which are exact in every one."""
         dtype = storage(before)
         one = np.ones(1, dtype)
         numbers = np.arange(1, self._size // dtype.itemsize + 1)

@@ -160,6 +160,7 @@ def _execute(values: ProgramValues, raised: _Raised, task: Task, work: Workspace
                 got_on = False
             got_on = True
             taken[flag] += 1
+    memory.cache.clean()
 
 
 def _deadlock(task: Task, program: Program, stuck: Sequence[int]) -> DeadlockError:

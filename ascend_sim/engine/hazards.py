@@ -71,7 +71,9 @@ class TimedAccesses:
 
     @classmethod
     def of(cls, run: ProgramRun, table: int, bases: Sequence[int], *spaces: str) -> TimedAccesses:
-        """Those of one program to `spaces`; `table` is the number of its table, `bases` are where its tensors lie."""
+        """Collect the accesses of one program to `spaces`; `table` is the number of its table, `bases` the addresses of its
+        tensors.
+        """
         program = run.program
         row, place = program.accesses(*spaces)
         values = np.asarray(program.rows)[row]
@@ -87,7 +89,7 @@ class TimedAccesses:
 
     @classmethod
     def joined(cls, parts: Sequence[TimedAccesses]) -> TimedAccesses:
-        """Those of several programs."""
+        """Join the accesses of several programs."""
         owner = np.concatenate([np.full(len(part.row), i) for i, part in enumerate(parts)])
         names = ("row", "place", "values", "address", "start", "end", "retire")
         columns = [np.concatenate([getattr(part, name) for part in parts]) for name in names]
@@ -171,7 +173,7 @@ class TimedAccesses:
         return np.concatenate(pairs)
 
     def _in_step(self, early: int, late: int) -> bool:
-        """Whether two accesses to L0C are a product and a drain with the unit flag that never overtake each other."""
+        """Return True if two accesses to L0C are a product and a drain with the unit flag that never overtake each other."""
         (_, first), (_, second) = (self.tables[self.owner[i]] for i in (early, late))
         one, other = first.instructions[self.values[early, 0]], second.instructions[self.values[late, 0]]
         a, b = one.pace(first.chip), other.pace(second.chip)
@@ -181,7 +183,7 @@ class TimedAccesses:
         return bool(self.start[late] >= over - (a.overlap(b) if self.address[early] == self.address[late] else 0))
 
     def _meet(self, early: int, late: int) -> bool:
-        """Whether their bytes really do, not only their hulls."""
+        """Return True if their bytes overlap, not only their hulls."""
         one, other = (self.tables[self.owner[i]][1].touches.regions[self.place[i]] for i in (early, late))
         return overlap(one, other, int(self.address[late] - self.address[early]))
 
@@ -194,7 +196,7 @@ class HazardList:
         self._total: dict[int, int] = {}
 
     def add(self, order: int, hazards: Hazards) -> None:
-        """Those in the buffers of one program."""
+        """Add the hazards in the buffers of one program."""
         if not hazards.total:
             return
         task = task_of(order)

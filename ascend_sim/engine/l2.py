@@ -29,6 +29,12 @@ class L2Cache:
         self._dirty = np.zeros(self.capacity, np.bool_)
         self.clock = 2 * self.capacity  # stamp 0 is long gone: untouched memory knows lines that were never there
 
+    def copy(self) -> L2Cache:
+        """Return a cache in the same state, which then goes its own way."""
+        other = L2Cache(self.capacity)
+        other._stamp, other._dirty, other.clock = self._stamp.copy(), self._dirty.copy(), self.clock
+        return other
+
     def _reach(self, line: int) -> None:
         """Remember lines up to `line`, and many more: the system gives memory to those alone that are asked for."""
         self.know(max(line + 1, 8 * len(self._stamp)))
@@ -41,7 +47,7 @@ class L2Cache:
             self._stamp = stamps
 
     def _allocate(self, lines: Lines, count: int, dirty: bool) -> int:
-        """Give `count` absent lines a place; returns how many dirty lines had to leave."""
+        """Allocate places for `count` absent lines; return how many dirty lines had to leave."""
         capacity = self.capacity
         stamps = np.arange(self.clock, self.clock + count)
         first = self.clock % capacity

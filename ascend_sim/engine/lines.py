@@ -70,7 +70,9 @@ def footprint(region: Region, phase: int, line: int) -> Footprint:
 
 
 def _of_run(start: int, size: int, line: int) -> Footprint:
-    """That of `size` bytes from `start` on: two of three regions, for which the steps below take ten times as long."""
+    """Return the footprint of `size` bytes from `start` on: two of three regions, for which the steps below take ten times as
+    long.
+    """
     end = start + size
     first, behind = start // line, (end - 1) // line + 1
     last = [behind - first - 1] if end % line else []
@@ -94,7 +96,7 @@ class LinesOf:
         self._bases_in_c = address_of(self.bases)
 
     def add(self, program: Program) -> None:
-        """Those of one more program."""
+        """Add the lines of one more program."""
         (self.add_by_numpy if self._library is None else self.add_by_c)(program)
 
     def add_by_c(self, program: Program) -> None:

@@ -1,4 +1,4 @@
-"""What runs the programs: SimPy processes, which people read, or their compiled twin, equal to the cycle and faster.
+"""Machines that run programs: SimPy processes, which people read, or their compiled twin, equal to the cycle and faster.
 
 An `Engine` deals with streams, tasks and blocks, whatever the machine; a machine runs programs on cores that share the GM.
 """
@@ -60,7 +60,7 @@ class Machine(Protocol):
 
     @property
     def hbm_bytes(self) -> int:
-        """What HBM has moved; known when the run is over."""
+        """Return the bytes that HBM has moved; known when the run is over."""
 
     def core(
         self, program: Program, begin: int, order: int, cross: CrossFlags, gm_bases: Sequence[int]
@@ -83,7 +83,7 @@ class SimpyMachine:
 
     @property
     def hbm_bytes(self) -> int:
-        """What HBM has moved."""
+        """Return the bytes that HBM has moved."""
         return self._traffic.hbm_bytes if self._traffic else 0
 
     def core(self, program: Program, begin: int, order: int, cross: CrossFlags, gm_bases: Sequence[int]) -> CoreRun:

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ascend_sim.engine.compiled import library
 from ascend_sim.engine.timeline import ProgramRun
 from ascend_sim.frozen import frozen
-from ascend_sim.kernel.program import SPACES, ranges
+from ascend_sim.kernel.program import ranges
 
 
 @frozen
@@ -39,43 +38,10 @@ def occupancy(run: ProgramRun, buffer: str) -> Occupancy:
     A piece of the buffer is occupied from the start of a write until the last read before the next write retires; where
     nobody reads in between (a fill that data follows) until the next write, at the end of the program until the write's
     retirement. Strided writes count with their hull.
-
-    C computes it where it was built, else numpy; both find the same.
     """
-    compute = by_numpy if library.beside() is None else by_c
-    return Occupancy(*compute(run, buffer))
-
-
-def by_c(run: ProgramRun, buffer: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Time and bytes of the curve, by compiled/occupancy.c; MemoryError where it finds none."""
-    program, touches = run.program, run.program.table.touches
-    most = int(np.diff(touches.first).max(initial=0)) * len(program)
-    if not most:
-        return np.empty(0, np.int64), np.empty(0, np.int64)
-    columns = [np.ascontiguousarray(column, np.int64) for column in (run.start, run.retire)]
-    start, retire = (column.ctypes.data for column in columns)
-    time, held = np.empty((2, 2 * most), np.int64)
-    moments = library.load().occupancy_curve(
-        library.byref(library.ProgramStruct(**program.sheet.addresses(), count=len(program))),
-        start,
-        retire,
-        touches.first.ctypes.data,
-        touches.columns.ctypes.data,
-        SPACES.index(buffer),
-        most,
-        time.ctypes.data,
-        held.ctypes.data,
-    )
-    if moments == library.NO_MEMORY:
-        raise MemoryError(f"no memory for the occupancy of {buffer}")
-    return time[:moments].copy(), held[:moments].copy()
-
-
-def by_numpy(run: ProgramRun, buffer: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Time and bytes of the curve, without a compiler."""
     low, high, start, retire, writes = _accesses(run, buffer)
     if not writes.any():
-        return np.empty(0, np.int64), np.empty(0, np.int64)
+        return Occupancy(np.empty(0, np.int64), np.empty(0, np.int64))
     # The edges of all accesses cut the buffer into pieces that every access touches whole or not at all.
     edges = np.unique(np.concatenate((low, high)))
     first = np.searchsorted(edges, low)
@@ -87,7 +53,7 @@ def by_numpy(run: ProgramRun, buffer: str) -> tuple[NDArray[np.int64], NDArray[n
     size = np.diff(edges)[held]
     moments, inverse = np.unique(np.concatenate((begin, end)), return_inverse=True)
     steps = np.bincount(inverse, weights=np.concatenate((size, -size)), minlength=len(moments))
-    return moments, np.cumsum(steps.astype(np.int64))
+    return Occupancy(moments, np.cumsum(steps.astype(np.int64)))
 
 
 def _accesses(run: ProgramRun, buffer: str) -> tuple[NDArray[Any], ...]:

@@ -50,7 +50,7 @@ def replay(
     observer: Observer | None = None,
     engine: str | None = None,
 ) -> list[Finding]:
-    """Give the tensors of `tasks` the values that `programs` leave behind; returns the uninitialised reads.
+    """Compute the values that `programs` leave in the tensors of `tasks`; return the uninitialised reads.
 
     A program has memory from its first event to its last. `progress` is told of the programs that are through, `observer`
     of the instructions that it asks for. `engine` as in `Engine`: the compiled one runs in C what moves bytes.
@@ -120,8 +120,8 @@ class _Replay:
         return values
 
     def end(self, owner: int) -> None:
-        """A program has had its last event."""
-        del self._values[owner]
+        """A program has had its last event; what its data cache still holds goes to GM (assumed)."""
+        self._values.pop(owner).memory.cache.clean()
         self._finished += 1
         if self._progress is not None:
             self._progress("values", self._finished, len(self._programs))

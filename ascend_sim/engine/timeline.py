@@ -1,4 +1,4 @@
-"""What happened: int64 columns per program, never a list of objects."""
+"""Timelines: int64 columns per program, never a list of objects."""
 
 from __future__ import annotations
 

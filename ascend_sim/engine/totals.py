@@ -1,4 +1,4 @@
-"""What a report needs of the programs of a run, without their columns: of one program, and summed over those of a task.
+"""Totals of a run's programs for a report, without their columns: of one program, and summed over those of a task.
 
 `engine/watch.py` finds it. Nothing here grows with the instructions, nor, cores apart, with the blocks.
 """
@@ -145,7 +145,7 @@ class TaskTotals:
 
 @dataclass
 class Watched:
-    """What is known of a run without its columns: totals by task, and the hazards in words."""
+    """Results of a run without its columns: totals by task, and the hazards in words."""
 
     of_task: list[TaskTotals]
     findings: list[Finding]

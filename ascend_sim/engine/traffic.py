@@ -233,7 +233,7 @@ class Traffic:
     # -- the model -----------------------------------------------------------------------------------------------------
 
     def _shape(self, access: GmAccess, phase: int) -> tuple[GmAccess, Footprint, int]:
-        """What `access` comes to at addresses `phase` bytes into a line: its lines, and its port's rate."""
+        """Return the shape of `access` at addresses `phase` bytes into a line: its lines, and its port's rate."""
         shape = access, footprint(access.region, phase, self.line), scaled(access.rate)
         self._shapes[id(access), phase] = shape  # it holds the access: an id is only unique while its object lives
         return shape

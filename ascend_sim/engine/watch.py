@@ -5,7 +5,7 @@ totals.of_task[0].pipes["AIC", "MTE1"].busy      # cycles, summed over the task'
 totals.findings                                  # its hazards
 
 A run that is asked to `watch`, or keeps no columns, notes of every program what it came to when its block ends; another one is
-looked at afterwards. C does it where it was built, else numpy: they find the same.
+looked at afterwards. The compiled engine takes them as it goes (compiled/watch.c); numpy takes the same from columns.
 """
 
 from __future__ import annotations
@@ -15,18 +15,15 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ascend_sim.engine.compiled import library
-from ascend_sim.engine.compiled.watch import CompiledColumnWatch
 from ascend_sim.engine.hazards import LIMIT, HazardList, Hazards, TimedAccesses
-from ascend_sim.engine.occupancy import by_numpy
+from ascend_sim.engine.occupancy import occupancy
 from ascend_sim.engine.task import Task, order_of, task_of
 from ascend_sim.engine.timeline import CAUSES, ProgramRun, Timeline
 from ascend_sim.engine.totals import TOTALS, ProgramTotals, TaskTotals, Watched
-from ascend_sim.engine.values import Finding
 from ascend_sim.isa.base import PIPES
 from ascend_sim.kernel.program import SPACES, InstructionTable, Program
 
-__all__ = ["Collected", "ColumnWatch", "column_watch", "find_hazards", "from_columns", "watched"]
+__all__ = ["Collected", "ColumnWatch", "from_columns", "watched"]
 
 
 def watched(timeline: Timeline) -> Watched:
@@ -37,28 +34,12 @@ def watched(timeline: Timeline) -> Watched:
     return found
 
 
-def find_hazards(tasks: Sequence[Task], runs: Sequence[ProgramRun]) -> list[Finding]:
-    """The hazards of these programs of `tasks`, in words."""
-    return from_columns(tasks, runs).findings
-
-
-def column_watch(tasks: Sequence[Task]) -> ColumnWatch | CompiledColumnWatch:
-    """What looks at programs that are over, from their columns."""
-    return (ColumnWatch if library.beside() is None else CompiledColumnWatch)(tasks)
-
-
-def from_columns(
-    tasks: Sequence[Task], runs: Sequence[ProgramRun], watch: ColumnWatch | CompiledColumnWatch | None = None
-) -> Watched:
-    """What the columns of these programs of `tasks` come to; `watch` is a fresh one of the two, the faster one by default."""
-    collected = Collected(tasks)
-    watch = watch or column_watch(tasks)
-    try:
-        for run in runs:
-            collected.add(run.task, run.program, run.core, (run.launch, run.begin, run.finish), watch.add(run))
-        return collected.watched(watch.in_gm(), watch.tables)
-    finally:
-        watch.close()
+def from_columns(tasks: Sequence[Task], runs: Sequence[ProgramRun]) -> Watched:
+    """The totals and hazards of these programs of `tasks`, from their columns."""
+    collected, watch = Collected(tasks), ColumnWatch(tasks)
+    for run in runs:
+        collected.add(run.task, run.program, run.core, (run.launch, run.begin, run.finish), watch.add(run))
+    return collected.watched(watch.in_gm(), watch.tables)
 
 
 class Collected:
@@ -75,14 +56,14 @@ class Collected:
         self._hazards.add(order_of(task, program), totals.hazards)
 
     def watched(self, in_gm: Mapping[int, Hazards], tables: Sequence[InstructionTable]) -> Watched:
-        """All of it, with the hazards in GM by task; `tables` by the numbers that hazards have."""
+        """Return all totals with the hazards in GM by task; `tables` by the numbers that hazards have."""
         for totals in self._of_task:
             totals.settle()
         return Watched(self._of_task, self._hazards.findings(self._tasks, in_gm, tables))
 
 
 class ColumnWatch:
-    """Looks at programs that are over, from their columns, with numpy; `CompiledColumnWatch` is its twin in C."""
+    """Looks at programs that are over, from their columns; compiled/watch.c is its twin."""
 
     def __init__(self, tasks: Sequence[Task]) -> None:
         self.tables: list[InstructionTable] = []
@@ -91,7 +72,7 @@ class ColumnWatch:
         self._gm: list[TimedAccesses] = []
 
     def add(self, run: ProgramRun) -> ProgramTotals:
-        """What one program comes to; its accesses to GM wait for `in_gm`."""
+        """Add one program and return its totals; its accesses to GM wait for `in_gm`."""
         program, bases = run.program, [tensor.base for tensor in self._tasks[run.task].tensors]
         number = self._numbers.setdefault(id(program.table), len(self.tables))
         if number == len(self.tables):
@@ -109,9 +90,6 @@ class ColumnWatch:
         found = {index: records[tasks == index] for index in np.unique(tasks).tolist()}
         return {index: Hazards(mine[:LIMIT], len(mine)) for index, mine in found.items()}
 
-    def close(self) -> None:
-        """Nothing is held that Python does not free."""
-
 
 def _numbers(run: ProgramRun) -> NDArray[np.void]:
     """The TOTALS of a program."""
@@ -125,7 +103,7 @@ def _numbers(run: ProgramRun) -> NDArray[np.void]:
     for column in ("hbm_bytes", "l2_hits", "l2_misses"):
         numbers[column] = getattr(run, column).sum()
     for name in run.program.table.chip.cores.kinds[run.program.core_kind].buffers:  # type: ignore[index]
-        time, held = by_numpy(run, name)
-        numbers["peak"][0, SPACES.index(name)] = held.max(initial=0)
-        numbers["area"][0, SPACES.index(name)] = (held[:-1] * (time[1:] - time[:-1])).sum()
+        curve = occupancy(run, name)
+        numbers["peak"][0, SPACES.index(name)] = curve.peak
+        numbers["area"][0, SPACES.index(name)] = (curve.held[:-1] * np.diff(curve.time)).sum()
     return numbers

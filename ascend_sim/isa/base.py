@@ -1,4 +1,4 @@
-"""What an instruction is: a frozen parameter object that knows its pipe, its regions, its cost and its effect on values.
+"""Base of instructions: a frozen parameter object with its pipe, its regions, its cost and its effect on values.
 
 A Program row holds the index of such an object and up to three addresses (`dst`, `src0`, `src1`); many rows share one
 object, so everything that follows from the parameters alone (cost, pipe, regions) is worked out once.
@@ -18,6 +18,7 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.isa.moves import Moves
+from ascend_sim.memory.data_cache import DataCache
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 from ascend_sim.memory.local import LocalMemory
 from ascend_sim.memory.regions import Region
@@ -96,20 +97,21 @@ class ValueModel:
         return cast(values, values.dtype, saturate=True)
 
     def fixpipe_saturates(self, itemsize: int) -> bool:
-        """Whether Fixpipe saturates results of `itemsize` bytes."""
+        """Return True if Fixpipe saturates results of `itemsize` bytes."""
         return self.saturate or (itemsize == 2 and self.chip.overflow.fixpipe_16bit_saturates)
 
 
 class Memory:
-    """What the values of one program live in: the core's buffers and the tensors of its task, by slot."""
+    """Memory for the values of one program: the core's buffers and the tensors of its task, by slot."""
 
-    __slots__ = ("buffers", "gm", "local", "model")
+    __slots__ = ("buffers", "cache", "gm", "local", "model")
 
     def __init__(self, local: LocalMemory, gm: Sequence[NDArray[np.uint8]], model: ValueModel) -> None:
         self.local = local
         self.model = model
         self.buffers = local.buffers
         self.gm = gm
+        self.cache = DataCache(gm, model.chip.scalar.data_cache_line_bytes)
 
     def array(
         self, space: str, address: int, shape: tuple[int, ...], dtype: Any, strides: tuple[int, ...] | None = None
@@ -160,6 +162,10 @@ class Instruction:
     """Of a wait: whether it occupies its pipe."""
     reads_late: ClassVar[bool] = False
     """Whether it reads until the end of its occupancy, piece by piece, and not when it starts."""
+    alignment: ClassVar[int] = 0
+    """Bytes that its addresses are a multiple of, where it is not what their buffer asks for."""
+    publishes: ClassVar[bool] = False
+    """Whether others can see afterwards what a cache held until then."""
     _told_by_moves: ClassVar[tuple[Any, Any] | None] = None
 
     def pipe(self, chip: ChipSpec) -> str:
@@ -194,7 +200,7 @@ class Instruction:
         """Write the result, when the instruction retires."""
 
     def moves(self, model: ValueModel) -> Moves | None:
-        """What `read` and `commit` do together, as data that C can run; None where only Python can.
+        """Return the effect of `read` and `commit` as data that C can run; None where only Python can.
 
         Who overrides one of those two without this is run in Python (`described`).
         """

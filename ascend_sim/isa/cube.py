@@ -111,7 +111,7 @@ class Mmad(Instruction):
         return left, right
 
     def factors(self, memory: Memory, src0: int, src1: int) -> tuple[NDArray[Any], NDArray[Any]]:
-        """What is multiplied, in fp32: [M, k] and [N, k], N rounded up to 16, M too unless it is one row."""
+        """Return the factors in fp32: [M, k] and [N, k], N rounded up to 16, M too unless it is one row."""
         m1, k1, n1, c0 = self._shapes()
         left, right = self.operands(memory, src0, src1)
         if self.dtype == "hifloat8":  # codes, which numpy has no dtype for
@@ -164,7 +164,7 @@ class Mmad(Instruction):
         return moves(left, right, put=put, product=Product(m1 * high, n1 * FRACTAL, k1 * c0, self.k), **how)
 
     def _added(self, memory: Memory, out: NDArray[Any], a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
-        """What L0C holds (or zero) and all products, added as the model says; [m1 * 16, n1 * 16]."""
+        """Return the contents of L0C (or zero) plus all products, added as the model says; [m1 * 16, n1 * 16]."""
         rate = memory.model.chip.cube.rates[self.dtype]  # type: ignore[index]
         total = np.zeros((len(a), len(b)), np.float32)
         if self.accumulate:

@@ -227,7 +227,8 @@ def _block_index(load: LoadData3D) -> tuple[NDArray[np.int64], NDArray[np.int64]
 
 @lru_cache(maxsize=4096)
 def _touched_blocks(load: LoadData3D) -> tuple[int, int, int, int, int]:
-    """Return what the load reads of a channel block (its first block, blocks of a row, rows), and first and last channel block.
+    """Return the part of a channel block that the load reads (its first block, blocks of a row, rows), and the first and last
+    channel block.
 
     A row lies in one row of the map where the pixels are of one output row; else it is whole rows of the map. A map that is a
     matrix (one tap, stride 1, no padding) is read pixel by pixel, whatever its width.

@@ -1,4 +1,4 @@
-"""What an instruction that moves bytes does to values, as data: which items of which place it takes, and where it puts them.
+"""Moves: the effect of an instruction on bytes as data; which items it takes from where, and where it puts them.
 
 C runs it (engine/compiled/values.c). `read` and `commit` of the instruction say the same in numpy, for people to read and for
 where no C was built.
@@ -54,7 +54,7 @@ class Place:
 
     @property
     def is_apart(self) -> bool:
-        """Whether no byte belongs to two of its items, as far as the strides say: then their order does not matter."""
+        """Return True if no byte belongs to two items, as far as the strides say: then their order does not matter."""
         covered = self.itemsize
         for stride, size in sorted((abs(stride), size) for size, stride in zip(self.shape, self.strides, strict=True)):
             if stride < covered:

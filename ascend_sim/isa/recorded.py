@@ -25,7 +25,7 @@ class Recorded(Instruction):
 
     @classmethod
     def of(cls, instruction: Instruction, chip: ChipSpec) -> Recorded:
-        """What `instruction` is on `chip`."""
+        """Record the properties of `instruction` on `chip`."""
         access = instruction.gm_access(chip)
         told = {
             "name": instruction.name,

@@ -169,7 +169,7 @@ def cross_members(counter: CrossCounter, cores: Iterable[CrossCore], waiters: bo
 
 
 def cross_name(flag: int) -> str:
-    """What a cross-core flag is called where flags have names."""
+    """Return the name of a cross-core flag."""
     return f"cross-core {flag}"
 
 

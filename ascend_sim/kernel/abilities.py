@@ -1,4 +1,4 @@
-"""What a kernel can ask of its chip before it writes an instruction that not every chip has."""
+"""Abilities of a chip, which a kernel can ask for before it writes an instruction that not every chip has."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Abilities:
     def can_copy(
         self, source: str, destination: str, row_bytes: int, rows: int = 1, src_stride: int = 0, dst_stride: int = 0
     ) -> bool:
-        """Whether the chip has one instruction for these rows; see `KernelBuilder.data_copy`."""
+        """Return True if the chip has one instruction for these rows; see `KernelBuilder.data_copy`."""
         shape = source, destination, row_bytes, rows, src_stride, dst_stride
         found = self.table.copies.get(shape)
         if found is None:
@@ -51,5 +51,5 @@ class Abilities:
 
     @property
     def gemv_is_optional(self) -> bool:
-        """Whether a product of one row can read fractals, as products of more rows do."""
+        """Return True if a product of one row can read fractals, as products of more rows do."""
         return can_say(Mmad(1, 1, 1, "float16", False), self.chip)

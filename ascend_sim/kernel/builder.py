@@ -24,6 +24,7 @@ from ascend_sim.kernel.inspection import Allocated, Inspection, Notes, calling_l
 from ascend_sim.kernel.loops import What, Where
 from ascend_sim.kernel.operands import ChannelMatrices, CopyLoop, MapWindow, ScatterLoops, Span, TilePiece, TurnLayout
 from ascend_sim.kernel.program import InstructionTable, Key, Program
+from ascend_sim.kernel.scalar import ScalarMethods
 from ascend_sim.kernel.sheet import Sheet
 from ascend_sim.kernel.sync import SyncMethods
 from ascend_sim.kernel.tracked import settled
@@ -31,7 +32,7 @@ from ascend_sim.kernel.vector import VectorMethods
 from ascend_sim.memory.sizes import whole_number
 
 
-class KernelBuilder(SyncMethods, VectorMethods, Abilities):
+class KernelBuilder(SyncMethods, VectorMethods, ScalarMethods, Abilities):
     """Collects the rows of one program.
 
     `core_kind` is "AIC", "AIV" or "AI_CORE"; `tensor_sizes` the bytes of the task's tensors by slot. Waits on flags whose
@@ -359,8 +360,8 @@ class KernelBuilder(SyncMethods, VectorMethods, Abilities):
         pieces: Callable[[], Sequence[tuple[What, Where]]],
         write: Callable[[Sequence[tuple[What, Where]]], Program],
     ) -> Program:
-        """As `repeated`, of pieces that are listed only where they are written: programs with the same `outline` have the same
-        ones, each as far from its program's `place` as in the others.
+        """Write or repeat a program as `repeated` does, from pieces that are listed only where they are written: programs with
+        the same `outline` have the same pieces, each as far from its program's `place` as in the others.
         """
         if not self.stamping:
             return write(pieces())

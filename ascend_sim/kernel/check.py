@@ -1,4 +1,4 @@
-"""What is asked of a program: every row on a pipe of its core, inside buffers and tensors, at an aligned address."""
+"""Checks of a program: every row on a pipe of its core, inside buffers and tensors, at an aligned address."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def check_pipe(chip: ChipSpec, block: int, core: str, pipe: str, what: str, scal
 
 
 def wrong_instructions(program: Program) -> Iterator[RowError]:
-    """Those that run on no pipe of this core, touch no buffer of this core or move no bytes."""
+    """Yield the instructions that run on no pipe of this core, touch no buffer of this core or move no bytes."""
     table, counts = program.table, program.sheet.counts()
     wrong = table.unfit(program.core_kind)[: len(counts)] & (counts > 0)
     for index in np.flatnonzero(wrong).tolist():
@@ -47,7 +47,7 @@ def wrong_instructions(program: Program) -> Iterator[RowError]:
 
 
 def _why(program: Program, index: int, view: str) -> str:
-    """What is wrong with an instruction of a program."""
+    """Return the reason why an instruction of a program is wrong."""
     table, core = program.table, program.core_kind
     regions = table.touches.of_instruction(index)
     if any(map(moves_nothing, regions)):
@@ -75,7 +75,7 @@ def overlapping(program: Program) -> Iterator[RowError]:
 
 
 def _apart(table: InstructionTable, stamp: Stamp) -> bool:
-    """Whether all vector instructions of a stamp may lie so; not sure of one whose operands move apart."""
+    """Return True if all operands of a stamp's vector instructions may lie so; False where operands move apart."""
     if len(stamp.moves):
         moved = stamp.moves[:, 0]
         in_ub = (table.column("by_vector")[stamp.rows[moved // ROW, 0]] > 0) & (moved % ROW > 0) & (moved % ROW < TILE)

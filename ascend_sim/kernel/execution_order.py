@@ -39,7 +39,7 @@ def _flag_codes(program: Program) -> NDArray[np.int64]:
 
 
 def _waits_ahead(kinds: NDArray[np.int64], codes: NDArray[np.int64]) -> bool:
-    """Whether some wait is issued before its set."""
+    """Return True if some wait is issued before its set."""
     rows = np.flatnonzero(codes >= 0)
     rows = rows[np.argsort(codes[rows], kind="stable")]
     code, step = codes[rows], np.where(kinds[rows] == SET, 1, -1)
@@ -104,7 +104,7 @@ class _Queues:
                     del self._blocked[pipe]
 
     def _holds(self, row: int) -> bool:
-        """Whether the scalar unit stands at a barrier, for a pipe that it waits for stands."""
+        """Return True if the scalar unit waits at a barrier for a pipe that is blocked."""
         one = self._program.table.instructions[int(self._program.rows[row, 0])]
         waited = (PIPES.index(one.on),) if isinstance(one, ScalarWait) else range(1, len(PIPES))
         return any(pipe in self._blocked for pipe in waited)

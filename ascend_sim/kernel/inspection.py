@@ -29,7 +29,7 @@ Line = tuple[str, int]
 
 @frozen
 class Fault:
-    """What a builder would have refused: the core in words, the line that asked for it, the refusal, the check it is for."""
+    """Refusal that an inspection noted: the core in words, the line that asked for it, the reason, and its check."""
 
     where: str
     line: Line | None
@@ -72,7 +72,7 @@ class SourceLines:
 
 @dataclass
 class Notes:
-    """Of one program: the lines of its rows, and the pieces of buffers that it took.
+    """Notes on one program: the lines of its rows, and the pieces of buffers that it took.
 
     `rows` has the number of every row's line in `source`, or -1. `whole` is false where its kernel broke off.
     """
@@ -118,8 +118,8 @@ class Notes:
 
 @dataclass
 class Inspection:
-    """What the builders found while programs were built. They repeat the pieces of loops (`stamping`), and say so (`stamped`):
-    a fault is then noted for the first piece alone, and whoever wants them all has the programs built again without.
+    """Faults that the builders found while programs were built. They repeat the pieces of loops (`stamping`), and set
+    `stamped`: a fault is then noted for the first piece alone, and whoever needs all has the programs built again without.
     """
 
     stamping: bool = True

@@ -59,7 +59,7 @@ class _MatrixPiece(NamedTuple):
 
 
 class Kernel(TracedLoops, KernelBuilder):
-    """What a kernel function writes its program with: block `block` of `blocks`, on a core of `core_kind`.
+    """Builder of a kernel function: block `block` of `blocks`, on a core of `core_kind`.
 
     `sub_block` counts the vector cores of a block of a "MIX" kernel. Addresses are bytes inside a buffer, or a `Tensor`
     where GM is meant.
@@ -85,12 +85,12 @@ class Kernel(TracedLoops, KernelBuilder):
 
     @property
     def is_cube(self) -> bool:
-        """Whether this core multiplies: an AIC, or an AI_CORE, which has cube and vector unit."""
+        """Return True if this core multiplies: an AIC, or an AI_CORE, which has cube and vector unit."""
         return "M" in self._parts.pipes
 
     @property
     def is_vector(self) -> bool:
-        """Whether this core has a vector unit: an AIV, or an AI_CORE."""
+        """Return True if this core has a vector unit: an AIV, or an AI_CORE."""
         return "V" in self._parts.pipes
 
     @overload

@@ -49,7 +49,7 @@ class LocalTensor:
 
     @property
     def packed(self) -> bool:
-        """Whether the elements lie one behind the other, without gaps between rows."""
+        """Return True if the elements lie one behind the other, without gaps between rows."""
         return self.rows == 1 or self.row_stride == self.row_bytes
 
     @property
@@ -91,14 +91,14 @@ class LocalTensor:
         return start, count, step
 
     def view(self, dtype: str) -> LocalTensor:
-        """The same bytes as elements of another format."""
+        """Return the same bytes as elements of another format."""
         size = size_of(dtype)
         if self.row_bytes % size or self.row_stride % size:
             raise SimError(f"{self}: rows are not whole elements of {dtype}")
         return LocalTensor(self.address, (*self.shape[:-1], self.row_bytes // size), dtype, self.row_stride)
 
     def reshape(self, *shape: int) -> LocalTensor:
-        """The same elements in another shape; they must lie one behind the other."""
+        """Return the same elements in another shape; they must lie one behind the other."""
         count = 1
         for size in shape:
             count *= size

@@ -239,7 +239,7 @@ class _Names:
             self.write(target, own)
 
     def write(self, target: ast.AST, own: set[str]) -> None:
-        """What an assignment writes to; the object of an attribute or an index is read."""
+        """Note the names that an assignment writes to; the object of an attribute or an index is read."""
         match target:
             case ast.Name():
                 self.take(target.id, own)

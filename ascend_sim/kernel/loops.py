@@ -110,7 +110,7 @@ class StampedLoops:
             self._resume(absolute(stamps.phases[phase], placed(last)))
 
     def _surroundings(self) -> Hashable:
-        """What the rows of a loop depend on beside its own values."""
+        """Return the values outside of a loop that its rows depend on."""
         return (
             self.notes is None,
             self.core_kind,
@@ -181,7 +181,7 @@ class StampedLoops:
         return len(self._sheet) + (len(self._outer.sheet) if self._outer is not None else 0)
 
     def _phase(self, where: Place) -> Any:
-        """What the rows that follow depend on, but for their own `what`."""
+        """Return the state that the following rows depend on, without their own `what`."""
         values = [getattr(owner, name) for owner, name in self._carried]
         carried = tuple([value if type(value) is int else relative(value, where) for value in values])
         return carried, tuple(self._balance.values())

@@ -48,9 +48,9 @@ TOUCH = np.dtype(
 
 @dataclass(frozen=True, eq=False)
 class Touches:
-    """What the instructions of a table read and write: those of instruction `i` from `first[i]` to `first[i + 1]`, reads before
-    writes. `columns` (TOUCH) say where a row has the operand that a region is relative to, and the region, merged as far as
-    it goes, all in bytes; then the instruction's `Pace`, where it has one (`paced`).
+    """Regions that the instructions of a table read and write: those of instruction `i` from `first[i]` to `first[i + 1]`,
+    reads before writes. `columns` (TOUCH) hold the place in a row of the operand that a region is relative to, and the
+    region, merged as far as it goes, all in bytes; then the instruction's `Pace`, where it has one (`paced`).
     """
 
     first: NDArray[np.int64]
@@ -99,7 +99,7 @@ class Touches:
 
 
 def moves_nothing(region: Region) -> bool:
-    """Whether it has no bytes, or steps backwards."""
+    """Return True if a region has no bytes, or steps backwards."""
     return min(region.row_bytes, region.rows, region.planes) < 1 or min(region.row_stride, region.plane_stride) < 0
 
 
@@ -191,7 +191,7 @@ class InstructionTable:
         return len(self.instructions) - 1
 
     def on(self, chip: ChipSpec) -> InstructionTable:
-        """The same instructions, in their order, on a chip where they take other times."""
+        """Return a table of the same instructions, in their order, on a chip where they take other times."""
         table = InstructionTable(chip, self.kind, owed=self.owed)
         for key in self.index:
             table.add(key)
@@ -199,7 +199,7 @@ class InstructionTable:
 
     def column(self, name: str) -> NDArray[np.int64]:
         """One property of every distinct instruction: "pipe", "kind", "head_first", "head_stream", "work", "latency";
-        of waits "lead", "at_work" and "by_unit_flag"; "reads_late", "has_values", "multiplies", "paced" and
+        of waits "lead", "at_work" and "by_unit_flag"; "reads_late", "has_values", "multiplies", "publishes", "paced" and
         "by_vector".
         """
         if name not in self._columns:
@@ -213,7 +213,7 @@ class InstructionTable:
                 values = [int(isinstance(instruction, VectorInstruction)) for instruction in self.instructions]
             elif name == "paced":
                 values = [int(instruction.pace(self.chip) is not None) for instruction in self.instructions]
-            elif name in ("lead", "at_work", "reads_late", "has_values", "multiplies"):
+            elif name in ("lead", "at_work", "reads_late", "has_values", "multiplies", "publishes"):
                 values = [int(getattr(instruction, name)) for instruction in self.instructions]
             else:
                 values = [getattr(cost, name) for cost in self.costs]
@@ -221,7 +221,7 @@ class InstructionTable:
         return self._columns[name]
 
     def limits(self) -> NDArray[np.int64]:
-        """What instructions ask of their addresses, [extent, capacity, unit][operand][instruction], in bytes.
+        """Return the limits of instructions' addresses, [extent, capacity, unit][operand][instruction], in bytes.
 
         Bytes from an operand's address to the end of what it covers (0: there is no such operand), those of its buffer (-1: it
         is in GM), and what its address is a multiple of.
@@ -235,6 +235,9 @@ class InstructionTable:
             found[1][operand, instruction] = self._capacity[columns["space"]]
             found[2] = 1
             found[2][operand, instruction] = self._unit[columns["space"]]
+            for number, one in enumerate(self.instructions[known:]):
+                if one.alignment:
+                    found[2, :, number] = one.alignment
             for number, form in enumerate(self.forms[known:]):
                 for name, unit in form.aligned.items() if form is not None else ():
                     found[2][OPERAND_COLUMN[name] - 1, number] = unit
@@ -267,7 +270,7 @@ class InstructionTable:
 
     @property
     def touches(self) -> Touches:
-        """What the distinct instructions read and write."""
+        """Return the regions that the distinct instructions read and write."""
         known = len(self._touches.first) - 1
         if known < len(self.instructions):
             self._touches = self._touches.and_of(self.instructions[known:], self.chip)
@@ -310,7 +313,7 @@ class InstructionView:
 
 @dataclass
 class Program:
-    """What one core of one block runs. `core_kind` is "AIC", "AIV" or "AI_CORE"; `sub_block` counts the AIVs of a block."""
+    """Program of one core of one block. `core_kind` is "AIC", "AIV" or "AI_CORE"; `sub_block` counts the AIVs of a block."""
 
     block: int
     core_kind: str
@@ -358,7 +361,7 @@ class Program:
         return np.repeat(rows, counts[which]), np.flatnonzero(chosen)[ranges(first[which], counts[which])]
 
     def with_rows(self, rows: NDArray[np.int64]) -> Program:
-        """The same program with other rows."""
+        """Return a copy of the program with other rows."""
         return replace(self, sheet=Sheet.of(rows))
 
     def counts(self) -> NDArray[np.int64]:
@@ -384,7 +387,7 @@ class Program:
 
     @property
     def issue_cycles(self) -> int:
-        """What the scalar unit of its core needs for one instruction."""
+        """Return the cycles that the scalar unit of its core needs for one instruction."""
         return self.table.chip.scalar.issue_cycles[self.core_kind]  # type: ignore[index]
 
     @property

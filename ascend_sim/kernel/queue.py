@@ -22,7 +22,7 @@ class _Turn(Generic[Place]):
         self._begin, self._end = begin, end
 
     def visible(self) -> tuple[Callable[[], Place], Callable[[], None]]:
-        """Return what does not change of it."""
+        """Return its constant part."""
         return self._begin, self._end
 
     def __enter__(self) -> Place:
@@ -68,7 +68,7 @@ class BufferQueue(Generic[Place]):
         self._reading = _Turn(self.take, self.release)
 
     def visible(self) -> tuple[str, tuple[Place, ...]]:
-        """Return what does not change of it; how far it is belongs to the phase of a loop."""
+        """Return its constant part; the present position belongs to the phase of a loop."""
         return self._name, tuple(self._addresses)
 
     def _flag(self, source: str, destination: str, name: str) -> Flag:

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.host import Lately
-from ascend_sim.kernel.look import FreeSpan, NotInC, look
 from ascend_sim.kernel.stamp import NO_MOVES, ROW, TILE, Guard, Laid, Place, Stamp, Stamps
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 
@@ -25,6 +24,15 @@ _AT_ONCE = 4096
 _SOME_ROWS = 64
 """Rows that are looked through at a time."""
 _FAR = 1 << 62
+
+
+class FreeSpan(NamedTuple):
+    """Free span of numbers that move by `steps` and stay on multiples of `unit`: they may go on by `low` to `high`."""
+
+    steps: Place
+    unit: int
+    low: int
+    high: int
 
 
 class Sheet:
@@ -74,7 +82,7 @@ class Sheet:
         self._count += len(stamp.rows)
 
     def close(self) -> None:
-        """What was written one by one is a piece of its own."""
+        """Make a piece of the rows that were written one by one."""
         if self.written:
             self._append_own(np.frombuffer(self.written, np.int64).reshape(-1, ROW))
             self.written = array("q")
@@ -87,7 +95,7 @@ class Sheet:
         self._count += len(rows)
 
     def moved(self, where: Numbers) -> Sheet:
-        """The same stamps at other places."""
+        """Return a sheet of the same stamps at other places."""
         sheet = Sheet(self.stamps)
         sheet.own, sheet.which, sheet.tiles, sheet._count = self.own, self.which, self.tiles, self._count
         sheet._counts, sheet._laid_own = self._counts, self._laid_own
@@ -201,45 +209,34 @@ class Sheet:
         return found
 
     def is_right(self, limits: Numbers, sizes: Sequence[int]) -> bool:
-        """Whether every operand lies inside its buffer or tensor, at an aligned address.
+        """Return True if every operand lies inside its buffer or tensor, at an aligned address.
 
         `limits` are those of its table (`InstructionTable.limits`), `sizes` the bytes of its task's tensors. All rows of a new
         stamp are looked at in one place; elsewhere only how far it has gone.
         """
         self.close()
-        self._room = None
-        if self.wraps():
-            return False
-        try:
-            counts = len(self.which), len(self.stamps.known), len(self.own)
-            room = look(self.addresses(), counts, self.stamps.looked(), limits, sizes)
-        except NotInC:
-            room = self.room_by_numpy(limits, sizes)
-        self._room = room
-        return room is not None
+        room: Room = {}
+        right = not self.wraps() and all(piece.is_right(limits, sizes, room) for piece in self._pieces())
+        self._room = [FreeSpan(*key, *span) for key, span in room.items()] if right else None
+        return right
 
     def wraps(self) -> bool:
-        """Whether a number of a stamp moves so far that it may not fit into 64 bits."""
+        """Return True if a number of a stamp moves so far that it may not fit into 64 bits."""
         where = np.asarray(self.where)
         farthest = max(-int(where.min()), int(where.max())) if len(where) else 0
         if farthest * self.stamps.longest < _FAR:
             return False
         return any(piece.wraps() for piece in self._pieces())
 
-    def room_by_numpy(self, limits: Numbers, sizes: Sequence[int]) -> list[FreeSpan] | None:
-        """How far it may move; None where an operand is wrong. What C does, where it was built (engine/compiled/ways.c)."""
-        room: Room = {}
-        if not all(piece.is_right(limits, sizes, room) for piece in self._pieces()):
-            return None
-        return [FreeSpan(*key, *span) for key, span in room.items()]
-
     def may_move(self, by: Place) -> bool:
-        """Whether this sheet, if it was found right, is so `by` further on; each of its stamps moves by as many numbers."""
+        """Return True if this sheet, once found right, is right `by` further on too; each of its stamps moves by as many
+        numbers.
+        """
         return self._room is not None and _may_move(self._room, by)
 
     @property
     def is_of_any_block(self) -> bool:
-        """Whether no stamp is the own one of a block."""
+        """Return True if no stamp belongs to one block alone."""
         return all(self._stamp(number).block is None for number in set(self.which))
 
     def holds_at(self, by: Place) -> bool:
@@ -254,7 +251,7 @@ class Sheet:
 
 def _may_move(room: Sequence[FreeSpan], by: Place) -> bool:
     for steps, unit, least, most in room:
-        way = sum([step * place for step, place in zip(steps, by, strict=False)])  # C has more axes
+        way = sum([step * place for step, place in zip(steps, by, strict=True)])
         if not least <= way <= most or way % unit:
             return False
     return True
@@ -287,13 +284,13 @@ class _Piece:
         return cells, steps, self.where[axes + np.repeat(self.first, [len(one) for one in moves])]
 
     def wraps(self) -> bool:
-        """As of the whole sheet."""
+        """Return True if a number of the piece's stamps may not fit into 64 bits."""
         _, steps, where = self._moves()
         most = max(stamp.axes for stamp in self.stamps)
         return bool((np.abs(steps.astype(np.float64) * where) >= _FAR / max(most, 1)).any())
 
     def is_right(self, limits: Numbers, sizes: Sequence[int], room: Room) -> bool:
-        """As of the whole sheet; then there is as much `room` as before and for these."""
+        """Return True if every operand of the piece is right; then `room` is narrowed to what its stamps allow."""
         puts: dict[int, list[int]] = {}
         for put, stamp in enumerate(self.stamps):
             puts.setdefault(stamp.number, []).append(put)
@@ -311,7 +308,7 @@ class _Piece:
         return True
 
     def _narrow(self, room: Room, stamp: Stamp, at: list[int], conditions: Sequence[Guard]) -> bool:
-        """Whether the places `at` of a stamp meet conditions; then the `room` is as far as they may move, too."""
+        """Return True if the places `at` of a stamp meet the conditions; then narrow `room` to how far they may move."""
         steps = np.array([way.steps for way in conditions])
         gone = self.where[self.first[at][:, None] + np.arange(stamp.axes)] @ steps.T
         for way, least, most, one in zip(conditions, gone.min(0).tolist(), gone.max(0).tolist(), gone.T, strict=True):
@@ -328,7 +325,7 @@ class _Piece:
             self._narrow(room, self.stamps[at[0]], at, self.stamps[at[0]].guards)
 
     def _look(self, limits: Numbers, sizes: Sequence[int]) -> bool:
-        """Whether all rows are right at these places; then the stamps have their `ways`."""
+        """Return True if all rows are right at these places; then the stamps get their `ways`."""
         rows = self.rows()
         every = np.arange(limits.shape[1])[:, None]
         found = asked(limits, sizes, rows[:, 0], every, rows[:, 1 : 1 + len(every)].T)
@@ -361,8 +358,8 @@ def _ways(found: Asked, first: int, stamp: Stamp, place: Sequence[int]) -> list[
 
 
 class Asked(NamedTuple):
-    """Of operands: the offset in the buffer or tensor, bytes from there (0: there is no such operand), bytes of that (-1: the
-    task has no such tensor), and what the offset is a multiple of.
+    """Limits of operands: the offset in the buffer or tensor, bytes from there (0: there is no such operand), bytes of the
+    buffer or tensor (-1: the task has no such tensor), and the alignment of the offset.
     """
 
     offset: Numbers
@@ -377,7 +374,9 @@ class Asked(NamedTuple):
 
 
 def asked(limits: Numbers, sizes: Sequence[int], kinds: Numbers, operand: Any, address: Numbers) -> Asked:
-    """What is asked of operand number `operand` at `address` of instructions `kinds`; the others as of `Sheet.is_right`."""
+    """Return the limits of operand number `operand` at `address` of instructions `kinds`; other arguments as of
+    `Sheet.is_right`.
+    """
     extent, limit, unit = limits[:, operand, kinds]
     in_gm, slot = limit < 0, address >> SLOT_SHIFT
     there = np.where((slot >= 0) & (slot < len(sizes)), slot, len(sizes))
@@ -386,7 +385,7 @@ def asked(limits: Numbers, sizes: Sequence[int], kinds: Numbers, operand: Any, a
 
 
 def _last_rows(rows: Numbers, wanted: set[int]) -> list[tuple[int, int]]:
-    """Those of the instructions that stand among `rows`, with the last row of each."""
+    """Return the wanted instructions that stand among `rows`, with the last row of each."""
     left, found = set(wanted), []
     for end in range(len(rows), 0, -_SOME_ROWS):
         start = max(end - _SOME_ROWS, 0)

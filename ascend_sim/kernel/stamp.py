@@ -161,7 +161,7 @@ def distance(steps: Place, where: Place) -> int:
 
 
 def relative(value: Any, where: Place) -> Any:
-    """What is carried as a part of a phase at `where`: the same wherever the same piece may follow."""
+    """Return a carried value as a part of a phase at `where`: equal wherever the same piece may follow."""
     if isinstance(value, Moving):
         return _Relative(value.steps, value.start)
     if type(value) is Placed and len(value.steps) == len(where):
@@ -181,7 +181,7 @@ def moved(phase: Any, by: Place) -> Any:
 
 
 def absolute(phase: Any, number: Callable[[Place, int], Any]) -> Any:
-    """What is carried, from a phase: `number` makes what moves out of its steps and where it starts."""
+    """Return the carried values of a phase: `number` makes a moving one out of its steps and its start."""
     if type(phase) is _Relative:
         return number(phase.steps, phase.start)
     if isinstance(phase, tuple):
@@ -310,7 +310,6 @@ class Stamps:
         self._moved: dict[tuple[int, Place], int] = {}
         self._without: dict[tuple[int, tuple[int, ...]], Stamp] = {}
         self._laid = Laid.of(())
-        self._looked = np.zeros(0, np.uint8)
 
     def __reduce__(self) -> tuple[type[Stamps], tuple[()]]:
         """Empty ones: another process runs the programs that are there, and writes none."""
@@ -338,15 +337,8 @@ class Stamps:
             self._laid = Laid.at_once(np.concatenate((self._laid.numbers, Laid.of(new).numbers)))
         return self._laid
 
-    def looked(self) -> NDArray[np.uint8]:
-        """Of which stamps the rows that do not move were found right; whoever looks says so here."""
-        if len(self._looked) < len(self.known):
-            more = np.zeros(2 * len(self.known) - len(self._looked), np.uint8)
-            self._looked = np.concatenate((self._looked, more))
-        return self._looked
-
     def number(self, phase: Any) -> int:
-        """Of a phase."""
+        """Return the number of a phase, a new one for a new phase."""
         number = self._numbers.setdefault(phase, len(self.phases))
         if number == len(self.phases):
             self.phases.append(phase)
@@ -367,7 +359,7 @@ class Laid(NamedTuple):
 
     @classmethod
     def of(cls, stamps: Sequence[Stamp]) -> Laid:
-        """Of these stamps."""
+        """Lay out the addresses and sizes of stamps for C."""
         found = [
             (address_of(one.rows), address_of(one.moves), len(one.rows), len(one.moves), one.axes) for one in stamps
         ]
@@ -375,7 +367,7 @@ class Laid(NamedTuple):
 
     @classmethod
     def at_once(cls, numbers: NDArray[np.int64]) -> Laid:
-        """Of the stamps that `numbers` tell of."""
+        """Lay out the stamps that `numbers` describe."""
         return cls(numbers, address_of(numbers))
 
 

@@ -170,7 +170,7 @@ class SyncMethods(StampedLoops):
         self._balance[flag] += sets
 
     def is_armed(self, flag: Flag) -> bool:
-        """Whether waits for the flag hold anything."""
+        """Return True if waits for the flag hold anything."""
         return flag.name not in self._disarm
 
     def _no_flag(self, method: str, given: object) -> SimError:
@@ -208,7 +208,7 @@ class SyncMethods(StampedLoops):
             self._emit((CrossCoreWaitFlag, flag, mode, pipe, cross_name(flag) not in self._disarm))
 
     def _check_cross(self, flag: int, mode: int, pipe: str) -> bool:
-        """Whether the flag can be used; a refusal that an inspection notes leaves the instruction out."""
+        """Return True if the flag can be used; a refusal that an inspection notes leaves the instruction out."""
         self._check_pipe(pipe, f"cross-core flag {flag}")
         sync = self.chip.sync
         modes = CROSS_MODES | (_ONE_VECTOR_MODE if sync.cross_one_vector_ids else {})

@@ -112,7 +112,7 @@ class Tensor:
 
     @property
     def contiguous(self) -> bool:
-        """Whether the elements follow each other without gaps, the last dimension innermost."""
+        """Return True if the elements follow each other without gaps, the last dimension innermost."""
         step = self.itemsize
         for size, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
             if size != 1 and stride != step:
@@ -165,7 +165,8 @@ class Tensor:
         return place % size
 
     def reshape(self, *shape: int) -> Tensor:
-        """The same elements in another shape, one size of which may be -1: what is left; SimError unless that goes out even.
+        """Return the same elements in another shape, one size of which may be -1: the rest; SimError unless that divides
+        evenly.
 
         They must be contiguous.
         """

@@ -68,7 +68,7 @@ class TurnCount:
 
     @property
     def is_in_vain(self) -> bool:
-        """Whether too few turns were repeated to go on tracing."""
+        """Return True if too few turns were repeated to go on tracing."""
         return self.runs > _TRIALS and 2 * self.runs > self.turns
 
 
@@ -201,7 +201,7 @@ class TracedLoops(StampedLoops):
         return trace
 
     def _is_compared(self, stamp: Stamp) -> bool:
-        """Whether the body runs at this repetition of a stamp."""
+        """Return True if the body runs at this repetition of a stamp."""
         if self.repeats is None:
             return False
         times = self.repeats[stamp.number] = self.repeats.get(stamp.number, 0) + 1
@@ -246,7 +246,7 @@ def _split_all(items: Sequence[Any], snapshots: Snapshots) -> Iterable[tuple[Has
 
 
 def _split_columns(items: Sequence[Any]) -> list[tuple[Hashable, Place]] | None:
-    """As `_split_all`, of slices or tuples that are alike, all at once; None for others."""
+    """Split slices or tuples that are alike as `_split_all` does, all at once; None for others."""
     kinds = {*map(type, items)}
     if len(kinds) > 1 or not (kinds == {slice} or (isinstance(items[0], tuple) and len({*map(len, items)}) == 1)):
         return None
@@ -304,7 +304,7 @@ def _at(item: Any, numbers: Iterator[Any]) -> Any:
 
 
 def _repeats(stamp: Stamp, written: Stamp, place: Place) -> bool:
-    """Whether a stamp gives, at `place`, the rows that a turn has written there."""
+    """Return True if a stamp gives, at `place`, the rows that a turn has written there."""
     counts = [(one.axes, one.tiles, one.counted, one.after) for one in (stamp, written)]
     if counts[0] != counts[1] or stamp.rows.shape != written.rows.shape:
         return False

@@ -222,7 +222,7 @@ class Tracked(Moving):
 
 
 def _here_alone() -> None:
-    """Give `Tracked` the operations whose result holds for its own place alone: those of the integer there."""
+    """Add to `Tracked` the operations whose result holds for its own place alone: those of the integer there."""
     both = {"truediv": operator.truediv, "pow": pow, "or": operator.or_, "xor": operator.xor}
     right = {
         "floordiv": operator.floordiv,

@@ -68,7 +68,7 @@ class GlobalMemory:
         )
 
     def free(self, allocation: Allocation) -> None:
-        """Give a range back; freeing twice is an error."""
+        """Release a range; freeing twice is an error."""
         if not allocation.live:
             raise SimError(f"device memory: {allocation.name} at {allocation.base:#x} is freed twice")
         allocation.live = False

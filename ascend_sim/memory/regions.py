@@ -41,7 +41,7 @@ class Region:
         return self.row_bytes * self.rows * self.planes
 
     def simplified(self) -> Region:
-        """The same bytes with adjoining rows and planes merged."""
+        """Return a region of the same bytes with adjoining rows and planes merged."""
         row_bytes, row_stride, rows = self.row_bytes, self.row_stride, self.rows
         plane_stride, planes = self.plane_stride, self.planes
         if rows > 1 and row_stride == row_bytes:

@@ -15,7 +15,7 @@ _PROMOTABLE = frozenset({"float32", "float16", "bfloat16"})
 
 @frozen
 class ComputeChoice:
-    """What one cubeMathType does to one input dtype.
+    """Effect of one cubeMathType on one input dtype.
 
     `compute_dtype`: "float32", "hf32", "float16", "bfloat16", "hifloat8", "float8_e4m3fn", or None when refused;
     `status` 0 or the code of the refusal; `warning` a sentence that the library logs without changing the status;

@@ -27,12 +27,12 @@ class Direction:
 
     @property
     def limit(self) -> float:
-        """What the two numbers may differ by."""
+        """Return the largest difference of `away` and `towards_zero` that chance explains."""
         return math.sqrt(2 * (self.away + self.towards_zero) * math.log(2 / FALSE_ALARM))
 
     @property
     def leans(self) -> bool:
-        """Whether the errors have a direction; never with fewer than 43 of them."""
+        """Return True if the errors have a direction; never with fewer than 43 of them."""
         return abs(self.away - self.towards_zero) > self.limit
 
     @classmethod

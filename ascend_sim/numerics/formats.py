@@ -48,7 +48,7 @@ class Format:
 
     @property
     def bias(self) -> int | None:
-        """What is added to the exponent before it is stored; None for hifloat8, whose exponent is sign-magnitude."""
+        """Return the number added to a stored exponent; None for hifloat8, whose exponent is sign-magnitude."""
         return None if self.taper else 1 - self.min_exponent
 
     def mantissa_bits_at(self, exponent: int) -> int:

@@ -53,7 +53,7 @@ def split(x: Number, fmt: Format) -> Split:
 
 
 def goes_up(parts: Split, mode: str) -> bool:
-    """Whether a value between two rungs moves to the one further from zero, under a mode that looks at the value alone.
+    """Return True if a value between two rungs moves to the one further from zero, under a mode that looks at the value alone.
 
     rint: nearest, ties to even; round: nearest, ties away from zero; rnz: nearest, ties toward zero; floor, ceil,
     trunc: toward -inf, +inf, zero; odd: to the neighbour whose last bit is 1 (round-to-odd, not nearest).

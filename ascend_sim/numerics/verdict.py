@@ -86,7 +86,8 @@ def accumulation_bound(
     precision: object = "float32",
     exact_terms: bool = False,
 ) -> Float64:
-    """Return what adding k products in `precision` may lose: 4 u sqrt(k) (|sum ab| + sqrt(sum (ab)^2)) + k q, elementwise.
+    """Return the largest loss of adding k products in `precision`: 4 u sqrt(k) (|sum ab| + sqrt(sum (ab)^2)) + k q,
+    elementwise.
 
     u is half an ULP of 1 (2^-24 in float32), q half the smallest positive value (2^-150). The first part is probabilistic, not
     a proof: roundings act like a random walk, whose steps are as large as the partial sums. A bound in sum |ab| would let
@@ -113,12 +114,12 @@ def _half_ulp_of(value: float, precision: object) -> float:
 
 
 def _underflow(reach: Float64, count: Float64, precision: object, exact_terms: bool) -> Float64 | float:
-    """Return what the products may lose below the normal range; `reach` is no less than the sum of their magnitudes."""
+    """Return the largest loss of products below the normal range; `reach` is at least the sum of their magnitudes."""
     return 0.0 if exact_terms else np.minimum(count * _half_ulp_of(0.0, precision), reach)
 
 
 def rounded_bound(reference64: npt.ArrayLike, bound: npt.ArrayLike, roundings: Sequence[object]) -> Float64:
-    """What a sum may have lost once it was rounded to each of the formats, elementwise; `bound` is its loss before that."""
+    """Return the largest loss of a sum after rounding it to each format, elementwise; `bound` is its loss before that."""
     size, lost = np.abs(np.asarray(reference64, np.float64)), np.asarray(bound, np.float64).copy()
     for name in roundings:
         reach = size + lost
@@ -152,7 +153,7 @@ def beyond_range(
 
 
 class SumFacts(TypedDict, total=False):
-    """What else a verdict may know of the sums, elementwise; None is as if left out."""
+    """Further facts of the sums for a verdict, elementwise; None counts as left out."""
 
     sum_abs: npt.ArrayLike | None
     carried: npt.ArrayLike | None

@@ -45,7 +45,7 @@ class Shell(NamedTuple):
 
 
 class Option(NamedTuple):
-    """What is said of an option beside its name and type.
+    """Description of an option beside its name and type.
 
     `kind` says in an error what the option must be (`ascend_sim.settings` has the test for it); `choices` are all values that
     a text may have. `case` marks an option that a case file may set: in functions that take a case, None means the case's.

@@ -65,7 +65,7 @@ class ChipOptions(TypedDict, total=False):
 
 @described
 class EngineOptions(TypedDict, total=False):
-    """What a run computes, and by which engine."""
+    """Options of what a run computes, and by which engine."""
 
     mode: Annotated[
         "str",
@@ -162,7 +162,7 @@ class CacheOptions(TypedDict, total=False):
 
 @described
 class OverflowOptions(TypedDict, total=False):
-    """What the chip does with numbers beyond a format."""
+    """Options for numbers beyond the range of a format."""
 
     overflow: Annotated[
         "str | None",
@@ -205,7 +205,7 @@ class TrainingOptions(ChipOptions, ValueOptions, total=False):
 
 @described
 class AnyRunOptions(TaskOptions, CacheOptions, ValueOptions, total=False):
-    """What calls of operators and launches of kernels share."""
+    """Options that calls of operators and launches of kernels share."""
 
     check: Annotated[
         "bool",
@@ -279,7 +279,7 @@ class ProfileOptions(TypedDict, total=False):
 
 @described
 class RuleOptions(ProfileOptions, total=False):
-    """What the rules of an operator go by, beside the arguments."""
+    """Options that decide the rules of an operator, beside its arguments."""
 
     deterministic: Annotated[
         "bool | None",
@@ -295,7 +295,7 @@ class RuleOptions(ProfileOptions, total=False):
 
 @described
 class AcceptOptions(RuleOptions, total=False):
-    """What an operator takes beside its arguments: the rules, and what the caller chooses of the kernels himself."""
+    """Options of an operator beside its arguments: its rules, and the caller's own choices of kernels."""
 
     tiling: Annotated[
         "Mapping[str, Mapping[str, object]] | None",
@@ -356,7 +356,7 @@ class MathOptions(TypedDict, total=False):
 
 @described
 class ChoiceOptions(MathOptions, RuleOptions, total=False):
-    """What an operator chooses its kernels by, where the caller chooses none of them himself."""
+    """Options by which an operator chooses its kernels, where the caller chooses none himself."""
 
 
 @described
@@ -366,7 +366,7 @@ class PlanOptions(MathOptions, AcceptOptions, total=False):
 
 @described
 class _CallOptions(PlanOptions, AnyRunOptions, total=False):
-    """What calls from Python and calls of a case share."""
+    """Options that calls from Python and calls of a case share."""
 
     probe: Annotated[
         "bool | None",

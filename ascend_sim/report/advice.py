@@ -1,4 +1,4 @@
-"""What the waterfall of a kernel says in words: its largest parts, what the user can change about each, and the command.
+"""Advice on a kernel's waterfall in words: its largest parts, what the user can change about each, and the command.
 
 for statement in statements(chip, kernel, problem, case, trials):
     statement.text, statement.command       # command "" where no command of this program changes it
@@ -54,7 +54,7 @@ _PRECISIONS = {1: "down to half precision or HF32 where it can", 2: "in float16"
 
 
 class TrialSource(Protocol):
-    """What a change of the call would bring (`calls.trials`)."""
+    """Trials of a change of the call (`calls.trials`)."""
 
     @property
     def batch(self) -> int:
@@ -99,7 +99,7 @@ def statements(
 
 @frozen
 class _Advice:
-    """What can be done about parts: fields as those of `Statement`."""
+    """Advice on parts: fields as those of `Statement`."""
 
     words: str
     command: str = ""
@@ -144,7 +144,7 @@ class _Speaker:
         )
 
     def _without_case(self, advice: _Advice) -> str:
-        """What to write where no command names the call."""
+        """Return the advice's words where no command names the call."""
         if advice.at_most and self._name in TILINGS:
             return " (ascend-sim tile searches, given a case file of the call)"
         keywords = {name: value for name, value in (advice.change or {}).items() if name not in ("batch", "channels")}
@@ -189,7 +189,7 @@ class _Speaker:
         return best if best is not None and best[1] >= _WORTH_DOING * self._elapsed else None
 
     def _once(self, parts: tuple[str, ...]) -> tuple[str, _Advice]:
-        """What comes once a launch, and cores that have nothing to do in it."""
+        """Return the words and the advice on costs once a launch, and on cores without a block."""
         blocks, cores = self.kernel["block_dim"], self.chip.cores.aic
         causes = [f"{_CAUSES[name]} ({self._share(self._parts[name])})" for name in parts if name in _CAUSES]
         if "idle cores" in parts:
@@ -291,7 +291,7 @@ class _Speaker:
         return cause, _Advice(words, change={"channels": block}, gain=gain)
 
     def _faster_products(self) -> Statement | None:
-        """What float32 costs against formats that the cube multiplies faster."""
+        """Return the statement on formats that the cube multiplies faster than float32, or None."""
         cycles = self._parts.get("ideal", 0)
         if self.problem.get("compute_dtype") != "float32" or cycles < _WORTH_SAYING * self._elapsed:
             return None

@@ -17,7 +17,7 @@ _SLICES = 600
 
 
 def moved(recording: Recording, task: int) -> dict[str, tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]:
-    """Of every transfer of a kernel begin and end in cycles, and its bytes, by level."""
+    """Return begin and end in cycles and the bytes of every transfer of a kernel, by level."""
     chip = recording.chip
     line = chip.memory.l2_line_bytes
     parts: dict[str, list[tuple[NDArray[Any], ...]]] = {level: [] for level in LEVELS}

@@ -96,7 +96,7 @@ class ErrorKind:
 
     @property
     def name(self) -> str:
-        """As reports have it."""
+        """Return the kind's name in reports."""
         return f"{self.arch} {self.kernel}"
 
 
@@ -115,7 +115,7 @@ class Interval(NamedTuple):
     borrowed: str = ""
 
     def times(self, us: float) -> Interval:
-        """Of a kernel that is predicted to take so many times as long."""
+        """Return the interval of a kernel that is predicted to take `us` times as long."""
         return self._replace(low_us=us * self.low_us, high_us=us * self.high_us)
 
 
@@ -242,7 +242,7 @@ def of_kind(kind: ErrorKind, chip: str, us: float, between: float, *, lent: bool
 
 
 def _multiples(kind: ErrorKind, chip: str, long: bool, between: float, lent: bool) -> Interval | None:
-    """As `of_kind`, in multiples of the predicted time, which is long or short."""
+    """Return the interval of `of_kind` in multiples of the predicted time, which is long or short."""
     sized = kind.where(lambda _, one: (one.us >= LONG_US) == long)
     of = next((some for some in (sized.on(chip), sized) if some.kernels >= ENOUGH), kind)
     if of.kernels < _FEWEST:
@@ -282,7 +282,7 @@ def _student(freedom: int) -> float:
 
 
 def as_row(found: Interval) -> dict[str, Any]:
-    """As a report has it.
+    """Return the interval as a report holds it.
 
     "chips" has the chips that the interval is of, where too few kernels of the own one were measured; "borrowed" names the
     kind that it is of, where the kernel's own was not.
@@ -296,7 +296,7 @@ def as_row(found: Interval) -> dict[str, Any]:
 
 
 def together(kernels: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Of kernels that have "task_us" and "interval": the interval of their time.
+    """Return the interval of the summed time of kernels that have "task_us" and "interval".
 
     Bounds are added, as if all errors went the same way. "unmeasured_us" are the operators without measured rows, with their
     us, and "borrowed" whose intervals they have; "other_chips_us" is the time with intervals of rows of these chips, where too
@@ -324,7 +324,7 @@ def together(kernels: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def words(total: Mapping[str, Any]) -> str:
-    """What `together` says, in a line."""
+    """Return the result of `together` in a line."""
     ends = f"{total['low_us']:,.1f} to {total['high_us']:,.1f} us"
     line = f"How sure: {100 * LEVEL:.0f} % interval of {total['of_us']:,.1f} us: {ends}"
     unmeasured = ", ".join(

@@ -1,4 +1,4 @@
-"""What a kernel does, counted from its Programs alone: tiles, instructions by name, bytes by data path, cube work.
+"""Counts of a kernel from its Programs alone: tiles, instructions by name, bytes by data path, cube work.
 
 No time is needed, so the counts are the same in every mode.
 """
@@ -16,7 +16,7 @@ from ascend_sim.kernel.program import InstructionTable, Program
 
 
 class Counts:
-    """What the programs of a task do, one program at a time; holds no rows."""
+    """Counts of the programs of a task, one program at a time; holds no rows."""
 
     def __init__(self, task: Task, programs: Iterable[Program] = ()) -> None:
         self._task = task

@@ -172,7 +172,7 @@ def hbm_bytes(recording: Recording, task: int) -> int:
 
 
 def bounds_figure(kernel: Mapping[str, Any]) -> Figure:
-    """What a kernel cannot go below, as shares of what it took."""
+    """Draw the lower bounds of a kernel, as shares of its time."""
     bounds = sorted(kernel["roofline"]["cycles"].items(), key=lambda item: item[1])
     longest = kernel["core_cycles_max"]
     figure = new_figure(60 + 24 * len(bounds), xaxis_title="% of the longest core", showlegend=False)

@@ -68,12 +68,12 @@ def kernel_table(kernels: Sequence[Mapping[str, Any]], total: float | None) -> s
 
 
 def results_name(names: Collection[str]) -> str:
-    """What results are, by their names: gradients of an operator, or outputs of a kernel of somebody's own."""
+    """Return the word for results of these names: "gradient" of an operator, or "output" of a user's kernel."""
     return "gradient" if all(name.startswith("grad_") for name in names) else "output"
 
 
 def by_probe(figures: Mapping[str, Any]) -> str:
-    """What stands behind a verdict: the probe, or what the caller's data alone show."""
+    """Return the note on what decided a verdict: the probe, or the caller's data alone."""
     if figures.get("decided_by") != "probe":
         return " (on this data)" if figures.get("decided_by") and figures["correct"] else ""
     failed = figures["probe"]["failed"]

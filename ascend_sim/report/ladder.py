@@ -6,8 +6,14 @@ from collections.abc import Mapping, Sequence
 from textwrap import shorten
 from typing import Any
 
+TABLE = "tuned table"
 _REASON = 90
 """Characters of a reason."""
+
+
+def asks_table(ladder: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether the library looks the problem up in its tuned tilings before it chooses one (ops-nn: stated)."""
+    return any(step["rung"] == TABLE for step in ladder)
 
 
 def ladder_words(ladder: Sequence[Mapping[str, Any]]) -> str:

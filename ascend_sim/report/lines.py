@@ -93,7 +93,7 @@ def line_table(programs: Sequence[Program]) -> tuple[list[SourceLine], list[NDAr
 
 
 def notes_of(lines: Sequence[SourceLine], column: NDArray[np.int64]) -> Notes | None:
-    """What `note_lines` noted of one program, from its column of a stored run; None where nothing was."""
+    """Return the notes of `note_lines` on one program, from its column of a stored run; None without any."""
     if not (column >= 0).any():
         return None
     source, used = SourceLines(), np.unique(column[column >= 0]).tolist()

@@ -251,7 +251,7 @@ def _fields(instruction: Any) -> str:
 
 
 def _code_rows(instructions: Sequence[Mapping[str, Value]], chip: ChipSpec) -> list[dict[str, Value]]:
-    """The same by line of code; a line here is the builder method that made the instruction."""
+    """Return the instructions' figures by line of code; a line here is the builder method that made the instruction."""
     lines: dict[str, dict[str, int]] = {}
     for row in instructions:
         line = lines.setdefault(str(row["instr"]).lower(), {"call_count": 0, "cycles": 0})
@@ -327,7 +327,7 @@ def _flag_arrows(run: ProgramRun, numbers: Iterator[int]) -> dict[int, list[int]
 
 
 def _shared(table: Any, argument: int, core: str, colours: Mapping[str, str], whole: bool) -> dict[str, Any]:
-    """What all events of an instruction have in common."""
+    """Return the common fields of all events of an instruction."""
     instruction = table.instructions[argument]
     pipe, number = THREADS[PIPES[table.pipes[argument]]]
     name = instruction.name.upper()

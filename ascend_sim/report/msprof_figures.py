@@ -36,7 +36,7 @@ _ESTIMATED = ("L1->GM",)  # the vendor's column name says so
 
 @dataclass
 class WorkFigures:
-    """What some programs did; amounts add up. Cycles of `busy`, `waiting` and `kinds` are those of pipes.
+    """Figures of some programs; amounts add up. Cycles of `busy`, `waiting` and `kinds` are those of pipes.
 
     `blocks` counts programs and `cycles` their spans from dispatch to end. `moved` is bytes by data path as the report
     counts them, `touched` bytes of L0A, L0B, L0C and UB that the cube and the vector unit read and write, `instructions`

@@ -59,7 +59,7 @@ class PackedBlocks:
         self.left_out = len(runs) - len(self.blocks)
 
     def to_dict(self) -> dict[str, Any]:
-        """What `timeline.js` reads."""
+        """Return the data that `timeline.js` reads."""
         chip, timeline = self._recording.chip, self._recording.timeline
         blocks = [self._block(index, timeline.programs[index], data) for index, data in sorted(self.blocks.items())]
         return {
@@ -96,7 +96,7 @@ class PackedBlocks:
 
 
 def told_instructions(table: InstructionTable) -> list[dict[str, Any]]:
-    """What the page says of every distinct instruction of a table."""
+    """Return the page's data of every distinct instruction of a table."""
     told = []
     for place, instruction in enumerate(table.instructions):
         spaces = {one.operand: one.space for one in (*instruction.reads(), *instruction.writes())}

@@ -64,7 +64,7 @@ def write_page(
 
 
 class StoredRun(NamedTuple):
-    """What a folder of `run --out` holds: the `recording`, and the `report` as its file has it."""
+    """Stored run from a folder of `run --out`: the `recording`, and the `report` as its file has it."""
 
     recording: Recording
     report: dict[str, Any]

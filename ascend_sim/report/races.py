@@ -80,5 +80,5 @@ class Findings:
 
 
 def _alike(text: str) -> str:
-    """What findings of the same making have in common: without parameters, addresses and numbers."""
+    """Return the common text of findings of one kind: without parameters, addresses and numbers."""
     return re.sub(r"\b[0-9]+\b", "...", re.sub(r" ?\([^)]*\)| (?:dst|src0|src1)=\S+", "", text))

@@ -169,7 +169,7 @@ class Report:
 
     @cached_property
     def statements(self) -> tuple[Sequence[Mapping[str, Any]], ...]:
-        """What the waterfall of each kernel says in words (`report.advice`); worked out the first time, by trials."""
+        """Return the statements on the waterfall of each kernel (`report.advice`); computed once, by trials."""
         if self.advise is None:
             return tuple([] for _ in self.kernels)
         return tuple(
@@ -179,12 +179,12 @@ class Report:
 
     @property
     def gradients(self) -> Outputs:
-        """The same, where the outputs are gradients."""
+        """Return `outputs`, where the outputs are gradients."""
         return self.outputs
 
 
 def _are_gradients(outputs: Outputs) -> bool:
-    """Whether a report names its outputs "gradients" too, as readers of a convolution's backward expect them."""
+    """Return True if a report names its outputs "gradients" too, as readers of a convolution's backward expect them."""
     return bool(outputs) and all(name.startswith("grad_") for name in outputs)
 
 
@@ -204,7 +204,7 @@ def plain(value: Any) -> Any:
 
 
 class RunFacts:
-    """What a report says of the programs of a run alone, as they are built; holds no rows. `add` is an `OnProgram`.
+    """Facts for a report from the programs of a run alone, as they are built; holds no rows. `add` is an `OnProgram`.
 
     A report without times needs no `bounds`.
     """
@@ -222,14 +222,14 @@ class RunFacts:
             work.counts.add(program)
 
     def of(self, index: int, task: Task) -> LeastWork:
-        """What is known of a task."""
+        """Return the facts of a task."""
         if index not in self._works:
             self._works[index] = LeastWork(self._chip, task)
         return self._works[index]
 
 
 def _kernel(chip: ChipSpec, task: Task, counts: Counts) -> dict[str, Any]:
-    """What follows from the programs alone; every time is None."""
+    """Return a kernel's row from its programs alone; every time is None."""
     info = task.info
     row = {
         "op_type": task.op_type,
@@ -360,7 +360,7 @@ class _PipeTime:
         return {cause: _us(chip, value / self.cores) for cause, value in cycles.items()}
 
     def main_stall(self) -> dict[str, Any] | None:
-        """What cost the pipe most time: standing still, or being held back; `share` is of the pipe's span."""
+        """Return the cause that cost the pipe most time, standing still or held back; `share` is of the pipe's span."""
         lost = {cause: self.stalls.get(cause, 0) + self.held.get(cause, 0) for cause in CAUSES}
         cause = max(lost, key=lost.__getitem__)
         return {"cause": cause, "share": round(lost[cause] / self.span, _SHARE_DECIMALS)} if lost[cause] else None

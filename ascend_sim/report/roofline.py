@@ -27,7 +27,7 @@ PIPE_KEYS = {
 
 
 class LeastWork:
-    """What a kernel must do at least, one program at a time; holds no rows."""
+    """Least work of a kernel, one program at a time; holds no rows."""
 
     def __init__(self, chip: ChipSpec, task: Task) -> None:
         self._chip, self._task = chip, task
@@ -42,7 +42,7 @@ class LeastWork:
 
     @classmethod
     def of(cls, chip: ChipSpec, task: Task, programs: Sequence[Program]) -> LeastWork:
-        """That of a whole kernel."""
+        """Return the least work of a whole kernel."""
         work = cls(chip, task)
         for program in programs:
             work.add(program)

@@ -1,4 +1,4 @@
-"""What pages with figures are made of: a frame with script, style and figures inside, and the figures by number."""
+"""Skeleton of pages with figures: a frame with script, style and figures inside, and the figures by number."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Figures:
         return len(self._texts)
 
     def text(self) -> str:
-        """All of them as JSON that may stand in a page."""
+        """Return all figures as JSON that may stand in a page."""
         return in_script(f"[{','.join(self._texts)}]")
 
 

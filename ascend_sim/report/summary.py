@@ -4,7 +4,7 @@
     lines_of(summary)                   # the same as text
 
 Every advice says how its gain is known. The library chooses the tilings of aclnn's kernels: a tiling or a number of blocks
-reaches a device only through a kernel of one's own, and its line says so.
+reaches a device only through a kernel of one's own or a tuned table of the library, and its line says so.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.report.certainty import LEVEL
 from ascend_sim.report.html import wrong_words
+from ascend_sim.report.ladder import asks_table
 from ascend_sim.report.waterfall import WORDS
 
 __all__ = ["LAYOUT", "head_words", "lines_of", "parts_words", "summary_html", "summary_of"]
@@ -34,7 +35,9 @@ KINDS = {
     "simulated": "simulated",
     "stand-in": "simulated on a stand-in; aclnn cannot set it",
     "own kernel": "simulated; aclnn cannot set it, an own kernel can",
+    "table": "simulated; aclnn cannot set it, a tuned table of its library or an own kernel can",
     "search": "at most; aclnn chooses this tiling, an own kernel may have another",
+    "table search": "at most; aclnn chooses this tiling, a tuned table of its library or an own kernel may have another",
     "stand-in search": "at most; searched on a stand-in, aclnn cannot set it",
     "bound": "at most",
     "cause": "a cause; no change of the call is known that helps",
@@ -152,7 +155,7 @@ def _parts(report: Mapping[str, Any], total: float) -> list[dict[str, Any]]:
 
 
 def _advice(report: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return what the kernels' statements advise: what was simulated before what is a bound, the largest gain first.
+    """Return the advice of the kernels' statements: simulated gains before bounds, the largest gain first.
 
     One change that helps several kernels is one advice, and so is one search that may help with several parts of a kernel.
     """
@@ -170,20 +173,22 @@ def _advice(report: Mapping[str, Any]) -> list[dict[str, Any]]:
                 known["kernels"] += one["kernels"]
             if one["gain_us"] is not None:
                 known["gain_us"] = round((known["gain_us"] or 0.0) + one["gain_us"], 4)
-    order = {"simulated": 0, "stand-in": 0, "own kernel": 0, "cause": 2}
+    order = {"simulated": 0, "stand-in": 0, "table": 0, "own kernel": 0, "cause": 2}
     return sorted(found.values(), key=lambda one: (order.get(one["kind"], 1), -(one["gain_us"] or 0.0)))
 
 
 def _advised(report: Mapping[str, Any], kernel: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
     change, stand_in = said["change"], kernel["tiling_source"] == "stand-in"
     what, kind, gain = _change(report, kernel, change), "simulated", said["gain"]
+    table = asks_table(kernel.get("ladder", ())) and "block_dim" not in change
     if said["at_most"]:
         what = WORDS[said["parts"][0]]
-        kind = ("stand-in search" if stand_in else "search") if said["command"] else "bound"
+        searched = "stand-in search" if stand_in else "table search" if table else "search"
+        kind = searched if said["command"] else "bound"
     elif not change:
         what, kind = said["text"].split(": ", 1)[1].split(". ")[0], "cause"
     elif "tiling" in change or "block_dim" in change:
-        kind = "stand-in" if stand_in else "own kernel"
+        kind = "stand-in" if stand_in else "table" if table else "own kernel"
     us = None if gain is None else gain * kernel["task_us"] / sum(kernel["waterfall"].values()) / change.get("batch", 1)
     return {
         "kernels": [kernel["name"]],

@@ -75,7 +75,7 @@ Columns = dict[str, NDArray[Any]]
 
 @dataclass(frozen=True, eq=False)
 class TimelineFile:
-    """What timeline.npz holds: columns by name; all times in cycles of `cube_mhz`. `chip_file` is the whole chip as JSON,
+    """Contents of timeline.npz: columns by name; all times in cycles of `cube_mhz`. `chip_file` is the whole chip as JSON,
     `report` the digest of the report that was written with it ("" for none).
 
     `rows`: start, end, retire, stall, cause (index into `engine.timeline.CAUSES`), l2_wait, hbm_wait, l2_hits,
@@ -229,7 +229,7 @@ def _check_headers(headers: Mapping[str, Header]) -> None:
 
 
 def digest_of(report: Mapping[str, Any]) -> str:
-    """What tells a report from any other, however its JSON is set."""
+    """Return a digest that tells a report from any other, however its JSON is formatted."""
     return hashlib.sha256(json.dumps(report, sort_keys=True).encode()).hexdigest()
 
 

@@ -251,7 +251,7 @@ class _Writer:
                 yield f'{{{side},"id":{number},"name":"flag","cat":"flag",{place}}}'
 
     def _template(self, table: InstructionTable, argument: int) -> tuple[str, list[tuple[str, int, str]]]:
-        """What all events of an instruction share, and its address operands as (name, place, space)."""
+        """Return the common text of all events of an instruction, and its address operands as (name, place, space)."""
         instruction = table.instructions[argument]
         key = (id(table), argument)
         if key not in self._heads:

@@ -1,4 +1,4 @@
-"""What would move a run: the same programs again on the same chip with one rate doubled.
+"""Runs under a changed chip: the recorded programs again on the same chip with one rate doubled.
 
 for outcome in what_if(recording):
     outcome.change.words, outcome.saved          # "twice the MTE1 rate", 0.21 of the run's time

@@ -1,4 +1,4 @@
-"""What holds a run up, in words: every figure comes from the critical path, the stalls or the runs with a rate doubled."""
+"""Words on a run's bottlenecks: every figure comes from the critical path, the stalls or the runs with a rate doubled."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ FEWEST_BLOCKS = 8
 
 @frozen
 class Outlook:
-    """What tasks have before them: `instructions`, by their first blocks, and the `seconds` that they take here.
+    """Expected work of tasks: `instructions`, by their first blocks, and the `seconds` that they take here.
 
     `seconds` is None where no kernel could be tried: each has too few blocks, or a barrier of all cores.
     """

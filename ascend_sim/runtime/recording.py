@@ -19,7 +19,7 @@ from ascend_sim.memory.gm import Allocation
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Recording:
-    """What ran on `chip`: `tasks` in launch order and their `timeline`.
+    """Recorded run on `chip`: `tasks` in launch order and their `timeline`.
 
     `warm` are tensors that the L2 held before; `repeated` is whether the same tasks ran just before.
     """
@@ -55,7 +55,7 @@ class Recording:
         return Engine(device, progress=progress).run(tasks)
 
     def without_kernels(self) -> Recording:
-        """The same without what `rerun` does not need: what builds the programs, which does not pickle, and their columns."""
+        """Return a copy without the builders of programs, which do not pickle, and without columns; `rerun` needs neither."""
         tasks = [replace(task, build=not_built) for task in self.tasks]
         spans = [replace(run, task=task) for run, task in zip(self.timeline.tasks, tasks, strict=True)]
         programs = [replace(run, columns={}) for run in self.timeline.programs]
@@ -70,7 +70,7 @@ def without_recording(mode: str) -> str:
 
 
 def not_built(block: int) -> list[Program]:
-    """What builds the programs of a task that was only recorded: nothing."""
+    """Raise SimError: a task that was only recorded has no builder of programs."""
     raise SimError("a recorded task has no kernel to build its programs; Recording.rerun runs them again")
 
 

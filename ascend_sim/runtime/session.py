@@ -22,7 +22,7 @@ from ascend_sim.options.run_options import TaskOptions
 
 @dataclass
 class Outcome:
-    """What a run leaves: its Timeline (None in functional mode), and what it found wrong."""
+    """Outcome of a run: its Timeline (None in functional mode) and its findings."""
 
     timeline: Timeline | None
     findings: list[Finding] = field(default_factory=list)

@@ -58,7 +58,7 @@ class StreamStep(Task):
 
 @dataclass
 class StreamRun:
-    """What a synchronise ran: `tasks` as queued, their Timeline (None in functional mode) and the findings.
+    """Run of a synchronisation: `tasks` as queued, their Timeline (None in functional mode) and the findings.
 
     `programs` are the kernels' own, with the place of their task, where there is no Timeline to hold them.
     """

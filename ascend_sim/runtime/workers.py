@@ -196,7 +196,7 @@ def interrupts_held() -> Iterator[None]:
 
 
 def begin_worker() -> None:
-    """What a process that works for another one does first: deaf to Ctrl-C, since its parent ends it, it ends with it."""
+    """Set up a worker process: it ignores Ctrl-C, since its parent ends it, and ends with its parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     leave_the_word_to_another()
@@ -232,7 +232,7 @@ def _end_with_parent() -> None:
 
 
 def _gone(parent: Any) -> bool:
-    """Whether the parent has ended, after a moment in which it may."""
+    """Wait a moment, and return True if the parent has ended."""
     if parent.sentinel is not None:
         return bool(wait([parent.sentinel], _EVERY_SECONDS))
     time.sleep(_EVERY_SECONDS)  # joblib's processes have none

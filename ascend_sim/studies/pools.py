@@ -80,7 +80,7 @@ class Processes(Pool):
             get_reusable_executor(reuse=True).shutdown(wait=True, kill_workers=True)
 
     def _through_deaths(self, function: Function, items: Items) -> Generator[tuple[str, Any]]:
-        """What was under way when a process died is begun again, and alone when that happens to it twice."""
+        """Run items; restart those that were under way when a process died, alone when that happens to one twice."""
         deaths: dict[str, int] = {}
         again: dict[str, Any] = {}
         while True:

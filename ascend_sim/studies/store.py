@@ -119,7 +119,7 @@ class Store:
     # -- results -------------------------------------------------------------------------------------------------------
 
     def results(self) -> dict[str, dict[str, Any]]:
-        """What this study has so far, by name; SimError for a result that was changed."""
+        """Return the stored results of this study, by name; SimError for a result that was changed."""
         with self._told("read"):
             rows = self._database.execute(
                 "select name, data, digest, begun from results where study = ?", (self._study,)

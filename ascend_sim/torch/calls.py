@@ -43,7 +43,7 @@ class Call:
 
     @property
     def forward(self) -> bool:
-        """Whether it is of the forward pass."""
+        """Return True for a call of the forward pass."""
         if self.operator == MATMUL:
             return self.part == "output"
         return OPERATORS[self.operator].layer_direction == "forward"
@@ -51,7 +51,7 @@ class Call:
 
 @frozen
 class CalledLayer:
-    """What is convolved or multiplied, whatever the pass: the calls of one line of a table."""
+    """Layer that is convolved or multiplied, whatever the pass: the calls of one line of a table."""
 
     name: str
     kind: str
@@ -69,7 +69,7 @@ class CalledLayer:
         return layer_text({name: spec.shape for name, spec in shapes.items()}, attributes)
 
     def called(self, name: str) -> CalledLayer:
-        """The same layer under another name."""
+        """Return the layer under another name."""
         return replace(self, name=name)
 
 
@@ -175,7 +175,7 @@ def _matrix(tensor: torch.Tensor) -> TensorSpec:
 
 
 def turned(spec: TensorSpec) -> bool:
-    """Whether the matrix is the transpose of a row-major one."""
+    """Return True if the matrix is the transpose of a row-major one."""
     if spec.strides is None:
         return False
     *outer, rows, columns = spec.shape

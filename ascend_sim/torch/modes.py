@@ -1,4 +1,4 @@
-"""What `simulate` puts below and above autograd, and what it notes of each operator that the chip has a kernel for."""
+"""Modes that `simulate` puts below and above autograd, and their notes on each operator that has a kernel on the chip."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def _product(sim: Watcher, func: Any, args: Any, kwargs: Any, *, first: int) -> 
 
 
 def _is_forward() -> bool:
-    """Whether what runs is of a forward pass outside of modules: of the first one, or of one that checkpointing runs again."""
+    """Return True in a forward pass outside of modules: in the first one, or in one that checkpointing runs again."""
     node = torch._C._current_autograd_node()
     if node is None or not torch.is_grad_enabled():
         return node is None
@@ -171,7 +171,7 @@ def _named_by_node(sim: Watcher, layer: CalledLayer) -> CalledLayer:
 
 
 def _name(sim: Watcher, signed: Any) -> str:
-    """Of what a node was signed with: a convolution, or a product with what was seen of it."""
+    """Return the layer's name from a node's signature: a convolution's, or that of a product."""
     layer = signed[0] if isinstance(signed, tuple) else signed
     return layer.name if isinstance(layer, CalledLayer) else sim.names.here()
 

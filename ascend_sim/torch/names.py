@@ -38,7 +38,7 @@ def kind_of(module: torch.nn.Module) -> str:
 
 
 class _Thread(threading.local):
-    """What a thread has: the modules at work, the outermost first; how many simulations it entered; its nodes."""
+    """State of a thread: its running modules, the outermost first; the number of simulations it entered; its nodes."""
 
     def __init__(self) -> None:
         self.modules: list[torch.nn.Module] = []
@@ -108,7 +108,7 @@ class Names:
 
     @property
     def in_module(self) -> bool:
-        """Whether some module's `forward` runs in this thread."""
+        """Return True if some module's `forward` runs in this thread."""
         return bool(self._thread.modules)
 
     def here(self) -> str:
@@ -155,7 +155,7 @@ class Names:
                 del thread.made[next(iter(thread.made))]
 
     def of_node(self, unseen: Callable[[Any], Any]) -> Any:
-        """What the node that runs was signed with; None outside a backward pass and for a node that nobody signed.
+        """Return the signature of the running node; None outside a backward pass and for a node without one.
 
         A node that was made outside the context is signed with `unseen(node)`.
         """
@@ -186,7 +186,7 @@ class Names:
 
 
 def _find(made: dict[int, tuple[int, Any]], number: int, *, near: bool, like: Any = None) -> tuple[Any] | None:
-    """What a thread signed the node with, in a tuple; None where it did not. `near`: as one of several made for a call.
+    """Return a thread's signature of the node, in a tuple, or None. `near`: the node may be one of several of a call.
 
     `like`: of a layer with the same tensors alone, for the numbers of two threads are the same.
     """

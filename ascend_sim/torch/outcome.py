@@ -1,4 +1,4 @@
-"""What one call came to on the simulated chip."""
+"""Outcome of one call on the simulated chip."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each cubeMathType would do to the gradients of each layer: the columns of `ascend-sim precision`."""
+"""Errors of each layer's gradients in each cubeMathType: the columns of `ascend-sim precision`."""
 
 from __future__ import annotations
 

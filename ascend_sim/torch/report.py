@@ -1,4 +1,4 @@
-"""What a model's step took on the simulated chip: a row for each layer, as plain data and as a table."""
+"""Report of a model's step on the simulated chip: a row for each layer, as plain data and as a table."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ class ModelReport:
         return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
 
     def head(self) -> str:
-        """What was simulated, in a line."""
+        """Return the first line: layers, chip, mode and total time."""
         text = f"{len(self.rows)} layer{'' if len(self.rows) == 1 else 's'} on {self.chip}, mode {self.mode}"
         if self.values == "chip":
             text += ", PyTorch goes on with the chip's values"
@@ -231,7 +231,7 @@ class ModelReport:
         return ", ".join((*alone, *self.tiling_sources(row)))
 
     def notes(self) -> list[str]:
-        """What did not run and why, each reason once; findings; and what the times leave out."""
+        """Return the reasons of calls that did not run, each once; findings; and what the times leave out."""
         if not self.rows:
             return ["no convolution, gradient of one or matrix product ran within the context and its thread"]
         found: dict[str, list[str]] = {}

@@ -54,7 +54,7 @@ def simulate(model: torch.nn.Module | None = None, **options: Unpack[SimulateOpt
 
 
 class Simulation:
-    """What `simulate` returns: the context, and afterwards what was seen. `print` shows the table of layers."""
+    """Context that `simulate` returns; afterwards it holds the observed calls. `print` shows the table of layers."""
 
     def __init__(self, model: torch.nn.Module | None, options: SimulateOptions) -> None:
         if model is not None and not isinstance(model, torch.nn.Module):
@@ -120,7 +120,8 @@ class Simulation:
             )
 
     def precision(self, *, dtypes: Sequence[str] | None = None, inputs: str | None = None) -> LayerPrecision:
-        """What each cubeMathType would lose in each layer's gradients: the table of `ascend-sim precision`, layer by layer.
+        """Return the errors of each layer's gradients in each cubeMathType: the table of `ascend-sim precision`, layer by
+        layer.
 
         In the modes "functional" and "full" on the arrays of the layer's first backward call, else on normal values; `inputs`
         names another distribution. `dtypes` of the rows; None: the layer's own. Layers that no case can say (float64) are
@@ -142,7 +143,7 @@ class Simulation:
         return f"<simulation on {self.settings.chip.name}, mode {self.settings.mode}: {seen} calls of {len(self._rows)} layers>"
 
     def _later(self, call: Call) -> bool:
-        """Whether it is simulated when somebody asks, not when PyTorch makes it: what has a time and needs no values."""
+        """Return True if a call is simulated on demand: one that has a time and needs no values."""
         return self.settings.mode == "timing" or call.operator == MATMUL
 
     def _seen(self) -> dict[Call, None]:
@@ -166,7 +167,7 @@ class Simulation:
             return self._rows.setdefault(layer, LayerRow(layer))
 
     def asks(self, layer: CalledLayer, tensors: Mapping[str, Any]) -> None:
-        """What a forward call tells of gradients; a backward call knows better."""
+        """Note the gradients that a forward call requires; a backward call overrides them."""
         row = self.row(layer)
         if all(call.forward for call in row.calls):
             given = [tensors[name] for name in ("input", "weight", "bias")]
@@ -175,7 +176,7 @@ class Simulation:
             row.asks = first, second, third
 
     def asked(self, layer: CalledLayer, mask: tuple[bool, bool, bool], bias: bool) -> None:
-        """What a backward call tells: which gradients were wanted, and whether the layer has a bias."""
+        """Note the gradients that a backward call wanted, and whether the layer has a bias."""
         row = self.row(layer)
         row.asks, row.bias = mask, mask[2] or bias
 

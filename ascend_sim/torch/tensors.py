@@ -17,12 +17,12 @@ Array = NDArray[Any]
 
 
 def has_values(tensor: torch.Tensor) -> bool:
-    """Whether there are numbers to read: not on the meta device, and no FakeTensor."""
+    """Return True if the tensor has numbers to read: it is not on the meta device, and no FakeTensor."""
     return tensor.device.type != "meta" and type(tensor).__name__ != "FakeTensor"
 
 
 def is_plain(tensor: torch.Tensor) -> bool:
-    """Whether it has strides: no sparse or nested tensor."""
+    """Return True if the tensor has strides: it is neither sparse nor nested."""
     return tensor.layout is torch.strided and not tensor.is_nested
 
 
@@ -60,7 +60,7 @@ _spec = lru_cache(maxsize=4096)(TensorSpec)  # a model has few, and its training
 
 
 def _of_symbols(tensor: torch.Tensor) -> TensorSpec:
-    """The same of a tensor whose sizes are symbols."""
+    """Return the TensorSpec of a tensor whose sizes are symbols."""
     shape, strides = tuple(map(size_of, tensor.shape)), tuple(map(size_of, tensor.stride()))
     if OPEN in (*shape, *strides):
         return _spec(shape, dtype_of(tensor), None)

@@ -183,7 +183,7 @@ def compare_training(
 
 
 def _remarks(losses: dict[str, list[float]], steps: int, seen: bool) -> Iterator[str]:
-    """What makes the losses less than they seem."""
+    """Yield the reasons why the losses mean less than they seem to."""
     if len(losses[TORCH]) < steps:
         yield f"training() ended after {len(losses[TORCH])} of {steps} steps"
     for name, values in losses.items():

@@ -32,5 +32,5 @@ def arguments(rng):
 
 
 def expected(x):
-    """What comes out, in any precision: every result is compared with it."""
+    """Return the expected result in float64, with which every output is compared."""
     return 2 * x.astype(np.float64) + 1

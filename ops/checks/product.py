@@ -1,4 +1,4 @@
-"""What an operator accepts on a product, read from `configs/operators/<operator>.yaml` and validated."""
+"""Products: the accepted arguments of an operator, read from `configs/operators/<operator>.yaml` and validated."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class ValueRange(_Entry):
 
 
 class KernelLimit(_Entry):
-    """What one operator of the library's kernels takes: an interval for fields of the problem, or products ("h_in * w_in").
+    """Limit of one operator of the library's kernels: an interval for fields of the problem, or products ("h_in * w_in").
 
     `at_most` names a field that is the upper end in place of `max`. `dilation_*` of an axis whose kernel is 1 counts as 1
     (ops-nn: stated).
@@ -110,7 +110,7 @@ class CubeEntry(_Entry):
 
 
 class ProductProfile(BaseModel):
-    """What one product accepts under one conformance profile."""
+    """Accepted arguments of one product under one conformance profile."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
@@ -149,7 +149,9 @@ class ProductSpec(BaseModel):
     def compute_dtype(
         self, promoted_dtype: str | None, cube_math_type: int, conformance: str = "documented"
     ) -> ComputeChoice:
-        """What the cube computes in for inputs of this promoted dtype (`numerics.cube_math.promote`), or why not."""
+        """Return the dtype in which the cube computes for inputs of this promoted dtype (`numerics.cube_math.promote`), or the
+        reason of a refusal.
+        """
         table = self.profile(conformance).cube_math_type
         if cube_math_type not in CUBE_MATH_TYPES:
             return ComputeChoice(None, Status.PARAM_INVALID, source="cubeMathType is an enumeration of 0, 1, 2, 3")
@@ -189,7 +191,7 @@ def parse_products(text: str, name: str) -> dict[str, ProductSpec]:
 
 
 def load_product(operator: str, product: str) -> ProductSpec:
-    """What `operator` accepts on `product` ("310P", "910", "910B", "910_93", "910_95" or an alias).
+    """Return the accepted arguments of `operator` on `product` ("310P", "910", "910B", "910_93", "910_95" or an alias).
 
     AclnnError 161002 for a product that no operator file names.
     """

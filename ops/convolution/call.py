@@ -59,7 +59,7 @@ class ConvolutionCall(AcceptedCall):
 
     @property
     def channels_last(self) -> bool:
-        """Whether the cube kernels read and write the caller's TBC tensors as NDHWC (dav-3510)."""
+        """Return True if the cube kernels read and write the caller's TBC tensors as NDHWC (dav-3510)."""
         return self.axes is not None and self.family.layout.plain
 
     @property
@@ -89,11 +89,11 @@ class ConvolutionCall(AcceptedCall):
 
     @property
     def empty(self) -> bool:
-        """Whether there is nothing to convolve."""
+        """Return True if there is nothing to convolve."""
         return any(tensor.is_empty for tensor in self.inputs.values())
 
     def held_dtype(self, output: str) -> str:
-        """What a contiguous result is held in before it goes to the caller's tensor.
+        """Return the dtype of a contiguous result before it goes to the caller's tensor.
 
         TBC of the released library keeps dInput and dWeight in the dtypes of input and weight, whatever the caller's
         tensors have (ops-nn op_api of conv_tbc: stated).

@@ -1,4 +1,4 @@
-"""What the cases of a convolution with torch's arguments share: defaults of the attributes, and the output's shape."""
+"""Common part of the cases of a convolution with torch's arguments: defaults of the attributes, and the output's shape."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Of what kind the attributes are that convolutions share."""
+"""Kinds of the attributes that convolutions share."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ def products_per_element(problem: ConvProblem) -> dict[str, int]:
 
 
 def _powers(absolute: bool) -> list[Callable[[_Float64], _Float64]]:
-    """What is done to both operands for sum ab, sum (ab)^2 and sum |ab|."""
+    """Return the functions of both operands for sum ab, sum (ab)^2 and sum |ab|."""
     powers: list[Callable[[_Float64], _Float64]] = [lambda values: values, np.square]
     return [*powers, np.abs] if absolute else powers
 

@@ -1,4 +1,4 @@
-"""What a call's tensors look like in GM, and the loads and drains that follow: an object for each."""
+"""Layouts of a call's tensors in GM, and the loads and drains that follow: an object for each."""
 
 from __future__ import annotations
 

@@ -182,7 +182,7 @@ class FractalZ(SlottedFilters):
         return ceil_div(task.n_count, self.c0)
 
     def portions(self, task: FilterTask, shares: range, room: int) -> Iterator[Portion]:
-        """As many blocks as there is room for, each of which has its line in dW."""
+        """Yield portions of as many blocks as there is room for, each of which has its line in dW."""
         size, per_plane = self._slot_block(task), self.cin1 * self.taps * self.c0
         at_once = max(room // size, 1)
         for start in range(shares.start, shares.stop, at_once):

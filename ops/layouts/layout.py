@@ -1,4 +1,4 @@
-"""What a program asks of a tensor in GM, whatever its layout: boxes of it to L1, finished tiles of L0C back.
+"""Interface of tensors in GM, whatever their layout: boxes of them to L1, finished tiles of L0C back.
 
 A layout is one class for feature maps and one for weights; `ops.layouts` finds those of a call. A program says which box it
 wants and where that goes, in the words of this file; which transfers bring it follows from the layout alone.
@@ -229,7 +229,7 @@ class FeatureMap(ABC):
     itemsize: int
 
     def turned_at(self, most_bytes_per_cycle: float) -> FeatureMap:
-        """The same map where loads that turn channels on their way to L1 have that rate at most; others keep theirs."""
+        """Return the map whose loads that turn channels on their way to L1 have that rate at most; other maps keep theirs."""
         return self
 
     @abstractmethod
@@ -296,4 +296,4 @@ class SlottedFilters(Filters):
 
     @abstractmethod
     def portions(self, task: FilterTask, shares: range, room: int) -> Iterator[Portion]:
-        """What of a task's slot is added up at a time for `shares` of it, `room` bytes or little more at most."""
+        """Yield the portions of a task's slot that are added at a time for `shares` of it, of about `room` bytes at most."""

@@ -154,7 +154,9 @@ class PlainFilters(Filters):
         return self.inp.problem.c_in // self.inp.problem.groups
 
     def channels_in(self, first: int, count: int) -> range:
-        """Those of the channels `first` .. of a real group that exist in it; the last one may lack some, with their filters."""
+        """Return the channels from `first` on of a real group that exist in it; the last group may lack some, with their
+        filters.
+        """
         return range(first, min(first + count, self.inp.cin_g))
 
     def channel_pieces(self, tile: FilterTile) -> Iterator[tuple[int, range, int]]:

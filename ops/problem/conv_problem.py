@@ -40,7 +40,7 @@ class ConvProblem:
 
     @property
     def one_row(self) -> bool:
-        """Whether it is a signal: one row of each map and of the kernel, nothing above, below, before or behind it."""
+        """Return True for a signal: one row of each map and of the kernel, nothing above, below, before or behind it."""
         rows = self.d_in, self.d_out, self.h_in, self.h_out, self.k_d, self.k_h
         pads = self.pad_front, self.pad_back, self.pad_up, self.pad_down
         return set(rows) == {1} and not any(pads)

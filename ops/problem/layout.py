@@ -1,4 +1,4 @@
-"""What the layouts of a cube kernel's tensors in GM are called; the classes that load and drain them are in `ops.layouts`."""
+"""Names of the layouts of a cube kernel's tensors in GM; the classes that load and drain them are in `ops.layouts`."""
 
 from __future__ import annotations
 

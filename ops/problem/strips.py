@@ -39,7 +39,7 @@ class Strip:
 
 @frozen
 class Reach:
-    """What a run of result columns reads: `count` source columns from `first`, behind `pad` columns of zeros.
+    """Source columns that a run of result columns reads: `count` from `first`, behind `pad` columns of zeros.
 
     `count` is 0 where it reads nothing but padding.
     """

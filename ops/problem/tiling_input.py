@@ -50,7 +50,7 @@ class TilingInput:
 
     @cached_property
     def unit(self) -> int:
-        """What a base block counts its sides in: 16, but 32 with 8-bit operands, which are turned in squares of 32."""
+        """Return the unit of a base block's sides: 16, but 32 with 8-bit operands, which are turned in squares of 32."""
         return max(FRACTAL, self.c0)
 
     @cached_property
@@ -95,7 +95,7 @@ class TilingInput:
 
     @cached_property
     def depth_dilated(self) -> bool:
-        """Whether kernel planes lie apart; that of a single plane says nothing (inferred from a unit test)."""
+        """Return True if kernel planes lie apart; the dilation of a single plane does not count (inferred from a unit test)."""
         return self.problem.dilation_d > 1 and self.problem.k_d > 1
 
     @cached_property

@@ -48,7 +48,7 @@ SOON_DONE = 1 << 28
 
 @frozen
 class Probed:
-    """What the probe says of an output. `wrong` elements are not the exact sums; `bound` is the verdict on the leaning data."""
+    """Result of the probe for an output. `wrong` elements are not exact sums; `bound` is the verdict on the leaning data."""
 
     wrong: int
     first_wrong: tuple[int, ...] | None

@@ -44,7 +44,7 @@ def sums_of(
     total, *weights = operator.sums(call, output, finite, inputs, absolute=absolute)
 
     def counted(factors: Mapping[str, Array]) -> tuple[Array, ...]:
-        """The same sums over counts in place of values, with nothing added to them."""
+        """Return the sums over counts in place of values, with nothing added to them."""
         counts = {name: part.astype(np.float64) for name, part in factors.items()}
         return operator.sums(call, output, {**finite, **counts}, {}, absolute=True)
 

@@ -60,7 +60,7 @@ def test_synchronise_device_and_event_and_destroying_the_stream_do_it_too(stream
 
 
 def test_two_streams_overlap_when_cores_are_free(stream):
-    """The same two small calls: after each other on one stream, at the same time on two."""
+    """Two equal small calls run after each other on one stream, at the same time on two."""
     other = ok(acl.aclrtCreateStream())
 
     def cycles(streams):

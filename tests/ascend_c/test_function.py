@@ -321,7 +321,7 @@ def test_several_files_includes_and_defines(tmp_path: Path) -> None:
 
 
 def test_host_code_that_launches_is_left_out(tmp_path: Path) -> None:
-    """As in the vendor's samples: a function for the host behind the kernel, in the same file."""
+    """The vendor's samples have a function for the host behind the kernel, in the same file."""
     host = """
 #ifndef ASCENDC_CPU_DEBUG
 void fill_do(uint32_t blockDim, void *stream, uint8_t *z)
@@ -348,7 +348,7 @@ def test_a_name_that_launch_has_gets_an_underscore(tmp_path: Path) -> None:
 
 
 def test_blocks_are_recorded_apart(tmp_path: Path) -> None:
-    """What a kernel writes to a static variable is seen by no other block."""
+    """A static variable that a kernel writes is seen by no other block."""
     store = OUT.replace("zg, d, 64", "zg[GetBlockIdx() * 8], d, 8")
     body = f"turns++; Duplicate(d, (float)(turns * 100 + block_idx), 8); {store}"
     text = "static int turns = 0;\n" + vector_kernel(body, tensors="z")

@@ -1,4 +1,4 @@
-"""The same random vector program through C++ and through the Python builder: the rows are equal.
+"""Random vector programs through C++ and through the Python builder: the rows are equal.
 
 One C++ kernel reads a list of calls from its tiling data, so that nothing is compiled for an example.
 """

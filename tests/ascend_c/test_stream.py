@@ -1,4 +1,4 @@
-"""What a recorder writes is looked at before it is believed."""
+"""Bytes of a recorder are checked before they are believed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a pipe knows of the others, by the flags that it has waited for."""
+"""Knowledge of a pipe about the others, by the flags that it has waited for."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ import pytest
 from ascend_sim.check.questions import nearest
 from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Engine
-from ascend_sim.engine.watch import find_hazards
+from ascend_sim.engine.watch import watched
 from ascend_sim.isa.base import BARRIER, BARRIER_ALL, LOCAL, TRANSFER, WAIT
 from tests.support.check.naive_order import pairs_of, retired_before, unordered
 from tests.support.check.random_programs import CHIP, random_program, subject_of
@@ -66,7 +66,7 @@ def test_an_ordered_program_shows_no_hazard_when_it_runs(seed: int) -> None:
     program = random_program(seed, 4 + seed % 12)
     subject = subject_of(program)
     timeline = Engine(Device(CHIP, with_values=False)).run([subject.task])
-    hazards = find_hazards([subject.task], timeline.programs)
+    hazards = watched(timeline).findings
     found = any(len(one.first) for one in subject.disorder.values())
     assert found or not hazards
 

@@ -1,4 +1,4 @@
-"""What nobody needs, against the definition: the whole task is put in order once more without it."""
+"""Redundant flags and barriers, against the definition: the whole task is put in order once more without them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def subject_of(pair: Pair, chip: str, *, bug: bool) -> Subject:
 
 
 def worse(subject: Subject, out: Bits) -> bool:
-    """Whether more is out of order, or runs over, in the whole task without these rows."""
+    """Return True if more is out of order, or runs over, in the whole task without these rows."""
     order = subject.order.without(out)
     return len(order.faults.overflows) > len(subject.order.faults.overflows) or any(
         len(Questions.of_pairs(subject.accesses[space], *pairs).unordered(order.clocks_in(space))[0])
@@ -42,7 +42,7 @@ def worse(subject: Subject, out: Bits) -> bool:
 
 
 def answers(subject: Subject) -> Iterator[tuple[bool, bool]]:
-    """Of every flag and barrier whether it is needed: as it is proved, and by the definition, one after the other."""
+    """Yield for every flag and barrier two answers on its need: as it is proved, and by the definition, one after the other."""
     tried = list(groups(subject).values())
     out = np.zeros(len(subject.order.matches.items), np.bool_)
     for items, spare in zip(tried, Proof(subject).spare(tried), strict=True):

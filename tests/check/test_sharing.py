@@ -109,7 +109,7 @@ def test_many_pairs_are_not_made() -> None:
 @pytest.mark.fast
 @pytest.mark.parametrize("seed", range(20))
 def test_halves_bring_together_who_shares_a_byte(seed: int) -> None:
-    """Of programs that hear of each other as pairs, of others by name."""
+    """Programs that hear of each other are compared as pairs, others by name."""
     a, shapes, held = random_accesses(seed)
     wanted = sharing_by_bytes(a, held)
     for group in (np.zeros(3, np.int64), np.arange(3), np.asarray([0, 1, 0])):

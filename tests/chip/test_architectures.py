@@ -1,4 +1,4 @@
-"""What each architecture has and lacks: data paths and their pipes, kinds of cores, dtypes of the cube."""
+"""Abilities of each architecture: data paths and their pipes, kinds of cores, dtypes of the cube."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def overlay(tmp_path: Path, text: str, name: str = "mine.yaml") -> Path:
     ],
 )
 def test_sizes_that_everything_is_written_for(tmp_path: Path, field: str, unit: str, only: int) -> None:
-    """What layouts and instructions take for granted a file may repeat, not change."""
+    """Sizes that layouts and instructions rely on a file may repeat, not change."""
     section, key = field.split(".")
     text = f"extends: ascend910b3\n{section}: {{{key}: {{value: %d, unit: {unit}, source: x}}}}\n"
     assert load_chip(overlay(tmp_path, text % only)).name == "mine"

@@ -1,4 +1,4 @@
-"""What a section of a chip file may say: one clear line for every wrong field."""
+"""Fields of a chip file's sections: one clear line for every wrong one."""
 
 from __future__ import annotations
 

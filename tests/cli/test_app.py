@@ -50,7 +50,7 @@ def test_help_groups_commands_and_shows_the_usual_options_first(monkeypatch: pyt
 
 @pytest.mark.fast
 def test_a_command_is_a_module() -> None:
-    """What `ascend-sim run-network` does stands in `cli/run_network.py`, and no other command with it."""
+    """The command `run-network` stands in `cli/run_network.py`, and no other command with it."""
     assert run("--help").code == 0  # which imports them all
     assert len(app.registered_commands) == len(COMMANDS)
     for command in app.registered_commands:

@@ -1,4 +1,4 @@
-"""What a user can do wrong at the command line: one line for each, its exit code, and nothing half-written."""
+"""Errors at the command line: one line for each, its exit code, and nothing half-written."""
 
 from __future__ import annotations
 

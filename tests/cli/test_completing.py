@@ -1,4 +1,4 @@
-"""What a shell completes, and how the lines of help are filled."""
+"""Completions of a shell, and the filling of help's lines."""
 
 from __future__ import annotations
 

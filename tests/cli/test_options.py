@@ -42,7 +42,7 @@ def test_a_command_has_the_options_that_name_it(command: str, name: str) -> None
 
 
 def test_every_command_is_asked() -> None:
-    """Those without any option of a run have none: they run nothing, or what was run before."""
+    """Commands without any option of a run run nothing, or a run of before."""
     without = {
         "check",
         "report",
@@ -121,7 +121,7 @@ def program(monkeypatch: pytest.MonkeyPatch) -> typer.Typer:
     ],
 )
 def test_texts_become_values(program: typer.Typer, line: str, asked: dict[str, Any], shown: Shown, own: int) -> None:
-    """What was not given and has no default is left out; a dataclass gets its fields."""
+    """An option that is not given and has no default is left out; a dataclass gets its fields."""
     done = CliRunner().invoke(program, line.split())
     assert done.exit_code == 0, done.output
     assert [("x", asked, shown, own)] == GOT

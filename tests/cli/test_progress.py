@@ -1,4 +1,4 @@
-"""What a terminal shows while work takes long, and in the help."""
+"""Words of a terminal while work takes long, and of the help."""
 
 from __future__ import annotations
 

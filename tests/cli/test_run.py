@@ -50,7 +50,7 @@ def test_json_is_the_report_and_nothing_else() -> None:
 
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float32])
 def test_tensors_in_and_gradients_out(tmp_path: Path, dtype: Any) -> None:
-    """The same gradients as the Python call, bit for bit; bfloat16 travels as bit patterns."""
+    """The gradients equal those of the Python call, bit for bit; bfloat16 travels as bit patterns."""
     name = np.dtype(dtype).name
     case = write_case(tmp_path, input={"shape": [1, 16, 6, 6], "dtype": name})
     rng = np.random.default_rng(0)

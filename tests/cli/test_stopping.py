@@ -1,4 +1,4 @@
-"""What ends a command from outside, in real processes: one line, nothing left that runs, what was finished kept."""
+"""Endings of a command from outside, in real processes: one line, nothing left that runs, finished work kept."""
 
 from __future__ import annotations
 
@@ -260,7 +260,7 @@ cli.main()
 
 
 def test_a_command_that_is_to_survive_its_terminal_does(tmp_path: Path) -> None:
-    """As nohup starts it: deaf to SIGHUP."""
+    """A command that nohup starts ignores SIGHUP."""
     (tmp_path / "alone.py").write_text(
         """
 import os, signal, sys

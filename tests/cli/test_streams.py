@@ -103,7 +103,7 @@ def test_files_are_complete(shell, tmp_path):
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "ascii:strict", "cp1252", "utf-16"])
 def test_an_encoding_without_our_characters(encoding, tmp_path):
-    """What it lacks is replaced, character by character, so that columns stay where they are."""
+    """Missing characters are replaced one by one, so that columns stay where they are."""
     right = run("run by_hand --mode timing", tmp_path).stdout.decode()
     done = run("run by_hand --mode timing", tmp_path, PYTHONIOENCODING=encoding)
     assert (done.returncode, done.stderr) == (0, b"")

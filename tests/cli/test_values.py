@@ -1,4 +1,4 @@
-"""What the values of options say, and one line for each that says nothing."""
+"""Values of options, and one line for each wrong one."""
 
 from __future__ import annotations
 

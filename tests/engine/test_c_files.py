@@ -36,7 +36,7 @@ def test_a_file_begins_with_its_twin_and_the_reason(name: str) -> None:
 
 
 def functions(name: str, static: bool) -> set[str]:
-    """What a file defines, for itself or for others."""
+    """Return the functions that a file defines, for itself or for others."""
     return {one["name"] for one in FUNCTION.finditer(TEXTS[name]) if ("static" in one["head"].split()) is static}
 
 
@@ -55,7 +55,7 @@ def calls(name: str) -> set[str]:
 
 
 def circle(of: str, arrows: Callable[[str], set[str]]) -> bool:
-    """Whether the arrows from a file lead back to it."""
+    """Return True if the arrows from a file lead back to it."""
     found: set[str] = set()
     open_ends = [of]
     while open_ends:
@@ -76,7 +76,7 @@ def test_calls_form_no_circle(name: str) -> None:
 
 
 def test_what_is_looked_at_is_there() -> None:
-    """That the two above see the code: who stands on whom today."""
+    """Check that the two tests above see the code: the calls between files today."""
     assert {"core.c", "traffic.c"} <= calls("machine.c")
     assert {"traffic.c", "watch.c", "memory.c"} <= calls("core.c")
     assert calls("traffic.c") == {"l2.c", "memory.c"}
@@ -93,7 +93,7 @@ def test_a_file_includes_what_it_calls(name: str) -> None:
 
 @pytest.fixture(scope="module")
 def extension() -> dict[str, list[str]]:
-    """What pyproject.toml says of the compiled engine."""
+    """Return pyproject.toml's entry of the compiled engine."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     (module,) = project["tool"]["setuptools"]["ext-modules"]
     return module

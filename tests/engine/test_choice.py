@@ -18,13 +18,11 @@ from ascend_sim.cli import app
 from ascend_sim.engine import choice
 from ascend_sim.engine.choice import VARIABLE, chosen_engine
 from ascend_sim.engine.compiled import library, values
-from ascend_sim.engine.compiled.watch import TOUCHED
 from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Engine
 from ascend_sim.engine.hazards import HAZARD
 from ascend_sim.engine.totals import TOTALS
 from ascend_sim.errors import SimError
-from ascend_sim.kernel import look
 from ascend_sim.kernel.program import TOUCH
 from ascend_sim.kernel.stamp import LAID
 from tests.support.engine.machine import CHIP, quiet, scalar_task
@@ -94,13 +92,12 @@ def test_the_sizes_that_are_compared_are_those_of_python() -> None:
         values._Events,
     ]
     records = {
-        "Way": library.WAY, "Instruction": library.INSTRUCTION, "Touch": TOUCH, "Touched": TOUCHED, "Totals": TOTALS,
+        "Way": library.WAY, "Instruction": library.INSTRUCTION, "Touch": TOUCH, "Totals": TOTALS,
         "Hazard": HAZARD, "Action": values._ACTION,
     }  # fmt: skip
     found = {one.__name__.lstrip("_").removesuffix("Struct"): ctypes.sizeof(one) for one in structures} | {
         "Stamp": 8 * LAID
     }
-    found["Sheet"] = ctypes.sizeof(look.Question)
     assert found | {name: kind.itemsize for name, kind in records.items()} | {"Stamp": 8 * LAID} == built_module.SIZES
 
 

@@ -84,7 +84,7 @@ class Full:
 
 
 def opens(monkeypatch: pytest.MonkeyPatch, opened: Callable[[], Any]) -> None:
-    """What the store gets for a file."""
+    """Replace the file that the store opens."""
     monkeypatch.setattr(columns, "tempfile", SimpleNamespace(TemporaryFile=opened))
 
 

@@ -50,7 +50,7 @@ def test_random_runs_are_equal(first: int) -> None:
 
 
 def test_the_scalar_unit_goes_on_for_a_pipe_that_waits_for_its_flag() -> None:
-    """Of the random runs, one in which no pipe has worked off its queue; the limit of cycles told the engines apart."""
+    """One random run in which no pipe has worked off its queue; the limit of cycles told the engines apart."""
     assert_equal(1909)
 
 

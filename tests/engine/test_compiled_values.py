@@ -199,7 +199,7 @@ def test_c_turns_blocks_of_any_shape(size: int, channels: int, pixels: int, to_c
     ids=str,
 )
 def test_what_is_written_over_was_read_before(instruction: Instruction, dst: int) -> None:
-    """What an instruction takes and what it puts meet, or just do not."""
+    """Source and destination of an instruction overlap, or just do not."""
     memory = memory_of("UB", words(7)[: SIZES["UB"] // 4])
     both(instruction, memory, dst, 96, models=MODELS[:1])
 

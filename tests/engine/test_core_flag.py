@@ -33,7 +33,7 @@ def flood(count: int) -> Any:
 
 
 def test_a_flag_is_one_bit() -> None:
-    """Of three sets without a wait between two are lost, so the second wait never ends."""
+    """Two of three sets without a wait between are lost, so the second wait never ends."""
     assert CHIP.sync.flag_max == 1
     run_one(QUIET, "AIC", flood(1), SIZES)
     with pytest.raises(DeadlockError) as error:
@@ -48,7 +48,7 @@ def test_a_flag_is_one_bit() -> None:
 
 
 def test_behind_a_lost_set_the_waits_take_later_ones() -> None:
-    """Of three sets the second comes too early, so the second wait takes the third: it is over late enough for `other`."""
+    """The second of three sets comes too early, so the second wait takes the third: it is over late enough for `other`."""
 
     def write(k: Any) -> None:
         flag, other = k.flag("MTE2", "MTE1", "busy"), k.flag("MTE1", "M", "other")
@@ -126,7 +126,7 @@ def test_the_scalar_unit_waits_for_a_flag_and_sets_one() -> None:
 
 
 def test_a_scalar_unit_that_waits_for_ever_is_named() -> None:
-    """What would set the flag is issued behind the wait."""
+    """The set of the flag is issued behind the wait."""
 
     def write(k: Any) -> None:
         held = k.flag("V", "S", "held")

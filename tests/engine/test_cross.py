@@ -13,7 +13,7 @@ from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Engine
 from ascend_sim.engine.functional import FunctionalEngine
 from ascend_sim.engine.timeline import ProgramRun
-from ascend_sim.engine.watch import column_watch, from_columns
+from ascend_sim.engine.watch import from_columns
 from ascend_sim.errors import DeadlockError, SimError
 from ascend_sim.kernel.program import Program
 from tests.support.engine.machine import CHIP, changed, program, quiet, task_of
@@ -56,7 +56,7 @@ def mixed(chip: ChipSpec, cube: Any, vector: Any, disarm: tuple[str, ...] = ()) 
     made: list[Program] = [program(chip, kind, write, sub_block=s, disarm=disarm) for kind, s, write in cores]
     task = task_of([made], kind="MIX")
     timeline = Engine(Device(chip, with_values=False)).run([task], watch=True)
-    assert timeline.watched == from_columns([task], timeline.programs, column_watch([task]))
+    assert timeline.watched == from_columns([task], timeline.programs)
     return timeline.of(0)
 
 
@@ -74,7 +74,7 @@ def vector(k: Any) -> None:
 
 @pytest.mark.parametrize("chip", [STOPS, ON_ITS_PIPE], ids=lambda chip: chip.name)
 def test_what_it_holds(chip: ChipSpec) -> None:
-    """What was issued before goes on everywhere; of what comes later only the pipe of the wait stands on dav-3510."""
+    """Earlier instructions go on everywhere; of later ones only the pipe of the wait stands on dav-3510."""
     stops = chip.sync.cross_wait_stops_issue
     assert stops == (chip is STOPS)
     cube, first, _ = mixed(quiet(chip), late_cube, vector)
@@ -133,7 +133,7 @@ def crossing(k, x, between, y):  # type: ignore[no-untyped-def]
 
 
 def errors(kernel: Any, tensors: tuple[Any, ...], chip: ChipSpec, blocks: int = 1) -> list[str]:
-    """What a check calls an error."""
+    """Return the kinds of a check's errors."""
     return [one.kind for one in asim.check_kernel(kernel, blocks, *tensors, chip=chip).findings if one.level == "ERROR"]
 
 

@@ -1,4 +1,4 @@
-"""What a run says that can go no further."""
+"""Messages of a run that can go no further."""
 
 from __future__ import annotations
 

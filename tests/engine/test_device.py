@@ -1,4 +1,4 @@
-"""What a device keeps from run to run."""
+"""State that a device keeps from run to run."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def test_a_flag_between_cores_takes_its_latency() -> None:
 
 
 def test_the_scalar_unit_waits_for_one_pipe() -> None:
-    """What follows the wait is issued after the vector unit is done, while the slower MTE2 still works."""
+    """Instructions behind the wait are issued after the vector unit is done, while the slower MTE2 still works."""
 
     def write(k: KernelBuilder) -> None:
         k.data_copy("GM", "UB", 0, gm_operand(0, 0), 65536)

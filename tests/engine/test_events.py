@@ -46,7 +46,7 @@ class InTime(ValueEvents):
 
 
 def outcome(seed: int, engine: str, order: type[ValueEvents]) -> Any:
-    """What a random run leaves in its tensors, of which tasks share some, and what was found; None for a broken run."""
+    """Return the tensors after a random run, of which tasks share some, and its findings; None for a broken run."""
     run, random = Run(seed), Random(seed)
     device = Device(run.chip)
     tensors = [random_bytes(device, SIZE, f"t{i}", i) for i in range(3)]

@@ -1,4 +1,4 @@
-"""What numbered memory says of an instruction, against the instruction on random bytes."""
+"""Numbered memory's answer on an instruction, against the instruction on random bytes."""
 
 from __future__ import annotations
 

@@ -11,13 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ascend_sim.engine.device import Device
-from ascend_sim.engine.engine import Engine
 from ascend_sim.engine.hazards import HAZARD, LIMIT, Hazards
 from ascend_sim.engine.values import Finding
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import MapWindow, Span
 from ascend_sim.memory.gm import gm_operand
-from tests.support.engine.machine import CHIP, find_hazards, program, task_of
+from tests.support.engine.machine import CHIP, program, task_of, watched_run
 from tests.support.engine.overlaps import (
     SIZES,
     Action,
@@ -49,9 +48,8 @@ def test_vector_programs_against_sets_of_bytes(variant: Variant, blocks: list[li
     tensors = [device.allocate(size, "t") for size in SIZES]
     made = [[program(variant.chip, "AIV", vector_writer(todo), SIZES, block=b)] for b, todo in enumerate(blocks)]
     task = task_of(made, tensors)
-    timeline = Engine(device).run([task])
+    timeline, findings = watched_run(device, [task])
     wanted = brute_force(timeline.programs, [tensor.base for tensor in tensors])
-    findings = find_hazards([task], timeline.programs)
     if len(wanted) <= LIMIT:
         assert said(findings) == wanted
     else:
@@ -100,16 +98,16 @@ def test_cube_programs_against_sets_of_bytes(variant: Variant, todo: list[Action
     device = Device(variant.chip, with_values=False)
     tensors = [device.allocate(size, "t") for size in SIZES]
     task = task_of([[program(variant.chip, "AIC", cube_writer(todo), SIZES)]], tensors)
-    timeline = Engine(device).run([task])
+    timeline, findings = watched_run(device, [task])
     wanted = brute_force(timeline.programs, [tensor.base for tensor in tensors])
-    assert said(find_hazards([task], timeline.programs)) == wanted
+    assert said(findings) == wanted
 
 
 def hazards(kind: str, write: Any, blocks: int = 1) -> list[Finding]:
     device = Device(CHIP, with_values=False)
     tensors = [device.allocate(size, "t") for size in SIZES]
     task = task_of([[program(CHIP, kind, write, SIZES, block=b)] for b in range(blocks)], tensors, name="kernel")
-    return find_hazards([task], Engine(device).run([task]).programs)
+    return watched_run(device, [task])[1]
 
 
 def test_the_message_names_cores_instructions_bytes_and_cycles() -> None:
@@ -154,8 +152,8 @@ def test_the_list_of_each_task_is_limited_and_says_how_many_there_are() -> None:
     tensors = [device.allocate(size, "t") for size in SIZES]
     names = ("first", "second")
     tasks = [task_of([[program(CHIP, "AIV", write, SIZES)]], tensors, name=name) for name in names]
-    runs = Engine(device).run(tasks).programs
-    findings = find_hazards(tasks, runs)
+    timeline, findings = watched_run(device, tasks)
+    runs = timeline.programs
     for name, run in zip(names, runs, strict=True):
         *told, beyond = (one for one in findings if one.task == name)
         everything = brute_force([run], [tensor.base for tensor in tensors])

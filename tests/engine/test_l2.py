@@ -54,7 +54,7 @@ def test_to_know_more_lines_changes_nothing_of_those_that_are_known() -> None:
 
 @pytest.mark.usefixtures("each_engine")
 def test_a_run_need_not_learn_how_far_its_tensors_reach(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is known of lines has its place before the first of them is asked for, up to the last one of the last tensor."""
+    """Memory for the state of lines is there before the first is asked for, up to the last line of the last tensor."""
 
     def write(k: KernelBuilder) -> None:
         k.data_copy("GM", "UB", 0, gm_operand(1, 0), 65536)

@@ -12,7 +12,7 @@ from ascend_sim.engine.compiled import library
 from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Engine
 from ascend_sim.engine.lines import LinesOf
-from ascend_sim.engine.watch import ColumnWatch, from_columns, watched
+from ascend_sim.engine.watch import from_columns, watched
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.queue import BufferQueue
 from ascend_sim.memory.gm import gm_operand
@@ -69,7 +69,7 @@ def test_stamps_of_a_long_block(seed: int) -> None:
         assert all(len(one) > 3 * PIECE for (one,) in made)
         task = task_of(made, tensors)
         timeline = Engine(device, engine=engine).run([task], keep=keep)
-        totals = watched(timeline) if stamping else from_columns([task], timeline.programs, ColumnWatch([task]))
+        totals = watched(timeline) if stamping else from_columns([task], timeline.programs)
         found.append(everything(device, timeline) | {"totals": totals})
     plain, kept, lean = found
     assert kept == plain and plain["totals"].findings

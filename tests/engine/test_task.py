@@ -1,4 +1,4 @@
-"""What the launch of a task costs."""
+"""Costs of a task's launch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a Timeline must add up to, and what must not change it: order of cores, a second run, values."""
+"""Sums of a Timeline, and changes that must not change it: order of cores, a second run, values."""
 
 from __future__ import annotations
 

@@ -265,7 +265,7 @@ def test_shared_memory_that_is_not_scarce_changes_nothing() -> None:
 
 
 def bytes_of_hbm(chip: ChipSpec, write: Any) -> int:
-    """What one AIV moves through an L2 of eight lines."""
+    """Return the bytes of HBM that one AIV moves through an L2 of eight lines."""
     device = Device(changed(chip, memory={"l2_bytes": 8 * LINE}), with_values=False)
     engine = Engine(device)
     made = [[program(device.chip, "AIV", write, [1 << 16] * 2)]]
@@ -302,7 +302,7 @@ def test_partial_tails_are_fetched_again(refetch: bool, lines: int) -> None:
 @pytest.mark.usefixtures("each_engine")
 @pytest.mark.parametrize(("lines", "hits"), [(4, 2), (12, 2), (40, 2)])
 def test_hits_of_an_atomic_add_are_lines_that_were_there(lines: int, hits: int) -> None:
-    """Of more lines than the L2 has room for, those that were read first are taken in once more to be written."""
+    """With more lines than the L2 has room for, those that were read first are taken in once more to be written."""
     chip = changed(memory(200, 200, 100), memory={"l2_bytes": 8 * LINE})
 
     def write(k: Any) -> None:

@@ -12,7 +12,7 @@ from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Engine
 from ascend_sim.engine.functional import FunctionalEngine
 from ascend_sim.engine.replay import replay
-from ascend_sim.engine.watch import find_hazards
+from ascend_sim.engine.watch import watched
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.program import InstructionTable
 from ascend_sim.memory.gm import gm_operand
@@ -65,7 +65,7 @@ def run(name: str, mode: str, disarm: tuple[str, ...] = ()) -> tuple[np.ndarray[
         findings = engine.findings
     else:
         timeline = Engine(device).run([task])
-        findings = find_hazards([task], timeline.programs) + replay(device, [task], timeline, timeline.programs)
+        findings = watched(timeline).findings + replay(device, [task], timeline, timeline.programs)
     return task.tensors[1].data.view(np.float32).reshape(-1, COLUMNS), findings  # type: ignore[union-attr]
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from ascend_sim.engine.compiled import library, machine
-from ascend_sim.engine.compiled.watch import CompiledColumnWatch
 from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Engine
 from ascend_sim.engine.occupancy import occupancy
-from ascend_sim.engine.watch import ColumnWatch, from_columns, watched
+from ascend_sim.engine.watch import watched
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.memory.gm import gm_operand
 from tests.support.engine.machine import CHIP, program, quiet, task_of
@@ -53,21 +52,6 @@ def test_many_random_runs_on_the_compiled_engine(first: int, monkeypatch: pytest
 def test_random_runs_on_the_simpy_engine() -> None:
     for seed in range(sample(8, 20)):
         assert_same_without_columns(seed, "simpy")
-
-
-@needs_c
-@as_part
-def test_c_and_numpy_find_the_same_in_columns() -> None:
-    found = 0
-    for seed in range(300, 300 + sample(15, 40)):
-        run = Run(seed)
-        if "error 0" in run.outcome("compiled"):
-            continue
-        timeline = Engine(Device(run.chip, with_values=False), engine="compiled", shared_gm=False).run(run.tasks)
-        in_c = from_columns(run.tasks, timeline.programs, CompiledColumnWatch(run.tasks))
-        assert in_c == from_columns(run.tasks, timeline.programs, ColumnWatch(run.tasks)), f"Run({seed})"
-        found += len(in_c.findings)
-    assert found > sample(150, 500)
 
 
 def test_the_mean_of_a_buffer_is_over_programs_and_their_time() -> None:

@@ -19,6 +19,6 @@ def fuzzing():
 
 @pytest.fixture(autouse=True)
 def fresh_process_afterwards():
-    """What programs of acl chose for the process is not left to the tests of other folders."""
+    """Reset the process's settings of acl for the tests of other folders."""
     yield
     state.PROCESS.__init__()

@@ -31,7 +31,7 @@ def kind(outcome, calls):
 
 
 def told(fuzzing, made, count, block=50):
-    """What is heard of each of so many calls."""
+    """Return the outcomes that are heard of so many calls."""
     pool, store, heard = fuzzing("pool"), fuzzing("store"), {}
 
     def report(index, outcome, seconds):
@@ -49,7 +49,7 @@ def spin():
 
 
 def deaf(action, *arguments):
-    """As C code that hangs: no alarm is heard."""
+    """Hang like C code: no alarm is heard."""
     signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGPROF, signal.SIGALRM))
     action(*arguments)
 

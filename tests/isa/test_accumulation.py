@@ -20,7 +20,7 @@ DIGITS = {"float16": 11, "bfloat16": 8, "hf32": 12, "float32": 24}
 
 
 def is_rounded(result, exact):
-    """Whether a float32 is the nearest one to a rational number, ties to the even one."""
+    """Return True if a float32 is the nearest one to a rational number, ties to the even one."""
     if abs(exact) >= Fraction(2) ** 128 - Fraction(2) ** 103:
         return np.isinf(result) and (result > 0) == (exact > 0)
     if not np.isfinite(result):

@@ -204,7 +204,7 @@ def assert_fixpipe(chip, dtype, overflow, expected):
 
 
 def test_fixpipe_of_a_chip_whose_16_bit_results_always_saturate(tmp_path: Path):
-    """What one vendor page says of the 910B, as an option of the chip file."""
+    """One vendor page's rule for the 910B, as an option of the chip file."""
     file = tmp_path / "mine.yaml"
     file.write_text(
         'extends: ascend910b3\noverflow: {fixpipe_16bit_saturates: {value: true, unit: bool, source: "C API page"}}\n'

@@ -17,7 +17,7 @@ A910, P3, B3, C950 = (load_chip(name) for name in ("ascend910a", "ascend310p3", 
 
 
 def moved(instruction, tile, source, model=None):
-    """What stands in UB after the instruction read from byte `source` of L0C, which holds `tile`."""
+    """Return UB after the instruction read from byte `source` of L0C, which holds `tile`."""
     memory = Memory(LocalMemory({"L0C": tile.nbytes, "UB": 65536}), [], model or ValueModel.of(A910))
     memory.array("L0C", 0, tile.shape, np.float32)[...] = tile
     instruction.commit(memory, 1024, instruction.read(memory, 1024, source, 0))

@@ -1,4 +1,4 @@
-"""What the builder makes and what it refuses: each refusal names core, instruction and bytes."""
+"""Programs and refusals of the builder: each refusal names core, instruction and bytes."""
 
 from __future__ import annotations
 

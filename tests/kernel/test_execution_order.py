@@ -49,7 +49,7 @@ def random_program(seed: int, depth: int = 32) -> Program:
 
 
 def needs(program: Program) -> list[set[int]]:
-    """What must be worked off before each row is, straight from the law."""
+    """Return the rows that must be worked off before each row is, straight from the law."""
     pipes, kinds = program.per_row("pipe").tolist(), program.per_row("kind").tolist()
     found: list[set[int]] = [set() for _ in pipes]
     depth = program.table.chip.sync.queue_depth["V"]

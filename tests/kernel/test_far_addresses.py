@@ -12,7 +12,6 @@ from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import Instruction
-from ascend_sim.kernel import look
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.memory.gm import OFFSET_MASK, gm_operand
@@ -23,12 +22,6 @@ pytestmark = pytest.mark.fast
 CHIP = load_chip("ascend910b3")
 SIZES = (1 << 16, 1 << 15)
 UB = CHIP.buffers["UB"]
-
-
-@pytest.fixture(autouse=True, params=["C", "numpy"])
-def looks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if request.param == "numpy":
-        monkeypatch.setattr(look, "_library", lambda: None)
 
 
 @frozen
@@ -77,7 +70,7 @@ def test_an_address_fits_into_64_bits(address: int) -> None:
 
 @pytest.mark.parametrize("stride", [1 << 44, (1 << 63) - 4096, (1 << 63) - 96, 1 << 64])
 def test_a_stride_goes_no_further_than_an_offset(stride: int) -> None:
-    """Of an instruction of one's own: copies are refused for their gaps before."""
+    """An instruction of one's own is refused for its reach; copies are refused for their gaps before."""
     said = refusal(touch(32, 2, stride))
     assert said == f"touching goes over {stride + 32} bytes of GM; at most {OFFSET_MASK}"
 

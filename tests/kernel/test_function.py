@@ -1,4 +1,4 @@
-"""What makes a kernel of a function, and what does not."""
+"""Functions that are kernels, and those that are refused."""
 
 from __future__ import annotations
 

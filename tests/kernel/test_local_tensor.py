@@ -17,7 +17,7 @@ MEMORY = np.arange(8192, dtype=np.uint8)
 
 
 def seen(tensor: LocalTensor) -> np.ndarray[Any, Any]:
-    """What the tensor covers, as numpy sees it."""
+    """Return the bytes of the tensor as a numpy array."""
     dtype = np.dtype(tensor.dtype)
     strides = (tensor.row_stride, dtype.itemsize) if len(tensor.shape) == 2 else (dtype.itemsize,)
     return np.ndarray(tensor.shape, dtype, MEMORY, tensor.address, strides)

@@ -1,4 +1,4 @@
-"""What the source says of a loop: right for bodies whose answer is plain, and never wrong about programs that are run."""
+"""Answers on a loop from its source: right for plain bodies, and never wrong about programs that are run."""
 
 from __future__ import annotations
 

@@ -8,7 +8,6 @@ import pytest
 
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import SimError
-from ascend_sim.kernel import look
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import CopyLoop
 from ascend_sim.kernel.program import InstructionTable
@@ -21,12 +20,6 @@ CHIP = load_chip("ascend950pr_9589")
 
 
 SIZES = (1 << 16, 1 << 15)
-
-
-@pytest.fixture(autouse=True, params=["C", "numpy"])
-def looks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if request.param == "numpy":
-        monkeypatch.setattr(look, "_library", lambda: None)
 
 
 def refusal(write: Callable[[KernelBuilder], object]) -> str:

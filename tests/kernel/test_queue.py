@@ -8,15 +8,14 @@ from hypothesis import strategies as st
 
 from ascend_sim.chip import load_chip
 from ascend_sim.engine.device import Device
-from ascend_sim.engine.engine import Engine
 from ascend_sim.engine.task import Task
-from ascend_sim.engine.watch import find_hazards
 from ascend_sim.errors import SimError
 from ascend_sim.isa.sync import SetFlag, WaitFlag
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.program import InstructionTable
 from ascend_sim.kernel.queue import BufferQueue, ZeroedQueue
 from ascend_sim.memory.gm import gm_operand
+from tests.support.engine.machine import watched_run
 
 pytestmark = pytest.mark.fast
 
@@ -123,8 +122,9 @@ def test_any_interleaving_is_free_of_hazards(count: int, turns: list[bool]) -> N
     assert set(program.flags) == {f"q[{i}] {state}" for i in range(count) for state in ("full", "free")}
     device = Device(CHIP, with_values=False)
     task = Task("t", "Test", "AIV", 1, [device.allocate(4096, "t")], lambda _: [program])
-    runs = Engine(device).run([task]).programs
-    assert [f for f in find_hazards([task], runs) if "q" in f.text and "data_copy" in f.text] == []
+    timeline, found = watched_run(device, [task])
+    runs = timeline.programs
+    assert [f for f in found if "q" in f.text and "data_copy" in f.text] == []
     fills = [i for i, view in enumerate(program) if view.instruction.name == "data_copy"]
     uses = [i for i, view in enumerate(program) if view.instruction.name == "vector_binary"]
     for n, use in enumerate(uses):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -15,7 +16,9 @@ from ascend_sim.kernel import sheet
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.kernel.queue import BufferQueue
-from ascend_sim.memory.gm import gm_operand
+from ascend_sim.kernel.sheet import Sheet
+from ascend_sim.kernel.stamp import Stamp
+from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT, gm_operand
 
 pytestmark = pytest.mark.fast
 
@@ -194,7 +197,7 @@ def test_places_have_as_many_numbers_each() -> None:
 
 
 def shape(given_pieces: Pieces) -> tuple[object, ...]:
-    """What pieces have in common with the same pieces elsewhere."""
+    """Return the shape of pieces: equal for the same pieces elsewhere."""
     begin = given_pieces[0][1]
     return tuple((rows, where[0] - begin[0], where[1] - begin[1]) for rows, where in given_pieces)
 
@@ -249,3 +252,170 @@ def test_how_far_a_sheet_moves_is_how_far_it_is_right(given_pieces: list[tuple[i
         np.array([place + step for place, step in zip(first.where, by * len(given_pieces), strict=True)])
     )
     assert first.may_move(by) == moved.is_right(table.limits(), SIZES)
+
+
+# -- sheets of any rows, against a loop over them --------------------------------------------------------------------------
+
+UB = CHIP.buffers["UB"]
+AXES = 2
+
+
+def table_of_copies() -> InstructionTable:
+    """Copies into UB and out of it by turns, of several sizes, and behind them what has no operand."""
+    table = InstructionTable(CHIP)
+    k = KernelBuilder(table, 0, "AIV", SIZES)
+    for size in (32, 64, 4096):
+        k.data_copy("GM", "UB", 0, gm_operand(0, 0), size)
+        k.data_copy("UB", "GM", gm_operand(0, 0), 0, size)
+    k.scalar(3)
+    return table
+
+
+def mostly(usual: st.SearchStrategy[int], rarely: st.SearchStrategy[int]) -> st.SearchStrategy[int]:
+    """One in twenty is of the rare ones, which are mostly wrong: a sheet of many operands shall be right now and then."""
+    return st.integers(0, 19).flatmap(lambda n: usual if n else rarely)
+
+
+in_ub = mostly(st.integers(20, 64).map(lambda n: 32 * n), st.one_of(st.integers(UB - 4200, UB - 4000), st.just(16)))
+in_gm = st.builds(
+    lambda slot, offset: (slot << SLOT_SHIFT) + offset,
+    mostly(st.integers(0, 1), st.just(2)),
+    mostly(st.integers(640, 2000), st.one_of(st.integers(SIZES[1] - 4100, SIZES[1]), st.integers(-2, 0))),
+)
+
+
+@st.composite
+def rows_of_copies(draw: st.DrawFn) -> tuple[int, int, int, int]:
+    """A row of one of the copies, whose operands are mostly right, or of the scalar unit, which has none."""
+    instruction = draw(st.integers(0, 6))
+    ub, gm = draw(in_ub), draw(in_gm)
+    return (instruction, gm, ub, -9) if instruction % 2 else (instruction, ub, gm, -9)
+
+
+stamps = st.tuples(
+    st.lists(rows_of_copies(), min_size=1, max_size=4),
+    st.lists(
+        st.tuples(
+            st.integers(0, 3),
+            st.integers(1, 2),
+            st.integers(0, AXES - 1),
+            mostly(st.sampled_from([32, 64, -32]), st.just(16)),
+        ),
+        max_size=5,
+        unique_by=lambda move: move[:3],
+    ),
+)
+"""Rows of instruction and operands, and moves: row, column, axis, step."""
+steps = mostly(st.integers(0, 10), st.integers(-30, 40))
+where = st.tuples(steps, steps)
+
+
+def sheet_of(
+    table: InstructionTable, given_stamps: Sequence, puts: Sequence[tuple[int, tuple[int, int]]], own: Sequence
+) -> Sheet:
+    """Stamps at their places, and behind them rows of its own."""
+    known = []
+    for rows, moves in given_stamps:
+        cells = sorted((row * 5 + column, axis, step) for row, column, axis, step in moves if row < len(rows))
+        found = np.array([(*row, 0) for row in rows], np.int64)
+        known.append(table.stamps.add(Stamp(found, np.array(cells, np.int64).reshape(-1, 3), 0, AXES)))
+    sheet = Sheet(table.stamps)
+    for which, place in puts:
+        sheet.put(known[which % len(known)], place, 0)
+    for row in own:
+        sheet.written.extend((*row, 0))
+    sheet.close()
+    return sheet
+
+
+def is_right(rows: Sequence[Sequence[int]], limits: list[list[list[int]]]) -> bool:
+    """Return True if every operand of these rows lies where it may, one by one."""
+    for kind, *operands, _ in rows:
+        for operand, address in enumerate(operands):
+            extent, limit, unit = (column[operand][kind] for column in limits)
+            if not extent:
+                continue
+            if limit < 0:
+                slot, address = address >> SLOT_SHIFT, address & OFFSET_MASK
+                limit = SIZES[slot] if 0 <= slot < len(SIZES) else -1
+            if not 0 <= address <= limit - extent or address % unit:
+                return False
+    return True
+
+
+def rows_at(
+    given_stamps: Sequence, puts: Sequence[tuple[int, tuple[int, int]]], own: Sequence, by: tuple[int, int]
+) -> list[list[int]]:
+    """All rows, each stamp `by` further on, in whole numbers of any size."""
+    rows = []
+    for which, place in puts:
+        of_stamp, moves = given_stamps[which % len(given_stamps)]
+        here = [[*row, 0] for row in of_stamp]
+        for row, column, axis, step in moves:
+            if row < len(here):
+                here[row][column] += step * (place[axis] + by[axis])
+        rows += here
+    return rows + [[*row, 0] for row in own]
+
+
+@given(
+    st.lists(stamps, min_size=1, max_size=3),
+    st.lists(st.tuples(st.integers(0, 2), where), max_size=6),
+    st.lists(rows_of_copies(), max_size=1),
+)
+@example([([(0, 0, 0, 0)], [(0, 1, 0, 32), (0, 2, 1, 64)])], [(0, (0, 0)), (0, (3, 5))], [])
+@example([([(0, 0, 0, 0)], [(0, 1, 0, 16)])], [(0, (1, 0))], [])  # not aligned there
+@example([([(0, 0, 0, 0)], [(0, 2, 0, -64)])], [(0, (1, 0))], [])  # before its tensor
+@example([([(6, -9, -9, -9)], [(0, 1, 0, 7)])], [(0, (1, 0))], [])  # no operand
+@example([([(0, 0, 2 << SLOT_SHIFT, 0)], [])], [(0, (0, 0))], [])  # no such tensor
+@example([([(0, 0, 0, 0)], [])], [], [(0, 31, 0, 0)])
+@example(
+    [([(0, 0, 0, 0), (0, 64, 0, 0), (0, 32, 0, 0)], [(0, 1, 0, 32), (1, 1, 0, 32), (2, 1, 0, 32)])], [(0, (0, 0))], []
+)
+@example(
+    [([(0, 0, 0, 0)], [(0, 1, 0, 32)])], [(0, (5, 0)), (0, (2, 0)), (0, (9, 0)), (0, (4, 0))], []
+)  # down by 2, up from 9
+@example([([(0, 0, 0, 0)], [(0, 1, 0, 32)])], [(0, (0, 0)), (0, (-1, 0))], [])
+@example([([(0, 0, 0, 0)], [(0, 1, 0, 32)])], [(0, (0, 0)), (0, (UB // 32, 0))], [])
+@example([([(0, -(1 << 63), 0, 0), (0, (1 << 63) - 8, 0, 0)], [])], [(0, (0, 0))], [])
+@example([([(0, (1 << 63) - 32, 0, 0)], [(0, 1, 0, 1 << 62)])], [(0, (3, 0)), (0, (2, 0))], [])
+@example([([(0, 16, 0, 0)], [(0, 1, 0, 16)])], [(0, (1, 0)), (0, (2, 0))], [])  # right at one of two places
+@example([([(0, 32 * start, 0, 0)], [(0, 1, 0, 32)]) for start in (0, 9, 3)], [(n, (0, 0)) for n in range(3)], [])
+def test_a_sheet_is_right_where_every_row_is(given_stamps: list, puts: list, own: list) -> None:
+    table = table_of_copies()
+    sheet = sheet_of(table, given_stamps, puts, own)
+    limits = table.limits().tolist()
+    for _ in range(2):  # the second time the stamps were looked at
+        found = sheet.is_right(table.limits(), SIZES)
+        assert found is is_right(rows_at(given_stamps, puts, own, (0, 0)), limits)
+    for by in ((0, 1), (1, 0), (-3, 2), (40, -1), (0, 5000)) if found else ():
+        assert sheet.may_move(by) is is_right(rows_at(given_stamps, puts, own, by), limits)
+
+
+def test_a_sheet_of_many_axes_and_ways_may_move() -> None:
+    """Stamps of nine axes, and 65 numbers of one that move in other steps each."""
+    table = table_of_copies()
+    axes = 9
+    far = Stamp(np.array([[0, 0, 0, 0, 0]]), np.array([[1, axes - 1, 32]]), 0, axes)
+    sheet = Sheet(table.stamps)
+    sheet.put(table.stamps.add(far), (0,) * (axes - 1) + (3,), 0)
+    assert sheet.is_right(table.limits(), SIZES) and sheet.may_move((0,) * 9)
+    assert not sheet.may_move((0,) * 8 + (UB // 32,))
+    rows = np.array([[0, 0, 0, 0, 0]] * 65)
+    ways = Stamp(rows, np.array([[row * 5 + 1, 0, 32 * (row + 1)] for row in range(65)]), 0, 1)
+    sheet = Sheet(table.stamps)
+    sheet.put(table.stamps.add(ways), (1,), 0)
+    assert sheet.is_right(table.limits(), SIZES) and sheet.may_move((1,)) and not sheet.may_move((-2,))
+
+
+def test_no_program_is_taken_for_right_because_another_one_was() -> None:
+    """A stamp's resting rows are looked at once for a task, what moves of it at each of its places."""
+    table = table_of_copies()
+    rows, moves = [(0, 0, 0, 0)], [(0, 1, 0, 32)]
+    right = sheet_of(table, [(rows, moves)], [(0, (0, 0))], [])
+    assert right.is_right(table.limits(), SIZES)
+    wrong = Sheet(table.stamps)
+    wrong.put(table.stamps.known[0], (UB // 32, 0), 0)
+    assert not wrong.is_right(table.limits(), SIZES)
+    resting = sheet_of(table, [([(0, UB, 0, 0)], [])], [(0, (0, 0))], [])
+    assert not resting.is_right(table.limits(), SIZES) and not resting.is_right(table.limits(), SIZES)

@@ -103,7 +103,7 @@ def test_what_nobody_can_see_into(value: Any) -> None:
 
 
 def test_a_change_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a list that grows, of an object, and of what a function of this file takes from the file."""
+    """A list that grows, an object, and the values that a function takes from its file change the snapshot."""
     grown, settings = [1], Settings()
     before = of(grown), of(closure(grown)), of(settings), of(tiled)
     grown.append(2)

@@ -40,7 +40,7 @@ def computed(value: Any, steps: list[tuple[str, int]]) -> Any:
 
 
 def at(value: Any, where: tuple[int, int]) -> int:
-    """What a moving integer is somewhere."""
+    """Return the value of a moving integer at a place."""
     if not isinstance(value, Moving):
         return int(value)
     return value.start + sum(step * place for step, place in zip(value.steps, where, strict=True))
@@ -193,7 +193,7 @@ def test_programs_that_share_their_instructions_share_no_stamps_of_other_tensors
 
 
 class Other(NamedTuple):
-    """What two programs of a task may have otherwise, which go through the same loop."""
+    """Differences between two programs of a task that go through the same loop."""
 
     core_kind: str = "AIV"
     sub_block: int = 0

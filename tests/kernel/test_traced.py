@@ -116,7 +116,7 @@ def test_blocks_and_launches_share_stamps() -> None:
 
 
 def test_a_state_that_changes_between_launches_is_found() -> None:
-    """What no loop sees, here behind an attribute of a module's object, is looked at again in each launch."""
+    """State that no loop sees, here behind an attribute of a module's object, is compared in each launch."""
     kernel = kernel_of("for i in RANGE(n):\n    k.scalar(1 + np.mode)", "k.range")
     space = kernel.function.__globals__
     space["np"] = type(np)("settings")

@@ -43,7 +43,7 @@ def expression(random: Random, depth: int, names: str) -> str:
 
 
 def at(value: Any, place: tuple[int, ...]) -> Any:
-    """What a computed value is elsewhere."""
+    """Return a computed value at another place."""
     if type(value) is not Tracked:
         return value
     return value.start + sum(step * one for step, one in zip(value.steps, place, strict=True))

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.engine.critical_path import critical_path
 from ascend_sim.engine.device import Device
-from ascend_sim.engine.engine import Engine
 from ascend_sim.engine.replay import replay
 from ascend_sim.engine.timeline import ProgramRun, Timeline
+from ascend_sim.engine.values import Finding
+from ascend_sim.engine.watch import from_columns
 from ascend_sim.errors import SimError
 from ascend_sim.isa.cube import Fixpipe, FixpipeUnitFlag, Mmad
 from ascend_sim.isa.sync import WaitUnitFlag
@@ -24,7 +25,7 @@ from ascend_sim.kernel.operands import TilePiece
 from ascend_sim.kernel.program import InstructionTable, Program, Touches
 from ascend_sim.kernel.unit_flag import UnitFlagTiles
 from ascend_sim.memory.gm import gm_operand
-from tests.support.engine.machine import CHIP, KIB, changed, find_hazards, ideal_memory, program, quiet, task_of
+from tests.support.engine.machine import CHIP, KIB, changed, ideal_memory, program, quiet, task_of, watched_run
 
 pytestmark = pytest.mark.usefixtures("each_engine")
 M, N = 64, 128
@@ -55,11 +56,11 @@ def tiles_of(
     return program(options.pop("chip", quiet(CHIP)), "AIC", write, [count * 64 * KIB], **options)
 
 
-def run(made: Program, chip: ChipSpec | None = None, **options: Any) -> tuple[Timeline, list[Any]]:
+def run(made: Program, chip: ChipSpec | None = None, **options: Any) -> tuple[Timeline, list[Finding]]:
     device = Device(chip or quiet(CHIP), with_values=False)
     tensor = device.allocate(max(len(made), 1) * 64 * KIB, "out")
     task = task_of([[made]], [tensor])
-    return Engine(device, **options).run([task]), [task]
+    return watched_run(device, [task], **options)
 
 
 def rows(one: ProgramRun, kind: type) -> list[int]:
@@ -90,7 +91,7 @@ def never_overtakes(one: ProgramRun) -> None:
 @pytest.mark.parametrize("k_count", [16, 64, 128])
 @pytest.mark.parametrize("shared_gm", [False, True])
 def test_a_drain_and_its_neighbours_overlap_and_never_overtake(k_count: int, shared_gm: bool) -> None:
-    timeline, tasks = run(tiles_of(k_count=k_count), shared_gm=shared_gm)
+    timeline, hazards = run(tiles_of(k_count=k_count), shared_gm=shared_gm)
     one = timeline.programs[0]
     mmads, drains = rows(one, Mmad), rows(one, FixpipeUnitFlag)
     assert one.start[drains[0]] < one.end[mmads[3]]  # the drain begins in the last product of its tile
@@ -98,7 +99,7 @@ def test_a_drain_and_its_neighbours_overlap_and_never_overtake(k_count: int, sha
         one.start[mmads[4]] < one.end[drains[0]] < one.end[mmads[4]]
     )  # the next tile in the drain, and ends behind it
     never_overtakes(one)
-    assert find_hazards(tasks, timeline.programs) == []
+    assert hazards == []
 
 
 def test_times_on_paper() -> None:
@@ -140,14 +141,13 @@ def test_another_tile_shape_waits_for_the_whole_tile() -> None:
 
 @pytest.mark.parametrize("flag", ["L0C[0] full", "L0C[0] free"])
 def test_a_forgotten_unit_flag_is_a_hazard(flag: str) -> None:
-    timeline, tasks = run(tiles_of(disarm={flag}))
-    found = find_hazards(tasks, timeline.programs)
+    _, found = run(tiles_of(disarm={flag}))
     assert found and all(finding.kind == "hazard" for finding in found)
     assert all("L0C" in finding.text for finding in found)
 
 
 def test_only_a_unit_flag_has_a_lead() -> None:
-    """Of another flag it could let a transfer begin before the one that it waits for is over."""
+    """With another flag a lead could let a transfer begin before the one that it waits for is over."""
     k = KernelBuilder(InstructionTable(CHIP), 0, "AIC", [KIB])
     flag = k.flag("MTE2", "MTE1", "loaded")
     k.set_flag(flag)
@@ -156,14 +156,14 @@ def test_only_a_unit_flag_has_a_lead() -> None:
 
 
 def test_a_fixpipe_without_the_unit_flag_may_not_overlap() -> None:
-    """The same times with plain instructions are a hazard: only the unit flag orders pieces."""
-    timeline, tasks = run(tiles_of())
+    """Equal times with plain instructions are a hazard: only the unit flag orders pieces."""
+    timeline, _ = run(tiles_of())
     table = timeline.programs[0].program.table
     table.instructions[:] = [
         Fixpipe(**vars(one)) if isinstance(one, FixpipeUnitFlag) else one for one in table.instructions
     ]
     table._touches = Touches.of((), table.chip)  # what the run had read of them
-    assert find_hazards(tasks, timeline.programs)
+    assert from_columns([one.task for one in timeline.tasks], timeline.programs).findings
 
 
 def test_values_follow_the_pieces() -> None:
@@ -201,8 +201,8 @@ def test_values_follow_the_pieces() -> None:
         np.ascontiguousarray(_fractals(right).swapaxes(1, 2)).view(np.uint8).ravel()
     )  # [K / 16][N / 16]
     task = task_of([[program(chip, "AIC", write, sizes)]], tensors)
-    timeline = Engine(device).run([task])
-    assert replay(device, [task], timeline, timeline.programs) == find_hazards([task], timeline.programs) == []
+    timeline, hazards = watched_run(device, [task])
+    assert replay(device, [task], timeline, timeline.programs) == hazards == []
     found = tensors[2].data.view(np.float32).reshape(3, N // 16, M, 16).transpose(0, 2, 1, 3).reshape(3, M, N)
     np.testing.assert_array_equal(found, left.astype(np.float32) @ right.astype(np.float32).transpose(0, 2, 1))
 
@@ -230,8 +230,8 @@ def test_no_hazard_whatever_the_speeds(
     chip = changed(quiet(CHIP), sync={"queue_depth": queues})
     chip = ideal_memory(chip) if ideal else chip
     made = tiles_of(count, steps, k_count=k_count, buffers=buffers, scalar=scalar, chip=chip)
-    timeline, tasks = run(made, chip)
-    assert find_hazards(tasks, timeline.programs) == []
+    timeline, hazards = run(made, chip)
+    assert hazards == []
     path = critical_path(timeline)
     assert all(a.end == b.begin for a, b in pairwise(path))
     assert path[-1].end == timeline.finish and all(step.cycles > 0 for step in path)

@@ -1,4 +1,4 @@
-"""What a cast promises beyond the values: modes, sources, shapes, saturation, refusals."""
+"""Promises of a cast beyond the values: modes, sources, shapes, saturation, refusals."""
 
 import ml_dtypes
 import numpy as np

@@ -46,7 +46,7 @@ def test_sequential_float32_sums_pass(k, roundings):
 
 @pytest.mark.parametrize("k", [64, 10_000, 100_352])
 def test_zeros_fail_at_any_k(k):
-    """What a bound in sum |ab| would let pass: K 2^-24 sum |ab| is above the sums themselves here from K = 10^5 on."""
+    """A bound in sum |ab| would let zeros pass: K 2^-24 sum |ab| is above the sums themselves here from K = 10^5 on."""
     _, exact, squares, _ = products(50, k)
     verdict = check_correct(np.zeros(50, np.float32), exact, squares, k, ["float32"])
     assert verdict.wrong == 50 and verdict.first_wrong == (0,)

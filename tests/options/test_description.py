@@ -1,4 +1,4 @@
-"""What follows from an option's description: signature, help, defaults, refusals, and completion by editors."""
+"""Consequences of an option's description: signature, help, defaults, refusals, and completion by editors."""
 
 import inspect
 import subprocess
@@ -31,18 +31,18 @@ class SizeOptions(TypedDict, total=False):
 
 @of_case
 class CaseSizeOptions(SizeOptions, total=False):
-    """The same in a function that takes a case."""
+    """Size options in a function that takes a case."""
 
 
 @with_options(SizeOptions)
 def plain(first: int, *, own: str = "x", **options: Any) -> tuple[Any, ...]:
-    """Return what it got."""
+    """Return the given arguments."""
     return first, own, options
 
 
 @with_options(SizeOptions, rest="fields", size=5)
 def open_to_more(*given: int, **options: Any) -> dict[str, Any]:
-    """Return what it got."""
+    """Return the given options."""
     return options
 
 

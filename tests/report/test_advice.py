@@ -1,4 +1,4 @@
-"""What the parts of a waterfall suggest: statements, commands and what to write."""
+"""Suggestions of the parts of a waterfall: statements, commands and words."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_every_part_has_something_to_say_and_a_figure() -> None:
 
 @pytest.mark.parametrize("case", ["my layer.yaml", "by_hand"])
 def test_commands_hold_the_case_and_parse(case: str) -> None:
-    """As the shell splits them: the case is one word, every other a verb or an option that there is."""
+    """Commands are split as the shell splits them: the case is one word, every other a known verb or option."""
     result, kernel = layer(), dict(kernels(layer())["grad_input"])
     commands, seen = typer.main.get_command(app), set()
     named = named_in_commands(case, "ascend910b3")

@@ -94,7 +94,7 @@ def test_long_kernels_have_an_interval_of_their_own_where_enough_were_measured()
 
 
 def test_a_chip_has_an_interval_of_its_own_where_enough_were_measured_on_it() -> None:
-    """Of its size, else of the size on all chips, else of all kernels; what is of other chips too says so."""
+    """The interval is of its size, else of the size on all chips, else of all kernels; other chips are named."""
     rows = {
         "n": alike([0.0] * 8, chip="c") + alike([0.0], 200.0, chip="c"),
         "m": alike([math.log(3)] * 7, chip="d"),

@@ -21,7 +21,7 @@ def run(*arguments: object) -> tuple[int, str, str]:
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What `run --out` leaves, with the page of the run beside it."""
+    """Return the folder of `run --out`, with the page of the run beside it."""
     out = tmp_path_factory.mktemp("run") / "out"
     code, said, _ = run(
         "run", "document_example_2d", "--mode", "timing", "--out", out, "--html", out / "now.html", "--full"

@@ -64,7 +64,7 @@ def test_nothing_found_is_nothing_said(result: Any) -> None:
 
 
 def test_clashes_do_not_tell_findings_apart(result: Any) -> None:
-    """What engines and modes compare is what was found, in words."""
+    """Engines and modes compare findings in words."""
     found = watched(result.timeline).findings
     assert found and all(one.clash is not None for one in found if " more" not in one.text)
 

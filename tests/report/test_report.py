@@ -71,7 +71,7 @@ def test_times_follow_the_timeline(run, report):
 
 
 def test_times_count_from_the_launch_of_the_first_kernel(run, report):
-    """The same run with a clock that was at 700 when it began."""
+    """A run with a clock that was at 700 when it began has equal times."""
     tasks, timeline = run
     later = Timeline(
         [shifted(span, "launch begin finish") for span in timeline.tasks],

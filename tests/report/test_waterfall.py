@@ -218,7 +218,7 @@ def test_what_is_below_zero_says_that_it_was_saved() -> None:
 
 @pytest.mark.slow
 def test_the_parts_add_up_on_300_random_calls() -> None:
-    """Of every chip family, rank, direction and dtype, as tools/freeze_calls.py draws them."""
+    """Calls of every chip family, rank, direction and dtype, as tools/freeze_calls.py draws them."""
     spec = importlib.util.spec_from_file_location("freeze_calls", TOOLS / "freeze_calls.py")
     assert spec is not None and spec.loader is not None
     drawn = importlib.util.module_from_spec(spec)

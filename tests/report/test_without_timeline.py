@@ -93,7 +93,7 @@ def test_a_page_needs_a_timeline() -> None:
 
 
 def test_a_timeline_of_so_many_instructions_at_most() -> None:
-    """Of a call, and of a kernel of one's own in every mode."""
+    """The limit holds for a call, and for a kernel of one's own in every mode."""
     specs = [ascend_sim.TensorSpec(shape, "float16") for shape in ((1, 16, 4, 4), (1, 16, 4, 4), (16, 16, 1, 1))]
     arguments = (None, (1, 1), (0, 0), (1, 1), False, (0, 0), 1, (True, False, False))
     options: dict[str, Any] = {"mode": "timing", "chip": "ascend910b3"}

@@ -1,4 +1,4 @@
-"""What a run waits for, in words."""
+"""Words on the waits of a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of the time of a run before it begins: instructions counted, and a block of each kernel tried."""
+"""Predicted time of a run before it begins: instructions counted, and a block of each kernel tried."""
 
 from __future__ import annotations
 

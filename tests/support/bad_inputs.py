@@ -80,7 +80,7 @@ class Bad:
 
 @dataclass(frozen=True)
 class Got:
-    """What a command gave: exit code, what it said on stderr, and the files that were not there before."""
+    """Result of a command: exit code, its words on stderr, and the files that it left."""
 
     code: int
     said: str
@@ -94,7 +94,7 @@ def text_of(entries: Mapping[str, str | None]) -> str:
 
 @cache
 def commands() -> Any:
-    """All of `ascend-sim`."""
+    """Return the group of all commands of `ascend-sim`."""
     from ascend_sim.cli import app
 
     return get_command(app)
@@ -418,7 +418,7 @@ def networks() -> Iterator[Bad]:
 
 
 def options() -> Iterator[Bad]:
-    """What can be typed wrong."""
+    """Yield wrong words of command lines."""
     big = 1 << 70
     for what, command in {
         "no case of that name": "run nothing_like_it",
@@ -684,9 +684,9 @@ def page(expected: Mapping[str, str]) -> str:
 
 
 _INTRODUCTION = """\
-Everything a user can do wrong ends in one line on stderr, which begins with `ascend-sim: `, and exit code 2, without a
-traceback and with no file left behind. These {count} are tried by `tests/bad_inputs`; `python -m tests.support.bad_inputs`
-makes the page. Long commands and lines are cut here."""
+For whoever reads an error message: every bad input ends in one line on stderr, which begins with `ascend-sim: `, and exit
+code 2, without a traceback and with no file left behind. `tests/bad_inputs` tries these {count}; `python -m
+tests.support.bad_inputs` makes the page. Long commands and lines are cut here."""
 
 
 _ONCE = """\

@@ -1,4 +1,4 @@
-"""What a process hears: for tests that ask it of a process that another one started."""
+"""Signals that a process hears: for tests that ask it of a process that another one started."""
 
 from __future__ import annotations
 

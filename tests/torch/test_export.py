@@ -44,7 +44,7 @@ def test_what_is_no_network_is_refused(tmp_path: Path) -> None:
 
 
 class Branches(torch.nn.Module):
-    """What it does depends on its input's values."""
+    """Module whose work depends on its input's values."""
 
     def forward(self, data: Any) -> Any:
         return data[: int(data.sum().item())]

@@ -1,4 +1,4 @@
-"""What a user's program may do beside plain training: none of it may fail because it is watched."""
+"""Programs beside plain training: none of them may fail because it is watched."""
 
 import pytest
 

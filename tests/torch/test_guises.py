@@ -61,7 +61,7 @@ def autocast(sim: Simulation, model: Any, data: Any, upstream: Any) -> Any:
 
 
 def sixteen_bits(sim: Simulation, model: Any, data: Any, upstream: Any) -> Any:
-    """What autocast makes of it, written out."""
+    """Run the model in the 16 bits that autocast makes of it, written out."""
     return plain(sim, model.to(torch.bfloat16), data.to(torch.bfloat16), upstream).float()
 
 

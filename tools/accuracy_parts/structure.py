@@ -1,4 +1,4 @@
-"""What is no cost and was still chosen with measured rows in view: rules of kernels, blocks, the chip of some rows."""
+"""Rules that were chosen with measured rows in view and are no costs: rules of kernels, blocks, the chip of some rows."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from ascend_sim.studies.validate.kernel import MeasuredRow
 
 STRUCTURE_TEXT = """### What else was chosen with rows in view
 
-No costs, and still read off measured rows or settled by them where sources leave several ways: rows that are listed here are
-"structure" in the tables. No fit without these rows undoes such a choice."""
+No costs, but rules that were read off measured rows or settled by them; rows that are listed here are "structure" in the
+tables."""
 
 
 @dataclass(frozen=True)
@@ -116,13 +116,13 @@ CHOICES = (
 
 
 def is_of(rows: Iterable[MeasuredRow], texts: Iterable[str]) -> bool:
-    """Whether one of these rows is among those that the texts name."""
+    """Return True if one of these rows is among those that the texts name."""
     named = {tuple(row.items()) for text in dict.fromkeys(texts) for row in selected(text)}
     return any(tuple(row.cells.items()) in named for row in rows)
 
 
 def was_chosen_on(rows: Iterable[MeasuredRow]) -> bool:
-    """Whether something was chosen with one of these rows in view."""
+    """Return True if something was chosen with one of these rows in view."""
     return is_of(rows, [text for choice in CHOICES for text in choice.rows])
 
 

@@ -1,4 +1,4 @@
-"""How sure a time is: the intervals that reports give, and whether held-out kernels lie in them."""
+"""Intervals that reports give, and the share of held-out kernels that lie in them."""
 
 from __future__ import annotations
 
@@ -20,62 +20,62 @@ from ascend_sim.studies.validate.held_out import Borrowed, HeldOut, borrowing, h
 
 SURE = """## How sure a time is
 
-Reports, pages and totals of `run-network` give each kernel's time with an interval: {level:.0f} % of the kernels of its
-kind (architecture, operator, grouped or not, version of the library), chip and size (shorter or longer than {long} us) are
-expected in it. Where fewer than {enough} of that chip and size were measured, it is that of the size on all chips of the
-architecture, and with fewer than {enough} of these that of all kernels of the kind. It is made of
-`configs/measurements/errors.yaml` (`tools/measured_errors.py`): the errors of what ships, told nothing. Where costs were fitted
-on a kernel, the errors of costs fitted without its layer stand beside them, and the larger of both scatters counts. What
-networks have of their own is pooled over all kinds, so that a kind which was measured in one network is not taken for surer
-than it is (`ascend_sim/report/certainty.py`). Bounds of a total are sums, as if all errors went the same way.
+Reports, pages and totals of `run-network` give each kernel's time with an interval in which {level:.0f} % of such kernels are
+expected: those of its kind (architecture, operator, grouped or not, version of the library), chip and size (shorter or longer
+than {long} us).
+
+- With fewer than {enough} measured kernels of that chip and size it is the interval of the size on all chips of the
+  architecture, and with fewer than {enough} of these that of all kernels of the kind.
+- It is made of `configs/measurements/errors.yaml` (`tools/measured_errors.py`): errors of what ships, told nothing. Where
+  costs were fitted on a kernel, errors of costs fitted without its layer stand beside them, and the larger scatter counts.
+  Scatter between networks is pooled over all kinds (`ascend_sim/report/certainty.py`).
+- Kernels of other chips make an interval wider: a chip is taken to vary as much as a network (assumed).
+- A kind without measured kernels borrows the nearest kind's interval, wider: first of the same unit (cube or vector), then
+  architecture, work, operator, groups and version of the library. The order and the widening are assumed.
+- Bounds of a total are sums, as if all errors went the same way. Totals of a network were not measured.
+- Reports name the chips and the kind that an interval comes from.
+
+**Held out.** All rows of a network or run are left out, and its kernels compared with intervals from the others: {inside} of
+{kernels} kernels, {share:.0f} %, lie inside; the aim is 70 to 90 %. With costs that were fitted without the kernel's layer:
+{refitted} of {kernels}, {refitted_share:.0f} % (without the products, whose costs are not fitted again, {own_refitted} of
+{own}). {outside} Each chip as if nothing had been measured on it: {elsewhere} of {elsewhere_of}, {elsewhere_share:.0f} %.
+Each kind as if it had not been measured: {lent} of {lent_of}, {lent_share:.0f} %. [The intervals, and every
+kind](accuracy-tables.md#intervals)."""
+
+INTERVALS = """## Intervals
+
+Intervals that reports give, for a predicted time of 50 and of 500 us:
 
 | chip | kernel | kernels of (networks) | 50 us, interval | 500 us, interval |
 |---|---|---|---|---|
 {shipped}
 
-**Other chips.** Where the kernels of an interval are not all of the own chip, it is wider: what a chip has of its own counts in
-it, taken to vary as much as what a network has. That is assumed, since these rows cannot tell: one kind alone was measured on
-several chips, and its networks, each on one chip, are too few. Reports, pages and totals name the chips.
-
-**Kinds without rows.** A kind that was not measured, or on one kernel, has the interval of the nearest kind that was, wider:
-first of the same unit (cube or vector), then architecture, work, operator, groups and version of the library; of equally near
-ones that with the most kernels. What two networks differ counts once more in it, because two kinds are taken to differ as
-much, and other chips count as above. The order and that rule are assumed. Reports, pages and totals name the kind that they
-borrow of. Some chips and kinds without rows:
+Some chips and kinds without rows:
 
 | chip | kernel | as | of | 50 us, interval |
 |---|---|---|---|---|
 {without}
 
-**Held out.** All rows of a network or run are left out, its kernels are predicted as shipped and compared with intervals from
-the others: {inside} of {kernels} kernels, {share:.0f} %, lie inside; the aim is 70 to 90 %. Costs saw these kernels, so the
-last column has the same around what costs predict that were fitted without the kernel's layer ({refitted} of {kernels},
-{refitted_share:.0f} %; without the products, whose costs are not fitted again, {own_refitted} of {own}). Calls of several
-kernels made no interval: how many lie inside stands [above](#whole-calls). Totals of a network were not measured.
-
-Runs of ResNet-50 with other batches count as networks here. Tilings were written with all rows in view, so on networks of
-another kind errors are larger. Kinds that were measured in one network alone: one kernel left out at a time, and no allowance
-for other networks, which these rows cannot test.
+Held out, by kind. Runs of ResNet-50 with other batches count as networks. For kinds that were measured in one network one
+kernel is left out at a time, with no allowance for other networks:
 
 | kernel | chip | left out | inside | % | inside, costs fitted without its layer |
 |---|---|---|---|---|---|
 {by_kind}
 
-{outside}
+Held out, by network or run:
 
 | network or run | chip | kernel | inside |
 |---|---|---|---|
 {whole}
 
-Each chip of a kind that was measured on several, as if nothing had been measured on it, in the interval from the others:
-{elsewhere} of {elsewhere_of} kernels inside, {elsewhere_share:.0f} %.
+Each chip of a kind that was measured on several, in the interval from the others:
 
 | kernel | chip | inside |
 |---|---|---|
 {chips}
 
-Each kind as if it had not been measured, in the interval that it would borrow: {lent} of {lent_of} kernels inside,
-{lent_share:.0f} %.
+Each kind in the interval that it would borrow:
 
 | kernel | as | inside |
 |---|---|---|
@@ -101,39 +101,51 @@ SOME = 10
 
 
 def sure() -> str:
-    """The section of the page."""
-    every = kinds()
-    found = held_out(every)
+    """The text on intervals, with the shares of kernels that were held out."""
+    found = held_out(kinds())
     whole = [one for one in found if one.whole]
-    lent = borrowing([kind for kind in every if kind.kernels > 1])
     sums = {name: sum(getattr(one, name) for one in whole) for name in ("inside", "refitted", "kernels")}
     own = [one for one in whole if "MatMul" not in one.kind.op_types]
+    lent, elsewhere = _lent(), other_chips(kinds())
     lent_inside, lent_of = sum(one.inside for one in lent), sum(one.kernels for one in lent)
-    elsewhere = other_chips(every)
     elsewhere_inside, elsewhere_of = sum(one.inside for one in elsewhere), sum(one.kernels for one in elsewhere)
     return SURE.format(
         level=100 * LEVEL,
         long=LONG_US,
         enough=ENOUGH,
-        shipped="\n".join(_shipped()),
-        without="\n".join(_without()),
         **sums,
         own_refitted=sum(one.refitted for one in own),
         own=sum(one.kernels for one in own),
         share=100 * sums["inside"] / sums["kernels"],
         refitted_share=100 * sums["refitted"] / sums["kernels"],
-        by_kind="\n".join(_by_kind(found)),
         outside=_outside(found),
-        whole="\n".join(_held(whole)),
         elsewhere=elsewhere_inside,
         elsewhere_of=elsewhere_of,
         elsewhere_share=100 * elsewhere_inside / elsewhere_of,
-        chips="\n".join(f"| {one.kind.kernel} | {one.chip} | {one.inside} of {one.kernels} |" for one in elsewhere),
         lent=lent_inside,
         lent_of=lent_of,
         lent_share=100 * lent_inside / lent_of,
-        borrowed="\n".join(_borrowed(lent)),
     )
+
+
+def intervals() -> str:
+    """The tables of intervals and of kernels held out."""
+    found = held_out(kinds())
+    return INTERVALS.format(
+        shipped="\n".join(_shipped()),
+        without="\n".join(_without()),
+        by_kind="\n".join(_by_kind(found)),
+        whole="\n".join(_held([one for one in found if one.whole])),
+        chips="\n".join(
+            f"| {one.kind.kernel} | {one.chip} | {one.inside} of {one.kernels} |" for one in other_chips(kinds())
+        ),
+        borrowed="\n".join(_borrowed(_lent())),
+    )
+
+
+def _lent() -> list[Borrowed]:
+    """Kinds of several kernels, each in the interval that it would borrow."""
+    return borrowing([kind for kind in kinds() if kind.kernels > 1])
 
 
 def _shipped() -> list[str]:
@@ -170,10 +182,10 @@ def _ends(found: Interval) -> str:
 
 
 def shares(found: Sequence[HeldOut]) -> dict[tuple[ErrorKind, str], tuple[int, int, int, bool]]:
-    """Of each kind and chip: kernels inside as shipped, inside with costs fitted without them, all, and whether networks were
-    left out.
+    """Count the kernels of each kind and chip: inside as shipped, inside with costs fitted without them, all; and say whether
+    networks were left out.
 
-    What was left out with its network, where there are others; else kernel by kernel.
+    Kernels are left out with their network where there are others, else one by one.
     """
     sums: dict[tuple[ErrorKind, str], tuple[int, int, int, bool]] = {}
     for one in found:

@@ -42,7 +42,7 @@ def size_and_bias(errors: Sequence[float]) -> str:
 
 
 def errors_of(rows: Sequence[MeasuredRow]) -> list[float]:
-    """Of rows as they are predicted now."""
+    """Return the errors of rows as they are predicted now."""
     return [one.error for one in compare(rows) if not one.prediction.skipped]
 
 
@@ -132,5 +132,5 @@ def _but(row: MeasuredRow, name: str) -> list[tuple[str, str]]:
 
 
 def figures(compared: Sequence[RowComparison]) -> dict[str, str]:
-    """What the texts of `words` leave open."""
+    """Return the figures that the texts of `words` leave open."""
     return plan_and_kernel(compared) | kernelbench(compared) | newer_library(compared)

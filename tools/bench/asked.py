@@ -1,4 +1,4 @@
-"""What a benchmark was asked for on its command line."""
+"""Arguments of a benchmark's command line."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 
 
 def arguments() -> list[str]:
-    """What stands behind the script's name; -h and --help print what the script says of itself, and end it."""
+    """Return the arguments behind the script's name; -h and --help print the script's docstring and end it."""
     given = sys.argv[1:]
     if {"-h", "--help"} & set(given):
         print(sys.modules["__main__"].__doc__)

@@ -79,7 +79,7 @@ def queue(size: int) -> Sized:
 
 @asim.kernel_function(core="AIV")
 def stamped_copies(k, x, y):
-    """The same in a stamped loop, which a check compares with the rows that its body writes one by one."""
+    """Copy rows in a stamped loop, which a check compares with the rows that its body writes one by one."""
     held = k.ub_queue("row", N, "float32", "MTE2", "MTE3", 2)
     for _, place in k.stamped([(0, 4 * N * i) for i in range(len(y))]):
         with held.write() as row:
@@ -224,7 +224,7 @@ def overlaps_long(size: int) -> Sized:
 
 @asim.kernel_function(core="AIV")
 def running_sum(k, x, y):
-    """What was written is read again, with all that was written before it."""
+    """Read each written row again, with all that was written before it."""
     held = k.ub_queue("row", N, "float32", "MTE2", "MTE3", 1)
     for i in range(1, len(y)):
         k.gm_to_ub(held, x[i % len(x)])

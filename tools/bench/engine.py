@@ -182,7 +182,7 @@ def main() -> None:
 
 
 def medians(times: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """Of whole runs, and of what is not preparing."""
+    """Return the medians of whole runs, and of their time without preparing."""
     whole, alone = (statistics.median(column) for column in zip(*times, strict=True))
     return whole, alone
 

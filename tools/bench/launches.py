@@ -55,7 +55,7 @@ def kernel(name: str) -> KernelFunction:
 
 
 def timed(run: Callable[[], Any], stamping: bool) -> tuple[Any, Seconds]:
-    """What `run` returns, and how long it took."""
+    """Return the result of `run` and its CPU seconds."""
     built, plain = 0.0, KernelLaunch.programs
 
     def programs(self: KernelLaunch, block: int) -> Any:

@@ -63,7 +63,7 @@ def _measure(name: str, timeline: int, results: Connection) -> None:
 
 
 def _measured(name: str, timeline: int) -> tuple[int, float, float]:
-    """What `Case.run` returns in a process of its own."""
+    """Run `Case.run` in a process of its own and return its result."""
     context = multiprocessing.get_context("spawn")
     receive, send = context.Pipe(duplex=False)
     process = context.Process(target=_measure, args=(name, timeline, send))

@@ -135,7 +135,7 @@ def zigzag(
 
 
 def in_zigzag(asked: dict[str, Any]) -> None:
-    """What its environment's Python runs: each product with the loops that ZigZag likes best."""
+    """Run each product with the loops that ZigZag likes best, in the Python of its environment."""
     import yaml  # of its environment
     import zigzag  # type: ignore[import-not-found]
     from zigzag.api import get_hardware_performance_zigzag  # type: ignore[import-not-found]

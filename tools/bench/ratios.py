@@ -1,4 +1,4 @@
-"""What the compiled engine and stamped programs are worth: CPU seconds beside the SimPy engine and plain building, one run.
+"""Speed of the compiled engine and of stamped programs: CPU seconds beside the SimPy engine and plain building, one run.
 
 Usage: python tools/bench/ratios.py [--repeats N] [--long] [PART ...]
 
@@ -72,7 +72,7 @@ def _head(title: str, base: str, fast: str) -> None:
 
 
 def engines(repeats: int, _: bool) -> None:
-    """The same programs on both engines: whole runs, and without what they prepare."""
+    """Time equal programs on both engines: whole runs, and without their preparation."""
     print(
         f"\n| the same programs | {' | alone: '.join(['simpy, s | compiled, s | ratio'] * 2)} |\n{'|---' * 7}|",
         flush=True,

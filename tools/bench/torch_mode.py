@@ -1,4 +1,4 @@
-"""What watching costs: a training step of ResNet-50 with `simulate` around it and nothing simulated, against the step alone.
+"""Cost of watching: a training step of ResNet-50 with `simulate` around it and nothing simulated, against the step alone.
 
 Usage: python tools/bench/torch_mode.py [pairs] [batch] [size]
 
@@ -39,7 +39,7 @@ CLOCKS = (("wall clock", time.perf_counter), ("processor", time.process_time))
 
 
 def seconds(model: Any, optimizer: Any, images: Any, labels: Any, context: Any) -> list[float]:
-    """What one training step takes by each clock."""
+    """Return the time of one training step by each clock."""
     begin = [clock() for _, clock in CLOCKS]
     with context:
         optimizer.zero_grad()

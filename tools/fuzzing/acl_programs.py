@@ -178,7 +178,7 @@ class Program:
         make(work.phase_two, *kinds[what], expected="refused")
 
     def gone_handle(self) -> None:
-        """What was destroyed, or never was, in some of the functions that take a handle."""
+        """Pass destroyed or foreign handles to some of the functions that take one."""
         for _ in range(4):
             self._gone_in_one()
 
@@ -215,7 +215,7 @@ class Program:
                 other.stage = "over"
 
     def wrong_order(self) -> None:
-        """What was done already."""
+        """Repeat calls that were made already."""
         make("aclInit", None, expected="refused")
         make("aclrtSetDevice", self.dice.choice((1, -1, None, "0")), expected="refused")
 

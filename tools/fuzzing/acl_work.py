@@ -24,7 +24,7 @@ OUTPUTS = ("grad_input", "grad_weight", "grad_bias")
 
 
 class WrongError(Exception):
-    """What an acl function should not have done."""
+    """Wrong behaviour of an acl function."""
 
 
 def checked(name: str, result: Any, expected: str = "any") -> tuple[Any, ...]:
@@ -138,7 +138,7 @@ class Work:
                 raise WrongError(f"{name} of {self.call.python()}: {wrong}")
 
     def free(self) -> None:
-        """Give everything back."""
+        """Free all memory."""
         for address in (*self.memory.values(), *([self.workspace] if self.workspace else [])):
             make("aclrtFree", address)
         self.memory, self.workspace = {}, None

@@ -76,7 +76,7 @@ def judge(call: Call) -> Outcome:
 
 
 def wrong_result(call: Call, tensors: dict[str, Any], result: Result) -> str | None:
-    """What is wrong with a run, None where nothing is."""
+    """Return the fault of a run, None without one."""
     if result.findings:
         return f"finding: {result.findings[0]}"
     if result.report.mode != "functional" and not (result.report.total_us or 0) >= 0:
@@ -94,7 +94,7 @@ def wrong_result(call: Call, tensors: dict[str, Any], result: Result) -> str | N
 
 
 def wrong_engine(first: Result, second: Result) -> str | None:
-    """What differs between the times of two engines."""
+    """Return the difference between the times of two engines, None without one."""
     if first.report.total_us != second.report.total_us:
         return f"engines: {first.report.total_us} and {second.report.total_us} us"
     if first.timeline is None or second.timeline is None:
@@ -172,7 +172,7 @@ def _output_shape(call: Call, by: str, given: dict[str, Array]) -> tuple[int, ..
 
 
 def wrong_output(call: Call, tensors: dict[str, Any], name: str, array: Array, dtype: str) -> str | None:
-    """What is wrong with an output: its shape, or elements that no way to add and round gives."""
+    """Return the fault of an output, its shape, or elements that no way to add and round gives; None without one."""
     wanted, sizes = (_sums(call, tensors, name, absolute) for absolute in (False, True))
     if array.shape != wanted.shape:
         return f"shape {array.shape}, not {wanted.shape}"

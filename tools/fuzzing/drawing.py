@@ -92,7 +92,7 @@ class Sizes:
 
     @property
     def padding(self) -> tuple[int, ...]:
-        """As a caller gives it: a value for each axis, or four in 2-D."""
+        """Return the padding as a caller gives it: a value for each axis, or four in 2-D."""
         low, high = self.link.low, self.high
         return low if low == high else (low[0], high[0], low[1], high[1])
 

@@ -1,4 +1,4 @@
-"""What convolutions are, in a page of numpy that shares nothing with the simulator, and the number formats beside them.
+"""Convolutions in a page of numpy that shares nothing with the simulator, and the number formats beside them.
 
 A convolution ties three tensors together. With x [N, G ci, ...], the map that the kernel slides over, y [N, G co, ...], the
 map that has a pixel for each of its places, and w [G co, ci, ...] it is the sum L of x[n, i, s o + d k - p] y[n, c, o]

@@ -1,4 +1,4 @@
-"""What a fuzzed call comes to, and the interface of the three kinds of calls."""
+"""Outcomes of fuzzed calls, and the interface of the three kinds of calls."""
 
 from __future__ import annotations
 

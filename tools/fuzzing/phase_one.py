@@ -161,7 +161,7 @@ class Calls:
         return TensorArg(values, choose(list(DTYPES)), choose(list(FORMATS)), strides, choose((0, 0, 0, 1, -1)))
 
     def changed(self, call: Any, count: int) -> Any:
-        """The same call with `count` fields made wild."""
+        """Return the call with `count` fields made wild."""
         names = [entry.name for entry in fields(call)]
         return replace(call, **{name: self.wild(name) for name in self.random.sample(names, count)})
 
@@ -208,7 +208,7 @@ _open: Setting | None = None
 
 
 def setting(seed: int, index: int) -> Setting:
-    """What call `index` is made on."""
+    """Return the chip, the profile and the determinism of call `index`."""
     dice = random.Random(f"settings/{seed}/{index // SETTING_OF}")
     return dice.choice(CHIPS), dice.choice(("documented", "library")), dice.randrange(2)
 

@@ -1,4 +1,4 @@
-"""What has been tried so far, in a file that a later run goes on with."""
+"""Store of tried calls, in a file that a later run continues."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Tally:
         self.done = merged
 
     def missing(self, count: int, block: int) -> list[tuple[int, int]]:
-        """What of the first `count` calls was not made, in pieces of at most `block` calls."""
+        """Return the missing ones of the first `count` calls, in pieces of at most `block` calls."""
         gaps, at = [], 0
         for start, stop in [*self.done, [count, count]]:
             gaps += [(first, min(first + block, start, count)) for first in range(at, min(start, count), block)]

@@ -49,7 +49,7 @@ class Mutant:
 
     @property
     def identity(self) -> str:
-        """What a stored outcome belongs to: the change and the tests that were asked."""
+        """Return the key of a stored outcome: the change and the tests that were asked."""
         parts = (self.file, self.before, self.after, str(self.start), *self.tests)
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
@@ -104,7 +104,7 @@ def _of_file(path: Path) -> Iterator[Mutant]:
 
 
 def check(root: Path, mutants: list[Mutant]) -> list[str]:
-    """What is stale, a line each: a text that stands there no more, or a test that is not there."""
+    """Return the stale entries, a line each: a missing or repeated text, or a missing test."""
     read = cache(lambda file: (root / file).read_text(encoding="utf-8") if (root / file).is_file() else None)
     wrong = []
     for mutant in mutants:

@@ -23,7 +23,9 @@ NAVIGATION = {
         "reading-a-run.md", "tiling-search.md", "sweep.md", "compare.md", "networks.md", "precision.md", "explain.md",
         "torch.md", "acl.md", "writing-a-kernel.md", "ascend-c.md", "check.md", "msprof.md",
     ],
-    "What to trust": ["accuracy.md", "measured-bandwidth.md", "conformance.md", "performance.md", "mutants.md"],
+    "What to trust": [
+        "accuracy.md", "accuracy-tables.md", "measured-bandwidth.md", "conformance.md", "performance.md", "mutants.md",
+    ],
     "Reference": ["files.md", "chips.md", "adding-a-chip.md", "instructions.md", "operators.md", "bad-input.md"],
 }  # fmt: skip
 """Pages by chapter; lessons and pages that are named nowhere here follow in chapters of their own."""

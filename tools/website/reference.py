@@ -9,7 +9,7 @@ from ascend_sim.studies.lookup.chips import value_at
 
 
 def write(pages: Path) -> None:
-    """All of them."""
+    """Write all reference pages."""
     (pages / "chips").mkdir()
     rows = []
     for name in chip_names():

@@ -128,7 +128,7 @@ def build_c(folder: str | Path) -> list[Path]:
 
 
 def compile_flags(folder: Path) -> list[str]:
-    """What a compiler needs to make a program with the headers and libraries of `folder`. Raises SimError without them."""
+    """Return the compiler flags for a program with the headers and libraries of `folder`. Raises SimError without them."""
     libraries = folder.absolute() / "lib64"
     if not (libraries / LIBRARY).is_file():
         raise SimError(f"{folder}: no {LIBRARY} is there; `ascend-sim c --build {folder}` writes it")

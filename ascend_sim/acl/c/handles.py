@@ -39,7 +39,7 @@ class Pointer(int):
 
 
 class Handles:
-    """What is alive, by its number and back."""
+    """Living objects by their handle's number, and back."""
 
     def __init__(self) -> None:
         self._things: dict[int, Any] = {}

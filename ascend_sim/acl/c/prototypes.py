@@ -69,12 +69,12 @@ class Function:
 
     @property
     def inputs(self) -> tuple[CParameter, ...]:
-        """What goes in: the parameters of the Python function, in order."""
+        """Return the parameters of the Python function, in order."""
         return tuple(parameter for parameter in self.parameters if parameter.kind != "out")
 
     @property
     def outputs(self) -> tuple[CParameter, ...]:
-        """What comes out beside the result: what the Python function returns behind the status, in order."""
+        """Return the out-parameters, in the order in which the Python function returns them behind the status."""
         return tuple(parameter for parameter in self.parameters if parameter.kind == "out")
 
     def __str__(self) -> str:

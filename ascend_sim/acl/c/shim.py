@@ -1,4 +1,4 @@
-"""What the library runs inside: every C function hands its arguments to the Python function of its name.
+"""Python side of the C library: every C function hands its arguments to the Python function of its name.
 
 `install` is called once, when a program makes its first call and the library starts Python.
 """
@@ -48,7 +48,7 @@ class Shim:
         self._ffi = ffi
 
     def defect(self, function: Function) -> Any:
-        """What a function returns when this module fails, which is a defect."""
+        """Return the result of a function when this module fails, which is a defect."""
         if function.returns not in STATUSES:
             return self._ffi.NULL
         return ASSUMED_CODES["simulator" if function.returns == "aclError" else "aclnn simulator"].code

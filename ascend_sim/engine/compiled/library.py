@@ -110,18 +110,12 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "core_free": (None, [c_void_p, c_void_p]),
     "machine_watch": (c_int64, [c_void_p, c_int64, c_int64]),
     "machine_gm": (c_void_p, [c_void_p]),
-    "gm_new": (c_void_p, [c_int64]),
-    "gm_free": (None, [c_void_p]),
     "gm_end": (c_int64, [c_void_p]),
     "gm_read": (c_int64, [c_void_p, c_int64, c_void_p, POINTER(c_int64)]),
-    "watch_columns": (c_void_p, [POINTER(ProgramStruct), c_void_p, c_void_p, c_int64, c_void_p, c_int64]),
-    "watch_read": (c_int64, [c_void_p, c_int64, c_int64, c_void_p, c_void_p]),
-    "watch_drop": (None, [c_void_p]),
     "mark_lines": (c_int64, [POINTER(ProgramStruct), c_void_p, c_void_p, c_int64, c_void_p, c_void_p, c_int64]),
     "values_run": (c_int64, [c_void_p]),
     "values_replay": (c_int64, [c_void_p]),
     "values_drop": (None, [c_void_p, c_int64]),
-    "occupancy_curve": (c_int64, [POINTER(ProgramStruct), *[c_void_p] * 4, c_int64, c_int64, c_void_p, c_void_p]),
 }  # fmt: skip
 
 
@@ -143,9 +137,7 @@ def load() -> Any:
 
 @cache
 def beside() -> Any:
-    """As `load`, for what numpy does as well: None too for a library that is of no use, of which the compiled engine tells. So
-    `engine="simpy"` runs beside it.
-    """
+    """Load the library like `load`, but return None if it cannot be used; numpy does the work then."""
     try:
         return load()
     except SimError:
@@ -173,12 +165,12 @@ class Handle:
             raise MemoryError
 
     def free(self) -> None:
-        """Give its memory back."""
+        """Free the machine's memory."""
         self.lib.machine_free(self.pointer)
         self.pointer = None
 
     def advanced(self, result: int) -> int:
-        """What a call came to behind which the cores were advanced, a slice of their rows at a time: signals come between."""
+        """Return the result of a call that advances cores, a slice of their rows at a time: signals come between."""
         while checked(result) == UNFINISHED:
             result = self.lib.machine_go_on(self.pointer)
         return result

@@ -14,7 +14,6 @@
  *   hazards.c    hazards.py    accesses to the same bytes at the same time
  *   occupancy.c  occupancy.py  how full a buffer is over time
  *   lines.c      lines.py      the lines that a program reads and writes
- *   ways.c       sheet.py      whether the operands of a program are right, and how far it may move
  *   memory.c                   memory, and the way out of a call for which there is none
  *
  * Every call that can fail returns a negative `enum failure`; after that only `machine_free` may follow. */
@@ -28,7 +27,6 @@
 #include "traffic.h"
 #include "values.h"
 #include "watch.h"
-#include "ways.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -58,8 +56,7 @@ typedef struct {
 EXPORT i64 machine_sizes(i64 number) {
     static const i64 sizes[] = {
         sizeof(Way), sizeof(Instruction), sizeof(Program), sizeof(Stamp), sizeof(Event), sizeof(CoreNumbers), sizeof(GmNumbers),
-        sizeof(Touch), sizeof(Touched), sizeof(Totals), sizeof(Hazard), sizeof(Action), sizeof(Values), sizeof(Events),
-        sizeof(Sheet)};
+        sizeof(Touch), sizeof(Totals), sizeof(Hazard), sizeof(Action), sizeof(Values), sizeof(Events)};
     return number < (i64)(sizeof sizes / sizeof *sizes) ? sizes[number] : 0;
 }
 

@@ -59,7 +59,7 @@ class _Room:
 
 
 class CompiledMachine:
-    """What `SimpyMachine` is, in C: the cores and the shared GM of one device while it runs."""
+    """Machine in C with the interface of `SimpyMachine`: the cores and the shared GM of one device while it runs."""
 
     def __init__(
         self,
@@ -112,11 +112,11 @@ class CompiledMachine:
         return [table.table for table in self._tables.values()]
 
     def in_gm(self, tasks: int) -> dict[int, Hazards]:
-        """Of a watched run that is over: hazards in GM by the task of the later access."""
+        """Return the hazards in GM of a finished watched run, by the task of the later access."""
         return read_gm(self.lib.machine_gm(self._c.pointer), tasks)
 
     def close(self) -> None:
-        """Give the memory back; the L2 keeps what the run left in it."""
+        """Free the machine's memory; the L2 keeps the state that the run left in it."""
         if self._c.pointer:
             self._l2.clock = self.lib.machine_l2_clock(self._c.pointer)
             self.hbm_bytes = self.lib.machine_hbm_bytes(self._c.pointer)
@@ -304,7 +304,7 @@ class CompiledCore:
         return self._over
 
     def hear(self, event: c.EventStruct) -> None:
-        """What C says of this core."""
+        """Handle an event of this core from C."""
         if event.what == c.FINISHED:
             self._note_the_end(event.time)
             self._over._ok, self._over._value = True, None

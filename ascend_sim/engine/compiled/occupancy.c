@@ -12,8 +12,6 @@
 #include "occupancy.h"
 
 #include "memory.h"
-#include "program.h"
-#include "rows.h"
 
 #include <stdlib.h>
 
@@ -224,62 +222,4 @@ void buffer_free(Buffer *buffer) {
     free(buffer->pieces);
     free(buffer->rises.items);
     free(buffer->falls.items);
-}
-
-/* An access, whose place in the order is that of twice its start, reads before writes of one cycle (_accesses). */
-typedef struct {
-    i64 low, high, start, retire, writes;
-} Span;
-
-/* The accesses of a program to a buffer, in order of its rows; how many they are. */
-static i64 collect(
-    const Program *program, const i64 *start, const i64 *retire, const i64 *first, const Touch *touches, i64 space, Span *spans,
-    Item *order
-) {
-    Walk walk = {.program = program};
-    i64 count = 0;
-    for (i64 row = 0; row < program->count; row++) {
-        const i64 instruction = walk_on(&walk), *at = NULL;
-        for (const Touch *one = touches + first[instruction]; one < touches + first[instruction + 1]; one++) {
-            if (one->space != space) continue;
-            if (!at) at = walk_row(&walk);
-            const i64 low = at[one->column] + one->offset, high = at[one->column] + one->extent;
-            spans[count] = (Span){low, high, start[row], retire[row], one->writes};
-            order[count] = (Item){2 * start[row] + one->writes, count};
-            count++;
-        }
-    }
-    return count;
-}
-
-/* Fill `time` and `held` with the curve of the buffer `space`, from the program's rows and their `start` and `retire`; returns how many
- * moments it has, or NO_MEMORY. `touches` has what instruction `i` of the table touches from first[i] on; at most `most`
- * accesses, and two moments for each of them. */
-EXPORT i64 occupancy_curve(
-    const Program *program, const i64 *start, const i64 *retire, const i64 *first, const Touch *touches, i64 space, i64 most,
-    i64 *time, i64 *held
-) {
-    Buffer buffer = {0};
-    i64 moments = NO_MEMORY, bytes = 0;
-    Span *spans = malloc(most * sizeof(Span));
-    Item *order = malloc(2 * most * sizeof(Item));
-    int done = spans && order;
-    const i64 count = done ? collect(program, start, retire, first, touches, space, spans, order) : 0;
-    const Item *turn = done ? sorted(order, order + most, count) : NULL;
-    for (i64 k = 0; done && k < count; k++) {
-        const Span *span = &spans[turn[k].value];
-        done = buffer_touch(&buffer, span->low, span->high, span->start, span->retire, span->writes);
-    }
-    if (done && buffer_end(&buffer) && in_order(&buffer)) {
-        const Item *rise = buffer.rises.items, *fall = buffer.falls.items;
-        moments = 0;
-        for (i64 cycle; (cycle = next_of(rise, fall)) < INT64_MAX; moments++) {
-            time[moments] = cycle;
-            held[moments] = bytes += steps_at(cycle, &rise, &fall);
-        }
-    }
-    free(order);
-    free(spans);
-    buffer_free(&buffer);
-    return moments;
 }

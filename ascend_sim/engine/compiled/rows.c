@@ -81,13 +81,6 @@ int rows_go_on(Rows *rows) {
     return 1;
 }
 
-/* Write out all that is left. 0: no memory. */
-int rows_all(Rows *rows) {
-    while (rows->end < piece_count(rows))
-        if (!rows_go_on(rows)) return 0;
-    return 1;
-}
-
 /* Nobody asks for rows before this one any more. */
 void rows_forget(Rows *rows, i64 row) {
     for (const i64 kept = row >> PIECE_SHIFT; rows->first < kept && rows->first < rows->end; rows->first++) {

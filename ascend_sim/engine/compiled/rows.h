@@ -19,7 +19,6 @@ typedef struct {
 int rows_open(Rows *rows, const Program *program);
 void rows_close(Rows *rows);
 int rows_go_on(Rows *rows);
-int rows_all(Rows *rows);
 void rows_forget(Rows *rows, i64 row);
 
 /* Rows before this one have been written out. */

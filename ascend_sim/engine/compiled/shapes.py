@@ -52,7 +52,7 @@ class Table:
             raise MemoryError
 
     def extend(self) -> None:
-        """Tell the machine of the instructions that were added since the last time."""
+        """Send the instructions that were added since the last time to the machine."""
         table, known = self.table, self._known
         count = len(table.instructions) - known
         if not count:

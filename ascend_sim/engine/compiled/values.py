@@ -95,7 +95,7 @@ class _Course(ctypes.Structure):
 
 
 class Workspace:
-    """What the programs of one run share: where factors and products stand, and the actions of their instructions."""
+    """Shared memory of the programs of one run: places of factors and products, and the actions of their instructions."""
 
     def __init__(self, chip: ChipSpec, model: ValueModel) -> None:
         most = max(chip.buffers.values())
@@ -105,7 +105,7 @@ class Workspace:
         self._tables: dict[int, _Actions] = {}
 
     def actions(self, table: InstructionTable) -> _Actions:
-        """Those of a table, as far as it goes by now."""
+        """Return the actions of a table's instructions so far."""
         found = self._tables.get(id(table))
         if found is None:
             found = self._tables[id(table)] = _Actions(table)
@@ -125,7 +125,7 @@ class Workspace:
         return (*how, takes, _place(found.put)), found.product
 
     def _fits(self, moves: Moves) -> bool:
-        """Whether there is room for all that is on its way and what is put was taken."""
+        """Return True if there is room for all items on their way, and all items that are put were taken."""
         taken = [_taken(moves, place) for place in moves.takes]
         whole = not moves.takes or _room(moves) >= moves.put.count * moves.put.itemsize
         return whole and max(*taken, _room(moves), 0) <= self.left.nbytes
@@ -159,7 +159,7 @@ def _nothing(what: int) -> Any:
 
 
 class _Actions:
-    """What C knows of the instructions of a table."""
+    """Actions of a table's instructions in C."""
 
     def __init__(self, table: InstructionTable) -> None:
         self.table = table

@@ -1,7 +1,6 @@
 /* What is known of a program without its columns (../totals.py): totals of its pipes, hazards, how full its buffers were
  * (docs/design.md, "Hazards are a sweep over the finished timeline").
- *
- * While it runs (core.c), or afterwards from its columns (`watch_columns`). */
+ */
 #include "watch.h"
 
 #include "memory.h"
@@ -24,7 +23,6 @@ typedef struct {
 struct Watch {
     const Program *program;
     const Rows *rows;
-    Rows *own; /* the same, of a watch that wrote them out itself */
     const Touched *touched;
     GmWatch *gm;
     i64 table, batch, waiting, full;
@@ -55,8 +53,6 @@ void watch_free(Watch *watch) {
         flight_free(&watch->active[space]);
         buffer_free(&watch->buffers[space]);
     }
-    if (watch->own) rows_close(watch->own);
-    free(watch->own);
     free(watch->writes);
     free(watch->found.items);
     free(watch->known);
@@ -201,7 +197,7 @@ int watch_end(Watch *watch) {
 
 /* What was found of a program that ended at cycle `finish`: the totals, and up to `limit` hazards. Returns how many those
  * are. */
-EXPORT i64 watch_read(const Watch *watch, i64 finish, i64 queue_full, Totals *totals, Hazard *hazards) {
+i64 watch_read(const Watch *watch, i64 finish, i64 queue_full, Totals *totals, Hazard *hazards) {
     *totals = watch->totals;
     const Program *program = watch->program;
     PipeTotals *scalar = &totals->pipes[S];
@@ -214,11 +210,6 @@ EXPORT i64 watch_read(const Watch *watch, i64 finish, i64 queue_full, Totals *to
     return watch->found.count;
 }
 
-/* -- from the columns of programs that are over ------------------------------------------------------------------------ */
-
-EXPORT GmWatch *gm_new(i64 limit) { return gm_watch_new(limit, INT64_MAX); }
-EXPORT void gm_free(GmWatch *gm) { gm_watch_free(gm); }
-
 /* No program comes any more. */
 EXPORT i64 gm_end(GmWatch *gm) { return gm_watch_work_off(gm, INT64_MAX) ? 0 : NO_MEMORY; }
 
@@ -230,44 +221,3 @@ EXPORT i64 gm_read(GmWatch *gm, i64 task, Hazard *hazards, i64 *count) {
     if (found->count) memcpy(hazards, found->items, (size_t)found->count * sizeof(Hazard));
     return found->total;
 }
-
-static int by_start(const void *one, const void *other) {
-    const Ran *a = one, *b = other;
-    if (a->start != b->start) return a->start < b->start ? -1 : 1;
-    return (a->row > b->row) - (a->row < b->row);
-}
-
-/* Watch a whole program from its columns, `moves` in order of the rows; of the table's `instructions` only kind, pipe and whether a wait is at work count,
- * and instruction `i` touches `touched[i]`. NULL: no memory. */
-EXPORT Watch *watch_columns(
-    const Program *program, const Instruction *instructions, const Touched *touched, i64 table, GmWatch *gm, i64 limit
-) {
-    Rows *rows = malloc(sizeof *rows);
-    if (!rows) return NULL;
-    int done = rows_open(rows, program) && rows_all(rows);
-    Watch *watch = watch_new(rows, touched, table, gm, limit, program->count);
-    if (!watch) {
-        rows_close(rows);
-        free(rows);
-        return NULL;
-    }
-    watch->own = rows;
-    const Move *move = program->moves, *const behind = move + program->move_count;
-    for (i64 row = 0; done && row < program->count; row++) {
-        const Instruction *instruction = &instructions[row_at(rows, row)[0]];
-        const int moves = move < behind && move->row == row;
-        done = watch_row(watch, instruction, row, &program->times[row], moves ? move : NULL);
-        move += moves;
-    }
-    for (int p = 1; p < PIPES; p++) { /* an engine starts the rows of a pipe in order; columns may be from anywhere */
-        Line *line = &watch->lines[p];
-        i64 i = 1;
-        while (i < line->end && by_start(&line->items[i - 1], &line->items[i]) < 0) i++;
-        if (i < line->end) qsort(line->items, (size_t)line->end, sizeof(Ran), by_start);
-    }
-    if (done && watch_end(watch)) return watch;
-    watch_free(watch);
-    return NULL;
-}
-
-EXPORT void watch_drop(Watch *watch) { watch_free(watch); }

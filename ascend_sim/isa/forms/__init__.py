@@ -1,4 +1,4 @@
-"""What the words of each chip's instructions can say, declared once in configs/instructions.
+"""Forms of each chip's instruction words: their fields and limits, declared once in configs/instructions.
 
 An instruction of the builder describes an effect; it is legal on a chip if one of the forms of the chip's architecture says it
 (`form_of`). Nothing is known of what nobody declared, and it passes: a user's own instructions, and what only orders or waits.
@@ -68,7 +68,7 @@ def form_of(instruction: Instruction, chip: ChipSpec, owed: bool = False) -> For
 
 
 def can_say(instruction: Instruction, chip: ChipSpec, owed: bool = False) -> bool:
-    """Whether `form_of` takes the instruction."""
+    """Return True if `form_of` takes the instruction."""
     try:
         form_of(instruction, chip, owed)
     except SimError:

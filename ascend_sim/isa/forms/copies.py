@@ -120,14 +120,14 @@ class SteppedRows(AnyRows):
         return _copied(route, f["len_burst"], f["n_burst"], f["gm_stride"], f["local_stride"])
 
     def rows_held(self, i: DataCopy) -> str:
-        """Whether the rows of the local side lie over each other."""
+        """Return the refusal of rows of the local side that lie over each other, or ""."""
         near, held = _sides(i)[1], filled(i.row_bytes)
         if i.rows > 1 and near < held:
             return f"local_stride = {near}; a row of {i.row_bytes} bytes takes {held} there"
         return ""
 
     def rows_adjoin(self, i: DataCopy) -> str:
-        """Whether there is anything between the rows of the local side."""
+        """Return the refusal of gaps between the rows of the local side, or ""."""
         near = _sides(i)[1]
         if i.rows > 1 and near != i.row_bytes:
             return f"local_stride = {near}; compact rows are {i.row_bytes} bytes apart"
@@ -135,7 +135,7 @@ class SteppedRows(AnyRows):
 
 
 class Planes(SteppedRows):
-    """The same with a loop around."""
+    """Stepped rows with a loop around them."""
 
     kind = DataCopyPlanes
     names = (*SteppedRows.names, "loop1_size", "loop1_gm", "loop1_local")
@@ -172,7 +172,7 @@ class Nd2Nz(Way):
         return DataCopyNd2Nz(fields["n_value"], fields["d_value"], size, step, padded)
 
     def whole_elements(self, i: DataCopyNd2Nz) -> str:
-        """Whether rows begin inside an element."""
+        """Return the refusal of rows that begin inside an element, or ""."""
         if i.src_stride % i.itemsize:
             return f"rows {i.src_stride} bytes apart are not whole elements of {i.itemsize}"
         return ""
@@ -216,7 +216,7 @@ class Dn2Nz(Way):
         return DataCopyDn2Nz(f["d_value"], f["n_value"], itemsize(item), *strides, *matrices)
 
     def whole_elements(self, i: DataCopyDn2Nz) -> str:
-        """Whether channels begin inside an element."""
+        """Return the refusal of channels that begin inside an element, or ""."""
         apart = i.channels > 1 and i.channel_stride % i.itemsize
         if apart:
             return f"channels {i.channel_stride} bytes apart are not whole elements of {i.itemsize}"

@@ -34,20 +34,20 @@ class ProductWay(Way):
         return Mmad(fields["m"], fields["k"], fields["n"], item, not fields["c_matrix_init_val"], gemv=gemv)
 
     def gemv(self, i: Mmad) -> str:
-        """Whether one row is to be read as fractals, or several as a row."""
+        """Return the refusal of one row that is to be read as fractals, or of several as a row; else ""."""
         if i.m == 1 and not i.gemv:
             return "m = 1 is the GEMV mode: L0A is read as one plain row of k, not as fractals"
         return self.one_row(i)
 
     def one_row(self, i: Mmad) -> str:
-        """Whether several rows are to be read as one."""
+        """Return the refusal of several rows that are to be read as one, or ""."""
         if i.gemv and i.m != 1:
             return f"m = {i.m} with gemv; that mode is one of m = 1"
         return ""
 
 
 class ProductOfChoice(ProductWay):
-    """The same where that mode can be switched off."""
+    """Products where the GEMV mode can be switched off."""
 
     names = (*ProductWay.names, "disable_gemv")
 
@@ -73,7 +73,7 @@ class DrainBlocks(Way):
         return Fixpipe(f["m_size"], f["n_size"], f["src_stride"], item, c0, f["dst_stride"])
 
     def block_width(self, i: Fixpipe) -> str:
-        """Whether the blocks in GM have another width than the unit makes."""
+        """Return the refusal of blocks in GM of another width than the unit makes, or ""."""
         whole = i.c0 == FRACTAL or _splits(i) or (i.c0 == BLOCK_BYTES and i.itemsize == 1)
         if not whole:
             return f"c0 = {i.c0} of {i.dtype}; blocks have {FRACTAL} columns, with the channel split 8 of float32"
@@ -81,7 +81,7 @@ class DrainBlocks(Way):
 
 
 def _splits(i: Fixpipe) -> bool:
-    """Whether blocks are half as wide as in L0C, which float32 alone can be."""
+    """Return True if blocks are half as wide as in L0C, which float32 alone can be."""
     return i.c0 == FRACTAL // 2 and i.itemsize == BLOCK_BYTES // i.c0
 
 
@@ -104,7 +104,7 @@ class DrainRows(Way):
         return FixpipeNd(f["m_size"], f["n_size"], f["src_stride"], item, f["dst_stride"] * itemsize(item))
 
     def whole_elements(self, i: Any) -> str:
-        """Whether rows begin inside an element."""
+        """Return the refusal of rows that begin inside an element, or ""."""
         if i.m > 1 and i.dst_stride % i.itemsize:
             return f"rows {i.dst_stride} bytes apart are not whole elements"
         return ""
@@ -128,28 +128,28 @@ class DrainPieceRows(Way):
         return FixpipeDn(f["m_size"], f["n_size"], f["src_stride"], 0, item, f["dst_stride"] * size, size)
 
     def columns_adjoin(self, i: FixpipeDn) -> str:
-        """Whether the elements of a row lie apart."""
+        """Return the refusal of elements of a row that lie apart, or ""."""
         apart = i.n > 1 and i.column_stride != _item(i)
         if apart:
             return f"columns {i.column_stride} bytes apart; they must be {_item(i)}"
         return ""
 
     def rows_adjoin(self, i: FixpipeDn) -> str:
-        """Whether the elements of a column lie apart."""
+        """Return the refusal of elements of a column that lie apart, or ""."""
         apart = i.m > 1 and i.row_stride != _item(i)
         if apart:
             return f"rows {i.row_stride} and columns {i.column_stride} bytes apart; one of them must be {_item(i)}"
         return ""
 
     def whole_elements(self, i: FixpipeDn) -> str:
-        """Whether rows or columns begin inside an element."""
+        """Return the refusal of rows or columns that begin inside an element, or ""."""
         for name, stride, count in (("row_stride", i.row_stride, i.m), ("column_stride", i.column_stride, i.n)):
             if count > 1 and stride % _item(i):
                 return f"{name} = {stride} bytes is no whole elements"
         return ""
 
     def from_first(self, i: FixpipeDn) -> str:
-        """Whether it begins inside a fractal of L0C."""
+        """Return the refusal of a piece that begins inside a fractal of L0C, or ""."""
         if i.first:
             return f"first = {i.first}; a tile begins at {FRACTAL} columns"
         return ""
@@ -189,7 +189,7 @@ class DrainPieceMatrices(DrainPieceRows):
         return FixpipeDn(f["dn_num"], f["n_size"], f["src_stride"], 0, item, rows, columns)
 
     def both_apart(self, i: FixpipeDn) -> str:
-        """Whether the elements of a row or of a column adjoin, which the other forms say."""
+        """Return the refusal of elements that adjoin in a row or a column, which the other forms can express; else ""."""
         if _item(i) not in (i.row_stride, i.column_stride) and i.m > 1 and i.n > 1:
             return ""
         return "matrices of one row are for rows and columns that both lie apart"

@@ -22,7 +22,7 @@ GROUPS = ("copies", "loads", "cube")
 
 @frozen
 class Atomics:
-    """What can be added to GM on `architectures`: numbers of `dtypes`, out of the buffers `origins`."""
+    """Atomic additions to GM on `architectures`: numbers of `dtypes`, out of the buffers `origins`."""
 
     architectures: tuple[str, ...]
     source: str
@@ -46,7 +46,7 @@ def declared(group: str, arch: str = "") -> tuple[Form, ...]:
 
 @cache
 def atomics() -> tuple[Atomics, ...]:
-    """What can be added to GM, by architecture."""
+    """Return the atomic additions to GM, by architecture."""
     return tuple(_made(Atomics, "configs/instructions/atomics.yaml", _tuples(entry)) for entry in _entries("atomics"))
 
 

@@ -45,7 +45,7 @@ class Field:
 
 @frozen
 class FormRule:
-    """What holds beyond single fields: a rule of the way by its `name`, in words."""
+    """Rule beyond single fields: a method of the way by its `name`, in words."""
 
     name: str
     words: str
@@ -67,7 +67,7 @@ class Way:
         return str(instruction.path())
 
     def says(self, instruction: Any) -> bool:
-        """Whether effects of this shape are said so at all."""
+        """Return True if the way can express effects of this shape."""
         return True
 
     def values(self, instruction: Any) -> tuple[int, ...]:
@@ -111,7 +111,7 @@ class Form:
         return tuple((getattr(self.way, rule.name), rule) for rule in self.rules)
 
     def can_say(self, instruction: Any) -> bool:
-        """Whether the form says this effect."""
+        """Return True if the form can express this effect."""
         for raw, (unit, low, high) in zip(self.way.values(instruction), self._limits, strict=True):
             if not low <= raw <= high or raw % unit:
                 return False

@@ -36,7 +36,7 @@ class Fractals(Way):
         )
 
     def turns_two_bytes(self, i: LoadData2D) -> str:
-        """Whether items of another width are turned."""
+        """Return the refusal of a transposing load of items of another width than 2 bytes, or ""."""
         if i.transpose and i.itemsize != 2:
             return f"transpose = 1 of items of {i.itemsize} bytes; it turns items of 2"
         return ""
@@ -52,7 +52,7 @@ class PackedFractals(Fractals):
         return repeat, source, turned
 
     def packed(self, i: LoadData2D) -> str:
-        """Whether there are gaps between the fractals of the destination."""
+        """Return the refusal of gaps between the fractals of the destination, or ""."""
         apart = i.repeat > 1 and i.dst_stride != 1
         if apart:
             return f"dst_stride = {i.dst_stride}; fractals of the destination adjoin"
@@ -82,7 +82,7 @@ class Squares(Way):
         return LoadData2D(_destination(route), size, fields["repeat"], source, True, step)
 
     def whole_squares(self, i: LoadData2D) -> str:
-        """Whether squares of two fractals begin at odd ones."""
+        """Return the refusal of squares of two fractals that begin at odd ones, or ""."""
         odd = i.itemsize == 1 and i.repeat > 1 and i.src_stride % 2
         if odd:
             return f"src_stride = {i.src_stride} fractals is not whole squares of two"
@@ -156,7 +156,7 @@ class Img2ColV1(Way):
         )
 
     def output_width(self, i: LoadData3D) -> str:
-        """Whether more positions fit into the map than a row of the output has."""
+        """Return the refusal of more positions in the map than a row of the output has, or ""."""
         over = _right(i) + i.stride_w - 1
         if over >= 0:
             return ""
@@ -164,7 +164,7 @@ class Img2ColV1(Way):
         return f"out_width = {i.out_width}; of a map {i.width} wide the instruction makes {made}"
 
     def whole_blocks(self, i: LoadData3D) -> str:
-        """Whether the columns begin inside a block."""
+        """Return the refusal of columns that begin inside a block, or ""."""
         if i.k_start % i.c0:
             return f"k_start = {i.k_start} is no multiple of {i.c0}"
         return ""
@@ -181,7 +181,7 @@ class Img2Col(Img2ColV1):
         return i.k_extent, i.m_extent, i.k_start, i.m_start, channels, *super().values(i)
 
     def narrow_plain(self, i: LoadData3D) -> str:
-        """Whether items of one byte are turned, as they always are on the way to L0B."""
+        """Return the refusal of 1-byte items that are transposed, as they always are on the way to L0B; else ""."""
         turned = i.itemsize == 1 and (i.transpose or i.destination == "L0B")
         if turned:
             return f"{i.destination} of 1-byte items{', turned' if i.transpose else ''}; only L0A, not turned"

@@ -1,4 +1,4 @@
-"""What all vector instructions share: operands in the Unified Buffer, rows of repeats, masks and the way to their cost.
+"""Common part of all vector instructions: operands in the Unified Buffer, rows of repeats, masks and costs.
 
 An operand is `rows` rows of `count` elements, the rows `stride` bytes apart. A source whose stride is 0 gives every row of the
 result the same numbers (the vendor's repeat stride of 0); one row of any length is what the vendor calls the count mode.

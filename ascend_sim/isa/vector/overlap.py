@@ -68,14 +68,16 @@ def _of_repeats(instruction: _ByElements, chip: ChipSpec, operand: str, distance
 
 
 def _runs_on(instruction: _ByElements, operand: str, distance: int) -> bool:
-    """Whether each row goes on from the result of the one before it."""
+    """Return True if each row continues from the result of the one before it."""
     if not isinstance(instruction, VectorBinary) or instruction.operation not in _RUNNING or operand != "src1":
         return False
     return distance == 0 and instruction.rows > 1 and 0 in (instruction.dst_stride, instruction.src1_stride)
 
 
 def _repeats(instruction: _ByElements, chip: ChipSpec, operand: str, distance: int) -> Pieces:
-    """What the repeats touch of an operand: so many elements of each row as its widest operand has in a repeat."""
+    """Return the pieces of an operand that the repeats touch: as many elements of each row as its widest operand has in a
+    repeat.
+    """
     i = instruction
     if isinstance(i, VectorCast):
         target, source = size_of(i.target), size_of(i.source)
@@ -100,7 +102,7 @@ def _touched(regions: Sequence[Region], operand: str, distance: int) -> list[Pie
 
 
 def _meet(one: Pieces | list[Pieces], other: Pieces | list[Pieces]) -> bool:
-    """Whether any byte belongs to both."""
+    """Return True if any byte belongs to both."""
     first, second = (([pieces] if isinstance(pieces, Pieces) else pieces) for pieces in (one, other))
     for a in first:
         for b in second:

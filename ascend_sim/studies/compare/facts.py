@@ -1,4 +1,4 @@
-"""What a comparison says: every fact with the values of all runs, and which differ.
+"""Facts of a comparison: every fact with the values of all runs, and the differing ones.
 
 A fact that a run does not have (a kernel that it did not launch, an output that timing mode does not compute) is None and
 is compared with nothing.
@@ -34,17 +34,17 @@ class Fact:
 
     @property
     def differs(self) -> bool:
-        """Whether two runs that have it disagree."""
+        """Return True if two runs that have the fact disagree."""
         return len({value for value in self.values if value is not None}) > 1
 
     @property
     def differences(self) -> tuple[int | float | None, ...]:
-        """What each run has more (+) or less (-) than the first; None for words, and where either has none."""
+        """Return each run's difference from the first; None for words, and where either run lacks the fact."""
         first = self.values[0]
         return tuple(_difference(first, value) for value in self.values)
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain data; `differences` only for numbers."""
+        """Return the fact as plain data, with `differences` only for numbers."""
         told: dict[str, Any] = {"name": self.name, "values": list(self.values), "differs": self.differs}
         return told | ({"differences": list(self.differences)} if any(map(_is_number, self.values)) else {})
 
@@ -62,12 +62,12 @@ class KernelFacts:
 
     @property
     def missing(self) -> bool:
-        """Whether some run has no such kernel."""
+        """Return True if some run has no such kernel."""
         return None in self.rows
 
     @property
     def differs(self) -> bool:
-        """Whether some run lacks it, or any fact of it differs."""
+        """Return True if some run lacks the kernel, or any fact of it differs."""
         return self.missing or any(fact.differs for facts in self.groups.values() for fact in facts)
 
     def fact(self, group: str, name: str) -> Fact:
@@ -84,7 +84,7 @@ class KernelFacts:
         return max(times) - min(times)
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain data."""
+        """Return the kernel's facts as plain data."""
         groups = {name: [fact.to_dict() for fact in facts] for name, facts in self.groups.items()}
         return {"name": self.name, "rows": list(self.rows), "differs": self.differs, **groups}
 
@@ -108,7 +108,7 @@ class RunComparison:
 
     @property
     def same(self) -> bool:
-        """Whether nothing differs that the runs have in common, and every kernel is in all of them."""
+        """Return True if every kernel is in all runs, and all common facts agree."""
         facts, kernels = (*self.call, *self.outputs), self.kernels
         return not any(one.differs for one in facts) and not any(one.differs for one in kernels)
 

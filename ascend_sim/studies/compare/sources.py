@@ -1,4 +1,4 @@
-"""What can be compared: calls that are simulated now, and runs that were made or written before."""
+"""Sources of a comparison: calls that are simulated now, and runs that were made or written before."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ class _FactRows:
         self._table.row(Text(text, style="bold"), *self._blank)
 
     def facts(self, title: str, facts: Sequence[Fact], everything: bool) -> None:
-        """Those that differ, or all of them; nothing where none is left."""
+        """Add the facts that differ, or all of them, under a title; add nothing where none is left."""
         shown = [fact for fact in facts if everything or fact.differs or fact.name in _ALWAYS]
         if shown and title:
             self.title(title)
@@ -128,7 +128,7 @@ class _FactRows:
 
 
 def _is_other(value: Value, fact: Fact) -> bool:
-    """Whether a run has something else than the first, where both have any."""
+    """Return True if a run's value differs from the first run's, where both have one."""
     return value is not None and fact.values[0] is not None and value != fact.values[0]
 
 

@@ -330,7 +330,7 @@ def _in_window(explanation: Explanation, part: SumPart, window: tuple[int, int],
 def _buffers(
     explanation: Explanation, part: SumPart, window: tuple[int, int], followed: set[int]
 ) -> list[dict[str, Any]]:
-    """What is written to the buffers: [low, high, start, retirement, whether the element needs it]."""
+    """Return the writes to the buffers: [low, high, start, retirement, True if the element needs it]."""
     run = explanation.provenance.programs[part.owner]
     writes: dict[str, list[list[int]]] = {}
     for row in _in_window(explanation, part, window, followed):

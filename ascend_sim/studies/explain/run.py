@@ -98,7 +98,7 @@ class Explanation:
 
     @property
     def agrees(self) -> bool:
-        """Whether the numbers that the cube multiplied are those of the formula, each product once."""
+        """Return True if the cube multiplied the numbers of the formula, each product once."""
         left, right = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
         for part in self.parts:
             for mmad in part.mmads:
@@ -120,7 +120,7 @@ class Explanation:
         return int(numpy_dtype(self.call.inputs[tensor].dtype).itemsize)
 
     def name(self, tensor: str) -> str:
-        """What the operator calls one of our tensors."""
+        """Return the operator's name of one of our tensors."""
         return self.operator.given_name(tensor)
 
     def subscript(self, tensor: str, flat: int) -> str:

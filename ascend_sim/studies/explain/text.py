@@ -74,7 +74,7 @@ def about(explanation: Explanation) -> str:
 
 
 def gemm_lines(explanation: Explanation) -> list[str]:
-    """What M, K and N are, the element's row and column, and the kernel with its tiling."""
+    """Return lines on M, K and N, the element's row and column, and the kernel with its tiling."""
     call, place = explanation.call, explanation.formula.place
     p = call.problem
     c_in, c_out = p.c_in // p.groups, p.c_out // p.groups
@@ -249,7 +249,7 @@ def _span(numbers: Array) -> str:
 
 
 def _window(explanation: Explanation, part: SumPart) -> list[str]:
-    """What load_data_3d takes out of the map in L1 for the element's first mmad."""
+    """Return lines on the part of the map in L1 that load_data_3d takes for the element's first mmad."""
     if explanation.operator.matrix_product(explanation.call, explanation.tensor) is not None:
         return []
     side = part.mmads[0].right if explanation.formula.kind == "filter" else part.mmads[0].left
@@ -380,7 +380,7 @@ def result_lines(explanation: Explanation) -> list[str]:
 
 
 def _agreement(explanation: Explanation) -> str:
-    """Whether the run did what the formula says."""
+    """Return the sentence that says if the run multiplied the numbers of the formula."""
     if not explanation.agrees:
         return "the numbers that the cube multiplied are NOT those of the formula"
     if len(explanation.formula.left):

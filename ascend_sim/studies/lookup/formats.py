@@ -233,5 +233,5 @@ def _parse(value: str | float) -> Fraction | float:
 
 
 def _is_finite_text(value: str | float) -> bool:
-    """Whether a text such as "1e400" is a number although it is too large for a Python float."""
+    """Return True if a text such as "1e400" is a number although it is too large for a Python float."""
     return isinstance(value, str) and not value.strip().lower().lstrip("+-").startswith(("inf", "nan"))

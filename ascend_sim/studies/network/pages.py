@@ -46,7 +46,7 @@ def list_table() -> Grid:
 
 
 def list_markdown() -> str:
-    """The same for a page."""
+    """Return the table of networks in Markdown."""
     rows = [(f"`{name}`", *rest) for name, *rest in list_rows()]
     return "\n".join(f"| {' | '.join(row)} |" for row in (_LIST_HEADS, ("---",) * len(_LIST_HEADS), *rows)) + "\n"
 
@@ -115,7 +115,7 @@ def render_tuned(tuned: Tuned, console: Console) -> None:
 
 
 def cost_line(run: NetworkRun, seconds: float, jobs: int) -> str:
-    """What the simulation itself took."""
+    """Return the line on the cost of the simulation itself: seconds, processes, memory, layers and instructions."""
     instructions = sum(times.instructions for times, same in zip(run.layers, run.same_as, strict=True) if same is None)
     processes = min(jobs, run.distinct)
     return (

@@ -54,7 +54,7 @@ Tilings = Mapping[str, Mapping[str, Mapping[str, int]]]
 
 @frozen
 class LayerTimes:
-    """What one layer's call took: `times` us of each part and "total" (launch gaps included); kernels are report rows.
+    """Times of one layer's call: `times` us of each part and "total" (launch gaps included); kernels are report rows.
 
     A layer that was refused has `refused`, which says why, with the call's `status` if it has one, and no times.
     """
@@ -112,7 +112,7 @@ class NetworkRun:
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """What a layer's time is split into: the outputs of the operator, and layout."""
+        """Return the parts of a layer's time: the outputs of the operator, and layout."""
         return (*OPERATORS.of_pass(self.direction).layer_parts, LAYOUT)
 
     @property
@@ -123,7 +123,7 @@ class NetworkRun:
 
     @property
     def layout(self) -> dict[str, float]:
-        """What `LAYOUT` is made of: us by operator over all layers, longest first."""
+        """Return the us of layout kernels by operator over all layers, longest first."""
         found: Counter[str] = Counter()
         for layer in self.layers:
             found.update(layer.layout)
@@ -150,7 +150,7 @@ class NetworkRun:
 
     @property
     def findings(self) -> list[str]:
-        """What the hazard check found, one line each."""
+        """Return the findings of the hazard check, one line each."""
         return [
             f"{layer.name}: {finding['task']}: {finding['text']}"
             for layer, times, same in zip(self.network.layers, self.layers, self.same_as, strict=True)
@@ -279,7 +279,7 @@ def run_network(
 
 
 def _problem(layer: Layer, direction: str, tiling: Mapping[str, Mapping[str, int]] | None) -> str:
-    """What decides a layer's time, as a text: equal problems take equal time."""
+    """Return the key of a layer's time, as a text: equal problems take equal time."""
     operator = OPERATORS.of_pass(direction, layer.kind)
     case: Case = operator.of_layer(layer)
     trains = layer.trains or direction != "backward"

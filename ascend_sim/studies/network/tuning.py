@@ -60,7 +60,7 @@ class Tuned:
 
     @property
     def sentence(self) -> str:
-        """What the network gains."""
+        """Return the sentence on the network's gain."""
         before, after = self.before.totals["total"], self.after.totals["total"]
         rest = (
             f"; {self.open} of {self.searches} searches were stopped before the rest was ruled out" if self.open else ""
@@ -115,7 +115,7 @@ def tune(
         better = {
             outcome.kernel.name: dict(outcome.best["fields"])
             for outcome in outcomes
-            if outcome.best["fields"] and outcome.best["cycles"] < outcome.own["cycles"]
+            if outcome.best["fields"] and outcome.best["cycles"] < outcome.call["cycles"]
         }
         if better:
             found[layer.name] = better
@@ -145,7 +145,7 @@ def _search(
 
 
 def _faster(before: NetworkRun, after: NetworkRun, found: _Found) -> _Found:
-    """The tilings of the kernels that got faster: alone a kernel has a warm L2, and the call may have launched another one."""
+    """The tilings of the kernels that got faster: two kernels with other tilings at once may change what each finds."""
     kept: _Found = {}
     for layer, old, new in zip(before.network.layers, before.layers, after.layers, strict=True):
         better = {

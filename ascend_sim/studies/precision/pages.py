@@ -139,7 +139,7 @@ def _left(figures: Mapping[str, Any]) -> str:
 
 
 def notes(table: PrecisionTable) -> list[str]:
-    """What was lost where: a paragraph per computation, then what was refused."""
+    """Return a paragraph per computation on the place of its losses, then the refused rows."""
     lines = []
     several = len(table.overflow) > 1
     models = list(dict.fromkeys(row.accumulate for row in table.rows))

@@ -339,7 +339,7 @@ class _Bench:
         )
 
     def _operands(self, inputs: Mapping[str, Array], compute: str, model: ValueModel) -> dict[str, Array]:
-        """What the cube multiplies, as it sees it."""
+        """Return the operands that the cube multiplies, rounded as it sees them."""
         factors = {name: array for name, array in inputs.items() if name not in self.operator.added}
         return {name: operand(array, compute, model) for name, array in factors.items()}
 
@@ -400,7 +400,7 @@ def _probed(correct: bool, probe: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def rounding_effect(before: Array, after: Array) -> dict[str, Any]:
-    """What rounding did to an operand: share of elements changed, finite ones that overflowed, others that became 0."""
+    """Return the effect of rounding an operand: shares of elements changed, of finite ones that overflowed, of new zeros."""
     old, new = before.astype(np.float64), after.astype(np.float64)
     lost = np.abs(new - old)
     largest = FORMATS["float16"].max_finite if after.dtype == np.float16 else math.inf

@@ -1,4 +1,4 @@
-"""What a sweep can vary: fields of the case file, words for the layer's sizes, tiling fields, the chip and its numbers.
+"""Fields that a sweep can vary: of the case file, words for the layer's sizes, tiling fields, the chip and its numbers.
 
 draft = Draft.of(case)
 field_of("baseM", case).put(draft, 64)
@@ -47,7 +47,7 @@ class Draft:
 
     @classmethod
     def of(cls, case: Case, chip: str | ChipSpec | None = None) -> Draft:
-        """What the case's file says."""
+        """Make a draft from the entries of the case's file."""
         entries = case.model_dump(mode="json", exclude_unset=True, by_alias=True)
         return cls(type(case), entries, chip if chip is not None else case.chip)
 
@@ -177,7 +177,7 @@ def _put_size(word: str, draft: Draft, value: Any) -> None:
 
 
 def _put_dtype(draft: Draft, value: Any) -> None:
-    """Of every tensor."""
+    """Set the dtype of every tensor."""
     draft.entries["dtype"] = value
     for entry in draft.entries.values():
         if isinstance(entry, dict):

@@ -39,7 +39,7 @@ class SweepPoint:
 
     @property
     def name(self) -> str:
-        """The same for every point that comes to the same, and for no other."""
+        """Return the cache key of a point: equal for points with equal results."""
         said: dict[str, Any] = {
             "case": self.case.model_dump(mode="json", exclude={"chip"}),
             "chip": self.chip.model_dump(mode="json"),
@@ -65,7 +65,8 @@ def columns_of(operator_name: str, mode: str) -> list[str]:
 
 
 def measure(point: SweepPoint) -> dict[str, Any] | Failed:
-    """What the call comes to, as plain data; a call that is refused has a "status" (None without a code) and a "reason".
+    """Run a point's call and return its figures as plain data; a refused call has a "status" (None without a code) and a
+    "reason".
 
     What is no property of the call (an engine that cannot be used, a limit of memory) is Failed.
 
@@ -123,7 +124,7 @@ def _times(point: SweepPoint, result: Result) -> dict[str, Any]:
 
 
 def _with_gm(path: str) -> bool:
-    """Whether a path is between GM and a core; "GM->L1:A" is the part of "GM->L1" that is operand A."""
+    """Return True if a path is between GM and a core; "GM->L1:A" is the part of "GM->L1" that is operand A."""
     return path.count(":") == 0 and "GM" in path.split("->")
 
 

@@ -164,7 +164,7 @@ def sweep(
 def _results(
     store: Store, points: Mapping[str, SweepPoint], pool: Pool, progress: Progress | None
 ) -> tuple[dict[str, dict[str, Any]], int, bool]:
-    """What every point came to, how many were there before, and whether that is all."""
+    """Return the results of all points, the number of those that were stored before, and True if no point is missing."""
     found: dict[str, dict[str, Any]] = {}
     before = len(store.results().keys() & points.keys())
     if progress is not None and before:

@@ -44,7 +44,7 @@ def parse_vary(text: str) -> tuple[str, list[Any]]:
 
 
 def grouped(vary: Mapping[str, Any]) -> dict[tuple[str, ...], list[Sequence[Any]]]:
-    """What is varied: the fields that go together, to the values of each setting; most groups are one field.
+    """Return the varied fields that go together, each group with the values of its settings; most groups are one field.
 
     ConfigError for a field that is named twice and for a setting of several fields that is no list of as many values.
     """

@@ -44,7 +44,7 @@ class Bounds:
         self._grad_input, self._grad_weight = GradInputWork(call), GradWeightWork(call)
 
     def work(self, tilings: Sequence[Any]) -> TilingWork:
-        """What tilings, all of the same kernel, give it to do."""
+        """Return the work of tilings of one kernel."""
         if isinstance(tilings[0], GradInputTiling):
             return self._grad_input.of(tilings)
         return self._grad_weight.of(tilings)

@@ -22,7 +22,7 @@ from ascend_sim.settings import check_options
 from ascend_sim.studies.store import RESULTS
 from ascend_sim.studies.tiles import pages
 from ascend_sim.studies.tiles.kernel import CubeKernel
-from ascend_sim.studies.tiles.options import LimitOptions, SearchOptions
+from ascend_sim.studies.tiles.options import IN_CALL, LimitOptions, SearchOptions
 from ascend_sim.studies.tiles.search import SearchOutcome, State, search
 from ascend_sim.studies.tiles.store import store_of
 
@@ -34,7 +34,7 @@ def kernels_of(
     chips: Sequence[str | Path | ChipSpec],
     kernel: str | None,
     *,
-    l2: str = "warm",
+    l2: str = IN_CALL,
     **options: Unpack[ChoiceOptions],
 ) -> list[CubeKernel]:
     """The cube kernels to search, chip by chip; without `kernel` every one that the case has.

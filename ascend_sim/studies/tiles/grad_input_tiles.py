@@ -21,8 +21,8 @@ Cut = tuple[int, int, int]
 
 
 class _Window(NamedTuple):
-    """What a tile holds of gradOutput: rows of the dilated map and their width, rows that are copied there, and bytes of them
-    behind one channel block; the strides by which it is dilated.
+    """Window of gradOutput that a tile holds: rows of the dilated map and their width, copied rows, their bytes behind one
+    channel block, and the strides of the dilation.
     """
 
     rows: int
@@ -84,7 +84,7 @@ class GradInputTiles(Prices):
         return split_parts(self.problem, *cut[:2])
 
     def _pieces(self, cut: Cut, part: int) -> tuple[MapPart, ...]:
-        """What a part is summed of: itself, or pieces of a cut kernel."""
+        """Return the pieces whose sum is a part: itself, or pieces of a cut kernel."""
         return kernel_pieces(self.problem, self._parts(cut)[part], cut[2])
 
     def _least_loads(self, shape: GradInputTiling, cut: Cut, block: int) -> float:
@@ -186,7 +186,7 @@ class GradInputTiles(Prices):
         return sum(pixels for _, _, pixels in runs(self._parts(cut)[part], self.problem.w_in, m, count))
 
     def _window(self, cut: Cut, part: int, m: int, count: int, piece: int = 0) -> _Window:
-        """What a tile of a part holds of gradOutput for a piece of it."""
+        """Return the window of gradOutput that a tile of a part holds for one piece."""
         p = self._pieces(cut, part)[piece].problem
         window = needed_rows(p, m, count)
         crop, end = max(-pad_before(p)[1], 0), read_width(p)

@@ -1,4 +1,4 @@
-"""What grad_input has to do with tilings: their steps of K for all of them at once, and the bytes that they move."""
+"""Work of grad_input for tilings: their steps of K for all of them at once, and the bytes that they move."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class _Steps(NamedTuple):
 
 
 class GradInputWork(GradInputTiles):
-    """What a tiling of `call` gives its blocks to do."""
+    """Work of the blocks of `call` for given tilings."""
 
     cached = (*GradInputTiles.cached, "_right", "_out", "_bytes", "_misses", "_shape", "_task_count", "_taps")
 
@@ -114,7 +114,7 @@ class GradInputWork(GradInputTiles):
         return k // c0 * self.load3d("L0B", 1, c0, n, True)
 
     def _work(self, tiles: Sequence[Tiles], which: Ints, steps: _Steps) -> LeastCycles:
-        """Of one block of each tiling: its tiles are `tiles[which]`."""
+        """Return the least cycles of one block of each tiling, whose tiles are `tiles[which]`."""
         work = LeastCycles.none(len(which))
         self._drains(work, Ragged([one.drains for one in tiles], 5).of(which), steps)
         self._products(work, Ragged([one.products for one in tiles], 5).of(which), steps)
@@ -151,7 +151,7 @@ class GradInputWork(GradInputTiles):
         return self.left(m, k, False)
 
     def _loads(self, work: LeastCycles, rows: tuple[Ints, Ints], steps: _Steps) -> None:
-        """Of gradOutput: all of K where NCDHW is read, else an L1 step at a time."""
+        """Add the loads of gradOutput: all of K where NCDHW is read, else an L1 step at a time."""
         owner, (window, outputs, times) = rows
         windows = list(self._windows)
 
@@ -167,7 +167,7 @@ class GradInputWork(GradInputTiles):
             work.loaded("a", owner[at], times[at] * count, priced(load, window[at], blocks), size[at] > 0)
 
     def _weights(self, work: LeastCycles, rows: tuple[Ints, Ints], steps: _Steps) -> None:
-        """Of the weights, one kernel plane at a time."""
+        """Add the loads of the weights, one kernel plane at a time."""
         inp, (owner, (stay, channels, own, taps, outputs, times)) = self.inp, rows
         loaded = (steps.resident[owner] == stay) & ~((stay == 1) & (steps.full_load[owner] == 1))
         times = times * loaded
@@ -194,7 +194,7 @@ class GradInputWork(GradInputTiles):
     def _bytes(
         self, shape: GradInputTiling, base_m: int, base_n: int, resident: int, full_load: int
     ) -> tuple[int, int]:
-        """What all blocks read and write through the L2."""
+        """Return the bytes that all blocks read and write through the L2."""
         inp, p, coupled, moved = self.inp, self.problem, self.inp.family.coupled, 0
         cut = cut_of(shape)
         images = p.n * sum(self._depth_planes(depth) for depth in range(p.d_in))

@@ -1,4 +1,4 @@
-"""What grad_weight has to do with tilings: the tiles of a block one by one, their steps of K for all tilings at once."""
+"""Work of grad_weight for tilings: the tiles of a block one by one, their steps of K for all tilings at once."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _STEPS = attrgetter("base_m", "base_k", "base_n", "step_ka", "step_kb")
 
 
 class _Pixels(NamedTuple):
-    """Of one image: (pixels, times, times at even places) of its steps; how often an A load and a B load has so many bytes per
+    """Pixels of one image: (pixels, times, times at even places) of its steps; the number of A and of B loads by bytes per
     channel block.
     """
 
@@ -40,7 +40,7 @@ class _Pixels(NamedTuple):
 
 
 class GradWeightWork(Prices):
-    """What a tiling of `call` gives its blocks to do."""
+    """Work of the blocks of `call` for given tilings."""
 
     cached = (
         *Prices.cached, "_image", "_pixel_spans", "_images", "_kinds", "_tiles", "_columns", "_loads_of_map", "_written",
@@ -87,7 +87,9 @@ class GradWeightWork(Prices):
         return tasks * ceil_div(inp.problem.h_out, self._rows(shape)) * ceil_div(inp.images, self._batch(shape))
 
     def _work(self, rows: tuple[Ints, Ints], walks: Sequence[tuple[int, ...]], of_walk: Ints) -> LeastCycles:
-        """Of one block of each tiling, with `rows` of `_tiles`; each walks over its pixels as `walks[of_walk]`."""
+        """Return the least cycles of one block of each tiling, with `rows` of `_tiles`; each walks over its pixels as
+        `walks[of_walk]`.
+        """
         owner, (channels, columns, held, stride, atomic, many, pixels, tiles, seen) = rows
         work = LeastCycles.none(len(of_walk))
         work.add("tiles", owner, tiles)

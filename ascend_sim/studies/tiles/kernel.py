@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -10,6 +12,7 @@ from typing import Any
 from ascend_sim.chip import ChipSpec
 from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Engine
+from ascend_sim.engine.l2 import L2Cache
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.watch import watched
 from ascend_sim.errors import CycleLimitError, SimError
@@ -17,6 +20,7 @@ from ascend_sim.frozen import frozen
 from ascend_sim.kernel.program import Program
 from ascend_sim.ops.call import AcceptedCall
 from ascend_sim.ops.convolution.call import ConvolutionCall
+from ascend_sim.ops.execute import tasks_without_values
 from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.grad_input.capacity import grad_input_l1
 from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
@@ -27,10 +31,12 @@ from ascend_sim.ops.kernels.grad_weight.parts import walked_input
 from ascend_sim.ops.kernels.tilings import TILINGS, settable, tilings_that_fit
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.ops.plan import Plan, PlanStep
+from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.tiling_input import TilingInput
 from ascend_sim.report.counts import Counts
 from ascend_sim.report.report import timed_kernel
 from ascend_sim.studies.tiles.bounds import Bounds, Tiling
+from ascend_sim.studies.tiles.options import IN_CALL, L2_OF_KERNEL
 
 Fields = Mapping[str, int]
 """A tiling as a user sets it: fields by the vendor's names. No fields: the simulator's own choice."""
@@ -51,10 +57,11 @@ class TilingLaunch:
 
 @frozen
 class CubeKernel:
-    """The kernel "grad_input" or "grad_weight" of `call` on `chip`, launched alone.
+    """The kernel "grad_input" or "grad_weight" of `call` on `chip`.
 
-    `l2` "warm": it finds its operands in the L2, as far as they fit, as after the kernels that a call launches before it;
-    "cold": nothing. Pickles, for worker processes.
+    `l2` "call": it finds the L2 as the kernels before it leave it, in a call that begins with a cold one; its cycles are those
+    of the kernel in the call. "warm": it runs alone, with its operands in the L2 as far as they fit; "cold": with nothing
+    there. Pickles, for worker processes.
     """
 
     chip: ChipSpec
@@ -68,8 +75,8 @@ class CubeKernel:
     @classmethod
     def of(cls, call: AcceptedCall, chip: ChipSpec, name: str, l2: str = "warm") -> CubeKernel:
         """Raises SimError where the call has no such kernel, or for an unknown `l2`."""
-        if l2 not in ("cold", "warm"):
-            raise SimError(f"l2 {l2!r}: allowed are cold and warm")
+        if l2 not in L2_OF_KERNEL:
+            raise SimError(f"l2 {l2!r}: allowed are {', '.join(L2_OF_KERNEL[:-1])} and {L2_OF_KERNEL[-1]}")
         if name not in TILINGS:
             raise SimError(f"no cube kernel {name!r}; allowed are {' and '.join(TILINGS)}")
         OPERATORS[call.operator].cube_call(call, chip, name)
@@ -78,12 +85,12 @@ class CubeKernel:
 
     @property
     def _cube_call(self) -> CubeCall:
-        """What the kernel computes."""
+        """Return the work of the kernel."""
         return OPERATORS[self.call.operator].cube_call(self.call, self.chip, self.name)
 
     @property
     def inp(self) -> TilingInput:
-        """What a tiling is made for."""
+        """Return the input of a tiling's choice."""
         return self._cube_call.inp
 
     def grid(self, fixed: Mapping[str, Any] | None = None) -> Iterator[Tiling]:
@@ -99,25 +106,53 @@ class CubeKernel:
         """Bounds from the tiling's numbers."""
         return Bounds(self._cube_call, self._step({})[1].op_type, cold=self.l2 == "cold")
 
-    def _step(self, fields: Fields) -> tuple[Plan, PlanStep]:
+    def _step(self, fields: Fields | None) -> tuple[Plan, PlanStep]:
         """The launch of the kernel in the plan of its call."""
-        call = replace(self.call, tiling={self.name: dict(fields)})
+        call = self.call
+        if fields is not None:
+            call = replace(call, tiling={**call.tiling, self.name: dict(fields)})
         plan = OPERATORS[call.operator].plan(call, self.chip)
         return plan, next(step for step in plan.steps if step.name == self.name)
 
-    def launch(self, fields: Fields) -> tuple[Device, Task]:
-        """A fresh device and the kernel on it; TilingError for fields that do not fit.
+    def before(self) -> list[dict[str, Any]]:
+        """The kernels that the call launches before this one, as plain data."""
+        rows = self._step(None)[0].rows()
+        return rows[: next(place for place, row in enumerate(rows) if row["name"] == self.name)]
 
-        Without fields it is the kernel that takes fields, with its own choice: not the older kernel of the 910B's grad_weight,
-        whose tiling nobody can set.
+    def launch(self, fields: Fields | None) -> tuple[Device, Task]:
+        """A device and the kernel on it; TilingError for fields that do not fit.
+
+        With no fields ({}) it is the kernel that takes fields, with its own choice: not the older kernel of the 910B's
+        grad_weight, whose tiling nobody can set. None is the call's own kernel.
         """
         plan, step = self._step(fields)
+        if self.l2 == IN_CALL:
+            device, tasks = tasks_without_values(plan, self.chip)
+            place = plan.steps.index(step)
+            device.l2 = self._left_by(plan, tasks[:place])
+            return device, tasks[place]
         device = Device(self.chip, with_values=False)
         tensors = {name: device.allocate(plan.tensors[name].size, name) for name in step.tensors}
         if self.l2 == "warm":
             for name in step.inputs:
                 device.warm(tensors[name])
         return device, step.make(self.chip, tensors)
+
+    def _left_by(self, plan: Plan, tasks: Sequence[Task]) -> L2Cache:
+        """The L2 as the first kernels of a call leave it. It is shared: who runs a kernel on it takes a copy."""
+        places = [[task.op_type, task.name, *((one.base, one.size) for one in task.tensors)] for task in tasks]
+        call = self.call
+        said = [self.chip.name, call.operator, call.rank, call.compute_dtype, call.deterministic, call.library]
+        others = {name: sorted(fields.items()) for name, fields in call.tiling.items() if name != self.name}
+        told = [*said, others, sorted(call.block_dim.items()), plan.rows()[: len(tasks)], places]
+        key = (self.chip, call.problem, json.dumps(told, default=str))
+        if key not in _LEFT:
+            device = Device(self.chip, with_values=False)
+            Engine(device).run(tasks, keep=False)
+            _LEFT[key] = device.l2
+            if len(_LEFT) > _MOST_LEFT:
+                _LEFT.popitem(last=False)
+        return _LEFT[key]
 
     def sharper_bound(self, bounds: Bounds, fields: Fields, block: int, launch: TilingLaunch | None = None) -> int:
         """Cycles that `block` (the one with the most work) takes alone, every transfer at the speed of its port.
@@ -141,16 +176,22 @@ class CubeKernel:
         timeline = Engine(device, shared_gm=False).run([alone])
         return bounds.start(block) + timeline.finish - min(run.begin for run in timeline.programs)
 
-    def simulate(self, fields: Fields, most: int | None = None, launch: TilingLaunch | None = None) -> dict[str, Any]:
+    def simulate(
+        self, fields: Fields | None, most: int | None = None, launch: TilingLaunch | None = None
+    ) -> dict[str, Any]:
         """One launch in `timing` mode, as plain data; where it takes more than `most` cycles "slower_than" that and "fields".
+
+        Fields as `launch`.
 
         "cycles" from launch to end, "us" the same, "busy" the share of the cores' time by pipe, "bytes" by path, "stall"
         {"cause", "share"} of the busiest pipe "bottleneck", "l1" bytes of L1 that the tiling takes, "findings" of the hazard
-        check, "tiling" every field and "source" where it is from, of the simulator's own choice "ladder", its rungs. `launch`
-        is that of the tiling, where somebody has it.
+        check, "tiling" every field and "source" where it is from, "op_type" and "blocks"; without fields "ladder", its rungs.
+        `launch` is that of the tiling, where somebody has it.
         """
         launch = launch or TilingLaunch(*self.launch(fields))
         task = replace(launch.task, build=launch.build)
+        if self.l2 == IN_CALL:
+            launch.device.l2 = launch.device.l2.copy()
         counts = Counts(task)
 
         def on_program(index: int, task: Task, program: Program) -> None:
@@ -159,33 +200,42 @@ class CubeKernel:
         try:
             timeline = Engine(launch.device, max_cycles=most).run([task], keep=False, on_program=on_program)
         except CycleLimitError:
-            return {"fields": dict(fields), "slower_than": most}
+            return {"fields": dict(fields or {}), "slower_than": most}
         row = timed_kernel(self.chip, timeline, task, counts)
-        span = timeline.tasks[0]
+        span, found = timeline.tasks[0], watched(timeline)
         core_us = row["core_us"] or 1.0
         return {
-            "fields": dict(fields),
+            "fields": dict(fields or {}),
+            "op_type": row["op_type"],
+            "blocks": row["block_dim"],
             "cycles": span.finish - span.launch,
             "us": row["task_us"],
             "busy": {pipe: round(us / core_us, 4) for pipe, us in row["pipes_us"].items()},
             "bytes": row["counts"]["bytes"],
             "bottleneck": row["bottleneck_pipe"],
             "stall": row["main_stall"],
-            "l1": sum(self._l1(row["tiling"])),
+            "l1": self._l1(row["tiling"]) if row["tiling"].keys() >= _BASE else found.of_task[0].buffers["L1"].peak,
             "tiling": row["tiling"],
             "source": row["tiling_source"],
             **({} if fields else {"ladder": row["ladder"]}),
-            "findings": [one.text for one in watched(timeline).findings],
+            "findings": [one.text for one in found.findings],
         }
 
-    def _l1(self, fields: Mapping[str, Any]) -> tuple[int, int]:
+    def _l1(self, fields: Mapping[str, Any]) -> int:
         inp = self.inp
         tiling = TILINGS[self.name].from_vendor(fields)
         if self.name == "grad_input":
             assert isinstance(tiling, GradInputTiling)
-            return grad_input_l1(tiling, tiling_input(tiling, inp))
+            return sum(grad_input_l1(tiling, tiling_input(tiling, inp)))
         assert isinstance(tiling, GradWeightTiling)
-        return grad_weight_l1(tiling, walked_input(inp, tiling), clipped=True)
+        return sum(grad_weight_l1(tiling, walked_input(inp, tiling), clipped=True))
+
+
+_LEFT: OrderedDict[tuple[ChipSpec, ConvProblem, str], L2Cache] = OrderedDict()
+"""States of the L2 by the kernels that left it so, in this process."""
+_MOST_LEFT = 4
+_BASE = {"baseM", "baseK", "baseN"}
+"""Fields of every tiling that a user can set; the older kernels' have others."""
 
 
 @cache

@@ -4,9 +4,13 @@ from collections.abc import Sequence
 from typing import Annotated, TypedDict
 
 from ascend_sim.options.description import Option, Shell, described, of_case
-from ascend_sim.options.run_options import L2_STATES, ChoiceOptions
+from ascend_sim.options.run_options import ChoiceOptions
 
-__all__ = ["LimitOptions", "SearchOptions"]
+__all__ = ["IN_CALL", "L2_OF_KERNEL", "LimitOptions", "SearchOptions"]
+
+IN_CALL = "call"
+L2_OF_KERNEL = (IN_CALL, "cold", "warm")
+"""States of the L2 in which a kernel can be tried."""
 
 
 @described
@@ -79,10 +83,14 @@ class SearchOptions(ChoiceOptions, LimitOptions, total=False):
     l2: Annotated[
         "str",
         Option(
-            "warm",
+            IN_CALL,
             "a text",
-            '"warm": the kernel finds its operands in the L2, as within a call; "cold": it does not.',
-            Shell(("tile",), "warm: the kernel finds its operands in the L2, as within a call; cold: it does not."),
-            choices=L2_STATES,
+            '"call": the kernel finds the L2 as the kernels before it in the call leave it. Alone: "warm", with its operands '
+            'in the L2; "cold", with nothing there.',
+            Shell(
+                ("tile",),
+                "call: the L2 as the kernels before it in the call leave it. Alone: warm, with its operands; cold.",
+            ),
+            choices=L2_OF_KERNEL,
         ),
     ]

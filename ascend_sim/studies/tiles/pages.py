@@ -1,4 +1,4 @@
-"""What a search for tilings found: a table of the best, a picture, and the best as a file for `run --tiling`."""
+"""Pages of a search: a table of the best beside the kernel of the call, a picture, and the best for `run --tiling`."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ from typing import Any
 import yaml
 from rich.console import Console
 
+from ascend_sim.chip import ChipSpec, chip_names, load_chip
 from ascend_sim.errors import ConfigError, SimError
 from ascend_sim.report.files import atomic_write
 from ascend_sim.report.grid import Grid, say
-from ascend_sim.report.ladder import ladder_words
+from ascend_sim.report.ladder import asks_table, ladder_words
 from ascend_sim.studies.tiles.search import Result, SearchOutcome, State
 from ascend_sim.studies.validate.scatter import check_plot
 from ascend_sim.yaml_file import read_yaml
 
+_L2 = {"call": "L2 as in the call", "warm": "alone, its operands in the L2", "cold": "alone, L2 cold"}
 _PIPES = ("cube", "mte1", "mte2", "fixpipe", "vec", "scalar")
 _SHORT = {"nothing to do": "idle"}
 _BREAK = re.compile("(?<=^base)|(?<=^step)|(?<=[0-9]P)|(?=Core|Order|KType)")
@@ -26,28 +28,39 @@ _BREAK = re.compile("(?<=^base)|(?<=^step)|(?<=[0-9]P)|(?=Core|Order|KType)")
 
 
 def render(outcome: SearchOutcome, console: Console, top: int = 10) -> None:
-    """Print the best `top` tilings below the simulator's own choice; what all of them have in common stands below."""
-    kernel, own = outcome.kernel, outcome.own
+    """Print the best `top` tilings below the kernel of the call; what all of them have in common stands below.
+
+    Where the call launches a kernel whose tiling nobody can set, the simulator's own choice of fields stands between.
+    """
+    kernel, call, own = outcome.kernel, outcome.call, outcome.own
     best = [result for result in outcome.results if result["fields"] != own["fields"]][:top]
-    rows = [own, *best]
+    same = call["fields"] == own["fields"]
+    rows = [call, *([] if same else [own]), *best]
     names = list(dict.fromkeys(name for row in rows for name in row["fields"]))
-    differ = [name for name in names if len({row["fields"].get(name) for row in rows}) > 1]
-    say(console, f"{kernel.name} on {kernel.chip.name}, L2 {kernel.l2}: {outcome.sentence}", style="bold")
+    differ = [name for name in names if len({row["fields"].get(name) for row in rows if row["fields"]}) > 1]
+    say(console, f"{kernel.name} on {kernel.chip.name}, {_L2[kernel.l2]}: {outcome.sentence}", style="bold")
+    say(console, f"in your call: {call['op_type']} {call['us']:.2f} us. {_answer(outcome)}")
     pipes = [pipe for pipe in _PIPES if any(row["busy"].get(pipe) for row in rows)]
-    heads = ["cycles", "us", "against\nown", "bound", *map(_head, differ), "GM->L1\nMiB", "L1\nuse"]
+    heads = ["cycles", "us", "against\ncall", "bound", *map(_head, differ), "GM->L1\nMiB", "L1\nuse"]
     heads += [f"{pipe}\nbusy" for pipe in pipes]
-    table = Grid("", ["tiling", *(f">{head}" for head in heads), "main stall"])
+    table = Grid("", ["tiling", "a device gets\nit by", *(f">{head}" for head in heads), "main stall"])
+    way, words = reach_of(outcome)
     places = {id(result): str(place) for place, result in enumerate(outcome.results, 1)}
     shown = enumerate(outcome.results[:top], 1)  # of the others the place is not known
     rank = next((place for place, result in shown if result["fields"] == own["fields"]), None)
     for row in rows:
-        name = ("own" if rank is None else f"own, {rank}.") if row is own else f"{places[id(row)]}."
-        table.row(name, *_cells(row, own, differ, pipes, kernel.chip.buffers["L1"]))
+        name = "call" if row is call else "own" if row is own else f"{places[id(row)]}."
+        if row is (call if same else own) and rank is not None:
+            name += f", {rank}."
+        how = "aclnn" if row is call else way
+        table.row(name, how, *_cells(row, call, differ, pipes, kernel.chip.buffers["L1"]))
     console.print(table)
     common = {name: own["fields"][name] for name in names if name not in differ and name in own["fields"]}
     say(console, f"all: {', '.join(f'{name} {value}' for name, value in common.items())}")
-    say(console, f"own: the simulator's own choice ({own['source']})")
-    say(console, f"why: {ladder_words(own['ladder'])}", indent="  ")
+    say(console, f"call: the kernel of your call ({call['source']}): {ladder_words(call['ladder'])}")
+    if not same:
+        say(console, f"own: the simulator's choice of fields ({own['source']}): {ladder_words(own['ladder'])}")
+    say(console, f"{way}: {words}")
     for result in rows:
         if result["findings"]:
             say(console, f"finding: {result['findings'][0]}", style="red")
@@ -58,14 +71,46 @@ def _head(name: str) -> str:
     return _BREAK.sub("\n", name, count=1)
 
 
-def _cells(row: Result, own: Result, names: Sequence[str], pipes: Sequence[str], l1: int) -> list[str]:
-    against = row["cycles"] / own["cycles"] - 1
+def _answer(outcome: SearchOutcome) -> str:
+    """The best tiling against the kernel of the call, in a sentence."""
+    best, call = outcome.best, outcome.call
+    if best["cycles"] >= call["cycles"]:
+        return "No tiling that was simulated is faster."
+    gain = f"{100 * (best['cycles'] / call['cycles'] - 1):+.1f} %"
+    return f"The best tiling takes {best['us']:.2f} us, {gain}."
+
+
+def reach_of(outcome: SearchOutcome) -> tuple[str, str]:
+    """How another tiling than the call's can reach a device: in a word, and in a sentence.
+
+    Nobody sets a tiling through aclnn. A library that asks a table first takes the tiling of a row that somebody adds.
+    """
+    chip = outcome.kernel.chip
+    if not _exists(chip):
+        return "not at all", f"{chip.name} is no chip that ships with this simulator: no device has these numbers"
+    if asks_table(outcome.call["ladder"]):
+        return "tuned table", (
+            "aclnn's library looks this problem up in its tuned tilings (ops-nn, *_runtime_kb.json); a row there sets the "
+            "fields that it has, an own kernel sets all"
+        )
+    return (
+        "own kernel",
+        "aclnn's library chooses the tiling and has no table to set it; only a kernel of your own has another",
+    )
+
+
+def _exists(chip: ChipSpec) -> bool:
+    return chip.name in chip_names() and load_chip(chip.name) == chip
+
+
+def _cells(row: Result, call: Result, names: Sequence[str], pipes: Sequence[str], l1: int) -> list[str]:
+    against = row["cycles"] / call["cycles"] - 1
     stall = row["stall"]
     return [
         f"{row['cycles']:,}",
         f"{row['us']:.2f}",
-        "" if row is own else f"{100 * against:+.1f}%",
-        f"{row['bound']:,}",
+        "" if row is call else f"{100 * against:+.1f}%",
+        f"{row['bound']:,}" if "bound" in row else "-",
         *(str(row["fields"].get(name, "-")) for name in names),
         f"{row['bytes'].get('GM->L1', 0) / 2**20:.2f}",
         f"{100 * row['l1'] / l1:.0f}%",
@@ -93,14 +138,16 @@ def to_dict(outcome: SearchOutcome, top: int = 10) -> dict[str, Any]:
         "within": outcome.within,
         "ended": outcome.reason,
         "sentence": outcome.sentence,
+        "reaches_a_device_by": reach_of(outcome)[0],
+        "call": dict(outcome.call),
         "own": dict(outcome.own),
         "best": [dict(result) for result in outcome.results[:top]],
     }
 
 
 def best_fields(outcomes: Sequence[SearchOutcome]) -> dict[str, dict[str, int]]:
-    """The best tiling of each kernel, as `run --tiling` takes it."""
-    return {outcome.kernel.name: dict(outcome.best["fields"]) for outcome in outcomes}
+    """The best tiling of each kernel, as `run --tiling` takes it; none where the kernel of the call is faster."""
+    return {outcome.kernel.name: dict(outcome.best["fields"]) for outcome in outcomes if outcome.gains}
 
 
 def write_best(path: Path, outcomes: Sequence[SearchOutcome]) -> Path | None:
@@ -112,7 +159,9 @@ def write_best(path: Path, outcomes: Sequence[SearchOutcome]) -> Path | None:
         f"# {call.operator}: {shapes}, computed in {call.compute_dtype}\n",
     ]
     for outcome in outcomes:
-        lines.append(f"# {outcome.kernel.name}: {outcome.best['cycles']:,} cycles ({outcome.sentence})\n")
+        cycles = f"{outcome.best['cycles']:,} cycles, {outcome.call['cycles']:,} in the call"
+        kept_out = "" if outcome.gains else "; left out, for the kernel of the call is faster"
+        lines.append(f"# {outcome.kernel.name}: {cycles} ({outcome.sentence}){kept_out}\n")
     fields = best_fields(outcomes)
     kept = _keep(path) if path.exists() and _fields_in(path) != fields else None
     with atomic_write(path) as file:
@@ -121,7 +170,7 @@ def write_best(path: Path, outcomes: Sequence[SearchOutcome]) -> Path | None:
 
 
 def _fields_in(path: Path) -> Any:
-    """What a YAML file says; None for anything else."""
+    """Return the mapping of a YAML file; None for anything else."""
     try:
         return read_yaml(path, "a mapping")
     except ConfigError:
@@ -129,7 +178,7 @@ def _fields_in(path: Path) -> Any:
 
 
 def _keep(path: Path) -> Path:
-    """Give a file the first free name: best-1.yaml, best-2.yaml ... beside it."""
+    """Rename a file to the first free name: best-1.yaml, best-2.yaml ... beside it."""
     names = (path.with_stem(f"{path.stem}-{number}") for number in count(1))
     kept = next(name for name in names if not name.exists())
     try:
@@ -139,12 +188,12 @@ def _keep(path: Path) -> Path:
 
 
 def compare_chips(outcomes: Sequence[SearchOutcome], console: Console) -> None:
-    """One line for each chip and kernel: own choice and best."""
-    table = Grid("Chips side by side", ("chip", "kernel", ">own us", ">best us", ">gain"), names=2)
+    """One line for each chip and kernel: the kernel of the call and the best."""
+    table = Grid("Chips side by side", ("chip", "kernel", ">call us", ">best us", ">gain"), names=2)
     for outcome in outcomes:
-        own, best = outcome.own["us"], outcome.best["us"]
-        gain = f"{100 * (outcome.best['cycles'] / outcome.own['cycles'] - 1):+.1f}%"
-        table.row(outcome.kernel.chip.name, outcome.kernel.name, f"{own:.2f}", f"{best:.2f}", gain)
+        call, best = outcome.call["us"], outcome.best["us"]
+        gain = f"{100 * (outcome.best['cycles'] / outcome.call['cycles'] - 1):+.1f}%"
+        table.row(outcome.kernel.chip.name, outcome.kernel.name, f"{call:.2f}", f"{best:.2f}", gain)
     console.print(table)
 
 

@@ -1,4 +1,4 @@
-"""What the instructions of the cube kernels cost at least, and the work of blocks that is summed from them.
+"""Least costs of the cube kernels' instructions, and the work of blocks that is summed from them.
 
 Work is summed for many tilings at once: a kernel's loops become rows of arrays, each with the tiling that it belongs to.
 """
@@ -29,8 +29,8 @@ Key = TypeVar("Key", bound=Hashable)
 
 @dataclass
 class LeastCycles:
-    """What one block of each tiling does at least: cycles by pipe, those of MTE2 by operand of L1 (`load` where it is not known
-    which), and how often it fills what: tiles of L0C, steps of K in L0, loads of the operands.
+    """Least work of one block of each tiling: cycles by pipe, those of MTE2 by operand of L1 (`load` where it is unknown), and
+    counts of tiles of L0C, steps of K in L0, and loads of the operands.
 
     `first` are the cycles of MTE1 and M in those of the steps, `firsts`, that take the first half of L0.
     """
@@ -50,7 +50,7 @@ class LeastCycles:
 
     @classmethod
     def none(cls, count: int) -> LeastCycles:
-        """Of `count` tilings, nothing yet."""
+        """Return zero work for `count` tilings."""
         return cls(*(np.zeros(count) for _ in fields(cls)))
 
     @property
@@ -81,7 +81,7 @@ class Latencies(NamedTuple):
 
 
 class TilingWork(NamedTuple):
-    """What tilings give a kernel to do. Those that differ only in what does not count here share an entry: their `place`.
+    """Work of a kernel for tilings. Tilings with equal work share an entry: their `place`.
 
     `of_blocks` is the work of one block of each entry; `read` and `written` are the bytes that all blocks move through the L2,
     `missed` those that it cannot have.
@@ -165,7 +165,7 @@ class Prices:
         return float(min(cost.head_first, cost.head_stream) + cost.work + moved)
 
     def latencies(self) -> Latencies:
-        """Those of the instructions that fill and empty the buffers of a core."""
+        """Return the latencies of the instructions that fill and empty the buffers of a core."""
         chip, item = self.chip, self.inp.itemsize
         into_l1 = [path.latency for key, path in chip.paths.items() if key.startswith("GM->L1")]
         into_l0 = [self._img2col("L0A", 1, 1, 1, False), LoadData2D("L0B", item, 1)]

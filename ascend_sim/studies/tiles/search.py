@@ -32,13 +32,15 @@ from ascend_sim.studies.tiles.options import LimitOptions
 from ascend_sim.studies.tiles.store import key, store_of
 
 Result = Mapping[str, Any]
-"""What `CubeKernel.simulate` says of a tiling, and its "bound"."""
+"""What `CubeKernel.simulate` says of a tiling, and its "bound"; the call's own kernel has no bound where nobody can set it."""
 
 Reason = Literal["done", "limit", "time", "interrupted"]
 _AHEAD = 16
 """Sharper bounds between two simulations, at most: what is simulated early rules out much of what follows."""
 _HELD = 2 * _AHEAD
 """Launches of tilings with sharper bounds that are held for their simulation: a block of each is built."""
+_NAMED = {"own", "call"}
+"""Names of results in a store that are no tilings of the grid."""
 _TELL_SECONDS = 0.2
 _TOGETHER = 2048
 """Tilings that get their bounds together, at most; fewer where listing them takes longer than `_TELL_SECONDS`."""
@@ -59,18 +61,20 @@ class State:
 
 @frozen
 class SearchOutcome:
-    """What a search found.
+    """Outcome of a search.
 
-    `results` are the tilings that were simulated to their end, fewest cycles first; `own` is the simulator's own choice, which
-    is among them unless fixed fields rule it out. `slower` counts those whose simulation was stopped, each slower than as many
-    results as were wanted. `fit` counts the tilings of the grid; `open` those that might still beat the best (by more than
-    `within`), of which `least` is the lowest bound. `reused` results were there before. Where the search ended before all
-    tilings were `listed`, the counts are of those that were.
+    `call` is the kernel that the call launches. `results` are the tilings that were simulated to their end, fewest cycles
+    first. `own` is the simulator's own choice of fields, which is among them unless fixed fields rule it out; it is `call`,
+    unless the call launches a kernel without fields or has a tiling of its own. `slower` counts the tilings whose simulation
+    was stopped, each slower than as many results as were wanted. `fit` counts the tilings of the grid; `open` those that might
+    still beat the best (by more than `within`), of which `least` is the lowest bound. `reused` results were there before. Where
+    the search ended before all tilings were `listed`, the counts are of those that were.
     """
 
     kernel: CubeKernel
     fixed: Fields
     results: tuple[Result, ...]
+    call: Result
     own: Result
     fit: int
     reused: int
@@ -88,7 +92,7 @@ class SearchOutcome:
         return len(self.results) + self.slower
 
     def __repr__(self) -> str:
-        gain = f"best {self.best['cycles']:,} cycles, its own choice {self.own['cycles']:,}"
+        gain = f"best {self.best['cycles']:,} cycles, in the call {self.call['cycles']:,}"
         return (
             f"<Outcome of {self.kernel.name} on {self.kernel.chip.name}: {len(self.results)} tilings simulated, {gain}>"
         )
@@ -97,6 +101,11 @@ class SearchOutcome:
     def best(self) -> Result:
         """The tiling with the fewest cycles; of equals the one with the lowest bound."""
         return self.results[0]
+
+    @property
+    def gains(self) -> bool:
+        """Return True if the best tiling is at least as fast as the kernel of the call."""
+        return bool(self.best["cycles"] <= self.call["cycles"])
 
     @property
     def sentence(self) -> str:
@@ -176,12 +185,13 @@ class _Search:
         self.bounds = kernel.bounds()
         self.before, self.stopped_before = _apart(store.results())
         self.own = self._own()
+        self.call = self._in_call()
         self.listed = self._list(chain((first,), listed))
         heapq.heapify(self.rough)
 
     def _list(self, tilings: Iterator[Tiling]) -> bool:
         """Note every tiling and its bound; False where time or an interrupt came first."""
-        known = self.before.keys() - {"own"}
+        known = self.before.keys() - _NAMED
         try:
             while some := self._some(tilings):
                 least, blocks = self.bounds.least(some)
@@ -202,12 +212,12 @@ class _Search:
         except KeyboardInterrupt:
             self.reason = "interrupted"
         for name, result in self.before.items():  # what an earlier search has simulated of the rest
-            if name != "own" and self._fixed_in(result["fields"]):
+            if name not in _NAMED and self._fixed_in(result["fields"]):
                 self._keep(name, result)
         return False
 
     def _fields(self, number: int) -> Fields:
-        """Of a tiling, as a user sets them."""
+        """Return the fields of a tiling, as a user sets them."""
         return settable(self.tilings[number], self.inp)
 
     def _name(self, number: int) -> str:
@@ -245,13 +255,28 @@ class _Search:
             self._keep(key(result["fields"]), result)
         return result
 
+    def _in_call(self) -> Result:
+        """The kernel that the call launches, simulated if nobody has and it is not that of the own choice."""
+        name = "call"
+        result = self.before.get(name)
+        if result is None:
+            launch = TilingLaunch(*self.kernel.launch(None))
+            task, tiling = launch.task, self.own["tiling"]
+            if (task.op_type, task.block_dim, task.info["tiling"]) == (self.own["op_type"], self.own["blocks"], tiling):
+                return {**self.own, "ladder": task.info["ladder"]}
+            result = self.kernel.simulate(None, None, launch)
+            if "baseM" in result["tiling"]:  # fields of the case
+                result["fields"] = settable(TILINGS[self.kernel.name].from_vendor(result["tiling"]), self.inp)
+            self.store.add(name, result)
+        return result
+
     def _keep(self, name: str, result: Result) -> None:
         self.found.setdefault(name, result)
         if self.best is None or result["cycles"] < self.best:
             self.best = result["cycles"]
 
     def _beats(self, bound: int) -> bool:
-        """Whether a tiling with this bound might be worth its simulation."""
+        """Return True if a tiling with this bound might be worth its simulation."""
         return self.best is None or bound < self.best * (1 - self.within)
 
     def pending(self) -> Iterator[int]:
@@ -294,7 +319,7 @@ class _Search:
         return others[-1] if len(others) == self.top else None
 
     def _known(self, name: str) -> bool:
-        """Whether a tiling was simulated, as far as anybody wants to know."""
+        """Return True if a tiling needs no further simulation: it ended, or was stopped late enough for this search."""
         if name in self.found or name in self.slower:
             return True
         told = self.stopped_before.get(name)
@@ -367,6 +392,7 @@ class _Search:
             self.kernel,
             self.fixed,
             tuple(results),
+            self.call,
             self.own,
             len(self.tilings) + extra,
             sum(
@@ -388,7 +414,7 @@ def _stopped(name: str, cycles: int) -> str:
 
 
 def _apart(results: Mapping[str, Result]) -> tuple[dict[str, Result], dict[str, int]]:
-    """What a store holds: results by name; of tilings that were stopped the cycles that they take more than."""
+    """Split stored results into those that ended, by name, and the cycles that stopped tilings exceed."""
     ended = {name: result for name, result in results.items() if "slower_than" not in result}
     stopped: dict[str, int] = {}
     for result in results.values():

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ascend_sim.studies.store import Store
 from ascend_sim.studies.tiles.kernel import CubeKernel
+from ascend_sim.studies.tiles.options import IN_CALL
 
 
 def store_of(kernel: CubeKernel, path: Path | None = None) -> Store:
@@ -28,8 +29,12 @@ def store_of(kernel: CubeKernel, path: Path | None = None) -> Store:
         "conformance": call.conformance,
         "library": call.library,
         "routes": sorted(call.routes),
+        "tiling": {name: dict(fields) for name, fields in call.tiling.items()},
+        "blocks": dict(call.block_dim),
         "l2": kernel.l2,
     }
+    if kernel.l2 == IN_CALL:
+        what["before"] = kernel.before()
     return Store(what, path, room="studies.tiles")
 
 

@@ -72,7 +72,7 @@ def fitted_of(chip: ChipSpec) -> dict[str, tuple[str, Sequence[str]]]:
 
 
 def _decided(numbers: Mapping[str, Any]) -> dict[str, tuple[str, Sequence[str]]]:
-    """Those of the numbers, beside texts, that measured rows decided."""
+    """Return the numbers that measured rows decided, with their source and rows."""
     return {
         name: (leaf["source"], leaf.get("fitted_on", ()))
         for name, leaf in numbers.items()

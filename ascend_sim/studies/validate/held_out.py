@@ -1,5 +1,5 @@
-"""Whether intervals hold: kernels of a network in intervals from the others; of kinds with one network, kernel by kernel;
-kernels of a chip in intervals from other chips; and kinds in intervals that they would borrow.
+"""Tests of intervals: kernels of a network in intervals from the others; of kinds with one network, kernel by kernel; kernels
+of a chip in intervals from other chips; and kinds in intervals that they would borrow.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def borrowing(kinds: Sequence[ErrorKind]) -> list[Borrowed]:
 
 
 def _hits(kind: ErrorKind, between: float, one: MeasuredError) -> tuple[bool, bool] | None:
-    """Whether a kernel lies inside as shipped, and by costs fitted without it; None where nothing is known."""
+    """Return two truth values: a kernel lies inside as shipped, and by costs fitted without it; None without an interval."""
     found = of_kind(kind, one.chip, one.us, between)
     return None if found is None else (_inside(found, one.us, one.error), _inside(found, one.us, one.left_out))
 

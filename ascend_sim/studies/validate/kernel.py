@@ -1,4 +1,4 @@
-"""What a measured row says: the kernel that was launched, and how long it took."""
+"""Measured rows: the kernel that was launched, and how long it took."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LAUNCH_STATES = ("cold", "warm")
 
 @frozen
 class MeasuredKernel:
-    """What is simulated: rows of equal kernels share one run. `sizes` are (column, value) pairs of what the row gives."""
+    """Kernel to simulate for rows; equal kernels share one run. `sizes` are (column, value) pairs of the row."""
 
     chip: str
     op_type: str

@@ -1,4 +1,4 @@
-"""What an entry of `launches` is: the columns of its rows, and the tasks that they come to."""
+"""Base of the entries of `launches`: the columns of a kind of rows, and their tasks."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class MeasuredLaunch:
         self._require(kernel, self.columns)
 
     def is_long(self, kernel: MeasuredKernel) -> bool:
-        """Whether the run takes minutes."""
+        """Return True if the run takes minutes."""
         return False
 
     def as_timed(self, kernel: MeasuredKernel) -> MeasuredKernel:
@@ -42,7 +42,7 @@ class MeasuredLaunch:
         return kernel
 
     def tasks(self, kernel: MeasuredKernel, chip: ChipSpec, device: Device) -> Launched:
-        """What is launched and the inputs, allocated on `device`; SimError for what the simulator refuses."""
+        """Return the tasks and the inputs, allocated on `device`; SimError for a launch that the simulator refuses."""
         task, inputs = self.task(kernel, chip, device)
         return [task], inputs
 

@@ -1,4 +1,4 @@
-"""What is launched for a measured row: an entry of `LAUNCHES` for every operator that can be compared.
+"""Launches of measured rows: an entry of `LAUNCHES` for every operator that can be compared.
 
 An entry says which columns give a kernel's size, what they may hold, and which task they come to. A further operator is a
 class here, and in `inferred_sizes` how its sizes follow from a profiler's shapes.

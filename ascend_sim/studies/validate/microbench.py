@@ -93,7 +93,9 @@ class MatrixStream:
 
 @frozen
 class Measured:
-    """What a profiler would say of a stream: times in us are means over the cores, bandwidths TB/s (1e12) of useful bytes."""
+    """Figures of a stream as a profiler gives them: times in us are means over the cores, bandwidths TB/s (1e12) of useful
+    bytes.
+    """
 
     useful_bytes: int
     hbm_bytes: int

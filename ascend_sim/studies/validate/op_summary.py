@@ -40,7 +40,7 @@ def tables(folder: Path) -> list[Path]:
 
 
 def is_op_summary(heads: Iterable[str]) -> bool:
-    """Whether the columns are a profiler's rather than those of `rows`."""
+    """Return True if the columns are a profiler's, not those of `rows`."""
     names = _lower(heads)
     return bool(names & {"input shapes", "task duration(us)", "accelerator core"}) and "duration_us" not in names
 

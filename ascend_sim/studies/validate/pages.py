@@ -86,7 +86,7 @@ def _ranks(values: Sequence[float]) -> np.ndarray[Any, Any]:
 
 
 def series_of(one: RowComparison) -> str:
-    """What keeps rows of one operator apart: the path of a small program, the row's series."""
+    """Return the series of a row within its operator: the path of a small program and the row's series."""
     return ", ".join(filter(None, (one.row.kernel.label("path"), one.row.series)))
 
 
@@ -219,7 +219,7 @@ def skipped_lines(groups: Sequence[Group]) -> list[str]:
 
 
 def assumed_lines(compared: Sequence[RowComparison]) -> list[str]:
-    """What was assumed of rows out of a profiler's table, with the number of simulated rows."""
+    """Return the assumptions on rows from a profiler's table, with the number of simulated rows."""
     shown = [one for one in compared if not one.prediction.skipped]
     notes = Counter(one.row.cells["assumed"] for one in shown if one.row.cells.get("assumed"))
     return [f"assumed for {count} {'row' if count == 1 else 'rows'}: {note}" for note, count in notes.most_common()]
@@ -285,7 +285,7 @@ def points_text(groups: Sequence[PointGroup]) -> list[str]:
 
 
 def markdown(groups: Sequence[Group]) -> str:
-    """The same table for a page."""
+    """Return the table of groups in Markdown."""
     return _markdown(_HEADS, table_rows(groups))
 
 

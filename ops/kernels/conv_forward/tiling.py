@@ -159,7 +159,7 @@ def in_strips(inp: TilingInput, buffers: int, width: int) -> ConvForwardTiling:
 
 
 def may_fit(inp: TilingInput, buffers: int, width: int) -> bool:
-    """Whether L1 holds a fractal of pixels of a strip.
+    """Return True if L1 holds a fractal of pixels of a strip.
 
     Strips so wide that only whole rows of theirs fit have few channels in L1 and read more.
     """

@@ -12,7 +12,7 @@ from ascend_sim.ops.problem.tiling_input import TilingInput
 
 
 class ReportedTiling(Protocol):
-    """What a report asks of a tiling."""
+    """Interface of a tiling for a report."""
 
     def to_vendor(self) -> dict[str, Any]:
         """Every field under the vendor's name, `source` under its own."""
@@ -51,7 +51,7 @@ class CubeCall:
         formats: Mapping[str, str] | None = None,
         needed_macs: int | None = None,
     ) -> dict[str, Any]:
-        """What the report says of the launch; `formats` are those of tensors that are not in the layout of the call.
+        """Return the report's facts of the launch; `formats` are those of tensors that are not in the layout of the call.
 
         `needed_macs` are the products of the kernel's method where it multiplies zeros that it puts in itself.
         """

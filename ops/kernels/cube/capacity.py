@@ -1,4 +1,4 @@
-"""What a block occupies in L0 and what load3d allows: the formulas that both kernels of convolution backward share.
+"""Capacity of L0 and the limits of load3d: the formulas that both kernels of convolution backward share.
 
 L0: operand block times buffers; L0C holds fp32 (stated). What the fields of load3d hold is the chip file's
 (load3d.limits).
@@ -28,7 +28,7 @@ def l0_bytes(tiling: ConvTiling, inp: TilingInput) -> dict[str, int]:
 
 
 def fits_l0(tiling: ConvTiling, inp: TilingInput) -> bool:
-    """Whether a base block fits L0A, L0B and L0C."""
+    """Return True if a base block fits L0A, L0B and L0C."""
     return all(used <= inp.buffers[name] for name, used in l0_bytes(tiling, inp).items())
 
 
@@ -69,7 +69,7 @@ def check_block(tiling: ConvTiling, inp: TilingInput) -> None:
 
 
 def _overflow(name: str, tiling: ConvTiling, inp: TilingInput) -> TilingError:
-    """What does not fit into an L0 buffer."""
+    """Return the error for a tiling that does not fit into an L0 buffer."""
     sizes = {
         "L0A": ("baseM*baseK", (tiling.base_m, tiling.base_k, inp.itemsize), "al0Pbuffer", tiling.al0_buffers),
         "L0B": ("baseK*baseN", (tiling.base_k, tiling.base_n, inp.itemsize), "bl0Pbuffer", tiling.bl0_buffers),

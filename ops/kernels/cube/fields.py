@@ -1,4 +1,4 @@
-"""What a tiling of a cube kernel decides, with the vendor's spelling beside ours.
+"""Fields of a cube kernel's tiling, with the vendor's spelling beside ours.
 
 Field meanings follow ops-nn (tiling data of conv3d_backprop_input_v2 and conv3d_backprop_filter_v2, arch22): stated.
 """
@@ -18,7 +18,7 @@ SOURCES = ("vendor procedure", "vendor table", "stand-in", "manual")
 
 @frozen
 class BlockTiling:
-    """What all cube kernels share: the L0 block, L1 steps of K, buffer counts (1 single, 2 ping-pong)."""
+    """Fields that all cube kernels share: the L0 block, L1 steps of K, buffer counts (1 single, 2 ping-pong)."""
 
     base_m: int
     base_k: int
@@ -95,7 +95,7 @@ class BlockTiling:
 
 @frozen
 class ConvTiling(BlockTiling):
-    """What both kernels of convolution backward share beyond that: L1 steps of M and N, the order of the tiles."""
+    """Further fields that both kernels of convolution backward share: L1 steps of M and N, the order of the tiles."""
 
     step_m: int = 1
     step_n: int = 1
@@ -113,7 +113,7 @@ class ConvTiling(BlockTiling):
 
     @staticmethod
     def k_unit(inp: TilingInput) -> int:
-        """What base_k is a multiple of for a problem, where K is not pixels."""
+        """Return the unit of base_k for a problem, where K is not pixels."""
         return inp.unit
 
     @classmethod

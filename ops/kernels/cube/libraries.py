@@ -34,7 +34,7 @@ def version(library: str) -> str:
 
 
 def kernel_of(library: str, op_type: str) -> Mapping[str, Any]:
-    """What a version ("" for the newest) says of an operator's kernel."""
+    """Return the entries of an operator's kernel in a version ("" for the newest)."""
     found: Mapping[str, Any] = libraries()[version(library)][op_type]
     return found
 

@@ -1,4 +1,4 @@
-"""What the cube kernels share of a program: halves of L0, tiles of L0C and their way out, operands held in L1."""
+"""Common part of the cube kernels' programs: halves of L0, tiles of L0C and their way out, operands held in L1."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class CubePipeline:
             right.acquire()
 
     def multiply(self, half: int, m: int, k: int, n: int, dtype: str, hf32_bits: int = 0) -> None:
-        """What lies in a half of L0A and L0B, multiplied and added to the tile.
+        """Multiply the contents of a half of L0A and L0B and add them to the tile.
 
         m = 1 is a mode that reads L0A as one plain row. Where it cannot be switched off, one row is said as a fractal of rows,
         in the same time.
@@ -84,7 +84,7 @@ class CubePipeline:
         self._release()
 
     def leave_out(self) -> None:
-        """What lies in the half that was filled last goes unread."""
+        """Release the half that was filled last without reading it."""
         self._take()
         self._release()
 

@@ -1,4 +1,4 @@
-"""What `configs/` has of the vendor's tilings: open procedures by their names, tuned tilings and exact shapes by exact match.
+"""The vendor's tilings in `configs/`: open procedures by their names, tuned tilings and exact shapes by exact match.
 
 `tilings.yaml` names a procedure for an architecture and a kernel: it is a file in the kernel's `procedures` that ends in a
 PROCEDURE. A row of `tuned_tilings_950.yaml`, which comes before any procedure, counts for its SoC and number of cores, and for
@@ -27,7 +27,7 @@ T = TypeVar("T", bound=ConvTiling)
 
 
 class Procedure(NamedTuple, Generic[T]):
-    """Whether a procedure decides a problem, and its tiling for a question of its kernel.
+    """Procedure of the vendor: a test for the problems that it decides, and its tiling for a question of its kernel.
 
     `decide` raises TilingError where the procedure does not cover the problem, or where the vendor refuses.
     """
@@ -150,7 +150,7 @@ Key = tuple[object, ...]
 
 @cache
 def exact_shapes() -> frozenset[Key]:
-    """All of them, as `has_exact_shape` asks for one."""
+    """Return all exact shapes, in the form in which `has_exact_shape` looks one up."""
     text = resources.files("ascend_sim.configs").joinpath("exact_shapes_910b.yaml").read_text(encoding="utf-8")
     sizes = ("blocks", "input", "output", "window", "stride", "dilation", "padding")
     return frozenset(
@@ -160,7 +160,7 @@ def exact_shapes() -> frozenset[Key]:
 
 
 def has_exact_shape(kernel: str, inp: TilingInput, chip: ChipSpec | None) -> bool:
-    """Whether the library has a tiling of its own for this problem of "grad_input" or "grad_weight"."""
+    """Return True if the library has a tiling of its own for this problem of "grad_input" or "grad_weight"."""
     p = inp.problem
     if chip is None or p.groups > 1:
         return False

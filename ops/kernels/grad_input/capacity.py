@@ -1,4 +1,4 @@
-"""What a tiling of grad_input occupies and what the hardware allows, formula by formula.
+"""Capacity of grad_input's tilings: occupied bytes and the hardware's limits, formula by formula.
 
 L1 formulas: ops-nn arch22 tiling of Conv3DBackpropInputV2 (stated).
 """
@@ -63,13 +63,13 @@ def _held(step: int, tiling: GradInputTiling, inp: TilingInput) -> int:
 
 
 def grad_input_fits_l1(tiling: GradInputTiling, inp: TilingInput) -> bool:
-    """Whether the L1 steps are whole slices and both operands fit."""
+    """Return True if the L1 steps are whole slices and both operands fit."""
     aligned = all(_held(step, tiling, inp) % k_slice(inp) == 0 for step in (tiling.step_ka, tiling.step_kb))
     return aligned and sum(grad_input_l1(tiling, inp)) <= inp.buffers["L1"]
 
 
 def is_resident(tiling: GradInputTiling, inp: TilingInput) -> bool:
-    """Whether L1 keeps the weights of a task: one kernel plane, one buffer that holds all K and all its channels."""
+    """Return True if L1 keeps the weights of a task: one kernel plane, one buffer that holds all K and all its channels."""
     return (
         inp.problem.k_d == 1
         and tiling.load_b1 == UNCUT

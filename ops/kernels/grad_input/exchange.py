@@ -1,4 +1,4 @@
-"""What the vector cores do for a grad_input whose kernel is split (dav-3510): weights by tap, and columns put in order.
+"""Work of the vector cores for a grad_input whose kernel is split (dav-3510): weights by tap, and columns put in order.
 
 Before the cubes start, all vector cores bring the weights to FRACTAL_Z in the workspace, where the taps of a part lie apart
 from the others; a barrier joins them. With both axes split a core's cube puts the tiles of its parts, [part][channel][pixel],
@@ -61,7 +61,7 @@ class Exchange:
 
     @property
     def bytes(self) -> int:
-        """Of the workspace."""
+        """Return the bytes of the workspace."""
         return self._weights + self.tiling.block_dim * self.turns * len(self.parts) * self.tiling.base_n * self.pitch
 
     @property
@@ -74,7 +74,7 @@ class Exchange:
         return ceil_to(self.layout.total_bytes(self.call.inp.real_groups), _ALIGNMENT)
 
     def offset(self, block: int, number: int, part: int) -> int:
-        """Of a part's channels in the slot of tile `number` of a block."""
+        """Return the offset in bytes of a part's channels in the slot of tile `number` of a block."""
         slot = block * _SLOTS + number % _SLOTS
         return self._weights + (slot * len(self.parts) + part) * self.tiling.base_n * self.pitch
 
@@ -123,7 +123,7 @@ class Exchange:
     # -- the vector cores' side ----------------------------------------------------------------------------------------
 
     def program(self, k: KernelBuilder, tiles: Sequence[DataTile]) -> Program:
-        """What a vector core does for a block with `tiles`."""
+        """Write the program of a vector core for a block with `tiles`."""
         inp, per_block = self.call.inp, self.call.chip.cores.aiv_per_aic
         mine = share(
             inp.real_groups * inp.cout_padded, self.tiling.block_dim * per_block, k.block * per_block + k.sub_block

@@ -1,4 +1,4 @@
-"""What grad_input's kernels bring to L1: rows of gradOutput, spread out where stride > 1, and weights."""
+"""Loads of grad_input's kernels to L1: rows of gradOutput, spread out where stride > 1, and weights."""
 
 from __future__ import annotations
 

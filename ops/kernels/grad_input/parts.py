@@ -1,4 +1,4 @@
-"""What a tiling of grad_input makes of a problem: strips of columns, parts of a kernel split by stride, pieces of a cut one.
+"""Parts of a problem under a tiling of grad_input: strips of columns, parts of a kernel split by stride, pieces of a cut one.
 
 Strips: dx columns that are not cut need whole rows of gradOutput in L1. A strip needs a part of each row; its map is as wide
 as all strips', so the last one may end in columns that dx does not have.
@@ -47,7 +47,7 @@ def tiling_input(tiling: GradInputTiling, inp: TilingInput) -> TilingInput:
 
 
 def part_input(inp: TilingInput, split: int, strip: int, cut: int) -> TilingInput:
-    """The same for a split, strips and a cut of the kernel alone."""
+    """Return the tiling's input for a split, strips and a cut of the kernel alone."""
     if cut:
         inp = replace(inp, problem=cut_problem(inp.problem, cut))
     return split_input(inp, split, strip)
@@ -167,7 +167,9 @@ def split_products(problem: ConvProblem, mode: int) -> int:
 
 
 def split_input(inp: TilingInput, mode: int, strip: int = 0) -> TilingInput:
-    """What a tiling is made for: of a split kernel the part with the most taps (the first of these), of strips the widest."""
+    """Return the input that a tiling is made for: the part of a split kernel with the most taps (the first such), the widest
+    strip.
+    """
     if strip:
         p = inp.problem
         widest = widest_reach(strip, 1, (p.k_w - 1) * p.dilation_w + 1, dilated_width(p))
@@ -199,7 +201,7 @@ def cut_problem(problem: ConvProblem, cut: int) -> ConvProblem:
 
 @lru_cache(maxsize=1024)
 def kernel_pieces(problem: ConvProblem, part: MapPart, cut: int) -> tuple[MapPart, ...]:
-    """What a strip (or the whole map) is the sum of: kernel rows, or taps, without those that reach no gradOutput."""
+    """Return the pieces whose sum is a strip (or the whole map): kernel rows, or taps, that reach gradOutput."""
     if cut == UNCUT:
         return (part,)
     p = problem

@@ -108,7 +108,7 @@ def grad_input_task(
 
 
 def has_unit_flag(call: CubeCall, tiling: GradInputTiling, op_type: str) -> bool:
-    """Whether cube and Fixpipe of this operator hand tiles of L0C over fractal by fractal."""
+    """Return True if cube and Fixpipe of this operator hand tiles of L0C over fractal by fractal."""
     alone = call.inp.problem.groups == 1 and tiling.cl0_buffers == 1
     return op_type == OLDER and call.chip.has_unit_flag and alone
 
@@ -128,8 +128,8 @@ class KRange(NamedTuple):
 
 
 class HeldFilters(NamedTuple):
-    """What of the weights in L1 a tile multiplies: `n_count` channels from C0 block `channel` on, and all that is there of
-    `taps` kernel positions and of the blocks `slices` of output channels.
+    """Weights in L1 that a tile multiplies: `n_count` channels from C0 block `channel` on, and the existing ones of `taps`
+    kernel positions and of the blocks `slices` of output channels.
     """
 
     taps: int
@@ -165,7 +165,7 @@ class _DataBuilder:
         self.pipeline = CubePipeline(k, tiling.al0_buffers, tiling.cl0_buffers, tile_bytes, unit_flag=unit_flag)
 
     def program(self, pieces: Iterable[tuple[PlacedTile, Place]]) -> Program:
-        """Of tiles at their places."""
+        """Write the program of tiles at their places."""
         if self.exchange is not None:
             self.exchange.await_weights(self.k)
         elif self.loads.merged:

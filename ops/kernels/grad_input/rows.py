@@ -36,7 +36,7 @@ class SeenPart(NamedTuple):
 
 
 class TileChannels(NamedTuple):
-    """Of a tile's channels `present` exist in dx. L1 holds the weights of `held` channels, of which `weighted` exist, and whose
+    """Channels of a tile: `present` exist in dx. L1 holds the weights of `held` channels, of which `weighted` exist, and whose
     first one is `before` before the tile's. The group has `summed` channels of gradOutput.
     """
 

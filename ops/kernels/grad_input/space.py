@@ -32,7 +32,9 @@ _LONGEST_K = 3
 
 
 def grad_input_tilings(inp: TilingInput, given: Fixed, chip: ChipSpec | None) -> Iterator[GradInputTiling]:
-    """Of a signal those in whole rows, and those in strips as wide as a tile, where nobody fixed that."""
+    """Yield the tilings of the grid; of a signal those in whole rows, and those in strips as wide as a tile, unless that is
+    fixed.
+    """
     strip = 0
     if inp.problem.one_row and "split_wi" not in given:
         strip = GradInputQuestion(inp, chip=chip, op_type="Conv2DBackpropInput").tiling().split_wi
@@ -84,7 +86,7 @@ def _buffered(tiling: GradInputTiling, inp: TilingInput, given: Fixed) -> Iterat
 
 
 def _largest_base_m(tiling: GradInputTiling, inp: TilingInput) -> int:
-    """What L0A with the shortest K and L0C with this base_n hold."""
+    """Return the largest base_m that L0A with the shortest K and L0C with this base_n hold."""
     l0a = inp.buffers["L0A"] // tiling.al0_buffers // inp.itemsize // inp.unit
     return floor_to(min(l0a, inp.buffers["L0C"] // ACCUMULATOR_BYTES // tiling.cl0_buffers // tiling.base_n), FRACTAL)
 

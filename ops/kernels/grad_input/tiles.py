@@ -25,7 +25,7 @@ class DataTile(NamedTuple):
     n_count: int
 
     def of(self, batch: int) -> DataTile:
-        """The same tile of another image."""
+        """Return the tile at the same place of another image."""
         return self._replace(task=self.task._replace(batch=batch))
 
 
@@ -41,7 +41,7 @@ def numbered(tiles: Sequence[DataTile], turns: int = 0) -> Iterator[tuple[tuple[
 
 
 def turn_of(number: int, turns: int) -> int:
-    """What a tile's number counts as: as it is, or beyond the first `turns` as one of `turns` further ones."""
+    """Return the turn of a tile's number: the number itself, or beyond the first `turns` one of `turns` further ones."""
     return min(number, turns + number % turns) if turns else 0
 
 
@@ -129,7 +129,7 @@ def pieces(start: int, end: int, size: int) -> list[tuple[int, int]]:
 
 
 def runs(part: MapPart, width: int, m: int, m_count: int) -> Iterator[TileRun]:
-    """What adjoins in GM of a tile's pixels: a part's rows, or all of a map that is not in strips.
+    """Yield the runs of a tile's pixels that adjoin in GM: a part's rows, or all of a map that is not in strips.
 
     `width` is that of dx, whose columns the part's must adjoin. Pixels that the part does not have are left out.
     """

@@ -65,7 +65,7 @@ class Slot:
 
 
 def turn_program(k: KernelBuilder, call: CubeCall, tiling: GradInputTiling, tiles: Sequence[DataTile]) -> Program:
-    """What a vector core does with the tiles of its block."""
+    """Write the program of a vector core for the tiles of its block."""
     inp, p = call.inp, call.inp.problem
     itemsize, parts = inp.itemsize, tiling_parts(tiling, inp)
     dx = PlanarMap(p.c_in, (p.d_in, p.h_in, p.w_in), itemsize)

@@ -1,4 +1,4 @@
-"""What a tiling of grad_weight occupies and what the hardware allows, formula by formula.
+"""Capacity of grad_weight's tilings: occupied bytes and the hardware's limits, formula by formula.
 
 L1 formulas: ops-nn arch22 tiling of Conv3DBackpropFilterV2 (stated).
 """
@@ -61,7 +61,7 @@ def grad_weight_l1(tiling: GradWeightTiling, inp: TilingInput, *, clipped: bool 
 
 
 def grad_weight_fits_l1(tiling: GradWeightTiling, inp: TilingInput, *, clipped: bool = False) -> bool:
-    """Whether both operands fit into L1."""
+    """Return True if both operands fit into L1."""
     return sum(grad_weight_l1(tiling, inp, clipped=clipped)) <= inp.buffers["L1"]
 
 

@@ -80,7 +80,7 @@ class Begin(NamedTuple):
 
 
 class Plane(NamedTuple):
-    """What a plane of gradOutput adds to a tile, whose rows and columns count from its place, as those of the `walk` do.
+    """Plane of gradOutput that is added to a tile, whose rows and columns count from its place, as those of the `walk` do.
 
     The only plane of a tile has its `begin`.
     """
@@ -252,7 +252,7 @@ class CubeBuilder:
         yield End(shape if moved else tile._replace(group=0), plane, moved, slot), last
 
     def parts(self, task: GradWeightTask) -> Iterator[tuple[GradWeightTask, range]]:
-        """What is summed in L0C before dW is written: the task, or rows of it, of some images."""
+        """Yield the parts that are summed in L0C before dW is written: the task, or rows of it, of some images."""
         images = range(task.image_start, task.image_start + task.images)
         if not self.atomic or adds_once_per_task(self.tiling):
             yield task, images
@@ -338,7 +338,7 @@ class CubeBuilder:
         return key
 
     def key_of_rows(self, tile: SummedTile, strip: Strip, image: Image, span: Span) -> Hashable:
-        """What pixels of gradOutput are known by in L1; taps see strips of other widths, which count them otherwise."""
+        """Return the key of gradOutput pixels in L1; taps see strips of other widths, which count them otherwise."""
         return (*image, tile.group, tile.held.start, strip.column, strip.columns, *span)
 
     def place_of_rows(self, tile: SummedTile, image: Image) -> ChannelPlace:
@@ -346,7 +346,9 @@ class CubeBuilder:
         return ChannelPlace(image.batch, tile.group * self.inp.cout_g + tile.held.start, image.depth)
 
     def load_b1(self, tile: SummedTile, strip: Strip, image: Image, span: Span, held: InputRows) -> Hashable:
-        """What of the input, of its rows `held`, is behind the gradOutput pixels `span`, in the tile's channel blocks."""
+        """Load the rows `held` of the input behind the gradOutput pixels `span`, in the tile's channel blocks; return their
+        key.
+        """
         key = (*image, tile.group, *tile.blocks, *self.input.key(strip, tile.tap, span, held), held.first, held.rows)
         address = self.b1.begin(key)
         if address is None:

@@ -1,4 +1,4 @@
-"""What a tiling of grad_weight decides, with the vendor's spelling beside ours (ops-nn tiling data: stated)."""
+"""Fields of grad_weight's tiling, with the vendor's spelling beside ours (ops-nn tiling data: stated)."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def n_slice(inp: TilingInput) -> int:
 
 
 def splits_kd(inp: TilingInput) -> bool:
-    """Whether kernel planes are tasks of their own instead of a part of N."""
+    """Return True if kernel planes are tasks of their own instead of a part of N."""
     return inp.real_groups > 1 or inp.depth_dilated or inp.deterministic
 
 

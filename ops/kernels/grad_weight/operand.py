@@ -32,7 +32,7 @@ class InputOperand(ABC):
 
     @abstractmethod
     def key(self, strip: Strip, tap: int, span: Span, held: InputRows) -> tuple[object, ...]:
-        """What tells one load of the same channels from another."""
+        """Return the key that distinguishes loads of the same channels."""
 
     @abstractmethod
     def load(
@@ -42,7 +42,7 @@ class InputOperand(ABC):
 
     @abstractmethod
     def window(self, strip: Strip, pixels: Span, span: Span, held: InputRows) -> tuple[MapWindow, Span]:
-        """What load3d sees of L1 that was loaded for `span`, and its rows that are `pixels`."""
+        """Return load3d's window of L1 that was loaded for `span`, and its rows that are `pixels`."""
 
 
 class WindowOperand(InputOperand):

@@ -1,4 +1,4 @@
-"""What a tiling of grad_weight makes of a problem: strips of gradOutput columns, taps one by one.
+"""Parts of a problem under a tiling of grad_weight: strips of gradOutput columns, taps one by one.
 
 Strips, where L1 cannot hold whole rows of the input: dW is a sum over gradOutput pixels, so any cut of them will do. Columns
 `column` .. of gradOutput see a run of input columns; together they are an ordinary problem with paddings of its own, whose rows
@@ -100,12 +100,12 @@ def _most_seen(problem: ConvProblem, width: int) -> int:
 
 
 def is_split(problem: ConvProblem, width: int) -> bool:
-    """Whether strips of `width` columns are less than whole rows; 0 stands for whole rows."""
+    """Return True if strips of `width` columns are less than whole rows; 0 stands for whole rows."""
     return 0 < width < problem.w_out
 
 
 def stacked(inp: TilingInput, width: int) -> TilingInput:
-    """What a tiling with strips of `width` columns is made for: one map with the strips below each other.
+    """Return the input that a tiling with strips of `width` columns is made for: one map with the strips below each other.
 
     Its rows are the widest strip's, also those of a last strip that is narrower, which its `walk` tells. A map
     that is no wider than a strip stays as it is.
@@ -135,7 +135,7 @@ class InputRows(NamedTuple):
 
 
 def input_rows(problem: ConvProblem, first_pixel: int, end_pixel: int) -> InputRows:
-    """What gradOutput pixels first .. end - 1 see; `rows` is below 1 where that is padding only."""
+    """Return the input rows that gradOutput pixels first .. end - 1 see; `rows` is below 1 where that is padding only."""
     p = problem
     top = first_pixel // p.w_out * p.stride_h - p.pad_up
     bottom = (end_pixel - 1) // p.w_out * p.stride_h - p.pad_up + (p.k_h - 1) * p.dilation_h
@@ -152,7 +152,7 @@ def by_tap(inp: TilingInput) -> TilingInput:
 
 
 def walked_input(inp: TilingInput, tiling: GradWeightTiling) -> TilingInput:
-    """What the fields of a tiling count: the problem in strips or tap by tap, else itself."""
+    """Return the input whose sizes the fields of a tiling count: the problem in strips or tap by tap, else itself."""
     return stacked(by_tap(inp) if tiling.split_kernel else inp, tiling.split_wo)
 
 
@@ -169,7 +169,7 @@ def walk(
 
 @lru_cache(maxsize=4096)
 def _strip_of_tap(p: ConvProblem, tap: int) -> tuple[Strip, range]:
-    """What a tap meets: the gradOutput columns as a strip, the rows."""
+    """Return the gradOutput columns that a tap meets, as a strip, and the rows."""
     down, right = _shift(p, tap)
     rows = _inside(p.h_out, p.stride_h, down, p.h_in)
     columns = _inside(p.w_out, p.stride_w, right, p.w_in)

@@ -33,7 +33,7 @@ from ascend_sim.runtime import Task
 
 
 def clears_itself(tiling: GradWeightTiling, inp: TilingInput) -> bool:
-    """Whether the kernel is that of arch35, which clears dW before it adds to it."""
+    """Return True if the kernel is that of arch35, which clears dW before it adds to it."""
     return inp.family == PLAIN_SPLIT and tiling.template == SPLIT_STREAM_K
 
 

@@ -69,7 +69,7 @@ class Step(NamedTuple):
     held: InputRows
 
     def at(self, problem: ConvProblem, row: int) -> Step:
-        """The same step `row` rows of gradOutput further down."""
+        """Return the step moved `row` rows of gradOutput further down."""
         pixels = row * problem.w_out
         held = self.held._replace(first=self.held.first + row * problem.stride_h)
         own, in_a1, in_b1 = (Span(pixels + first, count) for first, count in self[:3])

@@ -45,7 +45,7 @@ class GradWeightTask:
 
     @property
     def part(self) -> tuple[int | None, ...]:
-        """What of dW and which rows of gradOutput, without the images."""
+        """Return the part of dW and the rows of gradOutput, without the images."""
         corner = (self.group, self.plane, self.m_start, self.m_count, self.n_start, self.n_count)
         return (*corner, self.row_start, self.rows)
 
@@ -120,5 +120,5 @@ class _Axes:
 
 
 def adds_once_per_task(tiling: GradWeightTiling) -> bool:
-    """Whether a task keeps a tile of dW in L0C over all its images (template 0), not adding it after each image."""
+    """Return True if a task keeps a tile of dW in L0C over all its images (template 0), not adding it after each image."""
     return tiling.template == SPLIT_GRID

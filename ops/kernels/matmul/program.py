@@ -36,9 +36,7 @@ A, B, C = 0, 1, 2
 
 
 class HeldBlock(NamedTuple):
-    """What L1 holds of an operand: bytes in GM from its start to the first row (A) or column (B), how many, first place along
-    K.
-    """
+    """Block of an operand in L1: bytes in GM from the operand's start to its first row or column, how many, first place along K."""
 
     base: int
     length: int
@@ -46,8 +44,8 @@ class HeldBlock(NamedTuple):
 
 
 class Use(NamedTuple):
-    """What a step does that needs another block than the one before it: whether that is given back, and which blocks are
-    loaded, with bases that count from the tile's.
+    """Use of blocks by a step: whether it releases the block before, and the blocks that it loads, with bases that count from
+    the tile's.
     """
 
     releases: bool
@@ -132,9 +130,9 @@ def _pieces(problem: MatMulProblem, tiling: MatMulTiling, block: int) -> Iterato
 
 
 def _uses(tiles: Sequence[tuple[int, int]], starts: Sequence[int], buffers: int) -> Iterator[Uses]:
-    """What the steps of each of the `tiles` (bytes to what it takes of the operand, how many rows or columns) do, which need
-    the blocks of K from `starts`. Blocks are loaded in the order of their use, as early as `buffers` allow; one that is used
-    twice in a row stays.
+    """Yield the uses of blocks by the steps of each of the `tiles` (bytes to what it takes of the operand, how many rows or
+    columns), which need the blocks of K from `starts`. Blocks are loaded in the order of their use, as early as `buffers`
+    allow; one that is used twice in a row stays.
     """
     blocks = [HeldBlock(base, count, start) for base, count in tiles for start in dict.fromkeys(starts)]
     different = [block for before, block in zip([None, *blocks], blocks, strict=False) if block != before]
@@ -198,7 +196,7 @@ class _MatmulBuilder:
         self.pipeline = CubePipeline(k, tiling.al0_buffers, tiling.cl0_buffers, tiling.base_m * tiling.base_n * 4)
 
     def program(self, pieces: Sequence[tuple[Piece, PlaceOf]]) -> Program:
-        """Of tiles at their places."""
+        """Write the program of tiles at their places."""
         if self.problem.transpose_b and any(piece.n_count % FRACTAL for piece, _ in pieces):
             # load_data_2d takes whole fractals, rows of B that do not exist included: let them be zeros.
             for address in self.b1.addresses:
@@ -256,7 +254,7 @@ class _MatmulBuilder:
         )
 
     def by_fractals(self, slot: int, k_count: int) -> bool:
-        """Whether load_data_2d moves this block of L1 on, which needs whole fractals."""
+        """Return True if load_data_2d moves this block of L1 on, which needs whole fractals."""
         if slot == A:
             return False
         if self.problem.transpose_b:

@@ -339,5 +339,5 @@ def _right_loads(tiling: MatMulTiling, problem: MatMulProblem, chip: ChipSpec) -
 
 
 def one_load_for_each_k(chip: ChipSpec) -> bool:
-    """Whether 16-bit B of layout [K, N] takes a load for each fractal row of K."""
+    """Return True if 16-bit B of layout [K, N] takes a load for each fractal row of K."""
     return bool(architecture(chip)["right_load"] == "load_data_2d")

@@ -1,4 +1,4 @@
-"""What the vector kernels share: one launch, the split of work over blocks, Unified Buffer tiles.
+"""Common part of the vector kernels: one launch, the split of work over blocks, Unified Buffer tiles.
 
 How many blocks each kernel takes. The evidence is an AlexNet training step on a 910B2 with 48 vector cores
 (Ascend/msinsight test data, profiler rows); every rule reproduces all block counts that it names:
@@ -54,7 +54,7 @@ Arguments = ParamSpec("Arguments")
 
 @frozen
 class TaskWords:
-    """What a launch is called, `disarm` (flags whose waits do not hold) and `Task.template`."""
+    """Words of a launch: its names, `disarm` (flags whose waits do not hold) and `Task.template`."""
 
     op_type: str
     name: str

@@ -22,7 +22,7 @@ _ALL_VECTORS, _WEIGHTS = 0, 1
 
 
 def is_merged(inp: TilingInput) -> bool:
-    """Whether a real group of a plain layout is several groups, so that vector cores make its weights."""
+    """Return True if a real group of a plain layout is several groups, so that vector cores make its weights."""
     return inp.layout is PLANAR and inp.group_extension > 1
 
 
@@ -37,7 +37,7 @@ def await_weights(k: KernelBuilder) -> None:
 
 
 def merge_program(k: KernelBuilder, inp: TilingInput, blocks: int, per_block: int) -> Program:
-    """What one of `per_block` vector cores of a block does in a launch of `blocks`: its share of the filters."""
+    """Write the program of one of `per_block` vector cores of a block in a launch of `blocks`: its share of the filters."""
     mine = share(inp.real_groups * inp.cout_padded, blocks * per_block, k.block * per_block + k.sub_block)
     to_fractal_z(k, inp, *mine, (WEIGHT, WORKSPACE))
     k.cross_core_set(_ALL_VECTORS, 0, "MTE3")

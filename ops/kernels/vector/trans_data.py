@@ -80,7 +80,7 @@ class TurnTile:
 
     @property
     def has_gaps(self) -> bool:
-        """Whether some 32-byte blocks of the C0 side belong to no turn (padding, other groups) and must be zeros."""
+        """Return True if some 32-byte blocks of the C0 side belong to no turn (padding, other groups) and must be zeros."""
         return sum(turn.layout.repeats * turn.pixels for turn in self.turns) * BLOCK_BYTES < self.block_bytes
 
 

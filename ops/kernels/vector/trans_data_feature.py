@@ -72,7 +72,7 @@ class _Feature:
 
     @property
     def dense(self) -> bool:
-        """Whether an image's rows lie back to back in UB, as in GM: single pixels, and rows that cost more one by one.
+        """Return True if an image's rows lie back to back in UB, as in GM: single pixels, and rows that cost more one by one.
 
         Then each 32 bytes of 16 rows need an address list of their own. The counters of 6 x 6 maps (AlexNet on a 910B2) show
         that the compiled kernel does the same.

@@ -112,7 +112,7 @@ class _Filter:
 
     @cached_property
     def dense(self) -> bool:
-        """Whether plain rows lie back to back in UB.
+        """Return True if plain rows lie back to back in UB.
 
         Allowed where every channel block begins at a multiple of C0 channels of its group; otherwise (and where a
         kernel is too large for a tile) each row gets its own 32-byte blocks.
@@ -139,8 +139,8 @@ class _Filter:
     def pieces(
         self, first: int, count: int, together: int, padding: bool
     ) -> Iterator[tuple[FilterPiece, tuple[int, int]]]:
-        """What tiles of at most `together` output channels hold of `count` from `first`, counted over the padded real groups,
-        and their places: the group, and the channel of it that a piece's channels are counted from.
+        """Yield the contents of tiles of at most `together` output channels of `count` from `first`, counted over the padded
+        real groups, and their places: the group, and the channel of it that a piece's channels are counted from.
 
         Without `padding` only what holds weights is covered.
         """

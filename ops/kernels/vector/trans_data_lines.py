@@ -81,7 +81,7 @@ class GradientLines(FilterUnits):
 
     @cached_property
     def shared(self) -> bool:
-        """Whether output channels share a line."""
+        """Return True if output channels share a line."""
         return self.c_in * self.positions < _FEW and self.run == self.positions and self.blocks_at_once == self.cin1
 
     @cached_property

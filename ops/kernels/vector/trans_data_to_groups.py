@@ -47,7 +47,7 @@ _HALVES = BLOCK_BYTES // HALF
 
 
 class Pass(Enum):
-    """What of a block of the target a pass writes."""
+    """Part of a block of the target that a pass writes."""
 
     COPY = "whole blocks"
     FIRST = "the first block, behind zeros"

@@ -94,7 +94,7 @@ class WeightUnits(FilterUnits):
 
     @property
     def once(self) -> bool:
-        """Whether one turn does it."""
+        """Return True if one turn is enough."""
         return self.positions >= _TURNED_ONCE
 
     @cached_property

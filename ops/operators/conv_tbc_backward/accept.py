@@ -69,7 +69,7 @@ def _permuted_all(tensors: Mapping[str, TensorArg]) -> dict[str, TensorArg]:
 
 
 def permuted(tensor: TensorArg, axes: tuple[int, ...]) -> TensorArg:
-    """The same memory with its axes in another order."""
+    """Return a view of the same memory with its axes in another order."""
     strides = tensor.strides
     if strides is None:
         steps = [1]

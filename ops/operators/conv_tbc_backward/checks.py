@@ -53,7 +53,7 @@ class TbcFacts:
         }
 
     def has(self, trait: str) -> bool:
-        """Whether the product has a trait (see `configs/operators/conv_tbc_backward.yaml`)."""
+        """Return True if the product has a trait (see `configs/operators/conv_tbc_backward.yaml`)."""
         return trait in self.profile.traits
 
     def tensor(self, name: str) -> TensorArg:

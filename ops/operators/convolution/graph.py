@@ -25,7 +25,7 @@ NO_BIAS = "the cube adds the bias on its way, which is not simulated: the values
 
 
 def plan_forward_operator(call: ConvolutionCall, chip: ChipSpec, op_type: str) -> Plan:
-    """What a graph launches for its operator `op_type` of an accepted call; SimError for another than Conv2D on blocks."""
+    """Plan the launches of a graph's operator `op_type` for an accepted call; SimError for all but Conv2D on blocks."""
     if op_type != CONV2D or call.family.layout.plain or not call.forward or call.rank != 4:
         kind = f"{call.rank - 2}-D{'' if call.forward else ' transposed'} convolution"
         known = f"{CONV2D} of 2-D convolutions, where maps are in blocks of channels"

@@ -50,21 +50,23 @@ def matmul_routes(call: ConvolutionCall) -> dict[str, MatMulRoute]:
 
 
 def is_plain(call: ConvolutionCall) -> bool:
-    """What all of the short cuts ask for: no padding, dilation or groups, not transposed, not empty."""
+    """Return True if a call fits the common condition of all MatMul routes: no padding, dilation or groups, not transposed, not
+    empty.
+    """
     p = call.problem
     undilated = max(p.dilation_d, p.dilation_h, p.dilation_w) == 1
     return p.groups == 1 and undilated and not (call.padded or call.forward or call.empty)
 
 
 def covers_map(call: ConvolutionCall) -> bool:
-    """Whether the kernel covers the map, so that a product with `matmul_whole_map` sends the call the way of 3-D ones."""
+    """Return True if the kernel covers the map, so that a product with `matmul_whole_map` takes the 3-D path."""
     p = call.problem
     kernel, size, out = (p.k_d, p.k_h, p.k_w), (p.d_in, p.h_in, p.w_in), (p.d_out, p.h_out, p.w_out)
     return is_plain(call) and "matmul_whole_map" in call.routes and kernel == size and out == (1, 1, 1)
 
 
 def computed_in(call: ConvolutionCall, gradient: str) -> str:
-    """What the cube multiplies in for one of its two gradients."""
+    """Return the dtype in which the cube multiplies for one of its two gradients."""
     route = matmul_routes(call).get(gradient)
     return call.compute_dtype if route is None else route.dtype
 

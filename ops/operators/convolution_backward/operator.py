@@ -38,7 +38,7 @@ Arguments = TypeVar("Arguments")
 
 
 class GradientsOperator(Operator[Arguments, ConvolutionCall]):
-    """What both operators have in common that compute the gradients of a convolution."""
+    """Base of both operators that compute the gradients of a convolution."""
 
     outputs = GRADIENTS
     cube_kernels = ("grad_input", "grad_weight")

@@ -56,7 +56,7 @@ def fresh_process():
 
 @pytest.mark.parametrize("name", sorted(DECLARED))
 def test_parameters_go_in_and_come_out_as_in_python(name, fresh_process):
-    """What Python takes and what it returns behind the status, found by calling it before aclInit, is the C parameter list."""
+    """The C parameter list is Python's parameters and its results behind the status, found by calling it before aclInit."""
     function = getattr(acl, name)
     wanted = list(inspect.signature(function).parameters)
     given = [parameter for _, parameter in DECLARED[name][1]]

@@ -137,7 +137,7 @@ def asker(fact: Fact) -> tuple[Asker, dict[str, int]]:
 
 
 def told(fact: Fact, value: int, *, finish: bool = False) -> str:
-    """What is said of an instruction whose field has this value, "" where it is taken."""
+    """Return the refusal of an instruction whose field has this value, "" where it is taken."""
     ask, least = asker(fact)
     chip, said = load_chip(CHIPS[fact.arch]), []
     for kind in chip.cores.kinds:
@@ -161,7 +161,7 @@ def words(fact: Fact) -> str:
 
 
 def step_of(fact: Fact) -> int:
-    """What the field is a multiple of."""
+    """Return the unit of the field."""
     if fact.instruction.endswith("(nz)") and fact.field == "n_size":
         return 16
     if "_transpose" in fact.instruction and fact.field == "dst_gap":

@@ -1,4 +1,4 @@
-"""What no chip can be told is refused in one line that names the instruction, what is wrong and where the limit is from."""
+"""Refusals of instructions that no chip has: one line with the instruction, the fault and the source of the limit."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Write = Callable[[KernelBuilder], object]
 
 
 def say(chip: str, write: Write) -> str:
-    """What the builder says, "" where it takes the instruction; whether a core has the pipe is not asked."""
+    """Return the builder's refusal, "" where it takes the instruction; whether a core has the pipe is not asked."""
     spec = load_chip(chip)
     k = KernelBuilder(InstructionTable(spec), 0, next(iter(spec.cores.kinds)), [1 << 40])
     try:

@@ -36,7 +36,7 @@ def repeats(i: Any, stride: int, size: int, elements: int) -> list[range]:
 
 
 def by_bytes(i: Any, distance: int, sizes: tuple[int, int]) -> bool:
-    """Whether operands are the same or apart in each repeat and nothing is read that was written before."""
+    """Return True if operands are equal or apart in each repeat and no byte is read that was written before."""
     elements = 256 // max(sizes)
     written = repeats(i, i.dst_stride, sizes[0], elements)
     read = [range(one.start + distance, one.stop + distance) for one in repeats(i, i.src_stride, sizes[1], elements)]

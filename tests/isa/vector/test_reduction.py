@@ -98,7 +98,7 @@ def test_a_sum_of_float32_against_float64() -> None:
 
 
 def test_rows_of_float32_are_summed_in_float32() -> None:
-    """What a float32 cannot hold beside its neighbour is lost, though it would come back in a wider sum."""
+    """A number that a float32 cannot hold beside its neighbour is lost, though it would come back in a wider sum."""
     bench = Workbench()
     bench.put("UB", 0, np.float32([2.0**30, 1.0, -(2.0**30)]))
     bench.do(ReduceRows(1, 3, 12), 1024, 0)

@@ -76,7 +76,7 @@ def known(case: str) -> Array:
 
 
 def goes_wrong(case: str, flag: str) -> bool:
-    """Whether some chip with a slow part shows that a flag's waits hold nothing."""
+    """Return True if some chip with a slow part shows that a flag's waits hold nothing."""
     for part in PARTS:
         try:
             result = run_slowly(case, part, (flag,))

@@ -18,11 +18,9 @@ import pytest
 
 from ascend_sim import Result
 from ascend_sim.chip import ChipSpec, load_chip
-from ascend_sim.engine import engine as engine_module
 from ascend_sim.engine import watch as watch_module
 from ascend_sim.engine.choice import VARIABLE
 from ascend_sim.engine.compiled import library
-from ascend_sim.engine.watch import ColumnWatch
 from ascend_sim.errors import DeadlockError, SimError
 from ascend_sim.isa.base import Instruction
 from ascend_sim.isa.cube import Fixpipe, FixpipeUnitFlag
@@ -140,7 +138,7 @@ class Case:
         return [(program, {program.table.instructions[i] for i in np.unique(program.rows[:, 0])}) for program in own]
 
     def goes_wrong(self, disarm: Sequence[str] = (), parts: Sequence[str] = ()) -> bool:
-        """Whether a run on any of the chips shows it in one of the three ways."""
+        """Return True if a run on any of the chips shows it in one of the three ways."""
         for part in parts or self.parts:
             try:
                 gradient, findings, _ = self.run(slow(part, self.chip), disarm)
@@ -151,7 +149,7 @@ class Case:
         return False
 
     def shows(self, flag: str, anywhere: bool) -> bool:
-        """Whether disarming a flag's waits shows, on the chip whose slow pipe sets it or anywhere."""
+        """Return True if disarming a flag's waits shows, on the chip whose slow pipe sets it or anywhere."""
         likely = {"MTE2": ("latency",)}.get(self.waits[flag], (self.waits[flag],))
         return self.goes_wrong([flag], self.parts if anywhere else likely)
 
@@ -291,12 +289,9 @@ def test_every_wait_matters(kernel: str) -> None:
 
 
 def outcome(engine: str, case: Case, part: str, flag: str) -> dict[str, Any]:
-    """All that a run without a wait leaves behind; what SimPy's columns show is found by numpy, not by C."""
+    """All that a run without a wait leaves behind; numpy finds what SimPy's columns show."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(VARIABLE, engine)
-        if engine == "simpy":
-            for module in (engine_module, watch_module):
-                patch.setattr(module, "column_watch", ColumnWatch)
         try:
             gradient, _, result = case.run(slow(part, case.chip), [flag])
         except DeadlockError as error:

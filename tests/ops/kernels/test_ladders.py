@@ -250,7 +250,7 @@ def properties_of_kernels() -> set[Place]:
 
 
 def forget() -> None:
-    """What earlier calls left in caches, but for files of `configs/`."""
+    """Clear the caches that earlier calls filled, but for files of `configs/`."""
     for name, module in list(sys.modules.items()):
         if name.startswith("ascend_sim.ops"):
             for value in list(vars(module).values()):

@@ -288,7 +288,7 @@ SMALL_STEPS = st.tuples(
 @settings(max_examples=15, deadline=None)
 @given(SMALL_STEPS)
 def test_walks_in_parts(case: tuple[Any, ...]) -> None:
-    """As those over many steps are; here all over more than one."""
+    """Walks are cut as those over many steps are; here all walks over more than one."""
     check_walks(*case)
 
 
@@ -301,7 +301,7 @@ def test_many_walks_in_parts(case: tuple[Any, ...]) -> None:
 
 @pytest.mark.parametrize("layer", [{"signal": 9000, "k": 5}, {"signal": 18000, "stride": 2}, {"size": 94, "stride": 2}])
 def test_long_walks_are_few_stamps(layer: dict[str, int]) -> None:
-    """What is further on in a signal or a map is what was written before."""
+    """Later parts of a signal or a map repeat stamps that were written before."""
     problem: dict[str, Any] = {"n": 1, "c_in": 16, "c_out": 16, "k": 3, "stride": 1, "pad": 1, "groups": 1}
     problem |= {"depth": 0, "signal": 0, "dtype": "float16", "deterministic": False} | layer
     programs = weight_gradient("ascend910b3", problem, (3, 3))

@@ -67,7 +67,7 @@ def test_fixed_fields_need_not_lie_on_the_grid() -> None:
 def test_the_grid_has_as_many_buffers_as_fit(
     kernel: str, c_in: int, c_out: int, size: int, itemsize: int, deterministic: bool
 ) -> None:
-    """What is checked once for all numbers of buffers in L1 is what each of them would be checked for."""
+    """Checks that are made once for all numbers of buffers in L1 are those of each number."""
     inp = on_910b(conv2d(2, c_in, c_out, size, 3), itemsize=itemsize, deterministic=deterministic)
     grid = set(tilings_that_fit(kernel, inp))
     for al1, bl1 in product((1, 2), (1, 2)):

@@ -53,7 +53,7 @@ ZERO = np.zeros(1, np.uint16)
 
 
 def run(layout: Layout, write: Callable[[KernelBuilder], object], tensor: np.ndarray[Any, Any]) -> Workbench:
-    """What `write` issues, carried out at once on buffers that the seed filled and `tensor` as GM's tensor 1."""
+    """Run the instructions that `write` issues at once, on buffers that the seed filled and `tensor` as GM's tensor 1."""
     bench = Workbench(1)
     bench.memory.gm[1] = np.ascontiguousarray(tensor).view(np.uint8).ravel()
     k = KernelBuilder(InstructionTable(CHIPS[layout]), 0, "AIC", [16, len(bench.memory.gm[1])])

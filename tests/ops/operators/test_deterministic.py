@@ -213,7 +213,7 @@ def test_any_timing_gives_the_same_bits_on_every_route(name: str, chip: str, see
 
 
 def test_the_950s_problems_share_their_sums() -> None:
-    """What the test above is for: StreamK by images and by rows, and a merged group."""
+    """Check that the problems above have StreamK by images and by rows, and a merged group."""
     chip = load_chip("ascend950pr_9589")
     kinds = {}
     for name in ("1d", "2d grouped"):

@@ -82,7 +82,7 @@ class Call:
 
     @property
     def shapes(self) -> list[tuple[int, ...]]:
-        """Of gradOutput, input and weight."""
+        """Return the shapes of gradOutput, input and weight."""
         axes = list(zip(self.size, self.kernel, self.stride, self.pad, self.dilation, strict=True))
         if self.transposed:
             out = tuple((x - 1) * s - 2 * p + d * (k - 1) + 1 for x, k, s, p, d in axes)

@@ -51,7 +51,7 @@ def test_gradients_of_every_rank(call: Call, mode: str, deterministic: bool) -> 
 @pytest.mark.parametrize("groups", [1, 2])
 @pytest.mark.parametrize("transposed", [False, True])
 def test_every_axis_has_attributes_of_its_own(transposed: bool, groups: int, chip: str) -> None:
-    """All of D, H, W differ in everything, so that none is taken for another."""
+    """D, H and W differ in everything, so that none is taken for another."""
     y, kernel, stride, dilation, padding, beyond = (3, 4, 2), (2, 3, 4), (2, 1, 3), (3, 2, 1), (1, 2, 0), (1, 0, 2)
     columns = zip(y, kernel, stride, dilation, padding, beyond, strict=True)
     x = tuple((o - 1) * s - 2 * p + (k - 1) * d + 1 + e for o, k, s, d, p, e in columns)

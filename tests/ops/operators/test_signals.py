@@ -23,7 +23,7 @@ CHIPS = ("ascend910b3", "ascend910a", "ascend310p3")
 
 
 def time_of(chip: str, made: str, length: int, stride: int, transposed: bool) -> float:
-    """Of the cube kernel."""
+    """Return the time of the cube kernel."""
     channels, taps = 512, 3
     out = (length - 1) * stride + taps if transposed else (length - taps) // stride + 1
     tensors = [TensorSpec(shape, "float16") for shape in ((2, channels, out), (2, channels, length), (512, 512, taps))]
@@ -40,7 +40,7 @@ def time_of(chip: str, made: str, length: int, stride: int, transposed: bool) ->
     [("grad_input", 1, False), ("grad_input", 2, False), ("grad_input", 1, True), ("grad_weight", 1, False)],
 )
 def test_a_longer_signal_takes_no_less_and_not_much_more(chip: str, made: str, stride: int, transposed: bool) -> None:
-    """Of dW by fewest loads an awkward length has an awkward cut: only that nobody reads whole rows for each tile."""
+    """An awkward length of dW by fewest loads has an awkward cut: the bound is that no tile reads whole rows."""
     taken = {length: time_of(chip, made, length, stride, transposed) for length in LENGTHS}
     for shorter, longer in pairwise(LENGTHS):
         grown = taken[longer] / taken[shorter]

@@ -88,7 +88,7 @@ def sums_in(narrow: Any) -> Iterator[dict[str, Any]]:
 
 @contextmanager
 def results(change: Callable[[Any, str], Any]) -> Iterator[dict[str, Any]]:
-    """What leaves L0C, and what a Cast kernel narrows, is changed before it is rounded."""
+    """Yield results where values that leave L0C, or that a Cast kernel narrows, are changed before they are rounded."""
     with pytest.MonkeyPatch.context() as patch:
         for module in (cube, conversion):
             patch.setattr(

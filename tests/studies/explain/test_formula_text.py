@@ -25,7 +25,7 @@ LINE = re.compile(r"(\w+)\[([^]]*)\] = sum over ([\w, ]+) of (\w+)\[([^]]*)\] x 
 
 @dataclass
 class Explained:
-    """What the text needs of an explanation, without a run."""
+    """Parts of an explanation that the text needs, without a run."""
 
     tensor: str
     call: Any

@@ -1,4 +1,4 @@
-"""What is told of a network, and of the networks that ship."""
+"""Pages of a network, and of the networks that ship."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def test_tilings_are_those_of_the_layers_call(small: Path) -> None:
 
 
 def test_tuning_keeps_what_is_faster(small: Path, tmp_path: Path) -> None:
-    """Of a real search that was cut short: no kernel gets slower, and the network is run with what was found."""
+    """After a real search that was cut short no kernel gets slower, and the network is run with the found tilings."""
     network = load_network(small)
     tuned = tune(network, out=tmp_path, seconds=0.5)
     for old, new in zip(tuned.before.layers, tuned.after.layers, strict=True):

@@ -1,4 +1,4 @@
-"""What is told of a table of precisions."""
+"""Pages of a table of precisions."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def test_a_bare_tiling_field_is_every_kernels() -> None:
 
 @pytest.mark.fast
 def test_numbers_of_a_chip() -> None:
-    """What one reads of a chip one can set, and nothing else changes."""
+    """Every number of a chip that can be read can be set, and nothing else changes."""
     _, chip = made("by_hand", chip__memory__hbm_gb_per_s=400)
     assert chip.memory.hbm_gb_per_s == 400
     before, after = CHIP.numbers(), chip.numbers()

@@ -1,4 +1,4 @@
-"""What `--vary` says."""
+"""Values of `--vary`."""
 
 from __future__ import annotations
 

@@ -201,7 +201,7 @@ def test_the_sharper_bound_is_a_block_alone_but_for_the_heads_of_the_cube(
 @pytest.mark.parametrize("name", ["grad_input", "grad_weight"])
 @pytest.mark.parametrize("chip", ["ascend910b3", "ascend910a", "ascend950pr_9589"])
 def test_bounds_of_many_tilings_are_those_of_each_alone(name: str, chip: str) -> None:
-    """What tilings share is worked out once for all of them; alone, each has nobody to share it with."""
+    """Shared parts are worked out once for all tilings; alone, a tiling shares nothing."""
     found = kernel(name, chip, n=2, c_in=40, c_out=48, size=9, k=3, stride=1)
     tilings = [tiling for _, tiling in found.tilings()]
     least, blocks = found.bounds().least(tilings)
@@ -289,7 +289,7 @@ def test_bytes_through_the_l2_bound_a_tiling_by_those_that_its_programs_read() -
 def test_turns_of_a_buffer_are_those_of_its_flags(
     buffer: str, field: str, pipes: tuple[str, str], turn: str, buffers: int
 ) -> None:
-    """What is filled is handed over by a flag and back by another; of two buffers one takes half of that at least."""
+    """A filled buffer is handed over by a flag and back by another; of two buffers one takes half of that at least."""
     found = kernel("grad_input", n=3, c_out=32, groups=2)  # groups: no unit flag
     fixed = {"al1Pbuffer": 1, "bl1Pbuffer": 1, "cl0Pbuffer": 1, "al0Pbuffer": 1, "bl0Pbuffer": 1}
     fixed |= {"baseM": 16, "baseN": 16, "coreNum": 1, field: buffers}
@@ -345,7 +345,7 @@ def steps_by_half(program: Program) -> list[float]:
 
 
 def least_latency(program: Program, pipe: str) -> int:
-    """Of the instructions with values on a pipe, or of the loads of an operand."""
+    """Return the least latency of the instructions with values on a pipe, or of the loads of an operand."""
     return min(
         cost.latency
         for one, cost, at in zip(program.table.instructions, program.table.costs, program.table.pipes, strict=True)

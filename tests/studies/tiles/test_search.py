@@ -145,7 +145,7 @@ STOPPED = {
 def test_what_is_stopped_is_slower_than_all_that_is_shown(
     name: str, which: str, engine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same tilings are simulated and the same table is printed as without an end to slow ones."""
+    """Simulated tilings and the printed table are equal with and without an end to slow ones."""
     monkeypatch.setenv("ASCEND_SIM_ENGINE", engine)
     problem, fixed = STOPPED[which]
     found = kernel(name, **problem)
@@ -275,7 +275,7 @@ def test_a_changed_store_is_told(tmp_path: Path, change: str, said: str) -> None
 def test_a_search_is_another_one_when_a_table_of_the_package_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str
 ) -> None:
-    """What YAML says decides tilings and times as sources do; a store must not serve results of before."""
+    """YAML decides tilings and times as sources do; a store must not serve results of before."""
     found = kernel("grad_input", **SMALL)
     configs = tmp_path / "configs"
     shutil.copytree(ROOT / "configs", configs)

@@ -43,6 +43,8 @@ def test_a_store_keeps_searches_apart(tmp_path: Path) -> None:
         {"compute_dtype": "bfloat16"},
         {"rank": 5},
         {"routes": frozenset({"dilation_kernel"})},
+        {"block_dim": {"grad_weight": 3}},
+        {"tiling": {"grad_input": {"baseM": 32}}},
     ],
     ids=lambda change: next(iter(change)),
 )
@@ -53,6 +55,17 @@ def test_a_search_is_another_one_by_every_part_of_its_identity(tmp_path: Path, c
     first.close()
     other = replace(found, call=replace(found.call, **change))
     assert store_of(other, path).results() == {}
+    assert store_of(found, path).results() == {"x": {"cycles": 1}}
+
+
+@pytest.mark.fast
+def test_a_search_in_a_call_is_another_one_by_the_kernels_before(tmp_path: Path) -> None:
+    """Without the bias gradient its ReduceSum leaves nothing in the L2."""
+    path, found = tmp_path / "results.sqlite", kernel("grad_weight", l2="call", **SMALL)
+    store_of(found, path).add("x", {"cycles": 1})
+    kept = {name: one for name, one in found.call.outputs.items() if name != "grad_bias"}
+    assert len(kept) < len(found.call.outputs)
+    assert store_of(replace(found, call=replace(found.call, outputs=kept)), path).results() == {}
     assert store_of(found, path).results() == {"x": {"cycles": 1}}
 
 

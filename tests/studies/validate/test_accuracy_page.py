@@ -1,4 +1,4 @@
-"""The headline figures of docs/accuracy.md, computed again: what a user gets, told nothing of the measured rows."""
+"""The headline figures of docs/accuracy.md and docs/accuracy-tables.md, computed again, told nothing of the measured rows."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import math
 import re
 import subprocess
 from importlib import import_module
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,9 +17,9 @@ from ascend_sim.studies.validate.launches import CALLS, MICROBENCHMARKS
 from ascend_sim.studies.validate.pages import Errors, group_by, series_of
 from ascend_sim.studies.validate.rows import of_chips, shipped_rows
 from ascend_sim.studies.validate.run import RowComparison, compare
-from tests.support.places import TOOLS
+from tests.support.places import DOCS, ROOT, TOOLS
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "accuracy.md"
+PAGE, TABLES = DOCS / "accuracy.md", DOCS / "accuracy-tables.md"
 OPERATORS = ("Conv2DBackpropFilter", "Conv2DBackpropInput")
 
 
@@ -38,7 +37,7 @@ def test_the_picture_shows_the_errors_that_ship(monkeypatch: pytest.MonkeyPatch)
     pytest.importorskip("matplotlib")
     monkeypatch.syspath_prepend(TOOLS)
     picture = import_module("accuracy_parts.picture")
-    with images.open(PAGE.parent / "images" / "accuracy.png") as drawn:
+    with images.open(DOCS / "images" / "accuracy.png") as drawn:
         assert drawn.text["Source"] == f"errors.yaml {picture.digest()}"
     assert picture.TEXT in PAGE.read_text(encoding="utf-8")
     (one,) = [kind for kind in kinds() if (kind.arch, kind.op_types) == ("dav-2201", ("Conv2DBackpropInput",))]
@@ -77,7 +76,7 @@ QUICK = {
 
 def lines_by_operator() -> list[Any]:
     """Chip, operator with series, and the figures told nothing of each line of that table."""
-    page = PAGE.read_text(encoding="utf-8")
+    page = TABLES.read_text(encoding="utf-8")
     table = page[page.index("## Task time by chip and operator") : page.index("## Whole calls")]
     found = re.findall(
         r"^\| (\w+) \| ([^|]+) \| (\d+) \| (\d+) \| ([\d.]+) \| ([\d.]+) \| ([-+\d.]+) \| (-|[-\d.]+) \|", table, re.M
@@ -100,7 +99,7 @@ def test_the_column_fitted_says_what_was_decided_on_the_rows(monkeypatch: pytest
     for row in shipped_rows():
         one = SimpleNamespace(row=row)
         groups.setdefault((row.kernel.chip, row.kernel.op_type, series_of(one)), []).append(one)  # type: ignore[arg-type]
-    page = PAGE.read_text(encoding="utf-8")
+    page = TABLES.read_text(encoding="utf-8")
     for chip, name in (param.values[:2] for param in lines_by_operator()):
         op_type, _, series = str(name).partition(", ")
         mark = fitted.fitted_mark([one.row for one in groups[str(chip), op_type, series]])
@@ -137,7 +136,7 @@ def test_what_is_said_of_the_first_910_without_rows(monkeypatch: pytest.MonkeyPa
     """Where the rule on blocks jumps, and a layer of another network."""
     monkeypatch.syspath_prepend(TOOLS)
     guessed = import_module("accuracy_parts.guessed")
-    page = PAGE.read_text(encoding="utf-8")
+    page = TABLES.read_text(encoding="utf-8")
     kernels = [row.kernel for row in of_chips(shipped_rows(), ["ascend910b"]) if row.kernel["N"] == 16]
     (layer,) = [k for k in kernels if k.op_type == OPERATORS[0] and guessed._sizes(k) == guessed.EXAMPLE]
     for line in list(guessed.jumps({OPERATORS[0]: [layer]})):
@@ -154,7 +153,7 @@ def test_what_is_said_of_small_programs(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.syspath_prepend(TOOLS)
     small = import_module("accuracy_parts.programs")
     rows = [row for row in shipped_rows() if row.kernel.op_type in MICROBENCHMARKS]
-    assert small.programs(compare(rows)) in PAGE.read_text(encoding="utf-8")
+    assert small.programs(compare(rows)) in TABLES.read_text(encoding="utf-8")
 
 
 @pytest.mark.slow
@@ -163,9 +162,7 @@ def test_what_the_texts_say_of_other_rules_chips_and_versions(monkeypatch: pytes
     what_if, words = import_module("accuracy_parts.what_if"), import_module("accuracy_parts.words")
     rows = [row for row in shipped_rows() if row.kernel.op_type in CALLS or row.series == "KernelBench"]
     figures = what_if.figures(compare(rows, long=True))
-    page = PAGE.read_text(encoding="utf-8")
-    text = words.CALLS_TEXT[words.CALLS_TEXT.index("What is plan") : words.CALLS_TEXT.index("{rows}")]
-    assert text.format(**figures) in page
+    assert words.CALLS_TEXT.format(**figures) in PAGE.read_text(encoding="utf-8")
 
 
 def task_errors(found: list[RowComparison]) -> Errors:
@@ -184,7 +181,7 @@ def calls_of(chip: str) -> list[RowComparison]:
 def test_calls_by_kind_are_what_a_prediction_told_nothing_gives(chip: str) -> None:
     written = re.findall(
         rf"\| (\w+) \| ([\w-]+) \| {chip} \| (\w+) \| (\d+) \| ([\d.]+) \| [\d.]+ \| ([-+\d.]+) \|",
-        PAGE.read_text(encoding="utf-8"),
+        TABLES.read_text(encoding="utf-8"),
     )
     kinds: dict[tuple[str, str, str], list[RowComparison]] = {}
     for one in calls_of(chip):
@@ -200,7 +197,7 @@ def test_a_call_of_the_page_as_it_stands_there() -> None:
     (row,) = (row for row in shipped_rows() if row.kernel.op_type == "npu_conv3d_backward" and row.duration_us == 52.16)
     (one,) = compare([row])
     line = f"| 52.2 | {one.prediction.task_us:.1f} | {100 * one.error:+.1f} |"
-    assert line in PAGE.read_text(encoding="utf-8")
+    assert line in TABLES.read_text(encoding="utf-8")
 
 
 def means(table: str, chips: str, op_types: str) -> set[str]:
@@ -211,9 +208,9 @@ def means(table: str, chips: str, op_types: str) -> set[str]:
 
 @pytest.mark.fast
 def test_readme_has_the_figures_of_the_page() -> None:
-    page = PAGE.read_text(encoding="utf-8")
+    page = TABLES.read_text(encoding="utf-8")
     table = page.partition("## Task time by chip and operator")[2].partition("\n## ")[0]
-    text = " ".join((PAGE.parents[1] / "README.md").read_text(encoding="utf-8").split())
+    text = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
     for chips, op_types, said in (
         ("ascend910b2", "Conv2DBackprop.*?|MemSet|ReduceSum|TransData", "for kernels of a 910B2"),
         ("ascend910b", "[^|]+", "for those of the first 910"),
@@ -224,5 +221,6 @@ def test_readme_has_the_figures_of_the_page() -> None:
     for op_type in ("MatMulV2", "MatMulV3"):
         (mean,) = means(table, "ascend910b2", f"{op_type}, AlexNet")
         assert f"{op_type} {mean} %" in text
-    (share,) = re.findall(r"\d+ of \d+ kernels, (\d+) %, lie inside; the aim", page)
+    whole = " ".join(PAGE.read_text(encoding="utf-8").split())
+    (share,) = re.findall(r"\d+ of \d+ kernels, (\d+) %, lie inside; the aim", whole)
     assert f"{share} % lie in it" in text

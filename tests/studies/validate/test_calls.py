@@ -132,7 +132,7 @@ FORWARD = "ascend910b2,conv2d,{},2,{},,9,8,{},,9,8,,3,3,,1,1,,2,2,,1,1,{},{},,30
 def test_a_forward_convolution_is_the_kernels_that_its_row_names(
     tmp_path: Path, dtype: str, groups: int, kernels: str
 ) -> None:
-    """Those of the operator of the graph, or of our own plan."""
+    """The kernels are those of the operator of the graph, or of our own plan."""
     line = FORWARD.format(dtype, 24, 32, groups, kernels)
     found = simulate(read(tmp_path / "a.csv", line)[0].kernel)
     assert " ".join(name for name, _ in found.kernels) == kernels

@@ -36,7 +36,7 @@ SAY_NOTHING = ("no row", "cannot tell", "nothing there shows")
 
 
 def chosen_by_rows(text: str) -> bool:
-    """Whether a source speaks of measured rows that decided its number."""
+    """Return True if a source speaks of measured rows that decided its number."""
     return SPEAKS_OF_ROWS.search(text) is not None and not any(words in text for words in SAY_NOTHING)
 
 

@@ -127,7 +127,7 @@ def test_errors_of_costs_that_have_not_seen_a_kernel_stand_beside(tool: ModuleTy
 
 
 def errors_of(tool: ModuleType, one: RowComparison) -> Sequence[MeasuredError]:
-    """What the file has of the row's kind, chip and network."""
+    """Return the file's errors of the row's kind, chip and network."""
     key = tool.kind_of(one)
     kind = next(k for k in kinds() if (k.arch, k.op_types, k.grouped, k.library) == key)
     return kind.on(load_chip(one.row.kernel.chip).name).errors[tool.network_of(one.row.cells["run"])]

@@ -16,5 +16,5 @@ pytestmark = pytest.mark.fast
     ids=("same", "same before none", "none before even", "even"),
 )
 def test_the_usual_padding(size: int, out: int, kernel: int, stride: int, padding: int) -> None:
-    """Of several that give the output: that of "same", then none, then the smallest even one."""
+    """The order among paddings that give the output: that of "same", then none, then the smallest even one."""
     assert _padding(size, out, kernel, stride) == padding

@@ -1,4 +1,4 @@
-"""What is launched for a measured row."""
+"""Launches of measured rows."""
 
 from __future__ import annotations
 

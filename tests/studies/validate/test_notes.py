@@ -1,4 +1,4 @@
-"""What the notes on weaknesses (tools/accuracy_notes.yaml) say of single layers of the 910B2, computed again, told nothing."""
+"""Figures of single layers of the 910B2 in the notes on weaknesses (tools/accuracy_notes.yaml), computed again, told nothing."""
 
 from __future__ import annotations
 

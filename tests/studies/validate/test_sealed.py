@@ -30,7 +30,7 @@ def test_about_half_of_the_groups_of_a_listed_source_are_sealed() -> None:
 
 @pytest.mark.fast
 def test_a_group_is_sealed_whole() -> None:
-    """What the library decided, the measured time and other columns make no other group."""
+    """The library's decisions, the measured time and other columns make no other group."""
     for m in map(str, range(40)):
         group = {**CELLS, "M": m}
         others = ({"block_dim": "20"}, {"baseM": "128"}, {"duration_us": "17.5"}, {"swizzle": "3,1"})

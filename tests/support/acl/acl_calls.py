@@ -108,7 +108,7 @@ class Convolution:
         return download(self.addresses[name], self.shapes[name])
 
     def expected(self, name):
-        """What it should be."""
+        """Return the expected values of an output."""
         pixels = self.batch * self.size**2
         value = {"gradInput": self.channels, "gradWeight": pixels, "gradBias": pixels}[name]
         return np.full(self.shapes[name], value, np.float32)

@@ -51,7 +51,9 @@ def compiler_call(compiler, source, program, flags):
 
 
 def run(program, *arguments, code=0, **environment):
-    """What a program prints; the variables of `environment` are those without ASCEND_SIM_ before their name, or others."""
+    """Run a program and return its output; the variables of `environment` are those without ASCEND_SIM_ before their name, or
+    others.
+    """
     plain = {name: value for name, value in os.environ.items() if not name.startswith("ASCEND_SIM_")}
     if built_file() is None:  # which a program says once, where nobody chose the engine
         plain["ASCEND_SIM_ENGINE"] = "simpy"

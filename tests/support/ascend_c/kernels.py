@@ -16,7 +16,7 @@ from ascend_sim.errors import SimError
 
 
 def there_is_a_compiler() -> bool:
-    """Whether this machine has a compiler for kernels."""
+    """Return True if this machine has a compiler for kernels."""
     try:
         compiler.compiler()
     except SimError:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 import numpy as np
 
 from ascend_sim.isa.base import BARRIER, BARRIER_ALL, CROSS_WAIT, PIPES, SET, WAIT
+from ascend_sim.isa.scalar import ScalarLoad
 from ascend_sim.isa.sync import ScalarWait
 from ascend_sim.kernel.program import Program
 from ascend_sim.memory.regions import Region, row_starts
@@ -17,7 +18,7 @@ Node = tuple[str, int]
 
 
 def edges(program: Program, left_out: Collection[int] = ()) -> Iterator[tuple[Node, Node]]:
-    """What happens before what, next to each other; rows `left_out` wait for nothing and hold nobody."""
+    """Yield the edges of the order between neighbours; rows `left_out` wait for nothing and hold nobody."""
     kinds, pipes = program.per_row("kind").tolist(), program.per_row("pipe").tolist()
     sets: dict[tuple[str, str, int], list[int]] = {}
     taken: dict[tuple[str, str, int], int] = {}
@@ -94,6 +95,8 @@ def unordered(program: Program) -> set[tuple[int, int, str]]:
         for b, other_space, other_writes, other_atomic, other_bytes in accesses[i + 1 :]:
             if a == b or space != other_space or not (writes or other_writes) or (atomic and other_atomic):
                 continue
+            if isinstance(program[a].instruction, ScalarLoad):  # nothing behind it is issued before it is over
+                continue
             if not bytes_ & other_bytes or ("start", b) in reach[a] or ("start", a) in reach[b]:
                 continue
             if pipes[a] == pipes[b] and (not writes or (space == "L0C" and PIPES[pipes[a]] == "M")):
@@ -112,7 +115,7 @@ def _reached(start: Node, after: dict[Node, list[Node]]) -> set[Node]:
 
 
 def pairs_of(told: dict[str, tuple[np.ndarray, np.ndarray]], rows: dict[str, np.ndarray]) -> set[tuple[int, int, str]]:
-    """What a check calls unordered, in the same form."""
+    """Return the pairs that a check calls unordered, in the same form."""
     return {
         (min(a, b), max(a, b), space)
         for space, (first, second) in told.items()

@@ -11,6 +11,7 @@ from ascend_sim.engine.task import Task
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.memory.gm import gm_operand
+from tests.support.engine.random_programs import gm_element, ub_element
 
 ONE_BIT = load_chip("ascend910b3")
 CHIP = ONE_BIT.model_copy(update={"sync": ONE_BIT.sync.model_copy(update={"flag_max": 99})})
@@ -45,6 +46,9 @@ def random_program(seed: int, length: int = 40) -> Program:
             raised.append(flag)
         elif what == 8 and raised:
             k.wait_flag(raised.pop(int(rng.integers(len(raised)))))  # type: ignore[arg-type]
+        elif rng.random() < 0.2:
+            element = gm_element(int(rng.integers(2)), place(1)) if rng.random() < 0.5 else ub_element(place(1))
+            k.scalar_load(element) if rng.random() < 0.5 else k.scalar_store(element, 1)
         elif rng.random() < 0.7:
             k.pipe_barrier(str(rng.choice(pipes)))
         elif rng.random() < 0.5:

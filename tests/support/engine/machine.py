@@ -13,7 +13,7 @@ from ascend_sim.engine.engine import Engine
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.timeline import ProgramRun, Timeline
 from ascend_sim.engine.values import Finding
-from ascend_sim.engine.watch import ColumnWatch, column_watch, from_columns
+from ascend_sim.engine.watch import from_columns
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.program import InstructionTable, Program
 
@@ -132,8 +132,8 @@ def random_bytes(device: Device, size: int, name: str, seed: int = 0) -> Any:
     return tensor
 
 
-def find_hazards(tasks: Sequence[Task], runs: Sequence[ProgramRun]) -> list[Finding]:
-    """What C finds in the columns of programs, where it was built; numpy finds the same."""
-    told, plain = (from_columns(tasks, runs, watch(tasks)).findings for watch in (column_watch, ColumnWatch))
-    assert told == plain
-    return plain
+def watched_run(device: Device, tasks: Sequence[Task], **options: Any) -> tuple[Timeline, list[Finding]]:
+    """A run and its hazards, which are those in its columns; `options` go to the engine."""
+    timeline = Engine(device, **options).run(tasks, watch=True)
+    assert timeline.watched == from_columns(tasks, timeline.programs)
+    return timeline, timeline.watched.findings

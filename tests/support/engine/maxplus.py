@@ -25,6 +25,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ascend_sim.isa.base import Instruction
+from ascend_sim.isa.scalar import CleanDataCache, ScalarAccess
 from ascend_sim.isa.sync import (
     CrossCoreSetFlag,
     CrossCoreWaitFlag,
@@ -42,7 +43,7 @@ from ascend_sim.memory.regions import Region
 
 @dataclass
 class Pipe:
-    """What a pipe has behind it."""
+    """State of a pipe: its last cycles."""
 
     free: int
     worked_until: int | None = None
@@ -156,6 +157,8 @@ def _run(
             scalar += program.issue_cycles
             if isinstance(instruction, Scalar):
                 scalar += instruction.cycles
+            elif isinstance(instruction, ScalarAccess | CleanDataCache):
+                scalar += instruction.cost(chip).work
             elif isinstance(instruction, PipeBarrier | ScalarWait):
                 held = [pipes[instruction.on]] if isinstance(instruction, ScalarWait) else list(pipes.values())
                 over = max((max(p.retired, p.free) for p in held), default=0)

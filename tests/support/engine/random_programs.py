@@ -8,8 +8,10 @@ from hypothesis import strategies as st
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.local_tensor import LocalTensor
 from ascend_sim.kernel.operands import TilePiece
 from ascend_sim.kernel.sync import Flag
+from ascend_sim.kernel.tensor import Tensor
 from ascend_sim.kernel.unit_flag import UnitFlagTiles
 from ascend_sim.memory.gm import gm_operand
 from tests.support.engine.machine import CHIP, KIB, Writer, changed, quiet
@@ -83,7 +85,7 @@ def variants() -> st.SearchStrategy[Variant]:
 
 
 def steps(most: int = 60) -> st.SearchStrategy[list[Step]]:
-    """What a program does, as numbers that `writer` makes well-formed."""
+    """Return a strategy for the steps of a program, as numbers that `writer` makes well-formed."""
     verb = st.sampled_from(["work", "work", "work", "tile", "set", "wait", "wait", "barrier", "all", "one", "scalar"])
     number = st.integers(0, 11)
     step = st.tuples(verb, number, number, number)
@@ -116,8 +118,10 @@ def writer(kind: str, actions: list[Step], slot: int = 0) -> Writer:
             elif verb == "tile":
                 if tiles is not None:
                     tile(k, tiles, a, b, gm_operand(slot + 1, c * 96))
-            elif verb == "scalar":
+            elif verb == "scalar" and c < 6:
                 k.scalar(a + b)
+            elif verb == "scalar":
+                scalar_access(k, a, b, c, slot)
             elif verb == "all":
                 k.pipe_barrier("ALL")
             elif verb == "one":
@@ -145,6 +149,27 @@ def writer(kind: str, actions: list[Step], slot: int = 0) -> Writer:
             tiles.close()
 
     return write
+
+
+def gm_element(slot: int, offset: int) -> Tensor:
+    """Return a float32 element of a tensor."""
+    return Tensor("t", (), "float32", gm_operand(slot, offset), ())
+
+
+def ub_element(address: int) -> LocalTensor:
+    """Return a float32 element of the Unified Buffer."""
+    return LocalTensor(address, (1,), "float32")
+
+
+def scalar_access(k: KernelBuilder, a: int, b: int, c: int, slot: int) -> None:
+    """A load, a store or a line that is written back, at a few places."""
+    element = gm_element(slot + b % 2, 4 * (a + 12 * c)) if a % 2 or k.core_kind == "AIC" else ub_element(4 * b)
+    if c == 11:
+        k.clean_data_cache(gm_element(slot + 1, 4 * (a + 12 * b)) if b % 3 else None)
+    elif c % 2:
+        k.scalar_load(element, cached=b % 2 > 0)
+    else:
+        k.scalar_store(element, float(a - b), cached=b % 2 > 0)
 
 
 def tile(k: KernelBuilder, tiles: UnitFlagTiles, steps: int, size: int, target: int) -> None:

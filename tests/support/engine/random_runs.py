@@ -16,7 +16,7 @@ from ascend_sim.engine.engine import Engine
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.timeline import Timeline
 from ascend_sim.engine.totals import Watched
-from ascend_sim.engine.watch import ColumnWatch, from_columns, watched
+from ascend_sim.engine.watch import from_columns, watched
 from ascend_sim.errors import SimError
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.program import Program
@@ -286,7 +286,7 @@ class Run:
         """Totals and hazards; from columns as numpy finds them."""
         if not timeline.kept:
             return watched(timeline)
-        found = from_columns(self.tasks, timeline.programs, ColumnWatch(self.tasks))
+        found = from_columns(self.tasks, timeline.programs)
         assert timeline.watched == (found if self.watch else None)
         return found
 

@@ -13,7 +13,7 @@ from ascend_sim.engine.functional import FunctionalEngine
 from ascend_sim.engine.replay import replay
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.values import Finding
-from ascend_sim.engine.watch import find_hazards
+from ascend_sim.engine.watch import watched
 from tests.support.engine.machine import Writer, program, random_bytes, task_of
 from tests.support.engine.random_programs import SIZES
 
@@ -26,7 +26,7 @@ def full(
     """The tensors after a run in time, and everything that was found."""
     device, task = prepared(chip, kind, write, sizes, **options)
     timeline = Engine(device).run([task])
-    findings = find_hazards([task], timeline.programs) + replay(device, [task], timeline, timeline.programs)
+    findings = watched(timeline).findings + replay(device, [task], timeline, timeline.programs)
     return [tensor.data for tensor in task.tensors], findings  # type: ignore[misc]
 
 

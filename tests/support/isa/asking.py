@@ -126,7 +126,7 @@ def steps() -> tuple[Asker, dict[str, int]]:
 
 
 def img2col() -> tuple[Asker, dict[str, int]]:
-    """Of a map of 2-byte items under a kernel, as wide as the fields say."""
+    """Return an asker for a map of 2-byte items under a kernel, as wide as the fields allow."""
 
     def ask(k: KernelBuilder, v: Values) -> None:
         if {"k_start", "k_extension"} & asked_of(v):  # two taps, so that the channels are half as many

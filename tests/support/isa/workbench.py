@@ -24,7 +24,7 @@ MODELS = (ValueModel.of(CHIP), ValueModel.of(CHIP, overflow="saturate"))
 
 
 def copy_of(memory: Memory, model: ValueModel) -> Memory:
-    """The same bytes once more, all of them written."""
+    """Return a copy of the memory, all of it written."""
     local = LocalMemory({name: len(buffer) for name, buffer in memory.buffers.items()})
     for name, buffer in memory.buffers.items():
         local.buffers[name][:] = buffer

@@ -64,7 +64,9 @@ class Problem:
 
     @property
     def is_product(self) -> bool:
-        """Whether a 910B may make a gradient as a matrix product: the kernel covers the map, or is the stride and tiles it."""
+        """Return True if a 910B may make a gradient as a matrix product: the kernel covers the map, or is the stride and tiles
+        it.
+        """
         plain = self.groups == 1 and not any(self.pads) and self.dilation == (1, 1)
         tiled = self.stride == self.kernel and not any(s % k for s, k in zip(self.size, self.kernel, strict=True))
         return plain and (self.kernel == self.size or (tiled and max(self.stride) > 1))
@@ -132,7 +134,7 @@ def operands(problem: Problem, dtypes: str | tuple[str, str, str] = "float16", s
 
 
 def laid_out(array: Array, layout: str) -> Array:
-    """The same shape and, except where "expanded" repeats the first row, the same values, as a strided view."""
+    """Return an array of the same shape and, except where "expanded" repeats the first row, the same values, as a strided view."""
     if layout == "permuted":
         return np.ascontiguousarray(array.transpose(2, 0, 3, 1)).transpose(1, 3, 0, 2)
     if layout == "reversed":
@@ -147,7 +149,9 @@ def laid_out(array: Array, layout: str) -> Array:
 
 
 def compute_dtype(dtypes: tuple[str, ...], cube_math_type: int, conformance: str) -> str | None:
-    """What a 910B multiplies in, as the operator documents and the released library tabulate it; None is refused."""
+    """Return the dtype in which a 910B multiplies, as the operator documents and the released library tabulate it; None is
+    refused.
+    """
     kind = dtypes[0] if len(set(dtypes)) == 1 else "float32"
     if kind == "float32":
         return ("float32", "hf32", "float16", "hf32")[cube_math_type]

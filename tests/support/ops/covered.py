@@ -1,4 +1,4 @@
-"""Whether the tasks of a tiling cover a gradient once."""
+"""Test that the tasks of a tiling cover a gradient once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ops-nn's arch35 host code decides for a weight gradient of the 950, as one plain program over numbers.
+"""Decision of ops-nn's arch35 host code for a weight gradient of the 950, as one plain program over numbers.
 
 An oracle: written from the library's behaviour and not from our procedure, with which it shares nothing. One mutable block is
 driven through the stages; unsigned 64-bit differences wrap as they do there.
@@ -150,7 +150,7 @@ class Model:
         self.steps_a = self.steps_b = max(min(blocks // self.twice_a, most), 1)
 
     def fill(self) -> None:
-        """As many blocks in L1 as there is room for."""
+        """Fill L1 with as many blocks as there is room for."""
         self.twice_a = self.twice_b = 2
         blocks, single = 16, False
         while blocks >= 1:
@@ -253,7 +253,7 @@ class Model:
         return not self.over()
 
     def split(self) -> bool:
-        """Whether a block is found: with whole rows, strips, single taps."""
+        """Return True if a block is found: with whole rows, strips, single taps."""
         p = self.p
         self.strip, self.seen, self.rest, self.rest_seen = p["w_out"], p["w_in"], 0, 0
         longest = 256 if max(p["pad_left"], p["pad_right"]) > 255 else 512

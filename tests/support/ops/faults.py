@@ -49,7 +49,7 @@ def first(a, b, step=1):
 
 
 def last(a, b):
-    """The same from the end."""
+    """Count like `first`, but from the end."""
     return first(a, b, -1)
 
 

@@ -60,7 +60,9 @@ def difference(plain: Sequence[Program], stamped: Sequence[Program]) -> str:
 
 
 def difference_of(make: Callable[[], Task]) -> tuple[str, int]:
-    """What differs between the builds of a fresh task with and without stamps, and how many rows stamps repeated."""
+    """Return the difference between the builds of a fresh task with and without stamps, and the number of rows that stamps
+    repeated.
+    """
     with row_by_row():
         plain = built(make())
     stamped = built(make())

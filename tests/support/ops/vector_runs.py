@@ -15,7 +15,7 @@ from ascend_sim.engine.functional import FunctionalEngine
 from ascend_sim.engine.replay import replay
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.values import Finding
-from ascend_sim.engine.watch import find_hazards
+from ascend_sim.engine.watch import watched
 from ascend_sim.isa.sync import WaitFlag
 from ascend_sim.kernel.program import Program
 from ascend_sim.memory.gm import Allocation
@@ -54,7 +54,7 @@ def execute(
     else:
         timeline = Engine(device).run([task])
         findings = replay(device, [task], timeline, timeline.programs)
-        findings += find_hazards([task], timeline.programs)
+        findings += watched(timeline).findings
     return outgoing.data.copy(), findings, task
 
 

@@ -21,7 +21,7 @@ __all__ = ["NamedInstruction", "Operand", "named"]
 
 @runtime_checkable
 class Operand(Protocol):
-    """What an instruction asks of a tensor in the Unified Buffer (`kernel.local_tensor.LocalTensor`)."""
+    """Properties of a tensor in the Unified Buffer that an instruction needs (`kernel.local_tensor.LocalTensor`)."""
 
     @property
     def dtype(self) -> str: ...
@@ -64,6 +64,6 @@ class NamedInstruction(VectorInstruction):
 
 @cache
 def named() -> Mapping[str, type[NamedInstruction]]:
-    """All of them, by the names of their files."""
+    """Return all named instructions, by the names of their files."""
     files = sorted(module.name for module in pkgutil.iter_modules(__path__))
     return {name: import_module(f"{__name__}.{name}").INSTRUCTION for name in files}

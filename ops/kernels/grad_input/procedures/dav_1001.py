@@ -33,7 +33,7 @@ ITEMSIZE = 2
 
 @frozen
 class DataCacheTiling:
-    """What the procedure decides, under the vendor's names; `m_al1`, `n_bl1` 0 mean all that the core has of M or N.
+    """Decision of the procedure, under the vendor's names; `m_al1`, `n_bl1` 0 mean all that the core has of M or N.
 
     `k_al1`, `k_bl1` are C_out blocks, the bounds elements of one buffer.
     """
@@ -60,7 +60,7 @@ class DataCacheTiling:
 
 
 def covers_grad_input_1001(inp: TilingInput) -> bool:
-    """Whether the procedure takes this problem: 2-D, fp16, one group, undilated, maps of 2 to 4096 pixels a side."""
+    """Return True if the procedure takes this problem: 2-D, fp16, one group, undilated, maps of 2 to 4096 pixels a side."""
     p = inp.problem
     sides = (p.h_in, p.w_in, p.h_out * p.stride_h, p.w_out * p.stride_w)
     return (
@@ -149,7 +149,7 @@ def _pixels(inp: TilingInput) -> int:
 
 
 def _has_own_end(inp: TilingInput, fractals: int) -> bool:
-    """Whether the last share of `fractals` holds a whole block of pixels."""
+    """Return True if the last share of `fractals` holds a whole block of pixels."""
     rest = inp.problem.h_in * inp.problem.w_in % (fractals * FRACTAL)
     return rest == 0 or rest >= FRACTAL
 
@@ -253,7 +253,7 @@ class _Load:
 
 @frozen
 class _CoreShare:
-    """What a core has: `m` and `n` fractals of dx of its images, whose pixels are cut in `parts`."""
+    """Share of a core: `m` and `n` fractals of dx of its images, whose pixels are cut in `parts`."""
 
     inp: TilingInput
     m: int
@@ -329,7 +329,7 @@ class _CoreShare:
         return m0
 
     def _leaves_ub(self, m0: int, results: int) -> bool:
-        """Whether UB holds a row of gradOutput on its way in and `results` strips of dx on their way out."""
+        """Return True if UB holds a row of gradOutput on its way in and `results` strips of dx on their way out."""
         p = self.inp.problem
         row = p.w_out * p.stride_w * FRACTAL
         if p.stride_h == p.stride_w == 1:

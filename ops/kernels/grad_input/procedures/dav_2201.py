@@ -36,7 +36,7 @@ L2_BUDGET = 144 * 2**20  # bytes; measured by the vendor on a 192 MiB L2, beyond
 
 
 def covers_grad_input(inp: TilingInput) -> bool:
-    """Whether the vendor's open procedure decides this problem: 16-bit operands and one real group."""
+    """Return True if the vendor's open procedure decides this problem: 16-bit operands and one real group."""
     return inp.itemsize == 2 and inp.real_groups == 1
 
 
@@ -86,7 +86,7 @@ def base_block(inp: TilingInput) -> GradInputTiling:
 
 
 def with_steps(tiling: GradInputTiling, inp: TilingInput) -> GradInputTiling:
-    """The same block with the vendor's first choice of L1 steps and buffers; the result need not fit.
+    """Return the block with the vendor's first choice of L1 steps and buffers; the result need not fit.
 
     First choice are resident weights. Public versions of ops-nn try this only where one base_k step of A already is a
     whole slice; the worked 3x3 example that we follow takes it without that (a disagreement that no test row decides).
@@ -223,7 +223,9 @@ def task_pixels(tiling: GradInputTiling, inp: TilingInput) -> int:
 
 
 def _l2_bytes(pixels: int, tiling: GradInputTiling, inp: TilingInput) -> int:
-    """What all cores keep in L2 for tasks of `pixels`: rows of gradOutput, weights, dx and one tile of scratch."""
+    """Return the bytes that all cores keep in L2 for tasks of `pixels`: rows of gradOutput, weights, dx and one tile of
+    scratch.
+    """
     problem = inp.problem
     planes = max(problem.k_d // problem.stride_d, 1)
     rows = max(dilated_rows(inp.problem, pixels) // problem.stride_h, 1)
@@ -262,7 +264,7 @@ def task_count(tiling: GradInputTiling, inp: TilingInput) -> int:
 
 
 def needs_clearing(inp: TilingInput) -> bool:
-    """Whether some dx pixels may get no contribution, so that the kernel first clears dx (ops-nn: stated)."""
+    """Return True if some dx pixels may get no contribution, so that the kernel first clears dx (ops-nn: stated)."""
     p = inp.problem
     depth_rest = (p.d_in + p.pad_front + p.pad_back - (p.k_d - 1) * p.dilation_d - 1) % p.stride_d
     height_rest = (p.h_in + p.pad_up + p.pad_down - (p.k_h - 1) * p.dilation_h - 1) % p.stride_h

@@ -100,7 +100,7 @@ def with_groups_merged(inp: TilingInput) -> TilingInput:
 
 
 def reads_its_layout(inp: TilingInput) -> bool:
-    """Whether the procedure can be asked at all; its tiling's source says what is not the vendor's own decision."""
+    """Return True if the procedure can be asked at all; its tiling's source marks decisions that are not the vendor's."""
     return inp.layout.plain
 
 
@@ -143,7 +143,7 @@ def _undivided(inp: TilingInput, cut: int | None) -> GradInputTiling:
 
 
 def _runnable(tiling: GradInputTiling, inp: TilingInput) -> GradInputTiling:
-    """What our kernel can do of a tiling, with the fields that follow."""
+    """Return the tiling as our kernel can run it, with the fields that follow."""
     if tiling.k_segment and inp.itemsize != 4:
         tiling = tiling.but(k_segment=0)  # the library adds 16-bit segments up in a workspace
     elif tiling.k_segment % inp.c0:
@@ -209,14 +209,16 @@ def decided(p: DataProblem) -> GradInputTiling:
 
 
 def is_small_shape(p: DataProblem) -> bool:
-    """Whether there are few tiles, and not a whole number of rounds of them."""
+    """Return True if there are few tiles, and not a whole number of rounds of them."""
     few = p.itemsize > 1 and p.cut == UNCUT and p.blocks * p.c0 * p.inp.taps <= SMALL_K
     tiles = ceil_div(p.n * p.m * ACCUMULATOR_BYTES, p.inp.buffers["L0C"]) * p.lanes
     return few and tiles * FEW_TASKS[1] < FEW_TASKS[0] * p.inp.cores and tiles % p.inp.cores != 0
 
 
 def small_shape(p: DataProblem) -> GradInputTiling:
-    """Of all numbers of pieces of M and N those in the fewest rounds; then as many tasks with no more to load for each."""
+    """Return the block with the numbers of pieces of M and N that need the fewest rounds; then with the most tasks and no more
+    to load for each.
+    """
     best = first_block(p)
     task, tasks = best.base_m, p.tasks(best.base_m, best.base_n)
     rounds, least = ceil_to(tasks, p.inp.cores), _load(p, best.base_m, best.base_n)
@@ -244,7 +246,7 @@ def small_shape(p: DataProblem) -> GradInputTiling:
 
 
 def _load(p: DataProblem, pixels: int, channels: int) -> int:
-    """What a task brings to L1: weights and gradOutput."""
+    """Return the bytes of weights and gradOutput that a task brings to L1."""
     return (p.itemsize * channels * p.inp.taps + p.gradient_rows(pixels) * p.row_bytes) * p.inp.cout_g
 
 
@@ -252,7 +254,7 @@ def _load(p: DataProblem, pixels: int, channels: int) -> int:
 
 
 def may_hold_weights(p: DataProblem) -> bool:
-    """Whether one kernel plane's weights can stay in L1 and are worth it: bound by bandwidth, or K is short."""
+    """Return True if one kernel plane's weights can stay in L1 and are worth it: bound by bandwidth, or K is short."""
     held = min(HELD_CHANNELS_FLAT if p.all_taps == 1 else HELD_CHANNELS, p.n)
     plain = p.cut == UNCUT and p.itemsize > 1 and p.inp.problem.k_d == 1
     tall = p.m > p.n and p.width <= FULL_LOAD_WIDTH
@@ -319,7 +321,9 @@ def _dealt_again(tiling: GradInputTiling, p: DataProblem) -> GradInputTiling:
 
 
 def turns_weights(p: DataProblem, tiling: GradInputTiling, *, hf32: bool = False) -> bool:
-    """Whether the library turns the weights of a kernel that is not split, given its tiling; `hf32`: how fp32 is computed."""
+    """Return True if the library turns the weights of a kernel that is not split, given its tiling; `hf32`: how fp32 is
+    computed.
+    """
     problem, size = p.inp.problem, p.itemsize
     copies = TURNED_COPIES_8BIT if size == 1 else TURNED_COPIES
     possible = (
@@ -347,7 +351,7 @@ def turns_weights(p: DataProblem, tiling: GradInputTiling, *, hf32: bool = False
 
 
 def _worth_it_for_16_bits(p: DataProblem, tiling: GradInputTiling) -> bool:
-    """Whether tasks of the same channels are many enough, or blocks of weights few enough."""
+    """Return True if tasks of equal channels are many enough, or blocks of weights few enough."""
     problem, cores = p.inp.problem, p.inp.cores
     depths = ceil_div(problem.d_in, tiling.single_core_din)
     readers = problem.n * depths * ceil_div(p.pixels, tiling.single_core_m)

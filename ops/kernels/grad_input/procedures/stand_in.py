@@ -127,7 +127,7 @@ def taller(tiling: GradInputTiling, inp: TilingInput) -> GradInputTiling:
 
 
 def instructions(tiling: GradInputTiling, inp: TilingInput) -> int:
-    """Those of the busiest core that fill L0 and multiply; of a kernel plane, as all have the same."""
+    """Count the instructions of the busiest core that fill L0 and multiply; of one kernel plane, as all have equal numbers."""
     tiles = ceil_div(tiling.single_core_m, tiling.base_m) * ceil_div(task_count(tiling, inp), inp.cores)
     return tiles * ceil_div(gemm(inp)[1], tiling.base_k) * (STEP + tiling.base_k // inp.c0)
 

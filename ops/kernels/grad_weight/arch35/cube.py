@@ -185,7 +185,7 @@ class DirectCubeBuilder(CubeBuilder):
         """Each round has its own end."""
 
     def parts(self, task: GradWeightTask) -> Iterator[tuple[GradWeightTask, range]]:
-        """What is summed in L0C before it is added: some planes, or rows of one."""
+        """Yield the parts that are summed in L0C before they are added: some planes, or rows of one."""
         most = ceil_div(LONGEST_SUM, self.walked.w_out)
         rows = min(most, self.walked.h_out)
         planes = ceil_div(most, rows)

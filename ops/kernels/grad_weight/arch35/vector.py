@@ -33,7 +33,7 @@ _PARTS_OF_UB = 10
 
 
 class SlotShare(NamedTuple):
-    """What a core has of a tile in slots: `size` bytes from `offset` on, and how they go to dW, if this core brings them."""
+    """Share of a core of a tile in slots: `size` bytes from `offset` on, and their way to dW, if this core brings them."""
 
     offset: int
     size: int
@@ -117,8 +117,9 @@ class DirectVectorBuilder:
     # -- the tree ------------------------------------------------------------------------------------------------------
 
     def tile(self, number: int) -> tuple[tuple[bool, Tile], int]:
-        """Whether there was a tile before it, this core's shares in tile `number` of its task, if there is one, and where the
-        first of them goes in dW."""
+        """Return True if there was a tile before it, with this core's shares in tile `number` of its task, if there is one, and
+        the place of the first of them in dW.
+        """
         parts = range(slots.parts(self.tiling, self.inp, self.room))
         if number >= len(self.tiles):
             return (number > 0, tuple([() for _ in parts])), 0
@@ -159,7 +160,7 @@ class DirectVectorBuilder:
                         shares = ()
 
     def add(self, parts: tuple[SlotShare, ...], own: int, other: int | None, first: bool) -> None:
-        """What another core has (its cube's slot, or what it handed on) is added to the sum, which begins with its own slot."""
+        """Add another core's slot, or what it handed on, to the sum, which begins with this core's own slot."""
         k, (total, held) = self.k, self.places
         if first:
             for part, address in zip(parts, self.places, strict=False):
@@ -210,7 +211,7 @@ class DirectVectorBuilder:
 
 
 def _placed(turned: list[Turned], first: int) -> tuple[Turned, ...]:
-    """The same with targets that count from `first`."""
+    """Return the turns with targets that count from `first`."""
     return tuple(
         [
             Turned(tuple(scatters), tuple([one._replace(target=one.target - first) for one in writings]))

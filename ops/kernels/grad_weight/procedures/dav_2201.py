@@ -50,7 +50,7 @@ DEPTH_SPLIT_K = 8
 
 
 def covers_grad_weight(inp: TilingInput) -> bool:
-    """Whether the vendor's open procedure decides this problem (operands in the 5-dimensional C0 layout).
+    """Return True if the vendor's open procedure decides this problem (operands in the 5-dimensional C0 layout).
 
     Deterministic: always. Else 16-bit, one real group, no depth dilation, and a 1x1 kernel, or 4, 9 or 16 taps with at
     least 128 rows and columns of dW.
@@ -228,7 +228,7 @@ def _split_k(inp: TilingInput) -> GradWeightTiling:
 
 
 def ladder_split_k(block: GradWeightTiling, inp: TilingInput) -> GradWeightTiling:
-    """The same for any block."""
+    """Return the tiling of the split-K ladder for any block."""
     tiling = block
     for depth_a, depth_b in _halving_depths(stays_a=block.template == SPLIT_MK):
         tiling = with_core_shape(with_depths(block, inp, depth_a, depth_b), inp)

@@ -50,7 +50,7 @@ def with_groups_merged(inp: TilingInput) -> TilingInput:
 
 
 def covers_grad_weight_3510(inp: TilingInput) -> bool:
-    """Whether the StreamK template decides this problem: deterministic mode, 16- or 32-bit operands, no Winograd."""
+    """Return True if the StreamK template decides this problem: deterministic mode, 16- or 32-bit operands, no Winograd."""
     problem = inp.problem
     plain = (problem.stride_h, problem.stride_w, problem.dilation_h, problem.dilation_w, problem.groups) == (1,) * 5
     square = (problem.k_h, problem.k_w) == WINOGRAD_TAPS
@@ -81,7 +81,7 @@ def vendor_grad_weight_3510(inp: TilingInput) -> GradWeightTiling:
 
 
 def _in_strips(tiling: GradWeightTiling, walked: TilingInput) -> GradWeightTiling:
-    """The same block where rows are those of strips below each other."""
+    """Return the block for rows of strips that stand below each other."""
     tiling = tiling.but(
         source="stand-in", single_core_k=walked.problem.h_out * walked.problem.w_out, stream_k_type=STREAM_NONE
     )

@@ -36,7 +36,7 @@ def tiled_for() -> int:
 
 
 def covers_images_first(inp: TilingInput) -> bool:
-    """Whether the rule decides this problem: 2-D, fp16, one group, sums in any order."""
+    """Return True if the rule decides this problem: 2-D, fp16, one group, sums in any order."""
     p = inp.problem
     return inp.itemsize == ITEMSIZE and p.groups == 1 and p.k_d == p.d_in == p.d_out == 1 and not inp.deterministic
 

@@ -17,7 +17,7 @@ _UNSIGNED = 1 << 64
 
 
 class InL1(Protocol):
-    """What a procedure counts of a problem while it makes a block smaller; lengths in elements."""
+    """Counts of a problem for a procedure that makes a block smaller; lengths in elements."""
 
     @property
     def inp(self) -> TilingInput: ...

@@ -39,7 +39,7 @@ WORK_SLACK = (21, 20)  # a grid may take 5 % more cube work than the best where 
 
 
 class _TaskShare(NamedTuple):
-    """What a task takes: rows and columns of dW, rows of gradOutput, images."""
+    """Share of a task: rows and columns of dW, rows of gradOutput, images."""
 
     m: int
     n: int

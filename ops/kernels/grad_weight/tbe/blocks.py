@@ -1,4 +1,4 @@
-"""What each block of the older weight-gradient kernels computes, and its tiles in order.
+"""Blocks of the older weight-gradient kernels: the part that each computes, and its tiles in order.
 
 The flat block index is cut, from slowest to fastest, into K, images (and depths), groups, M and N (schedule of the 2-D
 operator in CANN 8.1: stated; planes before channels in N, depths within images: inferred from the order of the tensors).

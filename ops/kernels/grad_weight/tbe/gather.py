@@ -55,7 +55,7 @@ def gather_taps(
 
 
 def _inside(columns: range, stride: int, offset: int, size: int) -> range:
-    """Those of `columns` whose place, column * stride + offset, lies in 0 .. size - 1."""
+    """Return the `columns` whose place, column * stride + offset, lies in 0 .. size - 1."""
     first = max(columns.start, ceil_div(-offset, stride))
     last = min(columns.stop, (size - 1 - offset) // stride + 1)
     return range(first, max(last, first))

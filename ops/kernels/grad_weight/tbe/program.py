@@ -172,7 +172,9 @@ class _TbeBuilder:
         self.a1.loaded()
 
     def load_b1(self, tile: HeldTile, plane: TbePlane, batch: int, step: TbeStep) -> None:
-        """What the pixels see of the input, for the columns of dW that L1 holds: rows or columns of channel blocks, or taps."""
+        """Load the part of the input that the pixels see, for the columns of dW that L1 holds: rows or columns of channel
+        blocks, or taps.
+        """
         if plane.depth_in is None:
             return
         around = (tile.plane, *tile.m, *tile.n) if self.tiling.attach_b is Attach.PART else ()

@@ -1,4 +1,4 @@
-"""What a block of the older weight-gradient kernels walks over: its pixels of an image, step by step.
+"""Walks of the older weight-gradient kernels: a block's pixels of an image, step by step.
 
 A walk over many steps is cut where L1 is loaded: then what is written for a few pixels serves all that see the same further
 down in the map (`KernelBuilder.stamped`). A walk over few is one part, because every part costs something too.
@@ -46,11 +46,11 @@ class TbeStep(NamedTuple):
     held: InputRows
 
     def new_a1(self, last: TbeStep) -> bool:
-        """Whether L1 has to hold other pixels of gradOutput than in the step before."""
+        """Return True if L1 has to hold other pixels of gradOutput than in the step before."""
         return (self.strip, self.in_a1) != (last.strip, last.in_a1)
 
     def new_b1(self, last: TbeStep) -> bool:
-        """As `new_a1`, of the input."""
+        """Return True if L1 has to hold other pixels of the input than in the step before."""
         return (self.seen, self.in_b1) != (last.seen, last.in_b1)
 
 
@@ -66,7 +66,9 @@ class TbePart:
 
     @cached_property
     def windows(self) -> tuple[tuple[MapWindow, Span], ...]:
-        """Of each step, how load3d sees the rows that L1 holds, up to its last pixel, and which rows of its matrix are its."""
+        """Return for each step load3d's window of the rows that L1 holds, up to its last pixel, and the step's rows of the
+        matrix.
+        """
         return tuple([_window(step) for step in self.steps])
 
 
@@ -75,12 +77,12 @@ Walk = tuple[tuple[TbePart, int], ...]
 
 
 def moves(p: FilterProblem) -> bool:
-    """Whether pixels are the same elsewhere: what is gathered one by one is not."""
+    """Return True if pixels repeat elsewhere: what is gathered one by one does not."""
     return p.load is not Load.DMA
 
 
 def further(p: FilterProblem, step: TbeStep, row: int) -> TbeStep:
-    """The same step `row` rows of gradOutput further down, of a signal as many pixels further on."""
+    """Return the step moved `row` rows of gradOutput further down, in a signal as many pixels further on."""
     problem = step.strip.problem
     way = row if p.conv1d else row * problem.w_out
     pixels, in_a1, in_b1 = (Span(span.start + way, span.length) for span in step[3:6])

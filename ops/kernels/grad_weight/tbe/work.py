@@ -1,4 +1,4 @@
-"""What a block of the older weight-gradient kernels does, piece by piece, as a stamped loop takes it."""
+"""Work of a block of the older weight-gradient kernels, piece by piece, as a stamped loop takes it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class TbeBegin(NamedTuple):
 
 
 class TbePlane(NamedTuple):
-    """What a part of a plane of gradOutput adds to a tile, whose rows and columns count from its place, as the steps do.
+    """Part of a plane of gradOutput that is added to a tile, whose rows and columns count from its place, as the steps do.
 
     `depth_in` is the input plane that the tile's kernel plane meets, None in the padding.
     """

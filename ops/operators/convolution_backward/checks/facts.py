@@ -1,4 +1,4 @@
-"""What the rules of convolution backward ask about one call, each question answered in one place."""
+"""Facts of one call for the rules of convolution backward, each computed in one place."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class ConvFacts:
         self.warnings: list[str] = []
 
     def has(self, trait: str) -> bool:
-        """Whether the product has a trait (see `configs/operators/convolution_backward.yaml`)."""
+        """Return True if the product has a trait (see `configs/operators/convolution_backward.yaml`)."""
         return trait in self.profile.traits
 
     # -- tensors ------------------------------------------------------------------------------------------------------
@@ -136,7 +136,7 @@ class ConvFacts:
 
     @property
     def skips_shape_rules(self) -> bool:
-        """Whether the library leaves the shapes of this call to its check of empty tensors."""
+        """Return True if the library leaves the shapes of this call to its check of empty tensors."""
         return self.has("empty_skips_shape_rules") and (self.input.is_empty or self.weight.is_empty)
 
     @property

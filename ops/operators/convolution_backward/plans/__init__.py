@@ -19,7 +19,7 @@ def plan_call(call: ConvolutionCall, chip: ChipSpec) -> Plan:
 
 
 def cube_call(call: ConvolutionCall, chip: ChipSpec, kernel: str) -> CubeCall:
-    """What the cube kernel "grad_input" or "grad_weight" of an accepted call computes, before it has a tiling.
+    """Return the work of the cube kernel "grad_input" or "grad_weight" of an accepted call, before it has a tiling.
 
     Raises SimError where the call has no such kernel, or one whose tiling has no fields.
     """

@@ -63,7 +63,7 @@ class BlockedPlan(Gradients):
         return filter_op_type(self.call, self.inp)
 
     def data_call(self) -> CubeCall:
-        """What the data kernel computes beside the Dilations."""
+        """Return the work of the data kernel, without that of the Dilations."""
         inp = replace(self.inp, problem=without_stride(self.p, self.before, self.after), merged=True)
         disarm = self.call.disarm.get(self.maps.made, ())
         return CubeCall(self.chip, inp, self.call.compute_dtype, disarm, macs=self.p.macs)

@@ -1,4 +1,4 @@
-"""What the plans of all architectures share: the order of the gradients, their MatMul short cuts, and the cube kernels."""
+"""Common part of the plans of all architectures: the order of the gradients, their MatMul routes, and the cube kernels."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Gradients(PlanDraft, ABC):
 
     @abstractmethod
     def data_call(self) -> CubeCall:
-        """What the data kernel computes."""
+        """Return the work of the data kernel."""
 
     @abstractmethod
     def data_op_type(self) -> str:
@@ -164,7 +164,7 @@ class Gradients(PlanDraft, ABC):
     # -- the cube kernels ----------------------------------------------------------------------------------------------
 
     def filter_call(self) -> CubeCall:
-        """What the filter kernel computes."""
+        """Return the work of the filter kernel."""
         return CubeCall(self.chip, self.inp, self.call.compute_dtype, self.call.disarm.get("grad_weight", ()))
 
     def data_kernel(self, source: str, weight: str, result: str, *, turned: bool = False) -> None:

@@ -26,7 +26,7 @@ DATA = ("Conv3DBackpropInput", "Conv3DBackpropInputV2")
 
 
 def plan_gradient_operator(call: ConvolutionCall, chip: ChipSpec, op_type: str) -> Plan:
-    """What launching `op_type` takes, for an accepted call that wants its gradient alone, a dW in fp32.
+    """Plan the launch of `op_type` for an accepted call that wants its gradient alone, a dW in fp32.
 
     SimError for an operator that is not there, and on blocks of channels for a call that is not 3-D.
     """

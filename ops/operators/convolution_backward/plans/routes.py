@@ -21,13 +21,14 @@ LARGE_KERNEL = 8
 
 
 def is_3d(call: ConvolutionCall, inp: TilingInput) -> bool:
-    """Whether the 3-D path makes the gradients: of 3-D calls, and of a deterministic dW that is wanted without dx."""
+    """Return True if the 3-D path makes the gradients: of 3-D calls, and of a deterministic dW that is wanted without dx."""
     alone = "grad_weight" in call.outputs and "grad_input" not in call.outputs
     return call.rank == 5 or (alone and _deterministic_filter_3d(call, inp))
 
 
 def _deterministic_filter_3d(call: ConvolutionCall, inp: TilingInput) -> bool:
-    """Whether the 3-D filter kernel takes the dW of a call of lower rank: deterministic, padding below the kernel's reach.
+    """Return True if the 3-D filter kernel takes the dW of a call of lower rank: deterministic, padding below the kernel's
+    reach.
 
     It also asks whether L1 fits (stated); with which rows is inferred: those that the older 3-D operator needs at least.
     """
@@ -91,7 +92,7 @@ def check_limits(call: ConvolutionCall, op_type: str) -> None:
 
 
 def dilations(call: ConvolutionCall) -> tuple[Spread | None, Spread | None]:
-    """What the library's Dilation kernels do before and after the data kernel: strides above 2, and 1x1 kernels."""
+    """Return the spreads of the library's Dilation kernels around the data kernel: strides above 2, and 1x1 kernels."""
     p = call.problem
     if "dilation_kernel" not in call.routes or call.forward or call.rank == 5 or call.storage_dtype == "bfloat16":
         return None, None
@@ -116,7 +117,8 @@ def without_stride(p: ConvProblem, before: Spread | None, after: Spread | None) 
 
 
 def filter_as_1x1(call: ConvolutionCall) -> bool:
-    """Whether dW is made as that of a 1x1 kernel: the kernel is the stride, divides the map and is at least 8x8 (stated).
+    """Return True if dW is made as that of a 1x1 kernel: the kernel is the stride, divides the map and is at least 8x8
+    (stated).
 
     That padding, dilation and groups keep a call from it is inferred.
     """

@@ -51,7 +51,7 @@ class PlanDraft:
             self.result.tensor(name, tensor.dtype, tensor.format, storage_bytes(tensor), "output")
 
     def matters(self, name: str) -> bool:
-        """Whether a result depends on an input: the operands do not where every plane of the kernel lies in padding."""
+        """Return True if a result depends on an input: the operands matter unless every plane of the kernel lies in padding."""
         summed = name == "bias" or (name == "grad_output" and "grad_bias" in self.call.outputs)
         return summed or self.p.plane_products > 0
 

@@ -45,7 +45,7 @@ def kernel_of(result: Result) -> dict[str, Any]:
 
 
 def is_right(result: Result, shapes: Shapes) -> bool:
-    """Whether the values are torch's."""
+    """Return True if the values are torch's."""
     found = result.outputs["output"]
     wide = [torch.from_numpy(array.astype(np.float64)) for array in values(shapes, str(found.dtype))]
     known = torch.ops.aten.convolution(*wide, None, *plain(shapes)).numpy()
@@ -77,7 +77,7 @@ def test_full_groups_and_one_are_loaded_as_they_are() -> None:
 
 
 def test_sixteen_groups_take_the_loads_of_one() -> None:
-    """What is loaded to L0A is that of a convolution of 16 channels, and the vector cores bring the weights."""
+    """Loads to L0A are those of a convolution of 16 channels, and the vector cores bring the weights."""
     depthwise = kernel_of(run(((2, 16, 20, 20), (16, 1, 3, 3), 16), "float16", mode="timing"))["counts"]["bytes"]
     whole = kernel_of(run(((2, 16, 20, 20), (16, 16, 3, 3), 1), "float16", mode="timing"))["counts"]["bytes"]
     assert depthwise["L1->L0A"] == whole["L1->L0A"]

@@ -61,7 +61,7 @@ def test_one_buffer_where_two_fit_no_tile() -> None:
 @settings(max_examples=200)
 @given(st.integers(1, 40), st.integers(1, 90), st.sampled_from([1, 2, 3, 5]), st.integers(1, 3), st.integers(0, 2))
 def test_rows_that_a_tile_needs(size: int, pixels: int, kernel: int, stride: int, pad: int) -> None:
-    """As many as the tile needs that needs most, row by row; whole rows and parts of one exactly so."""
+    """The count is that of the tile that needs most, row by row; whole rows and parts of one exactly so."""
     if kernel > size + 2 * pad:
         return
     p = conv2d(1, 16, 16, size, kernel, stride, pad)

@@ -1,4 +1,4 @@
-"""What fits: L1 to the byte, the fields of load3d, and the channel blocks that columns of dW touch."""
+"""Capacities: L1 to the byte, the fields of load3d, and the channel blocks that columns of dW touch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the buffers hold of an input gradient."""
+"""Contents of the buffers for an input gradient."""
 
 from __future__ import annotations
 

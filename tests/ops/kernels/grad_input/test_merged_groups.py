@@ -45,7 +45,7 @@ def run(shapes: Shapes, dtype: str, chip: str | ChipSpec = CHIP, mode: str = "fu
 
 
 def is_right(result: Result, shapes: Shapes, dtype: str) -> bool:
-    """Whether the values are torch's."""
+    """Return True if the values are torch's."""
     wide = [torch.from_numpy(array.astype(np.float64)) for array in operands(shapes, dtype)]
     known = torch.ops.aten.convolution_backward(*wide, *attributes(shapes))[0].numpy()
     return np.array_equal(result.grad_input.astype(np.float64), known.astype(TYPES[dtype]).astype(np.float64))

@@ -1,4 +1,4 @@
-"""What the buffers hold of a weight gradient."""
+"""Contents of the buffers for a weight gradient."""
 
 from __future__ import annotations
 

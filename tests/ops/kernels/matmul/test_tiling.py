@@ -137,7 +137,7 @@ def test_tilings_that_cannot_run_are_refused(fields: dict[str, int], message: st
 
 @pytest.mark.fast
 def test_no_block_is_estimated_much_faster_than_the_one_that_is_taken() -> None:
-    """Of those within 5 % of the fastest the largest is taken; 128 x 256 would keep one core at it, 48 x 256 three."""
+    """The largest of the blocks within 5 % of the fastest is taken; 128 x 256 would keep one core at it, 48 x 256 three."""
     chip, problem = load_chip("ascend910b3"), MatMulProblem(128, 256, 4096)
     taken = choose_matmul(problem, chip)
     sides = [(16 * m, 16 * n) for m in (1, 2, 3, 4, 8) for n in (4, 8, 16)]
@@ -198,7 +198,7 @@ def slow(part: str) -> ChipSpec:
 
 
 def goes_wrong(case: tuple[MatMulProblem, dict[str, int]], disarm: tuple[str, ...] = ()) -> bool:
-    """Whether a run on any of the chips gives a wrong product, a finding or a deadlock."""
+    """Return True if a run on any of the chips gives a wrong product, a finding or a deadlock."""
     for part in PARTS:
         try:
             result, expected, outcome = run(case[0], slow(part), "full", case[1], disarm)

@@ -39,7 +39,7 @@ KERNELS: dict[str, Callable[[ChipSpec], Task]] = {
 
 
 def written(make: Callable[[ChipSpec], Task], chip: ChipSpec) -> list[tuple[object, ...]]:
-    """Of every block the instructions and the rows with their addresses."""
+    """Return the instructions and the rows with their addresses of every block."""
     task = make(chip)
     programs = [program for block in range(task.block_dim) for program in task.build(block)]
     return [([str(row) for row in program], program.rows[:, 1:].tolist(), program.tiles) for program in programs]

@@ -57,7 +57,7 @@ def test_runs_that_fill_their_rounds() -> None:
 
 
 def test_a_line_of_a_gradient_is_an_odd_number_of_blocks() -> None:
-    """Of 32 bytes, so that the 16 lines begin in other banks."""
+    """Blocks have 32 bytes, so the 16 lines begin in other banks."""
     assert [GradientLines(16, 16, 1, 9, 8, kb * 1024).line for kb in (192, 193, 194, 256)] == [
         1528,
         1528,

@@ -99,7 +99,7 @@ def test_axes_are_dealt_out_from_the_first(shape: Shape, groups: int, blocks: in
 @pytest.mark.fast
 @pytest.mark.parametrize(("of_group", "blocks"), [(1, 1), (16, 1), (17, 3), (48, 3), (49, 5)])
 def test_lines_have_an_odd_number_of_blocks(of_group: int, blocks: int) -> None:
-    """Of 32 bytes, so that lines do not lie in the same bank."""
+    """Blocks have 32 bytes, so lines do not lie in the same bank."""
     space = Allocation(0, 10**9, "weights", None)
     task = Make((3 * of_group, 5, 1, 1), 3, 2)(load_chip("ascend910b2"), space, space)
     rows = [row.instruction for block in range(task.block_dim) for row in task.build(block)[0]]

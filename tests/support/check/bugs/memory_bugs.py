@@ -66,7 +66,7 @@ def rows_divided_down(k, a, b, *, bug):
 
 @planted("unused memory GM", x(6, N), out(N))
 def sum_that_forgets_the_last_row(k, a, b, *, bug):
-    """What is missing in a sum shows as memory that nobody reads."""
+    """A row that a sum forgets shows as memory that nobody reads."""
     held, total = k.local_tensor((6, N), "float32", "held"), k.local_tensor(N, "float32", "total")
     rows = 5 if bug else 6
     k.gm_to_ub(held[:rows], a[:rows])

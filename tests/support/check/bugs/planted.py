@@ -54,7 +54,7 @@ class Pair:
     fields: dict[str, Any] = field(default_factory=dict)
 
     def check(self, chip: str, *, bug: bool) -> CheckReport:
-        """What the checks say of one of the two."""
+        """Check one of the two kernels."""
         return asim.check_kernel(self.kernel, self.blocks, *self.tensors, chip=chip, bug=bug, **self.fields)
 
 
@@ -87,7 +87,7 @@ def _set(text: str) -> frozenset[str]:
 
 
 def label(finding: CheckFinding) -> str:
-    """What a finding is about: "RAW UB", "illegal read GM", "redundant flag"."""
+    """Return the label of a finding: "RAW UB", "illegal read GM", "redundant flag"."""
     space = finding.space if finding.tool != "synccheck" else ""
     return f"{finding.kind} {space}".strip()
 
@@ -98,7 +98,7 @@ def found(report: CheckReport) -> frozenset[str]:
 
 
 def order(k: Any, source: str, destination: str, name: str = "") -> None:
-    """What `source` did so far comes before what `destination` does next."""
+    """Order the work of `source` so far before the next work of `destination`."""
     flag = k.flag(source, destination, name or f"{source}->{destination}")
     k.set_flag(flag)
     k.wait_flag(flag)

@@ -132,7 +132,7 @@ def set_while_it_is_set(k, a, b, *, bug, how):
 
 @planted("double set", x(3, N), out(3, N), also="RAW UB, redundant flag")
 def two_sets_and_one_wait_a_turn(k, a, b, *, bug):
-    """What is left over is waited for behind the loop, so that the numbers agree."""
+    """Sets without a wait are waited for behind the loop, so that the numbers agree."""
     held = [k.local_tensor(N, "float32", f"held {i}") for i in range(3)]
     for i in range(3):
         flag = k.flag("MTE2", "MTE3", "there" if bug else f"there {i}")

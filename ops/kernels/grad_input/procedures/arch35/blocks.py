@@ -48,7 +48,7 @@ def first_block(p: DataProblem, segment: int = 0) -> GradInputTiling:
 
 
 def _is_middling(p: DataProblem, m: int, n: int) -> bool:
-    """Whether there are some tasks a core, which shorter blocks deal out more evenly, and whole rows cost a tile."""
+    """Return True if there are some tasks a core, which shorter blocks deal out more evenly, and whole rows cost a tile."""
     rows, parts = p.rows_of(m), ceil_div(p.pixels, m)
     few, many = (count * p.inp.cores for count in MIDDLE_TASKS)
     return few <= p.tasks(m, n) <= many and p.pixels >= m and (rows * parts < p.m or rows >= m)
@@ -129,7 +129,7 @@ def dealt(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
 
 
 def fits(tiling: GradInputTiling, p: DataProblem) -> bool:
-    """Whether the steps are whole slices, or all of K, and L1 holds both operands and what it has to spare."""
+    """Return True if the steps are whole slices, or all of K, and L1 holds both operands and its reserve."""
     spans = (tiling.step_ka * tiling.base_k, tiling.step_kb * tiling.base_k)
     if any(span < p.k and span % p.slice for span in spans):
         return False
@@ -169,13 +169,15 @@ def _share(blocks: int, buffers: int, p: DataProblem) -> int:
 
 
 def _in_whole_loads(blocks: int, block: GradInputTiling, p: DataProblem) -> int:
-    """Of so many channel blocks of gradOutput what L1 gets at a time."""
+    """Return how many of `blocks` channel blocks of gradOutput L1 gets at a time."""
     unit = block.base_k // p.c0
     return floor_to(blocks, unit) if p.uneven and blocks > unit else blocks
 
 
 def ladder(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
-    """The same steps for both, down from what the buffers could hold to the first that fit; 1 is taken as it is."""
+    """Return the block with equal steps for both operands, from the most that the buffers could hold down to the first that
+    fit; 1 is taken as it is.
+    """
     room = ceil_div(p.inp.buffers["L1"] // p.itemsize, block.base_n * block.al1_buffers)
     most = ceil_div(min(ceil_div(p.blocks, block.al1_buffers) * p.slice, room), block.base_k)
     all_k, whole = ceil_div(p.k, block.base_k), p.slice // math.gcd(p.slice, block.base_k)

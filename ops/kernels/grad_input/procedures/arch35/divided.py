@@ -97,7 +97,9 @@ class DividedProblem(DataProblem):
 
     @cached_property
     def lanes(self) -> int:
-        """What each tile is needed for; parts of a split of the rows have tasks of their own."""
+        """Return the number of images, depths and groups that need each tile; parts of a split of the rows have tasks of their
+        own.
+        """
         p = self.inp.problem
         return p.n * p.d_in * self.inp.real_groups * (p.stride_h if self.mode == SPLIT_H else 1)
 
@@ -131,7 +133,7 @@ class DividedProblem(DataProblem):
 
     @cached_property
     def turned(self) -> bool:
-        """Whether vector cores turn the weights first, where gradOutput does not stay in L1."""
+        """Return True if vector cores turn the weights first, where gradOutput does not stay in L1."""
         p = self.inp.problem
         taps = p.k_d * self.inp.taps
         return self.is_planar and taps > 1 and FRACTAL * taps * self.itemsize * COPIES <= self.inp.buffers["UB"]
@@ -159,7 +161,7 @@ def library_split(inp: TilingInput) -> tuple[int, bool]:
 
 
 def _stays(part: DividedProblem) -> bool:
-    """Whether L1 holds all of both operands, and blocks are not better left to fill the cores."""
+    """Return True if L1 holds all of both operands, and blocks are not better left to fill the cores."""
     inp, p = part.inp, part.inp.problem
     if p.k_h == 1 or inp.cout_g > HELD_CHANNELS:
         return False
@@ -175,7 +177,7 @@ def _stays(part: DividedProblem) -> bool:
 
 
 def _splits_both(part: DividedProblem, held: bool) -> bool:
-    """Whether both axes are split, for a stride and a kernel that may be."""
+    """Return True if both axes are split, for a stride and a kernel that may be."""
     p = part.inp.problem
     single = p.c_in == p.c_out == 1 and p.k_h == 2
     if single or (p.w_in % STRIDE and p.w_in > WIDEST_ODD) or (p.k_h == 1 and not _splits_one_tap(part)):
@@ -187,7 +189,7 @@ def _splits_both(part: DividedProblem, held: bool) -> bool:
 
 
 def _splits_one_tap(part: DividedProblem) -> bool:
-    """The same for a kernel of one tap: wide maps with many channels, whose weights would not stay in L1 anyway."""
+    """Return True if a kernel of one tap is split: wide maps with many channels, whose weights would not stay in L1 anyway."""
     inp, p, n = part.inp, part.inp.problem, part.n
     m, k = p.h_in * p.w_in, part.blocks * part.c0
     tiles = p.n * p.d_in * ceil_div(m, SIDE) * ceil_div(n, SIDE)
@@ -203,7 +205,9 @@ def _splits_one_tap(part: DividedProblem) -> bool:
 
 
 def _splits_rows(inp: TilingInput) -> bool:
-    """Whether rows alone are: kernels as tall as the stride, wide maps, and L1 holds a block of channels of each operand."""
+    """Return True if rows alone are split: kernels as tall as the stride, wide maps, and L1 holds a block of channels of each
+    operand.
+    """
     p = inp.problem
     wide = p.w_in >= ROWS_WIDTH and min(p.c_in, p.c_out) >= ROWS_CHANNELS
     if p.stride_h < STRIDE or not wide or not p.stride_h <= p.k_h <= ROWS_KERNEL:
@@ -244,7 +248,7 @@ def _blocks(tiling: GradInputTiling, p: DividedProblem, held: bool) -> int:
 
 
 def leaves_through_workspace(tiling: GradInputTiling, p: DividedProblem) -> bool:
-    """Whether tiles of a split of both axes go through GM to have their columns put in order, not through UB alone."""
+    """Return True if tiles of a split of both axes go through GM to have their columns put in order, not through UB alone."""
     lines = _written_bytes(tiling, p, p.itemsize) * PARTS
     return lines > p.inp.buffers["UB"] or p.width * p.across % FRACTAL != 0
 
@@ -291,7 +295,7 @@ def _stepped(block: GradInputTiling, p: DividedProblem, held: bool) -> GradInput
 
 
 def _protected(tiling: GradInputTiling, p: DividedProblem, held: bool) -> GradInputTiling:
-    """What does not fit L1 with smaller sides, or with as many blocks of channels as L1 holds in single buffers."""
+    """Return a tiling that fits L1: with smaller sides, or with as many blocks of channels as L1 holds in single buffers."""
     room = p.inp.buffers["L1"]
     smaller = _smaller_sides(tiling, p) if sum(_least(tiling, p)) > room else None
     if smaller is not None:

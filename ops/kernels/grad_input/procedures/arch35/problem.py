@@ -33,14 +33,14 @@ class DataProblem:
 
     @classmethod
     def of(cls, inp: TilingInput, cut: int | None = None) -> DataProblem:
-        """As the vendor's sees it, with its own cut or the one given."""
+        """Make the vendor's view of a problem, with its own cut or the given one."""
         if cut is not None:
             return cls(inp, cut)
         return next(p for p in (cls(inp, cut) for cut in (UNCUT, NO_HK, NO_HK_WK)) if p.may_be_so)
 
     @property
     def may_be_so(self) -> bool:
-        """Whether L1 holds what the longest block needs beside one fractal's width of weights, and load3d its pads."""
+        """Return True if L1 holds the needs of the longest block beside one fractal's width of weights, and load3d its pads."""
         if self.cut == NO_HK_WK:
             return True
         p, limits = self.inp.problem, self.inp.load3d
@@ -58,16 +58,16 @@ class DataProblem:
 
     @property
     def whole_rows(self) -> bool:
-        """Whether a core's pixels are whole rows even where that costs a tile."""
+        """Return True if a core's pixels are whole rows even where that costs a tile."""
         return False
 
     @property
     def uneven(self) -> bool:
-        """Whether parts of the kernel differ in taps, so that what L1 gets is whole base blocks of K for each."""
+        """Return True if parts of the kernel differ in taps, so that L1 gets whole base blocks of K for each."""
         return False
 
     def doubles(self, elements: int) -> bool:
-        """Whether L0C has room for two tiles of so many elements."""
+        """Return True if L0C has room for two tiles of so many elements."""
         return elements * ACCUMULATOR_BYTES * 2 <= self.inp.buffers["L0C"]
 
     @property
@@ -92,7 +92,7 @@ class DataProblem:
 
     @cached_property
     def m(self) -> int:
-        """The same in whole fractals."""
+        """Return the pixels, rounded up to whole fractals."""
         return ceil_to(self.pixels, FRACTAL)
 
     @cached_property
@@ -127,7 +127,7 @@ class DataProblem:
 
     @cached_property
     def lanes(self) -> int:
-        """What each tile is needed for: images, depths and real groups."""
+        """Return the number of images, depths and real groups that need each tile."""
         return self.inp.problem.n * self.inp.problem.d_in * self.inp.real_groups
 
     @cached_property
@@ -137,12 +137,12 @@ class DataProblem:
 
     @cached_property
     def is_planar(self) -> bool:
-        """Whether maps are NCDHW."""
+        """Return True if maps are NCDHW."""
         return self.inp.layout is PLANAR
 
     @cached_property
     def packed(self) -> bool:
-        """Whether at most four output channels share a block (C04)."""
+        """Return True if at most four output channels share a block (C04)."""
         if not self.packs:
             return False
         p, half = self.inp.problem, (self.inp.buffers["UB"] - UB_SET_ASIDE) // 2

@@ -32,7 +32,7 @@ class WeightProblem:
 
     @classmethod
     def of(cls, inp: TilingInput) -> WeightProblem:
-        """As the procedure begins: long rows in strips, tap by tap what load3d cannot express."""
+        """Make the problem with which the procedure begins: long rows in strips, tap by tap what load3d cannot express."""
         p, limits = inp.problem, inp.load3d
         padded = max(p.pad_left, p.pad_right) > limits.pad
         long = p.w_out > (LONGEST_PADDED_ROW if padded else LONGEST_ROW)
@@ -67,12 +67,12 @@ class WeightProblem:
 
     @cached_property
     def k(self) -> int:
-        """The same in whole fractals."""
+        """Return the pixels, rounded up to whole fractals."""
         return ceil_to(self.pixels, FRACTAL)
 
     @cached_property
     def lanes(self) -> int:
-        """What each tile is needed for: kernel planes and real groups."""
+        """Return the number of kernel planes and real groups that need each tile."""
         return self.inp.problem.k_d * self.inp.real_groups
 
     @property
@@ -90,7 +90,7 @@ class WeightProblem:
         return ceil_div(self.m, rows) * ceil_div(self.n, columns) * self.lanes
 
     def tile_fits(self, rows: int, columns: int, buffers: int = 1) -> bool:
-        """Whether L0C holds so many tiles."""
+        """Return True if L0C holds so many tiles."""
         return rows * columns * ACCUMULATOR_BYTES * buffers <= self.inp.buffers["L0C"]
 
     # -- L1 ------------------------------------------------------------------------------------------------------------
@@ -101,7 +101,7 @@ class WeightProblem:
         return (a + self.b_elements(tiling) * tiling.bl1_buffers) * self.inp.itemsize
 
     def fits(self, tiling: GradWeightTiling) -> bool:
-        """Whether L1 holds both operands."""
+        """Return True if L1 holds both operands."""
         return self.used(tiling) <= self.inp.buffers["L1"]
 
     def a_elements(self, tiling: GradWeightTiling) -> int:

@@ -1,4 +1,4 @@
-"""What the vendor's tiling believes that a core takes (cycles): the figure by which it chooses.
+"""Cycles of a core by the vendor's tiling: the figure by which it chooses.
 
 A step is one tile of L0: its product, or its two loads if these take longer. Around it stand the loads to L1, as far out as
 the operand is held, and the way out of L0C once a tile. Source: NPUKernelBench 6b84216, cycle_calculator.cc l.137-419: stated;

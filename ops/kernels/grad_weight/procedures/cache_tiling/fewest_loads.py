@@ -56,7 +56,7 @@ def fewest_loads(p: FilterProblem) -> tuple[Cuts, Share, Tile]:
 
 
 def _in_pieces(p: FilterProblem) -> bool:
-    """Whether B comes in pieces of rows or pixel by pixel, so that nothing stays in L1 (stated)."""
+    """Return True if B comes in pieces of rows or pixel by pixel, so that nothing stays in L1 (stated)."""
     return p.load in (Load.SPLIT_W, Load.DMA)
 
 
@@ -89,7 +89,7 @@ class _Parts:
     held: bool
 
     def whole(self, lines_b: int) -> bool:
-        """Whether all of one operand fits beside the least of the other."""
+        """Return True if all of one operand fits beside the least of the other."""
         a, b = self.m * self.line_a + self.least_b, lines_b * self.line_b + self.least_a
         return self.held and min(a, b) <= self.room
 
@@ -235,7 +235,9 @@ def _load_from_l1(p: FilterProblem, share: Share, tile: Tile) -> int:
 
 
 def _tile_of_l1(p: FilterProblem, share: Share, tile: Tile) -> Tile:
-    """What loads least from GM: neither operand whole in L1, or A, or B, or both; of equal ones the most tiles held."""
+    """Return the tile that loads least from GM: neither operand whole in L1, or A, or B, or both; of equal ones the most tiles
+    held.
+    """
     m_tiles, n_tiles = ceil_div(share.m, tile.m_l0), ceil_div(share.n, tile.n_l0)
     found = [_neither_whole(p, share, tile)]
     if share.batch == share.group == 1:
@@ -274,7 +276,9 @@ def _lowered(p: FilterProblem, share: Share, tile: Tile, name: str) -> Tile:
 
 
 def _neither_whole(p: FilterProblem, share: Share, tile: Tile) -> tuple[int, Tile]:
-    """As much K of B, then of A, as fits once; two buffers of B, then of A, where they fit; then more tiles along N and M."""
+    """Return a tile with as much K of B, then of A, as fits once; two buffers of B, then of A, where they fit; then more tiles
+    along N and M.
+    """
     tile = one_divides_other(p, share, with_k_of_a(p, share, with_k_of_b(p, share, tile)))
     tile = _double_a(p, _double_b(p, tile))
     tile = with_more_m(p, share, with_more_n(p, share, tile))

@@ -1,4 +1,4 @@
-"""What the cache tiling decides: cuts over cores, a core's share, the tile in L0 and L1; the vendor's names beside ours."""
+"""Fields of the cache tiling: cuts over cores, a core's share, the tile in L0 and L1; the vendor's names beside ours."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Cuts(NamedTuple):
 
 
 class Share(NamedTuple):
-    """What one core gets: images (of all its depths), blocks of M and N, K units (rows where a row is cut), merged groups.
+    """Share of one core: images (of all its depths), blocks of M and N, K units (rows where a row is cut), merged groups.
 
     A tile in L0 takes a divisor of `n_tile`, one in L1 of `n_held`: one kernel plane where planes do not follow each other.
     """

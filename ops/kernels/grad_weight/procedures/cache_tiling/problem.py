@@ -1,4 +1,4 @@
-"""What the 910B's cache tiling of the weight gradient reads of a problem: units, merged groups, and how B gets to L0B.
+"""Problem as the 910B's cache tiling of the weight gradient reads it: units, merged groups, and how B gets to L0B.
 
 dW is a matrix product for each merged group: M = output channels, N = (input channel, tap), K = pixels of gradOutput, summed
 over the images. M and N are counted in blocks of 16, K in units of `k0` pixels, so that a fractal of A or B has 512 bytes and
@@ -113,7 +113,7 @@ class FilterProblem:
 
     @cached_property
     def cin_c0(self) -> int:
-        """The same in blocks of 8 for fp32, always a pair."""
+        """Return the input channels in blocks of 8 for fp32, always a pair."""
         return self.cin1 * FRACTAL // self.k0
 
     @property
@@ -232,12 +232,12 @@ class FilterProblem:
 
     @property
     def takes_whole_rows(self) -> bool:
-        """Whether load3d can read the input in whole rows, which is all that the 3-D operator does."""
+        """Return True if load3d can read the input in whole rows, which is all that the 3-D operator does."""
         return self._holds_whole_rows and self._load3d_holds
 
     @cached_property
     def _holds_whole_rows(self) -> bool:
-        """Whether L1 has room for the rows that a fractal of pixels sees."""
+        """Return True if L1 has room for the rows that a fractal of pixels sees."""
         return self._least_l1(self._least_rows, self.problem.w_in) <= self.l1_bytes
 
     @cached_property
@@ -250,7 +250,7 @@ class FilterProblem:
 
     @cached_property
     def _load3d_holds(self) -> bool:
-        """Whether the fields of load3d hold the problem's values."""
+        """Return True if the fields of load3d hold the problem's values."""
         p = self.problem
         within = (
             (self.pads, self.load3d.pad),

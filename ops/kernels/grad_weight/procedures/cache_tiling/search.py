@@ -109,7 +109,7 @@ def _whole_images(p: FilterProblem, batch: int, depth: int) -> bool:
 
 
 def share_of_core(p: FilterProblem, cuts: Cuts) -> Share:
-    """What a core gets under a cut."""
+    """Return the share of a core under a cut."""
     problem = p.problem
     channels = share_of(p.cin1, cuts.n, p.cores) if problem.k_d == 1 else p.cin1 // cuts.n
     plane = channels * p.taps

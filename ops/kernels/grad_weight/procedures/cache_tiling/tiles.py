@@ -133,7 +133,7 @@ def b1_bytes(p: FilterProblem, tile: Tile) -> int:
 
 
 def fits(p: FilterProblem, tile: Tile) -> bool:
-    """Whether L1 holds A and B, each as often as the tile says."""
+    """Return True if L1 holds A and B, each as often as the tile says."""
     return 0 < tile.db_al1 * a1_bytes(p, tile) + tile.db_bl1 * b1_bytes(p, tile) <= p.l1_bytes
 
 
@@ -231,7 +231,7 @@ def one_divides_other(p: FilterProblem, share: Share, tile: Tile) -> Tile:
 
 
 def a_may_stay(p: FilterProblem) -> bool:
-    """Whether tiles with all of A in L1 are tried at all: M cut over the cores that images and groups leave."""
+    """Return True if tiles with all of A in L1 are tried at all: M cut over the cores that images and groups leave."""
     together = p.problem.groups * p.problem.n
     if together > p.cores or p.load in (Load.SPLIT_W, Load.DMA):
         return False

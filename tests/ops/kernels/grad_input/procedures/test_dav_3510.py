@@ -25,7 +25,7 @@ def test_grad_input_of_dav_3510(row: dict[str, Any]) -> None:
 
 
 def test_grad_input_rows_that_are_left_open() -> None:
-    """What our kernel does otherwise does not claim to be the vendor's."""
+    """Rows that our kernel does otherwise do not claim to be the vendor's."""
     reasons = [row["reason"] for row in ARCH35["rows"] if row["reason"]]
     assert (len(ARCH35["rows"]), len(reasons)) == (36, 12)
     for row in ARCH35["rows"]:

@@ -29,7 +29,9 @@ pytestmark = pytest.mark.fast
 def test_a_shared_tile_is_cut_in_halves(
     tile: tuple[int, int], buffers: int, extension: int, cut: list[tuple[int, ...]]
 ) -> None:
-    """Of 3x3 kernels, by the vendor's rule: the filters where their sixteens are even, else channels, else the more."""
+    """A tile of 3x3 kernels is cut by the vendor's rule: the filters where their sixteens are even, else channels, else the
+    more.
+    """
     inp, tiling = (
         SimpleNamespace(taps=9, group_extension=extension),
         GradWeightTiling(*tile[:1], 16, tile[1], cl0_buffers=buffers),

@@ -44,7 +44,7 @@ OTHERWISE = {  # what our kernel does in its own way, or not at all
 
 
 def filter_problem_on_950(row: dict[str, Any]) -> TilingInput:
-    """As the library merges its groups."""
+    """Return the input of a row with its groups merged as the library merges them."""
     buffers = {**TABLE_3510["buffers"], "UB": CHIP_3510.buffers["UB"]}
     problem, l2 = ConvProblem(**row["problem"]), TABLE_3510["l2_bytes"]
     return filters_merged(

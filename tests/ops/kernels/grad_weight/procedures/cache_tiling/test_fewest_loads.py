@@ -1,4 +1,4 @@
-"""What the cache tiling counts: the largest divisor, and the blocks that the tiles of a core bring from L1 to L0."""
+"""Counts of the cache tiling: the largest divisor, and the blocks that the tiles of a core bring from L1 to L0."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def test_the_3d_operator_refuses_to_cut_rows_or_to_gather(problem: ConvProblem) 
 
 
 def test_k_of_an_operand_is_lowered_only_to_what_l1_holds() -> None:
-    """Of 512 columns, fewer pixels may touch a row more. Cut and cycles as a program that others wrote decides them."""
+    """With 512 columns fewer pixels may touch a row more. Cut and cycles as a program that others wrote decides them."""
     problem = ConvProblem(1, 64, 32, 1, 1080, 512, 1, 1080, 512, 1, 3, 3, pad_up=1, pad_down=1, pad_left=1, pad_right=1)
     p = on_910b(problem, 4, 24, hf32=True)
     found = decided(p)

@@ -1,0 +1,31 @@
+"""Costs of the scalar unit: issuing, and its own loads and stores (chip file, scalar)."""
+
+from __future__ import annotations
+
+from ascend_sim.chip.sections import Bytes, CoreKind, Cycles, Flag, Section
+
+
+class ScalarCosts(Section):
+    """Cycles that the scalar unit of each kind of core needs to issue one instruction; those of its own loads and stores.
+
+    It reads and writes GM through a data cache of lines, which `cleans_data_cache` says can be written back on request.
+    """
+
+    issue_cycles: dict[CoreKind, Cycles]
+    ub_cycles: Cycles
+    gm_line_cycles: Cycles
+    gm_cached_cycles: Cycles
+    data_cache_line_bytes: Bytes
+    cleans_data_cache: Flag
+    clean_line_cycles: Cycles
+    clean_all_cycles: Cycles
+
+    @property
+    def gm_cycles(self) -> tuple[int, int]:
+        """Cycles of a load or store of GM: of one that fetches its line, and of one whose line is cached."""
+        return self.gm_line_cycles, self.gm_cached_cycles
+
+    @property
+    def clean_cycles(self) -> tuple[int, int]:
+        """Cycles of writing back one line, and the whole cache."""
+        return self.clean_line_cycles, self.clean_all_cycles

@@ -1,0 +1,132 @@
+"""Loads and stores of the scalar unit: one element of the Unified Buffer or of GM, and the cache through which it sees GM.
+
+The scalar unit reaches no other buffer (asc-devkit, Reading and writing data by the scalar unit). All are instructions of
+pipe S, which issues nothing further until they are over. No source has their cycles: chip file, scalar.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.errors import SimError
+from ascend_sim.frozen import frozen
+from ascend_sim.isa.base import SCALAR, Cost, Instruction, Memory
+from ascend_sim.memory.regions import Region
+
+SPACES = ("UB", "GM")
+"""Where the scalar unit can read and write."""
+
+
+@frozen
+class ScalarAccess(Instruction):
+    """Base of loads and stores: an element of `size` bytes in `space`.
+
+    `cached` says that the data cache holds its line of GM already, so that nothing is fetched.
+    """
+
+    space: str
+    size: int
+    cached: bool = False
+
+    kind = SCALAR
+
+    @property
+    def alignment(self) -> int:  # type: ignore[override]
+        return self.size
+
+    def __post_init__(self) -> None:
+        if self.space not in SPACES:
+            raise SimError(
+                f"{self.name}: the scalar unit cannot reach {self.space}; it reads and writes {' and '.join(SPACES)} "
+                f"(asc-devkit, Reading and writing data by the scalar unit)"
+            )
+        if self.size not in (1, 2, 4, 8):
+            raise SimError(
+                f"{self.name}: an element of {self.size} bytes; elements of 1, 2, 4 and 8 bytes are possible"
+            )
+
+    def pipe(self, chip: ChipSpec) -> str:
+        return "S"
+
+    def cost(self, chip: ChipSpec) -> Cost:
+        costs = chip.scalar
+        return Cost(0, 0, costs.ub_cycles if self.space == "UB" else costs.gm_cycles[self.cached], 0)
+
+
+@frozen
+class ScalarLoad(ScalarAccess):
+    """Read the element at src0; a program has no place for its value, which only the code that writes programs can ask for."""
+
+    name = "scalar_load"
+
+    def reads(self) -> tuple[Region, ...]:
+        return (Region("src0", self.space, self.size),)
+
+    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
+        if self.space == "GM":
+            return memory.cache.read(src0, self.size)
+        return memory.array("UB", src0, (self.size,), np.uint8).copy()
+
+
+@frozen
+class ScalarStore(ScalarAccess):
+    """Write the element at dst; the operand src0 holds its bits, as a signed number."""
+
+    name = "scalar_store"
+
+    @property
+    def publishes(self) -> bool:  # type: ignore[override]
+        """A store takes a whole line of GM into the cache, which is written back later: when, others can see."""
+        return self.space == "GM"
+
+    def writes(self) -> tuple[Region, ...]:
+        return (Region("dst", self.space, self.size),)
+
+    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
+        return np.frombuffer(int(src0).to_bytes(8, "little", signed=True), np.uint8)[: self.size]
+
+    def commit(self, memory: Memory, dst: int, pending: Any) -> None:
+        if self.space == "GM":
+            memory.cache.write(dst, pending)
+        else:
+            memory.array("UB", dst, (self.size,), np.uint8)[...] = pending
+
+
+@frozen
+class CleanDataCache(Instruction):
+    """Write the line of GM at dst back from the data cache and drop it, or all lines (DataCacheCleanAndInvalid).
+
+    Lines are written back whole: what other cores wrote beside the changed bytes is lost.
+    """
+
+    all_lines: bool
+
+    name = "clean_data_cache"
+    kind = SCALAR
+    publishes = True
+
+    def pipe(self, chip: ChipSpec) -> str:
+        if not chip.scalar.cleans_data_cache:
+            raise SimError(
+                f"{self.name}: {chip.name} ({chip.identity.arch}) has no such instruction (chip file, "
+                f"scalar.cleans_data_cache)"
+            )
+        return "S"
+
+    def cost(self, chip: ChipSpec) -> Cost:
+        return Cost(0, 0, chip.scalar.clean_cycles[self.all_lines], 0)
+
+    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
+        return None if self.all_lines else dst
+
+    def commit(self, memory: Memory, dst: int, pending: Any) -> None:
+        memory.cache.clean(pending)
+
+
+def bits_of_number(value: Any, dtype: np.dtype[Any]) -> int:
+    """Return the bits of an element as the operand of a store holds them."""
+    data = np.asarray(value).astype(dtype).tobytes()
+    return int.from_bytes(data.ljust(8, b"\0"), "little", signed=True)

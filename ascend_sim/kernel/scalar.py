@@ -1,0 +1,62 @@
+"""The methods of a `Kernel` for loads and stores of the scalar unit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ascend_sim.errors import SimError
+from ascend_sim.isa.scalar import CleanDataCache, ScalarLoad, ScalarStore, bits_of_number
+from ascend_sim.kernel.local_tensor import LocalTensor
+from ascend_sim.kernel.program import Key
+from ascend_sim.kernel.tensor import Tensor, storage_dtype
+
+Element = Tensor | LocalTensor
+
+
+class ScalarMethods:
+    """Loads and stores of one element of the Unified Buffer or of GM; they hold back everything that is issued later.
+
+    What another pipe does to the element is ordered by flags to and from pipe S. GM is read and written through the core's
+    data cache: others see a store when its line was written back, by `clean_data_cache` or (assumed) at the end of the program.
+    """
+
+    if TYPE_CHECKING:
+
+        def _emit(self, key: Key, dst: int = 0, src0: int = 0, src1: int = 0) -> None: ...
+
+    def scalar_load(self, src: Element, *, cached: bool = False) -> None:
+        """Read one element; `cached`: its line of GM is in the data cache. A program cannot use the value."""
+        space, size = _one_element("scalar_load", src)
+        self._emit((ScalarLoad, space, size, cached), 0, src.address)
+
+    def scalar_store(self, dst: Element, value: float, *, cached: bool = False) -> None:
+        """Write a number to one element, in its format; `cached` as for `scalar_load`."""
+        space, size = _one_element("scalar_store", dst)
+        dtype = storage_dtype(dst.dtype)
+        if not isinstance(value, int | float | np.number):
+            raise SimError(f"scalar_store: {value!r}; a number is allowed")
+        if dtype.kind in "iu":
+            limits = np.iinfo(dtype)
+            if value != int(value) or not limits.min <= value <= limits.max:
+                raise SimError(
+                    f"scalar_store: {value} is no {dst.dtype}: whole numbers from {limits.min} to {limits.max} are"
+                )
+        self._emit((ScalarStore, space, size, cached), dst.address, bits_of_number(value, dtype))
+
+    def clean_data_cache(self, dst: Tensor | None = None) -> None:
+        """Write the line of the first element of `dst` back from the data cache and drop it; without `dst` all lines."""
+        if dst is not None and not isinstance(dst, Tensor):
+            raise SimError(f"clean_data_cache: {dst!r} is not in GM; the data cache holds lines of GM")
+        self._emit((CleanDataCache, dst is None), 0 if dst is None else dst.address)
+
+
+def _one_element(what: str, element: Any) -> tuple[str, int]:
+    """Return the space and the bytes of an element; SimError for more than one."""
+    if not isinstance(element, Tensor | LocalTensor):
+        raise SimError(f"{what}: {element!r} is no tensor; give one element of a tensor of GM or of the Unified Buffer")
+    count = element.size if isinstance(element, Tensor) else element.rows * element.columns
+    if count != 1:
+        raise SimError(f"{what}: {element} has {count} elements; the scalar unit reads and writes one at a time")
+    return ("GM" if isinstance(element, Tensor) else "UB"), storage_dtype(element.dtype).itemsize

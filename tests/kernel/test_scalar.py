@@ -1,0 +1,152 @@
+"""Scalar loads and stores of kernels: values in both modes and engines against a twin in Python, order, refusals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ascend_sim as asim
+from ascend_sim.errors import SimError
+
+pytestmark = pytest.mark.fast
+RUNS = [(mode, engine) for mode in ("full", "functional") for engine in ("simpy", "compiled")]
+
+
+@asim.kernel_function(core=("AIV", "AI_CORE"))
+def doubled_places(k: Any, x: Any, y: Any, ordered: bool = True, barrier: bool = False) -> None:
+    """Element i of y becomes x[i], but every fourth -i."""
+    t = k.local_tensor(64, "float32", "t")
+    k.gm_to_ub(t, x)
+    if barrier:
+        k.pipe_barrier("ALL")
+    elif ordered:
+        k.set_flag(k.flag("MTE2", "S", "in"))
+        k.wait_flag(k.flag("MTE2", "S", "in"))
+    for i in range(0, 64, 4):
+        k.scalar_load(t[i : i + 1])
+        k.scalar_store(t[i : i + 1], -i)
+    if barrier:
+        k.pipe_barrier("ALL")
+    elif ordered:
+        k.set_flag(k.flag("S", "MTE3", "out"))
+        k.wait_flag(k.flag("S", "MTE3", "out"))
+    k.ub_to_gm(y, t)
+
+
+X = np.arange(64, dtype=np.float32)
+
+
+@pytest.mark.parametrize("barrier", [False, True])
+@pytest.mark.parametrize(("mode", "engine"), RUNS)
+def test_stores_are_where_a_scalar_loop_puts_them(mode: str, engine: str, barrier: bool) -> None:
+    run = asim.launch(doubled_places, 1, X, asim.empty(64, "float32"), mode=mode, engine=engine, barrier=barrier)
+    wanted = X.copy()
+    for i in range(0, 64, 4):
+        wanted[i] = -i
+    np.testing.assert_array_equal(run.outputs["y"], wanted)
+    assert not run.findings
+
+
+def test_both_engines_take_the_same_cycles() -> None:
+    one, other = (
+        asim.launch(doubled_places, 1, X, asim.empty(64, "float32"), mode="timing", engine=engine)
+        for engine in ("simpy", "compiled")
+    )
+    assert one.timeline.finish == other.timeline.finish
+    scalar = one.timeline.programs[0]
+    rows = [i for i, row in enumerate(scalar.program) if row.instruction.name == "scalar_store"]
+    chip = scalar.program.table.chip
+    length = chip.scalar.issue_cycles["AIV"] + chip.scalar.ub_cycles
+    assert {int(scalar.end[i] - scalar.start[i]) for i in rows} == {length}
+
+
+def labels(kernel: Any, *tensors: Any, **fields: Any) -> set[str]:
+    report = asim.check_kernel(kernel, 1, *tensors, **fields)
+    return {" ".join(filter(None, (one.kind, one.space))) for one in report.findings}
+
+
+def test_a_check_finds_a_scalar_load_that_races_with_a_pipe() -> None:
+    y = asim.empty(64, "float32")
+    assert not labels(doubled_places, X, y) and not labels(doubled_places, X, y, barrier=True)
+    assert {"RAW UB"} <= labels(doubled_places, X, y, ordered=False)
+    run = asim.launch(doubled_places, 1, X, y, ordered=False)
+    assert any("scalar_load" in one.text for one in run.findings)
+
+
+@asim.kernel_function(core="AIV")
+def load_before_overwriting(k: Any, x: Any, y: Any) -> None:
+    """A load is over before anything behind it begins, so that no flag is needed between it and a later copy."""
+    t = k.local_tensor(64, "float32", "t")
+    k.gm_to_ub(t, x)
+    k.set_flag(k.flag("MTE2", "S", "in"))
+    k.wait_flag(k.flag("MTE2", "S", "in"))
+    k.scalar_load(t[0:1])
+    k.gm_to_ub(t, x)
+    k.set_flag(k.flag("MTE2", "MTE3", "out"))
+    k.wait_flag(k.flag("MTE2", "MTE3", "out"))
+    k.ub_to_gm(y, t)
+
+
+def test_a_load_needs_no_flag_before_what_is_issued_later() -> None:
+    assert not labels(load_before_overwriting, X, asim.empty(64, "float32"))
+
+
+@asim.kernel_function(core="AIV")
+def through_gm(k: Any, y: Any, z: Any, clean: bool = True) -> None:
+    """A store to y that MTE2 reads back."""
+    t = k.local_tensor(16, "float32", "t")
+    k.scalar_store(y[3], 5)
+    if clean:
+        k.clean_data_cache(y[0])
+    for pair in (("S", "MTE2"), ("MTE2", "MTE3")):
+        if pair[1] == "MTE3":
+            k.gm_to_ub(t, y)
+        k.set_flag(k.flag(*pair, " ".join(pair)))
+        k.wait_flag(k.flag(*pair, " ".join(pair)))
+    k.ub_to_gm(z, t)
+
+
+@pytest.mark.parametrize(("mode", "engine"), RUNS)
+def test_a_pipe_reads_a_store_to_gm_after_a_clean_alone(mode: str, engine: str) -> None:
+    y = np.ones(16, np.float32)
+    for clean, seen in ((True, 5), (False, 1)):
+        run = asim.launch(through_gm, 1, y, asim.empty(16, "float32"), mode=mode, engine=engine, clean=clean)
+        assert run.outputs["z"].tolist() == [1, 1, 1, seen] + [1] * 12
+        assert run.outputs["y"].tolist() == [1, 1, 1, 5] + [1] * 12  # written back at the end at the latest
+
+
+@asim.kernel_function(core="AIV")
+def neighbours(k: Any, y: Any) -> None:
+    k.scalar_store(y[k.block], k.block + 1)
+    k.scalar_store(y[32 + k.block], k.block + 1)
+
+
+def test_blocks_that_share_a_line_lose_stores_in_time() -> None:
+    """asc-devkit, GlobalTensor.SetValue: cores store at least a line apart, or lines overwrite each other."""
+    y = np.zeros(48, np.float32)
+    assert asim.launch(neighbours, 2, y, mode="functional").outputs["y"][:2].tolist() == [1, 2]
+    one, other = (asim.launch(neighbours, 2, y, engine=engine).outputs["y"] for engine in ("simpy", "compiled"))
+    assert one[:2].tolist() == [0, 2] and (one == other).all()
+
+
+def refused(call: Any) -> str:
+    @asim.kernel_function(core="AIV")
+    def kernel(k: Any, x: Any) -> None:
+        call(k, x, k.local_tensor(64, "int32", "t"))
+
+    with pytest.raises(SimError) as told:
+        asim.launch(kernel, 1, X, mode="timing")
+    return str(told.value)
+
+
+def test_refusals() -> None:
+    assert "x[64] float32 has 64 elements; the scalar unit reads and writes one at a time" in refused(
+        lambda k, x, t: k.scalar_load(x)
+    )
+    assert "scalar_load: 3 is no tensor" in refused(lambda k, x, t: k.scalar_load(3))
+    assert "2147483648 is no int32" in refused(lambda k, x, t: k.scalar_store(t[0:1], 1 << 31))
+    assert "0.5 is no int32" in refused(lambda k, x, t: k.scalar_store(t[0:1], 0.5))
+    assert "'a'; a number is allowed" in refused(lambda k, x, t: k.scalar_store(t[0:1], "a"))
+    assert "is not in GM; the data cache holds lines of GM" in refused(lambda k, x, t: k.clean_data_cache(t))
