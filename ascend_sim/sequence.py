@@ -24,7 +24,7 @@ from ascend_sim.engine.timeline import Timeline
 from ascend_sim.engine.values import Finding
 from ascend_sim.errors import SimError
 from ascend_sim.kernel.program import Program
-from ascend_sim.options.run_options import AnyRunOptions
+from ascend_sim.options.run_options import STEP, AnyRunOptions
 from ascend_sim.report.counts import Counts
 from ascend_sim.report.report import Outputs, Report, RunFacts
 from ascend_sim.report.summary import lines_of
@@ -183,6 +183,11 @@ def run_job(job: Job, options: AnyRunOptions, make: type[Made]) -> Made:
     check_limit(options["max_cycles"], mode)
     device = Device(chip, with_values=mode != "timing")
     tasks, inputs = job.place(device, mode)
+    if options["l2"] == STEP:
+        raise SimError(
+            "l2 'step' is what the earlier kernels of a training step leave; it needs a network (run-network NETWORK --l2 step)"
+            " or a profile (validate --rows PROFILE)"
+        )
     warm = inputs if options["l2"] == "warm" else []
     for allocation in warm:
         device.warm(allocation)

@@ -370,8 +370,8 @@ class MemoryRates(Section):
     """HBM and L2: rates per AIC sum to the chip, streams reach their efficiency; `hbm_latency`: a miss adds it to a path's.
 
     `same_line_read_ratio` is what the read of a line costs the L2 while others read the same line, a plain read being 1.
-    `write_back_ratio` is how many bytes of HBM's time it takes to write back a byte that a read drives out of the L2; one that a
-    write drives out takes 1.
+    `write_back_ratio` is how many bytes of HBM's time it takes to write back a byte that a read drives out of the L2; one that
+    a write drives out takes 1.
     """
 
     hbm_bytes: Bytes

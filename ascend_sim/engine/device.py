@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+
+import numpy as np
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.engine.l2 import L2Cache
 from ascend_sim.engine.task import Task
 from ascend_sim.memory.gm import Allocation, GlobalMemory
+
+Moved = tuple[Hashable, int, bool]
+"""A tensor that a kernel moves: what tells its buffer from others, its bytes, and whether it is written."""
+KernelMoves = tuple[Moved, ...]
+"""The tensors that one kernel moves."""
+_PARTS = 64
+"""Of a tensor, in which a kernel that is not simulated moves it (assumed)."""
+_NO_LINES = np.empty(0, np.int64)
 
 
 class Device:
@@ -38,6 +48,31 @@ class Device:
     def allocate(self, size: int, name: str) -> Allocation:
         """Reserve `size` bytes of GM."""
         return self.gm.allocate(size, name, with_data=self.with_values)
+
+    def pass_over(self, tensors: Sequence[tuple[Allocation, bool]]) -> int:
+        """Leave in the L2 what a kernel leaves that moves each of `tensors` once; True beside one that it writes.
+
+        Returns how many dirty lines it drives out. Parts of all tensors take turns, as the blocks of a kernel do.
+        """
+        line, driven_out = self.chip.memory.l2_line_bytes, 0
+        self.l2.know(max((-(-(tensor.base + tensor.size) // line) for tensor, _ in tensors), default=0))
+        for part in range(_PARTS):
+            for tensor, written in tensors:
+                first, end = tensor.base // line, -(-(tensor.base + tensor.size) // line)
+                lines = slice(*(first + (end - first) * edge // _PARTS for edge in (part, part + 1)))
+                if lines.start < lines.stop:
+                    moved = self.l2.write(lines, _NO_LINES) if written else self.l2.read(lines, _NO_LINES)
+                    driven_out += moved[1]
+        return driven_out
+
+    def replay(self, kernels: Iterable[KernelMoves], held: Mapping[Hashable, Allocation]) -> None:
+        """Leave in the L2 what `kernels` leave one after the other; `held` are buffers that there are, others are allocated."""
+        buffers = dict(held)
+        for moved in kernels:
+            for buffer, nbytes, _ in moved:
+                if buffer not in buffers:
+                    buffers[buffer] = self.allocate(nbytes, f"earlier {buffer}")
+            self.pass_over([(buffers[buffer], written) for buffer, _, written in moved])
 
     def warm(self, allocation: Allocation) -> None:
         """Make a tensor resident in the L2, as far as it fits."""

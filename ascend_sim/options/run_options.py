@@ -18,6 +18,7 @@ __all__ = [
     "L2_STATES",
     "LAUNCH_STATES",
     "MODES",
+    "STEP",
     "AcceptOptions",
     "AnyRunOptions",
     "CacheOptions",
@@ -43,6 +44,8 @@ __all__ = [
 
 MODES = ("full", "functional", "timing")
 L2_STATES = ("cold", "warm")
+STEP = "step"
+"""State of the L2 that the earlier kernels of a training step leave; only a network or a profile has them."""
 LAUNCH_STATES = ("cold", "warm")
 Conformance = Literal["documented", "library"]
 CONFORMANCES: tuple[Conformance, ...] = ("documented", "library")
@@ -137,9 +140,13 @@ class CacheOptions(TypedDict, total=False):
         Option(
             "cold",
             "a text",
-            '"cold": the L2 holds nothing when the run starts; "warm": it holds the inputs, as far as they fit.',
-            Shell(("run", "kernel", "run-network"), "cold: nothing is in the L2 at the start; warm: the inputs are."),
-            choices=L2_STATES,
+            '"cold": the L2 holds nothing when the run starts; "warm": it holds the inputs, as far as they fit; "step", of '
+            "networks: what the earlier kernels of the training step left.",
+            Shell(
+                ("run", "kernel", "run-network"),
+                "cold: nothing is in the L2 at the start; warm: the inputs are; step (run-network): what the step left.",
+            ),
+            choices=(*L2_STATES, STEP),
             case=True,
         ),
     ]

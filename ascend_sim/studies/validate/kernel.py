@@ -7,6 +7,7 @@ from dataclasses import field
 
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
+from ascend_sim.runtime import KernelMoves
 
 PIPES = {
     "mac": "cube",
@@ -24,6 +25,8 @@ _CUBE_DTYPES = {"hf32": ("float32", 3), "fp32": ("float32", 0), "fp16": ("float1
 
 L2_STATES = ("cold", "warm")
 """What the L2 holds before a kernel: nothing, or its inputs, as far as they fit."""
+STEP = "step"
+"""The L2 as the earlier kernels of a profile leave it."""
 
 LAUNCH_STATES = ("cold", "warm")
 """Whether a kernel fetches its code: "warm" where the same kernel or call was launched shortly before."""
@@ -40,6 +43,10 @@ class MeasuredKernel:
     labels: tuple[tuple[str, str], ...] = ()
     l2: str = "warm"
     launches: str = "cold"
+    moved: KernelMoves = ()
+    """The tensors of the kernel itself, where `l2` is STEP."""
+    before: tuple[KernelMoves, ...] = ()
+    """Those of the kernels before it, as far back as the L2 can remember."""
 
     def __getitem__(self, column: str) -> int:
         return dict(self.sizes)[column]

@@ -17,14 +17,15 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from ascend_sim.chip import load_chip
 from ascend_sim.chip.files import is_path, read_layers
 from ascend_sim.errors import ConfigError, SimError
 from ascend_sim.studies.validate import op_summary
-from ascend_sim.studies.validate.kernel import L2_STATES, LAUNCH_STATES, PIPES, MeasuredKernel, MeasuredRow
+from ascend_sim.studies.validate.kernel import L2_STATES, LAUNCH_STATES, PIPES, STEP, MeasuredKernel, MeasuredRow
 from ascend_sim.studies.validate.launches import COLUMNS, LAUNCHES
-from ascend_sim.studies.validate.profile_order import note_launches
+from ascend_sim.studies.validate.profile_order import moved_by, note_launches
 from ascend_sim.studies.validate.profiler_line import Line
 from ascend_sim.studies.validate.sealed import is_sealed
 
@@ -58,7 +59,7 @@ def _all_shipped(l2: str, told: Collection[str]) -> list[MeasuredRow]:
 
 def read_rows(
     path: str | Path,
-    l2: str = "warm",
+    l2: str | None = None,
     chip: str | None = None,
     told: Collection[str] = (),
     *,
@@ -66,13 +67,14 @@ def read_rows(
 ) -> list[MeasuredRow]:
     """The rows of a CSV file, or of a profiler's table or folder, whose `chip` must then be given.
 
-    `l2` is one of L2_STATES, for rows that say none of their own; `told` names what of TOLD the predictions may know of the
+    `l2` is one of L2_STATES or STEP, for rows that say none of their own; None is STEP for a profile with start times and warm
+    for others. `told` names what of TOLD the predictions may know of the
     rows. Raises ConfigError with file, line and column for a value that cannot be. With `skip` its row says so in `unlike`
     beside the others; the error is raised where no row is left.
     """
     path = Path(path)
-    if l2 not in L2_STATES:
-        raise SimError(f"l2 {l2!r}: allowed are {', '.join(L2_STATES)}")
+    if l2 not in (None, *L2_STATES, STEP):
+        raise SimError(f"l2 {l2!r}: allowed are {', '.join((*L2_STATES, STEP))}")
     strange = sorted(set(told) - set(TOLD))
     if strange:
         raise SimError(f"told {strange[0]!r}: allowed are {', '.join(TOLD)}")
@@ -89,7 +91,7 @@ def read_rows(
 
 
 def _read_file(
-    path: Path, l2: str, chip: str | None, told: Collection[str], wrong: list[ConfigError]
+    path: Path, l2: str | None, chip: str | None, told: Collection[str], wrong: list[ConfigError]
 ) -> list[MeasuredRow]:
     """The rows of a file; the errors of those that cannot be are added to `wrong`."""
     if not path.exists():
@@ -109,15 +111,30 @@ def _read_file(
     if missing and not from_profiler:
         raise ConfigError(f"{path}: no column {', '.join(missing)} in the first line: {', '.join(heads)}")
     rows, parsed = [], list(_parsed(path, heads, numbered[1:]))
+    moved: dict[int, Any] = {}
     if from_profiler and chip:
-        note_launches([cells for _, cells in parsed if isinstance(cells, dict)], load_chip(chip))
-    for where, found in parsed:
+        in_order = {place: cells for place, (_, cells) in enumerate(parsed) if isinstance(cells, dict)}
+        note_launches(list(in_order.values()), load_chip(chip))
+        if l2 in (None, STEP):
+            found_in_order = moved_by(list(in_order.values()), load_chip(chip))
+            moved = {place: found_in_order[at] for at, place in enumerate(in_order) if at in found_in_order}
+    if l2 == STEP and not moved:
+        raise SimError(
+            f"{path}: l2 'step' is what the earlier kernels of a profile leave; give a profiler's table with start times"
+        )
+    for place, (where, found) in enumerate(parsed):
         cells = {}
         try:
             if isinstance(found, ConfigError):
                 raise found
             cells = found
-            row = _profiled(where, cells, l2, chip, told) if from_profiler and chip else _row(where, cells, l2, told)
+            if from_profiler and chip:
+                row = _profiled(where, cells, STEP if place in moved else l2 or "warm", chip, told)
+                if place in moved and not row.unlike:
+                    of_step, before = moved[place]
+                    row = replace(row, kernel=replace(row.kernel, moved=of_step, before=before))
+            else:
+                row = _row(where, cells, l2 or "warm", told)
         except ConfigError as error:
             wrong.append(error)
             named = (chip, Line(cells)["type"]) if from_profiler else (cells.get("chip"), cells.get("op_type"))
@@ -198,7 +215,7 @@ def _row(where: str, cells: Mapping[str, str], l2: str, told: Collection[str]) -
     labels = {name: text[name] for name in _LABELS if text.get(name)}
     labels |= _formats(labels)
     known = text.get("l2") or l2
-    if known not in L2_STATES:
+    if known not in (*L2_STATES, STEP) or (text.get("l2") and known == STEP):
         raise ConfigError(f"{where}: l2: {known!r} given; allowed: {', '.join(L2_STATES)}")
     launches = text.get("launches") or (LAUNCHES[op_type].launches if op_type in LAUNCHES else "cold")
     if launches not in LAUNCH_STATES:
