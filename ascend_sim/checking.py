@@ -70,7 +70,8 @@ def check_call(
 
 
 def flags_of_call(case: Case, chip: ChipSpec, **options: Unpack[PlanOptions]) -> dict[str, list[str]]:
-    """The flags of every kernel that a case launches, by the names that `disarm` takes: those that order its pipes and cores.
+    """Return the flags of every kernel that a case launches, by the names that `disarm` takes: those that order its pipes and
+    cores.
 
     `options` and errors are those of `check_call`.
     """
@@ -84,7 +85,9 @@ def flags_of_call(case: Case, chip: ChipSpec, **options: Unpack[PlanOptions]) ->
 
 
 def tasks_of_call(case: Case, chip: ChipSpec, **options: Unpack[PlanOptions]) -> tuple[Plan, list[Task]]:
-    """The plan of a case, and its kernels with tensors at addresses that hold nothing; `options` and errors as `check_call`."""
+    """Return the plan of a case, and its kernels with tensors at addresses that hold nothing; `options` and errors as
+    `check_call`.
+    """
     plan = OPERATORS[case.operator].plan(accept_case(case, chip, **options), chip)
     return plan, tasks_without_values(plan, chip)[1]
 

@@ -63,7 +63,7 @@ class AclnnError(SimError):
 
 
 def binary_size(size: float) -> str:
-    """Bytes as people read them: "312 bytes", "4.5 KiB", "64 GiB"."""
+    """Return the bytes as people read them: "312 bytes", "4.5 KiB", "64 GiB"."""
     units = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
     power = 0
     while abs(size) >= 1024 and power < len(units) - 1:

@@ -59,7 +59,7 @@ class Expected:
 
     @classmethod
     def product(cls, left: ArrayLike, right: ArrayLike) -> Expected:
-        """The matrix product of [..., m, k] and [..., k, n], summed in float32 by a cube."""
+        """Return the matrix product of [..., m, k] and [..., k, n], summed in float32 by a cube."""
         a, b = (np.asarray(side).astype(np.float64) for side in (left, right))
         with threadpool_limits(limits=1, user_api="blas"):
             return cls(a @ b, np.sqrt(a**2 @ b**2), a.shape[-1])
@@ -117,7 +117,7 @@ def _kind(given: object) -> str:
 
 
 def arguments_of(function: Callable[..., Any], inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """The inputs that a function asks for, by the names of its parameters; SimError for one that there is not."""
+    """Return the inputs that a function asks for, by the names of its parameters; SimError for one that there is not."""
     parameters = inspect.signature(function).parameters.values()
     if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters):
         return dict(inputs)

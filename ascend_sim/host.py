@@ -24,7 +24,8 @@ GIB = 1 << 30
 
 
 def memory_limit(given: str | None = None) -> int | None:
-    """Bytes that a process may hold: `given` or the variable in GiB, else all that the machine has; None if it cannot be told.
+    """Return the bytes that a process may hold: `given` or the variable in GiB, else all that the machine has; None if it
+    cannot be told.
 
     Raises SimError for what is no number above 0.
     """
@@ -42,7 +43,7 @@ def memory_limit(given: str | None = None) -> int | None:
 
 
 def machine_memory() -> int | None:
-    """Bytes of memory of this machine, or of the container that it is; None where the system does not tell."""
+    """Return the bytes of memory of this machine, or of the container that it is; None where the system does not tell."""
     try:
         found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
@@ -53,7 +54,9 @@ def machine_memory() -> int | None:
 
 
 def held_memory() -> int:
-    """Bytes of memory that this process holds now (its peak where the system does not tell); 0 where nothing is told."""
+    """Return the bytes of memory that this process holds now (its peak where the system does not tell); 0 where nothing is
+    told.
+    """
     with suppress(OSError, ValueError):
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     try:
@@ -86,7 +89,7 @@ class Lately:
         self._held: dict[Hashable, NDArray[Any]] = {}
 
     def get(self, key: Hashable, make: Callable[[], NDArray[Any]]) -> NDArray[Any]:
-        """The array of this key, which `make` makes where it is not held."""
+        """Return the array of this key, which `make` makes where it is not held."""
         with _HELD:
             found = self._held.pop(key, None)
         made = found is None

@@ -39,7 +39,7 @@ class Header(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of its values."""
+        """Return the bytes of its values."""
         return 0 if self.dtype is None else prod(self.shape) * self.dtype.itemsize
 
 

@@ -118,7 +118,10 @@ class _Loader(_Limited, yaml.SafeLoader):
 
 
 def read_yaml(path: Path, what: str) -> dict[Any, Any]:
-    """The mapping in a YAML file; ConfigError in one line (file, line, column, fault), with `what` the file should be."""
+    """Return the mapping in a YAML file.
+
+    ConfigError in one line (file, line, column, fault), with `what` the file should be.
+    """
     try:
         # Without O_NONBLOCK the opening of a pipe would wait for a writer.
         with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
@@ -145,7 +148,7 @@ def load_shipped(text: str) -> Any:
 
 
 def parse_yaml(text: str, name: str | Path, what: str) -> dict[Any, Any]:
-    """The mapping in a YAML text, as `read_yaml`; `name` stands in the messages."""
+    """Return the mapping in a YAML text, as `read_yaml`; `name` stands in the messages."""
     try:
         entries = yaml.load(text, _Loader)
     except yaml.MarkedYAMLError as error:

@@ -42,12 +42,12 @@ class TensorArg:
 
     @property
     def rank(self) -> int:
-        """Number of dimensions."""
+        """Return the number of dimensions."""
         return len(self.shape)
 
     @property
     def size(self) -> int:
-        """Number of elements (1 for rank 0)."""
+        """Return the number of elements (1 for rank 0)."""
         return prod(self.shape)
 
     @property
@@ -86,5 +86,5 @@ def dtype_name(dtype: Any) -> str:
 
 
 def is_whole_number(value: Any) -> bool:
-    """A Python or numpy integer; True and False are none."""
+    """Return a Python or numpy integer; True and False are none."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool)

@@ -39,10 +39,10 @@ class AcceptedCall:
 
     @property
     def storage_dtype(self) -> str:
-        """How values of the compute dtype lie in memory (hf32 is fp32 there)."""
+        """Return how values of the compute dtype lie in memory (hf32 is fp32 there)."""
         return stored_as(self.compute_dtype)
 
 
 def stored_as(compute_dtype: str) -> str:
-    """The format in memory of numbers that the cube multiplies as `compute_dtype`."""
+    """Return the format in memory of numbers that the cube multiplies as `compute_dtype`."""
     return "float32" if compute_dtype == "hf32" else compute_dtype

@@ -43,7 +43,7 @@ _RULES_REFUSE = ("greater_than_equal", "greater_than", "too_short", "too_long")
 
 
 def case_names() -> list[str]:
-    """Names of the cases that ship with the package, sorted."""
+    """Return the names of the cases that ship with the package, sorted."""
     return sorted(entry.name.removesuffix(".yaml") for entry in _shipped().iterdir() if entry.name.endswith(".yaml"))
 
 
@@ -118,7 +118,8 @@ def _is_a_network(name: str, layer: str) -> ConfigError:
 
 
 def make_tensors(case: Case) -> dict[str, NDArray[Any]]:
-    """The tensors of a case by name, in its shapes and dtypes (bfloat16 as ml_dtypes arrays, 8-bit formats as uint8 codes).
+    """Return the tensors of a case by name, in its shapes and dtypes (bfloat16 as ml_dtypes arrays, 8-bit formats as uint8
+    codes).
 
     Every tensor draws from a PCG64 stream of its own, seeded with the case's seed and the tensor's name, so that the
     shape of one changes no other. Raises TensorFileError when the case's file does not hold what the case needs.

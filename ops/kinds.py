@@ -34,7 +34,7 @@ class ArgumentKind(NamedTuple):
 
 
 def is_whole_numbers(value: Any) -> bool:
-    """A list, tuple or 1-D array of integers."""
+    """Return a list, tuple or 1-D array of integers."""
     flat = isinstance(value, Sequence) or (isinstance(value, np.ndarray) and value.ndim == 1)
     return flat and not isinstance(value, str | bytes) and all(is_whole_number(number) for number in value)
 

@@ -52,5 +52,5 @@ class Layer(ConvolutionFields, FileEntry):
 
     @property
     def batch_axis(self) -> int:
-        """The axis of input that is the batch."""
+        """Return the axis of input that is the batch."""
         return 1 if self.kind == OVER_TIME else 0

@@ -94,13 +94,13 @@ class Network:
 
 
 def cases_of(layer: Layer) -> dict[str, Case]:
-    """The layer's call in each pass that an operator computes; pydantic's ValidationError where it is none."""
+    """Return the layer's call in each pass that an operator computes; pydantic's ValidationError where it is none."""
     operators = [one for one in OPERATORS.values() if one.layer_direction and one.layer_kind == layer.kind]
     return {str(operator.layer_direction): operator.of_layer(layer) for operator in operators}
 
 
 def layer_text(tensors: Mapping[str, Sequence[int]], attributes: Mapping[str, Any]) -> str:
-    """Shapes of input and weight and what is not plain, in a few characters."""
+    """Return the shapes of input and weight and what is not plain, in a few characters."""
     text = " * ".join("x".join(map(str, tensors[name])) for name in ("input", "weight"))
     usual = {"stride": 1, "padding": 0, "dilation": 1, "output_padding": 0, "pad": 0, "groups": 1}
     for name, plain in usual.items():
@@ -165,12 +165,12 @@ def _no_layer(network: str, name: str, loaded: Network) -> str:
 
 
 def network_names() -> list[str]:
-    """Names of the networks that ship with the package, sorted."""
+    """Return the names of the networks that ship with the package, sorted."""
     return sorted(entry.name.removesuffix(".yaml") for entry in _shipped().iterdir() if entry.name.endswith(".yaml"))
 
 
 def load_network(name_or_path: str | Path) -> Network:
-    """The network of that name, or the file at that path.
+    """Return the network of that name, or the file at that path.
 
     Raises ConfigError, one line with file, layer and field, for everything that is not a network.
     """

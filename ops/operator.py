@@ -123,7 +123,7 @@ class Operator(ABC, Generic[Arguments, Call]):
         cube_math_type: int,
         conformance: str,
     ) -> Arguments:
-        """A call from Python or from a case: the vendor's argument list, outputs as the documents ask for."""
+        """Return a call from Python or from a case: the vendor's argument list, outputs as the documents ask for."""
 
     @abstractmethod
     def check(self, arguments: Arguments, product: ProductSpec, conformance: str, deterministic: bool) -> CheckResult:
@@ -132,15 +132,15 @@ class Operator(ABC, Generic[Arguments, Call]):
     @property
     @abstractmethod
     def rules(self) -> Sequence[Rule]:
-        """Every rule, in order."""
+        """Return every rule, in order."""
 
     @abstractmethod
     def accepted(self, arguments: Arguments, chip: ChipSpec, warnings: tuple[str, ...], settings: Settings) -> Call:
-        """A call that passed its rules."""
+        """Return a call that passed its rules."""
 
     @abstractmethod
     def kernels(self, call: Call, chip: ChipSpec) -> Plan:
-        """The placed plan of an accepted call; TilingError where no tiling fits."""
+        """Return the placed plan of an accepted call; TilingError where no tiling fits."""
 
     def product(self, chip: ChipSpec) -> ProductSpec:
         """Return the arguments that the operator accepts on a chip; AclnnError 161002 for an unknown product."""
@@ -177,14 +177,14 @@ class Operator(ABC, Generic[Arguments, Call]):
         return replace(result, failure=replace(result.failure, message=message))
 
     def graph_plan(self, call: Call, chip: ChipSpec, op_type: str) -> Plan:
-        """The kernels of a call that a graph makes of its operator `op_type`, without aclnn's ways around it.
+        """Return the kernels of a call that a graph makes of its operator `op_type`, without aclnn's ways around it.
 
         Raises SimError where nothing is known of such calls.
         """
         raise SimError(f"{self.name}: nothing is known of calls of {op_type} by a graph")
 
     def plan(self, call: Call, chip: ChipSpec) -> Plan:
-        """The kernels of an accepted call on this chip.
+        """Return the kernels of an accepted call on this chip.
 
         Raises TilingError for the user's own tiling, else AclnnError with `failure_status`.
         """
@@ -201,7 +201,7 @@ class Operator(ABC, Generic[Arguments, Call]):
         return plan
 
     def failure_status(self, conformance: str) -> int:
-        """The status of a call that passes the rules and has no kernels."""
+        """Return the status of a call that passes the rules and has no kernels."""
         return Status.INNER_NULLPTR
 
     def per_kernel(self, what: str, values: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -213,7 +213,9 @@ class Operator(ABC, Generic[Arguments, Call]):
         return named
 
     def launch_sizes(self, block_dim: int | Mapping[str, int] | None, chip: ChipSpec) -> Mapping[str, int]:
-        """Blocks to launch by cube kernel; a bare number means every one. SimError for anything but whole numbers from 1."""
+        """Return the blocks to launch by cube kernel; a bare number means every one. SimError for anything but whole numbers
+        from 1.
+        """
         if block_dim is None:
             return {}
         each = block_dim if isinstance(block_dim, Mapping) else dict.fromkeys(self.cube_kernels, block_dim)
@@ -229,7 +231,7 @@ class Operator(ABC, Generic[Arguments, Call]):
     # -- names ---------------------------------------------------------------------------------------------------------
 
     def label(self, rank: int) -> str:
-        """The format label of a tensor of that rank."""
+        """Return the format label of a tensor of that rank."""
         return self.formats.get(rank, "ND")
 
     def given_name(self, tensor: str) -> str:
@@ -244,7 +246,7 @@ class Operator(ABC, Generic[Arguments, Call]):
 
     @abstractmethod
     def shown(self, arguments: Arguments) -> dict[str, Any]:
-        """The attributes that a report names."""
+        """Return the attributes that a report names."""
 
     @abstractmethod
     def macs(self, call: Call) -> dict[str, int]:
@@ -278,7 +280,8 @@ class Operator(ABC, Generic[Arguments, Call]):
     def meets_zeros(
         self, call: Call, output: str, special: Mapping[str, NDArray[np.bool_]], met: NDArray[np.bool_]
     ) -> NDArray[np.bool_]:
-        """Elements of an output in which a kernel may multiply a zero by an infinity or NaN; broadcasts to those of `met`.
+        """Return the elements of an output in which a kernel may multiply a zero by an infinity or NaN; broadcasts to those of
+        `met`.
 
         `special` marks the infinities and NaN of both factors, `met` the elements that have one in a product of their own.
         """
@@ -286,18 +289,20 @@ class Operator(ABC, Generic[Arguments, Call]):
 
     @abstractmethod
     def products(self, call: Call) -> dict[str, int]:
-        """Products that the longest sum of each output has."""
+        """Return the products that the longest sum of each output has."""
 
     @abstractmethod
     def roundings(self, call: Call, output: str) -> list[str]:
-        """The formats that an output's fp32 sum is rounded to on its way out, in order."""
+        """Return the formats that an output's fp32 sum is rounded to on its way out, in order."""
 
     def summed(self, output: str) -> str | None:
-        """The tensor that an output is the plain sum of, in its own dtype; None for sums of products, which the cube makes."""
+        """Return the tensor that an output is the plain sum of, in its own dtype; None for sums of products, which the cube
+        makes.
+        """
         return None
 
     def computed_in(self, call: Call, output: str) -> str:
-        """The dtype whose values are multiplied, or added where the cube has no part."""
+        """Return the dtype whose values are multiplied, or added where the cube has no part."""
         return call.compute_dtype
 
     def saturates(self, call: Call, output: str, model: ValueModel) -> bool:
@@ -307,11 +312,11 @@ class Operator(ABC, Generic[Arguments, Call]):
     def rounded(
         self, call: Call, output: str, total: Array, model: ValueModel, *, inputs: Mapping[str, Array]
     ) -> Array:
-        """The exact sums `total` of an output as a machine without any error would return them, in float64."""
+        """Return the exact sums `total` of an output as a machine without any error would return them, in float64."""
         return chain(total, self.roundings(call, output), self.saturates(call, output, model))
 
     def in_problem_order(self, call: Call, arrays: Mapping[str, Array]) -> dict[str, Array]:
-        """The caller's arrays, by our names, with their axes in the order of the sums."""
+        """Return the caller's arrays, by our names, with their axes in the order of the sums."""
         return dict(arrays)
 
     def verdict(
@@ -343,11 +348,11 @@ class Operator(ABC, Generic[Arguments, Call]):
     def formula(
         self, call: Call, output: str, shapes: Mapping[str, tuple[int, ...]], index: tuple[int, ...]
     ) -> Formula:
-        """The products of element `index` of an output, in the order of the caller's `shapes`."""
+        """Return the products of element `index` of an output, in the order of the caller's `shapes`."""
         raise SimError(f"explain: {self.name} has no formula to follow")
 
     def matrix_product(self, call: Call, output: str) -> MatrixProduct | None:
-        """The matrices where an output is their product without im2col, else None."""
+        """Return the matrices where an output is their product without im2col, else None."""
         return None
 
     def cube_call(self, call: Call, chip: ChipSpec, kernel: str) -> CubeCall:
@@ -355,7 +360,7 @@ class Operator(ABC, Generic[Arguments, Call]):
         raise SimError(f"tile: the tilings of {self.name} are not searched")
 
     def of_layer(self, layer: Layer) -> Case:
-        """The call that computes `layer_direction` of a network's layer; pydantic's ValidationError where it is none."""
+        """Return the call that computes `layer_direction` of a network's layer; pydantic's ValidationError where it is none."""
         said = layer.said
         if self.layer_direction == "forward":
             said.pop("output_mask", None)
@@ -392,7 +397,7 @@ class Settings:
 
     @property
     def fields(self) -> dict[str, Any]:
-        """The fields of AcceptedCall that say the same."""
+        """Return the fields of AcceptedCall that say the same."""
         return {
             "conformance": self.conformance,
             "deterministic": self.deterministic,
@@ -404,5 +409,5 @@ class Settings:
 
 
 def itemsize_in_memory(compute_dtype: str) -> int:
-    """Bytes of a number that the cube multiplies as `compute_dtype`."""
+    """Return the bytes of a number that the cube multiplies as `compute_dtype`."""
     return int(numpy_dtype(stored_as(compute_dtype)).itemsize)

@@ -129,7 +129,7 @@ def _check_header(path: Path, name: str, headers: Mapping[str, Header]) -> None:
 
 
 def _format(path: Path, name: str, header: Header, label: Any) -> str:
-    """The name of a tensor's format, by its own dtype or by the entry beside it."""
+    """Return the name of a tensor's format, by its own dtype or by the entry beside it."""
     assert header.dtype is not None
     stored = header.dtype.newbyteorder("=")
     if label is None:

@@ -33,11 +33,11 @@ MAY_HAVE_MORE = {
     "ascend_sim/acl/tensors.py": {"aclCreateTensor": DOCUMENT},
     "ascend_sim/api.py": {"convolution": OPERATOR, "convolution_backward": OPERATOR},
     "ascend_sim/engine/replay.py": {"__init__": LATER},
-    "ascend_sim/kernel/builder.py": dict.fromkeys(
-        ("data_copy", "data_copy_nd2nz", "fixpipe", "fixpipe_nd", "load_data_2d", "load_data_3d", "mmad"), INSTRUCTION
+    "ascend_sim/kernel/builder.py": dict.fromkeys(("data_copy", "data_copy_nd2nz"), INSTRUCTION),
+    "ascend_sim/kernel/cube.py": dict.fromkeys(
+        ("fixpipe", "fixpipe_nd", "load_data_2d", "load_data_3d", "mmad"), INSTRUCTION
     ),
     "ascend_sim/kernel/kernel.py": {"l1_to_l0a": INSTRUCTION, "l1_to_l0b": INSTRUCTION},
-    "ascend_sim/kernel/unit_flag.py": {"mmad": INSTRUCTION},
     "ascend_sim/launching.py": {
         "launch": "its `**` holds the options and the kernel's own fields, which no type can say"
     },

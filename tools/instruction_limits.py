@@ -9,7 +9,8 @@ from ascend_sim.isa.forms import GROUPS, NOT_YET_REFUSED, Field, atomics, declar
 METHODS = {
     "DataCopy": "data_copy", "DataCopyPlanes": "data_copy_planes", "DataCopyNd2Nz": "data_copy_nd2nz",
     "DataCopyDn2Nz": "data_copy_dn2nz", "Fill": "fill", "LoadData2D": "load_data_2d", "LoadData3D": "load_data_3d",
-    "Mmad": "mmad", "Fixpipe": "fixpipe", "FixpipeNd": "fixpipe_nd", "FixpipeDn": "fixpipe_dn", "L0cToUb": "l0c_to_ub",
+    "Mmad": "mmad", "LoadBias": "load_bias", "Fixpipe": "fixpipe", "FixpipeNd": "fixpipe_nd", "FixpipeDn": "fixpipe_dn",
+    "L0cToUb": "l0c_to_ub",
 }  # fmt: skip
 """The method that makes each effect."""
 

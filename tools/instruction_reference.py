@@ -160,6 +160,7 @@ SECTIONS: dict[str, list[Sample]] = {
             "64 x 64, transpose=True",
         ),
         Sample("mmad", lambda k, gm, dtype: k.mmad(0, 0, 0, 64, 64, 64, dtype, True), "64 x 64 x 64, accumulate=True"),
+        Sample("load_bias", lambda k, gm, dtype: k.load_bias(0, 0, 64, dtype), "64 numbers"),
         Sample("l0c_to_gm", lambda k, gm, dtype: k.l0c_to_gm(gm, 0), "64 x 64"),
         Sample("l0c_to_ub", lambda k, gm, dtype: k.l0c_to_ub(0, 0, 64, 4, 64, dtype), "64 rows of 4 x 16"),
         Sample("data_copy_nd2nz", lambda k, gm, dtype: k.data_copy_nd2nz(0, gm.address, 64, 64, 2, 128, 64), "64 x 64"),

@@ -17,7 +17,7 @@ class AssumedCode:
 
     @property
     def name(self) -> str:
-        """The vendor's name of the code."""
+        """Return the vendor's name of the code."""
         return e.CODE_NAMES[self.code]
 
 

@@ -171,7 +171,7 @@ def aclrtGetCurrentContext() -> Context:
 
 
 def current_context() -> Context:
-    """The current context of this thread, or Refused."""
+    """Return the current context of this thread, or Refused."""
     context = PROCESS.thread.context
     if context is None or not context.alive:
         raise Refused("handle gone", "the current context was destroyed; set another one with aclrtSetCurrentContext")

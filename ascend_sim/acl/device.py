@@ -84,7 +84,7 @@ class AclDevice:
         self._tell(ready, self.last_run)
 
     def _problem(self, entry: Queued, lost_events: set[str]) -> str | None:
-        """Why a task cannot run: its stream has failed, it waits for one that has, or its memory is gone."""
+        """Return why a task cannot run: its stream has failed, it waits for one that has, or its memory is gone."""
         if entry.task.stream in self._failures:
             return self._failures[entry.task.stream]
         if lost_events.intersection(entry.task.wait_events):

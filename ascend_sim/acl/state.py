@@ -73,11 +73,11 @@ class Process:
     lock: Any = field(default_factory=RLock)
 
     def chip(self) -> ChipSpec:
-        """The chip that the process sees. Raises ConfigError."""
+        """Return the chip that the process sees. Raises ConfigError."""
         return self.settings.chip or load_chip(os.environ.get("ASCEND_SIM_CHIP") or _DEFAULT_CHIP)
 
     def conformance(self) -> str:
-        """The profile of the operators' checks. Raises SimError for an unknown name in the environment."""
+        """Return the profile of the operators' checks. Raises SimError for an unknown name in the environment."""
         name = self.settings.conformance or os.environ.get("ASCEND_SIM_CONFORMANCE") or _DEFAULT_CONFORMANCE
         return _one_of("ASCEND_SIM_CONFORMANCE", name, CONFORMANCES)
 
@@ -91,7 +91,7 @@ class Process:
         return _one_of("ASCEND_SIM_MODE", self.settings.mode or os.environ.get("ASCEND_SIM_MODE") or _MODES[0], _MODES)
 
     def open(self) -> AclDevice:
-        """A device as the settings and the environment want it. Raises SimError for what they name and there is not."""
+        """Return a device as the settings and the environment want it. Raises SimError for what they name and there is not."""
         self.conformance()
         chip, mode, out = self.chip(), self.mode(), os.environ.get("ASCEND_SIM_OUT")
         recorder = None
@@ -135,7 +135,7 @@ def watched() -> Iterator[list[DeviceRecorder]]:
 
 
 def device() -> AclDevice:
-    """The open device; the decorator of C calls has made sure that there is one."""
+    """Return the open device; the decorator of C calls has made sure that there is one."""
     assert PROCESS.device is not None
     return PROCESS.device
 
@@ -168,7 +168,7 @@ def _one_of(what: str, name: str, allowed: tuple[str, ...]) -> str:
 
 
 def aclGetRecentErrMsg() -> str | None:
-    """The message of the last call of this thread that failed; None when none has."""
+    """Return the message of the last call of this thread that failed; None when none has."""
     return PROCESS.thread.message
 
 
@@ -241,7 +241,7 @@ def _returned(code: int, result: Any) -> Any:
 
 
 def note(function: str, refusal: Refused) -> int:
-    """The code that a refused call ends in; its message is this thread's from now on."""
+    """Return the code that a refused call ends in; its message is this thread's from now on."""
     name = CODE_NAMES.get(refusal.code, "ACLNN_ERR")
     PROCESS.thread.message = f"{function}: {refusal.code} {name}: {refusal}"
     return refusal.code

@@ -74,7 +74,7 @@ class Event:
 
 
 def stream_of(stream: Any, gone: str = "handle gone", foreign: str = "foreign handle") -> Stream:
-    """The stream that an argument names; None is the default stream of the current context."""
+    """Return the stream that an argument names; None is the default stream of the current context."""
     if stream is None:
         context = current_context()
         if context.default_stream is None:

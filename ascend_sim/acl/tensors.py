@@ -132,7 +132,7 @@ def _destroy(handle: Any, kind: type) -> None:
 
 
 def known(name: str, handle: Any, kind: type) -> Any:
-    """A handle of this kind that was not destroyed; None stays None, for the operator to judge."""
+    """Return a handle of this kind that was not destroyed; None stays None, for the operator to judge."""
     if handle is None:
         return None
     if not isinstance(handle, kind):
@@ -156,7 +156,7 @@ def check_storage(name: str, tensor: TensorArg) -> None:
 
 
 def _reach(tensor: TensorArg) -> int:
-    """How many elements of its storage a view spans."""
+    """Return how many elements of its storage a view spans."""
     if tensor.is_empty:
         return 0
     if tensor.strides is None:
@@ -165,7 +165,7 @@ def _reach(tensor: TensorArg) -> int:
 
 
 def _integers(name: str, values: Any, count: Any) -> tuple[int, ...]:
-    """The first `count` integers of a host array; any sequence or numpy array."""
+    """Return the first `count` integers of a host array; any sequence or numpy array."""
     number = integer(f"number of {name}", count, 0, (1 << 32) - 1)
     if values is None:
         if number == 0:

@@ -26,8 +26,9 @@ from ascend_sim.isa.vector import (
     VectorScalar,
     VectorUnary,
 )
-from ascend_sim.isa.vector.base import INTEGERS, size_of
+from ascend_sim.isa.vector.base import size_of
 from ascend_sim.kernel.program import Key
+from ascend_sim.numerics.integers import INTEGERS
 
 BLOCK = 32
 """Bytes of a block of the Unified Buffer, in which the words count (public documentation of the repeat and copy parameters)."""

@@ -79,12 +79,12 @@ def of_this_case(case: Case, options: CaseOptions | StatusOptions | PlanOptions 
 
 
 def specs_of(case: Case) -> dict[str, TensorSpec]:
-    """The case's tensors without values."""
+    """Return the case's tensors without values."""
     return {name: TensorSpec(shape, dtype) for name, (shape, dtype) in case.tensors.items()}
 
 
 def named_in_commands(case: str | Path, chip: str | Path | ChipSpec | None) -> str:
-    """A case as commands take it, with a chip that is not its own; "" where the chip has no name there."""
+    """Return a case as commands take it, with a chip that is not its own; "" where the chip has no name there."""
     if isinstance(chip, ChipSpec):
         return ""
     return shlex.quote(str(case)) + ("" if chip is None else f" --chip {shlex.quote(str(chip))}")
@@ -133,7 +133,7 @@ def phase_one_of_case(case: Case, spec: ChipSpec, **options: Unpack[PlanOptions]
 
 
 def accept_case(case: Case, spec: ChipSpec, **options: Unpack[PlanOptions]) -> AcceptedCall:
-    """A case as an accepted call on `spec`, without values. Raises AclnnError as the call does.
+    """Return a case as an accepted call on `spec`, without values. Raises AclnnError as the call does.
 
     Tilings and blocks are those given; of the other options, what is left out or None is the case's.
     """
@@ -144,7 +144,7 @@ def accept_case(case: Case, spec: ChipSpec, **options: Unpack[PlanOptions]) -> A
 
 
 def _arguments(case: Case, options: RunOptions) -> Any:
-    """The operator's argument list, without values."""
+    """Return the operator's argument list, without values."""
     operator, specs = OPERATORS[case.operator], specs_of(case)
     given = {name: specs.get(name) for name in operator.tensors}
     return arguments_of(operator, given, case.attributes, options)

@@ -28,15 +28,15 @@ class Result(RunResult):
 
     @property
     def grad_input(self) -> Array | None:
-        """The gradient of the input; None where there is none."""
+        """Return the gradient of the input; None where there is none."""
         return self.outputs.get("grad_input")
 
     @property
     def grad_weight(self) -> Array | None:
-        """The gradient of the weight; None where there is none."""
+        """Return the gradient of the weight; None where there is none."""
         return self.outputs.get("grad_weight")
 
     @property
     def grad_bias(self) -> Array | None:
-        """The gradient of the bias; None where there is none."""
+        """Return the gradient of the bias; None where there is none."""
         return self.outputs.get("grad_bias")

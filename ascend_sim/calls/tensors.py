@@ -43,7 +43,7 @@ class TensorSpec:
 
     @property
     def storage_size(self) -> int:
-        """Elements from the first to the last that the view touches."""
+        """Return the elements from the first to the last that the view touches."""
         if 0 in self.shape:
             return 0
         if self.strides is None:
@@ -54,7 +54,7 @@ class TensorSpec:
 def tensor_args(
     operator: Operator[Any, Any], given: Mapping[str, Any], dtypes: str | Mapping[str, str] | None = None
 ) -> dict[str, TensorArg | None]:
-    """The caller's tensors as the operator's checks see them; `dtypes` is the format of uint8 codes (by tensor).
+    """Return the caller's tensors as the operator's checks see them; `dtypes` is the format of uint8 codes (by tensor).
 
     Raises SimError for anything but arrays and TensorSpecs, and None where the tensor is not optional.
     """
@@ -68,7 +68,7 @@ def tensor_args(
 
 
 def _code_formats(given: Mapping[str, Any], dtypes: str | Mapping[str, str] | None) -> Mapping[str, str]:
-    """The format of every tensor that is uint8 codes; SimError for a name or a format that there is not."""
+    """Return the format of every tensor that is uint8 codes; SimError for a name or a format that there is not."""
     codes = [name for name, value in given.items() if isinstance(value, np.ndarray) and value.dtype == np.uint8]
     formats = dict.fromkeys(codes, dtypes) if isinstance(dtypes, str) else dict(dtypes or {})
     if isinstance(dtypes, str) and not codes:
@@ -84,7 +84,7 @@ def _code_formats(given: Mapping[str, Any], dtypes: str | Mapping[str, str] | No
 
 
 def _argument(operator: Operator[Any, Any], name: str, value: Any, codes: str | None) -> TensorArg:
-    """An array or a TensorSpec as an argument of the operator; `codes` is the format of uint8 codes."""
+    """Return an array or a TensorSpec as an argument of the operator; `codes` is the format of uint8 codes."""
     if isinstance(value, TensorSpec):
         whole = TensorArg(value.shape, dtype_name(value.dtype), operator.label(len(value.shape)), value.strides)
         if whole.is_contiguous:
@@ -112,7 +112,7 @@ def fresh_like(array: Array) -> tuple[Array, Array]:
 
 
 def flat_storage(array: Array) -> tuple[Array, tuple[int, ...] | None, int]:
-    """The flat memory under an array, its strides in elements and the offset of its first element."""
+    """Return the flat memory under an array, its strides in elements and the offset of its first element."""
     if array.flags.c_contiguous:
         return array.reshape(-1), None, 0
     if array.size == 0 or any(stride % array.itemsize for stride in array.strides):

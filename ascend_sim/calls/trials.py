@@ -48,12 +48,12 @@ class Trials:
 
     @property
     def batch(self) -> int:
-        """The batch of the call; 0 where it has none."""
+        """Return the batch of the call; 0 where it has none."""
         sizes = (spec.shape[axis] for name, axis in self._operator.batch_axes.items() if (spec := self._specs[name]))
         return next(sizes, 0)
 
     def added(self, kernel: str, change: Mapping[str, Any], *, whole: bool) -> int | None:
-        """Cycles that the kernel takes more with `change` than without; `whole`: with all its blocks.
+        """Return the cycles that the kernel takes more with `change` than without; `whole`: with all its blocks.
 
         `change` is {"batch": f} for f times the batch, or keywords of the call. None for a call that is refused, and where
         the blocks outnumber the cores, so that one of them does not tell.
@@ -69,7 +69,7 @@ class Trials:
         return self._known[key]
 
     def _tried(self, kernel: str, change: Mapping[str, Any], whole: bool) -> int | None:
-        """Cycles of a launch, or of its block 0 alone; operands are in the L2 as the kernels before leave them."""
+        """Return the cycles of a launch, or of its block 0 alone; operands are in the L2 as the kernels before leave them."""
         plan = self._plan_of(change)
         if plan is None:
             return None
@@ -91,7 +91,7 @@ class Trials:
         return span.finish - span.launch
 
     def _plan_of(self, change: Mapping[str, Any]) -> Plan | None:
-        """The call with a change, whose kernels are tried one by one; None where it is refused."""
+        """Return the call with a change, whose kernels are tried one by one; None where it is refused."""
         key = json.dumps(change, sort_keys=True)
         if key not in self._plans:
             try:

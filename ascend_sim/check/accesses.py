@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ascend_sim.check.regions import SPACES, RegionColumns, Stack, regions_in
 from ascend_sim.check.sync_rows import WIDTH, Ints, Rows, SyncRows
 from ascend_sim.isa.base import Instruction
-from ascend_sim.kernel.program import InstructionTable
+from ascend_sim.kernel.program import InstructionTable, operand_values
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT, Allocation
 from ascend_sim.memory.regions import Region
 
@@ -135,7 +135,7 @@ def _in_stack(
     """Return row, place, owner, form, start, writes and atomic of every access to a space."""
     columns, forms, atomic = shapes.of(stack.table, space)
     row, region = stack.accesses(space)
-    address = stack.rows[row, columns.column[region]]
+    address = operand_values(stack.rows, row, columns.column[region])
     apart: Any
     limit: Any
     if space == "GM":

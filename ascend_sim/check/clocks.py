@@ -117,7 +117,7 @@ class Events:
         return len(self.item)
 
     def _before(self, synced: Sequence[SyncRows], joins: Ints) -> Rows:
-        """Rows of every pipe that stand before a row of the scalar unit."""
+        """Return the rows of every pipe that stand before a row of the scalar unit."""
         items, found = self.matches.items, np.zeros((len(joins), self.columns), np.int32)
         for program in np.unique(items.program[joins]).tolist():
             mine = items.program[joins] == program
@@ -166,7 +166,7 @@ class Events:
         return np.where(number > self._first[track], number, 0)
 
     def _meet(self, counter: Ints) -> tuple[NDArray[np.int16], int]:
-        """Columns of the counters by which programs hear of others, and how many the most have."""
+        """Return the columns of the counters by which programs hear of others, and how many the most have."""
         meets = np.zeros(len(self), np.int16)
         waits = np.flatnonzero(self.released)
         program = self.matches.items.program[self.item[waits]].astype(np.int64)

@@ -61,7 +61,7 @@ class Meetings:
 
     @cached_property
     def total(self) -> dict[CrossCounter, dict[int, int]]:
-        """How often each program raises each counter."""
+        """Return how often each program raises each counter."""
         found: dict[CrossCounter, dict[int, int]] = {}
         for index, one in enumerate(self.synced):
             codes, times = np.unique(one.code[one.kind == CROSS_SET], return_counts=True)
@@ -72,7 +72,7 @@ class Meetings:
 
     @cached_property
     def turns(self) -> dict[CrossCounter, int]:
-        """How often each counter is raised by all."""
+        """Return how often each counter is raised by all."""
         return {
             group: min((counts.get(i, 0) for i in self.setters(group)), default=0)
             for group, counts in self.total.items()
@@ -102,7 +102,7 @@ class Counter:
 
     @property
     def rounds(self) -> int:
-        """How often all have raised it."""
+        """Return how often all have raised it."""
         return min(map(len, self.parts.values()))
 
 

@@ -86,7 +86,7 @@ class CheckFinding(Finding):
 
     @classmethod
     def of(cls, tool: str, kind: str, task: str, title: str, **options: Any) -> CheckFinding:
-        """A finding whose one-line `text` is made from its parts."""
+        """Return a finding whose one-line `text` is made from its parts."""
         made = cls(kind, task, "", tool=tool, title=title, **options)
         return replace(made, text=made._in_one_line())
 
@@ -99,7 +99,7 @@ class CheckFinding(Finding):
         return " ".join("; ".join((self.title.rstrip(":"), *self.body())).split())
 
     def body(self) -> list[str]:
-        """The lines under the title."""
+        """Return the lines under the title."""
         lines = list(self.details)
         for place in self.places:
             if place.access and len(self.places) > 1:
@@ -176,7 +176,7 @@ class CheckReport:
         }
 
     def render(self) -> str:
-        """All findings in the vendor's shape, and a summary."""
+        """Return all findings in the vendor's shape, and a summary."""
         levels = {level: sum(one.level == level for one in self.findings) for level in LEVELS}
         seen = f"in {self.programs} programs with {self.rows} instructions" if self.programs else "but no kernel ran"
         summary = (
@@ -188,7 +188,7 @@ class CheckReport:
 
 
 def shown(line: Line) -> str:
-    """A line as messages show it; files of this package without the way to them."""
+    """Return a line as messages show it; files of this package without the way to them."""
     path = Path(line[0])
     if path.is_relative_to(_ROOT):
         return f"{path.relative_to(_ROOT)}:{line[1]}"

@@ -181,7 +181,7 @@ def _of_size(a: Accesses, kinds: Rows, hears: Ints, footprint: Ints, half: Ints,
 
 
 def _joined(half: Ints, hears: Ints, mine: Ints, theirs: Ints) -> Pairs:
-    """Pairs of the same half that hear of each other."""
+    """Return the pairs of the same half that hear of each other."""
     theirs = theirs[np.lexsort((hears[theirs], half[theirs]))]
     base = int(hears.max(initial=0)) + 1
     keys, own = half[theirs] * base + hears[theirs], half[mine] * base + hears[mine]

@@ -15,6 +15,7 @@ from ascend_sim.check.subject import Subject
 from ascend_sim.check.sync_rows import Ints
 from ascend_sim.isa.base import ceil_div
 from ascend_sim.kernel.inspection import Allocated
+from ascend_sim.kernel.program import operand_values
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 
 _PLACE = re.compile(r"\[\d+\]$")
@@ -53,7 +54,7 @@ def _addresses(subject: Subject) -> Iterator[CheckFinding]:
             if not len(columns.regions):
                 continue
             row, region = stack.accesses(space)
-            address = stack.rows[row, columns.column[region]]
+            address = operand_values(stack.rows, row, columns.column[region])
             near = np.clip(address, -_FAR, _FAR)  # so that no sum wraps
             low, high = near + columns.offset[region], near + columns.extent[region]
             unit = stack.table.limits()[2][columns.column[region] - 1, stack.rows[row, 0]]
@@ -196,7 +197,7 @@ def _operand(subject: Subject, number: int, row: int, space: str, writes: bool) 
     view = subject.programs[number][row]
     regions = view.instruction.writes() if writes else view.instruction.reads()
     operand = next(region.operand for region in regions if region.space == space)
-    return int(getattr(view, operand))
+    return int(getattr(view, operand)) if operand else 0
 
 
 def _spot(subject: Subject, space: str, number: int, row: int, at: int, writes: bool) -> str:

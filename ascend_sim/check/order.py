@@ -57,7 +57,7 @@ class TaskOrder:
 
     @property
     def beside_tiles(self) -> TaskOrder:
-        """The order without what unit flags tell."""
+        """Return the order without what unit flags tell."""
         return self._beside_tiles or self
 
     @cached_property
@@ -103,7 +103,7 @@ class TaskOrder:
     # -- counters ------------------------------------------------------------------------------------------------------
 
     def _overflows(self) -> list[Unpaired]:
-        """Flags that may be raised further than they count: for each the first set."""
+        """Return the flags that may be raised further than they count: for each the first set."""
         items, found = self.matches.items, []
         sync = self.synced[0].program.table.chip.sync if self.synced else None
         for sets, waits, alike in self.counters():

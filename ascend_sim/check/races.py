@@ -22,7 +22,7 @@ _KINDS = {(True, False): "RAW", (False, True): "WAR", (True, True): "WAW"}
 
 
 def find_races(subject: Subject) -> list[CheckFinding]:
-    """One finding for each two lines of the kernel, space and kind of race."""
+    """Return one finding for each two lines of the kernel, space and kind of race."""
     return [finding for space in subject.accesses for finding in _in_space(subject, space)]
 
 
@@ -48,7 +48,7 @@ def _in_space(subject: Subject, space: str) -> Iterator[CheckFinding]:
 
 
 def _roots(subject: Subject, space: str) -> tuple[Ints, Ints]:
-    """The pairs without those that are in order once the others are.
+    """Return the pairs without those that are in order once the others are.
 
     If A comes before C and nothing orders C and B, then what orders C and B orders A and B as well. Of two instructions that
     meet in several ways the worst is told: a read of what is being written, then a write of what is being read.

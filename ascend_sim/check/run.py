@@ -88,7 +88,7 @@ def check_tasks(
 
 
 def _built(task: Task, stamping: bool = True) -> tuple[list[Program], Inspection]:
-    """The programs of a task, and what their builders found."""
+    """Return the programs of a task, and what their builders found."""
     programs: list[Program] = []
     with inspect(stamping) as inspection:
         for block in range(task.block_dim):
@@ -104,8 +104,8 @@ def _built(task: Task, stamping: bool = True) -> tuple[list[Program], Inspection
 def _compared(
     repeated: Sequence[Program], plain: list[Program], inspection: Inspection
 ) -> tuple[list[Program], Inspection]:
-    """The programs without stamps; of each the first row that its stamped loops repeat otherwise is a fault, where there is no
-    other: a block that breaks off has no program to compare.
+    """Return the programs without stamps; of each the first row that its stamped loops repeat otherwise is a fault, where there
+    is no other: a block that breaks off has no program to compare.
     """
     if inspection.faults:
         return plain, inspection
@@ -222,7 +222,7 @@ def _refused(task: Task, faults: Sequence[Fault]) -> list[CheckFinding]:
 def _timed(
     chip: ChipSpec, tasks: Sequence[Task], programs: Sequence[Sequence[Program]], engine: str | None
 ) -> tuple[Timeline | None, str]:
-    """The programs' cycles, or why there are none."""
+    """Return the programs' cycles, or why there are none."""
     blocks: list[dict[int, list[Program]]] = [{} for _ in tasks]
     for number, built in enumerate(programs):
         for program in built:

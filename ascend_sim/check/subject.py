@@ -52,7 +52,7 @@ class Subject:
 
     @cached_property
     def synced(self) -> list[SyncRows]:
-        """The rows that synchronise, by program."""
+        """Return the rows that synchronise, by program."""
         return [SyncRows(program) for program in self.programs]
 
     def stacks(self) -> Iterator[Stack]:
@@ -71,12 +71,12 @@ class Subject:
 
     @cached_property
     def pairs(self) -> dict[str, Pairs | None]:
-        """The footprints that share a byte, by space; None where they are asked about by halves."""
+        """Return the footprints that share a byte, by space; None where they are asked about by halves."""
         return {space: sharing_pairs(a, self.shapes) for space, a in self.accesses.items()}
 
     @cached_property
     def disorder(self) -> dict[str, Disorder]:
-        """Accesses that nothing orders, by space."""
+        """Return the accesses that nothing orders, by space."""
         return {space: self._disorder(space) for space in self.accesses}
 
     @cached_property
@@ -133,14 +133,16 @@ class Subject:
 
     @cached_property
     def ranks(self) -> dict[int, Ints]:
-        """The place of each row in an order that flags allow, by program; programs whose order of issue is one are left out."""
+        """Return the place of each row in an order that flags allow, by program; programs whose order of issue is one are left
+        out.
+        """
         if self.order.matches.in_rows:
             return {}
         orders = {number: rows_in_order(program) for number, program in enumerate(self.programs)}
         return {number: np.argsort(found[0]) for number, found in orders.items() if found is not None}
 
     def place(self, program: int, row: int, access: str = "", address: int | None = None) -> FindingPlace:
-        """A row of a program, for a finding."""
+        """Return a row of a program, for a finding."""
         one = self.programs[program]
         view = one[row]
         return FindingPlace(
@@ -213,14 +215,14 @@ class Subject:
         return np.where(address < np.append(end, 0)[at], numbers[at], -1)
 
     def tensor_at(self, address: int) -> tuple[Allocation | None, int]:
-        """The tensor of the task in which an address of GM lies, and the offset in it."""
+        """Return the tensor of the task in which an address of GM lies, and the offset in it."""
         for tensor in self.task.tensors:
             if tensor.base <= address < tensor.base + max(tensor.size, 1):
                 return tensor, address - tensor.base
         return None, address
 
     def spot(self, space: str, address: int) -> str:
-        """A place in words: "0x40 on GM in weight"."""
+        """Return a place in words: "0x40 on GM in weight"."""
         if space != "GM":
             return f"{address:#x} on {space} in {self.task.name}"
         tensor, offset = self.tensor_at(address)
@@ -230,5 +232,5 @@ class Subject:
 
 
 def pipe_of(owner: int) -> str:
-    """The name of a pipe from its number among all programs' pipes."""
+    """Return the name of a pipe from its number among all programs' pipes."""
     return PIPES[owner % len(PIPES)]

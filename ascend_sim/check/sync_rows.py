@@ -93,7 +93,9 @@ class SyncRows:
         return self.program.notes is None or self.program.notes.whole
 
     def _unit_waits(self, kind: NDArray[np.int8]) -> tuple[Ints, Ints]:
-        """Rows that wait for a unit flag, and those of them behind which no product or drain with the unit flag comes."""
+        """Return the rows that wait for a unit flag, and those of them behind which no product or drain with the unit flag
+        comes.
+        """
         program, table = self.program, self.program.table
         found, loose = table.column("by_unit_flag"), [np.empty(0, np.int64)]
         if not found.any():

@@ -31,7 +31,7 @@ class ChipLayer:
 
 
 def shipped_files() -> dict[str, str]:
-    """Names of the chip files in the package -> their names for messages."""
+    """Return the names of the chip files in the package -> their names for messages."""
     folder = resources.files("ascend_sim.configs").joinpath("chips")
     names = sorted(entry.name.removesuffix(".yaml") for entry in folder.iterdir() if entry.name.endswith(".yaml"))
     return {name: f"configs/chips/{name}.yaml" for name in names}

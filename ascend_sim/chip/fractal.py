@@ -18,3 +18,5 @@ ACCUMULATOR_ROW_BYTES = FRACTAL * ACCUMULATOR_BYTES
 """A row of a fractal of results in L0C."""
 ACCUMULATOR_FRACTAL_BYTES = FRACTAL * ACCUMULATOR_ROW_BYTES
 """A fractal of results in L0C."""
+BIAS_UNIT = 64
+"""Bytes in which the bias table is filled, and a multiple of which a bias begins at (asc-devkit, DataCopy L1 to BiasTable)."""

@@ -32,7 +32,7 @@ class Source:
 
     @property
     def mark(self) -> str:
-        """How sure the number is: `stated`, `derived`, `fitted` or `assumed`; a source without a mark is `stated`."""
+        """Return how sure the number is: `stated`, `derived`, `fitted` or `assumed`; a source without a mark is `stated`."""
         head, colon, _ = self.text.partition(":")
         return head if colon and head in MARKS else "stated"
 

@@ -22,10 +22,10 @@ class ScalarCosts(Section):
 
     @property
     def gm_cycles(self) -> tuple[int, int]:
-        """Cycles of a load or store of GM: of one that fetches its line, and of one whose line is cached."""
+        """Return the cycles of a load or store of GM: of one that fetches its line, and of one whose line is cached."""
         return self.gm_line_cycles, self.gm_cached_cycles
 
     @property
     def clean_cycles(self) -> tuple[int, int]:
-        """Cycles of writing back one line, and the whole cache."""
+        """Return the cycles of writing back one line, and the whole cache."""
         return self.clean_line_cycles, self.clean_all_cycles

@@ -93,17 +93,17 @@ class ChipSpec(BaseModel):
 
     @property
     def pipes(self) -> tuple[str, ...]:
-        """Every pipe of the chip, each once."""
+        """Return every pipe of the chip, each once."""
         return tuple(dict.fromkeys(pipe for kind in self.cores.kinds.values() for pipe in kind.pipes))
 
     def to_json(self) -> str:
-        """The whole chip as text, for `from_json`; `load_chip` reads YAML."""
+        """Return the whole chip as text, for `from_json`; `load_chip` reads YAML."""
         sources = {place: [source.unit, source.text, source.fitted_on] for place, source in self._sources.items()}
         return json.dumps({"chip": self.model_dump(mode="json"), "sources": sources})
 
     @classmethod
     def from_json(cls, text: str) -> ChipSpec:
-        """The chip that `to_json` wrote; ValueError for another text."""
+        """Return the chip that `to_json` wrote; ValueError for another text."""
         data = json.loads(text)
         spec = cls.model_validate_json(json.dumps(data["chip"]), context=PLAIN)
         spec._sources.update(
@@ -112,11 +112,11 @@ class ChipSpec(BaseModel):
         return spec
 
     def numbers(self) -> dict[str, Any]:
-        """Every number by its dotted path (`memory.hbm_gb_per_s`, `paths.GM->L1.bytes_per_cycle`)."""
+        """Return every number by its dotted path (`memory.hbm_gb_per_s`, `paths.GM->L1.bytes_per_cycle`)."""
         return dict(_numbers(json.loads(self.model_dump_json())))
 
     def with_numbers(self, changes: Mapping[str, Any]) -> ChipSpec:
-        """The chip with other numbers, by dotted path; ConfigError for a path that it lacks and what does not fit."""
+        """Return the chip with other numbers, by dotted path; ConfigError for a path that it lacks and what does not fit."""
         tree = json.loads(self.model_dump_json())
         known = dict(_numbers(tree))
         for place, value in changes.items():
@@ -162,7 +162,7 @@ class ChipSpec(BaseModel):
         return self.fixpipe is not None and self.fixpipe.unit_flag
 
     def headroom_fault(self) -> str | None:
-        """A number of this chip with which an engine's int64 counts could wrap, in words (`chip.headroom`)."""
+        """Return a number of this chip with which an engine's int64 counts could wrap, in words (`chip.headroom`)."""
         return headroom_fault(self)
 
     def peak_tflops(self, dtype: str) -> float:
@@ -181,7 +181,7 @@ class ChipSpec(BaseModel):
         return found
 
     def seen_by(self, kind: str) -> ChipSpec:
-        """The chip as a core of `kind` sees it: a vector-only core beside AI Cores has ports and a clock of its own.
+        """Return the chip as a core of `kind` sees it: a vector-only core beside AI Cores has ports and a clock of its own.
 
         Its paths are those with the variant "aiv"; its vector unit's cycles are counted in cycles of the cube's clock.
         """
@@ -236,7 +236,7 @@ class ChipSpec(BaseModel):
 
 
 def _places(node: Any, at: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """The path to every number of a dumped chip."""
+    """Yield the path to every number of a dumped chip."""
     for key, child in node.items():
         if isinstance(child, dict):
             yield from _places(child, (*at, key))
@@ -253,7 +253,7 @@ def _numbers(tree: Any) -> Iterator[tuple[str, Any]]:
 
 
 def chip_names() -> list[str]:
-    """Names of the shipped SoCs; families (`dav-2201`) are not chips."""
+    """Return the names of the shipped SoCs; families (`dav-2201`) are not chips."""
     return [name for name in shipped_files() if not name.startswith(_FAMILY)]
 
 

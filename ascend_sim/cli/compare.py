@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Annotated
@@ -14,6 +15,7 @@ from ascend_sim.cli.completing import CASES, CHIPS, RUNS
 from ascend_sim.cli.page import check_html
 from ascend_sim.cli.progress import Progress
 from ascend_sim.cli.terminal import console, print_text
+from ascend_sim.errors import SimError
 
 
 @app.command(
@@ -26,7 +28,8 @@ def compare(
         list[str] | None,
         typer.Argument(
             metavar="A B [C ...]",
-            help="Each a case (or NETWORK:LAYER), a folder of `run --out`, a tiling file, a chip, or a timeline.npz.",
+            help="Each a case (or NETWORK:LAYER), a folder of `run --out`, a tiling file, a chip, or a timeline.npz; or two "
+            "folders of `run-network --out` or of simulations.",
             autocompletion=RUNS,
         ),
     ] = None,
@@ -47,11 +50,16 @@ def compare(
     ] = None,
 ) -> None:
     """Lay runs side by side: kernels, waterfalls, stalls, bytes, instructions, tilings, results; mark what differs."""
+    from ascend_sim.studies.compare.layers import file_in
     from ascend_sim.studies.compare.page import write_page
     from ascend_sim.studies.compare.run import compare_runs
     from ascend_sim.studies.compare.text import chosen_kernels, render
 
     with errors(json_output):
+        if any(map(file_in, runs or ())):
+            alone = {"--case": case, "--chip": chip, "--kernel": kernel, "--html": html}
+            _print_layers(runs or (), [name for name, value in alone.items() if value], everything, json_output)
+            return
         if html is not None:
             check_html(html)
         with closing(Progress()) as progress:
@@ -65,3 +73,20 @@ def compare(
         render(comparison, console(), kernels=kernel or (), everything=everything)
         if html is not None:
             print_text(f"wrote {html}")
+
+
+def _print_layers(runs: Sequence[str], given: Sequence[str], everything: bool, json_output: bool) -> None:
+    """Print two folders of networks or simulations, layer by layer."""
+    from ascend_sim.studies.compare.layers import compare_layers, render
+
+    if given:
+        raise SimError(
+            f"{given[0]}: not for folders of networks or simulations, which are compared by the times of layers"
+        )
+    if len(runs) != 2:
+        raise SimError(f"compare: {len(runs)} given; allowed are two folders of networks or simulations")
+    found = compare_layers(*runs)
+    if json_output:
+        print(json.dumps(found.to_dict(), indent=1))
+    else:
+        render(found, console(), everything=everything)

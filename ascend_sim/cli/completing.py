@@ -16,7 +16,7 @@ _FAMILY = "dav-"
 
 
 def _completer(*folders: str, endings: tuple[str, ...] = (".yaml",)) -> Callable[[str], list[str]]:
-    """A function that completes the names in these folders of the configuration, and files with one of the endings."""
+    """Return a function that completes the names in these folders of the configuration, and files with one of the endings."""
 
     def complete(incomplete: str) -> list[str]:
         shipped = [one.name for folder in folders for one in files("ascend_sim.configs").joinpath(folder).iterdir()]
@@ -29,7 +29,7 @@ def _completer(*folders: str, endings: tuple[str, ...] = (".yaml",)) -> Callable
 
 
 def among(choices: tuple[str, ...]) -> Callable[[str], list[str]]:
-    """A function that completes one of these values."""
+    """Return a function that completes one of these values."""
     return lambda incomplete: [one for one in choices if one.startswith(incomplete)]
 
 

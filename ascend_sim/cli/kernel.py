@@ -133,7 +133,7 @@ def _expected(subject: KernelSubject) -> Any:
 def load_file(
     file: Path, what: str = "a kernel", function: str = "arguments(rng); it makes the kernel's tensors, in order"
 ) -> ModuleType:
-    """The Python file as a module; SimError with file and line for one that cannot be run, or that lacks the function.
+    """Return the Python file as a module; SimError with file and line for one that cannot be run, or that lacks the function.
 
     `what` should be in it, and `function` begins with the name of the one that it has to have.
     """
@@ -151,7 +151,7 @@ def check_file(
 
 
 def run_file(file: Path, what: str = "a kernel") -> ModuleType:
-    """The Python file, with `what` in it, as a module; SimError with file and line for one that cannot be run."""
+    """Return the Python file, with `what` in it, as a module; SimError with file and line for one that cannot be run."""
     if not file.is_file():
         found = "that is a folder" if file.is_dir() else "there is no such file"
         raise SimError(f"{file}: {found}; give a Python file with {what}")
@@ -175,7 +175,7 @@ def run_file(file: Path, what: str = "a kernel") -> ModuleType:
 
 
 def choose_kernel(module: ModuleType, file: Path, name: str | None) -> Any:
-    """The kernel of that name, or the only one of the file; SimError with what there is."""
+    """Return the kernel of that name, or the only one of the file; SimError with what there is."""
     from ascend_sim.kernel.function import KernelFunction
 
     kernels = {key: value for key, value in vars(module).items() if isinstance(value, KernelFunction)}

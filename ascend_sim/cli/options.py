@@ -53,7 +53,7 @@ class Printed:
 
 
 def command(name: str | None = None, **settings: Any) -> Callable[[Function], Function]:
-    """A decorator that makes a function a command; `settings` are those of `typer.Typer.command`."""
+    """Return a decorator that makes a function a command; `settings` are those of `typer.Typer.command`."""
 
     def decorate(function: Function) -> Function:
         own = name or function.__name__.replace("_", "-")
@@ -63,7 +63,7 @@ def command(name: str | None = None, **settings: Any) -> Callable[[Function], Fu
 
 
 def _spread(function: Function, command: str) -> Function:
-    """The function with a parameter for each option of its groups, as typer reads it."""
+    """Return the function with a parameter for each option of its groups, as typer reads it."""
     hints = get_type_hints(function, include_extras=True)
     parameters: list[Parameter] = []
     groups: list[tuple[str, list[str], Callable[[dict[str, Any]], Any]]] = []
@@ -90,7 +90,7 @@ def _spread(function: Function, command: str) -> Function:
 
 
 def _fields(kind: Any) -> Iterator[Parameter]:
-    """A parameter for each field of a dataclass."""
+    """Yield a parameter for each field of a dataclass."""
     hints = get_type_hints(kind, include_extras=True)
     for one in fields(kind):
         default = Parameter.empty if one.default is MISSING else one.default
@@ -102,18 +102,18 @@ def _made(kind: Any, given: dict[str, Any]) -> Any:
 
 
 def _options(kind: Any, command: str) -> list[tuple[Described, Shell]]:
-    """The options of a class that a command has, with what is said of them in the shell."""
+    """Return the options of a class that a command has, with what is said of them in the shell."""
     told = [(one, one.option.shell) for one in options_in(kind)]
     return [(one, shell) for one, shell in told if shell is not None and command in shell.commands]
 
 
 def _flag(one: Described, shell: Shell) -> str:
-    """An option's name in the shell."""
+    """Return an option's name in the shell."""
     return f"--{(shell.name or one.name).replace('_', '-')}"
 
 
 def _parameter(described: tuple[Described, Shell]) -> Parameter:
-    """A parameter for an option that is described."""
+    """Return a parameter for an option that is described."""
     (name, text, option), shell = described
     kind: Any = list[str] if shell.many else _TYPES.get(text.removesuffix(" | None"), str)
     default = option.default or None if kind not in _TYPES.values() else option.default

@@ -109,7 +109,7 @@ def words(seconds: float | None) -> str:
 
 
 def about(seconds: float) -> str:
-    """A time in words: "about 40 s", "about 12 min", "about 3.5 h"."""
+    """Return a time in words: "about 40 s", "about 12 min", "about 3.5 h"."""
     if seconds < 90:
         return f"about {seconds:.0f} s"
     return f"about {seconds / 60:.0f} min" if seconds < 5400 else f"about {seconds / 3600:.1f} h"

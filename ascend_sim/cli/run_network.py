@@ -68,6 +68,10 @@ class NetworkFiles:
     html: Annotated[
         Path | None, typer.Option(help="Write one page to this file: figures, and the layers ranked by time.")
     ] = None
+    layer_pages: Annotated[
+        int,
+        typer.Option(min=0, help="With --html: also pages of so many distinct layers, the longest first, to click on."),
+    ] = 0
     json_output: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False
     full: Annotated[bool, typer.Option("--full", help="Print a line for every layer.")] = False
 
@@ -102,6 +106,7 @@ def run_network(
     from ascend_sim.runtime.workers import usable_cores
     from ascend_sim.studies.network import pages
     from ascend_sim.studies.network import run as networks
+    from ascend_sim.studies.network.layer_pages import write_layer_pages
     from ascend_sim.studies.network.page import write_page
     from ascend_sim.studies.network.tuning import read_tilings, tune, write_tilings
 
@@ -117,6 +122,8 @@ def run_network(
             raise SimError("--tile searches tilings, --tiling takes those of a folder: give one of them")
         if files.html is not None:
             check_html(files.html, files.out)
+        elif files.layer_pages:
+            raise SimError("--layer-pages: pages of layers stand beside that of the network (--html FILE)")
         loaded = load_network(network)
         layers = [layer.name for layer in loaded.layers]
         found = None if tilings.tiling is None else read_tilings(tilings.tiling, layers)
@@ -177,7 +184,8 @@ def run_network(
             if tuned is not None:
                 write_tilings(tuned.tilings, files.out)
         if files.html is not None:
-            write_page(files.html, runs[-1], tuned)
+            links = write_layer_pages(files.html, runs[-1], files.layer_pages, **asked) if files.layer_pages else {}
+            write_page(files.html, runs[-1], tuned, links)
         for run in runs:
             print(pages.cost_line(run, time.monotonic() - begin, jobs), file=sys.stderr)
         if not all(run.complete for run in runs) or (tuned is not None and not tuned.complete):

@@ -46,7 +46,7 @@ def tell() -> int:
 
 
 def end_of_start(code: object) -> object:
-    """The exit code for one that Typer chose: a signal before a command began ends as Ctrl-C there, and unsaid."""
+    """Return the exit code for one that Typer chose: a signal before a command began ends as Ctrl-C there, and unsaid."""
     return tell() if code == 128 + int(signal.SIGINT) and not _told else code
 
 

@@ -47,7 +47,7 @@ def _tiling_file(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def parse_block_dim(text: str) -> int | dict[str, int]:
-    """Blocks of the cube kernels: one number for both, or KERNEL=NUMBER,...; ConfigError names what is wrong."""
+    """Return the blocks of the cube kernels: one number for both, or KERNEL=NUMBER,...; ConfigError names what is wrong."""
     if WHOLE_NUMBER.fullmatch(text.strip()):
         return int(text)
     blocks: dict[str, int] = {}
@@ -64,17 +64,17 @@ def parse_block_dim(text: str) -> int | dict[str, int]:
 
 
 def parse_share(percent: float) -> float:
-    """A share from per cent."""
+    """Return a share from per cent."""
     return percent / 100
 
 
 def parse_models(text: str) -> str | list[str]:
-    """Names with commas, or "all"."""
+    """Return the names with commas, or "all"."""
     return text if text == "all" else text.split(",")
 
 
 def parse_disarm(flags: list[str] | None) -> dict[str, list[str]] | None:
-    """Flags by kernel from KERNEL.FLAG each; ConfigError for anything else."""
+    """Return the flags by kernel from KERNEL.FLAG each; ConfigError for anything else."""
     waits: dict[str, list[str]] = {}
     for one in flags or ():
         kernel, _, flag = one.partition(".")
@@ -87,7 +87,7 @@ def parse_disarm(flags: list[str] | None) -> dict[str, list[str]] | None:
 
 
 def parse_index(option: str, text: str | None) -> tuple[int, ...] | None:
-    """The index of an element from whole numbers with commas; ConfigError for anything else."""
+    """Return the index of an element from whole numbers with commas; ConfigError for anything else."""
     if text is None:
         return None
     parts = text.split(",")

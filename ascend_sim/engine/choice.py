@@ -20,7 +20,8 @@ _NOT_BUILT = "ascend-sim was installed without a C compiler"
 
 
 def chosen_engine(engine: str | None = None) -> str:
-    """The name of the engine that runs: `engine`, or for None and "auto" what `ASCEND_SIM_ENGINE` says, or what is there.
+    """Return the name of the engine that runs: `engine`, or for None and "auto" what `ASCEND_SIM_ENGINE` says, or what is
+    there.
 
     Raises SimError for another name, and for "compiled" where it was not built.
     """
@@ -40,7 +41,7 @@ def chosen_engine(engine: str | None = None) -> str:
 
 
 def working_engine() -> str:
-    """The name of the engine that runs, as `chosen_engine`; SimError too where that is a library that is broken."""
+    """Return the name of the engine that runs, as `chosen_engine`; SimError too where that is a library that is broken."""
     engine, path = chosen_engine(), built_file()
     if engine == "compiled" and path is not None:
         opened(path)

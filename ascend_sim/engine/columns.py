@@ -60,7 +60,7 @@ class ColumnFile:
         return self._file.fileno()
 
     def append(self, numbers: bytes) -> int:
-        """Where they stand; OSError where the disk is full."""
+        """Return where they stand; OSError where the disk is full."""
         place = self._file.seek(0, 2)
         self._file.write(numbers)
         self._file.flush()
@@ -81,7 +81,7 @@ class Written(Mapping[str, NDArray[np.int64]]):
     moves: NDArray[np.int64]
 
     def __getitem__(self, name: str) -> NDArray[np.int64]:
-        """One of `TIMES`."""
+        """Return one of `TIMES`."""
         if name in OF_ALL:
             return self.times[:, OF_ALL.index(name)]
         if name not in OF_MOVES:
@@ -131,7 +131,7 @@ class Packed(Mapping[str, NDArray[np.int64]]):
         return cls(count, np.frombuffer(b"".join(pieces), np.uint8), -1 - places)
 
     def __getitem__(self, name: str) -> NDArray[np.int64]:
-        """One of `TIMES`, for reading."""
+        """Return one of `TIMES`, for reading."""
         if name not in TIMES:
             raise KeyError(name)
         return self.lately.get((self._own, name), lambda: self._unpacked(name))
@@ -173,7 +173,7 @@ class Packed(Mapping[str, NDArray[np.int64]]):
 
 
 def _packed(numbers: Sequence[NDArray[np.int64]]) -> bytes:
-    """One piece: these columns of its rows."""
+    """Return one piece: these columns of its rows."""
     packing, parts, at = [], [], len(numbers) * _PACKING * 8
     for one in numbers:
         base = int(one.min())
@@ -197,7 +197,7 @@ class ColumnStore:
         self._lately = Lately(MOST)
 
     def file(self) -> ColumnFile | None:
-        """Where columns go; None where there is no such place, and they stay in memory."""
+        """Return where columns go; None where there is no such place, and they stay in memory."""
         if self._file is None and not self._asked:
             self._asked = True
             if len(ColumnFile.open) < FILES:

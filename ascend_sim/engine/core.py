@@ -153,7 +153,7 @@ class CoreRun:
             stream[row] += known[argument, phase]
 
     def _addresses(self) -> dict[int, int]:
-        """The GM address of every row that is a transfer."""
+        """Return the GM address of every row that is a transfer."""
         program = self.program
         rows = np.flatnonzero(program.per_row("kind") == TRANSFER)
         columns = np.asarray([OPERAND_COLUMN[a.region.operand] if a else 0 for a in program.table.accesses], np.int64)
@@ -257,7 +257,7 @@ class CoreRun:
             waiter.succeed()
 
     def _rows_of(self, p: int) -> Iterator[tuple[int, int, int, int, int, int]]:
-        """Row, kind, first, stream, latency and argument of everything in the queue of pipe `p`."""
+        """Return the row, kind, first, stream, latency and argument of everything in the queue of pipe `p`."""
         columns = self._queues[p]
         return chain.from_iterable(
             zip(*(column[at : at + CHUNK].tolist() for column in columns), strict=True)
@@ -276,7 +276,7 @@ class CoreRun:
                 sleeper.succeed()
 
     def _waits_for(self, row: int) -> Sequence[int]:
-        """The pipes that a barrier of the scalar unit waits for."""
+        """Return the pipes that a barrier of the scalar unit waits for."""
         instruction = self.program.table.instructions[int(self.program.rows[row, 0])]
         return (PIPES.index(instruction.on),) if isinstance(instruction, ScalarWait) else range(1, len(PIPES))
 
@@ -430,7 +430,7 @@ class CoreRun:
     # -- after the run -------------------------------------------------------------------------------------------------
 
     def columns(self) -> dict[str, NDArray[np.int64]]:
-        """The columns of `ProgramRun`."""
+        """Return the columns of `ProgramRun`."""
         start, end, retire = (np.asarray(column, np.int64) for column in (self.start, self.end, self.retire))
         stall, cause = stall_columns(self.program, self.begin, start, end, self.limited)
         shared = np.zeros((5, len(self.program)), np.int64)
@@ -449,7 +449,7 @@ class CoreRun:
         return True
 
     def issued_until(self) -> int:
-        """The cycle that the scalar unit has come to, as far as it was worked out."""
+        """Return the cycle that the scalar unit has come to, as far as it was worked out."""
         return self._t
 
     def stuck(self) -> list[tuple[str, int, bool]]:
@@ -462,7 +462,9 @@ class CoreRun:
         return heads
 
     def scalar_stuck(self) -> tuple[int, str] | None:
-        """The row before which the scalar unit stands, and the pipe of a full queue; "ALL" at a barrier, "S" at its wait."""
+        """Return the row before which the scalar unit stands, and the pipe of a full queue; "ALL" at a barrier, "S" at its
+        wait.
+        """
         if self._held_at != NO_WAIT:
             return self._held_at, "S"
         p = self._want_pipe
@@ -471,7 +473,7 @@ class CoreRun:
         return (self._drain_row, "ALL") if self._drain is not None else None
 
     def lost_sets(self) -> dict[tuple[str, str, int], int]:
-        """Flags (source, destination, number) of which a set was lost: the number of the first such set."""
+        """Return the flags (source, destination, number) of which a set was lost: the number of the first such set."""
         return {flag.key: lost for flag in self._flags if (lost := flag.lost_set()) >= 0}
 
 

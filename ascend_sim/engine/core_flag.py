@@ -46,7 +46,7 @@ class CoreFlag:
         return True
 
     def next_arrival(self) -> int | None:
-        """When the set of the next wait arrives; None while it is not known."""
+        """Return when the set of the next wait arrives; None while it is not known."""
         return self.arrivals[self.paired - 1 + self.lost] if self.pair(len(self.taken) + 1) else None
 
     def lost_set(self) -> int:

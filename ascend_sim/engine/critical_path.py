@@ -79,12 +79,12 @@ class PathStep:
 
 
 def critical_path(timeline: Timeline) -> list[PathStep]:
-    """The steps in the order of time; empty when nothing ran."""
+    """Return the steps in the order of time; empty when nothing ran."""
     return _Walk(timeline).steps() if timeline.tasks else []
 
 
 def by_what(path: Sequence[PathStep], task: int | None = None) -> dict[str, int]:
-    """Cycles of the path by what took them, longest first; of one task where it is named."""
+    """Return the cycles of the path by what took them, longest first; of one task where it is named."""
     cycles: dict[str, int] = {}
     for step in path:
         if task is None or step.task == task:
@@ -126,12 +126,12 @@ class _PathRows:
 
     @cached_property
     def passed(self) -> NDArray[np.int64]:
-        """When each row had begun, or was over where it waited."""
+        """Return when each row had begun, or was over where it waited."""
         return np.where(np.isin(self.kind, (WAIT, CROSS_WAIT)), self.run.end, self.run.start)
 
     @cached_property
     def left(self) -> NDArray[np.int64]:
-        """When each row left the queue: a flag not waited for to the end keeps its place, and those behind it."""
+        """Return when each row left the queue: a flag not waited for to the end keeps its place, and those behind it."""
         left = self.passed.copy()
         for rows in self.of_pipe:
             known = np.where(self.lead[rows] > 0, self.run.retire[rows], self.run.begin)
@@ -139,7 +139,7 @@ class _PathRows:
         return left
 
     def kept_by(self, row: int) -> int:
-        """The wait whose flag kept a row in the queue after it had passed, or -1."""
+        """Return the wait whose flag kept a row in the queue after it had passed, or -1."""
         if self.left[row] == self.passed[row]:
             return -1
         rows = self.of_pipe[int(self.pipe[row])]
@@ -147,7 +147,7 @@ class _PathRows:
 
     @cached_property
     def issued(self) -> NDArray[np.int64]:
-        """When each row was in its pipe's queue; for rows of the scalar unit when they were over."""
+        """Return when each row was in its pipe's queue; for rows of the scalar unit when they were over."""
         run = self.run
         free = np.where(self.slot >= 0, self.left[self.slot], run.begin)
         earliest = np.where(self.pipe == 0, run.end, free)
@@ -156,18 +156,18 @@ class _PathRows:
 
     @cached_property
     def sets(self) -> dict[int, int]:
-        """Row of a wait -> row of the set that it waits for."""
+        """Return the row of a wait -> row of the set that it waits for."""
         return flag_pairs(self.run)
 
     def last(self, number: int, row: int) -> int:
-        """The last row of pipe `number` before `row`, or -1."""
+        """Return the last row of pipe `number` before `row`, or -1."""
         rows = self.of_pipe[number]
         place = int(np.searchsorted(rows, row))
         return int(rows[place - 1]) if place else -1
 
     @cached_property
     def of_pipe(self) -> list[NDArray[np.int64]]:
-        """Rows of every pipe."""
+        """Return the rows of every pipe."""
         return [np.flatnonzero(self.pipe == number) for number in range(len(PIPES))]
 
 
@@ -321,7 +321,7 @@ class _Walk:
         return (_ISSUED, index, row - 1), int(rows.issued[row - 1])
 
     def _start(self, index: int, row: int, rows: _PathRows) -> tuple[_Node, int, str, str]:
-        """The latest of: its pipe was free, it was issued, few enough were outstanding."""
+        """Return the latest of: its pipe was free, it was issued, few enough were outstanding."""
         run, at = rows.run, int(rows.run.start[row])
         if rows.pipe[row] == 0:
             node, at = self._previous_issue(index, row, rows)

@@ -39,7 +39,7 @@ class CrossFlags:
         return (program.block, program.core_kind, program.sub_block)
 
     def _of(self, group: CrossCounter, waiters: bool = False) -> list[CrossCore]:
-        """The cores that raise a counter together, or wait for it."""
+        """Return the cores that raise a counter together, or wait for it."""
         return [self._members[index] for index in cross_members(group, self._members, waiters)]
 
     def set(self, program: Program, flag: CrossCoreSetFlag, time: int) -> None:
@@ -56,7 +56,7 @@ class CrossFlags:
                 event.succeed()
 
     def take(self, program: Program, flag: CrossCoreWaitFlag, time: int) -> int | None:
-        """The cycle at which a wait that this core begins at `time` is over, or None while nobody knows."""
+        """Return the cycle at which a wait that this core begins at `time` is over, or None while nobody knows."""
         group = cross_counter(flag, self._core(program))
         taken, released = self._taken[group, self._core(program)], self._released[group]
         if len(taken) >= len(released):
@@ -69,7 +69,7 @@ class CrossFlags:
         self._taken[cross_counter(flag, self._core(program)), self._core(program)].append(time)
 
     def sleep(self, env: simpy.Environment, program: Program, flag: CrossCoreWaitFlag) -> simpy.Event:
-        """An event for the next time that the counter goes up."""
+        """Return an event for the next time that the counter goes up."""
         event = env.event()
         self._sleepers[cross_counter(flag, self._core(program))].append(event)
         return event

@@ -63,7 +63,9 @@ class ValueEvents:
 
 
 def _instructions(run: ProgramRun) -> tuple[Numbers, Numbers, Numbers]:
-    """Rows that have values, pipe by pipe, which is the order of a program's events at one instant; retirements and starts."""
+    """Return the rows that have values, pipe by pipe, which is the order of a program's events at one instant; retirements and
+    starts.
+    """
     table, instruction = run.program.table, run.program.rows[:, 0]
     rows = np.flatnonzero(table.column("has_values")[instruction])
     rows = rows[np.argsort(table.column("pipe")[instruction[rows]], kind="stable")]
@@ -71,7 +73,7 @@ def _instructions(run: ProgramRun) -> tuple[Numbers, Numbers, Numbers]:
 
 
 def _stretches(programs: int, owner: Numbers, place: Numbers) -> Numbers:
-    """A number for each program: that of the stretch of the run in which it has its events. No other has events then."""
+    """Return a number for each program: that of the stretch of the run in which it has its events. No other has events then."""
     first, last = np.full(programs, len(place)), np.full(programs, -1)
     np.minimum.at(first, owner, place)
     np.maximum.at(last, owner, place)
@@ -83,12 +85,12 @@ def _stretches(programs: int, owner: Numbers, place: Numbers) -> Numbers:
 
 
 def _narrow(programs: int) -> type[np.unsignedinteger[Any]]:
-    """Numbers of so many programs, in as few bytes as a stable sort takes a turn for."""
+    """Return the numbers of so many programs, in as few bytes as a stable sort takes a turn for."""
     return np.uint16 if programs <= 1 << 16 else np.uint32
 
 
 def _in_turns(owner: Numbers, place: Numbers, mine: Numbers, meetings: Numbers) -> Numbers:
-    """The order of events with a `place` in time each; `mine` has them program by program.
+    """Return the order of events with a `place` in time each; `mine` has them program by program.
 
     A program's turn ends with an event of `meetings`, or its last one, and turns follow each other as these do in time.
     """
@@ -139,7 +141,7 @@ class _Gm:
         return cls(*(np.concatenate(column) for column in zip(*columns, strict=True)))
 
     def meetings(self, stretches: Numbers) -> Numbers:
-        """The events at bytes that one program writes and another one of the same stretch touches.
+        """Return the events at bytes that one program writes and another one of the same stretch touches.
 
         What a program touches of a tensor counts as one piece.
         """
@@ -163,6 +165,6 @@ class _Gm:
 
 
 def _cover(edges: Numbers, low: Numbers, high: Numbers) -> Numbers:
-    """How many pieces lie over what is between each edge and the next one."""
+    """Return how many pieces lie over what is between each edge and the next one."""
     ends = (np.bincount(np.searchsorted(edges, some), minlength=len(edges)) for some in (low, high))
     return np.cumsum(np.subtract(*ends))

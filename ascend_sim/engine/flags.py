@@ -15,7 +15,7 @@ Place = tuple[int, int]
 
 
 def flag_pairs(run: ProgramRun) -> dict[int, int]:
-    """Row of every armed wait -> row of its set: the k-th wait for a flag waits for its k-th set."""
+    """Return the row of every armed wait -> row of its set: the k-th wait for a flag waits for its k-th set."""
     program = run.program
     table, arguments = program.table, program.rows[:, 0]
     flags: dict[tuple[str, str, int], tuple[list[int], list[int]]] = {}
@@ -35,7 +35,7 @@ def flag_pairs(run: ProgramRun) -> dict[int, int]:
 
 
 def cross_pairs(runs: Sequence[ProgramRun]) -> dict[Place, Place]:
-    """Every wait for a cross-core flag -> the part that was raised last of those in `runs`."""
+    """Return every wait for a cross-core flag -> the part that was raised last of those in `runs`."""
     raised: dict[tuple[int, ...], dict[int, list[tuple[int, int]]]] = {}
     waiting: list[tuple[tuple[int, ...], int, Place]] = []
     for index, run in enumerate(runs):

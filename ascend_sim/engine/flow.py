@@ -62,14 +62,17 @@ class Flow:
     source: Offsets
 
     def find(self, offsets: Offsets) -> tuple[NDArray[np.bool_], Offsets]:
-        """Which destination bytes `offsets` the instruction writes, and the source of each of those."""
+        """Return which destination bytes `offsets` the instruction writes, and the source of each of those."""
         place = np.minimum(np.searchsorted(self.touched, offsets), len(self.touched) - 1)
         hit = self.touched[place] == offsets
         return hit, self.source[place[hit]]
 
 
 def item_dtypes(instruction: Instruction) -> tuple[str, str] | None:
-    """Names of the formats before and after an instruction that computes with items, None for those that move bytes."""
+    """Return the names of the formats before and after an instruction that computes with items.
+
+    None for those that move bytes.
+    """
     if isinstance(instruction, VectorBinary):
         return instruction.dtype, instruction.dtype
     if isinstance(instruction, VectorCast):
@@ -81,7 +84,7 @@ def item_dtypes(instruction: Instruction) -> tuple[str, str] | None:
 
 @lru_cache(maxsize=256)
 def flow_of(instruction: Instruction, chip: ChipSpec) -> Flow:
-    """The flow from `src0` to `dst`; SimError for an instruction whose result has no such source (see `_COMPUTED`)."""
+    """Return the flow from `src0` to `dst`; SimError for an instruction whose result has no such source (see `_COMPUTED`)."""
     if isinstance(instruction, _COMPUTED) or not instruction.writes():
         raise SimError(f"{instruction.name} does not move bytes from one place to another")
     if isinstance(instruction, DataCopy):
@@ -185,7 +188,7 @@ class CubeFlow:
 
 @lru_cache(maxsize=256)
 def cube_flow_of(mmad: Mmad, chip: ChipSpec) -> CubeFlow:
-    """The flow of one mmad."""
+    """Return the flow of one mmad."""
     sizes = {region.space: region.extent for region in (*mmad.reads(), *mmad.writes())}
     itemsize = mmad.itemsize
     left = right = np.zeros(1, np.int64)

@@ -92,7 +92,7 @@ class Multiplication:
 
     @property
     def products(self) -> Array:
-        """The products in float64, [k]; exact, because no operand has more than 24 bits."""
+        """Return the products in float64, [k]; exact, because no operand has more than 24 bits."""
         return self.left.values.astype(np.float64) * self.right.values
 
 
@@ -105,7 +105,7 @@ class SumPart:
 
     @property
     def owner(self) -> int:
-        """The number of the program."""
+        """Return the number of the program."""
         return self.mmads[0].row[0]
 
 
@@ -128,7 +128,7 @@ class Follower:
     # -- the way back --------------------------------------------------------------------------------------------------
 
     def watch(self, tasks: Sequence[Task], programs: Sequence[ProgramRun]) -> Mapping[Row, object]:
-        """The rows that the item passed; see `Observer`."""
+        """Return the rows that the item passed; see `Observer`."""
         self.provenance = Provenance(tasks, programs)
         name, offset, dtype = self._target
         target = next(tensor for task in tasks for tensor in task.tensors if tensor.name == name)
@@ -139,7 +139,7 @@ class Follower:
         return self._watched
 
     def _trace(self, reader: Row | None, space: str, address: int, dtype: str) -> ItemStep | SumPart | None:
-        """How the item came to be where `reader` finds it; None in a tensor that no program wrote."""
+        """Return how the item came to be where `reader` finds it; None in a tensor that no program wrote."""
         assert reader is None or space != "L0C" or dtype == _ACCUMULATOR
         if space == "L0C" and reader is not None:
             return self._part(reader, address)
@@ -159,7 +159,9 @@ class Follower:
         return step
 
     def _source(self, row: Row, space: str, address: int) -> int | None:
-        """Byte of the source that a row put at `address`, CONSTANT for a zero of its own, None when it wrote elsewhere."""
+        """Return the byte of the source that a row put at `address`, CONSTANT for a zero of its own, None when it wrote
+        elsewhere.
+        """
         flow = flow_of(self.provenance.instruction(row), self.provenance.programs[row[0]].program.table.chip)
         hit, source = flow.find(np.asarray([address - self.provenance.address(row, "dst", space)]))
         return int(source[0]) if hit[0] else None
@@ -208,7 +210,7 @@ class Follower:
         return Multiplication(row, m, n, left, right)
 
     def _operand(self, row: Row, space: str, addresses: Array) -> MmadOperand:
-        """The loads behind one side of the products, and where the numbers come from."""
+        """Return the loads behind one side of the products, and where the numbers come from."""
         origins = np.full(len(addresses), CONSTANT)
         loads, l1_loads = [], []
         for hop in self.provenance.back(row, space, addresses):

@@ -92,7 +92,7 @@ class FunctionalEngine:
 
 
 def _built_ahead(task: Task) -> Iterator[Sequence[Program]]:
-    """The programs of each block. Some are built before the first of them runs: most of a task's programs are another one
+    """Yield the programs of each block. Some are built before the first of them runs: most of a task's programs are another one
     moved, as long as that one is there (`KernelBuilder.repeated`).
     """
     for first in range(0, task.block_dim, _AHEAD):
@@ -115,7 +115,7 @@ def _advance(programs: list[Iterator[bool]]) -> tuple[list[Iterator[bool]], bool
 
 
 def _execute(values: ProgramValues, raised: _Raised, task: Task, work: Workspace | None) -> Iterator[bool]:
-    """One program as a coroutine: yields whether it got on since the last time, at every flag that is not yet raised.
+    """Yield one program as a coroutine: yields whether it got on since the last time, at every flag that is not yet raised.
 
     With a workspace C runs what it can.
     """
@@ -164,7 +164,7 @@ def _execute(values: ProgramValues, raised: _Raised, task: Task, work: Workspace
 
 
 def _deadlock(task: Task, program: Program, stuck: Sequence[int]) -> DeadlockError:
-    """The error for pipes that stand at the rows `stuck`, which wait for flags."""
+    """Return the error for pipes that stand at the rows `stuck`, which wait for flags."""
     lines = [f"deadlock: {task.name}: {len(stuck)} pipes of {program.where} wait for flags that are never set"]
     for row in stuck:
         flag = program[row].instruction
@@ -176,6 +176,6 @@ def _deadlock(task: Task, program: Program, stuck: Sequence[int]) -> DeadlockErr
 
 
 def _parts(task: Task, counter: CrossCounter, chip: ChipSpec) -> int:
-    """How many programs raise a counter together: as many of each block."""
+    """Return how many programs raise a counter together: as many of each block."""
     block = max(counter[3], 0)
     return len(cross_members(counter, task.cores(chip, block))) * (task.block_dim if counter[3] < 0 else 1)

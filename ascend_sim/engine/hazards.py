@@ -22,7 +22,7 @@ from ascend_sim.engine.values import Access, Clash, Finding
 from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import PIPE_INDEX
 from ascend_sim.isa.cube import Mmad
-from ascend_sim.kernel.program import SPACES, InstructionTable, InstructionView
+from ascend_sim.kernel.program import SPACES, InstructionTable, InstructionView, operand_values
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 from ascend_sim.memory.regions import overlap
 
@@ -78,7 +78,7 @@ class TimedAccesses:
         row, place = program.accesses(*spaces)
         values = np.asarray(program.rows)[row]
         touch = program.table.touches.columns[place]
-        address = values[np.arange(len(row)), touch["column"]]
+        address = operand_values(values, np.arange(len(row)), touch["column"])
         in_gm = touch["space"] == 0
         slots = np.asarray([*bases, 0], np.int64)
         address = np.where(in_gm, slots[np.where(in_gm, address >> SLOT_SHIFT, 0)] + (address & OFFSET_MASK), address)

@@ -16,7 +16,7 @@ Lines = NDArray[np.int64] | slice
 
 
 def as_array(lines: Lines) -> NDArray[np.int64]:
-    """The lines one by one."""
+    """Return the lines one by one."""
     return np.arange(lines.start, lines.stop, dtype=np.int64) if isinstance(lines, slice) else lines
 
 
@@ -62,20 +62,23 @@ class L2Cache:
         return victims
 
     def arrays(self, reach: int) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-        """The stamps, of all lines below `reach` at least, and which places are dirty: the cache itself, for the C twin."""
+        """Return the stamps, of all lines below `reach` at least, and which places are dirty.
+
+        The cache itself, for the C twin.
+        """
         if reach > len(self._stamp):
             self._reach(reach - 1)
         return self._stamp, self._dirty.view(np.uint8)
 
     def stamps(self, lines: Lines) -> NDArray[np.int64]:
-        """When each of `lines` was allocated last; those stamped before `clock` - `capacity` are no longer there."""
+        """Return when each of `lines` was allocated last; those stamped before `clock` - `capacity` are no longer there."""
         last = lines.stop - 1 if isinstance(lines, slice) else int(lines[-1]) if len(lines) else 0
         if last >= len(self._stamp):
             self._reach(last)
         return self._stamp[lines]
 
     def resident(self, lines: Lines) -> NDArray[np.bool_]:
-        """Which of `lines` are in the cache now."""
+        """Return which of `lines` are in the cache now."""
         return self.stamps(lines) >= self.clock - self.capacity
 
     def read(self, lines: Lines, bypass: NDArray[np.int64]) -> tuple[int, int, NDArray[np.int64]]:

@@ -39,13 +39,13 @@ class Footprint:
     whole: tuple[int, int] | None
 
     def at(self, first: int) -> Lines:
-        """The lines of a region whose address lies in line `first`."""
+        """Return the lines of a region whose address lies in line `first`."""
         return self.lines + first if self.whole is None else slice(first + self.whole[0], first + self.whole[1])
 
 
 @lru_cache(maxsize=1024)
 def footprint(region: Region, phase: int, line: int) -> Footprint:
-    """The footprint of `region` at an address `phase` bytes behind the start of a line of `line` bytes."""
+    """Return the footprint of `region` at an address `phase` bytes behind the start of a line of `line` bytes."""
     merged = region.simplified()
     if merged.rows == merged.planes == 1:
         return _of_run(merged.offset + phase, merged.row_bytes, line)

@@ -37,22 +37,24 @@ class RunningProgram(Protocol):
         """Let it begin, once; what is returned happens when it is over."""
 
     def columns(self) -> Mapping[str, NDArray]:
-        """The columns of `ProgramRun`, a number for each row."""
+        """Return the columns of `ProgramRun`, a number for each row."""
 
     def lost_sets(self) -> Mapping[tuple[str, str, int], int]:
-        """Flags (source, destination, number) of which a set was lost: the number of the first such set."""
+        """Return the flags (source, destination, number) of which a set was lost: the number of the first such set."""
 
     def issue_on(self) -> bool:
         """When nothing happens any more: issue what still has a place; False if there is none."""
 
     def issued_until(self) -> int:
-        """The cycle that the scalar unit has come to, as far as it was worked out."""
+        """Return the cycle that the scalar unit has come to, as far as it was worked out."""
 
     def stuck(self) -> list[tuple[str, int, bool]]:
         """For every pipe that did not come to its end: its name, the row at its head, and whether that is issued."""
 
     def scalar_stuck(self) -> tuple[int, str] | None:
-        """The row before which the scalar unit stands, and the pipe of a full queue; "ALL" at a barrier, "S" at its wait."""
+        """Return the row before which the scalar unit stands, and the pipe of a full queue; "ALL" at a barrier, "S" at its
+        wait.
+        """
 
 
 class Machine(Protocol):
@@ -65,7 +67,10 @@ class Machine(Protocol):
     def core(
         self, program: Program, begin: int, order: int, cross: CrossFlags, gm_bases: Sequence[int]
     ) -> RunningProgram:
-        """A program that begins at cycle `begin`; `order` breaks ties between cores, `gm_bases` are its task's tensors."""
+        """Return a program that begins at cycle `begin`.
+
+        `order` breaks ties between cores, `gm_bases` are its task's tensors.
+        """
 
     def keep_no_more(self) -> None:
         """Programs that begin from now on keep no columns."""
@@ -87,7 +92,7 @@ class SimpyMachine:
         return self._traffic.hbm_bytes if self._traffic else 0
 
     def core(self, program: Program, begin: int, order: int, cross: CrossFlags, gm_bases: Sequence[int]) -> CoreRun:
-        """A program to run."""
+        """Return a program to run."""
         return CoreRun(self._env, program, begin, order, self._traffic, cross, gm_bases)
 
     def keep_no_more(self) -> None:
@@ -107,7 +112,8 @@ def new_machine(
     watch: bool,
     last: int | None = None,
 ) -> Machine:
-    """The machine of `engine` ("simpy" or "compiled") for one run, which may keep columns in a `store` and `watch` programs.
+    """Return the machine of `engine` ("simpy" or "compiled") for one run, which may keep columns in a `store` and `watch`
+    programs.
 
     What is issued beyond the `last` cycle, at which the run is given up, it need not work out.
     """

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ascend_sim.engine.timeline import ProgramRun
 from ascend_sim.frozen import frozen
-from ascend_sim.kernel.program import ranges
+from ascend_sim.kernel.program import operand_values, ranges
 
 
 @frozen
@@ -65,7 +65,7 @@ def _accesses(run: ProgramRun, buffer: str) -> tuple[NDArray[Any], ...]:
     touches = run.program.table.touches.columns
     order = np.lexsort((touches["writes"][place], run.start[row]))
     row, touch = row[order], touches[place[order]]
-    base = run.program.rows[row, touch["column"]]
+    base = operand_values(run.program.rows, row, touch["column"])
     low, high = base + touch["offset"], base + touch["extent"]
     columns = low, high, run.start[row], run.retire[row], touch["writes"] > 0
     touching = low < high

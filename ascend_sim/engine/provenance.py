@@ -63,7 +63,7 @@ class Provenance:
     def address(self, row: Row, operand: str, space: str) -> int:
         """Where an operand of a row lies: a byte of a buffer, or an absolute byte of GM."""
         run = self.programs[row[0]]
-        value = int(run.program.rows[row[1], OPERAND_COLUMN[operand]])
+        value = int(run.program.rows[row[1], OPERAND_COLUMN[operand]]) if operand else 0
         if space != "GM":
             return value
         return self.tasks[run.task].tensors[value >> SLOT_SHIFT].base + (value & OFFSET_MASK)

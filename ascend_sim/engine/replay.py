@@ -72,7 +72,7 @@ def replay(
 
 
 def _looked_at(events: ValueEvents, watched: Mapping[Row, object]) -> NDArray[np.int8] | None:
-    """Which events are of rows that are watched, if any is."""
+    """Return which events are of rows that are watched, if any is."""
     if not watched:
         return None
     rows = zip(events.owner.tolist(), events.row.tolist(), strict=True)
@@ -113,7 +113,7 @@ class _Replay:
                 self.end(owner)
 
     def begin(self, owner: int) -> ProgramValues:
-        """The memory of a program, before its first event."""
+        """Return the memory of a program, before its first event."""
         run = self._programs[owner]
         values = ProgramValues(self._tasks[run.task], run.program, self._chip, self.findings, self._shadow, self.model)
         self._values[owner] = values

@@ -82,11 +82,14 @@ class ProgramRun:
         return f"<ProgramRun of {of}: {len(self.program):,} instructions, cycles {self.begin:,} to {self.finish:,}>"
 
     def read_at(self) -> NDArray[np.int64]:
-        """When each row has taken its operands: when it starts, or at the end of its occupancy where it reads till then."""
+        """Return when each row has taken its operands.
+
+        When it starts, or at the end of its occupancy where it reads till then.
+        """
         return np.where(self.program.per_row("reads_late") > 0, self.end, self.start)
 
     def busy(self) -> dict[str, int]:
-        """Cycles that each pipe was occupied; the scalar unit is occupied by issuing."""
+        """Return the cycles that each pipe was occupied; the scalar unit is occupied by issuing."""
         kind = self.program.per_row("kind")
         pipe = self.program.per_row("pipe")
         idle = np.isin(kind, _ZERO_KINDS) & ~at_work(self.program)
@@ -98,7 +101,7 @@ class ProgramRun:
         return busy
 
     def stalls(self, pipe: str) -> dict[str, int]:
-        """Cycles that a pipe stood still inside the block's span, by cause; with `busy` they add up to the span."""
+        """Return the cycles that a pipe stood still inside the block's span, by cause; with `busy` they add up to the span."""
         if pipe == "S":
             rows = self.program.per_row("pipe") == 0
             cycles = np.bincount(self.cause[rows], weights=self.stall[rows], minlength=len(CAUSES))
@@ -152,22 +155,22 @@ class Timeline:
         return f"<Timeline of {len(self.tasks)} kernels: {held}, {self.finish - self.launch:,} cycles>"
 
     def of(self, task: int) -> list[ProgramRun]:
-        """The programs of one task, by block and sub-block."""
+        """Return the programs of one task, by block and sub-block."""
         return [run for run in self.programs if run.task == task]
 
     @property
     def launch(self) -> int:
-        """The launch of the first task."""
+        """Return the launch of the first task."""
         return min((run.launch for run in self.tasks), default=0)
 
     @property
     def finish(self) -> int:
-        """The end of the last task."""
+        """Return the end of the last task."""
         return max((run.finish for run in self.tasks), default=0)
 
 
 def at_work(program: Program) -> NDArray[np.bool_]:
-    """Which rows are waits that occupy their pipe."""
+    """Return which rows are waits that occupy their pipe."""
     return (program.per_row("kind") == WAIT) & (program.per_row("at_work") > 0)
 
 

@@ -74,7 +74,7 @@ class BufferTotals:
 
     @property
     def mean(self) -> int:
-        """Bytes, rounded."""
+        """Return the bytes, rounded."""
         return round(Fraction(self.shares, self.programs << _SHARE_BITS)) if self.programs else 0
 
 

@@ -18,7 +18,8 @@ from ascend_sim.kernel.program import Program
 from ascend_sim.memory.local import LocalMemory
 from ascend_sim.memory.regions import Region, row_starts
 
-_PLACE = {"dst": 0, "src0": 1, "src1": 2}
+_PLACE = {"dst": 0, "src0": 1, "src1": 2, "": 3}
+"""Where an operand stands in the addresses of a row; a region without an operand counts from 0."""
 _Regions = list[tuple[int, Region]]
 _Plan = tuple[_Regions, _Regions, _Regions]
 
@@ -136,16 +137,17 @@ class ProgramValues:
         """Check what an instruction reads when it starts; a place that nobody wrote is found once."""
         if key not in self._started:
             self._started.add(key)
-            self._check(row, self._plans[key[0]][0], key[1:])
+            self._check(row, self._plans[key[0]][0], (*key[1:], 0))
 
     def at_retirement(self, row: int, key: tuple[int, int, int, int]) -> None:
         """Check what an instruction accumulates into and remember what it writes."""
         if key not in self.retired:
             self.retired.add(key)
             _, late, writes = self._plans[key[0]]
-            self._check(row, late, key[1:])
+            addresses = *key[1:], 0
+            self._check(row, late, addresses)
             for place, region in writes:
-                self.local.written[region.space][self._shadow.blocks(region, key[1 + place])] = True
+                self.local.written[region.space][self._shadow.blocks(region, addresses[place])] = True
 
     def _check(self, row: int, reads: Sequence[tuple[int, Region]], addresses: Sequence[int]) -> None:
         """Record a finding for local bytes of `reads` that nobody wrote."""

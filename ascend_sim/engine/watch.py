@@ -27,7 +27,7 @@ __all__ = ["Collected", "ColumnWatch", "from_columns", "watched"]
 
 
 def watched(timeline: Timeline) -> Watched:
-    """The totals of a run; worked out of the columns the first time, where the run kept them."""
+    """Return the totals of a run; worked out of the columns the first time, where the run kept them."""
     if timeline.watched is None:
         timeline.watched = from_columns([run.task for run in timeline.tasks], timeline.programs)
     found: Watched = timeline.watched
@@ -35,7 +35,7 @@ def watched(timeline: Timeline) -> Watched:
 
 
 def from_columns(tasks: Sequence[Task], runs: Sequence[ProgramRun]) -> Watched:
-    """The totals and hazards of these programs of `tasks`, from their columns."""
+    """Return the totals and hazards of these programs of `tasks`, from their columns."""
     collected, watch = Collected(tasks), ColumnWatch(tasks)
     for run in runs:
         collected.add(run.task, run.program, run.core, (run.launch, run.begin, run.finish), watch.add(run))
@@ -82,7 +82,7 @@ class ColumnWatch:
         return ProgramTotals(_numbers(run), Hazards(local[:LIMIT], len(local)))
 
     def in_gm(self) -> dict[int, Hazards]:
-        """Hazards between all programs, by the task of the later access."""
+        """Return the hazards between all programs, by the task of the later access."""
         if not self._gm:
             return {}
         records = TimedAccesses.joined(self._gm).hazards()
@@ -92,7 +92,7 @@ class ColumnWatch:
 
 
 def _numbers(run: ProgramRun) -> NDArray[np.void]:
-    """The TOTALS of a program."""
+    """Return the TOTALS of a program."""
     numbers, pipe, busy = np.zeros(1, TOTALS), run.program.per_row("pipe"), run.busy()
     for place, name in enumerate(PIPES):
         own, found = pipe == place, numbers["pipes"][0, place]

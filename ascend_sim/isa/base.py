@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
+from ascend_sim.isa import effect
 from ascend_sim.isa.moves import Moves
 from ascend_sim.memory.data_cache import DataCache
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
@@ -65,12 +66,13 @@ class ValueModel:
     """How values come about where the chip has a choice or nobody knows; no cost depends on it.
 
     `accumulate` names a model of the cube's additions (`numerics.accumulate`); `saturate` is what becomes of inf, NaN and
-    overflow (chip file, overflow).
+    overflow (chip file, overflow). `effects` are those of instructions that were asked for, None for one without `Moves`.
     """
 
     chip: ChipSpec
     accumulate: str
     saturate: bool
+    effects: dict[Instruction, Moves | None] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def of(cls, chip: ChipSpec, accumulate: str = "blas", overflow: str | None = None) -> ValueModel:
@@ -192,19 +194,25 @@ class Instruction:
         """Regions written, relative to the operands."""
         return ()
 
+    def moves(self, model: ValueModel) -> Moves | None:
+        """The effect on values, as data; None where it cannot be said so and `read` and `commit` are written out."""
+        return None
+
     def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
         """Take the operands as they are when the instruction starts; returns what `commit` writes later."""
-        return None
+        told = self._effect(memory.model)
+        return None if told is None else effect.taken(told, memory, {"src0": src0, "src1": src1})
 
     def commit(self, memory: Memory, dst: int, pending: Any) -> None:
         """Write the result, when the instruction retires."""
+        told = self._effect(memory.model)
+        if told is not None:
+            effect.put(told, memory, dst, pending)
 
-    def moves(self, model: ValueModel) -> Moves | None:
-        """Return the effect of `read` and `commit` as data that C can run; None where only Python can.
-
-        Who overrides one of those two without this is run in Python (`described`).
-        """
-        return None
+    def _effect(self, model: ValueModel) -> Moves | None:
+        if self not in model.effects:
+            model.effects[self] = self.moves(model)
+        return model.effects[self]
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -212,9 +220,9 @@ class Instruction:
             cls._told_by_moves = (cls.read, cls.commit)
 
     def described(self, model: ValueModel) -> Moves | None:
-        """`moves`, if it is about the `read` and the `commit` that this instruction has."""
+        """`moves`, if it is about the `read` and the `commit` that this instruction has: a subclass may have its own."""
         own = type(self)
-        return self.moves(model) if own._told_by_moves == (own.read, own.commit) else None
+        return self._effect(model) if own._told_by_moves == (own.read, own.commit) else None
 
     def parameters(self) -> dict[str, Any]:
         """The fields by name, as listings of programs and traces show them."""

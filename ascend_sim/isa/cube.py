@@ -22,12 +22,11 @@ from ascend_sim.chip.fractal import (
 from ascend_sim.chip.sections import FixpipeRates as FixpipeUnit
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
+from ascend_sim.isa import effect
 from ascend_sim.isa.base import TRANSFER, Cost, GmAccess, Instruction, Memory, Pace, ValueModel, ceil_div
 from ascend_sim.isa.moves import Moves, Place, Product, listed, loops, moves, offsets_of
 from ascend_sim.memory.regions import Region
-from ascend_sim.numerics import cast, decode, format_of, numpy_dtype, round_to
-from ascend_sim.numerics.accumulate import add_chunks, add_exact_groups
-from ascend_sim.numerics.widen import to_float32
+from ascend_sim.numerics import numpy_dtype
 
 
 @frozen
@@ -36,6 +35,9 @@ class Mmad(Instruction):
 
     For "hf32" the fp32 operands are rounded to `hf32_bits` mantissa bits (nearest even) before they are multiplied. How the
     products are added is a model (`ValueModel.accumulate`); with saturation nothing infinite stays in L0C.
+
+    With `bias` (a byte address in BT; -1: none) L0C begins with a number for each column, float32 or, of int8, int32, which is
+    then summed with the products (asc-devkit, Mmad page: the C matrix from the bias table).
 
     `gemv` is the mode of m = 1: L0A holds the one row as it is, k elements one behind the other, and of each fractal of L0C the
     first row alone is written (asc-devkit, GEMV page). That it takes the time of a fractal of rows is assumed.
@@ -48,6 +50,7 @@ class Mmad(Instruction):
     accumulate: bool
     hf32_bits: int = 0
     gemv: bool = False
+    bias: int = -1
 
     name = "mmad"
     multiplies = True
@@ -62,6 +65,12 @@ class Mmad(Instruction):
                 f"mmad: {chip.name} ({chip.identity.arch}) multiplies no {self.dtype}; it has {', '.join(chip.cube.rates)} "
                 f"(chip file, cube.rates)"
             )
+        if self.has_bias:
+            chip.path("L1", "BT")
+            if self.accumulate:
+                raise SimError(
+                    "mmad: accumulate with bias; L0C begins with what it holds or with the bias, not with both"
+                )
         return "M"
 
     def cost(self, chip: ChipSpec) -> Cost:
@@ -78,8 +87,14 @@ class Mmad(Instruction):
         return Pace(ceil_div(self.m, FRACTAL), ceil_div(self.n, FRACTAL), self.work_cycles(chip), head)
 
     def parameters(self) -> dict[str, Any]:
-        """Without the mode where it is none."""
-        return {name: value for name, value in vars(self).items() if name != "gemv" or value}
+        """Without the mode and the bias where there is none."""
+        left_out = {"gemv": False, "bias": -1}
+        return {name: value for name, value in vars(self).items() if name not in left_out or left_out[name] != value}
+
+    @property
+    def has_bias(self) -> bool:
+        """Whether L0C begins with the bias of the columns."""
+        return self.bias >= 0
 
     def _shapes(self) -> tuple[int, int, int, int]:
         c0 = BLOCK_BYTES // self.itemsize
@@ -93,7 +108,9 @@ class Mmad(Instruction):
     def reads(self) -> tuple[Region, ...]:
         m1, k1, n1, _ = self._shapes()
         left = Region("src0", "L0A", m1 * k1 * self._rows * BLOCK_BYTES)
-        operands = (left, Region("src1", "L0B", k1 * n1 * FRACTAL_BYTES))
+        operands: tuple[Region, ...] = (left, Region("src1", "L0B", k1 * n1 * FRACTAL_BYTES))
+        if self.has_bias:
+            operands = (*operands, Region("", "BT", n1 * FRACTAL * ACCUMULATOR_BYTES, offset=self.bias))
         return (*operands, *self.writes()) if self.accumulate else operands
 
     def writes(self) -> tuple[Region, ...]:
@@ -110,42 +127,11 @@ class Mmad(Instruction):
         right = memory.array("L0B", src1, (k1, n1, FRACTAL, c0), dtype).transpose(1, 2, 0, 3)
         return left, right
 
-    def factors(self, memory: Memory, src0: int, src1: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    def factors(self, memory: Memory, src0: int, src1: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Return the factors in fp32: [M, k] and [N, k], N rounded up to 16, M too unless it is one row."""
-        m1, k1, n1, c0 = self._shapes()
-        left, right = self.operands(memory, src0, src1)
-        if self.dtype == "hifloat8":  # codes, which numpy has no dtype for
-            left, right = decode(left, "hifloat8"), decode(right, "hifloat8")
-        a = to_float32(left).reshape(m1 * self._rows, k1 * c0)[:, : self.k]
-        b = to_float32(right).reshape(n1 * FRACTAL, k1 * c0)[:, : self.k]
-        if self.dtype == "hf32":
-            a = round_to(a, "hf32", mantissa_bits=self.hf32_bits)
-            b = round_to(b, "hf32", mantissa_bits=self.hf32_bits)
-        return a, b
+        return effect.factors(self.moves(memory.model), memory, {"src0": src0, "src1": src1})
 
-    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
-        a, b = self.factors(memory, src0, src1)
-        if memory.model.accumulate == "blas":
-            return a @ b.T
-        return a.copy(), b.copy()  # the additions go on from what L0C holds at retirement
-
-    def commit(self, memory: Memory, dst: int, pending: Any) -> None:
-        m1, _, n1, _ = self._shapes()
-        rows, steps = m1 * self._rows, (m1 * ACCUMULATOR_FRACTAL_BYTES, ACCUMULATOR_ROW_BYTES, ACCUMULATOR_BYTES)
-        out = memory.array("L0C", dst, (n1, rows, FRACTAL), np.float32, steps)
-        blas = memory.model.accumulate == "blas"
-        result = pending if blas else self._added(memory, out, *pending)
-        blocks = result.reshape(rows, n1, FRACTAL).transpose(1, 0, 2)
-        if self.accumulate and blas:
-            out += blocks
-        else:
-            out[...] = blocks
-        if memory.model.saturate:
-            out[...] = memory.model.settled(out)
-
-    def moves(self, model: ValueModel) -> Moves | None:
-        if model.accumulate != "blas" or self.dtype not in ("float16", "bfloat16", "float32", "hf32"):
-            return None
+    def moves(self, model: ValueModel) -> Moves:
         m1, k1, n1, c0 = self._shapes()
         high = self._rows
         shape, strides = (m1, high, k1, c0), (k1 * FRACTAL_BYTES, BLOCK_BYTES, high * BLOCK_BYTES, self.itemsize)
@@ -157,45 +143,24 @@ class Mmad(Instruction):
         steps = (m1 * ACCUMULATOR_FRACTAL_BYTES, ACCUMULATOR_ROW_BYTES, ACCUMULATOR_BYTES)
         rows = (ACCUMULATOR_ROW_BYTES, n1 * ACCUMULATOR_ROW_BYTES, ACCUMULATOR_BYTES)
         put = loops("dst", "L0C", tile, steps, ACCUMULATOR_BYTES, packed=rows)
-        how: dict[str, Any] = {"adds": self.accumulate, "settles": model.saturate}
+        how: dict[str, Any] = {"adds": "float32" if self.accumulate else "", "settles": model.saturate}
         if self.dtype != "float32":
             formats = ("float32", "hf32") if self.dtype == "hf32" else (self.dtype, "float32")
             how |= {"source": formats[0], "target": formats[1], "bits": self.hf32_bits}
-        return moves(left, right, put=put, product=Product(m1 * high, n1 * FRACTAL, k1 * c0, self.k), **how)
-
-    def _added(self, memory: Memory, out: NDArray[Any], a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
-        """Return the contents of L0C (or zero) plus all products, added as the model says; [m1 * 16, n1 * 16]."""
-        rate = memory.model.chip.cube.rates[self.dtype]  # type: ignore[index]
-        total = np.zeros((len(a), len(b)), np.float32)
-        if self.accumulate:
-            total[...] = out.transpose(1, 0, 2).reshape(total.shape)
-        if memory.model.accumulate == "chunk":
-            return add_chunks(total, a, b, rate.k0)
-        digits = format_of(self.dtype).mantissa_bits + 1
-        return add_exact_groups(total, a, b, rate.k_per_cycle, digits)
+        begins: tuple[Place, ...] = ()
+        if self.has_bias:
+            begins = (loops("", "BT", (n1 * FRACTAL,), (ACCUMULATOR_BYTES,), ACCUMULATOR_BYTES, self.bias),)
+        product = Product(m1 * high, n1 * FRACTAL, k1 * c0, self.k, self.dtype, self.has_bias)
+        return moves(left, right, *begins, put=put, product=product, **how)
 
 
-def fixpipe_moves(
-    model: ValueModel, dtype: str, take: Place | None, put: Place | None, atomic: bool = False
-) -> Moves | None:
-    """The moves of float32 out of L0C that become `dtype`, or that are added as float32 to what `put` holds."""
+def fixpipe_moves(model: ValueModel, dtype: str, take: Place, put: Place, atomic: bool = False) -> Moves:
+    """The moves of float32 out of L0C that become `dtype`, or that are added as such to what `put` holds."""
     saturate = model.fixpipe_saturates(numpy_dtype(dtype).itemsize)
-    if dtype not in ("float32", "float16", "bfloat16") or (atomic and dtype != "float32"):
-        return None
-    how: dict[str, Any] = {"adds": atomic, "settles": atomic and model.saturate}
+    how: dict[str, Any] = {"adds": dtype if atomic else "", "settles": atomic and model.saturate}
     if dtype != "float32" or saturate:
         how |= {"source": "float32", "target": dtype, "saturate": saturate}
     return moves(take, put=put, **how)
-
-
-def store(memory: Memory, out: NDArray[Any], values: NDArray[Any], atomic: bool) -> None:
-    """Put `values` into `out`, a view of memory, or add them to what stands there; a sum overflows as the chip says."""
-    if not atomic:
-        out[...] = values
-        return
-    out += values
-    if memory.model.saturate:
-        out[...] = memory.model.settled(out)
 
 
 @frozen
@@ -248,25 +213,7 @@ class Fixpipe(Instruction):
     def writes(self) -> tuple[Region, ...]:
         return (Region("dst", "GM", self.m * self.c0 * self.itemsize, self.dst_stride, self._blocks),)
 
-    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
-        columns = ceil_div(self.n, FRACTAL)
-        strides = (self.m_padded * ACCUMULATOR_ROW_BYTES, ACCUMULATOR_ROW_BYTES, ACCUMULATOR_BYTES)
-        tile = memory.array("L0C", src0, (columns, self.m, FRACTAL), np.float32, strides)
-        saturate = memory.model.fixpipe_saturates(self.itemsize)
-        plain = self.dtype == "float32" and not saturate
-        result: NDArray[Any] = tile.copy() if plain else cast(tile, self.dtype, saturate=saturate)
-        if self.c0 != FRACTAL:
-            split = result.reshape(columns, self.m, FRACTAL // self.c0, self.c0).transpose(0, 2, 1, 3)
-            result = np.ascontiguousarray(split).reshape(-1, self.m, self.c0)[: self._blocks]
-        return result
-
-    def commit(self, memory: Memory, dst: int, pending: Any) -> None:
-        strides = (self.dst_stride, self.c0 * self.itemsize, self.itemsize)
-        store(memory, memory.array("GM", dst, pending.shape, pending.dtype, strides), pending, self.atomic_add)
-
-    def moves(self, model: ValueModel) -> Moves | None:
-        if FRACTAL % self.c0:
-            return None
+    def moves(self, model: ValueModel) -> Moves:
         columns, column = ceil_div(self.n, FRACTAL), self.m_padded * ACCUMULATOR_ROW_BYTES
         shape = (columns, FRACTAL // self.c0, self.m, self.c0)
         strides = (column, self.c0 * ACCUMULATOR_BYTES, ACCUMULATOR_ROW_BYTES, ACCUMULATOR_BYTES)
@@ -348,24 +295,7 @@ class FixpipeNd(Instruction):
     def writes(self) -> tuple[Region, ...]:
         return (Region("dst", "GM", self.n * self.itemsize, self.dst_stride, self.m),)
 
-    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
-        columns = ceil_div(self.n, FRACTAL)
-        tile = memory.array(
-            "L0C",
-            src0,
-            (columns, self.m, FRACTAL),
-            np.float32,
-            (self.m_padded * ACCUMULATOR_ROW_BYTES, ACCUMULATOR_ROW_BYTES, ACCUMULATOR_BYTES),
-        ).transpose(1, 0, 2)
-        rows = np.ascontiguousarray(tile).reshape(self.m, columns * FRACTAL)[:, : self.n]
-        saturate = memory.model.fixpipe_saturates(self.itemsize)
-        return rows if self.dtype == "float32" and not saturate else cast(rows, self.dtype, saturate=saturate)
-
-    def commit(self, memory: Memory, dst: int, pending: Any) -> None:
-        out = memory.array("GM", dst, pending.shape, pending.dtype, (self.dst_stride, self.itemsize))
-        store(memory, out, pending, self.atomic_add)
-
-    def moves(self, model: ValueModel) -> Moves | None:
+    def moves(self, model: ValueModel) -> Moves:
         columns, column = ceil_div(self.n, FRACTAL), self.m_padded * ACCUMULATOR_ROW_BYTES
         shape, strides = (self.m, columns, FRACTAL), (ACCUMULATOR_ROW_BYTES, column, ACCUMULATOR_BYTES)
         if self.n % FRACTAL:

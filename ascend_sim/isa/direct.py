@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import ACCUMULATOR_BYTES, ACCUMULATOR_ROW_BYTES, BLOCK_BYTES, FRACTAL
 from ascend_sim.frozen import frozen
-from ascend_sim.isa.base import TRANSFER, Cost, GmAccess, Instruction, Memory, ValueModel, ceil_div
-from ascend_sim.isa.cube import Fixpipe, fixpipe_moves, store
+from ascend_sim.isa.base import TRANSFER, Cost, GmAccess, Instruction, ValueModel, ceil_div
+from ascend_sim.isa.cube import Fixpipe, fixpipe_moves
 from ascend_sim.isa.moves import Moves, listed, loops, moves, offsets_of
 from ascend_sim.memory.regions import Region
 from ascend_sim.numerics import numpy_dtype
@@ -89,21 +88,7 @@ class DataCopyDn2Nz(Instruction):
             for i in range(self.count)
         )
 
-    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
-        shape = (self.count, self.channels, self.pixels, self.itemsize)
-        strides = (self.src_step, self.channel_stride, self.itemsize, 1)
-        found = memory.array("GM", src0, shape, np.uint8, strides)
-        c0 = BLOCK_BYTES // self.itemsize
-        padded = np.zeros((self.count, self._blocks * c0, self.pixels, self.itemsize), np.uint8)
-        padded[:, : self.channels] = found
-        blocks = padded.reshape(self.count, self._blocks, c0, self.pixels, self.itemsize).transpose(0, 1, 3, 2, 4)
-        return blocks.reshape(self.count, self._blocks, self.pixels, BLOCK_BYTES)
-
-    def commit(self, memory: Memory, dst: int, pending: Any) -> None:
-        strides = (self.dst_step, self.block_stride, self.pixel_stride, 1)
-        memory.array("L1", dst, pending.shape, np.uint8, strides)[...] = pending
-
-    def moves(self, model: ValueModel) -> Moves | None:
+    def moves(self, model: ValueModel) -> Moves:
         c0 = BLOCK_BYTES // self.itemsize
         shape = (self.count, self._blocks, self.pixels, c0)
         strides = (self.src_step, c0 * self.channel_stride, self.itemsize, self.channel_stride)
@@ -177,15 +162,7 @@ class FixpipeDn(Instruction):
             return (Region("dst", "GM", self.n * item, self.row_stride, self.m),)
         return (Region("dst", "GM", item, self.column_stride, self.n, self.row_stride, self.m),)
 
-    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
-        columns = self._plain.read(memory, dst, src0 + self._offset, src1)  # [blocks of 16][m][16]
-        return columns.transpose(1, 0, 2).reshape(self.m, -1)[:, self.first : self.first + self.n]
-
-    def commit(self, memory: Memory, dst: int, pending: Any) -> None:
-        strides = (self.row_stride, self.column_stride)
-        store(memory, memory.array("GM", dst, pending.shape, pending.dtype, strides), pending, self.atomic_add)
-
-    def moves(self, model: ValueModel) -> Moves | None:
+    def moves(self, model: ValueModel) -> Moves:
         item, end = int(numpy_dtype(self.dtype).itemsize), self.first + self.n
         # Column by column: rows mostly stand side by side in GM.
         shape, column = (ceil_div(end, FRACTAL), FRACTAL, self.m), self.m_padded * ACCUMULATOR_ROW_BYTES

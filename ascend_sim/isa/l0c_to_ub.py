@@ -5,18 +5,14 @@ L0C holds [N1][M1*16][16] fp32 (NZ fractals); whole fractals leave it, as [N1][r
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import ACCUMULATOR_BYTES, ACCUMULATOR_ROW_BYTES, FRACTAL
 from ascend_sim.frozen import frozen
-from ascend_sim.isa.base import Cost, Instruction, Memory, ValueModel, ceil_div, cycles_of
+from ascend_sim.isa.base import Cost, Instruction, ValueModel, ceil_div, cycles_of
 from ascend_sim.isa.cube import fixpipe_moves
 from ascend_sim.isa.moves import Moves, loops
 from ascend_sim.memory.regions import Region
-from ascend_sim.numerics import cast, numpy_dtype
+from ascend_sim.numerics import numpy_dtype
 
 
 @frozen
@@ -58,16 +54,7 @@ class L0cToUb(Instruction):
     def writes(self) -> tuple[Region, ...]:
         return (Region("dst", "UB", self.columns * self._rows * FRACTAL * int(numpy_dtype(self.dtype).itemsize)),)
 
-    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
-        strides = (self.m_padded * ACCUMULATOR_ROW_BYTES, ACCUMULATOR_ROW_BYTES, ACCUMULATOR_BYTES)
-        tile = memory.array("L0C", src0, (self.columns, self._rows, FRACTAL), np.float32, strides)
-        saturate = memory.model.fixpipe_saturates(int(numpy_dtype(self.dtype).itemsize))
-        return tile.copy() if self.dtype == "float32" and not saturate else cast(tile, self.dtype, saturate=saturate)
-
-    def commit(self, memory: Memory, dst: int, pending: Any) -> None:
-        memory.array("UB", dst, pending.shape, pending.dtype)[...] = pending
-
-    def moves(self, model: ValueModel) -> Moves | None:
+    def moves(self, model: ValueModel) -> Moves:
         shape = (self.columns, self._rows, FRACTAL)
         strides = (self.m_padded * ACCUMULATOR_ROW_BYTES, ACCUMULATOR_ROW_BYTES, ACCUMULATOR_BYTES)
         item = int(numpy_dtype(self.dtype).itemsize)

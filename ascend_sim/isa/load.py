@@ -16,7 +16,7 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL, FRACTAL_BYTES
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
-from ascend_sim.isa.base import Cost, Instruction, Memory, ValueModel, ceil_div
+from ascend_sim.isa.base import Cost, Instruction, ValueModel, ceil_div
 from ascend_sim.isa.moves import Moves, listed, loops, moves
 from ascend_sim.memory.regions import Region
 
@@ -57,7 +57,7 @@ class LoadData2D(Instruction):
 
     @property
     def _unit(self) -> int:
-        """Bytes that are moved at a time."""
+        """Return the bytes that are moved at a time."""
         return 2 * FRACTAL_BYTES if self.transpose and self.itemsize == 1 else FRACTAL_BYTES
 
     def reads(self) -> tuple[Region, ...]:
@@ -66,17 +66,7 @@ class LoadData2D(Instruction):
     def writes(self) -> tuple[Region, ...]:
         return (Region("dst", self.destination, self._unit, self.dst_stride * self._unit, self.repeat),)
 
-    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
-        strides = (self.src_stride * FRACTAL_BYTES, BLOCK_BYTES, self.itemsize)
-        shape = (self.repeat, self._unit // BLOCK_BYTES, BLOCK_BYTES // self.itemsize)
-        fractals = memory.array("L1", src0, shape, _unsigned(self.itemsize), strides)
-        return (fractals.transpose(0, 2, 1) if self.transpose else fractals).copy()
-
-    def commit(self, memory: Memory, dst: int, pending: Any) -> None:
-        strides = (self.dst_stride * self._unit, pending.strides[1], pending.strides[2])
-        memory.array(self.destination, dst, pending.shape, pending.dtype, strides)[...] = pending
-
-    def moves(self, model: ValueModel) -> Moves | None:
+    def moves(self, model: ValueModel) -> Moves:
         put = loops("dst", self.destination, (self.repeat, self._unit), (self.dst_stride * self._unit, 1), 1)
         step = self.src_stride * FRACTAL_BYTES
         if not self.transpose:
@@ -124,12 +114,12 @@ class LoadData3D(Instruction):
 
     @property
     def c0(self) -> int:
-        """Channels in one 32-byte block."""
+        """Return the channels in one 32-byte block."""
         return BLOCK_BYTES // self.itemsize
 
     @property
     def rows(self) -> int:
-        """Rows moved, rounded up to whole fractals."""
+        """Return the rows moved, rounded up to whole fractals."""
         rows_are_k = self.transpose or self.destination == "L0B"
         unit = self.c0 if rows_are_k else FRACTAL
         return ceil_div(self.m_extent, unit) * unit
@@ -163,16 +153,6 @@ class LoadData3D(Instruction):
     def writes(self) -> tuple[Region, ...]:
         return (Region("dst", self.destination, self.rows * self.blocks * BLOCK_BYTES),)
 
-    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
-        index, outside = _block_index(self)
-        source = memory.buffers["L1"].view(_BLOCK)[src0 // BLOCK_BYTES :]
-        taken = source.take(index, mode="clip")
-        if outside is not None:
-            taken[outside] = np.zeros((), _BLOCK)
-        if self.destination == "L0A" and not self.transpose:
-            return taken
-        return self._turned(taken)
-
     def _turned(self, taken: NDArray[Any]) -> NDArray[Any]:
         """[rows][blocks] of C0 items to fractals [outer 16][16][C0] with the rows of the matrix innermost."""
         c0 = self.c0
@@ -182,15 +162,12 @@ class LoadData3D(Instruction):
             return np.ascontiguousarray(wide.transpose(0, 2, 3, 1))
         return np.ascontiguousarray(wide.transpose(2, 0, 3, 1))  # L0A transposed: [M1][K1][16 m][C0 k]
 
-    def commit(self, memory: Memory, dst: int, pending: Any) -> None:
-        memory.array(self.destination, dst, pending.shape, pending.dtype)[...] = pending
-
-    def moves(self, model: ValueModel) -> Moves | None:
+    def moves(self, model: ValueModel) -> Moves:
         index, outside = _block_index(self)
         places = index * BLOCK_BYTES
         if outside is not None:
             places[outside] = -1
-        take = listed("src0", "L1", places, BLOCK_BYTES, unit=BLOCK_BYTES)
+        take = listed("src0", "L1", places, BLOCK_BYTES)
         if self.destination == "L0A" and not self.transpose:
             return moves(take, put=loops("dst", self.destination, (len(index) * BLOCK_BYTES,), (1,), 1))
         k1, across = self.rows // self.c0, self.blocks * self.c0 // FRACTAL

@@ -1,7 +1,6 @@
-"""Moves: the effect of an instruction on bytes as data; which items it takes from where, and where it puts them.
+"""The effect of an instruction that moves bytes, as data: which items of which place it takes, and where it puts them.
 
-C runs it (engine/compiled/values.c). `read` and `commit` of the instruction say the same in numpy, for people to read and for
-where no C was built.
+Numpy (`effect`) and C (engine/compiled/values.c) interpret it.
 """
 
 from __future__ import annotations
@@ -9,13 +8,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-MOST_LOOPS = 5
-"""As in moves.h."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +21,7 @@ class Place:
 
     `shape` and `strides` (bytes) are those of the loops, `packed` the strides of what is on its way, `offset` (bytes) is where
     they begin behind the operand's address. A list has the byte offset of every item behind that address, or a number below
-    zero for an item of zeros. Addresses are multiples of `unit`; others are left to Python.
+    zero for an item of zeros.
     """
 
     operand: str
@@ -34,8 +31,7 @@ class Place:
     strides: tuple[int, ...] = ()
     packed: tuple[int, ...] = ()
     offset: int = 0
-    listed: NDArray[np.int32] | None = None
-    unit: int = 1
+    listed: NDArray[np.int64] | None = None
 
     @property
     def count(self) -> int:
@@ -52,9 +48,19 @@ class Place:
         low = self.offset + sum(min(far, 0) for far in reach)
         return low, self.offset + sum(max(far, 0) for far in reach) + self.itemsize
 
+    @cached_property
+    def indices(self) -> tuple[NDArray[np.int64] | None, NDArray[np.int64] | None]:
+        """Places of a list counted in items, None where one begins inside an item; and the items that are zeros, if any."""
+        assert self.listed is not None
+        outside = np.flatnonzero(self.listed < 0)
+        index, inside = np.divmod(np.maximum(self.listed, 0).astype(np.int64), self.itemsize)
+        return None if inside.any() else index, outside if len(outside) else None
+
     @property
     def is_apart(self) -> bool:
         """Return True if no byte belongs to two items, as far as the strides say: then their order does not matter."""
+        if self.listed is not None:
+            return bool((np.diff(np.sort(self.listed)) >= self.itemsize).all())
         covered = self.itemsize
         for stride, size in sorted((abs(stride), size) for size, stride in zip(self.shape, self.strides, strict=True)):
             if stride < covered:
@@ -71,13 +77,13 @@ def loops(
     itemsize: int,
     offset: int = 0,
     packed: Sequence[int] | None = None,
-) -> Place | None:
-    """A place of nested loops, with loops merged that go on where an inner one ends; None for one without items.
+) -> Place:
+    """A place of nested loops, with loops merged that go on where an inner one ends.
 
     What is on its way lies in the order of the loops, or `packed` bytes apart along each.
     """
     if min(shape, default=1) < 1:
-        return None
+        return Place(operand, space, itemsize, (0,), (itemsize,), (itemsize,), offset)
     if packed is None:
         packed = [itemsize * math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
     merged: list[tuple[int, int, int]] = []
@@ -91,18 +97,14 @@ def loops(
             merged[-1] = inner * size, step, inner_apart
         else:
             itemsize *= size
-    if len(merged) > MOST_LOOPS:
-        return None
     columns = tuple(zip(*reversed(merged), strict=True)) or ((), (), ())
     return Place(operand, space, itemsize, columns[0], columns[1], columns[2], offset)
 
 
-def listed(operand: str, space: str, offsets: NDArray[Any], itemsize: int, unit: int = 1) -> Place | None:
-    """A place of items at byte `offsets`, in their order; None where they are too far apart for the list."""
+def listed(operand: str, space: str, offsets: NDArray[Any], itemsize: int) -> Place:
+    """A place of items at byte `offsets`, in their order."""
     flat = offsets.ravel()
-    if not flat.size or flat.max() >= 1 << 31:
-        return None
-    return Place(operand, space, itemsize, flat.shape, listed=np.ascontiguousarray(flat, np.int32), unit=unit)
+    return Place(operand, space, itemsize, flat.shape, listed=np.ascontiguousarray(flat))
 
 
 def offsets_of(shape: Sequence[int], strides: Sequence[int]) -> NDArray[np.int64]:
@@ -115,37 +117,44 @@ def offsets_of(shape: Sequence[int], strides: Sequence[int]) -> NDArray[np.int64
 
 @dataclass(frozen=True, eq=False)
 class Product:
-    """The factors [m, held_k] and [n, held_k] that two places give, of which the first `k` columns count."""
+    """The factors [m, held_k] and [n, held_k] of `dtype` that two places give; the first `k` columns count.
+
+    `starts`: a third place gives n numbers that every row begins with.
+    """
 
     m: int
     n: int
     held_k: int
     k: int
+    dtype: str
+    starts: bool = False
 
 
 @dataclass(frozen=True, eq=False)
 class Moves:
     """Items of `takes` are taken at the start, converted from `source` to `target` (formats; empty: as they are), and put at
-    retirement; those behind the last that fits are dropped. Two places are the factors of a `product` in float32, none means
-    zeros.
+    retirement, those of a second place behind those of the first; those behind the last that fits are dropped. Two places are
+    the factors of a `product` in float32, a third one is what its rows begin with, as it is. Where nothing is taken, items of
+    the bytes `fill` are put, zeros if it is empty.
 
-    `bits` are those of the mantissa that stay in hf32. `saturate`: overflow, infinities and NaN leave the conversion as finite
-    numbers. `adds`: float32 are added to what is there. `settles`: what is there then saturates.
+    `rounding` is a mode of the target, None its first; `bits` of the mantissa stay in hf32. `saturate`: overflow, infinities
+    and NaN leave the conversion as finite numbers. `adds`: numbers of this format are added to what is there.
+    `settles`: what is there then saturates.
     """
 
     takes: tuple[Place, ...]
     put: Place
     source: str = ""
     target: str = ""
+    rounding: str | None = None
     bits: int = 0
     saturate: bool = False
-    adds: bool = False
+    adds: str = ""
     settles: bool = False
     product: Product | None = None
+    fill: bytes = b""
 
 
-def moves(*takes: Place | None, put: Place | None, **how: Any) -> Moves | None:
-    """`Moves` of these places; None (all is left to Python) where one of them is none or `put` would write a byte twice."""
-    if put is None or not put.is_apart or any(place is None for place in takes):
-        return None
-    return Moves(tuple(place for place in takes if place is not None), put, **how)
+def moves(*takes: Place, put: Place, **how: Any) -> Moves:
+    """`Moves` of these places."""
+    return Moves(takes, put, **how)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import gcd
-from typing import Any
 
 import numpy as np
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.frozen import frozen
-from ascend_sim.isa.base import LOCAL, TRANSFER, Cost, GmAccess, Instruction, Memory, ValueModel, ceil_div, cycles_of
+from ascend_sim.isa.base import LOCAL, TRANSFER, Cost, GmAccess, Instruction, ValueModel, ceil_div, cycles_of
 from ascend_sim.isa.moves import Moves, listed, loops, moves, offsets_of
 from ascend_sim.memory.regions import Region
 
@@ -72,30 +71,13 @@ class DataCopy(Instruction):
     def writes(self) -> tuple[Region, ...]:
         return (Region("dst", self.destination, self.row_bytes, self.dst_stride, self.rows),)
 
-    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
-        shape = (self.rows, self.row_bytes)
-        return memory.array(self.source, src0, shape, np.uint8, (self.src_stride, 1)).copy()
-
-    def commit(self, memory: Memory, dst: int, pending: Any) -> None:
-        shape = (self.rows, self.row_bytes)
-        if self.atomic_add:
-            dtype = np.dtype(self.atomic_add)
-            typed = (self.rows, self.row_bytes // dtype.itemsize)
-            out = memory.array(self.destination, dst, typed, dtype, (self.dst_stride, dtype.itemsize))
-            out += pending.view(dtype)
-            if memory.model.saturate:
-                out[...] = memory.model.settled(out)
-        else:
-            memory.array(self.destination, dst, shape, np.uint8, (self.dst_stride, 1))[...] = pending
-
-    def moves(self, model: ValueModel) -> Moves | None:
+    def moves(self, model: ValueModel) -> Moves:
         take = loops("src0", self.source, (self.rows, self.row_bytes), (self.src_stride, 1), 1)
         if not self.atomic_add:
             return moves(take, put=loops("dst", self.destination, (self.rows, self.row_bytes), (self.dst_stride, 1), 1))
-        if self.atomic_add != "float32" or self.row_bytes % 4:
-            return None
-        put = loops("dst", self.destination, (self.rows, self.row_bytes // 4), (self.dst_stride, 4), 4)
-        return moves(take, put=put, adds=True, settles=model.saturate)
+        item = np.dtype(self.atomic_add).itemsize
+        put = loops("dst", self.destination, (self.rows, self.row_bytes // item), (self.dst_stride, item), item)
+        return moves(take, put=put, adds=self.atomic_add, settles=model.saturate)
 
     def label(self) -> str:
         return self.operand
@@ -136,15 +118,7 @@ class DataCopyPlanes(DataCopy):
             Region("dst", self.destination, self.row_bytes, self.dst_stride, self.rows, self.dst_plane, self.planes),
         )
 
-    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
-        shape, strides = (self.planes, self.rows, self.row_bytes), (self.src_plane, self.src_stride, 1)
-        return memory.array(self.source, src0, shape, np.uint8, strides).copy()
-
-    def commit(self, memory: Memory, dst: int, pending: Any) -> None:
-        strides = (self.dst_plane, self.dst_stride, 1)
-        memory.array(self.destination, dst, pending.shape, np.uint8, strides)[...] = pending
-
-    def moves(self, model: ValueModel) -> Moves | None:
+    def moves(self, model: ValueModel) -> Moves:
         shape = (self.planes, self.rows, self.row_bytes)
         take = loops("src0", self.source, shape, (self.src_plane, self.src_stride, 1), 1)
         return moves(take, put=loops("dst", self.destination, shape, (self.dst_plane, self.dst_stride, 1), 1))
@@ -188,22 +162,7 @@ class DataCopyNd2Nz(Instruction):
         blocks = ceil_div(self.cols, self._c0)
         return (Region("dst", "L1", self.rows * BLOCK_BYTES, self.rows_padded * BLOCK_BYTES, blocks),)
 
-    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
-        shape = (self.rows, self.cols * self.itemsize)
-        rows = memory.array("GM", src0, shape, np.uint8, (self.src_stride, 1))
-        blocks = ceil_div(self.cols, self._c0)
-        padded = np.zeros((self.rows, blocks * BLOCK_BYTES), np.uint8)
-        padded[:, : shape[1]] = rows
-        return np.ascontiguousarray(padded.reshape(self.rows, blocks, BLOCK_BYTES).transpose(1, 0, 2))
-
-    def commit(self, memory: Memory, dst: int, pending: Any) -> None:
-        blocks = pending.shape[0]
-        out = memory.array(
-            "L1", dst, (blocks, self.rows, BLOCK_BYTES), np.uint8, (self.rows_padded * BLOCK_BYTES, BLOCK_BYTES, 1)
-        )
-        out[...] = pending
-
-    def moves(self, model: ValueModel) -> Moves | None:
+    def moves(self, model: ValueModel) -> Moves:
         row_bytes, blocks = self.cols * self.itemsize, ceil_div(self.cols, self._c0)
         shape, strides = (blocks, self.rows, BLOCK_BYTES), (self.rows_padded * BLOCK_BYTES, BLOCK_BYTES, 1)
         put = loops("dst", "L1", shape, strides, 1)
@@ -241,11 +200,5 @@ class Fill(Instruction):
     def writes(self) -> tuple[Region, ...]:
         return (Region("dst", self.destination, self.size),)
 
-    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
-        return None
-
-    def commit(self, memory: Memory, dst: int, pending: Any) -> None:
-        memory.buffers[self.destination][dst : dst + self.size] = 0
-
-    def moves(self, model: ValueModel) -> Moves | None:
+    def moves(self, model: ValueModel) -> Moves:
         return moves(put=loops("dst", self.destination, (self.size,), (1,), 1))

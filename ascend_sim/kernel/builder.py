@@ -11,18 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.errors import SimError
-from ascend_sim.isa.cube import Fixpipe, FixpipeNd, FixpipeUnitFlag, Mmad
-from ascend_sim.isa.direct import DataCopyDn2Nz, FixpipeDn
-from ascend_sim.isa.l0c_to_ub import L0cToUb
-from ascend_sim.isa.load import LoadData2D, LoadData3D
+from ascend_sim.isa.direct import DataCopyDn2Nz
 from ascend_sim.isa.sync import Scalar
 from ascend_sim.isa.transfer import DataCopy, DataCopyNd2Nz, DataCopyPastL2, DataCopyPlanes, Fill
 from ascend_sim.isa.vector import Duplicate, Interleave, ReduceRows, Scatter, TransposeBlocks, VectorBinary, VectorCast
 from ascend_sim.kernel.abilities import Abilities
 from ascend_sim.kernel.check import check_addresses, check_buffer, check_pipe, overlapping, wrong_instructions
+from ascend_sim.kernel.cube import CubeMethods
 from ascend_sim.kernel.inspection import Allocated, Inspection, Notes, calling_line, current_inspection
 from ascend_sim.kernel.loops import What, Where
-from ascend_sim.kernel.operands import ChannelMatrices, CopyLoop, MapWindow, ScatterLoops, Span, TilePiece, TurnLayout
+from ascend_sim.kernel.operands import ChannelMatrices, CopyLoop, ScatterLoops, TurnLayout
 from ascend_sim.kernel.program import InstructionTable, Key, Program
 from ascend_sim.kernel.scalar import ScalarMethods
 from ascend_sim.kernel.sheet import Sheet
@@ -32,7 +30,7 @@ from ascend_sim.kernel.vector import VectorMethods
 from ascend_sim.memory.sizes import whole_number
 
 
-class KernelBuilder(SyncMethods, VectorMethods, ScalarMethods, Abilities):
+class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, ScalarMethods, Abilities):
     """Collects the rows of one program.
 
     `core_kind` is "AIC", "AIV" or "AI_CORE"; `tensor_sizes` the bytes of the task's tensors by slot. Waits on flags whose
@@ -211,95 +209,6 @@ class KernelBuilder(SyncMethods, VectorMethods, ScalarMethods, Abilities):
     def fill(self, destination: str, dst: int, size: int) -> None:
         """Zero `size` bytes of a buffer."""
         self._emit((Fill, destination, size), dst)
-
-    # -- cube ----------------------------------------------------------------------------------------------------------
-
-    def load_data_2d(
-        self,
-        destination: str,
-        dst: int,
-        src: int,
-        itemsize: int,
-        repeat: int,
-        src_stride: int = 1,
-        transpose: bool = False,
-        dst_stride: int = 1,
-    ) -> None:
-        """Fractals from L1 to L0A or L0B; see `LoadData2D`."""
-        self._emit((LoadData2D, destination, itemsize, repeat, src_stride, transpose, dst_stride), dst, src)
-
-    def load_data_3d(
-        self,
-        destination: str,
-        dst: int,
-        src: int,
-        itemsize: int,
-        window: MapWindow,
-        rows: Span,
-        columns: Span,
-        transpose: bool = False,
-    ) -> None:
-        """img2col of a map in L1: `rows` (output pixels) and `columns` (of K) of its matrix; see `LoadData3D`."""
-        self._emit((LoadData3D, destination, itemsize, *window, *rows, *columns, transpose), dst, src)
-
-    def mmad(
-        self,
-        dst: int,
-        left: int,
-        right: int,
-        m: int,
-        k: int,
-        n: int,
-        dtype: str,
-        accumulate: bool,
-        hf32_bits: int = 0,
-        gemv: bool | None = None,
-    ) -> None:
-        """Matrix product into L0C; see `Mmad`. Unless `gemv` is given, m = 1 is that mode, which the 950 alone can leave."""
-        gemv = m == 1 if gemv is None else gemv
-        self._emit((Mmad, m, k, n, dtype, accumulate, hf32_bits, gemv), dst, left, right)
-
-    def fixpipe(
-        self,
-        dst: int,
-        src: int,
-        m: int,
-        n: int,
-        m_padded: int,
-        dtype: str,
-        c0: int,
-        dst_stride: int,
-        atomic_add: bool = False,
-        unit_flag: bool = False,
-    ) -> None:
-        """L0C to GM; see `Fixpipe`, and `FixpipeUnitFlag`."""
-        self._emit(
-            (FixpipeUnitFlag if unit_flag else Fixpipe, m, n, m_padded, dtype, c0, dst_stride, atomic_add), dst, src
-        )
-
-    def fixpipe_nd(
-        self, dst: int, src: int, m: int, n: int, m_padded: int, dtype: str, dst_stride: int, atomic_add: bool = False
-    ) -> None:
-        """L0C to rows in GM; see `FixpipeNd`."""
-        self._emit((FixpipeNd, m, n, m_padded, dtype, dst_stride, atomic_add), dst, src)
-
-    def fixpipe_dn(
-        self,
-        dst: int,
-        src: int,
-        piece: TilePiece,
-        dtype: str,
-        row_stride: int,
-        column_stride: int,
-        atomic_add: bool = False,
-    ) -> None:
-        """L0C to single elements in GM; see `FixpipeDn`."""
-        m, n, m_padded, first, row = piece
-        self._emit((FixpipeDn, m, n, m_padded, first, dtype, row_stride, column_stride, atomic_add, row), dst, src)
-
-    def l0c_to_ub(self, dst: int, src: int, rows: int, columns: int, m_padded: int, dtype: str) -> None:
-        """L0C to UB; see `L0cToUb`."""
-        self._emit((L0cToUb, rows, columns, m_padded, dtype), dst, src)
 
     # -- vector --------------------------------------------------------------------------------------------------------
 

@@ -85,7 +85,7 @@ def _apart(table: InstructionTable, stamp: Stamp) -> bool:
 
 
 def _overlaps(table: InstructionTable, rows: NDArray[np.int64]) -> list[tuple[int, str]]:
-    """Rows whose operands lie over each other as they may not, with the reason."""
+    """Return the rows whose operands lie over each other as they may not, with the reason."""
     at = np.flatnonzero(table.column("by_vector")[rows[:, 0]])
     if not len(at):
         return []

@@ -29,7 +29,7 @@ def rows_in_order(program: Program) -> tuple[NDArray[np.int64], list[int]] | Non
 
 
 def _flag_codes(program: Program) -> NDArray[np.int64]:
-    """The number of the flag that each instruction of a program's table sets or waits for, or -1."""
+    """Return the number of the flag that each instruction of a program's table sets or waits for, or -1."""
     numbers: dict[tuple[str, str, int], int] = {}
     codes = np.full(len(program.table.instructions), -1, np.int64)
     for index, one in enumerate(program.table.instructions):
@@ -63,7 +63,7 @@ class _Queues:
         self._order: list[int] = []
 
     def worked_off(self) -> tuple[list[int], list[int]]:
-        """The rows as they are worked off, and those at which pipes stand in the end."""
+        """Return the rows as they are worked off, and those at which pipes stand in the end."""
         for row, pipe in enumerate(self._pipes):
             if self._kinds[row] == BARRIER_ALL and self._holds(row):
                 break  # what would end the waits of these pipes is not issued any more; so it is at a full queue

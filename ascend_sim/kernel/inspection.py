@@ -140,7 +140,7 @@ _CURRENT: ContextVar[Inspection | None] = ContextVar("inspection", default=None)
 
 
 def current_inspection() -> Inspection | None:
-    """The inspection that is going on, if any."""
+    """Return the inspection that is going on, if any."""
     return _CURRENT.get()
 
 
@@ -156,7 +156,7 @@ def inspect(stamping: bool = True) -> Iterator[Inspection]:
 
 
 def calling_line() -> Line:
-    """The innermost line that belongs to a kernel and not to the machinery that builds it."""
+    """Return the innermost line that belongs to a kernel and not to the machinery that builds it."""
     frame: Any = sys._getframe(1)
     while frame.f_code.co_filename in _MACHINERY:
         frame = frame.f_back

@@ -147,14 +147,14 @@ class Kernel(TracedLoops, KernelBuilder):
         *,
         opener: str = "",
     ) -> BufferQueue[LocalTensor]:
-        """A queue of tensors in UB, for the vector instructions; their rows begin at whole blocks."""
+        """Return a queue of tensors in UB, for the vector instructions; their rows begin at whole blocks."""
         tensors = [self.local_tensor(shape, dtype, one) for one in _numbered(name, buffers)]
         return self.queue_of(name, tensors, producer, consumer, opener=opener)
 
     def queue_of(
         self, name: str, places: Sequence[Place], producer: str, consumer: str, *, opener: str = ""
     ) -> BufferQueue[Place]:
-        """A queue of places of one's own, whatever tells where a buffer lies; see `BufferQueue`.
+        """Return a queue of places of one's own, whatever tells where a buffer lies; see `BufferQueue`.
 
         Its flags are "NAME[i] full" and "NAME[i] free". It is closed at the end of the program by itself.
         """
@@ -316,7 +316,7 @@ class Kernel(TracedLoops, KernelBuilder):
         self.data_copy("UB", "GM", dst.address, at, size, rows, step, stride, added, operand or dst.name)
 
     def _sides(self, what: str, tensor: Tensor, local: int | LocalTensor) -> _Sides:
-        """How both sides of a copy lie; rows without gaps become one."""
+        """Return how both sides of a copy lie; rows without gaps become one."""
         rows, columns, stride = tensor.rows(what)
         size = columns * tensor.itemsize
         if not isinstance(local, LocalTensor):
@@ -330,7 +330,7 @@ class Kernel(TracedLoops, KernelBuilder):
         return _Sides(rows, size, stride, step, at)
 
     def row_bytes(self, size: int) -> int:
-        """Bytes that a row of `size` bytes takes in UB: whole blocks (chip file, alignment.block)."""
+        """Return the bytes that a row of `size` bytes takes in UB: whole blocks (chip file, alignment.block)."""
         return ceil_div(size, self.chip.alignment.block) * self.chip.alignment.block
 
     # -- matrices: GM -> L1 -> L0A, L0B; L0C -> GM ---------------------------------------------------------------------
@@ -434,7 +434,7 @@ def _numbered(name: str, buffers: int) -> Iterator[str]:
 
 @cache
 def _parameters(kind: type[Instruction]) -> tuple[str, ...]:
-    """The fields of an instruction class in order; SimError unless it is a frozen dataclass of its own."""
+    """Return the fields of an instruction class in order; SimError unless it is a frozen dataclass of its own."""
     settings = kind.__dict__.get("__dataclass_params__")
     if not is_dataclass(kind) or settings is None or not settings.frozen:
         raise SimError(f"emit: {kind.__name__} must be a frozen dataclass: @dataclass(frozen=True) before its class")

@@ -34,7 +34,7 @@ class LocalTensor:
 
     @property
     def columns(self) -> int:
-        """Elements of a row."""
+        """Return the elements of a row."""
         return self.shape[-1]
 
     @property
@@ -44,7 +44,7 @@ class LocalTensor:
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of the elements of a row."""
+        """Return the bytes of the elements of a row."""
         return self.columns * size_of(self.dtype)
 
     @property
@@ -54,7 +54,7 @@ class LocalTensor:
 
     @property
     def nbytes(self) -> int:
-        """Bytes from the first element to the end of the last."""
+        """Return the bytes from the first element to the end of the last."""
         return (self.rows - 1) * self.row_stride + self.row_bytes
 
     def __getitem__(self, index: Index | tuple[Index, ...]) -> LocalTensor:

@@ -39,7 +39,7 @@ def names_from_outside(code: CodeType, line: int) -> frozenset[str] | None:
 
 
 def _function_of(code: CodeType) -> ast.FunctionDef | None:
-    """The function of the file that Python has made this code of."""
+    """Return the function of the file that Python has made this code of."""
     linecache.checkcache(code.co_filename)
     source = "".join(linecache.getlines(code.co_filename))
     try:
@@ -72,7 +72,7 @@ def _same(one: CodeType, other: CodeType) -> bool:
 
 
 def _loop_at(function: ast.FunctionDef, line: int) -> ast.For | None:
-    """The `for` statement over a call at that line; None where several calls there could be meant."""
+    """Return the `for` statement over a call at that line; None where several calls there could be meant."""
     calls = [
         node
         for node in ast.walk(function)
@@ -283,7 +283,7 @@ class _Names:
 
 
 def _blocks(node: ast.stmt) -> Iterator[list[ast.stmt]]:
-    """The blocks of statements of a compound statement of the same function."""
+    """Yield the blocks of statements of a compound statement of the same function."""
     if isinstance(node, ast.FunctionDef):
         return
     for name in ("body", "orelse", "finalbody"):
@@ -300,5 +300,5 @@ def _both(one: set[str] | None, other: set[str] | None) -> set[str] | None:
 
 
 def _loaded(target: ast.AST) -> ast.AST:
-    """The value that a target has."""
+    """Return the value that a target has."""
     return ast.Name(target.id, ast.Load()) if isinstance(target, ast.Name) else target

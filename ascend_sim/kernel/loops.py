@@ -70,7 +70,7 @@ class StampedLoops:
         self._carried += [(owner, name) for name in names]
 
     def stamped(self, items: Iterable[tuple[What, Where]], *same: Hashable) -> Iterator[tuple[What, Where]]:
-        """The pairs (what, where) of a loop whose body is run once for every `what` and phase of the kernel; see `stamp`.
+        """Yield the pairs (what, where) of a loop whose body is run once for every `what` and phase of the kernel; see `stamp`.
 
         `same` is what else the rows depend on: whatever the body uses that another run of this loop, in the program of
         another block, has otherwise, and a name where several loops of a program go through one `for`. The loop is not left
@@ -129,7 +129,7 @@ class StampedLoops:
         self.notes = None if self.notes is None else Notes(self.notes.source)
 
     def _end_stamp(self, place: Place) -> Stamp:
-        """The stamp of the rows written since it began, at `place`; rows go to the program again."""
+        """Return the stamp of the rows written since it began, at `place`; rows go to the program again."""
         assert self._outer is not None
         moves = np.array(self._moves, np.int64).reshape(-1, 3)
         after = self.table.stamps.number(self._phase(place))
@@ -159,7 +159,7 @@ class StampedLoops:
             )
 
     def _end_turn(self) -> Stamp:
-        """The stamp of the turn of a traced loop that ran last; its numbers are plain integers from here on."""
+        """Return the stamp of the turn of a traced loop that ran last; its numbers are plain integers from here on."""
         assert self._turn is not None
         made = self._end_stamp(self._turn)
         if self._trace is not None:
@@ -177,7 +177,7 @@ class StampedLoops:
 
     @property
     def _row(self) -> int:
-        """The number of the row that comes next."""
+        """Return the number of the row that comes next."""
         return len(self._sheet) + (len(self._outer.sheet) if self._outer is not None else 0)
 
     def _phase(self, where: Place) -> Any:

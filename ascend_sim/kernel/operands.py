@@ -100,3 +100,16 @@ class TurnLayout(NamedTuple):
     repeats: int = 1
     plain_step: int = 0
     block_step: int = 0
+
+
+class CubeProduct(NamedTuple):
+    """What a product is beside its addresses, in the order of `KernelBuilder.mmad`; see `Mmad`."""
+
+    m: int
+    k: int
+    n: int
+    dtype: str
+    accumulate: bool
+    hf32_bits: int = 0
+    gemv: bool = False
+    bias: int = -1

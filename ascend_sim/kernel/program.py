@@ -34,6 +34,13 @@ _MOST_ROWS = 1 << 24
 """Of one region, adjoining ones merged: engines go over them one by one, and C cannot be interrupted meanwhile."""
 COLUMNS = ("instruction", "dst", "src0", "src1", "tile")
 OPERAND_COLUMN = {"dst": 1, "src0": 2, "src1": 3}
+PLACED = 0
+"""Stands for the column of a region without an operand, which lies where its instruction says."""
+
+
+def operand_values(rows: NDArray[np.int64], row: Any, column: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the address operand in `column` of each row; 0 where the region has none."""
+    return np.where(column == PLACED, 0, rows[row, column])
 
 
 SPACES = ("GM", "L1", "L0A", "L0B", "L0C", "UB", "BT", "FB")
@@ -68,7 +75,8 @@ class Touches:
             for writes, touched in ((False, instruction.reads()), (True, instruction.writes())):
                 for region in touched:
                     one = region.simplified()
-                    where = _SPACE[region.space], OPERAND_COLUMN[region.operand], region.offset, region.extent
+                    column = OPERAND_COLUMN.get(region.operand, PLACED)
+                    where = _SPACE[region.space], column, region.offset, region.extent
                     shape = one.row_bytes, one.row_stride, one.rows, one.plane_stride, one.planes
                     rows.append((*where, writes, instruction.atomic, *shape, *paced))
                     regions.append(region)
@@ -176,6 +184,8 @@ class InstructionTable:
             most = max(region.extent, region.total, abs(region.row_stride), abs(region.plane_stride))
             if most > OFFSET_MASK:
                 raise SimError(f"{instruction.name} goes over {most} bytes of {region.space}; at most {OFFSET_MASK}")
+            if not region.operand:
+                self._check_placed(instruction, region)
             if region.rows * region.planes > _MOST_ROWS:
                 merged = region.simplified()
                 if merged.rows * merged.planes > _MOST_ROWS:
@@ -189,6 +199,15 @@ class InstructionTable:
         self._columns.clear()
         self.index[key] = len(self.instructions) - 1
         return len(self.instructions) - 1
+
+    def _check_placed(self, instruction: Instruction, region: Region) -> None:
+        """Raise SimError for a region without an operand that is not inside its buffer."""
+        capacity = int(self._capacity[_SPACE[region.space]])
+        if region.offset < 0 or region.extent > capacity:
+            raise SimError(
+                f"{instruction.name} covers bytes {region.offset} to {region.extent} of {region.space}, which has {capacity} "
+                f"(chip {self.chip.name}, buffers.{region.space})"
+            )
 
     def on(self, chip: ChipSpec) -> InstructionTable:
         """Return a table of the same instructions, in their order, on a chip where they take other times."""
@@ -229,7 +248,9 @@ class InstructionTable:
         known = self._limits.shape[2]
         if known < len(self.instructions):
             first, columns = self.touches.behind(known)
-            instruction, operand = np.repeat(np.arange(len(first) - 1), np.diff(first)), columns["column"] - 1
+            instruction, has_operand = np.repeat(np.arange(len(first) - 1), np.diff(first)), columns["column"] != PLACED
+            instruction, columns = instruction[has_operand], columns[has_operand]
+            operand = columns["column"] - 1
             found = np.zeros((3, len(OPERAND_COLUMN), len(first) - 1), np.int64)
             np.maximum.at(found[0], (operand, instruction), columns["extent"])
             found[1][operand, instruction] = self._capacity[columns["space"]]

@@ -115,12 +115,12 @@ class BufferQueue(Generic[Place]):
 
     @property
     def filling(self) -> Place:
-        """The buffer that was acquired last."""
+        """Return the buffer that was acquired last."""
         return self._addresses[(self._acquired - 1) % len(self._addresses)]
 
     @property
     def reading(self) -> Place:
-        """The buffer that was taken last."""
+        """Return the buffer that was taken last."""
         return self._addresses[(self._taken - 1) % len(self._addresses)]
 
     def write(self) -> _Turn[Place]:
@@ -147,7 +147,7 @@ class ZeroedQueue(BufferQueue[int]):
         builder.carry(self, "_turn")
 
     def acquire_zeroed(self, size: int) -> int:
-        """The next buffer with zeros in its first `size` bytes, for MTE2 to write to."""
+        """Return the next buffer with zeros in its first `size` bytes, for MTE2 to write to."""
         address, zeroed = self.acquire(), self._zeroed[self._turn]
         self._turn = (self._turn + 1) % len(self._zeroed)
         self._builder.vector_duplicate(address, "float32", size // 4)

@@ -57,7 +57,7 @@ class Sheet:
 
     @classmethod
     def of(cls, rows: NDArray[Any]) -> Sheet:
-        """Rows that are there already."""
+        """Return the rows that are there already."""
         sheet = cls(Stamps())
         sheet._append_own(np.ascontiguousarray(rows, np.int64))
         return sheet
@@ -67,7 +67,7 @@ class Sheet:
         return Sheet.of, (self.rows,)
 
     def __len__(self) -> int:
-        """Rows so far."""
+        """Return the rows so far."""
         return self._count + len(self.written) // ROW
 
     # -- writing -------------------------------------------------------------------------------------------------------
@@ -105,7 +105,7 @@ class Sheet:
     # -- the last rows -------------------------------------------------------------------------------------------------
 
     def last(self, kinds: Sequence[int]) -> list[tuple[int, int, int]]:
-        """Where the last row of each of these instructions stands: (stamp in order, row of it, row of all)."""
+        """Return where the last row of each of these instructions stands: (stamp in order, row of it, row of all)."""
         self.close()
         missing, found, first = set(kinds), [], self._count
         for place in range(len(self.which) - 1, -1, -1):
@@ -151,7 +151,9 @@ class Sheet:
             begin = end
 
     def addresses(self) -> dict[str, int]:
-        """Where in memory C finds its stamps and their places (rows.c), as long as the sheet is there and not written on."""
+        """Return where in memory C finds its stamps and their places (rows.c), as long as the sheet is there and not written
+        on.
+        """
         if self._addresses is None or self._addresses[0] != len(self.which):
             if self._laid_own is None:
                 self._laid_own = Laid.of(self.own)
@@ -164,7 +166,7 @@ class Sheet:
 
     @property
     def rows(self) -> Numbers:
-        """All rows, written out when they are first asked for."""
+        """Return all rows, written out when they are first asked for."""
         if self._lately is not None:
             return self._lately.get(self._own, self._written_out)
         if self._rows is None:
@@ -183,7 +185,7 @@ class Sheet:
         return parts[0] if len(parts) == 1 else np.concatenate([np.empty((0, ROW), np.int64), *parts])
 
     def new_stamps(self, seen: set[int]) -> Iterator[Stamp]:
-        """The stamps that nobody has `seen` yet, each once, and the rows of its own; from then on they are seen."""
+        """Yield the stamps that nobody has `seen` yet, each once, and the rows of its own; from then on they are seen."""
         self.close()
         for number in dict.fromkeys(self.which):
             if number not in seen:
@@ -192,7 +194,7 @@ class Sheet:
                     seen.add(number)
 
     def counts(self) -> Numbers:
-        """How often each instruction stands in it when it is written, as far as there are any."""
+        """Return how often each instruction stands in it when it is written, as far as there are any."""
         if self._counts is None:
             self._counts = self._counted()
         return self._counts
@@ -278,7 +280,9 @@ class _Piece:
         return rows
 
     def _moves(self) -> tuple[Numbers, Numbers, Numbers]:
-        """The moves of all stamps: numbers counted from their stamp's first, steps, and the places that those are taken of."""
+        """Return the moves of all stamps: numbers counted from their stamp's first, steps, and the places that those are taken
+        of.
+        """
         moves = [stamp.moves for stamp in self.stamps]
         cells, axes, steps = np.concatenate(moves).T
         return cells, steps, self.where[axes + np.repeat(self.first, [len(one) for one in moves])]
@@ -340,7 +344,7 @@ class _Piece:
 
 
 def _ways(found: Asked, first: int, stamp: Stamp, place: Sequence[int]) -> list[Guard]:
-    """How far what moves of a stamp may go, from what its rows from `first` on ask at `place`."""
+    """Return how far what moves of a stamp may go, from what its rows from `first` on ask at `place`."""
     steps: dict[int, list[int]] = {}
     for cell, axis, step in stamp.moves.tolist():
         steps.setdefault(cell, [0] * stamp.axes)[axis] = step
@@ -368,7 +372,7 @@ class Asked(NamedTuple):
     unit: Numbers
 
     def wrong(self) -> NDArray[np.bool_]:
-        """Which of them are outside, or not aligned."""
+        """Return which of them are outside, or not aligned."""
         outside = (self.offset < 0) | (self.offset > self.limit - self.extent)
         return (self.extent > 0) & (outside | (self.offset % self.unit != 0))
 

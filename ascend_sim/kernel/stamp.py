@@ -51,7 +51,7 @@ class Moving:
 
     @classmethod
     def along(cls, axis: int, axes: int) -> Moving:
-        """Number `axis` of the `axes` numbers of `where`."""
+        """Return the number `axis` of the `axes` numbers of `where`."""
         return cls(tuple([int(i == axis) for i in range(axes)]), 0)
 
     def __repr__(self) -> str:
@@ -85,7 +85,7 @@ class Moving:
     __rmul__ = __mul__
 
     def __or__(self, other: int) -> Moving:
-        """A slot and an offset in it (`gm_operand`)."""
+        """Return a slot and an offset in it (`gm_operand`)."""
         if other & OFFSET_MASK:
             self._refuse(f"{self} | {other}")
         return Moving(self.steps, self.start + other)
@@ -172,7 +172,7 @@ def relative(value: Any, where: Place) -> Any:
 
 
 def moved(phase: Any, by: Place) -> Any:
-    """A phase seen from `by` further on."""
+    """Return a phase seen from `by` further on."""
     if type(phase) is _Relative:
         return _Relative(phase.steps, phase.start - distance(phase.steps, by))
     if isinstance(phase, tuple):
@@ -266,14 +266,14 @@ class Stamp:
 
     @cached_property
     def counts(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The instructions that stand in it, and how often."""
+        """Return the instructions that stand in it, and how often."""
         found = np.bincount(self.rows[:, 0])
         (kinds,) = found.nonzero()
         return kinds, found[kinds]
 
     @cached_property
     def kinds(self) -> frozenset[int]:
-        """The instructions that stand in it."""
+        """Return the instructions that stand in it."""
         return frozenset(self.counts[0].tolist())
 
     def without(self, rows: Sequence[int], number: int) -> Stamp:
@@ -316,7 +316,7 @@ class Stamps:
         return Stamps, ()
 
     def add(self, stamp: Stamp) -> Stamp:
-        """A new stamp, which gets its number."""
+        """Return a new stamp, which gets its number."""
         stamp.number = len(self.known)
         self.known.append(stamp)
         if len(stamp.moves):
@@ -324,14 +324,14 @@ class Stamps:
         return stamp
 
     def without(self, stamp: Stamp, rows: tuple[int, ...]) -> Stamp:
-        """A stamp that lacks some rows of another one."""
+        """Return a stamp that lacks some rows of another one."""
         key = stamp.number, rows
         if key not in self._without:
             self._without[key] = self.add(stamp.without(rows, 0))
         return self._without[key]
 
     def laid(self) -> Laid:
-        """Where all stamps lie in memory, by number; whoever reads them there holds this and these stamps."""
+        """Return where all stamps lie in memory, by number; whoever reads them there holds this and these stamps."""
         new = self.known[len(self._laid.numbers) :]
         if new:
             self._laid = Laid.at_once(np.concatenate((self._laid.numbers, Laid.of(new).numbers)))
@@ -345,7 +345,7 @@ class Stamps:
         return number
 
     def moved(self, number: int, by: Place) -> int:
-        """The number of a phase seen from `by` further on."""
+        """Return the number of a phase seen from `by` further on."""
         if (number, by) not in self._moved:
             self._moved[number, by] = self.number(moved(self.phases[number], by))
         return self._moved[number, by]
@@ -375,7 +375,7 @@ _Begin = c_char * 0
 
 
 def address_of(array: NDArray[Any]) -> int:
-    """Where a contiguous array of plain numbers lies in memory."""
+    """Return where a contiguous array of plain numbers lies in memory."""
     if array.flags.writeable:
         return addressof(_Begin.from_buffer(array.data))  # numpy takes four times as long to say it
     address: int = array.__array_interface__["data"][0]

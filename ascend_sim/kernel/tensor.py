@@ -28,7 +28,9 @@ INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64")
 
 
 def dtype_name(dtype: Any) -> str:
-    """The name of a tensor's dtype from a name, a numpy or an ml_dtypes dtype; SimError for one that tensors cannot have."""
+    """Return the name of a tensor's dtype from a name, a numpy or an ml_dtypes dtype; SimError for one that tensors cannot
+    have.
+    """
     try:
         return canonical(dtype)
     except SimError:
@@ -44,13 +46,13 @@ def dtype_name(dtype: Any) -> str:
 
 @cache
 def storage_dtype(name: str) -> np.dtype[Any]:
-    """The numpy dtype that holds elements of a tensor dtype (`dtype_name`); uint8 codes for hifloat8."""
+    """Return the numpy dtype that holds elements of a tensor dtype (`dtype_name`); uint8 codes for hifloat8."""
     return np.dtype(name) if name in INTEGERS else numpy_dtype(name)
 
 
 @cache
 def item_bytes(name: str) -> int:
-    """Bytes of an element of a tensor dtype."""
+    """Return the bytes of an element of a tensor dtype."""
     return int(storage_dtype(name).itemsize)
 
 
@@ -73,7 +75,7 @@ class Tensor:
 
     @classmethod
     def at(cls, slot: int, name: str, shape: Sequence[int], dtype: str) -> Tensor:
-        """The contiguous tensor in GM slot `slot` of the task."""
+        """Return the contiguous tensor in GM slot `slot` of the task."""
         sizes = tuple(shape)
         itemsize = item_bytes(dtype)
         strides = tuple(itemsize * prod(sizes[axis + 1 :]) for axis in range(len(sizes)))
@@ -92,22 +94,22 @@ class Tensor:
 
     @property
     def ndim(self) -> int:
-        """Number of dimensions."""
+        """Return the number of dimensions."""
         return len(self.shape)
 
     @property
     def size(self) -> int:
-        """Number of elements."""
+        """Return the number of elements."""
         return prod(self.shape)
 
     @property
     def itemsize(self) -> int:
-        """Bytes of an element."""
+        """Return the bytes of an element."""
         return item_bytes(self.dtype)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all elements together."""
+        """Return the bytes of all elements together."""
         return self.size * self.itemsize
 
     @property
@@ -121,7 +123,7 @@ class Tensor:
         return True
 
     def __getitem__(self, index: Any) -> Tensor:
-        """A piece, by whole numbers and slices with positive steps; SimError for an index outside."""
+        """Return a piece, by whole numbers and slices with positive steps; SimError for an index outside."""
         parts = index if isinstance(index, tuple) else (index,)
         if len(parts) > len(self.shape):
             raise SimError(f"{self}: {len(parts)} indices for {self.ndim} dimensions")
@@ -181,7 +183,7 @@ class Tensor:
         return Tensor(self.name, whole.shape, self.dtype, self.address, whole.strides)
 
     def rows(self, what: str) -> tuple[int, int, int]:
-        """The piece as rows of contiguous elements: how many, elements in a row, bytes from row to row.
+        """Return the piece as rows of contiguous elements: how many, elements in a row, bytes from row to row.
 
         `what` names the instruction that asks. SimError for more than two dimensions and for gaps inside a row.
         """

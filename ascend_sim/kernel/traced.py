@@ -182,7 +182,7 @@ class TracedLoops(StampedLoops):
             return None
 
     def _phase_at(self, loop: TracedLoop, phase: int, place: Place, last: Place) -> int:
-        """The phase at `place`, from the one that was left at `last`; -1 for none before."""
+        """Return the phase at `place`, from the one that was left at `last`; -1 for none before."""
         stamps = self.table.stamps
         if phase < 0:
             return stamps.number(self._phase(place))
@@ -193,7 +193,7 @@ class TracedLoops(StampedLoops):
         return found
 
     def _begin_turn(self, place: Place, phase: int, traced: bool) -> Trace | None:
-        """The trace of the turn whose body runs next; None where its rows are only compared."""
+        """Return the trace of the turn whose body runs next; None where its rows are only compared."""
         trace = Trace(place) if traced else None
         self._resume(absolute(self.table.stamps.phases[phase], placed(place) if trace is None else trace.number))
         self._begin_stamp()
@@ -208,13 +208,13 @@ class TracedLoops(StampedLoops):
         return times in _COMPARED
 
     def _add(self, loop: TracedLoop, key: tuple[int, Hashable], made: Stamp) -> Stamp:
-        """A new stamp of a loop."""
+        """Return a new stamp of a loop."""
         made.block = self._block if self._asked_block else None
         loop.stamps.setdefault(key, []).append(self.table.stamps.add(made))
         return made
 
     def _differs(self, loop: TracedLoop, key: tuple[int, Hashable], known: Stamp, made: Stamp) -> Stamp:
-        """The stamp of a turn that wrote other rows than a known one gives, which is forgotten."""
+        """Return the stamp of a turn that wrote other rows than a known one gives, which is forgotten."""
         if self.repeats is not None and self.repeats[known.number] > 1:
             raise SimError(
                 "k.range: this turn writes other rows than an earlier one that met the same conditions. The body keeps "
@@ -272,13 +272,13 @@ def _split_columns(items: Sequence[Any]) -> list[tuple[Hashable, Place]] | None:
 
 
 def _split(item: Any, snapshots: Snapshots) -> tuple[Hashable, Place]:
-    """An item but for its place, and its place."""
+    """Return an item but for its place, and its place."""
     numbers: list[int] = []
     return _without_numbers(item, numbers, snapshots), tuple(numbers)
 
 
 def _without_numbers(item: Any, numbers: list[int], snapshots: Snapshots) -> Hashable:
-    """An item but for the numbers of its place, which are added to `numbers`."""
+    """Return an item but for the numbers of its place, which are added to `numbers`."""
     kind = type(item)
     if kind is int:
         numbers.append(item)
@@ -292,7 +292,7 @@ def _without_numbers(item: Any, numbers: list[int], snapshots: Snapshots) -> Has
 
 
 def _at(item: Any, numbers: Iterator[Any]) -> Any:
-    """The item with other numbers in the places of its own, in the order of `_split`."""
+    """Return the item with other numbers in the places of its own, in the order of `_split`."""
     if type(item) is int:
         return next(numbers)
     if isinstance(item, tuple):

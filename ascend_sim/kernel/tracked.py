@@ -81,7 +81,7 @@ class Tracked(Moving):
 
     @property
     def value(self) -> int:
-        """The integer at the place of the trace; nothing is noted."""
+        """Return the integer at the place of the trace; nothing is noted."""
         return self.start + distance(self.steps, self.trace.place)
 
     def __index__(self) -> int:
@@ -283,7 +283,7 @@ def slice_of(part: slice, size: int) -> SlicePlaces:
 
 
 def _cut_off(bound: Any, size: int) -> Any:
-    """The bound of a slice inside of 0 to size; one below 0 counts from the end."""
+    """Return the bound of a slice inside of 0 to size; one below 0 counts from the end."""
     if bound < 0:
         bound += size
         return bound if bound > 0 else 0

@@ -2,7 +2,8 @@
 
 tiles = UnitFlagTiles(k, "L0C", addresses)
 accumulator = tiles.acquire()
-tiles.mmad(accumulator, left, right, m, k, n, "float16", accumulate=False)     # once for every step of K
+tiles.before(CubeProduct(m, k, n, "float16", accumulate=False))                # before every step of K
+k.mmad(accumulator, left, right, m, k, n, "float16", accumulate=False)
 tiles.drain(target, TilePiece(m, n, m_padded), "float32", 8, dst_stride)
 
 The drain begins while the last Mmad of its tile still runs, the first Mmad of the next tile while the drain still runs.
@@ -14,12 +15,9 @@ from collections.abc import Sequence
 
 from ascend_sim.isa.cube import FixpipeUnitFlag, Mmad
 from ascend_sim.kernel.builder import KernelBuilder
-from ascend_sim.kernel.operands import TilePiece
+from ascend_sim.kernel.operands import CubeProduct, TilePiece
 from ascend_sim.kernel.queue import BufferQueue
 from ascend_sim.kernel.sync import Flag
-
-Product = tuple[int, int, int, str, bool, int]
-"""The parameters of an `Mmad`."""
 
 
 class UnitFlagTiles(BufferQueue[int]):
@@ -31,7 +29,7 @@ class UnitFlagTiles(BufferQueue[int]):
     def __init__(self, builder: KernelBuilder, name: str, addresses: Sequence[int]) -> None:
         super().__init__(builder, name, "M", "FIX", addresses)
         self._waits: int | None = None
-        self._last: Product | None = None
+        self._last: Mmad | None = None
         self._drains: tuple[FixpipeUnitFlag | None, ...] = (None,) * len(addresses)
         builder.carry(self, "_waits", "_last", "_drains")
 
@@ -41,25 +39,12 @@ class UnitFlagTiles(BufferQueue[int]):
     def _await_free(self, index: int) -> None:
         self._waits = index  # its first Mmad does
 
-    def mmad(
-        self,
-        dst: int,
-        left: int,
-        right: int,
-        m: int,
-        k: int,
-        n: int,
-        dtype: str,
-        accumulate: bool,
-        hf32_bits: int = 0,
-        gemv: bool | None = None,
-    ) -> None:
-        """A product into the tile acquired last, see `KernelBuilder.mmad`; the first one waits until it may overwrite it."""
-        self._last = m, k, n, dtype, accumulate, hf32_bits
+    def before(self, product: CubeProduct) -> None:
+        """Write the wait of a product into the tile acquired last: the first one waits until it may overwrite the tile."""
+        self._last = Mmad(*product)
         if self._waits is not None:
-            self._builder.wait_flag(self._free[self._waits], self._early(self._waits, Mmad(*self._last)))
+            self._builder.wait_flag(self._free[self._waits], self._early(self._waits, self._last))
             self._waits = None
-        self._builder.mmad(dst, left, right, m, k, n, dtype, accumulate, hf32_bits, gemv)
 
     def _early(self, index: int, product: Mmad) -> int:
         """By how much a product may begin before the flag behind its tile's last drain comes in."""
@@ -83,7 +68,7 @@ class UnitFlagTiles(BufferQueue[int]):
         drain, chip = FixpipeUnitFlag(m, n, m_padded, dtype, c0, dst_stride, atomic_add), self._builder.chip
         early = 0
         if self._last is not None:
-            early, self._last = Mmad(*self._last).pace(chip).overlap(drain.pace(chip)) + chip.sync.flag_latency, None
+            early, self._last = self._last.pace(chip).overlap(drain.pace(chip)) + chip.sync.flag_latency, None
         self.publish()
         index = self._taken % len(self._addresses)
         self._builder.wait_flag(self._full[index], early)

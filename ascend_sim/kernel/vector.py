@@ -52,7 +52,9 @@ class VectorMethods:
         def allocate(self, buffer: str, size: int, name: str, unit: int = 0) -> int: ...
 
     def local_tensor(self, shape: int | tuple[int, ...], dtype: str, name: str) -> LocalTensor:
-        """A fresh tensor in the Unified Buffer; its rows start at whole 32-byte blocks. SimError when the buffer is full."""
+        """Return a fresh tensor in the Unified Buffer; its rows start at whole 32-byte blocks. SimError when the buffer is
+        full.
+        """
         listed = isinstance(shape, Sequence) or np.ndim(shape) > 0
         given: Iterable[int] = shape if listed else (shape,)  # type: ignore[assignment]
         sizes = tuple(whole_number(size, f"local tensor {name} of shape {shape!r}: a size", 1) for size in given)
@@ -346,7 +348,7 @@ class VectorMethods:
 
     @staticmethod
     def _run(what: str, tensor: Tensor) -> int:
-        """Elements of a tensor that must lie one behind the other."""
+        """Return the elements of a tensor that must lie one behind the other."""
         _check_local(what, tensor)
         if not tensor.packed:
             raise SimError(f"{what}: takes elements one behind the other; there are gaps between the rows of {tensor}")

@@ -122,7 +122,7 @@ def _add_three(a: Float64, b: Float64, c: Float64) -> tuple[Float64, Float64]:
 
 
 def _round_once(high: Float64, low: Float64) -> Float32:
-    """The sum that lies at `high`, or beside it on the side of `low`'s sign, rounded to float32 as if it were exact.
+    """Return the sum that lies at `high`, or beside it on the side of `low`'s sign, rounded to float32 as if it were exact.
 
     `high` is moved to the neighbour with an odd last bit where it is inexact: such a float64 can neither look like a tie
     of float32 nor cross one (Boldo and Melquiond, round to odd).

@@ -100,7 +100,7 @@ def encode(
     mantissa_bits: int = 11,
     **options: Unpack[CastOptions],
 ) -> Array:
-    """The codes of `x` in a format: uint8, uint16 or uint32 patterns (hf32: of its float32). See `cast`."""
+    """Return the codes of `x` in a format: uint8, uint16 or uint32 patterns (hf32: of its float32). See `cast`."""
     result = cast(x, fmt, rounding, saturate, source=source, mantissa_bits=mantissa_bits, **options)
     return result.view(np.dtype(f"u{result.dtype.itemsize}"))
 

@@ -29,7 +29,7 @@ class ComputeChoice:
 
 
 def promote(*dtypes: str) -> str | None:
-    """The common dtype of all arguments, left to right; None when the vendor's table has no entry for a pair.
+    """Return the common dtype of all arguments, left to right; None when the vendor's table has no entry for a pair.
 
     Equal dtypes stay; any two different ones of float32, float16, bfloat16 give float32 (also float16 with bfloat16).
     """

@@ -64,24 +64,24 @@ class Format:
 
     @property
     def max_finite(self) -> float:
-        """The largest finite value."""
+        """Return the largest finite value."""
         kept = self.mantissa_bits_at(self.max_exponent)
         units = 2 ** (kept + 1) - 1 - self.top_is_special
         return float(units) * 2.0 ** (self.max_exponent - kept)
 
     @property
     def overflow_threshold(self) -> float:
-        """Where rounding to nearest leaves the range: half a step above the largest finite value."""
+        """Return where rounding to nearest leaves the range: half a step above the largest finite value."""
         return self.max_finite + 2.0 ** (self.quantum_exponent(self.max_exponent) - 1)
 
     @property
     def smallest(self) -> float:
-        """The smallest positive value."""
+        """Return the smallest positive value."""
         return 2.0 ** self.quantum_exponent(self.min_exponent)
 
     @property
     def smallest_normal(self) -> float:
-        """The smallest value with a full mantissa for its exponent."""
+        """Return the smallest value with a full mantissa for its exponent."""
         return 2.0 ** (-self.taper[-1][0] if self.taper else self.min_exponent)
 
 
@@ -213,7 +213,7 @@ _NAMES = {alias.lower(): name for name, entry in FORMATS.items() for alias in (n
 
 
 def canonical(name_or_dtype: object) -> str:
-    """The project's name of a format, from any of its names or a numpy / ml_dtypes dtype; raises `SimError`."""
+    """Return the project's name of a format, from any of its names or a numpy / ml_dtypes dtype; raises `SimError`."""
     if isinstance(name_or_dtype, Format):
         return name_or_dtype.name
     name = name_or_dtype
@@ -229,7 +229,7 @@ def canonical(name_or_dtype: object) -> str:
 
 
 def format_of(name_or_dtype: object, mantissa_bits: int | None = None) -> Format:
-    """The `Format` entry; `mantissa_bits` chooses between the two widths of hf32 and is for hf32 alone."""
+    """Return the `Format` entry; `mantissa_bits` chooses between the two widths of hf32 and is for hf32 alone."""
     if isinstance(name_or_dtype, Format) and mantissa_bits is None:
         return name_or_dtype
     found = FORMATS[canonical(name_or_dtype)]
@@ -245,7 +245,7 @@ def format_of(name_or_dtype: object, mantissa_bits: int | None = None) -> Format
 
 
 def numpy_dtype(name: object) -> np.dtype[Any]:
-    """The dtype that holds arrays of a format: ml_dtypes for bfloat16 and fp8, float32 for hf32, uint8 for hifloat8."""
+    """Return the dtype that holds arrays of a format: ml_dtypes for bfloat16 and fp8, float32 for hf32, uint8 for hifloat8."""
     return format_of(name).storage
 
 

@@ -21,7 +21,7 @@ _CHUNK = 1 << 15  # elements per step: indices and codes stay in the second-leve
 
 @lru_cache(maxsize=1)
 def decode_table() -> npt.NDArray[np.float32]:
-    """The float32 value of each of the 256 codes."""
+    """Return the float32 value of each of the 256 codes."""
     table = np.array([decode_one(code, "hifloat8") for code in range(256)], dtype=np.float32)
     table.flags.writeable = False
     return table

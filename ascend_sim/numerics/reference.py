@@ -36,7 +36,7 @@ def power_of_two(exponent: int) -> Fraction:
 
 
 def floor_log2(magnitude: Fraction) -> int:
-    """The exponent e with 2^e <= magnitude < 2^(e+1), for magnitude > 0."""
+    """Return the exponent e with 2^e <= magnitude < 2^(e+1), for magnitude > 0."""
     guess = magnitude.numerator.bit_length() - magnitude.denominator.bit_length()
     return guess if power_of_two(guess) <= magnitude else guess - 1
 
@@ -124,7 +124,7 @@ def round_value(
     source: str = "float32",
     **options: Unpack[CastOptions],
 ) -> float:
-    """The value of a format that `x` is cast to, as a Python float. Options as in `ascend_sim.numerics.cast`."""
+    """Return the value of a format that `x` is cast to, as a Python float. Options as in `ascend_sim.numerics.cast`."""
     entry = format_of(fmt, mantissa_bits)
     mode = rounding_mode(entry, rounding)
     how = all_options(options)
@@ -169,7 +169,7 @@ def encode(
     source: str = "float32",
     **options: Unpack[CastOptions],
 ) -> int:
-    """The code of `x` in a format. hf32 gives the float32 pattern; NaN is the quiet one without payload."""
+    """Return the code of `x` in a format. hf32 gives the float32 pattern; NaN is the quiet one without payload."""
     entry = format_of(fmt, mantissa_bits)
     value = round_value(x, fmt, rounding, saturate, mantissa_bits=mantissa_bits, source=source, **options)
     if entry.name == "hifloat8":
@@ -189,7 +189,7 @@ def encode(
 
 
 def decode(code: int, fmt: object) -> float:
-    """The value of a code, exactly."""
+    """Return the value of a code, exactly."""
     entry = format_of(fmt)
     if entry.name == "hifloat8":
         return _hifloat8_value(code)

@@ -135,7 +135,7 @@ def beyond_range(
     saturate: bool,
     infinite: npt.NDArray[np.bool_],
 ) -> tuple[Float64, Float64]:
-    """A sum as it leaves formats that it may overflow, and what it may have lost, for sums to which more is added then.
+    """Return a sum as it leaves formats that it may overflow, and what it may have lost, for sums to which more is added then.
 
     `bound` is the loss up to there (`rounded_bound`). Clamped with `saturate`; otherwise infinite where it must be, and where
     it may be and what came of it is `infinite`.
@@ -258,7 +258,7 @@ def check_correct(
 
 
 def _cut_short(values: Float64, expected: Float64, reach: Float64, largest: float) -> npt.NDArray[np.bool_]:
-    """Where a value can be a sum that lost what came before a NaN: within `reach` of zero or of a largest value."""
+    """Return where a value can be a sum that lost what came before a NaN: within `reach` of zero or of a largest value."""
     unknown = np.isnan(expected)
     top, bottom = unknown | (expected >= 0), unknown | (expected <= 0)
     within: npt.NDArray[np.bool_] = np.abs(values) <= reach

@@ -81,7 +81,7 @@ def of_case(options: Class) -> Class:
 
 
 def options_in(options: type) -> Iterator[Described]:
-    """The options of a class; in a class `of_case` those of the case have None as their default."""
+    """Yield the options of a class; in a class `of_case` those of the case have None as their default."""
     cased = getattr(options, "_of_case", False)
     for name, annotation in options.__annotations__.items():
         (option,) = annotation.__metadata__
@@ -97,7 +97,7 @@ def names_of(options: type) -> frozenset[str]:
 
 
 def filled(options: type[Options], given: Mapping[str, Any]) -> Options:
-    """The options of a class that were given, and for the others their defaults; other names are left out."""
+    """Return the options of a class that were given, and for the others their defaults; other names are left out."""
     return {one.name: given.get(one.name, one.option.default) for one in options_in(options)}  # type: ignore[return-value]
 
 
@@ -114,7 +114,7 @@ def listed(choices: Sequence[str]) -> str:
 
 
 def with_options(options: type, rest: str = "", **defaults: Any) -> Callable[[Function], Function]:
-    """A decorator for a function whose `**` takes these options: they stand in its signature and help.
+    """Return a decorator for a function whose `**` takes these options: they stand in its signature and help.
 
     The function gets all of them, with the default (`defaults` go before the described ones) for what is left out. Another
     name raises TypeError, as for any function, unless `rest` names what further keywords are.

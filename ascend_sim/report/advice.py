@@ -58,10 +58,12 @@ class TrialSource(Protocol):
 
     @property
     def batch(self) -> int:
-        """The batch of the call; 0 where it has none."""
+        """Return the batch of the call; 0 where it has none."""
 
     def added(self, kernel: str, change: Mapping[str, Any], *, whole: bool) -> int | None:
-        """Cycles that a kernel takes more with a change, tried with all its blocks or one; None where that cannot be told."""
+        """Return the cycles that a kernel takes more with a change, tried with all its blocks or one; None where that cannot be
+        told.
+        """
 
 
 @frozen
@@ -90,7 +92,7 @@ def statements(
     case: str = "",
     trials: TrialSource | None = None,
 ) -> list[Statement]:
-    """The largest parts of `kernel` (an entry of `Report.kernels`) besides the useful products, the largest first.
+    """Return the largest parts of `kernel` (an entry of `Report.kernels`) besides the useful products, the largest first.
 
     `problem` is the report's; `case` is how a command names the call, with its options, "" where none does.
     """
@@ -167,23 +169,23 @@ class _Speaker:
         return f"{100 * cycles / (calls * self._elapsed):.0f} %"
 
     def _command(self, verb: str, options: str) -> str:
-        """A command on the case; "" where it has no name."""
+        """Return a command on the case; "" where it has no name."""
         return f"ascend-sim {verb} {self.case} {options}" if self.case else ""
 
     def _saved(self, change: Mapping[str, Any]) -> int | None:
-        """Cycles that the kernel takes less with a change of its settings; None where that cannot be told."""
+        """Return the cycles that the kernel takes less with a change of its settings; None where that cannot be told."""
         added = self._added(change)
         return None if added is None else -added
 
     def _added(self, change: Mapping[str, Any]) -> int | None:
-        """Cycles that the kernel takes more with a change of the call; None where that cannot be told."""
+        """Return the cycles that the kernel takes more with a change of the call; None where that cannot be told."""
         if self.trials is None:
             return None
         whole = sum(self.kernel["counts"]["instructions"].values()) <= _TRIED_WHOLE
         return self.trials.added(self._name, change, whole=whole)
 
     def _best(self, changes: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any], int] | None:
-        """The change that saves most, and how much; None where none is worth it."""
+        """Return the change that saves most, and how much; None where none is worth it."""
         tried = [(change, saved) for change in changes if (saved := self._saved(change)) is not None]
         best = max(tried, key=lambda pair: pair[1], default=None)
         return best if best is not None and best[1] >= _WORTH_DOING * self._elapsed else None
@@ -237,7 +239,7 @@ class _Speaker:
         return _CAUSES.get(part, WORDS[part])
 
     def _tiled(self, part: str) -> _Advice:
-        """One step of a field of the kernel's own tiling, or what a search could find at most."""
+        """Return one step of a field of the kernel's own tiling, or what a search could find at most."""
         cycles, tiling = self._parts[part], self.kernel["tiling"]
         own = [(field, up, down) for field, up, down in _STEPS.get(part, ()) if field in tiling]
         steps = {field: _step(field, tiling[field], up, down) for field, up, down in own}
@@ -306,14 +308,19 @@ class _Speaker:
 
 
 def _step(field: str, value: int, up: int, down: int) -> int:
-    """The value of a field one step away, in whole fractals or at most two buffers; `value` itself where there is none."""
+    """Return the value of a field one step away, in whole fractals or at most two buffers.
+
+    `value` itself where there is none.
+    """
     if field.endswith("Pbuffer"):
         return min(value * up, _BUFFERS_AT_MOST)
     return max(FRACTAL, value * up // down // FRACTAL * FRACTAL)
 
 
 def layer_words(problem: Mapping[str, Any]) -> str:
-    """A layer as people name it: "256 -> 512 channels, kernel 3x3, stride 2x2, maps 28x28, batch 32"; "" for other calls."""
+    """Return a layer as people name it: "256 -> 512 channels, kernel 3x3, stride 2x2, maps 28x28, batch 32"; "" for other
+    calls.
+    """
     tensors = problem.get("tensors", {})
     if not {"input", "weight"} <= tensors.keys() or "stride" not in problem:
         return ""

@@ -47,7 +47,9 @@ def moved(recording: Recording, task: int) -> dict[str, tuple[NDArray[Any], NDAr
 def rate(
     begin: NDArray[Any], end: NDArray[Any], count: NDArray[Any], edges: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Bytes per cycle in each slice between `edges`; every transfer moves its bytes evenly from its begin to its end."""
+    """Return the bytes per cycle in each slice between `edges`; every transfer moves its bytes evenly from its begin to its
+    end.
+    """
     length = np.maximum(end - begin, 1)
     slope = count / length
     times = np.concatenate([begin, begin + length])

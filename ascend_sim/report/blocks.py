@@ -27,7 +27,7 @@ _BUTTONS = (
 
 
 def timeline_part(task: int, first: int) -> str:
-    """The place where `timeline.js` draws one block of a kernel; `first` is the one that it begins with."""
+    """Return the place where `timeline.js` draws one block of a kernel; `first` is the one that it begins with."""
     buttons = "".join(
         f'<button data-show="{what}"{f" aria-label={title!r}" if title else ""}>{text}</button>'
         for what, text, title in _BUTTONS
@@ -47,7 +47,7 @@ def timeline_part(task: int, first: int) -> str:
 
 
 def costs_part(recording: Recording, task: int, path: Sequence[PathStep]) -> str:
-    """The instructions of a kernel that cost most, each with one of them to look at."""
+    """Return the instructions of a kernel that cost most, each with one of them to look at."""
     found = costs(recording, task, path)
     cycles: dict[str, int] = {}
     for one in found:

@@ -70,27 +70,27 @@ class ErrorKind:
     errors: Errors = field(default_factory=dict, compare=False)
 
     def where(self, keep: Callable[[str, MeasuredError], bool]) -> ErrorKind:
-        """The kind with those kernels alone that `keep` takes, told the network and the kernel."""
+        """Return the kind with those kernels alone that `keep` takes, told the network and the kernel."""
         kept = {network: [one for one in found if keep(network, one)] for network, found in self.errors.items()}
         return replace(self, errors={network: found for network, found in kept.items() if found})
 
     def on(self, chip: str) -> ErrorKind:
-        """The kind with the kernels of one chip alone."""
+        """Return the kind with the kernels of one chip alone."""
         return self.where(lambda _, one: one.chip == chip)
 
     @property
     def chips(self) -> tuple[str, ...]:
-        """Where they were measured."""
+        """Return where they were measured."""
         return tuple(sorted({one.chip for found in self.errors.values() for one in found}))
 
     @property
     def kernels(self) -> int:
-        """How many were measured."""
+        """Return how many were measured."""
         return sum(map(len, self.errors.values()))
 
     @property
     def kernel(self) -> str:
-        """All but the architecture, as pages have it."""
+        """Return all but the architecture, as pages have it."""
         kernel = "MatMul" if "MatMul" in self.op_types else ", ".join(self.op_types)
         return kernel + ", grouped" * self.grouped + (f", library {self.library}" if self.library else "")
 
@@ -121,7 +121,7 @@ class Interval(NamedTuple):
 
 @cache
 def kinds() -> tuple[ErrorKind, ...]:
-    """The measured kinds."""
+    """Return the measured kinds."""
     text = resources.files("ascend_sim.configs").joinpath("measurements/errors.yaml").read_text(encoding="utf-8")
     return tuple(
         ErrorKind(
@@ -151,7 +151,7 @@ def _measured(chip: str, us: float, ratio: float, left_out: float | None = None)
 def interval(
     chip: ChipSpec, op_type: str, us: float, *, cube: bool | None = None, grouped: bool = False, library: str = ""
 ) -> Interval:
-    """The interval of a kernel that is predicted to take `us`, of its kind or borrowed from the nearest.
+    """Return the interval of a kernel that is predicted to take `us`, of its kind or borrowed from the nearest.
 
     `cube` says whether the cube works in it; without it the operator's name does.
     """
@@ -162,7 +162,7 @@ def interval(
 def _shipped(
     arch: str, chip: str, op_type: str, long: bool, cube: bool | None, grouped: bool, library: str
 ) -> Interval:
-    """The interval of `interval`, as multiples of the predicted time."""
+    """Return the interval of `interval`, as multiples of the predicted time."""
     for kind in kinds():
         if (kind.arch, kind.grouped, kind.library) == (arch, grouped, library) and op_type in kind.op_types:
             found = _multiples(kind, chip, long, _shipped_between(), lent=False)
@@ -183,8 +183,9 @@ def nearest(
     grouped: bool = False,
     library: str = "",
 ) -> ErrorKind:
-    """The kind with enough kernels that differs least: in the unit that works, else the architecture, what is worked out, the
-    operator, groups, and the version of the library; of equally near ones the one with the most kernels (chosen, not fitted).
+    """Return the kind with enough kernels that differs least: in the unit that works, else the architecture, what is worked
+    out, the operator, groups, and the version of the library; of equally near ones the one with the most kernels (chosen,
+    not fitted).
     """
 
     cube = _of_cube(op_type) if cube is None else cube
@@ -208,7 +209,7 @@ def _of_cube(op_type: str) -> bool:
 
 
 def _work(op_type: str) -> str:
-    """The operator without rank and version: Conv3DBackpropFilterV2 and Conv2DBackpropFilter do the same."""
+    """Return the operator without rank and version: Conv3DBackpropFilterV2 and Conv2DBackpropFilter do the same."""
     return "MatMul" if "MatMul" in op_type else re.sub(r"[23]D|V\d$", "", op_type)
 
 
@@ -233,7 +234,7 @@ def between_networks(every: Iterable[ErrorKind]) -> float:
 
 
 def of_kind(kind: ErrorKind, chip: str, us: float, between: float, *, lent: bool = False) -> Interval | None:
-    """The interval of `us` on a chip by the kernels of a kind, which may be `lent` to another; None for too few.
+    """Return the interval of `us` on a chip by the kernels of a kind, which may be `lent` to another; None for too few.
 
     `between` is the variance of a network, of a chip (where others than its own are among them) and of a kind (assumed).
     """
@@ -259,7 +260,7 @@ def _multiples(kind: ErrorKind, chip: str, long: bool, between: float, lent: boo
 
 
 def _by_network(errors: Errors) -> list[list[float]]:
-    """The errors of what ships."""
+    """Return the errors of what ships."""
     return [[one.error for one in rows] for rows in errors.values()]
 
 

@@ -11,7 +11,8 @@ GAP = 2
 
 
 def columns(rows: Sequence[Row], align: str = "", width: int | None = None) -> list[str]:
-    """Rows as lines, columns two blanks apart; `align` has ">" at those set to the right. A row of one cell stands alone.
+    """Return the rows as lines, columns two blanks apart; `align` has ">" at those set to the right. A row of one cell stands
+    alone.
 
     What does not fit in `width` goes on below, behind the first column of each row and an empty line.
     """
@@ -31,7 +32,7 @@ def columns(rows: Sequence[Row], align: str = "", width: int | None = None) -> l
 
 
 def parts(widths: Sequence[int], names: int, width: int | None) -> list[list[int]]:
-    """The columns of a table in parts that fit `width` (None: any), each with the first `names` columns before its own.
+    """Return the columns of a table in parts that fit `width` (None: any), each with the first `names` columns before its own.
 
     Where all of the names leave no room beside them, the first alone stands before each part.
     """
@@ -62,7 +63,7 @@ def filled(least: Sequence[int], whole: Sequence[int], width: int) -> list[int]:
 
 
 def wrapped(text: str, width: int, indent: str = "") -> list[str]:
-    """A paragraph in lines of `width`, broken at blanks only; what follows the first line is set in by `indent` more.
+    """Return a paragraph in lines of `width`, broken at blanks only; what follows the first line is set in by `indent` more.
 
     A word that is longer, such as a path, has a line of its own.
     """
@@ -82,7 +83,7 @@ def wrapped(text: str, width: int, indent: str = "") -> list[str]:
 
 
 def middle_out(rows: Sequence[Row], most: int) -> list[Row]:
-    """The rows, without the middle where there are more than `most`."""
+    """Return the rows, without the middle where there are more than `most`."""
     if len(rows) <= most + 1:
         return list(rows)
     tail = most // 3
@@ -90,5 +91,5 @@ def middle_out(rows: Sequence[Row], most: int) -> list[Row]:
 
 
 def many(count: int, thing: str) -> str:
-    """A number of things in words."""
+    """Return a number of things in words."""
     return f"{count:,} {thing}{'' if count == 1 else 's'}"

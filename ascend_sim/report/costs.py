@@ -35,7 +35,7 @@ class LineCost:
 
 
 def costs(recording: Recording, task: int, path: Sequence[PathStep]) -> list[LineCost]:
-    """The costs of one kernel, the one that occupies its pipe longest first."""
+    """Return the costs of one kernel, the one that occupies its pipe longest first."""
     runs = [(index, run) for index, run in enumerate(recording.timeline.programs) if run.task == task]
     lines, columns = line_table([run.program for _, run in runs])
     critical: dict[int, dict[int, int]] = {}

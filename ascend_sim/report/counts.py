@@ -86,7 +86,7 @@ class Counts:
 
 
 def bytes_of(table: InstructionTable, argument: int) -> int:
-    """Bytes that one instruction moves: on the GM side if it has one, else those that it writes."""
+    """Return the bytes that one instruction moves: on the GM side if it has one, else those that it writes."""
     access = table.accesses[argument]
     if access is not None:
         return access.region.total

@@ -43,7 +43,7 @@ Figure: TypeAlias = go.Figure
 
 
 def new_figure(height: int, **layout: Any) -> Figure:
-    """An empty figure without a template."""
+    """Return an empty figure without a template."""
     figure = go.Figure(layout_template=go.layout.Template())
     figure.update_layout(height=height, margin={"l": 8, "r": 8, "t": 8, "b": 8}, **layout)
     figure.update_xaxes(automargin=True)
@@ -52,7 +52,7 @@ def new_figure(height: int, **layout: Any) -> Figure:
 
 
 def path_figure(recording: Recording, path: Sequence[PathStep]) -> Figure:
-    """The critical path of the call and its part in every kernel, by what took the time."""
+    """Return the critical path of the call and its part in every kernel, by what took the time."""
     chip = recording.chip
     names = [task.name for task in recording.tasks]
     parts = [by_what(path, index) for index in range(len(names))]
@@ -156,7 +156,7 @@ def roofline_figure(recording: Recording, report: Mapping[str, Any]) -> Figure |
 
 
 def _level_bytes(recording: Recording, kernel: Mapping[str, Any], task: int) -> dict[str, int]:
-    """Bytes of a kernel into L0A and L0B, between core and L2, and over HBM."""
+    """Return the bytes of a kernel into L0A and L0B, between core and L2, and over HBM."""
     moved = kernel["counts"]["bytes"]
     whole = {path: count for path, count in moved.items() if ":" not in path}
     return {
@@ -167,7 +167,7 @@ def _level_bytes(recording: Recording, kernel: Mapping[str, Any], task: int) -> 
 
 
 def hbm_bytes(recording: Recording, task: int) -> int:
-    """Bytes that HBM moved during a task."""
+    """Return the bytes that HBM moved during a task."""
     return sum(int(run.hbm_bytes.sum()) for run in recording.timeline.of(task))
 
 
@@ -193,7 +193,7 @@ def bounds_figure(kernel: Mapping[str, Any]) -> Figure:
 
 
 def bytes_figure(recording: Recording, kernel: Mapping[str, Any], task: int) -> Figure:
-    """Bytes by path, and over HBM."""
+    """Return the bytes by path, and over HBM."""
     moved = {path: count for path, count in kernel["counts"]["bytes"].items() if ":" not in path}
     moved["HBM"] = hbm_bytes(recording, task)
     figure = new_figure(70 + 26 * len(moved), xaxis_title="MB", showlegend=False)
@@ -241,7 +241,7 @@ def waterfall_figure(chip: ChipSpec, kernel: Mapping[str, Any]) -> Figure:
 
 
 def utilisation_figure(recording: Recording, task: int) -> Figure:
-    """How busy every pipe of every core was, as a share of the time that the core ran blocks of the kernel."""
+    """Return how busy every pipe of every core was, as a share of the time that the core ran blocks of the kernel."""
     spans: dict[tuple[str, int], int] = {}
     busy: dict[tuple[str, int], dict[str, int]] = {}
     for run in recording.timeline.of(task):
@@ -270,7 +270,7 @@ def utilisation_figure(recording: Recording, task: int) -> Figure:
 
 
 def balance_figure(recording: Recording, task: int) -> Figure:
-    """How long every core was in use, dispatch to end, summed over its blocks."""
+    """Return how long every core was in use, dispatch to end, summed over its blocks."""
     chip = recording.chip
     cycles: dict[tuple[str, int], list[int]] = {}
     for run in recording.timeline.of(task):
@@ -289,7 +289,7 @@ def balance_figure(recording: Recording, task: int) -> Figure:
 
 
 def occupancy_figure(recording: Recording, run: ProgramRun) -> Figure | None:
-    """How full each buffer of one core is while it runs one block; None where it has none in use."""
+    """Return how full each buffer of one core is while it runs one block; None where it has none in use."""
     chip, origin = recording.chip, origin_of(recording)
     figure = new_figure(260, yaxis={"title": "% of the buffer", "range": [0, 105]}, xaxis_title="us", legend=LEGEND)
     colors = {"L1": "MTE2", "L0A": "MTE1", "L0B": "M", "L0C": "FIX", "UB": "V"}
@@ -356,5 +356,5 @@ def _thinned(time: NDArray[np.int64], held: NDArray[np.int64]) -> tuple[NDArray[
 
 
 def origin_of(recording: Recording) -> int:
-    """The cycle from which the figures count: the launch of the first task."""
+    """Return the cycle from which the figures count: the launch of the first task."""
     return recording.timeline.launch

@@ -100,7 +100,7 @@ def staging(out: Path) -> Iterator[Path]:
 
 
 def _locked(folder: Path) -> int | None:
-    """A folder opened and locked, None where that cannot be."""
+    """Return a folder opened and locked, None where that cannot be."""
     if fcntl is None:
         return None
     held = os.open(folder, os.O_RDONLY)

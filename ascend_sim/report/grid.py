@@ -41,7 +41,7 @@ class Grid:
 
     @property
     def row_count(self) -> int:
-        """Rows so far."""
+        """Return the rows so far."""
         return len(self._rows)
 
     @staticmethod
@@ -69,7 +69,7 @@ class Grid:
             yield table
 
     def _parts(self, width: int) -> Iterator[tuple[list[int], list[int]]]:
-        """Columns that stand beside each other, and how wide each is."""
+        """Yield the columns that stand beside each other, and how wide each is."""
         whole = [
             max(
                 (len(line) for text in (head, *(row[index].plain for row in self._rows)) for line in text.split("\n")),
@@ -90,5 +90,5 @@ def say(console: Console, text: str, *, style: str = "", indent: str = "  ") -> 
 
 
 def counted(count: int, noun: str, plural: str = "") -> str:
-    """How many of something there are: "1 point", "3 points"."""
+    """Return how many of something there are: "1 point", "3 points"."""
     return f"{count} {noun if count == 1 else plural or noun + 's'}"

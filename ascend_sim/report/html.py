@@ -18,7 +18,7 @@ def table(
     identity: str = "",
     sort: bool = False,
 ) -> str:
-    """A table of finished cells; a column whose name begins with ">" is right-aligned.
+    """Return a table of finished cells; a column whose name begins with ">" is right-aligned.
 
     `marks` are attributes of the rows, `bar` is the column that shows the row's share as a bar behind its figure.
     With `sort` a click on a column's name puts the rows of a page in its order.
@@ -40,7 +40,7 @@ def table(
 
 
 def problem_table(problem: Mapping[str, Any]) -> str:
-    """The tensors of a call, and its other arguments in one line."""
+    """Return the tensors of a call, and its other arguments in one line."""
     rows = [
         [escape(name), escape("x".join(map(str, tensor.get("shape", ())))), escape(str(tensor.get("dtype", "")))]
         for name, tensor in problem.get("tensors", {}).items()
@@ -53,7 +53,7 @@ def problem_table(problem: Mapping[str, Any]) -> str:
 
 
 def kernel_table(kernels: Sequence[Mapping[str, Any]], total: float | None) -> str:
-    """The kernels in launch order with what they took and waited for; without times in functional mode."""
+    """Return the kernels in launch order with what they took and waited for; without times in functional mode."""
     rows = []
     for kernel in kernels:
         row = [escape(kernel["op_type"]), escape(kernel["name"]), kernel["core_type"], str(kernel["block_dim"])]
@@ -109,7 +109,7 @@ def output_table(outputs: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def report_html(report: Mapping[str, Any]) -> str:
-    """A report (`Report.to_dict()`) as a few tables without style or script of their own."""
+    """Return a report (`Report.to_dict()`) as a few tables without style or script of their own."""
     total = report["total_us"]
     title = f"{report['problem'].get('operator', 'run')} on {report['chip']}, mode {report['mode']}"
     lines = [
@@ -126,6 +126,6 @@ def report_html(report: Mapping[str, Any]) -> str:
 
 
 def error_figure(figures: Mapping[str, Any], key: str) -> str:
-    """An error of an output: "-" where none was worked out, "not finite" for what JSON has no number for."""
+    """Return an error of an output: "-" where none was worked out, "not finite" for what JSON has no number for."""
     value = figures.get(key, "-")
     return "not finite" if value is None else value if isinstance(value, str) else f"{value:.3g}"

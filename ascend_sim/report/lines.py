@@ -71,7 +71,7 @@ def _alike(one: Program, other: Program) -> bool:
 
 
 def line_table(programs: Sequence[Program]) -> tuple[list[SourceLine], list[NDArray[np.int64]]]:
-    """The lines of programs, and for each program the place in that list of every row: -1 where it is not known."""
+    """Return the lines of programs, and for each program the place in that list of every row: -1 where it is not known."""
     known: dict[SourceLine, int] = {}
     made: dict[Line, int] = {}
     columns = []

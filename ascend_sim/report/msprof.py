@@ -89,7 +89,10 @@ def write_msprof(
 
 
 def _in_a_path(name: str) -> str:
-    """A kernel's name as a part of a path: ASCII letters, digits, "_", "-" and "." stay, and no more than a path takes."""
+    """Return a kernel's name as a part of a path.
+
+    ASCII letters, digits, "_", "-" and "." stay, and no more than a path takes.
+    """
     return re.sub(r"[^\w.-]", "_", name, flags=re.ASCII)[:_NAME]
 
 
@@ -166,7 +169,7 @@ def _write_kernel(
 
 
 def _block_rows(runs: Sequence[ProgramRun], chip: ChipSpec, per_block: bool) -> Iterator[dict[str, Value]]:
-    """A row for every program of a kernel; where the vendor's tables have no block, one for the kernel."""
+    """Yield a row for every program of a kernel; where the vendor's tables have no block, one for the kernel."""
     if not per_block:
         work = WorkFigures()
         for run in runs:
@@ -210,7 +213,7 @@ def _write_csv(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, V
 
 
 def _cores(runs: Sequence[ProgramRun], chip: ChipSpec) -> list[_ProfiledCore]:
-    """The cores that ran something, an AIC before its AIVs."""
+    """Return the cores that ran something, an AIC before its AIVs."""
     per_core = max(chip.cores.aiv_per_aic, 1)
     found: dict[tuple[int, int], _ProfiledCore] = {}
     for run in runs:
@@ -224,7 +227,7 @@ def _cores(runs: Sequence[ProgramRun], chip: ChipSpec) -> list[_ProfiledCore]:
 
 
 def _instruction_rows(core: _ProfiledCore, chip: ChipSpec) -> list[dict[str, Value]]:
-    """A row for every distinct instruction that a core executed, in the order of the instruction table."""
+    """Return a row for every distinct instruction that a core executed, in the order of the instruction table."""
     table = core.runs[0].program.table
     size = len(table.instructions)
     arguments = np.concatenate([run.program.rows[:, 0] for run in core.runs])
@@ -319,7 +322,9 @@ def _events(
 
 
 def _flag_arrows(run: ProgramRun, numbers: Iterator[int]) -> dict[int, list[int]]:
-    """Numbers of arrows by the rows that they join: the k-th set of a flag and its k-th wait; a disarmed wait has none."""
+    """Return the numbers of arrows by the rows that they join: the k-th set of a flag and its k-th wait; a disarmed wait has
+    none.
+    """
     arrows: dict[int, list[int]] = {}
     for wait_row, set_row in flag_pairs(run).items():
         arrows[set_row] = arrows[wait_row] = [next(numbers)]

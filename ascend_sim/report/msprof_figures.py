@@ -57,7 +57,7 @@ class WorkFigures:
 
     @classmethod
     def of(cls, run: ProgramRun) -> WorkFigures:
-        """The work of one program."""
+        """Return the work of one program."""
         program, table = run.program, run.program.table
         work = cls(blocks=1, cycles=run.finish - run.launch, busy=Counter(run.busy()))
         arguments, length = program.rows[:, 0], run.end - run.start
@@ -166,7 +166,9 @@ def _arithmetic(work: WorkFigures, share: _Share) -> dict[str, Value]:
 
 
 def _l2(work: WorkFigures, core: str) -> dict[str, Value]:
-    """Lines that transfers found in the L2 and lines that they brought in; all reads stand under the first read port."""
+    """Return the lines that transfers found in the L2 and lines that they brought in; all reads stand under the first read
+    port.
+    """
     counts = work.l2
     hits = {verb: counts[verb, "hit"] for verb in ("read", "write")}
     every = {verb: hits[verb] + counts[verb, "miss"] for verb in hits}

@@ -119,7 +119,7 @@ def told_instructions(table: InstructionTable) -> list[dict[str, Any]]:
 
 
 def columns_of(run: ProgramRun) -> dict[str, NDArray[np.int64]]:
-    """The columns of a block as they are packed: differences that are mostly nought."""
+    """Return the columns of a block as they are packed: differences that are mostly nought."""
     program = run.program
     instruction, pipe = program.rows[:, 0], program.per_row("pipe")
     free = np.zeros(len(program), np.int64)
@@ -169,7 +169,7 @@ def _packed(run: ProgramRun, critical: Sequence[int], lines: NDArray[np.int64]) 
 
 
 def _since_last(column: NDArray[np.int64], instruction: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Every value less the one that the last row of the same instruction has."""
+    """Return every value less the one that the last row of the same instruction has."""
     order = np.argsort(instruction, kind="stable")
     sorted_by, values = instruction[order], column[order]
     difference = values.copy()
@@ -180,7 +180,7 @@ def _since_last(column: NDArray[np.int64], instruction: NDArray[np.int64]) -> ND
 
 
 def _rows_on(path: Sequence[PathStep]) -> Mapping[int, list[int]]:
-    """The rows of every program that are on the critical path, ascending."""
+    """Return the rows of every program that are on the critical path, ascending."""
     rows: dict[int, set[int]] = {}
     for step in path:
         if step.program >= 0 and step.what in (*PIPES, SCALAR_TIME):

@@ -75,7 +75,7 @@ class StoredRun(NamedTuple):
 
 
 def open_run(folder: str | Path) -> StoredRun:
-    """The recording and the report that `run --out` left in a folder; SimError for anything else."""
+    """Return the recording and the report that `run --out` left in a folder; SimError for anything else."""
     folder = Path(folder)
     if folder.exists() and not folder.is_dir():
         raise SimError(f"{folder}: a file; give the folder that `ascend-sim run CASE --out DIR` writes")
@@ -91,7 +91,7 @@ def open_run(folder: str | Path) -> StoredRun:
 
 
 def _stored_report(path: Path, digest: str) -> dict[str, Any]:
-    """The report in a file; SimError unless it is the one of that digest."""
+    """Return the report in a file; SimError unless it is the one of that digest."""
     try:
         report = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
@@ -308,7 +308,7 @@ def _rooflines(recording: Recording, report: Mapping[str, Any], figures: Figures
 def _one_kernel(
     recording: Recording, report: Mapping[str, Any], path: Sequence[PathStep], figures: Figures, limit: int | None
 ) -> tuple[str, PackedBlocks | None]:
-    """The sections of the kernels, and their blocks."""
+    """Return the sections of the kernels, and their blocks."""
     kernels = report["kernels"]
     order = sorted(range(len(kernels)), key=lambda i: -kernels[i]["task_us"])
     shown = [index for index in order if recording.timeline.of(index)]
@@ -351,7 +351,7 @@ def _kernel(
     path: Sequence[PathStep],
     figures: Figures | None,
 ) -> str:
-    """The section of one kernel, its timeline on `run`; without `figures` that is all."""
+    """Return the section of one kernel, its timeline on `run`; without `figures` that is all."""
     from ascend_sim.report import figures as drawings
 
     lines = [
@@ -385,7 +385,7 @@ def _kernel(
 
 
 def _waterfall(recording: Recording, kernel: Mapping[str, Any], task: int, figures: Figures) -> list[str]:
-    """Where the time of a cube kernel goes, and what can be changed about it."""
+    """Return where the time of a cube kernel goes, and what can be changed about it."""
     from ascend_sim.report.figures import waterfall_figure
 
     if not kernel.get("waterfall"):
@@ -402,7 +402,7 @@ def _waterfall(recording: Recording, kernel: Mapping[str, Any], task: int, figur
 
 
 def chosen_block(recording: Recording, task: int, path: Sequence[PathStep]) -> ProgramRun:
-    """The block that holds most of the critical path, or the last to end."""
+    """Return the block that holds most of the critical path, or the last to end."""
     on_path: dict[int, int] = {}
     for step in path:
         if step.task == task and step.program >= 0:

@@ -13,7 +13,7 @@ from ascend_sim.report.grid import Grid
 
 
 def plan_table(rows: Sequence[Mapping[str, Any]], workspace_bytes: int) -> Grid:
-    """The kernels of a plan in launch order with what they read and write (`Plan.rows`)."""
+    """Return the kernels of a plan in launch order with what they read and write (`Plan.rows`)."""
     table = Grid(f"\nPlan: {len(rows)} kernels, workspace {binary_size(workspace_bytes)}", ("kernel", "", "tensors"))
     for row in rows:
         for word, tensors in (("reads", row["inputs"]), ("writes", row["outputs"])):
@@ -27,7 +27,7 @@ def plan_table(rows: Sequence[Mapping[str, Any]], workspace_bytes: int) -> Grid:
 
 
 def status_table(result: CheckResult, rules: Sequence[Rule]) -> Grid:
-    """Every rule of an operator with pass, fail, skipped or not reached, and where it is from."""
+    """Return every rule of an operator with pass, fail, skipped or not reached, and where it is from."""
     sources = {rule.id: rule.source for rule in rules}
     table = Grid(f"status {result.status}", ("rule", "verdict", "~source"))
     for identity, verdict in result.trace:

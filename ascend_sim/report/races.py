@@ -46,7 +46,7 @@ class Findings:
             self._groups.setdefault(title, _Group(title, [])).findings.append((one["text"], number))
 
     def part(self) -> str:
-        """The groups as HTML, each with its findings inside; nothing without any."""
+        """Return the groups as HTML, each with its findings inside; nothing without any."""
         if not self._groups:
             return ""
         lines = ['<div class="findings">']

@@ -116,7 +116,7 @@ class Report:
         )
 
     def to_dict(self, *, statements: bool = False) -> dict[str, Any]:
-        """The report as new dicts, lists, strings and numbers; what has no finite value is None.
+        """Return the report as new dicts, lists, strings and numbers; what has no finite value is None.
 
         That of a run which kept no timeline says so under "timeline". Kernels get `statements` where asked: what is printed
         and written has them, and a program that reads figures need not wait for the trials behind them.
@@ -189,7 +189,7 @@ def _are_gradients(outputs: Outputs) -> bool:
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON knows it: numpy numbers and tuples become Python's, NaN and infinity None."""
+    """Return a value as JSON knows it: numpy numbers and tuples become Python's, NaN and infinity None."""
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, np.ndarray):
@@ -254,7 +254,10 @@ def _kernel(chip: ChipSpec, task: Task, counts: Counts) -> dict[str, Any]:
 
 
 def ideal_cycles(chip: ChipSpec, task: Task) -> int | None:
-    """Cycles in which all cube cores at their peak do the products of a task; None for one that is none of a cube's."""
+    """Return the cycles in which all cube cores at their peak do the products of a task.
+
+    None for one that is none of a cube's.
+    """
     macs, dtype = task.info.get("macs"), task.info.get("compute_dtype")
     if not macs or not dtype:
         return None
@@ -262,13 +265,13 @@ def ideal_cycles(chip: ChipSpec, task: Task) -> int | None:
 
 
 def timed_kernel(chip: ChipSpec, timeline: Timeline, task: Task, counts: Counts) -> dict[str, Any]:
-    """The only kernel of a run as in `Report.kernels`, without what takes long to work out: roofline and buffers."""
+    """Return the only kernel of a run as in `Report.kernels`, without what takes long to work out: roofline and buffers."""
     (span,), (totals,) = timeline.tasks, watched(timeline).of_task
     return _kernel(chip, task, counts) | _times(chip, span, totals, span.launch)
 
 
 def interval_of(chip: ChipSpec, task: Task, us: float) -> dict[str, Any]:
-    """The interval of a task's time, as a report has it."""
+    """Return the interval of a task's time, as a report has it."""
     grouped, library = task.info.get("groups", 1) > 1, task.info.get("library", "")
     cube = "macs" in task.info or task.core_kind in ("AIC", "MIX")
     return as_row(interval(chip, task.op_type, us, cube=cube, grouped=grouped, library=library))
@@ -296,7 +299,7 @@ def _timed_kernels(
 
 
 def _buffers(chip: ChipSpec, totals: TaskTotals) -> dict[str, dict[str, Any]]:
-    """How full the local buffers are: capacity, the most that any core held, and the mean over cores and time."""
+    """Return how full the local buffers are: capacity, the most that any core held, and the mean over cores and time."""
     return {
         name: {"capacity": chip.buffers[name], "peak_bytes": found.peak, "mean_bytes": found.mean}  # type: ignore[index]
         for name, found in totals.buffers.items()

@@ -45,7 +45,7 @@ class Figures:
 
 
 def framed(title: str, parts: Sequence[str], figures: Figures, blocks: Any = None) -> str:
-    """A whole page of HTML parts; it needs nothing from outside. With figures Plotly has to be there (`check_plotly`).
+    """Return a whole page of HTML parts; it needs nothing from outside. With figures Plotly has to be there (`check_plotly`).
 
     `blocks` is what `timeline.js` draws (`packed.Packed`), for a page that has places of class "blocks".
     """

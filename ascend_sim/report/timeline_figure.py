@@ -25,7 +25,10 @@ _WAITS = (WAIT, CROSS_WAIT)
 
 
 def windows(run: ProgramRun, rows: int = WINDOW_ROWS) -> dict[str, NDArray[np.int64]]:
-    """Rows that are drawn one by one: at the start, in the middle and at the end of a block, or all of a short one."""
+    """Return the rows that are drawn one by one.
+
+    At the start, in the middle and at the end of a block, or all of a short one.
+    """
     order = np.argsort(run.start, kind="stable")
     if len(order) <= 3 * rows:
         return {"whole block": order}
@@ -150,7 +153,7 @@ def _gathered(
 
 
 def _busy_until(start: NDArray[np.int64], end: NDArray[np.int64], times: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Cycles in which a pipe was busy before each of `times`; its instructions do not overlap."""
+    """Return the cycles in which a pipe was busy before each of `times`; its instructions do not overlap."""
     if not len(start):
         return np.zeros(len(times))
     moments = np.stack([start, end], 1).ravel()
@@ -225,7 +228,7 @@ def _flags(figure: Figure, run: ProgramRun, drawn: NDArray[np.int64], us: Any) -
 
 
 def _hover(run: ProgramRun, row: int, names: Sequence[str], critical: bool) -> str:
-    """An instruction in full: parameters, addresses, bytes, cycles."""
+    """Return an instruction in full: parameters, addresses, bytes, cycles."""
     view = run.program[row]
     fields = [f"{key}={value}" for key, value in view.instruction.parameters().items()]
     lines = [f"<b>{view.instruction.name}</b> (row {row}, tile {view.tile})", *_wrapped(fields)]

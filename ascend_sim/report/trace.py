@@ -96,7 +96,7 @@ def write_trace(
 
 
 def _cores(timeline: Timeline, chip: ChipSpec) -> dict[int, _TraceProcess]:
-    """Cores that ran something by process number, lowest first: the AIVs of a core come right behind its AIC."""
+    """Return the cores that ran something by process number, lowest first: the AIVs of a core come right behind its AIC."""
     per_core = max(chip.cores.aiv_per_aic, 1)
     found: dict[int, _TraceProcess] = {}
     for run in timeline.programs:
@@ -168,7 +168,7 @@ class _Writer:
         return np.round(np.asarray(cycles) / self._chip.clock.cube_mhz, _DECIMALS).tolist()
 
     def _block(self, process: int, run: ProgramRun) -> list[dict[str, Any]]:
-        """The block as an asynchronous slice from its dispatch to its end, beside the threads."""
+        """Return the block as an asynchronous slice from its dispatch to its end, beside the threads."""
         task = self._tasks[run.task]
         same = {
             "name": f"{task.name} block {run.program.block}", "cat": "block", "id": next(self._numbers), "pid": process,
@@ -192,7 +192,7 @@ class _Writer:
                 self._emit(self._rows(run, part, place, arrows))
 
     def _arrows_inside(self, run: ProgramRun) -> _Arrows:
-        """The arrows of the flags inside a core by the rows in whose boxes they begin and end.
+        """Return the arrows of the flags inside a core by the rows in whose boxes they begin and end.
 
         A wait for a unit flag can end before its set: the Mmad that raises the flag lets it go early. Its arrow begins there.
         """
@@ -224,7 +224,7 @@ class _Writer:
         return arrows
 
     def _rows(self, run: ProgramRun, rows: NDArray[np.int64], place: str, arrows: _Arrows) -> Iterator[str]:
-        """The boxes of some rows of one pipe, each with the arrows that begin or end in it."""
+        """Yield the boxes of some rows of one pipe, each with the arrows that begin or end in it."""
         program = run.program
         names = [tensor.name for tensor in self._tasks[run.task].tensors]
         templates = {
@@ -283,17 +283,18 @@ def _address(operand: tuple[str, int, str], addresses: list[int], names: list[st
 
 
 def _moment(nanoseconds: int) -> float:
-    """A time as the trace has it, in us."""
+    """Return a time as the trace has it, in us."""
     return round(nanoseconds / 1000 + _SAFE, _DECIMALS)
 
 
 def _inside(begin: int, end: int, raised: int) -> int:
-    """Where in a wait's box its arrow ends: behind the set, and before the end of the box, which belongs to the next."""
+    """Return where in a wait's box its arrow ends: behind the set, and before the end of the box, which belongs to the next."""
     return min(max(raised + 1, begin), max(end - 2, begin))  # one that is cut off is shorter by one
 
 
 def _whole(starts: list[float], ends: list[float], free: int) -> tuple[list[int], list[int]]:
-    """Boxes of a thread in whole nanoseconds from `free` on: viewers have no smaller ones, and drop boxes that overlap.
+    """Return the boxes of a thread in whole nanoseconds from `free` on: viewers have no smaller ones, and drop boxes that
+    overlap.
 
     No two begin together, for what is open at a moment is not certain then: behind a box that is shorter than a nanosecond, the
     next begins one later.

@@ -87,7 +87,7 @@ class _Core:
 
 
 def waterfall(chip: ChipSpec, task: Task, runs: Sequence[ProgramRun], elapsed: int) -> list[WaterfallPart]:
-    """The parts of a cube kernel that are not zero, in order; [] for one without products.
+    """Return the parts of a cube kernel that are not zero, in order; [] for one without products.
 
     `runs` are its programs, `elapsed` the cycles of the task.
     """
@@ -141,7 +141,7 @@ def _named_products(counts: Counts) -> int:
 
 
 def _block(run: ProgramRun) -> dict[str, int]:
-    """One block from its dispatch to its end: "busy" of the cube and what stands around it; they add up."""
+    """Return one block from its dispatch to its end: "busy" of the cube and what stands around it; they add up."""
     pipe, kind = run.program.per_row("pipe"), run.program.per_row("kind")
     mmads = np.flatnonzero(_is_mmad(run) & (pipe == PIPE_INDEX[CUBE]))
     first, last = int(run.start[mmads].min()), int(run.end[mmads].max())
@@ -182,7 +182,7 @@ class _Waits:
             }
 
     def behind(self, times: Intervals, pipe: str, through: tuple[str, ...] = ()) -> dict[str, int]:
-        """Cycles of `times` by the pipe that the others were waiting for, `pipe` itself where it waited for nobody.
+        """Return the cycles of `times` by the pipe that the others were waiting for, `pipe` itself where it waited for nobody.
 
         A pipe waits for another, which waits itself: the last one of such a chain is named. A chain that comes back to a
         pipe it passed through is a flag on its way.
@@ -215,7 +215,7 @@ def _source(instruction: object) -> str:
 
 
 def overlap(first: Intervals, second: Intervals) -> Intervals:
-    """Where both are: the pieces of `first` that lie in an interval of `second`, in order."""
+    """Return where both are: the pieces of `first` that lie in an interval of `second`, in order."""
     low = np.searchsorted(second[:, 1], first[:, 0], side="right")
     high = np.searchsorted(second[:, 0], first[:, 1], side="left")
     counts = np.maximum(high - low, 0)

@@ -50,7 +50,7 @@ class Wait:
 
 
 def flag_waits(recording: Recording, task: int) -> list[Wait]:
-    """Every pair of pipes of a kernel of which one waited for the other, the longest wait first."""
+    """Return every pair of pipes of a kernel of which one waited for the other, the longest wait first."""
     waited: dict[tuple[str, str], int] = {}
     spans: dict[str, int] = {}
     for run in recording.timeline.of(task):
@@ -113,7 +113,7 @@ def _kernel(
 
 
 def _path(parts: Mapping[str, int], total: int) -> str:
-    """The largest parts of a path: "MTE1 takes 73.1 %, ..."."""
+    """Return the largest parts of a path: "MTE1 takes 73.1 %, ..."."""
     shown = [(what, cycles / total) for what, cycles in parts.items() if cycles >= 5 * _WORTH_SAYING * total][:4]
     first, *rest = shown or [(next(iter(parts)), next(iter(parts.values())) / total)]
     others = (f"{_NAMES.get(what, what)} {_percent(share)}" for what, share in rest)

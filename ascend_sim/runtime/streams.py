@@ -47,7 +47,7 @@ class StreamStep(Task):
     def of(
         cls, name: str, op_type: str, stream: int, cycles: int = 0, action: Callable[[int | None], None] | None = None
     ) -> StreamStep:
-        """A step that touches no core."""
+        """Return a step that touches no core."""
         return cls(name, op_type, "HOST", 0, (), lambda block: (), stream, cycles=cycles, action=action)
 
     def happen(self, finish: int | None) -> None:
@@ -70,7 +70,7 @@ class StreamRun:
 
 
 def copy_cycles(chip: ChipSpec, moved: int) -> int:
-    """How long a copy or memset lasts that reads and writes `moved` bytes of HBM.
+    """Return how long a copy or memset lasts that reads and writes `moved` bytes of HBM.
 
     Assumed: the launch overhead of a task, then HBM's full bandwidth; the link to the host is not modelled.
     """
@@ -140,7 +140,7 @@ def _values_in_order(device: Device, tasks: Sequence[Task]) -> StreamRun:
 
 
 def overlapping(timeline: Timeline) -> list[tuple[int, int]]:
-    """Pairs of tasks of different streams that ran at the same time, by their place in the Timeline."""
+    """Return the pairs of tasks of different streams that ran at the same time, by their place in the Timeline."""
     order = sorted(range(len(timeline.tasks)), key=lambda i: timeline.tasks[i].launch)
     pairs = []
     active: list[int] = []

@@ -142,7 +142,7 @@ class _Worker:
             raise _died(self._process.exitcode) from None
 
     def answer(self) -> tuple[int, Any]:
-        """The item's number and what came out; raises what the function raised."""
+        """Return the item's number and what came out; raises what the function raised."""
         try:
             outcome, error = self.connection.recv()
         except (EOFError, OSError):
@@ -240,7 +240,7 @@ def _gone(parent: Any) -> bool:
 
 
 def _portable(error: Exception) -> Exception:
-    """The error as another process can read it, with the place where it was raised for those that are no user's."""
+    """Return the error as another process can read it, with the place where it was raised for those that are no user's."""
     if not isinstance(error, SimError):
         error.add_note("".join(traceback.format_exception(error)))
     try:

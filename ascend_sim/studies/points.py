@@ -57,7 +57,7 @@ def finish(
 
 
 def _claimed(store: Store, items: Mapping[str, Any], names: list[str], left: list[str]) -> Items:
-    """The items that this process is to make; `left` are those of others."""
+    """Yield the items that this process is to make; `left` are those of others."""
     for name in names:
         if store.claim(name) == "mine":
             yield name, items[name]

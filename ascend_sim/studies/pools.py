@@ -207,7 +207,7 @@ class Cluster(Pool):
                 client.close(timeout=1)
 
     def _failed(self, error: BaseException) -> Failed:
-        """A task over which workers kept dying; any other error is raised."""
+        """Return a task over which workers kept dying; any other error is raised."""
         from distributed import KilledWorker
 
         if isinstance(error, KilledWorker):

@@ -127,7 +127,7 @@ class Store:
         return {name: self._checked(name, *rest) for name, *rest in rows}
 
     def result(self, name: str) -> dict[str, Any] | None:
-        """One result, or None as long as there is none."""
+        """Return one result, or None as long as there is none."""
         with self._told("read"):
             row = self._database.execute(
                 "select data, digest, begun from results where study = ? and name = ?", (self._study, name)
@@ -182,7 +182,7 @@ class Store:
         return ("", 0) if row is None else (str(row[0]), int(row[1]))
 
     def _own_name(self) -> str:
-        """The name under which this store claims; the lock that says it lives is taken before it is used."""
+        """Return the name under which this store claims; the lock that says it lives is taken before it is used."""
         if not self._owner:
             owner = secrets.token_hex(8)
             if self._path is not None:
@@ -247,7 +247,7 @@ class Store:
 
 @cache
 def code_digest(room: str) -> str:
-    """A digest of the sources, and of the tables in YAML, that decide what a study's results are."""
+    """Return a digest of the sources, and of the tables in YAML, that decide what a study's results are."""
     folders: list[tuple[Path, Sequence[str]]] = [
         (Path(str(import_module(f"ascend_sim.{one}").__file__)).parent, _SOURCES) for one in (*_ROOMS, room)
     ]

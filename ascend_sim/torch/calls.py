@@ -33,12 +33,12 @@ class Call:
 
     @property
     def given(self) -> dict[str, TensorSpec | None]:
-        """The tensors by name."""
+        """Return the tensors by name."""
         return dict(self.tensors)
 
     @property
     def named(self) -> dict[str, Any]:
-        """The attributes by name."""
+        """Return the attributes by name."""
         return dict(self.attributes)
 
     @property
@@ -60,7 +60,7 @@ class CalledLayer:
 
     @property
     def text(self) -> str:
-        """Shapes and what is not plain, in a few characters."""
+        """Return the shapes and what is not plain, in a few characters."""
         shapes = dict(self.tensors)
         attributes = dict(self.attributes)
         if self.kind == MATMUL:
@@ -84,7 +84,7 @@ def bound(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[s
 
 
 def geometry(given: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
-    """The attributes that both passes of a convolution have, one value for each axis."""
+    """Return the attributes that both passes of a convolution have, one value for each axis."""
     axes = given["weight"].dim() - 2
     lists = {
         name: tuple(map(size_of, given[name])) * (axes if len(given[name]) == 1 else 1)
@@ -101,7 +101,7 @@ def geometry(given: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
 
 
 def convolution_layer(name: str, given: Mapping[str, Any]) -> CalledLayer:
-    """The layer of a convolution or of its backward."""
+    """Return the layer of a convolution or of its backward."""
     tensors = tuple((key, spec_of(given[key])) for key in ("input", "weight"))
     return CalledLayer(name, CONV, tensors, geometry(given))
 
@@ -125,24 +125,24 @@ def convolution_backward_call(given: Mapping[str, Any]) -> Call:
 
 
 def conv_tbc_backward_call(given: Mapping[str, torch.Tensor], pad: int) -> Call:
-    """The backward of aten.conv_tbc."""
+    """Return the backward of aten.conv_tbc."""
     tensors = tuple((key, spec_of(given[key])) for key in ("self", "input", "weight", "bias"))
     return Call("conv_tbc_backward", tensors, (("pad", size_of(pad)), ("grad_weight_dtype", None)))
 
 
 def conv_tbc_layer(name: str, given: Mapping[str, Any]) -> CalledLayer:
-    """The layer of a convolution over time."""
+    """Return the layer of a convolution over time."""
     tensors = tuple((key, spec_of(given[key])) for key in ("input", "weight"))
     return CalledLayer(name, OVER_TIME, tensors, (("pad", size_of(given["pad"])),))
 
 
 def matmul_layer(name: str, left: torch.Tensor, right: torch.Tensor) -> CalledLayer:
-    """The layer of a matrix product."""
+    """Return the layer of a matrix product."""
     return CalledLayer(name, MATMUL, (("a", _matrix(left)), ("b", _matrix(right))), ())
 
 
 def unseen_product(name: str, node: Any, left: torch.Tensor, right: torch.Tensor) -> CalledLayer:
-    """The layer of a product of which its node alone is known, and one product of its backward.
+    """Return the layer of a product of which its node alone is known, and one product of its backward.
 
     dA = dC x B^T is told from dB = A^T x dC by the operand that the node keeps: A's shape, turned, is that of dB's left one.
     """
@@ -169,7 +169,7 @@ def matmul_call(left: torch.Tensor, right: torch.Tensor, part: str) -> Call:
 
 
 def _matrix(tensor: torch.Tensor) -> TensorSpec:
-    """A matrix as it lies in memory: row-major, turned, or else written out row-major."""
+    """Return a matrix as it lies in memory: row-major, turned, or else written out row-major."""
     spec = spec_of(tensor)
     return spec if spec.strides is None or turned(spec) else TensorSpec(spec.shape, spec.dtype)
 
@@ -185,7 +185,7 @@ def turned(spec: TensorSpec) -> bool:
 
 
 def product_part(layer: CalledLayer, left: torch.Tensor, right: torch.Tensor, seen: set[str]) -> str:
-    """Which gradient of a product C[M, N] = A[M, K] x B[K, N] another product in its backward is.
+    """Return which gradient of a product C[M, N] = A[M, K] x B[K, N] another product in its backward is.
 
     dA = dC x B^T sums over N, dB = A^T x dC over M; where both fit, autograd makes dA first.
     """

@@ -18,7 +18,8 @@ from ascend_sim.torch.simulation import simulate
 
 
 def export_network(model: torch.nn.Module, *inputs: Any, path: str | Path | None = None, **options: Any) -> Network:
-    """The convolutions of `model(*inputs, **options)` as a network, without running anything: shapes alone go through it.
+    """Return the convolutions of `model(*inputs, **options)` as a network, without running anything: shapes alone go through
+    it.
 
     Writes a network file where `path` is given. Raises SimError for a model without convolutions, for one whose shapes are not
     known, for a path that cannot be written, and for what the model raises.

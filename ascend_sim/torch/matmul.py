@@ -37,7 +37,7 @@ def matmul_problem(a: TensorSpec, b: TensorSpec, cube_math_type: int, chip: Chip
 
 
 def time_matmul(problem: MatMulProblem, chip: ChipSpec, *, l2: str = "cold", engine: str | None = None) -> Report:
-    """The kernel alone, in timing mode. Raises SimError where the chip has no such kernel or no tiling fits."""
+    """Return the kernel alone, in timing mode. Raises SimError where the chip has no such kernel or no tiling fits."""
     tiling = choose_matmul(problem, chip)
     device = Device(chip, with_values=False)
     tensors = [device.allocate(size, name) for size, name in zip(problem.sizes, "abc", strict=True)]

@@ -156,7 +156,7 @@ def _unseen_product(node: Any, *, left: Any, right: Any) -> Any:
 
 
 def _forward_name(sim: Watcher) -> str:
-    """The module that runs; for what makes the gradient of a gradient, the layer whose it is."""
+    """Return the module that runs; for what makes the gradient of a gradient, the layer whose it is."""
     node = torch._C._current_autograd_node()
     if node is not None and (node.name() in _TWICE or not sim.names.in_module):
         return _name(sim, sim.names.of_node(lambda node: None))
@@ -164,7 +164,7 @@ def _forward_name(sim: Watcher) -> str:
 
 
 def _named_by_node(sim: Watcher, layer: CalledLayer) -> CalledLayer:
-    """The layer with the name of the forward call that the running node belongs to."""
+    """Return the layer with the name of the forward call that the running node belongs to."""
     outside = layer.called(OUTSIDE)
     signed = sim.names.of_node(lambda node: None if node.name() in _TWICE else outside)
     return layer.called(_name(sim, signed))

@@ -33,7 +33,7 @@ _WAITING = 1 << 20
 
 
 def kind_of(module: torch.nn.Module) -> str:
-    """The name of a module's class; of a compiled one that of what was compiled."""
+    """Return the name of a module's class; of a compiled one that of what was compiled."""
     return type(getattr(module, "_orig_mod", module)).__name__
 
 
@@ -112,7 +112,7 @@ class Names:
         return bool(self._thread.modules)
 
     def here(self) -> str:
-        """The name of the module whose `forward` runs."""
+        """Return the name of the module whose `forward` runs."""
         stack = self._thread.modules
         if not stack:
             return NO_MODULE
@@ -202,6 +202,6 @@ def _find(made: dict[int, tuple[int, Any]], number: int, *, near: bool, like: An
 
 
 def _tensors(signed: Any) -> Any:
-    """Shapes and dtypes of a layer, which may stand in a tuple."""
+    """Return the shapes and dtypes of a layer, which may stand in a tuple."""
     layer = signed[0] if isinstance(signed, tuple) else signed
     return [(name, spec.shape, spec.dtype) for name, spec in layer.tensors] if isinstance(layer, CalledLayer) else None

@@ -22,7 +22,7 @@ _ATTRIBUTES = {"stride": 1, "padding": 0, "dilation": 1, "output_padding": 0}
 
 
 def network_of(rows: Sequence[LayerRow], name: str, path: str | Path | None = None) -> Network:
-    """The layers that were seen as a network, and as a file where `path` is given.
+    """Return the layers that were seen as a network, and as a file where `path` is given.
 
     A file knows no strides: it is of contiguous tensors. Matrix products are no operator, and stay out of it.
     """
@@ -76,7 +76,7 @@ def _entries(rows: Sequence[LayerRow], dtype: str) -> Iterator[dict[str, Any]]:
 
 
 def _checked(entry: dict[str, Any]) -> Layer:
-    """A layer that a network file may have; ConfigError for one that no case can say (a dtype, for example)."""
+    """Return a layer that a network file may have; ConfigError for one that no case can say (a dtype, for example)."""
     try:
         layer = Layer.model_validate(entry)
         cases_of(layer)

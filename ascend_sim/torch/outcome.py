@@ -35,7 +35,7 @@ class CallSettings:
 
     @property
     def mode(self) -> str:
-        """The mode of every call."""
+        """Return the mode of every call."""
         return self.options["mode"]
 
 
@@ -58,7 +58,7 @@ class CallOutcome:
 def simulate_call(
     call: Call, settings: CallSettings, arrays: Mapping[str, Array] | None = None, *, strict: bool = False
 ) -> tuple[CallOutcome, dict[str, Array]]:
-    """The outcome of a call and its outputs, where it has values (`arrays`, by the tensors' names).
+    """Return the outcome of a call and its outputs, where it has values (`arrays`, by the tensors' names).
 
     What the operator refuses and what the simulator cannot take is an outcome too, unless `strict`: then it raises SimError.
     """

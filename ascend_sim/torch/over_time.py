@@ -40,7 +40,7 @@ def _gradients_like(
 
 
 def _one_by_one(operator: Any, info: Any, axes: tuple[int | None, ...], *args: Any) -> Any:
-    """The rule of `vmap`: a call for each example."""
+    """Return the rule of `vmap`: a call for each example."""
     results = [
         operator(*(one if axis is None else one.select(axis, number) for one, axis in zip(args, axes, strict=True)))
         for number in range(info.batch_size)

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from html import escape
 from importlib import resources
 from pathlib import Path
 
 from ascend_sim.report.files import atomic_write
 from ascend_sim.report.html import table
+from ascend_sim.report.layer_pages import linked
 from ascend_sim.report.summary import LAYOUT
 from ascend_sim.torch.report import HEADS, ModelReport
 
 
-def write_page(path: str | Path, report: ModelReport) -> None:
+def write_page(path: str | Path, report: ModelReport, links: Mapping[str, str] | None = None) -> None:
     """Write the table of layers, the totals, each layer's kernels and what did not run; needs no network to be read."""
     with atomic_write(path) as file:
-        file.write(page(report).encode())
+        file.write(page(report, links or {}).encode())
 
 
-def page(report: ModelReport) -> str:
-    """The page's text."""
+def page(report: ModelReport, links: Mapping[str, str]) -> str:
+    """The page's text; `links` are those to pages of layers."""
     style = resources.files("ascend_sim.report").joinpath("page.css").read_text(encoding="utf-8")
     title = f"A model on {report.chip}"
     parts = [
@@ -27,7 +29,7 @@ def page(report: ModelReport) -> str:
         _facts(report),
         *(f'<p class="words">{escape(note)}</p>' for note in report.notes()),
         "<h2>Layers</h2>",
-        _layers(report),
+        _layers(report, links),
         "<h2>Kernels</h2>",
         *_kernels(report),
     ]
@@ -46,14 +48,15 @@ def _facts(report: ModelReport) -> str:
     return f'<div class="facts">{facts}</div>'
 
 
-def _layers(report: ModelReport) -> str:
+def _layers(report: ModelReport, links: Mapping[str, str]) -> str:
     columns = report.columns()
     names = [name for name, _ in columns]
     share = names.index("share")
     head = [f">{name}" if side == "right" else name for name, side in columns]
     lines = report.lines()
     marks = [f'style="--part: {cells[share]}"' if cells[share] not in ("", "-") else "" for cells in lines]
-    return table(head, [[escape(cell) for cell in cells] for cells in lines], marks=marks, bar=share)
+    rows = [[linked(cells[0], links), *map(escape, cells[1:])] for cells in lines]
+    return table(head, rows, marks=marks, bar=share)
 
 
 def _kernels(report: ModelReport) -> list[str]:

@@ -79,7 +79,7 @@ class ModelReport:
 
     @property
     def totals(self) -> dict[str, float]:
-        """Sums over the rows, us."""
+        """Return the sums over the rows, us."""
         found = dict.fromkeys(HEADS, 0.0)
         for row in self.rows:
             for part, value in self.us(row).items():
@@ -87,7 +87,7 @@ class ModelReport:
         return {part: round(value, 4) for part, value in found.items()}
 
     def refusals(self, row: LayerRow) -> list[tuple[Call, CallOutcome]]:
-        """The row's calls that did not run."""
+        """Return the row's calls that did not run."""
         outcomes = ((call, self.outcomes.get(call)) for call in row.calls)
         return [(call, outcome) for call, outcome in outcomes if outcome is not None and outcome.status != 0]
 
@@ -136,19 +136,19 @@ class ModelReport:
         }
 
     def kernels(self, row: LayerRow) -> Iterator[Mapping[str, Any]]:
-        """The kernels of a row's calls, each distinct call once."""
+        """Yield the kernels of a row's calls, each distinct call once."""
         for call in row.calls:
             if call in self.outcomes:
                 yield from self.outcomes[call].kernels
 
     def bottleneck(self, row: LayerRow) -> str | None:
-        """The kernel that took longest and the pipe that it kept busy longest."""
+        """Return the kernel that took longest and the pipe that it kept busy longest."""
         timed = [kernel for kernel in self.kernels(row) if kernel["task_us"] is not None]
         longest = max(timed, key=lambda kernel: kernel["task_us"], default=None)
         return None if longest is None else f"{longest['op_type']} {longest['bottleneck_pipe'] or '-'}"
 
     def tiling_sources(self, row: LayerRow) -> list[str]:
-        """Where the tilings of the row's cube kernels are from."""
+        """Return where the tilings of the row's cube kernels are from."""
         return list(dict.fromkeys(kernel["tiling_source"] for kernel in self.kernels(row) if kernel["tiling_source"]))
 
     # -- the table -----------------------------------------------------------------------------------------------------
@@ -200,7 +200,7 @@ class ModelReport:
         ]  # fmt: skip
 
     def lines(self) -> list[list[str]]:
-        """The table's cells; with times the totals last."""
+        """Return the table's cells; with times the totals last."""
         totals, width, timed = self.totals, len(self.columns()), self.mode != "functional"
         lines = []
         for row in self.rows:
@@ -220,7 +220,7 @@ class ModelReport:
         return [*lines, [*total, *[""] * (width - len(total))]]
 
     def _status(self, row: LayerRow) -> str:
-        """The status of calls that did not run, and their passes; "" where all ran."""
+        """Return the status of calls that did not run, and their passes; "" where all ran."""
         found: dict[str, list[str]] = {}
         for call, outcome in self.refusals(row):
             found.setdefault(_refusal(outcome), []).append("forward" if call.forward else "backward")

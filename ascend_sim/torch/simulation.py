@@ -21,11 +21,15 @@ from numpy.typing import NDArray
 from ascend_sim.engine.choice import chosen_engine
 from ascend_sim.errors import SimError
 from ascend_sim.options.description import with_options
+from ascend_sim.report.files import make_folder, write_json
+from ascend_sim.report.layer_pages import folder_of, page_name
 from ascend_sim.runtime import ValueModel
 from ascend_sim.runtime.workers import spread
 from ascend_sim.sequence import chip_of
 from ascend_sim.settings import check_options
+from ascend_sim.studies.compare.layers import SIMULATION
 from ascend_sim.torch.calls import MATMUL, Call, CalledLayer
+from ascend_sim.torch.layer import SimulatedLayer, layer_named
 from ascend_sim.torch.modes import Functions, Operators
 from ascend_sim.torch.names import Names
 from ascend_sim.torch.network import network_of
@@ -131,9 +135,37 @@ class Simulation:
             self.rows, self.settings.chip, dtypes=dtypes, inputs=inputs, options=self.settings.options
         )
 
-    def write_html(self, path: str | Path) -> None:
-        """Write the report as one page; SimError where the folder is missing."""
-        write_page(path, self.report)
+    def write_html(self, path: str | Path, *, layers: int = 0) -> None:
+        """Write the report as one page; with `layers` also pages of so many convolutions, the longest first, that it links to.
+
+        SimError where the folder is missing.
+        """
+        report = self.report
+        write_page(path, report, self._layer_pages(path, report, layers) if layers else {})
+
+    def _layer_pages(self, path: str | Path, report: ModelReport, most: int) -> dict[str, str]:
+        """Write the pages of the longest backward calls; returns the links by the layers' names."""
+        folder = folder_of(path)
+        make_folder(folder)
+        named: dict[str, LayerRow] = {}  # the first of a name: its link stands at every row of the name
+        for row in report.rows:
+            if row.layer.kind != MATMUL and any(not call.forward for call in row.calls):
+                named.setdefault(row.layer.name, row)
+        links = {}
+        for name, row in sorted(named.items(), key=lambda one: -report.us(one[1]).get("total", 0.0))[:most]:
+            SimulatedLayer(name, row, self.settings).write_html(folder / page_name(name))
+            links[name] = f"{folder.name}/{page_name(name)}"
+        return links
+
+    def __getitem__(self, name: str) -> SimulatedLayer:
+        """Return a layer by its name in the table; "NAME#2" is the second of that name. SimError for an unknown one."""
+        return layer_named(self.rows, name, self.settings)
+
+    def write(self, out: str | Path) -> None:
+        """Write the report to simulation.json in a folder, for `ascend-sim compare`."""
+        folder = Path(out)
+        make_folder(folder)
+        write_json(folder / SIMULATION, self.report.to_dict())
 
     def __str__(self) -> str:
         return str(self.report)

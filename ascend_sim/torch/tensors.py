@@ -31,7 +31,9 @@ OPEN = -1
 
 
 def size_of(size: Any) -> int:
-    """A size; of a symbol the one that it was traced with, or OPEN. Asking a symbol anything else would restrict the trace."""
+    """Return a size; of a symbol the one that it was traced with, or OPEN. Asking a symbol anything else would restrict the
+    trace.
+    """
     return int(_hint(size)) if isinstance(size, torch.SymInt) else int(size)
 
 
@@ -40,7 +42,7 @@ def _hint(size: torch.SymInt) -> int:
 
 
 def written_out(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor with memory of its own where an axis repeats one element, as the gradient of `sum()` does.
+    """Return the tensor with memory of its own where an axis repeats one element, as the gradient of `sum()` does.
 
     The kernel that does so on the chip is not simulated: which one the vendor's adapter launches is not known.
     """
@@ -70,12 +72,12 @@ def _of_symbols(tensor: torch.Tensor) -> TensorSpec:
 
 
 def dtype_of(tensor: torch.Tensor) -> str:
-    """The dtype's name without `torch.`."""
+    """Return the dtype's name without `torch.`."""
     return str(tensor.dtype).removeprefix("torch.")
 
 
 def array_of(tensor: torch.Tensor) -> Array:
-    """The values as a numpy array, a view where memory allows; SimError where there are none."""
+    """Return the values as a numpy array, a view where memory allows; SimError where there are none."""
     if not has_values(tensor):
         raise SimError("a tensor without values (meta or fake): only mode 'timing' runs without")
     plain = written_out(tensor.detach().resolve_conj().resolve_neg()).cpu()

@@ -96,7 +96,7 @@ class TrainingComparison:
         return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
 
     def csv_text(self) -> str:
-        """One line a step, a column a run."""
+        """Return one line a step, a column a run."""
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(["step", *self.losses])

@@ -24,7 +24,7 @@ __all__ = [
 
 
 def first_failure(failures: Iterable[Failure | None]) -> Failure | None:
-    """The first failure of an iterable that is evaluated only so far."""
+    """Return the first failure of an iterable that is evaluated only so far."""
     return next((failure for failure in failures if failure is not None), None)
 
 

@@ -65,7 +65,7 @@ class Dtypes(_Entry):
     per_argument: dict[str, list[str]] = {}
 
     def of(self, argument: str, *, transposed: bool = False) -> list[str]:
-        """The dtypes that one argument may have."""
+        """Return the dtypes that one argument may have."""
         general = self.values if transposed else self.values + self.not_transposed_only
         return self.per_argument.get(argument, general)
 
@@ -141,7 +141,7 @@ class ProductSpec(BaseModel):
     library: ProductProfile
 
     def profile(self, conformance: str) -> ProductProfile:
-        """The profile of that name; ConfigError for any name but documented and library."""
+        """Return the profile of that name; ConfigError for any name but documented and library."""
         if conformance not in CONFORMANCES:
             raise ConfigError(f"conformance {conformance!r}: allowed are {' and '.join(CONFORMANCES)}")
         return self.documented if conformance == "documented" else self.library
@@ -163,7 +163,7 @@ class ProductSpec(BaseModel):
 
 @cache
 def products(operator: str) -> dict[str, ProductSpec]:
-    """Every product of an operator by its upper-case name and aliases; ConfigError names file and field."""
+    """Return every product of an operator by its upper-case name and aliases; ConfigError names file and field."""
     file = resources.files("ascend_sim.configs") / "operators" / f"{operator}.yaml"
     if not file.is_file():
         raise ConfigError(f"no operator {operator!r}: there is no configs/operators/{operator}.yaml")
@@ -171,7 +171,7 @@ def products(operator: str) -> dict[str, ProductSpec]:
 
 
 def parse_products(text: str, name: str) -> dict[str, ProductSpec]:
-    """The products in the text of one operator file; `name` is for error messages."""
+    """Return the products in the text of one operator file; `name` is for error messages."""
     try:
         document: Any = load_shipped(text)
         specs = [

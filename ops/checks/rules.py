@@ -126,5 +126,5 @@ _short = _Short()
 
 
 def show(value: Any) -> str:
-    """A value in an error message: lists of integers in brackets, never longer than a line."""
+    """Return a value in an error message: lists of integers in brackets, never longer than a line."""
     return _short.repr(list(value) if isinstance(value, tuple) else value)

@@ -64,12 +64,12 @@ class ConvolutionCall(AcceptedCall):
 
     @property
     def x(self) -> str:
-        """The caller's tensor that the convolution reads."""
+        """Return the caller's tensor that the convolution reads."""
         return self.maps.read if self.forward else self.maps.like
 
     @property
     def y(self) -> str:
-        """The caller's tensor that has the shape of the convolution's result."""
+        """Return the caller's tensor that has the shape of the convolution's result."""
         return self.maps.like if self.forward else self.maps.read
 
     def volume(self, name: str) -> tuple[int, int, int, int, int]:
@@ -110,7 +110,7 @@ class ConvolutionCall(AcceptedCall):
 
 
 def _reordered(name: str, array: Array, axes: tuple[int, ...]) -> Array:
-    """A feature map [T, B, C] as [B, C, T], a weight [K, C_in, C_out] as [C_out, C_in, K], a bias as it is."""
+    """Return a feature map [T, B, C] as [B, C, T], a weight [K, C_in, C_out] as [C_out, C_in, K], a bias as it is."""
     if array.ndim == 1:
         return array
     return array.transpose() if name in ("weight", "grad_weight") else array.transpose(axes)

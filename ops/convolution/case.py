@@ -60,7 +60,7 @@ def attributes_of(case: Any) -> dict[str, Any]:
 
 
 def output_shape(case: Any, name: str, given: Shape | None) -> Shape:
-    """The output's shape, which follows from input, weight and attributes; ValueError where the case contradicts itself.
+    """Return the output's shape, which follows from input, weight and attributes; ValueError where the case contradicts itself.
 
     `given` is what the case says of tensor `name`, which has that shape.
     """

@@ -51,7 +51,7 @@ class Formula:
 def formula(
     call: ConvolutionCall, output: str, shapes: Mapping[str, tuple[int, ...]], index: tuple[int, ...]
 ) -> Formula:
-    """The products of element `index` of the map that the data kernel makes, or else of the weight's gradient.
+    """Return the products of element `index` of the map that the data kernel makes, or else of the weight's gradient.
 
     `shapes` are the caller's, `index` in his order.
     """
@@ -84,7 +84,7 @@ def places(call: ConvolutionCall, tensor: str, shape: tuple[int, ...], flat: Arr
 
 
 def like(call: ConvolutionCall, tensor: str) -> str:
-    """The map or weight that a tensor is as large as: itself, or for one that the call makes the one it belongs to."""
+    """Return the map or weight that a tensor is as large as: itself, or for one that the call makes the one it belongs to."""
     return {call.maps.made: call.maps.like, "grad_weight": "weight"}.get(tensor, tensor)
 
 
@@ -109,7 +109,7 @@ def _axes(p: ConvProblem) -> tuple[tuple[int, ...], ...]:
 
 
 def _pairs(axes: list[tuple[Array, Array]]) -> tuple[list[Array], list[Array]]:
-    """All combinations of the pairs (first, second) of several axes, flat."""
+    """Return all combinations of the pairs (first, second) of several axes, flat."""
     choice = np.meshgrid(*(np.arange(len(first)) for first, _ in axes), indexing="ij")
     taken = [grid.ravel() for grid in choice]
     return (

@@ -106,7 +106,7 @@ def grad_bias_reference(grad_output: Array, *, absolute: bool = False) -> tuple[
 
 
 def products_per_element(problem: ConvProblem) -> dict[str, int]:
-    """Products that the longest sum of each gradient has (the K of the error bound), by gradient name.
+    """Return the products that the longest sum of each gradient has (the K of the error bound), by gradient name.
 
     An element of grad_input meets only every (stride / gcd(stride, dilation))-th tap of an axis; near a border fewer.
     """
@@ -130,7 +130,7 @@ def _powers(absolute: bool) -> list[Callable[[_Float64], _Float64]]:
 
 
 def _slabs(problem: ConvProblem) -> Iterator[_Box]:
-    """Boxes (n, d, h, w) that cover the positions of the output map, each small enough for the im2col buffer."""
+    """Return the boxes (n, d, h, w) that cover the positions of the output map, each small enough for the im2col buffer."""
     row_bytes = max(1, 8 * problem.c_in * problem.k_d * problem.k_h * problem.k_w)
     columns = min(max(_SLAB_BYTES // row_bytes, _SLAB_COLUMNS), _SLAB_BYTES_MAX // row_bytes)
     parts: list[list[slice]] = []
@@ -142,7 +142,7 @@ def _slabs(problem: ConvProblem) -> Iterator[_Box]:
 
 
 def _window(problem: ConvProblem, box: _Box) -> tuple[_Box, _Box, tuple[int, ...]]:
-    """The part of the padded input that a box of output positions meets.
+    """Return the part of the padded input that a box of output positions meets.
 
     Returns its overlap with the real input as an index of [N, C, D, H, W], the same overlap as an index of
     [groups, C/groups, n, d, h, w] within the window, and the window's shape (n, d, h, w).
@@ -164,7 +164,7 @@ def _window(problem: ConvProblem, box: _Box) -> tuple[_Box, _Box, tuple[int, ...
 
 
 def _tap_view(problem: ConvProblem, window: _Float64, tap: tuple[int, int, int], positions: list[int]) -> _Float64:
-    """The elements of a window [groups, C, n, d, h, w] that one tap meets: a view [groups, C, *positions]."""
+    """Return the elements of a window [groups, C, n, d, h, w] that one tap meets: a view [groups, C, *positions]."""
     index = [slice(None)] * 3
     for at, dilation, stride, count in zip(tap, _dilations(problem), _strides(problem), positions[1:], strict=True):
         index.append(slice(at * dilation, at * dilation + (count - 1) * stride + 1, stride))
@@ -172,13 +172,13 @@ def _tap_view(problem: ConvProblem, window: _Float64, tap: tuple[int, int, int],
 
 
 def _columns(grad_output: Array, box: _Box, groups: int) -> _Float64:
-    """A box of grad_output as a contiguous float64 matrix [groups, C_out/groups, positions]."""
+    """Return a box of grad_output as a contiguous float64 matrix [groups, C_out/groups, positions]."""
     part = _float64(_by_group(grad_output[box[0], :, box[1], box[2], box[3]], groups))
     return part.reshape(*part.shape[:2], -1)
 
 
 def _by_group(array: Array, groups: int) -> Array:
-    """A view [groups, C/groups, N, D, H, W] of an array [N, C, D, H, W]."""
+    """Return a view [groups, C/groups, N, D, H, W] of an array [N, C, D, H, W]."""
     n, channels, *rest = array.shape
     return array.reshape(n, groups, channels // groups, *rest).transpose(1, 2, 0, 3, 4, 5)
 

@@ -20,7 +20,7 @@ Mask = NDArray[np.bool_]
 
 
 def zeros_of_a_map(call: ConvolutionCall, weight: Mask, met: Mask) -> Mask:
-    """Elements of what the data kernel makes: every position of a channel whose weights hold an infinity or NaN.
+    """Return the elements of what the data kernel makes: every position of a channel whose weights hold an infinity or NaN.
 
     A row that holds one meets it in products of every channel of its group (`met`), in a zero of those of the other groups.
     """
@@ -31,7 +31,7 @@ def zeros_of_a_map(call: ConvolutionCall, weight: Mask, met: Mask) -> Mask:
 
 
 def zeros_of_a_weight(call: ConvolutionCall, special: Mapping[str, Mask]) -> Mask:
-    """Elements of dW [C_out, C_in of a group, kD, kH, kW]: all of a filter or a channel whose map holds one."""
+    """Return the elements of dW [C_out, C_in of a group, kD, kH, kW]: all of a filter or a channel whose map holds one."""
     p = call.problem
     axes = (0, 2, 3, 4)
     filters, channels = (special[name].reshape(call.volume(name)).any(axis=axes) for name in (call.y, call.x))

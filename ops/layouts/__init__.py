@@ -18,19 +18,19 @@ SUM_ITEMSIZE = 4
 
 
 def x_map(inp: TilingInput) -> FeatureMap:
-    """The map that the convolution reads: input, or grad_input."""
+    """Return the map that the convolution reads: input, or grad_input."""
     p = inp.problem
     return MAPS[inp.layout](p.c_in, (p.d_in, p.h_in, p.w_in), inp.itemsize)
 
 
 def y_map(inp: TilingInput) -> FeatureMap:
-    """The map that the convolution makes: gradOutput, or the output of a forward one."""
+    """Return the map that the convolution makes: gradOutput, or the output of a forward one."""
     p = inp.problem
     return MAPS[inp.layout](p.c_out, (p.d_out, p.h_out, p.w_out), inp.itemsize)
 
 
 def weights(inp: TilingInput) -> Filters:
-    """The weights, in the compute dtype."""
+    """Return the weights, in the compute dtype."""
     return FILTERS[inp.layout](inp, inp.itemsize)
 
 

@@ -34,17 +34,17 @@ class BlockedMap(FeatureMap):
 
     @property
     def c0(self) -> int:
-        """Channels of a block."""
+        """Return the channels of a block."""
         return BLOCK_BYTES // self.itemsize
 
     @property
     def plane_bytes(self) -> int:
-        """Bytes of a plane of one channel block."""
+        """Return the bytes of a plane of one channel block."""
         _, height, width = self.volume
         return height * width * BLOCK_BYTES
 
     def offset(self, place: ChannelPlace, pixel: int) -> int:
-        """Byte offset of a pixel of a plane, in the block of its channel."""
+        """Return the byte offset of a pixel of a plane, in the block of its channel."""
         image = place.batch * self.volume[0] + place.depth
         block = image * ceil_div(self.count, self.c0) + place.channel // self.c0
         return block * self.plane_bytes + pixel * BLOCK_BYTES
@@ -118,26 +118,26 @@ class FractalZ(SlottedFilters):
 
     @classmethod
     def of(cls, inp: TilingInput, itemsize: int) -> FractalZ:
-        """The layout for weights (`itemsize` of the compute dtype) or for dW (4: fp32 in blocks of the same C0)."""
+        """Return the layout for weights (`itemsize` of the compute dtype) or for dW (4: fp32 in blocks of the same C0)."""
         return cls(inp.problem.k_d, inp.cin1, inp.taps, ceil_div(inp.cout_g, FRACTAL), itemsize, inp.c0)
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of the C0 channels of a filter."""
+        """Return the bytes of the C0 channels of a filter."""
         return self.c0 * self.itemsize
 
     @property
     def line_bytes(self) -> int:
-        """Bytes of all filters of a real group at one tap of one channel block."""
+        """Return the bytes of all filters of a real group at one tap of one channel block."""
         return self.cout1 * FRACTAL * self.row_bytes
 
     def offset(self, group: int, plane: int, cin1: int, tap: int, cout1: int) -> int:
-        """Byte offset of a block of 16 filters."""
+        """Return the byte offset of a block of 16 filters."""
         line = ((group * self.planes + plane) * self.cin1 + cin1) * self.taps + tap
         return line * self.line_bytes + cout1 * FRACTAL * self.row_bytes
 
     def total_bytes(self, groups: int) -> int:
-        """Bytes of all real groups."""
+        """Return the bytes of all real groups."""
         return self.offset(groups, 0, 0, 0, 0)
 
     def load(self, k: KernelBuilder, slot: int, box: FilterBox, address: int, rows: int) -> None:
@@ -174,11 +174,11 @@ class FractalZ(SlottedFilters):
         return ceil_to(task.m_count, FRACTAL) * self.row_bytes
 
     def slot_bytes(self, rows: int, columns: int) -> int:
-        """Rows and columns in whole fractals."""
+        """Return the rows and columns in whole fractals."""
         return ceil_to(rows, FRACTAL) * ceil_to(columns, FRACTAL) * self.itemsize
 
     def shares(self, task: FilterTask) -> int:
-        """Blocks of columns."""
+        """Return the blocks of columns."""
         return ceil_div(task.n_count, self.c0)
 
     def portions(self, task: FilterTask, shares: range, room: int) -> Iterator[Portion]:

@@ -31,12 +31,12 @@ class ChannelsLastMap(PlainMap):
 
     @property
     def channel_stride(self) -> int:
-        """Bytes from one channel to the next."""
+        """Return the bytes from one channel to the next."""
         return self.itemsize
 
     @property
     def pixel_stride(self) -> int:
-        """Bytes from one pixel to the next."""
+        """Return the bytes from one pixel to the next."""
         return self.count * self.itemsize
 
     def load(
@@ -85,11 +85,11 @@ class ChannelsLastFilters(PlainFilters):
 
     @property
     def channel_stride(self) -> int:
-        """Bytes from one channel to the next."""
+        """Return the bytes from one channel to the next."""
         return self.filters * self.itemsize
 
     def offset(self, row: int, channel: int, plane: int, tap: int) -> int:
-        """Where an element stands."""
+        """Return where an element stands."""
         line = (plane * self.inp.taps + tap) * self.channels + channel
         return line * self.channel_stride + row * self.itemsize
 
@@ -131,7 +131,7 @@ class ChannelsLastFilters(PlainFilters):
         finished.drain_elements(pieces, tile.rows, SUM_BYTES, self.channel_stride, atomic_add)
 
     def turned(self, total: FilterTile, room: int) -> Iterator[Turned]:
-        """Lines of rows, one for each column; as many columns as there is room for."""
+        """Yield the lines of rows, one for each column; as many columns as there is room for."""
         rows, line = total.rows, ceil_to(total.rows * SUM_BYTES, BLOCK_BYTES)
         row, pieces = FRACTAL * SUM_BYTES, list(self.channel_pieces(total))
         for first, count in cut(ceil_div(total.columns, FRACTAL), max(room // (FRACTAL * line), 1)):

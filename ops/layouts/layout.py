@@ -108,11 +108,11 @@ class FilterTask(Protocol):
 
     @property
     def group(self) -> int:
-        """The real group."""
+        """Return the real group."""
 
     @property
     def plane(self) -> int | None:
-        """The kernel plane; None where columns count through all of them."""
+        """Return the kernel plane; None where columns count through all of them."""
 
     @property
     def m_start(self) -> int:
@@ -288,7 +288,7 @@ class SlottedFilters(Filters):
 
     @abstractmethod
     def slot_bytes(self, rows: int, columns: int) -> int:
-        """Bytes of the slot of a task of so many rows and columns."""
+        """Return the bytes of the slot of a task of so many rows and columns."""
 
     @abstractmethod
     def shares(self, task: FilterTask) -> int:

@@ -41,21 +41,21 @@ class PlainMap(FeatureMap):
     @property
     @abstractmethod
     def channel_stride(self) -> int:
-        """Bytes from one channel to the next."""
+        """Return the bytes from one channel to the next."""
 
     @property
     @abstractmethod
     def pixel_stride(self) -> int:
-        """Bytes from one pixel to the next."""
+        """Return the bytes from one pixel to the next."""
 
     def offset(self, place: ChannelPlace, pixel: int) -> int:
-        """Byte offset of a pixel of a plane."""
+        """Return the byte offset of a pixel of a plane."""
         _, height, width = self.volume
         image = place.batch * self.count * prod(self.volume) * self.itemsize
         return image + place.channel * self.channel_stride + (place.depth * height * width + pixel) * self.pixel_stride
 
     def source(self, slot: int, box: MapBox) -> int:
-        """The first pixel of a box, as an operand."""
+        """Return the first pixel of a box, as an operand."""
         return gm_operand(slot, self.offset(box.place, box.rows.start * self.volume[2] + box.columns.start))
 
     def drain(self, finished: FinishedTile, slot: int, tile: MapTile, dtype: str, atomic_add: bool = False) -> None:
@@ -79,12 +79,12 @@ class PlanarMap(PlainMap):
 
     @property
     def channel_stride(self) -> int:
-        """Bytes from one channel to the next."""
+        """Return the bytes from one channel to the next."""
         return prod(self.volume) * self.itemsize
 
     @property
     def pixel_stride(self) -> int:
-        """Bytes from one pixel to the next."""
+        """Return the bytes from one pixel to the next."""
         return self.itemsize
 
     def load(
@@ -150,7 +150,7 @@ class PlainFilters(Filters):
 
     @property
     def channels(self) -> int:
-        """Channels of a filter."""
+        """Return the channels of a filter."""
         return self.inp.problem.c_in // self.inp.problem.groups
 
     def channels_in(self, first: int, count: int) -> range:
@@ -173,7 +173,7 @@ class PlainFilters(Filters):
 
     @abstractmethod
     def turned(self, total: FilterTile, room: int) -> Iterator[Turned]:
-        """How the sum of a tile leaves UB, in parts that take `room` bytes there once they are turned."""
+        """Return how the sum of a tile leaves UB, in parts that take `room` bytes there once they are turned."""
 
 
 @frozen
@@ -182,12 +182,12 @@ class PlanarFilters(PlainFilters):
 
     @property
     def channel_stride(self) -> int:
-        """Bytes from one channel to the next."""
+        """Return the bytes from one channel to the next."""
         return self.inp.problem.k_d * self.inp.taps * self.itemsize
 
     @property
     def filter_stride(self) -> int:
-        """Bytes from one filter to the next."""
+        """Return the bytes from one filter to the next."""
         return self.channels * self.channel_stride
 
     def load(self, k: KernelBuilder, slot: int, box: FilterBox, address: int, rows: int) -> None:
@@ -215,14 +215,14 @@ class PlanarFilters(PlainFilters):
     # -- dW ------------------------------------------------------------------------------------------------------------
 
     def offset(self, group: int, row: int, channel: int, plane: int, tap: int) -> int:
-        """Where an element of a real group stands: `row` and `channel` count in that."""
+        """Return where an element of a real group stands: `row` and `channel` count in that."""
         own = channel - row // self.filters * self.channels
         filters = group * self.inp.cout_g + row
         taps = (plane * self.inp.taps + tap) * self.itemsize
         return filters * self.filter_stride + own * self.channel_stride + taps
 
     def rectangles(self, rows: range, channels: range) -> Iterator[tuple[range, range]]:
-        """Rows and channels of the rectangles in which both are of one group: nothing else of a merged one exists."""
+        """Yield the rows and channels of the rectangles in which both are of one group: nothing else of a merged one exists."""
         for group in range(rows.start // self.filters, (rows.stop - 1) // self.filters + 1):
             top, bottom = max(rows.start, group * self.filters), min(rows.stop, (group + 1) * self.filters)
             left, right = max(channels.start, group * self.channels), min(channels.stop, (group + 1) * self.channels)

@@ -55,7 +55,9 @@ class Register(Mapping[str, Operator[Any, Any]]):
         self._added[operator.name] = operator
 
     def of_pass(self, direction: str, kind: str = "conv") -> Operator[Any, Any]:
-        """The operator that computes a pass ("forward", "backward") of a layer of that kind; SimError where there is none."""
+        """Return the operator that computes a pass ("forward", "backward") of a layer of that kind; SimError where there is
+        none.
+        """
         known: dict[str, Operator[Any, Any]] = {}
         for operator in self.values():
             if operator.layer_kind == kind and operator.layer_direction is not None:

@@ -47,7 +47,7 @@ class ConvProblem:
 
     @property
     def plane_products(self) -> int:
-        """Pairs of a gradOutput plane and a kernel plane that meet an input plane; the others lie in padding."""
+        """Return the pairs of a gradOutput plane and a kernel plane that meet an input plane; the others lie in padding."""
         places = range(-self.pad_front, self.d_out * self.stride_d - self.pad_front, self.stride_d)
         return sum(0 <= place + tap * self.dilation_d < self.d_in for place in places for tap in range(self.k_d))
 

@@ -69,7 +69,7 @@ def _prime_factors(number: int) -> list[int]:
 
 
 def _a_factor(number: int) -> int:
-    """A factor of an odd composite, by Pollard's rho: in about the fourth root of `number` steps."""
+    """Return a factor of an odd composite, by Pollard's rho: in about the fourth root of `number` steps."""
     for constant in count(1):
         slow = fast = 2
         factor = 1

@@ -35,7 +35,9 @@ PLAIN_SPLIT = Family("plain split", "AIC", PLANAR)
 
 
 def family_of(chip: ChipSpec) -> Family:
-    """The family of a chip, from what its file says: cores with both units, or a way from GM to L1 that turns plain maps."""
+    """Return the family of a chip, from what its file says: cores with both units, or a way from GM to L1 that turns plain
+    maps.
+    """
     if chip.cores.coupled:
         return COUPLED
     return PLAIN_SPLIT if "GM->L1:dn2nz" in chip.paths else BLOCKED_SPLIT

@@ -19,12 +19,14 @@ def floor_to(value: int, unit: int) -> int:
 
 
 def divisors_down(number: int, start: int) -> list[int]:
-    """The divisors of `number` that are not above `start`, largest first. Takes as many steps as `start` says."""
+    """Return the divisors of `number` that are not above `start`, largest first. Takes as many steps as `start` says."""
     return [d for d in range(min(number, start), 0, -1) if number % d == 0]
 
 
 def floor_sum(count: int, number: int, divisor: int, offset: int = 0) -> int:
-    """The sum of (i * number + offset) // divisor for i from 0 to `count` - 1, in as many steps as a common divisor takes."""
+    """Return the sum of (i * number + offset) // divisor for i from 0 to `count` - 1, in as many steps as a common divisor
+    takes.
+    """
     total = 0
     while count > 0:
         total += count * (count - 1) // 2 * (number // divisor) + count * (offset // divisor)

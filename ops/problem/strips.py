@@ -61,17 +61,17 @@ def reach(first: int, count: int, step: int, pad: int, extent: int, size: int) -
 
 
 def widest_reach(count: int, step: int, extent: int, size: int) -> int:
-    """The most source columns that `count` adjoining result columns read, wherever they begin."""
+    """Return the most source columns that `count` adjoining result columns read, wherever they begin."""
     return min((count - 1) * step + extent, size)
 
 
 def strip_count(width: int, strip: int) -> int:
-    """How many strips of `strip` columns cover `width`; a `strip` of 0 cuts nothing."""
+    """Return how many strips of `strip` columns cover `width`; a `strip` of 0 cuts nothing."""
     return ceil_div(width, strip) if strip else 1
 
 
 def even_strip(width: int, most: int, spare: int) -> int:
-    """Columns, in whole fractals, of the fewest strips of about `most` or less that cover `width`, all equally wide.
+    """Return the columns, in whole fractals, of the fewest strips of about `most` or less that cover `width`, all equally wide.
 
     The last one has at most `spare` columns beyond `width`, as far as that goes: load3d takes them for padding.
     """

@@ -45,7 +45,7 @@ class TilingInput:
 
     @cached_property
     def c0(self) -> int:
-        """Channels of one 32-byte block: 16 (16-bit), 8 (32-bit) or 32 (8-bit)."""
+        """Return the channels of one 32-byte block: 16 (16-bit), 8 (32-bit) or 32 (8-bit)."""
         return BLOCK_BYTES // self.itemsize
 
     @cached_property
@@ -55,7 +55,7 @@ class TilingInput:
 
     @cached_property
     def group_extension(self) -> int:
-        """How many groups make one real group."""
+        """Return how many groups make one real group."""
         groups = self.problem.groups
         if not self.merged:
             return 1
@@ -65,17 +65,17 @@ class TilingInput:
 
     @cached_property
     def real_groups(self) -> int:
-        """Number of merged groups; the last one may hold fewer groups than the others."""
+        """Return the number of merged groups; the last one may hold fewer groups than the others."""
         return ceil_div(self.problem.groups, self.group_extension)
 
     @cached_property
     def cin_g(self) -> int:
-        """Input channels of one real group, without padding."""
+        """Return the input channels of one real group, without padding."""
         return self.group_extension * self.problem.c_in // self.problem.groups
 
     @cached_property
     def cout_g(self) -> int:
-        """Output channels of one real group, without padding."""
+        """Return the output channels of one real group, without padding."""
         return self.group_extension * self.problem.c_out // self.problem.groups
 
     @cached_property
@@ -85,7 +85,7 @@ class TilingInput:
 
     @cached_property
     def cout_padded(self) -> int:
-        """Output channels of one real group in whole units (for 32-bit: pairs of C0 blocks)."""
+        """Return the output channels of one real group in whole units (for 32-bit: pairs of C0 blocks)."""
         return ceil_to(self.cout_g, self.unit)
 
     @cached_property

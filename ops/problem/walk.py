@@ -14,7 +14,9 @@ class Walk(ABC):
 
     @abstractmethod
     def input_pixels(self, problem: ConvProblem, pixels: int, *, clipped: bool) -> int:
-        """Input pixels that L1 holds for a run of gradOutput pixels; `clipped` counts no more rows than the image has."""
+        """Return the input pixels that L1 holds for a run of gradOutput pixels; `clipped` counts no more rows than the image
+        has.
+        """
 
 
 @frozen
@@ -51,13 +53,15 @@ TAPS = SingleTaps()
 
 
 def rows_of(pixels: int, width: int) -> int:
-    """Rows of `width` that a run of `pixels` touches, wherever a multiple of it begins."""
+    """Return the rows of `width` that a run of `pixels` touches, wherever a multiple of it begins."""
     if pixels % width == 0 or width % pixels == 0:
         return ceil_div(pixels, width)
     return pixels // width + 2 if pixels > width else 2
 
 
 def input_rows_of(problem: ConvProblem, pixels: int, width: int) -> int:
-    """Input rows behind a run of `pixels` gradOutput pixels in rows of `width`; counts rows above and below the image too."""
+    """Return the input rows behind a run of `pixels` gradOutput pixels in rows of `width`; counts rows above and below the
+    image too.
+    """
     rows = rows_of(pixels, width)
     return (rows - 1) * problem.stride_h + (problem.k_h - 1) * problem.dilation_h + 1

@@ -21,12 +21,12 @@ class RowWindow(NamedTuple):
 
 
 def dilated_height(problem: ConvProblem) -> int:
-    """Rows of gradOutput after `stride_h - 1` zero rows were put between its rows."""
+    """Return the rows of gradOutput after `stride_h - 1` zero rows were put between its rows."""
     return (problem.h_out - 1) * problem.stride_h + 1
 
 
 def dilated_width(problem: ConvProblem) -> int:
-    """Columns of gradOutput after `stride_w - 1` zeros were put between its columns."""
+    """Return the columns of gradOutput after `stride_w - 1` zeros were put between its columns."""
     return (problem.w_out - 1) * problem.stride_w + 1
 
 
@@ -54,7 +54,7 @@ def pad_after(problem: ConvProblem) -> tuple[int, int]:
 
 
 def needed_rows(problem: ConvProblem, m_start: int, m_count: int) -> RowWindow:
-    """Rows of the dilated map that dx pixels `m_start .. m_start + m_count - 1` (row-major in H_in x W_in) read.
+    """Return the rows of the dilated map that dx pixels `m_start .. m_start + m_count - 1` (row-major in H_in x W_in) read.
 
     A dx pixel of row y reads the dilated rows y - up + t * dilation_h, t = 0 .. k_h - 1, with
     up = (k_h - 1) * dilation_h - pad_up. So a tile of rows y0..y1 needs y0 - up .. y1 - up + (k_h - 1) * dilation_h:
@@ -76,13 +76,18 @@ def needed_rows(problem: ConvProblem, m_start: int, m_count: int) -> RowWindow:
 
 
 def dilated_rows(problem: ConvProblem, pixels: int, whole_rows: bool = True) -> int:
-    """Rows of the dilated map behind `pixels` dx pixels, at most the whole map; `whole_rows` as for `spanned_rows`."""
+    """Return the rows of the dilated map behind `pixels` dx pixels, at most the whole map.
+
+    `whole_rows` as for `spanned_rows`.
+    """
     rows = spanned_rows(pixels, problem.w_in, whole_rows)
     return min(rows + (problem.k_h - 1) * problem.dilation_h, dilated_height(problem))
 
 
 def spanned_rows(pixels: int, width: int, whole_rows: bool = True) -> int:
-    """Rows of `width` dx pixels that a tile of `pixels` may touch; with `whole_rows` tasks begin with a row, else anywhere."""
+    """Return the rows of `width` dx pixels that a tile of `pixels` may touch; with `whole_rows` tasks begin with a row, else
+    anywhere.
+    """
     if whole_rows and (pixels % width == 0 or width % pixels == 0):
         return ceil_div(pixels, width)
     return pixels // width + 2 if pixels > width else 2

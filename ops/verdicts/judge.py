@@ -46,7 +46,7 @@ def judge(
 
 
 def _with_probe(verdicts: dict[str, Any], probe: Probe | None) -> dict[str, Any]:
-    """The verdicts on the caller's data, and what the probe adds to them."""
+    """Return the verdicts on the caller's data, and what the probe adds to them."""
     blind = max((figures["may_lose"] for figures in verdicts.values()), default=0.0)
     reason = "the outputs alone cannot be computed again" if probe is None else probe.refused(blind)
     found = probe.run() if probe is not None and reason is None else {}
@@ -96,7 +96,9 @@ def _judge(
 
 
 def may_lose(operator: Operator[Any, Any], call: AcceptedCall, output: str, sums: Sums) -> float:
-    """Products of mean size (root of the mean square) that the bound of an output may cover: the most of any element."""
+    """Return the products of mean size (root of the mean square) that the bound of an output may cover: the most of any
+    element.
+    """
     count = operator.products(call)[output]
     seen = np.isfinite(sums.total) & (sums.weights > 0)
     total, weights = sums.total[seen], sums.weights[seen]

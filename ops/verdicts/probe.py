@@ -62,7 +62,7 @@ class Probed:
 
     @property
     def failed(self) -> str | None:
-        """The test that failed, the first of "exact", "bound" and "direction"."""
+        """Return the test that failed, the first of "exact", "bound" and "direction"."""
         tests = {"exact": self.wrong, "bound": not self.bound.correct, "direction": self.direction.leans}
         return next((name for name, failed in tests.items() if failed), None)
 
@@ -97,7 +97,7 @@ class Probe:
     wanted: bool | None = None
 
     def refused(self, may_lose: float) -> str | None:
-        """Why the call is not probed, or None."""
+        """Return why the call is not probed, or None."""
         if self.wanted is False:
             return "probe = False"
         products = self.operator.products(self.call)
@@ -197,7 +197,7 @@ class _Outcome:
         return cls(probe, operator.in_problem_order(call, values), operator.in_problem_order(call, results))
 
     def sums(self, name: str) -> tuple[Sums, Mapping[str, Array], Array]:
-        """The sums of an output, the inputs, and what the machine made of them."""
+        """Return the sums of an output, the inputs, and what the machine made of them."""
         operator, call = self.probe.operator, self.probe.call
         operands = self.inputs
         if operator.summed(name) is None:

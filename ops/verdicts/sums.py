@@ -33,7 +33,7 @@ def sums_of(
     *,
     absolute: bool = False,
 ) -> Sums:
-    """The sums of one output; arguments as those of `Operator.sums`. `weights` are sum |ab| with `absolute`."""
+    """Return the sums of one output; arguments as those of `Operator.sums`. `weights` are sum |ab| with `absolute`."""
     names = operator.factors(call, output)
     special = {name: ~np.isfinite(operands[name]) for name in names}
     if not any(mask.any() for mask in special.values()):

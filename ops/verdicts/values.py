@@ -20,12 +20,12 @@ def typed(array: Array, dtype: str) -> Array:
 
 
 def numbers(array: Array, dtype: str) -> Array:
-    """The values of a tensor: codes of an 8-bit format in float32, any other array as it is."""
+    """Return the values of a tensor: codes of an 8-bit format in float32, any other array as it is."""
     return decode(array, dtype) if array.dtype == np.uint8 else array
 
 
 def operand(array: Array, compute_dtype: str, model: ValueModel) -> Array:
-    """One of the caller's arrays as the cube sees it when it multiplies in `compute_dtype`."""
+    """Return one of the caller's arrays as the cube sees it when it multiplies in `compute_dtype`."""
     storage = stored_as(compute_dtype)
     if storage == "hifloat8":  # which numpy has no dtype for
         return round_to(array, storage, saturate=model.saturate)

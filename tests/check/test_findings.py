@@ -39,7 +39,7 @@ def across_the_end(k: Any, a: Any, b: Any, *, at: int) -> None:
 
 @pytest.mark.parametrize(("at", "size"), [(0, 0), (1, 1), (63, 63), (64, 64), (96, 64), (OFFSET_MASK - 31, 64)])
 def test_only_what_lies_outside_counts(at: int, size: int) -> None:
-    """An access of 64 bytes begins so many bytes behind the start of a tensor of 64; the last cross the end of all addresses."""
+    """An access of 64 bytes begins so many bytes behind the start of a tensor of 64; the last cross the address space."""
     found = told(asim.check_kernel(across_the_end, 1, x(16), out(16), chip=SPLIT[0], at=at))
     assert (found["illegal write"].size if "illegal write" in found else 0) == size
 

@@ -21,6 +21,7 @@ from ascend_sim.kernel.program import InstructionTable
 from ascend_sim.kernel.unit_flag import UnitFlagTiles
 from ascend_sim.memory.gm import gm_operand
 from tests.support.check.shipped import case_subject
+from tests.support.kernel.unit_flags import product_into
 
 CHIP = load_chip("ascend910b3")
 M, N, K = 32, 48, 16
@@ -40,7 +41,7 @@ def subject_of(write: Callable[[KernelBuilder], None], disarm: tuple[str, ...] =
 def three_tiles(k: KernelBuilder) -> None:
     tiles = UnitFlagTiles(k, "L0C", [0])
     for i in range(3):
-        tiles.mmad(tiles.acquire(), 0, 0, M, K, N, "float16", False)
+        product_into(k, tiles, tiles.acquire(), (M, K, N), False)
         tiles.drain(gm_operand(0, i * BYTES), TilePiece(M, N, M), "float32", 16, M * 64)
     tiles.close()
 
@@ -78,7 +79,7 @@ def test_what_the_drain_wrote_to_gm_is_not_handed_over(by_unit_flag: bool) -> No
         tiles = UnitFlagTiles(k, "L0C", [0])
         flag = k.flag("M" if by_unit_flag else "FIX", "MTE2", "written")
         for i in range(2):
-            tiles.mmad(tiles.acquire(), 0, 0, M, K, N, "float16", False)
+            product_into(k, tiles, tiles.acquire(), (M, K, N), False)
             if i and by_unit_flag:
                 k.set_flag(flag)
             tiles.drain(gm_operand(0, i * BYTES), TilePiece(M, N, M), "float32", 16, M * 64)

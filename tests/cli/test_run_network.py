@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -41,3 +42,21 @@ def test_command_line_table_and_errors(small: Path) -> None:
     refused = CliRunner().invoke(app, ["run-network", "nothing.yaml"])
     assert refused.exit_code == 2
     assert len(refused.stderr.strip().splitlines()) == 1
+
+
+def test_rows_of_the_page_are_links_to_pages_of_layers(small: Path, tmp_path: Path) -> None:
+    """The layer that costs most over its copies has a page, which its copies share."""
+    pytest.importorskip("plotly")
+    page = tmp_path / "net.html"
+    ran = CliRunner().invoke(
+        app, ["run-network", str(small), "--jobs", "1", "--html", str(page), "--layer-pages", "1", "--json"]
+    )
+    assert ran.exit_code == 0, ran.output
+    first = json.loads(ran.stdout)["summary"]["most"][0]
+    links = re.findall(r'<a href="(net-layers/[^"]+)">(\w+)</a>', page.read_text())
+    same = [row["name"] for row in json.loads(ran.stdout)["layers"] if first["layer"] in (row["name"], row["same_as"])]
+    assert sorted(name for _, name in links) == sorted(same) and len(same) == first["copies"]
+    assert {link for link, _ in links} == {f"net-layers/{first['layer']}.html"}
+    assert f"{first['us']:.1f}" in (tmp_path / links[0][0]).read_text()
+    alone = CliRunner().invoke(app, ["run-network", str(small), "--layer-pages", "1"])
+    assert alone.exit_code == 2 and "--layer-pages: pages of layers stand beside" in alone.stderr

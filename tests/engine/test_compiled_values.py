@@ -241,11 +241,9 @@ def test_what_lies_outside_of_memory_is_never_touched_by_c(dst: int, src0: int) 
     assert run_in_c(copy, memory, SIZES["UB"] - 96, gm_operand(1, GM_BYTES - 96), 0)
 
 
-def test_an_address_between_blocks_is_left_to_python() -> None:
-    """`read` of a load takes the block that it lies in."""
+def test_a_load_may_begin_between_blocks() -> None:
     load = LoadData3D("L0A", 2, 2, 2, 1, 1, 1, 1, 1, 1, 0, 0, 2, 2, 0, 4, 0, 16)
-    assert run_in_c(load, fresh(), 0, 64, 0)
-    assert not run_in_c(load, fresh(), 0, 80, 0)
+    both(load, fresh(), 0, 80)
 
 
 def test_who_changes_read_or_commit_is_run_in_python(monkeypatch: pytest.MonkeyPatch) -> None:

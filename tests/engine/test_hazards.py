@@ -16,7 +16,7 @@ from ascend_sim.engine.values import Finding
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import MapWindow, Span
 from ascend_sim.memory.gm import gm_operand
-from tests.support.engine.machine import CHIP, program, task_of, watched_run
+from tests.support.engine.machine import CHIP, KIB, program, task_of, watched_run
 from tests.support.engine.overlaps import (
     SIZES,
     Action,
@@ -39,6 +39,28 @@ def test_hazards_are_equal_where_number_and_records_are() -> None:
     assert Hazards(one, 1) != Hazards(one, 2)
     assert Hazards(one, 1) != Hazards(later, 1)
     assert Hazards(one, 1) != 1
+
+
+@pytest.mark.parametrize(("place", "findings"), [(0, 1), (256, 1), (512, 0)])
+def test_a_bias_that_is_loaded_anew_while_a_product_reads_it(place: int, findings: int) -> None:
+    """The product reads 512 bytes of BT from 0 on; no operand of its row says so."""
+
+    def write(k: KernelBuilder) -> None:
+        k.fill("L1", 0, 512)
+        k.fill("L0A", 0, 16 * KIB), k.fill("L0B", 0, 32 * KIB)
+        filled, ready = k.flag("MTE2", "MTE1", "filled"), k.flag("MTE1", "M", "ready")
+        k.set_flag(filled), k.wait_flag(filled)
+        k.load_bias(0, 0, 128, "float32")
+        k.set_flag(ready), k.wait_flag(ready)
+        k.mmad(0, 0, 0, 64, 128, 128, "float16", False, bias=0)
+        k.pipe_barrier("MTE1")
+        k.scalar(40)
+        k.load_bias(place, 0, 128, "float32")
+
+    device = Device(CHIP, with_values=False)
+    task = task_of([[program(CHIP, "AIC", write, [])]], [])
+    _, found = watched_run(device, [task])
+    assert len(found) == findings and all(" BT " in one.text for one in found)
 
 
 @sampled(40, 150)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -12,8 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ascend_sim.chip import chip_names, load_chip
+from ascend_sim.isa.base import ValueModel
+from ascend_sim.isa.bias import LoadBias
 from ascend_sim.isa.cube import Fixpipe, FixpipeNd, Mmad
+from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.memory.gm import gm_operand
+from tests.support.isa.refusals import refusal
 from tests.support.isa.workbench import CHIP, Workbench
 from tests.support.sampling import sampled
 
@@ -117,15 +122,62 @@ def test_one_plain_row_exactly(k: int, n: int, dtype: str, accumulate: bool, see
     np.testing.assert_array_equal(found[:, 1:], tile[:, 1:])
 
 
+@sampled(20, 80)
+@given(
+    st.integers(1, 40), st.integers(1, 40), st.integers(1, 40), st.sampled_from(sorted(DTYPES)), st.integers(0, 1000)
+)
+def test_a_sum_that_begins_with_the_bias_of_its_column(m: int, k: int, n: int, dtype: str, seed: int) -> None:
+    """Whole numbers exactly, whatever L0C held; the bias came as float16 or as float32."""
+    rng = np.random.default_rng(seed)
+    a, b, start = (rng.integers(-9, 10, shape).astype(np.int64) for shape in ((m, k), (k, n), (n,)))
+    bench = Workbench(seed)
+    store(bench, a.astype(DTYPES[dtype]), b.astype(DTYPES[dtype]), None)
+    comes_as = ("float16", "float32")[seed % 2]
+    bench.put("L1", 64, start.astype(comes_as))
+    bench.do(LoadBias(n, comes_as), 192, 64)
+    bench.do(Mmad(m, k, n, dtype, False, HF32 or 0, bias=192), 1024, 512, 1024)
+    wanted = [[sum(int(a[i, x]) * int(b[x, j]) for x in range(k)) + int(start[j]) for j in range(n)] for i in range(m)]
+    np.testing.assert_array_equal(result(bench, m, n), np.array(wanted, np.float32))
+
+
+@pytest.mark.parametrize("accumulate", ["blas", "chunk", "exact_group"])
+def test_a_bias_is_what_the_first_addition_goes_on_from(accumulate: str) -> None:
+    """2**24 and 1: a float32 sum that begins with the large one loses the others one by one, whatever adds them."""
+    bench = Workbench()
+    bench.memory.model = ValueModel.of(CHIP, accumulate)
+    store(bench, np.ones((1, 1), np.float16), np.ones((1, 3), np.float16), None)
+    bench.put("BT", 0, np.array([2.0**24, 5, -1], np.float32))
+    bench.do(Mmad(2, 1, 3, "float16", False, bias=0), 1024, 512, 1024)
+    assert result(bench, 1, 3).tolist() == [[2.0**24, 6, 0]]
+
+
+def test_a_bias_that_no_word_says_is_refused() -> None:
+    def product(**how: Any) -> Callable[[KernelBuilder], object]:
+        return lambda k: k.mmad(0, 0, 0, 16, 16, 16, "float16", **({"accumulate": False, "bias": 0} | how))
+
+    assert "bias = 32 is no multiple of 64 bytes" in refusal("ascend910b3", product(bias=32))
+    assert "covers bytes 1024 to 1088 of BT, which has 1024" in refusal("ascend910b3", product(bias=1024))
+    assert "accumulate with bias" in refusal("ascend910b3", product(accumulate=True))
+    for chip in ("ascend910a", "ascend310p3"):
+        assert "L1->BT" in refusal(chip, product())
+
+
+def test_a_bias_is_shown_where_there_is_one() -> None:
+    assert "bias" not in Mmad(16, 16, 16, "float16", False).parameters()
+    assert Mmad(16, 16, 16, "float16", False, bias=0).parameters()["bias"] == 0
+
+
 def test_one_plain_row_takes_the_time_of_a_fractal_of_rows() -> None:
     """Assumed: no source has cycles of the GEMV mode."""
     one, many = (Mmad(m, 64, 48, "float16", False, gemv=m == 1) for m in (1, 16))
     assert one.cost(CHIP) == many.cost(CHIP) and one.pace(CHIP) == many.pace(CHIP)
 
 
-@pytest.mark.parametrize("dtype", sorted(DTYPES))
-def test_other_numbers_within_fp32(dtype: str) -> None:
-    """Operands keep exactly the digits of their format (hf32: 11), products are summed in fp32."""
+@pytest.mark.parametrize(
+    ("dtype", "bits"), [*((dtype, 0) for dtype in sorted(DTYPES) if dtype != "hf32"), ("hf32", 10), ("hf32", 11)]
+)
+def test_other_numbers_within_fp32(dtype: str, bits: int) -> None:
+    """Operands keep exactly the digits of their format, products are summed in fp32."""
     rng = np.random.default_rng(5)
     m, k, n = 17, 70, 20
     if dtype in ("float32", "hf32"):
@@ -133,10 +185,10 @@ def test_other_numbers_within_fp32(dtype: str) -> None:
     a, b = rng.standard_normal((m, k)).astype(DTYPES[dtype]), rng.standard_normal((k, n)).astype(DTYPES[dtype])
     bench = Workbench()
     store(bench, a, b, None)
-    bench.do(Mmad(m, k, n, dtype, False, HF32 or 0), 1024, 512, 1024)
+    bench.do(Mmad(m, k, n, dtype, False, bits), 1024, 512, 1024)
     wide_a, wide_b = a.astype(np.float64), b.astype(np.float64)
     if dtype == "hf32":
-        wide_a, wide_b = (np.vectorize(lambda v: rounded(v, HF32 or 0))(x) for x in (wide_a, wide_b))
+        wide_a, wide_b = (np.vectorize(lambda v: rounded(v, bits))(x) for x in (wide_a, wide_b))
         assert np.abs(wide_a - a).max() > 2**-14
     exact = wide_a @ wide_b
     bound = 4 * 2.0**-24 * np.sqrt(k) * (np.abs(exact) + np.sqrt(wide_a**2 @ wide_b**2))

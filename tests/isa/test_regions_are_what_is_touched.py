@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ascend_sim.isa.base import Instruction
+from ascend_sim.isa.bias import LoadBias
 from ascend_sim.isa.cube import Fixpipe, FixpipeNd, Mmad
 from ascend_sim.isa.direct import DataCopyDn2Nz, FixpipeDn
 from ascend_sim.isa.load import LoadData2D, LoadData3D
@@ -85,6 +86,10 @@ CASES: list[tuple[Instruction, int, int, int]] = [
     (Mmad(16, 12, 17, "hf32", False, 11), 1024, 512, 512),
     (Mmad(1, 32, 33, "float16", False, gemv=True), 1024, 512, 512),
     (Mmad(1, 24, 33, "float32", True, gemv=True), 1024, 512, 512),
+    (Mmad(20, 24, 33, "float16", False, bias=192), 1024, 512, 512),
+    (Mmad(1, 24, 33, "float32", False, gemv=True, bias=0), 1024, 512, 512),
+    (LoadBias(48, "float16"), 128, 64, 0),
+    (LoadBias(48, "float32"), 128, 64, 0),
     (Fixpipe(10, 40, 16, "float16", 16, 700), GM1, 1024, 0),
     (Fixpipe(10, 40, 32, "float32", 8, 400), GM1, 1024, 0),
     (Fixpipe(10, 24, 16, "float32", 8, 400, True), GM1, 1024, 0),

@@ -26,6 +26,7 @@ from ascend_sim.kernel.program import InstructionTable, Program, Touches
 from ascend_sim.kernel.unit_flag import UnitFlagTiles
 from ascend_sim.memory.gm import gm_operand
 from tests.support.engine.machine import CHIP, KIB, changed, ideal_memory, program, quiet, task_of, watched_run
+from tests.support.kernel.unit_flags import product_into
 
 pytestmark = pytest.mark.usefixtures("each_engine")
 M, N = 64, 128
@@ -49,7 +50,7 @@ def tiles_of(
             for step in range(steps):
                 if scalar:
                     k.scalar(scalar)
-                tiles.mmad(accumulator, 0, 0, m, k_count, N, "float16", step > 0)
+                product_into(k, tiles, accumulator, (m, k_count, N), step > 0)
             tiles.drain(gm_operand(0, i * 64 * KIB), TilePiece(m, N, m), "float32", 16, m * 64)
         tiles.close()
 
@@ -130,7 +131,7 @@ def test_another_tile_shape_waits_for_the_whole_tile() -> None:
     def write(k: KernelBuilder) -> None:
         tiles = UnitFlagTiles(k, "L0C", [k.allocate("L0C", M * N * 4, "L0C")])
         for i, m in enumerate((M, 32)):
-            tiles.mmad(tiles.acquire(), 0, 0, m, 64, N, "float16", False)
+            product_into(k, tiles, tiles.acquire(), (m, 64, N), False)
             tiles.drain(gm_operand(0, i * 64 * KIB), TilePiece(m, N, m), "float32", 16, m * 64)
         tiles.close()
 
@@ -186,7 +187,7 @@ def test_values_follow_the_pieces() -> None:
                 k.load_data_2d(operand, 0, at, 2, size * 128 // 512)
             k.set_flag(loaded)
             k.wait_flag(loaded)
-            tiles.mmad(tiles.acquire(), 0, 0, M, 64, N, "float16", False)
+            product_into(k, tiles, tiles.acquire(), (M, 64, N), False)
             k.set_flag(used)
             tiles.drain(gm_operand(2, i * M * N * 4), TilePiece(M, N, M), "float32", 16, M * 64)
         k.wait_flag(used)
@@ -245,7 +246,7 @@ def test_a_product_follows_the_last_drain_of_its_own_tile() -> None:
         tiles = UnitFlagTiles(k, "L0C", [0, 1 << 15])
         for height in (first, second, 64):
             tiles.acquire()
-            tiles.mmad(tiles.filling, 0, 0, 64, 16, 64, "float16", False)
+            product_into(k, tiles, tiles.filling, (64, 16, 64), False)
             tiles.drain(gm_operand(0, 0), TilePiece(height, 64, 64), "float32", 16, 64 * 64)
         tiles.close()
         return [str(row.instruction) for row in k.finish() if row.pipe == "M" and "Wait" in str(row.instruction)]

@@ -50,7 +50,7 @@ def test_the_signature_shows_every_option_and_the_help_its_words() -> None:
     assert str(inspect.signature(plain)) == (
         "(first: int, *, own: str = 'x', size: 'int' = 3, shape: 'str' = 'round') -> tuple[typing.Any, ...]"
     )
-    assert plain.__doc__ == "Return what it got.\n\nOptions:\n    size: How large.\n    shape: Which shape."
+    assert plain.__doc__ == "Return the given arguments.\n\nOptions:\n    size: How large.\n    shape: Which shape."
     assert plain.__name__ == "plain"
     assert str(inspect.signature(open_to_more)).endswith(
         "size: 'int' = 5, shape: 'str' = 'round', **fields: 'Any') -> dict[str, typing.Any]"

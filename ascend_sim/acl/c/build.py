@@ -143,7 +143,7 @@ def compile_flags(folder: Path) -> list[str]:
 
 
 def _compile(scratch: Path) -> Path:
-    """The library, in a folder of its own."""
+    """Return the library, in a folder of its own."""
     compiler = _compiler()
     _write_source(scratch / "ascendcl.c")
     for name, text in headers().items():
@@ -163,7 +163,7 @@ def _compile(scratch: Path) -> Path:
 
 
 def _compiler() -> list[str]:
-    """The C compiler: $CC, else the usual names, else the one that built Python."""
+    """Return the C compiler: $CC, else the usual names, else the one that built Python."""
     for name in (os.environ.get("CC"), "cc", "gcc", "clang", sysconfig.get_config_var("CC")):
         words = shlex.split(name or "")
         if words and shutil.which(words[0]):
@@ -191,12 +191,12 @@ def _write_source(path: Path) -> None:
 
 
 def _quoted(text: str) -> str:
-    """A text as a string of C."""
+    """Return a text as a string of C."""
     return json.dumps(text, ensure_ascii=False)
 
 
 def _python_library() -> list[str]:
-    """How to link with this Python. Raises SimError where it has no headers or no shared library."""
+    """Return how to link with this Python. Raises SimError where it has no headers or no shared library."""
     header = Path(sysconfig.get_path("include")) / "Python.h"
     name, folder = sysconfig.get_config_var("LDLIBRARY") or "", sysconfig.get_config_var("LIBDIR") or ""
     version = sysconfig.get_config_var("LDVERSION")

@@ -51,7 +51,7 @@ class Handles:
         return len(self._things)
 
     def number(self, thing: Any) -> int:
-        """The pointer for an object: the same one each time, 0 for None."""
+        """Return the pointer for an object: the same one each time, 0 for None."""
         if thing is None:
             return 0
         with self._lock:
@@ -63,7 +63,9 @@ class Handles:
             return self._numbers[thing]
 
     def thing(self, number: int) -> Any:
-        """The object behind a pointer, a destroyed one of its kind, a `Pointer` for what was never given out, None for 0."""
+        """Return the object behind a pointer, a destroyed one of its kind, a `Pointer` for what was never given out, None for
+        0.
+        """
         if not number:
             return None
         known = self._things.get(number)

@@ -82,5 +82,5 @@ def _header(header: str) -> str:
 
 
 def headers() -> dict[str, str]:
-    """The text of every header by its path below the folder that a compiler gets with -I."""
+    """Return the text of every header by its path below the folder that a compiler gets with -I."""
     return {header: _header(header) for header in _INCLUDES}

@@ -37,7 +37,10 @@ class CParameter:
 
     @property
     def kind(self) -> str:
-        """How it is passed on: "handle", "array", "text", "address" (device), "memory" (either side), "number" or "out"."""
+        """Return how it is passed on.
+
+        "handle", "array", "text", "address" (device), "memory" (either side), "number" or "out".
+        """
         bare = self.type.removeprefix("const ")
         if bare in HANDLES:
             return "handle"
@@ -51,7 +54,7 @@ class CParameter:
 
     @property
     def target(self) -> str:
-        """The type that an out-parameter points to."""
+        """Return the type that an out-parameter points to."""
         return self.type.removesuffix("*").rstrip()
 
     def __str__(self) -> str:

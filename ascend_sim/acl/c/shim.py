@@ -54,7 +54,7 @@ class Shim:
         return ASSUMED_CODES["simulator" if function.returns == "aclError" else "aclnn simulator"].code
 
     def bind(self, function: Function) -> Callable[..., Any]:
-        """The callable behind a C function: C values in the order of its parameters, a C value out."""
+        """Return the callable behind a C function: C values in the order of its parameters, a C value out."""
         python = getattr(acl, function.name)
         names = [parameter.name for parameter in function.parameters]
         inputs = [(parameter, self._reader(parameter)) for parameter in function.inputs]
@@ -89,7 +89,7 @@ class Shim:
     # -- C to Python --------------------------------------------------------------------------------------------------
 
     def _reader(self, parameter: CParameter) -> Callable[[_Values], Any]:
-        """How a parameter is read from all values of a call."""
+        """Return how a parameter is read from all values of a call."""
         name = parameter.name
         return {
             "number": lambda values: values[name],
@@ -107,7 +107,7 @@ class Shim:
         return os.fsdecode(self._ffi.string(pointer)) if pointer else None
 
     def _array(self, pointer: Any, length: int) -> list[int] | None:
-        """The numbers of a host array; a length that the function refuses is not read."""
+        """Return the numbers of a host array; a length that the function refuses is not read."""
         if not pointer:
             return None
         if self._ffi.typeof(pointer).item.cname == "_Bool":
@@ -127,7 +127,7 @@ class Shim:
     # -- Python to C --------------------------------------------------------------------------------------------------
 
     def _to_c(self, ctype: str) -> Callable[[Any], Any]:
-        """How a result becomes a value of a C type."""
+        """Return how a result becomes a value of a C type."""
         if ctype in HANDLES:
             return lambda thing: self._ffi.cast(ctype, self.handles.number(thing))
         if ctype == "void *":
@@ -137,14 +137,14 @@ class Shim:
         return lambda number: number or 0
 
     def _kept_text(self, text: str | None) -> Any:
-        """A text for C; it stays where it is until the thread asks for the next one."""
+        """Return a text for C; it stays where it is until the thread asks for the next one."""
         if text is None:
             return self._ffi.NULL
         PROCESS.thread.c_message = self._ffi.new("char[]", text.encode(errors="replace"))
         return PROCESS.thread.c_message
 
     def _writer(self, ctype: str) -> Callable[[Any, Any], None]:
-        """How a result is written through an out-parameter that points to a C type."""
+        """Return how a result is written through an out-parameter that points to a C type."""
         to_c = self._to_c(ctype)
 
         def write(pointer: Any, value: Any) -> None:

@@ -10,7 +10,7 @@ enum cast { AS_IS, HALF_TO_FLOAT, BFLOAT_TO_FLOAT, FLOAT_TO_HF32, FLOAT_TO_HALF,
 /* Items of a buffer in an order: those of `loops` loops, the last one innermost, or those of a `list` of byte offsets (below
  * zero: an item of zeros). All lie from `low` to before `high` behind the address that `column` of a row holds. */
 typedef struct {
-    i64 space, column, low, high, unit; /* unit: what that address is a multiple of */
+    i64 space, column, low, high;
     i64 item, count; /* bytes of an item, and how many there are */
     i64 offset, loops, shape[MOST_LOOPS], strides[MOST_LOOPS], packed[MOST_LOOPS]; /* packed: of what is on its way */
     const int32_t *list;

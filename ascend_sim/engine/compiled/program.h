@@ -64,6 +64,9 @@ typedef struct {
     i64 paced, tile_rows, tile_columns, work, head; /* isa/base.py, Pace */
 } Touch;
 
+/* The address operand in a column of a row; 0 for a region without one, which lies where its instruction says. */
+static inline i64 operand_of(const i64 *row, i64 column) { return column ? row[column] : 0; }
+
 /* What one instruction touches: reads before writes. */
 typedef struct {
     const Touch *touches;

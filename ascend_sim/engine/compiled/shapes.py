@@ -102,7 +102,7 @@ class Table:
         return self._numbers[key]
 
     def _access(self, instruction: int) -> tuple[int, int, int]:
-        """How a transfer goes: its direction, the speed of its port, and which of its lines are special to the L2.
+        """Return how a transfer goes: its direction, the speed of its port, and which of its lines are special to the L2.
 
         Of a read those that go past it, all or where a row ends; of a write those not covered whole.
         """

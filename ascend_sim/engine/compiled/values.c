@@ -12,7 +12,7 @@ enum { READ = 0, WRITTEN = 1, DST = 1 };
 
 /* Where a place begins; NULL where some of it is outside of memory. */
 static uint8_t *begin_of(const Values *values, const Place *place, const i64 *row) {
-    i64 operand = row[place->column], address = operand;
+    i64 operand = operand_of(row, place->column), address = operand;
     const Bytes *space = &values->buffers[place->space];
     if (place->space == GM) {
         i64 slot = slot_of(operand);
@@ -20,7 +20,7 @@ static uint8_t *begin_of(const Values *values, const Place *place, const i64 *ro
         space = &values->tensors[slot];
         address = operand & (((i64)1 << SLOT_SHIFT) - 1);
     }
-    if (address < 0 || address > space->size || address % place->unit) return NULL;
+    if (address < 0 || address > space->size) return NULL;
     if (address + place->low < 0 || address + place->high > space->size) return NULL;
     return space->bytes + address;
 }
@@ -34,7 +34,7 @@ static int is_known(const Values *values, const Action *action, const i64 *row) 
     for (i64 i = values->first[row[0]]; i < values->first[row[0] + 1]; i++) {
         const Touch *touch = &values->touches[i];
         if (touch->space == GM) continue;
-        i64 address = row[touch->column], size = values->buffers[touch->space].size;
+        i64 address = operand_of(row, touch->column), size = values->buffers[touch->space].size;
         if (address < 0 || address > size || touch->offset < 0 || address + touch->extent > size) return 0;
     }
     return 1;
@@ -46,7 +46,7 @@ static int all_written(const Values *values, const i64 *row, int late) {
     for (i64 i = values->first[row[0]]; i < values->first[row[0] + 1]; i++) {
         const Touch *touch = &values->touches[i];
         if (touch->space == GM || touch->writes || (touch->column == DST) != late) continue;
-        i64 address = row[touch->column] + touch->offset;
+        i64 address = operand_of(row, touch->column) + touch->offset;
         for (i64 plane = 0; plane < touch->planes; plane++) {
             for (i64 line = 0; line < touch->rows; line++) {
                 i64 begin = address + plane * touch->plane_stride + line * touch->row_stride;
@@ -62,7 +62,7 @@ static void note_written(const Values *values, const i64 *row) {
     for (i64 i = values->first[row[0]]; i < values->first[row[0] + 1]; i++) {
         const Touch *touch = &values->touches[i];
         if (touch->space == GM || !touch->writes) continue;
-        i64 address = row[touch->column] + touch->offset;
+        i64 address = operand_of(row, touch->column) + touch->offset;
         for (i64 plane = 0; plane < touch->planes; plane++) {
             for (i64 line = 0; line < touch->rows; line++) {
                 i64 begin = address + plane * touch->plane_stride + line * touch->row_stride;
@@ -73,13 +73,20 @@ static void note_written(const Values *values, const i64 *row) {
     }
 }
 
+/* What a product begins with is taken as it is. */
+enum { START = 2 };
+static Conversion conversion_of(const Action *action, i64 number) {
+    Conversion none = {AS_IS, 0, 0};
+    return number == START ? none : action->as;
+}
+
 static i64 taken_bytes(const Action *action, i64 number) {
-    return converted_bytes(action->as.cast, action->from[number].count * action->from[number].item);
+    return converted_bytes(conversion_of(action, number).cast, action->from[number].count * action->from[number].item);
 }
 
 /* The items of a place, converted. */
 static void take(const Values *values, const Action *action, i64 number, const i64 *row, uint8_t *to) {
-    gather(&action->from[number], begin_of(values, &action->from[number], row), action->as, to);
+    gather(&action->from[number], begin_of(values, &action->from[number], row), conversion_of(action, number), to);
 }
 
 static void put(const Values *values, const Action *action, const i64 *row, const uint8_t *held) {

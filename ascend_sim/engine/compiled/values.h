@@ -8,12 +8,13 @@
 enum what { NO_VALUES, MOVES, MULTIPLIES, IN_PYTHON };
 
 /* What one distinct instruction does: it takes the items of up to two places and converts them when it starts, and puts them,
- * or the product of both, to another one when it retires (../../isa/moves.py). */
+ * or the product of both, to another one when it retires (../../isa/moves.py). A third place is what the rows of the product
+ * begin with, as it is. */
 typedef struct {
     i64 what, takes; /* takes: none are zeros */
     Conversion as;
     i64 adds, settles; /* how they are put */
-    Place from[2], to;
+    Place from[3], to;
 } Action;
 
 /* Bytes, and their number. */
@@ -36,7 +37,7 @@ typedef struct {
 
 /* Where factors and products stand, in float32; and between two places, where it cannot go straight, what is on its way. */
 typedef struct {
-    Bytes factors[2], product;
+    Bytes factors[3], product;
 } Scratch;
 
 /* What a call stopped at. */

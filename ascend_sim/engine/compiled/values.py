@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Iterator
 from ctypes import c_int64, c_void_p
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,13 +19,15 @@ from ascend_sim.engine.compiled import library
 from ascend_sim.engine.events import ValueEvents
 from ascend_sim.engine.values import ProgramValues
 from ascend_sim.isa.base import Instruction, ValueModel
-from ascend_sim.isa.moves import MOST_LOOPS, Moves, Place, Product
-from ascend_sim.kernel.program import OPERAND_COLUMN, SPACES, InstructionTable
+from ascend_sim.isa.moves import Moves, Place, Product
+from ascend_sim.kernel.program import OPERAND_COLUMN, PLACED, SPACES, InstructionTable
 
 NO_VALUES, MOVES, MULTIPLIES, IN_PYTHON = range(4)
 ENDED, WANTS_PRODUCT, WANTS_PYTHON, NOT_WRITTEN, NOT_WRITTEN_LATE, WANTS_PROGRAM, PROGRAM_ENDED = range(7)
 FRESH, LOOKED_AT, MULTIPLIED, DONE = range(4)
 
+MOST_LOOPS = 5
+"""As in moves.h."""
 CASTS = {
     ("", ""): 0,
     ("float16", "float32"): 1,
@@ -36,15 +38,16 @@ CASTS = {
     ("float32", "float32"): 6,
 }
 """The conversions that moves.c has, in its order."""
+_NARROW = ("float16", "bfloat16")
 _BYTES = {"float16": 2, "bfloat16": 2, "float32": 4, "hf32": 4, "": 1}
 
 _PLACE = np.dtype(
-    [(name, np.int64) for name in ("space", "column", "low", "high", "unit", "item", "count", "offset", "loops")]
+    [(name, np.int64) for name in ("space", "column", "low", "high", "item", "count", "offset", "loops")]
     + [*((name, np.int64, (MOST_LOOPS,)) for name in ("shape", "strides", "packed")), ("list", np.uint64)]
 )
 _ACTION = np.dtype(
     [(name, np.int64) for name in ("what", "takes", "cast", "bits", "saturate", "adds", "settles")]
-    + [("from", _PLACE, (2,)), ("to", _PLACE)]
+    + [("from", _PLACE, (3,)), ("to", _PLACE)]
 )
 
 
@@ -71,7 +74,7 @@ class _Values(ctypes.Structure):
 class _Scratch(ctypes.Structure):
     """`Scratch` of values.h."""
 
-    _fields_ = [("factors", _Bytes * 2), ("product", _Bytes)]
+    _fields_ = [("factors", _Bytes * 3), ("product", _Bytes)]
 
 
 class _Events(ctypes.Structure):
@@ -100,7 +103,9 @@ class Workspace:
     def __init__(self, chip: ChipSpec, model: ValueModel) -> None:
         most = max(chip.buffers.values())
         self.left, self.right, self.product = (np.empty(2 * most // 4, np.float32) for _ in range(3))
-        self.scratch = _Scratch((_Bytes * 2)(_Bytes.of(self.left), _Bytes.of(self.right)), _Bytes.of(self.product))
+        self.start = np.empty(most // 4, np.float32)
+        factors = (_Bytes * 3)(_Bytes.of(self.left), _Bytes.of(self.right), _Bytes.of(self.start))
+        self.scratch = _Scratch(factors, _Bytes.of(self.product))
         self._model = model
         self._tables: dict[int, _Actions] = {}
 
@@ -117,15 +122,24 @@ class Workspace:
         found = instruction.described(self._model) if instruction.has_values else None
         if found is None or not self._fits(found):
             return _nothing(IN_PYTHON), None
-        kept += [place.listed for place in found.takes]
-        takes = [_place(place) for place in found.takes] + [_NO_PLACE] * (2 - len(found.takes))
+        takes = [_place(place, kept) for place in found.takes] + [_NO_PLACE] * (3 - len(found.takes))
         what = MOVES if found.product is None else MULTIPLIES
         cast = CASTS[found.source, found.target]
-        how = (what, len(found.takes), cast, found.bits, found.saturate, found.adds, found.settles)
-        return (*how, takes, _place(found.put)), found.product
+        how = (what, len(found.takes), cast, found.bits, found.saturate, bool(found.adds), found.settles)
+        return (*how, takes, _place(found.put, kept)), found.product
 
     def _fits(self, moves: Moves) -> bool:
-        """Return True if there is room for all items on their way, and all items that are put were taken."""
+        """Return True if C has the conversion and the loops, room for all items on their way, and all items put were taken."""
+        if (moves.source, moves.target) not in CASTS or moves.adds not in ("", "float32"):
+            return False
+        if moves.product is not None and self._model.accumulate != "blas":
+            return False
+        plain = not moves.saturate if moves.source in _NARROW else moves.rounding in (None, "RINT")
+        if not plain or len(moves.takes) > (1 if moves.product is None else 2 + moves.product.starts):
+            return False
+        puts = moves.put.listed is None and moves.put.is_apart and not moves.fill.strip(b"\0")
+        if not puts or not all(_is_simple(place) for place in (*moves.takes, moves.put)):
+            return False
         taken = [_taken(moves, place) for place in moves.takes]
         whole = not moves.takes or _room(moves) >= moves.put.count * moves.put.itemsize
         return whole and max(*taken, _room(moves), 0) <= self.left.nbytes
@@ -143,19 +157,37 @@ def _room(moves: Moves) -> int:
     return sum(_taken(moves, place) for place in moves.takes)
 
 
-def _place(place: Place) -> Any:
-    where = SPACES.index(place.space), OPERAND_COLUMN[place.operand], *place.span, place.unit
-    listed = 0 if place.listed is None else place.listed.ctypes.data
+def _is_simple(place: Place) -> bool:
+    """Return True if C has room for the loops or the list of a place, and there is an item in it."""
+    far = 0 if place.listed is None or not place.count else int(place.listed.max())
+    return place.count > 0 and len(place.strides) <= MOST_LOOPS and far < 1 << 31
+
+
+def _place(place: Place, kept: list[Any]) -> Any:
+    where = SPACES.index(place.space), OPERAND_COLUMN.get(place.operand, PLACED), *place.span
+    listed = 0
+    if place.listed is not None:
+        kept.append(place.listed.astype(np.int32))
+        listed = kept[-1].ctypes.data
     nest = () if listed else (place.shape, place.strides, place.packed)
     loops = [(*numbers, *(0,) * (MOST_LOOPS - len(numbers))) for numbers in nest or ((), (), ())]
     return (*where, place.itemsize, place.count, place.offset, len(nest and place.shape), *loops, listed)
 
 
-_NO_PLACE = (*(0,) * 9, *((0,) * MOST_LOOPS,) * 3, 0)
+_NO_PLACE = (*(0,) * 8, *((0,) * MOST_LOOPS,) * 3, 0)
 
 
 def _nothing(what: int) -> Any:
-    return (what, *(0,) * 6, [_NO_PLACE] * 2, _NO_PLACE)
+    return (what, *(0,) * 6, [_NO_PLACE] * 3, _NO_PLACE)
+
+
+class _Factors(NamedTuple):
+    """Where C lays out the factors of a product and what its rows begin with, and where it looks for the result."""
+
+    left: NDArray[np.float32]
+    right: NDArray[np.float32]
+    product: NDArray[np.float32]
+    start: NDArray[np.float32] | None
 
 
 class _Actions:
@@ -164,7 +196,7 @@ class _Actions:
     def __init__(self, table: InstructionTable) -> None:
         self.table = table
         self.columns = np.empty(0, _ACTION)
-        self.factors: dict[int, tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]] = {}
+        self.factors: dict[int, _Factors] = {}
         self._kept: list[Any] = []
 
     def extend(self, work: Workspace) -> None:
@@ -177,7 +209,8 @@ class _Actions:
                 m, n, held, k = product.m, product.n, product.held_k, product.k
                 left = work.left[: m * held].reshape(m, held)[:, :k]
                 right = work.right[: n * held].reshape(n, held)[:, :k].T
-                self.factors[number] = left, right, work.product[: m * n].reshape(m, n)
+                start = work.start[:n] if product.starts else None
+                self.factors[number] = _Factors(left, right, work.product[: m * n].reshape(m, n), start)
         if rows:
             self.columns = np.concatenate((self.columns, np.array(rows, _ACTION)))
 
@@ -205,8 +238,10 @@ class CompiledValues:
 
     def multiply(self, instruction: int) -> None:
         """The product of the factors that C has laid out."""
-        left, right, product = self.factors[instruction]
+        left, right, product, start = self.factors[instruction]
         np.matmul(left, right, out=product)
+        if start is not None:
+            product += start
 
     def look(self, row: int, late: bool) -> None:
         """C met a block that nobody wrote: let Python say so."""

@@ -123,7 +123,7 @@ static int first_line(const Watch *watch, const i64 *starts, i64 horizon) {
 static int look_at(Watch *watch, const Ran *ran) {
     const Touched *touched = &watch->touched[ran->values[0]];
     for (const Touch *touch = touched->touches; touch < touched->touches + touched->count; touch++) {
-        const i64 operand = ran->values[touch->column], space = touch->space;
+        const i64 operand = operand_of(ran->values, touch->column), space = touch->space;
         if (space == GM) {
             if (!gm_watch_add(watch->gm, ran, touch, address_of(watch->program, operand))) return 0;
             continue;

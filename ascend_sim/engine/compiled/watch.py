@@ -29,7 +29,7 @@ class Reader:
 
 
 def read_gm(gm: Any, tasks: int) -> dict[int, Hazards]:
-    """Hazards in GM by the task of the later access, after the last program; MemoryError where C finds none."""
+    """Return the hazards in GM by the task of the later access, after the last program; MemoryError where C finds none."""
     lib, found = c.load(), {}
     count = c.c_int64()
     failed = lib.gm_end(gm) < 0

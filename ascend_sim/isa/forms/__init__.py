@@ -40,6 +40,7 @@ _GROUP = {
     "ascend_sim.isa.transfer": ("copies",),
     "ascend_sim.isa.load": ("loads",),
     "ascend_sim.isa.cube": ("cube",),
+    "ascend_sim.isa.bias": ("cube",),
     "ascend_sim.isa.direct": ("copies", "cube"),
     "ascend_sim.isa.l0c_to_ub": ("cube",),
 }

@@ -17,13 +17,13 @@ Fields = Mapping[str, int]
 
 
 def filled(size: int) -> int:
-    """Bytes that a row takes in a local buffer, filled up to whole blocks."""
+    """Return the bytes that a row takes in a local buffer, filled up to whole blocks."""
     return ceil_div(size, BLOCK_BYTES) * BLOCK_BYTES
 
 
 @cache
 def itemsize(item: str) -> int:
-    """Bytes of an item of that format."""
+    """Return the bytes of an item of that format."""
     return int(numpy_dtype(item).itemsize)
 
 
@@ -75,12 +75,12 @@ class StartedRows(AnyRows):
 
 
 def _sides(i: DataCopy) -> tuple[int, int]:
-    """Strides in GM and in the local buffer."""
+    """Return the strides in GM and in the local buffer."""
     return (i.src_stride, i.dst_stride) if i.source == "GM" else (i.dst_stride, i.src_stride)
 
 
 def _copied(route: str, size: int, rows: int, far: int, near: int) -> DataCopy:
-    """A copy by its strides in GM and in the local buffer."""
+    """Return a copy by its strides in GM and in the local buffer."""
     source, destination = route.split("->")
     return DataCopy(source, destination, size, rows, *((far, near) if source == "GM" else (near, far)))
 
@@ -116,7 +116,7 @@ class SteppedRows(AnyRows):
 
     @staticmethod
     def copied(route: str, f: Fields) -> DataCopy:
-        """A copy by the fields that all of them have."""
+        """Return a copy by the fields that all of them have."""
         return _copied(route, f["len_burst"], f["n_burst"], f["gm_stride"], f["local_stride"])
 
     def rows_held(self, i: DataCopy) -> str:

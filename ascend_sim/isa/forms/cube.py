@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from ascend_sim.chip.fractal import ACCUMULATOR_FRACTAL_BYTES, ACCUMULATOR_ROW_BYTES, BLOCK_BYTES, FRACTAL
+from ascend_sim.chip.fractal import ACCUMULATOR_FRACTAL_BYTES, ACCUMULATOR_ROW_BYTES, BIAS_UNIT, BLOCK_BYTES, FRACTAL
 from ascend_sim.isa.base import Instruction, ceil_div
+from ascend_sim.isa.bias import LoadBias
 from ascend_sim.isa.cube import Fixpipe, FixpipeNd, Mmad
 from ascend_sim.isa.direct import FixpipeDn
 from ascend_sim.isa.forms.copies import itemsize
@@ -46,13 +48,49 @@ class ProductWay(Way):
         return ""
 
 
-class ProductOfChoice(ProductWay):
+class ProductWithBias(ProductWay):
+    """Extents of a product, which may begin with the bias table."""
+
+    names = (*ProductWay.names, "c_matrix_source")
+
+    def values(self, instruction: Mmad) -> tuple[int, ...]:
+        i = instruction
+        return i.m, i.k, i.n, int(not i.accumulate and not i.has_bias), int(i.has_bias)
+
+    def effect(self, route: str, fields: Fields, item: str) -> Instruction:
+        plain = super().effect(route, {**fields, "c_matrix_init_val": 1 - fields.get("c_matrix_source", 0)}, item)
+        if fields.get("c_matrix_source"):
+            return replace(plain, accumulate=False, bias=0)
+        return replace(plain, accumulate=not fields["c_matrix_init_val"])
+
+    def whole_bias(self, i: Mmad) -> str:
+        """Whether the bias begins inside a unit of the bias table."""
+        if i.has_bias and i.bias % BIAS_UNIT:
+            return f"bias = {i.bias} is no multiple of {BIAS_UNIT} bytes"
+        return ""
+
+
+class ProductOfChoice(ProductWithBias):
     """Products where the GEMV mode can be switched off."""
 
-    names = (*ProductWay.names, "disable_gemv")
+    names = (*ProductWithBias.names, "disable_gemv")
 
     def values(self, instruction: Mmad) -> tuple[int, ...]:
         return *super().values(instruction), int(instruction.m == 1 and not instruction.gemv)
+
+
+class BiasNumbers(Way):
+    """One run of numbers to the bias table, float16 widened."""
+
+    kind = LoadBias
+    names = ("conv_control", "len_burst")
+
+    def values(self, instruction: LoadBias) -> tuple[int, ...]:
+        return int(instruction.dtype == "float16"), instruction.reads()[0].total
+
+    def effect(self, route: str, fields: Fields, item: str) -> Instruction:
+        dtype = "float16" if fields["conv_control"] else "float32"
+        return LoadBias(fields["len_burst"] // (2 if dtype == "float16" else 4), dtype)
 
 
 class DrainBlocks(Way):
@@ -213,7 +251,9 @@ class DrainFractals(Way):
 
 WAYS: dict[str, Way] = {
     "product": ProductWay(),
+    "product_with_bias": ProductWithBias(),
     "product_of_choice": ProductOfChoice(),
+    "bias_numbers": BiasNumbers(),
     "drain_blocks": DrainBlocks(),
     "drain_rows": DrainRows(),
     "drain_piece_rows": DrainPieceRows(),

@@ -38,7 +38,9 @@ def ways_of(group: str) -> Mapping[str, Way]:
 
 @cache
 def declared(group: str, arch: str = "") -> tuple[Form, ...]:
-    """The forms of a group, in the order of its file, or those of one architecture; ConfigError for an entry that cannot be."""
+    """Return the forms of a group, in the order of its file, or those of one architecture; ConfigError for an entry that cannot
+    be.
+    """
     ways = ways_of(group)
     entries = [entry for entry in _entries(group) if arch in ("", *entry["architectures"])]
     return tuple(_form(f"configs/instructions/{group}.yaml", entry, ways) for entry in entries)

@@ -28,12 +28,12 @@ class Field:
 
     @cached_property
     def unit_bytes(self) -> int:
-        """Bytes of its unit; 1 where it counts bytes or anything else."""
+        """Return the bytes of its unit; 1 where it counts bytes or anything else."""
         found = _BYTES.match(self.unit)
         return int(found[1]) if found else 1
 
     def fault(self, raw: int) -> tuple[str, str]:
-        """Why the field cannot hold `raw` (bytes, or a count), in a word and in a line; "" where it can."""
+        """Return why the field cannot hold `raw` (bytes, or a count), in a word and in a line; "" where it can."""
         value, rest = divmod(raw, self.unit_bytes)
         if rest:
             return "part", f"{self.name} counts {self.unit}; {raw:,} bytes are not whole ones ({self.source})"
@@ -75,7 +75,7 @@ class Way:
         return ()
 
     def effect(self, route: str, fields: Mapping[str, int], item: str) -> Instruction:
-        """The instruction that `fields` (raw values by name) say on a route, for items of the format `item`."""
+        """Return the instruction that `fields` (raw values by name) say on a route, for items of the format `item`."""
         raise NotImplementedError
 
 

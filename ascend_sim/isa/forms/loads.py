@@ -106,7 +106,7 @@ class Steps(Way):
 
 
 def far_padding(size: int, near: int, taps: int, step: int, apart: int, out: int) -> int:
-    """The least padding behind a map of `size` that gives `out` positions; below 0 where fewer pixels would do."""
+    """Return the least padding behind a map of `size` that gives `out` positions; below 0 where fewer pixels would do."""
     return (out - 1) * step + apart * (taps - 1) + 1 - size - near
 
 
@@ -189,7 +189,7 @@ class Img2Col(Img2ColV1):
 
 
 def _positions(fields: Fields, axis: str, near: str, far: str) -> int:
-    """How many positions the kernel has along an axis."""
+    """Return how many positions the kernel has along an axis."""
     size = fields[f"fmatrix.l1_{axis}"] + fields[f"fmatrix.pad_{near}"] + fields[f"fmatrix.pad_{far}"]
     reach = fields[f"dilation_{axis}"] * (fields[f"filter_{axis}"] - 1) + 1
     return (size - reach) // fields[f"stride_{axis}"] + 1

@@ -16,9 +16,10 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import Memory
-from ascend_sim.isa.vector.base import INTEGERS, Elementwise, rows_of, storage, view
+from ascend_sim.isa.vector.base import Elementwise, rows_of, view
 from ascend_sim.memory.regions import Region
 from ascend_sim.numerics import cast
+from ascend_sim.numerics.integers import INTEGERS, storage
 
 Array = NDArray[Any]
 
@@ -69,7 +70,9 @@ WITH_SCALAR = {
 
 
 def _apply(operation: Operation, dtype: str, *operands: Any) -> Array:
-    """The result in the format of the operands; overflow and division by zero give inf and NaN (the engines silence numpy)."""
+    """Return the result in the format of the operands; overflow and division by zero give inf and NaN (the engines silence
+    numpy).
+    """
     if operation.rounded:
         return cast(operation.function(operands[0].astype(np.float64)), dtype)
     return np.asarray(operation.function(*operands), storage(dtype))
@@ -167,7 +170,7 @@ class VectorScalar(Elementwise):
 
 
 def immediate(dtype: str, value: float, what: str) -> Any:
-    """A scalar operand as a number of `dtype`: rounded to a float format, refused where an integer format lacks it."""
+    """Return a scalar operand as a number of `dtype`: rounded to a float format, refused where an integer format lacks it."""
     held = storage(dtype)
     if dtype not in INTEGERS:
         with np.errstate(over="ignore"):

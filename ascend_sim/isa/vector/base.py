@@ -17,20 +17,13 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import Cost, Instruction, Memory, ceil_div
+from ascend_sim.isa.moves import Place, listed, loops, offsets_of
 from ascend_sim.memory.regions import Region
-from ascend_sim.numerics import numpy_dtype
-
-INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32")
-
-
-@lru_cache(maxsize=64)
-def storage(dtype: str) -> np.dtype[Any]:
-    """The numpy dtype that holds elements of a vector operand; SimError for a name that is none."""
-    return np.dtype(dtype) if dtype in INTEGERS else numpy_dtype(dtype)
+from ascend_sim.numerics.integers import storage
 
 
 def size_of(dtype: str) -> int:
-    """Bytes of one element."""
+    """Return the bytes of one element."""
     return int(storage(dtype).itemsize)
 
 
@@ -75,7 +68,9 @@ def _selected(mask: Mask, count: int) -> NDArray[np.bool_]:
 def rows_of(
     operand: str, dtype: str, count: int, rows: int = 1, stride: int = 0, mask: Mask | None = None
 ) -> tuple[Region, ...]:
-    """The bytes of an operand: rows of `count` elements, `stride` bytes apart, or the elements of them that a mask selects."""
+    """Return the bytes of an operand: rows of `count` elements, `stride` bytes apart, or the elements of them that a mask
+    selects.
+    """
     size = size_of(dtype)
     if mask is None:
         return (Region(operand, "UB", count * size, stride, rows),)
@@ -93,8 +88,16 @@ def rows_of(
     return tuple(regions)
 
 
+def items_of(operand: str, dtype: str, count: int, rows: int = 1, stride: int = 0, mask: Mask | None = None) -> Place:
+    """Return the elements of an operand in order, or those of them that a mask selects."""
+    size = size_of(dtype)
+    if mask is None:
+        return loops(operand, "UB", (rows, count), (stride, size), size)
+    return listed(operand, "UB", offsets_of((rows, count), (stride, size))[:, mask.selected(count)], size)
+
+
 def view(memory: Memory, address: int, dtype: str, count: int, rows: int = 1, stride: int = 0) -> NDArray[Any]:
-    """The elements of an operand as an array [rows, count]; [count] where there is one row."""
+    """Return the elements of an operand as an array [rows, count]; [count] where there is one row."""
     held = storage(dtype)
     if rows == 1:
         return memory.array("UB", address, (count,), held)
@@ -114,7 +117,7 @@ class VectorInstruction(Instruction):
 
     @property
     def opcode(self) -> str:
-        """Row of the chip's vector cost table."""
+        """Return the row of the chip's vector cost table."""
         raise NotImplementedError
 
     def _cost_key(self) -> tuple[str, int]:
@@ -122,7 +125,7 @@ class VectorInstruction(Instruction):
         raise NotImplementedError
 
     def _rows(self) -> int:
-        """How many rows of those bytes there are."""
+        """Return how many rows of those bytes there are."""
         return 1
 
     def pipe(self, chip: ChipSpec) -> str:
@@ -186,7 +189,7 @@ class Elementwise(VectorInstruction):
         return rows_of("dst", self.dtype, self.count, self.rows, self.dst_stride, self.mask)
 
     def source(self, memory: Memory, address: int) -> NDArray[Any]:
-        """The elements of src0."""
+        """Return the elements of src0."""
         return view(memory, address, self.dtype, self.count, self.rows, self.src_stride)
 
     def commit(self, memory: Memory, dst: int, pending: Any) -> None:

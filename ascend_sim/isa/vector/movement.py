@@ -16,12 +16,12 @@ from ascend_sim.isa.vector.base import (
     Mask,
     VectorInstruction,
     bits_of,
+    items_of,
     row_cost,
     rows_fit,
     rows_of,
     size_of,
     storage,
-    store,
     view,
 )
 from ascend_sim.memory.regions import Region
@@ -58,15 +58,9 @@ class Duplicate(VectorInstruction):
     def writes(self) -> tuple[Region, ...]:
         return rows_of("dst", self.dtype, self.count, self.rows, self.dst_stride, self.mask)
 
-    def commit(self, memory: Memory, dst: int, pending: Any) -> None:
-        target = view(memory, dst, self.dtype, self.count, self.rows, self.dst_stride)
-        store(target, self.value, self.mask)
-
-    def moves(self, model: ValueModel) -> Moves | None:
-        item = size_of(self.dtype)
-        if self.mask is not None or np.asarray(self.value).astype(storage(self.dtype)).tobytes().strip(b"\0"):
-            return None  # only zeros are C's
-        return moves(put=loops("dst", "UB", (self.rows, self.count), (self.dst_stride, item), item))
+    def moves(self, model: ValueModel) -> Moves:
+        value = np.asarray(self.value).astype(storage(self.dtype)).tobytes()
+        return moves(put=items_of("dst", self.dtype, self.count, self.rows, self.dst_stride, self.mask), fill=value)
 
 
 @frozen
@@ -102,18 +96,9 @@ class VectorCopy(VectorInstruction):
     def writes(self) -> tuple[Region, ...]:
         return rows_of("dst", self.dtype, self.count, self.rows, self.dst_stride, self.mask)
 
-    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
-        return view(memory, src0, bits_of(self.dtype), self.count, self.rows, self.src_stride).copy()
-
-    def commit(self, memory: Memory, dst: int, pending: Any) -> None:
-        store(view(memory, dst, bits_of(self.dtype), self.count, self.rows, self.dst_stride), pending, self.mask)
-
-    def moves(self, model: ValueModel) -> Moves | None:
-        if self.mask is not None:
-            return None
-        item, shape = size_of(self.dtype), (self.rows, self.count)
-        take = loops("src0", "UB", shape, (self.src_stride, item), item)
-        return moves(take, put=loops("dst", "UB", shape, (self.dst_stride, item), item))
+    def moves(self, model: ValueModel) -> Moves:
+        take = items_of("src0", self.dtype, self.count, self.rows, self.src_stride, self.mask)
+        return moves(take, put=items_of("dst", self.dtype, self.count, self.rows, self.dst_stride, self.mask))
 
 
 @frozen
@@ -156,14 +141,7 @@ class BroadcastColumn(VectorInstruction):
     def writes(self) -> tuple[Region, ...]:
         return rows_of("dst", self.dtype, self.count, self.rows, self.dst_stride)
 
-    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
-        return view(memory, src0, bits_of(self.dtype), self.rows).reshape(self.rows, 1).copy()
-
-    def commit(self, memory: Memory, dst: int, pending: Any) -> None:
-        target = view(memory, dst, bits_of(self.dtype), self.count, self.rows, self.dst_stride)
-        target[...] = pending if self.rows > 1 else pending[0]
-
-    def moves(self, model: ValueModel) -> Moves | None:
+    def moves(self, model: ValueModel) -> Moves:
         item, shape = size_of(self.dtype), (self.rows, self.count)
         take = loops("src0", "UB", shape, (item, 0), item)
         return moves(take, put=loops("dst", "UB", shape, (self.dst_stride, item), item))

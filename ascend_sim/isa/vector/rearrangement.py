@@ -12,7 +12,7 @@ from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import Cost, Memory, ValueModel, ceil_div
 from ascend_sim.isa.moves import Moves, listed, loops, moves, offsets_of
-from ascend_sim.isa.vector.base import VectorInstruction, bits_of, rows_fit, rows_of, size_of, view, whole_blocks
+from ascend_sim.isa.vector.base import VectorInstruction, rows_fit, rows_of, size_of, whole_blocks
 from ascend_sim.memory.regions import Region
 
 
@@ -51,15 +51,7 @@ class Transpose(VectorInstruction):
     def writes(self) -> tuple[Region, ...]:
         return rows_of("dst", self.dtype, self.rows, self.columns, self.dst_stride)
 
-    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
-        values = view(memory, src0, bits_of(self.dtype), self.columns, self.rows, self.src_stride)
-        return values.reshape(self.rows, self.columns).T.copy()
-
-    def commit(self, memory: Memory, dst: int, pending: Any) -> None:
-        target = view(memory, dst, bits_of(self.dtype), self.rows, self.columns, self.dst_stride)
-        target[...] = pending.reshape(target.shape)
-
-    def moves(self, model: ValueModel) -> Moves | None:
+    def moves(self, model: ValueModel) -> Moves:
         item, shape = size_of(self.dtype), (self.columns, self.rows)
         take = loops("src0", "UB", shape, (item, self.src_stride), item)
         return moves(take, put=loops("dst", "UB", shape, (self.dst_stride, item), item))
@@ -137,21 +129,7 @@ class TransposeBlocks(VectorInstruction):
         strides = (self.block_step, self.block_stride, self.itemsize)
         return memory.array("UB", address, shape, f"u{self.itemsize}", strides)
 
-    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
-        taken = slice(self.first, self.first + self.channels)
-        if self.to_c0:
-            blocks = np.zeros((self.repeats, self.pixels, 32 // self.itemsize), f"u{self.itemsize}")
-            blocks[:, :, taken] = self._plain_view(memory, src0).transpose(0, 2, 1)
-            return blocks
-        return np.ascontiguousarray(self._blocks_view(memory, src0)[:, :, taken].transpose(0, 2, 1))
-
-    def commit(self, memory: Memory, dst: int, pending: Any) -> None:
-        if self.to_c0:
-            self._blocks_view(memory, dst)[...] = pending
-        else:
-            self._plain_view(memory, dst)[...] = pending
-
-    def moves(self, model: ValueModel) -> Moves | None:
+    def moves(self, model: ValueModel) -> Moves:
         item, c0 = self.itemsize, 32 // self.itemsize
         plain, steps = (self.plain_step, self.row_stride, item), (self.block_step, self.block_stride, item)
         if not self.to_c0:
@@ -191,12 +169,10 @@ class Interleave(VectorInstruction):
     def writes(self) -> tuple[Region, ...]:
         return (Region("dst", "UB", 2 * self.count * self.itemsize),)
 
-    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
-        sources = [memory.array("UB", address, (self.count,), f"u{self.itemsize}") for address in (src0, src1)]
-        return np.stack(sources, axis=1)
-
-    def commit(self, memory: Memory, dst: int, pending: Any) -> None:
-        memory.array("UB", dst, pending.shape, pending.dtype)[...] = pending
+    def moves(self, model: ValueModel) -> Moves:
+        item = self.itemsize
+        takes = [loops(operand, "UB", (self.count,), (item,), item) for operand in ("src0", "src1")]
+        return moves(*takes, put=loops("dst", "UB", (2, self.count), (item, 2 * item), item))
 
 
 @frozen
@@ -264,13 +240,7 @@ class Scatter(VectorInstruction):
         offsets = [self.dst_first + i * step for i in range(times)]
         return tuple([Region("dst", "UB", run, inner, rows, outer, planes, offset) for offset in offsets])
 
-    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
-        return memory.array("UB", src0, self._shape, bits_of(self.dtype), self._sources).copy()
-
-    def commit(self, memory: Memory, dst: int, pending: Any) -> None:
-        memory.array("UB", dst + self.dst_first, self._shape, bits_of(self.dtype), self._places)[...] = pending
-
-    def moves(self, model: ValueModel) -> Moves | None:
+    def moves(self, model: ValueModel) -> Moves:
         item = size_of(self.dtype)
         take = loops("src0", "UB", self._shape, self._sources, item)
         return moves(take, put=loops("dst", "UB", self._shape, self._places, item, self.dst_first))

@@ -71,7 +71,7 @@ class KernelFacts:
         return self.missing or any(fact.differs for facts in self.groups.values() for fact in facts)
 
     def fact(self, group: str, name: str) -> Fact:
-        """The fact of that name; KeyError for one that there is not."""
+        """Return the fact of that name; KeyError for one that there is not."""
         for fact in self.groups[group]:
             if fact.name == name:
                 return fact

@@ -113,7 +113,7 @@ def _timelines(
     rows: int,
     figures: Figures,
 ) -> list[str]:
-    """One block of each run below the other, counted from the launch of the kernel, on one zoom."""
+    """Return one block of each run below the other, counted from the launch of the kernel, on one zoom."""
     from ascend_sim.report.timeline_figure import WINDOW_ROWS, timeline_figure
 
     lines = [

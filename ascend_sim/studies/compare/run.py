@@ -182,5 +182,5 @@ _PLACE = {name: place for place, name in enumerate(WORDS)}
 
 
 def _text(value: Any) -> Value:
-    """A list as words; what is one already stays."""
+    """Return a list as words; what is one already stays."""
     return ", ".join(map(str, value)) if isinstance(value, list | tuple) else plain(value)

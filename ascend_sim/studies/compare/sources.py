@@ -144,7 +144,7 @@ def _made(label: str, kind: Kind, run: Result | KernelRun) -> OneRun:
 
 
 def _told_by(recording: Recording) -> dict[str, Any]:
-    """The report of a recording, as far as it knows; what it does not know is None."""
+    """Return the report of a recording, as far as it knows; what it does not know is None."""
     l2 = "warm" if recording.warm else "cold"
     report = Report.build(recording.chip, recording.timeline, recording.tasks, l2=l2).to_dict()
     return report | dict.fromkeys(_UNKNOWN)

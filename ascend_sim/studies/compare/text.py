@@ -62,7 +62,7 @@ def render(
 
 
 def chosen_kernels(comparison: RunComparison, names: Sequence[str], everything: bool) -> list[KernelFacts]:
-    """The kernels to show: those asked for, else all or those whose times differ most; in launch order."""
+    """Return the kernels to show: those asked for, else all or those whose times differ most; in launch order."""
     known = [kernel.name for kernel in comparison.kernels]
     for name in names:
         if name not in known:
@@ -133,7 +133,7 @@ def _is_other(value: Value, fact: Fact) -> bool:
 
 
 def shown_value(value: Value) -> str:
-    """A value in a table; "-" for none."""
+    """Return a value in a table; "-" for none."""
     if value is None:
         return "-"
     if isinstance(value, bool | str):

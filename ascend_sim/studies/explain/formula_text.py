@@ -15,7 +15,7 @@ Index = int | str
 
 
 def formula_lines(explanation: Explanation) -> list[str]:
-    """The formula with this problem's strides and paddings, with the element's own index, and its products."""
+    """Return the formula with this problem's strides and paddings, with the element's own index, and its products."""
     count, everything = len(explanation.formula.left), _all_terms(explanation)
     lines = [*_symbols(explanation), "", many(count, "product")]
     if not everything:
@@ -39,7 +39,7 @@ def _all_terms(explanation: Explanation) -> int:
 
 
 def _runs_over_nothing(explanation: Explanation) -> str:
-    """Why a sum has no terms: what it runs over is empty."""
+    """Return why a sum has no terms: what it runs over is empty."""
     p = explanation.call.problem
     if explanation.formula.kind == "filter" and not p.n:
         return "the batch is empty"
@@ -47,7 +47,7 @@ def _runs_over_nothing(explanation: Explanation) -> str:
 
 
 def _product_lines(explanation: Explanation) -> list[str]:
-    """The caller's numbers as they are multiplied, one product a line."""
+    """Return the caller's numbers as they are multiplied, one product a line."""
     terms, rows = explanation.formula, []
     for i, j in zip(terms.left.tolist(), terms.right.tolist(), strict=True):
         a = float(explanation.operands[terms.left_name].reshape(-1)[i])
@@ -58,7 +58,7 @@ def _product_lines(explanation: Explanation) -> list[str]:
 
 
 def _symbols(explanation: Explanation) -> list[str]:
-    """The formula twice: with letters, and with the element's index put in."""
+    """Return the formula twice: with letters, and with the element's index put in."""
     p, place = explanation.call.problem, explanation.formula.place
     axes = _axes(explanation)
     letters = [axis for axis, _ in axes]
@@ -89,7 +89,7 @@ def _channels(explanation: Explanation) -> tuple[str, str]:
 
 
 def _axes(explanation: Explanation) -> list[tuple[str, int]]:
-    """The caller's spatial axes: their letters, and which of D, H, W of the problem each is."""
+    """Return the caller's spatial axes: their letters, and which of D, H, W of the problem each is."""
     p, rank = explanation.call.problem, explanation.call.rank
     if rank == 3:
         letter = "t" if explanation.call.axes is not None else "l"
@@ -137,7 +137,7 @@ def _input_line(explanation: Explanation, n: Index, own: Index, at: Sequence[Ind
 
 
 def _group(channel: Index, size: int, other: int) -> Index:
-    """The first channel, of groups of `other`, in the group that `channel` is in, of groups of `size`."""
+    """Return the first channel, of groups of `other`, in the group that `channel` is in, of groups of `size`."""
     return channel // size * other if isinstance(channel, int) else f"{channel} div {size} x {other}"
 
 
@@ -179,7 +179,7 @@ def _attributes(explanation: Explanation, axis: int) -> tuple[int, int, int]:
 
 
 def _linear(terms: Sequence[tuple[int, Index]]) -> str:
-    """A sum of multiples: letters that are added, then the number, then letters that are taken away."""
+    """Return a sum of multiples: letters that are added, then the number, then letters that are taken away."""
     number = sum(factor * index for factor, index in terms if isinstance(index, int))
     named = [(factor, index) for factor, index in terms if isinstance(index, str)]
     added = [_multiple(factor, index) for factor, index in named if factor > 0]

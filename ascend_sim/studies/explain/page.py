@@ -48,7 +48,7 @@ Array = NDArray[Any]
 
 
 def explain_html(explanation: Explanation) -> str:
-    """The page; it loads nothing from anywhere. SimError for an element that no Mmad added to."""
+    """Return the page; it loads nothing from anywhere. SimError for an element that no Mmad added to."""
     if not explanation.parts:
         raise SimError(
             f"{element(explanation)}: no mmad adds to it, so a page has nothing to step through; see the text"
@@ -84,7 +84,7 @@ def explain_data(explanation: Explanation) -> dict[str, Any]:
 
 
 def _finite(value: float | np.floating[Any]) -> float | str:
-    """A number as JSON can hold it."""
+    """Return a number as JSON can hold it."""
     return float(value) if np.isfinite(value) else str(float(value))
 
 
@@ -114,13 +114,13 @@ class _Map:
         self.planes = {key: number for number, key in enumerate(keys)}
 
     def key(self, first: int, second: int, third: int) -> tuple[int, ...]:
-        """The plane of a place in the problem."""
+        """Return the plane of a place in the problem."""
         if self.numbers:
             return first, second, third
         return (third,) if self.stored == "weight" else (first, third)
 
     def places(self, flat: Array) -> tuple[Array, ...]:
-        """Places in the problem."""
+        """Return the places in the problem."""
         return places(self.explanation.call, self.tensor, self.shape, flat)
 
     def cells(self, flat: Array) -> list[int]:
@@ -139,7 +139,7 @@ class _Map:
         return [int(row.min()), int(column.min()), int(row.max()), int(column.max())]
 
     def to_dict(self) -> dict[str, Any]:
-        """Sizes, and the numbers of small maps."""
+        """Return the sizes, and the numbers of small maps."""
         shown = []
         weight = self.stored == "weight"
         channels = ("ci", "co") if self.explanation.call.y == "input" else ("co", "ci")
@@ -161,7 +161,7 @@ class _Map:
         }
 
     def _values(self, key: tuple[int, ...]) -> list[str]:
-        """The numbers of a plane, row by row."""
+        """Return the numbers of a plane, row by row."""
         result = self.explanation.result
         if self.side == "out":
             array = numbers(result.outputs[self.tensor], result.dtypes[self.tensor])
@@ -285,7 +285,7 @@ def _span_of(explanation: Explanation, operand: MmadOperand) -> list[int]:
 
 
 def _tiles(part: SumPart) -> tuple[str, dict[str, Any]]:
-    """The L0C tile after every mmad as signed bytes of its largest magnitude, thinned out where that were too much."""
+    """Return the L0C tile after every mmad as signed bytes of its largest magnitude, thinned out where that were too much."""
     first = part.mmads[0]
     kept = [m.tile for m in part.mmads if m.tile is not None]
     if len(kept) < len(part.mmads):
@@ -320,7 +320,9 @@ def _step(explanation: Explanation, step: ItemStep) -> dict[str, Any]:
 
 
 def _in_window(explanation: Explanation, part: SumPart, window: tuple[int, int], followed: set[int]) -> list[int]:
-    """Rows of the part's program that work at some time of the window: those that write something, or the element needs."""
+    """Return the rows of the part's program that work at some time of the window: those that write something, or the element
+    needs.
+    """
     run = explanation.provenance.programs[part.owner]
     works = np.asarray([bool(i.writes()) for i in run.program.table.instructions], np.bool_)[run.program.rows[:, 0]]
     inside = np.flatnonzero((run.start <= window[1]) & (run.end >= window[0]) & works).tolist()
@@ -346,7 +348,7 @@ def _buffers(
 
 
 def _timeline(explanation: Explanation, part: SumPart, window: tuple[int, int], followed: set[int]) -> dict[str, Any]:
-    """Boxes [pipe, start, end of occupancy, label, whether the element needs it] of the part's program."""
+    """Return the boxes [pipe, start, end of occupancy, label, whether the element needs it] of the part's program."""
     run = explanation.provenance.programs[part.owner]
     pipe = run.program.per_row("pipe")
     labels: dict[str, int] = {}
@@ -364,7 +366,7 @@ def _timeline(explanation: Explanation, part: SumPart, window: tuple[int, int], 
 
 
 def _label(instruction: Any) -> str:
-    """An instruction in a few words."""
+    """Return an instruction in a few words."""
     if instruction.name == "mmad":
         return f"mmad {instruction.m} x {instruction.k} x {instruction.n}, {instruction.dtype}"
     path = instruction.path() or instruction.writes()[0].space

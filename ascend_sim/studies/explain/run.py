@@ -76,24 +76,24 @@ class Explanation:
 
     @property
     def value(self) -> float:
-        """The element that the call returned."""
+        """Return the element that the call returned."""
         return self.output.value
 
     @property
     def call(self) -> ConvolutionCall:
-        """The call as it was accepted."""
+        """Return the call as it was accepted."""
         call = self.result.call
         assert isinstance(call, ConvolutionCall)  # no other has a formula
         return call
 
     @property
     def operator(self) -> Operator[Any, Any]:
-        """The call's operator."""
+        """Return the call's operator."""
         return OPERATORS[self.case.operator]
 
     @property
     def parts(self) -> list[SumPart]:
-        """The L0C tiles that held the sum, or parts of it."""
+        """Return the L0C tiles that held the sum, or parts of it."""
         return [part for part in self.way if isinstance(part, SumPart)]
 
     @property
@@ -116,7 +116,7 @@ class Explanation:
         return (operand.origins[which] - tensor.base) // self.itemsize(name)
 
     def itemsize(self, tensor: str) -> int:
-        """Bytes of an element of an input in GM."""
+        """Return the bytes of an element of an input in GM."""
         return int(numpy_dtype(self.call.inputs[tensor].dtype).itemsize)
 
     def name(self, tensor: str) -> str:
@@ -124,12 +124,12 @@ class Explanation:
         return self.operator.given_name(tensor)
 
     def subscript(self, tensor: str, flat: int) -> str:
-        """An element of an input by its flat index: "weight[1, 0, 2, 2]"."""
+        """Return an element of an input by its flat index: "weight[1, 0, 2, 2]"."""
         place = np.unravel_index(flat, self.operands[tensor].shape)
         return f"{self.name(tensor)}[{', '.join(str(int(i)) for i in place)}]"
 
     def task(self, row: Row) -> Task:
-        """The kernel of an instruction."""
+        """Return the kernel of an instruction."""
         return self.provenance.tasks[self.provenance.programs[row[0]].task]
 
 
@@ -203,7 +203,7 @@ def explain_all(
 
 
 def _left_of(follower: Follower, names: Sequence[str]) -> str | None:
-    """Which of the caller's tensors is the left operand of the mmads; None where they multiply zeros alone."""
+    """Return which of the caller's tensors is the left operand of the mmads; None where they multiply zeros alone."""
     inputs = [t for task in follower.provenance.tasks for t in task.tensors if t.name in names]
     for part in follower.way:
         for mmad in part.mmads if isinstance(part, SumPart) else ():
@@ -241,7 +241,7 @@ class _Together:
 
 
 def _sum(terms: Formula, operands: Mapping[str, Array], plain: Mapping[str, Array]) -> float:
-    """The formula in float64, with the `plain` number that is added to the products."""
+    """Return the formula in float64, with the `plain` number that is added to the products."""
     left = operands[terms.left_name].reshape(-1)[terms.left].astype(np.float64)
     right = operands[terms.right_name].reshape(-1)[terms.right].astype(np.float64)
     added = 0.0 if terms.added is None else float(plain[terms.added[0]].reshape(-1)[terms.added[1]])
@@ -249,7 +249,7 @@ def _sum(terms: Formula, operands: Mapping[str, Array], plain: Mapping[str, Arra
 
 
 def _chosen(case: Case, element: Sequence[int] | None, weight: Sequence[int] | None) -> tuple[str, tuple[int, ...]]:
-    """The output and the index in it; SimError where there is no such element."""
+    """Return the output and the index in it; SimError where there is no such element."""
     options = OPERATORS[case.operator].explained
     if not options:
         raise SimError(f"explain: {case.operator} has no element to follow")

@@ -27,7 +27,7 @@ Array = NDArray[Any]
 
 
 def explain_page(explanation: Explanation, width: int | None = None) -> str:
-    """The text, its tables within `width`.
+    """Return the text, its tables within `width`.
 
     Every number in it comes from the run (steps and parts) or from the formula, as the headings say.
     """
@@ -55,7 +55,7 @@ def explain_page(explanation: Explanation, width: int | None = None) -> str:
 
 
 def element(explanation: Explanation) -> str:
-    """The element by its name, "grad_input[0, 3, 5, 5]"."""
+    """Return the element by its name, "grad_input[0, 3, 5, 5]"."""
     return f"{explanation.tensor}[{', '.join(map(str, explanation.index))}]"
 
 
@@ -133,7 +133,7 @@ def gemm_lines(explanation: Explanation) -> list[str]:
 
 
 def _stride_words(explanation: Explanation) -> str:
-    """How the kernel deals with a stride: it inserts zeros, or it is split into parts that need none."""
+    """Return how the kernel deals with a stride: it inserts zeros, or it is split into parts that need none."""
     tasks = (explanation.task(part.mmads[0].row) for part in explanation.parts if part.mmads)
     mode = next((task.info["tiling"].get("kernelSplitMode", 0) for task in tasks), 0)
     words = {
@@ -147,7 +147,7 @@ def _stride_words(explanation: Explanation) -> str:
 
 
 def part_lines(explanation: Explanation, part: SumPart, width: int | None = None) -> list[str]:
-    """One L0C tile: who owns it, what it brings to L1, and every mmad with the partial sum behind it."""
+    """Return one L0C tile: who owns it, what it brings to L1, and every mmad with the partial sum behind it."""
     first = part.mmads[0]
     run = explanation.provenance.programs[part.owner]
     mmad = explanation.provenance.instruction(first.row)
@@ -190,7 +190,7 @@ def part_lines(explanation: Explanation, part: SumPart, width: int | None = None
 
 
 def _load_row(explanation: Explanation, row: Row) -> tuple[str, ...]:
-    """When, what, which of the caller's numbers, how many bytes, where to."""
+    """Return when, what, which of the caller's numbers, how many bytes, where to."""
     instruction = explanation.provenance.instruction(row)
     targets = instruction.writes()
     space, total = targets[0].space, sum(target.total for target in targets)
@@ -207,12 +207,12 @@ def _load_row(explanation: Explanation, row: Row) -> tuple[str, ...]:
 
 
 def box_of_load(explanation: Explanation, row: Row) -> str:
-    """The part of a tensor of the caller that an instruction fetched from GM: "weight[0..15, 0..31, 0..2, 0..2]"."""
+    """Return the part of a tensor of the caller that an instruction fetched from GM: "weight[0..15, 0..31, 0..2, 0..2]"."""
     return box(explanation, origins_of_load(explanation, row))
 
 
 def origins_of_load(explanation: Explanation, row: Row) -> Array:
-    """The GM bytes of the caller's numbers that a load fetched, CONSTANT for the others."""
+    """Return the GM bytes of the caller's numbers that a load fetched, CONSTANT for the others."""
     provenance = explanation.provenance
     instruction = provenance.instruction(row)
     if not instruction.reads():
@@ -224,7 +224,7 @@ def origins_of_load(explanation: Explanation, row: Row) -> Array:
 
 
 def tensor_of(explanation: Explanation, origin: int) -> tuple[str, int] | None:
-    """The caller's tensor that holds a byte of GM, and where it begins; None for other tensors."""
+    """Return the caller's tensor that holds a byte of GM, and where it begins; None for other tensors."""
     for task in explanation.provenance.tasks:
         for tensor in task.tensors:
             if tensor.name in explanation.operands and tensor.base <= origin < tensor.base + tensor.size:
@@ -267,12 +267,12 @@ def _window(explanation: Explanation, part: SumPart) -> list[str]:
 
 
 def parts_with_products(explanation: Explanation) -> list[SumPart]:
-    """The parts of the sum that meet numbers of the caller; the others see padding alone."""
+    """Return the parts of the sum that meet numbers of the caller; the others see padding alone."""
     return [part for part in explanation.parts if any(len(real_products(mmad)) for mmad in part.mmads)]
 
 
 def real_products(mmad: Multiplication) -> Array:
-    """Which of the products are those of two numbers of the caller."""
+    """Return which of the products are those of two numbers of the caller."""
     return np.flatnonzero((mmad.left.origins != CONSTANT) & (mmad.right.origins != CONSTANT))
 
 
@@ -292,13 +292,13 @@ def _mmad_row(explanation: Explanation, number: int, mmad: Multiplication) -> tu
 
 
 def _side(explanation: Explanation, operand: MmadOperand, real: Array) -> str:
-    """Fractals in L0 and the numbers in them."""
+    """Return the fractals in L0 and the numbers in them."""
     fractals = operand.addresses // FRACTAL_BYTES
     return f"{_span(fractals)}: {side_box(explanation, operand, real)}"
 
 
 def side_box(explanation: Explanation, operand: MmadOperand, real: Array) -> str:
-    """The caller's numbers on one side of an mmad that meet numbers on the other; where none do, all that it holds."""
+    """Return the caller's numbers on one side of an mmad that meet numbers on the other; where none do, all that it holds."""
     return box(explanation, operand.origins[real] if len(real) else operand.origins)
 
 
@@ -328,7 +328,7 @@ def _other_parts(explanation: Explanation, parts: Sequence[SumPart]) -> list[str
 
 
 def out_lines(explanation: Explanation, width: int | None = None) -> list[str]:
-    """Every instruction behind the cube, and what stood in its destination afterwards."""
+    """Return every instruction behind the cube, and what stood in its destination afterwards."""
     rows: list[tuple[str, ...]] = [("cycles", "pipe", "instruction", "kernel", "to", "format", "value", "bits")]
     for step in explanation.way:
         if isinstance(step, ItemStep):
@@ -367,7 +367,7 @@ def _step_row(explanation: Explanation, step: ItemStep) -> tuple[str, ...]:
 
 
 def result_lines(explanation: Explanation) -> list[str]:
-    """The element beside the same sum in float64."""
+    """Return the element beside the same sum in float64."""
     value, reference, unrounded = explanation.value, explanation.reference, explanation.unrounded
     dtype = explanation.output.dtype
     rows = [("the call returned", _number(value), "")]

@@ -146,7 +146,7 @@ def value_at(spec: ChipSpec, place: str) -> float:
 
 
 def _figure(value: float, unit: str) -> tuple[str, str]:
-    """A number and its unit; long counts of bytes in KiB, MiB or GiB."""
+    """Return a number and its unit; long counts of bytes in KiB, MiB or GiB."""
     if unit == "bytes" and value >= 1024:
         text, _, unit = binary_size(value).partition(" ")
         return text, unit

@@ -179,7 +179,7 @@ def _result_line(fmt: Format, value: float | Fraction, mode: str) -> str:
 
 
 def _pattern(fmt: Format, value: float) -> str:
-    """The bits of a value of the format, its fields apart."""
+    """Return the bits of a value of the format, its fields apart."""
     stored = format_of("float32") if fmt.name == "hf32" else fmt
     code = reference.encode(value, stored)
     text = f"{code:0{stored.bits}b}"
@@ -194,7 +194,7 @@ def _pattern(fmt: Format, value: float) -> str:
 
 
 def _fraction_bits(remainder: Fraction, limit: int = 32) -> str:
-    """The binary digits of a fraction below 1, cut with "..." where they do not end."""
+    """Return the binary digits of a fraction below 1, cut with "..." where they do not end."""
     if not remainder:
         return "0"
     digits = ""
@@ -216,7 +216,7 @@ _HIGHEST_EXPONENT = 5000
 
 
 def _parse(value: str | float) -> Fraction | float:
-    """An exact number, or a float for inf, NaN and -0; SimError for a text whose digits would fill the memory."""
+    """Return an exact number, or a float for inf, NaN and -0; SimError for a text whose digits would fill the memory."""
     exponent = re.search(r"[eE][-+]?([0-9]+)", str(value))
     if len(str(value)) > _LONGEST or (exponent and int(exponent[1]) > _HIGHEST_EXPONENT):
         raise SimError(f"value: at most {_LONGEST} characters and an exponent of {_HIGHEST_EXPONENT} are read")

@@ -13,7 +13,7 @@ TEMPLATES = {"case": "case.yaml", "network": "network.yaml", "chip": "chip.yaml"
 
 
 def template(kind: str) -> str:
-    """The text of a template; SimError for a kind that there is not."""
+    """Return the text of a template; SimError for a kind that there is not."""
     if kind not in TEMPLATES:
         raise SimError(f"{kind!r}: no such template; there are {', '.join(TEMPLATES)}")
     return (files("ascend_sim.configs") / "templates" / TEMPLATES[kind]).read_text(encoding="utf-8")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from ascend_sim.ops.network import text_of
 from ascend_sim.report.certainty import words
 from ascend_sim.report.files import atomic_write
 from ascend_sim.report.html import table
+from ascend_sim.report.layer_pages import linked
 from ascend_sim.report.skeleton import Figures, check_plotly, framed
 from ascend_sim.studies.network.pages import heads, layout_line, time_text
 from ascend_sim.studies.network.ranking import ranking
@@ -20,8 +22,13 @@ from ascend_sim.studies.network.tuning import Tuned
 __all__ = ["write_page"]
 
 
-def write_page(path: str | Path, run: NetworkRun, tuned: Tuned | None = None) -> None:
-    """Write the page. Raises SimError without Plotly, and where the file cannot be written."""
+def write_page(
+    path: str | Path, run: NetworkRun, tuned: Tuned | None = None, links: Mapping[str, str] | None = None
+) -> None:
+    """Write the page; `links` are those to pages of its layers.
+
+    Raises SimError without Plotly, and where the file cannot be written.
+    """
     check_plotly()
     figures = Figures()
     title = f"{run.network.name}, batch {run.batch}, on {run.chip}: {run.direction}"
@@ -31,7 +38,7 @@ def write_page(path: str | Path, run: NetworkRun, tuned: Tuned | None = None) ->
         "<h2>Layers</h2>",
         '<p class="faint">us of each part, in forward order; equal layers are simulated once.</p>',
         figures.add(_layers_figure(run), "layers"),
-        _layers(run),
+        _layers(run, links or {}),
         ranking(run, tuned),
         "<h2>Kernels</h2>",
         '<p class="faint">us of all launches of one kind, and their share of the time that kernels take.</p>',
@@ -71,12 +78,12 @@ def _layers_figure(run: NetworkRun) -> Any:
     return figure
 
 
-def _layers(run: NetworkRun) -> str:
+def _layers(run: NetworkRun, links: Mapping[str, str]) -> str:
     whole, columns, rows = run.totals["total"], heads(run), []
     for layer, times, same in zip(run.network.layers, run.layers, run.same_as, strict=True):
         figures = ["refused" if times.refused else time_text(times.times[part], ",.1f") for part in columns]
         share = _share(times.times.get("total", 0.0), whole)
-        rows.append([escape(layer.name), escape(text_of(layer)), *figures, share, escape(same or "")])
+        rows.append([linked(layer.name, links), escape(text_of(layer)), *figures, share, escape(same or "")])
     head = ("layer", "input * weight", *(f">{one}" for one in columns.values()), ">share", "same as")
     marks = [_bar(layer.times.get("total", 0.0), whole) for layer in run.layers]
     return table(head, rows, marks=marks, bar=len(columns) + 2, identity="all-layers", sort=True)

@@ -21,7 +21,7 @@ _LIST_HEADS = ("network", "convolutions", "distinct", "batch", "first input", "s
 
 
 def list_rows() -> list[tuple[str, ...]]:
-    """The networks that ship with the package under `_LIST_HEADS`."""
+    """Return the networks that ship with the package under `_LIST_HEADS`."""
     rows: list[tuple[str, ...]] = []
     for name in network_names():
         network = load_network(name)
@@ -37,7 +37,7 @@ def list_rows() -> list[tuple[str, ...]]:
 
 
 def list_table() -> Grid:
-    """The shipped networks for a terminal."""
+    """Return the shipped networks for a terminal."""
     network, *numbers, source = _LIST_HEADS
     table = Grid("", (network, *(f">{head}" for head in numbers), f"~{source}"))
     for row in list_rows():
@@ -52,7 +52,7 @@ def list_markdown() -> str:
 
 
 def heads(run: NetworkRun) -> dict[str, str]:
-    """The head of each part's column."""
+    """Return the head of each part's column."""
     made = {part: head for part, (_, head) in OPERATORS.of_pass(run.direction).layer_parts.items()}
     return made | {LAYOUT: f"{LAYOUT} us", "total": "total us"}
 
@@ -89,7 +89,7 @@ def render_summary(run: NetworkRun, console: Console) -> None:
 
 
 def time_text(us: float, form: str = ".1f") -> str:
-    """The time of a part; "-" for one that no kernel makes, such as a gradient that is not asked for."""
+    """Return the time of a part; "-" for one that no kernel makes, such as a gradient that is not asked for."""
     return f"{us:{form}}" if us else "-"
 
 
@@ -138,7 +138,7 @@ def _usage() -> str:
 
 
 def csv_text(run: NetworkRun) -> str:
-    """One line a layer, times in us."""
+    """Return one line a layer, times in us."""
     text = io.StringIO()
     writer, parts = csv.writer(text, lineterminator="\n"), (*run.parts, "total")
     writer.writerow(["layer", "kind", "input", "weight", *(f"{part}_us" for part in parts), "same_as", "refused"])

@@ -133,7 +133,7 @@ def _search(
     jobs: int,
     limits: LimitOptions,
 ) -> list[SearchOutcome]:
-    """The searches of a layer's cube kernels, which `kernels` finds in its case; none where it has no fields to set."""
+    """Return the searches of a layer's cube kernels, which `kernels` finds in its case; none where it has no fields to set."""
     if not layer.trains:
         return []
     case = OPERATORS.of_pass("backward", layer.kind).of_layer(layer)
@@ -145,7 +145,7 @@ def _search(
 
 
 def _faster(before: NetworkRun, after: NetworkRun, found: _Found) -> _Found:
-    """The tilings of the kernels that got faster: two kernels with other tilings at once may change what each finds."""
+    """Return the tilings of the kernels that got faster: two kernels with other tilings at once may change what each finds."""
     kept: _Found = {}
     for layer, old, new in zip(before.network.layers, before.layers, after.layers, strict=True):
         better = {
@@ -169,7 +169,7 @@ def write_tilings(tilings: Tilings, out: str | Path) -> Path:
 
 
 def read_tilings(given: str | Path, layers: Sequence[str] = ()) -> Tilings:
-    """The tilings of a folder or file; ConfigError for one without, and for what are no tilings.
+    """Return the tilings of a folder or file; ConfigError for one without, and for what are no tilings.
 
     A file of one tiling, as `tile` writes it (best.yaml), is taken for each of `layers`.
     """

@@ -44,7 +44,7 @@ def render(table: PrecisionTable, console: Console) -> None:
 
 
 def detail(table: PrecisionTable) -> Grid:
-    """A line for each row and output."""
+    """Return a line for each row and output."""
     several_chips = len(table.overflow) > 1
     several_models = len({row.accumulate for row in table.rows}) > 1
     kind = results_name([name for row in table.rows for name in row.outputs])
@@ -87,7 +87,7 @@ def _cells(figures: Mapping[str, Any]) -> list[Text | str]:
 
 
 def _side_by_side(table: PrecisionTable) -> Grid:
-    """One line per precision, for every chip: what it computes in, time, and the bits that are left of each gradient."""
+    """Return one line per precision, for every chip: what it computes in, time, and the bits that are left of each gradient."""
     chips = list(table.overflow)
     names = dict.fromkeys(name for row in table.rows for name in row.outputs)
     title = f"\nSide by side (effective bits of {' / '.join(names)})"
@@ -167,7 +167,7 @@ def notes(table: PrecisionTable) -> list[str]:
 
 
 def _computations(table: PrecisionTable) -> Iterator[list[PrecisionRow]]:
-    """Rows of the same chip, dtype and compute dtype, under the first model of additions."""
+    """Yield the rows of the same chip, dtype and compute dtype, under the first model of additions."""
     groups: dict[tuple[str, str, str | None], list[PrecisionRow]] = {}
     first = table.rows[0].accumulate if table.rows else ""
     for row in table.rows:

@@ -184,7 +184,7 @@ def precision(
 
 
 def with_inputs(case: Case, inputs: str | Path | None) -> Case:
-    """The case with other values: a distribution of the same seed and scale, or a `.npz` file."""
+    """Return the case with other values: a distribution of the same seed and scale, or a `.npz` file."""
     if inputs is None:
         return case
     if str(inputs).endswith(".npz"):
@@ -196,7 +196,7 @@ def with_inputs(case: Case, inputs: str | Path | None) -> Case:
 
 
 def base_tensors(case: Case) -> dict[str, Array]:
-    """The case's tensors in float32, before they are rounded to a row's dtype."""
+    """Return the case's tensors in float32, before they are rounded to a row's dtype."""
     if case.data.file is None:
         return make_tensors(case.in_dtype("float32"))
     found = load_tensors(case.data.file, {name: (shape, None) for name, (shape, _) in case.tensors.items()})
@@ -204,7 +204,7 @@ def base_tensors(case: Case) -> dict[str, Array]:
 
 
 def _own(case: Case, tensors: Mapping[str, Array]) -> dict[str, Array]:
-    """The caller's arrays in float32; SimError for other names or shapes than the case's."""
+    """Return the caller's arrays in float32; SimError for other names or shapes than the case's."""
     shapes = {name: shape for name, (shape, _) in case.tensors.items()}
     given = {name: tuple(array.shape) for name, array in tensors.items()}
     if given != shapes:
@@ -243,7 +243,7 @@ class _Bench:
         self._truths: dict[tuple[Any, ...], Sums] = {}
 
     def rows(self, dtype: str, models: Sequence[ValueModel]) -> list[PrecisionRow]:
-        """The rows of one input dtype on one chip, every model under each cubeMathType."""
+        """Return the rows of one input dtype on one chip, every model under each cubeMathType."""
         if dtype != self._dtype:
             self._dtype = dtype
             self._truths.clear()
@@ -383,7 +383,7 @@ class _Bench:
     def _truth(
         self, call: AcceptedCall, name: str, operands: Mapping[str, Array], inputs: Mapping[str, Array], key: Any
     ) -> Sums:
-        """The float64 sums of an output; the key tells what rounded the operands."""
+        """Return the float64 sums of an output; the key tells what rounded the operands."""
         found = self._truths.get((name, key))
         if found is None:
             found = sums_of(self.operator, call, name, operands, inputs, absolute=self.absolute)
@@ -392,7 +392,7 @@ class _Bench:
 
 
 def _probed(correct: bool, probe: Mapping[str, Any]) -> dict[str, Any]:
-    """The verdict of a row's own bound, once its programs were probed."""
+    """Return the verdict of a row's own bound, once its programs were probed."""
     if not probe["ran"]:
         return {"probe": probe}
     decided_by = "probe" if correct else "bound"
@@ -423,7 +423,9 @@ def effective_bits(result: Array, reference: Array) -> float:
 
 
 def error_histogram(result: Array, reference: Array) -> dict[str, Any]:
-    """Elements by floor(log2(|error| / |reference|)); `exact` counts those without error, `undefined` non-finite ones."""
+    """Return the elements by floor(log2(|error| / |reference|)); `exact` counts those without error, `undefined` non-finite
+    ones.
+    """
     both = np.isfinite(result) & np.isfinite(reference)
     error, size = np.abs(result[both] - reference[both]), np.abs(reference[both])
     wrong = error > 0

@@ -52,7 +52,7 @@ class Draft:
         return cls(type(case), entries, chip if chip is not None else case.chip)
 
     def made(self) -> tuple[Case, ChipSpec]:
-        """The case and its chip; ConfigError in one line where they cannot be."""
+        """Return the case and its chip; ConfigError in one line where they cannot be."""
         entries = self.entries
         if self.sizes:
             _put_sizes(entries, self.sizes, OPERATORS[entries["operator"]].layer_kind)
@@ -74,7 +74,7 @@ class SweepField:
 
 
 def field_of(name: str, case: Case, chip: ChipSpec) -> SweepField:
-    """The field of that name; ConfigError for a name that means nothing here, with what is near."""
+    """Return the field of that name; ConfigError for a name that means nothing here, with what is near."""
     if name == "chip":
         return SweepField(name, _put_chip)
     if name.startswith("chip."):
@@ -102,7 +102,7 @@ def field_of(name: str, case: Case, chip: ChipSpec) -> SweepField:
 
 
 def known_fields(case: Case, chip: ChipSpec) -> list[str]:
-    """Every name that `field_of` takes, short ones before long ones."""
+    """Return every name that `field_of` takes, short ones before long ones."""
     kernels = _tiling_fields(case)
     bare = dict.fromkeys(own for fields in kernels.values() for own in fields)
     return [
@@ -149,7 +149,7 @@ def _words(case: Case) -> tuple[str, ...]:
 
 
 def _tiling_fields(case: Case) -> Mapping[str, list[str]]:
-    """The tiling fields that a user can set, by cube kernel."""
+    """Return the tiling fields that a user can set, by cube kernel."""
     kernels = [kernel for kernel in OPERATORS[case.operator].cube_kernels if kernel in TILINGS]
     return {
         kernel: [vendor for ours, vendor in TILINGS[kernel].VENDOR.items() if ours not in TILINGS[kernel].DERIVED]

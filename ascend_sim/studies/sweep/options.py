@@ -22,3 +22,12 @@ class SweepOptions(CaseChipOptions, total=False):
             choices=("timing", "full"),
         ),
     ]
+    tile: Annotated[
+        "bool",
+        Option(
+            False,
+            "True or False",
+            "Search the tilings of the cube kernels at every point, as `search_tilings` does, with few simulations each.",
+            Shell(("sweep",), "Search the tilings of the cube kernels at every point, as `tile` does."),
+        ),
+    ]

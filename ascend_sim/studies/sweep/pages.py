@@ -14,6 +14,7 @@ from rich.console import Console
 from ascend_sim.errors import SimError
 from ascend_sim.report.files import atomic_write
 from ascend_sim.report.grid import Grid, counted, say
+from ascend_sim.studies.sweep.point import TRIED
 from ascend_sim.studies.sweep.run import Row, Sweep
 
 __all__ = ["check_table", "heat_map", "pareto_plot", "render", "write_table"]
@@ -46,7 +47,7 @@ def render(
         table.row(*cells)
     console.print(table)
     lines = [f"{len(rows) - top} more rows; --top shows more, --table writes all"] if top and len(rows) > top else []
-    lines.append(sentence(sweep))
+    lines += [sentence(sweep), *tilings_words(sweep)]
     if not sweep.complete:
         lines.append("interrupted: only the points that were finished stand here")
     for line in lines:
@@ -54,7 +55,7 @@ def render(
 
 
 def sentence(sweep: Sweep) -> str:
-    """The best point, and how much of the sweep ran."""
+    """Return the best point, and how much of the sweep ran."""
     best, refused = sweep.best, len(sweep.rows) - len(sweep.ran)
     counts = f"{counted(len(sweep.ran), 'point')} ran" + (f", {refused} were refused" if refused else "")
     if best is None:
@@ -66,8 +67,19 @@ def sentence(sweep: Sweep) -> str:
     return f"{counts}; the shortest is {best['us']:,.2f} us with {setting}, the longest {worst / best['us']:.2f} times that"
 
 
+def tilings_words(sweep: Sweep) -> list[str]:
+    """Return the sentence on the tilings of a sweep over the chip's buffers, or of one that searches them."""
+    if sweep.tile:
+        return [f"tilings: the best that {TRIED} simulations of each cube kernel found at each point"]
+    if not any(name.startswith("chip.buffers.") for name in sweep.fields) or len(sweep.ran) < 2:
+        return []
+    if sweep.unchanged:
+        return ["tilings unchanged: no kernel used the other size; try --tile"]
+    return ["tilings: the call's own choice at each point; --tile searches better ones"]
+
+
 def value_text(value: Any) -> str:
-    """A value of a field as it is given; lists without spaces, a chip file by its name."""
+    """Return a value of a field as it is given; lists without spaces, a chip file by its name."""
     if isinstance(value, list | tuple):
         return f"[{','.join(map(str, value))}]"
     return str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
@@ -134,7 +146,7 @@ def write_table(sweep: Sweep, path: str | Path) -> None:
 
 
 def csv_text(sweep: Sweep) -> str:
-    """One line a row; lists as in YAML, nothing where a row has no such column."""
+    """Return one line a row; lists as in YAML, nothing where a row has no such column."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(sweep.columns)
@@ -151,7 +163,7 @@ def _plain(value: Any) -> Any:
 
 
 def axes_of(values: Mapping[str, Sequence[Any]], axes: Sequence[str] = ()) -> tuple[str, str]:
-    """The two fields of a heat map, of the `values` by field; left out, the first two that have more than one value.
+    """Return the two fields of a heat map, of the `values` by field; left out, the first two that have more than one value.
 
     Raises SimError for others, and where there are no two.
     """
@@ -229,7 +241,7 @@ def _label(column: str) -> str:
 
 
 def _values(sweep: Sweep, name: str) -> list[Any]:
-    """The values of a field in the order in which they were given."""
+    """Return the values of a field in the order in which they were given."""
     found: Mapping[str, Any] = {value_text(row[name]): row[name] for row in sweep.rows}
     return list(found.values())
 

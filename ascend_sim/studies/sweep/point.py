@@ -22,8 +22,13 @@ from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.ops.verdicts.sums import sums_of
 from ascend_sim.ops.verdicts.values import numbers, typed
 from ascend_sim.studies.pools import Failed
+from ascend_sim.studies.tiles.command import kernels_of
+from ascend_sim.studies.tiles.search import search
 
-__all__ = ["LARGER_IS_BETTER", "SweepPoint", "columns_of", "measure"]
+__all__ = ["LARGER_IS_BETTER", "TRIED", "SweepPoint", "columns_of", "measure", "searched_tilings"]
+
+TRIED = 24
+"""Simulations of a search at a point, for each cube kernel: few, so that a sweep ends; the most promising come first."""
 
 LARGER_IS_BETTER = ("tflops", "efficiency")
 """How the names of columns end of which more is better; of all others less is."""
@@ -31,11 +36,12 @@ LARGER_IS_BETTER = ("tflops", "efficiency")
 
 @frozen
 class SweepPoint:
-    """A case on a chip in mode "timing", or "full": with values, and errors."""
+    """A case on a chip in mode "timing", or "full": with values, and errors. `tile`: with the best tilings that are found."""
 
     case: Case
     chip: ChipSpec
     mode: str = "timing"
+    tile: bool = False
 
     @property
     def name(self) -> str:
@@ -44,6 +50,7 @@ class SweepPoint:
             "case": self.case.model_dump(mode="json", exclude={"chip"}),
             "chip": self.chip.model_dump(mode="json"),
             "mode": self.mode,
+            "tile": self.tile,
         }
         if self.mode == "timing":
             del said["case"]["data"]
@@ -53,9 +60,9 @@ class SweepPoint:
 
 
 def columns_of(operator_name: str, mode: str) -> list[str]:
-    """The columns that `measure` can give a point of that operator, in its order."""
+    """Return the columns that `measure` can give a point of that operator, in its order."""
     operator = OPERATORS[operator_name]
-    of_cube = ("l1", "l0c", "blocks", "efficiency", "bottleneck")
+    of_cube = ("l1", "l0c", "blocks", "efficiency", "bottleneck", "tiling")
     return [
         *("status", "reason", "us", "cycles"), *(f"{part}_us" for part in (*operator.layer_parts, "layout")), "l1",
         *(f"{kernel}_{figure}" for kernel in operator.cube_kernels for figure in of_cube),
@@ -71,16 +78,17 @@ def measure(point: SweepPoint) -> dict[str, Any] | Failed:
     What is no property of the call (an engine that cannot be used, a limit of memory) is Failed.
 
     "us" and "cycles" of the whole call, "X_us" of each output's kernel and "layout_us" of those beside; of each cube kernel X
-    "X_l1" and "X_l0c" (most bytes that a core held), "X_blocks", "X_efficiency" (of the cube's peak), "X_bottleneck";
-    "l1" the largest, "gm_bytes" moved to and from GM, "workspace" bytes, "tflops", "findings". With values "X_error" of each
-    output (root of the mean squared error over that of the exact result's squares, float64 of the inputs), "error" the largest,
-    and "correct".
+    "X_l1" and "X_l0c" (most bytes that a core held), "X_blocks", "X_efficiency" (of the cube's peak), "X_bottleneck",
+    "X_tiling" (its fields); "l1" the largest, "gm_bytes" moved to and from GM, "workspace" bytes, "tflops", "findings". With
+    values "X_error" of each output (root of the mean squared error over that of the exact result's squares, float64 of the
+    inputs), "error" the largest, and "correct".
     """
     case, chip = point.case, point.chip
     try:
         check_fits(case.tensors, chip)
         values: Mapping[str, Any] = specs_of(case) if point.mode == "timing" else make_tensors(case)
-        result = call_case(case, values, chip=chip, mode=point.mode, timeline=False, probe=False)
+        tiling = searched_tilings(case, chip) if point.tile else None
+        result = call_case(case, values, chip=chip, mode=point.mode, timeline=False, probe=False, tiling=tiling)
         return {"status": 0, "reason": ""} | _times(point, result) | _errors(point, result, values)
     except AclnnError as error:
         return {"status": int(error.status), "reason": error.message}
@@ -88,6 +96,22 @@ def measure(point: SweepPoint) -> dict[str, Any] | Failed:
         return {"status": None, "reason": str(error)}
     except SimError as error:
         return Failed(str(error))
+
+
+def searched_tilings(case: Case, chip: ChipSpec) -> dict[str, dict[str, int]]:
+    """Return the case's tilings, and of each cube kernel the best one that a short search finds, where it beats the call's."""
+    found = {name: dict(fields) for name, fields in case.tiling.items()}
+    try:
+        kernels = kernels_of(case, [chip], None)
+    except AclnnError:
+        raise
+    except SimError:  # no kernel has fields
+        return found
+    for kernel in kernels:
+        outcome = search(kernel, found.get(kernel.name, {}), limit=TRIED, top=1)
+        if outcome.best["cycles"] < outcome.call["cycles"]:
+            found[kernel.name] = dict(outcome.best["fields"])
+    return found
 
 
 def _times(point: SweepPoint, result: Result) -> dict[str, Any]:
@@ -109,6 +133,7 @@ def _times(point: SweepPoint, result: Result) -> dict[str, Any]:
                 f"{name}_blocks": kernel["block_dim"],
                 f"{name}_efficiency": kernel.get("cube_efficiency"),
                 f"{name}_bottleneck": kernel["bottleneck_pipe"],
+                f"{name}_tiling": ",".join(f"{field}={value}" for field, value in kernel["tiling"].items()),
             }
     found |= {f"{part}_us": round(value, 4) for part, value in us.items() if value or part == "layout"}
     macs = sum(report.problem["macs"].values())
@@ -151,7 +176,7 @@ def _errors(point: SweepPoint, result: Result, values: Mapping[str, Any]) -> dic
 
 
 def _share(square: float, whole: float) -> float | None:
-    """The root of their quotient; None where something is infinite or NaN."""
+    """Return the root of their quotient; None where something is infinite or NaN."""
     if not (np.isfinite(square) and np.isfinite(whole)):
         return None
     return sqrt(square / whole) if whole else 0.0

@@ -51,24 +51,25 @@ class Sweep:
     rows: tuple[Row, ...]
     reused: int = 0
     complete: bool = True
+    tile: bool = False
 
     @property
     def ran(self) -> list[Row]:
-        """The rows that were not refused."""
+        """Return the rows that were not refused."""
         return [row for row in self.rows if row["status"] == 0]
 
     @property
     def best(self) -> Row | None:
-        """The row with the shortest time; None where every point was refused."""
+        """Return the row with the shortest time; None where every point was refused."""
         return min(self.ran, key=lambda row: row["us"], default=None)
 
     @property
     def columns(self) -> list[str]:
-        """Every column that some row has, the varied fields first."""
+        """Return every column that some row has, the varied fields first."""
         return list(dict.fromkeys([*self.fields, *(name for row in self.rows for name in row)]))
 
     def numeric(self, column: str) -> list[Row]:
-        """The rows that have a number in that column; SimError where no row has."""
+        """Return the rows that have a number in that column; SimError where no row has."""
         found = [row for row in self.ran if _is_number(row.get(column))]
         if not found:
             there = [name for name in self.columns if any(_is_number(row.get(name)) for row in self.ran)]
@@ -76,7 +77,7 @@ class Sweep:
         return found
 
     def front(self, first: str = "us", second: str = "l1") -> list[Row]:
-        """The Pareto front: rows that no other beats in one column without being worse in the other.
+        """Return the Pareto front: rows that no other beats in one column without being worse in the other.
 
         Less is better, but of "tflops" and "efficiency". By `first`; of equal points one.
         """
@@ -89,12 +90,19 @@ class Sweep:
                 found.append(row)
         return found
 
+    @property
+    def unchanged(self) -> bool:
+        """Return whether every point ran with the same tilings."""
+        of_cube = [name for name in self.columns if name.endswith("_tiling")]
+        return all(len({row.get(name) for row in self.ran}) == 1 for name in of_cube)
+
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain data."""
         return {
             "case": self.case,
             "fields": list(self.fields),
             "complete": self.complete,
+            "tile": self.tile,
             "points": len(self.rows),
             "refused": len(self.rows) - len(self.ran),
             "rows": [dict(row) for row in self.rows],
@@ -131,7 +139,6 @@ def sweep(
     """
     how = SweepOptions(**options)
     check_options(SweepOptions, {name: value for name, value in how.items() if value is not None})
-    mode = how["mode"]
     named = case if isinstance(case, Case) else load_case(case)
     base = chip_of(how["chip"] or named.chip)
     values = grouped(vary)
@@ -141,7 +148,7 @@ def sweep(
     points: dict[str, SweepPoint] = {}
     for combination in product(*values.values()):
         row = dict(zip(fields, chain.from_iterable(combination), strict=True))
-        made = _point(named, base, fields, row, mode)
+        made = _point(named, base, fields, row, how)
         if isinstance(made, SweepPoint):
             points.setdefault(made.name, made)
             row["point"] = made.name
@@ -158,7 +165,7 @@ def sweep(
         store.close()
     name = case if isinstance(case, str) else "case" if isinstance(case, Case) else Path(case).stem
     told = tuple(_told(row, found) for row in rows if row.get("point", "") in found or "point" not in row)
-    return Sweep(str(name), tuple(fields), told, reused, complete)
+    return Sweep(str(name), tuple(fields), told, reused, complete, how["tile"])
 
 
 def _results(
@@ -183,14 +190,14 @@ def _results(
 
 
 def _point(
-    case: Case, chip: ChipSpec, fields: Mapping[str, SweepField], values: Mapping[str, Any], mode: str
+    case: Case, chip: ChipSpec, fields: Mapping[str, SweepField], values: Mapping[str, Any], how: SweepOptions
 ) -> SweepPoint | dict[str, Any]:
-    """The point with those values, or why it cannot be."""
+    """Return the point with those values, or why it cannot be."""
     try:
         draft = Draft.of(case, chip)
         for name, value in values.items():
             fields[name].put(draft, value)
-        return SweepPoint(*draft.made(), mode)
+        return SweepPoint(*draft.made(), how["mode"], how["tile"])
     except ConfigError as error:
         return {"status": None, "reason": str(error)}
 
@@ -210,7 +217,7 @@ def _check_values(values: Mapping[tuple[str, ...], Sequence[Sequence[Any]]]) -> 
 
 
 def _told(row: Mapping[str, Any], found: Mapping[str, Mapping[str, Any]]) -> Row:
-    """The row with its point's figures; a chip stands by its name."""
+    """Return the row with its point's figures; a chip stands by its name."""
     figures = found.get(row.get("point", ""), {})
     own = {name: value.name if isinstance(value, ChipSpec) else value for name, value in row.items() if name != "point"}
     return {**own, **figures}

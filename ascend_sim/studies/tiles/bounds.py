@@ -29,7 +29,7 @@ Tiling = GradInputTiling | GradWeightTiling
 
 
 def _last_with_most(tiling: Tiling, tasks: int) -> int:
-    """The last of the blocks with the most tasks, which are often the short ones at the edges."""
+    """Return the last of the blocks with the most tasks, which are often the short ones at the edges."""
     if isinstance(tiling, GradWeightTiling) and tiling.stream_k_type != STREAM_NONE:
         return max(tasks % tiling.block_dim * tiling.core_stream_k, 1) - 1
     return (tasks % tiling.block_dim or min(tiling.block_dim, tasks)) - 1
@@ -59,7 +59,7 @@ class Bounds:
         return self.with_block(tiling)[0]
 
     def with_block(self, tiling: Tiling) -> tuple[dict[str, int], int]:
-        """The bounds, and the block whose work is the most."""
+        """Return the bounds, and the block whose work is the most."""
         bounds, blocks = self._all([tiling])
         return {name: int(cycles[0]) for name, cycles in bounds.items()}, int(blocks[0])
 
@@ -88,14 +88,14 @@ class Bounds:
         return bounds, np.where(more, last[place], 0)
 
     def start(self, block: int) -> int:
-        """The earliest cycle after the launch at which a block can issue its first instruction."""
+        """Return the earliest cycle after the launch at which a block can issue its first instruction."""
         chip, launch = self.chip, self.chip.launch
         kind: Any = self._call.core_kind
         start = chip.cycles(launch.task_overhead_us[kind]) + chip.cycles(launch.core_start_us[kind])
         return start + block % chip.cores.aic * chip.cycles(launch.block_us.get(kind, 0.0))
 
     def _of_blocks(self, tilings: Sequence[Tiling], work: TilingWork, blocks: Ints) -> dict[str, Ints]:
-        """The cycles of one block of each tiling by pipe."""
+        """Return the cycles of one block of each tiling by pipe."""
         own, place = work.of_blocks(blocks), work.place
         starts = {block: self.start(block) for block in np.unique(blocks).tolist()}
         start = np.array([starts[block] for block in blocks.tolist()])[place]
@@ -105,8 +105,8 @@ class Bounds:
         return {name: start + cycles.astype(np.int64) for name, cycles in found.items()}
 
     def _turns(self, tilings: Sequence[Tiling], work: LeastCycles) -> dict[str, Floats]:
-        """Cycles that buffers take by their kind: one is filled, handed over by a flag, emptied and handed back, and only then
-        filled again; so the one of several that is busiest takes at least their mean.
+        """Return the cycles that buffers take by their kind: one is filled, handed over by a flag, emptied and handed back, and
+        only then filled again; so the one of several that is busiest takes at least their mean.
 
         What a tile of L0C that a unit flag hands over takes is not known, nor which half of L0 a step takes but where `work`
         says it.

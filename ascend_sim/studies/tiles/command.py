@@ -70,7 +70,7 @@ def search_tilings(
     case: str | Path | Case,
     kernel: str | None = None,
     *,
-    chips: str | Sequence[str] | None = None,
+    chips: str | Sequence[str | ChipSpec] | None = None,
     out: str | Path | None = None,
     jobs: int = 1,
     progress: Callable[[str, State], None] | None = None,

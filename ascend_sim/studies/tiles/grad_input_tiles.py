@@ -80,7 +80,7 @@ class GradInputTiles(Prices):
         """Every one that was asked for, by number."""
 
     def _parts(self, cut: Cut) -> tuple[MapPart, ...]:
-        """The strips, or the parts of a split kernel, or both; the problem itself where nothing is cut."""
+        """Return the strips, or the parts of a split kernel, or both; the problem itself where nothing is cut."""
         return split_parts(self.problem, *cut[:2])
 
     def _pieces(self, cut: Cut, part: int) -> tuple[MapPart, ...]:
@@ -88,7 +88,7 @@ class GradInputTiles(Prices):
         return kernel_pieces(self.problem, self._parts(cut)[part], cut[2])
 
     def _least_loads(self, shape: GradInputTiling, cut: Cut, block: int) -> float:
-        """Cycles to load what the tasks of a block load of gradOutput at least, where L1 may keep either operand."""
+        """Return the cycles to load what the tasks of a block load of gradOutput at least, where L1 may keep either operand."""
         cycles = 0.0
         for (group, m_start, m_count, _, _, planes, own), times in self._kinds(shape, block).items():
             window = self._window(cut, own, m_start, m_count)
@@ -96,7 +96,7 @@ class GradInputTiles(Prices):
         return cycles
 
     def _tiles(self, shape: GradInputTiling, base_m: int, base_n: int, block: int) -> Tiles:
-        """The tiles of a block, equal ones together."""
+        """Return the tiles of a block, equal ones together."""
         cut, coupled, c0 = cut_of(shape), self.inp.family.coupled, self.inp.c0
         drains: Counter[tuple[int, ...]] = Counter()
         products: Counter[tuple[int, ...]] = Counter()
@@ -133,7 +133,7 @@ class GradInputTiles(Prices):
         )
 
     def _task_tiles(self, shape: GradInputTiling, cut: Cut, base_m: int, base_n: int, block: int) -> Counter[_Kind]:
-        """How often a block has tasks that are tiled alike."""
+        """Return how often a block has tasks that are tiled alike."""
         found: Counter[_Kind] = Counter()
         every = range(len(self._parts(cut)))
         for (group, m_start, m_count, n_start, n_end, planes, own), times in self._kinds(shape, block).items():
@@ -143,7 +143,7 @@ class GradInputTiles(Prices):
         return found
 
     def _maps(self, cut: Cut, part: int, start: int, count: int, base_m: int) -> _Maps:
-        """The tiles along the pixels of a task of a part, equal ones together, and how many there are."""
+        """Return the tiles along the pixels of a task of a part, equal ones together, and how many there are."""
         own = self._parts(cut)[part]
         end, pieces = min(start + count, own.rows * own.problem.w_in), range(len(self._pieces(cut, part)))
         found: Counter[_MapTile] = Counter()
@@ -154,13 +154,15 @@ class GradInputTiles(Prices):
         return tuple(found.items())
 
     def _bands(self, group: int, start: int, end: int, base_n: int) -> _Bands:
-        """The bands of channels of a task: channels with padding, those that there are, and how many such bands."""
+        """Return the bands of channels of a task: channels with padding, those that there are, and how many such bands."""
         channels = self.call.group_channels(group, self.problem.c_in, self.inp.cin_g)
         found = Counter((min(base_n, end - n), min(base_n, end - n, channels - n)) for n in range(start, end, base_n))
         return tuple(found.items())
 
     def _kinds(self, shape: GradInputTiling, block: int) -> Counter[tuple[int, ...]]:
-        """How often a block has a task of each kind: (group, first pixel, pixels, first channel, end, kernel planes, part)."""
+        """Return how often a block has a task of each kind: (group, first pixel, pixels, first channel, end, kernel planes,
+        part).
+        """
         found: Counter[tuple[int, ...]] = Counter()
         for task in grad_input_tasks(shape, self.inp, block):
             n_end = self._channels_end(task.group, task.n_start + task.n_count)
@@ -169,7 +171,7 @@ class GradInputTiles(Prices):
         return found
 
     def _outputs(self, group: int) -> int:
-        """Output channels of a real group."""
+        """Return the output channels of a real group."""
         return self.call.group_channels(group, self.problem.c_out, self.inp.cout_g)
 
     def _channels_end(self, group: int, end: int) -> int:
@@ -180,7 +182,7 @@ class GradInputTiles(Prices):
         return len(list(contributing_planes(self.problem, depth)))
 
     def _pixels(self, cut: Cut, part: int, m: int, count: int) -> int:
-        """Pixels of dx in a tile: the last strip may end in columns that dx does not have."""
+        """Return the pixels of dx in a tile: the last strip may end in columns that dx does not have."""
         if not cut[1]:
             return count
         return sum(pixels for _, _, pixels in runs(self._parts(cut)[part], self.problem.w_in, m, count))
@@ -199,7 +201,7 @@ class GradInputTiles(Prices):
         return _Window(window.rows, width, rows, max(rows, 0) * max(columns, 0) * BLOCK_BYTES, (p.stride_h, p.stride_w))
 
     def _load(self, window: _Window, blocks: int) -> float:
-        """Cycles to load channel blocks of what a window shows of gradOutput."""
+        """Return the cycles to load channel blocks of what a window shows of gradOutput."""
         size, (stride_h, stride_w) = window.size, window.strides
         if not window.rows:
             return 0.0

@@ -49,7 +49,7 @@ class GradInputWork(GradInputTiles):
     cached = (*GradInputTiles.cached, "_right", "_out", "_bytes", "_misses", "_shape", "_task_count", "_taps")
 
     def of(self, tilings: Sequence[GradInputTiling]) -> TilingWork:
-        """Tasks, cycles of a block by pipe, and bytes of all blocks."""
+        """Return the tasks, cycles of a block by pipe, and bytes of all blocks."""
         keys, place = numbered(
             (_SHAPE(tiling), _STEPS(tiling), is_resident(tiling, tiling_input(tiling, self.inp))) for tiling in tilings
         )
@@ -84,7 +84,7 @@ class GradInputWork(GradInputTiles):
         return TilingWork(place, tasks, of_blocks, read[of_moved], written[of_moved], missed)
 
     def _shape(self, *fields: int) -> GradInputTiling:
-        """A tiling as far as the tasks depend on it."""
+        """Return a tiling as far as the tasks depend on it."""
         single_m, single_n, depths, split, strip, cut, blocks = fields
         return GradInputTiling(
             FRACTAL,
@@ -103,11 +103,11 @@ class GradInputWork(GradInputTiles):
         return task_count(shape, self.inp)
 
     def _taps(self, cut: Cut) -> int:
-        """Taps that L1 holds of each block of channels."""
+        """Return the taps that L1 holds of each block of channels."""
         return part_input(self.inp, *cut).taps
 
     def _right(self, k: int, n: int) -> float:
-        """The loads of weights of grad_input: one for each C0 of K."""
+        """Return the loads of weights of grad_input: one for each C0 of K."""
         c0 = self.inp.c0
         if self.inp.itemsize < 4:
             return k // c0 * self.cycles(LoadData2D("L0B", self.inp.itemsize, ceil_div(n, c0), 1, True))
@@ -181,7 +181,7 @@ class GradInputWork(GradInputTiles):
             work.loaded("b", owner[at], times[at] * count, priced(self.copy, row_bytes[at] * span))
 
     def _out(self, rows: int, count: int, own: int) -> float:
-        """The way out of a tile of grad_input, `own` of whose channels are not padding."""
+        """Return the way out of a tile of grad_input, `own` of whose channels are not padding."""
         dtype = "float32" if self.inp.itemsize == 4 else self.call.dtype
         if not self.inp.layout.plain:
             return self.drain(rows, count, dtype)
@@ -234,7 +234,7 @@ class GradInputWork(GradInputTiles):
         return moved, p.n * p.d_in * channels // inp.c0 * p.h_in * p.w_in * BLOCK_BYTES
 
     def _misses(self, strip: int) -> int:
-        """Bytes of gradOutput and weights that nobody has read before."""
+        """Return the bytes of gradOutput and weights that nobody has read before."""
         p, inp = self.problem, self.inp
         planes = {plane for depth in range(p.d_in) for _, plane in contributing_planes(p, depth)}
         held, _, _, size, _ = self._window((SPLIT_NONE, 0, UNCUT), 0, 0, p.h_in * p.w_in)
@@ -251,5 +251,5 @@ class GradInputWork(GradInputTiles):
 
 
 def _or_all(size: Ints, total: Ints) -> Ints:
-    """Sizes of which 0 stands for all."""
+    """Return the sizes of which 0 stands for all."""
     return np.where(size > 0, size, total)

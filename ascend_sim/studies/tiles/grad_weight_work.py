@@ -53,7 +53,7 @@ class GradWeightWork(Prices):
         """(first row, rows, tap) of pixels that were asked for, by number."""
 
     def of(self, tilings: Sequence[GradWeightTiling]) -> TilingWork:
-        """Tasks, cycles of a block by pipe, and bytes of all blocks."""
+        """Return the tasks, cycles of a block by pipe, and bytes of all blocks."""
         keys, place = numbered((_SHAPE(tiling), _STEPS(tiling)) for tiling in tilings)
         shapes, of_shape = numbered(shape for shape, _ in keys)
         fields = [self._shape(*shape) for shape in shapes]
@@ -76,7 +76,7 @@ class GradWeightWork(Prices):
         return TilingWork(place, tasks, of_blocks, read, written, np.zeros(len(keys), np.int64))
 
     def _shape(self, *fields: int) -> GradWeightTiling:
-        """A tiling as far as the tasks depend on it."""
+        """Return a tiling as far as the tasks depend on it."""
         return GradWeightTiling(FRACTAL, FRACTAL, FRACTAL, **dict(zip(_TASKS, fields, strict=True)))  # type: ignore[arg-type]
 
     def _task_count(self, shape: GradWeightTiling) -> int:
@@ -142,12 +142,12 @@ class GradWeightWork(Prices):
         return self.inp.images if tiling.template == SPLIT_STREAM_K else tiling.single_core_batch
 
     def _kinds(self, shape: GradWeightTiling, block: int) -> Counter[GradWeightTask]:
-        """How often a block has a task of each kind; which image it begins with matters only by its depth."""
+        """Return how often a block has a task of each kind; which image it begins with matters only by its depth."""
         tasks = grad_weight_tasks(shape, self.inp, block)
         return Counter(replace(task, image_start=task.image_start % self.problem.d_out) for task in tasks)
 
     def _tiles(self, shape: GradWeightTiling, base_m: int, base_n: int, block: int) -> tuple[tuple[int, ...], ...]:
-        """The tiles of a block, equal ones together.
+        """Return the tiles of a block, equal ones together.
 
         Channels, columns, channels of input that are loaded for them, stride, whether sums are added in GM, whether L1 holds
         nothing from one tile to the next, number of the rows of pixels in `_places`; how many tiles, how many images in them.
@@ -173,7 +173,7 @@ class GradWeightWork(Prices):
         return tuple((*key, *sums) for key, sums in found.items())
 
     def _loaded(self, size: Ints, channels: Ints) -> Ints:
-        """Bytes in GM of pixels that take `size` for each channel block."""
+        """Return the bytes in GM of pixels that take `size` for each channel block."""
         if self.inp.layout.plain:
             return size // BLOCK_BYTES * channels * self.inp.itemsize
         return size * -(-channels // self.inp.c0)
@@ -186,8 +186,8 @@ class GradWeightWork(Prices):
     def _columns(
         self, shape: GradWeightTiling, task: GradWeightTask, base_m: int, base_n: int
     ) -> tuple[list[tuple[tuple[int, int, int], int]], list[tuple[int, int]]]:
-        """How often a task has a tile of (plane, columns, C0 blocks of input) along N; channels of its tiles along M, and how
-        often.
+        """Return how often a task has a tile of (plane, columns, C0 blocks of input) along N; channels of its tiles along M,
+        and how often.
         """
         inp, p = walked_input(self.inp, shape), self.problem
         per_plane = inp.cin1 * inp.taps * inp.c0
@@ -249,7 +249,7 @@ class GradWeightWork(Prices):
         return _Pixels(of_steps, tuple(spans_a.items()), tuple(spans_b.items()))
 
     def _written(self, shape: GradWeightTiling) -> int:
-        """Bytes of dW for each part of the sum."""
+        """Return the bytes of dW for each part of the sum."""
         inp, p = self.inp, self.problem
         parts = 1
         if shape.template != SPLIT_STREAM_K:
@@ -258,7 +258,7 @@ class GradWeightWork(Prices):
         return parts * p.c_out * (p.c_in // p.groups) * inp.taps * p.k_d * 4
 
     def _read(self, shape: GradWeightTiling, base_m: int, base_k: int, base_n: int, step_ka: int, step_kb: int) -> int:
-        """Bytes where L1 holds nothing between tiles; what a tap reads is not counted."""
+        """Return the bytes where L1 holds nothing between tiles; what a tap reads is not counted."""
         inp, images = self.inp, self._batch(shape)
         if shape.split_kernel or shape.template not in (SPLIT_GRID, SPLIT_STREAM_K):
             return 0
@@ -271,7 +271,10 @@ class GradWeightWork(Prices):
         return (inp.images - tail) * (size_a * tiles_n * blocks_m + size_b * blocks_n * tiles_m)
 
     def _loads_of_map(self, rows: int, strips: int, base_k: int, step_ka: int, step_kb: int) -> tuple[int, int]:
-        """Bytes per channel block of the loads of A and of B for all pixels of an image, in tasks of so many rows."""
+        """Return the bytes per channel block of the loads of A and of B for all pixels of an image.
+
+        In tasks of so many rows.
+        """
         height = stacked(self.inp, strips).problem.h_out
         sizes = [0, 0]
         for start in range(0, height, rows):

@@ -51,7 +51,7 @@ class TilingLaunch:
     built: dict[int, Sequence[Program]] = field(default_factory=dict)
 
     def build(self, block: int) -> Sequence[Program]:
-        """The programs of a block, with what the programs of others have in common with those that are built."""
+        """Return the programs of a block, with what the programs of others have in common with those that are built."""
         return self.built.get(block) or self.task.build(block)
 
 
@@ -94,11 +94,11 @@ class CubeKernel:
         return self._cube_call.inp
 
     def grid(self, fixed: Mapping[str, Any] | None = None) -> Iterator[Tiling]:
-        """Every tiling of the grid that fits, `fixed` fields given; raises TilingError for what no tiling can have."""
+        """Return every tiling of the grid that fits, `fixed` fields given; raises TilingError for what no tiling can have."""
         return tilings_that_fit(self.name, self.inp, fixed, self.chip)
 
     def tilings(self, fixed: Mapping[str, Any] | None = None) -> Iterator[tuple[Fields, Tiling]]:
-        """The grid, each tiling with the fields that a user would set."""
+        """Return the grid, each tiling with the fields that a user would set."""
         inp = self.inp
         return ((settable(tiling, inp), tiling) for tiling in self.grid(fixed))
 
@@ -107,7 +107,7 @@ class CubeKernel:
         return Bounds(self._cube_call, self._step({})[1].op_type, cold=self.l2 == "cold")
 
     def _step(self, fields: Fields | None) -> tuple[Plan, PlanStep]:
-        """The launch of the kernel in the plan of its call."""
+        """Return the launch of the kernel in the plan of its call."""
         call = self.call
         if fields is not None:
             call = replace(call, tiling={**call.tiling, self.name: dict(fields)})
@@ -115,12 +115,12 @@ class CubeKernel:
         return plan, next(step for step in plan.steps if step.name == self.name)
 
     def before(self) -> list[dict[str, Any]]:
-        """The kernels that the call launches before this one, as plain data."""
+        """Return the kernels that the call launches before this one, as plain data."""
         rows = self._step(None)[0].rows()
         return rows[: next(place for place, row in enumerate(rows) if row["name"] == self.name)]
 
     def launch(self, fields: Fields | None) -> tuple[Device, Task]:
-        """A device and the kernel on it; TilingError for fields that do not fit.
+        """Return a device and the kernel on it; TilingError for fields that do not fit.
 
         With no fields ({}) it is the kernel that takes fields, with its own choice: not the older kernel of the 910B's
         grad_weight, whose tiling nobody can set. None is the call's own kernel.
@@ -139,7 +139,7 @@ class CubeKernel:
         return device, step.make(self.chip, tensors)
 
     def _left_by(self, plan: Plan, tasks: Sequence[Task]) -> L2Cache:
-        """The L2 as the first kernels of a call leave it. It is shared: who runs a kernel on it takes a copy."""
+        """Return the L2 as the first kernels of a call leave it. It is shared: who runs a kernel on it takes a copy."""
         places = [[task.op_type, task.name, *((one.base, one.size) for one in task.tensors)] for task in tasks]
         call = self.call
         said = [self.chip.name, call.operator, call.rank, call.compute_dtype, call.deterministic, call.library]
@@ -155,7 +155,7 @@ class CubeKernel:
         return _LEFT[key]
 
     def sharper_bound(self, bounds: Bounds, fields: Fields, block: int, launch: TilingLaunch | None = None) -> int:
-        """Cycles that `block` (the one with the most work) takes alone, every transfer at the speed of its port.
+        """Return the cycles that `block` (the one with the most work) takes alone, every transfer at the speed of its port.
 
         `launch` is that of the tiling, where somebody has it, and then holds the block.
 
@@ -179,7 +179,8 @@ class CubeKernel:
     def simulate(
         self, fields: Fields | None, most: int | None = None, launch: TilingLaunch | None = None
     ) -> dict[str, Any]:
-        """One launch in `timing` mode, as plain data; where it takes more than `most` cycles "slower_than" that and "fields".
+        """Return one launch in `timing` mode, as plain data; where it takes more than `most` cycles "slower_than" that and
+        "fields".
 
         Fields as `launch`.
 
@@ -240,6 +241,6 @@ _BASE = {"baseM", "baseK", "baseN"}
 
 @cache
 def _with_short_heads(chip: ChipSpec) -> ChipSpec:
-    """The chip whose cube has its shorter head throughout."""
+    """Return the chip whose cube has its shorter head throughout."""
     head = min(chip.cube.head_first, chip.cube.head_stream)
     return chip.model_copy(update={"cube": chip.cube.model_copy(update={"head_first": head, "head_stream": head})})

@@ -67,12 +67,12 @@ def render(outcome: SearchOutcome, console: Console, top: int = 10) -> None:
 
 
 def _head(name: str) -> str:
-    """A field's name in two lines."""
+    """Return a field's name in two lines."""
     return _BREAK.sub("\n", name, count=1)
 
 
 def _answer(outcome: SearchOutcome) -> str:
-    """The best tiling against the kernel of the call, in a sentence."""
+    """Return the best tiling against the kernel of the call, in a sentence."""
     best, call = outcome.best, outcome.call
     if best["cycles"] >= call["cycles"]:
         return "No tiling that was simulated is faster."
@@ -81,7 +81,7 @@ def _answer(outcome: SearchOutcome) -> str:
 
 
 def reach_of(outcome: SearchOutcome) -> tuple[str, str]:
-    """How another tiling than the call's can reach a device: in a word, and in a sentence.
+    """Return how another tiling than the call's can reach a device: in a word, and in a sentence.
 
     Nobody sets a tiling through aclnn. A library that asks a table first takes the tiling of a row that somebody adds.
     """
@@ -122,7 +122,7 @@ def _cells(row: Result, call: Result, names: Sequence[str], pipes: Sequence[str]
 
 
 def to_dict(outcome: SearchOutcome, top: int = 10) -> dict[str, Any]:
-    """A search as plain data; no times of the search itself."""
+    """Return a search as plain data; no times of the search itself."""
     return {
         "chip": outcome.kernel.chip.name,
         "kernel": outcome.kernel.name,
@@ -146,7 +146,7 @@ def to_dict(outcome: SearchOutcome, top: int = 10) -> dict[str, Any]:
 
 
 def best_fields(outcomes: Sequence[SearchOutcome]) -> dict[str, dict[str, int]]:
-    """The best tiling of each kernel, as `run --tiling` takes it; none where the kernel of the call is faster."""
+    """Return the best tiling of each kernel, as `run --tiling` takes it; none where the kernel of the call is faster."""
     return {outcome.kernel.name: dict(outcome.best["fields"]) for outcome in outcomes if outcome.gains}
 
 
@@ -198,7 +198,7 @@ def compare_chips(outcomes: Sequence[SearchOutcome], console: Console) -> None:
 
 
 def progress_text(name: str, state: State) -> str:
-    """Where a search stands, in a line of a terminal: what is simulated of what may be, and the fewest cycles so far."""
+    """Return where a search stands, in a line of a terminal: what is simulated of what may be, and the fewest cycles so far."""
     if state.best is None:
         return f"{name}: listing tilings, the simulator's own choice first"
     return f"{name}: {state.simulated:,} of {state.simulated + state.open:,}, best {state.best:,}"

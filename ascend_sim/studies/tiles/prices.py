@@ -55,7 +55,7 @@ class LeastCycles:
 
     @property
     def mte2(self) -> Floats:
-        """Cycles of all loads into L1."""
+        """Return the cycles of all loads into L1."""
         return self.load + self.load_a + self.load_b
 
     def add(self, what: str, owner: Ints, amounts: Any) -> None:
@@ -96,7 +96,7 @@ class TilingWork(NamedTuple):
 
 
 def numbered(keys: Iterable[Key]) -> tuple[list[Key], Ints]:
-    """The distinct keys in the order in which they come, and the place of each key among them."""
+    """Return the distinct keys in the order in which they come, and the place of each key among them."""
     known: dict[Key, int] = {}
     places = [known.setdefault(key, len(known)) for key in keys]
     return list(known), np.array(places, np.int64)
@@ -111,7 +111,9 @@ class Ragged:
         self._rows = np.array([row for rows in lists for row in rows], np.int64).reshape(-1, width)
 
     def of(self, numbers: Ints) -> tuple[Ints, Ints]:
-        """The rows of all `numbers`, list behind list, as columns; before them the place in `numbers` that each belongs to."""
+        """Return the rows of all `numbers`, list behind list, as columns; before them the place in `numbers` that each belongs
+        to.
+        """
         counts = self.counts[numbers]
         owner = np.repeat(np.arange(len(numbers)), counts)
         within = np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -131,7 +133,7 @@ def priced(price: Callable[..., float], *columns: Ints) -> Floats:
 
 
 def cuts(total: int, size: int) -> list[int]:
-    """Pieces of `size`, the last one what is left."""
+    """Return the pieces of `size`, the last one what is left."""
     return [min(size, total - start) for start in range(0, total, size)]
 
 
@@ -184,7 +186,7 @@ class Prices:
         return self.cycles(DataCopy("GM", "L1", row_bytes, rows)) if row_bytes and rows else 0.0
 
     def drain(self, m: int, n: int, dtype: str, atomic: bool = False) -> float:
-        """The way out of L0C: the Fixpipe, or the vector unit of a coupled core."""
+        """Return the way out of L0C: the Fixpipe, or the vector unit of a coupled core."""
         return self.cycles(self._way_out(m, n, dtype, atomic))
 
     def _way_out(self, m: int, n: int, dtype: str, atomic: bool) -> Instruction:

@@ -99,7 +99,7 @@ class SearchOutcome:
 
     @property
     def best(self) -> Result:
-        """The tiling with the fewest cycles; of equals the one with the lowest bound."""
+        """Return the tiling with the fewest cycles; of equals the one with the lowest bound."""
         return self.results[0]
 
     @property
@@ -109,7 +109,7 @@ class SearchOutcome:
 
     @property
     def sentence(self) -> str:
-        """How much of the space was simulated, and what is known of the rest."""
+        """Return how much of the space was simulated, and what is known of the rest."""
         counts = f"{self.fit:,} fit, {self.simulated:,} simulated"
         if self.slower:
             counts += f" ({self.slower:,} stopped, slower than these)"
@@ -224,7 +224,7 @@ class _Search:
         return key(self._fields(number))
 
     def _some(self, tilings: Iterator[Tiling]) -> list[Tiling]:
-        """The next tilings, as many as come while nobody waits to hear of them."""
+        """Return the next tilings, as many as come while nobody waits to hear of them."""
         begin, some = time.monotonic(), []
         for one in tilings:
             some.append(one)
@@ -239,7 +239,7 @@ class _Search:
         return all(fields.get(field) == value for field, value in self.fixed.items())
 
     def _own(self) -> Result:
-        """The simulator's own choice, simulated if nobody has; a first result where the fixed fields allow it."""
+        """Return the simulator's own choice, simulated if nobody has; a first result where the fixed fields allow it."""
         name = "own"
         result = self.before.get(name)
         if result is None:
@@ -256,7 +256,7 @@ class _Search:
         return result
 
     def _in_call(self) -> Result:
-        """The kernel that the call launches, simulated if nobody has and it is not that of the own choice."""
+        """Return the kernel that the call launches, simulated if nobody has and it is not that of the own choice."""
         name = "call"
         result = self.before.get(name)
         if result is None:
@@ -280,7 +280,7 @@ class _Search:
         return self.best is None or bound < self.best * (1 - self.within)
 
     def pending(self) -> Iterator[int]:
-        """Numbers of the tilings to simulate, asked for one by one as processes become free."""
+        """Yield the numbers of the tilings to simulate, asked for one by one as processes become free."""
         ahead = 0
         while self._worth(self.rough) or self._worth(self.sharp):
             if self.limit is not None and self.started >= self.limit:
@@ -303,7 +303,7 @@ class _Search:
                 yield number
 
     def _sharper(self, number: int) -> int:
-        """The sharper bound of a tiling, whose launch is held for its simulation, as long as not too many are."""
+        """Return the sharper bound of a tiling, whose launch is held for its simulation, as long as not too many are."""
         fields = self._fields(number)
         self.launches[number] = TilingLaunch(*self.kernel.launch(fields))
         if len(self.launches) > _HELD:
@@ -311,7 +311,7 @@ class _Search:
         return self.kernel.sharper_bound(self.bounds, fields, self.blocks[number], self.launches[number])
 
     def _enough(self) -> int | None:
-        """Cycles beyond which nobody wants to know how many more a tiling takes; None where all are wanted."""
+        """Return the cycles beyond which nobody wants to know how many more a tiling takes; None where all are wanted."""
         if self.top is None:
             return None
         own = key(self.own["fields"])

@@ -52,7 +52,7 @@ class ConvKernel(ConvRow):
         return step.make(chip, allocations), [allocations[name] for name in step.inputs]
 
     def _missing(self, kernel: MeasuredKernel) -> list[str]:
-        """Columns that the row needs and has not; of a 3-D one those of the depth too."""
+        """Return the columns that the row needs and has not; of a 3-D one those of the depth too."""
         given = dict(kernel.sizes)
         needed = (*self.columns, *(self.deep if "Di" in given else ()))
         return [name for name in needed if name not in given]

@@ -54,7 +54,7 @@ class ConvRow(MeasuredLaunch):
         *,
         bias: bool = False,
     ) -> Any:
-        """The call, as the operator of this direction accepts it; deterministic where the library is."""
+        """Return the call, as the operator of this direction accepts it; deterministic where the library is."""
         operator = OPERATORS.of_pass(self.direction)
         case = operator.of_layer(self._layer(kernel, gradient, bias=bias))
         deterministic = operator.product(chip).profile("library").deterministic_default.value
@@ -110,5 +110,5 @@ class ConvRow(MeasuredLaunch):
 
 
 def reach(kernel: MeasuredKernel, axis: str) -> int:
-    """Elements from the first to the last tap."""
+    """Return the elements from the first to the last tap."""
     return (kernel[f"k{axis}"] - 1) * kernel.get(f"dilation_{axis}", 1) + 1

@@ -50,7 +50,7 @@ class Borrowed:
 
 
 def held_out(kinds: Sequence[ErrorKind]) -> list[HeldOut]:
-    """One for every kind, network and chip of which something is known without the network."""
+    """Return one for every kind, network and chip of which something is known without the network."""
     networks = sorted({name for kind in kinds for name in kind.errors})
     return [found for network in networks for found in _without_network(kinds, network)]
 
@@ -71,7 +71,7 @@ def _without_network(kinds: Sequence[ErrorKind], network: str) -> Iterator[HeldO
 
 
 def _others_of(kind: ErrorKind, network: str, one: MeasuredError) -> ErrorKind:
-    """The kind with one network alone, and that without a kernel."""
+    """Return the kind with one network alone, and that without a kernel."""
     return kind.where(lambda name, other: name == network and other is not one)
 
 

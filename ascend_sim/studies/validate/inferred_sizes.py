@@ -18,7 +18,9 @@ class Open(Exception):
 
 
 def _convolution(line: Line, given: Mapping[str, str], assumed: list[str]) -> dict[str, str]:
-    """Sizes of a convolution's gradient. Operands in the order of the operators' prototypes, constant lists left out."""
+    """Return the sizes of a convolution's gradient. Operands in the order of the operators' prototypes, constant lists left
+    out.
+    """
     of_input = line["type"].startswith("Conv2DBackpropInput")
     operands, results = ([t for t in line.tensors(side) if len(t.shape) > 3] for side in ("input", "output"))
     if len(operands) != 2 or len(results) != 1:
@@ -49,7 +51,7 @@ def _convolution(line: Line, given: Mapping[str, str], assumed: list[str]) -> di
 
 
 def _reach(axis: str, kernel: int, given: Mapping[str, str]) -> int:
-    """Elements from the first to the last tap; dilation stands in no shape, only in columns of the user's own."""
+    """Return the elements from the first to the last tap; dilation stands in no shape, only in columns of the user's own."""
     return (kernel - 1) * int(given.get(f"dilation_{axis}", 1)) + 1
 
 
@@ -101,7 +103,7 @@ def _kernel(
 
 
 def _strides(axes: Mapping[str, tuple[int, int, int]], given: Mapping[str, str]) -> tuple[int, ...]:
-    """Strides that lead from (size, output, kernel) of every axis; equal ones where the shapes leave the choice."""
+    """Return the strides that lead from (size, output, kernel) of every axis; equal ones where the shapes leave the choice."""
     found: dict[str, set[int]] = {}
     for axis, (size, out, kernel) in axes.items():
         if f"stride_{axis}" in given:
@@ -137,7 +139,7 @@ def _pads(size: int, out: int, kernel: int, stride: int, most: int) -> range:
 
 
 def _padding(size: int, out: int, kernel: int, stride: int) -> int:
-    """The usual one of the paddings that give the same output: "same", none, the smallest even one."""
+    """Return the usual one of the paddings that give the same output: "same", none, the smallest even one."""
     pads = _pads(size, out, kernel, stride, 2 * (kernel - 1) + stride)
     usual = [pad for pad in (kernel - 1, 0, *(pad for pad in pads if pad % 2 == 0)) if pad in pads]
     if not len(pads):
@@ -155,7 +157,7 @@ def _cube_dtype(dtype: str, eligible: str, default: str, assumed: list[str]) -> 
 
 
 def _any_convolution(line: Line, given: Mapping[str, str], assumed: list[str]) -> dict[str, str]:
-    """Sizes of a forward convolution or a gradient, with depth or without, out of the operators' three tensors."""
+    """Return the sizes of a forward convolution or a gradient, with depth or without, out of the operators' three tensors."""
     operands, results = ([t for t in line.tensors(side) if len(t.shape) > 3] for side in ("input", "output"))
     if len(operands) != 2 or len(results) != 1:
         raise Open(

@@ -66,7 +66,7 @@ class ComparedPoint:
 
 
 def shipped_points() -> list[PublishedPoint]:
-    """The points that ship with the package."""
+    """Return the points that ship with the package."""
     path = Path(str(files("ascend_sim.configs"))) / "measurements" / "points" / "vector_tiles.csv"
     lines = [line for line in path.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
     return [
@@ -87,7 +87,7 @@ def shipped_points() -> list[PublishedPoint]:
 
 
 def compare_points(points: Iterable[PublishedPoint]) -> list[ComparedPoint]:
-    """Every point with its prediction, in order."""
+    """Return every point with its prediction, in order."""
     chips = {arch: load_chip(name) for arch, name in CHIPS.items()}
     return [_compare(point, chips[point.arch]) for point in points]
 

@@ -292,7 +292,7 @@ class Timed(MicroBenchmark):
     """A program whose measured time is not that of a launch."""
 
     def us(self, kernel: MeasuredKernel, chip: ChipSpec) -> float:
-        """The time as its source counts it; SimError for what the chip cannot run."""
+        """Return the time as its source counts it; SimError for what the chip cannot run."""
         raise NotImplementedError
 
 
@@ -356,7 +356,7 @@ COLUMNS = tuple(dict.fromkeys(name for launch in LAUNCHES.values() for name in (
 
 
 def stream_of(kernel: MeasuredKernel) -> MatrixStream:
-    """The stream of a row."""
+    """Return the stream of a row."""
     return MatrixStream(
         STREAMS[kernel.label("path")],
         (kernel["tile_m"], kernel["tile_n"]),
@@ -394,5 +394,5 @@ def _two_sides(kernel: MeasuredKernel, device: Device, plain: int, blocked: int)
 
 
 def _filter_elements(kernel: MeasuredKernel, c0: int) -> int:
-    """Elements of a filter in FRACTAL_Z."""
+    """Return the elements of a filter in FRACTAL_Z."""
     return -(-kernel["Ci"] // c0) * c0 * kernel["kh"] * kernel["kw"] * -(-kernel["Co"] // FRACTAL) * FRACTAL

@@ -70,16 +70,16 @@ class MatrixStream:
 
     @property
     def core_kind(self) -> str:
-        """The cores that have the destination."""
+        """Return the cores that have the destination."""
         return "AIV" if self.destination == "UB" else "AIC"
 
     def cores(self, chip: ChipSpec) -> int:
-        """How many cores of that kind the chip has."""
+        """Return how many cores of that kind the chip has."""
         return chip.cores.aiv if self.core_kind == "AIV" else chip.cores.aic
 
     @property
     def useful_bytes(self) -> int:
-        """Bytes that the whole stream asks for."""
+        """Return the bytes that the whole stream asks for."""
         return self.rows * self.columns * HALF * self.repeats
 
     def shortened(self, cores: int) -> MatrixStream:
@@ -119,7 +119,7 @@ class Measured:
 
 
 def _program(table: InstructionTable, stream: MatrixStream, block: int, share: int, size: int) -> tuple[Program, int]:
-    """The program of one block, and the bytes that it asks for."""
+    """Return the program of one block, and the bytes that it asks for."""
     k = KernelBuilder(table, block, stream.core_kind, [size])
     tile_rows, tile_columns = stream.tile
     room = k.allocate(stream.destination, tile_rows * tile_columns * HALF, "tile")
@@ -181,7 +181,7 @@ class VectorAdd:
     bypass: bool = False
 
     def task(self, chip: ChipSpec, device: Device) -> Task:
-        """The launch; its inputs come from HBM."""
+        """Return the launch; its inputs come from HBM."""
         tensors = [device.allocate(self.count * HALF, name) for name in "xyz"]
         table = InstructionTable(chip)
         share = -(-self.count // self.blocks // 128) * 128  # whole repeats of the vector unit
@@ -221,7 +221,8 @@ BACK_TO_BACK = ("L1->L0A", "L1->L0B", "L1->BT", "L1->FB")
 
 
 def transfer_cycles(chip: ChipSpec, path: str, nbytes: int) -> int:
-    """Cycles of one transfer of `nbytes` as its curve means them: start to retirement, or the time that the pipe is taken.
+    """Return the cycles of one transfer of `nbytes` as its curve means them: start to retirement, or the time that the pipe is
+    taken.
 
     SimError for a path without a curve, and for bytes that the path cannot move at once.
     """
@@ -260,7 +261,7 @@ def single_transfer(chip: ChipSpec, path: str, nbytes: int) -> tuple[int, int]:
 
 
 def _run_alone(chip: ChipSpec, kind: str, build: Callable[[KernelBuilder], None], tensors: int) -> ProgramRun:
-    """One program on one core of an idle device whose tensors lie in the L2."""
+    """Return one program on one core of an idle device whose tensors lie in the L2."""
     device = Device(chip, with_values=False)
     held = [device.allocate(TENSOR, f"tensor {i}") for i in range(tensors)]
     for tensor in held:
@@ -281,7 +282,7 @@ class InnerLoop:
 
 
 def matmul_loop(chip: ChipSpec, steps: int) -> InnerLoop:
-    """The sample's step on operands in L1: one load3d of 16 KB, four load2d of 8 KB, one fp16 Mmad 128 x 64 x 256."""
+    """Return the sample's step on operands in L1: one load3d of 16 KB, four load2d of 8 KB, one fp16 Mmad 128 x 64 x 256."""
 
     def build(k: KernelBuilder) -> None:
         left = [k.allocate("L0A", 16 * KIB, f"l0a[{i}]") for i in range(2)]

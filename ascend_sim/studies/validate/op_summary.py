@@ -35,7 +35,9 @@ STATIC = {
 
 
 def tables(folder: Path) -> list[Path]:
-    """The profiler's tables anywhere below a folder; torch_npu's own only where msprof's, of the same launches, are missing."""
+    """Return the profiler's tables anywhere below a folder; torch_npu's own only where msprof's, of the same launches, are
+    missing.
+    """
     return next((found for name in FILES if (found := sorted(folder.rglob(name)))), [])
 
 
@@ -59,7 +61,7 @@ def check_table(path: Path, heads: Iterable[str], chip: str | None) -> None:
 
 
 def _missing_columns(heads: Iterable[str]) -> list[str]:
-    """Columns that every row needs and the table has not."""
+    """Return the columns that every row needs and the table has not."""
     names = _lower(heads)
     return [NAMES[need][0].title() for need in _NEEDED if not names & set(NAMES[need])]
 
@@ -69,7 +71,7 @@ def _lower(heads: Iterable[str]) -> set[str]:
 
 
 def to_row(cells: Mapping[str, str], own: Sequence[str]) -> dict[str, str]:
-    """A launch in the columns of `rows`, without chip; `skipped` says why it cannot be simulated.
+    """Return a launch in the columns of `rows`, without chip; `skipped` says why it cannot be simulated.
 
     `own` are columns that the user may have added. ValueError for text that is no shape or number.
     """

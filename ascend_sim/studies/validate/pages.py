@@ -91,7 +91,7 @@ def series_of(one: RowComparison) -> str:
 
 
 def group_by(compared: Sequence[RowComparison], label: Callable[[RowComparison], str] = series_of) -> list[Group]:
-    """One Group for every chip, op_type and `label`, in the order of the rows' chips and operators."""
+    """Return one Group for every chip, op_type and `label`, in the order of the rows' chips and operators."""
     parts: dict[tuple[str, str, str], list[RowComparison]] = {}
     for one in compared:
         kernel = one.row.kernel
@@ -133,7 +133,7 @@ _HEADS = (
 
 
 def table_rows(groups: Sequence[Group]) -> list[tuple[str, ...]]:
-    """The figures of every group that has any, as text under `_HEADS`."""
+    """Return the figures of every group that has any, as text under `_HEADS`."""
     rows: list[tuple[str, ...]] = []
     for group in groups:
         if group.task is None or group.op_type in MICROBENCHMARKS:
@@ -165,7 +165,7 @@ _PROGRAM_HEADS = ("chip", "program", "rows", "median %", "worst %", "bias %")
 
 
 def program_rows(groups: Sequence[Group]) -> list[tuple[str, ...]]:
-    """The figures of small programs as text under `_PROGRAM_HEADS`."""
+    """Return the figures of small programs as text under `_PROGRAM_HEADS`."""
     return [
         (
             group.chip,
@@ -264,7 +264,7 @@ class PointGroup:
 
 
 def group_points(compared: Sequence[ComparedPoint]) -> list[PointGroup]:
-    """One PointGroup for every architecture that has points with a prediction."""
+    """Return one PointGroup for every architecture that has points with a prediction."""
     groups = []
     for arch in sorted({one.point.arch for one in compared}):
         of_arch = [one for one in compared if one.point.arch == arch]
@@ -276,7 +276,7 @@ def group_points(compared: Sequence[ComparedPoint]) -> list[PointGroup]:
 
 
 def points_text(groups: Sequence[PointGroup]) -> list[str]:
-    """A line for every architecture."""
+    """Return a line for every architecture."""
     return [
         f"vector tile operations of {group.arch}: {group.points} points, median precision {group.median:.3f}, "
         f"{group.far} below {FAR}; {group.skipped} without a cost here"
@@ -290,7 +290,7 @@ def markdown(groups: Sequence[Group]) -> str:
 
 
 def programs_markdown(groups: Sequence[Group]) -> str:
-    """The table of small programs for a page."""
+    """Return the table of small programs for a page."""
     return _markdown(_PROGRAM_HEADS, program_rows(groups))
 
 
@@ -300,12 +300,12 @@ def _markdown(heads: Sequence[str], rows: Sequence[tuple[str, ...]]) -> str:
 
 
 def to_dict(compared: Sequence[RowComparison]) -> dict[str, Any]:
-    """The groups as plain data."""
+    """Return the groups as plain data."""
     return {"groups": [_plain(group) for group in group_by(compared)]}
 
 
 def points_dict(groups: Sequence[PointGroup]) -> list[dict[str, Any]]:
-    """The architectures' points as plain data."""
+    """Return the architectures' points as plain data."""
     return [asdict(group) for group in groups]
 
 
@@ -335,7 +335,7 @@ def _plain(group: Group) -> dict[str, Any]:
 
 
 def csv_text(compared: Sequence[RowComparison]) -> str:
-    """Every row with all its own columns, then what was predicted; `skipped` says why nothing was.
+    """Return every row with all its own columns, then what was predicted; `skipped` says why nothing was.
 
     `predicted_low_us` and `predicted_high_us` are the 80 % interval of `predicted_us`.
     """
@@ -374,6 +374,6 @@ def csv_text(compared: Sequence[RowComparison]) -> str:
 
 
 def _ends(prediction: Prediction) -> tuple[float | str, float | str]:
-    """The interval, empty where there is none."""
+    """Return the interval, empty where there is none."""
     low, high = prediction.low_us, prediction.high_us
     return ("", "") if math.isnan(low) else (round(low, 4), round(high, 4))

@@ -75,7 +75,7 @@ _SHAPES = "os^DvP*X"
 
 
 def _chip(one: RowComparison) -> str:
-    """A chip by its name; a chip file of the user's without its folders."""
+    """Return a chip by its name; a chip file of the user's without its folders."""
     return Path(one.row.kernel.chip).name
 
 

@@ -35,7 +35,7 @@ def is_sealed(cells: Mapping[str, str]) -> bool:
 
 
 def _group(cells: Mapping[str, str]) -> str:
-    """The group's name: what was asked of the kernel, without what the library decided."""
+    """Return the group's name: what was asked of the kernel, without what the library decided."""
     decided = {name for launch in LAUNCHES.values() for columns in launch.helps.values() for name in columns}
     names = ("run", "op_type", *(name for name in COLUMNS if name not in decided), *LAYOUT)
     return "|".join(f"{name}={cells[name].strip()}" for name in names if cells.get(name, "").strip())

@@ -5,18 +5,21 @@
 
 x (NDC1HWC0) GM -> L1 -> load_data_3d with the forward stride -> L0A. FRACTAL_Z has the order of L0B already, so weights go
 GM -> L1 -> L0B without a turn. Results leave L0C cast, in NDC1HWC0. On dav-3510 all three are NCDHW, and groups may be merged
-(`with_groups_merged`).
+(`with_groups_merged`). A bias lies in L1 beside the weights, goes to BT with the first Mmad of a tile, and every sum begins
+with it in float32 (ops-nn, Conv3DV2 and arch35's Conv2DV2: stated).
 """
 
 from __future__ import annotations
 
-from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL, FRACTAL_BYTES
+from ascend_sim.chip.fractal import BIAS_UNIT, BLOCK_BYTES, FRACTAL, FRACTAL_BYTES
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import MapWindow, Span
 from ascend_sim.kernel.program import InstructionTable, Program
+from ascend_sim.memory.gm import gm_operand
+from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.kernels.conv_forward.tiling import BUFFERS, ConvForwardTiling, l1_bytes, strip_input, strips
 from ascend_sim.ops.kernels.cube.call import CubeCall
-from ascend_sim.ops.kernels.cube.pipeline import CubePipeline, HeldOperand
+from ascend_sim.ops.kernels.cube.pipeline import BiasPiece, CubePipeline, HeldOperand
 from ascend_sim.ops.kernels.cube.tasks import core_share
 from ascend_sim.ops.kernels.vector.merge import WEIGHT, WORKSPACE, await_weights, is_merged, merge_program
 from ascend_sim.ops.layouts import weights, x_map, y_map
@@ -34,7 +37,7 @@ def conv_forward_task(
 ) -> Task:
     """The kernel launch; `tensors` are x, weight and y in the layouts above, in the compute dtype.
 
-    Where groups are merged by vector cores a fourth one is their workspace.
+    Where groups are merged by vector cores a fourth one is their workspace. The last one is the bias, where the call has one.
     """
     table = InstructionTable(call.chip)
     sizes = [tensor.size for tensor in tensors]
@@ -44,7 +47,7 @@ def conv_forward_task(
         return KernelBuilder(table, block, core, sizes, sub_block=sub_block, disarm=call.disarm)
 
     def build(block: int) -> list[Program]:
-        programs = [_ForwardBuilder(call, tiling, builder(block, call.core_kind)).program()]
+        programs = [_ForwardBuilder(call, tiling, builder(block, call.core_kind), len(tensors) - 1).program()]
         cores = call.chip.cores.aiv_per_aic
         for sub_block in range(cores if merged else 0):
             programs.append(merge_program(builder(block, "AIV", sub_block), call.inp, tiling.block_dim, cores))
@@ -52,7 +55,7 @@ def conv_forward_task(
 
     storage = "float32" if call.inp.itemsize == 4 else call.dtype
     names = ("x", "weight", "y")
-    info = call.info(tiling, dict.fromkeys(names, storage))
+    info = call.info(tiling, dict.fromkeys(names, storage) | ({"bias": call.bias} if call.bias else {}))
     kind = "MIX" if merged else call.core_kind
     return Task(name, op_type, kind, tiling.block_dim, tensors, build, all_cores=merged, info=info)
 
@@ -60,8 +63,8 @@ def conv_forward_task(
 class _ForwardBuilder:
     """Writes the program of one block."""
 
-    def __init__(self, call: CubeCall, tiling: ConvForwardTiling, k: KernelBuilder) -> None:
-        self.call, self.tiling, self.k = call, tiling, k
+    def __init__(self, call: CubeCall, tiling: ConvForwardTiling, k: KernelBuilder, last_slot: int) -> None:
+        self.call, self.tiling, self.k, self.bias_slot = call, tiling, k, last_slot
         inp = self.inp = call.inp
         self.p = inp.problem
         self.c0, self.itemsize = inp.c0, inp.itemsize
@@ -74,6 +77,11 @@ class _ForwardBuilder:
         self.b1 = HeldOperand(k, "B1", tiling.l1_buffers, b1)
         self.strips = strips(self.p, tiling.split_wo)
         self.pipeline = CubePipeline(k, BUFFERS, BUFFERS, ceil_to(tiling.base_m, FRACTAL) * tiling.base_n * 4)
+        self.bias: HeldOperand | None = None
+        if call.bias:
+            self.bias_itemsize = int(numpy_dtype(call.bias).itemsize)
+            self.bias = HeldOperand(k, "bias", 1, ceil_to(tiling.base_n * self.bias_itemsize, BIAS_UNIT))
+            self.pipeline.use_bias(call.bias, tiling.base_n)
 
     def program(self) -> Program:
         p, tiling = self.p, self.tiling
@@ -82,12 +90,17 @@ class _ForwardBuilder:
         total = self.inp.real_groups * p.n * p.d_out * n_parts * len(self.strips) * parts
         if self.merged:
             await_weights(self.k)
+        if self.bias is not None:  # a copy to BT takes whole units of it
+            self.bias.clear()
+            self.k.pipe_barrier("MTE2")
         pieces = (self.piece(number, n_parts, parts) for number in core_share(total, tiling.block_dim, self.k.block))
         for piece, batch in self.k.stamped(piece for piece in pieces if piece is not None):
             index, group, depth, m, m_count, n, n_count = piece
             self.tile(self.strips[index], group, batch * p.d_out + depth, m, m_count, n, n_count)
         self.a1.close()
         self.b1.close()
+        if self.bias is not None:
+            self.bias.close()
         self.pipeline.close()
         return self.k.finish()
 
@@ -112,7 +125,7 @@ class _ForwardBuilder:
         self.k.next_tile()
         p, per_block = strip.problem, self.inp.taps * self.c0
         batch, depth_out = divmod(image, p.d_out)
-        self.pipeline.begin_sum()
+        self.pipeline.begin_sum(self.load_bias(group, n, n_count))
         top = m // p.w_out * p.stride_h - p.pad_up
         bottom = (m + m_count - 1) // p.w_out * p.stride_h - p.pad_up + (p.k_h - 1) * p.dilation_h
         row = max(top, 0)
@@ -147,6 +160,19 @@ class _ForwardBuilder:
         self.pipeline.end_sum(m_count, n_count, self.c0, self.call.dtype, self.call.hf32_bits)
         self.write(strip, group, image, m, m_count, n, n_count)
 
+    def load_bias(self, group: int, n: int, n_count: int) -> BiasPiece | None:
+        """Bring the bias of channels n .. of a real group to L1, where the call has one."""
+        if self.bias is None:
+            return None
+        size = self.bias_itemsize
+        address, channel = self.bias.begin((group, n)), group * self.inp.cout_g + n
+        if address is not None:
+            channels = min(n_count, self.call.group_channels(group, self.p.c_out, self.inp.cout_g) - n)
+            source = gm_operand(self.bias_slot, channel * size)
+            self.k.data_copy_nd2nz(address, source, 1, channels, size, channels * size, 1, "bias")
+            self.bias.loaded()
+        return BiasPiece(self.bias.address, ceil_to(n_count * size, BIAS_UNIT) // size)
+
     def load_a1(self, strip: Strip, group: int, batch: int, depth: int, block: int, blocks: int, rows: Span) -> None:
         """Input `rows` of `blocks` channel blocks: [c1][rows][W][C0] in L1, W the columns that the strip reads."""
         width = strip.problem.w_in
@@ -180,7 +206,7 @@ class _ForwardBuilder:
     def step(self, window: MapWindow, pixels: Span, n_count: int, k_span: Span) -> None:
         """One base block: fill half of L0A and L0B, multiply. `k_span` is what of K, counted in what L1 holds."""
         k, (k_start, k_count) = self.k, k_span
-        half = self.pipeline.operands.acquire()
+        half = self.pipeline.acquire()
         left, right = self.pipeline.left[half], self.pipeline.right[half]
         k.load_data_3d("L0A", left, self.a1.address, self.itemsize, window, pixels, k_span)
         columns = ceil_div(n_count, FRACTAL)

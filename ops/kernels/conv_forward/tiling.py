@@ -22,6 +22,7 @@ from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 from ascend_sim.ops.problem.strips import Strip, reach, strip_count, widest_reach
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
+MOST_COLUMNS = 128  # channels of a tile
 BUFFERS = 2  # ping-pong in L0A and L0B, and in L1 where it fits
 RESERVED, COPIES = 256, 2  # bytes of UB that are kept free; copies of merged weights in UB (stated)
 LEAST_BYTES = 2  # of an item: 8-bit weights are not turned here (ours)
@@ -69,6 +70,11 @@ def with_groups_merged(inp: TilingInput) -> TilingInput:
     return replace(inp, merged=inp.layout is PLANAR and inp.itemsize >= LEAST_BYTES and fits)
 
 
+def beside_bias(inp: TilingInput) -> TilingInput:
+    """The problem of a kernel that holds the bias of a tile's channels in L1, in float32 at most."""
+    return replace(inp, buffers={**inp.buffers, "L1": inp.buffers["L1"] - MOST_COLUMNS * ACCUMULATOR_BYTES})
+
+
 def input_rows(inp: TilingInput, pixels: int) -> int:
     """Input rows that a tile of `pixels` output pixels can need at most; one of whole rows begins with a row."""
     p = inp.problem
@@ -89,7 +95,7 @@ def of_rows(inp: TilingInput, buffers: int) -> ConvForwardTiling:
     p = inp.problem
     pixels, channels = p.h_out * p.w_out, ceil_to(inp.cout_g, FRACTAL)
     tile = inp.buffers["L0C"] // BUFFERS // ACCUMULATOR_BYTES
-    base_n = min(channels, 128)
+    base_n = min(channels, MOST_COLUMNS)
     base_m = min(ceil_to(pixels, FRACTAL), tile // base_n // FRACTAL * FRACTAL)
     most_m = inp.buffers["L0A"] // BUFFERS // (inp.c0 * inp.itemsize)  # with the shortest K, one C0
 

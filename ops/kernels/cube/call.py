@@ -24,7 +24,7 @@ class CubeCall:
 
     `disarm` names flags whose waits do not hold (an experiment, see `WaitFlag`). `macs` are the useful multiplications
     where the problem of the kernel has more (a gradOutput with zeros in it). `library` is the version of the vendor's kernels
-    ("" for the newest, `cube.libraries`).
+    ("" for the newest, `cube.libraries`). `bias` is the dtype of the bias that sums begin with, "" without one.
     """
 
     chip: ChipSpec
@@ -33,6 +33,7 @@ class CubeCall:
     disarm: Collection[str] = field(default=(), hash=False)
     macs: int | None = None
     library: str = ""
+    bias: str = ""
 
     @property
     def core_kind(self) -> str:
@@ -59,6 +60,7 @@ class CubeCall:
         source = fields.pop("source")
         layout = self.inp.layout
         own = {name: layout.weights if name.endswith("weight") else layout.maps for name in dtypes}
+        own |= {"bias": "ND"} if "bias" in dtypes else {}
         return {
             "dtypes": dtypes,
             "formats": own | dict(formats or {}),

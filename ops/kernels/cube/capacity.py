@@ -18,7 +18,7 @@ from ascend_sim.ops.problem.tiling_input import TilingInput
 
 
 def l0_bytes(tiling: ConvTiling, inp: TilingInput) -> dict[str, int]:
-    """Bytes in L0A, L0B and L0C, all buffers counted."""
+    """Return the bytes in L0A, L0B and L0C, all buffers counted."""
     base_k = ceil_to(tiling.base_k, tiling.k_unit(inp))
     return {
         "L0A": tiling.base_m * base_k * inp.itemsize * tiling.al0_buffers,
@@ -33,7 +33,7 @@ def fits_l0(tiling: ConvTiling, inp: TilingInput) -> bool:
 
 
 def l0_base_k(tiling: ConvTiling, inp: TilingInput) -> int:
-    """The longest base_k that L0A and L0B hold."""
+    """Return the longest base_k that L0A and L0B hold."""
     unit = tiling.k_unit(inp)
     a = inp.buffers["L0A"] // tiling.al0_buffers // inp.itemsize // tiling.base_m
     b = inp.buffers["L0B"] // tiling.bl0_buffers // inp.itemsize // tiling.base_n

@@ -48,7 +48,7 @@ class BlockTiling:
     """What a message about an unknown field says first."""
 
     def to_vendor(self) -> dict[str, Any]:
-        """Every field under the vendor's name, `source` under its own."""
+        """Return every field under the vendor's name, `source` under its own."""
         return {vendor: getattr(self, ours) for ours, vendor in self.VENDOR.items()} | {"source": self.source}
 
     @classmethod
@@ -67,7 +67,9 @@ class BlockTiling:
 
     @classmethod
     def given(cls, overrides: Mapping[str, Any]) -> dict[str, int]:
-        """A user's fields, in the vendor's spelling, under our names; TilingError for names and values that no tiling has."""
+        """Return a user's fields, in the vendor's spelling, under our names; TilingError for names and values that no tiling
+        has.
+        """
         allowed = {vendor: ours for ours, vendor in cls.VENDOR.items() if ours not in cls.DERIVED}
         allowed["blockDim"] = "block_dim"
         unknown = [name for name in overrides if name not in allowed]
@@ -83,7 +85,7 @@ class BlockTiling:
         return {allowed[name]: value for name, value in overrides.items()}
 
     def but(self, **changes: Any) -> Self:
-        """A copy with some fields changed; TypeError for a name that is no field."""
+        """Return a copy with some fields changed; TypeError for a name that is no field."""
         if not changes.keys() <= self.__dict__.keys():
             raise TypeError(f"no such field: {', '.join(changes.keys() - self.__dict__.keys())}")
         # The searches make hundreds of copies for a call: `dataclasses.replace` takes several times as long.
@@ -118,7 +120,7 @@ class ConvTiling(BlockTiling):
 
     @classmethod
     def from_vendor(cls, values: Mapping[str, Any]) -> Self:
-        """The inverse of `to_vendor`; base block fields are required. Raises TilingError for an unknown name."""
+        """Return the inverse of `to_vendor`; base block fields are required. Raises TilingError for an unknown name."""
         given = cls.own_names(values)
         missing = [cls.VENDOR[n] for n in ("base_m", "base_k", "base_n") if n not in given]
         if missing:

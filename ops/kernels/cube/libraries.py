@@ -20,7 +20,7 @@ def libraries() -> Mapping[str, Mapping[str, Any]]:
 
 
 def known_library(name: str | None) -> str:
-    """A version as calls hold it, "" for the newest. Raises SimError for one that is not in the file."""
+    """Return a version as calls hold it, "" for the newest. Raises SimError for one that is not in the file."""
     if name is not None and name not in libraries():
         raise SimError(
             f"library = {name!r}; allowed: {', '.join(libraries())} (configs/libraries.yaml), or None for the last"
@@ -29,7 +29,7 @@ def known_library(name: str | None) -> str:
 
 
 def version(library: str) -> str:
-    """The version's name, where calls hold "" for the newest."""
+    """Return the version's name, where calls hold "" for the newest."""
     return library or list(libraries())[-1]
 
 
@@ -40,7 +40,9 @@ def kernel_of(library: str, op_type: str) -> Mapping[str, Any]:
 
 
 def surrogates_of(library: str, op_type: str) -> dict[str, str]:
-    """The costs of an operator's kernel that stand for something which is not built, each with its value and that, in words."""
+    """Return the costs of an operator's kernel that stand for something which is not built, each with its value and that, in
+    words.
+    """
     costs = kernel_of(library, op_type).items()
     return {
         name: f"{cost['value']} {cost['unit']} for {cost['surrogate']} ({cost['source'].split(':')[0]})"

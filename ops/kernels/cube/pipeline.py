@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import NamedTuple
 
-from ascend_sim.chip.fractal import ACCUMULATOR_BYTES, BLOCK_BYTES, FRACTAL, FRACTAL_BYTES
+from ascend_sim.chip.fractal import ACCUMULATOR_BYTES, BIAS_UNIT, BLOCK_BYTES, FRACTAL, FRACTAL_BYTES
 from ascend_sim.kernel.builder import KernelBuilder
-from ascend_sim.kernel.operands import CopyLoop, MapWindow, Span, TilePiece
+from ascend_sim.kernel.operands import CopyLoop, CubeProduct, MapWindow, Span, TilePiece
 from ascend_sim.kernel.queue import BufferQueue
 from ascend_sim.kernel.unit_flag import UnitFlagTiles
 from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.layouts.layout import DrainPiece
 from ascend_sim.ops.problem.family import family_of
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, cut
+
+
+class BiasPiece(NamedTuple):
+    """The bias of a tile's columns in L1: its address, and as many numbers as whole units of BT hold."""
+
+    address: int
+    columns: int
 
 
 class CubePipeline:
@@ -46,7 +54,10 @@ class CubePipeline:
         self.operands = self._queues[0]
         tiles = [k.allocate("L0C", tile_bytes, f"L0C[{i}]") for i in range(l0c_buffers)]
         self._begun = False
-        k.carry(self, "_begun")
+        self._bias: BiasPiece | None = None
+        self._bias_turn, self._bias_dtype = 0, ""
+        self._bias_places: list[int] = []
+        k.carry(self, "_begun", "_bias_turn")
         self.tiles: BufferQueue[int]
         if unit_flag:
             self.tiles = UnitFlagTiles(k, "L0C", tiles)
@@ -57,10 +68,29 @@ class CubePipeline:
         else:
             self.tiles = BufferQueue(k, "L0C", "M", "FIX", tiles)
 
-    def begin_sum(self) -> None:
-        """The next tile of L0C, to which nothing has been added."""
+    def use_bias(self, dtype: str, columns: int) -> None:
+        """Sums begin with a bias of `dtype`, of up to `columns` numbers: room for that of two tiles in BT."""
+        size = ceil_to(columns * ACCUMULATOR_BYTES, 2 * BIAS_UNIT)
+        self._bias_places = [self._k.allocate("BT", size, f"bias[{i}]", 2 * BIAS_UNIT) for i in range(2)]
+        self._bias_dtype = dtype
+
+    def begin_sum(self, bias: BiasPiece | None = None) -> None:
+        """The next tile of L0C, to which nothing has been added but its bias."""
         self.tiles.acquire()
         self._begun = False
+        self._bias = bias
+        self._bias_turn = 1 - self._bias_turn
+
+    def acquire(self) -> int:
+        """The next half of L0A and L0B, free to be filled; with the first one of a tile its bias goes to BT.
+
+        The place in BT is free: that half has been multiplied, and with it the first half of the tile before the last.
+        """
+        half = self.operands.acquire()
+        if self._bias is not None and not self._begun:
+            address, columns = self._bias
+            self._k.load_bias(self._bias_places[self._bias_turn], address, columns, self._bias_dtype)
+        return half
 
     def load_right(self) -> None:
         """The loads into L0A are issued, those into L0B of the same half follow."""
@@ -77,9 +107,12 @@ class CubePipeline:
         if m == 1 and not self._k.gemv_is_optional:
             m = FRACTAL
         self._take()
-        left, right = self.left[half], self.right[half]
-        mmad = self.tiles.mmad if isinstance(self.tiles, UnitFlagTiles) else self._k.mmad
-        mmad(self.tiles.filling, left, right, m, k, n, dtype, self._begun, hf32_bits, gemv=False)
+        begins = self._bias is not None and not self._begun
+        bias = self._bias_places[self._bias_turn] if begins else -1
+        product = CubeProduct(m, k, n, dtype, self._begun, hf32_bits, gemv=False, bias=bias)
+        if isinstance(self.tiles, UnitFlagTiles):
+            self.tiles.before(product)
+        self._k.mmad(self.tiles.filling, self.left[half], self.right[half], *product)
         self._begun = True
         self._release()
 
@@ -101,7 +134,7 @@ class CubePipeline:
         """A tile that nothing was added to is zeros times zeros, because only an Mmad writes L0C."""
         if self._begun:
             return
-        half = self.operands.acquire()
+        half = self.acquire()
         if "FILL->L0A" in self._k.chip.paths:
             self._k.fill("L0A", self.left[half], ceil_div(m, FRACTAL) * FRACTAL_BYTES)
             self.load_right()

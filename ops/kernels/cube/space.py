@@ -12,7 +12,9 @@ STEPS = (1, 2, 4, 8)
 
 
 def even_parts(total: int, unit: int = 1) -> list[int]:
-    """Sizes, in whole `unit`s, that cut `total` into 1, 2, 3, ... parts as even as they can be; each once, largest first."""
+    """Return the sizes, in whole `unit`s, that cut `total` into 1, 2, 3, ... parts as even as they can be; each once, largest
+    first.
+    """
     units = ceil_div(total, unit)
     return [unit * size for size in dict.fromkeys(ceil_div(units, parts) for parts in range(1, units + 1))]
 
@@ -22,6 +24,6 @@ def axis(given: Fixed, name: str, values: Any) -> Any:
 
 
 def pairs(steps: set[tuple[int, int]], given: Fixed) -> list[tuple[int, int]]:
-    """The L1 steps of both operands, with those that are given."""
+    """Return the L1 steps of both operands, with those that are given."""
     pairs = {(given.get("step_ka", a), given.get("step_kb", b)) for a, b in steps}
     return sorted(pair for pair in pairs if max(pair) % min(pair) == 0)

@@ -79,14 +79,14 @@ Row = Mapping[str, Any]
 
 @cache
 def tuned_rows() -> tuple[Row, ...]:
-    """Every row of the file, with "soc" and "cores"."""
+    """Return every row of the file, with "soc" and "cores"."""
     text = resources.files("ascend_sim.configs").joinpath("tuned_tilings_950.yaml").read_text(encoding="utf-8")
     file = load_shipped(text)
     return tuple({"soc": file["soc"], "cores": file["cores"], **row} for row in file["rows"])
 
 
 def tuned_fields(row: Row) -> dict[str, int]:
-    """The tuned fields as our kernels take them; TilingError for what they cannot express."""
+    """Return the tuned fields as our kernels take them; TilingError for what they cannot express."""
     fields = dict(row["tuned"])
     if fields.pop("enableSplitK", 0):
         raise TilingError("sums of 16-bit results in segments of K (enableSplitK) are not written")
@@ -105,8 +105,8 @@ def tuned_fields(row: Row) -> dict[str, int]:
 
 
 def source_of(row: Row) -> str:
-    """Where the report says that a tiling is from: "stand-in" where the library turns the weights of grad_input first (the
-    row's enableVecTrans), which our kernel does only where it is split.
+    """Return where the report says that a tiling is from: "stand-in" where the library turns the weights of grad_input first
+    (the row's enableVecTrans), which our kernel does only where it is split.
     """
     fields = row["tuned"]
     return "stand-in" if fields.get("enableVecTrans") and not fields["kernelSplitMode"] else "vendor table"
@@ -125,7 +125,7 @@ def tuned_tiling(kernel: str, q: TilingQuestion) -> tuple[dict[str, int], str] |
 
 
 def problem_of(row: Row) -> ConvProblem:
-    """The problem that a row is for."""
+    """Return the problem that a row is for."""
     (n, c_in, *size), (c_out, _, *kernel) = row["input"], row["weight"]
     pads, stride = row["padding"], row["stride"]
     out = [(size[i] + pads[2 * i] + pads[2 * i + 1] - kernel[i]) // stride[i] + 1 for i in range(3)]

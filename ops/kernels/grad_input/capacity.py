@@ -32,7 +32,7 @@ from ascend_sim.ops.problem.window import dilated_rows, pad_after, pad_before
 
 
 def a1_row_bytes(inp: TilingInput) -> int:
-    """Bytes of one dilated full-width row of a unit of output channels."""
+    """Return the bytes of one dilated full-width row of a unit of output channels."""
     return inp.problem.w_out * inp.problem.stride_w * inp.unit * inp.itemsize
 
 
@@ -44,7 +44,7 @@ def _held_rows(tiling: GradInputTiling, inp: TilingInput) -> int:
 
 
 def grad_input_l1(tiling: GradInputTiling, inp: TilingInput) -> tuple[int, int]:
-    """Bytes of gradOutput (A1) and of weights (B1) in L1, all buffers counted."""
+    """Return the bytes of gradOutput (A1) and of weights (B1) in L1, all buffers counted."""
     span_a, span = (_held(step, tiling, inp) for step in (tiling.step_ka, tiling.step_kb))
     channels = max(span_a // inp.taps, 1)
     rows = _held_rows(tiling, inp)

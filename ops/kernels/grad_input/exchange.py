@@ -56,7 +56,7 @@ class Exchange:
 
     @property
     def pitch(self) -> int:
-        """Bytes of a channel of a tile in a slot."""
+        """Return the bytes of a channel of a tile in a slot."""
         return ceil_to(self.tiling.base_m * self.call.inp.itemsize, BLOCK_BYTES)
 
     @property

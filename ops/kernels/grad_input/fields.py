@@ -45,7 +45,7 @@ VARIANTS = {
 
 
 def variant_of(inp: TilingInput) -> Variant:
-    """The kernel of the family that the problem is for."""
+    """Return the kernel of the family that the problem is for."""
     return VARIANTS[inp.family.name]
 
 
@@ -93,26 +93,26 @@ class GradInputTiling(ConvTiling):
     """What the kernels that read NCDHW alone have, and its value elsewhere."""
 
     def to_vendor(self) -> dict[str, Any]:
-        """Every field under the vendor's name; those of one architecture's kernel only where they say something."""
+        """Return every field under the vendor's name; those of one architecture's kernel only where they say something."""
         values = self.DIRECT_ONLY | {"single_core_batch": 0, "split_wi": 0, "load_b1": 0}
         silent = {self.VENDOR[ours] for ours, value in values.items() if getattr(self, ours) == value}
         return {name: value for name, value in super().to_vendor().items() if name not in silent}
 
     @staticmethod
     def k_unit(inp: TilingInput) -> int:
-        """Output channels that L1 holds together."""
+        """Return the output channels that L1 holds together."""
         return inp.c0 if variant_of(inp).slice_c0 else inp.unit
 
     BASIC_BLOCK_KEY: ClassVar[int] = 1 << 9  # bit 9 of the key says: tasks of the basic-block kernel (ops-nn: stated)
 
     @property
     def tiling_key(self) -> int:
-        """The vendor's kernel key: bits 0-7 `load_b2`, bit 9 the basic-block kernel."""
+        """Return the vendor's kernel key: bits 0-7 `load_b2`, bit 9 the basic-block kernel."""
         return self.load_b2 | self.BASIC_BLOCK_KEY
 
 
 def k_unit(inp: TilingInput) -> int:
-    """Output channels that L1 holds together."""
+    """Return the output channels that L1 holds together."""
     return GradInputTiling.k_unit(inp)
 
 

@@ -40,12 +40,12 @@ class SpreadBox(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes, at 32 for each block of a pixel."""
+        """Return the bytes, at 32 for each block of a pixel."""
         return self.blocks * self.rows * self.columns * BLOCK_BYTES
 
 
 def spread_boxes(blocks: Span, rows: Span, columns: int, room: int) -> Iterator[SpreadBox]:
-    """Boxes of at most `room` pixels that adjoin in L1: whole blocks, else rows of a block, else a part of a row."""
+    """Yield the boxes of at most `room` pixels that adjoin in L1: whole blocks, else rows of a block, else a part of a row."""
     at_once = max(room // (rows.length * columns), 1)
     most_rows, most_columns = max(room // columns, 1), min(columns, room)
     for block, block_count in cut(blocks.length, at_once):

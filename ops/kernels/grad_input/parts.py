@@ -37,12 +37,12 @@ UNCUT, NO_HK, NO_HK_WK = 0, 2, 3
 
 
 def tiling_parts(tiling: GradInputTiling, inp: TilingInput) -> tuple[MapPart, ...]:
-    """The parts of dx that a tiling makes; without strips or a split the whole problem."""
+    """Return the parts of dx that a tiling makes; without strips or a split the whole problem."""
     return split_parts(inp.problem, tiling.kernel_split, tiling.split_wi)
 
 
 def tiling_input(tiling: GradInputTiling, inp: TilingInput) -> TilingInput:
-    """The part of a problem, or the piece of a kernel, that a tiling is made for."""
+    """Return the part of a problem, or the piece of a kernel, that a tiling is made for."""
     return part_input(inp, tiling.kernel_split, tiling.split_wi, tiling.load_b1)
 
 
@@ -54,7 +54,7 @@ def part_input(inp: TilingInput, split: int, strip: int, cut: int) -> TilingInpu
 
 
 def task_parts(tiling: GradInputTiling, inp: TilingInput) -> int:
-    """How many parts have tasks of their own; those of a split of both axes share theirs."""
+    """Return how many parts have tasks of their own; those of a split of both axes share theirs."""
     rows = min(inp.problem.stride_h, inp.problem.h_in) if tiling.kernel_split == SPLIT_H else 1
     return rows * strip_count(inp.problem.w_in, tiling.split_wi)
 
@@ -97,7 +97,7 @@ def _axis(stride: int, kernel: int, pad: int, size: int) -> list[_Axis]:
 
 @lru_cache(maxsize=64)
 def split_parts(problem: ConvProblem, mode: int, strip: int = 0) -> tuple[MapPart, ...]:
-    """The parts, strips slowest, then rows; without a split or strips the problem itself.
+    """Return the parts, strips slowest, then rows; without a split or strips the problem itself.
 
     TilingError with dilation, whose taps are not in a row.
     """
@@ -160,7 +160,7 @@ def _split(problem: ConvProblem, mode: int) -> tuple[MapPart, ...]:
 
 
 def split_products(problem: ConvProblem, mode: int) -> int:
-    """Products of gradOutput with its inserted zeros and the weights: every dx pixel with the taps of its part."""
+    """Return the products of gradOutput with its inserted zeros and the weights: every dx pixel with the taps of its part."""
     p = problem
     pixels = sum(part.rows * part.columns * len(part.taps) for part in split_parts(p, mode))
     return p.n * p.plane_products * p.c_out * (p.c_in // p.groups) * pixels
@@ -183,7 +183,7 @@ def split_input(inp: TilingInput, mode: int, strip: int = 0) -> TilingInput:
 
 
 def cut_problem(problem: ConvProblem, cut: int) -> ConvProblem:
-    """The problem that a tiling is made for: that of any piece, with as many rows and columns as one can need.
+    """Return the problem that a tiling is made for: that of any piece, with as many rows and columns as one can need.
 
     Its rows reach the last one of dx, so that none of the padding below, which a stride may leave more of than load3d has a
     field for, counts as padding of a piece: a tile takes what it sees of it.

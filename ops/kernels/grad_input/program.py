@@ -54,7 +54,7 @@ def grad_input_task(
     op_type: str,
     block_dim: int | None = None,
 ) -> Task:
-    """The kernel launch; `tensors` are gradOutput, weight and gradInput in the layouts above, in the compute dtype.
+    """Return the kernel launch; `tensors` are gradOutput, weight and gradInput in the layouts above, in the compute dtype.
 
     With a fourth tensor the vector cores help: it is the workspace of a split kernel (`grad_input_exchange`), the weights of
     merged groups, or else the slots of `grad_input_turn`, which turns gradInput to NCDHW. `block_dim` launches another number
@@ -114,7 +114,7 @@ def has_unit_flag(call: CubeCall, tiling: GradInputTiling, op_type: str) -> bool
 
 
 def workspace_bytes(call: CubeCall, tiling: GradInputTiling) -> int:
-    """Bytes of the fourth tensor where the kernel is split or groups are merged, else 0."""
+    """Return the bytes of the fourth tensor where the kernel is split or groups are merged, else 0."""
     exchange = Exchange.of(call, tiling)
     return merged_bytes(call.inp) if exchange is None else exchange.bytes
 
@@ -200,7 +200,7 @@ class _DataBuilder:
             self.exchange.close(self.k)
 
     def segments(self, channels: int) -> Iterator[range]:
-        """Blocks of a group's `channels` channels of gradOutput that are summed before the result goes to GM."""
+        """Yield the blocks of a group's `channels` channels of gradOutput that are summed before the result goes to GM."""
         total = ceil_div(channels, self.c0)
         step = self.tiling.k_segment // self.c0 or total
         yield from (range(start, min(start + step, total)) for start in range(0, total, step))
@@ -256,14 +256,14 @@ class _DataBuilder:
                     self.step(gradient_window, pixels, filters, k_range)
 
     def k_slices(self, piece: PartMap, k_start: int, k_count: int) -> range:
-        """Blocks of output channels (16, or C0 where NCDHW is read) that K elements k_start .. belong to."""
+        """Return the blocks of output channels (16, or C0 where NCDHW is read) that K elements k_start .. belong to."""
         whole = piece.taps * self.unit
         return range(k_start // whole, ceil_div(k_start + k_count, whole))
 
     # -- L1 -> L0, mmad ------------------------------------------------------------------------------------------------
 
     def gradient_window(self, piece: PartMap, window: RowWindow, pixels: Span) -> MapWindow:
-        """The zero-inserted rows of gradOutput in L1 as load_data_3d slides the kernel over them."""
+        """Return the zero-inserted rows of gradOutput in L1 as load_data_3d slides the kernel over them."""
         p = piece.p
         return MapWindow(
             height=window.rows,
@@ -311,7 +311,7 @@ class _DataBuilder:
 
     @property
     def result(self) -> str:
-        """The dtype that a tile leaves L0C in."""
+        """Return the dtype that a tile leaves L0C in."""
         return "float32" if self.itemsize == 4 else self.call.dtype
 
     def write(self, part_map: PartMap, tile: DataTile, channels: int, *, atomic: bool = False) -> None:

@@ -76,7 +76,7 @@ class TileRows:
         self._known: dict[tuple[GradInputTask, bool], dict[tuple[int, ...], tuple[PlacedTile, int, int]]] = {}
 
     def placed(self, tiles: Sequence[DataTile]) -> Iterator[tuple[PlacedTile, Place]]:
-        """The tiles of a block, and where they are."""
+        """Yield the tiles of a block, and where they are."""
         final = self._call.inp.real_groups - 1  # it may have fewer channels
         task = None
         for number, tile in enumerate(tiles):
@@ -95,7 +95,7 @@ class TileRows:
             yield placed, (batch, band, block, group)
 
     def at(self, placed: PlacedTile, place: Place) -> PlacedTile:
-        """The tile as it is."""
+        """Return the tile as it is."""
         batch, band, block, group = place
         task = placed.tile.task._replace(batch=batch)
         if self._grouped:
@@ -103,7 +103,7 @@ class TileRows:
         return self._beside(self._further(placed._replace(tile=placed.tile._replace(task=task)), band), block)
 
     def _counted(self, tile: DataTile, group: int) -> tuple[PlacedTile, int, int]:
-        """A tile and the group that it is of, without its image and, where groups move, counted from the first one."""
+        """Return a tile and the group that it is of, without its image and, where groups move, counted from the first one."""
         parts = []
         for part_map in self.maps:
             count = min(tile.m_count, part_map.pixels - tile.m)
@@ -128,11 +128,11 @@ class TileRows:
             yield window if window.rows else None
 
     def _width(self, tile: DataTile) -> int:
-        """Pixels of a row as the tile counts them."""
+        """Return the pixels of a row as the tile counts them."""
         return self.maps[tile.task.part].p.w_in
 
     def _further(self, placed: PlacedTile, band: int) -> PlacedTile:
-        """The tile so many bands further down."""
+        """Return the tile so many bands further down."""
         if not self._band:
             return placed
         rows, tile = band * self._band, placed.tile
@@ -145,7 +145,7 @@ class TileRows:
         return placed._replace(tile=tile._replace(task=task, m=tile.m + pixels), parts=tuple(parts))
 
     def _beside(self, placed: PlacedTile, block: int) -> PlacedTile:
-        """The tile so many blocks of channels further on."""
+        """Return the tile so many blocks of channels further on."""
         if not self._block:
             return placed
         tile, channels = placed.tile, block * self._block

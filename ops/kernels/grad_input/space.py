@@ -70,7 +70,7 @@ def _with_columns(inp: TilingInput, given: Fixed, chip: ChipSpec | None) -> Iter
 
 
 def _buffered(tiling: GradInputTiling, inp: TilingInput, given: Fixed) -> Iterator[GradInputTiling]:
-    """A tiling with the fewest buffers in L1, and with more of them that fit; all else that is checked is the same.
+    """Yield a tiling with the fewest buffers in L1, and with more of them that fit; all else that is checked is the same.
 
     Where NCDHW is read, weights that L1 holds stay from task to task.
     """

@@ -33,7 +33,8 @@ class GradInputTask(NamedTuple):
 
 
 def grad_input_tasks(tiling: GradInputTiling, inp: TilingInput, core: int) -> list[GradInputTask]:
-    """Tasks of one core: real group slowest, then strips, pixels, (batch, depth), channels fastest. Channels are C0-padded.
+    """Return the tasks of one core: real group slowest, then strips, pixels, (batch, depth), channels fastest. Channels are
+    C0-padded.
 
     With `single_core_batch` a core gets one part of the pixels and channels of that many images: pixels fastest (assumed).
     """
@@ -70,7 +71,7 @@ def grad_input_tasks(tiling: GradInputTiling, inp: TilingInput, core: int) -> li
 
 
 def _tile_tasks(tiling: GradInputTiling, inp: TilingInput, core: int) -> list[GradInputTask]:
-    """Tasks of the kernel that reads NCDHW, those of several depths one by one.
+    """Return the tasks of the kernel that reads NCDHW, those of several depths one by one.
 
     Order (ops-nn arch35: stated; where images and parts come: ours): several kernel planes: pixels, depth,
     channels fastest; else depth, pixels, channels, for a kernel of one tap the longer side before the shorter one.

@@ -30,7 +30,7 @@ class DataTile(NamedTuple):
 
 
 def numbered(tiles: Sequence[DataTile], turns: int = 0) -> Iterator[tuple[tuple[int, DataTile], int]]:
-    """Tiles as a stamped loop takes them: a number, the tile as that of image 0, and the image.
+    """Yield the tiles as a stamped loop takes them: a number, the tile as that of image 0, and the image.
 
     The numbers are those of the first `turns` tiles and then `turns` further ones in turn; without turns all are 0.
     """
@@ -46,7 +46,7 @@ def turn_of(number: int, turns: int) -> int:
 
 
 def grad_input_tiles(call: CubeCall, tiling: GradInputTiling, block: int) -> list[DataTile]:
-    """Every tile of a block, in order.
+    """Return every tile of a block, in order.
 
     On coupled chips, whose L1 keeps an operand for as long as its tiles follow each other, in the order that loads less:
     all tasks for one band of base_n channels, or all bands for one tile of pixels.
@@ -96,7 +96,7 @@ def grad_input_tiles(call: CubeCall, tiling: GradInputTiling, block: int) -> lis
 
 
 def _channels_end(call: CubeCall, task: GradInputTask) -> int:
-    """The end of a task's channels that exist, in whole C0."""
+    """Return the end of a task's channels that exist, in whole C0."""
     channels = ceil_to(call.group_channels(task.group, call.inp.problem.c_in, call.inp.cin_g), call.inp.c0)
     return min(task.n_start + task.n_count, channels)
 

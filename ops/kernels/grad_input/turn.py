@@ -33,7 +33,7 @@ _WRITTEN, _READ = 5, 6
 
 
 def slots_bytes(tiling: GradInputTiling, chip: ChipSpec) -> int:
-    """Bytes of the workspace for the slots: as many as L0C has for every block (stated)."""
+    """Return the bytes of the workspace for the slots: as many as L0C has for every block (stated)."""
     return tiling.block_dim * chip.buffers["L0C"]
 
 
@@ -46,7 +46,7 @@ class Slot:
         self._address = gm_operand(SLOTS, _slot_offset(tiling, inp, k.block))
 
     def acquire(self) -> int:
-        """The slot, once the vector cores have emptied it."""
+        """Return the slot, once the vector cores have emptied it."""
         self._emptied()
         return self._address
 

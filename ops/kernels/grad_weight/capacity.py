@@ -28,12 +28,15 @@ def spanned_slices(blocks: int, taps: int) -> int:
 
 
 def b1_rows(inp: TilingInput, pixels: int) -> int:
-    """Input rows behind a run of `pixels` gradOutput pixels; counts rows above and below the image too."""
+    """Return the input rows behind a run of `pixels` gradOutput pixels; counts rows above and below the image too."""
     return input_rows_of(inp.problem, pixels, inp.problem.w_out)
 
 
 def bl1_bound(tiling: GradWeightTiling, inp: TilingInput, *, clipped: bool = False) -> int:
-    """Elements of one L1 buffer of B; `clipped`: no more rows and channel blocks than there are (the vendor's has)."""
+    """Return the elements of one L1 buffer of B.
+
+    `clipped`: no more rows and channel blocks than there are (the vendor's has).
+    """
     held = b1_pixels(inp, tiling.base_k * tiling.step_kb, clipped=clipped)
     return held * _held_slices(tiling, inp, clipped) * inp.c0
 
@@ -50,12 +53,12 @@ def _held_slices(tiling: GradWeightTiling, inp: TilingInput, clipped: bool) -> i
 
 
 def b1_pixels(inp: TilingInput, pixels: int, *, clipped: bool = False) -> int:
-    """Input pixels that L1 holds for a run of gradOutput pixels."""
+    """Return the input pixels that L1 holds for a run of gradOutput pixels."""
     return inp.walk.input_pixels(inp.problem, pixels, clipped=clipped)
 
 
 def grad_weight_l1(tiling: GradWeightTiling, inp: TilingInput, *, clipped: bool = False) -> tuple[int, int]:
-    """Bytes of gradOutput (A1) and of input (B1) in L1, all buffers counted."""
+    """Return the bytes of gradOutput (A1) and of input (B1) in L1, all buffers counted."""
     a1 = tiling.step_ka * tiling.base_k * tiling.step_m * tiling.base_m * inp.itemsize * tiling.al1_buffers
     return a1, bl1_bound(tiling, inp, clipped=clipped) * inp.itemsize * tiling.bl1_buffers
 

@@ -56,14 +56,14 @@ class SummedTile(NamedTuple):
     channels: int
 
     def counted(self, c0: int, per_block: int) -> tuple[SummedTile, int, int]:
-        """The tile with rows counted from a block of C0 gradOutput channels, columns from a channel block of the input
+        """Return the tile with rows counted from a block of C0 gradOutput channels, columns from a channel block of the input
         (`per_block` columns each), as one of group 0, and these blocks.
         """
         rows_from, first = self.held.start // c0, self.blocks.start
         return self.at(-rows_from * c0, -first, -self.group, per_block), rows_from, first
 
     def at(self, row: int, block: int, group: int, per_block: int) -> SummedTile:
-        """The tile `row` rows, `block` channel blocks of the input and `group` groups further on."""
+        """Return the tile `row` rows, `block` channel blocks of the input and `group` groups further on."""
         return self._replace(
             group=self.group + group,
             m=self.m + row,
@@ -169,7 +169,7 @@ class CubeBuilder:
         self.pipeline = CubePipeline(k, tiling.al0_buffers, tiling.cl0_buffers, tile_bytes)
 
     def held(self, a1: int, b1: int) -> tuple[HeldOperand, HeldOperand]:
-        """The L1 buffers of both operands, of so many bytes."""
+        """Return the L1 buffers of both operands, of so many bytes."""
         tiling = self.tiling
         return (
             HeldOperand(self.k, "A1", tiling.al1_buffers, a1),
@@ -185,7 +185,7 @@ class CubeBuilder:
         )
 
     def written(self, pieces: Iterable[tuple[Piece, Where]]) -> Program:
-        """The program of `pieces`."""
+        """Return the program of `pieces`."""
         for piece, where in self.k.stamped(pieces):
             self.write_piece(piece, where)
         self.a1.close()
@@ -206,13 +206,13 @@ class CubeBuilder:
         self.k.cross_core_set(CUBE_TO_VECTOR, 2, "FIX")
 
     def runs(self) -> Iterator[tuple[Run, Where]]:
-        """The tiles of the block's tasks in order, each with its planes, and where they are."""
+        """Yield the tiles of the block's tasks in order, each with its planes, and where they are."""
         for task in grad_weight_tasks(self.tiling, self.inp, self.k.block):
             for part, images in self.parts(task):
                 yield self.run(part, images)
 
     def run(self, part: GradWeightTask, images: range, tile: tuple[int, SummedTile] | None = None) -> tuple[Run, Where]:
-        """All tiles of a part, or the only one of it that is given; other images of the batch have the same run."""
+        """Return all tiles of a part, or the only one of it that is given; other images of the batch have the same run."""
 
         def pieces(images: range) -> Iterator[tuple[Piece, Where]]:
             for one in self.tiles(part) if tile is None else [tile]:
@@ -229,7 +229,7 @@ class CubeBuilder:
     def summed(
         self, task: GradWeightTask, images: range, placed: tuple[int, SummedTile]
     ) -> Iterator[tuple[Piece, Where]]:
-        """A tile (with its kernel plane) summed over the rows of a task and planes `images`, and its way out."""
+        """Yield a tile (with its kernel plane) summed over the rows of a task and planes `images`, and its way out."""
         p, (plane, tile) = self.p, placed
         begin = Begin(not task.slot)  # parts of a StreamK task share its tiles
         slot = None if task.slot is None else (task, self.k.block)
@@ -317,7 +317,7 @@ class CubeBuilder:
             last = step
 
     def placed(self, tile: SummedTile, where: Where) -> SummedTile:
-        """The tile as it is."""
+        """Return the tile as it is."""
         # All channels of a real group but of the only one are whole blocks, or may begin anywhere.
         group = where.group if self.inp.real_groups > 1 else 0
         return tile.at(where.m * self.c0, where.n, group, self.per_block)
@@ -342,7 +342,7 @@ class CubeBuilder:
         return (*image, tile.group, tile.held.start, strip.column, strip.columns, *span)
 
     def place_of_rows(self, tile: SummedTile, image: Image) -> ChannelPlace:
-        """Where the rows of gradOutput that L1 holds begin."""
+        """Return where the rows of gradOutput that L1 holds begin."""
         return ChannelPlace(image.batch, tile.group * self.inp.cout_g + tile.held.start, image.depth)
 
     def load_b1(self, tile: SummedTile, strip: Strip, image: Image, span: Span, held: InputRows) -> Hashable:

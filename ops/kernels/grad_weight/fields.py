@@ -51,13 +51,13 @@ class GradWeightTiling(ConvTiling):
     )
 
     def to_vendor(self) -> dict[str, Any]:
-        """Every field under the vendor's name, what splits rows or the kernel only where it does."""
+        """Return every field under the vendor's name, what splits rows or the kernel only where it does."""
         silent = {self.VENDOR[name] for name in ("split_wo", "split_kernel") if not getattr(self, name)}
         return {name: value for name, value in super().to_vendor().items() if name not in silent}
 
     @property
     def tiling_key(self) -> int:
-        """The vendor's kernel key, which is the template."""
+        """Return the vendor's kernel key, which is the template."""
         return self.template
 
 

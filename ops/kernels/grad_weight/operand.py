@@ -110,5 +110,5 @@ OPERANDS: dict[type[Walk], type[InputOperand]] = {Windows: WindowOperand, Single
 def input_operand(
     call: CubeCall, walked: TilingInput, tiling: GradWeightTiling, k: KernelBuilder, slot: int
 ) -> InputOperand:
-    """The operand of a call that its tiling walks over as `walked` says."""
+    """Return the operand of a call that its tiling walks over as `walked` says."""
     return OPERANDS[type(walked.walk)](call, tiling, k, slot)

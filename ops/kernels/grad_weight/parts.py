@@ -37,7 +37,8 @@ from ascend_sim.ops.problem.walk import TAPS, Windows
 
 
 def boxes(strip: Strip, pixels: Span) -> Iterator[tuple[Span, Span, int]]:
-    """Rows and columns of gradOutput that a run of a strip's pixels consists of, and the places of these boxes in L1 (bytes).
+    """Yield the rows and columns of gradOutput that a run of a strip's pixels consists of, and the places of these boxes in L1
+    (bytes).
 
     They are what the first row has left, whole rows, and the beginning of the last one.
     """
@@ -80,12 +81,12 @@ def piece(p: ConvProblem, column: int, columns: int) -> Strip:
 
 
 def _window(p: ConvProblem, columns: int) -> int:
-    """Columns of the padded input that gradOutput columns span."""
+    """Return the columns of the padded input that gradOutput columns span."""
     return (columns - 1) * p.stride_w + (p.k_w - 1) * p.dilation_w + 1
 
 
 def _most_seen(problem: ConvProblem, width: int) -> int:
-    """Input columns of the widest strip, without making them all: rows may have millions.
+    """Return the input columns of the widest strip, without making them all: rows may have millions.
 
     Strips see the more the less padding they reach into, so the widest is the first that sees none on the left, the last that
     sees none on the right, or one beside them; the very last may be narrower and sees less than its neighbour.
@@ -147,7 +148,7 @@ def input_rows(problem: ConvProblem, first_pixel: int, end_pixel: int) -> InputR
 
 
 def by_tap(inp: TilingInput) -> TilingInput:
-    """The problem whose kernel planes are the taps; such a problem itself stays as it is."""
+    """Return the problem whose kernel planes are the taps; such a problem itself stays as it is."""
     return inp if inp.walk == TAPS else replace(inp, problem=_planes_of_taps(inp.problem), walk=TAPS)
 
 
@@ -178,14 +179,14 @@ def _strip_of_tap(p: ConvProblem, tap: int) -> tuple[Strip, range]:
 
 
 def met(p: ConvProblem, tap: int, rows: Span, columns: Span) -> Lattice:
-    """Pixels of an input plane that a tap meets from rows and columns of gradOutput, none of them padding."""
+    """Return the pixels of an input plane that a tap meets from rows and columns of gradOutput, none of them padding."""
     down, right = _shift(p, tap)
     first = (rows.start * p.stride_h + down) * p.w_in + columns.start * p.stride_w + right
     return Lattice(first, rows.length, p.stride_h * p.w_in, columns.length, p.stride_w)
 
 
 def _shift(p: ConvProblem, tap: int) -> tuple[int, int]:
-    """Row and column of the input that a tap meets from gradOutput pixel (0, 0)."""
+    """Return the row and column of the input that a tap meets from gradOutput pixel (0, 0)."""
     row, column = divmod(tap, p.k_w)
     return row * p.dilation_h - p.pad_up, column * p.dilation_w - p.pad_left
 

@@ -38,7 +38,7 @@ def clears_itself(tiling: GradWeightTiling, inp: TilingInput) -> bool:
 
 
 def workspace_bytes(tiling: GradWeightTiling, inp: TilingInput) -> int:
-    """Bytes of the slots of tasks that cores share (StreamK), 0 without."""
+    """Return the bytes of the slots of tasks that cores share (StreamK), 0 without."""
     if tiling.stream_k_type == STREAM_NONE:
         return 0
     per_block = slots.block_bytes(tiling) if clears_itself(tiling, inp) else slot_bytes(tiling, inp)
@@ -53,7 +53,7 @@ def grad_weight_task(
     op_type: str,
     block_dim: int | None = None,
 ) -> Task:
-    """The kernel launch; `tensors` are gradOutput, input, dW (fp32 FRACTAL_Z) and, with StreamK, the workspace.
+    """Return the kernel launch; `tensors` are gradOutput, input, dW (fp32 FRACTAL_Z) and, with StreamK, the workspace.
 
     `block_dim` launches another number of blocks than the tiling's; SimError with StreamK, whose parts are cut for it.
     """

@@ -76,7 +76,7 @@ def _completed(
 
 
 def _grid_tasks(start: GradWeightTiling, inp: TilingInput, given: Fixed) -> Iterator[GradWeightTiling]:
-    """Tasks of template 0."""
+    """Yield the tasks of template 0."""
     height, width = inp.problem.h_out, inp.problem.w_out
     m, n = inp.cout_padded, inp.cin1 * n_slice(inp)
     axes = (
@@ -125,7 +125,7 @@ def _grad_weight_blocks(shape: GradWeightTiling, inp: TilingInput, given: Fixed)
 
 
 def _grad_weight_steps(block: GradWeightTiling, inp: TilingInput, given: Fixed) -> Iterator[GradWeightTiling]:
-    """The L1 side of a base block, with the fewest buffers."""
+    """Yield the L1 side of a base block, with the fewest buffers."""
     fewest = {name: given.get(name, 1) for name in ("al1_buffers", "bl1_buffers")}
     m, k, n = gemm(inp, block.split_kd)
     pixels = min(k, block.single_core_k) if block.template == SPLIT_GRID else k
@@ -147,7 +147,7 @@ def _side_steps(stays: bool, extent: int, base: int) -> list[int]:
 
 
 def _task_shapes(tiling: GradWeightTiling, inp: TilingInput, given: Fixed) -> Iterator[GradWeightTiling]:
-    """Shapes of tasks that follow from a block and its steps, in both orders of its tiles where there are two."""
+    """Yield the shapes of tasks that follow from a block and its steps, in both orders of its tiles where there are two."""
     shapes = [tiling]
     if tiling.template != SPLIT_GRID:
         shape = with_core_shape(tiling, inp).but(**given)

@@ -39,7 +39,7 @@ class Run:
     pieces: tuple[tuple[Hashable, Where], ...]
 
     def at(self, where: Where) -> list[tuple[Any, Where]]:
-        """The pieces, of which the first is there."""
+        """Return the pieces, of which the first is there."""
         return [(piece, Where(*map(add, where, from_first))) for piece, from_first in self.pieces]
 
 
@@ -51,7 +51,7 @@ class Runs:
         self._runs: dict[tuple[tuple[Hashable, Where], ...], Run] = {}
 
     def of(self, key: Hashable, pieces: Callable[[], Iterable[tuple[Hashable, Where]]]) -> tuple[Run, Where]:
-        """The run of the `pieces` that have this key, and where its first one is."""
+        """Return the run of the `pieces` that have this key, and where its first one is."""
         if key not in self._known:
             listed = list(pieces())
             first = listed[0][1] if listed else Where()
@@ -104,7 +104,7 @@ class TaskWalks:
         self._walks: dict[tuple[tuple[Strip, tuple[Step, ...]], ...], StripWalk] = {}
 
     def of(self, tap: int, first: int, rows: int) -> tuple[StripWalk, int]:
-        """The walk over rows `first` .. as a task counts them, and the row that its steps count from."""
+        """Return the walk over rows `first` .. as a task counts them, and the row that its steps count from."""
         key = tap, first, rows
         if key not in self._known:
             self._known[key] = self._made(*key)

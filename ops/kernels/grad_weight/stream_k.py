@@ -25,7 +25,7 @@ ALL_CUBES, CUBE_TO_VECTOR = 0, 1
 
 
 def slot_bytes(tiling: GradWeightTiling, inp: TilingInput) -> int:
-    """Bytes of one slot (an fp32 task)."""
+    """Return the bytes of one slot (an fp32 task)."""
     return slotted_gradient(walked_input(inp, tiling)).slot_bytes(tiling.single_core_m, tiling.single_core_n)
 
 
@@ -50,7 +50,7 @@ class StreamKBuilder:
         self.dw = slotted_gradient(self.inp)
 
     def program(self) -> Program:
-        """The program."""
+        """Return the program."""
         k, tiling = self.k, self.tiling
         shared = [t for t in grad_weight_tasks(tiling, self.inp, k.block) if t.slot is not None]
         k.cross_core_wait(CUBE_TO_VECTOR, 2, "MTE2")
@@ -98,7 +98,7 @@ class StreamKBuilder:
 
 
 def _placed(portion: Portion) -> tuple[tuple[int, tuple[RowStore, ...]], tuple[int, int]]:
-    """A portion's size and stores, whose targets count from the first one's, and where it and that are."""
+    """Return a portion's size and stores, whose targets count from the first one's, and where it and that are."""
     first = portion.stores[0].target
     stores = tuple([store._replace(target=store.target - first) for store in portion.stores])
     return (portion.size, stores), (portion.offset, first)

@@ -51,7 +51,7 @@ class GradWeightTask:
 
 
 def grad_weight_tasks(tiling: GradWeightTiling, inp: TilingInput, core: int) -> list[GradWeightTask]:
-    """Tasks of one core, in order; a StreamK part comes last. A core beyond the work has none."""
+    """Return the tasks of one core, in order; a StreamK part comes last. A core beyond the work has none."""
     total = _Axes(tiling, inp).total
     if tiling.stream_k_type == STREAM_NONE:
         return [_Axes(tiling, inp).task(i) for i in core_share(total, tiling.block_dim, core)]

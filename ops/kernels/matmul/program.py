@@ -36,7 +36,7 @@ A, B, C = 0, 1, 2
 
 
 class HeldBlock(NamedTuple):
-    """Block of an operand in L1: bytes in GM from the operand's start to its first row or column, how many, first place along K."""
+    """Block of an operand in L1: bytes in GM to its first row (A) or column (B), how many, first place along K."""
 
     base: int
     length: int
@@ -82,7 +82,7 @@ def matmul_task(
     op_type: str = "MatMul",
     disarm: Collection[str] = (),
 ) -> Task:
-    """The kernel launch; `tensors` are A, B and C. Raises SimError on an architecture without this kernel."""
+    """Return the kernel launch; `tensors` are A, B and C. Raises SimError on an architecture without this kernel."""
     architecture(chip)
     table = InstructionTable(chip)
     sizes = [tensor.size for tensor in tensors]
@@ -107,7 +107,7 @@ def matmul_task(
 
 
 def _pieces(problem: MatMulProblem, tiling: MatMulTiling, block: int) -> Iterator[tuple[Piece, PlaceOf]]:
-    """The tiles of a block, and where they are."""
+    """Yield the tiles of a block, and where they are."""
     p, size, tiles = problem, problem.itemsize, list(matmul_tiles(tiling, problem, block))
     row, column = (1, p.k) if p.transpose_a else (p.k, 1), (p.k, 1) if p.transpose_b else (1, p.n)
     places = [

@@ -56,12 +56,12 @@ class MatMulProblem:
 
     @property
     def itemsize(self) -> int:
-        """Bytes of an element of A or B."""
+        """Return the bytes of an element of A or B."""
         return int(numpy_dtype(self.storage).itemsize)
 
     @property
     def out_itemsize(self) -> int:
-        """Bytes of an element of C."""
+        """Return the bytes of an element of C."""
         return int(numpy_dtype(self.out_dtype).itemsize)
 
     @property
@@ -71,7 +71,7 @@ class MatMulProblem:
 
     @property
     def sizes(self) -> tuple[int, int, int]:
-        """Bytes of A, B and C."""
+        """Return the bytes of A, B and C."""
         b_batch = self.batch if self.b_batched else 1
         a, b = self.batch * self.m * self.k, b_batch * self.k * self.n
         return a * self.itemsize, b * self.itemsize, self.batch * self.m * self.n * self.out_itemsize
@@ -97,14 +97,14 @@ class MatMulTiling(BlockTiling):
     WHOSE: ClassVar[str] = "this gradient is a MatMul, "
 
     def l1_bytes(self, itemsize: int) -> tuple[int, int]:
-        """Bytes of one L1 buffer of A and of B."""
+        """Return the bytes of one L1 buffer of A and of B."""
         c0 = BLOCK_BYTES // itemsize
         a = ceil_to(self.base_m, FRACTAL) * ceil_to(self.step_ka * self.base_k, max(c0, FRACTAL)) * itemsize
         b = ceil_to(self.base_n, FRACTAL) * ceil_to(self.step_kb * self.base_k, max(c0, FRACTAL)) * itemsize
         return a, b
 
     def grid(self, problem: MatMulProblem) -> tuple[int, int]:
-        """Tasks along M and N of one matrix."""
+        """Return the tasks along M and N of one matrix."""
         return ceil_div(problem.m, self.single_core_m), ceil_div(problem.n, self.single_core_n)
 
 
@@ -120,7 +120,7 @@ class MatMulTile:
 
 
 def matmul_tiles(tiling: MatMulTiling, problem: MatMulProblem, block: int) -> Iterator[MatMulTile]:
-    """The tiles of one block, in its order."""
+    """Yield the tiles of one block, in its order."""
     m_parts, n_parts = tiling.grid(problem)
     for number in range(block, problem.batch * m_parts * n_parts, tiling.block_dim):
         batch, inside = divmod(number, m_parts * n_parts)
@@ -144,7 +144,7 @@ def architectures() -> Mapping[str, Mapping[str, Any]]:
 
 
 def architecture(chip: ChipSpec) -> Mapping[str, Any]:
-    """The entry of a chip's architecture; SimError where there is no MatMul kernel."""
+    """Return the entry of a chip's architecture; SimError where there is no MatMul kernel."""
     known = architectures()
     if chip.identity.arch not in known:
         raise SimError(
@@ -155,7 +155,7 @@ def architecture(chip: ChipSpec) -> Mapping[str, Any]:
 
 
 def choose_matmul(problem: MatMulProblem, chip: ChipSpec, overrides: Mapping[str, Any] | None = None) -> MatMulTiling:
-    """The tiling of a launch; `overrides` are the user's fields in the vendor's spelling.
+    """Return the tiling of a launch; `overrides` are the user's fields in the vendor's spelling.
 
     Fields that are left out follow from those given. Raises TilingError for what cannot run, with the formula and the limit.
     """
@@ -201,7 +201,7 @@ def check_matmul(tiling: MatMulTiling, problem: MatMulProblem, chip: ChipSpec) -
 
 
 def _overflow(tiling: MatMulTiling, problem: MatMulProblem, chip: ChipSpec) -> str | None:
-    """The first buffer that a tiling overflows, with the formula and the limit."""
+    """Return the first buffer that a tiling overflows, with the formula and the limit."""
     item, name = problem.itemsize, chip.name
     a1, b1 = tiling.l1_bytes(item)
     needs = {
@@ -243,7 +243,7 @@ def _sides(extent: int, most: int, given: int | None) -> list[int]:
 def _complete(
     base_m: int, base_n: int, problem: MatMulProblem, chip: ChipSpec, given: Mapping[str, int]
 ) -> MatMulTiling:
-    """All other fields of a base block."""
+    """Return all other fields of a base block."""
     item, buffers = problem.itemsize, chip.buffers
     l0 = given.get("al0_buffers", given.get("bl0_buffers", DOUBLE))
     k_bytes = architecture(chip)["base"]["k_bytes"]
@@ -290,7 +290,7 @@ def _fits_l1(tiling: MatMulTiling, itemsize: int, chip: ChipSpec) -> bool:
 
 
 def _strip(tiling: MatMulTiling, n_parts: int, cores: int) -> int:
-    """Tasks of N in a strip: with `cores` at work, as many rows of A as columns of B are read at a time."""
+    """Return the tasks of N in a strip: with `cores` at work, as many rows of A as columns of B are read at a time."""
     return min(
         range(1, min(n_parts, cores) + 1),
         key=lambda width: ceil_div(cores, width) * tiling.single_core_m + width * tiling.single_core_n,
@@ -298,7 +298,7 @@ def _strip(tiling: MatMulTiling, n_parts: int, cores: int) -> int:
 
 
 def estimated_cycles(tiling: MatMulTiling, problem: MatMulProblem, chip: ChipSpec) -> float:
-    """Cycles of the busiest core, roughly: pipes overlap within a tile, the way out only with two L0C buffers."""
+    """Return the cycles of the busiest core, roughly: pipes overlap within a tile, the way out only with two L0C buffers."""
     m_parts, n_parts = tiling.grid(problem)
     per_task = ceil_div(tiling.single_core_m, tiling.base_m) * ceil_div(tiling.single_core_n, tiling.base_n)
     tiles = ceil_div(problem.batch * m_parts * n_parts, tiling.block_dim) * per_task
@@ -328,7 +328,10 @@ def estimated_cycles(tiling: MatMulTiling, problem: MatMulProblem, chip: ChipSpe
 
 
 def _touched(row_bytes: int, line: int) -> float:
-    """Bytes of L2 lines for each byte of a row; a row that is no whole lines begins anywhere in one (32-byte steps)."""
+    """Return the bytes of L2 lines for each byte of a row.
+
+    A row that is no whole lines begins anywhere in one (32-byte steps).
+    """
     return 1.0 if row_bytes % line == 0 else (row_bytes + line - 32) / row_bytes
 
 

@@ -62,7 +62,7 @@ def dilation_task(
     name: str = "",
     disarm: Collection[str] = (),
 ) -> Task:
-    """The launch over `planes` planes; one block takes a run of tiles, a tile is whole rows (or a piece of one)."""
+    """Return the launch over `planes` planes; one block takes a run of tiles, a tile is whole rows (or a piece of one)."""
     launch = TaskWords("Dilation", name or f"Dilation_{target.name}", disarm)
     return kernel_task(chip, launch, dilation_work(chip, planes, spread, dtype), [source, target])
 
@@ -77,7 +77,7 @@ class Window(NamedTuple):
 
 @known_loop
 def dilation_work(chip: ChipSpec, planes: int, spread: Spread, dtype: str) -> KernelWork:
-    """The work of a Dilation. A tile is as many whole rows as half of UB holds, or a piece of one."""
+    """Return the work of a Dilation. A tile is as many whole rows as half of UB holds, or a piece of one."""
     room = chip.buffers["UB"] // _BUFFERS // BLOCK_BYTES
     width = min(spread.target_width, room)
     height = max(room // spread.target_width, 1) if width == spread.target_width else 1

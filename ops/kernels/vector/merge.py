@@ -27,7 +27,7 @@ def is_merged(inp: TilingInput) -> bool:
 
 
 def merged_bytes(inp: TilingInput) -> int:
-    """Bytes of the fourth tensor where groups are merged, else 0."""
+    """Return the bytes of the fourth tensor where groups are merged, else 0."""
     return FractalZ.of(inp, inp.itemsize).total_bytes(inp.real_groups) if is_merged(inp) else 0
 
 

@@ -65,7 +65,7 @@ class MergedGroups:
 
     @cached_property
     def cell(self) -> int:
-        """Bytes of the channels of a block."""
+        """Return the bytes of the channels of a block."""
         return self.merged.row_bytes
 
     @cached_property
@@ -75,12 +75,12 @@ class MergedGroups:
 
     @cached_property
     def filters(self) -> int:
-        """Output channels of a group."""
+        """Return the output channels of a group."""
         return self.shape.c_out // self.shape.groups
 
     @cached_property
     def pitch(self) -> int:
-        """Bytes of all filters at one position of one channel block where none are merged."""
+        """Return the bytes of all filters at one position of one channel block where none are merged."""
         return ceil_to(self.shape.c_out, FRACTAL) * self.cell
 
 
@@ -90,7 +90,7 @@ class GroupLines(MergedGroups):
 
     @cached_property
     def line(self) -> int:
-        """Bytes of one of the 16 lines of half of UB."""
+        """Return the bytes of one of the 16 lines of half of UB."""
         return used_bytes(self.ub) // 2 // LINES // BLOCK_BYTES * BLOCK_BYTES
 
     @cached_property
@@ -105,7 +105,7 @@ class GroupLines(MergedGroups):
 
     @cached_property
     def lined(self) -> int:
-        """The axis whose places are lines; channel blocks are it only where none has to be moved."""
+        """Return the axis whose places are lines; channel blocks are it only where none has to be moved."""
         aligned = self.shape.c_in_per_group % self.merged.c0 == 0
         return max((2, 0, 1) if aligned else (2, 0), key=lambda axis: self.axes[axis][0])
 
@@ -123,12 +123,12 @@ class GroupLines(MergedGroups):
 
     @property
     def blocks(self) -> int:
-        """Blocks with work."""
+        """Return the blocks with work."""
         _, units, each = self.dealt
         return ceil_div(units, each)
 
     def units(self, block: int) -> Iterator[tuple[GroupUnit, tuple[int, int]]]:
-        """The units of a block, with where they begin in the source and in the target."""
+        """Yield the units of a block, with where they begin in the source and in the target."""
         axis, _, each = self.dealt
         axes = list(self.steps)
         axes[axis] = axes[axis][block * each :][:each]
@@ -199,7 +199,7 @@ class GroupLines(MergedGroups):
 
 
 def ungrouped_bytes(shape: FilterShape, layout: FractalZ) -> int:
-    """Bytes of FRACTAL_Z of all filters of `shape`, in blocks as those of `layout`."""
+    """Return the bytes of FRACTAL_Z of all filters of `shape`, in blocks as those of `layout`."""
     return math.prod(ungrouped_shape(shape, layout)) * layout.itemsize
 
 

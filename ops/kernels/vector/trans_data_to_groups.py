@@ -70,7 +70,7 @@ class GroupRows(MergedGroups):
 
     @cached_property
     def room(self) -> int:
-        """Bytes of a buffer: rows that are an odd number of times 16."""
+        """Return the bytes of a buffer: rows that are an odd number of times 16."""
         times = used_bytes(self.ub) // _BUFFERS // (LINES * self.cell)
         return (times - (times % 2 == 0)) * LINES * self.cell
 
@@ -96,12 +96,12 @@ class GroupRows(MergedGroups):
 
     @property
     def blocks(self) -> int:
-        """Blocks with work."""
+        """Return the blocks with work."""
         axis, _, parts = self.dealt
         return math.prod(self.axes[:axis]) * parts
 
     def _share(self, block: int) -> list[range]:
-        """The steps of each axis that are a block's."""
+        """Return the steps of each axis that are a block's."""
         axis, each, parts = self.dealt
         rest, part = divmod(block, parts)
         found = [range(part * each, min((part + 1) * each, self.axes[axis]))]
@@ -111,7 +111,7 @@ class GroupRows(MergedGroups):
         return found + [range(length) for length in self.axes[axis + 1 :]]
 
     def units(self, block: int) -> Iterator[tuple[FilterHalves, tuple[int, int]]]:
-        """The units of a block, with where they begin in the source and in the target."""
+        """Yield the units of a block, with where they begin in the source and in the target."""
         groups, planes, blocks, taps, runs = self._share(block)
         before = None
         for group in groups:

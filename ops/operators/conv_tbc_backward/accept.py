@@ -26,7 +26,7 @@ WEIGHT_AXES = (2, 1, 0)
 def accepted(
     operator: str, call: ConvTbcCall, family: Family, warnings: tuple[str, ...], settings: Settings
 ) -> ConvolutionCall:
-    """A call that passed its rules, for a chip of this family."""
+    """Return a call that passed its rules, for a chip of this family."""
     product = settings.product
     assert call.self is not None and call.input is not None and call.weight is not None and call.bias is not None
     assert call.grad_input is not None and call.grad_weight is not None and call.grad_bias is not None

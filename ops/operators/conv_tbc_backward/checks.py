@@ -57,7 +57,7 @@ class TbcFacts:
         return trait in self.profile.traits
 
     def tensor(self, name: str) -> TensorArg:
-        """A tensor by the document's name of its argument."""
+        """Return a tensor by the document's name of its argument."""
         tensor = self.arguments[name]
         if tensor is None:  # the rule on pointers comes first; reaching this is a defect of the rule list
             raise AssertionError("a rule on tensors ran before the rule on null pointers")
@@ -65,7 +65,7 @@ class TbcFacts:
 
     @property
     def tensors(self) -> list[tuple[str, TensorArg]]:
-        """All seven tensors."""
+        """Return all seven tensors."""
         return [(name, self.tensor(name)) for name in self.arguments]
 
 
@@ -75,7 +75,7 @@ def check_conv_tbc(
     conformance: Conformance = "documented",
     deterministic: bool = False,
 ) -> CheckResult:
-    """The status of one call of TBC convolution backward, with every rule's verdict; no values in `call` make it raise.
+    """Return the status of one call of TBC convolution backward, with every rule's verdict; no values in `call` make it raise.
 
     `product_spec` from `load_product("conv_tbc_backward", ...)`; `deterministic` (system parameter) changes no status.
     """

@@ -56,7 +56,7 @@ class ForwardCall:
 
 
 def normalise(call: ForwardCall) -> Normalised:
-    """The problem of a call that passed its checks: x -> y from input to output or, transposed, from output to input.
+    """Return the problem of a call that passed its checks: x -> y from input to output or, transposed, from output to input.
 
     1-D and 2-D become 3-D with D = 1; L of 1-D stands on W (assumed for groups too, whose gradients the library lays on H).
     """

@@ -41,7 +41,7 @@ class Facts:
         self.warnings: list[str] = []
 
     def tensor(self, name: str) -> TensorArg:
-        """A tensor that is not null."""
+        """Return a tensor that is not null."""
         tensor: TensorArg | None = getattr(self.call, name)
         if tensor is None:  # the rule on pointers comes first; reaching this is a defect of the rule list
             raise AssertionError("a rule on tensors ran before the rule on null pointers")
@@ -49,7 +49,7 @@ class Facts:
 
     @property
     def tensors(self) -> list[tuple[str, TensorArg]]:
-        """All that are given, by name."""
+        """Return all that are given, by name."""
         names = ("input", "weight", "bias", "output")
         return [(name, tensor) for name in names if (tensor := getattr(self.call, name)) is not None]
 
@@ -57,7 +57,7 @@ class Facts:
 def check_convolution(
     call: ForwardCall, product_spec: ProductSpec, conformance: Conformance = "documented"
 ) -> CheckResult:
-    """The status of one call, with every rule's verdict; no values in `call` make it raise."""
+    """Return the status of one call, with every rule's verdict; no values in `call` make it raise."""
     return RULES.run(Facts(call, product_spec, conformance), conformance)
 
 
@@ -214,6 +214,6 @@ def cube_math_type(c: Facts) -> Failure | None:
 
 
 def _vendor(name: str) -> str:
-    """The vendor's spelling of an attribute."""
+    """Return the vendor's spelling of an attribute."""
     head, *rest = name.split("_")
     return head + "".join(part.capitalize() for part in rest)

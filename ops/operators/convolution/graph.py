@@ -6,7 +6,7 @@ trans_data_positive_source_ntc and trans_data_groups: stated). The cube adds the
 wants it in fp32 (its documents name fp16, fp32 and int32 alone: stated), so that there is a Cast. An fp16 result stays in
 NC1HWC0, because npu_conv2d asks for it there; others are turned back (stated).
 
-The cube kernels here begin their sums with zeros: a bias is cast, and then the values lack it, of which the plan warns.
+On dav-1001 and dav-2002 the operator adds the bias in UB, which is not simulated: the values lack it, of which the plan warns.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from ascend_sim.ops.convolution.call import ConvolutionCall
 from ascend_sim.ops.kernels.vector.trans_data_groups import ungrouped_bytes
 from ascend_sim.ops.kernels.vector.trans_data_to_groups import group_filter_task
 from ascend_sim.ops.layouts.blocked import FractalZ
+from ascend_sim.ops.operators.convolution.plans import BiasInSums, begins_with_bias
 from ascend_sim.ops.operators.convolution_backward.plans.blocked import BlockedPlan
 from ascend_sim.ops.plan import Plan
 
 CONV2D = "Conv2D"
-NO_BIAS = "the cube adds the bias on its way, which is not simulated: the values lack it"
+NO_BIAS = "the operator adds the bias in UB on the way of its results, which is not simulated: the values lack it"
 
 
 def plan_forward_operator(call: ConvolutionCall, chip: ChipSpec, op_type: str) -> Plan:
@@ -33,14 +34,12 @@ def plan_forward_operator(call: ConvolutionCall, chip: ChipSpec, op_type: str) -
     return _Operator(call, chip).plan()
 
 
-class _Operator(BlockedPlan):
+class _Operator(BiasInSums, BlockedPlan):
     """Cast of the bias, input and weights turned, the kernel, and its result turned but for fp16."""
 
     def launches(self) -> None:
-        if "bias" in self.call.inputs:
+        if "bias" in self.call.inputs and not begins_with_bias(self.call):
             self.result.warnings.append(NO_BIAS)
-            if self.storage == "bfloat16":
-                self.cast(self.contiguous("bias"), "float32", "bias.float32")
         ready = self.prepared(
             {name: self.cast_input(self.contiguous(name), name, self.storage) for name in ("input", "weight")}
         )

@@ -16,6 +16,7 @@ from ascend_sim.numerics import (
     beyond_range,
     check_correct,
     rigorous_bound,
+    round_to,
     rounded_bound,
 )
 from ascend_sim.numerics.cube_math import promote
@@ -35,7 +36,7 @@ from ascend_sim.ops.operators.convolution.arguments import ForwardCall, normalis
 from ascend_sim.ops.operators.convolution.case import ConvolutionCase
 from ascend_sim.ops.operators.convolution.checks import RULES, check_convolution
 from ascend_sim.ops.operators.convolution.graph import plan_forward_operator
-from ascend_sim.ops.operators.convolution.plans import OUTPUT, plan_convolution
+from ascend_sim.ops.operators.convolution.plans import OUTPUT, begins_with_bias, bias_dtype, plan_convolution
 from ascend_sim.ops.plan import Plan
 from ascend_sim.ops.problem.family import family_of
 from ascend_sim.runtime import ValueModel
@@ -152,14 +153,14 @@ class Convolution(Operator[ForwardCall, ConvolutionCall]):
         *,
         absolute: bool = False,
     ) -> tuple[Array, ...]:
-        """The bias is added to the sum as the caller gave it; sum (ab)^2 and sum |ab| are those of the products alone."""
+        """The bias is added to the sum as it comes there; sum (ab)^2 and sum |ab| are those of the products alone."""
         if call.empty:
             return (np.zeros(call.volume(output)),) * (2 + absolute)
         x = operands["input"].reshape(call.volume("input"))
         weight = operands["weight"].reshape(call.weight_volume)
         reference = conv_forward_reference if call.forward else grad_input_reference
         total, *rest = reference(call.problem, x, weight, absolute=absolute)
-        return (total + _spread(inputs), *rest)
+        return (total + _spread(call, inputs), *rest)
 
     def factors(self, call: ConvolutionCall, output: str) -> tuple[str, ...]:
         return ("input", "weight")
@@ -177,7 +178,7 @@ class Convolution(Operator[ForwardCall, ConvolutionCall]):
         p = call.problem
         if not call.forward:
             return {OUTPUT: products_per_element(p)["grad_input"]}
-        return {OUTPUT: p.c_in // p.groups * p.k_d * p.k_h * p.k_w}
+        return {OUTPUT: p.c_in // p.groups * p.k_d * p.k_h * p.k_w + begins_with_bias(call)}
 
     def roundings(self, call: ConvolutionCall, output: str) -> list[str]:
         return list(dict.fromkeys((call.storage_dtype, call.outputs[output].dtype)))
@@ -195,10 +196,17 @@ class Convolution(Operator[ForwardCall, ConvolutionCall]):
         *,
         inputs: Mapping[str, Array],
     ) -> Verdict:
-        """With a bias, what the sum has lost before it was added is its own affair: it may have been much larger."""
+        """A sum that begins with the bias has one product more, and is rounded once.
+
+        What a sum has lost before a bias was added behind it is its own affair: it may have been much larger.
+        """
         if "bias" not in call.inputs or call.empty:
             return super().verdict(call, output, result, sums, model, inputs=inputs)
-        bias = np.broadcast_to(_spread(inputs), sums.total.shape)
+        bias = np.broadcast_to(_spread(call, inputs), sums.total.shape)
+        if begins_with_bias(call):
+            own = np.where(np.isfinite(bias), np.abs(bias) if sums.absolute else bias * bias, 0.0)
+            added = replace(sums, weights=sums.weights + own)
+            return super().verdict(call, output, result, added, model, inputs=inputs)
         known = np.isfinite(bias)
         count, before = self.products(call)[output], sums.total - np.where(known, bias, 0.0)
         weights, way = sums.weights, self.roundings(call, output)
@@ -233,7 +241,9 @@ class Convolution(Operator[ForwardCall, ConvolutionCall]):
     def rounded(
         self, call: ConvolutionCall, output: str, total: Array, model: ValueModel, *, inputs: Mapping[str, Array]
     ) -> Array:
-        bias, saturates = _spread(inputs), self.saturates(call, output, model)
+        bias, saturates = _spread(call, inputs), self.saturates(call, output, model)
+        if begins_with_bias(call):
+            return chain(total, self.roundings(call, output), saturates)
         products = chain(total - bias, self.roundings(call, output), saturates)
         return chain(products + bias, [call.outputs[output].dtype], saturates) if "bias" in call.inputs else products
 
@@ -246,10 +256,14 @@ class Convolution(Operator[ForwardCall, ConvolutionCall]):
         return replace(found, added=("bias", found.place[1])) if "bias" in call.inputs else found
 
 
-def _spread(inputs: Mapping[str, Array]) -> Array:
-    """The bias in float64, over [N, C, D, H, W]; zero where there is none."""
+def _spread(call: ConvolutionCall, inputs: Mapping[str, Array]) -> Array:
+    """The bias in float64 as it is added, over [N, C, D, H, W]; zero where there is none."""
     bias = inputs.get("bias")
-    return np.zeros(()) if bias is None else bias.astype(np.float64).reshape(1, -1, 1, 1, 1)
+    if bias is None:
+        return np.zeros(())
+    if begins_with_bias(call):
+        bias = round_to(bias.astype(np.float64), bias_dtype(call))
+    return bias.astype(np.float64).reshape(1, -1, 1, 1, 1)
 
 
 OPERATOR = Convolution()

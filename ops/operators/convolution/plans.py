@@ -2,18 +2,29 @@
 
 Not transposed, the kernel is the one that makes grad_input of a transposed call; transposed, the one that makes grad_input
 of any other. No document says which operators the library launches here: what stands around the kernel is taken over from
-convolution backward, and the bias is a kernel of its own, because the cube kernels begin their sums with zeros (assumed).
+convolution backward.
+
+Where the bias is added (ops-nn, aclnn_convolution.cpp and Conv3DV2; public sources of the older TBE operators: stated):
+- Not transposed, on dav-2201 and dav-3510: by the cube. Sums begin with it in float32, out of BT, and are rounded once. It
+  comes as float16 where the cube computes in that, else as float32 (bfloat16 is cast first).
+- Not transposed, on dav-1001 and dav-2002: in UB, to results that were rounded already, which are rounded again.
+- Transposed, 3-D, and of any rank on dav-3510: by an Add behind the operator, which rounds again.
+- Transposed, 1-D and 2-D, elsewhere: by the operator itself, with a bias out of BT on dav-2201. Here an own kernel adds it,
+  so that the result is rounded twice there (ours).
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
 from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.arguments import TensorArg
 from ascend_sim.ops.convolution.call import ConvolutionCall
+from ascend_sim.ops.kernels.conv_forward.tiling import beside_bias
+from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.vector.bias_add import bias_add_work
 from ascend_sim.ops.operators.convolution_backward.plans.blocked import BlockedPlan
 from ascend_sim.ops.operators.convolution_backward.plans.direct import DirectPlan
@@ -32,8 +43,36 @@ def plan_convolution(call: ConvolutionCall, chip: ChipSpec) -> Plan:
     return planner.plan()
 
 
-class _Forward(Gradients):
-    """Input and weight made ready, the data kernel, and the bias on the way to the caller's tensor."""
+def begins_with_bias(call: ConvolutionCall) -> bool:
+    """Whether the sums of the cube begin with the bias of a call, and are rounded once."""
+    return "bias" in call.inputs and call.forward and not call.family.coupled and not call.empty
+
+
+def bias_dtype(call: ConvolutionCall) -> str:
+    """The dtype in which such a bias comes to the cube."""
+    return "float16" if call.storage_dtype == "float16" else "float32"
+
+
+class BiasInSums(Gradients):
+    """A data kernel whose sums begin with the bias, where the call has one that the cube adds."""
+
+    def data_call(self) -> CubeCall:
+        """The kernel with the dtype of its bias."""
+        call = super().data_call()  # type: ignore[safe-super]
+        if not begins_with_bias(self.call):
+            return call
+        return replace(call, bias=bias_dtype(self.call), inp=beside_bias(call.inp))
+
+    def bias_of_sums(self) -> list[str]:
+        """The bias, cast where the cube takes another dtype."""
+        if not begins_with_bias(self.call):
+            return []
+        dtype = bias_dtype(self.call)
+        return [self.cast(self.contiguous("bias"), dtype, f"bias.{dtype}")]
+
+
+class _Forward(BiasInSums):
+    """Input and weight made ready, the data kernel, and a bias that the cube does not add on the way to the caller's tensor."""
 
     def launches(self) -> None:
         names = ("input", "weight")
@@ -42,14 +81,14 @@ class _Forward(Gradients):
         self.data(ready["input"], ready["weight"])
 
     def landing(self, output: str, dtype: str) -> str:
-        """With a bias the kernel's result is an intermediate."""
-        if "bias" not in self.call.inputs:
+        """With a bias that is added behind it the kernel's result is an intermediate."""
+        if not self._adds:
             return super().landing(output, dtype)
         return self.result.tensor(f"{output}.{self.plain}", dtype, self.plain, self._bytes(dtype))
 
     def deliver(self, source: str, output: str) -> None:
-        """The bias is added in the caller's dtype."""
-        if "bias" not in self.call.inputs:
+        """The bias is added in the caller's dtype, unless the sums began with it."""
+        if not self._adds:
             super().deliver(source, output)
             return
         tensor = self.call.outputs[output]
@@ -64,6 +103,11 @@ class _Forward(Gradients):
         self.launch("BiasAdd", name, names[:2], names[2:], work)
         if not in_place:
             self.view_copy(target, TensorArg(tensor.shape, tensor.dtype), output, tensor, tensor.dtype)
+
+    @property
+    def _adds(self) -> bool:
+        """Whether a kernel behind the cube's adds the bias."""
+        return "bias" in self.call.inputs and not begins_with_bias(self.call)
 
     def _bytes(self, dtype: str) -> int:
         return math.prod(self.call.volume(OUTPUT)) * int(numpy_dtype(dtype).itemsize)

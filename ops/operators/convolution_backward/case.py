@@ -51,7 +51,10 @@ class ConvolutionBackwardCase(ConvolutionFields, GradientCase):
 
     @property
     def mask(self) -> tuple[bool, ...]:
-        """The gradients that are computed; ValueError where `output_mask` asks for one that `requires_grad` leaves out."""
+        """Return the gradients that are computed.
+
+        ValueError where `output_mask` asks for one that `requires_grad` leaves out.
+        """
         asked = tuple(entry is not None and entry.requires_grad for entry in (self.input, self.weight, self.bias))
         if self.output_mask is None:
             return asked

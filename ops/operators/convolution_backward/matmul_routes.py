@@ -34,7 +34,7 @@ class MatMulRoute:
 
 
 def matmul_routes(call: ConvolutionCall) -> dict[str, MatMulRoute]:
-    """The wanted gradients that are matrix products here, "grad_input" before "grad_weight"."""
+    """Return the wanted gradients that are matrix products here, "grad_input" before "grad_weight"."""
     found: dict[str, MatMulRoute] = {}
     if not is_plain(call) or _eight_bit(call):
         return found

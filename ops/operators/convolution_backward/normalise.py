@@ -20,7 +20,7 @@ _DILATION_WITH_L_ON_W = 45
 
 
 def normalise(call: ConvBackwardCall) -> Normalised:
-    """The problem of a call that passed its checks.
+    """Return the problem of a call that passed its checks.
 
     AclnnError 561103 where shapes do not fit each other, 161001 for a null
     tensor. A call of conv backward that is empty, or wants the bias gradient alone, convolves nothing; the library accepts

@@ -23,7 +23,7 @@ Array = NDArray[Any]
 
 
 def products(call: ConvolutionCall) -> dict[str, int]:
-    """Products that the longest sum of each gradient has, by name."""
+    """Return the products that the longest sum of each gradient has, by name."""
     p = call.problem
     counts = products_per_element(p)
     _, _, *size = call.volume("grad_output")
@@ -62,12 +62,12 @@ def sums(
 
 
 def computed_in(call: ConvolutionCall, gradient: str) -> str:
-    """The dtype whose values are multiplied or, for the bias, added."""
+    """Return the dtype whose values are multiplied or, for the bias, added."""
     return call.inputs["grad_output"].dtype if gradient == "grad_bias" else matmul_routes.computed_in(call, gradient)
 
 
 def roundings(call: ConvolutionCall, gradient: str) -> list[str]:
-    """The formats that a gradient's fp32 sum is rounded to on its way out, in order."""
+    """Return the formats that a gradient's fp32 sum is rounded to on its way out, in order."""
     wanted = call.outputs[gradient].dtype
     route = matmul_routes.matmul_routes(call).get(gradient)
     if gradient == "grad_bias":

@@ -36,6 +36,7 @@ from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import F
 from ascend_sim.ops.kernels.grad_weight.tbe import walks
 from ascend_sim.ops.kernels.grad_weight.tbe.walks import TbeWalks
 from ascend_sim.ops.kernels.tilings import settable
+from tests.support.kernel.unit_flags import product_into
 from tests.support.ops.stamped_kernels import kernel
 from tests.support.ops.stamped_runs import built, difference, difference_of, repeated, row_by_row
 
@@ -397,7 +398,7 @@ def unit_flag_rows(stamping: bool) -> list[Any]:
         if step == "acquire":
             tiles.acquire()
         elif step == "mmad":
-            tiles.mmad(tiles.filling, 0, 0, m, 16, 16, "float16", False)
+            product_into(k, tiles, tiles.filling, (m, 16, 16), False)
         else:
             tiles.drain(gm_operand(0, i * 4096), TilePiece(m, 16, m), "float32", 16, m * 64)
     tiles.close()

@@ -1,4 +1,4 @@
-"""Figures of single layers of the 910B2 in the notes on weaknesses (tools/accuracy_notes.yaml), computed again, told nothing."""
+"""Figures of single layers of the 910B2 in the notes on weaknesses (tools/accuracy_notes.yaml), computed again."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ CONV = "chip,op_type,N,Ci,Hi,Wi,Co,Ho,Wo,kh,kw,stride_h,stride_w,pad_h_total,pad
 
 
 def test_the_csv_has_the_interval_of_every_predicted_time(tmp_path: Path) -> None:
-    """Intervals are those of the kernel's kind, of a call the sums of its kernels', none of a small program or a skipped row."""
+    """Intervals are those of the kernel's kind, of a call the sums of its kernels'; small programs have none."""
     path = tmp_path / "rows.csv"
     call = f"{CONV},kernels\n"
     size = "2,16,8,8,32,8,8,3,3,1,1,2,2,hf32"

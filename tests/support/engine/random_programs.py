@@ -15,6 +15,7 @@ from ascend_sim.kernel.tensor import Tensor
 from ascend_sim.kernel.unit_flag import UnitFlagTiles
 from ascend_sim.memory.gm import gm_operand
 from tests.support.engine.machine import CHIP, KIB, Writer, changed, quiet
+from tests.support.kernel.unit_flags import product_into
 
 SIZES = (64 * KIB, 64 * KIB)
 """The tensors of one program: it reads the first and writes the second."""
@@ -176,7 +177,7 @@ def tile(k: KernelBuilder, tiles: UnitFlagTiles, steps: int, size: int, target: 
     """A tile of L0C that cube and Fixpipe hand over by the unit flag, now and then as a whole."""
     accumulator, m, n = tiles.acquire(), 16 * (1 + size % 3), 16 * (1 + steps % 4)
     for step in range(1 + steps % 3):
-        tiles.mmad(accumulator, 0, 0, m, 16, n, "float16", step > 0)
+        product_into(k, tiles, accumulator, (m, 16, n), step > 0)
     if size % 4:
         tiles.drain(target, TilePiece(m, n, m if size % 5 else m + 16), "float16", 16, 32 * m)
         return

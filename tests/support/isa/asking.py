@@ -157,9 +157,10 @@ def img2col() -> tuple[Asker, dict[str, int]]:
 
 def mad() -> tuple[Asker, dict[str, int]]:
     def ask(k: KernelBuilder, v: Values) -> None:
-        k.mmad(0, 0, 0, v["m"], v["k"], v["n"], "float16", not v["c_matrix_init_val"])
+        bias = 0 if v.get("c_matrix_source") else -1
+        k.mmad(0, 0, 0, v["m"], v["k"], v["n"], "float16", bias < 0 and not v["c_matrix_init_val"], bias=bias)
 
-    return ask, {"m": 2, "k": 1, "n": 1, "c_matrix_init_val": 1}
+    return ask, {"m": 2, "k": 1, "n": 1, "c_matrix_init_val": 1, "c_matrix_source": 0}
 
 
 def drain_blocks() -> tuple[Asker, dict[str, int]]:

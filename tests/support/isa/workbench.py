@@ -18,7 +18,7 @@ from ascend_sim.memory.local import LocalMemory
 from ascend_sim.memory.regions import Region
 
 CHIP = load_chip("ascend910b3")
-SIZES = {"L1": 16384, "L0A": 16384, "L0B": 16384, "L0C": 16384, "UB": 8192}
+SIZES = {"L1": 16384, "L0A": 16384, "L0B": 16384, "L0C": 16384, "UB": 8192, "BT": 1024, "FB": 2048}
 GM_BYTES = 16384
 MODELS = (ValueModel.of(CHIP), ValueModel.of(CHIP, overflow="saturate"))
 
@@ -94,7 +94,7 @@ def covered(regions: tuple[Region, ...], addresses: dict[str, int]) -> dict[str,
     """The bytes of regions, by space ("GM0" for tensor 0)."""
     found: dict[str, set[int]] = {}
     for region in regions:
-        address = addresses[region.operand]
+        address = addresses[region.operand] if region.operand else 0
         name = region.space
         if name == "GM":
             name, address = f"GM{address >> SLOT_SHIFT}", address & OFFSET_MASK

@@ -134,7 +134,7 @@ def operands(problem: Problem, dtypes: str | tuple[str, str, str] = "float16", s
 
 
 def laid_out(array: Array, layout: str) -> Array:
-    """Return an array of the same shape and, except where "expanded" repeats the first row, the same values, as a strided view."""
+    """Return an array of equal shape and values, as a strided view; "expanded" repeats the first row."""
     if layout == "permuted":
         return np.ascontiguousarray(array.transpose(2, 0, 3, 1)).transpose(1, 3, 0, 2)
     if layout == "reversed":

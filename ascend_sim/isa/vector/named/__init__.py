@@ -46,11 +46,11 @@ class NamedInstruction(VectorInstruction):
     @classmethod
     @abstractmethod
     def of(cls, dst: Operand, *sources: Operand | float) -> Self:
-        """The instruction on these operands; SimError where their shapes or formats do not go together."""
+        """Return the instruction on these operands; SimError where their shapes or formats do not go together."""
 
     @classmethod
     def run(cls, dtype: str, operand: Operand | float) -> int:
-        """Elements of an operand of that format that must lie one behind the other."""
+        """Return the elements of an operand of that format that must lie one behind the other."""
         if not isinstance(operand, Operand):
             raise SimError(f"{cls.name}: {operand!r} stands where a tensor in UB is taken")
         if operand.dtype != dtype:

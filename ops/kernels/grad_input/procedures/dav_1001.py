@@ -55,7 +55,7 @@ class DataCacheTiling:
 
     @property
     def block_dim(self) -> int:
-        """Cores that get a share."""
+        """Return the cores that get a share."""
         return self.batch_dim * self.n_dim * self.m_dim
 
 
@@ -74,7 +74,9 @@ def covers_grad_input_1001(inp: TilingInput) -> bool:
 
 
 def vendor_grad_input_1001(inp: TilingInput) -> GradInputTiling:
-    """The vendor's tiling for our kernel. Raises TilingError where the procedure does not apply or finds nothing that fits."""
+    """Return the vendor's tiling for our kernel. Raises TilingError where the procedure does not apply or finds nothing that
+    fits.
+    """
     if not covers_grad_input_1001(inp):
         raise TilingError(
             "grad_input: the vendor's open procedure for dav-1001 needs a 2-D fp16 problem with one group, dilation 1 and "
@@ -108,7 +110,7 @@ def vendor_grad_input_1001(inp: TilingInput) -> GradInputTiling:
 
 
 def cache_tiling(inp: TilingInput, *, ragged: bool = False) -> DataCacheTiling:
-    """The procedure's own words for its decisions. TilingError where nothing fits.
+    """Return the procedure's own words for its decisions. TilingError where nothing fits.
 
     `ragged` is for a kernel that writes dx as NCHW in rows of pixels that do not fill 32-byte blocks: the end of a core's or
     tile's share then needs a whole block of its own, lest two cores write the same one. Ours write NC1HWC0.
@@ -144,7 +146,7 @@ def cache_tiling(inp: TilingInput, *, ragged: bool = False) -> DataCacheTiling:
 
 
 def _pixels(inp: TilingInput) -> int:
-    """Fractals of a dx map."""
+    """Return the fractals of a dx map."""
     return ceil_div(inp.problem.h_in * inp.problem.w_in, FRACTAL)
 
 
@@ -179,7 +181,10 @@ class _PartGrid:
 
 
 def _core_grid(inp: TilingInput, ragged: bool) -> _PartGrid:
-    """The grid that beats those tried before it: parts of channels and images from most to fewest, pixels get the rest."""
+    """Return the grid that beats those tried before it.
+
+    Parts of channels and images from most to fewest, pixels get the rest.
+    """
     p, m_total = inp.problem, _pixels(inp)
     if p.h_in * p.w_in * p.c_in < FRACTAL:
         return _PartGrid(1, 1, 1, 1, 0)
@@ -227,12 +232,12 @@ MICROSECOND = 1000
 
 
 def _l0_fractals(inp: TilingInput) -> int:
-    """Fractals in half of L0A."""
+    """Return the fractals in half of L0A."""
     return inp.buffers["L0A"] // 2 // (FRACTAL * FRACTAL * ITEMSIZE)
 
 
 def _l0c_fractals(inp: TilingInput) -> int:
-    """Fractals in half of L0C."""
+    """Return the fractals in half of L0C."""
     return inp.buffers["L0C"] // 2 // (FRACTAL * FRACTAL * ACCUMULATOR_BYTES)
 
 
@@ -271,7 +276,7 @@ class _CoreShare:
         return self.inp.buffers["L1"] // ITEMSIZE
 
     def rows(self, fractals: int) -> int:
-        """Rows of gradOutput with its zeros behind `fractals` of pixels."""
+        """Return the rows of gradOutput with its zeros behind `fractals` of pixels."""
         p, pixels = self.inp.problem, fractals * FRACTAL
         if pixels >= p.w_in and pixels % p.w_in == 0:
             return p.k_h - 1 + pixels // p.w_in
@@ -316,7 +321,7 @@ class _CoreShare:
         return divisors_down(total, _l0_fractals(self.inp))
 
     def _longest(self, n0: int, k0: int) -> int:
-        """The most pixels that L0A, L0C and one load of L1 take beside n0 and k0; 0 where none."""
+        """Return the most pixels that L0A, L0C and one load of L1 take beside n0 and k0; 0 where none."""
         inp = self.inp
         m0 = min(_l0_fractals(inp) // k0, _l0c_fractals(inp) // n0, self.m)
         k = math.lcm(k0, inp.taps) // inp.taps
@@ -340,7 +345,7 @@ class _CoreShare:
     # -- L1
 
     def l1_loads(self, m0: int, n0: int, k0: int) -> tuple[_Load, int] | None:
-        """The loads that bring the least from GM, then the longest K of gradOutput, then of the weights; and `k0`."""
+        """Return the loads that bring the least from GM, then the longest K of gradOutput, then of the weights; and `k0`."""
         p, inp = self.inp.problem, self.inp
         least = math.lcm(k0, inp.taps) // inp.taps
         a, b = self._first_buffers(m0, n0, least)
@@ -404,7 +409,7 @@ class _CoreShare:
         return m, self._extent(m * m0 * FRACTAL)
 
     def _extent(self, pixels: int) -> int:
-        """Rows behind `pixels`, as the choice between loads counts them."""
+        """Return the rows behind `pixels`, as the choice between loads counts them."""
         p = self.inp.problem
         if pixels < p.w_in:
             return p.k_h if p.w_in % pixels == 0 else p.k_h + 1

@@ -41,7 +41,7 @@ def covers_grad_input(inp: TilingInput) -> bool:
 
 
 def vendor_grad_input(inp: TilingInput) -> GradInputTiling:
-    """The vendor's tiling. Raises TilingError where the procedure does not apply or finds nothing that fits."""
+    """Return the vendor's tiling. Raises TilingError where the procedure does not apply or finds nothing that fits."""
     if not covers_grad_input(inp):
         raise TilingError(
             f"grad_input: the vendor's open procedure needs 2-byte operands and one real group, "
@@ -56,14 +56,14 @@ def vendor_grad_input(inp: TilingInput) -> GradInputTiling:
 
 
 def aligned_base_k(limit: int, inp: TilingInput) -> int:
-    """The most units up to `limit` that divide, or are a multiple of, K of one unit of output channels; else one."""
+    """Return the most units up to `limit` that divide, or are a multiple of, K of one unit of output channels; else one."""
     whole, unit = k_slice(inp), k_unit(inp)
     candidates = range(floor_to(limit, unit), unit, -unit)
     return next((k for k in candidates if k % whole == 0 or whole % k == 0), unit)
 
 
 def base_block(inp: TilingInput) -> GradInputTiling:
-    """The L0 block: 256 x 128, the larger side along the larger of M and N, then stretched into what K leaves free."""
+    """Return the L0 block: 256 x 128, the larger side along the larger of M and N, then stretched into what K leaves free."""
     m, k, n = gemm(inp)
     whole_m = ceil_to(m, FRACTAL)
     l0_elements = inp.buffers["L0A"] // 2 // inp.itemsize  # one ping-pong half
@@ -188,7 +188,10 @@ def _either_steps(block: GradInputTiling, inp: TilingInput) -> tuple[GradInputTi
 
 
 def task_pixels(tiling: GradInputTiling, inp: TilingInput) -> int:
-    """Pixels of one task: the rows of one base_m tile, or more where merged tiles keep the cores even and L2 calm."""
+    """Return the pixels of one task.
+
+    The rows of one base_m tile, or more where merged tiles keep the cores even and L2 calm.
+    """
     problem = inp.problem
     width, map_pixels = problem.w_in, problem.h_in * problem.w_in
     tile = tiling.step_m * tiling.base_m
@@ -256,7 +259,7 @@ def finish(tiling: GradInputTiling, inp: TilingInput, keep: frozenset[str] = fro
 
 
 def task_count(tiling: GradInputTiling, inp: TilingInput) -> int:
-    """Tasks of the whole kernel."""
+    """Return the tasks of the whole kernel."""
     problem = tiling_input(tiling, inp).problem
     chunks = ceil_div(problem.h_in * problem.w_in, max(tiling.single_core_m, 1))
     outer = problem.n * ceil_div(problem.d_in, max(tiling.single_core_din, 1)) * inp.real_groups

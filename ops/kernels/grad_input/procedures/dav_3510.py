@@ -84,13 +84,13 @@ class GradInputAsked(Protocol):
 
 
 def split_mode(inp: TilingInput) -> int:
-    """How the library splits the kernel of a problem (kernelSplitMode)."""
+    """Return how the library splits the kernel of a problem (kernelSplitMode)."""
     return library_split(inp)[0]
 
 
 def with_groups_merged(inp: TilingInput) -> TilingInput:
-    """The problem as the kernel takes it: groups that fill blocks together are merged where their weights fit UB twice and the
-    kernel is not cut (ops-nn, conv_backprop_input_context_utils.cpp: stated).
+    """Return the problem as the kernel takes it: groups that fill blocks together are merged where their weights fit UB twice
+    and the kernel is not cut (ops-nn, conv_backprop_input_context_utils.cpp: stated).
     """
     merged = replace(inp, merged=True)
     weights = ceil_to(merged.cout_g, inp.c0) * inp.taps * ceil_to(merged.cin_g, FRACTAL) * inp.itemsize
@@ -105,7 +105,7 @@ def reads_its_layout(inp: TilingInput) -> bool:
 
 
 def vendor_grad_input_3510(inp: TilingInput, mode: int | None = None, cut: int | None = None) -> GradInputTiling:
-    """The tiling; its source says "stand-in" where this is not the vendor's own decision to the end.
+    """Return the tiling; its source says "stand-in" where this is not the vendor's own decision to the end.
 
     `mode` is a kernelSplitMode to take instead of the library's, `cut` a loadB1Condition. Raises TilingError where nothing of
     the family fits.
@@ -120,7 +120,7 @@ def vendor_grad_input_3510(inp: TilingInput, mode: int | None = None, cut: int |
 
 
 def _with_weights_as_they_are(q: GradInputAsked) -> GradInputTiling:
-    """The tiling, a stand-in where the library lets vector cores turn the weights of a kernel that is not split."""
+    """Return the tiling, a stand-in where the library lets vector cores turn the weights of a kernel that is not split."""
     tiling = vendor_grad_input_3510(q.inp, q.mode, q.cut)
     whole = tiling.kernel_split == SPLIT_NONE
     turned = whole and turns_weights(DataProblem.of(q.inp), tiling, hf32=q.dtype == "hf32")
@@ -193,7 +193,7 @@ def refitted(tiling: GradInputTiling, inp: TilingInput, given: Collection[str]) 
 
 
 def decided(p: DataProblem) -> GradInputTiling:
-    """The vendor's block, steps, buffers and share of a core. Raises TilingError where nothing that it tries fits."""
+    """Return the vendor's block, steps, buffers and share of a core. Raises TilingError where nothing that it tries fits."""
     if is_small_shape(p):
         tiling = small_shape(p)
     elif may_hold_weights(p):
@@ -275,7 +275,7 @@ def full_load(p: DataProblem) -> GradInputTiling:
 
 
 def _walked(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
-    """The rows and depths of a core: as many whole rows as fill the cores, or those whose last round is the fullest."""
+    """Return the rows and depths of a core: as many whole rows as fill the cores, or those whose last round is the fullest."""
     problem, cores, m = p.inp.problem, p.inp.cores, block.base_m
     parts = ceil_div(p.n, block.base_n)
     n, lanes, task, depths = ceil_to(p.n // parts, p.side), problem.n * problem.d_in * parts, m, 1
@@ -303,7 +303,7 @@ def _walked(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
 
 
 def inner_product(p: DataProblem) -> GradInputTiling:
-    """The first block, dealt to the cores; long sums in segments of K."""
+    """Return the first block, dealt to the cores; long sums in segments of K."""
     segment = k_segment(p)
     block = dealt(first_block(p, ceil_to(segment * p.taps, p.c0)), p)
     tiling = with_steps(block.but(k_segment=segment), p)
@@ -311,7 +311,7 @@ def inner_product(p: DataProblem) -> GradInputTiling:
 
 
 def _dealt_again(tiling: GradInputTiling, p: DataProblem) -> GradInputTiling:
-    """A shrunk block's share of a core; one that fits nowhere stays as it is."""
+    """Return a shrunk block's share of a core; one that fits nowhere stays as it is."""
     if not fits(tiling, p):
         return tiling
     return _walked(tiling, p) if tiling.full_load else dealt(tiling, p)

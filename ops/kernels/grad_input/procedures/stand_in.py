@@ -44,7 +44,7 @@ STEP = 6  # instructions of a step beside the loads of weights: the load of pixe
 
 
 def sound_grad_input(inp: TilingInput) -> GradInputTiling:
-    """A tiling that fits, for any type and groups ("stand-in"). TilingError only where none of the family fits."""
+    """Return a tiling that fits, for any type and groups ("stand-in"). TilingError only where none of the family fits."""
     check_grad_input_problem(inp)
     candidates = step_candidates(_level(_sound_block(inp), inp), inp)
     fitting = next((t for t in candidates if grad_input_fits_l1(t, inp)), None)
@@ -54,7 +54,7 @@ def sound_grad_input(inp: TilingInput) -> GradInputTiling:
 
 
 def roomy_grad_input(inp: TilingInput) -> GradInputTiling:
-    """The sound tiling, with two L0C buffers where they fit: a tile leaves while the next one is multiplied.
+    """Return the sound tiling, with two L0C buffers where they fit: a tile leaves while the next one is multiplied.
 
     On coupled chips two L1 buffers of the weights as well, and images first: a task is an image with all its channels or,
     where there are fewer images than cores, a part of its rows (published ResNet-50 rows of the 910: 30 blocks for 64 images
@@ -75,7 +75,7 @@ def roomy_grad_input(inp: TilingInput) -> GradInputTiling:
 
 
 def _sound_block(inp: TilingInput) -> GradInputTiling:
-    """The vendor's block. 32-bit: base_m first, because the transposing load of the weights is the slow one."""
+    """Return the vendor's block. 32-bit: base_m first, because the transposing load of the weights is the slow one."""
     m, k, n = gemm(inp)
     if inp.itemsize < 4:
         return base_block(inp)
@@ -103,7 +103,7 @@ def _level(block: GradInputTiling, inp: TilingInput) -> GradInputTiling:
 
 
 def _largest_with_single_steps(inp: TilingInput) -> GradInputTiling:
-    """The last resort: one unit of output channels per L1 load, no ping-pong in L1, the largest base block that fits."""
+    """Return the last resort: one unit of output channels per L1 load, no ping-pong in L1, the largest base block that fits."""
     m, _, n = gemm(inp)
     smallest = GradInputTiling(
         FRACTAL, inp.unit, inp.unit, step_ka=inp.taps, step_kb=inp.taps, al1_buffers=1, bl1_buffers=1, iterate_order=1
@@ -120,7 +120,7 @@ def _largest_with_single_steps(inp: TilingInput) -> GradInputTiling:
 
 
 def taller(tiling: GradInputTiling, inp: TilingInput) -> GradInputTiling:
-    """The tiling, or one of the same channels and taller tiles whose busiest core has fewer instructions."""
+    """Return the tiling, or one of the same channels and taller tiles whose busiest core has fewer instructions."""
     if tiling.base_n > NARROW:
         return tiling
     return min((tiling, *_taller(tiling, inp)), key=lambda one: instructions(one, inp))
@@ -159,7 +159,8 @@ class CoreGrid:
 
 
 def core_grid(inp: TilingInput, channels: int, rows: int) -> CoreGrid | None:
-    """The grid of most cores, then least load, whose shares are not above `channels` and `rows`; None where there is none.
+    """Return the grid of most cores, then least load, whose shares are not above `channels` and `rows`; None where there is
+    none.
 
     Each image, depth and group has cores of its own. A share is whole rows, and as little as a fractal of pixels, as in the
     source, in which the grid of more parts of channels wins between equal ones.
@@ -182,7 +183,10 @@ def core_grid(inp: TilingInput, channels: int, rows: int) -> CoreGrid | None:
 
 
 def spread(tiling: GradInputTiling, inp: TilingInput) -> GradInputTiling:
-    """The tiling with smaller tiles, one for each core of `core_grid`; as it is where that gives work to no more cores."""
+    """Return the tiling with smaller tiles, one for each core of `core_grid`.
+
+    As it is where that gives work to no more cores.
+    """
     tasks, width = task_count(tiling, inp), inp.problem.w_in
     grid = core_grid(inp, ceil_to(tiling.single_core_cin, inp.unit), ceil_div(tiling.single_core_m, width))
     if grid is None or grid.cores <= tasks:

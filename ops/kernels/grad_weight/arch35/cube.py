@@ -57,7 +57,7 @@ class PlaneOperand:
         self._next = 0
 
     def begin(self, key: Hashable) -> int | None:
-        """Where to load a chunk to; None where L1 holds it."""
+        """Return where to load a chunk to; None where L1 holds it."""
         if key == self._ahead:
             return None
         if key == self._held:
@@ -92,12 +92,12 @@ class PlaneOperand:
 
     @property
     def address(self) -> int:
-        """Where the chunk in use lies."""
+        """Return where the chunk in use lies."""
         return self._queues[self._reading].reading
 
     @property
     def buffers(self) -> int:
-        """How many there are."""
+        """Return how many there are."""
         return len(self._queues)
 
     def close(self) -> None:
@@ -229,7 +229,7 @@ class DirectCubeBuilder(CubeBuilder):
         operand.use(key)
 
     def load_a1(self, tile: SummedTile, strip: Strip, image: Image, span: Span) -> Hashable:
-        """A chunk of gradOutput; whole rows adjoin, so that it is one transfer."""
+        """Return a chunk of gradOutput; whole rows adjoin, so that it is one transfer."""
         if strip.columns < self.p.w_out:
             return super().load_a1(tile, strip, image, span)
         key = self.key_of_rows(tile, strip, image, span)

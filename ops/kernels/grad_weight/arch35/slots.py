@@ -46,17 +46,17 @@ class SlotPiece(NamedTuple):
 
 
 def slot_bytes(tiling: GradWeightTiling) -> int:
-    """Bytes of a slot: the largest tile."""
+    """Return the bytes of a slot: the largest tile."""
     return ceil_to(tiling.base_m, FRACTAL) * ceil_to(tiling.base_n, FRACTAL) * SUM_BYTES
 
 
 def block_bytes(tiling: GradWeightTiling) -> int:
-    """Bytes of the workspace that a block has."""
+    """Return the bytes of the workspace that a block has."""
     return 2 * slot_bytes(tiling)
 
 
 def pieces(tile: FilterTile, tiling: GradWeightTiling, inp: TilingInput) -> list[SlotPiece]:
-    """The pieces of a tile, along rows first."""
+    """Return the pieces of a tile, along rows first."""
     channels, filters = ceil_div(ceil_div(tile.columns, inp.taps), FRACTAL), ceil_div(tile.rows, FRACTAL)
     if inp.group_extension == 1:
         for _ in range(1 if tiling.cl0_buffers > 1 else 2):
@@ -97,7 +97,7 @@ def parts(tiling: GradWeightTiling, inp: TilingInput, room: int) -> int:
 
 
 def rounds(call: CubeCall, tiling: GradWeightTiling) -> int:
-    """How often all cores meet over a tile of a shared task: the most tiles that one has; 0 without StreamK."""
+    """Return how often all cores meet over a tile of a shared task: the most tiles that one has; 0 without StreamK."""
     if tiling.stream_k_type == STREAM_NONE:
         return 0
     inp = walked_input(call.inp, tiling)

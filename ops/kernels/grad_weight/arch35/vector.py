@@ -68,7 +68,7 @@ class DirectVectorBuilder:
         self.leaves_at = next(leaving, None)
 
     def program(self) -> Program:
-        """The program."""
+        """Return the program."""
         k, tiling = self.k, self.tiling
         ready = k.flag("V", "MTE3", "zeros ready")
         k.vector_duplicate(self.zeros, "float32", self.zeroed // 4)
@@ -176,7 +176,7 @@ class DirectVectorBuilder:
             k.vector_binary("add", total, total, held, "float32", part.size // 4)
 
     def slot(self, block: int, part: SlotShare, which: int) -> int:
-        """Where a part of a piece lies in the slots of a block: 0 the cube's, 1 the vector cores'."""
+        """Return where a part of a piece lies in the slots of a block: 0 the cube's, 1 the vector cores'."""
         start = block * slots.block_bytes(self.tiling) + which * slots.slot_bytes(self.tiling)
         return gm_operand(WORKSPACE, start + part.offset)
 

@@ -64,7 +64,7 @@ def covers_grad_weight(inp: TilingInput) -> bool:
 
 
 def vendor_grad_weight(inp: TilingInput) -> GradWeightTiling:
-    """The vendor's tiling. Raises TilingError where the procedure does not apply or its result does not fit."""
+    """Return the vendor's tiling. Raises TilingError where the procedure does not apply or its result does not fit."""
     if not covers_grad_weight(inp):
         raise TilingError(
             "grad_weight: the vendor's open procedure needs deterministic mode, or 2-byte operands, one real group, "
@@ -86,7 +86,7 @@ def vendor_grad_weight(inp: TilingInput) -> GradWeightTiling:
 
 
 def task_count(tiling: GradWeightTiling, inp: TilingInput) -> int:
-    """Tasks of the whole kernel, before a tail is shared by StreamK."""
+    """Return the tasks of the whole kernel, before a tail is shared by StreamK."""
     m, _, n = gemm(inp, tiling.split_kd)
     pixels = inp.problem.h_out * inp.problem.w_out  # without the padding of K, of which no task is made
     lanes = inp.real_groups * inp.problem.k_d if tiling.split_kd else 1
@@ -101,7 +101,7 @@ def task_count(tiling: GradWeightTiling, inp: TilingInput) -> int:
 
 
 def _base_block(inp: TilingInput, template: int) -> GradWeightTiling:
-    """The L0 block, clipped to M and N; K takes the room that this frees, in whole map rows where these are aligned."""
+    """Return the L0 block, clipped to M and N; K takes the room that this frees, in whole map rows where these are aligned."""
     m, k, n = gemm(inp)
     whole_k = ceil_to(k, FRACTAL)
     if template in (SPLIT_MN, SPLIT_STREAM_K):  # L0A fills twice as fast as L0B, so the larger side goes to M
@@ -167,7 +167,7 @@ def _clamp(value: int, most: int) -> int:
 
 
 def with_core_shape(tiling: GradWeightTiling, inp: TilingInput) -> GradWeightTiling:
-    """One task's extent: what L1 holds at a time, in whole channel blocks and whole rows; the unsplit side is whole."""
+    """Return one task's extent: what L1 holds at a time, in whole channel blocks and whole rows; the unsplit side is whole."""
     m, k, n = gemm(inp, tiling.split_kd)
     width = inp.problem.w_out
     single_m = tiling.step_m * tiling.base_m
@@ -366,7 +366,7 @@ def rows_per_part(tiling: GradWeightTiling, inp: TilingInput, wanted: int) -> in
 
 
 def _parts(total: int, size: int) -> tuple[int, Fraction]:
-    """How many parts of `size` cover `total`, and how full a short last one is (0 when there is none)."""
+    """Return how many parts of `size` cover `total`, and how full a short last one is (0 when there is none)."""
     return ceil_div(total, size), Fraction(total % size, size)
 
 

@@ -30,8 +30,8 @@ SUM_BYTES = 4
 
 
 def with_groups_merged(inp: TilingInput) -> TilingInput:
-    """The problem as the kernel takes it: groups that fill fractals together are merged where one base block has all of their
-    dW, and L1 and UB hold it: once as L0C has it, once in the order of dW.
+    """Return the problem as the kernel takes it: groups that fill fractals together are merged where one base block has all of
+    their dW, and L1 and UB hold it: once as L0C has it, once in the order of dW.
     """
     whole = replace(inp, merged=False)
     merged = replace(inp, merged=True, group_unit=FRACTAL)
@@ -60,7 +60,7 @@ def covers_grad_weight_3510(inp: TilingInput) -> bool:
 
 
 def vendor_grad_weight_3510(inp: TilingInput) -> GradWeightTiling:
-    """The vendor's tiling; "stand-in" where our kernel walks otherwise, or groups are merged otherwise.
+    """Return the vendor's tiling; "stand-in" where our kernel walks otherwise, or groups are merged otherwise.
 
     Raises TilingError where the procedure does not apply or our kernel cannot do what it decides.
     """

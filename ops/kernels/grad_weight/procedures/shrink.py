@@ -24,11 +24,11 @@ class InL1(Protocol):
 
     @property
     def m(self) -> int:
-        """Rows of dW, in whole fractals."""
+        """Return the rows of dW, in whole fractals."""
 
     @property
     def k(self) -> int:
-        """Pixels of a plane of gradOutput, in whole fractals."""
+        """Return the pixels of a plane of gradOutput, in whole fractals."""
 
     @property
     def width(self) -> int:
@@ -36,23 +36,23 @@ class InL1(Protocol):
 
     @property
     def seen(self) -> int:
-        """Input columns that these need."""
+        """Return the input columns that these need."""
 
     def used(self, tiling: GradWeightTiling) -> int:
-        """Bytes of L1."""
+        """Return the bytes of L1."""
 
     def channels(self, columns: int) -> int:
-        """Channels that `columns` columns of dW need of the input."""
+        """Return the channels that `columns` columns of dW need of the input."""
 
     def estimated_rows(self, pixels: int) -> int:
-        """Input rows that `pixels` of gradOutput need."""
+        """Return the input rows that `pixels` of gradOutput need."""
 
     def tallest(self, tiling: GradWeightTiling) -> int:
-        """Rows of dW that a block may be given back."""
+        """Return the rows of dW that a block may be given back."""
 
 
 def shrink(tiling: GradWeightTiling, p: InL1) -> GradWeightTiling:
-    """A smaller base_k, or if that is not enough, smaller base_m and base_n, with what then is free given back."""
+    """Return a smaller base_k, or if that is not enough, smaller base_m and base_n, with what then is free given back."""
     smaller, enough = _smaller_k(tiling, p)
     if enough:
         return smaller

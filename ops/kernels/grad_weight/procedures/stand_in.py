@@ -59,7 +59,7 @@ class _TaskGrid(NamedTuple):
 def sound_grad_weight(
     inp: TilingInput, chip: ChipSpec | None = None, dtype: str = "", *, image_each: bool = False
 ) -> GradWeightTiling:
-    """A tiling that fits, for any type and groups ("stand-in"). TilingError only where none of the family fits.
+    """Return a tiling that fits, for any type and groups ("stand-in"). TilingError only where none of the family fits.
 
     With `chip` the grid is weighed by what L0 loads, and on a coupled chip loads and additions, cost there; else by the
     cube's work alone. `image_each`: on a coupled chip a task is an image with all of dW.
@@ -79,7 +79,7 @@ def sound_grad_weight(
 
 
 def grid(inp: TilingInput, chip: ChipSpec | None = None, dtype: str = "") -> GradWeightTiling:
-    """The grid whose busiest core has the least to do; of grids within 5 % of it the one that adds dW least often.
+    """Return the grid whose busiest core has the least to do; of grids within 5 % of it the one that adds dW least often.
 
     To do is the longer of products and L0 loads, which run side by side: a tile of an odd size costs MTE1 more than the cube.
     Without `chip` the products alone. `dtype` is what the cube computes in ("": fp16).
@@ -110,7 +110,7 @@ def grid(inp: TilingInput, chip: ChipSpec | None = None, dtype: str = "") -> Gra
 
 
 def weighed_grid(inp: TilingInput, chip: ChipSpec, image_each: bool = False) -> GradWeightTiling:
-    """The grid and tile order whose busiest core has the least of cube, load and addition time, one after the other.
+    """Return the grid and tile order whose busiest core has the least of cube, load and addition time, one after the other.
 
     With `image_each` the grid is that of one image a task.
     Cores of a coupled chip with one L0C tile under way and one L1 load ahead overlap little of the three.
@@ -144,7 +144,9 @@ def weighed_grid(inp: TilingInput, chip: ChipSpec, image_each: bool = False) -> 
 
 
 def _loaded(tiling: GradWeightTiling, inp: TilingInput) -> int:
-    """Bytes that a task brings to L1. A tile's operand stays for the next tile only if one load holds all its pixels."""
+    """Return the bytes that a task brings to L1. A tile's operand stays for the next tile only if one load holds all its
+    pixels.
+    """
     p, rows, images = inp.problem, tiling.single_core_k // inp.problem.w_out, tiling.single_core_batch
     m_tiles = ceil_div(tiling.single_core_m, tiling.base_m)
     n_tiles, slice_ = ceil_div(tiling.single_core_n, tiling.base_n), n_slice(inp)
@@ -163,7 +165,7 @@ def _loaded(tiling: GradWeightTiling, inp: TilingInput) -> int:
 
 
 def _full_load(tiling: GradWeightTiling, inp: TilingInput) -> GradWeightTiling | None:
-    """All pixels of a task of one image in one load of either operand, each in one buffer; None where L1 has no room.
+    """Return all pixels of a task of one image in one load of either operand, each in one buffer; None where L1 has no room.
 
     Unit tests of the vendor's procedure for dav-1001 decide so where a core has one image, and take two buffers where it has
     more (inferred from its table).
@@ -175,7 +177,7 @@ def _full_load(tiling: GradWeightTiling, inp: TilingInput) -> GradWeightTiling |
 
 
 def _as_one_tile(tiling: GradWeightTiling, inp: TilingInput, chip: ChipSpec) -> GradWeightTiling:
-    """The task as a single tile of all L0C, which loads everything once, where that saves more than ping-pong hides."""
+    """Return the task as a single tile of all L0C, which loads everything once, where that saves more than ping-pong hides."""
     columns = min(tiling.single_core_n, gemm(inp, True)[2])
     whole = _block(inp, SPLIT_GRID, columns, tiles=1)
     one, already = (t.base_m >= tiling.single_core_m and t.base_n >= columns for t in (whole, tiling))
@@ -186,21 +188,21 @@ def _as_one_tile(tiling: GradWeightTiling, inp: TilingInput, chip: ChipSpec) -> 
 
 
 def _task_cycles(tiling: GradWeightTiling, inp: TilingInput, chip: ChipSpec) -> float:
-    """The longest of loads, L0 loads and products of a task; the way out where no other tile hides it."""
+    """Return the longest of loads, L0 loads and products of a task; the way out where no other tile hides it."""
     load, store = (chip.path(*ends).bytes_per_cycle for ends in (("GM", "L1"), ("UB", "GM")))
     out = ACCUMULATOR_BYTES * tiling.single_core_m * tiling.single_core_n / store / math.prod(_tiles(tiling))
     return max(*_products_and_l0(tiling, inp, chip), _loaded(tiling, inp) / load) + out
 
 
 def _tiles(tiling: GradWeightTiling) -> tuple[int, int]:
-    """Tiles of a task along M and N."""
+    """Return the tiles of a task along M and N."""
     return ceil_div(tiling.single_core_m, tiling.base_m), ceil_div(tiling.single_core_n, tiling.base_n)
 
 
 def _products_and_l0(
     tiling: GradWeightTiling, inp: TilingInput, chip: ChipSpec, dtype: str = ""
 ) -> tuple[float, float]:
-    """Cycles of a task's products and of its loads into L0."""
+    """Return the cycles of a task's products and of its loads into L0."""
     m, n = tiling.single_core_m, tiling.single_core_n
     m_tiles, n_tiles = _tiles(tiling)
     pixels = tiling.single_core_batch * ceil_to(tiling.single_core_k, FRACTAL)
@@ -212,7 +214,7 @@ def _products_and_l0(
 
 
 def _grids(inp: TilingInput) -> Iterator[_TaskGrid]:
-    """Every useful grid."""
+    """Yield every useful grid."""
     height, width = inp.problem.h_out, inp.problem.w_out
     m_tiles = ceil_div(inp.cout_padded, _side_m(inp, gemm(inp, True)[2]))
     lanes = inp.real_groups * inp.problem.k_d
@@ -243,7 +245,7 @@ def _side_m(inp: TilingInput, columns: int, tiles: int = 2) -> int:
 
 
 def _even(total: int, limit: int, unit: int) -> int:
-    """The tile of whole units, at most `limit`, that cuts `total` into equal tiles."""
+    """Return the tile of whole units, at most `limit`, that cuts `total` into equal tiles."""
     limit = floor_to(limit, unit)
     return ceil_to(ceil_div(total, ceil_div(total, limit)), unit)
 
@@ -274,7 +276,7 @@ def _block(inp: TilingInput, template: int, columns: int, tiles: int = 2) -> Gra
 
 
 def _largest_single_block(block: GradWeightTiling, inp: TilingInput) -> GradWeightTiling:
-    """The block with the most products that L1 holds once, without ping-pong; the smallest block where none fits.
+    """Return the block with the most products that L1 holds once, without ping-pong; the smallest block where none fits.
 
     L1 use falls neither with base_n nor with base_k evenly (whole channel blocks, whole rows), so all pairs are tried.
     """

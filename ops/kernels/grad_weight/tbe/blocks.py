@@ -38,7 +38,7 @@ class TbeBlock:
 
 
 def block_part(p: FilterProblem, cuts: Cuts, block: int) -> TbeBlock:
-    """The part of a block; empty where the shares that are rounded up leave it nothing."""
+    """Return the part of a block; empty where the shares that are rounded up leave it nothing."""
     problem, parts = p.problem, []
     axes = (  # fastest first
         (cuts.n, p.cin1), (cuts.planes, problem.k_d), (cuts.m, p.m), (cuts.group, p.groups), (cuts.depth, problem.d_out),
@@ -82,7 +82,7 @@ class OutTile:
 
 
 def out_tiles(block: TbeBlock, tile: Tile, columns_of: int, group_m: int, group_n: int) -> Iterator[OutTile]:
-    """Tiles of a block: groups, L1 tiles along N, along M, in each the tiles of L0 along N, then M.
+    """Yield the tiles of a block: groups, L1 tiles along N, along M, in each the tiles of L0 along N, then M.
 
     `columns_of` is columns of dW for an input channel (the taps); `group_m` and `group_n` are the rows and columns that exist.
     """
@@ -116,7 +116,7 @@ class HeldTile(NamedTuple):
     channels: int
 
     def at(self, rows: int, block: int, group: int, per_block: int) -> HeldTile:
-        """The tile `rows` rows, `block` channel blocks and `group` groups further on."""
+        """Return the tile `rows` rows, `block` channel blocks and `group` groups further on."""
         return self._replace(
             group=self.group + group,
             m=Span(self.m.start + rows, self.m.length),

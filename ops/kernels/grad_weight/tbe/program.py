@@ -66,7 +66,7 @@ def tbe_grad_weight_task(
     op_type: str,
     block_dim: int | None = None,
 ) -> Task:
-    """The kernel launch; `tensors` are gradOutput, input (both NC1HWC0) and dW (fp32 FRACTAL_Z)."""
+    """Return the kernel launch; `tensors` are gradOutput, input (both NC1HWC0) and dW (fp32 FRACTAL_Z)."""
     table = InstructionTable(call.chip)
     sizes = [tensor.size for tensor in tensors]
     work = TbeWork(call, p, tiling)
@@ -114,7 +114,7 @@ class _TbeBuilder:
         )
 
     def program(self, pieces: list[tuple[Piece, Where]]) -> Program:
-        """The program of `pieces`."""
+        """Return the program of `pieces`."""
         parts = {what.part for what, _ in pieces if isinstance(what, TbePlane)}
         self.pad_runs([step for part in parts for step in part.steps])
         for what, where in self.k.stamped(pieces):
@@ -150,7 +150,7 @@ class _TbeBuilder:
             last = step
 
     def placed(self, tile: HeldTile, where: Where) -> HeldTile:
-        """The tile as it is."""
+        """Return the tile as it is."""
         m, n = (where.m, where.n) if self.moves else (0, 0)
         # All channels of a real group but of the only one are whole blocks.
         return tile.at(m * FRACTAL, n, where.group if self.inp.real_groups > 1 else 0, self.per_block)

@@ -40,16 +40,16 @@ class TbeRuns:
                 tensor.load_pixels(self.k, slot, MapBox(place, channels, rows, columns), at + offset, pitch, "AB"[slot])
 
     def pitch(self, strip: Strip, span: Span) -> int:
-        """Pixels in L1 from one channel block of a run to the next."""
+        """Return the pixels in L1 from one channel block of a run to the next."""
         return ceil_to(self.place(strip, span.length), self.whole)
 
     def place(self, strip: Strip, pixels: int) -> int:
-        """Where in L1 what follows the first `pixels` of a run lies, in pixels."""
+        """Return where in L1 what follows the first `pixels` of a run lies, in pixels."""
         row = self._row(strip)
         return pixels // row * ceil_to(row, self.whole) + pixels % row if row else pixels
 
     def _row(self, strip: Strip) -> int:
-        """Pixels of a row that is padded for itself; 0 where none is."""
+        """Return the pixels of a row that is padded for itself; 0 where none is."""
         width = strip.problem.w_out
         return width if self.by_rows and width % self.whole else 0
 

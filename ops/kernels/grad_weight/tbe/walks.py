@@ -106,7 +106,7 @@ class TbeWalks:
         self._parts: dict[tuple[TbeStep, ...], TbePart] = {}
 
     def of(self, k: range) -> Walk:
-        """The walk of a block with units `k` of K."""
+        """Return the walk of a block with units `k` of K."""
         if k not in self._known:
             self._known[k] = tuple(self._made(k))
         return self._known[k]
@@ -125,7 +125,7 @@ class TbeWalks:
             yield self._parts.setdefault(part, TbePart(part, b_first)), row
 
     def _row(self, step: TbeStep) -> int:
-        """The row of gradOutput, of a signal the pixel, with which it begins."""
+        """Return the row of gradOutput, of a signal the pixel, with which it begins."""
         return step.pixels.start if self._p.conv1d else step.pixels.start // step.strip.problem.w_out
 
     def _runs(self, k: range) -> Iterator[TbeRun]:
@@ -142,7 +142,7 @@ class TbeWalks:
             yield TbeRun(self._whole, k.start * pixels, last, tile.k_l0 * pixels, *spans)
 
     def _steps(self, run: TbeRun) -> Iterator[TbeStep]:
-        """A run's steps, but for those that see padding only."""
+        """Yield a run's steps, but for those that see padding only."""
         for pixel in range(run.first, run.last, run.step):
             pixels = Span(pixel, min(run.step, run.last - pixel))
             a, b = (_span(run, pixel, span) for span in (run.span_a, run.span_b))
@@ -153,14 +153,16 @@ class TbeWalks:
                 yield TbeStep(run.strip, strip, shift, pixels, a, b, held)
 
     def _seen(self, strip: Strip, b: Span) -> tuple[Strip, int]:
-        """The problem that B's pixels are a part of, and the number of its first pixel: of a signal, the columns they see."""
+        """Return the problem that B's pixels are a part of, and the number of its first pixel: of a signal, the columns they
+        see.
+        """
         if self._p.conv1d:
             return piece(strip.problem, b.start, b.length), b.start
         return strip, 0
 
 
 def _span(run: TbeRun, pixel: int, span: int) -> Span:
-    """The pixels that L1 holds together with one."""
+    """Return the pixels that L1 holds together with one."""
     start = run.first + (pixel - run.first) // span * span
     return Span(start, min(span, run.last - start))
 

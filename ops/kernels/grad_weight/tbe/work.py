@@ -50,7 +50,9 @@ class TbeWork:
         self._walks, self._moves, self._per_block = TbeWalks(call, p, tiling), moves(p), p.taps * call.inp.c0
 
     def pieces(self, number: int) -> Iterator[tuple[Piece, Where]]:
-        """The tiles of dW of block `number` in order: each is summed over the images and K of the block, then added to dW."""
+        """Yield the tiles of dW of block `number` in order: each is summed over the images and K of the block, then added to
+        dW.
+        """
         block = block_part(self._p, self._tiling.cuts, number)
         if block.empty:
             return
@@ -73,14 +75,14 @@ class TbeWork:
                 yield TbeEnd(shape), Where(block.images[-1], end, m, n, group)
 
     def _tile_of(self, out: OutTile, channels: int) -> HeldTile:
-        """A tile of dW in a group of so many input channels."""
+        """Return a tile of dW in a group of so many input channels."""
         first, last = out.n_held.start // self._per_block, ceil_div(out.n_held.stop, self._per_block)
         m, n, m_held, n_held = (Span(one.start, len(one)) for one in (out.m, out.n, out.m_held, out.n_held))
         present = min((last - first) * self._call.inp.c0, channels - first * self._call.inp.c0)
         return HeldTile(out.group, out.plane, m, n, m_held, n_held, Span(first, last - first), present)
 
     def _depths(self, block: TbeBlock, kernel_plane: int) -> Iterator[tuple[int, int | None]]:
-        """The block's depths of gradOutput, each with the input plane that a kernel plane meets, None in the padding."""
+        """Yield the block's depths of gradOutput, each with the input plane that a kernel plane meets, None in the padding."""
         p = self._call.inp.problem
         for depth in block.depths:
             depth_in = depth * p.stride_d - p.pad_front + kernel_plane * p.dilation_d

@@ -99,7 +99,7 @@ class ConvFacts:
 
     @property
     def outputs(self) -> list[Named]:
-        """The non-null outputs."""
+        """Return the non-null outputs."""
         named = (
             ("gradInput", self.call.grad_input),
             ("gradWeight", self.call.grad_weight),
@@ -109,7 +109,7 @@ class ConvFacts:
 
     @property
     def maps(self) -> list[Named]:
-        """Every non-null tensor that has the rank of the convolution (all but gradBias)."""
+        """Return every non-null tensor that has the rank of the convolution (all but gradBias)."""
         return self.inputs + [entry for entry in self.outputs if entry.name != "gradBias"]
 
     @property
@@ -141,7 +141,7 @@ class ConvFacts:
 
     @property
     def axes(self) -> str:
-        """One letter per spatial axis of the input."""
+        """Return one letter per spatial axis of the input."""
         return {3: "L", 4: "HW", 5: "DHW"}.get(self.rank, "")
 
     @property
@@ -153,7 +153,7 @@ class ConvFacts:
         return [(value, value) for value in padding]
 
     def spatial(self) -> Iterator[Spatial]:
-        """The spatial axes in order; silently as many as every list has."""
+        """Yield the spatial axes in order; silently as many as every list has."""
         columns = zip(
             self.axes,
             self.x.shape[2:],

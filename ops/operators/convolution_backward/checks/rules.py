@@ -42,7 +42,7 @@ def check_conv_backward(
     conformance: Conformance = "documented",
     deterministic: bool = False,
 ) -> CheckResult:
-    """The status of one call of convolution backward, with every rule's verdict; no values in `call` make it raise.
+    """Return the status of one call of convolution backward, with every rule's verdict; no values in `call` make it raise.
 
     `product_spec` from `load_product("convolution_backward", ...)`; `deterministic` is the system parameter in force.
     """

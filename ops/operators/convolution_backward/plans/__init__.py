@@ -14,7 +14,7 @@ from ascend_sim.ops.plan import Plan
 
 
 def plan_call(call: ConvolutionCall, chip: ChipSpec) -> Plan:
-    """Kernels and intermediates of an accepted call; raises TilingError where no tiling fits."""
+    """Return the kernels and intermediates of an accepted call; raises TilingError where no tiling fits."""
     return _planner(call, chip).plan()
 
 

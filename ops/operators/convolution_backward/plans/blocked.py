@@ -93,7 +93,7 @@ class BlockedPlan(Gradients):
         self.from_blocks(result, made)
 
     def in_blocks(self, made: str) -> str:
-        """The tensor in blocks that the map `made` is before it is turned."""
+        """Return the tensor in blocks that the map `made` is before it is turned."""
         size = self.feature_bytes(self.maps.like)
         return self.result.tensor(f"{made}.{self.blocks}", self.storage, self.blocks, size)
 
@@ -139,7 +139,7 @@ class BlockedPlan(Gradients):
         return source, self.filter_shape
 
     def narrowed_before_trans_data(self) -> str | None:
-        """The dtype that the released library casts a grouped dW of 16-bit inputs to before TransData, or None."""
+        """Return the dtype that the released library casts a grouped dW of 16-bit inputs to before TransData, or None."""
         if self.call.conformance != "library" or self.p.groups == 1 or self.inp.c0 != 16:
             return None
         wanted = self.call.outputs["grad_weight"].dtype
@@ -147,14 +147,14 @@ class BlockedPlan(Gradients):
 
     @property
     def filter_shape(self) -> FilterShape:
-        """The weights as TransData sees them."""
+        """Return the weights as TransData sees them."""
         p = self.p
         return FilterShape(p.c_out, p.c_in // p.groups, p.k_d, p.k_h * p.k_w, p.groups)
 
     # -- layouts -------------------------------------------------------------------------------------------------------
 
     def feature_bytes(self, name: str, channels: int | None = None) -> int:
-        """Bytes of a feature map in (N)DC1HWC0, with another number of channels if given."""
+        """Return the bytes of a feature map in (N)DC1HWC0, with another number of channels if given."""
         n, c, d, hw = self.feature(name)
         c = c if channels is None else channels
         return n * d * ceil_div(c, self.inp.c0) * hw * BLOCK_BYTES

@@ -45,13 +45,16 @@ class DirectPlan(Gradients):
         self.deliver(target, "grad_weight")
 
     def data_call(self) -> CubeCall:
-        """The whole problem, its groups merged where the library merges them."""
+        """Return the whole problem, its groups merged where the library merges them."""
         inp = forward_merged(self.inp) if self.call.forward else with_groups_merged(self.inp)
         disarm = self.call.disarm.get(self.maps.made, ())
         return CubeCall(self.chip, inp, self.call.compute_dtype, disarm, macs=self.p.macs)
 
     def filter_call(self) -> CubeCall:
-        """The whole problem, or the 1x1 one on windows that stand in the channels; its kernel is always deterministic."""
+        """Return the whole problem, or the 1x1 one on windows that stand in the channels.
+
+        Its kernel is always deterministic.
+        """
         call = super().filter_call()
         cores = call.inp.cores if self.call.deterministic else self.call.block_dim.get("grad_weight", call.inp.cores)
         problem = on_windows(self.p) if filter_as_1x1(self.call) else self.p

@@ -163,6 +163,10 @@ class Gradients(PlanDraft, ABC):
 
     # -- the cube kernels ----------------------------------------------------------------------------------------------
 
+    def bias_of_sums(self) -> list[str]:
+        """The tensor that the sums of the data kernel begin with, where there is one."""
+        return []
+
     def filter_call(self) -> CubeCall:
         """Return the work of the filter kernel."""
         return CubeCall(self.chip, self.inp, self.call.compute_dtype, self.call.disarm.get("grad_weight", ()))
@@ -177,17 +181,17 @@ class Gradients(PlanDraft, ABC):
             from ascend_sim.ops.kernels.conv_forward.ladder import answer_conv_forward
             from ascend_sim.ops.kernels.conv_forward.program import conv_forward_task
 
-            chosen, scratch = answer_conv_forward(call.inp), []
+            chosen, scratch, bias = answer_conv_forward(call.inp), [], self.bias_of_sums()
             forward = chosen.tiling
             if size := merged_bytes(call.inp):
                 scratch = [self.result.tensor(f"{made}.workspace", self.storage, "FRACTAL_Z", size)]
             self.result.add(
                 op_type,
                 made,
-                names[:2],
+                names[:2] + bias,
                 names[2:],
                 lambda chip, t: explained(
-                    conv_forward_task(call, forward, [t[n] for n in (*names, *scratch)], made, op_type), chosen
+                    conv_forward_task(call, forward, [t[n] for n in (*names, *scratch, *bias)], made, op_type), chosen
                 ),
                 scratch,
             )

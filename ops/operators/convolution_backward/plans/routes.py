@@ -40,7 +40,7 @@ def _deterministic_filter_3d(call: ConvolutionCall, inp: TilingInput) -> bool:
 
 
 def data_op_type(call: ConvolutionCall) -> str:
-    """Which operator the library takes for grad_input (ops-nn routing: stated; its shape lists are not included)."""
+    """Return which operator the library takes for grad_input (ops-nn routing: stated; its shape lists are not included)."""
     p = call.problem
     if call.forward:
         return "Conv3D" if call.rank == 5 else "Conv2D"
@@ -64,7 +64,7 @@ def data_op_type(call: ConvolutionCall) -> str:
 
 
 def filter_op_type(call: ConvolutionCall, inp: TilingInput) -> str:
-    """Which operator the library takes for grad_weight (ops-nn routing: stated; its shape lists are not included)."""
+    """Return which operator the library takes for grad_weight (ops-nn routing: stated; its shape lists are not included)."""
     p = call.problem
     if not is_3d(call, inp):
         return "Conv3DBackpropFilter" if _deterministic_filter_3d(call, inp) else "Conv2DBackpropFilter"
@@ -107,7 +107,7 @@ def dilations(call: ConvolutionCall) -> tuple[Spread | None, Spread | None]:
 
 
 def without_stride(p: ConvProblem, before: Spread | None, after: Spread | None) -> ConvProblem:
-    """The problem that is left to the data kernel beside the Dilations."""
+    """Return the problem that is left to the data kernel beside the Dilations."""
     if before is not None:
         return replace(p, h_out=before.target_height, w_out=before.target_width, stride_h=1, stride_w=1)
     if after is not None:
@@ -133,6 +133,6 @@ def filter_as_1x1(call: ConvolutionCall) -> bool:
 
 
 def on_windows(p: ConvProblem) -> ConvProblem:
-    """The 1x1 problem that is left of one whose kernel is the stride, with the windows' pixels in the channels."""
+    """Return the 1x1 problem that is left of one whose kernel is the stride, with the windows' pixels in the channels."""
     ones = dict.fromkeys(("k_d", "k_h", "k_w", "stride_d", "stride_h", "stride_w"), 1)
     return replace(p, c_in=p.c_in * p.k_d * p.k_h * p.k_w, d_in=p.d_out, h_in=p.h_out, w_in=p.w_out, **ones)

@@ -89,7 +89,7 @@ class PlanDraft:
         self.launch("MemSet", name, [], [target], mem_set_work(self.chip, count, name))
 
     def contiguous(self, name: str) -> str:
-        """The tensor itself, or a contiguous copy of a strided one."""
+        """Return the tensor itself, or a contiguous copy of a strided one."""
         tensor = self.call.inputs[name]
         if tensor.is_contiguous and not tensor.offset:
             return name
@@ -133,7 +133,7 @@ class PlanDraft:
         )
 
     def cast(self, source: str, dtype: str, target: str, count: int | None = None) -> str:
-        """The tensor in another dtype (the tensor itself when it has it)."""
+        """Return the tensor in another dtype (the tensor itself when it has it)."""
         before = self.result.tensors[source]
         if before.dtype == dtype:
             return source
@@ -145,7 +145,10 @@ class PlanDraft:
         return target
 
     def cast_input(self, source: str, name: str, dtype: str) -> str:
-        """Input `name`, which lies contiguous in `source`, in the dtype of a cube kernel; made once for each dtype."""
+        """Return the input `name`, which lies contiguous in `source`, in the dtype of a cube kernel.
+
+        Made once for each dtype.
+        """
         target = f"{name}.cast" if dtype == self.storage else f"{name}.{dtype}"
         return target if target in self.result.tensors else self.cast(source, dtype, target)
 
@@ -161,7 +164,7 @@ class PlanDraft:
         self.view_copy(source, TensorArg(tensor.shape, tensor.dtype), output, tensor, tensor.dtype)
 
     def landing(self, output: str, dtype: str) -> str:
-        """Where a kernel puts a contiguous result of `dtype`: the caller's tensor if it can, else an intermediate."""
+        """Return where a kernel puts a contiguous result of `dtype`: the caller's tensor if it can, else an intermediate."""
         tensor = self.call.outputs[output]
         in_place = tensor.dtype == dtype == self.call.held_dtype(output)
         if in_place and tensor.is_contiguous and not tensor.offset:
@@ -194,13 +197,13 @@ class PlanDraft:
 
 
 def storage_bytes(tensor: TensorArg) -> int:
-    """Bytes of the memory behind a caller's tensor."""
+    """Return the bytes of the memory behind a caller's tensor."""
     shape = tensor.shape if tensor.storage_shape is None else tensor.storage_shape
     return math.prod(shape) * int(numpy_dtype(tensor.dtype).itemsize)
 
 
 def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Strides, in elements, of a tensor without gaps."""
+    """Return the strides, in elements, of a tensor without gaps."""
     strides, step = [], 1
     for size in reversed(shape):
         strides.append(step)

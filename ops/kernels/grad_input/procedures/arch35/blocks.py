@@ -33,7 +33,10 @@ Attempt = tuple[GradInputTiling, bool]
 
 
 def first_block(p: DataProblem, segment: int = 0) -> GradInputTiling:
-    """The largest block, its free side stretched to fill L0C, K aligned to the kernel; `segment` is K summed at a time."""
+    """Return the largest block, its free side stretched to fill L0C, K aligned to the kernel.
+
+    `segment` is K summed at a time.
+    """
     tall = p.all_taps > 1 and (p.cut == UNCUT or (p.cut == NO_HK and p.width > 1))
     (m, n), k_bytes = (TALL_BLOCK, TALL_K_BYTES) if tall else (FLAT_BLOCK, FLAT_K_BYTES)
     k = k_bytes // p.itemsize
@@ -55,7 +58,7 @@ def _is_middling(p: DataProblem, m: int, n: int) -> bool:
 
 
 def limited(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
-    """A block within L0 and the problem: a side that N or M cuts short lengthens the other; then the longest aligned K.
+    """Return a block within L0 and the problem: a side that N or M cuts short lengthens the other; then the longest aligned K.
 
     One buffer of L0C is filled (two where the block says so); the result has two where both fit.
     """
@@ -74,12 +77,14 @@ def limited(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
 
 
 def longest_k(block: GradInputTiling, p: DataProblem) -> int:
-    """The longest K that half of L0A holds for the longer side, no longer than K is."""
+    """Return the longest K that half of L0A holds for the longer side, no longer than K is."""
     return min(floor_to(p.inp.buffers["L0A"] // 2 // p.itemsize // max(block.base_m, block.base_n), p.c0), p.k)
 
 
 def _aligned_k(block: GradInputTiling, p: DataProblem) -> int:
-    """The longest of rows, columns, slices or parts of a slice; where that is no longer than C0, the block's or the longest."""
+    """Return the longest of rows, columns, slices or parts of a slice; where that is no longer than C0, the block's or the
+    longest.
+    """
     top, kernel = longest_k(block, p), p.inp.problem
     for k in range(top, p.c0, -p.c0):
         by_row = kernel.k_w > 1 and k % (kernel.k_w * p.c0) == 0
@@ -90,7 +95,7 @@ def _aligned_k(block: GradInputTiling, p: DataProblem) -> int:
 
 
 def k_segment(p: DataProblem) -> int:
-    """Output channels that are summed at a time; 0 for all."""
+    """Return the output channels that are summed at a time; 0 for all."""
     if p.packed or p.inp.problem.groups > 1:
         return 0
     limit = SEGMENT if p.cut == UNCUT else SEGMENT_CUT
@@ -104,7 +109,7 @@ def k_segment(p: DataProblem) -> int:
 
 
 def dealt(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
-    """The inner product's share of a core: even tiles of channels, and whole rows where that costs no tile."""
+    """Return the inner product's share of a core: even tiles of channels, and whole rows where that costs no tile."""
     flat, (m, n) = p.all_taps == 1, (block.base_m, block.base_n)
     m_parts, n_parts, cores = ceil_div(p.pixels, m), ceil_div(p.n, n), p.inp.cores
     few = p.lanes * m_parts * n_parts <= cores
@@ -142,7 +147,7 @@ def fits(tiling: GradInputTiling, p: DataProblem) -> bool:
 
 
 def _channel_bytes(tiling: GradInputTiling, p: DataProblem) -> int:
-    """Bytes in L1 of one channel of what a tile needs of gradOutput."""
+    """Return the bytes in L1 of one channel of what a tile needs of gradOutput."""
     if p.cut == NO_HK_WK:
         return CUT_PIXELS * p.itemsize
     return p.gradient_rows(tiling.base_m) * p.row_bytes
@@ -208,7 +213,7 @@ def with_all_weights(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
 
 
 def shrunk(tiling: GradInputTiling, p: DataProblem) -> GradInputTiling:
-    """A smaller block, and where none fits fewer buffers. The result need not fit.
+    """Return a smaller block, and where none fits fewer buffers. The result need not fit.
 
     Once the vendor's procedure gives up buffers it goes on to single ones, even past counts that fit, each time from what the
     time before left.
@@ -224,7 +229,7 @@ def shrunk(tiling: GradInputTiling, p: DataProblem) -> GradInputTiling:
 
 
 def _stage(tiling: GradInputTiling, p: DataProblem) -> GradInputTiling:
-    """A smaller K; else smaller sides with the smallest K, and then the longest K below what L0 holds.
+    """Return a smaller K; else smaller sides with the smallest K, and then the longest K below what L0 holds.
 
     Where neither fits the block is as before, with the steps that were tried last.
     """

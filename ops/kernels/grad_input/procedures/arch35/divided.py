@@ -56,22 +56,22 @@ class DividedProblem(DataProblem):
 
     @classmethod
     def split(cls, inp: TilingInput, mode: int) -> DividedProblem:
-        """The part."""
+        """Return the part."""
         return cls(inp, UNCUT, packs=False, mode=mode)
 
     @cached_property
     def across(self) -> int:
-        """How far the columns of a part lie apart in dx."""
+        """Return how far the columns of a part lie apart in dx."""
         return self.inp.problem.stride_w if self.mode == SPLIT_HW else 1
 
     @cached_property
     def width(self) -> int:
-        """Columns of a part."""
+        """Return the columns of a part."""
         return ceil_div(self.inp.problem.w_in, self.across)
 
     @cached_property
     def pixels(self) -> int:
-        """Pixels of a part."""
+        """Return the pixels of a part."""
         return ceil_div(self.inp.problem.h_in, self.inp.problem.stride_h) * self.width
 
     @cached_property
@@ -81,12 +81,12 @@ class DividedProblem(DataProblem):
 
     @cached_property
     def taps(self) -> int:
-        """Taps of a part."""
+        """Return the taps of a part."""
         return self.rows * ceil_div(self.inp.problem.k_w, self.across)
 
     @cached_property
     def all_taps(self) -> int:
-        """Taps of a part in all kernel planes."""
+        """Return the taps of a part in all kernel planes."""
         return self.inp.problem.k_d * self.taps
 
     @cached_property
@@ -105,7 +105,7 @@ class DividedProblem(DataProblem):
 
     @cached_property
     def row_bytes(self) -> int:
-        """Bytes of a row of one channel of gradOutput, with zeros where columns are not split."""
+        """Return the bytes of a row of one channel of gradOutput, with zeros where columns are not split."""
         return self.inp.problem.w_out * (self.inp.problem.stride_w if self.mode == SPLIT_H else 1) * self.itemsize
 
     @property
@@ -126,7 +126,7 @@ class DividedProblem(DataProblem):
         return room > 0 or (room == 0 and self.mode == SPLIT_HW)
 
     def gradient_rows(self, pixels: int) -> int:
-        """Rows of gradOutput that `pixels` of a part need."""
+        """Return the rows of gradOutput that `pixels` of a part need."""
         whole, rest = divmod(pixels, self.width)
         spanned = (whole + 2 if whole else 2) if rest else whole
         return min(spanned + self.rows - 1, self.inp.problem.h_out)
@@ -221,7 +221,9 @@ def _splits_rows(inp: TilingInput) -> bool:
 
 
 def divided(p: DividedProblem, held: bool) -> GradInputTiling:
-    """The vendor's block, steps, buffers, share of a core and blocks. Raises TilingError where nothing that it tries fits."""
+    """Return the vendor's block, steps, buffers, share of a core and blocks. Raises TilingError where nothing that it tries
+    fits.
+    """
     block = _held_block(p) if held else _block(p)
     block = dealt(block, p)
     tiling = _stepped(block, p, held)
@@ -254,7 +256,7 @@ def leaves_through_workspace(tiling: GradInputTiling, p: DividedProblem) -> bool
 
 
 def _written_bytes(tiling: GradInputTiling, p: DividedProblem, itemsize: int) -> int:
-    """Bytes of a tile whose rows are whole fractals, with a row more where dx has an odd number of columns."""
+    """Return the bytes of a tile whose rows are whole fractals, with a row more where dx has an odd number of columns."""
     rows = ceil_div(tiling.base_m, p.width) + p.inp.problem.w_in % p.across
     return rows * ceil_to(p.width, FRACTAL) * tiling.base_n * itemsize
 
@@ -265,7 +267,7 @@ def _block(p: DividedProblem) -> GradInputTiling:
 
 
 def _held_block(p: DividedProblem) -> GradInputTiling:
-    """A square block, whose K holds a block of output channels of the smallest part."""
+    """Return a square block, whose K holds a block of output channels of the smallest part."""
     room, half = p.inp.buffers["L0C"] // ACCUMULATOR_BYTES, p.inp.buffers["L0A"] // 2 // p.itemsize
     m, n = min(SIDE, p.m), min(SIDE, p.n)
     if n < SIDE:
@@ -286,7 +288,7 @@ def _held_block(p: DividedProblem) -> GradInputTiling:
 
 
 def _stepped(block: GradInputTiling, p: DividedProblem, held: bool) -> GradInputTiling:
-    """The L1 steps: two buffers of each operand, or one of each with all of K of the weights."""
+    """Return the L1 steps: two buffers of each operand, or one of each with all of K of the weights."""
     if not held:
         return with_steps(block, p)
     block = block.but(al1_buffers=1, bl1_buffers=1, step_kb=ceil_div(p.k, block.base_k))
@@ -329,13 +331,13 @@ def _in_buffers(blocks: int, p: DividedProblem) -> tuple[int, int]:
 
 
 def _least(tiling: GradInputTiling, p: DividedProblem) -> tuple[int, int]:
-    """Bytes in L1 of one block of output channels of gradOutput, and of the weights."""
+    """Return the bytes in L1 of one block of output channels of gradOutput, and of the weights."""
     weights = p.slice * p.itemsize * tiling.base_n
     return p.row_bytes * p.c0 * p.gradient_rows(tiling.base_m), weights
 
 
 def _smaller_sides(tiling: GradInputTiling, p: DividedProblem) -> GradInputTiling | None:
-    """The first smaller block of which L1 holds a block of channels; None where there is none."""
+    """Return the first smaller block of which L1 holds a block of channels; None where there is none."""
     m, n, least = tiling.base_m, tiling.base_n, max(p.width * p.across, FRACTAL)
     weights_first = _least(tiling, p)[1] >= p.inp.buffers["L1"] or p.slice * p.itemsize > p.row_bytes * p.c0
     while m > least or n > FRACTAL:
@@ -352,7 +354,9 @@ def _smaller_sides(tiling: GradInputTiling, p: DividedProblem) -> GradInputTilin
 
 
 def _with_k_of_all_parts(tiling: GradInputTiling, p: DividedProblem, a: int, b: int) -> GradInputTiling:
-    """A base block of K that fills what L1 holds of the largest part and of the smallest, `a` and `b` blocks of channels."""
+    """Return a base block of K that fills what L1 holds of the largest part and of the smallest, `a` and `b` blocks of
+    channels.
+    """
     blocks, k = min(a, b), tiling.base_k
     while k > p.c0 and (blocks * p.slice % k or blocks * p.fewest % k):
         k = max(k - p.c0, p.c0)

@@ -53,7 +53,7 @@ class DataProblem:
 
     @property
     def spare(self) -> int:
-        """Bytes of L1 that have to stay free."""
+        """Return the bytes of L1 that have to stay free."""
         return 1
 
     @property
@@ -72,22 +72,22 @@ class DataProblem:
 
     @property
     def itemsize(self) -> int:
-        """Bytes of an element."""
+        """Return the bytes of an element."""
         return self.inp.itemsize
 
     @property
     def c0(self) -> int:
-        """Channels of a block of 32 bytes."""
+        """Return the channels of a block of 32 bytes."""
         return self.inp.c0
 
     @cached_property
     def width(self) -> int:
-        """Columns of dx."""
+        """Return the columns of dx."""
         return self.inp.problem.w_in
 
     @cached_property
     def pixels(self) -> int:
-        """Pixels of a plane of dx."""
+        """Return the pixels of a plane of dx."""
         return self.inp.problem.h_in * self.width
 
     @cached_property
@@ -97,7 +97,7 @@ class DataProblem:
 
     @cached_property
     def n(self) -> int:
-        """Input channels in whole fractals."""
+        """Return the input channels in whole fractals."""
         return ceil_to(self.inp.cin_g, self.side)
 
     @cached_property
@@ -107,12 +107,12 @@ class DataProblem:
 
     @cached_property
     def all_taps(self) -> int:
-        """Taps of all kernel planes."""
+        """Return the taps of all kernel planes."""
         return self.inp.problem.k_d * self.inp.taps
 
     @cached_property
     def taps(self) -> int:
-        """Taps of a piece of the kernel."""
+        """Return the taps of a piece of the kernel."""
         return {UNCUT: self.inp.taps, NO_HK: self.inp.problem.k_w, NO_HK_WK: 1}[self.cut]
 
     @cached_property
@@ -132,7 +132,7 @@ class DataProblem:
 
     @cached_property
     def row_bytes(self) -> int:
-        """Bytes of a row of one channel of the zero-inserted map."""
+        """Return the bytes of a row of one channel of the zero-inserted map."""
         return self.inp.problem.w_out * self.inp.problem.stride_w * self.itemsize
 
     @cached_property
@@ -164,15 +164,15 @@ class DataProblem:
         )
 
     def gradient_rows(self, pixels: int) -> int:
-        """Rows of the zero-inserted gradOutput that `pixels` of dx need of a piece of the kernel."""
+        """Return the rows of the zero-inserted gradOutput that `pixels` of dx need of a piece of the kernel."""
         p = self.inp.problem
         reach = (p.k_h - 1) * p.dilation_h if self.cut == UNCUT else 0
         return min(spanned_rows(pixels, self.width) + reach, dilated_height(p))
 
     def rows_of(self, pixels: int) -> int:
-        """The pixels of the whole rows of dx that `pixels` hold, at least one row."""
+        """Return the pixels of the whole rows of dx that `pixels` hold, at least one row."""
         return max(pixels // self.width, 1) * self.width
 
     def tasks(self, pixels: int, channels: int) -> int:
-        """Tasks of so many pixels and channels."""
+        """Return the tasks of so many pixels and channels."""
         return self.lanes * ceil_div(self.pixels, pixels) * ceil_div(self.n, channels)

@@ -23,8 +23,8 @@ SINGLE_STEPS = (16, 14, 12, 10, 8, 6, 4, 2, 1)  # the same where it has one
 
 
 def block_in_l1(first: WeightProblem) -> tuple[GradWeightTiling, WeightProblem]:
-    """A base block with its steps, and the way over gradOutput with which L1 holds it: whole rows, else strips, half as wide
-    each time, else single taps of the narrowest strips. Raises TilingError where none does.
+    """Return a base block with its steps, and the way over gradOutput with which L1 holds it: whole rows, else strips, half as
+    wide each time, else single taps of the narrowest strips. Raises TilingError where none does.
     """
     for way in _ways(first):
         tiling = with_steps(first_block(way), way)
@@ -64,7 +64,7 @@ def _side(extent: int) -> int:
 
 
 def longest_k(base_m: int, base_n: int, p: WeightProblem, width: int | None = None) -> int:
-    """The K of a block that half of L0A and half of L0B hold: all of it, else in whole rows (`width`) that are aligned.
+    """Return the K of a block that half of L0A and half of L0B hold: all of it, else in whole rows (`width`) that are aligned.
 
     0 where not even one fractal fits.
     """
@@ -101,7 +101,7 @@ def _stepped(block: GradWeightTiling, p: WeightProblem, buffers: int, step: int)
 
 
 def decided(inp: TilingInput) -> GradWeightTiling:
-    """The library's decision in all its fields, whatever our kernel makes of it; groups are as `inp` merges them.
+    """Return the library's decision in all its fields, whatever our kernel makes of it; groups are as `inp` merges them.
 
     `single_core_k` is the whole of K, also where parts of it are shared. Raises TilingError where the library finds none.
     """
@@ -169,7 +169,7 @@ def _with_block(tiling: GradWeightTiling, p: WeightProblem, base_m: int, base_k:
 
 
 def _shared(tiling: GradWeightTiling, p: WeightProblem) -> GradWeightTiling:
-    """The last round shared by images or by rows; a part of rows may need a shorter K, and other steps."""
+    """Return the last round shared by images or by rows; a part of rows may need a shorter K, and other steps."""
     tasks, problem = p.tasks(tiling.single_core_m, tiling.single_core_n), p.inp.problem
     # A part may be as short as a row here: no base block limits it.
     shared = stream_k(tiling.but(base_k=1), tasks, p.inp).but(base_k=tiling.base_k, block_dim=p.inp.cores)

@@ -47,7 +47,7 @@ class WeightProblem:
 
     @cached_property
     def m(self) -> int:
-        """Output channels of a real group, in whole fractals."""
+        """Return the output channels of a real group, in whole fractals."""
         return self.inp.cout_padded
 
     @cached_property
@@ -57,12 +57,12 @@ class WeightProblem:
 
     @cached_property
     def n(self) -> int:
-        """Input channels of a real group in whole fractals, times the taps of a plane."""
+        """Return the input channels of a real group in whole fractals, times the taps of a plane."""
         return ceil_div(self.inp.cin_g, FRACTAL) * self.slice
 
     @cached_property
     def pixels(self) -> int:
-        """Pixels of a plane of gradOutput."""
+        """Return the pixels of a plane of gradOutput."""
         return self.inp.problem.h_out * self.inp.problem.w_out
 
     @cached_property
@@ -82,11 +82,11 @@ class WeightProblem:
 
     @property
     def seen(self) -> int:
-        """Input columns that these need."""
+        """Return the input columns that these need."""
         return self._columns(self.width)
 
     def tasks(self, rows: int, columns: int) -> int:
-        """Tasks of so many rows and columns of dW."""
+        """Return the tasks of so many rows and columns of dW."""
         return ceil_div(self.m, rows) * ceil_div(self.n, columns) * self.lanes
 
     def tile_fits(self, rows: int, columns: int, buffers: int = 1) -> bool:
@@ -96,7 +96,7 @@ class WeightProblem:
     # -- L1 ------------------------------------------------------------------------------------------------------------
 
     def used(self, tiling: GradWeightTiling) -> int:
-        """Bytes of L1, all buffers counted."""
+        """Return the bytes of L1, all buffers counted."""
         a = self.a_elements(tiling) * tiling.al1_buffers
         return (a + self.b_elements(tiling) * tiling.bl1_buffers) * self.inp.itemsize
 
@@ -105,31 +105,31 @@ class WeightProblem:
         return self.used(tiling) <= self.inp.buffers["L1"]
 
     def a_elements(self, tiling: GradWeightTiling) -> int:
-        """Elements of one buffer of gradOutput: the pixels of a chunk, of strips whole rows."""
+        """Return the elements of one buffer of gradOutput: the pixels of a chunk, of strips whole rows."""
         pixels = tiling.step_ka * tiling.base_k
         if self.strip not in (0, self.inp.problem.w_out):
             pixels = max(ceil_to(rows_of(pixels, width) * width, FRACTAL) for width in self._widths)
         return pixels * tiling.base_m
 
     def b_elements(self, tiling: GradWeightTiling) -> int:
-        """Elements of one buffer of the input: the rows that the pixels of a chunk need, of the channels of a block."""
+        """Return the elements of an input buffer: the rows that the pixels of a chunk need, of the channels of a block."""
         chunk = tiling.step_kb * tiling.base_k
         pixels = max(self._input_rows(rows_of(chunk, width)) * self._columns(width) for width in self._widths)
         # A task is whole fractals of channels, or one that the tiles share.
         return pixels * min(max(tiling.base_n // self.slice, 1) * FRACTAL, self.channels(tiling.base_n))
 
     def channels(self, columns: int) -> int:
-        """Channels of `columns` columns of dW, wherever they begin."""
+        """Return the channels of `columns` columns of dW, wherever they begin."""
         return spanned_slices(ceil_div(columns, FRACTAL), self.inp.taps) * FRACTAL
 
     def estimated_rows(self, pixels: int) -> int:
-        """Input rows of a chunk, as a block is shrunk by: those of all taps also where taps are loaded one by one."""
+        """Return input rows of a chunk, as a block is shrunk by: those of all taps also where taps are loaded one by one."""
         rows = rows_of(pixels, self.width)
         p = self.inp.problem
         return rows + (p.k_h - 1) * p.dilation_h if self.by_tap else self._input_rows(rows)
 
     def tallest(self, tiling: GradWeightTiling) -> int:
-        """Rows of dW that a block may be given back, by the library's own measure of L0C."""
+        """Return the rows of dW that a block may be given back, by the library's own measure of L0C."""
         return self.inp.buffers["L0C"] // self.inp.itemsize // 2 // tiling.base_n
 
     @cached_property

@@ -48,7 +48,7 @@ class CycleCosts:
 
 @cache
 def cycle_costs(arch: str) -> CycleCosts:
-    """The numbers for an architecture; KeyError for one that has none."""
+    """Return the numbers for an architecture; KeyError for one that has none."""
     text = resources.files("ascend_sim.configs").joinpath("cache_tiling.yaml").read_text()
     return CycleCosts(**load_shipped(text)[arch])
 
@@ -109,7 +109,7 @@ class CycleModel:
     # ---- a core
 
     def attach(self, share: Share, tile: Tile) -> tuple[Attach, Attach]:
-        """How far out A and B are loaded."""
+        """Return how far out A and B are loaded."""
         if self.p.load in (Load.SPLIT_W, Load.DMA) or share.batch != 1:
             return Attach.PART, Attach.PART
 
@@ -122,7 +122,7 @@ class CycleModel:
         return a, held(tile.k_bl1, tile.n_bl1 * tile.n_l0 == share.n)
 
     def buffered(self, share: Share, tile: Tile) -> Tile:
-        """The tile with two buffers of L0C, of A and of B, in this order, where they fit and serve."""
+        """Return the tile with two buffers of L0C, of A and of B, in this order, where they fit and serve."""
         a, b = self.attach(share, tile)
         size_a, size_b = a1_bytes(self.p, tile), b1_bytes(self.p, tile)
         double_c = 2 * tile.m_l0 * tile.n_l0 <= self.p.l0c_fractals
@@ -140,7 +140,7 @@ class CycleModel:
         return ceil_div(ceil_div(p.m, cuts.m), tile.m_al1 * tile.m_l0), ceil_div(n, tile.n_bl1 * tile.n_l0)
 
     def core(self, cuts: Cuts, share: Share, tile: Tile) -> int:
-        """Cycles of a core; `tile` with its buffers."""
+        """Return the cycles of a core; `tile` with its buffers."""
         a, b = self.attach(share, tile)
         m_tiles, n_tiles = self.tiles(cuts, tile)
         if Attach.PART not in (a, b):
@@ -176,7 +176,7 @@ class CycleModel:
         return share.group * n_tiles * m_tiles * (images * pieces * (share.k // outer) * loop + out)
 
     def _both_held(self, a: Attach, b: Attach, tiles: tuple[int, int], share: Share, tile: Tile) -> int:
-        """A core whose operands both lie in L1 with all of K."""
+        """Return a core whose operands both lie in L1 with all of K."""
         m_tiles, n_tiles = tiles
         one, other, out = self.to_l1_a(tile), self.to_l1_b(tile), self.way_out(tile)
         mmad, left, right = self.mmad(tile), self.to_l0a(tile), self.to_l0b(tile)

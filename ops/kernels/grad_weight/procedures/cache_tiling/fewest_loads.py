@@ -61,7 +61,7 @@ def _in_pieces(p: FilterProblem) -> bool:
 
 
 def _tile_of_pieces(p: FilterProblem, share: Share) -> Tile:
-    """The 910B's tile with nothing held in L1, with second buffers where they fit (inferred: all else asks for rows)."""
+    """Return the 910B's tile with nothing held in L1, with second buffers where they fit (inferred: all else asks for rows)."""
     tile = nothing_stays(p, share, found_before=False)
     if tile is None:
         raise TilingError(
@@ -112,7 +112,7 @@ def _parts(p: FilterProblem, m: int, n: int, k: int, least_a: int, least_b: int)
 
 
 def _cut(p: FilterProblem, shortest: int) -> tuple[Cuts, int, int] | None:
-    """The cut that loads least from GM, with a core's images and units of K, at least `shortest`; None where none is."""
+    """Return the cut that loads least from GM, with a core's images and units of K, at least `shortest`; None where none is."""
     rows, columns = window(p, p.least_k, p.least_k)
     least_a = p.least_k * p.k0 * FRACTAL
     least_b = p.k0 * FRACTAL if p.load is Load.DMA else rows * columns * FRACTAL
@@ -146,7 +146,7 @@ def _cut(p: FilterProblem, shortest: int) -> tuple[Cuts, int, int] | None:
 
 
 def _loops(repeats: int, m: int, n: int, tile: int) -> int:
-    """Tiles of L0C in a core."""
+    """Return the tiles of L0C in a core."""
     if n == 1:
         return repeats * ceil_div(m, min(m, tile))
     return repeats * m * n // min(m * n, tile)
@@ -169,7 +169,7 @@ def _load_from_gm(p: FilterProblem, part: _Parts, images: int, groups: int) -> i
 
 
 def _shares_of_l1(part: _Parts) -> Iterator[tuple[int, int]]:
-    """Blocks of M and N that L1 could hold together with the least K: divisors around an even division of it."""
+    """Yield the blocks of M and N that L1 could hold together with the least K: divisors around an even division of it."""
     even = part.room // (part.least_a + part.least_b)
     for swapped in (False, True):
         axis, other, least, least_other = (
@@ -189,7 +189,7 @@ def _shares_of_l1(part: _Parts) -> Iterator[tuple[int, int]]:
 
 
 def _tile_of_l0(p: FilterProblem, share: Share) -> Tile:
-    """The tile that loads least from L1; half as much again is allowed to one that fills half as much again of L0C."""
+    """Return the tile that loads least from L1; half as much again is allowed to one that fills half as much again of L0C."""
     best, best_load, best_products, best_filled = Tile(), 0, 0, 0
     for buffers, m, n in product((2, 1), divisors(share.m, p.l0_fractals), divisors(share.n, p.l0_fractals)):
         if m * n * buffers > p.l0c_fractals:
@@ -213,7 +213,7 @@ def _tile_of_l0(p: FilterProblem, share: Share) -> Tile:
 
 
 def _load_from_l1(p: FilterProblem, share: Share, tile: Tile) -> int:
-    """Blocks of A and B that the tiles of a core bring to L0."""
+    """Return the blocks of A and B that the tiles of a core bring to L0."""
     m, n = share.m, share.n
     rows, columns = window(p, tile.k_l0, tile.k_l0)
     least_b = rows * columns * ceil_div(tile.n_l0, p.taps) * FRACTAL

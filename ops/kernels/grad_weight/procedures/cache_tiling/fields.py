@@ -66,7 +66,7 @@ class Tile(NamedTuple):
     db_bl1: int = 1
 
     def same_k(self, k: int) -> Tile:
-        """The tile with `k` units in L0 and in L1."""
+        """Return the tile with `k` units in L0 and in L1."""
         return self._replace(k_l0=k, k_al1=k, k_bl1=k)
 
 
@@ -89,7 +89,7 @@ class CacheTiling:
     source: str = "vendor procedure"
 
     def to_vendor(self) -> dict[str, Any]:
-        """Every field under the vendor's name."""
+        """Return every field under the vendor's name."""
         cuts, tile = self.cuts, self.tile
         return {
             "batch_dim": cuts.batch,

@@ -60,7 +60,7 @@ class FilterProblem:
 
     @property
     def k0(self) -> int:
-        """Pixels of a K unit."""
+        """Return the pixels of a K unit."""
         return 32 // self.itemsize
 
     @property
@@ -79,12 +79,12 @@ class FilterProblem:
 
     @property
     def l0_fractals(self) -> int:
-        """Fractals in half of L0A or L0B."""
+        """Return the fractals in half of L0A or L0B."""
         return self.l0_bytes // 2 // FRACTAL_BYTES
 
     @property
     def l0c_fractals(self) -> int:
-        """Fractals in all of L0C."""
+        """Return the fractals in all of L0C."""
         return self.l0c_bytes // ACCUMULATOR_FRACTAL_BYTES
 
     @cached_property
@@ -103,12 +103,12 @@ class FilterProblem:
 
     @cached_property
     def m(self) -> int:
-        """Blocks of output channels of a merged group."""
+        """Return the blocks of output channels of a merged group."""
         return ceil_div(self.merged * self.problem.c_out // self.problem.groups, FRACTAL)
 
     @cached_property
     def cin1(self) -> int:
-        """Blocks of 16 input channels of a merged group, for fp32 too."""
+        """Return the blocks of 16 input channels of a merged group, for fp32 too."""
         return ceil_div(self.merged * self.problem.c_in // self.problem.groups, FRACTAL)
 
     @cached_property
@@ -118,7 +118,7 @@ class FilterProblem:
 
     @property
     def cin_tensor(self) -> int:
-        """Blocks of input channels as the tensors store them."""
+        """Return the blocks of input channels as the tensors store them."""
         return ceil_div(self.merged * self.problem.c_in // self.problem.groups, self.k0)
 
     @cached_property
@@ -142,7 +142,7 @@ class FilterProblem:
 
     @property
     def most_blocks(self) -> int:
-        """Blocks that may be launched: the cores, or a block an image in the linear embedding."""
+        """Return the blocks that may be launched: the cores, or a block an image in the linear embedding."""
         return max(self.cores, self.problem.n) if self.load is Load.DMA and self.linear_embedding else self.cores
 
     # ---- the window of the kernel
@@ -174,18 +174,18 @@ class FilterProblem:
 
     @cached_property
     def h_in(self) -> int:
-        """Rows of the input as L1 gets them."""
+        """Return the rows of the input as L1 gets them."""
         return (self.problem.h_in - 1) // self.problem.stride_h + 1 if self.skips_rows else self.problem.h_in
 
     def columns(self, pixels: int) -> int:
-        """Input columns behind neighbouring pixels of a row."""
+        """Return the input columns behind neighbouring pixels of a row."""
         return min((pixels - 1) * self.problem.stride_w + self.kw_dilated, self.problem.w_in)
 
     # ---- how B is read
 
     @cached_property
     def conv1d(self) -> bool:
-        """A signal: one row, of which L1 needs columns only. Decided by loads, not by cycles."""
+        """Return a signal: one row, of which L1 needs columns only. Decided by loads, not by cycles."""
         p = self.problem
         if self.volumetric or p.h_in + sum(self.pads[:2]) != 1 or p.k_h != 1:
             return False
@@ -195,7 +195,7 @@ class FilterProblem:
 
     @cached_property
     def load(self) -> Load:
-        """The first way that is possible: plain copies, load3d of whole rows, of pieces of a row, a gather."""
+        """Return the first way that is possible: plain copies, load3d of whole rows, of pieces of a row, a gather."""
         p = self.problem
         if self.conv1d:
             return Load.LOAD3D
@@ -222,7 +222,10 @@ class FilterProblem:
 
     @property
     def load_words(self) -> str:
-        """The way for a report: "load3d", "load2d", "split_w" or "dma", as the vendor calls them, and what goes with it."""
+        """Return the way for a report.
+
+        "load3d", "load2d", "split_w" or "dma", as the vendor calls them, and what goes with it.
+        """
         with_it = {
             "conv1d": self.conv1d,
             "stride_h read": self.skips_rows,
@@ -242,7 +245,7 @@ class FilterProblem:
 
     @cached_property
     def linear_embedding(self) -> bool:
-        """A patch embedding that the library knows by its shape: a gather whose blocks may outnumber the cores."""
+        """Return a patch embedding that the library knows by its shape: a gather whose blocks may outnumber the cores."""
         p, (channels, size, kernel) = self.problem, EMBEDDING
         square = (p.h_in, p.w_in, p.k_h, p.k_w, p.stride_h, p.stride_w) == (size, size, *(kernel,) * 4)
         plain = p.dilation_h == p.dilation_w == p.groups == 1 and not any(self.pads) and not self.volumetric
@@ -262,7 +265,7 @@ class FilterProblem:
 
     @property
     def _least_rows(self) -> int:
-        """Input rows behind 16 pixels, wherever in a row they begin."""
+        """Return the input rows behind 16 pixels, wherever in a row they begin."""
         p = self.problem
         if p.w_out % FRACTAL == 0:
             return self.kh_dilated
@@ -272,7 +275,7 @@ class FilterProblem:
         return self.kh_dilated + (rows - 1) * p.stride_h
 
     def _least_l1(self, rows: int, columns: int) -> int:
-        """Bytes of the smallest A and B in L1."""
+        """Return the bytes of the smallest A and B in L1."""
         pixels = rows * columns
         if self.problem.w_out < FRACTAL:
             pixels = ceil_to(pixels, FRACTAL)
@@ -283,7 +286,7 @@ class FilterProblem:
 def filter_problem(
     inp: TilingInput, dtype: str, cores: int | None = None, *, volumetric: bool = False
 ) -> FilterProblem:
-    """The problem as the procedure sees it; `cores` where a call asks for another number of blocks."""
+    """Return the problem as the procedure sees it; `cores` where a call asks for another number of blocks."""
     buffers = inp.buffers
     return FilterProblem(
         inp.problem,

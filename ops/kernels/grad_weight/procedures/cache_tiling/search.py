@@ -51,7 +51,7 @@ BUSY_CORES = Fraction(4, 5)  # of the cores that a cut must occupy, where there 
 
 @lru_cache(maxsize=64)  # a search of the other kernel's tiling plans the same call again for every candidate
 def cache_tiling(p: FilterProblem, costs: CycleCosts) -> CacheTiling:
-    """The vendor's tiling. TilingError where it finds none, or refuses the problem."""
+    """Return the vendor's tiling. TilingError where it finds none, or refuses the problem."""
     if p.conv1d:
         return tiling_by_loads(p)
     model, found = CycleModel(p, costs), None
@@ -64,7 +64,7 @@ def cache_tiling(p: FilterProblem, costs: CycleCosts) -> CacheTiling:
 
 
 def tiling_by_loads(p: FilterProblem) -> CacheTiling:
-    """The vendor's tiling where no cycles are counted: of signals, and on chips whose results leave L0C through UB."""
+    """Return the vendor's tiling where no cycles are counted: of signals, and on chips whose results leave L0C through UB."""
     return _decided(p, *fewest_loads(p), None)
 
 
@@ -86,7 +86,7 @@ def _best(model: CycleModel, least_blocks: int) -> tuple[Cuts, Share, Tile, int]
 
 
 def _cuts(p: FilterProblem) -> Iterator[Cuts]:
-    """Every cut that is tried, in the vendor's order; K takes the cores that the other axes leave."""
+    """Yield every cut that is tried, in the vendor's order; K takes the cores that the other axes leave."""
     problem, cores = p.problem, p.most_blocks
     channels = cut_counts(p.cin1, cores) if problem.k_d == 1 else divisors(p.cin1, cores)
     axes = (
@@ -127,7 +127,7 @@ def share_of_core(p: FilterProblem, cuts: Cuts) -> Share:
 
 
 def _decided(p: FilterProblem, cuts: Cuts, share: Share, tile: Tile, cycles: int | None) -> CacheTiling:
-    """The decided tiling: an operand that lies in L1 whole has one buffer, where cycles decided."""
+    """Return the decided tiling: an operand that lies in L1 whole has one buffer, where cycles decided."""
     a, b = (Attach.WHOLE_K if share.batch == 1 and k == share.k else Attach.PART for k in (tile.k_al1, tile.k_bl1))
     if p.load in (Load.SPLIT_W, Load.DMA):
         a = b = Attach.PART
@@ -155,7 +155,7 @@ DIMS = ("batchDim", "groupDim", "dkDim", "mDim", "kDim", "nDim")
 
 
 def vendor_base_template(inp: TilingInput, chip: ChipSpec, dtype: str) -> GradWeightTiling:
-    """The V2 kernel's tiling where its open template does not decide; TilingError where the procedure finds none."""
+    """Return the V2 kernel's tiling where its open template does not decide; TilingError where the procedure finds none."""
     p = filter_problem(inp, dtype, volumetric=True)
     decided = cache_tiling(p, cycle_costs(chip.identity.arch))
     if not fits(p, decided.tile):

@@ -31,7 +31,7 @@ SIDE, LONG_SIDE = 16, 32  # blocks along M or N of a tile; of the operand that s
 
 
 def largest_divisor(number: int, limit: int, even: bool = False) -> int:
-    """The largest (even) divisor that is not above `limit`; 0 for none. All of `number` where the limit allows it."""
+    """Return the largest (even) divisor that is not above `limit`; 0 for none. All of `number` where the limit allows it."""
     if limit >= number:
         return number
     return next((d for d in reversed(divisors(number, limit)) if d % 2 == 0 or not even), 0)
@@ -39,14 +39,14 @@ def largest_divisor(number: int, limit: int, even: bool = False) -> int:
 
 @lru_cache(maxsize=4096)
 def richness(number: int, low: int, high: int) -> int:
-    """The greatest number of divisors that any divisor of `number` within [low, high] has."""
+    """Return the greatest number of divisors that any divisor of `number` within [low, high] has."""
     inside = (d for d in divisors(number, high) if d >= low)
     return max((len(divisors(d, d)) for d in inside), default=0)
 
 
 @lru_cache(maxsize=4096)
 def mapped(number: int, cores: int) -> int:
-    """The number by whose divisors an axis is cut: itself, or a power of two above it where it is poor in divisors."""
+    """Return the number by whose divisors an axis is cut: itself, or a power of two above it where it is poor in divisors."""
     if number < SMALL or richness(number, 1, cores) > POOR:
         return number
     power = 2 * SMALL
@@ -57,7 +57,7 @@ def mapped(number: int, cores: int) -> int:
 
 @lru_cache(maxsize=4096)
 def cut_counts(number: int, cores: int) -> tuple[int, ...]:
-    """The cuts that are tried, ascending."""
+    """Return the cuts that are tried, ascending."""
     most = min(number, cores)
     return tuple(sorted({*divisors(mapped(number, cores), most), *divisors(cores, most)}))
 
@@ -86,18 +86,18 @@ def _tiles_well(units: int) -> bool:
 
 
 def rows_out(p: FilterProblem, pixels: int) -> int:
-    """Rows of gradOutput that a run of pixels touches, wherever it begins."""
+    """Return the rows of gradOutput that a run of pixels touches, wherever it begins."""
     width = p.problem.w_out
     return ceil_div(pixels, width) + (0 if pixels % width == 0 or width % pixels == 0 else 1)
 
 
 def rows_in(p: FilterProblem, rows: int) -> int:
-    """Rows of the input behind rows of gradOutput."""
+    """Return the rows of the input behind rows of gradOutput."""
     return min((rows - 1) * p.stride_h + p.kh_dilated, p.h_in)
 
 
 def window(p: FilterProblem, k_l0: int, k_l1: int) -> tuple[int, int]:
-    """Rows and columns of the input behind `k_l1` units; `k_l0` is the piece where a row is cut."""
+    """Return the rows and columns of the input behind `k_l1` units; `k_l0` is the piece where a row is cut."""
     if p.conv1d:
         return 1, p.columns(k_l1 * p.k0)
     if p.load is Load.SPLIT_W:
@@ -106,7 +106,7 @@ def window(p: FilterProblem, k_l0: int, k_l1: int) -> tuple[int, int]:
 
 
 def channel_blocks(p: FilterProblem, n: int) -> int:
-    """Blocks of input channels that `n` neighbouring blocks of N touch, wherever they begin."""
+    """Return the blocks of input channels that `n` neighbouring blocks of N touch, wherever they begin."""
     blocks = ceil_div(n, p.taps)
     if n < p.taps:
         return blocks + (1 if p.taps % n else 0)
@@ -146,7 +146,7 @@ def k_steps(p: FilterProblem, share: Share, tile: Tile) -> int:
 
 
 def with_k_of_b(p: FilterProblem, share: Share, tile: Tile) -> Tile:
-    """The tile with as much K of B as L1 has room for beside A."""
+    """Return the tile with as much K of B as L1 has room for beside A."""
     room = p.l1_bytes - a1_bytes(p, tile)
     most = k_steps(p, share, tile)
     times = largest_divisor(most, _steps_in(p, share, tile, room, most))
@@ -177,12 +177,12 @@ def _steps_in(p: FilterProblem, share: Share, tile: Tile, room: int, most: int) 
 
 
 def _quotient(number: int, divisor: int) -> int:
-    """The host's division, which rounds towards zero."""
+    """Return the host's division, which rounds towards zero."""
     return number // divisor if number >= 0 else -(-number // divisor)
 
 
 def with_k_of_a(p: FilterProblem, share: Share, tile: Tile) -> Tile:
-    """The tile with as much K of A as L1 has room for beside B."""
+    """Return the tile with as much K of A as L1 has room for beside B."""
     room = p.l1_bytes - b1_bytes(p, tile)
     step = a1_bytes(p, tile._replace(k_al1=tile.k_l0))
     return tile._replace(k_al1=largest_divisor(k_steps(p, share, tile), room // step) * tile.k_l0)
@@ -240,7 +240,7 @@ def a_may_stay(p: FilterProblem) -> bool:
 
 
 def a_stays(p: FilterProblem, share: Share) -> Tile | None:
-    """The tile that keeps all of A in L1 and as much of B as fits beside it; None where A does not fit."""
+    """Return the tile that keeps all of A in L1 and as much of B as fits beside it; None where A does not fit."""
     smallest = Tile(m_al1=share.m, k_l0=p.least_k, k_al1=share.k, k_bl1=p.least_k)
     if not fits(p, smallest):
         return None
@@ -257,7 +257,7 @@ def a_stays(p: FilterProblem, share: Share) -> Tile | None:
 
 
 def nothing_stays(p: FilterProblem, share: Share, found_before: bool) -> Tile | None:
-    """The tile with the largest result, the longest K in L0, and K of B, then of A, as far as L1 goes.
+    """Return the tile with the largest result, the longest K in L0, and K of B, then of A, as far as L1 goes.
 
     None where L1 has no room, or where K is a prime that L0 cannot hold and something else was `found_before`.
     """
@@ -301,19 +301,19 @@ def _largest_result(p: FilterProblem, share: Share) -> Tile | None:
 
 
 def _n_that_fits(p: FilterProblem, share: Share, tile: Tile, limit: int) -> int:
-    """The largest divisor of N up to `limit` whose B fits beside A; 0 for none."""
+    """Return the largest divisor of N up to `limit` whose B fits beside A; 0 for none."""
     room = p.l1_bytes - a1_bytes(p, tile)
     return next((n for n in reversed(divisors(share.n_tile, limit)) if b1_bytes(p, tile._replace(n_l0=n)) <= room), 0)
 
 
 def _m_that_fits(p: FilterProblem, share: Share, tile: Tile, limit: int) -> int:
-    """The largest divisor of M up to `limit` whose A fits beside B; 0 for none."""
+    """Return the largest divisor of M up to `limit` whose A fits beside B; 0 for none."""
     room = p.l1_bytes - b1_bytes(p, tile)
     return next((m for m in reversed(divisors(share.m, limit)) if a1_bytes(p, tile._replace(m_l0=m)) <= room), 0)
 
 
 def _k_of_l0(p: FilterProblem, share: Share, start: int, with_k: Callable[[int], Tile]) -> int:
-    """The largest divisor of K (even for fp32) up to `start` with which the tile fits L1; 0 for none."""
+    """Return the largest divisor of K (even for fp32) up to `start` with which the tile fits L1; 0 for none."""
     k = start
     while k and (share.k % k or k % p.least_k or not fits(p, with_k(k))):
         k = largest_divisor(share.k, k - 1, even=p.fp32)

@@ -1,0 +1,163 @@
+"""The effect of an instruction by numpy: what a `Moves` takes, converts, multiplies and puts. C interprets the same data.
+
+A list reads zeros at a negative place. Numbers are added and settled one by one; everything else moves as bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ascend_sim.isa.moves import Moves, Place
+from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
+from ascend_sim.numerics import cast, format_of, round_to
+from ascend_sim.numerics.accumulate import add_chunks, add_exact_groups
+from ascend_sim.numerics.integers import INTEGERS, from_integers, storage, to_integers
+from ascend_sim.numerics.widen import to_float32
+
+if TYPE_CHECKING:
+    from ascend_sim.isa.base import Memory
+
+_PLAIN = {size: np.dtype(f"u{size}") for size in (1, 2, 4, 8)}
+_NARROW = ("float16", "bfloat16")
+
+
+def taken(moves: Moves, memory: Memory, operands: Mapping[str, int]) -> Any:
+    """Return the operands as they leave at the start: bytes, or the product; factors where L0C takes part in the additions."""
+    if moves.product is not None:
+        left, right = factors(moves, memory, operands)
+        start = _start(moves, memory)
+        if memory.model.accumulate != "blas":
+            return left, right, start
+        return left @ right.T if start is None else left @ right.T + start
+    found = [_converted(_items(place, memory, operands[place.operand]), moves) for place in moves.takes]
+    return found[0] if len(found) == 1 else np.concatenate([np.empty(0, np.uint8), *found])
+
+
+def factors(
+    moves: Moves, memory: Memory, operands: Mapping[str, int]
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Both factors of a product in float32: [m, k] and [n, k], copies."""
+    product = moves.product
+    assert product is not None
+    found = (_converted(_items(place, memory, operands[place.operand]), moves) for place in moves.takes[:2])
+    left, right = (one.view(np.float32).reshape(-1, product.held_k)[:, : product.k] for one in found)
+    return left, right
+
+
+def _start(moves: Moves, memory: Memory) -> NDArray[np.float32] | None:
+    """Return the numbers that the rows of a product begin with, None where it begins with zeros or goes on."""
+    assert moves.product is not None
+    return _items(moves.takes[2], memory, 0).view(np.float32) if moves.product.starts else None
+
+
+def put(moves: Moves, memory: Memory, address: int, pending: Any) -> None:
+    """Write the items that were `taken` to the place, at the retirement."""
+    place = moves.put
+    buffer, begin = _where(place, memory, address)
+    if not moves.takes:
+        fill = np.frombuffer(moves.fill or b"\0", f"V{len(moves.fill) or 1}")
+        pending = np.broadcast_to(fill, place.count * place.itemsize // fill.itemsize).copy()
+    if place.listed is not None:
+        _put_listed(place, buffer, begin, pending.view(np.uint8))
+    elif not moves.adds and not moves.settles and not isinstance(pending, tuple):
+        _view(place, buffer, begin)[...] = _view(place, pending, 0, packed=True)
+    else:
+        dtype = storage(moves.adds or "float32")
+        out = _view(place, buffer, begin, dtype)
+        in_order = isinstance(pending, tuple)
+        values = _view(place, _added(moves, memory, out, *pending) if in_order else pending, 0, dtype, packed=True)
+        if moves.adds and not in_order:
+            out += values
+        else:
+            out[...] = values
+        if moves.settles:
+            out[...] = memory.model.settled(out)
+
+
+def _where(place: Place, memory: Memory, address: int) -> tuple[NDArray[np.uint8], int]:
+    """The bytes that the place lies in, and where it begins there."""
+    if place.space == "GM":
+        return memory.gm[address >> SLOT_SHIFT], address & OFFSET_MASK
+    return memory.buffers[place.space], address
+
+
+def _view(
+    place: Place, buffer: NDArray[Any], begin: int, dtype: np.dtype[Any] | None = None, packed: bool = False
+) -> NDArray[Any]:
+    """The items of nested loops in a buffer, or `packed` as they are on their way; numbers of `dtype` along a last axis."""
+    strides, offset = (place.packed, 0) if packed else (place.strides, place.offset)
+    if dtype is None:
+        dtype = _PLAIN.get(place.itemsize) or np.dtype(f"V{place.itemsize}")
+        return np.ndarray(place.shape, dtype, buffer, begin + offset, strides)
+    shape = (*place.shape, place.itemsize // dtype.itemsize)
+    return np.ndarray(shape, dtype, buffer, begin + offset, (*strides, dtype.itemsize))
+
+
+def _items(place: Place, memory: Memory, address: int) -> NDArray[np.uint8]:
+    """A copy of the items in their order."""
+    buffer, begin = _where(place, memory, address)
+    if place.listed is None:
+        return np.ascontiguousarray(_view(place, buffer, begin)).copy().view(np.uint8).reshape(-1)
+    item = place.itemsize
+    index, outside = place.indices
+    if index is not None:
+        whole = buffer[begin : begin + (len(buffer) - begin) // item * item].view(_PLAIN.get(item) or f"V{item}")
+        found = whole.take(index)
+    else:
+        found = buffer[begin + np.maximum(place.listed, 0)[:, None] + np.arange(item)]
+    if outside is not None:
+        found[outside] = np.zeros((), found.dtype)
+    return found.view(np.uint8).reshape(-1)
+
+
+def _put_listed(place: Place, buffer: NDArray[np.uint8], begin: int, pending: NDArray[np.uint8]) -> None:
+    """Items to the places of a list."""
+    assert place.listed is not None
+    item = place.itemsize
+    buffer[begin + place.listed[:, None] + np.arange(item)] = pending[: place.count * item].reshape(-1, item)
+
+
+def _converted(raw: NDArray[np.uint8], moves: Moves) -> NDArray[np.uint8]:
+    """The bytes of numbers in another format."""
+    source, target = moves.source, moves.target
+    if not source:
+        return raw
+    values = raw.view(storage(source))
+    result: NDArray[Any]
+    if target in INTEGERS:
+        result = to_integers(values, target, moves.rounding)
+    elif source in INTEGERS:
+        result = from_integers(values, target, moves.rounding)
+    elif target == "hf32":
+        result = round_to(values, "hf32", mantissa_bits=moves.bits)
+    elif target == "float32" and source in _NARROW and not moves.saturate:
+        result = to_float32(values)
+    else:
+        result = cast(values, target, moves.rounding, moves.saturate, source=source)
+    return np.ascontiguousarray(result).view(np.uint8).reshape(-1)
+
+
+def _added(
+    moves: Moves,
+    memory: Memory,
+    out: NDArray[Any],
+    left: NDArray[np.float32],
+    right: NDArray[np.float32],
+    start: NDArray[np.float32] | None,
+) -> NDArray[np.float32]:
+    """Sum of L0C (or zero) and all products [m, n], added in the order of the model."""
+    product = moves.product
+    assert product is not None
+    total = np.zeros((product.m, product.n), np.float32)
+    if moves.adds:
+        _view(moves.put, total, 0, np.dtype(np.float32), packed=True)[...] = out
+    if start is not None:
+        total += start
+    rate = memory.model.chip.cube.rates[product.dtype]  # type: ignore[index]
+    if memory.model.accumulate == "chunk":
+        return add_chunks(total, left, right, rate.k0)
+    return add_exact_groups(total, left, right, rate.k_per_cycle, format_of(product.dtype).mantissa_bits + 1)

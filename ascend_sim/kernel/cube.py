@@ -1,0 +1,116 @@
+"""The methods of a builder that fill L0A, L0B and the bias table, multiply, and bring results out of L0C."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ascend_sim.isa.bias import LoadBias
+from ascend_sim.isa.cube import Fixpipe, FixpipeNd, FixpipeUnitFlag, Mmad
+from ascend_sim.isa.direct import FixpipeDn
+from ascend_sim.isa.l0c_to_ub import L0cToUb
+from ascend_sim.isa.load import LoadData2D, LoadData3D
+from ascend_sim.kernel.operands import MapWindow, Span, TilePiece
+from ascend_sim.kernel.program import Key
+
+
+class CubeMethods:
+    """Instructions of the cube and its buffers; addresses are bytes inside a buffer, or operands in GM."""
+
+    if TYPE_CHECKING:
+
+        def _emit(self, key: Key, dst: int = 0, src0: int = 0, src1: int = 0) -> None: ...
+
+    def load_data_2d(
+        self,
+        destination: str,
+        dst: int,
+        src: int,
+        itemsize: int,
+        repeat: int,
+        src_stride: int = 1,
+        transpose: bool = False,
+        dst_stride: int = 1,
+    ) -> None:
+        """Fractals from L1 to L0A or L0B; see `LoadData2D`."""
+        self._emit((LoadData2D, destination, itemsize, repeat, src_stride, transpose, dst_stride), dst, src)
+
+    def load_data_3d(
+        self,
+        destination: str,
+        dst: int,
+        src: int,
+        itemsize: int,
+        window: MapWindow,
+        rows: Span,
+        columns: Span,
+        transpose: bool = False,
+    ) -> None:
+        """img2col of a map in L1: `rows` (output pixels) and `columns` (of K) of its matrix; see `LoadData3D`."""
+        self._emit((LoadData3D, destination, itemsize, *window, *rows, *columns, transpose), dst, src)
+
+    def mmad(
+        self,
+        dst: int,
+        left: int,
+        right: int,
+        m: int,
+        k: int,
+        n: int,
+        dtype: str,
+        accumulate: bool,
+        hf32_bits: int = 0,
+        gemv: bool | None = None,
+        bias: int = -1,
+    ) -> None:
+        """Matrix product into L0C; see `Mmad`. Unless `gemv` is given, m = 1 is that mode, which the 950 alone can leave.
+
+        With the BT address `bias` the sum begins with what `load_bias` brought there.
+        """
+        gemv = m == 1 if gemv is None else gemv
+        self._emit((Mmad, m, k, n, dtype, accumulate, hf32_bits, gemv, bias), dst, left, right)
+
+    def load_bias(self, dst: int, src: int, count: int, dtype: str) -> None:
+        """Numbers from L1 to the bias table; see `LoadBias`."""
+        self._emit((LoadBias, count, dtype), dst, src)
+
+    def fixpipe(
+        self,
+        dst: int,
+        src: int,
+        m: int,
+        n: int,
+        m_padded: int,
+        dtype: str,
+        c0: int,
+        dst_stride: int,
+        atomic_add: bool = False,
+        unit_flag: bool = False,
+    ) -> None:
+        """L0C to GM; see `Fixpipe`, and `FixpipeUnitFlag`."""
+        self._emit(
+            (FixpipeUnitFlag if unit_flag else Fixpipe, m, n, m_padded, dtype, c0, dst_stride, atomic_add), dst, src
+        )
+
+    def fixpipe_nd(
+        self, dst: int, src: int, m: int, n: int, m_padded: int, dtype: str, dst_stride: int, atomic_add: bool = False
+    ) -> None:
+        """L0C to rows in GM; see `FixpipeNd`."""
+        self._emit((FixpipeNd, m, n, m_padded, dtype, dst_stride, atomic_add), dst, src)
+
+    def fixpipe_dn(
+        self,
+        dst: int,
+        src: int,
+        piece: TilePiece,
+        dtype: str,
+        row_stride: int,
+        column_stride: int,
+        atomic_add: bool = False,
+    ) -> None:
+        """L0C to single elements in GM; see `FixpipeDn`."""
+        m, n, m_padded, first, row = piece
+        self._emit((FixpipeDn, m, n, m_padded, first, dtype, row_stride, column_stride, atomic_add, row), dst, src)
+
+    def l0c_to_ub(self, dst: int, src: int, rows: int, columns: int, m_padded: int, dtype: str) -> None:
+        """L0C to UB; see `L0cToUb`."""
+        self._emit((L0cToUb, rows, columns, m_padded, dtype), dst, src)

@@ -1,0 +1,48 @@
+"""Conversions between integers and floats: one rounding, by a cast mode of the vector unit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ascend_sim.numerics.formats import numpy_dtype
+
+INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32")
+"""Integer formats of the vector unit."""
+_TO_WHOLE: dict[str, Callable[[NDArray[Any]], NDArray[Any]]] = {
+    "RINT": np.rint,
+    "FLOOR": np.floor,
+    "CEIL": np.ceil,
+    "TRUNC": np.trunc,
+    "ROUND": lambda x: np.copysign(np.floor(np.abs(x) + 0.5), x),
+}
+
+
+@lru_cache(maxsize=64)
+def storage(dtype: str) -> np.dtype[Any]:
+    """Return the numpy dtype that holds numbers of an integer or floating-point format; SimError for a name that is none."""
+    return np.dtype(dtype) if dtype in INTEGERS else numpy_dtype(dtype)
+
+
+def from_integers(values: NDArray[Any], target: str, rounding: str | None) -> NDArray[Any]:
+    """Integers in a float format that holds their magnitude; only here has float32 modes other than the nearest."""
+    wide = values.astype(np.float64)
+    nearest = wide.astype(numpy_dtype(target))
+    below = np.where(nearest > wide, np.nextafter(nearest, nearest.dtype.type(-np.inf)), nearest)
+    above = np.where(nearest < wide, np.nextafter(nearest, nearest.dtype.type(np.inf)), nearest)
+    inward, outward = np.where(wide < 0, above, below), np.where(wide < 0, below, above)
+    ties_away = np.where(np.abs(outward - wide) <= np.abs(wide - inward), outward, inward)
+    chosen = {"FLOOR": below, "CEIL": above, "TRUNC": inward, "ROUND": ties_away}
+    return np.asarray(chosen.get(rounding or "", nearest))
+
+
+def to_integers(values: NDArray[Any], target: str, rounding: str | None) -> NDArray[Any]:
+    """Floats as the nearest integers of the format's range; NaN becomes 0 (assumed)."""
+    limits = np.iinfo(storage(target))
+    wide = values.astype(np.float64)  # holds every integer of 32 bits
+    whole = _TO_WHOLE[rounding](wide) if rounding in _TO_WHOLE else wide
+    return np.where(np.isnan(wide), 0, np.clip(whole, limits.min, limits.max)).astype(storage(target))

@@ -1,0 +1,168 @@
+"""Folders of two network runs or simulations of a model side by side: the total, and every layer with what changed.
+
+found = compare_layers("out/before", "out/after")     # each written by `run-network --out` or `Simulation.write`
+found.rows[0]["layer"], found.to_dict()
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from ascend_sim.errors import SimError
+from ascend_sim.frozen import frozen
+from ascend_sim.ops.network import layer_text
+from ascend_sim.report.grid import Grid, counted, say
+
+__all__ = ["FILES", "SIMULATION", "LayerComparison", "compare_layers", "file_in"]
+
+SIMULATION = "simulation.json"
+FILES = ("network.json", SIMULATION)
+"""Files of a folder that hold the times of layers: of `run-network --out`, and of a simulation of a model."""
+_SHOWN = 12
+_LEAST = 5e-4
+"""Differences below this many us are rounding."""
+
+
+def file_in(folder: str | Path) -> Path | None:
+    """Return the file with the times of layers in a folder; None where there is none."""
+    return next((path for name in FILES if (path := Path(folder) / name).is_file()), None)
+
+
+@frozen
+class LayersOfRun:
+    """The layers of one run: `us` of each by part, with "total", and `texts`, their shapes."""
+
+    label: str
+    title: str
+    us: Mapping[str, Mapping[str, float]]
+    texts: Mapping[str, str]
+
+    @property
+    def total(self) -> float:
+        """Return the us of all layers."""
+        return sum(parts.get("total", 0.0) for parts in self.us.values())
+
+
+@frozen
+class LayerComparison:
+    """Two runs layer by layer; `rows` have the largest change first."""
+
+    runs: tuple[LayersOfRun, LayersOfRun]
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """Return "layer", "us" of both runs (None where one lacks it), "change", "parts" that changed, "what" in words."""
+        first, second = self.runs
+        found = [self._row(name) for name in dict.fromkeys((*first.us, *second.us))]
+        return sorted(found, key=lambda row: -abs(row["change"]))
+
+    def _row(self, name: str) -> dict[str, Any]:
+        before, after = (run.us.get(name, {}) for run in self.runs)
+        times = [None if name not in run.us else run.us[name].get("total") for run in self.runs]
+        parts = {
+            part: round(after.get(part, 0.0) - before.get(part, 0.0), 4)
+            for part in dict.fromkeys((*before, *after))
+            if part != "total" and abs(after.get(part, 0.0) - before.get(part, 0.0)) >= _LEAST
+        }
+        return {
+            "layer": name,
+            "us": times,
+            "change": round((times[1] or 0.0) - (times[0] or 0.0), 4),
+            "parts": parts,
+            "what": self._what(name, times, parts),
+        }
+
+    def _what(self, name: str, times: list[float | None], parts: Mapping[str, float]) -> str:
+        for run, us, other in zip(self.runs, times, reversed(self.runs), strict=True):
+            if us is None:
+                return f"refused in {run.label}" if name in run.us else f"only in {other.label}"
+        first, second = (run.texts[name] for run in self.runs)
+        if first != second:
+            return f"{first} -> {second}"
+        longest = sorted(parts.items(), key=lambda part: -abs(part[1]))
+        return ", ".join(f"{part} {us:+,.1f}" for part, us in longest)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain data."""
+        return {
+            "runs": [{"label": run.label, "title": run.title, "total_us": round(run.total, 4)} for run in self.runs],
+            "layers": self.rows,
+        }
+
+
+def compare_layers(first: str | Path, second: str | Path) -> LayerComparison:
+    """Compare two folders; SimError for one that no run has written."""
+    return LayerComparison((_read(first), _read(second)))
+
+
+def render(found: LayerComparison, console: Console, *, everything: bool = False) -> None:
+    """Print the totals and the layers that changed most; `everything`: all layers."""
+    first, second = found.runs
+    for letter, run in zip("AB", found.runs, strict=True):
+        say(console, f"{letter}  {run.total:12,.1f} us   {run.label}: {run.title}")
+    ratio = f" ({100 * (second.total / first.total - 1):+.1f} %)" if first.total else ""
+    say(console, f"B - A  {second.total - first.total:+8,.1f} us{ratio}")
+    changed = [row for row in found.rows if row["what"]]
+    shown = found.rows if everything else changed[:_SHOWN]
+    if shown:
+        table = Grid("", ("layer", ">A us", ">B us", ">B - A", "~what changed"))
+        for row in shown:
+            cells = ["-" if us is None else f"{us:,.1f}" for us in row["us"]]
+            table.row(row["layer"], *cells, f"{row['change']:+,.1f}", row["what"] or "nothing")
+        console.print(table)
+    equal = len(found.rows) - len(changed)
+    rest = [f"{counted(equal, 'layer')} equal"] if equal else []
+    if len(changed) > len(shown):
+        rest.append(f"{len(changed) - len(shown)} more that changed")
+    if rest and not everything:
+        say(console, f"{', '.join(rest)}; --all shows every layer")
+
+
+def _read(folder: str | Path) -> LayersOfRun:
+    path = file_in(folder)
+    if path is None:
+        raise SimError(
+            f"{folder}: neither {' nor '.join(FILES)} in it; run-network --out and Simulation.write make them"
+        )
+    try:
+        said = json.loads(path.read_text(encoding="utf-8"))
+        passes = {name: said[name] for name in ("forward", "backward") if name in said} or {"": said}
+        rows = [row for name, one in passes.items() for row in _layers(one, name, training=len(passes) > 1)]
+        title = ", ".join(dict.fromkeys(_title(one) for one in passes.values()))
+        us = {name: parts for name, parts, _ in rows}
+        return LayersOfRun(str(folder), title, us, {name: text for name, _, text in rows})
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise SimError(
+            f"{path}: no times of layers as this ascend-sim writes them ({type(error).__name__}: {error})"
+        ) from None
+
+
+def _title(said: Mapping[str, Any]) -> str:
+    if "network" in said:
+        return f"{said['network']}, batch {said['batch']}, on {said['chip']}"
+    return f"a model on {said['chip']}, cubeMathType {said['cube_math_type']}"
+
+
+def _layers(said: Mapping[str, Any], direction: str, *, training: bool) -> Iterator[tuple[str, dict[str, float], str]]:
+    """Yield name, us by part and shapes of each layer; a name that comes again is numbered, as in a network file."""
+    used: dict[str, int] = {}
+    for row in said["layers"]:
+        plain = row["name"] if "network" in said else row["layer"]
+        used[plain] = used.get(plain, 0) + 1
+        name = plain if used[plain] == 1 else f"{plain}#{used[plain]}"
+        if training and direction == "forward":
+            name += ":forward"
+        yield name, dict(row["us"]), _text(row)
+
+
+def _text(row: Mapping[str, Any]) -> str:
+    tensors = row.get("tensors") or {name: row[name] for name in ("input", "weight")}
+    shapes = {name: entry["shape"] if isinstance(entry, Mapping) else entry for name, entry in tensors.items()}
+    if not {"input", "weight"} <= shapes.keys():
+        return " @ ".join("x".join(map(str, shape)) for shape in shapes.values())
+    return layer_text(shapes, row)

@@ -1,0 +1,101 @@
+"""One layer of a simulated model: its case, a run of its own, its page and a search of its tilings.
+
+layer = sim["blocks.4.1.conv_dw"]
+print(layer.run())                       # the summary of its backward call
+layer.write_html("layer.html"), layer.tile(), layer.case()
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Unpack
+
+from pydantic import ValidationError
+
+from ascend_sim.calls.result import Result
+from ascend_sim.calls.run import run_call
+from ascend_sim.chip import chip_names
+from ascend_sim.errors import SimError
+from ascend_sim.frozen import frozen
+from ascend_sim.ops.case_entries import Case
+from ascend_sim.ops.operators import OPERATORS
+from ascend_sim.options.description import filled
+from ascend_sim.options.run_options import RunOptions
+from ascend_sim.studies.tiles.command import search_tilings
+from ascend_sim.studies.tiles.options import SearchOptions
+from ascend_sim.studies.tiles.search import SearchOutcome
+from ascend_sim.torch.calls import MATMUL, Call
+from ascend_sim.torch.outcome import CallSettings
+from ascend_sim.torch.precision import case_of
+from ascend_sim.torch.report import LayerRow
+
+__all__ = ["SimulatedLayer", "layer_named"]
+
+_LISTED = 8
+
+
+@frozen
+class SimulatedLayer:
+    """One layer of a model, with the settings of its simulation. All methods mean its backward call unless told `forward`."""
+
+    name: str
+    row: LayerRow
+    settings: CallSettings
+
+    def __repr__(self) -> str:
+        return f"<layer {self.name} on {self.settings.chip.name}: {self.row.layer.text}>"
+
+    def call(self, *, forward: bool = False) -> Call:
+        """Return the layer's first call in a pass; SimError where none was seen, and for a matrix product."""
+        if self.row.layer.kind == MATMUL:
+            raise SimError(f"{self.name}: a matrix product, which is no call of a convolution operator")
+        found = next((call for call in self.row.calls if call.forward == forward), None)
+        if found is None:
+            seen = "forward" if not forward else "backward"
+            raise SimError(
+                f"{self.name}: no {'forward' if forward else 'backward'} call was seen, only the {seen} pass"
+            )
+        return found
+
+    def case(self, *, forward: bool = False) -> Case:
+        """Return the call as a case, with contiguous tensors, as commands and `ascend_sim.run_case` take it."""
+        options, chip = self.settings.options, self.settings.chip
+        try:
+            case = case_of(self.call(forward=forward), options)
+        except ValidationError as error:
+            raise SimError(f"{self.name}: no case can say this call ({error.errors()[0]['msg']})") from None
+        named: dict[str, Any] = {"chip": chip.name} if chip.name in chip_names() else {}
+        return case.model_copy(update=named | {"cube_math_type": options["cube_math_type"]})
+
+    def run(self, *, forward: bool = False) -> Result:
+        """Run the call in timing mode, with its timeline and the settings of the simulation."""
+        call = self.call(forward=forward)
+        options = {**self.settings.options, "chip": self.settings.chip, "mode": "timing", "timeline": True}
+        return run_call(OPERATORS[call.operator], call.given, call.named, filled(RunOptions, options))
+
+    def tile(self, kernel: str | None = None, **options: Unpack[SearchOptions]) -> list[SearchOutcome]:
+        """Search the tilings of the layer's cube kernels; `options` are those of `ascend_sim.search_tilings`."""
+        return search_tilings(self.case(), kernel, chips=[self.settings.chip], **options)
+
+    def write_html(self, path: str | Path, *, forward: bool = False) -> None:
+        """Write the page of the layer's call."""
+        self.run(forward=forward).write_html(path)
+
+
+def layer_named(rows: Sequence[LayerRow], name: str, settings: CallSettings) -> SimulatedLayer:
+    """Return the layer of that name; SimError with near names for an unknown one."""
+    used: Counter[str] = Counter()
+    found: dict[str, LayerRow] = {}
+    for row in rows:
+        plain = row.layer.name
+        used[plain] += 1
+        found[plain if used[plain] == 1 else f"{plain}#{used[plain]}"] = row
+    if name in found:
+        return SimulatedLayer(name, found[name], settings)
+    near = [one for one in found if name and name in one][:3] or get_close_matches(name, list(found), n=3)
+    hint = f"; did you mean {', '.join(near)}?" if near else ""
+    some = ", ".join(list(found)[:_LISTED]) + (", ..." if len(found) > _LISTED else "")
+    raise SimError(f"no layer {name!r} was seen{hint or f'; seen: {some or 0}'}")

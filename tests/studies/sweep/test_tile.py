@@ -1,0 +1,81 @@
+"""Sweeps that search tilings at every point, and those that say what they left unchanged."""
+
+from __future__ import annotations
+
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+import ascend_sim as asim
+from ascend_sim.chip import load_chip
+from ascend_sim.errors import AclnnError
+from ascend_sim.ops.case import load_case
+from ascend_sim.studies.sweep import pages
+from ascend_sim.studies.sweep.point import TRIED, SweepPoint, searched_tilings
+from ascend_sim.studies.sweep.run import Sweep, sweep
+from tests.support.studies.searched import case
+
+L1 = 512 * 1024
+
+
+def last_line(found: Sweep) -> str:
+    screen = Console(file=StringIO(), width=200)
+    pages.render(found, screen)
+    return screen.file.getvalue().splitlines()[-1]  # type: ignore[attr-defined]
+
+
+def us(loaded: Any, name: str, **settings: Any) -> float:
+    report = asim.run_case(loaded, mode="timing", timeline=False, **settings).report
+    return next(kernel["task_us"] for kernel in report.kernels if kernel["name"] == name)
+
+
+def test_a_point_has_the_best_tiling_of_a_search() -> None:
+    """Against a search of the case, and a run with its result."""
+    loaded = case(c_in=32, c_out=32, size=9)
+    (row,) = sweep(loaded, {"batch": [2]}, tile=True).rows
+    for outcome in asim.search_tilings(loaded, limit=TRIED, top=1):
+        name = outcome.kernel.name
+        best = {} if outcome.best["cycles"] >= outcome.call["cycles"] else {name: dict(outcome.best["fields"])}
+        assert row[f"{name}_us"] == us(loaded, name, tiling=best)
+        assert row[f"{name}_us"] <= us(loaded, name)
+
+
+def test_a_kernel_that_nothing_beats_is_left_as_it_is() -> None:
+    """The older grad_weight kernel of this layer is faster than every tiling that a short search finds."""
+    loaded = load_case("mobilenet_v2:block5_depthwise").model_copy(update={"chip": "ascend910b3"})
+    assert "grad_weight" not in searched_tilings(loaded, load_chip("ascend910b3"))
+
+
+def test_fields_that_are_varied_stay() -> None:
+    found = sweep(case(c_in=32, c_out=32, size=9), {"grad_input.baseM": [16, 32]}, tile=True)
+    for row in found.rows:
+        assert f"baseM={row['grad_input.baseM']}," in row["grad_input_tiling"]
+
+
+def test_a_forward_convolution_has_nothing_to_search() -> None:
+    assert searched_tilings(load_case("forward_2d"), load_chip("ascend910b3")) == {}
+    refused = case(c_in=32).model_copy(update={"cube_math_type": 9})
+    with pytest.raises(AclnnError):
+        searched_tilings(refused, load_chip("ascend910b3"))
+    (row,) = sweep(refused, {"batch": [2]}, tile=True).rows
+    assert row["status"] == 161002
+
+
+@pytest.mark.fast
+def test_a_point_with_a_search_is_another_one() -> None:
+    loaded, chip = case(), load_chip("ascend910b3")
+    assert SweepPoint(loaded, chip).name != SweepPoint(loaded, chip, tile=True).name
+
+
+def test_a_sweep_over_buffers_says_what_became_of_the_tilings(tmp_path: Path) -> None:
+    same = sweep("by_hand", {"chip.buffers.L1": [L1, 2 * L1]})
+    assert same.unchanged and last_line(same) == "tilings unchanged: no kernel used the other size; try --tile"
+    large = case(n=2, c_in=256, c_out=256, size=28)
+    other = sweep(large, {"chip.buffers.L1": [L1 // 4, 2 * L1]})
+    assert not other.unchanged and last_line(other).startswith("tilings: the call's own choice at each point; --tile")
+    found = sweep("by_hand", {"chip.buffers.L1": [L1]}, tile=True)
+    assert last_line(found) == f"tilings: the best that {TRIED} simulations of each cube kernel found at each point"
+    assert found.to_dict()["tile"] is True and not last_line(sweep("by_hand", {"batch": [1, 2]})).startswith("tilings")

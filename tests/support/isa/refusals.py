@@ -1,0 +1,21 @@
+"""What a kernel of one instruction is told where the chip cannot say it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from ascend_sim.chip import load_chip
+from ascend_sim.errors import SimError
+from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.program import InstructionTable
+
+
+def refusal(chip: str, write: Callable[[KernelBuilder], object]) -> str:
+    """The line of the SimError that `write` raises on a core with a cube."""
+    spec = load_chip(chip)
+    kind = "AI_CORE" if spec.cores.coupled else "AIC"
+    with pytest.raises(SimError) as said:
+        write(KernelBuilder(InstructionTable(spec), 0, kind, [1024]))
+    return str(said.value)
