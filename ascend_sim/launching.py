@@ -248,7 +248,7 @@ def prepared(
     places = [_tensor(slot, name, value) for slot, (name, value) in enumerate(given.items())]
     _check_fits(kernel, places, spec)
     held = [_place(device, tensor, arrays[tensor.name]) for tensor in places]
-    started = Launch.of(kernel, spec, int(blocks), places, fields, tuple(disarm))
+    started = Launch.of(kernel, spec, int(blocks), places, fields, tuple(disarm), list(arrays.values()))
     return Prepared(given, arrays, places, held, started, _task(started, held, kernel, fields))
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.chip import ChipSpec
-from ascend_sim.memory.gm import Allocation
+from ascend_sim.memory.gm import Allocation, room_of
 from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.arguments import TensorArg
 from ascend_sim.ops.call import AcceptedCall
@@ -110,8 +110,8 @@ def roles_of(plan: Plan) -> dict[str, str]:
 
 
 def _part(whole: Allocation, offset: int, size: int, name: str) -> Allocation:
-    data = None if whole.data is None else whole.data[offset : offset + size]
-    return Allocation(whole.base + offset, size, name, data)
+    memory = None if whole.memory is None else whole.memory[offset : offset + room_of(size)]
+    return Allocation(whole.base + offset, size, name, memory)
 
 
 def output_of(call: AcceptedCall, allocation: Allocation, name: str) -> Array:

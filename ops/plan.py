@@ -13,7 +13,7 @@ from typing import Any
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
-from ascend_sim.memory.gm import Allocation
+from ascend_sim.memory.gm import Allocation, room_of
 from ascend_sim.ops.kernels.vector.common import KernelWork, TaskWords, kernel_task
 from ascend_sim.runtime import Task
 
@@ -101,14 +101,15 @@ class Plan:
         told = work if work.info else replace(work, info=facts)
         return lambda chip, t: kernel_task(chip, launch, told, [t[name] for name in names])
 
-    def place(self) -> None:
-        """First-fit places for the intermediates, each free again after its last use."""
+    def place(self, slack: bool = False) -> None:
+        """First-fit places for the intermediates, each free again after its last use; with `slack` behind each (`room_of`)."""
         last = {name: index for index, step in enumerate(self.steps) for name in step.tensors}
         live: dict[str, tuple[int, int]] = {}
         for index, step in enumerate(self.steps):
             for name in step.tensors:
                 if self.tensors[name].role == "workspace" and name not in self.offsets:
-                    size = max(-(-self.tensors[name].size // WORKSPACE_ALIGNMENT), 1) * WORKSPACE_ALIGNMENT
+                    size = self.tensors[name].size
+                    size = max(-(-(room_of(size) if slack else size) // WORKSPACE_ALIGNMENT), 1) * WORKSPACE_ALIGNMENT
                     start = _first_fit(sorted(live.values()), size)
                     self.offsets[name] = start
                     live[name] = (start, start + size)

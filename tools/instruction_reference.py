@@ -43,6 +43,7 @@ NOT_INSTRUCTIONS = {
     "allocate", "flag", "drop_set", "finish", "close_queues", "next_tile", "queue", "ub_queue", "queue_of", "ordered", "emit",
     "repeated", "repeated_at", "local_tensor", "row_bytes", "stamped", "carry", "unit_flag", "vector",
     "range", "each", "split", "written_over", "can_copy", "copy_rows", "fill_unit", "extend", "count_flag", "is_armed",
+    "is_cross_armed",
 }  # fmt: skip
 
 
@@ -101,7 +102,9 @@ def by_name(kind: type[NamedInstruction]) -> Sample:
 
 def rows(method: str) -> Sample:
     def make(k: Kernel, gm: Tensor, dtype: str) -> None:
-        blocks = 8 * 128 // (32 // gm.itemsize) if method.startswith("block") else 8
+        count = 8 * 128
+        parts = {"block": count // (32 // gm.itemsize), "pair_": count // 2}
+        blocks = parts.get(method[:5], 16 if method.endswith("index") else 8)
         getattr(k, method)(ub(0, (blocks,), dtype), ub(1, (8, 128), dtype))
 
     return Sample(method, make, "8 rows of 128", dtypes=DTYPES)
@@ -187,8 +190,8 @@ SECTIONS: dict[str, list[Sample]] = {
         Sample("select", select, "1024 elements", dtypes=DTYPES),
     ],
     "Vectors: reductions and places": [
-        *(rows(name) for name in ("reduce_sum", "reduce_max", "reduce_min")),
-        *(rows(name) for name in ("block_reduce_sum", "block_reduce_max", "block_reduce_min")),
+        *(rows(name) for name in ("reduce_sum", "reduce_max", "reduce_min", "reduce_max_index", "reduce_min_index")),
+        *(rows(name) for name in ("block_reduce_sum", "block_reduce_max", "block_reduce_min", "pair_reduce_sum")),
         Sample("duplicate", lambda k, gm, dtype: k.duplicate(ub(0, (1024,), dtype), 1), "1024 elements", dtypes=DTYPES),
         elements("copy", 1),
         Sample("broadcast_row", across, "to 8 rows of 128", dtypes=DTYPES),
@@ -223,6 +226,7 @@ SECTIONS: dict[str, list[Sample]] = {
         Sample("scalar", lambda k, gm, dtype: k.scalar(10), "10 cycles"),
         Sample("scalar_load", lambda k, gm, dtype: k.scalar_load(ub(0, (1,), dtype)), "of UB"),
         Sample("scalar_store", lambda k, gm, dtype: k.scalar_store(ub(0, (1,), dtype), 1), "to UB"),
+        Sample("scalar_copy", lambda k, gm, dtype: k.scalar_copy(ub(0, (1,), dtype), ub(1, (1,), dtype)), "within UB"),
         Sample("clean_data_cache", lambda k, gm, dtype: k.clean_data_cache(), "all lines"),
         Sample("cross_core_set", lambda k, gm, dtype: k.cross_core_set(0, 2, "MTE2")),
         Sample("cross_core_wait", lambda k, gm, dtype: k.cross_core_wait(0, 2, "MTE2")),

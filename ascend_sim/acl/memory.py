@@ -20,7 +20,7 @@ from ascend_sim.acl.codes import Refused
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.kernel.inspection import Line
-from ascend_sim.memory.gm import Allocation
+from ascend_sim.memory.gm import Allocation, room_of
 from ascend_sim.memory.local import POISON
 from ascend_sim.runtime import Device
 
@@ -48,9 +48,14 @@ class DeviceBlock:
     @property
     def data(self) -> Bytes:
         """Its bytes, poisoned until somebody writes them; taken from the host's memory at the first use."""
-        if self.allocation.data is None:
-            self.allocation.data = np.full(self.size, POISON, np.uint8)
-        return self.allocation.data
+        return self.memory[: self.size]
+
+    @property
+    def memory(self) -> Bytes:
+        """Its bytes with the slack."""
+        if self.allocation.memory is None:
+            self.allocation.memory = np.full(self.allocation.room, POISON, np.uint8)
+        return self.allocation.memory
 
 
 @frozen
@@ -67,9 +72,10 @@ class ByteRange:
         return self.block.data[self.offset : self.offset + self.size]
 
     def part(self, offset: int, size: int, name: str) -> Allocation:
-        """`size` bytes from `offset` as kernels see them."""
+        """`size` bytes from `offset` as kernels see them; the slack behind may be the next tensor's of the same block."""
         start = self.offset + offset
-        return Allocation(self.block.allocation.base + start, size, name, self.block.data[start : start + size])
+        memory = self.block.memory[start : start + room_of(size)]
+        return Allocation(self.block.allocation.base + start, size, name, memory)
 
     def meets(self, other: ByteRange) -> bool:
         """Return True if two ranges share a byte."""
@@ -99,8 +105,7 @@ class DeviceMemory:
     @property
     def used(self) -> int:
         """Bytes given out, rounded up to what an allocation takes."""
-        unit = self._device.gm.alignment
-        return sum(-(-block.size // unit) * unit for block in self._blocks if block.live)
+        return sum(self._device.gm.taken(block.size) for block in self._blocks if block.live)
 
     @property
     def live(self) -> list[DeviceBlock]:
@@ -110,7 +115,7 @@ class DeviceMemory:
     def give_up(self) -> list[DeviceBlock]:
         """The live blocks when the device is closed, without what they held."""
         for block in self.live:
-            block.allocation.data = None
+            block.allocation.memory = None
         return self.live
 
     def allocate(self, size: int) -> int:

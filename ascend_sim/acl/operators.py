@@ -19,6 +19,7 @@ from ascend_sim.acl.state import PROCESS, call, device
 from ascend_sim.acl.streams import stream_of
 from ascend_sim.acl.tensors import aclBoolArray, aclIntArray, aclTensor, check_storage, known
 from ascend_sim.errors import AclnnError, SimError
+from ascend_sim.memory.gm import room_of
 from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.call import AcceptedCall
 from ascend_sim.ops.execute import bind, view_of
@@ -282,7 +283,7 @@ def _view(ready: aclOpExecutor, name: str, place: ByteRange) -> np.ndarray[Any, 
 
 def _allocation(name: str, place: ByteRange | None) -> Allocation:
     """Return the allocation that kernels see for a place; an empty tensor has no bytes."""
-    return Allocation(0, 0, name, np.zeros(0, np.uint8)) if place is None else place.part(0, place.size, name)
+    return Allocation(0, 0, name, np.zeros(room_of(0), np.uint8)) if place is None else place.part(0, place.size, name)
 
 
 def _range(name: str, address: Any, size: int) -> ByteRange:

@@ -86,7 +86,7 @@ class DeviceRecorder:
             stream = task.stream
             if not isinstance(task, StreamStep):
                 before = () if stream in last else self._idle
-                tensors = [replace(tensor, data=None) for tensor in task.tensors]
+                tensors = [replace(tensor, memory=None) for tensor in task.tensors]
                 events = (*task.wait_events, *before, *waits.pop(stream, ()))
                 last[stream] = replace(task, tensors=tensors, build=not_built, wait_events=events)
                 kernels.append(last[stream])

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from ascend_sim.ascend_c import compiler
+from ascend_sim.ascend_c.ahead import Blocks, contents_known
 from ascend_sim.ascend_c.errors import SourceError, shown
 from ascend_sim.ascend_c.names import ARCHITECTURES
 from ascend_sim.ascend_c.recorder import (
@@ -33,6 +34,7 @@ from ascend_sim.ascend_c.recorder import (
     describe,
 )
 from ascend_sim.ascend_c.rows import append
+from ascend_sim.ascend_c.session import Session
 from ascend_sim.ascend_c.source import KernelEntry, choose
 from ascend_sim.ascend_c.stream import FINE, REFUSED, TOO_LONG, WordStream
 from ascend_sim.chip import ChipSpec
@@ -47,6 +49,7 @@ from ascend_sim.options.description import names_of
 from ascend_sim.options.run_options import LaunchOptions
 
 _FIELD = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*|\[\d+\])*")
+_TOGETHER = "recorded together"
 TILING = "tiling"
 """The pointer of this name is tiling data: bytes of the host, or fields by name, and no tensor."""
 
@@ -86,14 +89,14 @@ class CppKernel(KernelFunction):
         self.include, self.defines, self.limits = include, defines, limits
         self._recorders: dict[tuple[str, ...], ProgramRecorder] = {}
         described = describe(self._recorder(()).library)
-        self.parameters = _parameters(entry, described)
+        self.parameters = _parameters(entry, described.parameters)
 
         def write(k: Kernel, *tensors: Tensor, **fields: Any) -> None:
             self._write(k, tensors, fields)
 
         write.__name__ = write.__qualname__ = entry.name
         write.__signature__ = self._signature()  # type: ignore[attr-defined]
-        super().__init__(write, ("AIV",), False)
+        super().__init__(write, ("AIV",), described.all_cores)
 
     @property
     def first_line(self) -> Line:
@@ -133,12 +136,29 @@ class CppKernel(KernelFunction):
 
     def _write(self, k: Kernel, tensors: Sequence[Tensor], fields: Mapping[str, Any]) -> None:
         given, by_name = self._arguments(tensors, fields)
-        recording = self._recorder(tuple(by_name)).record(
-            k.block, k.blocks, k.chip.buffers["UB"], given, list(by_name.values()), self.limits
-        )
+        recording = self._recorded(k, tensors, given, by_name)
         append(k, recording, len(tensors))
         if recording.how != FINE:
             raise SourceError(_ended(recording, self.limits), recording.last)
+
+    def _recorded(
+        self, k: Kernel, tensors: Sequence[Tensor], given: list[Argument], by_name: Mapping[str, float]
+    ) -> WordStream:
+        """Return the words of a block. As soon as scalar code asks for a value all blocks are recorded together."""
+        recorder = self._recorder(tuple(by_name))
+
+        def begin(block: int) -> Session:
+            return recorder.begin(block, k.blocks, k.chip.buffers["UB"], given, list(by_name.values()), self.limits)
+
+        if _TOGETHER not in k.shared:
+            session = begin(k.block)
+            if not session.goes_on():
+                return session.recording
+            session.close()
+            sizes = [one.nbytes for one in tensors]
+            k.shared[_TOGETHER] = Blocks(k.chip, begin, k.blocks, contents_known(k.contents), sizes).recordings()
+        found: list[WordStream] = k.shared[_TOGETHER]
+        return found[k.block]
 
     def _recorder(self, fields: tuple[str, ...]) -> ProgramRecorder:
         """Return the recorder of the library that fills these fields by name."""

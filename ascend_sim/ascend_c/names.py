@@ -26,7 +26,7 @@ _VECTOR = (
     "Add Sub Mul Div Max Min And Or MulAddDst Abs Exp Ln Sqrt Rsqrt Reciprocal Relu Not Adds Muls Maxs Mins LeakyRelu Axpy "
     "Duplicate Cast Compare CompareScalar Compares Select Brcb RepeatReduceSum WholeReduceSum WholeReduceMax WholeReduceMin "
     "BlockReduceSum BlockReduceMax "
-    "BlockReduceMin"
+    "BlockReduceMin PairReduceSum ReduceSum ReduceMax ReduceMin"
 )
 _MACROS = (
     "KERNEL_TASK_TYPE_DEFAULT KERNEL_TASK_TYPE REGISTER_TILING_DEFAULT GET_TILING_DATA GET_TILING_DATA_WITH_STRUCT"
@@ -39,6 +39,8 @@ SIMULATED: dict[str, tuple[str, ...]] = {
     "copies": tuple(_COPY.split()),
     "vector": tuple(_VECTOR.split()),
     "types and enumerations": tuple(_TYPES.split()),
+    "scalar access to memory": ("GetValue", "SetValue", "DataCacheCleanAndInvalid", "CacheLine", "DcciDst"),
+    "flags between cores": ("CrossCoreSetFlag", "CrossCoreWaitFlag", "SyncAll"),
     "macros": tuple(_MACROS.split()),
     "printing (to stderr)": ("printf", "PRINTF"),
 }
@@ -52,7 +54,7 @@ _CROSS = "flags between cores"
 _OTHER = "not written yet"
 _REFUSED = {
     _SCALAR: (
-        "GetValue SetValue ReduceSum ReduceMax ReduceMin Sum DataCacheCleanAndInvalid DataCachePreload DataSyncBarrier "
+        "Sum DataCachePreload DataSyncBarrier "
         "GetAccVal GetReduceMaxMinCount AtomicAdd AtomicCas AtomicMax AtomicMin ScalarCast ScalarCountLeadingZero "
         "ScalarGetCountOfValue ScalarGetSFFValue SetL2CacheHint"
     ),
@@ -72,13 +74,13 @@ _REFUSED = {
         "Sort Sort32 MrgSort MrgSort4 MrgSort4Info Concat Extract GetSortLen GetSortOffset TopK RpSort16 ProposalConcat "
         "ProposalExtract"
     ),
-    _CROSS: "CrossCoreSetFlag CrossCoreWaitFlag SyncAll IBSet IBWait SetNextTaskStart WaitPreTaskEnd TQueSync",
+    _CROSS: "IBSet IBWait SetNextTaskStart WaitPreTaskEnd TQueSync",
     _OTHER: (
         "AddDeqRelu AddRelu AddReluCast CastDeq ClearSpr CountBitsCntSameAsSignBit "
         "CreateVecIndex DisableDmaAtomic DumpTensor FusedMulAdd FusedMulAddRelu Gather GatherMask GatherMaskParams Gatherb "
         "GetArchVersion GetCmpMask GetCtrlSpr GetDataBlockSizeInBytes GetShapeSize GetSysWorkSpacePtr GetUBSizeInBytes "
         "GetUintDivMagicAndShift GetUserWorkspace GetVecLen InitBufPool InitSocState Interleave ListTensorDesc "
-        "LocalMemAllocator MulCast PairReduceSum PopStackBuffer ReduceDataBlock ReducePairElem ReduceRepeat "
+        "LocalMemAllocator MulCast PopStackBuffer ReduceDataBlock ReducePairElem ReduceRepeat "
         "Scatter SetAtomicMax SetAtomicMin SetAtomicType SetCmpMask SetCtrlSpr SetDeqScale "
         "SetPadValue ShapeInfo ShiftLeft ShiftRight SubRelu SubReluCast Subs TBufPool TensorDesc TransDataTo5HD "
         "TransDataTo5HDParams Transpose TransposeParamsExt TransposeType Trap Truncate TILING_KEY_IS TILING_KEY_VAR "

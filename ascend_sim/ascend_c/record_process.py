@@ -1,56 +1,53 @@
-"""The process that runs a compiled kernel: for each request it forks, and the child writes its words to a pipe.
+"""The process that runs a compiled kernel: for each request it forks, and the child talks to whoever asked.
 
-It is started as a script of its own, without the package. A request is its length and its bytes; the answer is its length and
-what the child wrote. A kernel that crashes, or runs for ever, ends its child alone.
+It is started as a script of its own, without the package, with a socket as its standard input. A request is its length, the
+limit of memory, its bytes, and a socket for the child. A kernel that crashes, or runs for ever, ends its child alone.
 """
 
+import _signal
+import _socket
 import ctypes
 import os
 import resource
 import sys
 
-
-def exactly(source, size):
-    """Return `size` bytes; fewer at the end of the file."""
-    data = b""
-    while len(data) < size and (more := os.read(source, min(size - len(data), 1 << 20))):
-        data += more
-    return data
+DESCRIPTOR = 4
+"""Bytes of the number of a file."""
 
 
-def record(library, request, memory):
-    """Run a request in a child process, and return the bytes that it writes."""
-    ours, theirs = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            os.close(ours)
-            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-            resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
-            library.asim_run(request, theirs)
-        finally:
-            os._exit(1)
-    os.close(theirs)
-    parts = []
-    while data := os.read(ours, 1 << 20):
-        parts.append(data)
-    os.close(ours)
-    os.waitpid(child, 0)
-    return b"".join(parts)
+def received(control):
+    """Return a request, its limit of memory and its socket; None where the other side has closed its end."""
+    head, control_data, _, _ = control.recvmsg(16, _socket.CMSG_SPACE(DESCRIPTOR))
+    if not control_data:
+        return None
+    answers = int.from_bytes(control_data[0][2][:DESCRIPTOR], sys.byteorder)
+    while len(head) < 16:
+        head += control.recv(16 - len(head))
+    size, memory = int.from_bytes(head[:8], "little"), int.from_bytes(head[8:], "little")
+    request = b""
+    while len(request) < size and (more := control.recv(min(size - len(request), 1 << 20))):
+        request += more
+    return request, memory, answers
 
 
 def main():
-    """Answer requests until the other side closes its end."""
-    answers = os.dup(1)
+    """Start a child for each request, until the other side closes its end."""
+    control = _socket.socket(fileno=0)
     os.dup2(2, 1)  # a kernel may print
+    _signal.signal(_signal.SIGCHLD, _signal.SIG_IGN)  # nobody waits for a child
     library = ctypes.CDLL(sys.argv[1])
     library.asim_run.argtypes = [ctypes.c_char_p, ctypes.c_int]
-    while len(head := exactly(0, 16)) == 16:
-        size, memory = int.from_bytes(head[:8], "little"), int.from_bytes(head[8:], "little")
-        answer = record(library, exactly(0, size), memory)
-        data = len(answer).to_bytes(8, "little") + answer
-        while data:
-            data = data[os.write(answers, data) :]
+    while (one := received(control)) is not None:
+        request, memory, answers = one
+        if os.fork() == 0:
+            try:
+                control.close()
+                resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+                resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+                library.asim_run(request, answers)
+            finally:
+                os._exit(1)
+        os.close(answers)
 
 
 if __name__ == "__main__":

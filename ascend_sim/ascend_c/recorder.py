@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import socket
 import struct
 import subprocess
 import sys
@@ -10,10 +12,11 @@ import threading
 import weakref
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
-from ascend_sim.ascend_c.stream import WordStream, read
+from ascend_sim.ascend_c.session import Session
 from ascend_sim.errors import SimError
 
 GM_SHIFT = 40
@@ -32,6 +35,8 @@ class Limits(NamedTuple):
 
 
 NO_OTHERS = Limits()
+_ALL_CORES = "_ZN4asim8AllCoresIvE4markE"
+"""The symbol of a library whose kernel joins all cores (asim/sync.h, AllCores)."""
 
 POINTER, INTEGER, FLOAT, STRUCT = range(4)
 """Kinds of parameters (asim/launch.h, Kind)."""
@@ -39,21 +44,38 @@ Argument = int | float | bytes | None
 """An argument as the process gets it: a number, an address, the bytes of a structure, or None for the filled tiling data."""
 
 
-def describe(library: Path) -> list[tuple[int, int]]:
-    """Return kind and size in bytes of each parameter of the library's entry."""
+class Description(NamedTuple):
+    """Description of a library's entry: kind and size in bytes of each parameter, and whether its blocks must run at once."""
+
+    parameters: list[tuple[int, int]]
+    all_cores: bool
+
+
+def describe(library: Path) -> Description:
+    """Return the description of a library's entry, asked in a process of its own; it is kept beside the library."""
+    kept = library.with_suffix(".entry.json")
+    with suppress(OSError, ValueError):
+        parameters, all_cores = json.loads(kept.read_text())
+        return Description([(kind, size) for kind, size in parameters], all_cores)
     most = 256
     code = (
         "import ctypes, sys\n"
         f"out = (ctypes.c_int64 * {most})()\n"
-        f"count = ctypes.CDLL(sys.argv[1]).asim_describe(out, ctypes.c_int64({most}))\n"
-        "print(count, *out[: 2 * count])\n"
+        "library = ctypes.CDLL(sys.argv[1])\n"
+        f"count = library.asim_describe(out, ctypes.c_int64({most}))\n"
+        f"print(int(hasattr(library, {_ALL_CORES!r})), count, *out[: 2 * count])\n"
     )
     found = subprocess.run([sys.executable, "-I", "-S", "-c", code, str(library)], capture_output=True, text=True)
     if found.returncode:
         said = (found.stderr.strip().splitlines() or ["it crashed"])[-1].removeprefix("OSError: ")
         raise SimError(f"the compiled kernel cannot be loaded: {said}")
-    count, *numbers = (int(one) for one in found.stdout.split())
-    return list(zip(numbers[:count], numbers[count:], strict=True))
+    all_cores, count, *numbers = (int(one) for one in found.stdout.split())
+    told = Description(list(zip(numbers[:count], numbers[count:], strict=True)), bool(all_cores))
+    scratch = kept.with_suffix(f".{os.getpid()}")
+    with suppress(OSError):
+        scratch.write_text(json.dumps(told))
+        os.replace(scratch, kept)
+    return told
 
 
 _WHOLE, _FLOATING, _FILLED = -1, -2, -3
@@ -71,10 +93,11 @@ class ProgramRecorder:
     def __init__(self, library: Path) -> None:
         self.library = library
         self._process: subprocess.Popen[bytes] | None = None
+        self._control: socket.socket
         self._owner = 0
         self._lock = threading.Lock()
 
-    def record(
+    def begin(
         self,
         block: int,
         blocks: int,
@@ -83,8 +106,8 @@ class ProgramRecorder:
         fields: Sequence[float] = (),
         limits: Limits = NO_OTHERS,
         registers: bool = False,
-    ) -> WordStream:
-        """Return the words of a block, those that set registers on request.
+    ) -> Session:
+        """Begin to record a block, with the words that set registers on request.
 
         The recording says how the program ended, also where it was a crash.
         """
@@ -102,47 +125,50 @@ class ProgramRecorder:
                 request += struct.pack("<2q", 0, _FILLED)
             else:
                 request += struct.pack("<2q", _signed(one), _WHOLE)
-        return read(self._answer(request + behind))
+        return self._begun(request + behind)
 
-    def _answer(self, request: bytes) -> bytes:
+    def _begun(self, request: bytes) -> Session:
         with self._lock:
             process = self._running()
-            assert process.stdin is not None and process.stdout is not None
-            try:
-                process.stdin.write(len(request).to_bytes(8, "little") + MEMORY.to_bytes(8, "little") + request)
-                process.stdin.flush()
-                head = process.stdout.read(8)
-                answer = process.stdout.read(int.from_bytes(head, "little"))
-            except BrokenPipeError:
-                head, answer = b"", b""
-            except BaseException:  # an interrupt leaves half an answer in the pipe
-                self._process = None
-                _end(process, self._owner)
-                raise
-            if len(head) < 8 or len(answer) != int.from_bytes(head, "little"):
-                self._process = None
-                raise SimError(f"the process that records {self.library.name} ended by itself (code {process.wait()})")
-            return answer
+            ours, theirs = socket.socketpair()
+            with theirs:
+                try:
+                    head = len(request).to_bytes(8, "little") + MEMORY.to_bytes(8, "little")
+                    socket.send_fds(self._control, [head], [theirs.fileno()])
+                    self._control.sendall(request)
+                except OSError:
+                    self._lost(process)
+            return Session(ours, partial(self._check_alive, process))
+
+    def _check_alive(self, process: subprocess.Popen[bytes]) -> None:
+        """SimError for a process that has ended."""
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=0.2)
+            self._lost(process)
+
+    def _lost(self, process: subprocess.Popen[bytes]) -> NoReturn:
+        """SimError for a process that is no longer there; the next program gets another one."""
+        self._process = None
+        _end(process, self._control, self._owner)
+        raise SimError(f"the process that records {self.library.name} ended by itself (code {process.returncode})")
 
     def _running(self) -> subprocess.Popen[bytes]:
         """Return the process of this process: after a fork each side has one of its own."""
         if self._process is None or self._owner != os.getpid() or self._process.poll() is not None:
             script = Path(__file__).with_name("record_process.py")
             command = [sys.executable, "-I", "-S", str(script), str(self.library)]
-            self._process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
-            )
+            self._control, theirs = socket.socketpair()
+            with theirs:
+                self._process = subprocess.Popen(command, stdin=theirs, start_new_session=True)
             self._owner = os.getpid()
-            weakref.finalize(self, _end, self._process, self._owner)
+            weakref.finalize(self, _end, self._process, self._control, self._owner)
         return self._process
 
 
-def _end(process: subprocess.Popen[bytes], owner: int) -> None:
-    """End the process; a fork of its owner only closes its own ends of the pipes."""
-    for pipe in (process.stdin, process.stdout):
-        if pipe is not None:
-            with suppress(OSError):
-                pipe.close()
+def _end(process: subprocess.Popen[bytes], control: socket.socket, owner: int) -> None:
+    """End the process; a fork of its owner only closes its own end of the socket."""
+    with suppress(OSError):
+        control.close()
     if process.returncode is None and os.getpid() == owner:
         with suppress(OSError):
             process.kill()

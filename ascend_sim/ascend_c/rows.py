@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,12 +13,13 @@ from ascend_sim.ascend_c.errors import SourceError
 from ascend_sim.ascend_c.recorder import GM_SHIFT
 from ascend_sim.ascend_c.stream import WordStream
 from ascend_sim.ascend_c.translate import key_of
-from ascend_sim.ascend_c.words import PIPE_NUMBERS, WORDS, Word, word_of
+from ascend_sim.ascend_c.words import NAMES, PIPE_NUMBERS, WORDS, Word, word_of
 from ascend_sim.errors import SimError
-from ascend_sim.isa.sync import SetFlag, WaitFlag
+from ascend_sim.isa.scalar import CleanDataCache, ScalarAccess, ScalarLoad
+from ascend_sim.isa.sync import CrossCoreWaitFlag, SetFlag, WaitFlag
 from ascend_sim.kernel.inspection import Allocated, Line, Notes, current_inspection
 from ascend_sim.kernel.kernel import Kernel
-from ascend_sim.kernel.program import Key
+from ascend_sim.kernel.program import InstructionTable, Key
 from ascend_sim.kernel.sync import Flag
 from ascend_sim.memory.gm import SLOT_SHIFT
 
@@ -57,6 +59,7 @@ def append(k: Kernel, recording: WordStream, tensors: int) -> None:
     rows = np.zeros_like(recording.rows)
     rows[:, 0], rows[:, 1:4] = kinds[shape], recording.rows[:, 2:]
     kept = _moved_to_tensors(k, rows, in_gm[shape], recording, tensors) & (rows[:, 0] >= 0)
+    _find_cached(k.table, rows, kept)
     numbers = np.array([notes.source.number(one) for one in recording.lines], np.int32)
     k.extend(rows[kept], numbers[line[kept]] if len(numbers) else np.empty(0, np.int32))
 
@@ -71,12 +74,71 @@ def _kind(k: Kernel, word: Word, times: int, balance: Counter[str]) -> int:
         balance[flag.name] += times if sets else -times
         fields = flag.source, flag.destination, flag.identity
         key = (SetFlag, *fields) if sets else (WaitFlag, *fields, k.is_armed(flag))
+    elif word.name == "wait_flag_dev":
+        number = word.fields["flag"]
+        key = CrossCoreWaitFlag, number, word.fields["mode"], "S", k.is_cross_armed(number)
     else:
         key = key_of(word, k.chip)
     if key is None:
         return -1
-    known = k.table.index.get(key)
-    return k.table.add(key) if known is None else known
+    return _number(k.table, key)
+
+
+def _number(table: InstructionTable, key: Key) -> int:
+    """Return the number of an instruction in a table, which takes it in."""
+    known = table.index.get(key)
+    return table.add(key) if known is None else known
+
+
+def translated(
+    table: InstructionTable, recording: WordStream, first: int, kinds: list[int], tensors: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the rows from the `first` on that have values or join cores, and their lines; `kinds` are known by shape so far.
+
+    What cannot be said, or lies in no tensor, is left out: `append` refuses it.
+    """
+    for shape in recording.shapes[len(kinds) :]:
+        word = word_of(shape)
+        key: Key | None = None
+        if word.name == "wait_flag_dev":
+            key = CrossCoreWaitFlag, word.fields["flag"], word.fields["mode"], "S", True
+        elif word.name not in ("set_flag", "wait_flag", "pipe_barrier"):
+            with suppress(SimError):
+                key = key_of(word, table.chip)
+        kinds.append(-1 if key is None else _number(table, key))
+    told = recording.rows[first:]
+    rows = np.zeros_like(told)
+    rows[:, 0], rows[:, 1:4] = np.array(kinds, np.int64)[told[:, 0]], told[:, 2:]
+    forms = [WORDS[NAMES[shape[0]]].addresses for shape in recording.shapes]
+    in_gm = np.array([[*(space == "GM" for space in form), *(False,) * (3 - len(form))] for form in forms], np.bool_)
+    right = rows[:, 0] >= 0
+    for column in range(3):
+        which = in_gm[told[:, 0], column]
+        slots = (rows[:, 1 + column] >> GM_SHIFT) - 1
+        right &= ~which | ((slots >= 0) & (slots < tensors))
+        moved = (slots << SLOT_SHIFT) + (rows[:, 1 + column] & (1 << GM_SHIFT) - 1)
+        rows[:, 1 + column] = np.where(which, moved, rows[:, 1 + column])
+    return rows[right], told[right, 1]
+
+
+def _find_cached(table: InstructionTable, rows: NDArray[np.int64], kept: NDArray[np.bool_]) -> None:
+    """Set the cycles of loads and stores of GM whose line the data cache holds, in place."""
+    known = [isinstance(one, ScalarAccess | CleanDataCache) for one in table.instructions]
+    if not any(known):
+        return
+    size, held = table.chip.scalar.data_cache_line_bytes, set[int]()
+    for row in np.flatnonzero(kept & np.array(known, np.bool_)[rows[:, 0]]).tolist():
+        one = table.instructions[rows[row, 0]]
+        if isinstance(one, CleanDataCache):
+            if one.all_lines:
+                held.clear()
+            else:
+                held.discard(int(rows[row, 1]) // size)
+        elif isinstance(one, ScalarAccess) and one.space == "GM":
+            line = int(rows[row, 2 if isinstance(one, ScalarLoad) else 1]) // size
+            if line in held:
+                rows[row, 0] = _number(table, (type(one), one.space, one.size, True))
+            held.add(line)
 
 
 def _check_waits(k: Kernel, recording: WordStream, words: Sequence[Word], balance: Counter[str]) -> None:

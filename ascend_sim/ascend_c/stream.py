@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 from ascend_sim.errors import SimError
 from ascend_sim.kernel.inspection import Line
 
-_SHAPE, _LINE, _ROWS, _END = range(1, 5)
+_SHAPE, _LINE, _ROWS, _END, _ASK = range(1, 6)
 FINE, REFUSED, CRASHED, TOO_LONG = range(4)
 ROW = 5
 """Numbers of a row: its shape, its line and three addresses."""
+_MOST_BYTES = 1 << 30
+"""Bytes that a frame may have."""
 
 
 @dataclass
@@ -26,42 +28,104 @@ class WordStream:
 
     shapes: list[tuple[int, ...]] = field(default_factory=list)
     lines: list[Line] = field(default_factory=list)
-    rows: NDArray[np.int64] = field(default_factory=lambda: np.empty((0, ROW), np.int64))
+    pieces: list[NDArray[np.int64]] = field(default_factory=list)
+    """Rows, some at a time."""
     how: int = FINE
     detail: int = 0
     last: Line | None = None
     text: str = ""
 
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """All rows so far."""
+        if len(self.pieces) != 1:
+            self.pieces[:] = [np.concatenate([np.empty((0, ROW), np.int64), *self.pieces])]
+        return self.pieces[0]
+
+
+class WordReader:
+    """Reads the frames of a program as they come; whatever is no frame is refused, for the process is the user's."""
+
+    def __init__(self) -> None:
+        self.recording = WordStream()
+        self.size = 0
+        """Bytes that have come so far."""
+        self.ended = False
+        self._asks = False
+        self._data = bytearray()
+        self._parts: list[NDArray[np.int64]] = []
+
+    def feed(self, data: bytes) -> None:
+        """Take in some bytes, and read the frames that are complete."""
+        self.size += len(data)
+        self._data += data
+        at = 0
+        while at + 16 <= len(self._data) and not self.ended:
+            kind, size = (int.from_bytes(self._data[at + n : at + n + 8], "little", signed=True) for n in (0, 8))
+            if size < 0 or size % 8 or size > _MOST_BYTES or not _SHAPE <= kind <= _ASK:
+                self.broken()
+            if at + 16 + size > len(self._data):
+                break
+            self._frame(kind, np.frombuffer(bytes(self._data[at + 16 : at + 16 + size]), np.int64))
+            at += 16 + size
+        del self._data[:at]
+
+    def asks(self) -> bool:
+        """Return True if scalar code waits for a value."""
+        return self._asks
+
+    def go_on(self) -> None:
+        """The value was given."""
+        self._asks = False
+
+    def check_end(self) -> None:
+        """SimError for bytes behind the end of a program."""
+        if not self.ended or self._data:
+            self.broken()
+
+    def broken(self) -> NoReturn:
+        """SimError for what is no recording."""
+        raise SimError(
+            f"the recorder of the kernel wrote {self.size} bytes that are no recording; it was ended from outside"
+        )
+
+    def _frame(self, kind: int, body: NDArray[np.int64]) -> None:
+        recording = self.recording
+        if kind == _SHAPE:
+            recording.shapes.append(tuple(body.tolist()))
+        elif kind == _LINE and len(body):
+            recording.lines.append((_texts(body[1:])[0], int(body[0])))
+        elif kind == _ROWS and len(body) % ROW == 0:
+            self._parts.append(body.reshape(-1, ROW))
+        elif kind in (_ASK, _END):
+            self._gather()
+            if kind == _ASK:
+                self._asks = True
+            elif len(body) < 3:
+                self.broken()
+            else:
+                self.ended = True
+                recording.how, recording.detail, line = (int(one) for one in body[:3])
+                file, recording.text = _texts(body[3:])[:2]
+                recording.last = (file, line) if line else None
+        else:
+            self.broken()
+
+    def _gather(self) -> None:
+        """Put the rows that came since the last time behind those before."""
+        if self._parts:
+            new = np.concatenate(self._parts)
+            _check(self.recording, new)
+            self.recording.pieces.append(new)
+            self._parts.clear()
+
 
 def read(data: bytes) -> WordStream:
     """Return the recording of a program; SimError for bytes that are none."""
-    recording, parts, at, ended = WordStream(), [], 0, False
-    numbers: NDArray[Any] = np.frombuffer(data, np.int64, len(data) // 8)
-    while at + 2 <= len(numbers) and not ended:
-        kind, size = int(numbers[at]), int(numbers[at + 1])
-        body = numbers[at + 2 : at + 2 + size // 8]
-        if size < 0 or size % 8 or len(body) * 8 != size:
-            break
-        if kind == _SHAPE:
-            recording.shapes.append(tuple(body.tolist()))
-        elif kind == _LINE:
-            recording.lines.append((_texts(body[1:])[0], int(body[0])))
-        elif kind == _ROWS:
-            parts.append(body)
-        elif kind == _END:
-            ended = True
-            recording.how, recording.detail, line = (int(one) for one in body[:3])
-            file, recording.text = _texts(body[3:])[:2]
-            recording.last = (file, line) if line else None
-        at += 2 + size // 8
-    if not ended or at * 8 != len(data):
-        raise SimError(
-            f"the recorder of the kernel wrote {len(data)} bytes that are no recording; it was ended from outside"
-        )
-    if parts:
-        recording.rows = np.concatenate(parts).reshape(-1, ROW)
-    _check(recording)
-    return recording
+    reader = WordReader()
+    reader.feed(data)
+    reader.check_end()
+    return reader.recording
 
 
 def _texts(body: NDArray[Any]) -> list[str]:
@@ -69,9 +133,8 @@ def _texts(body: NDArray[Any]) -> list[str]:
     return [one.decode("utf-8", "replace") for one in body.tobytes().split(b"\0") if one] + ["", ""]
 
 
-def _check(recording: WordStream) -> None:
+def _check(recording: WordStream, rows: NDArray[np.int64]) -> None:
     """SimError for rows that name a word or a line that was never told: the process is the user's, and may write anything."""
-    rows = recording.rows
     wrong = (rows[:, 0] < 0) | (rows[:, 0] >= len(recording.shapes))
     wrong |= (rows[:, 1] < 0) | (rows[:, 1] >= len(recording.lines))
     if wrong.any():

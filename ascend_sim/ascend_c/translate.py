@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 from ascend_sim.ascend_c.words import ALIGNED_IN, ALIGNED_OUT, BINARY, FORMATS, PIPE_NUMBERS, SCALAR, UNARY, WORDS, Word
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
-from ascend_sim.isa.sync import PipeBarrier
+from ascend_sim.isa.scalar import CleanDataCache, ScalarCopy, ScalarLoad, ScalarStore
+from ascend_sim.isa.sync import CrossCoreSetFlag, PipeBarrier
 from ascend_sim.isa.transfer import DataCopy
 from ascend_sim.isa.vector import (
     BroadcastColumn,
@@ -17,7 +18,9 @@ from ascend_sim.isa.vector import (
     Duplicate,
     Mask,
     ReduceBlocks,
+    ReducePairs,
     ReduceRows,
+    ReduceWithIndex,
     Select,
     VectorBinary,
     VectorCast,
@@ -35,11 +38,15 @@ BLOCK = 32
 REPEAT = 256
 """Bytes that a vector word takes up in one repeat (the same)."""
 
+SPACES = {"load_ub_": "UB", "load_gm_": "GM", "store_ub_": "UB", "store_gm_": "GM"}
+"""Where the words of the scalar unit read and write."""
 _BINARY = dict(zip(BINARY, ("add", "sub", "mul", "div", "max", "min", "and", "or", "mul_add"), strict=True))
 _UNARY = dict(zip(UNARY, ("abs", "exp", "ln", "sqrt", "rsqrt", "reciprocal", "relu", "not"), strict=True))
 _SCALAR = dict(zip(SCALAR, ("adds", "muls", "maxs", "mins", "leaky_relu", "axpy"), strict=True))
 _ROUNDING = ("NONE", "RINT", "FLOOR", "CEIL", "ROUND", "TRUNC", "ODD")
 _COMPARISONS = ("lt", "gt", "eq", "le", "ge", "ne")
+_ORDERS = ("", "value index", "index value", "index")
+"""Orders of results by their number (asim/vector.h, asim_order)."""
 _REDUCTIONS = {"vcadd": "sum", "vcmax": "max", "vcmin": "min", "vcgadd": "sum", "vcgmax": "max", "vcgmin": "min"}
 
 
@@ -201,8 +208,10 @@ def _broadcast(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
 
 def _reduce(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
     dtype = _dtype(f["format"])
-    if f["order"]:
-        raise SimError(f"{name}: results with their index are not simulated; ReduceOrder::ORDER_ONLY_VALUE is")
+    if f["order"] and name != "vcadd":
+        return _reduce_with_index(name, f, dtype)
+    if f["order"] and not f["counting"]:
+        raise SimError("vcadd: a sum in the register of the unit is simulated for a count alone")
     if f["dst_repeat"] != 1 and f["repeat"] > 1:
         raise SimError(f"{name}: results {f['dst_repeat']} elements apart are not simulated; dstRepStride 1 is")
     it = _spread(name, f, (size_of(dtype),), ("src",))
@@ -212,6 +221,29 @@ def _reduce(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
     columns = it.columns if it.rows > 1 else it.columns // rows
     stride = f["src_repeat"] * BLOCK if rows > 1 else columns * size_of(dtype)
     return ReduceRows, rows, columns, stride, _REDUCTIONS[name], dtype
+
+
+def _reduce_with_index(name: str, f: dict[str, int], dtype: str) -> Key:
+    """One repeat is a row, whatever of it takes part; the results of rows lie one behind the other."""
+    if f["counting"] or not 1 <= f["repeat"] <= 255 or (f["dst_repeat"] != 1 and f["repeat"] > 1):
+        raise SimError(f"{name}: results with their index in count mode, or with gaps, are not simulated")
+    per = REPEAT // size_of(dtype)
+    bits = _bits(f) & (1 << per) - 1
+    columns = bits.bit_length()
+    if not bits:
+        raise SimError(f"{name}: the mask selects none of the {per} elements of a repeat")
+    _check_blocks(name, f, ("src",), columns * size_of(dtype))
+    mask = None if bits == (1 << columns) - 1 else Mask(bits, per)
+    rows, stride = f["repeat"], f["src_repeat"] * BLOCK if f["repeat"] > 1 else columns * size_of(dtype)
+    return ReduceWithIndex, rows, columns, stride, _REDUCTIONS[name], dtype, _ORDERS[f["order"]], mask
+
+
+def _reduce_pairs(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
+    dtype = _dtype(f["format"])
+    it = _spread(name, f, (size_of(dtype),), ("src",))
+    if it.mask is not None or it.rows > 1 or (f["dst_repeat"] != 1 and f["repeat"] > 1):
+        raise SimError(f"{name}: a mask, or repeats with gaps, are not simulated")
+    return ReducePairs, dtype, it.columns
 
 
 def _reduce_blocks(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
@@ -274,6 +306,28 @@ def _barrier(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
     return PipeBarrier, PIPE_NUMBERS[f["pipe"]]
 
 
+def _load(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
+    return ScalarLoad, SPACES[name], f["size"], False
+
+
+def _store(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
+    return ScalarStore, SPACES[name], f["size"], False
+
+
+def _copy_element(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
+    return ScalarCopy, "UB", f["size"]
+
+
+def _clean(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
+    if f["side"] not in (0, 2):
+        raise SimError("DataCacheCleanAndInvalid: CACHELINE_ALL and CACHELINE_OUT are simulated")
+    return CleanDataCache, f["lines"] == 1
+
+
+def _cross_set(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
+    return CrossCoreSetFlag, f["flag"], f["mode"], PIPE_NUMBERS[f["pipe"]]
+
+
 _MAKERS: dict[str, Callable[[str, dict[str, int], ChipSpec], Any]] = {
     **dict.fromkeys(BINARY, _binary),
     **dict.fromkeys(UNARY, _unary),
@@ -293,4 +347,12 @@ _MAKERS: dict[str, Callable[[str, dict[str, int], ChipSpec], Any]] = {
     **dict.fromkeys(ALIGNED_IN, _aligned("GM", "UB")),
     **dict.fromkeys(ALIGNED_OUT, _aligned("UB", "GM")),
     "pipe_barrier": _barrier,
+    "vcpadd": _reduce_pairs,
+    "copy_ub_": _copy_element,
+    "load_ub_": _load,
+    "load_gm_": _load,
+    "store_ub_": _store,
+    "store_gm_": _store,
+    "dcci": _clean,
+    "ffts_cross_core_sync": _cross_set,
 }

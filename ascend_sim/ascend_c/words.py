@@ -31,7 +31,7 @@ PIPE_NUMBERS = {0: "S", 1: "V", 2: "M", 3: "MTE1", 4: "MTE2", 5: "MTE3", 6: "ALL
 
 @frozen
 class WordForm:
-    """The operands of a word: the space of each address, and the names of its fields in the order of the record.
+    """The operands of a word: the space of each address ("bits": a number), and the names of its fields as they are recorded.
 
     A `register` word has no row; it is recorded on request alone. A `note` has no row either: it tells what the library does.
     """
@@ -98,6 +98,14 @@ WORDS: dict[str, WordForm] = {
     "set_flag": WordForm((), ("source", "destination", "id")),
     "wait_flag": WordForm((), ("source", "destination", "id")),
     "pipe_barrier": WordForm((), ("pipe",)),
+    "ffts_cross_core_sync": WordForm((), ("pipe", "mode", "flag")),
+    "wait_flag_dev": WordForm((), ("flag", "mode")),
+    "load_ub_": WordForm(("bits", "UB"), ("size",)),
+    "load_gm_": WordForm(("bits", "GM"), ("size",)),
+    "store_ub_": WordForm(("UB", "bits"), ("size",)),
+    "store_gm_": WordForm(("GM", "bits"), ("size",)),
+    "copy_ub_": WordForm(("UB", "UB"), ("size",)),
+    "dcci": WordForm(("GM",), ("lines", "side")),
     "copy_gm_to_ubuf": WordForm(("UB", "GM"), _COPY),
     "copy_ubuf_to_gm": WordForm(("GM", "UB"), _COPY),
     "copy_ubuf_to_ubuf": WordForm(("UB", "UB"), _COPY),
@@ -135,7 +143,7 @@ WORDS: dict[str, WordForm] = {
     ),
     "vbrcb": WordForm(("UB", "UB"), ("format", "dst_block", "dst_repeat", "repeat")),
     **dict.fromkeys(("vcadd", "vcmax", "vcmin"), WordForm(("UB", "UB"), (*_REDUCE, "order", *_MASK))),
-    **dict.fromkeys(("vcgadd", "vcgmax", "vcgmin"), WordForm(("UB", "UB"), (*_REDUCE, *_MASK))),
+    **dict.fromkeys(("vcgadd", "vcgmax", "vcgmin", "vcpadd"), WordForm(("UB", "UB"), (*_REDUCE, *_MASK))),
 }
 """Every word, in the order of the numbers that the headers record."""
 NAMES = tuple(WORDS)

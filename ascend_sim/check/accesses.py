@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ascend_sim.check.regions import SPACES, RegionColumns, Stack, regions_in
 from ascend_sim.check.sync_rows import WIDTH, Ints, Rows, SyncRows
 from ascend_sim.isa.base import Instruction
+from ascend_sim.isa.forms import reach
 from ascend_sim.kernel.program import InstructionTable, operand_values
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT, Allocation
 from ascend_sim.memory.regions import Region
@@ -143,7 +144,7 @@ def _in_stack(
         slot[(slot < 0) | (slot >= len(tensors))] = -1
         address &= OFFSET_MASK
         apart = np.asarray([*(tensor.base for tensor in tensors), 0], np.int64)[slot]
-        limit = np.asarray([*(tensor.size for tensor in tensors), -1], np.int64)[slot]
+        limit = np.asarray([*(reach(tensor, stack.table.chip) for tensor in tensors), -1], np.int64)[slot]
     else:
         apart, limit = stack.number[row].astype(np.int64) << APART, stack.table.chip.buffers[space]  # type: ignore[index]
     start = address + columns.offset[region]

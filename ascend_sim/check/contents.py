@@ -20,6 +20,7 @@ from ascend_sim.check.subject import Subject
 from ascend_sim.check.sync_rows import WIDTH, Ints
 from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.isa.base import PIPE_INDEX, ceil_div
+from ascend_sim.isa.forms import copies_whole_blocks
 from ascend_sim.memory.gm import Allocation
 from ascend_sim.memory.regions import Region
 
@@ -152,9 +153,10 @@ class Contents:
         known = self._held.get(key)
         if known is None:
             unit = self._units.get(key, 1) or 1
-            count = tensor.size // unit
+            count, end = ceil_div(tensor.room, unit), tensor.size // unit
             full = self.roles.get(tensor.name, "given") in ("input", "given", "spare")
             known = self._held[key] = _TouchedUnits(_Units(count, unit, full), _Units(count, unit))
+            known.written.all[end:] = known.touched.all[end:] = True  # nothing is asked of the slack
         return known
 
 
@@ -239,12 +241,13 @@ def _local_reads(subject: Subject, space: str) -> Iterator[CheckFinding]:
     columns = (order, owner // WIDTH, owner % WIDTH, starts, a.form[order], a.writes[order])
     told: dict[tuple[object, ...], list[tuple[int, int]]] = {}
     units, current = _Units(capacity), -1
+    in_blocks = space == "UB" and copies_whole_blocks(subject.chip)
     for one, program, pipe, start, form, writes in zip(*(column.tolist() for column in columns), strict=True):
         if program != current:
             units, current = _Units(capacity), program
         region = forms[form]
         if writes:
-            units.mark(region if pipe != _MTE2 else _whole_blocks(region, capacity - start), start)
+            units.mark(_whole_blocks(region, capacity - start) if pipe == _MTE2 or in_blocks else region, start)
         elif (missing := units.missing(region, start)) and not subject.races(space, one):
             key = subject.line_key(current, int(a.row[a.first[one]]))
             told.setdefault(key, []).append((one, missing))
@@ -252,7 +255,10 @@ def _local_reads(subject: Subject, space: str) -> Iterator[CheckFinding]:
 
 
 def _whole_blocks(region: Region, room: int) -> Region:
-    """Return the region that a transfer out of GM fills: its last block to the end."""
+    """Return the region that a transfer out of GM fills: its last block to the end.
+
+    Where copies out of UB count whole blocks, other writes fill their last block too: its rest can only leave with them.
+    """
     if region.rows > 1 and region.row_stride % BLOCK_BYTES:
         return region
     whole = ceil_div(region.row_bytes, BLOCK_BYTES) * BLOCK_BYTES

@@ -14,6 +14,7 @@ from ascend_sim.check.regions import LOCAL_SPACES, SPACES, regions_in
 from ascend_sim.check.subject import Subject
 from ascend_sim.check.sync_rows import Ints
 from ascend_sim.isa.base import ceil_div
+from ascend_sim.isa.forms import reach
 from ascend_sim.kernel.inspection import Allocated
 from ascend_sim.kernel.program import operand_values
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
@@ -59,7 +60,7 @@ def _addresses(subject: Subject) -> Iterator[CheckFinding]:
             low, high = near + columns.offset[region], near + columns.extent[region]
             unit = stack.table.limits()[2][columns.column[region] - 1, stack.rows[row, 0]]
             if space == "GM":
-                sizes = np.asarray([*(tensor.size for tensor in subject.task.tensors), 0], np.int64)
+                sizes = np.asarray([*(reach(tensor, subject.chip) for tensor in subject.task.tensors), 0], np.int64)
                 slot = address >> SLOT_SHIFT
                 known = (slot >= 0) & (slot < len(subject.task.tensors))
                 limit = sizes[np.where(known, slot, -1)]

@@ -31,7 +31,12 @@ class Questions:
 
     @classmethod
     def of_pairs(cls, a: Accesses, f: Ints, g: Ints, parts: Sequence[str] = PARTS) -> Questions:
-        """Return the questions about pairs of footprints, each of which is listed once."""
+        """Return the questions about pairs of footprints, each of which is listed once.
+
+        The scalar unit has done one thing before it begins the next.
+        """
+        scalar = (a.owner[f] == a.owner[g]) & (a.owner[f] % WIDTH == PIPE_INDEX["S"])
+        f, g = f[~scalar], g[~scalar]
         same, swap = a.owner[f] == a.owner[g], a.counts[f] > a.counts[g]
         asked = {"across": ~same, "onward": same & a.writes[f], "back": same & (f != g) & a.writes[g]}
         turned = {"across": swap, "onward": np.zeros_like(swap), "back": np.ones_like(swap)}

@@ -53,7 +53,7 @@ class Checked:
     seed: Annotated[int, typer.Option(min=0, help="Of a kernel file: seed of the generator for arguments(rng).")] = 0
     disarm: Annotated[
         list[str] | None,
-        typer.Option(help="A flag whose waits hold nothing (an experiment); of a case KERNEL.FLAG."),
+        typer.Option(help="Ignore this flag's waits, to see what breaks; of a case KERNEL.FLAG. Repeatable."),
     ] = None
 
     def refuse(self, subject: str, kind: str, names: Sequence[str]) -> None:

@@ -167,7 +167,7 @@ class Engine:
         self._on_program, watch = on_program, watch or keep is not True
         self._store = ColumnStore(SHORT if watch else MOST) if keep else None
         self._may_be_kept = sys.maxsize if keep is True else int(keep)
-        end = max((tensor.base + tensor.size for task in tasks for tensor in task.tensors), default=0)
+        end = max((tensor.base + tensor.room for task in tasks for tensor in task.tensors), default=0)
         self.device.l2.know(-(-end // self.chip.memory.l2_line_bytes))
         self._machine: Machine = new_machine(
             self.engine, self.env, self.chip, self.device.l2, self._shared_gm, self._store, watch, self._last()

@@ -101,9 +101,9 @@ class ProgramValues:
         self.local = LocalMemory({name: chip.buffers[name] for name in buffers})
         gm = []
         for tensor in task.tensors:
-            if tensor.data is None:
+            if tensor.memory is None:
                 raise ValueError(f"{tensor.name} has no bytes: values need a device with values")
-            gm.append(tensor.data)
+            gm.append(tensor.memory)
         self.memory = Memory(self.local, gm, model or ValueModel.of(chip))
         self._findings = findings
         self._shadow = shadow

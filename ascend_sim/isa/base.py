@@ -7,7 +7,7 @@ object, so everything that follows from the parameters alone (cost, pipe, region
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
@@ -164,8 +164,6 @@ class Instruction:
     """Of a wait: whether it occupies its pipe."""
     reads_late: ClassVar[bool] = False
     """Whether it reads until the end of its occupancy, piece by piece, and not when it starts."""
-    alignment: ClassVar[int] = 0
-    """Bytes that its addresses are a multiple of, where it is not what their buffer asks for."""
     publishes: ClassVar[bool] = False
     """Whether others can see afterwards what a cache held until then."""
     _told_by_moves: ClassVar[tuple[Any, Any] | None] = None
@@ -223,6 +221,10 @@ class Instruction:
         """`moves`, if it is about the `read` and the `commit` that this instruction has: a subclass may have its own."""
         own = type(self)
         return self._effect(model) if own._told_by_moves == (own.read, own.commit) else None
+
+    def aligned(self) -> Mapping[str, int]:
+        """Bytes that the address of an operand is a multiple of, where that is not what its buffer asks for."""
+        return {}
 
     def parameters(self) -> dict[str, Any]:
         """The fields by name, as listings of programs and traces show them."""

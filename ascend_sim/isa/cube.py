@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.chip import ChipSpec
@@ -26,15 +25,16 @@ from ascend_sim.isa import effect
 from ascend_sim.isa.base import TRANSFER, Cost, GmAccess, Instruction, Memory, Pace, ValueModel, ceil_div
 from ascend_sim.isa.moves import Moves, Place, Product, listed, loops, moves, offsets_of
 from ascend_sim.memory.regions import Region
-from ascend_sim.numerics import numpy_dtype
+from ascend_sim.numerics.integers import INTEGERS, storage
 
 
 @frozen
 class Mmad(Instruction):
-    """L0C[m, n] = (L0C if `accumulate`) + L0A[m, k] x L0B[k, n]; `dtype` is the compute dtype, sums are fp32.
+    """L0C[m, n] = (L0C if `accumulate`) + L0A[m, k] x L0B[k, n]; `dtype` is the compute dtype, sums are fp32, of int8 int32.
 
     For "hf32" the fp32 operands are rounded to `hf32_bits` mantissa bits (nearest even) before they are multiplied. How the
-    products are added is a model (`ValueModel.accumulate`); with saturation nothing infinite stays in L0C.
+    products are added is a model (`ValueModel.accumulate`); with saturation nothing infinite stays in L0C. Sums of int8 are
+    exact, and one that leaves int32 wraps around (assumed).
 
     With `bias` (a byte address in BT; -1: none) L0C begins with a number for each column, float32 or, of int8, int32, which is
     then summed with the products (asc-devkit, Mmad page: the C matrix from the bias table).
@@ -57,7 +57,12 @@ class Mmad(Instruction):
 
     @property
     def itemsize(self) -> int:
-        return 4 if self.dtype == "hf32" else int(numpy_dtype(self.dtype).itemsize)
+        return 4 if self.dtype == "hf32" else storage(self.dtype).itemsize
+
+    @property
+    def result(self) -> str:
+        """The format of the sums in L0C."""
+        return "int32" if self.dtype == "int8" else "float32"
 
     def pipe(self, chip: ChipSpec) -> str:
         if self.dtype not in chip.cube.rates:
@@ -93,7 +98,7 @@ class Mmad(Instruction):
 
     @property
     def has_bias(self) -> bool:
-        """Whether L0C begins with the bias of the columns."""
+        """Return True if L0C begins with the bias of the columns."""
         return self.bias >= 0
 
     def _shapes(self) -> tuple[int, int, int, int]:
@@ -122,13 +127,13 @@ class Mmad(Instruction):
     def operands(self, memory: Memory, src0: int, src1: int) -> tuple[NDArray[Any], NDArray[Any]]:
         """Views of both operands as they lie in L0A and L0B: [M1, 16, K1, C0] and [N1, 16, K1, C0]; [1, 1, K1, C0] of a row."""
         m1, k1, n1, c0 = self._shapes()
-        dtype = numpy_dtype("float32" if self.dtype == "hf32" else self.dtype)
+        dtype = storage("float32" if self.dtype == "hf32" else self.dtype)
         left = memory.array("L0A", src0, (m1, k1, self._rows, c0), dtype).transpose(0, 2, 1, 3)
         right = memory.array("L0B", src1, (k1, n1, FRACTAL, c0), dtype).transpose(1, 2, 0, 3)
         return left, right
 
-    def factors(self, memory: Memory, src0: int, src1: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Return the factors in fp32: [M, k] and [N, k], N rounded up to 16, M too unless it is one row."""
+    def factors(self, memory: Memory, src0: int, src1: int) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return the factors in fp32 or int8: [M, k] and [N, k], N rounded up to 16, M too unless it is one row."""
         return effect.factors(self.moves(memory.model), memory, {"src0": src0, "src1": src1})
 
     def moves(self, model: ValueModel) -> Moves:
@@ -143,8 +148,9 @@ class Mmad(Instruction):
         steps = (m1 * ACCUMULATOR_FRACTAL_BYTES, ACCUMULATOR_ROW_BYTES, ACCUMULATOR_BYTES)
         rows = (ACCUMULATOR_ROW_BYTES, n1 * ACCUMULATOR_ROW_BYTES, ACCUMULATOR_BYTES)
         put = loops("dst", "L0C", tile, steps, ACCUMULATOR_BYTES, packed=rows)
-        how: dict[str, Any] = {"adds": "float32" if self.accumulate else "", "settles": model.saturate}
-        if self.dtype != "float32":
+        whole = self.dtype == "int8"
+        how: dict[str, Any] = {"adds": self.result if self.accumulate else "", "settles": model.saturate and not whole}
+        if self.dtype != "float32" and not whole:
             formats = ("float32", "hf32") if self.dtype == "hf32" else (self.dtype, "float32")
             how |= {"source": formats[0], "target": formats[1], "bits": self.hf32_bits}
         begins: tuple[Place, ...] = ()
@@ -156,9 +162,10 @@ class Mmad(Instruction):
 
 def fixpipe_moves(model: ValueModel, dtype: str, take: Place, put: Place, atomic: bool = False) -> Moves:
     """The moves of float32 out of L0C that become `dtype`, or that are added as such to what `put` holds."""
-    saturate = model.fixpipe_saturates(numpy_dtype(dtype).itemsize)
-    how: dict[str, Any] = {"adds": dtype if atomic else "", "settles": atomic and model.saturate}
-    if dtype != "float32" or saturate:
+    saturate = model.fixpipe_saturates(storage(dtype).itemsize)
+    whole = dtype in INTEGERS
+    how: dict[str, Any] = {"adds": dtype if atomic else "", "settles": atomic and model.saturate and not whole}
+    if not whole and (dtype != "float32" or saturate):
         how |= {"source": "float32", "target": dtype, "saturate": saturate}
     return moves(take, put=put, **how)
 
@@ -189,7 +196,7 @@ class Fixpipe(Instruction):
 
     @property
     def itemsize(self) -> int:
-        return int(numpy_dtype(self.dtype).itemsize)
+        return storage(self.dtype).itemsize
 
     @property
     def _blocks(self) -> int:
@@ -269,7 +276,7 @@ class FixpipeNd(Instruction):
 
     @property
     def itemsize(self) -> int:
-        return int(numpy_dtype(self.dtype).itemsize)
+        return storage(self.dtype).itemsize
 
     def pipe(self, chip: ChipSpec) -> str:
         return chip.path("L0C", "GM").pipe

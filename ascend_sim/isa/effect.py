@@ -30,6 +30,9 @@ def taken(moves: Moves, memory: Memory, operands: Mapping[str, int]) -> Any:
     if moves.product is not None:
         left, right = factors(moves, memory, operands)
         start = _start(moves, memory)
+        if moves.product.dtype == "int8":  # exact in any order
+            whole = whole_product(left, right)
+            return whole if start is None else whole + start
         if memory.model.accumulate != "blas":
             return left, right, start
         return left @ right.T if start is None else left @ right.T + start
@@ -37,21 +40,27 @@ def taken(moves: Moves, memory: Memory, operands: Mapping[str, int]) -> Any:
     return found[0] if len(found) == 1 else np.concatenate([np.empty(0, np.uint8), *found])
 
 
-def factors(
-    moves: Moves, memory: Memory, operands: Mapping[str, int]
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Both factors of a product in float32: [m, k] and [n, k], copies."""
+def whole_product(left: NDArray[np.int8], right: NDArray[np.int8]) -> NDArray[np.int32]:
+    """Return [m, n] of factors [m, k] and [n, k] of int8, by way of float64, which holds every such sum."""
+    return (left.astype(np.float64) @ right.T.astype(np.float64)).astype(np.int32)
+
+
+def factors(moves: Moves, memory: Memory, operands: Mapping[str, int]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Both factors of a product in float32, or in int8: [m, k] and [n, k], copies."""
     product = moves.product
     assert product is not None
     found = (_converted(_items(place, memory, operands[place.operand]), moves) for place in moves.takes[:2])
-    left, right = (one.view(np.float32).reshape(-1, product.held_k)[:, : product.k] for one in found)
+    dtype = np.int8 if product.dtype == "int8" else np.float32
+    left, right = (one.view(dtype).reshape(-1, product.held_k)[:, : product.k] for one in found)
     return left, right
 
 
-def _start(moves: Moves, memory: Memory) -> NDArray[np.float32] | None:
+def _start(moves: Moves, memory: Memory) -> NDArray[Any] | None:
     """Return the numbers that the rows of a product begin with, None where it begins with zeros or goes on."""
-    assert moves.product is not None
-    return _items(moves.takes[2], memory, 0).view(np.float32) if moves.product.starts else None
+    product = moves.product
+    assert product is not None
+    dtype = np.int32 if product.dtype == "int8" else np.float32
+    return _items(moves.takes[2], memory, 0).view(dtype) if product.starts else None
 
 
 def put(moves: Moves, memory: Memory, address: int, pending: Any) -> None:

@@ -12,15 +12,16 @@ from ascend_sim.isa.base import Cost, Instruction, ValueModel, ceil_div, cycles_
 from ascend_sim.isa.cube import fixpipe_moves
 from ascend_sim.isa.moves import Moves, loops
 from ascend_sim.memory.regions import Region
-from ascend_sim.numerics import numpy_dtype
+from ascend_sim.numerics.integers import storage
 
 
 @frozen
 class L0cToUb(Instruction):
     """`rows` rows (rounded up to whole fractals) of `columns` blocks of 16 columns, from an L0C tile of `m_padded` rows.
 
-    `dtype` is the format in UB: fp32 is kept, a narrower one is rounded once to nearest even (overflow as `ValueModel`
-    says). The path's rate counts fp32 bytes out of L0C (assumed: msopprof calls it the width at which L0C is read).
+    `dtype` is the format in UB: fp32 is kept, and int32 of a product of int8; a narrower one is rounded once to nearest even
+    (overflow as `ValueModel` says). The path's rate counts fp32 bytes out of L0C (assumed: msopprof calls it the width at which
+    L0C is read).
     """
 
     rows: int
@@ -35,7 +36,7 @@ class L0cToUb(Instruction):
         return ceil_div(self.rows, FRACTAL) * FRACTAL
 
     def pipe(self, chip: ChipSpec) -> str:
-        if self.dtype != "float32":
+        if self.dtype not in ("float32", "int32"):
             chip.vector.cast_mode("float32", self.dtype)
         return chip.path("L0C", "UB").pipe
 
@@ -52,12 +53,12 @@ class L0cToUb(Instruction):
         )
 
     def writes(self) -> tuple[Region, ...]:
-        return (Region("dst", "UB", self.columns * self._rows * FRACTAL * int(numpy_dtype(self.dtype).itemsize)),)
+        return (Region("dst", "UB", self.columns * self._rows * FRACTAL * storage(self.dtype).itemsize),)
 
     def moves(self, model: ValueModel) -> Moves:
         shape = (self.columns, self._rows, FRACTAL)
         strides = (self.m_padded * ACCUMULATOR_ROW_BYTES, ACCUMULATOR_ROW_BYTES, ACCUMULATOR_BYTES)
-        item = int(numpy_dtype(self.dtype).itemsize)
+        item = storage(self.dtype).itemsize
         put = loops("dst", "UB", (self.columns * self._rows * FRACTAL,), (item,), item)
         return fixpipe_moves(model, self.dtype, loops("src0", "L0C", shape, strides, ACCUMULATOR_BYTES), put)
 

@@ -6,6 +6,7 @@ pipe S, which issues nothing further until they are over. No source has their cy
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -33,9 +34,8 @@ class ScalarAccess(Instruction):
 
     kind = SCALAR
 
-    @property
-    def alignment(self) -> int:  # type: ignore[override]
-        return self.size
+    def aligned(self) -> Mapping[str, int]:
+        return {"dst": self.size, "src0": self.size}
 
     def __post_init__(self) -> None:
         if self.space not in SPACES:
@@ -93,6 +93,33 @@ class ScalarStore(ScalarAccess):
             memory.cache.write(dst, pending)
         else:
             memory.array("UB", dst, (self.size,), np.uint8)[...] = pending
+
+
+@frozen
+class ScalarCopy(ScalarAccess):
+    """Read the element at src0 and write it at dst, both in the Unified Buffer (a load and a store)."""
+
+    name = "scalar_copy"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.space != "UB":
+            raise SimError(f"scalar_copy: in {self.space}; it copies within UB")
+
+    def cost(self, chip: ChipSpec) -> Cost:
+        return Cost(0, 0, 2 * chip.scalar.ub_cycles, 0)
+
+    def reads(self) -> tuple[Region, ...]:
+        return (Region("src0", "UB", self.size),)
+
+    def writes(self) -> tuple[Region, ...]:
+        return (Region("dst", "UB", self.size),)
+
+    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
+        return memory.array("UB", src0, (self.size,), np.uint8).copy()
+
+    def commit(self, memory: Memory, dst: int, pending: Any) -> None:
+        memory.array("UB", dst, (self.size,), np.uint8)[...] = pending
 
 
 @frozen

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL_BYTES
 from ascend_sim.isa.cube import Mmad
-from ascend_sim.isa.forms import can_say
+from ascend_sim.isa.forms import can_say, copies_whole_blocks
+from ascend_sim.isa.load import LoadData2D, LoadData3D
 from ascend_sim.isa.transfer import DataCopy, Fill
-from ascend_sim.kernel.operands import CopyLoop
+from ascend_sim.kernel.operands import CopyLoop, matrix_window
 from ascend_sim.kernel.program import InstructionTable
 
 
@@ -28,8 +29,13 @@ class Abilities:
         shape = source, destination, row_bytes, rows, src_stride, dst_stride
         found = self.table.copies.get(shape)
         if found is None:
-            found = self.table.copies[shape] = can_say(DataCopy(*shape), self.chip, self.table.owed)
+            found = self.table.copies[shape] = can_say(DataCopy(*shape), self.chip)
         return found
+
+    @property
+    def copies_whole_blocks(self) -> bool:
+        """Whether copies between GM and UB count whole 32-byte blocks, as on the 910 and 310P."""
+        return copies_whole_blocks(self.chip)
 
     def copy_rows(
         self, path: str, dst: int, src: int, row_bytes: int, rows: CopyLoop, atomic_add: str = "", operand: str = ""
@@ -48,6 +54,13 @@ class Abilities:
     def fill_unit(self, destination: str) -> int:
         """Bytes that `KernelBuilder.fill` counts in a buffer: a block, or on the 910 and 310P a fractal."""
         return BLOCK_BYTES if can_say(Fill(destination, BLOCK_BYTES), self.chip) else FRACTAL_BYTES
+
+    @property
+    def turns_bytes_in_squares(self) -> bool:
+        """Return True if 1-byte items become a right operand by LoadDataWithTranspose alone."""
+        window = LoadData3D("L0B", 1, *matrix_window(BLOCK_BYTES), 0, BLOCK_BYTES, 0, BLOCK_BYTES)
+        squares = LoadData2D("L0B", 1, 1, transpose=True)
+        return not can_say(window, self.chip) and can_say(squares, self.chip)
 
     @property
     def gemv_is_optional(self) -> bool:

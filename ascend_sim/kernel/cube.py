@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL, FRACTAL_BYTES
+from ascend_sim.errors import SimError
 from ascend_sim.isa.bias import LoadBias
 from ascend_sim.isa.cube import Fixpipe, FixpipeNd, FixpipeUnitFlag, Mmad
 from ascend_sim.isa.direct import FixpipeDn
@@ -33,6 +35,23 @@ class CubeMethods:
     ) -> None:
         """Fractals from L1 to L0A or L0B; see `LoadData2D`."""
         self._emit((LoadData2D, destination, itemsize, repeat, src_stride, transpose, dst_stride), dst, src)
+
+    def _load_squares(self, dst: int, src: int, held: int, rows: Span, columns: Span) -> None:
+        """A piece of an NZ matrix of 1-byte items as the right operand [K, N], in squares of 32 x 32 that are turned.
+
+        Raises SimError for rows, columns and `held` that are no whole squares.
+        """
+        side = BLOCK_BYTES
+        if any(count % side for count in (held, *rows, *columns)):
+            raise SimError(
+                f"to L0B: rows {rows.start} to {rows.start + rows.length} of {held}, {columns.length} columns from "
+                f"{columns.start}: 1-byte items are turned in squares of {side} (asc-devkit, LoadDataWithTranspose)"
+            )
+        across, square = columns.length // side, 2 * FRACTAL_BYTES
+        first = src + (columns.start // side * held + rows.start) * side
+        for row in range(rows.length // side):
+            place = dst + row * across * square
+            self.load_data_2d("L0B", place, first + row * square, 1, across, held // FRACTAL, transpose=True)
 
     def load_data_3d(
         self,

@@ -20,10 +20,12 @@ from typing import Any, TypeVar
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import MemoryLimitError, RowError, SimError
+from ascend_sim.isa.forms import copies_whole_blocks
 from ascend_sim.kernel.inspection import Inspection, Line, current_inspection
 from ascend_sim.kernel.kernel import Kernel
 from ascend_sim.kernel.program import InstructionTable, Key, Program
 from ascend_sim.kernel.tensor import Tensor
+from ascend_sim.memory.gm import room_of
 from ascend_sim.options.description import names_of
 from ascend_sim.options.run_options import LaunchOptions
 
@@ -136,6 +138,10 @@ class Launch:
     fields: Mapping[str, Any]
     disarm: Collection[str]
     tables: dict[str, InstructionTable]
+    contents: Sequence[Any] | None = None
+    """The values of the tensors, None for one that has none; for kernels whose rows depend on values."""
+    shared: dict[str, Any] = field(default_factory=dict)
+    """What the kernel remembers from one block to the next."""
     repeats: dict[str, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))
     """How often the launch came to each stamp again, by the kind of core and the stamp's number."""
 
@@ -148,13 +154,14 @@ class Launch:
         tensors: Sequence[Tensor],
         fields: Mapping[str, Any],
         disarm: Collection[str] = (),
+        contents: Sequence[Any] | None = None,
     ) -> Launch:
         """A launch of `blocks` blocks; SimError where the chip has not the cores for it."""
         tables = _tables(kernel, chip, blocks, tensors, fields, disarm)
         core = kernel.core_on(chip)
         vectors = 1 if core == "MIX_1_1" else chip.cores.aiv_per_aic if core == "MIX" else 0
         core = "MIX" if vectors else core
-        return cls(kernel, chip, core, vectors, blocks, tensors, fields, disarm, tables)
+        return cls(kernel, chip, core, vectors, blocks, tensors, fields, disarm, tables, contents)
 
     def programs(self, block: int) -> list[Program]:
         """The programs of one block; KernelError for whatever the function raises."""
@@ -205,16 +212,18 @@ class Launch:
         _refuse_result(self.kernel.function(k, *self.tensors, **self.fields))
 
     def _builder(self, make: type[Built], table: InstructionTable, block: int, core: str, sub_block: int) -> Built:
+        sizes = [tensor.nbytes for tensor in self.tensors]
         k = make(
             table,
             block,
             core,
-            [tensor.nbytes for tensor in self.tensors],
+            [*map(room_of, sizes)] if copies_whole_blocks(table.chip) else sizes,
             blocks=self.blocks,
             sub_block=sub_block,
             disarm=self.disarm,
         )
         k.all_cores = self.kernel.all_cores
+        k.contents, k.shared = self.contents, self.shared
         k.repeats = self.repeats[core]
         return k
 

@@ -394,27 +394,27 @@ class Kernel(TracedLoops, KernelBuilder):
                 f"l1_to_l0b: rows {row} to {row + rows} of {held}, columns from {column}: with transpose it copies whole "
                 f"fractals, {FRACTAL} rows of {c0} {dtype} (gm_to_l1 pads with held=)"
             )
-        fractals, of_column = rows // FRACTAL, held // FRACTAL
+        fractals, of_column, blocks = rows // FRACTAL, held // FRACTAL, ceil_div(columns, c0)
         first = src + (column // c0 * of_column + row // FRACTAL) * FRACTAL_BYTES
-        blocks = ceil_div(columns, c0)
         if fractals == of_column:
             self.load_data_2d("L0B", dst, first, itemsize, blocks * fractals)
             return
         for block in range(blocks):
-            place = dst + block * fractals * FRACTAL_BYTES
-            self.load_data_2d("L0B", place, first + block * of_column * FRACTAL_BYTES, itemsize, fractals)
+            place, source = dst + block * fractals * FRACTAL_BYTES, first + block * of_column * FRACTAL_BYTES
+            self.load_data_2d("L0B", place, source, itemsize, fractals)
 
     def _load_matrix(self, destination: str, dst: int, src: int, piece: _MatrixPiece, transpose: bool) -> None:
         """img2col of a map one pixel high under a 1 x 1 kernel, which is the matrix itself."""
         dtype, held, (row, rows), (column, columns) = piece
-        itemsize = item_bytes(dtype)
-        c0 = self.chip.alignment.block // itemsize
+        c0 = self.chip.alignment.block // (itemsize := item_bytes(dtype))
         if row + rows > held or column % c0:
             raise SimError(
                 f"to {destination}: rows {row} to {row + rows} of {held}, columns from {column}; a piece lies inside the "
                 f"matrix and begins at a multiple of {c0} columns (32 bytes of {dtype})"
             )
         span = Span(column, ceil_div(columns, c0) * c0)
+        if destination == "L0B" and itemsize == 1 and self.turns_bytes_in_squares:
+            return self._load_squares(dst, src, held, piece.rows, span)
         self.load_data_3d(destination, dst, src, itemsize, matrix_window(held), piece.rows, span, transpose)
 
     def l0c_to_gm(self, dst: Tensor, src: int | BufferQueue[int], *, atomic_add: bool = False) -> None:

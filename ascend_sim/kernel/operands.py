@@ -103,7 +103,7 @@ class TurnLayout(NamedTuple):
 
 
 class CubeProduct(NamedTuple):
-    """What a product is beside its addresses, in the order of `KernelBuilder.mmad`; see `Mmad`."""
+    """Parameters of a product beside its addresses, in the order of `KernelBuilder.mmad`; see `Mmad`."""
 
     m: int
     k: int

@@ -257,8 +257,8 @@ class InstructionTable:
             found[2] = 1
             found[2][operand, instruction] = self._unit[columns["space"]]
             for number, one in enumerate(self.instructions[known:]):
-                if one.alignment:
-                    found[2, :, number] = one.alignment
+                for name, unit in one.aligned().items():
+                    found[2][OPERAND_COLUMN[name] - 1, number] = unit
             for number, form in enumerate(self.forms[known:]):
                 for name, unit in form.aligned.items() if form is not None else ():
                     found[2][OPERAND_COLUMN[name] - 1, number] = unit

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ascend_sim.errors import SimError
-from ascend_sim.isa.scalar import CleanDataCache, ScalarLoad, ScalarStore, bits_of_number
+from ascend_sim.isa.scalar import CleanDataCache, ScalarCopy, ScalarLoad, ScalarStore, bits_of_number
 from ascend_sim.kernel.local_tensor import LocalTensor
 from ascend_sim.kernel.program import Key
 from ascend_sim.kernel.tensor import Tensor, storage_dtype
@@ -21,6 +22,11 @@ class ScalarMethods:
     What another pipe does to the element is ordered by flags to and from pipe S. GM is read and written through the core's
     data cache: others see a store when its line was written back, by `clean_data_cache` or (assumed) at the end of the program.
     """
+
+    contents: Sequence[Any] | None = None
+    """The values of the launch's tensors, None for one that has none; nothing at all where there is no launch."""
+    shared: dict[str, Any]
+    """What the kernel remembers from one block of the launch to the next."""
 
     if TYPE_CHECKING:
 
@@ -44,6 +50,13 @@ class ScalarMethods:
                     f"scalar_store: {value} is no {dst.dtype}: whole numbers from {limits.min} to {limits.max} are"
                 )
         self._emit((ScalarStore, space, size, cached), dst.address, bits_of_number(value, dtype))
+
+    def scalar_copy(self, dst: LocalTensor, src: LocalTensor) -> None:
+        """Copy one element within the Unified Buffer: a load and a store."""
+        sides = _one_element("scalar_copy", dst), _one_element("scalar_copy", src)
+        if sides[0] != sides[1] or dst.dtype != src.dtype:
+            raise SimError(f"scalar_copy: {dst} and {src}; both are elements of UB of one format")
+        self._emit((ScalarCopy, *sides[0]), dst.address, src.address)
 
     def clean_data_cache(self, dst: Tensor | None = None) -> None:
         """Write the line of the first element of `dst` back from the data cache and drop it; without `dst` all lines."""

@@ -205,7 +205,11 @@ class SyncMethods(StampedLoops):
     def cross_core_wait(self, flag: int, mode: int, pipe: str) -> None:
         """Hold `pipe` until a cross-core flag is raised; its name to disarm it is `cross_name(flag)`."""
         if self._check_cross(flag, mode, pipe):
-            self._emit((CrossCoreWaitFlag, flag, mode, pipe, cross_name(flag) not in self._disarm))
+            self._emit((CrossCoreWaitFlag, flag, mode, pipe, self.is_cross_armed(flag)))
+
+    def is_cross_armed(self, flag: int) -> bool:
+        """Return whether a wait for a cross-core flag holds its pipe."""
+        return cross_name(flag) not in self._disarm
 
     def _check_cross(self, flag: int, mode: int, pipe: str) -> bool:
         """Return True if the flag can be used; a refusal that an inspection notes leaves the instruction out."""

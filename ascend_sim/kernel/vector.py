@@ -16,7 +16,9 @@ from ascend_sim.isa.vector import (
     Gather,
     Mask,
     ReduceBlocks,
+    ReducePairs,
     ReduceRows,
+    ReduceWithIndex,
     Select,
     Transpose,
     VectorBinary,
@@ -178,6 +180,22 @@ class VectorMethods:
         """dst[r] = the smallest of row r of src."""
         self._reduce("min", dst, src)
 
+    def reduce_max_index(self, dst: Tensor, src: Tensor) -> None:
+        """dst[2 r] = the largest of row r of src, dst[2 r + 1] = its place there, an unsigned number as wide as an element."""
+        self._reduce_index("max", dst, src)
+
+    def reduce_min_index(self, dst: Tensor, src: Tensor) -> None:
+        """dst[2 r] = the smallest of row r of src, dst[2 r + 1] = its place there, an unsigned number as wide as an element."""
+        self._reduce_index("min", dst, src)
+
+    def pair_reduce_sum(self, dst: Tensor, src: Tensor) -> None:
+        """dst[i] = src[2 i] + src[2 i + 1]."""
+        self._same_format("pair_reduce_sum", dst, src)
+        count = self._run("pair_reduce_sum", src)
+        if 2 * self._run("pair_reduce_sum", dst) != count:
+            raise SimError(f"pair_reduce_sum: dst must have half as many elements as src; it is {dst}, src {src}")
+        self._emit((ReducePairs, src.dtype, count), dst.address, src.address)
+
     def block_reduce_sum(self, dst: Tensor, src: Tensor) -> None:
         """dst[b] = the sum of the 32-byte block b of src."""
         self._reduce_blocks("sum", dst, src)
@@ -313,6 +331,16 @@ class VectorMethods:
         if src.rows > 1:
             whole_blocks(self.chip, f"reduce_{operation}", src.row_stride)
         key = (ReduceRows, src.rows, src.columns, src.row_stride, operation, src.dtype)
+        self._emit(key, dst.address, src.address)
+
+    def _reduce_index(self, operation: str, dst: Tensor, src: Tensor) -> None:
+        what = f"reduce_{operation}_index"
+        self._same_format(what, dst, src)
+        if self._run(what, dst) != 2 * src.rows:
+            raise SimError(f"{what}: dst must have two elements for each of {src.rows} rows; it is {dst}, src {src}")
+        if src.rows > 1:
+            whole_blocks(self.chip, what, src.row_stride)
+        key = (ReduceWithIndex, src.rows, src.columns, src.row_stride, operation, src.dtype)
         self._emit(key, dst.address, src.address)
 
     def _reduce_blocks(self, operation: str, dst: Tensor, src: Tensor) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.errors import SimError, binary_size
 from ascend_sim.memory.local import POISON
 from ascend_sim.memory.sizes import whole_number
@@ -21,18 +22,37 @@ def gm_operand(slot: int, offset: int) -> int:
     return (slot << SLOT_SHIFT) + offset  # not |: a negative offset is to be found out as one of this tensor
 
 
+def room_of(size: int) -> int:
+    """Return the bytes of device memory that an allocation of `size` takes: whole 32-byte blocks, and a block of slack.
+
+    aclrtMalloc rounds a size up to 32 bytes and adds 32 more; who divides memory himself has to do the same for each part
+    (CANN 8.0, aclrtMalloc page: stated). Chips whose copies count whole blocks read, and end a tensor, in that slack.
+    """
+    return (-(-size // BLOCK_BYTES) + 1) * BLOCK_BYTES
+
+
 @dataclass(eq=False)
 class Allocation:
-    """A reserved range: `base` and `size` in bytes; `data` is None in timing mode."""
+    """A reserved range: `base` and `size` in bytes; `memory` holds its bytes with the slack, or is None in timing mode."""
 
     base: int
     size: int
     name: str
-    data: NDArray[np.uint8] | None
+    memory: NDArray[np.uint8] | None
     live: bool = True
 
+    @property
+    def data(self) -> NDArray[np.uint8] | None:
+        """The bytes without the slack."""
+        return None if self.memory is None else self.memory[: self.size]
+
+    @property
+    def room(self) -> int:
+        """Bytes with the slack (`room_of`)."""
+        return room_of(self.size)
+
     def __repr__(self) -> str:
-        held = "" if self.data is not None else ", no values"
+        held = "" if self.memory is not None else ", no values"
         return f"<Allocation {self.name}: {self.size:,} bytes at {self.base:#x}{held}>"
 
 
@@ -46,12 +66,12 @@ class GlobalMemory:
         self.high_water = 0
 
     def allocate(self, size: int, name: str, *, with_data: bool = True) -> Allocation:
-        """Reserve `size` bytes, 0 for a tensor without elements; a fresh range is poisoned.
+        """Reserve `size` bytes and their slack, 0 for a tensor without elements; a fresh range is poisoned.
 
         Raises SimError when nothing that large is free, and for a negative size.
         """
         size = whole_number(size, f"device memory: the size in bytes of {name}", 0)
-        need = max(-(-size // self.alignment), 1) * self.alignment
+        need = self.taken(size)
         for index, (base, room) in enumerate(self._free):
             if room >= need:
                 if room == need:
@@ -59,22 +79,25 @@ class GlobalMemory:
                 else:
                     self._free[index] = (base + need, room - need)
                 self.high_water = max(self.high_water, base + need)
-                data = np.full(size, POISON, np.uint8) if with_data else None
-                return Allocation(base, size, name, data)
+                memory = np.full(room_of(size), POISON, np.uint8) if with_data else None
+                return Allocation(base, size, name, memory)
         raise SimError(
             f"device memory: {name} needs {size:,} bytes, the largest free range is "
             f"{max((room for _, room in self._free), default=0):,} of {binary_size(self.capacity)} (chip file, "
             f"memory.hbm_bytes)"
         )
 
+    def taken(self, size: int) -> int:
+        """Return the bytes that an allocation of `size` takes: its room in whole units."""
+        return -(-room_of(size) // self.alignment) * self.alignment
+
     def free(self, allocation: Allocation) -> None:
         """Release a range; freeing twice is an error."""
         if not allocation.live:
             raise SimError(f"device memory: {allocation.name} at {allocation.base:#x} is freed twice")
         allocation.live = False
-        allocation.data = None
-        size = max(-(-allocation.size // self.alignment), 1) * self.alignment
-        insort(self._free, (allocation.base, size))
+        allocation.memory = None
+        insort(self._free, (allocation.base, self.taken(allocation.size)))
         merged: list[tuple[int, int]] = []
         for base, room in self._free:
             if merged and merged[-1][0] + merged[-1][1] == base:

@@ -234,10 +234,8 @@ class LaunchOptions(ChipOptions, AnyRunOptions, total=False):
         Option(
             (),
             'the name of a flag, or a list of such, like ["L0"]',
-            "Flags whose waits hold nothing (an experiment).",
-            Shell(
-                ("kernel",), "A flag whose waits hold nothing (an experiment); more than once for several.", many=True
-            ),
+            "Flags whose waits are ignored, to see what breaks.",
+            Shell(("kernel",), "Ignore this flag's waits, to see what breaks. Repeatable.", many=True),
         ),
     ]
     expected: Annotated[
@@ -334,10 +332,10 @@ class AcceptOptions(RuleOptions, total=False):
         Option(
             None,
             'flags per kernel, like {"grad_input": ["L0"]}, or None',
-            "Flags whose waits hold nothing, per kernel (an experiment).",
+            "Flags whose waits are ignored, per kernel, to see what breaks.",
             Shell(
                 ("run",),
-                "KERNEL.FLAG whose waits hold nothing (an experiment); more than once for several.",
+                "Ignore the waits of KERNEL.FLAG, to see what breaks. Repeatable.",
                 many=True,
                 read="parse_disarm",
             ),

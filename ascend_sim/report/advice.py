@@ -248,13 +248,15 @@ class _Speaker:
         if best is not None:
             change, gain = best
             ((field, value),) = change["tiling"][self._name].items()
-            words = f"{field} {value} in place of {tiling[field]} takes {self._share(gain)} less"
+            words = f"{field}={value} (now {tiling[field]}) takes {self._share(gain)} less"
             return _Advice(words, self._command("run", f"--tiling {self._name}.{field}={value}"), change, gain)
         words = f"Without it the kernel takes at most {self._share(cycles)} less"
         if self._name not in TILINGS:
             return _Advice(words, gain=cycles, at_most=True)
         if "baseM" not in tiling:
-            words += "; its tiling has no field to set, a search tries those of another procedure"
+            words += (
+                "; the library picks this tiling itself, a search tries a substitute kernel that aclnn will not launch"
+            )
         elif tried and self.trials is not None:
             words += f"; no single step of {_list(list(tried))} does it, a search tries them together"
         return _Advice(words, self._command("tile", f"--kernel {self._name}"), gain=cycles, at_most=True)

@@ -1,4 +1,4 @@
-"""How sure a time is: where the measured times of 80 % of kernels like this one lie.
+"""Uncertainty of a time: the interval in which the measured times of 80 % of such kernels lie.
 
     sure = interval(load_chip("ascend910b2"), "TransData", us=53.7)
     sure.low_us, sure.high_us, sure.kernels, sure.chips, sure.borrowed
@@ -327,12 +327,12 @@ def together(kernels: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 def words(total: Mapping[str, Any]) -> str:
     """Return the result of `together` in a line."""
     ends = f"{total['low_us']:,.1f} to {total['high_us']:,.1f} us"
-    line = f"How sure: {100 * LEVEL:.0f} % interval of {total['of_us']:,.1f} us: {ends}"
+    line = f"Uncertainty: {total['of_us']:,.1f} us, {100 * LEVEL:.0f} % interval {ends}"
     unmeasured = ", ".join(
         f"{name} {us:,.1f} us ({total['borrowed'][name]})" for name, us in total["unmeasured_us"].items()
     )
-    line += f"; no measured rows, so the nearest kind's, wider (assumed): {unmeasured}" if unmeasured else ""
+    line += f"; not measured, so the nearest kind's interval, wider (assumed): {unmeasured}" if unmeasured else ""
     other_chips = "; ".join(f"{us:,.1f} us ({chips})" for chips, us in total["other_chips_us"].items())
     return line + (
-        f"; too few rows of this chip, so others' as well, wider (assumed): {other_chips}" if other_chips else ""
+        f"; few measured on this chip, so other chips count too, wider (assumed): {other_chips}" if other_chips else ""
     )

@@ -36,7 +36,7 @@ class LeastWork:
         self._total: dict[str, NDArray[Any]] = {}
         self._least: dict[int, NDArray[np.float64]] = {}
         self._of_last: tuple[NDArray[np.int64], NDArray[Any]] | None = None
-        end = max((tensor.base + tensor.size for tensor in task.tensors), default=0)
+        end = max((tensor.base + tensor.room for tensor in task.tensors), default=0)
         self.lines = LinesOf([tensor.base for tensor in task.tensors], end, chip.memory.l2_line_bytes)
         """The L2 lines that it reads and those that it writes, up to the end of its last tensor."""
 

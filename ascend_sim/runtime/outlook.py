@@ -73,7 +73,7 @@ def _run(chip: ChipSpec, mode: str) -> Trial:
         if mode != "functional":
             Engine(Device(chip, with_values=False)).run([task])
         if mode != "timing":
-            empty = [replace(one, data=np.zeros(one.size, np.uint8)) for one in task.tensors]
+            empty = [replace(one, memory=np.zeros(one.room, np.uint8)) for one in task.tensors]
             FunctionalEngine(Device(chip, with_values=False)).run([replace(task, tensors=empty)])
 
     return trial

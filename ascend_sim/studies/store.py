@@ -158,7 +158,7 @@ class Store:
     # -- claims --------------------------------------------------------------------------------------------------------
 
     def claim(self, name: str) -> Claim:
-        """Say that this process makes a result, unless it is there, or somebody who lives is at it.
+        """Say that this process makes a result, unless it exists, or a live process holds its claim.
 
         A result says how often it was "begun": once, and once more for every process that died over it.
         """

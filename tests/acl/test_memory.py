@@ -58,9 +58,10 @@ def test_more_memory_than_there_is(stream):
     free, total = ok(acl.aclrtGetMemInfo(acl.ACL_HBM_MEM))
     assert free == total == 68719476736  # CANN 8.1.RC1 platform_config/Ascend910B3.ini memory_size
     refused(acl.aclrtMalloc(total + 1, 0), "out of memory", f"{total + 1:,} bytes", f"{total:,} of 64 GiB")
-    large = ok(acl.aclrtMalloc(total - 512, 0))  # takes none of the host's memory before it is written
+    refused(acl.aclrtMalloc(total, 0), "out of memory")  # with its slack of 32 bytes it does not fit
+    large = ok(acl.aclrtMalloc(total - 1024, 0))  # takes none of the host's memory before it is written
     assert ok(acl.aclrtGetMemInfo(acl.ACL_HBM_MEM)) == (512, total)
-    refused(acl.aclrtMalloc(513, 0), "out of memory")
+    refused(acl.aclrtMalloc(481, 0), "out of memory")
     ok(acl.aclrtFree(large))
     assert ok(acl.aclrtGetMemInfo(acl.ACL_HBM_MEM)) == (total, total)
     refused(acl.aclrtGetMemInfo(acl.ACL_DDR_MEM), "argument", "HBM")

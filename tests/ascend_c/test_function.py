@@ -130,7 +130,11 @@ REFUSED = {
         "is set twice without a wait between; a flag holds 1"
     ),
     "WaitFlag<HardEvent::V_MTE3>(2);": "has 1 waits more than sets; a wait without a set never ends",
-    "WholeReduceMax(d, a, 64, 1, 1, 1, 8);": "results with their index are not simulated",
+    "WholeReduceMax(d, a, 64, 2, 4, 1, 8);": "results with their index in count mode, or with gaps, are not simulated",
+    "ReduceMax(d, a, b, 64, true);": "ReduceMax with calIndex is not simulated; calIndex false is",
+    "ReduceSum(d, a, b, 0);": "vcadd: a count of 0 elements; it is at least 1",
+    "CrossCoreSetFlag<1, PIPE_S>(1);": "CrossCoreSetFlag from PIPE_S is not simulated; PIPE_MTE3 is",
+    "CrossCoreWaitFlag(16);": "CrossCoreWaitFlag: flag 16; allowed are 0 to 15",
     "TPipe p; TQue<QuePosition::VECIN, 1> q; q.AllocTensor<float>();": "AllocTensor: the queue has no buffers",
     "TPipe p; TQue<QuePosition::VECIN, 1> q; p.InitBuffer(q, 1, 32); q.AllocTensor<float>(); q.AllocTensor<float>();": (
         "AllocTensor: all 1 buffers of the queue are in use"

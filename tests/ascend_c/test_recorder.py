@@ -35,7 +35,7 @@ def recorder(library: Path) -> Iterator[ProgramRecorder]:
 
 def turns(recorder: ProgramRecorder, count: int) -> int:
     """How many words the kernel records."""
-    found = recorder.record(0, 1, 1024, [1 << GM_SHIFT, count])
+    found = recorder.begin(0, 1, 1024, [1 << GM_SHIFT, count]).finish()
     assert found.how == FINE
     return len(found.rows)
 
@@ -81,11 +81,11 @@ def test_the_process_ends_with_its_recorder(library: Path) -> None:
 
 
 def _in_a_fork(recorder: ProgramRecorder, answer: multiprocessing.SimpleQueue[int]) -> None:
-    inherited = recorder._process
+    inherited, control = recorder._process, recorder._control
     answer.put(turns(recorder, 7))
     assert inherited is not None and recorder._process is not None
     answer.put(recorder._process.pid)
-    recorder_module._end(inherited, os.getppid())
+    recorder_module._end(inherited, control, os.getppid())
 
 
 def test_a_fork_records_with_a_process_of_its_own(recorder: ProgramRecorder) -> None:
@@ -104,7 +104,7 @@ def test_a_fork_records_with_a_process_of_its_own(recorder: ProgramRecorder) -> 
 def test_what_is_allocated_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recorder_module, "MEMORY", 1 << 30)
     text = vector_kernel("PipeBarrier<PIPE_V>(); *(volatile char *)malloc(2ll << 30) = 1;", tensors="x")
-    found = made(tmp_path, text)._recorder(()).record(0, 1, 1024, [1 << GM_SHIFT])
+    found = made(tmp_path, text)._recorder(()).begin(0, 1, 1024, [1 << GM_SHIFT]).finish()
     assert found.how == CRASHED
 
 
@@ -113,7 +113,7 @@ def test_parameters_are_described(tmp_path: Path) -> None:
         "", tensors="x", numbers="int8_t n, bool flag, half h, double real, S s"
     )
     kinds = [(POINTER, 8), (INTEGER, 1), (INTEGER, 1), (FLOAT, 2), (FLOAT, 8), (STRUCT, 12)]
-    assert describe(made(tmp_path, text)._recorder(()).library) == kinds
+    assert describe(made(tmp_path, text)._recorder(()).library) == (kinds, False)
 
 
 def test_a_library_that_cannot_be_loaded_is_told(tmp_path: Path) -> None:
@@ -130,6 +130,6 @@ def test_arguments_of_every_kind_arrive(tmp_path: Path) -> None:
     )
     recorder = made(tmp_path, text)._recorder(())
     for number in (-1, 1 << 62, (1 << 64) - 1):
-        found = recorder.record(0, 1, 1024, [number, -2.5, struct.pack("<qb7x", -7, 9), b"\x05"])
+        found = recorder.begin(0, 1, 1024, [number, -2.5, struct.pack("<qb7x", -7, 9), b"\x05"]).finish()
         signed = number - (1 << 64) if number >= 1 << 63 else number
         assert (found.how, found.text) == (REFUSED, f"{signed} -2.5 -7 9 5")

@@ -10,7 +10,8 @@ from ascend_sim.ascend_c.translate import key_of
 from ascend_sim.ascend_c.words import FORMATS, WORDS, Word
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import SimError
-from ascend_sim.isa.vector import Mask
+from ascend_sim.isa.scalar import CleanDataCache
+from ascend_sim.isa.vector import Mask, ReduceWithIndex
 
 CHIP = load_chip("ascend910b3")
 ALL = {"counting": 0, "mask_high": -1, "mask_low": -1}
@@ -105,3 +106,15 @@ def test_bytes_of_a_copy(name: str, fields: dict[str, int], found: tuple[Any, ..
 
 def test_a_register_has_no_row() -> None:
     assert key_of(word("set_vector_mask", high=0, low=0), CHIP) is None
+
+
+@pytest.mark.parametrize(("order", "told"), [(1, "value index"), (2, "index value"), (3, "index")])
+def test_an_extreme_with_its_index(order: int, told: str) -> None:
+    found = key_of(word("vcmax", order=order, repeat=2, dst_repeat=1, mask_low=0b101, mask_high=0), CHIP)
+    assert found == (ReduceWithIndex, 2, 3, 256, "max", "float16", told, Mask(0b101, 128))
+
+
+def test_the_data_cache_is_made_alike_with_gm_alone() -> None:
+    assert key_of(Word("dcci", {"lines": 1, "side": 2}), CHIP) == (CleanDataCache, True)
+    with pytest.raises(SimError, match="CACHELINE_ALL and CACHELINE_OUT are simulated"):
+        key_of(Word("dcci", {"lines": 1, "side": 1}), CHIP)

@@ -41,7 +41,7 @@ def vendor_words(recording: WordStream) -> list[tuple[str, list[Any]]]:
     found = []
     for shape, line, *addresses in recording.rows.tolist():
         word, place = word_of(recording.shapes[shape]), recording.lines[line]
-        if word.name in ("allocate_", "queue_event_", "own_barrier_"):
+        if word.name in ("allocate_", "queue_event_", "own_barrier_", "load_gm_", "store_gm_"):
             continue
         if place[0] in ("RETURNS", "MARK"):
             found.append((place, [place[0], word.fields["value"]]))
@@ -52,6 +52,12 @@ def vendor_words(recording: WordStream) -> list[tuple[str, list[Any]]]:
 
 def _vendor_word(word: Word, addresses: list[int]) -> list[Any]:
     form, fields, name = WORDS[word.name], word.fields, word.name
+    if name in ("load_ub_", "store_ub_", "copy_ub_"):  # the cases tell that scalar code touched the buffer, and when
+        return ["scalar_read_of_UB_"]
+    if name == "ffts_cross_core_sync":
+        return [name, fields["pipe"], 1 | fields["mode"] << 4 | fields["flag"] << 8]
+    if name == "wait_flag_dev":
+        return [name, fields["flag"]]
     if name == "set_atomic_format":
         return [f"set_atomic_{_SHORT[FORMATS[fields['format']]]}"]
     if form.register:

@@ -58,16 +58,16 @@ def store(bench: Workbench, a: np.ndarray[Any, Any], b: np.ndarray[Any, Any], c:
     bench.put("L0B", 1024, right)
     if c is not None:
         rows = up(m, 16) * 16
-        tile = np.zeros(up(n, 16) * rows * 16, np.float32)
+        tile = np.zeros(up(n, 16) * rows * 16, c.dtype)
         for i in range(m):
             for j in range(n):
                 tile[(j // 16) * rows * 16 + i * 16 + j % 16] = c[i, j]
         bench.put("L0C", 1024, tile)
 
 
-def result(bench: Workbench, m: int, n: int) -> np.ndarray[Any, Any]:
+def result(bench: Workbench, m: int, n: int, dtype: Any = np.float32) -> np.ndarray[Any, Any]:
     rows = up(m, 16) * 16
-    tile = bench.get("L0C", 1024, np.float32, up(n, 16) * rows * 16)
+    tile = bench.get("L0C", 1024, dtype, up(n, 16) * rows * 16)
     return np.array([[tile[(j // 16) * rows * 16 + i * 16 + j % 16] for j in range(n)] for i in range(m)])
 
 
@@ -120,6 +120,37 @@ def test_one_plain_row_exactly(k: int, n: int, dtype: str, accumulate: bool, see
     wanted = [sum(int(a[0, x]) * int(b[x, j]) for x in range(k)) + int(c[j]) * accumulate for j in range(n)]
     np.testing.assert_array_equal(found[:, 0].ravel()[:n], np.array(wanted, np.float32))
     np.testing.assert_array_equal(found[:, 1:], tile[:, 1:])
+
+
+@sampled(30, 120)
+@given(
+    st.integers(2, 40), st.integers(1, 90), st.integers(1, 40), st.sampled_from(["", "goes on", "bias"]),
+    st.integers(0, 1000), st.sampled_from(["blas", "chunk", "exact_group"]),
+)  # fmt: skip
+def test_products_of_int8_are_exact_in_int32(m: int, k: int, n: int, begins: str, seed: int, model: str) -> None:
+    """Against Python's integers, near the ends of int8 and of int32, whichever way floats would be added."""
+    rng = np.random.default_rng(seed)
+    a, b = (rng.choice([-128, -127, -1, 0, 1, 5, 126, 127], shape) for shape in ((m, k), (k, n)))
+    c = rng.integers(-(2**30), 2**30, (m, n))
+    bench = Workbench(seed)
+    bench.memory.model = ValueModel.of(CHIP, model)
+    store(bench, a.astype(np.int8), b.astype(np.int8), c.astype(np.int32))
+    bench.put("L1", 64, c[0].astype(np.int32))
+    bench.do(LoadBias(n, "int32"), 192, 64)
+    bench.do(Mmad(m, k, n, "int8", begins == "goes on", bias=192 if begins == "bias" else -1), 1024, 512, 1024)
+    start = {"": np.zeros((m, n), np.int64), "goes on": c, "bias": np.broadcast_to(c[0], (m, n))}[begins]
+    wanted = [
+        [sum(int(a[i, x]) * int(b[x, j]) for x in range(k)) + int(start[i, j]) for j in range(n)] for i in range(m)
+    ]
+    assert result(bench, m, n, np.int32).tolist() == wanted
+
+
+def test_a_sum_of_int8_that_leaves_int32_wraps_around() -> None:
+    """Assumed: no source says so."""
+    bench = Workbench()
+    store(bench, np.full((2, 1), 127, np.int8), np.full((1, 1), 127, np.int8), np.full((2, 1), 2**31 - 1, np.int32))
+    bench.do(Mmad(2, 1, 1, "int8", True), 1024, 512, 1024)
+    assert result(bench, 2, 1, np.int32).tolist() == [[2**31 - 1 + 127 * 127 - 2**32]] * 2
 
 
 @sampled(20, 80)

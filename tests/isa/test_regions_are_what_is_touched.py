@@ -12,6 +12,7 @@ from ascend_sim.isa.bias import LoadBias
 from ascend_sim.isa.cube import Fixpipe, FixpipeNd, Mmad
 from ascend_sim.isa.direct import DataCopyDn2Nz, FixpipeDn
 from ascend_sim.isa.load import LoadData2D, LoadData3D
+from ascend_sim.isa.scalar import ScalarCopy, ScalarLoad, ScalarStore
 from ascend_sim.isa.transfer import DataCopy, DataCopyNd2Nz, DataCopyPlanes, Fill
 from ascend_sim.isa.vector import (
     BroadcastColumn,
@@ -21,7 +22,9 @@ from ascend_sim.isa.vector import (
     Interleave,
     Mask,
     ReduceBlocks,
+    ReducePairs,
     ReduceRows,
+    ReduceWithIndex,
     Scatter,
     Select,
     Transpose,
@@ -57,6 +60,12 @@ def example(kind: type[NamedInstruction], dtype: str) -> tuple[Instruction, int,
 CASES: list[tuple[Instruction, int, int, int]] = [
     (DataCopy("GM", "UB", 70, 3, 200, 96), 64, GM0, 0),
     (DataCopy("GM", "L1", 128), 32, GM0, 0),
+    (ScalarLoad("UB", 4), 0, 68, 0),
+    (ScalarStore("UB", 2), 66, -7, 0),
+    (ScalarCopy("UB", 4), 68, 132, 0),
+    (ReduceWithIndex(3, 40, 256, "max", "float32"), 1024, 0, 0),
+    (ReduceWithIndex(2, 61, 256, "min", "float16", "index", Mask(0x1001100010010101, 128)), 1024, 0, 0),
+    (ReducePairs("float16", 90), 1024, 0, 0),
     (DataCopy("UB", "GM", 50, 4, 64, 500), GM1, 96, 0),
     (DataCopy("L1", "GM", 32, 2, 32, 32), GM1, 96, 0),
     (DataCopy("UB", "GM", 64, 2, 96, 100, "float32"), GM1, 96, 0),
@@ -88,6 +97,8 @@ CASES: list[tuple[Instruction, int, int, int]] = [
     (Mmad(1, 24, 33, "float32", True, gemv=True), 1024, 512, 512),
     (Mmad(20, 24, 33, "float16", False, bias=192), 1024, 512, 512),
     (Mmad(1, 24, 33, "float32", False, gemv=True, bias=0), 1024, 512, 512),
+    (Mmad(20, 70, 33, "int8", False, bias=64), 1024, 512, 512),
+    (FixpipeNd(10, 21, 32, "int32", 100), GM1, 1024, 0),
     (LoadBias(48, "float16"), 128, 64, 0),
     (LoadBias(48, "float32"), 128, 64, 0),
     (Fixpipe(10, 40, 16, "float16", 16, 700), GM1, 1024, 0),

@@ -150,3 +150,33 @@ def test_refusals() -> None:
     assert "0.5 is no int32" in refused(lambda k, x, t: k.scalar_store(t[0:1], 0.5))
     assert "'a'; a number is allowed" in refused(lambda k, x, t: k.scalar_store(t[0:1], "a"))
     assert "is not in GM; the data cache holds lines of GM" in refused(lambda k, x, t: k.clean_data_cache(t))
+
+
+@asim.kernel_function(core="AIV")
+def extremes(k: Any, x: Any, y: Any) -> None:
+    """The largest of each row and its place; then the first of them moves by one pair."""
+    t, d = k.local_tensor((4, 64), "float32", "t"), k.local_tensor(16, "float32", "d")
+    k.gm_to_ub(t, x)
+    k.pipe_barrier("ALL")
+    k.duplicate(d, 0.0)
+    with k.ordered("V"):
+        k.reduce_max_index(d[:8], t)
+        k.pair_reduce_sum(d[8:10], t[0, :4])
+    k.pipe_barrier("ALL")
+    k.scalar_copy(d[12:13], d[2:3])
+    k.pipe_barrier("ALL")
+    k.ub_to_gm(y, d)
+
+
+def test_extremes_with_their_index_and_a_copy_of_one() -> None:
+    x = np.random.default_rng(0).standard_normal((4, 64)).astype(np.float32)
+    run = asim.launch(extremes, 1, x, asim.empty(16, "float32"))
+    y = run.outputs["y"]
+    assert (y[:8:2] == x.max(1)).all() and (y[1:8:2].view(np.uint32) == x.argmax(1)).all()
+    assert y[12] == x[1].max() and y[8:10].tolist() == [x[0, 0] + x[0, 1], x[0, 2] + x[0, 3]] and not run.findings
+
+
+def test_what_does_not_go_together() -> None:
+    assert "both are elements of UB of one format" in refused(lambda k, x, t: k.scalar_copy(x[0], t[0:1]))
+    assert "dst must have two elements for each of 1 rows" in refused(lambda k, x, t: k.reduce_min_index(t[:3], t[3:8]))
+    assert "dst must have half as many elements as src" in refused(lambda k, x, t: k.pair_reduce_sum(t[:3], t[8:16]))

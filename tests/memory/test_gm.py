@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,12 @@ from tests.support.sampling import sampled
 pytestmark = pytest.mark.fast
 
 UNIT = 512
+SLACK = 32
+
+
+def lines_of(size: int) -> int:
+    """Units of an allocation: its bytes in whole 32, and 32 more."""
+    return next(n for n in range(1, 99) if n * UNIT >= math.ceil(size / 32) * 32 + SLACK)
 
 
 @sampled(50, 200)
@@ -36,8 +43,8 @@ def test_against_a_list_of_ranges(lines: int, steps: list[tuple[str, int]]) -> N
             if live:
                 memory.free(live.pop(number % len(live)))
             continue
-        need = max(-(-number // UNIT), 1)
-        taken = {line for a in live for line in range(a.base // UNIT, a.base // UNIT + max(-(-a.size // UNIT), 1))}
+        need = lines_of(number)
+        taken = {line for a in live for line in range(a.base // UNIT, a.base // UNIT + lines_of(a.size))}
         fits = [s for s in range(lines - need + 1) if not taken & set(range(s, s + need))]
         if not fits:
             with pytest.raises(SimError, match=rf"x needs {number:,} bytes"):
@@ -50,7 +57,7 @@ def test_against_a_list_of_ranges(lines: int, steps: list[tuple[str, int]]) -> N
     assert memory.high_water == highest
     for allocation in live:
         memory.free(allocation)
-    assert memory.allocate(lines * UNIT, "all").base == 0
+    assert memory.allocate(lines * UNIT - SLACK, "all").base == 0
 
 
 def test_fresh_memory_is_poisoned_also_when_it_was_used_before() -> None:
@@ -66,6 +73,9 @@ def test_fresh_memory_is_poisoned_also_when_it_was_used_before() -> None:
     assert again.data is not None
     assert (again.data == POISON).all()
     assert len(again.data) == 700
+    assert again.memory is not None
+    assert (again.room, len(again.memory)) == (704 + SLACK, 704 + SLACK)
+    assert np.shares_memory(again.memory, again.data)
 
 
 def test_addresses_without_bytes() -> None:
@@ -82,7 +92,7 @@ def test_what_is_no_size_takes_nothing(size: Any, with_data: bool) -> None:
         SimError, match=r"device memory: the size in bytes of x is .*; allowed is a whole number from 0"
     ):
         memory.allocate(size, "x", with_data=with_data)
-    assert memory.allocate(8 * UNIT, "all").base == 0
+    assert memory.allocate(8 * UNIT - SLACK, "all").base == 0
 
 
 def test_sizes_of_numpy_and_tensors_without_elements() -> None:
@@ -104,7 +114,7 @@ def test_freeing_twice() -> None:
 
 def test_the_message_of_a_full_memory() -> None:
     memory = GlobalMemory(8 * UNIT, UNIT)
-    memory.allocate(3 * UNIT, "a")
+    memory.allocate(3 * UNIT - SLACK, "a")
     with pytest.raises(
         SimError, match=r"b needs 3,000 bytes, the largest free range is 2,560 of 4 KiB .*memory.hbm_bytes"
     ):

@@ -232,10 +232,10 @@ def test_bounds_of_a_total_are_sums_and_what_is_not_measured_is_named() -> None:
     total = together(rows)
     known = {"of_us": 35.0, "low_us": 24.0, "high_us": 44.0}
     assert total == known | {"unmeasured_us": {"B": 5.0}, "borrowed": {"B": "x A"}, "other_chips_us": {}}
-    line = "How sure: 80 % interval of 35.0 us: 24.0 to 44.0 us"
-    lent = "; no measured rows, so the nearest kind's, wider (assumed): B 5.0 us (x A)"
+    line = "Uncertainty: 35.0 us, 80 % interval 24.0 to 44.0 us"
+    lent = "; not measured, so the nearest kind's interval, wider (assumed): B 5.0 us (x A)"
     assert words(total) == line + lent
-    assert words(together(rows[:2])) == "How sure: 80 % interval of 30.0 us: 23.0 to 35.0 us"
+    assert words(together(rows[:2])) == "Uncertainty: 30.0 us, 80 % interval 23.0 to 35.0 us"
 
 
 def test_a_total_names_the_chips_that_its_intervals_are_of() -> None:
@@ -248,5 +248,5 @@ def test_a_total_names_the_chips_that_its_intervals_are_of() -> None:
     ]  # fmt: skip
     total = together(rows)
     assert total["other_chips_us"] == {"x": 21.0, "x, y": 12.0} and total["unmeasured_us"] == {}
-    lent = "too few rows of this chip, so others' as well, wider (assumed): 21.0 us (x); 12.0 us (x, y)"
-    assert words(total) == f"How sure: 80 % interval of 42.0 us: 32.0 to 56.0 us; {lent}"
+    lent = "few measured on this chip, so other chips count too, wider (assumed): 21.0 us (x); 12.0 us (x, y)"
+    assert words(total) == f"Uncertainty: 42.0 us, 80 % interval 32.0 to 56.0 us; {lent}"

@@ -66,9 +66,9 @@ kernel            op_type              core  blocks     us  share  bottleneck  m
 Cast_grad_weight  Cast                 AIV       40  20.00  25.0%  mte2 50.0%  HBM share 43.2%
 grad_input        Conv2DBackpropInput  AIC       20  60.00  75.0%  cube 50.0%  none
 Total: 80.00 us
-How sure: 80 % interval of 80.0 us: 55.0 to 116.0 us; no measured rows, so the nearest kind's, wider
-  (assumed): Conv2DBackpropInput 60.0 us (dav-1001 Cast); too few rows of this chip, so others' as
-  well, wider (assumed): 60.0 us (ascend910b)
+Uncertainty: 80.0 us, 80 % interval 55.0 to 116.0 us; not measured, so the nearest kind's interval,
+  wider (assumed): Conv2DBackpropInput 60.0 us (dav-1001 Cast); few measured on this chip, so other
+  chips count too, wider (assumed): 60.0 us (ascend910b)
 
 Against the bounds, in cycles
 kernel            bound by  bound  longest core  ideal cube   cube

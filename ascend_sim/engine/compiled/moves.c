@@ -215,6 +215,22 @@ PART void sum_plane(uint8_t *at, uint8_t *packed, Loop outer, Loop inner, i64 si
     each(at, packed, outer, inner, size, 64, sum_item, how);
 }
 
+/* int32 to int32; a sum that leaves the range wraps around, as in numpy. */
+PART void whole_item(uint8_t *at, uint8_t *packed, i64 size, uint32_t how) {
+    (void)how;
+    for (i64 byte = 0; byte < size; byte += 4) {
+        uint32_t held, more;
+        memcpy(&held, at + byte, 4);
+        memcpy(&more, packed + byte, 4);
+        held += more;
+        memcpy(at + byte, &held, 4);
+    }
+}
+
+PART void whole_plane(uint8_t *at, uint8_t *packed, Loop outer, Loop inner, i64 size, uint32_t how) {
+    each(at, packed, outer, inner, size, 64, whole_item, how);
+}
+
 PART void zero_item(uint8_t *at, uint8_t *packed, i64 size, uint32_t how) {
     (void)packed, (void)how;
     memset(at, 0, (size_t)size);
@@ -307,8 +323,12 @@ void scatter(const Place *place, uint8_t *at, const uint8_t *packed) {
     over_planes(place, at, (uint8_t *)packed, 1, 1, put_plane, 0);
 }
 
-/* Add float32 to what a place holds. */
-void scatter_sum(const Place *place, uint8_t *at, const uint8_t *packed) {
+/* Add float32, or int32 where they are `whole`, to what a place holds. */
+void scatter_sum(const Place *place, uint8_t *at, const uint8_t *packed, int whole) {
+    if (whole) {
+        over_planes(place, at, (uint8_t *)packed, 1, 1, whole_plane, 0);
+        return;
+    }
     (IS_WIDE ? sum_wide : sum_plain)(place, at, (uint8_t *)packed);
 }
 

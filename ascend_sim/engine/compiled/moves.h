@@ -24,7 +24,7 @@ typedef struct {
 i64 converted_bytes(i64 cast, i64 bytes);
 void gather(const Place *place, const uint8_t *at, Conversion as, uint8_t *packed);
 void scatter(const Place *place, uint8_t *at, const uint8_t *packed);
-void scatter_sum(const Place *place, uint8_t *at, const uint8_t *packed);
+void scatter_sum(const Place *place, uint8_t *at, const uint8_t *packed, int whole);
 void scatter_zeros(const Place *place, uint8_t *at);
 void make_finite(const Place *place, uint8_t *at);
 

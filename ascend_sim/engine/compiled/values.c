@@ -94,7 +94,7 @@ static void put(const Values *values, const Action *action, const i64 *row, cons
     if (action->what == MOVES && !action->takes)
         scatter_zeros(&action->to, at);
     else if (action->adds)
-        scatter_sum(&action->to, at, held);
+        scatter_sum(&action->to, at, held, action->adds == 2);
     else
         scatter(&action->to, at, held);
     if (action->settles) make_finite(&action->to, at);

@@ -13,7 +13,7 @@ enum what { NO_VALUES, MOVES, MULTIPLIES, IN_PYTHON };
 typedef struct {
     i64 what, takes; /* takes: none are zeros */
     Conversion as;
-    i64 adds, settles; /* how they are put */
+    i64 adds, settles; /* how they are put; adds: 1 float32, 2 int32 */
     Place from[3], to;
 } Action;
 

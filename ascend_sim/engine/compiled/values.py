@@ -19,6 +19,7 @@ from ascend_sim.engine.compiled import library
 from ascend_sim.engine.events import ValueEvents
 from ascend_sim.engine.values import ProgramValues
 from ascend_sim.isa.base import Instruction, ValueModel
+from ascend_sim.isa.effect import whole_product
 from ascend_sim.isa.moves import Moves, Place, Product
 from ascend_sim.kernel.program import OPERAND_COLUMN, PLACED, SPACES, InstructionTable
 
@@ -39,6 +40,8 @@ CASTS = {
 }
 """The conversions that moves.c has, in its order."""
 _NARROW = ("float16", "bfloat16")
+_ADDS = ("", "float32", "int32")
+"""Numbers that C adds to the place, in the order of `adds` in values.h."""
 _BYTES = {"float16": 2, "bfloat16": 2, "float32": 4, "hf32": 4, "": 1}
 
 _PLACE = np.dtype(
@@ -125,12 +128,12 @@ class Workspace:
         takes = [_place(place, kept) for place in found.takes] + [_NO_PLACE] * (3 - len(found.takes))
         what = MOVES if found.product is None else MULTIPLIES
         cast = CASTS[found.source, found.target]
-        how = (what, len(found.takes), cast, found.bits, found.saturate, bool(found.adds), found.settles)
+        how = (what, len(found.takes), cast, found.bits, found.saturate, _ADDS.index(found.adds), found.settles)
         return (*how, takes, _place(found.put, kept)), found.product
 
     def _fits(self, moves: Moves) -> bool:
         """Return True if C has the conversion and the loops, room for all items on their way, and all items put were taken."""
-        if (moves.source, moves.target) not in CASTS or moves.adds not in ("", "float32"):
+        if (moves.source, moves.target) not in CASTS or moves.adds not in _ADDS:
             return False
         if moves.product is not None and self._model.accumulate != "blas":
             return False
@@ -184,10 +187,10 @@ def _nothing(what: int) -> Any:
 class _Factors(NamedTuple):
     """Where C lays out the factors of a product and what its rows begin with, and where it looks for the result."""
 
-    left: NDArray[np.float32]
-    right: NDArray[np.float32]
-    product: NDArray[np.float32]
-    start: NDArray[np.float32] | None
+    left: NDArray[Any]
+    right: NDArray[Any]
+    product: NDArray[Any]
+    start: NDArray[Any] | None
 
 
 class _Actions:
@@ -207,10 +210,15 @@ class _Actions:
             rows.append(row)
             if product is not None:
                 m, n, held, k = product.m, product.n, product.held_k, product.k
-                left = work.left[: m * held].reshape(m, held)[:, :k]
-                right = work.right[: n * held].reshape(n, held)[:, :k].T
-                start = work.start[:n] if product.starts else None
-                self.factors[number] = _Factors(left, right, work.product[: m * n].reshape(m, n), start)
+                whole = product.dtype == "int8"
+                left, right = (one.view(np.int8 if whole else np.float32) for one in (work.left, work.right))
+                start, result = (one.view(np.int32 if whole else np.float32) for one in (work.start, work.product))
+                self.factors[number] = _Factors(
+                    left[: m * held].reshape(m, held)[:, :k],
+                    right[: n * held].reshape(n, held)[:, :k],
+                    result[: m * n].reshape(m, n),
+                    start[:n] if product.starts else None,
+                )
         if rows:
             self.columns = np.concatenate((self.columns, np.array(rows, _ACTION)))
 
@@ -239,7 +247,10 @@ class CompiledValues:
     def multiply(self, instruction: int) -> None:
         """The product of the factors that C has laid out."""
         left, right, product, start = self.factors[instruction]
-        np.matmul(left, right, out=product)
+        if left.dtype == np.int8:
+            product[...] = whole_product(left, right)
+        else:
+            np.matmul(left, right.T, out=product)
         if start is not None:
             product += start
 

@@ -16,19 +16,23 @@ from ascend_sim.errors import SimError
 from ascend_sim.isa.base import Instruction
 from ascend_sim.isa.forms.file import GROUPS, atomics, declared, ways_of
 from ascend_sim.isa.forms.form import Field, Form, FormRule, Way
+from ascend_sim.isa.transfer import DataCopy
+from ascend_sim.memory.gm import Allocation
 
-__all__ = ["GROUPS", "Field", "Form", "FormRule", "atomics", "can_say", "declared", "form_of"]
+__all__ = [
+    "GROUPS",
+    "Field",
+    "Form",
+    "FormRule",
+    "atomics",
+    "can_say",
+    "copies_whole_blocks",
+    "declared",
+    "form_of",
+    "reach",
+]
 
-_ALL = ("dav-1001", "dav-2002", "dav-2201", "dav-3510")
-_OLD = _ALL[:2]
 NOT_YET_REFUSED = {
-    ("data_copy", "len_burst part"): (
-        _OLD,
-        "Cast, TransData, Transpose, BiasAdd, ReduceSum, ViewCopy, MemSet, Dilation",
-    ),
-    ("data_copy", "src_gap part"): (_OLD, "TransData, Transpose, ReduceSum, ViewCopy"),
-    ("data_copy", "dst_gap part"): (_OLD, "TransData, Transpose, BiasAdd, ViewCopy"),
-    ("data_copy", "dst_gap below"): (_OLD, "TransData, Transpose, BiasAdd, ViewCopy"),
     ("fixpipe_dn", "from_first"): (
         ("dav-3510",),
         "weight gradients of float32 and of merged groups, NCDHW or DHWCN",
@@ -75,6 +79,22 @@ def can_say(instruction: Instruction, chip: ChipSpec, owed: bool = False) -> boo
     except SimError:
         return False
     return True
+
+
+_WHOLE_BLOCKS: dict[str, bool] = {}
+
+
+def copies_whole_blocks(chip: ChipSpec) -> bool:
+    """Whether copies between GM and UB count whole 32-byte blocks: no form of the chip says a row of one byte."""
+    arch = chip.identity.arch
+    if arch not in _WHOLE_BLOCKS:
+        _WHOLE_BLOCKS[arch] = not can_say(DataCopy("GM", "UB", 1), chip)
+    return _WHOLE_BLOCKS[arch]
+
+
+def reach(tensor: Allocation, chip: ChipSpec) -> int:
+    """Return the bytes of a tensor that instructions may touch: with its slack where copies count whole blocks."""
+    return tensor.room if copies_whole_blocks(chip) else tensor.size
 
 
 def _refusal(instruction: Any, chip: ChipSpec) -> tuple[set[tuple[str, str]], str]:

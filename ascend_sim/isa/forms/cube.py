@@ -64,7 +64,7 @@ class ProductWithBias(ProductWay):
         return replace(plain, accumulate=not fields["c_matrix_init_val"])
 
     def whole_bias(self, i: Mmad) -> str:
-        """Whether the bias begins inside a unit of the bias table."""
+        """Return the refusal of a bias that begins inside a unit of the bias table, or ""."""
         if i.has_bias and i.bias % BIAS_UNIT:
             return f"bias = {i.bias} is no multiple of {BIAS_UNIT} bytes"
         return ""

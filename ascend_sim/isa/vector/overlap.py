@@ -20,6 +20,7 @@ from ascend_sim.isa.vector.base import Elementwise, size_of
 from ascend_sim.isa.vector.conversion import VectorCast
 from ascend_sim.isa.vector.movement import VectorCopy
 from ascend_sim.isa.vector.rearrangement import Transpose
+from ascend_sim.isa.vector.reduction import ReduceRows
 from ascend_sim.memory.regions import Region
 
 _SOURCE = "asc-devkit, general constraints of overlapping addresses"
@@ -42,12 +43,20 @@ def overlap_fault(instruction: Instruction, chip: ChipSpec, operand: str, distan
         fault = _of_repeats(instruction, chip, operand, distance)
     elif not _meet(_touched(instruction.writes(), "dst", 0), _touched(instruction.reads(), operand, distance)):
         return ""
+    elif isinstance(instruction, ReduceRows) and distance == 0 and _stays_behind(instruction):
+        fault = ""
     elif isinstance(instruction, Transpose) and distance == 0:
         square = instruction.rows == instruction.columns == _SQUARE and instruction.dst_stride == instruction.src_stride
         fault = "" if square else f"in place it turns {_SQUARE} x {_SQUARE} elements, no others"
     else:
         fault = f"{operand}, {distance} bytes from dst, lies over it, and the instruction has no such form"
     return fault and f"{fault} ({_SOURCE})"
+
+
+def _stays_behind(instruction: ReduceRows) -> bool:
+    """Return True if no row reads the results of the rows before it (stated: ReduceMax of the library reduces in place)."""
+    results = sum(region.row_bytes for region in instruction.writes()) // instruction.rows
+    return instruction.rows == 1 or instruction.row_stride >= results
 
 
 def _of_repeats(instruction: _ByElements, chip: ChipSpec, operand: str, distance: int) -> str:

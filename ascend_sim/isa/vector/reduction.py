@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,12 @@ from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import Cost, Memory, ceil_div
-from ascend_sim.isa.vector.base import VectorInstruction, rows_of, size_of, storage, view
+from ascend_sim.isa.vector.base import Mask, VectorInstruction, rows_of, size_of, storage, view
 from ascend_sim.memory.regions import Region
 
+_REPEAT_BLOCKS = 8
+"""Blocks of a repeat, and so results of one instruction."""
+_ORDERS = ("value index", "index value", "index")
 _REDUCTIONS = {"sum": None, "max": np.maximum, "min": np.minimum}
 
 
@@ -45,7 +49,8 @@ def _listed(operation: str) -> None:
 class ReduceRows(VectorInstruction):
     """dst[r] = sum, max or min of row r of src0: `rows` rows of `columns` elements, `row_stride` bytes apart.
 
-    Stands for a sequence of WholeReduceSum (Max, Min) repeats; the results lie one behind the other.
+    Stands for a sequence of WholeReduceSum (Max, Min) repeats; the results lie one behind the other, from any element on
+    (stated: asc-devkit, ReduceRepeat).
     """
 
     rows: int
@@ -73,6 +78,9 @@ class ReduceRows(VectorInstruction):
         head, work = chip.vector.cycles(self.opcode, dtype, repeats * unit)
         return Cost(head, head, work, chip.vector.latency)
 
+    def aligned(self) -> Mapping[str, int]:
+        return {"dst": size_of(self.dtype)}
+
     def reads(self) -> tuple[Region, ...]:
         return rows_of("src0", self.dtype, self.columns, self.rows, self.row_stride)
 
@@ -86,6 +94,88 @@ class ReduceRows(VectorInstruction):
 
     def commit(self, memory: Memory, dst: int, pending: Any) -> None:
         view(memory, dst, self.dtype, self.rows)[...] = pending
+
+
+@frozen
+class ReduceWithIndex(ReduceRows):
+    """The largest or smallest of each row and its place there: values and indices in turn (`order` "value index" or
+    "index value"), or indices alone ("index").
+
+    An index is an unsigned number as wide as an element; of equal elements the first counts. A mask leaves elements out
+    (WholeReduceMax, WholeReduceMin). dst begins at whole pairs (stated: asc-devkit, ReduceRepeat).
+    """
+
+    order: str = "value index"
+    mask: Mask | None = None
+
+    name = "reduce_with_index"
+
+    def __post_init__(self) -> None:
+        if self.operation not in ("max", "min"):
+            raise SimError(f"reduce_with_index: operation {self.operation!r}; max and min have an index")
+        if self.order not in _ORDERS:
+            raise SimError(f"reduce_with_index: order {self.order!r}; allowed are {', '.join(_ORDERS)}")
+
+    def aligned(self) -> Mapping[str, int]:
+        return {"dst": 2 * size_of(self.dtype)}
+
+    @property
+    def _each(self) -> int:
+        return len(self.order.split())
+
+    def reads(self) -> tuple[Region, ...]:
+        return rows_of("src0", self.dtype, self.columns, self.rows, self.row_stride, self.mask)
+
+    def writes(self) -> tuple[Region, ...]:
+        return rows_of("dst", self.dtype, self.rows * self._each)
+
+    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
+        held = storage(self.dtype)
+        rows = memory.array("UB", src0, (self.rows, self.columns), held, (self.row_stride, held.itemsize))
+        chosen = np.arange(self.columns) if self.mask is None else np.flatnonzero(self.mask.selected(self.columns))
+        picked = rows[:, chosen]
+        place = (np.argmax if self.operation == "max" else np.argmin)(picked, axis=1)
+        values = picked[np.arange(self.rows), place]
+        index = chosen[place].astype(f"uint{8 * held.itemsize}").view(held)
+        parts = {"value": values, "index": index}
+        return np.stack([parts[name] for name in self.order.split()], axis=1).ravel()
+
+    def commit(self, memory: Memory, dst: int, pending: Any) -> None:
+        view(memory, dst, self.dtype, len(pending))[...] = pending
+
+
+@frozen
+class ReducePairs(VectorInstruction):
+    """dst[i] = src0[2 i] + src0[2 i + 1], for `count` elements of src0 (PairReduceSum)."""
+
+    dtype: str
+    count: int
+
+    name = "reduce_pairs"
+
+    def __post_init__(self) -> None:
+        if self.count % 2:
+            raise SimError(f"reduce_pairs: {self.count} elements; they are an even number")
+
+    @property
+    def opcode(self) -> str:
+        return "pair_reduce_sum"
+
+    def _cost_key(self) -> tuple[str, int]:
+        return self.dtype, self.count * size_of(self.dtype)
+
+    def reads(self) -> tuple[Region, ...]:
+        return rows_of("src0", self.dtype, self.count)
+
+    def writes(self) -> tuple[Region, ...]:
+        return rows_of("dst", self.dtype, self.count // 2)
+
+    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
+        values = view(memory, src0, self.dtype, self.count)
+        return memory.model.settled(np.asarray(values[::2] + values[1::2]))
+
+    def commit(self, memory: Memory, dst: int, pending: Any) -> None:
+        view(memory, dst, self.dtype, len(pending))[...] = pending
 
 
 @frozen
@@ -110,6 +200,9 @@ class ReduceBlocks(VectorInstruction):
 
     def _cost_key(self) -> tuple[str, int]:
         return self.dtype, self.count * size_of(self.dtype)
+
+    def aligned(self) -> Mapping[str, int]:
+        return {"dst": _REPEAT_BLOCKS * size_of(self.dtype)}  # stated: asc-devkit, ReduceDataBlock
 
     @property
     def _block(self) -> int:

@@ -134,7 +134,7 @@ class NetworkRun:
 
     @property
     def interval(self) -> dict[str, Any]:
-        """How sure the total of all kernels is, see `report.certainty.together`."""
+        """Return the interval of the total of all kernels (`report.certainty.together`)."""
         return together(kernel for layer in self.layers for kernel in layer.kernels)
 
     @property

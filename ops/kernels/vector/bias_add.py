@@ -5,7 +5,8 @@ block, copies of that block (each step doubles them) make [pixels][8], and a tra
 once for a group of eight channels; then the tiles of all its images are added to it.
 
 The vendor's kernel is a closed one: how it divides the work is assumed, one group of channels of one image at a time, as
-evenly over the cores as it goes.
+evenly over the cores as it goes. So is what it does where copies count whole blocks (the 910 and 310P): here a row of a block
+or more backs off, as it comes and as it leaves; of shorter rows one core does all, and merges.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ from typing import NamedTuple
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
+from ascend_sim.isa.forms import copies_whole_blocks
 from ascend_sim.kernel.function import kernel_function
 from ascend_sim.kernel.kernel import Kernel
 from ascend_sim.kernel.local_tensor import LocalTensor
-from ascend_sim.kernel.operands import TurnLayout
+from ascend_sim.kernel.operands import CopyLoop, TurnLayout
 from ascend_sim.kernel.tensor import Tensor
 from ascend_sim.memory.gm import Allocation
+from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.kernels.vector.common import (
     BLOCK_BYTES,
     KernelWork,
@@ -31,6 +34,14 @@ from ascend_sim.ops.kernels.vector.common import (
     require_positive,
     share,
     vector_cores,
+)
+from ascend_sim.ops.kernels.vector.whole_blocks import (
+    Merge,
+    load_backed_off,
+    load_rows,
+    store_rows,
+    whole,
+    with_whole_end,
 )
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, cut
 from ascend_sim.runtime import Task
@@ -80,17 +91,19 @@ class ImageChannels(NamedTuple):
 
 @known_loop
 def _work(chip: ChipSpec, n: int, c: int, pixels: int, dtype: str) -> KernelWork:
-    """Unit u is image u % n of the channels from u // n * 8 on; a block takes a run of units."""
-    units = ceil_div(c, _GROUP) * n
-    blocks = min(units, vector_cores(chip))
+    """Unit u is image u % n of the channels from u // n * 8 on; a block takes a run of units, to merge image by image."""
+    groups = ceil_div(c, _GROUP)
+    units = groups * n
+    merges = copies_whole_blocks(chip) and pixels * int(numpy_dtype(dtype).itemsize) < BLOCK_BYTES
+    blocks = min(units, 1 if merges else vector_cores(chip))
 
     def pieces(block: int) -> list[ImageChannels]:
         first, count = share(units, blocks, block)
         found = []
         for unit in range(first, first + count):
-            group, image = divmod(unit, n)
+            group, image = divmod(unit, groups)[::-1] if merges else divmod(unit, n)
             channels = slice(group * _GROUP, min((group + 1) * _GROUP, c))
-            found.append(ImageChannels(unit == first or image == 0, image, channels))
+            found.append(ImageChannels(merges or unit == first or image == 0, image, channels))
         return found
 
     shapes = {"input": [n, c, pixels], "bias": [c], "output": [n, c, pixels]}
@@ -98,11 +111,13 @@ def _work(chip: ChipSpec, n: int, c: int, pixels: int, dtype: str) -> KernelWork
         "dtypes": dict.fromkeys(shapes, dtype), "formats": dict.fromkeys(shapes, "ND"), "shapes": shapes,
     }  # fmt: skip
     tensors = contiguous(*[(shape, dtype) for shape in shapes.values()])
-    return KernelWork(bias_add, tensors, blocks, pieces, info=info)
+    return KernelWork(bias_add, tensors, blocks, pieces, {"merges": merges}, info)
 
 
 @kernel_function(core=("AI_CORE", "AIV"))
-def bias_add(k: Kernel, source: Tensor, bias: Tensor, target: Tensor, pieces: Sequence[ImageChannels]) -> None:
+def bias_add(
+    k: Kernel, source: Tensor, bias: Tensor, target: Tensor, pieces: Sequence[ImageChannels], *, merges: bool
+) -> None:
     """The kernel."""
     pixels, dtype, narrow = source.shape[2], source.dtype, source.dtype != _WIDE
     # Two tiles in, two out, the bias spread out, the same before its transpose and, for narrow numbers, a wide tile.
@@ -115,29 +130,39 @@ def bias_add(k: Kernel, source: Tensor, bias: Tensor, target: Tensor, pieces: Se
     outgoing = k.ub_queue("out", tile, dtype, "V", "MTE3")
     spread, copies = k.local_tensor(tile, _WIDE, "spread"), k.local_tensor(_GROUP * tile[1], _WIDE, "copies")
     wide = k.local_tensor(tile, _WIDE, "fp32") if narrow else spread
+    merge = Merge(k) if merges else None
     for begins, image, channels in k.each(pieces):
         count = channels.stop - channels.start
         if begins:
             with biases.write() as place:
-                k.gm_to_ub(place[:count], bias[channels])
+                load_rows(k, place.address, bias[channels].address, count * bias.itemsize)
             k.duplicate(copies[:_GROUP])  # channels that there are not
             k.pipe_barrier("V")
             with biases.read() as values:
                 (k.cast if narrow else k.copy)(copies[:count], values[:count])
             _spread(k, spread, copies)
-        for pixel, columns in cut(pixels, tile[1]):
+        parts = cut(pixels, tile[1])
+        if k.copies_whole_blocks:
+            parts = with_whole_end(parts, unit)
+        for pixel, columns in parts:
             k.next_tile()
             before, after = (tensor[image, channels, pixel : pixel + columns] for tensor in (source, target))
             row, step, pitch = columns * before.itemsize, before.strides[0], tile[1] * before.itemsize
             with incoming.write() as place:
-                k.data_copy("GM", "UB", place.address, before.address, row, count, step, pitch)
+                load = load_backed_off if merge is None else load_rows
+                load(k, place.address, before.address, row, CopyLoop(count, step, pitch))
+            held = whole(k, row) // before.itemsize
             with outgoing.write() as result, incoming.read() as values:
-                whole = columns == tile[1]  # no gaps between the rows
-                for rows in [slice(count)] if whole else [slice(one, one + 1) for one in range(count)]:
-                    operands = [tensor[rows, :columns] for tensor in (result, values, spread, wide)]
+                together = held == tile[1]  # no gaps between the rows
+                for rows in [slice(count)] if together else [slice(one, one + 1) for one in range(count)]:
+                    operands = [tensor[rows, :held] for tensor in (result, values, spread, wide)]
                     _add(k, *operands)
             with outgoing.read() as result:
-                k.data_copy("UB", "GM", after.address, result.address, row, count, pitch, step)
+                move = after.address, result.address, row, CopyLoop(count, pitch, step)
+                if merge is None:
+                    store_rows(k, move)
+                else:
+                    merge.store(*move)
 
 
 def _spread(k: Kernel, spread: LocalTensor, copies: LocalTensor) -> None:

@@ -2,6 +2,8 @@
 
 The vector unit converts between fp32 and the 16-bit formats only (asc-devkit, Vector instruction performance page), so fp16
 to bf16 and back are two instructions through an exact fp32 copy in UB.
+
+Pieces begin on lines. Where copies count whole blocks (the 910 and 310P) the last one is rounded up, on both sides.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from ascend_sim.ops.kernels.vector.common import (
     share,
     vector_cores,
 )
+from ascend_sim.ops.kernels.vector.whole_blocks import load_rows, store_end
 from ascend_sim.ops.problem.sizes import ceil_div, cut
 from ascend_sim.runtime import Task
 
@@ -93,7 +96,7 @@ def cast(k: Kernel, source: Tensor, target: Tensor, pieces: Sequence[slice], *, 
         k.next_tile()
         count = part.stop - part.start
         with incoming.write() as place:
-            k.gm_to_ub(place[:count], source[part])
+            load_rows(k, place.address, source[part].address, count * source.itemsize)
         with outgoing.write() as result, incoming.read() as values:
             if middle is None:
                 k.cast(result[:count], values[:count])
@@ -102,4 +105,4 @@ def cast(k: Kernel, source: Tensor, target: Tensor, pieces: Sequence[slice], *, 
                 k.pipe_barrier("V")
                 k.cast(result[:count], middle[:count])
         with outgoing.read() as result:
-            k.ub_to_gm(target[part], result[:count])
+            store_end(k, target[part].address, result.address, count * target.itemsize)

@@ -27,6 +27,7 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
+from ascend_sim.isa.forms import reach
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.function import KernelFunction
 from ascend_sim.kernel.kernel import Kernel
@@ -41,10 +42,6 @@ SOURCE, TARGET = 0, 1
 """GM slots of the two tensors of a kernel."""
 
 
-OWED = (
-    "Cast", "TransData", "Transpose", "BiasAdd", "ReduceSum", "ViewCopy", "Dilation", "MemSet", "Fill", "ZerosLike",
-)  # fmt: skip
-"""Kernels that move parts of blocks on the 910 and 310P, whose words count whole ones (`isa.forms.NOT_YET_REFUSED`)."""
 _KEPT = 32
 """Loops and works of a kernel that are kept, each with a few hundred rows."""
 
@@ -151,7 +148,7 @@ def kernel_task(chip: ChipSpec, launch: TaskWords, work: KernelWork, tensors: Se
 
     Launches of the same work in a thread share instructions and stamps.
     """
-    sizes = [tensor.size for tensor in tensors]
+    sizes = [reach(tensor, chip) for tensor in tensors]
     for on in {chip.cores.vector_kind(block) for block in range(work.blocks)} - {*work.kernel.cores}:
         raise SimError(
             f"kernel {work.kernel.name} runs on {' or '.join(work.kernel.cores)}; its pieces go to {on} cores"
@@ -160,7 +157,7 @@ def kernel_task(chip: ChipSpec, launch: TaskWords, work: KernelWork, tensors: Se
     def build(block: int) -> list[Program]:
         on, pieces, tables = chip.cores.vector_kind(block), work.pieces_of(block), _tables_of(chip, work)
         if on not in tables:
-            tables[on] = InstructionTable(chip, on, owed=launch.op_type in OWED)
+            tables[on] = InstructionTable(chip, on)
         k = Kernel(tables[on], block, on, sizes, blocks=work.blocks, disarm=launch.disarm)
 
         def write() -> Program:
@@ -192,12 +189,12 @@ def _task_of(
     info: dict[str, Any],
     tables: dict[str, InstructionTable],
 ) -> Task:
-    sizes = [tensor.size for tensor in tensors]
+    sizes = [reach(tensor, chip) for tensor in tensors]
 
     def build(block: int) -> list[Program]:
         on = chip.cores.vector_kind(block)
         if on not in tables:
-            tables[on] = InstructionTable(chip, on, owed=launch.op_type in OWED)
+            tables[on] = InstructionTable(chip, on)
         return [write(KernelBuilder(tables[on], block, on, sizes, disarm=launch.disarm), block)]
 
     return _task(chip, launch, block_dim, tensors, build, info)

@@ -1,4 +1,7 @@
-"""MemSet: zeros over a tensor, launched before a kernel that adds to it atomically."""
+"""MemSet: zeros over a tensor, launched before a kernel that adds to it atomically.
+
+Pieces begin on L2 lines. Where copies count whole blocks (the 910 and 310P) the last one is rounded up.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,7 @@ from ascend_sim.ops.kernels.vector.common import (
     share,
     vector_cores,
 )
+from ascend_sim.ops.kernels.vector.whole_blocks import store_end
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 from ascend_sim.runtime import Task
 
@@ -81,4 +85,4 @@ def mem_set(k: Kernel, target: Tensor, pieces: Sequence[slice], *, filled: str, 
     k.wait_flag(ready)
     for part in k.each(pieces):  # nothing is written to UB after the flag, so the copies need no more of them
         k.next_tile()
-        k.ub_to_gm(target[part], zeros.view("uint8")[: part.stop - part.start])
+        store_end(k, target[part].address, zeros.address, part.stop - part.start)

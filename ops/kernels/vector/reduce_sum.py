@@ -4,6 +4,9 @@ Everything is added in fp32 in one fixed order and rounded once. A channel belon
 HW > 1 the rows of a UB tile are reduced by the row reduction of the vector unit (published rows of a 910B2 show its rate,
 7 cycles per 256 bytes), then the images of the tile, then tiles are added in turn. With HW = 1 channels lie side by side, and
 tiles of [images][channels] are halved image-wise.
+
+Where copies count whole blocks (the 910 and 310P) rows are loaded rounded up, and what is summed together fills whole blocks of
+sums: so a block has channels of 32 bytes of them, as compiled reductions there need 32 bytes a core (assumed).
 """
 
 from __future__ import annotations
@@ -14,7 +17,9 @@ from dataclasses import dataclass
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.errors import SimError
+from ascend_sim.isa.forms import copies_whole_blocks
 from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.operands import CopyLoop
 from ascend_sim.memory.gm import Allocation, gm_operand
 from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.kernels.vector.common import (
@@ -28,6 +33,7 @@ from ascend_sim.ops.kernels.vector.common import (
     vector_cores,
     vector_task,
 )
+from ascend_sim.ops.kernels.vector.whole_blocks import load_rows, store_end
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, cut
 from ascend_sim.runtime import Task
 
@@ -53,12 +59,12 @@ def reduce_sum_task(
     if dtype not in DTYPES:
         raise SimError(f"{name}: dtype is {dtype}; it sums {', '.join(DTYPES)}")
     itemsize = int(numpy_dtype(dtype).itemsize)
-    unit = BLOCK_BYTES // itemsize if hw == 1 else 1
+    unit = BLOCK_BYTES // itemsize if hw == 1 or copies_whole_blocks(chip) else 1
     per_block = ceil_div(ceil_div(c, unit), vector_cores(chip)) * unit
     blocks = ceil_div(c, per_block)
 
     def body(k: KernelBuilder, block: int) -> None:
-        kernel = _Kernel(k, n, c, hw, dtype, itemsize)
+        kernel = _Kernel(k, n, c, hw, dtype, itemsize, unit)
         first = block * per_block
         kernel.write(first, min(per_block, c - first))
 
@@ -77,6 +83,7 @@ class _Kernel:
     hw: int
     dtype: str
     itemsize: int
+    unit: int
 
     def __post_init__(self) -> None:
         k = self.k
@@ -94,8 +101,8 @@ class _Kernel:
     def write(self, first: int, count: int) -> None:
         """All channels of the block, in groups whose sums leave UB together."""
         width = 1 if self.hw == 1 else self._pitch(self.hw)
-        largest = max(min(self.elements // width, self.channels), 1)
-        for start, channels in cut(count, largest, BLOCK_BYTES // self.itemsize if self.hw == 1 else 1):
+        largest = max(min(self.elements // width, self.channels) // self.unit, 1) * self.unit
+        for start, channels in cut(count, largest, self.unit):
             result = self.outgoing.acquire()
             total = self.total if self.narrow else result
             if self.hw == 1:
@@ -106,7 +113,7 @@ class _Kernel:
                 self.k.vector_cast(result, total, _WIDE, self.dtype, channels)
             self.outgoing.publish()
             out = gm_operand(TARGET, (first + start) * self.itemsize)
-            self.k.data_copy("UB", "GM", out, self.outgoing.take(), channels * self.itemsize)
+            store_end(self.k, out, self.outgoing.take(), channels * self.itemsize)
             self.outgoing.release()
         self.incoming.close()
         self.outgoing.close()
@@ -117,9 +124,9 @@ class _Kernel:
 
     def _load(self, dst: int, first: int, columns: int, rows: int, stride: int, step: int) -> None:
         """`rows` rows of `columns` elements from element `first` on, `stride` elements apart in GM and `step` in UB."""
-        offset = first * self.itemsize
         size = self.itemsize
-        self.k.data_copy("GM", "UB", dst, gm_operand(SOURCE, offset), columns * size, rows, stride * size, step * size)
+        place, loop = gm_operand(SOURCE, first * size), CopyLoop(rows, stride * size, step * size)
+        load_rows(self.k, dst, place, columns * size, loop)
 
     def _element(self, image: int, channel: int, pixel: int) -> int:
         """The number of an element of the map."""
@@ -168,7 +175,8 @@ class _Kernel:
 
     def _tiles(self, channel: int, channels: int) -> Iterator[tuple[tuple[int, int, int, bool], tuple[int, int]]]:
         """((images, first pixel, pixels, whether `total` holds a sum), (first image, first channel)) of each tile."""
-        pieces = cut(self.hw, self.elements, BLOCK_BYTES // self.itemsize)
+        block = BLOCK_BYTES // self.itemsize
+        pieces = cut(self.hw, self.elements // min(channels, self.unit) // block * block, block)
         images_per_tile = max(min(self.elements // (self._pitch(pieces[0][1]) * channels), self.n), 1)
         started = False
         for image, images in cut(self.n, images_per_tile):

@@ -2,12 +2,17 @@
 
 Both ways move the same bytes: `Move`s between GM and a tile's plain side, `BlockTurn`s (vector transposition) between its plain
 side and its C0 side, `Move`s between its C0 side and GM. A `TurnTile` lists them once; the direction says which end is read.
+
+Where copies count whole blocks (the 910 and 310P) plain rows are loaded rounded up. On the way back a row of a block or more
+backs off: the pixels of its last block are turned once more, behind the others (`backed_off`). Shorter rows lie back to back
+in UB; where a tile of them is no whole blocks either, one core turns everything and merges. The library's kernels back off too,
+where a last unit is smaller than a block (CANN 8.1.RC1, tbe, trans_data_negative_target_ntc: stated). Shorter rows: ours.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from ascend_sim.chip.fractal import BLOCK_BYTES
@@ -19,6 +24,7 @@ from ascend_sim.kernel.operands import CopyLoop, TurnLayout
 from ascend_sim.kernel.queue import BufferQueue
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.ops.kernels.vector.common import SOURCE, TARGET, buffer_queue, padded
+from ascend_sim.ops.kernels.vector.whole_blocks import Merge, load_rows, store_rows
 from ascend_sim.ops.problem.sizes import ceil_div
 
 _TILES = 4  # a tile's plain side and its C0 side take a quarter of UB each (assumed)
@@ -140,6 +146,18 @@ def tile_bytes(k_buffers: int) -> int:
     return k_buffers // _TILES // BLOCK_BYTES * BLOCK_BYTES
 
 
+def backed_off(job: TurnTile, itemsize: int) -> TurnTile:
+    """Return the tile with the last block of each plain row turned once more, behind the others, as `store_rows` takes it."""
+    if all(m.row_bytes % BLOCK_BYTES == 0 for m in job.plain):
+        return job
+    unit, turns = BLOCK_BYTES // itemsize, []
+    for t in job.turns:
+        body = t.pixels // unit * unit
+        last = t.blocks + (t.pixels - unit) * t.layout.block_stride
+        turns += [replace(t, pixels=body), replace(t, plain=t.plain + body * itemsize, blocks=last, pixels=unit)]
+    return replace(job, turns=turns)
+
+
 def turn_tiles(
     k: KernelBuilder,
     pieces: Iterable[tuple[Piece, Where]],
@@ -147,10 +165,12 @@ def turn_tiles(
     to_c0: bool,
     itemsize: int,
     slots: tuple[int, int] = (SOURCE, TARGET),
+    merge: Callable[[KernelBuilder], Merge] | None = None,
 ) -> None:
     """Write the rows of a block: every tile from the source's side through UB to the target's; `slots` are their tensors.
 
-    `pieces` are parts of the tensors and their places as a stamped loop takes them, of which `tiles_of` makes tiles.
+    `pieces` are parts of the tensors and their places as a stamped loop takes them, of which `tiles_of` makes tiles. `merge` is
+    given where one block stores plain rows that merge.
 
     Buffers are single: published counters (AlexNet on a 910B2) show that the pipes of the compiled kernels hardly overlap, and
     that the scalar unit prepares the address lists of a tile while the vector unit waits.
@@ -158,9 +178,12 @@ def turn_tiles(
     tile = tile_bytes(k.chip.buffers["UB"])
     incoming = buffer_queue(k, "in", "MTE2", "V", tile, 1)
     outgoing = buffer_queue(k, "out", "V", "MTE3", tile, 1)
-    for piece, where in k.stamped(pieces, "turn", to_c0):
+    merging = None if merge is None else merge(k)
+    for piece, where in k.stamped(pieces, "turn", to_c0, merge is None):
         for job in tiles_of(piece, where):
-            _turn_tile(k, job, to_c0, itemsize, slots, incoming, outgoing)
+            if not to_c0 and merging is None and k.copies_whole_blocks:
+                job = backed_off(job, itemsize)
+            _turn_tile(k, job, to_c0, itemsize, slots, (incoming, outgoing), merging)
     incoming.close()
     outgoing.close()
 
@@ -171,23 +194,19 @@ def _turn_tile(
     to_c0: bool,
     itemsize: int,
     slots: tuple[int, int],
-    incoming: BufferQueue[int],
-    outgoing: BufferQueue[int],
+    queues: tuple[BufferQueue[int], BufferQueue[int]],
+    merge: Merge | None,
 ) -> None:
     """The rows of one tile."""
+    incoming, outgoing = queues
     k.next_tile()
     read, written = (job.plain, job.blocks) if to_c0 else (job.blocks, job.plain)
     source = 0
     if read:
         room = incoming.acquire()
         for m in read:
-            k.copy_rows(
-                "GM->UB",
-                room + m.ub,
-                gm_operand(slots[0], m.gm),
-                m.row_bytes,
-                CopyLoop(m.rows, m.gm_stride, m.ub_stride),
-            )
+            rows = CopyLoop(m.rows, m.gm_stride, m.ub_stride)
+            load_rows(k, room + m.ub, gm_operand(slots[0], m.gm), m.row_bytes, rows)
         incoming.publish()
         source = incoming.take()
     if job.turns:
@@ -204,12 +223,13 @@ def _turn_tile(
         incoming.release()
     outgoing.publish()
     result = outgoing.take()
-    for m in written:
-        k.copy_rows(
-            "UB->GM",
-            gm_operand(slots[1], m.gm),
-            result + m.ub,
-            m.row_bytes,
-            CopyLoop(m.rows, m.ub_stride, m.gm_stride),
-        )
+    moves = [
+        (gm_operand(slots[1], m.gm), result + m.ub, m.row_bytes, CopyLoop(m.rows, m.ub_stride, m.gm_stride))
+        for m in written
+    ]
+    if merge is None:
+        store_rows(k, *moves)
+    else:
+        for move in moves:
+            merge.store(*move)
     outgoing.release()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.frozen import frozen
+from ascend_sim.isa.forms import copies_whole_blocks
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import TurnLayout
 from ascend_sim.memory.gm import Allocation
@@ -31,6 +33,7 @@ from ascend_sim.ops.kernels.vector.trans_data import (
     tile_bytes,
     turn_tiles,
 )
+from ascend_sim.ops.kernels.vector.whole_blocks import Merge, with_whole_end
 from ascend_sim.ops.problem.sizes import ceil_div, cut
 from ascend_sim.runtime import Task
 
@@ -59,6 +62,7 @@ class _Feature:
     """Sizes of one map and how it falls into UB tiles: whole channel blocks, or pixels of one block where HW is large.
 
     `row_cycles` is what a row that is not whole blocks costs on its way, `issue` what the scalar unit needs for an instruction.
+    `backs_off`: rows leave as whole blocks, and the last one of each backs off.
     """
 
     layout: BlockLayout
@@ -69,6 +73,17 @@ class _Feature:
     tile: int
     row_cycles: float
     issue: int
+    backs_off: bool
+
+    @property
+    def merges(self) -> bool:
+        """Whether rows are too short to back off, and lie in no whole blocks together."""
+        return self.backs_off and self.hw * self.layout.itemsize < BLOCK_BYTES and not (self.dense and self._whole)
+
+    @property
+    def _whole(self) -> bool:
+        """Whether the rows of an image are whole blocks together."""
+        return self.c * self.hw * self.layout.itemsize % BLOCK_BYTES == 0
 
     @property
     def dense(self) -> bool:
@@ -80,6 +95,8 @@ class _Feature:
         row = self.hw * self.layout.itemsize
         lists = ceil_div(row, BLOCK_BYTES) * LIST_INSTRUCTIONS * self.issue
         fits = self.d == 1 and self.layout.piece_bytes(self.hw, row) <= self.tile
+        if self.backs_off and (row < BLOCK_BYTES or not self._whole):
+            return fits and row < BLOCK_BYTES
         return fits and (self.hw == 1 or lists < ROWS_AT_ONCE * self.row_cycles + LIST_INSTRUCTIONS * self.issue)
 
     def pitch(self, pixels: int) -> int:
@@ -100,6 +117,8 @@ class _Feature:
         else:
             blocks = [(b, 1) for b in range(self.c1)]
             pixels = cut(self.hw, layout.pixels_per_tile(self.tile), layout.slice_channels)
+            if self.backs_off:
+                pixels = with_whole_end(pixels, layout.slice_channels)
         return [FeaturePiece(depth, *b, *p) for depth in range(self.d) for b in blocks for p in pixels]
 
     def tile_of(self, piece: FeaturePiece, image: int) -> TurnTile:
@@ -195,12 +214,14 @@ def _task(
 def _loop(chip: ChipSpec, shape: FeatureShape, layout: BlockLayout, to_c0: bool) -> Loop:
     n, c, d, hw = shape
     ways = (chip.path("GM", "UB"), chip.path("UB", "GM"))
-    row_cycles = sum(way.unaligned_row or 0 for way in ways) / len(ways)
+    by_blocks = copies_whole_blocks(chip)  # then such a row takes an instruction
+    row_cycles = sum(way.head if by_blocks else way.unaligned_row or 0 for way in ways) / len(ways)
     issue = chip.scalar.issue_cycles[chip.cores.vector_kind(0)]
-    feature = _Feature(layout, n, c, d, hw, tile_bytes(chip.buffers["UB"]), row_cycles, issue)
-    pieces = feature.pieces()
-    parts = min(max(vector_cores(chip) // n, 1), len(pieces))
-    blocks = min(n, vector_cores(chip)) * parts
+    backs_off = by_blocks and not to_c0
+    feature = _Feature(layout, n, c, d, hw, tile_bytes(chip.buffers["UB"]), row_cycles, issue, backs_off)
+    pieces, cores = feature.pieces(), 1 if feature.merges else vector_cores(chip)
+    parts = min(max(cores // n, 1), len(pieces)) if cores > 1 else 1
+    blocks = min(n, cores) * parts
 
     def images(block: int) -> Iterator[tuple[tuple[int, int], int]]:
         """((first piece, end), image) of each image of a block."""
@@ -214,6 +235,7 @@ def _loop(chip: ChipSpec, shape: FeatureShape, layout: BlockLayout, to_c0: bool)
         return (feature.tile_of(piece, image) for piece in pieces[slice(*part)])
 
     def body(k: KernelBuilder, pieces: Iterable[tuple[tuple[int, int], int]]) -> None:
-        turn_tiles(k, pieces, tiles_of, to_c0, layout.itemsize)
+        merge = partial(Merge, kept=feature.tile // BLOCK_BYTES if d > 1 else 0) if feature.merges else None
+        turn_tiles(k, pieces, tiles_of, to_c0, layout.itemsize, merge=merge)
 
     return Loop(blocks, images, body)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL
 from ascend_sim.frozen import frozen
+from ascend_sim.isa.forms import copies_whole_blocks
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import TurnLayout
 from ascend_sim.memory.gm import Allocation
@@ -29,6 +30,7 @@ from ascend_sim.ops.kernels.vector.common import (
 from ascend_sim.ops.kernels.vector.trans_data import BlockLayout, BlockTurn, Move, TurnTile, tile_bytes, turn_tiles
 from ascend_sim.ops.kernels.vector.trans_data_lines import GradientLines
 from ascend_sim.ops.kernels.vector.trans_data_units import C0, MovedWeights, WeightUnits
+from ascend_sim.ops.kernels.vector.whole_blocks import Merge, with_whole_end
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.sizes import ceil_div, cut
 from ascend_sim.ops.problem.tiling_input import TilingInput
@@ -89,6 +91,8 @@ class _Filter:
     layout: BlockLayout
     inp: TilingInput
     tile: int
+    backs_off: bool = False
+    """Whether plain rows leave as whole blocks, and the last one of each backs off."""
 
     @cached_property
     def taps(self) -> int:
@@ -119,7 +123,22 @@ class _Filter:
         """
         whole = self.layout.piece_bytes(self.positions, self.positions * self.layout.itemsize)
         aligned = self.inp.group_extension == 1 or self.cin % self.layout.c0 == 0
-        return aligned and whole <= self.tile
+        return aligned and whole <= self.tile and (self._short or not self.backs_off or self._whole)
+
+    @property
+    def _short(self) -> bool:
+        """Whether a row of one channel is shorter than a block."""
+        return self.positions * self.layout.itemsize < BLOCK_BYTES
+
+    @property
+    def _whole(self) -> bool:
+        """Whether the rows of an output channel are whole blocks together."""
+        return self.cin * self.positions * self.layout.itemsize % BLOCK_BYTES == 0
+
+    @property
+    def merges(self) -> bool:
+        """Whether rows are too short to back off, and lie in no whole blocks together."""
+        return self.backs_off and self._short and not (self.dense and self._whole)
 
     def pitch(self, positions: int) -> int:
         """Bytes from one plain row to the next in UB."""
@@ -148,6 +167,8 @@ class _Filter:
         per_block = layout.piece_bytes(self.positions, self.pitch(self.positions))
         if per_block > self.tile:
             spans = cut(self.positions, layout.pixels_per_tile(self.tile), layout.slice_channels)
+            if self.backs_off:
+                spans = with_whole_end(spans, layout.slice_channels)
             blocks, channels = [(b, 1) for b in range(inp.cin1)], 1
         else:
             spans = [(0, self.positions)]
@@ -351,13 +372,13 @@ def _loop(chip: ChipSpec, shape: FilterShape, layout: BlockLayout, to_c0: bool) 
     inp = _problem(chip, shape, layout)
     kernel = _units_of(shape, layout, to_c0)
     if kernel is not None:
-        units = kernel(*shape[:4], vector_cores(chip), chip.buffers["UB"])
+        units = kernel(*shape[:4], vector_cores(chip), chip.buffers["UB"], copies_whole_blocks(chip))
         return Loop(units.blocks, units.units, units.write)
-    filters = _Filter(layout, inp, tile_bytes(chip.buffers["UB"]))
+    filters = _Filter(layout, inp, tile_bytes(chip.buffers["UB"]), copies_whole_blocks(chip) and not to_c0)
     channels = inp.real_groups * inp.cout_padded
     together = filters.together(channels)
     tiles = ceil_div(channels, together)
-    each = ceil_div(tiles, vector_cores(chip)) * together
+    each = ceil_div(tiles, 1 if filters.merges else vector_cores(chip)) * together
 
     def pieces(block: int) -> Iterator[tuple[FilterPiece, tuple[int, int]]]:
         first = block * each
@@ -365,6 +386,6 @@ def _loop(chip: ChipSpec, shape: FilterShape, layout: BlockLayout, to_c0: bool) 
         yield from filters.pieces(first, count, together if to_c0 else count, padding=to_c0)
 
     def body(k: KernelBuilder, pieces: Iterable[tuple[FilterPiece, tuple[int, int]]]) -> None:
-        turn_tiles(k, pieces, filters.tiles_of, to_c0, layout.itemsize)
+        turn_tiles(k, pieces, filters.tiles_of, to_c0, layout.itemsize, merge=Merge if filters.merges else None)
 
     return Loop(ceil_div(channels, each), pieces, body)

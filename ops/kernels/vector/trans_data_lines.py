@@ -6,8 +6,10 @@ Its blocks are set in the order of output channels, a line of UB for each, turne
 of channels, and turned back. Where all channels of an output channel are few, several of them share one line. One axis alone
 is dealt out to the cores, as on the way there (`trans_data_units`).
 
-Other than there: chips with the turn of 32-bit elements turn large kernels once, and a last unit that is smaller than a block
-begins earlier; here neither is.
+Where copies count whole blocks (the 910 and 310P) a line, or a channel of a run, that is no whole blocks backs off: its last
+8 elements are set once more behind its whole blocks before the turn back. The library's kernel backs off by units: a last one
+that is smaller than a block begins earlier (stated). Other than there, too: chips with the turn of 32-bit elements turn large
+kernels once; here they do not.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ from ascend_sim.ops.kernels.vector.trans_data_units import (
     steps,
     used_bytes,
 )
+from ascend_sim.ops.kernels.vector.whole_blocks import store_end, store_rows, with_whole_end
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 
 ITEM = 4
@@ -88,6 +91,8 @@ class GradientLines(FilterUnits):
     def rows(self) -> int:
         """Output channels that are dealt out together: those of one line where lines are shared, else of all lines."""
         most = min(self.most // (self.blocks_at_once * self.run), _SHARED) if self.shared else LINES
+        if self.by_blocks and self.c_in * self.positions < _EVEN:
+            most = most // _EVEN * _EVEN  # so that what is left of a few begins with a block
         return min(self.c_out, most)
 
     @cached_property
@@ -105,6 +110,9 @@ class GradientLines(FilterUnits):
         """The units of a block with their places: the first output channel, the first channel block."""
         axis, _, each = self.dealt
         axes = [steps(self.c_out, self.rows), steps(self.cin1, self.blocks_at_once), steps(self.positions, self.run)]
+        if self.by_blocks:  # the last run, and the last channels of few positions, have a block
+            axes[1] = with_whole_end(axes[1], 2) if self.positions < _EVEN else axes[1]
+            axes[2] = with_whole_end(axes[2], _EVEN)
         axes[axis] = axes[axis][block * each :][:each]
         for c1, blocks in axes[1]:
             channels = min(self.c_in - c1 * C0, blocks * C0)
@@ -191,9 +199,36 @@ class GradientLines(FilterUnits):
                 )
                 place = other + (group * unit.channels + channel) * pitch * pair
                 k.copy(LocalTensor(place, (unit.positions, _HALVES), "float16"), taken)
+        elements = unit.rows * unit.channels * pitch
+        if k.copies_whole_blocks and elements > _EVEN:
+            elements = ceil_to(elements, _EVEN)
+            self._back_off(k, tile, other, unit)
         k.pipe_barrier("V")
         list_addresses(k)
-        k.transpose_blocks(tile, other, False, 2, unit.lines, unit.rows * unit.channels * pitch * 2, TurnLayout(line))
+        k.transpose_blocks(tile, other, False, 2, unit.lines, elements * 2, TurnLayout(line))
+
+    def _back_off(self, k: KernelBuilder, tile: int, other: int, unit: LineUnit) -> None:
+        """Set the last 8 elements of each row that leaves by itself, a line or a channel of a run, behind its whole blocks."""
+        count, pair = unit.positions, 2 * BLOCK_BYTES
+        every = range(unit.rows * unit.channels)
+        rows = [every] if count == self.positions else [range(one, one + 1) for one in every]
+        if len(rows[0]) * count % _EVEN == 0:
+            return
+        k.pipe_barrier("V")
+        for row in rows:
+            end = len(row) * count
+            target = other + row.start * self._pitch(unit) * pair + end // _EVEN * _EVEN * pair
+            at = end - _EVEN
+            while at < end:
+                number, position = divmod(row.start * count + at, count)
+                (group, channel), taken = divmod(number, unit.channels), min(count - position, end - at)
+                block, of_block = divmod(channel, C0)
+                cell = (group * unit.blocks + block) * count + position
+                source = LocalTensor(
+                    tile + (cell * C0 + of_block) * pair, (taken, _HALVES), "float16", _HALVES * BLOCK_BYTES
+                )
+                k.copy(LocalTensor(target, (taken, _HALVES), "float16"), source)
+                target, at = target + taken * pair, at + taken
 
     def _put(self, k: KernelBuilder, result: int, unit: LineUnit, where: tuple[int, int]) -> None:
         """All lines at once where the channels of an output channel lie side by side, others channel by channel."""
@@ -201,10 +236,12 @@ class GradientLines(FilterUnits):
         row, line = self.positions * ITEM, self.line * ITEM
         apart = unit.rows * self.c_in * row
         place = gm_operand(TARGET, (first * self.c_in + c1 * C0) * row + unit.start * ITEM)
+        size = unit.rows * unit.channels * row
         if unit.positions == self.positions:
-            k.copy_rows("UB->GM", place, result, unit.rows * unit.channels * row, CopyLoop(unit.lines, line, apart))
+            if size < BLOCK_BYTES and k.copies_whole_blocks:
+                store_end(k, place, result, size)
+            else:
+                store_rows(k, (place, result, size, CopyLoop(unit.lines, line, apart)))
             return
-        pitch = self._pitch(unit) * ITEM
-        for number in range(unit.lines):
-            target, source = place + number * apart, result + number * line
-            k.copy_rows("UB->GM", target, source, unit.positions * ITEM, CopyLoop(unit.channels, pitch, row))
+        size, rows = unit.positions * ITEM, CopyLoop(unit.channels, self._pitch(unit) * ITEM, row)
+        store_rows(k, *[(place + one * apart, result + one * line, size, rows) for one in range(unit.lines)])

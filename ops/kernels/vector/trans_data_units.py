@@ -7,6 +7,8 @@ are set in the order of positions, then each position to [co][C0]. Kernels of 32
 channel after the other. Where there is one position, a row of channels has its blocks already, and nothing is turned. One axis
 alone is dealt out to the cores: that which gives most of them a share.
 
+Where copies count whole blocks (the 910 and 310P) rows are loaded rounded up; the target has whole blocks.
+
 The library leaves the output channels of the padding to a MemSet before the kernel; here every block writes its share.
 """
 
@@ -25,6 +27,7 @@ from ascend_sim.kernel.queue import BufferQueue
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.ops.kernels.vector.common import SOURCE, TARGET, buffer_queue
 from ascend_sim.ops.kernels.vector.trans_data import LIST_INSTRUCTIONS
+from ascend_sim.ops.kernels.vector.whole_blocks import load_rows
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, cut
 
 ITEM = 2
@@ -46,7 +49,10 @@ class Unit(NamedTuple):
 
 @frozen
 class FilterUnits:
-    """A filter [c_out][c_in][k_d][taps] of one group in units, for `cores` cores with `ub` bytes of Unified Buffer each."""
+    """A filter [c_out][c_in][k_d][taps] of one group in units, for `cores` cores with `ub` bytes of Unified Buffer each.
+
+    `by_blocks`: copies between GM and UB count whole blocks.
+    """
 
     c_out: int
     c_in: int
@@ -54,6 +60,7 @@ class FilterUnits:
     taps: int
     cores: int
     ub: int
+    by_blocks: bool = False
 
     @cached_property
     def positions(self) -> int:
@@ -162,9 +169,7 @@ class WeightUnits(FilterUnits):
         layout = TurnLayout(pitch, unit.rows * BLOCK_BYTES)
         for row in range(unit.rows):
             place = self._source(unit, where, row)
-            k.copy_rows(
-                "GM->UB", incoming.acquire(), place, unit.positions * ITEM, CopyLoop(unit.channels, step, pitch)
-            )
+            load_rows(k, incoming.acquire(), place, unit.positions * ITEM, CopyLoop(unit.channels, step, pitch))
             incoming.publish()
             list_addresses(k)
             k.transpose_blocks(
@@ -179,7 +184,7 @@ class WeightUnits(FilterUnits):
         pitch, elements = self.line * ITEM, unit.channels * self.positions
         room = incoming.acquire()
         for row in range(unit.rows):
-            k.data_copy("GM", "UB", room + row * pitch, self._source(unit, where, row), elements * ITEM)
+            load_rows(k, room + row * pitch, self._source(unit, where, row), elements * ITEM)
         incoming.publish()
         source = incoming.take()
         list_addresses(k)

@@ -2,17 +2,22 @@
 
 target[o][s, r] = source[o][r, s]: on the source side the elements of a row (s) adjoin, on the target side those of a column
 (r). A tile comes in as padded rows, is turned in groups of C0 rows, and goes out as padded rows of the turned matrix.
+
+Where copies count whole blocks (the 910 and 310P) rows come in rounded up. A row of the turned matrix of a block or more backs
+off: its last group is that of the last C0 rows. Shorter ones are merged by one core. What the vendor's kernel does is unknown.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 from math import prod
 from typing import Any
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.frozen import frozen
+from ascend_sim.isa.forms import copies_whole_blocks
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import CopyLoop, TurnLayout
 from ascend_sim.memory.gm import Allocation, gm_operand
@@ -27,10 +32,12 @@ from ascend_sim.ops.kernels.vector.common import (
     vector_task,
 )
 from ascend_sim.ops.kernels.vector.strided import StridedCopy
+from ascend_sim.ops.kernels.vector.whole_blocks import Merge, load_rows, store_rows, with_whole_end
 from ascend_sim.ops.problem.sizes import ceil_div, cut
 from ascend_sim.runtime import Task
 
 _BUFFERS = 4  # two in, two out
+_KEPT_BUFFERS = 5  # and what rows that merge overwrite
 _GROUPS = 8  # groups of C0 rows in one tile at most
 
 
@@ -48,6 +55,25 @@ class MatrixTurn:
     outer: tuple[tuple[int, int, int], ...]
     source_offset: int
     target_offset: int
+
+    def as_in_target(self) -> MatrixTurn:
+        """Return the batch in the order of the target, column by column where only that leaves no gaps."""
+        turn = replace(self, outer=tuple(sorted(self.outer, key=lambda axis: -axis[2])))
+        if self.columns == 1 or not turn.has_gaps:
+            return turn
+        outer = (*self.outer, (self.columns, 1, self.column_stride))
+        single = replace(self, columns=1, column_stride=self.rows, outer=outer).as_in_target()
+        return turn if single.has_gaps else single
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether its matrices do not lie in the target one after the other."""
+        size = self.rows
+        for length, stride in ((self.columns, self.column_stride), *[(axis[0], axis[2]) for axis in self.outer[::-1]]):
+            if stride != size:
+                return True
+            size *= length
+        return False
 
 
 def as_turn(copy: StridedCopy) -> MatrixTurn | None:
@@ -76,14 +102,19 @@ def transpose_task(
 ) -> Task:
     """The launch; blocks share the tiles evenly. `itemsize` is 2 or 4 bytes."""
     c0 = BLOCK_BYTES // itemsize
-    room = chip.buffers["UB"] // _BUFFERS
+    if merges := copies_whole_blocks(chip) and turn.rows < c0:
+        turn = turn.as_in_target()
+    keeps = turn.has_gaps
+    room = chip.buffers["UB"] // (_KEPT_BUFFERS if merges and keeps else _BUFFERS)
     row_parts = cut(turn.rows, c0 * _GROUPS, c0)
+    if copies_whole_blocks(chip):
+        row_parts = with_whole_end(row_parts, c0)
     high = row_parts[0][1]
     most = min(room // (ceil_div(high, c0) * BLOCK_BYTES), room // high // itemsize - c0)
     column_parts = cut(turn.columns, max(most, c0), c0)
     matrices = prod(size for size, _, _ in turn.outer)
     total = matrices * len(row_parts) * len(column_parts)
-    blocks = min(total, vector_cores(chip))
+    blocks = min(total, 1 if merges else vector_cores(chip))
 
     def tiles(block: int) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
         """((rows, columns), (source, target)) of each tile of a block; places in elements."""
@@ -102,32 +133,29 @@ def transpose_task(
     def body(k: KernelBuilder, block: int) -> None:
         incoming = buffer_queue(k, "rows", "MTE2", "V", room // BLOCK_BYTES * BLOCK_BYTES)
         outgoing = buffer_queue(k, "turned", "V", "MTE3", room // BLOCK_BYTES * BLOCK_BYTES)
+        merge = Merge(k, room // BLOCK_BYTES if keeps else 0) if merges else None
         for (rows, columns), (src, dst) in k.stamped(tiles(block)):
             k.next_tile()
             pitch, groups = padded(columns * itemsize), ceil_div(rows, c0)
-            k.copy_rows(
-                "GM->UB",
-                incoming.acquire(),
-                gm_operand(SOURCE, src * itemsize),
-                columns * itemsize,
-                CopyLoop(rows, turn.row_stride * itemsize, pitch),
-            )
+            place, loop = gm_operand(SOURCE, src * itemsize), CopyLoop(rows, turn.row_stride * itemsize, pitch)
+            load_rows(k, incoming.acquire(), place, columns * itemsize, loop)
             incoming.publish()
             values, result = incoming.take(), outgoing.acquire()
             for group in range(groups):
-                channels = min(c0, rows - group * c0)
-                plain, blocks_at = values + group * c0 * pitch, result + group * BLOCK_BYTES
+                first, channels = group * c0, min(c0, rows - group * c0)
+                if channels < c0 and merge is None and k.copies_whole_blocks:
+                    first, channels = rows - c0, c0
+                plain, blocks_at = values + first * pitch, result + group * BLOCK_BYTES
                 layout = TurnLayout(pitch, groups * BLOCK_BYTES)
                 k.transpose_blocks(blocks_at, plain, True, itemsize, channels, columns, layout)
             incoming.release()
             outgoing.publish()
-            k.copy_rows(
-                "UB->GM",
-                gm_operand(TARGET, dst * itemsize),
-                outgoing.take(),
-                rows * itemsize,
-                CopyLoop(columns, groups * BLOCK_BYTES, turn.column_stride * itemsize),
-            )
+            loop = CopyLoop(columns, groups * BLOCK_BYTES, turn.column_stride * itemsize)
+            move = gm_operand(TARGET, dst * itemsize), outgoing.take(), rows * itemsize, loop
+            if merge is None:
+                store_rows(k, move)
+            else:
+                merge.store(*move)
             outgoing.release()
         incoming.close()
         outgoing.close()

@@ -3,6 +3,10 @@
 Only the DMA engines work: rows come through UB, each on its own 32-byte blocks. A row is as long as both views are contiguous;
 where they have no contiguous dimension in common a row is one element. A row that is read again and again, or begins inside of
 the one before it, takes an instruction of its own where the chip's word has no stride for it (all but the 950).
+
+Where copies count whole blocks (the 910 and 310P) a row of a block or more backs off: its last block comes, and leaves, by
+itself. Shorter rows are merged by one core; the caller's bytes in the gaps of a view are kept. What the vendor's kernel does is
+unknown.
 """
 
 from __future__ import annotations
@@ -14,9 +18,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from ascend_sim.chip import ChipSpec
+from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.errors import SimError
+from ascend_sim.isa.forms import copies_whole_blocks
 from ascend_sim.kernel.function import kernel_function
 from ascend_sim.kernel.kernel import Kernel
+from ascend_sim.kernel.operands import CopyLoop
 from ascend_sim.kernel.tensor import Tensor
 from ascend_sim.memory.gm import Allocation, gm_operand
 from ascend_sim.ops.kernels.vector.common import (
@@ -31,6 +38,7 @@ from ascend_sim.ops.kernels.vector.common import (
     vector_cores,
 )
 from ascend_sim.ops.kernels.vector.strided import StridedCopy
+from ascend_sim.ops.kernels.vector.whole_blocks import Merge, load_backed_off, load_rows, store_rows
 from ascend_sim.ops.problem.sizes import ceil_div
 from ascend_sim.runtime import Task
 
@@ -57,6 +65,12 @@ class _Plan:
     src_offset: int
     dst_offset: int
 
+    @property
+    def has_gaps(self) -> bool:
+        """Whether the target has other elements between those that are written."""
+        dims = (*self.outer, self.rows)
+        return self.run + sum((dim.size - 1) * dim.dst for dim in dims) > self.run * math.prod(dim.size for dim in dims)
+
 
 def _simplified(name: str, shape: Sequence[int], src: Sequence[int], dst: Sequence[int]) -> tuple[list[_Dim], int, int]:
     """Dimensions with neighbours merged, outermost first by target step, all target steps positive; offset corrections."""
@@ -78,7 +92,8 @@ def _simplified(name: str, shape: Sequence[int], src: Sequence[int], dst: Sequen
     return merged, src_offset, dst_offset
 
 
-def _plan(name: str, shape: Sequence[int], src: Sequence[int], dst: Sequence[int]) -> _Plan:
+def _plan(name: str, shape: Sequence[int], src: Sequence[int], dst: Sequence[int], in_order_below: int = 0) -> _Plan:
+    """The copy; with a run shorter than `in_order_below` the rows are the innermost dimension, as they lie in the target."""
     dims, src_offset, dst_offset = _simplified(name, shape, src, dst)
     run = 1
     if dims and dims[-1].src == dims[-1].dst == 1:
@@ -86,6 +101,8 @@ def _plan(name: str, shape: Sequence[int], src: Sequence[int], dst: Sequence[int
     # The DMA engines step forward only, and most of them past what they read: other dimensions are left to the outer loop.
     forward = [dim for dim in dims if dim.src >= 0]
     rows = max(forward, key=lambda dim: (dim.src >= run, dim.size), default=_Dim(1, 0, 0))
+    if run < in_order_below:
+        rows = dims[-1] if dims and dims[-1].src >= 0 else _Dim(1, 0, 0)
     outer = tuple(dim for dim in dims if dim is not rows)
     return _Plan(outer, rows, run, src_offset, dst_offset)
 
@@ -127,14 +144,16 @@ def _part(number: int, step: int, total: int) -> slice:
 def _work(chip: ChipSpec, copy: StridedCopy) -> KernelWork:
     """A piece is an index of the outer dimensions, some rows, and a part of a run: as much as a quarter of UB holds."""
     shape, itemsize = copy.shape, copy.itemsize
-    plan = _plan("", shape, copy.source_strides, copy.target_strides)
+    short = BLOCK_BYTES // itemsize if copies_whole_blocks(chip) else 0
+    plan = _plan("", shape, copy.source_strides, copy.target_strides, short)
+    merges = plan.run < short
     tile = chip.buffers["UB"] // _TILES
     # Counted, not listed: a tensor that is never copied may have a hundred million rows.
     run_step = _even(plan.run, tile // itemsize)
     row_step = _even(plan.rows.size, max(tile // padded(run_step * itemsize), 1))
     counts = [*[dim.size for dim in plan.outer], ceil_div(plan.rows.size, row_step), ceil_div(plan.run, run_step)]
     total = math.prod(counts)
-    blocks = min(total, vector_cores(chip))
+    blocks = min(total, 1 if merges else vector_cores(chip))
 
     def pieces(block: int) -> list[tuple[int | slice, ...]]:
         first, count = share(total, blocks, block)
@@ -162,26 +181,35 @@ def _work(chip: ChipSpec, copy: StridedCopy) -> KernelWork:
     element = f"{8 * itemsize}-bit"
     info = call_info((element, element), ("ND", "ND"), (shape, shape))
     info["strides"] = {"input": list(copy.source_strides), "output": list(copy.target_strides)}
-    return KernelWork(view_copy, views, blocks, pieces, {"tile": tile}, info)
+    fields = {"tile": tile, "merges": merges, "keeps": merges and plan.has_gaps}
+    return KernelWork(view_copy, views, blocks, pieces, fields, info)
 
 
 @kernel_function(core=("AI_CORE", "AIV"))
 def view_copy(
-    k: Kernel, source: Tensor, target: Tensor, pieces: Sequence[tuple[int | slice, ...]], *, tile: int
+    k: Kernel,
+    source: Tensor,
+    target: Tensor,
+    pieces: Sequence[tuple[int | slice, ...]],
+    *,
+    tile: int,
+    merges: bool,
+    keeps: bool,
 ) -> None:
     """The kernel: rows of both views, each on its own blocks of UB."""
     queue = k.queue("tile", "UB", tile, "MTE2", "MTE3")
+    merge = Merge(k, tile // BLOCK_BYTES if keeps else 0) if merges else None
     for part in k.each(pieces):
         k.next_tile()
         before, after = source[part], target[part]
         rows, run = before.shape
         size, pitch = run * before.itemsize, k.row_bytes(run * before.itemsize)
         with queue.write() as place:
-            step = before.strides[0]
-            if step >= size or k.can_copy("GM", "UB", size, rows, step, pitch):
-                k.data_copy("GM", "UB", place, before.address, size, rows, step, pitch)
-            else:
-                for row in range(rows):
-                    k.data_copy("GM", "UB", place + row * pitch, before.address + row * step, size)
+            load = load_backed_off if merge is None else load_rows
+            load(k, place, before.address, size, CopyLoop(rows, before.strides[0], pitch))
         with queue.read() as place:
-            k.data_copy("UB", "GM", after.address, place, size, rows, pitch, after.strides[0])
+            move = after.address, place, size, CopyLoop(rows, pitch, after.strides[0])
+            if merge is None:
+                store_rows(k, move)
+            else:
+                merge.store(*move)

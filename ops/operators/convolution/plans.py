@@ -44,7 +44,7 @@ def plan_convolution(call: ConvolutionCall, chip: ChipSpec) -> Plan:
 
 
 def begins_with_bias(call: ConvolutionCall) -> bool:
-    """Whether the sums of the cube begin with the bias of a call, and are rounded once."""
+    """Return True if the sums of the cube begin with the bias of a call, and are rounded once."""
     return "bias" in call.inputs and call.forward and not call.family.coupled and not call.empty
 
 
@@ -106,7 +106,7 @@ class _Forward(BiasInSums):
 
     @property
     def _adds(self) -> bool:
-        """Whether a kernel behind the cube's adds the bias."""
+        """Return True if a kernel behind the cube's adds the bias."""
         return "bias" in self.call.inputs and not begins_with_bias(self.call)
 
     def _bytes(self, dtype: str) -> int:

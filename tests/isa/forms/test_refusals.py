@@ -8,11 +8,11 @@ import pytest
 
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import SimError
-from ascend_sim.isa.forms import atomics, form_of
-from ascend_sim.isa.transfer import DataCopy
+from ascend_sim.isa.forms import atomics, copies_whole_blocks, reach
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import CopyLoop, MapWindow, Span, TilePiece
 from ascend_sim.kernel.program import InstructionTable
+from ascend_sim.memory.gm import Allocation
 
 pytestmark = pytest.mark.fast
 
@@ -163,12 +163,9 @@ def test_results_are_added_from_where_the_chip_has_it() -> None:
     assert "dtype float8_e4m3fn; float32, float16" in said
 
 
-def test_kernels_of_the_project_pass_with_the_faults_that_are_listed_and_no_others() -> None:
-    """A part of a block on a 910A is listed, more rows than 12 bits are not."""
-    chip = load_chip(OLD)
-    part, many = (DataCopy("GM", "UB", 20), DataCopy("GM", "UB", 20, 5000, 64, 32))
-    assert form_of(part, chip, owed=True) is None
-    with pytest.raises(SimError, match="n_burst"):
-        form_of(many, chip, owed=True)
-    with pytest.raises(SimError, match="len_burst"):
-        form_of(part, chip)
+@pytest.mark.parametrize("chip", [OLD, INFERENCE, A2, "ascend950pr_9589"])
+def test_which_chips_copy_whole_blocks(chip: str) -> None:
+    """There a tensor's slack may be touched: up to 31 bytes to whole blocks, and a block."""
+    spec, tensor = load_chip(chip), Allocation(0, 100, "x", None)
+    assert copies_whole_blocks(spec) == (chip in (OLD, INFERENCE))
+    assert reach(tensor, spec) == (160 if copies_whole_blocks(spec) else 100)

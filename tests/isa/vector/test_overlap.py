@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import ascend_sim as asim
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import SimError
-from ascend_sim.isa.vector import VectorBinary, VectorCast, VectorScalar, VectorUnary
+from ascend_sim.isa.vector import ReduceWithIndex, VectorBinary, VectorCast, VectorScalar, VectorUnary
 from ascend_sim.isa.vector.overlap import overlap_fault
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.local_tensor import LocalTensor
@@ -99,7 +99,8 @@ OVER: dict[str, Callable[[KernelBuilder], object]] = {
     "a block behind": lambda k: k.adds(tensor(32, (1000,)), tensor(0, (1000,)), 1.0),
     "a repeat behind": lambda k: k.adds(tensor(256, (1000,)), tensor(0, (1000,)), 1.0),
     "the second source": lambda k: k.add(tensor(32, (64,)), tensor(4096, (64,)), tensor(0, (64,))),
-    "a reduction": lambda k: k.reduce_sum(tensor(0, (8,)), tensor(0, (8, 64))),
+    "a reduction": lambda k: k.reduce_sum(tensor(256, (8,)), tensor(0, (8, 64))),
+    "a reduction of short rows": lambda k: k._emit((ReduceWithIndex, 4, 1, 4, "max")),
     "turned in place": lambda k: k.transpose(tensor(0, (32, 32)), tensor(0, (32, 32))),
     "two in turn": lambda k: k.interleave(0, 0, 4096, 2, 64) if "interleave" in k.chip.vector.ops else k.gather(
         tensor(0, (64,)), tensor(0, (64,)), tensor(4096, (64,), "uint32")
@@ -111,6 +112,7 @@ APART: dict[str, Callable[[KernelBuilder], object]] = {
     "a block before": lambda k: k.adds(tensor(0, (1000,)), tensor(1024 * 4, (1000,)), 1.0),
     "a repeat ahead": lambda k: k.adds(tensor(0, (1000,)), tensor(256, (1000,)), 1.0),
     "both sources": lambda k: k.add(tensor(0, (64,)), tensor(0, (64,)), tensor(0, (64,))),
+    "a reduction in place": lambda k: k.reduce_sum(tensor(0, (8,)), tensor(0, (8, 64))),
     "beside": lambda k: k.reduce_sum(tensor(8 * 256, (8,)), tensor(0, (8, 64))),
     "a square turned in place": lambda k: k.transpose(tensor(0, (16, 16), "float16"), tensor(0, (16, 16), "float16")),
 }

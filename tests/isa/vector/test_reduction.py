@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import SimError
-from ascend_sim.isa.vector import ReduceBlocks, ReduceRows
+from ascend_sim.isa.vector import Mask, ReduceBlocks, ReducePairs, ReduceRows, ReduceWithIndex
+from ascend_sim.kernel.program import InstructionTable
 from ascend_sim.numerics import reference
 from tests.support.isa.workbench import CHIP, Workbench
 from tests.support.sampling import sampled
@@ -135,3 +136,61 @@ def test_costs_on_paper() -> None:
     assert ReduceRows(3, 128, 256, "min", "float16").cost(CHIP).work == 3 * 7
     assert ReduceBlocks("max", "float32", 256).cost(CHIP).work == 4
     assert ReduceBlocks("sum", "float16", 256).cost(CHIP).work == 2 * 7
+
+
+@pytest.mark.parametrize("order", ["value index", "index value", "index"])
+def test_an_extreme_with_its_index(order: str) -> None:
+    bench, rng = Workbench(), np.random.default_rng(1)
+    rows = rng.standard_normal((3, 64)).astype(np.float32)
+    bench.put("UB", 1024, rows)
+    bench.do(ReduceWithIndex(3, 64, 256, "max", "float32", order), 0, 1024)
+    each = len(order.split())
+    found = bench.get("UB", 0, np.uint32, 3 * each).reshape(3, each)
+    for number, name in enumerate(order.split()):
+        wanted = rows.argmax(1) if name == "index" else rows.max(1).view(np.uint32)
+        assert (found[:, number] == wanted).all()
+
+
+def test_the_index_of_an_extreme_counts_what_a_mask_leaves_out() -> None:
+    bench = Workbench()
+    bench.put("UB", 1024, np.array([9, 1, 7, 0, 8, 5], np.float16))
+    bench.do(ReduceWithIndex(1, 6, 12, "min", "float16", "value index", Mask(0b110101, 128)), 0, 1024)
+    assert bench.get("UB", 0, np.float16, 1)[0] == 5 and bench.get("UB", 2, np.uint16, 1)[0] == 5
+
+
+def test_sums_of_pairs() -> None:
+    bench = Workbench()
+    values = np.arange(1, 41, dtype=np.float16)
+    bench.put("UB", 1024, values)
+    bench.do(ReducePairs("float16", 40), 0, 1024)
+    assert (bench.get("UB", 0, np.float16, 20) == values[::2] + values[1::2]).all()
+
+
+@pytest.mark.parametrize(
+    ("instruction", "unit"),
+    [
+        (ReduceRows(2, 64, 256), 4),
+        (ReduceRows(2, 64, 256, "max", "float16"), 2),
+        (ReduceWithIndex(1, 64, 256, "max"), 8),
+        (ReduceBlocks("sum", "float16", 128), 16),
+        (ReduceBlocks("sum", "float32", 64), 32),
+    ],
+)
+def test_results_begin_where_the_unit_can_write_them(instruction: Any, unit: int) -> None:
+    """asc-devkit, ReduceRepeat and ReduceDataBlock."""
+    table = InstructionTable(load_chip("ascend910b3"))
+    table.add((type(instruction), *vars(instruction).values()))
+    assert table.limits()[2][0, 0] == unit
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: ReduceWithIndex(1, 8, 32, "sum"), "operation 'sum'; max and min have an index"),
+        (lambda: ReduceWithIndex(1, 8, 32, "max", "float32", "place"), "order 'place'; allowed are value index"),
+        (lambda: ReducePairs("float32", 7), "7 elements; they are an even number"),
+    ],
+)
+def test_reductions_that_do_not_exist(make: Any, said: str) -> None:
+    with pytest.raises(SimError, match=said):
+        make()

@@ -48,7 +48,7 @@ def made(folder: Path, text: str, **options: Any) -> CppKernel:
 def recorded(kernel: CppKernel, *arguments: int, block: int = 0, blocks: int = 1) -> WordStream:
     """Return all words of a block."""
     recorder: ProgramRecorder = kernel._recorder(())
-    return recorder.record(block, blocks, 196_608, arguments, registers=True)
+    return recorder.begin(block, blocks, 196_608, arguments, registers=True).finish()
 
 
 def vector_kernel(body: str, name: str = "kernel", tensors: str = "x y z", numbers: str = "") -> str:

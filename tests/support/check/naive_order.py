@@ -99,6 +99,8 @@ def unordered(program: Program) -> set[tuple[int, int, str]]:
                 continue
             if not bytes_ & other_bytes or ("start", b) in reach[a] or ("start", a) in reach[b]:
                 continue
+            if pipes[a] == pipes[b] == PIPES.index("S"):
+                continue
             if pipes[a] == pipes[b] and (not writes or (space == "L0C" and PIPES[pipes[a]] == "M")):
                 continue
             found.add((a, b, space))

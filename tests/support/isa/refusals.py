@@ -1,4 +1,4 @@
-"""What a kernel of one instruction is told where the chip cannot say it."""
+"""Refusals of a kernel of one instruction that the chip lacks."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class Forward:
         return [x, weight, bias * TYPES[dtype].type(8) if self.bias else None]
 
     def rounds_once(self, chip: str) -> bool:
-        """Whether the cube's sums begin with the bias."""
+        """Return True if the cube's sums begin with the bias."""
         return not self.transposed and chip not in COUPLED
 
     def wanted(self, operands: list[Array | None], stored: str, chip: str) -> Array:

@@ -2,8 +2,6 @@
 #pragma once
 #include "asim/tensor.h"
 
-#define ASIM_SITE asim::Site site = asim::Site::here()
-
 namespace asim {
 constexpr int64_t PIPES_OF_EVENT[][2] = {
     {4, 3}, {3, 4}, {3, 2}, {2, 3}, {4, 1}, {1, 4}, {5, 1}, {1, 5}, {2, 1}, {1, 2}, {1, 1}, {5, 3}, {3, 5}, {3, 1}, {4, 2},
@@ -15,6 +13,14 @@ inline int64_t event_id(Site site, const char *call, int64_t id) {
     if (id < 0 || id >= EVENTS) refuse(site, "%s: event id %lld; allowed are 0 to %d", call, (long long)id, EVENTS - 1);
     return id;
 }
+constexpr int CROSS_FLAGS = 16;
+inline void cross_id(Site site, const char *call, int64_t flag) {
+    if (flag < 0 || flag >= CROSS_FLAGS) refuse(site, "%s: flag %lld; allowed are 0 to %d", call, (long long)flag, CROSS_FLAGS - 1);
+}
+// A library has this symbol if its kernel joins all cores, so that all its blocks must run at once (recorder.py).
+template <class T> struct __attribute__((visibility("default"))) AllCores { static char mark; };
+template <class T> char AllCores<T>::mark = 1;
+inline void all_cores() { *(volatile char *)&AllCores<void>::mark = 1; }
 inline void set_flag(Site site, AscendC::HardEvent event, int64_t id) {
     auto pair = PIPES_OF_EVENT[(int)event];
     if (pair[0] == pair[1]) return record(site, Word::pipe_barrier, {0}, {pair[0]});
@@ -73,6 +79,35 @@ inline int64_t GetSubBlockNum() { return 1; }
 inline int64_t GetTaskRation() { return 1; }
 inline int64_t get_block_idx() { return GetBlockIdx(); }
 inline int64_t get_block_num() { return GetBlockNum(); }
+
+enum class CacheLine : uint64_t { SINGLE_CACHE_LINE = 0, ENTIRE_DATA_CACHE };
+enum class DcciDst : uint64_t { CACHELINE_ALL = 0, CACHELINE_UB, CACHELINE_OUT, CACHELINE_ATOMIC };
+template <class T, CacheLine lines, DcciDst target = DcciDst::CACHELINE_OUT>
+inline void DataCacheCleanAndInvalid(const GlobalTensor<T> &dst, ASIM_SITE) {
+    asim::record(site, asim::Word::dcci, {asim::at(dst)}, {(int64_t)lines, (int64_t)target});
+}
+
+// Flags between cores. A wait is of the mode of the set before it, for the word has the flag alone.
+template <uint8_t mode, pipe_t pipe> inline void CrossCoreSetFlag(uint16_t flag, ASIM_SITE) {
+    if constexpr (mode == 0) asim::all_cores();
+    if (pipe == PIPE_S) asim::refuse(site, "CrossCoreSetFlag from PIPE_S is not simulated; PIPE_MTE3 is");
+    asim::cross_id(site, "CrossCoreSetFlag", flag);
+    asim::recorder.cross_modes[flag] = mode;
+    asim::record(site, asim::Word::ffts_cross_core_sync, {0}, {(int64_t)pipe, mode, flag});
+}
+template <uint8_t mode = 0, pipe_t pipe = PIPE_S> inline void CrossCoreWaitFlag(uint16_t flag, ASIM_SITE) {
+    asim::cross_id(site, "CrossCoreWaitFlag", flag);
+    int64_t own = asim::recorder.cross_modes[flag];
+    asim::record(site, asim::Word::wait_flag_dev, {0}, {flag, own < 0 ? mode : own});
+}
+template <bool vector_cores_only = true> inline void SyncAll(ASIM_SITE) {
+    static_assert(vector_cores_only, "SyncAll<false> joins cube and vector cores; only kernels of vector cores run");
+    constexpr uint16_t FLAG = 14;  // of the library's own
+    asim::record(site, asim::Word::own_barrier_);
+    asim::record(site, asim::Word::pipe_barrier, {0}, {(int64_t)PIPE_ALL});
+    CrossCoreSetFlag<0, PIPE_MTE3>(FLAG, site);
+    CrossCoreWaitFlag<0>(FLAG, site);
+}
 
 enum class AscendCCoreType : uint8_t { AIC, AIV };
 constexpr AscendCCoreType AIC = AscendCCoreType::AIC, AIV = AscendCCoreType::AIV, g_coreType = AIV;

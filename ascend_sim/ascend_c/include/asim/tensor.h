@@ -2,6 +2,44 @@
 #pragma once
 #include "asim/types.h"
 
+#define ASIM_SITE asim::Site site = asim::Site::here()
+
+namespace asim {
+
+// An element by its address, read and written by the scalar unit.
+template <class T> inline T scalar_load(Site site, Word word, int64_t address) {
+    record(site, word, {0, address}, {(int64_t)sizeof(T)});
+    uint64_t bits = value_of_last_row(site);
+    T value;
+    memcpy((void *)&value, &bits, sizeof value);
+    return value;
+}
+template <class T> inline void scalar_store(Site site, Word word, int64_t address, T value) {
+    int64_t bits = 0;
+    memcpy(&bits, &value, sizeof value);
+    record(site, word, {address, bits}, {(int64_t)sizeof(T)});
+}
+// What operator() of a tensor returns.
+template <class T> class Element {
+public:
+    Element(Site site, int64_t address, bool in_gm) : site_(site), address_(address), in_gm_(in_gm) {}
+    operator T() const { return scalar_load<T>(site_, in_gm_ ? Word::load_gm_ : Word::load_ub_, address_); }
+    Element &operator=(T value) {
+        scalar_store<T>(site_, in_gm_ ? Word::store_gm_ : Word::store_ub_, address_, value);
+        return *this;
+    }
+    Element &operator=(const Element &other) { return *this = (T)other; }
+    Element &operator+=(T value) { return *this = (T)((T)*this + value); }
+    Element &operator-=(T value) { return *this = (T)((T)*this - value); }
+
+private:
+    Site site_;
+    int64_t address_;
+    bool in_gm_;
+};
+
+}  // namespace asim
+
 namespace AscendC {
 
 template <class T> class GlobalTensor {
@@ -17,6 +55,11 @@ public:
         return piece;
     }
     uint64_t GetSize() const { return size_; }
+    T GetValue(uint64_t offset, ASIM_SITE) const { return asim::scalar_load<T>(site, asim::Word::load_gm_, (int64_t)(start_ + offset)); }
+    void SetValue(uint64_t offset, T value, ASIM_SITE) const {
+        asim::scalar_store<T>(site, asim::Word::store_gm_, (int64_t)(start_ + offset), value);
+    }
+    asim::Element<T> operator()(uint64_t offset, ASIM_SITE) const { return {site, (int64_t)(start_ + offset), true}; }
 
 private:
     T *start_ = nullptr;
@@ -45,9 +88,15 @@ public:
     // An address of the simulated buffer, where no memory of this process lies.
     T *GetPhyAddr() const { return (T *)(uint64_t)address_; }
     T *GetPhyAddr(uint32_t offset) const { return GetPhyAddr() + offset; }
+    T GetValue(uint32_t index, ASIM_SITE) const { return asim::scalar_load<T>(site, asim::Word::load_ub_, at_index(index)); }
+    template <class S> void SetValue(uint32_t index, S value, ASIM_SITE) const {
+        asim::scalar_store<T>(site, asim::Word::store_ub_, at_index(index), (T)value);
+    }
+    asim::Element<T> operator()(uint32_t index, ASIM_SITE) const { return {site, at_index(index), false}; }
     int64_t asim_address() const { return address_; }
 
 private:
+    int64_t at_index(uint32_t index) const { return address_ + (int64_t)index * (int64_t)sizeof(T); }
     TPosition position_ = TPosition::VECCALC;
     uint32_t address_ = 0, bytes_ = 0;
 };

@@ -363,8 +363,139 @@ ASIM_REDUCE(WholeReduceMin, vcmin)
                      {asim::format_of<T>(), repeat, dst_stride, block, stride, ASIM_MASK});                                 \
     }
 ASIM_BLOCKS(BlockReduceSum, vcgadd)
+ASIM_BLOCKS(PairReduceSum, vcpadd)
 ASIM_BLOCKS(BlockReduceMax, vcgmax)
 ASIM_BLOCKS(BlockReduceMin, vcgmin)
 #undef ASIM_BLOCKS
+
+// Reductions of many elements to one. The scalar unit moves the last value to its place.
+inline void asim_between(asim::Site site, HardEvent event, int32_t id = 0) {
+    asim::set_flag(site, event, id);
+    asim::wait_flag(site, event, id);
+}
+template <class T> inline void asim_move(asim::Site site, const LocalTensor<T> &dst, const LocalTensor<T> &src) {
+    asim::record(site, asim::Word::copy_ub_, {asim::at(dst), asim::at(src)}, {(int64_t)sizeof(T)});
+}
+template <class T> inline void asim_result(asim::Site site, const LocalTensor<T> &dst, const LocalTensor<T> &src) {
+    asim_between(site, HardEvent::V_S);
+    asim_move(site, dst, src);
+    asim_between(site, HardEvent::S_V);
+    asim_between(site, HardEvent::S_MTE3);
+}
+template <class T> inline void asim_reduce(asim::Site site, asim::Word word, const LocalTensor<T> &dst, const LocalTensor<T> &src,
+                                           int64_t repeat, int64_t stride, int64_t order) {
+    asim::record(site, word, {asim::at(dst), asim::at(src)}, {asim::format_of<T>(), repeat, 1, 1, stride, order, ASIM_MASK});
+}
+template <class T, bool sets = true> inline void ReduceSum(const LocalTensor<T> &dst, const LocalTensor<T> &src,
+                                                           const LocalTensor<T> &, const int32_t count, ASIM_SITE) {
+    if (sets) asim::set_counting(site, true);
+    if (sets) asim::set_vector_mask(site, 0, count);
+    asim_reduce(site, asim::Word::vcadd, dst, src, 1, 8, 1);
+    asim_result(site, dst, dst);
+    asim::set_counting(site, false);
+    asim::set_vector_mask(site, -1, -1);
+}
+template <class T> inline void asim_sum(asim::Site site, const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<T> &work,
+                                        int32_t repeat, int32_t stride) {
+    asim_reduce(site, asim::Word::vcadd, work, src, repeat, stride, 0);
+    asim_barrier(site);
+    asim::set_counting(site, true);
+    asim::set_vector_mask(site, 0, repeat);
+    asim_reduce(site, asim::Word::vcadd, work, work, 1, 8, 0);
+    asim::set_counting(site, false);
+    asim_barrier(site);
+    asim_result(site, dst, work);
+}
+template <class T> inline void ReduceSum(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<T> &work,
+                                         const int32_t mask, const int32_t repeat, const int32_t stride, ASIM_SITE) {
+    asim::mask_of_count(site, mask);
+    asim_sum(site, dst, src, work, repeat, stride);
+}
+template <class T> inline void ReduceSum(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<T> &work,
+                                         const uint64_t mask[], const int32_t repeat, const int32_t stride, ASIM_SITE) {
+    asim::set_vector_mask(site, mask[1], mask[0]);
+    asim_sum(site, dst, src, work, repeat, stride);
+}
+
+// Extremes go down in three levels over pairs of value and index; each level keeps the values at even places.
+template <class T> constexpr int64_t asim_lanes = 256 / (int64_t)sizeof(T);
+inline void asim_even(asim::Site site, int64_t pairs) {
+    int64_t bits[2] = {0, 0};
+    for (int64_t i = 0; i < 2 * pairs && i < 128; i += 2) bits[i / 64] |= 1ll << i % 64;
+    asim::set_vector_mask(site, bits[1], bits[0]);
+}
+template <class T> inline int64_t asim_level(asim::Site site, asim::Word word, const LocalTensor<T> &work, int64_t pairs) {
+    constexpr int64_t LANES = asim_lanes<T>;
+    int64_t whole = 2 * pairs / LANES, rest = 2 * pairs % LANES;
+    if (whole) {
+        asim_even(site, LANES / 2);
+        asim_reduce(site, word, work, work, whole, 8, 1);
+    }
+    if (rest) {
+        asim_even(site, rest / 2);
+        asim_reduce(site, word, work[2 * whole], work[whole * LANES], 1, 8, 1);
+    }
+    return whole + (rest > 0);
+}
+template <class T> inline void asim_rows(asim::Site site, asim::Word word, const LocalTensor<T> &work, const LocalTensor<T> &src,
+                                         const uint64_t mask[], int64_t repeat, int64_t stride) {
+    for (int64_t done = 0; done < repeat; done += 255) {
+        asim::set_vector_mask(site, mask[1], mask[0]);
+        asim_reduce(site, word, work[2 * done], src[done * stride * 32 / (int64_t)sizeof(T)], repeat - done < 255 ? repeat - done : 255, stride, 1);
+    }
+    if (repeat == 1) return;
+    asim_barrier(site);
+    int64_t pairs = asim_level(site, word, work, repeat);
+    asim_barrier(site);
+    asim_level(site, word, work, pairs);
+}
+template <class T> inline void asim_extreme(asim::Site site, const char *call, asim::Word word, const LocalTensor<T> &dst,
+                                            const LocalTensor<T> &src, const LocalTensor<T> &work, int64_t count, bool index) {
+    if (index) asim::refuse(site, "%s with calIndex is not simulated; calIndex false is", call);
+    if (count < 1) asim::refuse(site, "%s: %lld elements; a reduction has at least 1", call, (long long)count);
+    constexpr int64_t LANES = asim_lanes<T>;
+    int64_t whole = count / LANES, rest = count % LANES;
+    const uint64_t all[2] = {~0ull, LANES > 64 ? ~0ull : 0}, some[2] = {(uint64_t)asim::low_bits(rest), (uint64_t)asim::low_bits(rest - 64)};
+    if (whole) {
+        asim_rows(site, word, work, src, all, whole, 8);
+        asim_result(site, dst, work);
+        if (!rest) return;
+        asim_between(site, HardEvent::V_S);
+        asim_move(site, dst, dst);
+    }
+    asim_rows(site, word, work, src[whole * LANES], some, 1, 8);
+    if (!whole) return asim_result(site, dst, work);
+    asim_between(site, HardEvent::V_S);
+    asim_move(site, work[1], work);
+    asim_between(site, HardEvent::S_V);
+    asim_between(site, HardEvent::S_MTE3);
+    asim_between(site, HardEvent::V_S);
+    asim_move(site, work, dst);
+    asim_between(site, HardEvent::S_V);
+    asim::set_vector_mask(site, 0, 3);
+    asim_reduce(site, word, work, work, 1, 8, 1);
+    asim_result(site, dst, work);
+}
+#define ASIM_EXTREME(Name, word)                                                                                            \
+    template <class T> inline void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<T> &work,    \
+                                        const int32_t count, bool index = false, ASIM_SITE) {                               \
+        asim_extreme(site, #Name, asim::Word::word, dst, src, work, count, index);                                          \
+    }                                                                                                                       \
+    template <class T> inline void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<T> &work,    \
+                                        const uint64_t mask[], const int32_t repeat, const int32_t stride,                  \
+                                        bool index = false, ASIM_SITE) {                                                    \
+        if (index) asim::refuse(site, "%s with calIndex is not simulated; calIndex false is", #Name);                       \
+        asim_rows(site, asim::Word::word, work, src, mask, repeat, stride);                                                 \
+        asim_result(site, dst, work);                                                                                       \
+    }                                                                                                                       \
+    template <class T> inline void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<T> &work,    \
+                                        const int32_t mask, const int32_t repeat, const int32_t stride, bool index = false, \
+                                        ASIM_SITE) {                                                                        \
+        const uint64_t bits[2] = {(uint64_t)asim::low_bits(mask), (uint64_t)asim::low_bits(mask - 64)};                     \
+        Name(dst, src, work, bits, repeat, stride, index, site);                                                            \
+    }
+ASIM_EXTREME(ReduceMax, vcmax)
+ASIM_EXTREME(ReduceMin, vcmin)
+#undef ASIM_EXTREME
 
 }  // namespace AscendC

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from ascend_sim.chip import ChipSpec
+from ascend_sim.isa.forms import copies_whole_blocks
 from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.cube.ladder import LadderAnswer
 from ascend_sim.ops.kernels.grad_input.ladder import GradInputQuestion
@@ -77,7 +78,7 @@ class Gradients(PlanDraft, ABC):
             self.zeros()
         else:
             self.launches()
-        self.result.place()
+        self.result.place(copies_whole_blocks(self.chip))
         return self.result
 
     def launches(self) -> None:

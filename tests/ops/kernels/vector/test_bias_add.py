@@ -31,7 +31,7 @@ class Make:
 
     def __call__(self, on: ChipSpec, source: Allocation, target: Allocation, disarm: Collection[str]) -> Task:
         ends = (0, self.start, source.size)
-        data = [None if source.data is None else source.data[a:b] for a, b in pairwise(ends)]
+        data = [None if source.memory is None else source.memory[a:] for a in ends[:2]]
         parts = [
             Allocation(source.base + a, b - a, name, part)
             for (a, b), name, part in zip(pairwise(ends), ("map", "bias"), data, strict=True)

@@ -12,21 +12,23 @@ def bytes_in(k, address, size, name="held"):
     return held
 
 
-@planted("illegal read GM", x(N), out(N), off=8)
+@planted("illegal read GM", x(N), out(N), chips=SPLIT, off=8)
+@planted("illegal read GM", x(N), out(N), chips=COUPLED, off=40)
 @planted("illegal read GM", x(N), out(N), off=4 * N)
 @planted("illegal read GM", x(N), out(N), off=-32)
 @planted("illegal read GM", x(N), out(N), off=1 << 30)
 def read_outside(k, a, b, *, bug, off):
-    """Off by a few bytes, by all, before the beginning, far away."""
+    """Off by a few bytes (where copies count blocks, behind the slack), by all, before the beginning, far away."""
     held = bytes_in(k, a.address + (off if bug else 0), 4 * N)
     order(k, "MTE2", "MTE3")
     k.data_copy("UB", "GM", b.address, held, 4 * N)
 
 
-@planted("illegal write GM", x(N), out(N), off=4)
+@planted("illegal write GM", x(N), out(N), chips=SPLIT, off=4)
+@planted("illegal write GM", x(N), out(N), chips=COUPLED, off=36)
 @planted("illegal write GM", x(N), out(N), off=-32)
 def write_outside(k, a, b, *, bug, off):
-    """One element further; the first one stays unwritten."""
+    """One element further, or one behind the slack; the first one stays unwritten."""
     held = bytes_in(k, a.address, 4 * N)
     order(k, "MTE2", "MTE3")
     k.data_copy("UB", "GM", b.address + (off if bug else 0), held, 4 * N)

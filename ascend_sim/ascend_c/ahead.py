@@ -1,0 +1,213 @@
+"""Values ahead: what scalar code of a kernel reads while its blocks are recorded.
+
+The rows that a block has recorded are executed by their instructions, in order, on copies of the launch's tensors. Blocks are
+coroutines: one goes on until it ends, waits for a flag between cores, or polls GM; then another one has its turn.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ascend_sim.ascend_c.errors import SourceError
+from ascend_sim.ascend_c.rows import translated
+from ascend_sim.ascend_c.session import Session
+from ascend_sim.ascend_c.stream import WordStream
+from ascend_sim.chip import ChipSpec
+from ascend_sim.engine.compiled import library
+from ascend_sim.engine.compiled.values import Workspace, rows_for_python
+from ascend_sim.engine.task import Task
+from ascend_sim.engine.values import BlockShadow, ProgramValues
+from ascend_sim.errors import SimError
+from ascend_sim.isa.base import ValueModel
+from ascend_sim.isa.scalar import CleanDataCache, ScalarAccess, ScalarLoad
+from ascend_sim.isa.sync import CrossCoreSetFlag, CrossCoreWaitFlag, cross_name
+from ascend_sim.kernel.inspection import Line
+from ascend_sim.kernel.program import InstructionTable, Program
+from ascend_sim.kernel.sheet import Sheet
+from ascend_sim.memory.local import POISON
+
+_MANY = 64
+"""Rows from which C is asked to run them."""
+MOST_POLLS = 1000
+"""Polls of GM in a row, while no block gets on, after which they count as endless."""
+CORE = "AIV"
+
+
+class Blocks:
+    """The blocks of one launch, recorded together.
+
+    `begin` starts a block. `contents` are the values of the tensors by slot (None: nobody gave any, so poison), `sizes` their
+    bytes.
+    """
+
+    def __init__(
+        self,
+        chip: ChipSpec,
+        begin: Callable[[int], Session],
+        blocks: int,
+        contents: Sequence[NDArray[Any] | None],
+        sizes: Sequence[int],
+    ) -> None:
+        self.chip, self.table = chip, InstructionTable(chip, CORE)
+        self.gm = [_bytes(one, size) for one, size in zip(contents, sizes, strict=True)]
+        self.model, self.shadow = ValueModel.of(chip), BlockShadow()
+        self.work = Workspace(chip, self.model) if library.load() is not None else None
+        self.raised: dict[tuple[int, int], Counter[int]] = defaultdict(Counter)
+        self.count = blocks
+        self._blocks = [_Block(self, number, begin) for number in range(blocks)]
+
+    def recordings(self) -> list[WordStream]:
+        """Run all blocks to their ends; SourceError where they wait for each other for ever."""
+        running = {block: block.run() for block in self._blocks}
+        polls = 0
+        try:
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+                while running:
+                    got_on = False
+                    for block, steps in [*running.items()]:
+                        try:
+                            got_on |= next(steps)
+                        except StopIteration:
+                            got_on = True
+                            del running[block]
+                    polls = 0 if got_on else polls + 1
+                    if not got_on and (polls > MOST_POLLS or not any(one.polls for one in running)):
+                        _deadlock(list(running))
+        finally:
+            for block in self._blocks:
+                block.close()
+        return [block.session.recording for block in self._blocks if block.session is not None]
+
+
+class _Block:
+    """One block: what it recorded, how far that was executed, and its memory."""
+
+    def __init__(self, whole: Blocks, number: int, begin: Callable[[int], Session]) -> None:
+        self.whole, self.number, self._begin = whole, number, begin
+        self.session: Session | None = None
+        self.polls = False
+        """Whether it reads the same element of GM again and again."""
+        self.stands: Line | None = None
+        self.waits_for = ""
+        self._values: ProgramValues | None = None
+        self._taken: Counter[tuple[int, int]] = Counter()
+        self._done = 0
+        self._kinds: list[int] = []
+        self._last: list[list[int]] = []
+
+    def run(self) -> Iterator[bool]:
+        """Go on from one wait to the next; whether it got on since the last one."""
+        session = self.session = self._begin(self.number)
+        while True:
+            asks = session.goes_on()
+            rows, lines = translated(self.whole.table, session.recording, self._done, self._kinds, len(self.whole.gm))
+            self._done = len(session.recording.rows)
+            if asks and self._polls_again(rows):
+                self.polls, self.stands = True, session.recording.lines[lines[-1]]
+                yield False
+                self.polls = False
+            yield from self._execute(rows, lines)
+            if not asks:
+                if self._values is not None:
+                    self._values.memory.cache.clean()
+                return
+            session.answer(self._asked(rows[-1]))
+
+    def close(self) -> None:
+        """End its process."""
+        if self.session is not None:
+            self.session.close()
+
+    def _polls_again(self, rows: NDArray[np.int64]) -> bool:
+        """Return True if a block reads the values of last time, and did nothing meanwhile that others could see."""
+        instructions = self.whole.table.instructions
+        told: list[list[int]] = rows[:, :4].tolist() if len(rows) < _MANY else []
+        again = bool(told) and told == self._last
+        self._last = told
+        kinds = [instructions[one] for one in rows[:, 0].tolist()] if again else []
+        only_reads = all(isinstance(one, ScalarLoad | CleanDataCache) for one in kinds)
+        return again and only_reads and cast(ScalarAccess, kinds[-1]).space == "GM"
+
+    def _execute(self, rows: NDArray[np.int64], lines: NDArray[np.int64]) -> Iterator[bool]:
+        """Run rows, and stop at each flag between cores that is not raised."""
+        instructions = self.whole.table.instructions
+        cross = [isinstance(one, CrossCoreSetFlag | CrossCoreWaitFlag) for one in instructions]
+        stops = np.flatnonzero(np.array(cross, np.bool_)[rows[:, 0]]) if any(cross) else ()
+        first, raised = 0, self.whole.raised
+        for stop in stops:
+            self._run(rows[first:stop])
+            first = int(stop) + 1
+            one = instructions[rows[stop, 0]]
+            assert isinstance(one, CrossCoreSetFlag | CrossCoreWaitFlag)
+            counter = one.flag, one.mode
+            if isinstance(one, CrossCoreSetFlag):
+                raised[counter][self.number] += 1
+                continue
+            got_on = True
+            whose = range(self.whole.count) if one.mode == 0 else (self.number,)
+            assert self.session is not None
+            self.stands, self.waits_for = self.session.recording.lines[lines[stop]], cross_name(one.flag)
+            while any(raised[counter][block] <= self._taken[counter] for block in whose):
+                yield got_on
+                got_on = False
+            self._taken[counter] += 1
+            self.waits_for = ""
+        self._run(rows[first:])
+
+    def _run(self, rows: NDArray[np.int64]) -> None:
+        """Execute rows that wait for nobody."""
+        if not len(rows):
+            return
+        whole, instructions = self.whole, self.whole.table.instructions
+        if self._values is None or len(rows) >= _MANY:
+            program = Program(self.number, CORE, 0, whole.table, Sheet.of(rows))
+            tensors = [SimpleNamespace(name=f"tensor {slot}", data=data) for slot, data in enumerate(whole.gm)]
+            task = cast(Task, SimpleNamespace(name="values ahead", tensors=tensors))
+            values = ProgramValues(task, program, whole.chip, [], whole.shadow, whole.model)
+            if self._values is not None:
+                values.local, values.memory = self._values.local, self._values.memory
+            self._values = values
+        memory = self._values.memory
+        order = np.arange(len(rows))
+        in_c = whole.work is not None and len(rows) >= _MANY
+        for row in rows_for_python(self._values, whole.work, order) if in_c and whole.work else order.tolist():
+            argument, dst, src0, src1 = rows[row, :4].tolist()
+            one = instructions[argument]
+            one.commit(memory, dst, one.read(memory, dst, src0, src1))
+
+    def _asked(self, row: NDArray[np.int64]) -> int:
+        """Return the bits of the element that the last row read."""
+        assert self._values is not None
+        one = self.whole.table.instructions[row[0]]
+        return int.from_bytes(one.read(self._values.memory, 0, int(row[2]), 0).tobytes(), "little")
+
+
+def _bytes(content: NDArray[Any] | None, size: int) -> NDArray[np.uint8]:
+    """Return the bytes of a tensor, those that nobody gave as a device has them at the start."""
+    if content is None:
+        return np.full(size, POISON, np.uint8)
+    return np.ascontiguousarray(content).reshape(-1).view(np.uint8).copy()
+
+
+def _deadlock(stuck: Sequence[_Block]) -> None:
+    """SourceError for blocks that wait for each other, with the line of the first."""
+    told = []
+    for block in stuck[:8]:
+        what = f"flag {block.waits_for}" if block.waits_for else "a value of GM that no block writes"
+        line = f" (line {block.stands[1]})" if block.stands is not None else ""
+        told.append(f"block {block.number} for {what}{line}")
+    more = f" and {len(stuck) - 8} further blocks" if len(stuck) > 8 else ""
+    raise SourceError(f"deadlock: waiting for ever are {'; '.join(told)}{more}", stuck[0].stands)
+
+
+def contents_known(contents: Sequence[NDArray[Any] | None] | None) -> Sequence[NDArray[Any] | None]:
+    """Return the values of a launch's tensors; SimError where a program is built without a launch."""
+    if contents is None:
+        raise SimError("scalar code reads memory: its values come from the tensors of a launch, and there is none")
+    return contents

@@ -1,0 +1,94 @@
+"""Methods of a kernel that multiply: whole kernels of int8, on every chip that multiplies it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ascend_sim
+from ascend_sim import SimError
+from ascend_sim.kernel.kernel import Kernel
+
+
+@ascend_sim.kernel_function(core="AIC")
+def product(k: Kernel, a: Any, b: Any, bias: Any, c: Any) -> None:
+    """[M, K] x [K, N] + bias, K in two steps, out by the Fixpipe."""
+    (m, depth), n = a.shape, b.shape[1]
+    a1, b1, bias1 = (
+        k.allocate("L1", m * depth, "a1"),
+        k.allocate("L1", depth * n, "b1"),
+        k.allocate("L1", n * 4, "bias1"),
+    )
+    a0, b0 = k.allocate("L0A", m * depth, "a0"), k.allocate("L0B", depth * n, "b0")
+    c0, start = k.allocate("L0C", m * n * 4, "c0"), k.allocate("BT", n * 4, "start")
+    in_l1, ready, done = k.flag("MTE2", "MTE1", "l1"), k.flag("MTE1", "M", "l0"), k.flag("M", "FIX", "l0c")
+    free = k.flag("M", "MTE1", "free")
+    k.gm_to_l1(a1, a), k.gm_to_l1(b1, b)
+    k.data_copy("GM", "L1", bias1, bias.address, n * 4)
+    k.set_flag(in_l1), k.wait_flag(in_l1)
+    k.load_bias(start, bias1, n, "int32")
+    half = depth // 2
+    for step in range(2):
+        if step:
+            k.wait_flag(free)
+        k.l1_to_l0a(a0, a1, m, half, "int8", held=m, column=step * half)
+        k.l1_to_l0b(b0, b1, half, n, "int8", held=depth, row=step * half)
+        k.set_flag(ready), k.wait_flag(ready)
+        k.mmad(c0, a0, b0, m, half, n, "int8", step > 0, bias=-1 if step else start)
+        if not step:
+            k.set_flag(free)
+    k.set_flag(done), k.wait_flag(done)
+    k.l0c_to_gm(c, c0)
+
+
+@ascend_sim.kernel_function(core="AI_CORE")
+def coupled_product(k: Kernel, a: Any, b: Any, c: Any) -> None:
+    """[M, K] x [N, K]^T with fractals of both operands in GM, out by the vector unit: [N / 16][M][16]."""
+    m, depth, n = 32, 64, 32
+    a1, b1 = k.allocate("L1", m * depth, "a1"), k.allocate("L1", depth * n, "b1")
+    a0, b0 = k.allocate("L0A", m * depth, "a0"), k.allocate("L0B", depth * n, "b0")
+    c0, out = k.allocate("L0C", m * n * 4, "c0"), k.allocate("UB", m * n * 4, "out")
+    in_l1, ready = k.flag("MTE2", "MTE1", "l1"), k.flag("MTE1", "M", "l0")
+    done, written = k.flag("M", "V", "l0c"), k.flag("V", "MTE3", "ub")
+    k.data_copy("GM", "L1", a1, a.address, m * depth), k.data_copy("GM", "L1", b1, b.address, depth * n)
+    k.set_flag(in_l1), k.wait_flag(in_l1)
+    k.load_data_2d("L0A", a0, a1, 1, m * depth // 512), k.load_data_2d("L0B", b0, b1, 1, depth * n // 512)
+    k.set_flag(ready), k.wait_flag(ready)
+    k.mmad(c0, a0, b0, m, depth, n, "int8", False)
+    k.set_flag(done), k.wait_flag(done)
+    k.l0c_to_ub(out, c0, m, n // 16, m, "int32")
+    k.set_flag(written), k.wait_flag(written)
+    k.data_copy("UB", "GM", c.address, out, m * n * 4)
+
+
+@pytest.mark.parametrize("engine", ["simpy", "compiled"])
+@pytest.mark.parametrize("chip", ["ascend910b3", "ascend950pr_9589"])
+def test_a_product_of_int8_with_a_bias_is_exact(chip: str, engine: str) -> None:
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-128, 128, shape, dtype=np.int8) for shape in ((48, 128), (128, 64)))
+    bias = rng.integers(-(2**30), 2**30, 64, dtype=np.int32)
+    wanted = a.astype(np.int64) @ b.astype(np.int64) + bias
+    for mode in ("full", "functional"):
+        options: Any = {} if mode == "functional" else {"engine": engine}
+        out = ascend_sim.empty((48, 64), "int32")
+        run = ascend_sim.launch(product, 1, a, b, bias, out, chip=chip, mode=mode, **options)
+        np.testing.assert_array_equal(run.outputs["c"], wanted)
+
+
+@pytest.mark.parametrize("chip", ["ascend910a", "ascend310p3"])
+def test_a_product_of_int8_is_exact_where_the_vector_unit_takes_it_out(chip: str) -> None:
+    rng = np.random.default_rng(1)
+    a, b = (rng.integers(-128, 128, (32, 64), dtype=np.int8) for _ in range(2))
+    left = a.reshape(2, 16, 2, 32).transpose(0, 2, 1, 3).copy()
+    right = b.reshape(2, 16, 2, 32).transpose(2, 0, 1, 3).copy()
+    run = ascend_sim.launch(coupled_product, 1, left, right, ascend_sim.empty((2, 32, 16), "int32"), chip=chip)
+    wanted = a.astype(np.int64) @ b.astype(np.int64).T
+    np.testing.assert_array_equal(run.outputs["c"].transpose(1, 0, 2).reshape(32, 32), wanted)
+
+
+def test_squares_of_one_byte_items_are_whole() -> None:
+    a, b, bias = np.zeros((48, 128), np.int8), np.zeros((128, 48), np.int8), np.zeros(48, np.int32)
+    with pytest.raises(SimError, match="columns from 0: 1-byte items are turned in squares of 32"):
+        ascend_sim.launch(product, 1, a[:, :96], b[:96], bias, ascend_sim.empty((48, 48), "int32"))
