@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from ascend_sim.checking import check_kernel
     from ascend_sim.chip import chip_names, load_chip
     from ascend_sim.expected import Expected
-    from ascend_sim.isa.base import Cost, GmAccess, Instruction, Memory
+    from ascend_sim.isa.base import Cost, GmAccess, Instruction
+    from ascend_sim.isa.memory import Memory
+    from ascend_sim.isa.quantisation import Quantisation
     from ascend_sim.kernel.function import KernelError, KernelFunction, kernel_function
     from ascend_sim.kernel.kernel import Kernel
     from ascend_sim.kernel.local_tensor import LocalTensor
@@ -69,6 +71,7 @@ __all__ = [
     "LocalTensor",
     "MapWindow",
     "Memory",
+    "Quantisation",
     "Region",
     "Result",
     "SimError",
@@ -120,7 +123,8 @@ _HOME = {
     "KernelRun": "ascend_sim.launching",
     "LocalTensor": "ascend_sim.kernel.local_tensor",
     "MapWindow": "ascend_sim.kernel.operands",
-    "Memory": "ascend_sim.isa.base",
+    "Memory": "ascend_sim.isa.memory",
+    "Quantisation": "ascend_sim.isa.quantisation",
     "Region": "ascend_sim.memory.regions",
     "Result": "ascend_sim.calls.result",
     "Span": "ascend_sim.kernel.operands",

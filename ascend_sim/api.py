@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from typing import Any, Unpack
 
 from ascend_sim.calls.result import Result
@@ -20,20 +21,21 @@ def convolution_backward(
     grad_output: Any,
     input: Any,
     weight: Any,
-    bias_sizes: Sequence[int] | None,
-    stride: Sequence[int],
-    padding: Sequence[int],
-    dilation: Sequence[int],
-    transposed: bool,
-    output_padding: Sequence[int],
-    groups: int,
-    output_mask: Sequence[bool],
+    bias_sizes: Sequence[int] | None = None,
+    stride: Sequence[int] | int = 1,
+    padding: Sequence[int] | int = 0,
+    dilation: Sequence[int] | int = 1,
+    transposed: bool = False,
+    output_padding: Sequence[int] | int = 0,
+    groups: int = 1,
+    output_mask: Sequence[bool] = (True, True, True),
     **options: Unpack[RunOptions],
 ) -> Result:
     """Run convolution backward on a simulated chip; arguments in the order of torch's `convolution_backward`.
 
     `grad_output` [N, C_out, H_out, W_out], `input` [N, C_in, H, W], `weight` [C_out, C_in / groups, k_h, k_w] are numpy
-    arrays (fp16, fp32, ml_dtypes bfloat16 and float8_e4m3fn; strided views allowed) or, in timing mode, `TensorSpec`s.
+    arrays (fp16, fp32, ml_dtypes bfloat16 and float8_e4m3fn; strided views allowed), PyTorch tensors or, in timing mode,
+    `TensorSpec`s. A single number of `stride`, `padding`, `dilation` and `output_padding` is that of every axis.
     uint8 arrays are codes, whose format `dtypes` names: "hifloat8" or "float8_e4m3fn" for all of them, or by tensor. 8-bit
     results are uint8 codes too, named in `Result.dtypes`; gradWeight of 8-bit tensors is float32. `bias_sizes` None means
     [C_out].
@@ -43,14 +45,12 @@ def convolution_backward(
     """
     return call_operator(
         OPERATORS["convolution_backward"],
-        {"grad_output": grad_output, "input": input, "weight": weight},
+        _arrays({"grad_output": grad_output, "input": input, "weight": weight}),
         {
             "bias_sizes": bias_sizes,
-            "stride": stride,
-            "padding": padding,
-            "dilation": dilation,
+            **_geometry(weight, {"stride": stride, "padding": padding}),
+            **_geometry(weight, {"dilation": dilation, "output_padding": output_padding}),
             "transposed": transposed,
-            "output_padding": output_padding,
             "groups": groups,
             "output_mask": output_mask,
         },
@@ -77,7 +77,7 @@ def conv_tbc_backward(
     """
     return call_operator(
         OPERATORS["conv_tbc_backward"],
-        {"self": self, "input": input, "weight": weight, "bias": bias},
+        _arrays({"self": self, "input": input, "weight": weight, "bias": bias}),
         {"pad": pad, "grad_weight_dtype": grad_weight_dtype},
         RunOptions(**options),
     )
@@ -87,13 +87,13 @@ def conv_tbc_backward(
 def convolution(
     input: Any,
     weight: Any,
-    bias: Any,
-    stride: Sequence[int],
-    padding: Sequence[int],
-    dilation: Sequence[int],
-    transposed: bool,
-    output_padding: Sequence[int],
-    groups: int,
+    bias: Any = None,
+    stride: Sequence[int] | int = 1,
+    padding: Sequence[int] | int = 0,
+    dilation: Sequence[int] | int = 1,
+    transposed: bool = False,
+    output_padding: Sequence[int] | int = 0,
+    groups: int = 1,
     **options: Unpack[RunOptions],
 ) -> Result:
     """Run a forward convolution on a simulated chip; arguments in the order of torch's `convolution`.
@@ -105,14 +105,33 @@ def convolution(
     """
     return call_operator(
         OPERATORS["convolution"],
-        {"input": input, "weight": weight, "bias": bias},
+        _arrays({"input": input, "weight": weight, "bias": bias}),
         {
-            "stride": stride,
-            "padding": padding,
-            "dilation": dilation,
+            **_geometry(weight, {"stride": stride, "padding": padding}),
+            **_geometry(weight, {"dilation": dilation, "output_padding": output_padding}),
             "transposed": transposed,
-            "output_padding": output_padding,
             "groups": groups,
         },
         RunOptions(**options),
     )
+
+
+def _arrays(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the tensors with arrays in place of PyTorch's, and with TensorSpecs in place of those without values."""
+    torch = sys.modules.get("torch")
+    if torch is None or not any(isinstance(value, torch.Tensor) for value in given.values()):
+        return dict(given)
+    from ascend_sim.calls.torch_tensors import array_of, has_values, spec_of
+
+    def taken(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return value
+        return array_of(value) if has_values(value) else spec_of(value)
+
+    return {name: taken(value) for name, value in given.items()}
+
+
+def _geometry(weight: Any, given: Mapping[str, Sequence[int] | int]) -> dict[str, Any]:
+    """Return the attributes of each spatial axis; a single number is that of every axis."""
+    axes = max(len(getattr(weight, "shape", ())) - 2, 0)
+    return {name: [value] * axes if type(value) is int else value for name, value in given.items()}

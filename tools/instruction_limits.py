@@ -47,3 +47,20 @@ def not_yet() -> Iterator[str]:
     yield "|---|---|---|---|"
     for (name, fault), (arches, kernels) in NOT_YET_REFUSED.items():
         yield f"| {name} | {fault} | {', '.join(arches)} | {kernels} |"
+
+
+NOT_SIMULATED = (
+    "sorting and proposals: Sort, MrgSort, Concat, Extract, Proposal",
+    "the register API and SIMT of dav-3510",
+    "aipp on the way to L1",
+    "of the cube: int4, mixed formats, MX scales, float16 results of products, L0C to L1, Fixpipe offsets and other ReLUs than "
+    "the plain one",
+)
+"""Instructions that stay out, in words."""
+
+
+def not_simulated() -> Iterator[str]:
+    """Yield what stays out, as lines of a list."""
+    yield "No method writes these; a C++ kernel that names one is refused with its name."
+    yield ""
+    yield from (f"- {one}" for one in NOT_SIMULATED)

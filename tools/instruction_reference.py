@@ -17,7 +17,7 @@ from pathlib import Path
 from types import FunctionType, MethodType
 from typing import Any
 
-from instruction_limits import limits, not_yet
+from instruction_limits import limits, not_simulated, not_yet
 from pydantic import BaseModel
 
 from ascend_sim.chip import ChipSpec, load_chip
@@ -417,6 +417,7 @@ def page() -> str:
     ]
     for chip in chips:
         lines += [f"### {chip.identity.arch} ({chip.name} and its family)", "", *limits(chip.identity.arch), ""]
+    lines += ["### Not simulated", "", *not_simulated(), ""]
     if NOT_YET_REFUSED:
         lines += ["### Not yet refused", "", OWED, "", *not_yet(), ""]
     return "\n".join(lines)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.ascend_c.errors import SourceError
-from ascend_sim.ascend_c.rows import translated
+from ascend_sim.ascend_c.rows import Kinds, translated
 from ascend_sim.ascend_c.session import Session
 from ascend_sim.ascend_c.stream import WordStream
 from ascend_sim.chip import ChipSpec
@@ -24,12 +24,13 @@ from ascend_sim.engine.compiled.values import Workspace, rows_for_python
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.values import BlockShadow, ProgramValues
 from ascend_sim.errors import SimError
-from ascend_sim.isa.base import ValueModel
+from ascend_sim.isa.memory import ValueModel
 from ascend_sim.isa.scalar import CleanDataCache, ScalarAccess, ScalarLoad
 from ascend_sim.isa.sync import CrossCoreSetFlag, CrossCoreWaitFlag, cross_name
 from ascend_sim.kernel.inspection import Line
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.kernel.sheet import Sheet
+from ascend_sim.memory.gm import Allocation, room_of
 from ascend_sim.memory.local import POISON
 
 _MANY = 64
@@ -98,7 +99,7 @@ class _Block:
         self._values: ProgramValues | None = None
         self._taken: Counter[tuple[int, int]] = Counter()
         self._done = 0
-        self._kinds: list[int] = []
+        self._kinds = Kinds()
         self._last: list[list[int]] = []
 
     def run(self) -> Iterator[bool]:
@@ -107,7 +108,7 @@ class _Block:
         while True:
             asks = session.goes_on()
             rows, lines = translated(self.whole.table, session.recording, self._done, self._kinds, len(self.whole.gm))
-            self._done = len(session.recording.rows)
+            self._done = len(session.recording.pieces)
             if asks and self._polls_again(rows):
                 self.polls, self.stands = True, session.recording.lines[lines[-1]]
                 yield False
@@ -167,7 +168,7 @@ class _Block:
         whole, instructions = self.whole, self.whole.table.instructions
         if self._values is None or len(rows) >= _MANY:
             program = Program(self.number, CORE, 0, whole.table, Sheet.of(rows))
-            tensors = [SimpleNamespace(name=f"tensor {slot}", data=data) for slot, data in enumerate(whole.gm)]
+            tensors = [Allocation(0, len(one), f"tensor {slot}", one) for slot, one in enumerate(whole.gm)]
             task = cast(Task, SimpleNamespace(name="values ahead", tensors=tensors))
             values = ProgramValues(task, program, whole.chip, [], whole.shadow, whole.model)
             if self._values is not None:
@@ -190,9 +191,10 @@ class _Block:
 
 def _bytes(content: NDArray[Any] | None, size: int) -> NDArray[np.uint8]:
     """Return the bytes of a tensor, those that nobody gave as a device has them at the start."""
-    if content is None:
-        return np.full(size, POISON, np.uint8)
-    return np.ascontiguousarray(content).reshape(-1).view(np.uint8).copy()
+    found = np.full(room_of(size), POISON, np.uint8)
+    if content is not None:
+        found[:size] = np.ascontiguousarray(content).reshape(-1).view(np.uint8)
+    return found
 
 
 def _deadlock(stuck: Sequence[_Block]) -> None:

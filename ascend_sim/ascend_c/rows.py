@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ascend_sim.ascend_c.errors import SourceError
 from ascend_sim.ascend_c.recorder import GM_SHIFT
-from ascend_sim.ascend_c.stream import WordStream
+from ascend_sim.ascend_c.stream import ROW, WordStream
 from ascend_sim.ascend_c.translate import key_of
 from ascend_sim.ascend_c.words import NAMES, PIPE_NUMBERS, WORDS, Word, word_of
 from ascend_sim.errors import SimError
@@ -90,13 +90,21 @@ def _number(table: InstructionTable, key: Key) -> int:
     return table.add(key) if known is None else known
 
 
+class Kinds:
+    """Instructions of shapes: the number of each in a table (-1: none), and which addresses are in GM."""
+
+    def __init__(self) -> None:
+        self.numbers, self.in_gm = np.empty(0, np.int64), np.empty((0, 3), np.bool_)
+
+
 def translated(
-    table: InstructionTable, recording: WordStream, first: int, kinds: list[int], tensors: int
+    table: InstructionTable, recording: WordStream, first: int, known: Kinds, tensors: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the rows from the `first` on that have values or join cores, and their lines; `kinds` are known by shape so far.
+    """Return the rows from the `first` piece on that have values or join cores, and their lines; `known` grows with shapes.
 
     What cannot be said, or lies in no tensor, is left out: `append` refuses it.
     """
+    kinds = known.numbers.tolist()
     for shape in recording.shapes[len(kinds) :]:
         word = word_of(shape)
         key: Key | None = None
@@ -106,11 +114,14 @@ def translated(
             with suppress(SimError):
                 key = key_of(word, table.chip)
         kinds.append(-1 if key is None else _number(table, key))
-    told = recording.rows[first:]
+    if len(kinds) > len(known.numbers):
+        forms = [WORDS[NAMES[shape[0]]].addresses for shape in recording.shapes]
+        spaces = [[*(space == "GM" for space in form), *(False,) * (3 - len(form))] for form in forms]
+        known.numbers, known.in_gm = np.array(kinds, np.int64), np.array(spaces, np.bool_)
+    in_gm = known.in_gm
+    told = np.concatenate([np.empty((0, ROW), np.int64), *recording.pieces[first:]])
     rows = np.zeros_like(told)
-    rows[:, 0], rows[:, 1:4] = np.array(kinds, np.int64)[told[:, 0]], told[:, 2:]
-    forms = [WORDS[NAMES[shape[0]]].addresses for shape in recording.shapes]
-    in_gm = np.array([[*(space == "GM" for space in form), *(False,) * (3 - len(form))] for form in forms], np.bool_)
+    rows[:, 0], rows[:, 1:4] = known.numbers[told[:, 0]], told[:, 2:]
     right = rows[:, 0] >= 0
     for column in range(3):
         which = in_gm[told[:, 0], column]

@@ -28,12 +28,13 @@ def precision(
     asked: PrecisionOptions,
     printed: Printed,
     chips: Annotated[str | None, typer.Option(help="Chips side by side, with commas; default: the case's.")] = None,
+    full: Annotated[bool, typer.Option("--full", help="Print every row, figure and note.")] = False,
     inputs: Annotated[
         str | None, typer.Option(help="uniform, normal, relu, wide, ones, adversarial or a .npz file.")
     ] = None,
 ) -> None:
     """Run a case in every precision that the product offers and compare the errors of its results."""
-    from ascend_sim.studies.precision import pages, run
+    from ascend_sim.studies.precision import pages, run, summary
 
     with errors(printed.json_output):
         printed.check()
@@ -48,11 +49,12 @@ def precision(
         if printed.plot is not None:
             pages.plot(table, printed.plot)
         if printed.json_output:
-            print(json.dumps({**table.to_dict(), "notes": pages.notes(table)}, indent=1))
+            answer = {"rows": summary.rows_of(table), "sentences": summary.sentences(table)}
+            print(json.dumps({**table.to_dict(), "notes": pages.notes(table), "summary": answer}, indent=1))
         elif printed.csv_output:
             print(pages.csv_text(table), end="")
         else:
-            pages.render(table, console())
+            (pages.render if full else summary.render_summary)(table, console())
             if printed.plot is not None:
                 print_text(f"wrote {printed.plot}")
         if not table.complete:

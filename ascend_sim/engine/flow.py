@@ -20,10 +20,11 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
-from ascend_sim.isa.base import Instruction, Memory, ValueModel, ceil_div
+from ascend_sim.isa.base import Instruction, ceil_div
 from ascend_sim.isa.cube import Fixpipe, FixpipeNd, Mmad
 from ascend_sim.isa.direct import FixpipeDn
 from ascend_sim.isa.l0c_to_ub import L0cToUb
+from ascend_sim.isa.memory import Memory, ValueModel
 from ascend_sim.isa.transfer import DataCopy
 from ascend_sim.isa.vector import (
     Compare,

@@ -22,8 +22,8 @@ from ascend_sim.engine.task import Task
 from ascend_sim.engine.timeline import ProgramRun
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
-from ascend_sim.isa.base import Memory
 from ascend_sim.isa.cube import Mmad
+from ascend_sim.isa.memory import Memory
 from ascend_sim.isa.vector import VectorBinary
 from ascend_sim.numerics import decode, numpy_dtype
 

@@ -19,7 +19,8 @@ from ascend_sim.engine.device import Device
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.values import BlockShadow, Finding, ProgramValues, raise_fault
 from ascend_sim.errors import DeadlockError, SimError
-from ascend_sim.isa.base import CROSS_SET, CROSS_WAIT, ValueModel
+from ascend_sim.isa.base import CROSS_SET, CROSS_WAIT
+from ascend_sim.isa.memory import ValueModel
 from ascend_sim.isa.sync import (
     CrossCoreSetFlag,
     CrossCoreWaitFlag,

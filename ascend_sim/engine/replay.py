@@ -21,7 +21,7 @@ from ascend_sim.engine.events import ValueEvents
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.timeline import ProgramRun, Timeline
 from ascend_sim.engine.values import BlockShadow, Finding, ProgramValues, raise_fault
-from ascend_sim.isa.base import Memory, ValueModel
+from ascend_sim.isa.memory import Memory, ValueModel
 
 Row = tuple[int, int]
 """An instruction of a run: the number of its program among all programs, and its row there."""

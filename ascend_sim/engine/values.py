@@ -13,7 +13,7 @@ from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.engine.task import Task
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
-from ascend_sim.isa.base import Memory, ValueModel
+from ascend_sim.isa.memory import Memory, ValueModel
 from ascend_sim.kernel.program import Program
 from ascend_sim.memory.local import LocalMemory
 from ascend_sim.memory.regions import Region, row_starts

@@ -7,24 +7,16 @@ object, so everything that follows from the parameters alone (cost, pipe, region
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ascend_sim.chip import ChipSpec
-from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.isa import effect
+from ascend_sim.isa.memory import Memory, ValueModel
 from ascend_sim.isa.moves import Moves
-from ascend_sim.memory.data_cache import DataCache
-from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
-from ascend_sim.memory.local import LocalMemory
 from ascend_sim.memory.regions import Region
-from ascend_sim.numerics import cast
-from ascend_sim.numerics.accumulate import ACCUMULATIONS
 
 PIPES = ("S", "MTE1", "MTE2", "MTE3", "M", "V", "FIX")
 PIPE_INDEX = {name: index for index, name in enumerate(PIPES)}
@@ -59,70 +51,6 @@ class GmAccess:
     region: Region
     rate: float
     kept: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class ValueModel:
-    """How values come about where the chip has a choice or nobody knows; no cost depends on it.
-
-    `accumulate` names a model of the cube's additions (`numerics.accumulate`); `saturate` is what becomes of inf, NaN and
-    overflow (chip file, overflow). `effects` are those of instructions that were asked for, None for one without `Moves`.
-    """
-
-    chip: ChipSpec
-    accumulate: str
-    saturate: bool
-    effects: dict[Instruction, Moves | None] = field(default_factory=dict, compare=False, repr=False)
-
-    @classmethod
-    def of(cls, chip: ChipSpec, accumulate: str = "blas", overflow: str | None = None) -> ValueModel:
-        """`overflow` is "inf_nan", "saturate" or None (the chip's default); SimError for what there is not."""
-        if accumulate not in ACCUMULATIONS:
-            raise SimError(f"accumulate {accumulate!r}: allowed are {', '.join(ACCUMULATIONS)}")
-        modes = chip.overflow.modes
-        if overflow is not None and overflow not in modes:
-            raise SimError(
-                f"overflow {overflow!r}: {chip.name} ({chip.identity.arch}) has {' and '.join(modes)} "
-                f"({chip.overflow.modes_source}; chip file, overflow.modes)"
-            )
-        return cls(chip, accumulate, (overflow or chip.overflow.default) == "saturate")
-
-    @property
-    def overflow(self) -> str:
-        """The overflow mode by its name."""
-        return "saturate" if self.saturate else "inf_nan"
-
-    def settled(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Floating-point `values`, without inf and NaN where the model saturates (that sums do so too: inferred)."""
-        if not self.saturate or np.isfinite(values.sum(dtype=np.float64)):
-            return values
-        return cast(values, values.dtype, saturate=True)
-
-    def fixpipe_saturates(self, itemsize: int) -> bool:
-        """Return True if Fixpipe saturates results of `itemsize` bytes."""
-        return self.saturate or (itemsize == 2 and self.chip.overflow.fixpipe_16bit_saturates)
-
-
-class Memory:
-    """Memory for the values of one program: the core's buffers and the tensors of its task, by slot."""
-
-    __slots__ = ("buffers", "cache", "gm", "local", "model")
-
-    def __init__(self, local: LocalMemory, gm: Sequence[NDArray[np.uint8]], model: ValueModel) -> None:
-        self.local = local
-        self.model = model
-        self.buffers = local.buffers
-        self.gm = gm
-        self.cache = DataCache(gm, model.chip.scalar.data_cache_line_bytes)
-
-    def array(
-        self, space: str, address: int, shape: tuple[int, ...], dtype: Any, strides: tuple[int, ...] | None = None
-    ) -> NDArray[Any]:
-        """A view of `shape` at a byte address of a buffer, or of a tensor slot when `space` is "GM"; strides in bytes."""
-        if space == "GM":
-            buffer = self.gm[address >> SLOT_SHIFT]
-            return np.ndarray(shape, dtype, buffer, address & OFFSET_MASK, strides)
-        return np.ndarray(shape, dtype, self.buffers[space], address, strides)
 
 
 class Pace(NamedTuple):

@@ -8,7 +8,8 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import ACCUMULATOR_BYTES
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
-from ascend_sim.isa.base import Cost, Instruction, ValueModel, cycles_of
+from ascend_sim.isa.base import Cost, Instruction, cycles_of
+from ascend_sim.isa.memory import ValueModel
 from ascend_sim.isa.moves import Moves, loops, moves
 from ascend_sim.memory.regions import Region
 

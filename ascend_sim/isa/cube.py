@@ -22,8 +22,10 @@ from ascend_sim.chip.sections import FixpipeRates as FixpipeUnit
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.isa import effect
-from ascend_sim.isa.base import TRANSFER, Cost, GmAccess, Instruction, Memory, Pace, ValueModel, ceil_div
+from ascend_sim.isa.base import TRANSFER, Cost, GmAccess, Instruction, Pace, ceil_div
+from ascend_sim.isa.memory import Memory, ValueModel
 from ascend_sim.isa.moves import Moves, Place, Product, listed, loops, moves, offsets_of
+from ascend_sim.isa.quantisation import SCALE_BYTES, Quantisation, Scaling
 from ascend_sim.memory.regions import Region
 from ascend_sim.numerics.integers import INTEGERS, storage
 
@@ -160,12 +162,26 @@ class Mmad(Instruction):
         return moves(left, right, *begins, put=put, product=product, **how)
 
 
-def fixpipe_moves(model: ValueModel, dtype: str, take: Place, put: Place, atomic: bool = False) -> Moves:
-    """The moves of float32 out of L0C that become `dtype`, or that are added as such to what `put` holds."""
+def fixpipe_moves(
+    model: ValueModel,
+    dtype: str,
+    take: Place,
+    put: Place,
+    atomic: bool = False,
+    pre: Quantisation | None = None,
+    scales: Place | None = None,
+) -> Moves:
+    """The moves of numbers out of L0C that become `dtype`, or that are added as such to what `put` holds.
+
+    Without `pre` they are float32, or int32 that stay so; `scales` has those of the columns where they have their own.
+    """
     saturate = model.fixpipe_saturates(storage(dtype).itemsize)
     whole = dtype in INTEGERS
     how: dict[str, Any] = {"adds": dtype if atomic else "", "settles": atomic and model.saturate and not whole}
-    if not whole and (dtype != "float32" or saturate):
+    if pre is not None:
+        how |= {"source": pre.source, "target": dtype, "saturate": saturate}
+        how["scaling"] = Scaling(pre.scale, scales if pre.by_column else None, pre.relu)
+    elif not whole and (dtype != "float32" or saturate):
         how |= {"source": "float32", "target": dtype, "saturate": saturate}
     return moves(take, put=put, **how)
 
@@ -176,7 +192,7 @@ class Fixpipe(Instruction):
 
     `dtype` is the output format (one rounding, nearest even; overflow as `ValueModel` says); `c0` = 8 with fp32 is the
     channel split; `atomic_add` adds to what GM holds instead of replacing it. A last block with fewer than `c0` columns is
-    written whole.
+    written whole. `pre` is arithmetic on the way, with the scales of columns in the Fixpipe buffer at `src1`.
     """
 
     m: int
@@ -186,9 +202,14 @@ class Fixpipe(Instruction):
     c0: int
     dst_stride: int
     atomic_add: bool = False
+    pre: Quantisation | None = None
 
     name = "fixpipe"
     kind = TRANSFER
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the fields without arithmetic where there is none."""
+        return {name: value for name, value in vars(self).items() if value is not None}
 
     @property
     def atomic(self) -> bool:  # type: ignore[override]
@@ -215,7 +236,8 @@ class Fixpipe(Instruction):
 
     def reads(self) -> tuple[Region, ...]:
         columns = ceil_div(self.n, FRACTAL)
-        return (Region("src0", "L0C", self.m * ACCUMULATOR_ROW_BYTES, self.m_padded * ACCUMULATOR_ROW_BYTES, columns),)
+        tile = Region("src0", "L0C", self.m * ACCUMULATOR_ROW_BYTES, self.m_padded * ACCUMULATOR_ROW_BYTES, columns)
+        return (tile, *_scales(self.pre, columns * FRACTAL))
 
     def writes(self) -> tuple[Region, ...]:
         return (Region("dst", "GM", self.m * self.c0 * self.itemsize, self.dst_stride, self._blocks),)
@@ -227,7 +249,9 @@ class Fixpipe(Instruction):
         take = loops("src0", "L0C", shape, strides, ACCUMULATOR_BYTES)
         steps = (self.dst_stride, self.c0 * self.itemsize, self.itemsize)
         put = loops("dst", "GM", (self._blocks, self.m, self.c0), steps, self.itemsize)
-        return fixpipe_moves(model, self.dtype, take, put, self.atomic_add)
+        far = (FRACTAL * SCALE_BYTES, self.c0 * SCALE_BYTES, 0, SCALE_BYTES)
+        scales = loops("src1", "FB", shape, far, ACCUMULATOR_BYTES)
+        return fixpipe_moves(model, self.dtype, take, put, self.atomic_add, self.pre, scales)
 
     def path(self) -> str:
         return "L0C->GM"
@@ -257,7 +281,7 @@ class FixpipeNd(Instruction):
     """`m` x `n` of an L0C tile of `m_padded` rows to GM row by row (ND), rows `dst_stride` bytes apart, as `dtype`.
 
     `atomic_add` adds to what GM holds instead of replacing it. The Fixpipe's rate is that of its other layouts: a separate
-    one for ND is not in the chip files.
+    one for ND is not in the chip files. `pre` is as in `Fixpipe`.
     """
 
     m: int
@@ -266,9 +290,14 @@ class FixpipeNd(Instruction):
     dtype: str
     dst_stride: int
     atomic_add: bool = False
+    pre: Quantisation | None = None
 
     name = "fixpipe_nd"
     kind = TRANSFER
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the fields without arithmetic where there is none."""
+        return {name: value for name, value in vars(self).items() if value is not None}
 
     @property
     def atomic(self) -> bool:  # type: ignore[override]
@@ -297,6 +326,7 @@ class FixpipeNd(Instruction):
                 self.m_padded * ACCUMULATOR_ROW_BYTES,
                 ceil_div(self.n, FRACTAL),
             ),
+            *_scales(self.pre, self.n),
         )
 
     def writes(self) -> tuple[Region, ...]:
@@ -311,10 +341,16 @@ class FixpipeNd(Instruction):
         else:
             take = loops("src0", "L0C", shape, strides, ACCUMULATOR_BYTES)
         put = loops("dst", "GM", (self.m, self.n), (self.dst_stride, self.itemsize), self.itemsize)
-        return fixpipe_moves(model, self.dtype, take, put, self.atomic_add)
+        scales = loops("src1", "FB", (self.m, self.n), (0, SCALE_BYTES), ACCUMULATOR_BYTES)
+        return fixpipe_moves(model, self.dtype, take, put, self.atomic_add, self.pre, scales)
 
     def path(self) -> str:
         return "L0C->GM"
+
+
+def _scales(pre: Quantisation | None, columns: int) -> tuple[Region, ...]:
+    """The scales of columns, where each has its own."""
+    return () if pre is None or not pre.by_column else (Region("src1", "FB", columns * SCALE_BYTES),)
 
 
 def _fixpipe(chip: ChipSpec) -> FixpipeUnit:

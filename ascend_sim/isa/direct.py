@@ -9,8 +9,9 @@ import numpy as np
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import ACCUMULATOR_BYTES, ACCUMULATOR_ROW_BYTES, BLOCK_BYTES, FRACTAL
 from ascend_sim.frozen import frozen
-from ascend_sim.isa.base import TRANSFER, Cost, GmAccess, Instruction, ValueModel, ceil_div
+from ascend_sim.isa.base import TRANSFER, Cost, GmAccess, Instruction, ceil_div
 from ascend_sim.isa.cube import Fixpipe, fixpipe_moves
+from ascend_sim.isa.memory import ValueModel
 from ascend_sim.isa.moves import Moves, listed, loops, moves, offsets_of
 from ascend_sim.memory.regions import Region
 from ascend_sim.numerics import numpy_dtype

@@ -6,20 +6,19 @@ A list reads zeros at a negative place. Numbers are added and settled one by one
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ascend_sim.isa.memory import Memory
 from ascend_sim.isa.moves import Moves, Place
+from ascend_sim.isa.quantisation import kept
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 from ascend_sim.numerics import cast, format_of, round_to
 from ascend_sim.numerics.accumulate import add_chunks, add_exact_groups
 from ascend_sim.numerics.integers import INTEGERS, from_integers, storage, to_integers
 from ascend_sim.numerics.widen import to_float32
-
-if TYPE_CHECKING:
-    from ascend_sim.isa.base import Memory
 
 _PLAIN = {size: np.dtype(f"u{size}") for size in (1, 2, 4, 8)}
 _NARROW = ("float16", "bfloat16")
@@ -36,8 +35,27 @@ def taken(moves: Moves, memory: Memory, operands: Mapping[str, int]) -> Any:
         if memory.model.accumulate != "blas":
             return left, right, start
         return left @ right.T if start is None else left @ right.T + start
+    if moves.scaling is not None:
+        return _scaled(moves, memory, operands)
     found = [_converted(_items(place, memory, operands[place.operand]), moves) for place in moves.takes]
     return found[0] if len(found) == 1 else np.concatenate([np.empty(0, np.uint8), *found])
+
+
+def _scaled(moves: Moves, memory: Memory, operands: Mapping[str, int]) -> NDArray[np.uint8]:
+    """Return the numbers of one place after ReLU and scales, in float64, which holds every product, rounded once."""
+    (place,), how = moves.takes, moves.scaling
+    values = _items(place, memory, operands[place.operand]).view(storage(moves.source)).astype(np.float64)
+    if how.relu:
+        values = np.maximum(values, 0.0)
+    if how.scales is not None:
+        values = values * kept(_items(how.scales, memory, operands[how.scales.operand]).view(np.float32))
+    elif how.scale:
+        values = values * kept(np.array([how.scale], np.float32))
+    if moves.target in INTEGERS:
+        result = to_integers(values, moves.target, "RINT")
+    else:
+        result = cast(values, moves.target, None, moves.saturate)
+    return np.ascontiguousarray(result).view(np.uint8).reshape(-1)
 
 
 def whole_product(left: NDArray[np.int8], right: NDArray[np.int8]) -> NDArray[np.int32]:

@@ -8,8 +8,9 @@ from __future__ import annotations
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import ACCUMULATOR_BYTES, ACCUMULATOR_ROW_BYTES, FRACTAL
 from ascend_sim.frozen import frozen
-from ascend_sim.isa.base import Cost, Instruction, ValueModel, ceil_div, cycles_of
+from ascend_sim.isa.base import Cost, Instruction, ceil_div, cycles_of
 from ascend_sim.isa.cube import fixpipe_moves
+from ascend_sim.isa.memory import ValueModel
 from ascend_sim.isa.moves import Moves, loops
 from ascend_sim.memory.regions import Region
 from ascend_sim.numerics.integers import storage

@@ -16,7 +16,8 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL, FRACTAL_BYTES
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
-from ascend_sim.isa.base import Cost, Instruction, ValueModel, ceil_div
+from ascend_sim.isa.base import Cost, Instruction, ceil_div
+from ascend_sim.isa.memory import ValueModel
 from ascend_sim.isa.moves import Moves, listed, loops, moves
 from ascend_sim.memory.regions import Region
 

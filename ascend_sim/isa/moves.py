@@ -139,7 +139,7 @@ class Moves:
 
     `rounding` is a mode of the target, None its first; `bits` of the mantissa stay in hf32. `saturate`: overflow, infinities
     and NaN leave the conversion as finite numbers. `adds`: numbers of this format are added to what is there.
-    `settles`: what is there then saturates.
+    `settles`: what is there then saturates. `scaling`: the arithmetic before the conversion (`quantisation.Scaling`).
     """
 
     takes: tuple[Place, ...]
@@ -153,6 +153,7 @@ class Moves:
     settles: bool = False
     product: Product | None = None
     fill: bytes = b""
+    scaling: Any = None
 
 
 def moves(*takes: Place, put: Place, **how: Any) -> Moves:

@@ -14,7 +14,9 @@ import numpy as np
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
-from ascend_sim.isa.base import SCALAR, Cost, Instruction, Memory
+from ascend_sim.isa.base import SCALAR, Cost, Instruction
+from ascend_sim.isa.memory import Memory, ValueModel
+from ascend_sim.isa.moves import Moves, loops, moves
 from ascend_sim.memory.regions import Region
 
 SPACES = ("UB", "GM")
@@ -115,11 +117,9 @@ class ScalarCopy(ScalarAccess):
     def writes(self) -> tuple[Region, ...]:
         return (Region("dst", "UB", self.size),)
 
-    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
-        return memory.array("UB", src0, (self.size,), np.uint8).copy()
-
-    def commit(self, memory: Memory, dst: int, pending: Any) -> None:
-        memory.array("UB", dst, (self.size,), np.uint8)[...] = pending
+    def moves(self, model: ValueModel) -> Moves:
+        take, put = (loops(operand, "UB", (self.size,), (1,), 1) for operand in ("src0", "dst"))
+        return moves(take, put=put)
 
 
 @frozen

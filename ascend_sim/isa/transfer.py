@@ -10,7 +10,8 @@ import numpy as np
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.frozen import frozen
-from ascend_sim.isa.base import LOCAL, TRANSFER, Cost, GmAccess, Instruction, ValueModel, ceil_div, cycles_of
+from ascend_sim.isa.base import LOCAL, TRANSFER, Cost, GmAccess, Instruction, ceil_div, cycles_of
+from ascend_sim.isa.memory import ValueModel
 from ascend_sim.isa.moves import Moves, listed, loops, moves, offsets_of
 from ascend_sim.memory.regions import Region
 

@@ -11,6 +11,7 @@ from ascend_sim.isa.cube import Fixpipe, FixpipeNd, FixpipeUnitFlag, Mmad
 from ascend_sim.isa.direct import FixpipeDn
 from ascend_sim.isa.l0c_to_ub import L0cToUb
 from ascend_sim.isa.load import LoadData2D, LoadData3D
+from ascend_sim.isa.quantisation import Quantisation
 from ascend_sim.kernel.operands import MapWindow, Span, TilePiece
 from ascend_sim.kernel.program import Key
 
@@ -104,17 +105,28 @@ class CubeMethods:
         dst_stride: int,
         atomic_add: bool = False,
         unit_flag: bool = False,
+        pre: Quantisation | None = None,
+        scales: int = 0,
     ) -> None:
-        """L0C to GM; see `Fixpipe`, and `FixpipeUnitFlag`."""
-        self._emit(
-            (FixpipeUnitFlag if unit_flag else Fixpipe, m, n, m_padded, dtype, c0, dst_stride, atomic_add), dst, src
-        )
+        """L0C to GM; see `Fixpipe`, and `FixpipeUnitFlag`. `scales` is where columns have theirs in the Fixpipe buffer."""
+        opcode = FixpipeUnitFlag if unit_flag else Fixpipe
+        self._emit((opcode, m, n, m_padded, dtype, c0, dst_stride, atomic_add, pre), dst, src, scales)
 
     def fixpipe_nd(
-        self, dst: int, src: int, m: int, n: int, m_padded: int, dtype: str, dst_stride: int, atomic_add: bool = False
+        self,
+        dst: int,
+        src: int,
+        m: int,
+        n: int,
+        m_padded: int,
+        dtype: str,
+        dst_stride: int,
+        atomic_add: bool = False,
+        pre: Quantisation | None = None,
+        scales: int = 0,
     ) -> None:
-        """L0C to rows in GM; see `FixpipeNd`."""
-        self._emit((FixpipeNd, m, n, m_padded, dtype, dst_stride, atomic_add), dst, src)
+        """L0C to rows in GM; see `FixpipeNd`. `scales` is where columns have theirs in the Fixpipe buffer."""
+        self._emit((FixpipeNd, m, n, m_padded, dtype, dst_stride, atomic_add, pre), dst, src, scales)
 
     def fixpipe_dn(
         self,

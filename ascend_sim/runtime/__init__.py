@@ -5,7 +5,7 @@ from ascend_sim.engine.engine import OnProgram, Progress
 from ascend_sim.engine.replay import Observer
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.timeline import Timeline
-from ascend_sim.isa.base import ValueModel
+from ascend_sim.isa.memory import ValueModel
 from ascend_sim.memory.gm import Allocation
 from ascend_sim.runtime.recording import Recording, without_recording
 from ascend_sim.runtime.session import Outcome, run_tasks, run_values

@@ -15,7 +15,7 @@ from ascend_sim.engine.task import Task
 from ascend_sim.engine.timeline import Timeline
 from ascend_sim.engine.values import Finding
 from ascend_sim.engine.watch import watched
-from ascend_sim.isa.base import ValueModel
+from ascend_sim.isa.memory import ValueModel
 from ascend_sim.options.description import check_choices, filled
 from ascend_sim.options.run_options import TaskOptions
 

@@ -9,11 +9,11 @@ from typing import Any
 import torch
 
 from ascend_sim.calls.tensors import TensorSpec
+from ascend_sim.calls.torch_tensors import dtype_of, size_of, spec_of
 from ascend_sim.frozen import frozen
 from ascend_sim.ops.layer import OVER_TIME
 from ascend_sim.ops.network import layer_text
 from ascend_sim.ops.operators import OPERATORS
-from ascend_sim.torch.tensors import dtype_of, size_of, spec_of
 
 CONV = "conv"
 MATMUL = "matmul"

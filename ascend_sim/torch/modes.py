@@ -10,11 +10,11 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from ascend_sim.calls.torch_tensors import is_plain
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.torch import calls, over_time
 from ascend_sim.torch.calls import Call, CalledLayer
 from ascend_sim.torch.names import GRADIENTS, NO_MODULE, OUTSIDE, Names
-from ascend_sim.torch.tensors import is_plain
 
 aten = torch.ops.aten
 _TWICE = {"ConvolutionBackwardBackward0", "_ConvTbcGradBackward", "_ConvTbcGradGeneratedBackward"}

@@ -9,6 +9,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from ascend_sim.calls.run import run_call
+from ascend_sim.calls.torch_tensors import OPEN
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import AclnnError, SimError
 from ascend_sim.frozen import frozen
@@ -20,7 +21,6 @@ from ascend_sim.report.summary import LAYOUT
 from ascend_sim.torch.calls import MATMUL, Call
 from ascend_sim.torch.matmul import matmul_problem, time_matmul
 from ascend_sim.torch.options import SimulateOptions
-from ascend_sim.torch.tensors import OPEN
 
 Array = NDArray[Any]
 _KERNEL = ("op_type", "name", "block_dim", "task_us", "bottleneck_pipe", "tiling_source")

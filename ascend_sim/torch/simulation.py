@@ -18,6 +18,7 @@ from typing import Any, Unpack
 import torch
 from numpy.typing import NDArray
 
+from ascend_sim.calls.torch_tensors import array_of, distance, has_values, put
 from ascend_sim.engine.choice import chosen_engine
 from ascend_sim.errors import SimError
 from ascend_sim.options.description import with_options
@@ -38,7 +39,6 @@ from ascend_sim.torch.outcome import CallOutcome, CallSettings, simulate_call
 from ascend_sim.torch.page import write_page
 from ascend_sim.torch.precision import LayerPrecision, layer_precision
 from ascend_sim.torch.report import LayerRow, ModelReport
-from ascend_sim.torch.tensors import array_of, distance, has_values, put
 
 Array = NDArray[Any]
 

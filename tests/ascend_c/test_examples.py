@@ -35,4 +35,4 @@ def test_check_finds_nothing(name: str) -> None:
 
 
 def test_each_example_has_its_arguments_beside_it() -> None:
-    assert NAMES and all((FOLDER / f"{name}.py").is_file() for name in NAMES)
+    assert len(NAMES) >= 8 and all((FOLDER / f"{name}.py").is_file() for name in NAMES)

@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 import ascend_sim
 from ascend_sim.engine.choice import VARIABLE
 from ascend_sim.engine.compiled import library
-from ascend_sim.isa.base import Instruction, Memory
+from ascend_sim.isa.base import Instruction
 from ascend_sim.isa.cube import Fixpipe, FixpipeNd, Mmad
 from ascend_sim.isa.direct import DataCopyDn2Nz, FixpipeDn
 from ascend_sim.isa.l0c_to_ub import L0cToUb
 from ascend_sim.isa.load import LoadData2D, LoadData3D
+from ascend_sim.isa.memory import Memory
 from ascend_sim.isa.transfer import DataCopy, DataCopyNd2Nz, Fill
 from ascend_sim.isa.vector import (
     BroadcastColumn,

@@ -12,10 +12,11 @@ import pytest
 from ascend_sim.chip import load_chip
 from ascend_sim.engine.flow import CONSTANT, cube_flow_of, flow_of
 from ascend_sim.errors import SimError
-from ascend_sim.isa.base import Instruction, Memory, ValueModel
+from ascend_sim.isa.base import Instruction
 from ascend_sim.isa.cube import Fixpipe, FixpipeNd, Mmad
 from ascend_sim.isa.l0c_to_ub import L0cToUb
 from ascend_sim.isa.load import LoadData2D, LoadData3D
+from ascend_sim.isa.memory import Memory, ValueModel
 from ascend_sim.isa.transfer import DataCopy, DataCopyNd2Nz, Fill
 from ascend_sim.isa.vector import Duplicate, TransposeBlocks, VectorBinary, VectorCast
 from ascend_sim.memory.gm import gm_operand

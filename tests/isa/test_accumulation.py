@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from ascend_sim import SimError, compare, convolution_backward
 from ascend_sim.chip import load_chip
-from ascend_sim.isa.base import Memory, ValueModel
 from ascend_sim.isa.cube import Mmad
+from ascend_sim.isa.memory import Memory, ValueModel
 from ascend_sim.memory.local import LocalMemory
 from ascend_sim.numerics.accumulate import ACCUMULATIONS, add_chunks, add_exact_groups
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from ascend_sim import ConfigError, SimError, convolution_backward, load_chip
-from ascend_sim.isa.base import Memory, ValueModel
 from ascend_sim.isa.cube import Fixpipe, Mmad
+from ascend_sim.isa.memory import Memory, ValueModel
 from ascend_sim.isa.vector import ReduceRows, VectorBinary, VectorCast
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.program import InstructionTable

@@ -7,11 +7,12 @@ import pytest
 
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import SimError
-from ascend_sim.isa.base import Instruction, ValueModel
+from ascend_sim.isa.base import Instruction
 from ascend_sim.isa.cube import Fixpipe, FixpipeUnitFlag, Mmad
 from ascend_sim.isa.direct import FixpipeDn
 from ascend_sim.isa.l0c_to_ub import L0cToUb
 from ascend_sim.isa.load import LoadData3D
+from ascend_sim.isa.memory import ValueModel
 from ascend_sim.isa.transfer import DataCopy, DataCopyPastL2
 from ascend_sim.isa.vector import Compare, VectorCast
 from ascend_sim.isa.vector.arithmetic import VectorMulAdd

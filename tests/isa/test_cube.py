@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ascend_sim.chip import chip_names, load_chip
-from ascend_sim.isa.base import ValueModel
 from ascend_sim.isa.bias import LoadBias
 from ascend_sim.isa.cube import Fixpipe, FixpipeNd, Mmad
+from ascend_sim.isa.memory import ValueModel
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.memory.gm import gm_operand
 from tests.support.isa.refusals import refusal

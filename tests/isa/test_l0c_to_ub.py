@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from ascend_sim import SimError, load_chip
-from ascend_sim.isa.base import Memory, ValueModel
 from ascend_sim.isa.l0c_to_ub import L0cToUb
+from ascend_sim.isa.memory import Memory, ValueModel
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.program import InstructionTable
 from ascend_sim.memory.local import LocalMemory

@@ -12,6 +12,7 @@ from ascend_sim.isa.bias import LoadBias
 from ascend_sim.isa.cube import Fixpipe, FixpipeNd, Mmad
 from ascend_sim.isa.direct import DataCopyDn2Nz, FixpipeDn
 from ascend_sim.isa.load import LoadData2D, LoadData3D
+from ascend_sim.isa.quantisation import Quantisation
 from ascend_sim.isa.scalar import ScalarCopy, ScalarLoad, ScalarStore
 from ascend_sim.isa.transfer import DataCopy, DataCopyNd2Nz, DataCopyPlanes, Fill
 from ascend_sim.isa.vector import (
@@ -99,6 +100,8 @@ CASES: list[tuple[Instruction, int, int, int]] = [
     (Mmad(1, 24, 33, "float32", False, gemv=True, bias=0), 1024, 512, 512),
     (Mmad(20, 70, 33, "int8", False, bias=64), 1024, 512, 512),
     (FixpipeNd(10, 21, 32, "int32", 100), GM1, 1024, 0),
+    (FixpipeNd(10, 21, 32, "float16", 100, False, Quantisation("int32", by_column=True)), GM1, 1024, 128),
+    (Fixpipe(10, 40, 16, "int8", 16, 300, False, Quantisation("int32", 2.0**-24, relu=True)), GM1, 1024, 0),
     (LoadBias(48, "float16"), 128, 64, 0),
     (LoadBias(48, "float32"), 128, 64, 0),
     (Fixpipe(10, 40, 16, "float16", 16, 700), GM1, 1024, 0),

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import SimError
-from ascend_sim.isa.base import Memory, ValueModel
+from ascend_sim.isa.memory import Memory, ValueModel
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.local_tensor import LocalTensor
 from ascend_sim.kernel.program import InstructionTable

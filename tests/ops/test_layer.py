@@ -5,10 +5,6 @@
 
 from __future__ import annotations
 
-import json
-import math
-from typing import Any, NamedTuple
-
 import numpy as np
 import pytest
 
@@ -18,7 +14,7 @@ from ascend_sim.chip import load_chip
 from ascend_sim.errors import AclnnError
 from ascend_sim.ops.layer import Layer
 from ascend_sim.ops.operators import OPERATORS
-from tests.support.places import DATA
+from tests.support.ops.network_layers import LAYERS, NetworkLayer
 
 CHIPS = ("ascend910b3", "ascend910a", "ascend310p3", "ascend950pr_9589")
 OTHERS = ("ascend910b", "ascend910b1", "ascend910b2", "ascend910b4", "ascend910_9381", "ascend950pr_9579")
@@ -27,39 +23,6 @@ FLAT = {"ascend910a": "910", "ascend910b": "910", "ascend310p3": "310P"}
 BACKWARD = OPERATORS.of_pass("backward")
 
 
-class NetworkLayer(NamedTuple):
-    """A layer as its network has it; shapes without batch."""
-
-    input: list[int]
-    output: list[int]
-    kernel: list[int]
-    stride: list[int]
-    padding: list[int]
-    dilation: list[int]
-    groups: int
-    transposed: int
-    output_padding: list[int]
-    network: str
-
-    @property
-    def weight(self) -> list[int]:
-        first, second = (self.input[0], self.output[0]) if self.transposed else (self.output[0], self.input[0])
-        return [first, second // self.groups, *self.kernel]
-
-    @property
-    def macs(self) -> int:
-        return math.prod(self.weight) * math.prod((self.input if self.transposed else self.output)[1:])
-
-    @property
-    def embeds_patches(self) -> bool:
-        return self.kernel == self.stride and max(self.kernel) > 2
-
-    def attributes(self) -> dict[str, Any]:
-        names = ("stride", "padding", "dilation", "groups", "output_padding")
-        return {name: getattr(self, name) for name in names} | {"transposed": bool(self.transposed)}
-
-
-LAYERS = [NetworkLayer(*row) for row in json.loads((DATA / "network_layers.json").read_text())["layers"]]
 SAMPLE = [layer for i, layer in enumerate(LAYERS) if i % 80 == 0 or len(layer.kernel) != 2 or layer.embeds_patches]
 
 
@@ -67,9 +30,7 @@ def plan(
     layer: NetworkLayer, chip: str, batch: int, trained: tuple[str, ...] = ("input", "weight"), dtype: str = "float16"
 ) -> list[str]:
     """Operators of the plan; AclnnError where phase one refuses the call."""
-    spec, shapes = load_chip(chip), {"input": [batch, *layer.input], "weight": layer.weight}
-    tensors = {name: {"shape": shape, "requires_grad": name in trained} for name, shape in shapes.items()}
-    said = {"name": "layer", "dtype": dtype, "bias": False, **tensors, **layer.attributes()}
+    spec, said = load_chip(chip), layer.said(batch, dtype, trained)
     call = accept_case(BACKWARD.of_layer(Layer.model_validate(said)), spec, conformance="documented")
     return [step.op_type for step in BACKWARD.plan(call, spec).steps]
 

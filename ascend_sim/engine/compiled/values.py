@@ -18,8 +18,9 @@ from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.engine.compiled import library
 from ascend_sim.engine.events import ValueEvents
 from ascend_sim.engine.values import ProgramValues
-from ascend_sim.isa.base import Instruction, ValueModel
+from ascend_sim.isa.base import Instruction
 from ascend_sim.isa.effect import whole_product
+from ascend_sim.isa.memory import ValueModel
 from ascend_sim.isa.moves import Moves, Place, Product
 from ascend_sim.kernel.program import OPERAND_COLUMN, PLACED, SPACES, InstructionTable
 
@@ -133,7 +134,7 @@ class Workspace:
 
     def _fits(self, moves: Moves) -> bool:
         """Return True if C has the conversion and the loops, room for all items on their way, and all items put were taken."""
-        if (moves.source, moves.target) not in CASTS or moves.adds not in _ADDS:
+        if moves.scaling is not None or (moves.source, moves.target) not in CASTS or moves.adds not in _ADDS:
             return False
         if moves.product is not None and self._model.accumulate != "blas":
             return False

@@ -14,7 +14,7 @@ import numpy as np
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import Instruction
-from ascend_sim.isa.forms.file import GROUPS, atomics, declared, ways_of
+from ascend_sim.isa.forms.file import GROUPS, atomics, conversions, declared, ways_of
 from ascend_sim.isa.forms.form import Field, Form, FormRule, Way
 from ascend_sim.isa.transfer import DataCopy
 from ascend_sim.memory.gm import Allocation
@@ -65,6 +65,8 @@ def form_of(instruction: Instruction, chip: ChipSpec, owed: bool = False) -> For
         if form.way.says(instruction) and form.can_say(instruction):
             if instruction.atomic:
                 _check_atomic(instruction, chip)
+            if hasattr(instruction, "pre"):
+                _check_conversion(instruction, chip)
             return form
     faults, text = _refusal(instruction, chip)
     if owed and faults <= {fault for fault, (arches, _) in NOT_YET_REFUSED.items() if arch in arches}:
@@ -85,7 +87,7 @@ _WHOLE_BLOCKS: dict[str, bool] = {}
 
 
 def copies_whole_blocks(chip: ChipSpec) -> bool:
-    """Whether copies between GM and UB count whole 32-byte blocks: no form of the chip says a row of one byte."""
+    """Return True if copies between GM and UB count whole 32-byte blocks: no form of the chip has a row of one byte."""
     arch = chip.identity.arch
     if arch not in _WHOLE_BLOCKS:
         _WHOLE_BLOCKS[arch] = not can_say(DataCopy("GM", "UB", 1), chip)
@@ -120,6 +122,25 @@ def _refusal(instruction: Any, chip: ChipSpec) -> tuple[set[tuple[str, str]], st
     return {
         (instruction.name, route)
     }, f"{what}: {chip.name} ({arch}) has no such instruction; {has} (configs/instructions)"
+
+
+def _check_conversion(instruction: Any, chip: ChipSpec) -> None:
+    """SimError for numbers of L0C that the Fixpipe does not bring out in the format."""
+    pre, dtype, arch = instruction.pre, instruction.dtype, chip.identity.arch
+    if pre is None:
+        source, scaled = ("int32" if dtype == "int32" else "float32"), False
+    else:
+        pre.check()
+        source, scaled = pre.source, pre.scales
+    for one in conversions():
+        if arch in one.architectures:
+            known = (one.scaled if scaled else one.plain).get(source, [])
+            if dtype not in known:
+                how = "with a scale" if scaled else "without a scale"
+                raise SimError(
+                    f"{instruction.name} on {chip.name} ({arch}): {source} of L0C to {dtype} {how}; "
+                    f"{', '.join(known) or 'nothing'} is possible ({one.source})"
+                )
 
 
 def _check_atomic(instruction: Any, chip: ChipSpec) -> None:

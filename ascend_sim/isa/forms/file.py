@@ -30,6 +30,16 @@ class Atomics:
     origins: tuple[str, ...]
 
 
+@frozen
+class Conversions:
+    """Conversions of numbers in L0C by the Fixpipe of `architectures`, without a scale and with one."""
+
+    architectures: tuple[str, ...]
+    source: str
+    plain: Mapping[str, list[str]]
+    scaled: Mapping[str, list[str]]
+
+
 def ways_of(group: str) -> Mapping[str, Way]:
     """The ways of a group by the names that its file calls them."""
     found: Mapping[str, Way] = import_module(f"ascend_sim.isa.forms.{group}").WAYS
@@ -50,6 +60,13 @@ def declared(group: str, arch: str = "") -> tuple[Form, ...]:
 def atomics() -> tuple[Atomics, ...]:
     """Return the atomic additions to GM, by architecture."""
     return tuple(_made(Atomics, "configs/instructions/atomics.yaml", _tuples(entry)) for entry in _entries("atomics"))
+
+
+@cache
+def conversions() -> tuple[Conversions, ...]:
+    """Return the conversions of the Fixpipe, by architecture."""
+    where = "configs/instructions/conversions.yaml"
+    return tuple(_made(Conversions, where, _tuples(entry)) for entry in _entries("conversions"))
 
 
 @cache

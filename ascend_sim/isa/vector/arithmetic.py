@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
-from ascend_sim.isa.base import Memory
+from ascend_sim.isa.memory import Memory
 from ascend_sim.isa.vector.base import Elementwise, rows_of, view
 from ascend_sim.memory.regions import Region
 from ascend_sim.numerics import cast

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
-from ascend_sim.isa.base import Cost, Instruction, Memory, ceil_div
+from ascend_sim.isa.base import Cost, Instruction, ceil_div
+from ascend_sim.isa.memory import Memory
 from ascend_sim.isa.moves import Place, listed, loops, offsets_of
 from ascend_sim.memory.regions import Region
 from ascend_sim.numerics.integers import storage

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.frozen import frozen
-from ascend_sim.isa.base import ValueModel
+from ascend_sim.isa.memory import ValueModel
 from ascend_sim.isa.moves import Moves, moves
 from ascend_sim.isa.vector.base import VectorInstruction, items_of, rows_fit, rows_of, size_of
 from ascend_sim.memory.regions import Region

@@ -9,7 +9,8 @@ import numpy as np
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
-from ascend_sim.isa.base import Cost, Memory, ValueModel
+from ascend_sim.isa.base import Cost
+from ascend_sim.isa.memory import Memory, ValueModel
 from ascend_sim.isa.moves import Moves, loops, moves
 from ascend_sim.isa.vector.arithmetic import immediate
 from ascend_sim.isa.vector.base import (

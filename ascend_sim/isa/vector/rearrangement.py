@@ -10,7 +10,8 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import FRACTAL
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
-from ascend_sim.isa.base import Cost, Memory, ValueModel, ceil_div
+from ascend_sim.isa.base import Cost, ceil_div
+from ascend_sim.isa.memory import Memory, ValueModel
 from ascend_sim.isa.moves import Moves, listed, loops, moves, offsets_of
 from ascend_sim.isa.vector.base import VectorInstruction, rows_fit, rows_of, size_of, whole_blocks
 from ascend_sim.memory.regions import Region

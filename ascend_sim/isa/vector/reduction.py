@@ -12,7 +12,8 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
-from ascend_sim.isa.base import Cost, Memory, ceil_div
+from ascend_sim.isa.base import Cost, ceil_div
+from ascend_sim.isa.memory import Memory
 from ascend_sim.isa.vector.base import Mask, VectorInstruction, rows_of, size_of, storage, view
 from ascend_sim.memory.regions import Region
 

@@ -10,7 +10,8 @@ import numpy as np
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
-from ascend_sim.isa.base import Memory, ceil_div
+from ascend_sim.isa.base import ceil_div
+from ascend_sim.isa.memory import Memory
 from ascend_sim.isa.vector.arithmetic import immediate
 from ascend_sim.isa.vector.base import VectorInstruction, rows_of, size_of, view
 from ascend_sim.memory.regions import Region

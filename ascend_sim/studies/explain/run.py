@@ -32,7 +32,7 @@ from ascend_sim.engine.replay import Row
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.timeline import ProgramRun
 from ascend_sim.errors import SimError
-from ascend_sim.isa.base import Memory
+from ascend_sim.isa.memory import Memory
 from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.case import Case, load_case, make_tensors
 from ascend_sim.ops.convolution.call import ConvolutionCall

@@ -19,6 +19,7 @@ from ascend_sim.report.grid import Grid, say
 from ascend_sim.report.html import by_probe, results_name
 from ascend_sim.report.png import png_figure
 from ascend_sim.studies.precision.run import PrecisionRow, PrecisionTable
+from ascend_sim.studies.precision.summary import SHORT as _SHORT
 
 _ROW_FIELDS = ("chip", "dtype", "cube_math_type", "accumulate", "status", "compute_dtype", "total_us", "same_as")
 _FIGURES = (
@@ -26,7 +27,6 @@ _FIGURES = (
     "rmse", "cosine", "effective_bits", "operand_bits", "machine_bits", "bit_equal_share", "nonfinite", "products",
     "computed_in",
 )  # fmt: skip
-_SHORT = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "hifloat8": "hif8", "float8_e4m3fn": "e4m3fn"}
 
 
 # -- the table ---------------------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from ascend_sim.calls.result import Result
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import AclnnError, SimError
 from ascend_sim.frozen import frozen
-from ascend_sim.numerics import FORMATS, cast, compare, encode
+from ascend_sim.numerics import cast, compare, encode
 from ascend_sim.numerics.accumulate import ACCUMULATIONS
 from ascend_sim.numerics.cube_math import CUBE_MATH_TYPES
 from ascend_sim.ops.arguments import EIGHT_BIT
@@ -41,14 +41,12 @@ from ascend_sim.options.description import with_options
 from ascend_sim.runtime import Progress, ValueModel
 from ascend_sim.sequence import chip_of
 from ascend_sim.settings import check_options
+from ascend_sim.studies.precision.errors import effective_bits, error_histogram, mean_error, rounding_effect
 from ascend_sim.studies.precision.options import PrecisionOptions
 
 Array = NDArray[Any]
 DTYPES = ("float16", "bfloat16", "float32")
 """Input dtypes of the rows of every table."""
-
-HISTOGRAM_LOW, HISTOGRAM_HIGH = -40, 8
-"""Binades of |error| / |reference| that the error histogram covers; the outer bins hold what lies beyond."""
 
 
 @frozen
@@ -57,7 +55,8 @@ class PrecisionRow:
 
     `status` 0: ran; another code: refused, `message` says why; None: accepted, but there are no kernels for it here.
     `same_as` names an earlier cubeMathType with the same computation, whose figures stand here too. `total_us` is the end
-    of the last kernel. `outputs` maps a name to its figures, `operands` to what rounding did to an operand.
+    of the last kernel, `cube_cycles` the work of all cubes. `outputs` maps a name to its figures, `operands` to what rounding
+    did to an operand.
     """
 
     chip: str
@@ -70,6 +69,7 @@ class PrecisionRow:
     compute_dtype: str | None = None
     same_as: int | None = None
     total_us: float | None = None
+    cube_cycles: int = 0
     findings: int = 0
     operands: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     outputs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -333,6 +333,7 @@ class _Bench:
             row,
             status=0,
             total_us=result.report.total_us,
+            cube_cycles=sum(sum(kernel["cube_work_cycles"]) for kernel in result.report.kernels),
             findings=len(result.report.findings),
             operands={name: rounding_effect(inputs[name], seen) for name, seen in operands.items()},
             outputs=figures,
@@ -377,6 +378,7 @@ class _Bench:
             **{key: value for key, value in comparison.items() if key not in ("dtype", "compute_dtype")},
             "operand_bits": effective_bits(total, truth),
             "machine_bits": effective_bits(values, total),
+            "bias": mean_error(values, truth),
             "error_log2": error_histogram(values, truth),
         }
 
@@ -397,48 +399,6 @@ def _probed(correct: bool, probe: Mapping[str, Any]) -> dict[str, Any]:
         return {"probe": probe}
     decided_by = "probe" if correct else "bound"
     return {"correct": correct and probe["correct"], "decided_by": decided_by, "probe": probe}
-
-
-def rounding_effect(before: Array, after: Array) -> dict[str, Any]:
-    """Return the effect of rounding an operand: shares of elements changed, of finite ones that overflowed, of new zeros."""
-    old, new = before.astype(np.float64), after.astype(np.float64)
-    lost = np.abs(new - old)
-    largest = FORMATS["float16"].max_finite if after.dtype == np.float16 else math.inf
-    beyond = np.isfinite(old) & (~np.isfinite(new) | ((np.abs(new) == largest) & (np.abs(old) > largest)))
-    return {
-        "elements": old.size,
-        "changed": float(np.count_nonzero(lost > 0) / max(old.size, 1)),
-        "overflowed": int(np.count_nonzero(beyond)),
-        "to_zero": int(np.count_nonzero((old != 0) & (new == 0))),
-    }
-
-
-def effective_bits(result: Array, reference: Array) -> float:
-    """-log2(mean |error| / mean |reference|) over the elements finite in both; infinite without error."""
-    both = np.isfinite(result) & np.isfinite(reference)
-    error, size = np.abs(result[both] - reference[both]).sum(), np.abs(reference[both]).sum()
-    if not error:
-        return math.inf
-    return -math.log2(error / size) if size else -math.inf
-
-
-def error_histogram(result: Array, reference: Array) -> dict[str, Any]:
-    """Return the elements by floor(log2(|error| / |reference|)); `exact` counts those without error, `undefined` non-finite
-    ones.
-    """
-    both = np.isfinite(result) & np.isfinite(reference)
-    error, size = np.abs(result[both] - reference[both]), np.abs(reference[both])
-    wrong = error > 0
-    with np.errstate(divide="ignore"):
-        binades = np.floor(np.log2(error[wrong] / size[wrong]))
-    clipped = np.clip(binades, HISTOGRAM_LOW, HISTOGRAM_HIGH).astype(np.int64) - HISTOGRAM_LOW
-    counts = np.bincount(clipped, minlength=HISTOGRAM_HIGH - HISTOGRAM_LOW + 1)
-    return {
-        "low": HISTOGRAM_LOW,
-        "counts": counts.tolist(),
-        "exact": int(np.count_nonzero(~wrong)),
-        "undefined": int(result.size - np.count_nonzero(both)),
-    }
 
 
 def _plain(value: Any) -> Any:

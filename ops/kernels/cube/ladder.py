@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field, replace
-from typing import Any, Generic, Protocol, TypeVar
+from functools import cached_property
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import FRACTAL
 from ascend_sim.errors import TilingError
 from ascend_sim.frozen import frozen
+from ascend_sim.ops.kernels.cube.fields import ConvTiling
 from ascend_sim.ops.problem.sizes import ceil_to
 from ascend_sim.ops.problem.strips import even_strip
 from ascend_sim.ops.problem.tiling_input import TilingInput
@@ -149,6 +151,13 @@ class TilingQuestion:
     dtype: str = ""
     op_type: str = ""
     blocks: int | None = None
+    fields_of: ClassVar[type[ConvTiling]] = ConvTiling
+    """The tiling whose fields a user may give."""
+
+    @cached_property
+    def given(self) -> dict[str, int]:
+        """Return the user's fields under our names; raise TilingError for names and values that no tiling has."""
+        return self.fields_of.given(self.fields or {})
 
     @property
     def closed(self) -> bool:

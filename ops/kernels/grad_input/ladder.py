@@ -14,11 +14,13 @@ long.
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
+from typing import ClassVar
 
 from ascend_sim.chip.fractal import FRACTAL
 from ascend_sim.frozen import frozen
 from ascend_sim.ops.kernels.cube.capacity import BLOCK, refit_block
+from ascend_sim.ops.kernels.cube.fields import ConvTiling
 from ascend_sim.ops.kernels.cube.ladder import (
     CLOSED,
     GUESSED,
@@ -71,10 +73,7 @@ KERNEL = "grad_input"
 class GradInputQuestion(TilingQuestion):
     """A question asks the ladder of grad_input."""
 
-    @cached_property
-    def given(self) -> dict[str, int]:
-        """Return the user's fields under our names; raise TilingError for names and values that no tiling has."""
-        return GradInputTiling.given(self.fields or {})
+    fields_of: ClassVar[type[ConvTiling]] = GradInputTiling
 
     @property
     def variant(self) -> Variant:

@@ -11,13 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
+from typing import ClassVar
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import FRACTAL
 from ascend_sim.errors import TilingError
 from ascend_sim.frozen import frozen
 from ascend_sim.ops.kernels.cube.capacity import BLOCK, buffer_counts, refit_block
+from ascend_sim.ops.kernels.cube.fields import ConvTiling
 from ascend_sim.ops.kernels.cube.ladder import (
     CLOSED,
     INFERRED,
@@ -92,10 +94,7 @@ class OlderKernel:
 class GradWeightQuestion(TilingQuestion):
     """A question asks the ladder of grad_weight."""
 
-    @cached_property
-    def given(self) -> dict[str, int]:
-        """Return the user's fields under our names; raise TilingError for names and values that no tiling has."""
-        return GradWeightTiling.given(self.fields or {})
+    fields_of: ClassVar[type[ConvTiling]] = GradWeightTiling
 
     @property
     def closed(self) -> bool:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.frozen import frozen
-from ascend_sim.isa.forms import copies_whole_blocks
+from ascend_sim.kernel.abilities import copies_whole_blocks
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import TurnLayout
 from ascend_sim.memory.gm import Allocation
@@ -77,12 +77,12 @@ class _Feature:
 
     @property
     def merges(self) -> bool:
-        """Whether rows are too short to back off, and lie in no whole blocks together."""
+        """Return True if rows are too short to back off, and are not whole blocks together."""
         return self.backs_off and self.hw * self.layout.itemsize < BLOCK_BYTES and not (self.dense and self._whole)
 
     @property
     def _whole(self) -> bool:
-        """Whether the rows of an image are whole blocks together."""
+        """Return True if the rows of an image are whole blocks together."""
         return self.c * self.hw * self.layout.itemsize % BLOCK_BYTES == 0
 
     @property

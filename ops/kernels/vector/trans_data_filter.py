@@ -13,7 +13,7 @@ from typing import NamedTuple
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL
 from ascend_sim.frozen import frozen
-from ascend_sim.isa.forms import copies_whole_blocks
+from ascend_sim.kernel.abilities import copies_whole_blocks
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import TurnLayout
 from ascend_sim.memory.gm import Allocation
@@ -127,17 +127,17 @@ class _Filter:
 
     @property
     def _short(self) -> bool:
-        """Whether a row of one channel is shorter than a block."""
+        """Return True if a row of one channel is shorter than a block."""
         return self.positions * self.layout.itemsize < BLOCK_BYTES
 
     @property
     def _whole(self) -> bool:
-        """Whether the rows of an output channel are whole blocks together."""
+        """Return True if the rows of an output channel are whole blocks together."""
         return self.cin * self.positions * self.layout.itemsize % BLOCK_BYTES == 0
 
     @property
     def merges(self) -> bool:
-        """Whether rows are too short to back off, and lie in no whole blocks together."""
+        """Return True if rows are too short to back off, and are not whole blocks together."""
         return self.backs_off and self._short and not (self.dense and self._whole)
 
     def pitch(self, positions: int) -> int:

@@ -17,7 +17,7 @@ from typing import Any
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.frozen import frozen
-from ascend_sim.isa.forms import copies_whole_blocks
+from ascend_sim.kernel.abilities import copies_whole_blocks
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import CopyLoop, TurnLayout
 from ascend_sim.memory.gm import Allocation, gm_operand
@@ -67,7 +67,7 @@ class MatrixTurn:
 
     @property
     def has_gaps(self) -> bool:
-        """Whether its matrices do not lie in the target one after the other."""
+        """Return True if its matrices do not lie in the target one after the other."""
         size = self.rows
         for length, stride in ((self.columns, self.column_stride), *[(axis[0], axis[2]) for axis in self.outer[::-1]]):
             if stride != size:

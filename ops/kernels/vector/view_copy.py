@@ -20,7 +20,7 @@ import numpy as np
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.errors import SimError
-from ascend_sim.isa.forms import copies_whole_blocks
+from ascend_sim.kernel.abilities import copies_whole_blocks
 from ascend_sim.kernel.function import kernel_function
 from ascend_sim.kernel.kernel import Kernel
 from ascend_sim.kernel.operands import CopyLoop
@@ -67,7 +67,7 @@ class _Plan:
 
     @property
     def has_gaps(self) -> bool:
-        """Whether the target has other elements between those that are written."""
+        """Return True if the target has other elements between those that are written."""
         dims = (*self.outer, self.rows)
         return self.run + sum((dim.size - 1) * dim.dst for dim in dims) > self.run * math.prod(dim.size for dim in dims)
 

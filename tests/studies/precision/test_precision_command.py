@@ -16,7 +16,7 @@ from tests.support.studies.precision_cases import TBC, invoke
 def test_the_command_prints_the_table(tmp_path):
     (tmp_path / "tbc.yaml").write_text(TBC)
     options = ("--chips", "ascend910b3,ascend910_9391", "--accumulate", "blas,exact_group")
-    result = invoke("precision", str(tmp_path / "tbc.yaml"), *options)
+    result = invoke("precision", str(tmp_path / "tbc.yaml"), *options, "--full")
     assert result.exit_code == 0, result.output
     for text in ("exact_group", "ascend910_9391", "161002", "as type 1", "hf32", "Side by side", "12 bits dropped"):
         assert text in result.output

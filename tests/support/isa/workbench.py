@@ -11,7 +11,8 @@ from ascend_sim.chip import load_chip
 from ascend_sim.engine.compiled import library
 from ascend_sim.engine.compiled.values import Workspace, rows_for_python
 from ascend_sim.engine.values import ProgramValues
-from ascend_sim.isa.base import Instruction, Memory, ValueModel
+from ascend_sim.isa.base import Instruction
+from ascend_sim.isa.memory import Memory, ValueModel
 from ascend_sim.kernel.program import Touches
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 from ascend_sim.memory.local import LocalMemory

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
-from ascend_sim.isa.base import Memory
+from ascend_sim.isa.memory import Memory
 from ascend_sim.isa.vector.base import rows_of, size_of, view
 from ascend_sim.isa.vector.named import NamedInstruction, Operand
 from ascend_sim.memory.regions import Region

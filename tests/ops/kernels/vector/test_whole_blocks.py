@@ -48,7 +48,7 @@ def ran(body: Body, source: np.ndarray, size: int, chip: Any = OLD) -> tuple[np.
 
 
 def flags(k: KernelBuilder) -> tuple[Any, Any]:
-    """What was loaded may leave."""
+    """Order a load before the store of its bytes."""
     flag = k.flag("MTE2", "MTE3", "loaded")
     return k.set_flag(flag), k.wait_flag(flag)
 

@@ -19,8 +19,8 @@ torch = pytest.importorskip("torch")
 @pytest.mark.parametrize("chip", ["ascend910b3", "ascend950pr_9589"])
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 def test_tiles_of_one_product_each_have_their_own_bias(dtype: str, chip: str) -> None:
-    """1x1 kernels over channels that take several tiles: what waits for the product before the last keeps biases apart."""
-    Forward(3, 8, 300, (9, 9), (1, 1), (1, 1), (0, 0), (1, 1)).check(dtype, chip, mode="full")
+    """A block has several tiles of one product each; their biases stay apart in the bias table."""
+    Forward(30, 8, 300, (9, 9), (1, 1), (1, 1), (0, 0), (1, 1)).check(dtype, chip, mode="full")
 
 
 def test_a_kernel_that_lies_in_padding_leaves_the_bias_alone() -> None:

@@ -83,6 +83,8 @@ def array_of(tensor: torch.Tensor) -> Array:
     plain = written_out(tensor.detach().resolve_conj().resolve_neg()).cpu()
     if plain.dtype is torch.bfloat16:
         return plain.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+    if plain.dtype is torch.float8_e4m3fn:
+        return plain.view(torch.uint8).numpy().view(ml_dtypes.float8_e4m3fn)
     return plain.numpy()
 
 

@@ -1,0 +1,83 @@
+"""Memory for values, and the model of how they come about."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.errors import SimError
+from ascend_sim.isa.moves import Moves
+from ascend_sim.memory.data_cache import DataCache
+from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
+from ascend_sim.memory.local import LocalMemory
+from ascend_sim.numerics import cast
+from ascend_sim.numerics.accumulate import ACCUMULATIONS
+
+
+@dataclass(frozen=True, slots=True)
+class ValueModel:
+    """How values come about where the chip has a choice or nobody knows; no cost depends on it.
+
+    `accumulate` names a model of the cube's additions (`numerics.accumulate`); `saturate` is what becomes of inf, NaN and
+    overflow (chip file, overflow). `effects` has the `Moves` of each instruction that was asked for, None for one without.
+    """
+
+    chip: ChipSpec
+    accumulate: str
+    saturate: bool
+    effects: dict[Any, Moves | None] = field(default_factory=dict, compare=False, repr=False)
+
+    @classmethod
+    def of(cls, chip: ChipSpec, accumulate: str = "blas", overflow: str | None = None) -> ValueModel:
+        """`overflow` is "inf_nan", "saturate" or None (the chip's default); SimError for what there is not."""
+        if accumulate not in ACCUMULATIONS:
+            raise SimError(f"accumulate {accumulate!r}: allowed are {', '.join(ACCUMULATIONS)}")
+        modes = chip.overflow.modes
+        if overflow is not None and overflow not in modes:
+            raise SimError(
+                f"overflow {overflow!r}: {chip.name} ({chip.identity.arch}) has {' and '.join(modes)} "
+                f"({chip.overflow.modes_source}; chip file, overflow.modes)"
+            )
+        return cls(chip, accumulate, (overflow or chip.overflow.default) == "saturate")
+
+    @property
+    def overflow(self) -> str:
+        """The overflow mode by its name."""
+        return "saturate" if self.saturate else "inf_nan"
+
+    def settled(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Floating-point `values`, without inf and NaN where the model saturates (that sums do so too: inferred)."""
+        if not self.saturate or np.isfinite(values.sum(dtype=np.float64)):
+            return values
+        return cast(values, values.dtype, saturate=True)
+
+    def fixpipe_saturates(self, itemsize: int) -> bool:
+        """Return True if Fixpipe saturates results of `itemsize` bytes."""
+        return self.saturate or (itemsize == 2 and self.chip.overflow.fixpipe_16bit_saturates)
+
+
+class Memory:
+    """Memory for the values of one program: the core's buffers and the tensors of its task, by slot."""
+
+    __slots__ = ("buffers", "cache", "gm", "local", "model")
+
+    def __init__(self, local: LocalMemory, gm: Sequence[NDArray[np.uint8]], model: ValueModel) -> None:
+        self.local = local
+        self.model = model
+        self.buffers = local.buffers
+        self.gm = gm
+        self.cache = DataCache(gm, model.chip.scalar.data_cache_line_bytes)
+
+    def array(
+        self, space: str, address: int, shape: tuple[int, ...], dtype: Any, strides: tuple[int, ...] | None = None
+    ) -> NDArray[Any]:
+        """A view of `shape` at a byte address of a buffer, or of a tensor slot when `space` is "GM"; strides in bytes."""
+        if space == "GM":
+            buffer = self.gm[address >> SLOT_SHIFT]
+            return np.ndarray(shape, dtype, buffer, address & OFFSET_MASK, strides)
+        return np.ndarray(shape, dtype, self.buffers[space], address, strides)

@@ -1,0 +1,149 @@
+"""The answer of a table of precisions: a line for each distinct computation, and what each costs against the widest one.
+
+for line in rows_of(table): line["computed_in"], line["bits"]
+sentences(table)      # "hf32: 12.7 bits, half the cube cycles of fp32; fp16: 11.5 bits, ..."
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+
+from ascend_sim.ops.operators import OPERATORS
+from ascend_sim.report.grid import Grid, say
+from ascend_sim.studies.precision.run import PrecisionRow, PrecisionTable
+
+__all__ = ["SHORT", "render_summary", "rows_of", "sentences"]
+
+SHORT = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "hifloat8": "hif8", "float8_e4m3fn": "e4m3fn"}
+_SHARES = {1: "the", 0.5: "half the", 0.25: "a quarter of the", 2: "twice the"}
+
+
+def rows_of(table: PrecisionTable) -> list[dict[str, Any]]:
+    """Return the distinct computations as plain data.
+
+    "bits" of each output (None: exact), "underflows" and "overflows" of operands by name, "bias" the largest mean signed error
+    of an output over its mean size, "cube_math_types" all that compute so.
+    """
+    found: dict[tuple[str, str, str | None, str], dict[str, Any]] = {}
+    for row in table.rows:
+        if not row.outputs:
+            continue
+        key = (row.chip, row.dtype, row.compute_dtype, row.accumulate)
+        if key in found:
+            found[key]["cube_math_types"].append(row.cube_math_type)
+        else:
+            found[key] = _line(row)
+    return list(found.values())
+
+
+def _line(row: PrecisionRow) -> dict[str, Any]:
+    biases = [figures["bias"] for figures in row.outputs.values() if figures.get("bias") is not None]
+    return {
+        "chip": row.chip,
+        "dtype": row.dtype,
+        "computed_in": row.compute_dtype,
+        "sums": row.accumulate,
+        "cube_math_types": [row.cube_math_type],
+        "bits": {name: _finite(figures["effective_bits"]) for name, figures in row.outputs.items()},
+        "cube_cycles": row.cube_cycles,
+        "us": row.total_us,
+        "underflows": {name: effect["to_zero"] for name, effect in row.operands.items() if effect["to_zero"]},
+        "overflows": {name: effect["overflowed"] for name, effect in row.operands.items() if effect["overflowed"]},
+        "nonfinite": sum(figures["nonfinite"] for figures in row.outputs.values()),
+        "bias": max(biases, key=abs, default=0.0),
+        "correct": all(figures["correct"] for figures in row.outputs.values()),
+        "findings": row.findings,
+    }
+
+
+def _finite(bits: float | None) -> float | None:
+    return None if bits is None or not math.isfinite(bits) else round(bits, 2)
+
+
+def sentences(table: PrecisionTable) -> list[str]:
+    """Return what each further computation of an input dtype keeps, costs and loses, against the first: a sentence a dtype."""
+    groups: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    for line in rows_of(table):
+        groups.setdefault((line["chip"], line["dtype"], line["sums"]), []).append(line)
+    several = len(table.overflow) > 1
+    first_sums = table.rows[0].accumulate if table.rows else ""
+    found = []
+    for (chip, dtype, sums), (first, *others) in groups.items():
+        if others and sums == first_sums:
+            parts = [_against(table, first, one) for one in others]
+            found.append(f"{SHORT[dtype]} inputs{f' on {chip}' if several else ''}: {'; '.join(parts)}.")
+    return found
+
+
+def _against(table: PrecisionTable, first: Mapping[str, Any], line: Mapping[str, Any]) -> str:
+    """Return one computation against the first of its inputs."""
+    operator = OPERATORS[table.operator]
+    bits = [value for name, value in line["bits"].items() if operator.summed(name) is None and value is not None]
+    name, base = (SHORT.get(one["computed_in"], one["computed_in"]) for one in (line, first))
+    parts = [f"{min(bits):.1f} bits"] if bits else ["exact"]
+    if first["cube_cycles"] and line["cube_cycles"]:
+        share = line["cube_cycles"] / first["cube_cycles"]
+        near = next(
+            (words for value, words in _SHARES.items() if abs(share - value) < 0.02 * value), f"{share:.2f} x the"
+        )
+        parts.append(f"{near} cube cycles of {base}")
+    if first["us"] and line["us"]:
+        more = round(100 * (line["us"] / first["us"] - 1))
+        parts.append(f"{more:+d} % time" if more else "the same time")
+    parts += [f"{count:,} elements of {one} become 0" for one, count in line["underflows"].items()]
+    parts += [f"{count:,} elements of {one} overflow" for one, count in line["overflows"].items()]
+    return f"{name}: {', '.join(parts)}"
+
+
+def render_summary(table: PrecisionTable, console: Console) -> None:
+    """Print a line for each distinct computation, the sentences, and what was refused."""
+    chips = f" on {next(iter(table.overflow))}" if len(table.overflow) == 1 else ""
+    say(console, f"{table.operator} {table.case}{chips}: inputs {table.inputs}; {table.conformance}", style="bold")
+    lines = rows_of(table)
+    names = list(dict.fromkeys(name for line in lines for name in line["bits"]))
+    several = {"chip": len(table.overflow) > 1, "sums": len({one["sums"] for one in lines}) > 1}
+    lead = [name for name, shown in several.items() if shown]
+    heads = [*lead, "inputs", "computed in", "cubeMathType", ">bits of " + "\n/ ".join(names)]
+    grid = Grid("", [*heads, ">cube cycles", ">us", ">to 0", ">bias", "verdict"], names=len(lead) + 2)
+    for line in lines:
+        bits = " / ".join(_bits(line, name) for name in names)
+        first, *same = line["cube_math_types"]
+        types = f"{first}, as {', '.join(map(str, same))}" if same else str(first)
+        grid.row(
+            *(line[name] for name in lead), SHORT[line["dtype"]], SHORT.get(line["computed_in"], line["computed_in"]),
+            types, bits,
+            f"{line['cube_cycles']:,}",
+            "-" if line["us"] is None else f"{line['us']:,.1f}",
+            f"{sum(line['underflows'].values()):,}", f"{line['bias']:+.0e}" if line["bias"] else "0",
+            "correct" if line["correct"] else "WRONG",
+        )  # fmt: skip
+    if lines:
+        console.print(grid)
+    for text in (*sentences(table), *_refused(table.rows)):
+        say(console, text)
+    if any(line["findings"] for line in lines):
+        say(console, "findings (hazards, uninitialised reads): `ascend-sim run` names them")
+    say(console, "more: --full")
+
+
+def _bits(line: Mapping[str, Any], name: str) -> str:
+    if name not in line["bits"]:
+        return "-"
+    return "exact" if line["bits"][name] is None else f"{line['bits'][name]:.1f}"
+
+
+def _refused(rows: Sequence[PrecisionRow]) -> list[str]:
+    """Return one line for all rows that did not run, by status."""
+    groups: dict[int | None, list[str]] = {}
+    for row in rows:
+        if row.status != 0:
+            cells = groups.setdefault(row.status, [])
+            cell = f"{SHORT[row.dtype]} with cubeMathType {row.cube_math_type}"
+            if cell not in cells:
+                cells.append(cell)
+    words = {status: "not simulated" if status is None else f"refused with {status}" for status in groups}
+    return [f"{words[status]}: {', '.join(cells)}; --full says why" for status, cells in groups.items()]
