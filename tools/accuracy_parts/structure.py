@@ -36,6 +36,13 @@ CHOICES = (
         ("calls.csv: chip=ascend910b2, kernels=TransData TransData MemSet Conv3DBackpropFilter TransData",),
     ),
     Choice(
+        "910B, V1 dW, 3-D",
+        "0.6 us a block for code that no cache holds: a surrogate, whose mechanism is not known "
+        "(`launch.uncached_per_block_us`)",
+        "configs/chips/dav-2201.yaml",
+        ("calls.csv: chip=ascend910b2, kernels=TransData TransData MemSet Conv3DBackpropFilter TransData",),
+    ),
+    Choice(
         "910B, whole calls",
         "launches before are the same call, and the inputs of cann-bench's rows are cold (column launches and l2)",
         "configs/measurements/calls.csv",
