@@ -23,6 +23,7 @@ from ascend_sim.errors import MemoryLimitError, RowError, SimError
 from ascend_sim.isa.forms import copies_whole_blocks
 from ascend_sim.kernel.inspection import Inspection, Line, current_inspection
 from ascend_sim.kernel.kernel import Kernel
+from ascend_sim.kernel.mistakes import explain_mistake
 from ascend_sim.kernel.program import InstructionTable, Key, Program
 from ascend_sim.kernel.tensor import Tensor
 from ascend_sim.memory.gm import room_of
@@ -348,4 +349,4 @@ def _said(error: BaseException) -> str:
     text = " ".join(str(error).split())
     if isinstance(error, SimError):
         return text
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return explain_mistake(error) or (f"{type(error).__name__}: {text}" if text else type(error).__name__)
