@@ -73,5 +73,7 @@ def test_equal_layers_take_their_own_time_in_a_step() -> None:
 
 
 def test_a_plain_case_has_no_step() -> None:
-    with pytest.raises(SimError, match="l2 'step' is what the earlier kernels of a training step leave; it needs a network"):
+    with pytest.raises(
+        SimError, match="l2 'step' is what the earlier kernels of a training step leave; it needs a network"
+    ):
         asim.run_case("resnet50_conv2_3x3", mode="timing", l2="step")
