@@ -133,7 +133,7 @@ class TaskOptions(EngineOptions, total=False):
 
 @described
 class CacheOptions(TypedDict, total=False):
-    """What earlier kernels left: lines of the L2, code in the cores' instruction caches."""
+    """State that earlier kernels left: lines of the L2, code in the cores' instruction caches."""
 
     l2: Annotated[
         "str",

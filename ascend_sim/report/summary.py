@@ -112,7 +112,7 @@ def head_words(total: float | None, interval: Mapping[str, Any] | None) -> str:
 
 
 def before_words(summary: Mapping[str, Any]) -> str:
-    """Return what the run found in the L2 and in the cores' instruction caches."""
+    """Return the state that the run found in the L2 and in the cores' instruction caches."""
     return f"L2 {summary['l2']}, code {summary.get('launches') or 'cold'} at the start"
 
 

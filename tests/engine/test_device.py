@@ -9,7 +9,7 @@ from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Engine
 from ascend_sim.engine.l2 import L2Cache
 from ascend_sim.engine.task import Task
-from ascend_sim.memory.gm import gm_operand
+from ascend_sim.memory.gm import Allocation, gm_operand
 from tests.support.engine.machine import CHIP, changed, program, quiet, run_one, task_of
 from tests.support.engine.random_programs import SIZES
 
@@ -40,6 +40,10 @@ def lines(*numbers: int) -> np.ndarray:
     return np.array(numbers, np.int64)
 
 
+def lines_of(allocation: Allocation) -> np.ndarray:
+    return np.arange(allocation.base // 512, -(-(allocation.base + allocation.size) // 512))
+
+
 def read(l2: L2Cache, *numbers: int, bypass: tuple[int, ...] = ()) -> tuple[int, int]:
     """(lines fetched, dirty lines written back)."""
     return l2.read(lines(*numbers), lines(*bypass))[:2]
@@ -55,8 +59,9 @@ def test_warm_tensor_is_there_and_clean_as_far_as_it_fits() -> None:
     first, second = device.allocate(4 * 512, "a"), device.allocate(8 * 512 - 1, "b")
     device.warm(first)
     device.warm(second)
-    assert device.l2.resident(np.arange(12)).tolist() == [False] * 2 + [True] * 10
-    assert read(device.l2, *range(2, 12)) == (0, 0)
+    held = [*lines_of(first)[2:], *lines_of(second)]
+    assert device.l2.resident(lines_of(first)).tolist() == [False] * 2 + [True] * 2
+    assert read(device.l2, *held) == (0, 0)
     assert read(device.l2, *range(20, 30)) == (10, 0)
 
 
@@ -74,9 +79,9 @@ def test_a_kernel_leaves_what_it_moved_and_what_it_wrote_is_dirty() -> None:
     device = Device(chip, with_values=False)
     source, target, other = (device.allocate(count * 512, name) for count, name in ((6, "a"), (4, "b"), (10, "c")))
     assert device.pass_over([(source, False), (target, True)]) == 0
-    assert device.l2.resident(np.arange(10)).all()
+    assert device.l2.resident(np.append(lines_of(source), lines_of(target))).all()
     assert device.pass_over([(other, False)]) == 4
-    assert read(device.l2, *range(10)) == (10, 0)
+    assert read(device.l2, *lines_of(source), *lines_of(target)) == (10, 0)
 
 
 def test_kernels_before_a_run_leave_its_own_tensors_in_the_l2() -> None:

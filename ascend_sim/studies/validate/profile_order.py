@@ -1,4 +1,4 @@
-"""What the order of a profile says of each launch: whether its code is in the cores' caches, and what the L2 holds.
+"""State of each launch by the order of a profile: whether its code is in the cores' caches, and what the L2 holds.
 
 A profile has no addresses. A tensor is taken to lie in a buffer of its size: a kernel reads the one of that size that was moved
 last, and writes the other one of two, as an allocator that hands out freed blocks does (inferred: of four rules it comes

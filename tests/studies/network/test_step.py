@@ -1,4 +1,4 @@
-"""What the kernels of a training step before a layer moved, and what a network takes with it."""
+"""Tensors that a training step's kernels before a layer moved, and the times of a network with them."""
 
 from __future__ import annotations
 
