@@ -34,7 +34,7 @@ def test_tensors_are_taken_as_their_arrays(dtype: str) -> None:
 
 
 def test_what_is_left_out_is_usual() -> None:
-    """The same bits as with everything said; one axis and three axes too."""
+    """Defaults give the bits of a call with everything said; one axis and three axes too."""
     given = [one.numpy() for one in tensors(torch.float32)]
     said = asim.convolution_backward(*given, None, (1, 1), (0, 0), (1, 1), False, (0, 0), 1, (True, True, True))
     usual = asim.convolution_backward(*given)

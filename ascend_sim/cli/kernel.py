@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -10,7 +11,7 @@ from contextlib import closing, contextmanager, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import numpy as np
 import typer
@@ -25,8 +26,13 @@ from ascend_sim.cli.values import fields_of
 from ascend_sim.errors import SimError
 from ascend_sim.options.run_options import LaunchOptions
 
+if TYPE_CHECKING:
+    from ascend_sim.launching import KernelRun
+
 MODULE = "ascend_sim_kernel_file"
 """What the file is called among Python's modules while it runs."""
+MOST_CHECKED = 200_000
+"""Instructions up to which a run is checked: about 2 s."""
 
 
 @command(
@@ -48,6 +54,9 @@ def kernel(
         str | None, typer.Option(help="Keywords of the kernel: base_m=64,base_n=64. Numbers, true, false or words.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the generator that arguments(rng) gets.")] = 0,
+    no_check: Annotated[
+        bool, typer.Option("--no-check", help="Do not check the kernel after its run (`ascend-sim check`).")
+    ] = False,
 ) -> None:
     """Run a kernel of your own on a simulated chip."""
     from ascend_sim.launching import launch, prepared
@@ -77,17 +86,55 @@ def kernel(
             more = LaunchOptions(chip=spec, expected=_expected(subject), progress=progress, timeline=files.timeline)
             run = launch(chosen, count, *given, **{**asked, **more}, **fields)
             written, said = files.write(run, progress)
+            again = _command(file, name, asked, {"blocks": blocks, "tiling": tiling, "seed": seed})
+            checked = None if no_check else _checked(subject, run, count, asked, again)
         if files.json_output:
-            print(json.dumps(run.report.to_dict(statements=True), indent=1), file=stdout)
+            told = run.report.to_dict(statements=True)
+            print(json.dumps(told if checked is None else {**told, "check": checked.data}, indent=1), file=stdout)
         else:
+            line = [] if checked is None else [checked.line]
             if files.full:
                 render(run.report, console())
                 print_paragraphs(said)
+                print_text("\n".join(line))
             else:
-                render_summary(run.report, console())
+                render_summary(run.report, console(), line)
             if written:
                 print_text(f"wrote {', '.join(str(path) for path in written)}")
-    raise typer.Exit(0 if run.passed else 1)
+    raise typer.Exit(0 if run.passed and (checked is None or checked.passed) else 1)
+
+
+@dataclass(frozen=True)
+class CheckAfterRun:
+    """Check of a kernel that has run: its line of the summary, its entry of the JSON, and whether it found no error."""
+
+    line: str
+    data: dict[str, Any]
+    passed: bool
+
+
+def _checked(subject: KernelSubject, run: KernelRun, blocks: int, asked: LaunchOptions, again: str) -> CheckAfterRun:
+    """Check a kernel that has run; `again` is the command that prints the findings."""
+    from ascend_sim.checking import check_kernel
+
+    rows = sum(map(len, run.programs))
+    if rows > MOST_CHECKED:
+        why = f"not checked: {rows:,} instructions, more than {MOST_CHECKED:,}"
+        return CheckAfterRun(f"check: {why}; {again}", {"passed": None, "reason": why}, True)
+    report = check_kernel(
+        subject.kernel, blocks, *subject.tensors, chip=asked["chip"], disarm=asked.get("disarm", ()), **subject.fields
+    )
+    errors, count = sum(one.level == "ERROR" for one in report.findings), len(report.findings)
+    said = f"{count} finding{'s' if count > 1 else ''}; {again}" if count else "no findings"
+    return CheckAfterRun(f"check: {said}", report.to_dict(), not errors)
+
+
+def _command(file: Path, name: str | None, asked: LaunchOptions, given: dict[str, Any]) -> str:
+    """Return the command that checks the kernel of a Python file; one of a C++ file takes its other options as well."""
+    words = ["ascend-sim", "check", str(file), *([name] if name else []), "--chip", str(asked["chip"])]
+    for option, value in [*given.items(), *(("disarm", flag) for flag in asked.get("disarm", ()))]:
+        words += [f"--{option}", str(value)] if value else []
+    return shlex.join(words) + (" and its other options" if is_cpp(file) else "")
 
 
 @dataclass(frozen=True)

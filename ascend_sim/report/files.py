@@ -24,15 +24,21 @@ except ImportError:  # Windows
 def atomic_write(path: str | Path) -> Iterator[BinaryIO]:
     """Open `path` for writing bytes; it appears under its name only when the block ends without an error.
 
-    Raises SimError when the file cannot be written; whatever stood at `path` before is then untouched.
+    A link stays and its file is replaced; a device or a pipe is written to. Raises SimError when the file cannot be written;
+    a file that stood at `path` before is then untouched.
     """
     target = Path(path)
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+    place = Path(os.path.realpath(target))
+    temporary = place.with_name(f".{place.name}.{secrets.token_hex(4)}.tmp")
     try:
+        if target.exists() and not target.is_file():
+            with target.open("wb") as file:
+                yield file
+            return
         try:
             with temporary.open("xb") as file:
                 yield file
-            os.replace(temporary, target)
+            os.replace(temporary, place)
         finally:
             temporary.unlink(missing_ok=True)
     except OSError as error:

@@ -68,8 +68,8 @@ def summary_of(report: Mapping[str, Any], case: str = "") -> dict[str, Any]:
     }
 
 
-def lines_of(summary: Mapping[str, Any], more: str = "") -> list[str]:
-    """Return a summary as lines; `more` is the last one, where the rest is found."""
+def lines_of(summary: Mapping[str, Any], more: str = "", check: Sequence[str] = ()) -> list[str]:
+    """Return a summary as lines; `check` are those of a check, `more` is the last one, where the rest is found."""
     called = "  ".join(one for one in (summary["operator"], summary["case"], summary["chip"]) if one)
     lines = [f"{called}   {head_words(summary['total_us'], summary['interval'])}"]
     if summary["parts"]:
@@ -84,6 +84,7 @@ def lines_of(summary: Mapping[str, Any], more: str = "") -> list[str]:
         lines += [shorten(f"{before}{one}", _LINE, placeholder=" ...") for one in summary[word][:_SHOWN]]
         if len(summary[word]) > _SHOWN:
             lines.append(f"... and {len(summary[word]) - _SHOWN} more {word.replace('wrong', 'wrong outputs')}")
+    lines += check
     if summary["total_us"] is not None and not summary["timeline"]:
         lines.append("no advice: the timeline was not kept; --out or --html keep it")
     room = min(_ADVICE, (_LINES - 1 - len(lines)) // 2)  # an advice and its command

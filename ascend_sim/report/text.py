@@ -52,13 +52,13 @@ def render(report: Report, console: Console, faster: Mapping[int, str] | None = 
     _findings(console, data)
 
 
-def render_summary(report: Report, console: Console) -> None:
-    """Print the answer of a run in a few lines; a command stays whole, to be copied."""
+def render_summary(report: Report, console: Console, check: Sequence[str] = ()) -> None:
+    """Print the answer of a run in a few lines, among them those of its check; a command stays whole, to be copied."""
     more = "more: --full" + ("" if report.total_us is None else ", --html page.html")
     summary = report.to_dict(statements=True)["summary"]
     bad = summary["values"] == "wrong" or summary["findings"]
-    for number, line in enumerate(lines_of(summary, more)):
-        if line.startswith("   "):
+    for number, line in enumerate(lines_of(summary, more, check)):
+        if line.startswith("   ") or line in check:
             console.print(Text(line), soft_wrap=True, highlight=False)
         else:
             say(console, line, style="bold" if number == 0 else "red" if bad and number == 2 else "", indent="   ")

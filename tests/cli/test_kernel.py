@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -228,3 +229,49 @@ def test_the_program_itself_ends_so(file: Path) -> None:
     given = [sys.executable, "-m", "ascend_sim", "kernel", str(file), "--tiling", "scale=3"]
     done = subprocess.run(given, capture_output=True, text=True, check=False)
     assert done.returncode == 1 and "WRONG" in done.stdout
+
+
+def test_a_kernel_is_checked_after_its_run(file: Path) -> None:
+    """The line of the summary, the entry of the JSON and the exit code agree with `check`; --no-check leaves them out."""
+    assert "\ncheck: no findings\n" in command(file)[1] and "\ncheck: no findings\n" in command(file, "--full")[1]
+    code, text, _ = command(file, "--json")
+    assert code == 0 and json.loads(text).pop("check")["passed"] is True
+    plain = json.loads(command(file, "--json", "--no-check")[1])
+    assert {**json.loads(text), "check": None} == {**plain, "check": None} and "check" not in plain
+    assert "check:" not in command(file, "--no-check")[1]
+
+
+UNORDERED = """
+import numpy as np
+import ascend_sim as asim
+
+@asim.kernel_function(core="AIV")
+def unordered(k, x, y):
+    row = k.local_tensor(64, "float32", "row")
+    k.gm_to_ub(row, x)
+    k.ub_to_gm(y, row)
+
+def arguments(rng):
+    return np.zeros(64, np.float32), asim.empty(64, "float32")
+"""
+
+
+def test_findings_of_the_check_come_with_the_command_that_prints_them(file: Path) -> None:
+    """A race that a functional run does not see is an error: exit code 1, and 0 without the check."""
+    file.write_text(UNORDERED, encoding="utf-8")
+    options = ("--blocks", 1, "--mode", "functional")
+    code, text, _ = command(file, "unordered", *options)
+    told = next(line for line in text.splitlines() if line.startswith("check: "))
+    count, again = told.removeprefix("check: ").split("; ")
+    done = CliRunner().invoke(app, [*shlex.split(again)[1:], "--json"])
+    findings = json.loads(done.stdout)["findings"]
+    assert count == f"{len(findings)} finding{'s' if len(findings) > 1 else ''}" and findings
+    assert code == done.exit_code == 1 and command(file, *options, "--no-check")[0] == 0
+
+
+def test_a_long_kernel_is_not_checked_and_says_so(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ascend_sim.cli.kernel.MOST_CHECKED", 10)
+    rows = json.loads(command(file, "--blocks", 2, "--json")[1])["kernels"][0]["counts"]["instructions"]
+    code, text, _ = command(file, "--blocks", 2)
+    told = f"check: not checked: {sum(rows.values())} instructions, more than 10; ascend-sim check {file} "
+    assert code == 0 and told in text

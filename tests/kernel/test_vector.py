@@ -284,7 +284,7 @@ def test_refused_at_once(write: Callable[[KernelBuilder], object], line: str) ->
         lambda k, at: k.cast(t(64, "float16", address=at), t(64)),
         lambda k, at: k.duplicate(t(64, address=at), 1.0),
         lambda k, at: k.copy(t(64), t(64, address=at)),
-        lambda k, at: k.reduce_max(t(64, address=at), t((64, 8))),
+        lambda k, at: k.reduce_max(t(64), t((64, 8), address=at)),
         lambda k, at: k.block_reduce_max(t(8), t(64, address=at)),
         lambda k, at: k.broadcast_column(t((2, 32), address=at), t(2)),
         lambda k, at: k.gather(t(64), t(64), t(64, "uint32", address=at)),

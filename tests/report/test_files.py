@@ -34,6 +34,30 @@ def test_an_error_leaves_the_old_file_and_nothing_else(tmp_path):
     assert path.read_bytes() == b"old" and os.listdir(tmp_path) == ["out.bin"]
 
 
+def test_a_pipe_is_written_to_and_stays(tmp_path):
+    """The same holds for devices: `--html /dev/full` by root once took the device away from the machine."""
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        with atomic_write(path) as file:
+            file.write(b"abc")
+        assert path.is_fifo()
+        assert os.read(reader, 10) == b"abc" and os.listdir(tmp_path) == ["pipe"]
+    finally:
+        os.close(reader)
+
+
+def test_a_link_stays_and_its_file_is_replaced(tmp_path):
+    link, path = tmp_path / "link", tmp_path / "out.bin"
+    path.write_bytes(b"old")
+    link.symlink_to(path)
+    with atomic_write(link) as file:
+        file.write(b"new")
+        assert path.read_bytes() == b"old"
+    assert link.is_symlink() and path.read_bytes() == b"new" and sorted(os.listdir(tmp_path)) == ["link", "out.bin"]
+
+
 def test_other_processes_may_read_it(tmp_path):
     with atomic_write(tmp_path / "out.bin"):
         pass

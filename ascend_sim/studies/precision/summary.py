@@ -65,7 +65,7 @@ def _finite(bits: float | None) -> float | None:
 
 
 def sentences(table: PrecisionTable) -> list[str]:
-    """Return what each further computation of an input dtype keeps, costs and loses, against the first: a sentence a dtype."""
+    """Return a sentence for each input dtype: bits, cost and losses of its further computations against the first."""
     groups: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     for line in rows_of(table):
         groups.setdefault((line["chip"], line["dtype"], line["sums"]), []).append(line)
