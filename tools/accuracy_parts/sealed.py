@@ -23,7 +23,7 @@ interval."""
 STEP = """## A training step in its order
 
 AlexNet, batch 32, on a 910B2: every kernel finds in the L2 what the kernels before it left (`validate --l2 step`), or its
-inputs (`--l2 warm`). Lines that reads drive out cost `memory.write_back_ratio`, fitted on other kernels of this step."""
+inputs (`--l2 warm`). Lines that reads drive out cost `memory.write_back_ratio`, fitted on others of this step."""
 
 
 def open_and_sealed(compared: Sequence[RowComparison], closed: Sequence[RowComparison]) -> str:
