@@ -32,6 +32,7 @@ MAY_HAVE_MORE = {
     },
     "ascend_sim/acl/tensors.py": {"aclCreateTensor": DOCUMENT},
     "ascend_sim/api.py": {"convolution": OPERATOR, "convolution_backward": OPERATOR},
+    "ascend_sim/cli/kernel.py": {"kernel": "the command's arguments and options, one each"},
     "ascend_sim/engine/replay.py": {"__init__": LATER},
     "ascend_sim/kernel/builder.py": dict.fromkeys(("data_copy", "data_copy_nd2nz"), INSTRUCTION),
     "ascend_sim/kernel/cube.py": dict.fromkeys(

@@ -4,7 +4,7 @@ It is started as a script of its own, without the package, with a socket as its 
 limit of memory, its bytes, and a socket for the child. A kernel that crashes, or runs for ever, ends its child alone.
 """
 
-import _signal
+import _signal  # type: ignore[import-not-found]
 import _socket
 import ctypes
 import os

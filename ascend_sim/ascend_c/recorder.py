@@ -159,7 +159,7 @@ class ProgramRecorder:
             command = [sys.executable, "-I", "-S", str(script), str(self.library)]
             self._control, theirs = socket.socketpair()
             with theirs:
-                self._process = subprocess.Popen(command, stdin=theirs, start_new_session=True)
+                self._process = subprocess.Popen(command, stdin=theirs.fileno(), start_new_session=True)
             self._owner = os.getpid()
             weakref.finalize(self, _end, self._process, self._control, self._owner)
         return self._process

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 from ascend_sim.engine.values import Finding
@@ -14,6 +15,8 @@ from ascend_sim.kernel.inspection import Line
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 """What a check can look for."""
 LEVELS = ("ERROR", "WARNING")
+_CALL = 48
+"""Characters of a call in the one-line form."""
 REMARK = "REMARK"
 """The level of what is told and is no mistake."""
 _ROOT = Path(__file__).resolve().parents[2]
@@ -35,6 +38,8 @@ class FindingPlace:
     cycle: int | None = None
     task: int = 0
     """Its task, in the order of launches."""
+    call: str = ""
+    """The text of the line, where its file is there."""
 
     @property
     def block_text(self) -> str:
@@ -46,7 +51,13 @@ class FindingPlace:
         """File, line and instruction."""
         cycle = "" if self.cycle is None else f", cycle {self.cycle}"
         line = f"{shown(self.line)} " if self.line is not None else ""
-        return f"#0 {line}{self.instruction} (row {self.row}{cycle})"
+        call = f": {self.call}" if self.call else ""
+        return f"#0 {line}{self.instruction} (row {self.row}{cycle}){call}"
+
+    def said(self) -> str:
+        """Return the line without its folder, and its text: "add.py:7 `k.gm_to_ub(row, x)`"."""
+        call = f"`{shorten(self.call, _CALL, placeholder=' ...')}`" if self.call else self.instruction
+        return f"{Path(self.line[0]).name}:{self.line[1]} {call}" if self.line is not None else call
 
     def to_dict(self) -> dict[str, Any]:
         """Return the place as JSON data."""
@@ -61,6 +72,7 @@ class FindingPlace:
             "address": self.address,
             "file": None if self.line is None else shown(self.line).rpartition(":")[0],
             "line": None if self.line is None else self.line[1],
+            "call": self.call or None,
             "cycle": self.cycle,
         }
 
@@ -83,6 +95,8 @@ class CheckFinding(Finding):
     size: int = 0
     count: int = 1
     advice: str = ""
+    tensor: str = ""
+    """Tensor or piece of a buffer whose bytes are meant, where it has a name."""
 
     @classmethod
     def of(cls, tool: str, kind: str, task: str, title: str, **options: Any) -> CheckFinding:
@@ -117,6 +131,16 @@ class CheckFinding(Finding):
             lines.append(self.advice)
         return lines
 
+    def brief(self) -> str:
+        """Return the finding in one line: the lines of the kernel that meet, what they do, and to which tensor."""
+        head = f"{self.kind}, {self.count} times" if self.count > 1 else self.kind
+        held = f"{self.tensor} in {self.space}" if self.tensor else self.space
+        if len(self.places) == 2 and all(place.access for place in self.places):
+            early, late = self.places
+            return f"{head}: {late.said()} {late.access}s {held}, {early.said()} {early.access}s it, in no order"
+        where = "".join(f"; {place.said()}" for place in self.places)
+        return f"{head}: {self.title.rstrip(':')}{where}"
+
     def render(self) -> str:
         """Return the finding as the vendor's sanitizer prints it."""
         return "\n".join((f"====== {self.level}: {self.title}", *(f"======    {line}" for line in self.body())))
@@ -131,6 +155,7 @@ class CheckFinding(Finding):
             "title": self.title,
             "details": list(self.details),
             "space": self.space or None,
+            "tensor": self.tensor or None,
             "bytes": self.size,
             "count": self.count,
             "places": [place.to_dict() for place in self.places],

@@ -114,6 +114,8 @@ def _race(subject: Subject, space: str, a: Accesses, early: int, late: int, coun
     low = max(int(a.start[f]), int(a.start[g]))
     high = min(int(a.start[f] + extents[a.form[f]]), int(a.start[g] + extents[a.form[g]]))
     shift = 0 if space == "GM" else int(a.program(early)) << APART
+    name = subject.name_at(space, low - shift, int(a.program(early)))
+    spot = subject.spot(space, low - shift) + (f", {name}" if name and space != "GM" else "")
     places = tuple(
         subject.place(
             int(a.program(i)),
@@ -128,12 +130,13 @@ def _race(subject: Subject, space: str, a: Accesses, early: int, late: int, coun
         kind,
         subject.task.name,
         f"Potential {kind} hazard detected at {space} in {subject.task.name}:",
-        details=(f"at {subject.spot(space, low - shift)}, bytes up to {high - shift:#x}",),
+        details=(f"at {spot}, bytes up to {high - shift:#x}",),
         places=places,
         space=space,
         size=high - low,
         count=count,
         advice=_advice(subject, int(a.owner[f]), int(a.owner[g])),
+        tensor=name,
     )
 
 

@@ -144,7 +144,8 @@ class Subject:
     def place(self, program: int, row: int, access: str = "", address: int | None = None) -> FindingPlace:
         """Return a row of a program, for a finding."""
         one = self.programs[program]
-        view = one[row]
+        view, notes = one[row], one.notes
+        line = None if notes is None else notes.line(row)
         return FindingPlace(
             one.block,
             one.core_kind,
@@ -154,8 +155,9 @@ class Subject:
             view.instruction.name,
             access,
             address,
-            None if one.notes is None else one.notes.line(row),
+            line,
             task=self.index,
+            call="" if notes is None or line is None else notes.text(line),
         )
 
     def line_key(self, program: int, row: int) -> tuple[object, ...]:
@@ -220,6 +222,17 @@ class Subject:
             if tensor.base <= address < tensor.base + max(tensor.size, 1):
                 return tensor, address - tensor.base
         return None, address
+
+    def name_at(self, space: str, address: int, program: int) -> str:
+        """Return the name of the tensor in GM, or of the piece of a program's buffer, at an address; "" for none."""
+        if space == "GM":
+            tensor, _ = self.tensor_at(address)
+            return "" if tensor is None else tensor.name
+        notes = self.programs[program].notes
+        held = [] if notes is None else notes.allocated
+        return next(
+            (one.name for one in held if one.buffer == space and one.start <= address < one.start + one.size), ""
+        )
 
     def spot(self, space: str, address: int) -> str:
         """Return a place in words: "0x40 on GM in weight"."""

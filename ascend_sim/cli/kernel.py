@@ -98,7 +98,7 @@ def kernel(
                 print_paragraphs(said)
                 print_text("\n".join(line))
             else:
-                render_summary(run.report, console(), line)
+                render_summary(run.report, console(), line, () if checked is None else checked.findings)
             if written:
                 print_text(f"wrote {', '.join(str(path) for path in written)}")
     raise typer.Exit(0 if run.passed and (checked is None or checked.passed) else 1)
@@ -111,6 +111,7 @@ class CheckAfterRun:
     line: str
     data: dict[str, Any]
     passed: bool
+    findings: tuple[str, ...] = ()
 
 
 def _checked(subject: KernelSubject, run: KernelRun, blocks: int, asked: LaunchOptions, again: str) -> CheckAfterRun:
@@ -126,7 +127,7 @@ def _checked(subject: KernelSubject, run: KernelRun, blocks: int, asked: LaunchO
     )
     errors, count = sum(one.level == "ERROR" for one in report.findings), len(report.findings)
     said = f"{count} finding{'s' if count > 1 else ''}; {again}" if count else "no findings"
-    return CheckAfterRun(f"check: {said}", report.to_dict(), not errors)
+    return CheckAfterRun(f"check: {said}", report.to_dict(), not errors, tuple(one.brief() for one in report.findings))
 
 
 def _command(file: Path, name: str | None, asked: LaunchOptions, given: dict[str, Any]) -> str:

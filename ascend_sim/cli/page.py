@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from contextlib import closing, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -89,11 +89,12 @@ class RunFiles:
         """Write the files; returns their paths, and what the page says of the bottleneck."""
         said: list[str] = []
         written: list[Path] = []
-        if self.lines:
+        if self.lines or self.msprof:
             from ascend_sim.report.lines import note_lines
 
             assert run.recording is not None  # `check` has seen to the mode, `timeline` to the rest
-            note_lines(run.recording)
+            with nullcontext() if self.lines else suppress(SimError):  # msprof has lines where they can be noted
+                note_lines(run.recording)
         if self.out is not None:
             progress.close()
             with closing(ProgressLine(f"writing to {self.out}")):

@@ -34,7 +34,7 @@ class ValueModel:
 
     @classmethod
     def of(cls, chip: ChipSpec, accumulate: str = "blas", overflow: str | None = None) -> ValueModel:
-        """`overflow` is "inf_nan", "saturate" or None (the chip's default); SimError for what there is not."""
+        """Return a model; `overflow` is "inf_nan", "saturate" or None (the chip's default). SimError for other names."""
         if accumulate not in ACCUMULATIONS:
             raise SimError(f"accumulate {accumulate!r}: allowed are {', '.join(ACCUMULATIONS)}")
         modes = chip.overflow.modes

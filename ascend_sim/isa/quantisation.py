@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from ascend_sim.errors import SimError
@@ -36,9 +34,14 @@ class Quantisation:
 
     def check(self) -> None:
         """Raise SimError for a scale that no word holds."""
+        if not isinstance(self.scale, int | float | np.number):
+            raise SimError(
+                f"quantisation: scale {self.scale!r}; a number is allowed, scales of columns are by_column=True"
+            )
         if self.by_column and self.scale:
             raise SimError(f"quantisation: scale {self.scale} with by_column; one of both is given")
-        if self.scale and (not math.isfinite(self.scale) or abs(self.scale) < float(np.finfo(np.float32).tiny)):
+        normal = np.finfo(np.float32)
+        if self.scale and not float(normal.tiny) <= abs(self.scale) <= float(normal.max):
             raise SimError(
                 f"quantisation: scale {self.scale}; it has 8 bits of exponent and 10 of mantissa, and is no infinity, NaN or "
                 f"subnormal (asc-devkit, Fixpipe L0C to GM)"

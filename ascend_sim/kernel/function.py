@@ -142,7 +142,7 @@ class Launch:
     contents: Sequence[Any] | None = None
     """The values of the tensors, None for one that has none; for kernels whose rows depend on values."""
     shared: dict[str, Any] = field(default_factory=dict)
-    """What the kernel remembers from one block to the next."""
+    """Values that the kernel keeps from one block to the next."""
     repeats: dict[str, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))
     """How often the launch came to each stamp again, by the kind of core and the stamp's number."""
 

@@ -9,6 +9,7 @@ programs[0].notes.line(7)            # ("matmul.py", 31): who wrote row 7
 from __future__ import annotations
 
 import contextlib
+import linecache
 import sys
 from array import array
 from collections.abc import Iterator, Sequence
@@ -105,6 +106,10 @@ class Notes:
         """Return the line that wrote a row, or None."""
         number = self.rows[row]
         return self.source.lines[number] if number >= 0 else None
+
+    def text(self, line: Line) -> str:
+        """Return the text of a line, "" where its file is not there."""
+        return self.texts[line] if line in self.texts else linecache.getline(*line).strip()
 
     def numbers(self, rows: NDArray[np.integer]) -> NDArray[np.int32]:
         """Return the line number of each of these rows."""

@@ -40,7 +40,7 @@ def _about_call(text: str) -> str | None:
     return None
 
 
-def _about_name(holder: Any, name: str) -> str | None:
+def _about_name(holder: Any, name: str | None) -> str | None:
     """Return the missing attribute and the near ones."""
     kind = next((one for one in _LANGUAGE if isinstance(holder, one)), None)
     if kind is None or name is None:

@@ -26,7 +26,7 @@ class ScalarMethods:
     contents: Sequence[Any] | None = None
     """The values of the launch's tensors, None for one that has none; nothing at all where there is no launch."""
     shared: dict[str, Any]
-    """What the kernel remembers from one block of the launch to the next."""
+    """Values that the kernel keeps from one block of the launch to the next."""
 
     if TYPE_CHECKING:
 
@@ -45,7 +45,7 @@ class ScalarMethods:
             raise SimError(f"scalar_store: {value!r}; a number is allowed")
         if dtype.kind in "iu":
             limits = np.iinfo(dtype)
-            if value != int(value) or not limits.min <= value <= limits.max:
+            if not limits.min <= value <= limits.max or value != int(value):
                 raise SimError(
                     f"scalar_store: {value} is no {dst.dtype}: whole numbers from {limits.min} to {limits.max} are"
                 )

@@ -6,7 +6,6 @@ line_table(recording)                      # what a page or a file keeps of them
 
 from __future__ import annotations
 
-import linecache
 from array import array
 from collections.abc import Sequence
 from pathlib import Path
@@ -36,7 +35,7 @@ class SourceLine:
         if line in notes.texts:
             return cls(*line, notes.texts[line])
         file = Path(shown(line).rpartition(":")[0])
-        return cls(file.name if file.is_absolute() else file.as_posix(), line[1], linecache.getline(*line).strip())
+        return cls(file.name if file.is_absolute() else file.as_posix(), line[1], notes.text(line))
 
     @property
     def place(self) -> str:

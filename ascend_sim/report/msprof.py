@@ -36,6 +36,7 @@ from ascend_sim.errors import SimError
 from ascend_sim.isa.base import CROSS_SET, DISARMED, PIPES, SET, WAIT
 from ascend_sim.report.counts import bytes_of
 from ascend_sim.report.files import atomic_write
+from ascend_sim.report.lines import line_table
 from ascend_sim.report.msprof_figures import Value, WorkFigures, figures
 from ascend_sim.report.trace import THREADS
 from ascend_sim.yaml_file import load_shipped
@@ -157,7 +158,7 @@ def _write_kernel(
         place.mkdir()
         instructions = _instruction_rows(core, chip)
         _write_csv(place / f"{core.name}_instr_exe.csv", heads["instr_exe"], instructions)
-        _write_csv(place / f"{core.name}_code_exe.csv", heads["code_exe"], _code_rows(instructions, chip))
+        _write_csv(place / f"{core.name}_code_exe.csv", heads["code_exe"], _code_rows(core, chip))
         events += sum(len(run.program) for run in core.runs)
         if not shown or events <= limit:
             shown.append(core)
@@ -253,16 +254,24 @@ def _fields(instruction: Any) -> str:
     return " ".join(f"{name}={value}" for name, value in instruction.parameters().items())
 
 
-def _code_rows(instructions: Sequence[Mapping[str, Value]], chip: ChipSpec) -> list[dict[str, Value]]:
-    """Return the instructions' figures by line of code; a line here is the builder method that made the instruction."""
-    lines: dict[str, dict[str, int]] = {}
-    for row in instructions:
-        line = lines.setdefault(str(row["instr"]).lower(), {"call_count": 0, "cycles": 0})
-        for name in line:
-            line[name] += int(row[name])
+def _code_rows(core: _ProfiledCore, chip: ChipSpec) -> list[dict[str, Value]]:
+    """Return the instructions' figures by line of code: file and line where they were noted, else the builder's method."""
+    instructions = core.runs[0].program.table.instructions
+    lines, columns = line_table([run.program for run in core.runs])
+    names = [*(line.place for line in lines), *(instruction.name for instruction in instructions)]
+    calls, cycles = np.zeros(len(names), np.int64), np.zeros(len(names), np.int64)
+    for run, column in zip(core.runs, columns, strict=True):
+        code = np.where(column >= 0, column, len(lines) + run.program.rows[:, 0])
+        np.add.at(calls, code, 1)
+        np.add.at(cycles, code, run.end - run.start)
+    found: dict[str, tuple[int, int]] = {}
+    for name, often, length in zip(names, calls.tolist(), cycles.tolist(), strict=True):
+        if often:
+            known = found.get(name, (0, 0))
+            found[name] = known[0] + often, known[1] + length
     return [
-        {"code": code, **line, "running_time(us)": round(chip.us(line["cycles"]), _US_DECIMALS)}
-        for code, line in lines.items()
+        {"code": code, "call_count": often, "cycles": length, "running_time(us)": round(chip.us(length), _US_DECIMALS)}
+        for code, (often, length) in found.items()
     ]
 
 

@@ -52,10 +52,15 @@ def render(report: Report, console: Console, faster: Mapping[int, str] | None = 
     _findings(console, data)
 
 
-def render_summary(report: Report, console: Console, check: Sequence[str] = ()) -> None:
-    """Print the answer of a run in a few lines, among them those of its check; a command stays whole, to be copied."""
+def render_summary(report: Report, console: Console, check: Sequence[str] = (), findings: Sequence[str] = ()) -> None:
+    """Print the answer of a run in a few lines, among them those of its check; a command stays whole, to be copied.
+
+    `findings` of the check, which name lines of the kernel, stand in place of those of the run.
+    """
     more = "more: --full" + ("" if report.total_us is None else ", --html page.html")
     summary = report.to_dict(statements=True)["summary"]
+    if findings:
+        summary = {**summary, "findings": findings}
     bad = summary["values"] == "wrong" or summary["findings"]
     for number, line in enumerate(lines_of(summary, more, check)):
         if line.startswith("   ") or line in check:

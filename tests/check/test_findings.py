@@ -58,3 +58,23 @@ def test_at_most_four_cores_are_named_that_do_not_come(blocks: int, more: str) -
         one.details[0].partition("not set by ")[2] for one in report.findings if one.kind == "barrier not reached"
     }
     assert missed == {"block 1 AIV0, block 2 AIV0, block 3 AIV0, block 4 AIV0" + more}
+
+
+@asim.kernel_function(core=VECTOR)
+def written_twice(k: Any, a: Any, b: Any) -> None:
+    k.local_tensor(16, "float32", "first")
+    held = k.local_tensor(16, "float32", "second")
+    k.data_copy("GM", "UB", held.address, a.address, 64)
+    k.data_copy("UB", "GM", b.address, held.address, 64)
+
+
+def test_a_race_names_the_calls_and_what_they_touch() -> None:
+    """The piece of the buffer is the one that holds the bytes, not the first."""
+    race = told(asim.check_kernel(written_twice, 1, x(16), out(16), chip=SPLIT[0]))["RAW"]
+    assert race.tensor == race.to_dict()["tensor"] == "second"
+    assert [place.call for place in race.places] == [
+        'k.data_copy("GM", "UB", held.address, a.address, 64)',
+        'k.data_copy("UB", "GM", b.address, held.address, 64)',
+    ]
+    assert race.brief().startswith("RAW: ") and race.brief().endswith(" writes it, in no order")
+    assert race.places[0].where().endswith(f": {race.places[0].call}")

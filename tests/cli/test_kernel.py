@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import shlex
 import subprocess
@@ -267,6 +268,20 @@ def test_findings_of_the_check_come_with_the_command_that_prints_them(file: Path
     findings = json.loads(done.stdout)["findings"]
     assert count == f"{len(findings)} finding{'s' if len(findings) > 1 else ''}" and findings
     assert code == done.exit_code == 1 and command(file, *options, "--no-check")[0] == 0
+    lines = " ".join(text.split())
+    assert (
+        "RAW: move.py:9 `k.ub_to_gm(y, row)` reads row in UB, move.py:8 `k.gm_to_ub(row, x)` writes it, in no" in lines
+    )
+    assert [place["call"] for place in findings[0]["places"]] == ["k.gm_to_ub(row, x)", "k.ub_to_gm(y, row)"]
+
+
+def test_hazards_of_a_run_stand_in_the_summary_by_line(file: Path) -> None:
+    """Each two lines of the kernel are told once, with how often they meet; without the check the run's own words stand."""
+    file.write_text(UNORDERED, encoding="utf-8")
+    options = ("unordered", "--blocks", 8)
+    text = " ".join(command(file, *options)[1].split())
+    assert text.count("RAW") == 1 and "RAW, 8 times: move.py:9 " in text and "hazard in" not in text
+    assert "hazard in unordered: block 0 AIV0" in " ".join(command(file, *options, "--no-check")[1].split())
 
 
 def test_a_long_kernel_is_not_checked_and_says_so(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -275,3 +290,17 @@ def test_a_long_kernel_is_not_checked_and_says_so(file: Path, monkeypatch: pytes
     code, text, _ = command(file, "--blocks", 2)
     told = f"check: not checked: {sum(rows.values())} instructions, more than 10; ascend-sim check {file} "
     assert code == 0 and told in text
+
+
+def test_msprof_names_file_and_line(file: Path, tmp_path: Path) -> None:
+    """Each line of the kernel that writes instructions is a row, with the calls of all that it writes."""
+    out = tmp_path / "out"
+    assert command(file, "--out", out, "--msprof", "--blocks", 1)[0] == 0
+    (path,) = out.glob("msprof/*/simulator/*/*_code_exe.csv")
+    with path.open(encoding="utf-8") as text:
+        rows = list(csv.DictReader(text))
+    report = json.loads((out / "report.json").read_text(encoding="utf-8"))
+    assert sum(int(row["call_count"]) for row in rows) == sum(report["kernels"][0]["counts"]["instructions"].values())
+    lines = {number for number, one in enumerate(MOVE.splitlines(), 1) if "gm_to_ub" in one or "ub_to_gm" in one}
+    assert {f"move.py:{number}" for number in lines} <= {row["code"] for row in rows}
+    assert all(row["code"].startswith("move.py:") for row in rows)

@@ -113,6 +113,9 @@ def test_relu_alone() -> None:
         ("float16", Quantisation("float32", 1.0), "float32 of L0C to float16 with a scale; int8, uint8 is possible"),
         ("int8", Quantisation("int32", np.inf), "no infinity, NaN or subnormal"),
         ("int8", Quantisation("int32", 1e-40), "no infinity, NaN or subnormal"),
+        ("int8", Quantisation("int32", np.nan), "no infinity, NaN or subnormal"),
+        ("int8", Quantisation("int32", 1e39), "no infinity, NaN or subnormal"),
+        ("int8", Quantisation("int32", "x"), "scale 'x'; a number is allowed"),  # type: ignore[arg-type]
         ("int8", Quantisation("int32", 1.0, True), "one of both is given"),
     ],
 )

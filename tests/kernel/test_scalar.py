@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf, nan
 from typing import Any
 
 import numpy as np
@@ -148,6 +149,8 @@ def test_refusals() -> None:
     assert "scalar_load: 3 is no tensor" in refused(lambda k, x, t: k.scalar_load(3))
     assert "2147483648 is no int32" in refused(lambda k, x, t: k.scalar_store(t[0:1], 1 << 31))
     assert "0.5 is no int32" in refused(lambda k, x, t: k.scalar_store(t[0:1], 0.5))
+    for number in (nan, inf):
+        assert f"{number} is no int32" in refused(lambda k, x, t, n=number: k.scalar_store(t[0:1], n))
     assert "'a'; a number is allowed" in refused(lambda k, x, t: k.scalar_store(t[0:1], "a"))
     assert "is not in GM; the data cache holds lines of GM" in refused(lambda k, x, t: k.clean_data_cache(t))
 

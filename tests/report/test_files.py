@@ -35,7 +35,7 @@ def test_an_error_leaves_the_old_file_and_nothing_else(tmp_path):
 
 
 def test_a_pipe_is_written_to_and_stays(tmp_path):
-    """The same holds for devices: `--html /dev/full` by root once took the device away from the machine."""
+    """A page given a device as its name once took that device away from the machine, if root ran it."""
     path = tmp_path / "pipe"
     os.mkfifo(path)
     reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)

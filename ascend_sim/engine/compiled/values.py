@@ -29,7 +29,7 @@ ENDED, WANTS_PRODUCT, WANTS_PYTHON, NOT_WRITTEN, NOT_WRITTEN_LATE, WANTS_PROGRAM
 FRESH, LOOKED_AT, MULTIPLIED, DONE = range(4)
 
 MOST_LOOPS = 5
-"""As in moves.h."""
+"""Nested loops of a place; moves.h has the same number."""
 CASTS = {
     ("", ""): 0,
     ("float16", "float32"): 1,

@@ -58,10 +58,12 @@ class ProductWithBias(ProductWay):
         return i.m, i.k, i.n, int(not i.accumulate and not i.has_bias), int(i.has_bias)
 
     def effect(self, route: str, fields: Fields, item: str) -> Instruction:
-        plain = super().effect(route, {**fields, "c_matrix_init_val": 1 - fields.get("c_matrix_source", 0)}, item)
+        plain: Any = super().effect(route, {**fields, "c_matrix_init_val": 1 - fields.get("c_matrix_source", 0)}, item)
         if fields.get("c_matrix_source"):
-            return replace(plain, accumulate=False, bias=0)
-        return replace(plain, accumulate=not fields["c_matrix_init_val"])
+            begun: Instruction = replace(plain, accumulate=False, bias=0)
+            return begun
+        summed: Instruction = replace(plain, accumulate=not fields["c_matrix_init_val"])
+        return summed
 
     def whole_bias(self, i: Mmad) -> str:
         """Return the refusal of a bias that begins inside a unit of the bias table, or ""."""

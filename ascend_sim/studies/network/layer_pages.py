@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Unpack
+from typing import Any, Unpack
 
 from ascend_sim.calls.cases import run_case
 from ascend_sim.ops.operators import OPERATORS
@@ -33,8 +33,8 @@ def write_layer_pages(
     for row in ranked(run)[:most]:
         name = row["layer"]
         case = OPERATORS.of_pass(run.direction, layers[name].kind).of_layer(layers[name])
-        given = {key: value for key, value in how.items() if key in CaseOptions.__annotations__}
-        run_case(case, **CaseOptions(**{**given, "mode": "timing"})).write_html(folder / page_name(name))
+        given: Any = {key: value for key, value in how.items() if key in CaseOptions.__annotations__}
+        run_case(case, **{**given, "mode": "timing"}).write_html(folder / page_name(name))
         links[name] = f"{folder.name}/{page_name(name)}"
     owners = ((layer.name, same or layer.name) for layer, same in zip(run.network.layers, run.same_as, strict=True))
     return {name: links[owner] for name, owner in owners if owner in links}

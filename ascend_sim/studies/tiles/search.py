@@ -32,7 +32,7 @@ from ascend_sim.studies.tiles.options import LimitOptions
 from ascend_sim.studies.tiles.store import key, store_of
 
 Result = Mapping[str, Any]
-"""What `CubeKernel.simulate` says of a tiling, and its "bound"; the call's own kernel has no bound where nobody can set it."""
+"""Result of `CubeKernel.simulate` for a tiling, and its "bound"; the call's own kernel has none where no user can set it."""
 
 Reason = Literal["done", "limit", "time", "interrupted"]
 _AHEAD = 16

@@ -40,6 +40,7 @@ class _Operator(BiasInSums, BlockedPlan):
     def launches(self) -> None:
         if "bias" in self.call.inputs and not begins_with_bias(self.call):
             self.result.warnings.append(NO_BIAS)
+        self.bias_of_sums()
         ready = self.prepared(
             {name: self.cast_input(self.contiguous(name), name, self.storage) for name in ("input", "weight")}
         )

@@ -204,8 +204,8 @@ class Convolution(Operator[ForwardCall, ConvolutionCall]):
             return super().verdict(call, output, result, sums, model, inputs=inputs)
         bias = np.broadcast_to(_spread(call, inputs), sums.total.shape)
         if begins_with_bias(call):
-            own = np.where(np.isfinite(bias), np.abs(bias) if sums.absolute else bias * bias, 0.0)
-            added = replace(sums, weights=sums.weights + own)
+            more = np.where(np.isfinite(bias), np.abs(bias) if sums.absolute else bias * bias, 0.0)
+            added = replace(sums, weights=sums.weights + more)
             return super().verdict(call, output, result, added, model, inputs=inputs)
         known = np.isfinite(bias)
         count, before = self.products(call)[output], sums.total - np.where(known, bias, 0.0)

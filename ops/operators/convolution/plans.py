@@ -56,6 +56,8 @@ def bias_dtype(call: ConvolutionCall) -> str:
 class BiasInSums(Gradients):
     """A data kernel whose sums begin with the bias, where the call has one that the cube adds."""
 
+    _bias: list[str] | None = None
+
     def data_call(self) -> CubeCall:
         """The kernel with the dtype of its bias."""
         call = super().data_call()  # type: ignore[safe-super]
@@ -64,11 +66,12 @@ class BiasInSums(Gradients):
         return replace(call, bias=bias_dtype(self.call), inp=beside_bias(call.inp))
 
     def bias_of_sums(self) -> list[str]:
-        """The bias, cast where the cube takes another dtype."""
-        if not begins_with_bias(self.call):
-            return []
-        dtype = bias_dtype(self.call)
-        return [self.cast(self.contiguous("bias"), dtype, f"bias.{dtype}")]
+        """The bias, cast where the cube takes another dtype when it is first asked for."""
+        if self._bias is None:
+            dtype = bias_dtype(self.call)
+            asked = begins_with_bias(self.call)
+            self._bias = [self.cast(self.contiguous("bias"), dtype, f"bias.{dtype}")] if asked else []
+        return self._bias
 
 
 class _Forward(BiasInSums):

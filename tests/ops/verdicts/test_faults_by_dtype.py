@@ -14,11 +14,9 @@ import pytest
 from ml_dtypes import bfloat16
 
 import ascend_sim
-from ascend_sim.isa import cube
-from ascend_sim.isa.cube import Mmad
-from ascend_sim.isa.vector import conversion
+from ascend_sim.isa import effect
 from ascend_sim.numerics import cast, encode, round_to
-from tests.support.ops.faults import Faulty, first, last, truncate_to, truncated, wrong
+from tests.support.ops.faults import Faulty, cut_sums, first, last, truncate_to, wrong
 
 DX, DW, ALL = (True, False, False), (False, True, False), (True, True, True)
 PLAIN, B3 = {"chip": "ascend950pr_9589"}, {"chip": "ascend910b3"}
@@ -81,8 +79,8 @@ def product(choose: Callable[..., Any], factor: float) -> Iterator[dict[str, Any
 @contextmanager
 def sums_in(narrow: Any) -> Iterator[dict[str, Any]]:
     with pytest.MonkeyPatch.context() as patch:
-        added = Mmad._added
-        patch.setattr(Mmad, "_added", lambda *given: added(*given).astype(narrow).astype(np.float32))
+        added = effect._added
+        patch.setattr(effect, "_added", lambda *given: added(*given).astype(narrow).astype(np.float32))
         yield CHUNK
 
 
@@ -90,10 +88,7 @@ def sums_in(narrow: Any) -> Iterator[dict[str, Any]]:
 def results(change: Callable[[Any, str], Any]) -> Iterator[dict[str, Any]]:
     """Yield results where values that leave L0C, or that a Cast kernel narrows, are changed before they are rounded."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in (cube, conversion):
-            patch.setattr(
-                module, "cast", lambda values, name, *rest, **how: cast(change(values, name), name, *rest, **how)
-            )
+        patch.setattr(effect, "cast", lambda values, name, *rest, **how: cast(change(values, name), name, *rest, **how))
         yield BLAS
 
 
@@ -106,8 +101,10 @@ def cut_off(values: Any, name: str) -> Any:
 
 def rounded_before(values: Any, name: str) -> Any:
     """To two digits more than the result has: a rounding too many moves what then looks like a tie."""
+    if name not in DIGITS:
+        return values
     mantissa, exponent = np.frexp(values)
-    scale = DIGITS.get(name, 22) + 2
+    scale = DIGITS[name] + 2
     return np.ldexp(np.rint(np.ldexp(mantissa, scale)), exponent - scale).astype(np.float32)
 
 
@@ -119,7 +116,7 @@ def operands(rounding: str | None, bits: int = 0) -> Iterator[dict[str, Any]]:
         return values if rounding is None else round_to(values, name, mantissa_bits=bits, rounding=rounding)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cube, "round_to", faulty)
+        patch.setattr(effect, "round_to", faulty)
         yield BLAS
 
 
@@ -127,14 +124,8 @@ def operands(rounding: str | None, bits: int = 0) -> Iterator[dict[str, Any]]:
 def cutting_off() -> Iterator[dict[str, Any]]:
     """Each addition to L0C goes towards zero."""
 
-    def added(mmad: Mmad, memory: Any, out: Any, a: Any, b: Any) -> Any:
-        total = np.zeros((len(a), len(b)))
-        if mmad.accumulate:
-            total[...] = out.transpose(1, 0, 2).reshape(total.shape)
-        return truncated(total + a.astype(np.float64) @ b.T.astype(np.float64))
-
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Mmad, "_added", added)
+        patch.setattr(effect, "_added", cut_sums)
         yield CHUNK
 
 

@@ -11,11 +11,10 @@ from ml_dtypes import bfloat16
 
 import ascend_sim
 from ascend_sim.engine.choice import VARIABLE
-from ascend_sim.isa import cube
-from ascend_sim.isa.cube import Mmad
+from ascend_sim.isa import effect
 from ascend_sim.isa.vector.reduction import ReduceRows
 from ascend_sim.numerics import cast
-from tests.support.ops.faults import Faulty, first, last, truncate_to, truncated, wrong
+from tests.support.ops.faults import Faulty, cut_sums, first, last, truncate_to, wrong
 
 ONES = np.ones
 
@@ -107,15 +106,7 @@ def test_a_pixel_that_the_bias_sum_loses(monkeypatch):
 
 def test_an_accumulator_that_cuts_digits_off(monkeypatch):
     """Each addition to L0C towards zero. Results in float32 show it in a few elements' signs, whatever the given data."""
-
-    def added(mmad, memory, out, a, b):
-        total = np.zeros((len(a), len(b)), np.float32)
-        if mmad.accumulate:
-            total[...] = out.transpose(1, 0, 2).reshape(total.shape)
-        products = a.astype(np.float64) @ b.T.astype(np.float64)
-        return truncated(total.astype(np.float64) + products)
-
-    monkeypatch.setattr(Mmad, "_added", added)
+    monkeypatch.setattr(effect, "_added", cut_sums)
     rng = np.random.default_rng(0)
     result = backward(shape=(1, 16, 24, 24), dtype=np.float32, make=rng.standard_normal, accumulate="chunk")
     figures = result.report.outputs["grad_weight"]
@@ -126,8 +117,8 @@ def test_an_accumulator_that_cuts_digits_off(monkeypatch):
 
 @pytest.mark.parametrize("narrow", [np.float16, bfloat16])
 def test_sums_in_sixteen_bits(monkeypatch, narrow):
-    added = Mmad._added
-    monkeypatch.setattr(Mmad, "_added", lambda *arguments: added(*arguments).astype(narrow).astype(np.float32))
+    added = effect._added
+    monkeypatch.setattr(effect, "_added", lambda *arguments: added(*arguments).astype(narrow).astype(np.float32))
     assert {"grad_input", "grad_weight"} <= wrong(backward(filters=96, accumulate="chunk")).keys()
 
 
@@ -135,15 +126,15 @@ def test_sums_in_sixteen_bits(monkeypatch, narrow):
 def test_results_cut_off_or_rounded_twice(monkeypatch, dtype):
     """Fixpipe that truncates, and one that rounds to seven bits first where the data (ones) are exact in both."""
 
-    def truncating(values, name, **options):
-        return cast(truncate_to(values, 11 if name == "float16" else 8), name, **options)
+    def truncating(values, name, *rest, **options):
+        return cast(truncate_to(values, 11 if name == "float16" else 8), name, *rest, **options)
 
-    def twice(values, name, **options):
-        return cast(cast(values, "float8_e5m2").astype(np.float32), name, **options)
+    def twice(values, name, *rest, **options):
+        return cast(cast(values, "float8_e5m2").astype(np.float32), name, *rest, **options)
 
     for faulty in (truncating, twice):
         with monkeypatch.context() as patch:
-            patch.setattr(cube, "cast", faulty)
+            patch.setattr(effect, "cast", faulty)
             patch.setenv(VARIABLE, "simpy")  # C has a cast of its own
             found = wrong(backward(dtype=dtype))
             assert "grad_input" in found, faulty.__name__

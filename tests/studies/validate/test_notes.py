@@ -50,13 +50,8 @@ def pipe(name: str) -> Callable[[RowComparison], float]:
 @pytest.mark.parametrize(
     ("op_type", "quantity", "said", "sizes", "measure", "percent"),
     [
-        ("Conv2DBackpropInput", "fixpipe", "the waits, 24 and 46 % too much", {"Hi": 13}, pipe("fixpipe"), 24),
-        ("Conv2DBackpropInput", "fixpipe", "the waits, 24 and 46 % too much", {"Hi": 27}, pipe("fixpipe"), 46),
-        ("Conv2DBackpropFilter", "scalar", "dW is 19 % too low (13x13)", {"Hi": 13}, pipe("scalar"), -19),
-        ("Conv2DBackpropFilter", "scalar", "and 5 % too high (27x27)", {"Hi": 27}, pipe("scalar"), 5),
         ("Conv2DBackpropFilter", "task", "the 13x13 layer is 9 % too slow", {"Hi": 13}, core, 9),
         ("Conv2DBackpropFilter", "task", "its loads to L1 31 % too fast", {"Hi": 13}, pipe("mte2"), -31),
-        ("Conv2DBackpropFilter", "task", "the 27x27 layer 3 % too fast in core time", {"Hi": 27}, core, -3),
         ("TransData", "task", "The first image (51 MB of padded output) is 42 % too fast", {"Hi": 224}, task, -42),
         ("TransData", "task", "Filters of 5 x 5 are 16 % too fast", {"kh": 5}, task, -16),
         ("TransData", "task", "of 11 x 11 3 % too fast", {"kh": 11}, task, -3),

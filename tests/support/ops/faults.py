@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ascend_sim.isa import effect
 from ascend_sim.isa.cube import Mmad
 from ascend_sim.ops import execute
 
@@ -63,3 +64,11 @@ def truncate_to(values, digits):
     """float32 with so many digits, towards zero."""
     mantissa, exponent = np.frexp(values)
     return np.ldexp(np.trunc(np.ldexp(mantissa, digits)), exponent - digits).astype(np.float32)
+
+
+def cut_sums(moves, memory, out, left, right, start):
+    """Stand for `effect._added`: each addition to L0C goes towards zero."""
+    total = np.zeros((moves.product.m, moves.product.n), np.float32)
+    if moves.adds:
+        effect._view(moves.put, total, 0, np.dtype(np.float32), packed=True)[...] = out
+    return truncated(total.astype(np.float64) + left.astype(np.float64) @ right.T.astype(np.float64))
