@@ -46,7 +46,7 @@ CHOICES = (
         "910B, whole calls",
         "launches before are the same call, and the inputs of cann-bench's rows are cold (column launches and l2)",
         "configs/measurements/calls.csv",
-        ("calls.csv: run=cann_bench_910b2",),
+        ("later/vector_calls.csv: run=cann_bench_vector_910b2",),
     ),
     Choice(
         "kernels of a profile",
