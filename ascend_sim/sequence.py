@@ -29,7 +29,16 @@ from ascend_sim.report.counts import Counts
 from ascend_sim.report.report import Outputs, Report, RunFacts
 from ascend_sim.report.summary import lines_of
 from ascend_sim.report.words import words
-from ascend_sim.runtime import Allocation, Device, Recording, Task, ValueModel, run_tasks, without_recording
+from ascend_sim.runtime import (
+    Allocation,
+    Device,
+    KernelMoves,
+    Recording,
+    Task,
+    ValueModel,
+    run_tasks,
+    without_recording,
+)
 from ascend_sim.settings import check_disarmed, check_limit, disarmed_warnings
 
 __all__ = ["Job", "RunResult", "chip_of", "run_job"]
@@ -121,6 +130,10 @@ class Job(ABC):
     chip: ChipSpec
     disarm: Mapping[str, Sequence[str]]
     """Flags whose waits hold nothing, by kernel."""
+    before: Sequence[KernelMoves] | None = None
+    """The kernels of a training step before this run, None outside of one."""
+    held: Mapping[str, Allocation] = {}
+    """The tensors by their names, once they are placed."""
     strict = False
     """Whether checks count what the kernels take and do not use."""
     programs: list[Program] | None = None
@@ -184,10 +197,12 @@ def run_job(job: Job, options: AnyRunOptions, make: type[Made]) -> Made:
     device = Device(chip, with_values=mode != "timing")
     tasks, inputs = job.place(device, mode)
     if options["l2"] == STEP:
-        raise SimError(
-            "l2 'step' is what the earlier kernels of a training step leave; it needs a network (run-network NETWORK --l2 step)"
-            " or a profile (validate --rows PROFILE)"
-        )
+        if job.before is None:
+            raise SimError(
+                "l2 'step' is what the earlier kernels of a training step leave; it needs a network (run-network NETWORK "
+                "--l2 step), a profile (validate --rows PROFILE) or a model (ascend_sim.torch.simulate)"
+            )
+        device.replay(job.before, job.held)
     warm = inputs if options["l2"] == "warm" else []
     for allocation in warm:
         device.warm(allocation)

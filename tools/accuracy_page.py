@@ -54,9 +54,13 @@ def main(page: str, long: bool, keep: Path | None) -> None:
     table, rows = calls(compared)
     write(
         Path(page),
-        words.HEAD.format(rows_910b2=len(on_b2), kernels_910b2=len({one.row.kernel for one in on_b2}), **asked),
+        words.HEAD.format(
+            trust=open_and_sealed(compared, sealed),
+            rows_910b2=len(on_b2),
+            kernels_910b2=len({one.row.kernel for one in on_b2}),
+            **asked,
+        ),
         TEXT,
-        open_and_sealed(compared, sealed),
         "## Convolutions\n\n" + headline(compared, told),
         words.BLOCKS,
         words.CALLS_TEXT.format(**asked),

@@ -24,7 +24,7 @@ from ascend_sim.options.description import filled
 from ascend_sim.options.run_options import AcceptOptions, CacheOptions, RunOptions
 from ascend_sim.report.advice import statements
 from ascend_sim.report.report import Outputs
-from ascend_sim.runtime import Allocation, Device, Task, ValueModel
+from ascend_sim.runtime import Allocation, Device, KernelMoves, Task, ValueModel
 from ascend_sim.sequence import Array, Job, chip_of, run_job
 from ascend_sim.settings import check_options
 
@@ -40,11 +40,20 @@ def call_operator(
 
 
 def run_call(
-    operator: Operator[Any, Any], given: Mapping[str, Any], attributes: Mapping[str, Any], options: RunOptions
+    operator: Operator[Any, Any],
+    given: Mapping[str, Any],
+    attributes: Mapping[str, Any],
+    options: RunOptions,
+    *,
+    before: Sequence[KernelMoves] | None = None,
 ) -> Result:
-    """Run one call; `given` are its tensors by the caller's names. Options that are left out have their defaults."""
+    """Run one call; `given` are its tensors by the caller's names. Options that are left out have their defaults.
+
+    `before` are the kernels of the training step before it, for an option `l2` "step".
+    """
     how = filled(RunOptions, options)
     job = CallJob(operator, given, attributes, how)
+    job.before = before
     result = run_job(job, how, Result)
     result.call = job.accepted
     return result
@@ -62,7 +71,7 @@ class CallJob(Job):
         self.accepted: AcceptedCall = operator.accept(self.arguments, self.chip, **filled(AcceptOptions, options))
         self.disarm = {kernel: list(flags) for kernel, flags in self.accepted.disarm.items()}
         self.arrays: dict[str, Array] = {}
-        self.held: dict[str, Allocation] = {}
+        self.held = {}
 
     def place(self, device: Device, mode: str) -> tuple[list[Task], list[Allocation]]:
         """Plan the call and put its tensors on the device; SimError where they do not fit, or lack values."""

@@ -141,7 +141,7 @@ class CacheOptions(TypedDict, total=False):
             "cold",
             "a text",
             '"cold": the L2 holds nothing when the run starts; "warm": it holds the inputs, as far as they fit; "step", of '
-            "networks: what the earlier kernels of the training step left.",
+            "networks and models: what the earlier kernels of the training step left.",
             Shell(
                 ("run", "kernel", "run-network"),
                 "cold: nothing is in the L2 at the start; warm: the inputs are; step (run-network): what the step left.",

@@ -19,7 +19,7 @@ from ascend_sim.options.run_options import CacheOptions
 from ascend_sim.studies.precision.pages import detail
 from ascend_sim.studies.precision.run import PrecisionTable, precision
 from ascend_sim.torch.calls import MATMUL, Call
-from ascend_sim.torch.options import SimulateOptions
+from ascend_sim.torch.options import SimulateOptions, alone
 from ascend_sim.torch.report import LayerRow
 
 _WIDTH = 10_000
@@ -95,5 +95,5 @@ def case_of(call: Call, options: SimulateOptions) -> Case:
             entries[name] = {"shape": spec.shape, "dtype": spec.dtype}
     entries |= {name: value for name, value in call.attributes if value is not None}
     entries |= {"deterministic": options["deterministic"], "conformance": options["conformance"]}
-    entries |= filled(CacheOptions, options)
+    entries |= filled(CacheOptions, alone(options))
     return OPERATORS[call.operator].case.model_validate(entries)

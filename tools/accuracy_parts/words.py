@@ -7,13 +7,11 @@ HEAD = """# Accuracy
 For whoever relies on a simulated time: which figures to trust, how they were measured, and where the simulator is known to be
 off. `tools/accuracy` writes this page, and the tables behind it into [accuracy-tables.md](accuracy-tables.md).
 
-- **Trust** comparisons of tilings, layers and modes of one kernel on one chip more than absolute times. Read an absolute time
-  with its interval ([below](#how-sure-a-time-is)).
-- **Mean errors** of task times stand by chip and operator in a [table](accuracy-tables.md#task-time-by-chip-and-operator).
-- **New layers are worse.** Kernels and tilings were written with these rows in view. Whole calls are the odd rows of their
-  sources; the even ones are kept back.
-- **Two shapes only.** The 910B2 has {rows_910b2} rows with counters, but {kernels_910b2} distinct kernels, and its convolutions
-  have two shapes. No second network with counters exists, so no error without its network can be given for them.
+{trust}
+
+Means by chip and operator stand in a [table](accuracy-tables.md#task-time-by-chip-and-operator). Whole calls are the odd rows
+of their sources; the even ones are kept back. The 910B2 has {rows_910b2} rows with counters, but {kernels_910b2} distinct
+kernels, and its convolutions have two shapes; no second network with counters exists.
 
 ## How it is measured
 
