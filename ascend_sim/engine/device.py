@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -65,9 +66,9 @@ class Device:
                     driven_out += moved[1]
         return driven_out
 
-    def replay(self, kernels: Iterable[KernelMoves], held: Mapping[Hashable, Allocation]) -> None:
+    def replay(self, kernels: Iterable[KernelMoves], held: Mapping[Any, Allocation]) -> None:
         """Leave in the L2 what `kernels` leave one after the other; `held` are buffers that there are, others are allocated."""
-        buffers = dict(held)
+        buffers: dict[Hashable, Allocation] = dict(held)
         for moved in kernels:
             for buffer, nbytes, _ in moved:
                 if buffer not in buffers:

@@ -33,7 +33,7 @@ from ascend_sim.ops.kernels.cube.libraries import known_library
 from ascend_sim.ops.network import Layer, Network, load_network
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.options.description import filled, with_options
-from ascend_sim.options.run_options import STEP, CacheOptions, ProfileOptions
+from ascend_sim.options.run_options import STEP, CacheOptions, ProfileOptions, TaskOptions
 from ascend_sim.report.certainty import together
 from ascend_sim.report.report import ideal_cycles, interval_of
 from ascend_sim.report.summary import LAYOUT
@@ -222,7 +222,7 @@ def run_network(
     if unknown:
         raise SimError(f"tilings: {network.name} has no layer {unknown[0]!r}")
     problems = [_problem(layer, direction, given.get(layer.name)) for layer in network.layers]
-    before = dict.fromkeys(problems, ())
+    before: dict[str, tuple[KernelMoves, ...]] = dict.fromkeys(problems, ())
     if how["l2"] == STEP:  # equal layers find another L2
         problems = [f"{problem} at {place}" for place, problem in enumerate(problems)]
         sizes = [_sizes(layer, spec, how, direction) for layer in network.layers]
@@ -327,8 +327,8 @@ def _run_layer(
     try:
         call = accept_case(operator.of_layer(layer), chip, tiling=tiling, **filled(ProfileOptions, options))
         plan = operator.plan(call, chip)
-        given, what = dict.fromkeys(call.inputs), {"mode": "timing", "timeline": False}
-        run = execute(plan, chip, given, what, **filled(CacheOptions, options), before=before)
+        what: TaskOptions = {"mode": "timing", "timeline": False}
+        run = execute(plan, chip, dict.fromkeys(call.inputs), what, **filled(CacheOptions, options), before=before)
     except AclnnError as error:
         return asdict(LayerTimes({}, refused=error.message, status=int(error.status)))
     except TilingError as error:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 
 import numpy as np
 
@@ -71,7 +71,8 @@ def victims(lines: Sequence[dict[str, str]], chip: ChipSpec) -> tuple[list[float
 
     A kernel moves each of its tensors once, on a device on which the same step ran before.
     """
-    device, held = Device(chip, with_values=False), {}
+    device = Device(chip, with_values=False)
+    held: dict[Hashable, Allocation] = {}
     buffers: dict[int, list[int]] = {}
     predicted: list[float] = []
     for _ in range(2):
@@ -118,7 +119,7 @@ def _moved(line: Line, buffers: dict[int, list[int]]) -> KernelMoves:
     return tuple(moved)
 
 
-def _buffer(buffers: dict[int, list[int]], nbytes: int, used: set[int], writes: bool) -> int:
+def _buffer(buffers: dict[int, list[int]], nbytes: int, used: Collection[Hashable], writes: bool) -> int:
     """The buffer of a tensor of so many bytes in a kernel that has `used` others."""
     own = buffers.setdefault(nbytes, [])
     others = [one for one in own if one not in used]
