@@ -1,4 +1,4 @@
-"""Where the compiled engine is, if it was built: several floors call it."""
+"""Path and loading of the compiled engine's library, for every floor that calls it."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ are slow to load. A test compares them."""
 
 
 def built_file() -> Path | None:
-    """The shared library that the C files became (engine/compiled); None where the install found no compiler."""
+    """Return the path of the compiled engine's shared library; None where the install found no compiler."""
     folder = Path(__file__).parent / "engine/compiled"
     paths = (folder / ("_machine" + suffix) for suffix in EXTENSION_SUFFIXES)
     return next((path for path in paths if path.exists()), None)
 
 
 def opened(path: Path) -> ctypes.CDLL:
-    """The shared library at `path`; SimError for one that is broken, or whose structures are those of older sources."""
+    """Open the shared library at `path`. Raises SimError if it is broken or built from older sources."""
     try:
         library = ctypes.CDLL(str(path))
     except OSError as error:

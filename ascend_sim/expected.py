@@ -133,7 +133,7 @@ def arguments_of(function: Callable[..., Any], inputs: Mapping[str, Array]) -> d
 def judge_outputs(
     wanted: Mapping[str, Expected], outputs: Mapping[str, Array], dtypes: Mapping[str, str], model: ValueModel
 ) -> dict[str, dict[str, Any]]:
-    """Verdict and errors of every output that something is expected of, as `Report.outputs` has them."""
+    """Return verdict and errors of every output with an expectation, as in `Report.outputs`."""
     with threadpool_limits(limits=1, user_api="blas"), np.errstate(over="ignore", invalid="ignore"):
         return {name: _judge(one, outputs[name], dtypes[name], model) for name, one in wanted.items()}
 

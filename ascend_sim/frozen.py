@@ -17,7 +17,7 @@ _MADE_LATER = ("__repr__", "__eq__", "__hash__")
 
 
 class _Unwritten:
-    """Stands in a class for what is written when somebody looks it up there, by itself or through a subclass."""
+    """Descriptor for a method that is generated when it is first looked up, in its class or a subclass."""
 
     def __init__(self, cls: type, name: str) -> None:
         self.cls, self.name = cls, name
@@ -39,7 +39,7 @@ def frozen(cls: _Class) -> _Class:
 
 
 def _write_methods(cls: type) -> None:
-    """Put the methods of a twin dataclass with the same fields into `cls`; they ask for the class of their object."""
+    """Generate the missing methods of `cls` from a dataclass with the same fields."""
     alike = [(one.name, Any, field(repr=one.repr, hash=one.hash, compare=one.compare)) for one in fields(cls)]
     described = {"__doc__": __doc__}  # else a dataclass works out its signature, which takes longest
     twin = make_dataclass(cls.__name__, alike, namespace=described, init=False, unsafe_hash=True)

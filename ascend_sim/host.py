@@ -79,9 +79,9 @@ _HELD = Lock()
 
 
 class Lately:
-    """Arrays that can be made again, held as long as those asked for later take no more than `most` bytes; the last one always.
+    """Cache of arrays that can be made again: the most recently used ones up to `most` bytes, and always the last.
 
-    A key is good as long as what it stands for does not change.
+    A key is valid as long as the object it stands for does not change.
     """
 
     def __init__(self, most: int) -> None:
@@ -107,7 +107,7 @@ class Lately:
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """No search for cycles meanwhile: with many small objects and no circles it costs a tenth of the time and more."""
+    """Pause Python's cycle collector: with many small objects and no cycles it costs a tenth of the time and more."""
     enabled = gc.isenabled()
     gc.disable()
     try:

@@ -48,7 +48,7 @@ Array = NDArray[Any]
 
 @frozen
 class Empty:
-    """A tensor that the kernel fills; made by `empty`."""
+    """Output tensor of a launch, filled by the kernel; made by `empty`."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -56,7 +56,7 @@ class Empty:
 
 
 def empty(shape: int | Sequence[int], dtype: Any, *, workspace: bool = False) -> Empty:
-    """A tensor of GM that holds nothing yet (every byte 0xFF, a NaN in every float format) until the kernel writes it.
+    """Return a tensor of GM that holds nothing (every byte 0xFF, a NaN in every float format) until the kernel writes it.
 
     `dtype` is a name ("float16", "bfloat16", "int32", ...) or a numpy or ml_dtypes dtype. A `workspace` is the kernel's
     own: it is not among the outputs. In timing mode, where nothing has values, it stands for an input as well.
@@ -112,7 +112,7 @@ def launch(kernel: KernelFunction, blocks: int, /, *tensors: Any, **keywords: An
 
 
 class LaunchJob(Job):
-    """A launch of a kernel of one's own."""
+    """A launch of a user's kernel, as a job for the common sequence of a run."""
 
     strict = True
     programs: list[Program]
@@ -127,12 +127,12 @@ class LaunchJob(Job):
 
     @property
     def disarm(self) -> dict[str, list[str]]:  # type: ignore[override]
-        """The flags, those of the one kernel."""
+        """Return the disarmed flags by kernel, here the one kernel."""
         return {self.kernel.name: self.flags} if self.flags else {}
 
     @property
     def disarmed(self) -> list[str]:
-        """The flags by their names alone."""
+        """Return the names of the disarmed flags."""
         return self.flags
 
     def place(self, device: Device, mode: str) -> tuple[list[Task], list[Allocation]]:
@@ -156,7 +156,7 @@ class LaunchJob(Job):
         return {tensor.name: tensor.dtype for tensor in self.made.places}
 
     def counted(self, counts: Counts) -> dict[str, Any]:
-        """The multiplications of the cube, for the ideal time."""
+        """Return the multiplications of the cube, for the ideal time."""
         return _products(counts)
 
     def outputs(self) -> dict[str, Array]:
@@ -171,7 +171,7 @@ class LaunchJob(Job):
     def verdicts(
         self, outputs: Mapping[str, Array], model: ValueModel, timeline: Timeline | None
     ) -> Callable[[], Outputs] | None:
-        """A function that compares the outputs with `expected`; None where nothing is expected."""
+        """Return a function that compares the outputs with `expected`; None where nothing is expected."""
         if self.options["expected"] is None:
             return None
         inputs = {name: array for name, array in self.made.arrays.items() if array is not None}
@@ -179,7 +179,7 @@ class LaunchJob(Job):
         return partial(judge_outputs, wanted, outputs, self.dtypes, model)
 
     def told(self) -> dict[str, Any]:
-        """The kernel, its tensors and its fields."""
+        """Return the report's entries on the kernel, its tensors and its fields."""
         started = self.made.started
         fields = {**self.kernel.defaults(), **self.fields}
         return {
@@ -197,7 +197,7 @@ class LaunchJob(Job):
 
 
 def flags_of(disarm: str | Sequence[str]) -> list[str]:
-    """The flags of `disarm`, of which one may stand alone."""
+    """Return the flags of `disarm` as a list; a single name may stand alone."""
     return [disarm] if isinstance(disarm, str) else list(disarm)
 
 
@@ -231,7 +231,7 @@ def prepared(
     mode: str,
     disarm: Sequence[str],
 ) -> Prepared:
-    """The task of a launch on `device`; SimError for arguments that do not fit kernel, chip or mode."""
+    """Return the task of a launch on `device` with its tensors placed. Raises SimError for arguments that do not fit."""
     if not isinstance(kernel, KernelFunction):
         raise SimError(
             f"launch: {kernel!r} is not a kernel; put @ascend_sim.kernel_function(core=...) before its function"
@@ -253,7 +253,7 @@ def prepared(
 
 
 def _array(kernel: KernelFunction, name: str, value: Any, mode: str) -> Array | None:
-    """The values of an argument, or None where it has none; SimError for what is no tensor."""
+    """Return the values of an argument, or None where it has none. Raises SimError for anything but a tensor."""
     if isinstance(value, np.ndarray):
         if not value.dtype.isnative:
             raise SimError(
@@ -287,7 +287,7 @@ def _check_fits(kernel: KernelFunction, tensors: Sequence[Tensor], chip: ChipSpe
 
 
 def _place(device: Device, tensor: Tensor, array: Array | None) -> Allocation:
-    """GM for a tensor, with its values where there are any."""
+    """Allocate GM for a tensor and fill it with its values, if it has any."""
     allocation = device.allocate(tensor.nbytes, tensor.name)
     if array is not None and allocation.data is not None:
         allocation.data[:] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
@@ -321,7 +321,7 @@ def _task(started: Launch, held: Sequence[Allocation], kernel: KernelFunction, f
 
 
 def _products(counts: Counts) -> dict[str, Any]:
-    """The multiplications of the cube, for its ideal time; nothing where there are none, or in more than one dtype."""
+    """Return the multiplications of the cube for its ideal time; {} for none, or for more than one dtype."""
     macs: dict[str, int] = {}
     for table, argument, count in counts.instructions():
         instruction = table.instructions[argument]
@@ -335,7 +335,7 @@ def _products(counts: Counts) -> dict[str, Any]:
 
 
 def _written(programs: Sequence[Program]) -> set[int]:
-    """The tensors, by slot, that some instruction writes."""
+    """Return the slots of the tensors that some instruction writes."""
     slots: set[int] = set()
     for program in programs:
         to_gm = [any(r.space == "GM" for r in one.writes()) for one in program.table.instructions]

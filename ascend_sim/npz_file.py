@@ -1,6 +1,6 @@
-"""The headers of an .npz archive: what its arrays are, known before a byte of their values is read.
+"""Headers of an .npz archive: dtype and shape of its arrays, read before any value.
 
-A small archive may declare arrays of many gigabytes. Who reads one compares the headers with what he needs first.
+A small archive may declare arrays of many gigabytes, so its reader compares the headers with what it needs first.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Header(NamedTuple):
 
 
 def read_headers(path: Path) -> Mapping[str, Header]:
-    """The headers of the archive at `path` by the names of its arrays. Raises NpzError; values are not read."""
+    """Return the headers of the archive at `path` by the names of its arrays; values are not read. Raises NpzError."""
     if not path.is_file():
         raise NpzError("is a directory" if path.is_dir() else "no such file")
     if not zipfile.is_zipfile(path):

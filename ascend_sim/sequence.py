@@ -1,4 +1,4 @@
-"""The one sequence of a run, for a call of an operator and for a kernel of one's own.
+"""The common sequence of a run, for a call of an operator and for a user's kernel.
 
     result = run_job(job, options, Result)
 
@@ -117,7 +117,7 @@ class RunResult:
         return write_run(Path(folder), self.report, self.recording, results, arrays, trace_limit=limit, msprof=msprof)
 
     def _repr_html_(self) -> str:
-        """For notebooks: the report, and where the time went."""
+        """Return the report and the parts of the time as HTML, for notebooks."""
         if self.recording is None:
             return self.report._repr_html_()
         said = words(self.recording, self.report.to_dict(), critical_path(self.recording.timeline), None)
@@ -125,7 +125,7 @@ class RunResult:
 
 
 class Job(ABC):
-    """One run to be made: what a call of an operator and a launch of a kernel do each in their own way."""
+    """Interface of a run: the steps that differ between a call of an operator and a launch of a kernel."""
 
     chip: ChipSpec
     disarm: Mapping[str, Sequence[str]]
@@ -150,11 +150,11 @@ class Job(ABC):
 
     @property
     def disarmed(self) -> list[str]:
-        """The flags of `disarm` as the report names them."""
+        """Return the disarmed flags as the report names them."""
         return [f"{kernel}.{flag}" for kernel, flags in self.disarm.items() for flag in flags]
 
     def counted(self, counts: Counts) -> dict[str, Any]:
-        """Facts of a task that follow from its counts."""
+        """Return facts of a task that follow from its counts."""
         return {}
 
     @property
@@ -170,18 +170,18 @@ class Job(ABC):
     def verdicts(
         self, outputs: Mapping[str, Array], model: ValueModel, timeline: Timeline | None
     ) -> Callable[[], Outputs] | None:
-        """A function that judges the outputs; None where there is nothing to judge them by."""
+        """Return a function that judges the outputs; None where there is no reference."""
 
     @abstractmethod
     def told(self) -> dict[str, Any]:
-        """Fields of the report that only the job knows: at least "problem" and "warnings"."""
+        """Return the report's fields that only the job knows: at least "problem" and "warnings"."""
 
 
 Made = TypeVar("Made", bound=RunResult)
 
 
 def chip_of(chip: str | Path | ChipSpec) -> ChipSpec:
-    """Return the chip that was given as an option; a chip whose name misleads warns with its note."""
+    """Return the chip given as an option; a chip with a misleading name warns with its note."""
     spec = chip if isinstance(chip, ChipSpec) else load_chip(chip)
     if spec.identity.note and spec is not chip:
         warnings.warn(spec.identity.note, stacklevel=2)
@@ -189,7 +189,7 @@ def chip_of(chip: str | Path | ChipSpec) -> ChipSpec:
 
 
 def run_job(job: Job, options: AnyRunOptions, make: type[Made]) -> Made:
-    """Run a job and return what it left, as `make`; `options` are complete."""
+    """Run a job with complete options and return its result, made by `make`."""
     chip, mode = job.chip, options["mode"]
     model = ValueModel.of(chip, options["accumulate"], options["overflow"])
     experiment = disarmed_warnings(job.disarmed, mode)

@@ -1,4 +1,4 @@
-"""Checks of options: the test for each kind of value, and what cannot go together, so that each error is one clear line."""
+"""Checks of options: a test for each kind of value, and for combinations; each error is one clear line."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ KINDS: dict[str, Callable[[Any], bool]] = {
 
 
 def check_options(options: type, given: Mapping[str, Any], own: Mapping[str, ArgumentKind] | None = None) -> None:
-    """Raise SimError for the first argument that is not of its kind; `own` are the kinds of what is no option."""
+    """Raise SimError for the first argument of a wrong kind; `own` are the kinds of arguments that are no options."""
     kinds = {
         name: ArgumentKind(option.kind, KINDS[option.kind]) for name, _, option in options_in(options) if option.kind
     }
@@ -95,13 +95,13 @@ def check_options(options: type, given: Mapping[str, Any], own: Mapping[str, Arg
 
 
 def check_limit(max_cycles: int | None, mode: str) -> None:
-    """SimError for a limit of cycles where none are counted."""
+    """Raise SimError for a limit of cycles in a mode that counts none."""
     if max_cycles is not None and mode == "functional":
         raise SimError(f"max_cycles: {max_cycles} given; functional mode counts no cycles: use mode full, or timing")
 
 
 def disarmed_warnings(names: Sequence[str], mode: str) -> tuple[str, ...]:
-    """Return the report's warnings for disarmed flags, none without any; SimError where disarming changes nothing."""
+    """Return the report's warnings for disarmed flags. Raises SimError in a mode where disarming changes nothing."""
     if names and mode == "functional":
         raise SimError(
             f"disarm: {', '.join(names)} given; functional mode runs one instruction after the other and waits for no flag: "
@@ -115,7 +115,7 @@ def disarmed_warnings(names: Sequence[str], mode: str) -> tuple[str, ...]:
 
 
 def check_disarmed(kernel: str, wanted: Collection[str], flags: Collection[str]) -> None:
-    """SimError for names of flags that a kernel does not have: an experiment without effect misleads."""
+    """Raise SimError for names of flags that a kernel does not have: an experiment without effect misleads."""
     for name in wanted:
         if name not in flags:
             known = sorted(flags)

@@ -48,7 +48,7 @@ DECIMAL = re.compile(
 
 
 class _Limited(Composer, SafeConstructor):
-    """Safe YAML within the limits, that refuses a key given twice, where plain YAML would silently take the last."""
+    """Safe YAML loader with limits; it refuses a duplicate key, of which plain YAML takes the last."""
 
     peek_event: Any
 
@@ -110,7 +110,7 @@ class _Limited(Composer, SafeConstructor):
 
 
 class _Loader(_Limited, yaml.SafeLoader):
-    """Read by Python, whose faults are the same words everywhere."""
+    """The loader in Python, whose error texts are equal everywhere."""
 
     def __init__(self, text: str) -> None:
         yaml.SafeLoader.__init__(self, text)
@@ -140,9 +140,9 @@ def read_yaml(path: Path, what: str) -> dict[Any, Any]:
 
 
 def load_shipped(text: str) -> Any:
-    """Load a YAML text that ships with the package, scanned in C where PyYAML can; `yaml.YAMLError` for a fault.
+    """Load a YAML text that ships with the package, scanned in C where PyYAML can. Raises `yaml.YAMLError`.
 
-    Its limits and keys are not looked at, which takes longer than reading: a test reads every file that ships as a user's.
+    Limits and duplicate keys are not checked, which takes longer than reading: a test reads every shipped file as a user's.
     """
     return yaml.load(text, yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader)
 

@@ -78,7 +78,7 @@ def freeze_integers(owner: object, name: str) -> None:
 
 
 def dtype_name(dtype: Any) -> str:
-    """Our name of a dtype; names that we do not know stay, for the checks to refuse."""
+    """Return the canonical name of a dtype; unknown names stay, so that the checks can refuse them."""
     try:
         return canonical(dtype)
     except SimError:
@@ -86,5 +86,5 @@ def dtype_name(dtype: Any) -> str:
 
 
 def is_whole_number(value: Any) -> bool:
-    """Return a Python or numpy integer; True and False are none."""
+    """Return True for a Python or numpy integer; False for booleans."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool)

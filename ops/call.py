@@ -11,7 +11,7 @@ from ascend_sim.ops.arguments import TensorArg
 
 @dataclass(frozen=True, kw_only=True)
 class AcceptedCall:
-    """Accepted call of an operator, with all that running, judging and reporting it needs.
+    """Accepted call of an operator, with everything that planning, running, judging and reporting need.
 
     `inputs` and `outputs` (wanted ones only) are the caller's tensors by their names in the plan; `returned` is how the
     caller sees the outputs where that differs. `compute_dtype` is what the cube multiplies in; `tiling` the user's fields
@@ -39,10 +39,10 @@ class AcceptedCall:
 
     @property
     def storage_dtype(self) -> str:
-        """Return how values of the compute dtype lie in memory (hf32 is fp32 there)."""
+        """Return the dtype in memory of values of the compute dtype (fp32 for hf32)."""
         return stored_as(self.compute_dtype)
 
 
 def stored_as(compute_dtype: str) -> str:
-    """Return the format in memory of numbers that the cube multiplies as `compute_dtype`."""
+    """Return the dtype in memory of numbers that the cube multiplies as `compute_dtype`."""
     return "float32" if compute_dtype == "hf32" else compute_dtype

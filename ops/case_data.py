@@ -1,4 +1,4 @@
-"""Values for the tensors of a case: named distributions, each for something that a gradient can suffer from."""
+"""Values for the tensors of a case: named distributions, each of which tests one weakness of gradients."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Distribution = Literal["uniform", "normal", "relu", "wide", "ones", "adversarial
 def draw(
     distribution: Distribution, name: str, shape: tuple[int, ...], rng: np.random.Generator
 ) -> NDArray[np.float32]:
-    """Values of scale 1.
+    """Return float32 values of scale 1 from a distribution.
 
     uniform: [-1, 1). normal: N(0, 1). relu: `input` is an activation, max(0, N(0, 1)); the others are normal.
     wide: either sign, magnitudes spread evenly over the binades 2^-8 to 2^4 (sums of products still fit into float16).

@@ -76,13 +76,13 @@ def by_kernel(what: str, kernels: Any = None) -> BeforeValidator:
 
 
 class FileEntry(BaseModel):
-    """A part of a file: nothing but what it names, and fixed once it is read."""
+    """Base of a file's parts: unknown keys are refused, and entries are frozen once read."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class TensorEntry(FileEntry):
-    """A tensor. A bare list is its shape."""
+    """Shape and dtype of a tensor in a case file; a bare list is the shape."""
 
     shape: tuple[CountedFromZero, ...] | None = Field(
         default=None, description="Elements along each axis; may be left out where it follows from the other arguments."
@@ -114,7 +114,7 @@ BiasEntry = Annotated[InputEntry | None, BeforeValidator(_bias)]
 
 
 class DataEntry(FileEntry):
-    """Where the values come from: a distribution with seed and scale, or a `.npz` file."""
+    """Source of a case's values: a distribution with seed and scale, or a `.npz` file."""
 
     distribution: Distribution = Field(default="normal", description="How values are drawn.")
     seed: CountedFromZero = Field(default=0, description="Every tensor draws from a stream of its own under this seed.")
@@ -156,7 +156,7 @@ class Case(FileEntry):
 
     @property
     def as_given(self) -> bool:
-        """Return True if the shapes stand as they were given, even where they contradict each other."""
+        """Return True if contradicting shapes stay as given, for a call to refuse."""
         return self._as_given
 
     def __repr__(self) -> str:
@@ -173,12 +173,12 @@ class Case(FileEntry):
 
     @property
     def results(self) -> dict[str, tuple[Shape, str]]:
-        """Name -> (shape, dtype name) of every output that the call returns."""
+        """Return name -> (shape, dtype name) of every output that the call returns."""
         raise NotImplementedError
 
     @property
     def codes(self) -> dict[str, str]:
-        """The format of every tensor that `make_tensors` gives as uint8 codes."""
+        """Return the format of every tensor that `make_tensors` returns as uint8 codes."""
         return {name: dtype for name, (_, dtype) in self.tensors.items() if dtype in EIGHT_BIT}
 
     def in_dtype(self, dtype: str) -> Case:
@@ -198,7 +198,7 @@ class Case(FileEntry):
 
 
 def contradiction(case: Any, text: str) -> None:
-    """Raise ValueError for entries that contradict each other, unless the case is to stand as it was given."""
+    """Raise ValueError for contradicting entries, unless the case keeps them as given."""
     if not getattr(case, "as_given", False):
         raise ValueError(text)
 
@@ -229,9 +229,9 @@ def output_size(
 
 
 def agreed(case: Any, name: str, given: Shape | None, shape: list[int], formulas: list[str]) -> Shape:
-    """Return the shape that follows; ValueError for another one that is given, with the formula of the first axis that differs.
+    """Return the derived shape of tensor `name`. Raises ValueError if `given` differs, with the formula of the first such axis.
 
-    A case that stands as it was given keeps the given one.
+    A case that stays as given keeps the given one.
     """
     if given is None or list(given) == shape:
         return tuple(shape)
@@ -242,7 +242,7 @@ def agreed(case: Any, name: str, given: Shape | None, shape: list[int], formulas
 
 
 def needed(field: str, value: Any) -> Any:
-    """A value that the case has to give; ValueError where it is left out."""
+    """Return a value that the case must have. Raises ValueError where it is left out."""
     if value is None:
         raise ValueError(f"{field}: missing")
     return value
@@ -262,7 +262,7 @@ _REQUIREMENTS = {
 
 
 def explain_error(kind: type[BaseModel], error: ErrorDetails) -> str:
-    """One line for a pydantic error: field, what was given, what is allowed."""
+    """Return a pydantic error as one line: field, what was given, what is allowed."""
     location = [part for part in error["loc"] if part != "[key]"]
     field = ".".join(map(str, location))
     given = error["input"]
@@ -289,7 +289,7 @@ def explain_error(kind: type[BaseModel], error: ErrorDetails) -> str:
 
 
 def _owner(kind: type[BaseModel], location: list[int | str]) -> type[BaseModel]:
-    """The model that a key stands in: a file's own, or that of one of its entries."""
+    """Return the model that a key belongs to: the file's own, or that of one of its entries."""
     if len(location) == 1:
         return kind
     fields = {info.alias or key: info.annotation for key, info in kind.model_fields.items()}

@@ -1,4 +1,4 @@
-"""Phase two: a plan's tensors get addresses, its steps become tasks, the tasks run, the outputs come back."""
+"""Execution of a plan: its tensors get addresses, its steps become tasks, the tasks run, the outputs are read."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Array = NDArray[Any]
 
 @dataclass
 class Execution:
-    """A run plan: `outcome`, its `tasks`, the device tensors of the masked outputs, and those that the L2 held before."""
+    """A plan that ran: `outcome`, its `tasks`, the device tensors of the wanted outputs, and those that the L2 held before."""
 
     outcome: Outcome
     tasks: list[Task]
@@ -73,7 +73,10 @@ def place(plan: Plan, device: Device, inputs: Mapping[str, Array | None]) -> tup
 def values_again(
     plan: Plan, chip: ChipSpec, model: ValueModel, timeline: Timeline | None, inputs: Mapping[str, Array]
 ) -> dict[str, Allocation]:
-    """The outputs of a run's programs on other `inputs`: in the order of its `timeline`, or without one (functional)."""
+    """Compute the values of a run's programs on other `inputs`; return the outputs.
+
+    The order is that of its `timeline`, or without one the functional order.
+    """
     device = Device(chip, with_values=True)
     tasks, allocations = place(plan, device, inputs)
     run_values(device, tasks, timeline, model)
@@ -81,19 +84,19 @@ def values_again(
 
 
 def outputs_of(plan: Plan, allocations: Mapping[str, Allocation]) -> dict[str, Allocation]:
-    """The tensors of the outputs among those of `place`."""
+    """Return the allocations of the outputs, from the result of `place`."""
     return {t.name: allocations[t.name] for t in plan.tensors.values() if t.role == "output"}
 
 
 def bind(plan: Plan, chip: ChipSpec, tensors: Mapping[str, Allocation], workspace: Allocation) -> list[Task]:
-    """The tasks of a placed plan on the caller's `tensors` (by their names in the plan) and workspace."""
+    """Return the tasks of a placed plan on the caller's `tensors` (by their names in the plan) and workspace."""
     parts = {name: _part(workspace, offset, plan.tensors[name].size, name) for name, offset in plan.offsets.items()}
     allocations = {**tensors, **parts}
     return [step.make(chip, allocations) for step in plan.steps]
 
 
 def tasks_without_values(plan: Plan, chip: ChipSpec, *, warm: bool = False) -> tuple[Device, list[Task]]:
-    """The tasks of a plan on a device whose tensors hold nothing; `warm`: the L2 has them all."""
+    """Return a device and the tasks of a plan, with tensors that hold nothing; `warm`: the L2 holds them all."""
     device = Device(chip, with_values=False)
     held = {one.name: device.allocate(one.size, one.name) for one in plan.tensors.values() if one.role != "workspace"}
     workspace = device.allocate(plan.workspace_bytes, "workspace")
@@ -115,7 +118,7 @@ def _part(whole: Allocation, offset: int, size: int, name: str) -> Allocation:
 
 
 def output_of(call: AcceptedCall, allocation: Allocation, name: str) -> Array:
-    """An output as the caller sees it: his shape and dtype; 8-bit formats as uint8 codes."""
+    """Return an output in the caller's shape and dtype; 8-bit formats as uint8 codes."""
     tensor = call.returned.get(name, call.outputs[name])
     assert allocation.data is not None
     dtype = numpy_dtype(tensor.dtype)
@@ -124,7 +127,7 @@ def output_of(call: AcceptedCall, allocation: Allocation, name: str) -> Array:
 
 
 def view_of(storage: Array, tensor: TensorArg) -> Array:
-    """A tensor's elements in its flat storage."""
+    """Return a tensor's elements as a view of its flat storage."""
     if tensor.strides is None:
         count = int(np.prod(tensor.shape, dtype=np.int64))
         return storage[tensor.offset : tensor.offset + count].reshape(tensor.shape)

@@ -1,4 +1,4 @@
-"""Kinds of arguments: the allowed values, in words and as a test, so that a wrong one ends in one clear line."""
+"""Kinds of arguments: the allowed values, in words and as a test, for one clear error message."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class ArgumentKind(NamedTuple):
 
 
 def is_whole_numbers(value: Any) -> bool:
-    """Return a list, tuple or 1-D array of integers."""
+    """Return True for a list, tuple or 1-D array of integers."""
     flat = isinstance(value, Sequence) or (isinstance(value, np.ndarray) and value.ndim == 1)
     return flat and not isinstance(value, str | bytes) and all(is_whole_number(number) for number in value)
 
 
 def is_flag(value: Any) -> bool:
-    """True, False, or a number that stands for one of them."""
+    """Return True for True, False, or a number equal to one of them."""
     return isinstance(value, bool | np.bool_) or (is_whole_number(value) and value in (0, 1))
 
 
@@ -50,7 +50,7 @@ def _is_mask(value: Any) -> bool:
 
 
 def or_none(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    """Return a test that None passes too."""
+    """Return a test that also accepts None."""
     return lambda value: value is None or fits(value)
 
 
@@ -66,7 +66,7 @@ NUMBERS = ArgumentKind(
 
 
 def check_kinds(given: Mapping[str, Any], kinds: Mapping[str, ArgumentKind]) -> None:
-    """SimError for the first argument of another kind than its name asks for; names without an entry pass."""
+    """Raise SimError for the first argument of a wrong kind; names without an entry in `kinds` pass."""
     for name, value in given.items():
         kind = kinds.get(name)
         if kind is not None and not kind.fits(value):

@@ -1,4 +1,4 @@
-"""A layer of a network: the arguments of one convolution in the words of case files, whatever the pass."""
+"""A layer of a network: the arguments of one convolution under the names of case files, for any pass."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Layer(ConvolutionFields, FileEntry):
 
     @property
     def said(self) -> dict[str, Any]:
-        """Return the layer's values for the fields that cases have."""
+        """Return the layer's entries under the names of case fields."""
         found = {name: getattr(self, name) for name in self.model_fields_set - {"name", "kind"}}
         return {name: value for name, value in found.items() if value is not None} | (
             {"bias": False} if self.bias is None else {}

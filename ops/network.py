@@ -1,4 +1,4 @@
-"""Network files: a list of layers in the words of case files, and what all of them say.
+"""Network files: a list of layers under the names of case files, and entries common to all layers.
 
 NETWORK:LAYER is the address of a layer as a case: the name of a network or the path of its file, and the layer's name or number
 from 1; `:forward` behind it means the layer's forward pass.
@@ -94,13 +94,13 @@ class Network:
 
 
 def cases_of(layer: Layer) -> dict[str, Case]:
-    """Return the layer's call in each pass that an operator computes; pydantic's ValidationError where it is none."""
+    """Return the layer's call in each pass that an operator computes. Raises pydantic's ValidationError for an invalid one."""
     operators = [one for one in OPERATORS.values() if one.layer_direction and one.layer_kind == layer.kind]
     return {str(operator.layer_direction): operator.of_layer(layer) for operator in operators}
 
 
 def layer_text(tensors: Mapping[str, Sequence[int]], attributes: Mapping[str, Any]) -> str:
-    """Return the shapes of input and weight and what is not plain, in a few characters."""
+    """Return the shapes of input and weight and unusual attributes as a short text."""
     text = " * ".join("x".join(map(str, tensors[name])) for name in ("input", "weight"))
     usual = {"stride": 1, "padding": 0, "dilation": 1, "output_padding": 0, "pad": 0, "groups": 1}
     for name, plain in usual.items():
@@ -112,13 +112,13 @@ def layer_text(tensors: Mapping[str, Sequence[int]], attributes: Mapping[str, An
 
 
 def text_of(layer: Layer) -> str:
-    """Return a layer in a few characters."""
+    """Return a layer as a short text."""
     shapes = {name: getattr(layer, name).shape or () for name in ("input", "weight")}
     return layer_text(shapes, {name: value for name, value in layer.said.items() if value is not None})
 
 
 def address_of(name: str) -> tuple[str, str] | None:
-    """Split an address into NETWORK and LAYER; None for a text that is none.
+    """Split an address into NETWORK and LAYER; None for a text without a colon, and for an existing file.
 
     NETWORK is the shortest part before a colon that is a network or a file, else all before the first colon.
     """

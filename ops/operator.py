@@ -53,7 +53,7 @@ MOST_WORKSPACE = (1 << 64) - 1
 
 @frozen
 class MatrixProduct:
-    """An output that is a product of matrices as they lie in memory: (letter, size, what it counts) of M, K, N, and why."""
+    """An output that is a product of matrices in memory: (letter, size, meaning) of M, K, N, and the reason."""
 
     sizes: tuple[tuple[str, int, str], ...]
     why: str
@@ -147,7 +147,9 @@ class Operator(ABC, Generic[Arguments, Call]):
         return load_product(self.name, chip.identity.product)
 
     def accept(self, arguments: Arguments, chip: ChipSpec, **options: Unpack[AcceptOptions]) -> Call:
-        """Phase one's checks; raises AclnnError with the status of the first rule that fails."""
+        """Run phase one's checks and return the accepted call. Raises AclnnError with the status of the first rule that
+        fails.
+        """
         how = filled(AcceptOptions, options)
         product, conformance, deterministic = self.product(chip), how["conformance"], how["deterministic"]
         if deterministic is None:
@@ -177,7 +179,7 @@ class Operator(ABC, Generic[Arguments, Call]):
         return replace(result, failure=replace(result.failure, message=message))
 
     def graph_plan(self, call: Call, chip: ChipSpec, op_type: str) -> Plan:
-        """Return the kernels of a call that a graph makes of its operator `op_type`, without aclnn's ways around it.
+        """Return the kernels of a call as the graph's operator `op_type`, without the conversions that aclnn adds.
 
         Raises SimError where nothing is known of such calls.
         """
@@ -239,7 +241,7 @@ class Operator(ABC, Generic[Arguments, Call]):
         return next((given for given, ours in self.names.items() if ours == tensor), tensor)
 
     def by_our_names(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Something of the caller's tensors under our names."""
+        """Return a mapping by the caller's tensor names under our names."""
         return {self.names.get(name, name): value for name, value in given.items()}
 
     # -- reports -------------------------------------------------------------------------------------------------------
@@ -250,7 +252,7 @@ class Operator(ABC, Generic[Arguments, Call]):
 
     @abstractmethod
     def macs(self, call: Call) -> dict[str, int]:
-        """Multiply-accumulates of each output that the cube makes."""
+        """Return the multiply-accumulates of each output that the cube computes."""
 
     # -- values --------------------------------------------------------------------------------------------------------
 
@@ -264,14 +266,14 @@ class Operator(ABC, Generic[Arguments, Call]):
         *,
         absolute: bool = False,
     ) -> tuple[Array, ...]:
-        """float64 sum ab and sum (ab)^2 of one output, and sum |ab| with `absolute`.
+        """Return the float64 sum ab and sum (ab)^2 of one output, and sum |ab| with `absolute`.
 
         `operands` are the inputs that the cube multiplies, as it sees them, `inputs` all of them as the caller gave them; both
         stand in the order of the problem.
         """
 
     def factors(self, call: Call, output: str) -> tuple[str, ...]:
-        """Our names of the two tensors whose elements the products of an output join.
+        """Return our names of the two tensors whose elements an output's products multiply.
 
         Empty: sums of something else, whose infinities and NaN are those of `sums` itself.
         """
@@ -329,7 +331,7 @@ class Operator(ABC, Generic[Arguments, Call]):
         *,
         inputs: Mapping[str, Array],
     ) -> Verdict:
-        """Is one output right? `sums` are those of its operands."""
+        """Return the verdict on one output; `sums` are those of its operands."""
         own = sums.shaped(result.shape)
         return check_correct(
             result,
@@ -360,7 +362,7 @@ class Operator(ABC, Generic[Arguments, Call]):
         raise SimError(f"tile: the tilings of {self.name} are not searched")
 
     def of_layer(self, layer: Layer) -> Case:
-        """Return the call that computes `layer_direction` of a network's layer; pydantic's ValidationError where it is none."""
+        """Return the case of a layer's pass `layer_direction`. Raises pydantic's ValidationError for an invalid one."""
         said = layer.said
         if self.layer_direction == "forward":
             said.pop("output_mask", None)
@@ -368,7 +370,7 @@ class Operator(ABC, Generic[Arguments, Call]):
 
 
 def chain(values: Array, formats: Sequence[str], saturate: bool) -> Array:
-    """`values` rounded to float32, then to each of the formats in order."""
+    """Return `values` rounded to float32, then to each of the formats in order."""
     for name in ("float32", *formats):
         values = round_to(values, name, saturate=saturate)
     return values.astype(np.float64)
@@ -376,8 +378,10 @@ def chain(values: Array, formats: Sequence[str], saturate: bool) -> Array:
 
 @frozen
 class Settings:
-    """Settings with which a call is accepted, beside its arguments; `tiling`, `block_dim` and `disarm` are the user's, by
-    kernel; `library` is the version of the vendor's kernels, "" for the newest.
+    """Settings with which a call is accepted, beside its arguments.
+
+    `tiling`, `block_dim` and `disarm` are the user's, by kernel; `library` is the version of the vendor's kernels, "" for the
+    newest.
     """
 
     product: ProductSpec
@@ -397,7 +401,7 @@ class Settings:
 
     @property
     def fields(self) -> dict[str, Any]:
-        """Return the fields of AcceptedCall that say the same."""
+        """Return the settings as fields of `AcceptedCall`."""
         return {
             "conformance": self.conformance,
             "deterministic": self.deterministic,

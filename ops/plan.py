@@ -49,7 +49,7 @@ class PlanStep:
 
     @property
     def tensors(self) -> tuple[str, ...]:
-        """Every tensor that the kernel touches."""
+        """Return every tensor that the kernel touches."""
         return (*self.inputs, *self.outputs, *self.scratch)
 
 
@@ -102,7 +102,9 @@ class Plan:
         return lambda chip, t: kernel_task(chip, launch, told, [t[name] for name in names])
 
     def place(self, slack: bool = False) -> None:
-        """First-fit places for the intermediates, each free again after its last use; with `slack` behind each (`room_of`)."""
+        """Place the intermediates first-fit in the workspace, each freed after its last use; with `slack` behind each
+        (`room_of`).
+        """
         last = {name: index for index, step in enumerate(self.steps) for name in step.tensors}
         live: dict[str, tuple[int, int]] = {}
         for index, step in enumerate(self.steps):
@@ -118,7 +120,7 @@ class Plan:
                 del live[name]
 
     def rows(self) -> list[dict[str, Any]]:
-        """The plan as plain data, for the report and for printing."""
+        """Return the plan as plain data, for the report and for printing."""
         return [
             {
                 "op_type": step.op_type,

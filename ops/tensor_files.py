@@ -49,7 +49,7 @@ class TensorFileError(SimError):
 def load_tensors(
     path: str | Path, expected: Mapping[str, tuple[tuple[int, ...], str | None]] | None = None
 ) -> dict[str, tuple[Array, str]]:
-    """Tensors of a `.npz` file as name -> (array, dtype name).
+    """Return the tensors of a `.npz` file as name -> (array, dtype name).
 
     With `expected` (name -> (shape, dtype name)) only those are read, and each must be there with that shape and dtype
     (None: any); a file that has others is refused by its headers, before the values are read.
@@ -113,7 +113,7 @@ def _check_names(path: Path, names: list[str], expected: Mapping[str, Any]) -> N
 
 
 def _check_header(path: Path, name: str, headers: Mapping[str, Header]) -> None:
-    """Refuse what is no array of numbers, and a dtype entry that is no short text."""
+    """Raise TensorFileError for an entry other than an array of numbers, and for a dtype entry that is no short text."""
     if headers[name].dtype is None:
         raise TensorFileError(f"{path}: {name}: {headers[name].fault}")
     label = headers.get(name + _SUFFIX)

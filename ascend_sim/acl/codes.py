@@ -1,4 +1,4 @@
-"""Which misuse ends in which code. The vendor's headers list codes but say for no call when it returns which: all assumed."""
+"""The return code of each misuse. The vendor's headers list codes but do not say which call returns which: all assumed."""
 
 from __future__ import annotations
 

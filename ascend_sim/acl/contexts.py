@@ -64,7 +64,7 @@ def aclFinalize() -> None:
 
 
 def _close(owner: AclDevice | None) -> None:
-    """Forget the device; its streams, events, contexts and memory go with it."""
+    """Close the device; its streams, events, contexts and memory become invalid."""
     if owner is None:
         return
     try:
@@ -232,9 +232,9 @@ def _set(options: dict[int, int], opt: Any, value: Any) -> None:
 
 
 def leaks() -> list[CheckFinding]:
-    """Device memory that nobody gave back before its device was closed, or that is still held (not a vendor's call).
+    """Return device memory that was never freed, as findings (not a vendor's call).
 
-    Asking forgets what was left behind by devices that are closed.
+    It covers devices that are closed and the open one; asking forgets those that are closed.
     """
     blocks = list(PROCESS.left_behind)
     PROCESS.left_behind.clear()

@@ -136,7 +136,7 @@ def _place(name: str, pointer: Any, size: int, side: str, writable: bool) -> Byt
 
 
 def _before(what: str, uses: Sequence[MemoryUse]) -> None:
-    """Run the default stream of the current context, if anything is queued on it, before a copy that happens at once."""
+    """Run the default stream of the current context, if it has queued work, before a synchronous copy."""
     default = stream_of(None)
     if any(entry.task.stream == default.number for entry in device().queue):
         device().run_to_idle()

@@ -93,7 +93,7 @@ class AclDevice:
         return None if gone is None else f"it uses {gone}, which were freed before it ran"
 
     def _tell(self, ready: Sequence[Queued], run: StreamRun) -> None:
-        """Warn of races between streams and of what the kernels did wrong."""
+        """Warn of tasks on two streams that overlapped in time and share bytes, and of the first finding of the kernels."""
         if run.timeline is not None:
             told: set[tuple[str, str]] = set()
             for first, second in overlapping(run.timeline):
@@ -109,7 +109,7 @@ class AclDevice:
             self._warn(f"{counted(len(run.findings), 'finding')}, first: {found.kind} in {found.task}: {found.text}")
 
     def failure(self, stream: int | None = None) -> None:
-        """Raise Refused if work of a stream (None: of any) could not run; it is told once."""
+        """Raise Refused once if work of a stream could not run (None: work of any stream)."""
         key = next(iter(self._failures), None) if stream is None else stream
         if key is None or key not in self._failures:
             return

@@ -47,12 +47,12 @@ class DeviceBlock:
 
     @property
     def data(self) -> Bytes:
-        """Its bytes, poisoned until somebody writes them; taken from the host's memory at the first use."""
+        """Return the block's bytes, poisoned until something writes them; host memory is taken at the first use."""
         return self.memory[: self.size]
 
     @property
     def memory(self) -> Bytes:
-        """Its bytes with the slack."""
+        """Return the block's bytes and the slack behind them."""
         if self.allocation.memory is None:
             self.allocation.memory = np.full(self.allocation.room, POISON, np.uint8)
         return self.allocation.memory
@@ -72,7 +72,7 @@ class ByteRange:
         return self.block.data[self.offset : self.offset + self.size]
 
     def part(self, offset: int, size: int, name: str) -> Allocation:
-        """`size` bytes from `offset` as kernels see them; the slack behind may be the next tensor's of the same block."""
+        """Return `size` bytes from `offset` as an allocation for kernels; its slack may overlap the block's next tensor."""
         start = self.offset + offset
         memory = self.block.memory[start : start + room_of(size)]
         return Allocation(self.block.allocation.base + start, size, name, memory)
@@ -113,13 +113,13 @@ class DeviceMemory:
         return [block for block in self._blocks if block.live]
 
     def give_up(self) -> list[DeviceBlock]:
-        """The live blocks when the device is closed, without what they held."""
+        """Return the live blocks of a device that is being closed, without their contents."""
         for block in self.live:
             block.allocation.memory = None
         return self.live
 
     def allocate(self, size: int) -> int:
-        """The address of a new block."""
+        """Allocate `size` bytes and return their address."""
         try:
             allocation = self._device.gm.allocate(size, "aclrtMalloc", with_data=False)
         except SimError as error:
@@ -157,7 +157,10 @@ class DeviceMemory:
         beyond: str = "beyond",
         wrong: str = "argument",
     ) -> ByteRange:
-        """The `size` bytes from an address that argument `name` holds; the keywords choose the reasons of a refusal."""
+        """Return the range of `size` bytes at the address of argument `name`.
+
+        The other keywords are the reasons of refusal: a freed block, a foreign address, a range beyond its block.
+        """
         if not isinstance(address, int | np.integer) or isinstance(address, bool):
             raise Refused(wrong, f"{name} must be a device address (an int), not {type(address).__name__}")
         address = int(address)
@@ -189,7 +192,7 @@ def is_device_address(address: int) -> bool:
 
 
 def _calling_line() -> Line | None:
-    """The line of the program that called, outside this package."""
+    """Return the innermost line of the calling program outside this package."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_globals.get("__name__", "").startswith("ascend_sim."):
         frame = frame.f_back
@@ -197,7 +200,7 @@ def _calling_line() -> Line | None:
 
 
 def host_bytes(name: str, buffer: Any, size: int, *, writable: bool = False) -> Bytes:
-    """The first `size` bytes of host memory: any contiguous buffer (numpy array, bytearray, bytes, memoryview)."""
+    """Return the first `size` bytes of host memory: any contiguous buffer (numpy array, bytearray, bytes, memoryview)."""
     if isinstance(buffer, np.ndarray):
         if not buffer.flags.c_contiguous:
             raise Refused(
@@ -222,7 +225,7 @@ def host_bytes(name: str, buffer: Any, size: int, *, writable: bool = False) -> 
 
 
 def integer(name: str, value: Any, low: int, high: int, reason: str = "argument") -> int:
-    """An integer argument within the limits of its C type or its meaning."""
+    """Return an integer argument; refuse one outside `low` to `high`, the limits of its C type or its meaning."""
     if not isinstance(value, int | np.integer):
         raise Refused(reason, f"{name} must be an integer, not {type(value).__name__}")
     if not low <= value <= high:

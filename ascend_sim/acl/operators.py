@@ -57,7 +57,7 @@ class aclOpExecutor:
 
     @property
     def alive(self) -> bool:
-        """Good for a call still: not used, its device open."""
+        """Return True if the executor is unused and its device is open."""
         return not self.used and self.owner.open
 
 
@@ -233,7 +233,7 @@ def _executor(operator: str, executor: Any) -> aclOpExecutor:
 
 
 def _workspace(plan: Plan, workspace: Any, size: Any) -> ByteRange | None:
-    """The workspace as far as the plan needs it; None where it needs none."""
+    """Return the part of the workspace that the plan needs; None where it needs none."""
     given = integer("workspaceSize", size, 0, (1 << 64) - 1, _WRONG)
     if not plan.workspace_bytes:
         return None
@@ -251,7 +251,7 @@ def _workspace(plan: Plan, workspace: Any, size: Any) -> ByteRange | None:
 
 
 def _memory(name: str, size: int, tensor: aclTensor) -> ByteRange | None:
-    """Where a tensor's storage lies; None for an empty one."""
+    """Return the device memory of a tensor's storage; None for an empty tensor."""
     if not prod(tensor.arg.shape):
         return None
     if tensor.data is None:
@@ -276,7 +276,7 @@ def _warn_of_shared_memory(ready: aclOpExecutor, ranges: Mapping[str, ByteRange 
 
 
 def _view(ready: aclOpExecutor, name: str, place: ByteRange) -> np.ndarray[Any, Any]:
-    """A tensor's elements in device memory."""
+    """Return a tensor's elements in device memory, as an array that shares its bytes."""
     arg = ready.tensors[name].arg
     return view_of(place.data.view(numpy_dtype(arg.dtype)), arg)
 

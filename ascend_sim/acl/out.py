@@ -29,7 +29,7 @@ __all__ = ["DeviceRecorder"]
 
 @dataclass
 class DeviceRecorder:
-    """Keeps what a device runs, without the tensors' bytes, and writes it to `folder`; to none without."""
+    """Recorder of a device's runs without the tensors' bytes; it writes them to `folder` (None: nowhere)."""
 
     folder: Path | None
     chip: ChipSpec
@@ -52,7 +52,7 @@ class DeviceRecorder:
 
     @property
     def launched(self) -> int:
-        """Kernels that ran."""
+        """Return the number of kernels that ran."""
         return len(self._tasks)
 
     def add(self, run: StreamRun) -> None:
@@ -73,7 +73,7 @@ class DeviceRecorder:
             self._timeline.programs += [replace(one, task=place[one.task]) for one in run.timeline.programs]
 
     def _in_order(self, tasks: Sequence[Task]) -> list[Task]:
-        """The kernels of a run; what steps without a kernel recorded and waited for stands in the kernels of their streams.
+        """Return the kernels of a run; the events of copies and memsets move to the kernels of the same stream.
 
         A run begins when the one before has ended: the first kernel of a stream waits for the last ones of that.
         """

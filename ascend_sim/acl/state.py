@@ -91,7 +91,7 @@ class Process:
         return _one_of("ASCEND_SIM_MODE", self.settings.mode or os.environ.get("ASCEND_SIM_MODE") or _MODES[0], _MODES)
 
     def open(self) -> AclDevice:
-        """Return a device as the settings and the environment want it. Raises SimError for what they name and there is not."""
+        """Return a device as settings and environment ask for it. Raises SimError for an unknown chip, profile or mode."""
         self.conformance()
         chip, mode, out = self.chip(), self.mode(), os.environ.get("ASCEND_SIM_OUT")
         recorder = None
@@ -105,7 +105,7 @@ class Process:
         return AclDevice(chip, mode, recorder)
 
     def end(self) -> None:
-        """Write what ASCEND_SIM_OUT asks for of the device that is open: the process ends, or closes it."""
+        """Write the files of ASCEND_SIM_OUT for the open device, when the process ends or closes it."""
         with self.lock:
             recorder = None if self.device is None else self.device.recorder
             if recorder is None:
@@ -123,7 +123,7 @@ atexit.register(PROCESS.end)
 
 @contextmanager
 def watched() -> Iterator[list[DeviceRecorder]]:
-    """Keep what the devices run that are opened meanwhile; what is queued at the end is run."""
+    """Record the devices that are opened inside the block; queued work is run at its end."""
     devices: list[DeviceRecorder] = []
     PROCESS.watched = devices
     try:
@@ -135,7 +135,7 @@ def watched() -> Iterator[list[DeviceRecorder]]:
 
 
 def device() -> AclDevice:
-    """Return the open device; the decorator of C calls has made sure that there is one."""
+    """Return the open device; the decorator `call` has checked that there is one."""
     assert PROCESS.device is not None
     return PROCESS.device
 

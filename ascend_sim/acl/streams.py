@@ -46,7 +46,7 @@ class Stream:
 
 @dataclass(eq=False)
 class _Record:
-    """One aclrtRecordEvent: where it stands in time, once it has happened."""
+    """One call of aclrtRecordEvent: its simulated time, once it was reached."""
 
     name: str
     state: str = "queued"

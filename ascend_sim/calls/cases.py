@@ -69,7 +69,7 @@ def run_case(
 
 
 def of_this_case(case: Case, options: CaseOptions | StatusOptions | PlanOptions | ExplainOptions) -> RunOptions:
-    """Complete options of a run of a case: what is left out or None is the case's, or has its default."""
+    """Return complete options for a run of a case: an option left out or None has the case's value, else its default."""
     own: dict[str, Any] = {"chip": case.chip, "dtypes": case.codes}
     for name, _, option in options_in(RunOptions):
         if option.case:
@@ -84,7 +84,9 @@ def specs_of(case: Case) -> dict[str, TensorSpec]:
 
 
 def named_in_commands(case: str | Path, chip: str | Path | ChipSpec | None) -> str:
-    """Return a case as commands take it, with a chip that is not its own; "" where the chip has no name there."""
+    """Return the case as a command line names it, with `--chip` where the chip is not the case's own; "" for a chip without a
+    name.
+    """
     if isinstance(chip, ChipSpec):
         return ""
     return shlex.quote(str(case)) + ("" if chip is None else f" --chip {shlex.quote(str(chip))}")
@@ -119,7 +121,7 @@ def check_case(case: Case, spec: ChipSpec, **options: Unpack[PlanOptions]) -> tu
 
 
 def phase_one_of_case(case: Case, spec: ChipSpec, **options: Unpack[PlanOptions]) -> tuple[CheckResult, list[Rule]]:
-    """`check_case`, and behind the rules the plan as one more: the whole of GetWorkspaceSize."""
+    """Run the checks of `check_case` and then the planning, as one more rule: all that GetWorkspaceSize does."""
     result, rules = check_case(case, spec, **options)
     rules.append(Rule("plan", "ruling 9: kernels and tilings that take the problem", lambda _: None))
     if result.failure is not None:

@@ -34,7 +34,7 @@ __all__ = ["arguments_of", "call_operator", "check_fits", "run_call"]
 def call_operator(
     operator: Operator[Any, Any], given: Mapping[str, Any], attributes: Mapping[str, Any], options: RunOptions
 ) -> Result:
-    """`run_call` for a public function: SimError for the first attribute or option that is not of its kind."""
+    """Run a call for a public function. Raises SimError for the first attribute or option of a wrong kind."""
     check_options(RunOptions, {**attributes, **options}, operator.kinds)
     return run_call(operator, given, attributes, options)
 
@@ -60,7 +60,7 @@ def run_call(
 
 
 class CallJob(Job):
-    """A call of an operator, accepted."""
+    """An accepted call of an operator, as a job for the common sequence of a run."""
 
     def __init__(
         self, operator: Operator[Any, Any], given: Mapping[str, Any], attributes: Mapping[str, Any], options: RunOptions
@@ -108,7 +108,7 @@ class CallJob(Job):
     def verdicts(
         self, outputs: Mapping[str, Array], model: ValueModel, timeline: Timeline | None
     ) -> Callable[[], Outputs] | None:
-        """A function that judges the outputs by the operator's sums, and by a probe where that is wanted."""
+        """Return a function that judges the outputs by the operator's sums, and by a probe if one is wanted."""
         if not outputs:
             return None
 
@@ -128,7 +128,7 @@ class CallJob(Job):
         return judged
 
     def told(self) -> dict[str, Any]:
-        """The problem, the plan and what the operator warns of."""
+        """Return the report's entries on the problem, the plan and the operator's warnings."""
         trials = Trials(self.operator, self.given, self.attributes, self.options, self.chip)
         return {
             "problem": _problem(self.operator, self.arguments, self.accepted, filled(CacheOptions, self.options)),
@@ -153,7 +153,7 @@ def arguments_of(
 
 
 def check_fits(tensors: Mapping[str, tuple[Sequence[int], str]], spec: ChipSpec) -> None:
-    """SimError when tensors (name -> shape, dtype) alone are larger than the chip's memory: no plan is worth making."""
+    """Raise SimError if tensors (name -> shape, dtype) are larger than the chip's memory, before anything is planned."""
     total = sum(prod(shape) * int(numpy_dtype(dtype).itemsize) for shape, dtype in tensors.values())
     if total > spec.memory.hbm_bytes:
         raise SimError(
@@ -163,7 +163,7 @@ def check_fits(tensors: Mapping[str, tuple[Sequence[int], str]], spec: ChipSpec)
 
 
 def _problem(operator: Operator[Any, Any], arguments: Any, call: AcceptedCall, left: CacheOptions) -> dict[str, Any]:
-    """The call in the report."""
+    """Return the report's entry on the call."""
     tensors = {name: tensor for name in operator.tensors if (tensor := getattr(arguments, name)) is not None}
     return {
         "operator": operator.name,

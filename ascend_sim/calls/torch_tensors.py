@@ -31,8 +31,9 @@ OPEN = -1
 
 
 def size_of(size: Any) -> int:
-    """Return a size; of a symbol the one that it was traced with, or OPEN. Asking a symbol anything else would restrict the
-    trace.
+    """Return a size as an int: of a symbol the value that it was traced with, or OPEN.
+
+    Any other question to a symbol would restrict the trace.
     """
     return int(_hint(size)) if isinstance(size, torch.SymInt) else int(size)
 

@@ -1,4 +1,4 @@
-"""How long the cube kernels of a call take with something changed: planned anew, and simulated alone.
+"""Cycles of a call's cube kernel after a change: the call is planned again and the kernel simulated alone.
 
     trials = Trials(operator, given, attributes, options, chip)
     trials.added("grad_input", {"batch": 2})                        # cycles, below zero where the kernel gets shorter
@@ -69,7 +69,7 @@ class Trials:
         return self._known[key]
 
     def _tried(self, kernel: str, change: Mapping[str, Any], whole: bool) -> int | None:
-        """Return the cycles of a launch, or of its block 0 alone; operands are in the L2 as the kernels before leave them."""
+        """Return the cycles of a launch, or of its block 0 alone; operands are in the L2 as the kernels before left them."""
         plan = self._plan_of(change)
         if plan is None:
             return None
@@ -91,7 +91,7 @@ class Trials:
         return span.finish - span.launch
 
     def _plan_of(self, change: Mapping[str, Any]) -> Plan | None:
-        """Return the call with a change, whose kernels are tried one by one; None where it is refused."""
+        """Return the plan of the call with a change; None where the changed call is refused."""
         key = json.dumps(change, sort_keys=True)
         if key not in self._plans:
             try:

@@ -26,7 +26,7 @@ APART = 44
 
 
 class Shapes:
-    """Distinct forms of regions, without their places, by number."""
+    """The distinct regions of instructions, each without its address, by number."""
 
     def __init__(self) -> None:
         self.forms: list[Region] = []
@@ -37,8 +37,8 @@ class Shapes:
         self._extents, self._contiguous = np.empty(0, np.int64), np.empty(0, np.bool_)
 
     def of(self, table: InstructionTable, space: str) -> tuple[RegionColumns, Rows, Rows]:
-        """The regions of a table in a space, the number of each one's form, and the format that its instruction adds: 0 for
-        none.
+        """Return the regions of a table in a space, the number of each region's shape, and the format that it adds (0:
+        none).
         """
         known = self._tables.get((id(table), space))
         columns = regions_in(table.touches, space)
@@ -63,21 +63,21 @@ class Shapes:
 
     @property
     def extents(self) -> Ints:
-        """Bytes from the first to the last of every form."""
+        """Return the bytes from the first to the last byte of each shape."""
         if len(self._extents) < len(self.forms):
             self._extents = np.asarray([form.extent for form in self.forms], np.int64)
         return self._extents
 
     @property
     def contiguous(self) -> NDArray[np.bool_]:
-        """Which forms are one run of bytes."""
+        """Return True for each shape that is one run of bytes."""
         if len(self._contiguous) < len(self.forms):
             self._contiguous = np.asarray([form.rows == form.planes == 1 for form in self.forms], np.bool_)
         return self._contiguous
 
 
 def _added(one: Instruction) -> str:
-    """The format in which an instruction adds to what is there; "" for one that overwrites."""
+    """Return the format in which an instruction adds to memory; "" if it overwrites."""
     if not one.atomic:
         return ""
     told = getattr(one, "atomic_add", True)
@@ -105,11 +105,11 @@ class Accesses:
 
     @property
     def counts(self) -> Ints:
-        """Accesses of every footprint."""
+        """Return the number of accesses of every footprint."""
         return np.diff(self.first)
 
     def program(self, access: Any) -> Any:
-        """Return the programs of accesses."""
+        """Return the number of the program of each access."""
         return self.owner[self.footprint[access]] // WIDTH
 
 

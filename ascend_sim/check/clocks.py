@@ -46,7 +46,7 @@ class Clocks:
         return self.at(program, self.event[self.offset[program] + row], owner)
 
     def at(self, program: Ints, event: Rows, owner: Ints) -> Rows:
-        """Return the same of an event of a program."""
+        """Return how many rows of pipe `owner` have retired at an event of a program."""
         of, pipe = owner // WIDTH, owner % WIDTH
         own = self.retired[event, self.column[pipe]]
         if len(self.vectors) == 1:  # nobody knows of others
@@ -59,7 +59,7 @@ class Clocks:
         return np.where(program == of, own, np.where(there, others, 0))
 
     def levels(self, event: Rows) -> Rows:
-        """Return the level of what is known of others at events."""
+        """Return the level of the knowledge about other programs at each event."""
         found: Rows = self.level[self.outer[event]].max(axis=1, initial=0)
         return found
 
@@ -127,7 +127,11 @@ class Events:
         return found
 
     def _hear(self, joins: Ints, before: Rows, counts: Ints, learns: Ints, number: Ints, join: Ints) -> None:
-        """Fill in what the events hear, of which event `number[i]` is of `learns[i]`, and those behind of `joins[join]`."""
+        """Fill `heard` and `through` of the events.
+
+        Event `number[i]` belongs to row `learns[i]`; the events behind these belong to scalar waits and barriers,
+        `joins[join]`.
+        """
         items = self.matches.items
         barriers = items.kind[learns] == BARRIER
         waits = items.kind[learns] == WAIT
@@ -166,7 +170,7 @@ class Events:
         return np.where(number > self._first[track], number, 0)
 
     def _meet(self, counter: Ints) -> tuple[NDArray[np.int16], int]:
-        """Return the columns of the counters by which programs hear of others, and how many the most have."""
+        """Number the counters by which each program hears of others. Return each event's number and the largest count."""
         meets = np.zeros(len(self), np.int16)
         waits = np.flatnonzero(self.released)
         program = self.matches.items.program[self.item[waits]].astype(np.int64)
@@ -179,7 +183,7 @@ class Events:
         return meets, int(column.max(initial=-1)) + 1
 
     def _of_rows(self, synced: Sequence[SyncRows]) -> Rows:
-        """For every row of all programs, one behind the other, what its pipe learned last."""
+        """Return, for every row of all programs in order, the event at which its pipe learned last."""
         found = []
         for program, one in enumerate(synced):
             event = np.zeros(len(one.pipe), np.int32)
@@ -195,10 +199,11 @@ class Events:
         return np.concatenate([np.empty(0, np.int32), *found])
 
     def spread(self, out: Bits, part: Ints | None = None, known: Rows | None = None) -> Rows:
-        """Return the known rows at every event without the rows that are `out`: rows of `pipes`, a column of zeros for any
-        other pipe, and the last sets that other cores have made together.
+        """Return the rows known at every event when the rows `out` are left out.
 
-        A `part` holds the first events of some tracks: it is written to `known`, which has what all others know.
+        The columns are the rows of each of `pipes`, a column of zeros for any other pipe, and the last sets that other cores
+        made together. A `part` holds the first events of some tracks: it is written to `known`, which has the knowledge of all
+        other events.
         """
         here: Ints | slice = slice(None) if part is None else part
         gone, track = out[self.item[here]], self._track[here]

@@ -1,4 +1,4 @@
-"""initcheck: reads of bytes that nobody wrote before, in the buffers of a core and in GM, and outputs that stay unwritten.
+"""initcheck: reads of bytes that were never written, in a core's buffers and in GM, and outputs that stay unwritten.
 
 What was written stays written, so of each footprint only the first access is looked at, in an order that no flag contradicts.
 A read that races with the write is told as a race and not here.
@@ -41,7 +41,7 @@ class _Units:
         self.all: NDArray[np.bool_] = np.ndarray((count,), np.bool_, self._held)
 
     def mark(self, region: Region, start: int) -> None:
-        """Mark those of a region."""
+        """Mark the units of a region."""
         if region.rows == region.planes == 1:
             first, end = start // self.size, (start + region.row_bytes) // self.size
             self._held[first:end] = _MARKED[: end - first] if end - first <= len(_MARKED) else b"\1" * (end - first)
@@ -59,7 +59,7 @@ class _Units:
         return int(view.size - np.count_nonzero(view)) * self.size
 
     def _view(self, region: Region, start: int) -> NDArray[np.bool_]:
-        """The units of a region as an array of planes, rows and units."""
+        """Return the units of a region as an array [planes, rows, units]."""
         size = self.size
         shape = (region.planes, region.rows, region.row_bytes // size)
         strides = (region.plane_stride // size, region.row_stride // size, 1)
@@ -85,7 +85,7 @@ class Contents:
     _seen: dict[tuple[int, int, str], tuple[Allocation, str]] = field(default_factory=dict)
 
     def plan(self, subject: Subject) -> None:
-        """Hear of a task before any is looked at: how finely its tensors have to be divided."""
+        """Note a task before any task is checked: its accesses decide the unit in which its tensors are marked."""
         a = subject.accesses["GM"]
         for tensor, mine in zip(subject.task.tensors, _by_tensor(subject, a), strict=True):
             key = _key(tensor)
@@ -99,9 +99,9 @@ class Contents:
             self._seen.setdefault(key, (tensor, subject.task.name))
 
     def find(self, subject: Subject, broken: Collection[str] = ()) -> list[CheckFinding]:
-        """Uninitialised reads of one task; the tensors then hold what it wrote.
+        """Return the uninitialised reads of one task, and mark what it wrote.
 
-        Of spaces that are `broken` (accesses to wrong addresses) nothing is told: what is missing there went astray.
+        Spaces that are `broken` (accesses to wrong addresses) are left out: bytes missing there were written elsewhere.
         """
         found = list(_gm_reads(subject, self))
         for space in LOCAL_SPACES:
@@ -110,7 +110,7 @@ class Contents:
         return [one for one in found if one.space not in broken]
 
     def finish(self) -> list[CheckFinding]:
-        """After the last task: outputs that were not written (initcheck), and memory that nobody used (memcheck)."""
+        """Return findings after the last task: outputs never written (initcheck) and memory never used (memcheck)."""
         found = []
         for key, (tensor, task) in self._seen.items():
             role = self.roles.get(tensor.name, "given")
@@ -172,7 +172,7 @@ def _by_tensor(subject: Subject, a: Accesses) -> list[Ints]:
 
 
 def _in_order(subject: Subject, a: Accesses, chosen: Ints) -> Ints:
-    """These footprints by their first accesses, so that who comes before comes first; of one row reads before writes."""
+    """Return footprints in an order of their first accesses that flags allow; of one row reads come before writes."""
     first = a.first[chosen]
     program, row = a.program(first), a.row[first]
     clocks = subject.order.clocks
@@ -212,7 +212,7 @@ def _gm_reads(subject: Subject, contents: Contents) -> Iterator[CheckFinding]:
 
 
 def _mark(units: _Units, subject: Subject, a: Accesses, chosen: Ints, base: int) -> None:
-    """Mark what some footprints touch, of those that lie in a row all at once."""
+    """Mark the bytes of the `chosen` footprints; footprints that adjoin are marked together."""
     whole = subject.shapes.contiguous[a.form[chosen]]
     for one in chosen[~whole].tolist():
         units.mark(subject.shapes.forms[a.form[one]], int(a.start[one]) - base)

@@ -1,4 +1,4 @@
-"""Flags between the cores of a task: who raises them together, who waits for them, and what is left over."""
+"""Flags between the cores of a task: which programs raise them, which wait, and which sets are left over."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Walker(Protocol):
 
 
 class Meetings:
-    """Who raises and who waits for the flags between the cores of a task: as in `engine.cross.CrossFlags`."""
+    """The programs that raise and that wait for each flag between the cores of a task, as in `engine.cross.CrossFlags`."""
 
     def __init__(self, synced: Sequence[SyncRows]) -> None:
         self.synced = synced
@@ -44,11 +44,11 @@ class Meetings:
         return known
 
     def setters(self, group: CrossCounter) -> list[int]:
-        """Return the programs that raise it together."""
+        """Return the programs that raise a counter together."""
         return self._of(group, waiters=False)
 
     def waiters(self, group: CrossCounter) -> list[int]:
-        """Return the programs that wait for it."""
+        """Return the programs that wait for a counter."""
         return self._of(group, waiters=True)
 
     def _of(self, group: CrossCounter, waiters: bool) -> list[int]:
@@ -79,7 +79,7 @@ class Meetings:
         }
 
     def missing(self, group: CrossCounter, turn: int) -> tuple[str, ...]:
-        """Return who never raises his part for that turn."""
+        """Return the cores that never raise their part of a counter's turn number `turn`."""
         if turn < self.turns.get(group, 0):
             return ()
         if (group, turn) not in self._missing:
@@ -134,7 +134,7 @@ class CrossMatches:
         return known
 
     def set(self, index: int, item: int, code: int) -> None:
-        """Raise the part of a program."""
+        """Note a set: row `item` of a program raises its part of a counter."""
         group, counter = self._counter(index, code)
         raised, arrived = counter.parts[index], counter.arrived
         turn = len(raised)
@@ -152,7 +152,7 @@ class CrossMatches:
                 self.woken += counter.asleep.pop(turn, ())
 
     def wait(self, walk: Walker, item: int, code: int) -> bool:
-        """Let a program wait; return False where it must."""
+        """Let a program pass a wait for a cross-core flag; return False where the flag is not raised yet."""
         group, counter = self._counter(walk.index, code)
         taken = counter.taken[walk.index]
         turn = len(taken)
@@ -169,7 +169,7 @@ class CrossMatches:
         return True
 
     def count(self) -> None:
-        """After the walk: flags left raised."""
+        """Note the flags that are still raised after the walk, as faults."""
         for counter in self.raised:
             rounds, parts = counter.rounds, counter.parts
             late = tuple(self.meetings.synced[i].program.where for i in counter.setters if len(parts[i]) == rounds)
@@ -184,7 +184,9 @@ class CrossMatches:
 
     @cached_property
     def counted(self) -> tuple[Ints, Ints, Ints]:
-        """Sets that may raise a counter too far, waits that must come before (-1: none), a number for counter and waiter."""
+        """Return sets that may raise a counter too far, the waits that must come before them (-1: none), and numbers that are
+        equal for the same counter and waiter.
+        """
         sets, waits, numbers = array("i"), array("i"), array("i")
         number = 0
         for counter in self.raised:

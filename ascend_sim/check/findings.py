@@ -184,7 +184,7 @@ class CheckReport:
 
     @property
     def passed(self) -> bool:
-        """Nothing found."""
+        """Return True if nothing was found."""
         return not self.findings
 
     def to_dict(self) -> dict[str, Any]:
@@ -221,5 +221,5 @@ def shown(line: Line) -> str:
 
 
 def sort_findings(findings: Sequence[CheckFinding]) -> list[CheckFinding]:
-    """Errors first, else in the order in which they were found."""
+    """Return the findings with errors first; otherwise the order stays."""
     return sorted(findings, key=lambda one: LEVELS.index(one.level))

@@ -25,7 +25,7 @@ _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 @dataclass
 class _Runs:
-    """Bytes behind each other of footprints: which, from where, to where."""
+    """Contiguous byte ranges of footprints: the footprint, the first byte and the end of each."""
 
     footprint: Ints
     low: Ints
@@ -35,14 +35,14 @@ class _Runs:
         return _Runs(self.footprint[chosen], self.low[chosen], self.high[chosen])
 
     def clusters(self) -> Ints:
-        """Sort them, and return where those begin that no run before reaches."""
+        """Sort the ranges by first byte; return the index of each range that no earlier one overlaps."""
         order = np.lexsort((self.footprint, self.low))
         self.footprint, self.low, self.high = self.footprint[order], self.low[order], self.high[order]
         ends = np.maximum.accumulate(self.high)
         return np.flatnonzero(np.concatenate(([True], self.low[1:] >= ends[:-1])))
 
     def with_writes(self, writes: Bits) -> _Runs:
-        """Keep the clusters in which somebody writes."""
+        """Return the clusters that contain a write."""
         if not len(self.low):
             return self
         first = self.clusters()
@@ -50,7 +50,7 @@ class _Runs:
         return self.of(np.repeat(written, np.diff(np.append(first, len(self.low)))))
 
     def once(self) -> _Runs:
-        """Keep the first of clusters that are alike, as the rows of tiles are."""
+        """Return the first of clusters that are equal but for their place, as the rows of tiles are."""
         if not len(self.low):
             return self
         first = self.clusters()
@@ -75,7 +75,7 @@ class _Runs:
 
 
 def _runs(a: Accesses, shapes: Shapes) -> _Runs:
-    """The runs of footprints that may have to be in order."""
+    """Return the byte ranges of footprints that may have to be in order."""
     every = _Runs(np.arange(len(a.start)), a.start, a.start + shapes.extents[a.form]).with_writes(a.writes)
     whole = shapes.contiguous[a.form[every.footprint]]
     parts, rest = [every.of(whole)], every.of(~whole)
@@ -89,7 +89,7 @@ def _runs(a: Accesses, shapes: Shapes) -> _Runs:
 
 
 def _by_size(runs: _Runs) -> Iterator[tuple[Ints, Ints, Ints, Ints]]:
-    """For each size of halves: (footprint, half) of those that are covered, and of those that are touched in part."""
+    """Yield, for each size of halves, (footprint, half) of the halves covered whole and of those touched in part."""
     footprint, edges = runs.footprint, np.unique(np.concatenate((runs.low, runs.high)))
     if not len(edges):
         return
@@ -181,7 +181,7 @@ def _of_size(a: Accesses, kinds: Rows, hears: Ints, footprint: Ints, half: Ints,
 
 
 def _joined(half: Ints, hears: Ints, mine: Ints, theirs: Ints) -> Pairs:
-    """Return the pairs of the same half that hear of each other."""
+    """Return the pairs (one of `mine`, one of `theirs`) in the same half whose programs hear of each other."""
     theirs = theirs[np.lexsort((hears[theirs], half[theirs]))]
     base = int(hears.max(initial=0)) + 1
     keys, own = half[theirs] * base + hears[theirs], half[mine] * base + hears[mine]
@@ -190,7 +190,7 @@ def _joined(half: Ints, hears: Ints, mine: Ints, theirs: Ints) -> Pairs:
 
 
 def _others(half: Ints, hears: Ints, mine: Ints, theirs: Ints) -> Bits:
-    """Return for each of `mine` True if it meets in its half one of `theirs` of which it cannot hear."""
+    """Return True for each of `mine` that shares its half with one of `theirs` from a program that it cannot hear of."""
     if not len(theirs):
         return np.zeros(len(mine), np.bool_)
     theirs = theirs[np.lexsort((hears[theirs], half[theirs]))]

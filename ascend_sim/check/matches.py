@@ -1,4 +1,4 @@
-"""Which set ends which wait in the programs of one task: by turns, whatever anything costs."""
+"""Pairs of sets and waits in the programs of one task, by turns; no cost of an instruction matters."""
 
 from __future__ import annotations
 
@@ -67,13 +67,16 @@ class Matches:
         self.cross = CrossMatches(self._meetings, self.items.row, self.partner, self.faults)
 
     def _by_flag(self, items: Ints) -> tuple[Ints, Ints]:
-        """These rows by flag, in turns, and where each flag begins."""
+        """Return the rows `items` sorted by flag and turn, and where each flag begins."""
         flags = self.items.flags(items)
         counts = np.bincount(flags, minlength=self.items.flag[-1])
         return items[np.argsort(flags, kind="stable")], np.cumsum([0, *counts])
 
     def _in_rows(self) -> bool:
-        """Match every wait inside a core with its set, where all stand behind them: then rows can pass one after the other."""
+        """Match every wait inside a core with its set.
+
+        Returns False unless every set comes before its wait in the order of issue; then the programs must be walked.
+        """
         items = self.items
         turn, sets = self._turns(self._first_take), np.diff(self._first_set)
         waits = items.kind[self._takes] == WAIT
@@ -88,7 +91,7 @@ class Matches:
 
     @staticmethod
     def _turns(first: Ints) -> Ints:
-        """Count the rows of each flag, which begin at `first`."""
+        """Return the number of each row among the rows of its flag; `first` is where each flag begins."""
         return np.arange(first[-1]) - np.repeat(first[:-1], np.diff(first))
 
     def _cross_in_rows(self) -> bool:
@@ -119,7 +122,7 @@ class Matches:
             self.cross.woken.clear()
 
     def _rounds(self, walks: Sequence[Walk]) -> list[Walk]:
-        """Let the programs go on in turns, in their order, until none can; return those that have not come to their end."""
+        """Advance the programs in turns until none can go on; return those that have not come to their end."""
         place = {walk.index: number for number, walk in enumerate(walks)}
         ready, queued = [(0, number) for number in range(len(walks))], [True] * len(walks)
         while ready:
@@ -134,7 +137,7 @@ class Matches:
         return [walk for walk in walks if not walk.done]
 
     def _count_flags(self) -> None:
-        """After the walk: flags that are left raised."""
+        """Note the flags that are still raised after the walk, as faults."""
         left = np.diff(self._first_set) - np.diff(self._first_take)
         for flag in np.flatnonzero(left > 0).tolist():
             last = self._sets[self._first_set[flag + 1] - 1]
@@ -144,7 +147,7 @@ class Matches:
 
     @cached_property
     def counted(self) -> tuple[Ints, Ints]:
-        """Sets that may raise a flag too far, and the waits that must have happened before (-1: none)."""
+        """Return sets that may raise a flag too far, and the waits that must have happened before (-1: none)."""
         table = self.synced[0].program.table if self.synced else None
         if table is None or table.flags_count:
             return np.empty(0, np.int64), np.empty(0, np.int64)

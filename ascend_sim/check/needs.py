@@ -1,4 +1,4 @@
-"""Knowledge that all accesses need to stay in order: collected once, and compared with other orders of the same task."""
+"""The knowledge that keeps all accesses in order: collected once, compared with other orders of the same task."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ascend_sim.check.sync_rows import WIDTH, Ints
 
 
 class Needs:
-    """Knowledge needed in an order: the number of rows of each pipe of the own program at each event, and of `others`."""
+    """For each event, the rows of each pipe that must have retired: of the own program, and of `others`."""
 
     def __init__(self, order: TaskOrder) -> None:
         self.order, self.own = order, np.zeros_like(order.clocks.retired)
         self._others: list[Ints] = []
 
     def add(self, program: Ints, event: Ints, owner: Ints, rows: Ints) -> None:
-        """So many rows of pipes of owners must have retired at events of programs."""
+        """Note that `rows[i]` rows of pipe `owner[i]` must have retired at event `event[i]` of program `program[i]`."""
         mine = owner // WIDTH == program
         place = event[mine].astype(np.int64) * self.own.shape[1] + self.order.clocks.column[owner[mine] % WIDTH]
         np.maximum.at(self.own.reshape(-1), place, rows[mine])
@@ -28,11 +28,11 @@ class Needs:
 
     @cached_property
     def others(self) -> Ints:
-        """Programs, events, owners and rows of all that has to be known of others."""
+        """Return (programs, events, owners, rows) of all needs that concern other programs."""
         return np.unique(np.concatenate([np.empty((4, 0), np.int64), *self._others], axis=1), axis=1)
 
     def enough(self, clocks: Clocks, part: Ints | None = None) -> bool:
-        """Return whether clocks know what is needed, of a `part` of all events."""
+        """Return True if the clocks know everything needed, at all events or at a `part` of them."""
         here = slice(None) if part is None else part + 1
         if (clocks.retired[here] < self.own[here]).any():
             return False

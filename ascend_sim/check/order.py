@@ -47,7 +47,7 @@ class TaskOrder:
         self.faults = replace(self.matches.faults, overflows=self._overflows())
 
     def without(self, left_out: Mapping[int, Sequence[int]] | Bits) -> TaskOrder:
-        """Return the order without more rows than this one lacks: by program, or those among all that synchronise."""
+        """Return the order when more rows are left out, given by program or as a mask of all rows that synchronise."""
         more = self._rows(left_out) if isinstance(left_out, Mapping) else left_out
         return TaskOrder(self.task, self.synced, self, self.out | more)
 
@@ -70,7 +70,7 @@ class TaskOrder:
         return self._rows({i: one.tile_waits for i, one in enumerate(self.synced)})
 
     def _rows(self, chosen: Mapping[int, Sequence[int] | Ints]) -> Bits:
-        """These rows of programs, among all that synchronise."""
+        """Return a mask of all rows that synchronise, True for those `chosen` by program."""
         found = np.zeros(len(self.matches.items), np.bool_)
         for program, rows in chosen.items():
             if len(rows):
@@ -80,9 +80,10 @@ class TaskOrder:
         return found
 
     def part(self, part: Ints, out: Bits) -> Clocks:
-        """Return clocks of some events without more rows that are `out`; what sets between cores know stays as it is.
+        """Return the clocks of some events when the rows `out` are left out too.
 
-        The events are the first of some tracks. The clocks hold until the next call.
+        The knowledge that sets between cores hand on stays as it is. The events are the first of some tracks. The clocks hold
+        until the next call.
         """
         known, retired = self._scratch
         if len(self._changed):
@@ -103,7 +104,7 @@ class TaskOrder:
     # -- counters ------------------------------------------------------------------------------------------------------
 
     def _overflows(self) -> list[Unpaired]:
-        """Return the flags that may be raised further than they count: for each the first set."""
+        """Return the flags that may be raised beyond their maximum: for each the first such set."""
         items, found = self.matches.items, []
         sync = self.synced[0].program.table.chip.sync if self.synced else None
         for sets, waits, alike in self.counters():
@@ -115,7 +116,7 @@ class TaskOrder:
         return found
 
     def counters(self) -> Iterator[tuple[Ints, Ints, Ints]]:
-        """Return sets that may raise a counter too far, the waits that must come before them (-1: none), and numbers that are
+        """Yield sets that may raise a counter too far, the waits that must come before them (-1: none), and numbers that are
         equal for the same counter and waiter.
         """
         sets, waits = self.matches.counted
@@ -123,7 +124,7 @@ class TaskOrder:
         yield self.matches.cross.counted
 
     def after(self, sets: Ints, waits: Ints) -> Bits:
-        """Return whether each set comes after a wait (-1: there is none), in every order of events."""
+        """Return True for each set that comes after its wait in every order (False for wait -1: none)."""
         items = self.matches.items
         owner = items.program[waits].astype(np.int64) * WIDTH + items.pipe[waits]
         known = self.clocks.at(items.program[sets], self.events.before(sets), owner)
@@ -132,8 +133,9 @@ class TaskOrder:
 
 
 class _HandedOver:
-    """Knowledge that flags between cores hand on. Cores that can hear of each other are a group: all of a task, or those of a
-    block.
+    """Knowledge that flags between cores hand from program to program.
+
+    Cores that can hear of each other are a group: all cores of a task, or those of a block.
     """
 
     def __init__(self, synced: Sequence[SyncRows], matches: Matches) -> None:
@@ -154,7 +156,7 @@ class _HandedOver:
         self.offset = np.cumsum([0, *(len(one.pipe) for one in synced)])
 
     def meet(self, events: Events) -> None:
-        """Take over the `events` that the flags hand on."""
+        """Lay out the columns of the knowledge for `events`, by group of cores."""
         self.events, columns = events, events.columns
         order = np.argsort(self.group, kind="stable")
         first = np.searchsorted(self.group[order], self.group[order])
@@ -166,7 +168,7 @@ class _HandedOver:
         self.before = events.before(self.sets)
 
     def clocks(self, known: Rows) -> Clocks:
-        """Return the clocks of an order from what `Events.spread` returned of it."""
+        """Return the clocks of an order from the result of `Events.spread`."""
         events = self.events
         vectors, level = self._vectors(known)
         retired = known
@@ -179,7 +181,7 @@ class _HandedOver:
         )  # fmt: skip
 
     def retired(self, known: Rows, vectors: Rows, part: Ints) -> Rows:
-        """Return how many rows of each pipe of their own programs have retired at some events."""
+        """Return how many rows of each pipe of its own program have retired at each event (of a `part`)."""
         found = known[part + 1, : self.events.columns + 1]
         own = self.place[self.matches.items.program[self.events.item[part]]][:, self.events.pipes]
         for release in known[part + 1, self.events.columns + 1 :].T:
@@ -187,7 +189,7 @@ class _HandedOver:
         return found
 
     def _vectors(self, known: Rows) -> tuple[Rows, Rows]:
-        """Return the knowledge of all sets that came together, and their levels; behind a first vector, which is zero."""
+        """Return the knowledge at each set that cores made together, and its level; entry 0 is no knowledge."""
         events, items, columns = self.events, self.matches.items, self.events.columns
         vectors = np.zeros((len(self.counter) + 1, self.width), np.int32)
         level = np.zeros(len(vectors), np.int32)

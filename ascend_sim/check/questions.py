@@ -20,7 +20,7 @@ PARTS = ("across", "onward", "back")
 
 
 class Questions:
-    """Accesses of footprints `f`, and the footprints `g` that each is asked about, of pairs that must be in order.
+    """Questions for a list of footprint pairs (f, g) that must be in order: is each access of `f` ordered with those of `g`?
 
     If the first access that does not lie before it comes after it, all later ones do, for a pipe learns and never forgets.
     """
@@ -106,11 +106,11 @@ class Questions:
         return self.a.footprint.astype(np.int64) * self._base + self.a.place
 
     def _known(self, access: Ints, footprint: Ints, other: Ints, clocks: Clocks) -> Rows:
-        """How much accesses of footprints know of the owners of other ones."""
+        """Return how many rows of the other footprint's pipe have retired when an access starts."""
         return _known(self.a, access, footprint, other, clocks)
 
     def _asked(self, clocks: Clocks) -> Iterator[tuple[Ints, Ints, Ints, Ints]]:
-        """Accesses, for each the first one of another footprint that does not lie before it (if there is one), and both
+        """Yield accesses, for each the first access of the other footprint that it does not know to be over (if any), and both
         footprints.
         """
         keys = self._keys()
@@ -131,7 +131,7 @@ class Questions:
 
 
 def _known(a: Accesses, access: Ints, footprint: Ints, other: Ints, clocks: Clocks) -> Rows:
-    """Return how many accesses of the owners of other footprints are over when accesses of footprints begin.
+    """Return how many rows of the pipe of footprint `other` are over when an access begins.
 
     A load of the scalar unit is over before anything behind it is issued.
     """
@@ -149,9 +149,9 @@ def _known(a: Accesses, access: Ints, footprint: Ints, other: Ints, clocks: Cloc
 
 
 def nearest(a: Accesses, b: Ints, x: Ints, clocks: Clocks) -> tuple[Ints, Ints]:
-    """For unordered pairs of one program the neighbours in the kernel's text instead of the first that is unordered.
+    """Replace each unordered access of a pair by the one nearest in the kernel's text, for pairs of one program.
 
-    The last access of that footprint written before `b`, and the first behind it, as far as they are unordered.
+    That is the last access of that footprint written before `b`, or the first behind it, if it is unordered too.
     """
     g = a.footprint[x].astype(np.int64)
     base = int(a.row.max(initial=0)) + 2

@@ -48,7 +48,7 @@ def _in_space(subject: Subject, space: str) -> Iterator[CheckFinding]:
 
 
 def _roots(subject: Subject, space: str) -> tuple[Ints, Ints]:
-    """Return the pairs without those that are in order once the others are.
+    """Return the races of a space, without those that disappear once another one is put in order.
 
     If A comes before C and nothing orders C and B, then what orders C and B orders A and B as well. Of two instructions that
     meet in several ways the worst is told: a read of what is being written, then a write of what is being read.
@@ -75,7 +75,7 @@ def _row(a: Accesses, access: Ints) -> Ints:
 
 
 def _implied(a: Accesses, access: Ints, row: Ints, clocks: Clocks, *, after: bool) -> Bits:
-    """Return True for each access whose pair follows from another one of the same `row`, `after` it or before it."""
+    """Return True for each access whose race follows from another race of the same `row`, `after` it or before it."""
     owner, place = a.owner[a.footprint[access]], a.place[access]
     _, group = np.unique(np.stack((row, clocks.group[a.program(access)])), axis=1, return_inverse=True)
     group = group.ravel()  # of others nothing is known
@@ -94,7 +94,7 @@ def _implied(a: Accesses, access: Ints, row: Ints, clocks: Clocks, *, after: boo
 
 
 def _in_order(a: Accesses, one: Ints, other: Ints) -> tuple[Ints, Ints]:
-    """Return both accesses in the kernel's order; between cores turn by turn, and in one turn the write first."""
+    """Return both accesses in the order in which the kernel writes them; between cores by turn, the write of a turn first."""
     keys = []
     for access in (one, other):
         footprint = a.footprint[access]

@@ -1,7 +1,7 @@
-"""synccheck: flags and barriers that nobody needs.
+"""synccheck: flags and barriers without which the task is as well ordered.
 
-One is redundant when without it every two accesses to the same bytes are still in order. `Questions.needs` says what a pipe has
-to know where. Then several flags are taken out together; where too little is known without them, one half of them is tried
+One is redundant when without it every two accesses to the same bytes are still in order. `Questions.needs` yields what a pipe
+has to know where. Then several flags are taken out together; where too little is known without them, one half of them is tried
 and then the other. The beginning of one program of each kind is looked at first, for most flags are needed soon.
 """
 
@@ -25,10 +25,10 @@ _Group = tuple[object, ...]
 
 
 def find_redundant(subject: Subject, strict: bool) -> tuple[list[CheckFinding], list[str]]:
-    """Waits and barriers without which the same accesses are in order; each is tried without those found before it.
+    """Return the redundant waits and barriers as findings, and remarks on those that are kept for a reason.
 
-    Returned are those to take out, and in words those that there is a reason to keep: flags of queues, and unless `strict` all
-    that a kernel for every shape does not need for this one.
+    Each is tried without those found before it. Kept are the flags of queues and, unless `strict`, all waits that a kernel for
+    every shape needs for another shape.
     """
     found, kept, tried, items = [], [], groups(subject), subject.order.matches.items
     for key, spare in zip(tried, Proof(subject).spare(list(tried.values())), strict=True):
@@ -121,7 +121,7 @@ _TRIED = ("barrier", "cross", "flag", "queue")
 
 
 class Proof:
-    """Tries whether a task is as well ordered without some of its waits; all accesses in it are in order."""
+    """Tries whether a task stays in order without some of its waits; it begins with a task that is in order."""
 
     def __init__(self, subject: Subject) -> None:
         order, self._needs = subject.order, subject.needs
@@ -134,7 +134,7 @@ class Proof:
         self._parts = [np.flatnonzero(first & (items.row[events.item] < most)) for most in lengths]
 
     def _keep_counters(self, order: TaskOrder) -> None:
-        """No flag may run over that does not now."""
+        """Add the knowledge that keeps each flag within its maximum, where it is within it now."""
         items = order.matches.items
         for sets, waits, alike in order.counters():
             late = np.isin(alike, alike[~order.after(sets, waits)])
@@ -144,13 +144,13 @@ class Proof:
             self._needs[0].add(items.program[sets], order.events.before(sets), owner, items.place[waits] + 1)
 
     def spare(self, groups: Sequence[Ints]) -> list[bool]:
-        """Return of each group of rows whether all is in order without it, and without those before it that are spare."""
+        """Return for each group of rows True if all stays in order without it and without the spare groups before it."""
         found = [False] * len(groups)
         self._look(groups, 0, len(groups), found)
         return found
 
     def _look(self, groups: Sequence[Ints], first: int, end: int, found: list[bool], needed: bool = False) -> None:
-        """Look at groups `first` to `end`; whether one of them is `needed` may be known."""
+        """Find the spare groups from `first` to `end` by halving; `needed`: at least one of them is known to be needed."""
         if first == end:
             return
         if not needed and self._holds(groups[first:end]):
@@ -161,7 +161,7 @@ class Proof:
             self._look(groups, middle, end, found, needed=all(found[first:middle]))
 
     def _holds(self, groups: Sequence[Ints]) -> bool:
-        """Return True if all is in order without these groups too; then leave them out from now on."""
+        """Return True if all stays in order without these groups too; then they are left out from now on."""
         out = np.zeros(len(self._needs[0].order.out), np.bool_)
         out[np.concatenate(groups)] = True
         for part in self._parts:

@@ -71,7 +71,7 @@ class Stack:
 
 
 def stacks(programs: Iterable[tuple[int, Program]]) -> Iterator[Stack]:
-    """Numbered programs; what is behind each other takes some megabytes at most, or is one program."""
+    """Yield the programs in stacks of one table, each of limited size or of one program."""
     waiting: list[tuple[int, Program]] = []
     total = 0
     for number, program in programs:

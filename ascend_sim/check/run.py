@@ -35,7 +35,7 @@ _INSIDE = ("overrun", "rows over each other")
 
 
 def chosen_tools(names: Sequence[str] | str | None) -> tuple[str, ...]:
-    """The tools of these names, in their order; all for none. SimError for one that there is not."""
+    """Return the tools of these names in the order of running, all tools for none. Raises SimError for an unknown name."""
     given = tuple(names or TOOLS) if names is None or isinstance(names, list | tuple) else (names,)
     for name in given:
         if name not in TOOLS:
@@ -104,8 +104,9 @@ def _built(task: Task, stamping: bool = True) -> tuple[list[Program], Inspection
 def _compared(
     repeated: Sequence[Program], plain: list[Program], inspection: Inspection
 ) -> tuple[list[Program], Inspection]:
-    """Return the programs without stamps; of each the first row that its stamped loops repeat otherwise is a fault, where there
-    is no other: a block that breaks off has no program to compare.
+    """Return the programs written without stamps, and note where the stamped programs differ from them.
+
+    The first row that differs in each program is a fault, unless there are faults already: then a program may have broken off.
     """
     if inspection.faults:
         return plain, inspection
@@ -222,7 +223,7 @@ def _refused(task: Task, faults: Sequence[Fault]) -> list[CheckFinding]:
 def _timed(
     chip: ChipSpec, tasks: Sequence[Task], programs: Sequence[Sequence[Program]], engine: str | None
 ) -> tuple[Timeline | None, str]:
-    """Return the programs' cycles, or why there are none."""
+    """Return the timeline of the programs and "", or None and the reason why they do not run to the end."""
     blocks: list[dict[int, list[Program]]] = [{} for _ in tasks]
     for number, built in enumerate(programs):
         for program in built:

@@ -26,7 +26,7 @@ _CHUNK = 1 << 18
 
 
 def kinds_of(a: Accesses) -> Rows:
-    """Return a number for every footprint by which it is known whether it must be in order with another (`meet`)."""
+    """Return a number for each footprint: write or read, by the cube or not, and the format added; see `meet`."""
     cube = a.owner % WIDTH == PIPE_INDEX["M"] if a.space == "L0C" else np.zeros(len(a.owner), np.bool_)
     return (a.atomic * 2 + cube) * 2 + a.writes
 
@@ -40,8 +40,9 @@ def meet(one: int, other: int) -> bool:
 
 
 def _candidates(a: Accesses, shapes: Shapes) -> Iterator[tuple[Ints, Ints, Ints, Ints]]:
-    """For each two kinds that must be in order: the footprints of one; for each of them the place and the number of those that
-    begin in it among the other kind's; and all of these.
+    """Yield candidates of sharing for each two kinds that must be in order: (footprints, first, count, others).
+
+    `others[first[i] : first[i] + count[i]]` begin inside footprint `i`.
     """
     low = a.start
     high = low + shapes.extents[a.form]
@@ -79,7 +80,7 @@ def sharing_pairs(a: Accesses, shapes: Shapes) -> Pairs | None:
 
 
 def as_told(a: Accesses, f: Ints, g: Ints) -> Pairs:
-    """Return pairs in the order in which they are told: writes with writes, with reads that begin in them, and the others."""
+    """Return pairs in the order of messages: writes with writes, writes with reads that begin in them, all others."""
     together = a.start[f] == a.start[g]
     swap = np.where(
         together & (a.writes[f] != a.writes[g]), a.writes[g], (a.start[f] > a.start[g]) | (together & (f > g))
@@ -91,7 +92,9 @@ def as_told(a: Accesses, f: Ints, g: Ints) -> Pairs:
 
 
 def _exactly(a: Accesses, f: Ints, g: Ints, shapes: Shapes) -> Pairs:
-    """Return the pairs that share a byte, among pairs whose ranges overlap: computed once for two forms at a distance."""
+    """Return the pairs that really share a byte, among pairs whose ranges overlap; each two shapes at a distance are tested
+    once.
+    """
     whole = shapes.contiguous
     sure = whole[a.form[f]] & whole[a.form[g]] if len(f) else np.empty(0, np.bool_)
     doubtful = np.flatnonzero(~sure)

@@ -30,7 +30,7 @@ def find_stream_races(subjects: Sequence[Subject]) -> list[CheckFinding]:
 
 
 def tasks_before(tasks: Sequence[Task]) -> list[set[int]]:
-    """For every task those that have ended when it starts: earlier ones of its stream, and what its events stand behind."""
+    """Return for every task the set of tasks over when it starts: earlier ones of its stream, and those its events wait for."""
     before: list[set[int]] = []
     last: dict[int, int] = {}
     recorded: dict[str, int] = {}
@@ -91,7 +91,7 @@ def _between(first: Subject, second: Subject) -> Iterator[CheckFinding]:
 
 
 def _merged(first: Accesses, second: Accesses, programs: int) -> Accesses:
-    """Return the footprints of both, those of the second behind; its programs count on."""
+    """Return the accesses of both tasks as one, those of the second last; `programs` is added to its program numbers."""
     shifted = (
         second.row, second.place, second.footprint + len(first.start), second.owner + programs * WIDTH, second.form,
         second.start, second.writes, second.atomic,

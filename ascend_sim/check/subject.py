@@ -66,7 +66,7 @@ class Subject:
 
     @cached_property
     def accesses(self) -> dict[str, Accesses]:
-        """Who touches what, by space."""
+        """Return all accesses of the task, by space."""
         return gather(self.stacks(), self.synced, self.shapes, self.task.tensors)
 
     @cached_property
@@ -84,7 +84,7 @@ class Subject:
         return {space: set(found.footprints.tolist()) for space, found in self.disorder.items()}
 
     def races(self, space: str, footprint: int) -> bool:
-        """Return whether a footprint is in no order with another."""
+        """Return True if a footprint takes part in a race."""
         return footprint in self._racing[space]
 
     @property
@@ -99,7 +99,7 @@ class Subject:
         return [Needs(one) for one in ([order] if order.beside_tiles is order else [order, order.beside_tiles])]
 
     def _need(self, space: str, questions: Questions) -> bool:
-        """Note what must be known in a space; return whether what is asked about is in order."""
+        """Note the knowledge that orders the accesses of a space; return False if some are in no order."""
         for need in questions.needs(self.order.clocks_in(space)):
             if need is None:
                 return False
@@ -161,7 +161,7 @@ class Subject:
         )
 
     def line_key(self, program: int, row: int) -> tuple[object, ...]:
-        """Equal for rows that the same line of the kernel wrote for the same kind of core."""
+        """Return a key that is equal for rows that one line of the kernel wrote for the same kind of core."""
         one = self.programs[program]
         line = None if one.notes is None else one.notes.line(row)
         return (
@@ -202,7 +202,7 @@ class Subject:
         return np.unique(keys, axis=1, return_inverse=True)[1].ravel()
 
     def slots(self, address: Ints) -> Ints:
-        """Return the number of the task's tensor in which each address of GM lies, or -1."""
+        """Return the slot of the task's tensor at each GM address; -1 where none lies there."""
         tensors = [(number, tensor) for number, tensor in enumerate(self.task.tensors) if tensor.size]
         tensors.sort(key=lambda entry: entry[1].base)
         base = np.asarray([tensor.base for _, tensor in tensors], np.int64)

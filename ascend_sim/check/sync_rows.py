@@ -89,13 +89,11 @@ class SyncRows:
 
     @property
     def whole(self) -> bool:
-        """Return True if its kernel came to its end."""
+        """Return True if the kernel of this program came to its end."""
         return self.program.notes is None or self.program.notes.whole
 
     def _unit_waits(self, kind: NDArray[np.int8]) -> tuple[Ints, Ints]:
-        """Return the rows that wait for a unit flag, and those of them behind which no product or drain with the unit flag
-        comes.
-        """
+        """Return the rows that wait for a unit flag, and those that no Mmad or Fixpipe with the unit flag follows."""
         program, table = self.program, self.program.table
         found, loose = table.column("by_unit_flag"), [np.empty(0, np.int64)]
         if not found.any():

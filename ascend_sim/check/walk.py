@@ -1,4 +1,4 @@
-"""One program, walked row by row in the order of issue: which set ends which wait, and where pipes stand for ever."""
+"""A walk over one program in the order of issue: it pairs sets with waits and finds pipes that stand for ever."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class CrossWalk:
         self.at = 0
 
     def advance(self) -> None:
-        """Go on as far as possible."""
+        """Advance until a wait cannot pass."""
         for place in range(self.at, len(self.items)):
             if self.kinds[place] == CROSS_SET:
                 self.cross.set(self.index, self.items[place], self.codes[place])
@@ -72,7 +72,7 @@ class ProgramWalk:
         self.free_pass = False
 
     def advance(self) -> None:
-        """Go on as far as possible."""
+        """Advance until every pipe stands or is through."""
         kinds, pipes, codes, blocked, count = self.kinds, self.pipes, self.codes, self.blocked, len(self.kinds)
         moved = True
         while moved and not self.done:
@@ -119,7 +119,7 @@ class ProgramWalk:
         return [self._rows[queue[0]] for queue in self.blocked.values()]
 
     def force(self) -> None:
-        """Let every head of a deadlock pass, so that the rest can be looked at."""
+        """Let the waits at the head of a deadlock pass, so that the rows behind them can be checked."""
         self.free_pass = True
         for pipe in list(self.blocked):
             queue = self.blocked[pipe]
@@ -129,7 +129,7 @@ class ProgramWalk:
         self.free_pass = False
 
     def _step(self, item: int) -> bool:
-        """Take one row that synchronises; return False where it must wait."""
+        """Process one row that synchronises; return False where it must wait."""
         kind, code = self.kinds[item], self.codes[item]
         if kind == SET:
             self.raised[code].append(item)

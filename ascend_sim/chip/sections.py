@@ -60,7 +60,7 @@ Flag = Annotated[bool, Field(strict=True), UnitName("bool")]
 
 
 def _only(size: int) -> AfterValidator:
-    """Refuses every other value: what the layouts, the instructions and the kernels are written for (`chip.fractal`)."""
+    """Return a validator that accepts `size` alone: layouts, instructions and kernels are written for it (`chip.fractal`)."""
 
     def check(given: int) -> int:
         if given != size:
@@ -167,7 +167,7 @@ class Cube(Section):
 
 
 class Path(Section):
-    """One way for data: its pipe and what a transfer costs; `bytes_per_cycle` is the port of one core.
+    """A data path: its pipe and the cost of a transfer; `bytes_per_cycle` is the port of one core.
 
     `unaligned_row` is what the pipe needs for every row of a copy from or to GM whose rows are not whole 32-byte blocks.
     """
@@ -317,7 +317,7 @@ class Vector(Section):
     casts_source: str
 
     def scaled(self, factor: float) -> Vector:
-        """The unit at a clock of 1 / `factor`, in cycles of the old one."""
+        """Return the unit with all costs times `factor`: cycles of a clock that is `factor` times as fast."""
         return self.model_copy(
             update={
                 "head": self.head * factor,

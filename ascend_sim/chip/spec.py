@@ -83,12 +83,12 @@ class ChipSpec(BaseModel):
         return hash(self.name)
 
     def __eq__(self, other: object) -> bool:
-        """Equal numbers; where they are from and what was worked out of them does not count."""
+        """Return True if both chips have the same numbers; sources and cached values do not count."""
         return isinstance(other, ChipSpec) and self.__dict__ == other.__dict__
 
     @property
     def sources(self) -> dict[str, Source]:
-        """Dotted path of every number (`paths.GM->L1.head`) -> its unit and source text."""
+        """Return the unit and source of every number by its dotted path (`paths.GM->L1.head`)."""
         return self._sources
 
     @property

@@ -123,13 +123,13 @@ class CommandGroup(TyperGroup):
 
 
 def _is_of_the_program(context: Any, option: str | None) -> bool:
-    """Return True if an option that a command does not know is one that all commands share."""
+    """Return True if the unknown `option` of a command is an option of the whole program."""
     shared = context.find_root()
     return context is not shared and any(option in one.opts for one in shared.command.params)
 
 
 def _without_types(options: list[Any]) -> list[Any]:
-    """Options, and of the flags among them the help shows no type: they take no value."""
+    """Hide the type of flags in the help, since they take no value; return the options."""
     for option in options:
         if getattr(option, "is_flag", False) and option.metavar is None:
             option.metavar = ""
@@ -160,7 +160,7 @@ def _command(name: str) -> Any:
 
 
 def _leave_defaults(options: list[Any]) -> list[Any]:
-    """Options, of which those that are not given do without the machinery that reads values, which is slow to make."""
+    """Make options that are not given skip their value reader, which is slow to create; return the options."""
     for option in options:
         if not option.required and not isinstance(option.process_value, partial):
             option.process_value = partial(_if_given, option, option.process_value)
@@ -233,7 +233,7 @@ def _whole_program(
 
 
 class OptionalValues(TyperCommand):
-    """Options that may stand without a value, and the value that they then have."""
+    """Command whose options in `alone` may be given without a value; `alone` has the value that they then get."""
 
     alone: ClassVar[dict[str, str]] = {}
 
@@ -252,7 +252,7 @@ _MADE: list[list[Path]] = []
 
 @contextmanager
 def errors(as_json: bool) -> Iterator[None]:
-    """Turn the errors a user can cause into one line and exit code 2; folders of `make_folder` that stay empty go again."""
+    """Turn the errors that a user can cause into one line and exit code 2; empty folders of `make_folder` are removed."""
     made = len(_MADE)
     try:
         yield
@@ -280,7 +280,7 @@ def plain_text(text: str, whole: bool = False) -> str:
 
 
 def make_folder(out: Path) -> None:
-    """The folder of `--out`, made where there is none; SimError where a file has its name, it cannot be made or written in."""
+    """Make the folder of `--out`. Raises SimError where a file has its name or it cannot be made or written."""
     if out.exists() and not out.is_dir():
         raise SimError(f"--out {out}: there is a file of that name; give a folder")
     from ascend_sim.report import files

@@ -57,7 +57,7 @@ class Checked:
     ] = None
 
     def refuse(self, subject: str, kind: str, names: Sequence[str]) -> None:
-        """SimError for the first of these that was given."""
+        """Raise SimError for the first of the options `names` that was given, since this kind of subject has no use for it."""
         for name in names:
             if getattr(self, name) is not None:
                 raise SimError(f"--{name.replace('_', '-')}: {subject} is {kind}, which does not take it")
@@ -141,7 +141,7 @@ def _kernel(one: KernelSubject, asked: Checked, tools: list[str] | None) -> Chec
 
 
 def _program(path: Path, devices: list[DeviceRecorder], tools: list[str] | None, chip: str | None) -> CheckReport:
-    """A program that used `ascend_sim.acl` has run: what it launched on its devices, and what it did not give back."""
+    """Check what a program that used `ascend_sim.acl` launched on its devices, and the memory it did not free."""
     from ascend_sim.acl import aclGetRecentErrMsg, leaks
     from ascend_sim.check.run import CheckReport, chosen_tools
 

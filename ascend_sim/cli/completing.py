@@ -1,6 +1,6 @@
-"""Completions for a shell: names that ship with the package, and YAML files and folders beside them.
+"""Shell completion: names that ship with the package, and YAML files and folders beside them.
 
-Listed from folders, without what reads them: a shell asks at every press of the tab key.
+Names are listed from folders, without importing what reads them: a shell asks at every press of the tab key.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _FAMILY = "dav-"
 
 
 def _completer(*folders: str, endings: tuple[str, ...] = (".yaml",)) -> Callable[[str], list[str]]:
-    """Return a function that completes the names in these folders of the configuration, and files with one of the endings."""
+    """Return a function that completes shipped names from these folders, and files with one of the endings."""
 
     def complete(incomplete: str) -> list[str]:
         shipped = [one.name for folder in folders for one in files("ascend_sim.configs").joinpath(folder).iterdir()]
@@ -34,7 +34,7 @@ def among(choices: tuple[str, ...]) -> Callable[[str], list[str]]:
 
 
 def tiling_fields(incomplete: str) -> list[str]:
-    """Complete the last of KERNEL.FIELD=VALUE,...: the kernel, then its fields by the vendor's names; a file, too."""
+    """Complete the last part of KERNEL.FIELD=VALUE,...: a kernel, then its fields by the vendor's names; also files."""
     from ascend_sim.ops.kernels.tilings import TILINGS
     from ascend_sim.options.short_names import SHORT_NAMES, full_name
 
@@ -50,7 +50,7 @@ def tiling_fields(incomplete: str) -> list[str]:
 
 
 def _beside(incomplete: str, endings: tuple[str, ...]) -> list[str]:
-    """Files with one of the endings and folders (with a slash) whose path begins so; hidden ones only when asked for."""
+    """Return the files with one of the endings, and folders (with a slash), whose path begins with `incomplete`."""
     head, slash, tail = incomplete.rpartition("/")
     try:
         found = sorted(Path(head + slash or ".").iterdir())

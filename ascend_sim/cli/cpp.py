@@ -1,4 +1,4 @@
-"""C++ kernels on the command line: what `kernel` and `check` run, from a file beside the kernel or from options."""
+"""C++ kernels on the command line: the arguments of `kernel` and `check`, from a file beside the kernel or from options."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class CppOptions:
     ] = None
 
     def refuse(self, subject: object) -> None:
-        """SimError for the first of these that was given with another file."""
+        """Raise SimError for the first of these options that was given for a Python kernel."""
         for one in fields(self):
             if getattr(self, one.name):
                 name = "with" if one.name == "with_file" else one.name
@@ -67,7 +67,7 @@ def is_cpp(path: Path) -> bool:
 
 
 def tensors_among_files(files: RunFiles, options: CppOptions) -> tuple[RunFiles, CppOptions]:
-    """Return both with --out NAME=DTYPE:SHAPE as an output tensor, which no folder of the run is called."""
+    """Return both groups of options, with `--out NAME=DTYPE:SHAPE` moved from the folder to the output tensors."""
     if files.out is None or not _TENSOR.fullmatch(str(files.out)):
         return files, options
     return replace(files, out=None), replace(options, output=[*(options.output or ()), str(files.out)])
@@ -172,7 +172,7 @@ def _form(flag: str, text: str, form: str) -> tuple[str, tuple[int, ...]]:
 
 
 def _random(rng: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> Any:
-    """Return normal values, or whole numbers from -9 to 9 (from 0 where there is no sign)."""
+    """Return random values: normal for floats, integers from -9 to 9 (from 0 for unsigned dtypes)."""
     from ascend_sim.kernel.tensor import INTEGERS, storage_dtype
 
     if dtype in INTEGERS:

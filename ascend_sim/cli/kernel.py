@@ -150,7 +150,7 @@ class KernelSubject:
 
 
 def subject_of(file: Path, name: str | None, fields: dict[str, Any], seed: int, cpp: CppOptions) -> KernelSubject:
-    """Return the kernel of a Python or a C++ file with its arguments; `fields` are those of --tiling."""
+    """Return the kernel of a Python or C++ file with its arguments; `fields` are the values of --tiling."""
     if is_cpp(file):
         kernel = compiled(file, name, cpp)
         tensors, numbers, beside = arguments(kernel, cpp, file, seed, run_file, called)
@@ -181,9 +181,10 @@ def _expected(subject: KernelSubject) -> Any:
 def load_file(
     file: Path, what: str = "a kernel", function: str = "arguments(rng); it makes the kernel's tensors, in order"
 ) -> ModuleType:
-    """Return the Python file as a module; SimError with file and line for one that cannot be run, or that lacks the function.
+    """Return the Python file as a module.
 
-    `what` should be in it, and `function` begins with the name of the one that it has to have.
+    Raises SimError with file and line if it fails, or lacks a function whose name begins with `function`; `what` describes the
+    file's purpose.
     """
     module = run_file(file, what)
     check_file(file, module, function)
@@ -193,13 +194,16 @@ def load_file(
 def check_file(
     file: Path, module: ModuleType, function: str = "arguments(rng); it makes the kernel's tensors, in order"
 ) -> None:
-    """SimError for a file without the function."""
+    """Raise SimError if the file lacks the function."""
     if not callable(getattr(module, function.partition("(")[0], None)):
         raise SimError(f"{file}: no function {function}")
 
 
 def run_file(file: Path, what: str = "a kernel") -> ModuleType:
-    """Return the Python file, with `what` in it, as a module; SimError with file and line for one that cannot be run."""
+    """Run the Python file and return its module; `what` names its purpose in errors.
+
+    Raises SimError with file and line if it fails.
+    """
     if not file.is_file():
         found = "that is a folder" if file.is_dir() else "there is no such file"
         raise SimError(f"{file}: {found}; give a Python file with {what}")
@@ -223,7 +227,7 @@ def run_file(file: Path, what: str = "a kernel") -> ModuleType:
 
 
 def choose_kernel(module: ModuleType, file: Path, name: str | None) -> Any:
-    """Return the kernel of that name, or the only one of the file; SimError with what there is."""
+    """Return the file's kernel called `name`, or its only one. Raises SimError with the names of those it has."""
     from ascend_sim.kernel.function import KernelFunction
 
     kernels = {key: value for key, value in vars(module).items() if isinstance(value, KernelFunction)}
@@ -239,7 +243,7 @@ def choose_kernel(module: ModuleType, file: Path, name: str | None) -> Any:
 
 @contextmanager
 def own_stdout(is_data: bool) -> Iterator[TextIO]:
-    """The command's stdout; where that is data, what a user's file prints meanwhile goes to stderr."""
+    """Yield the command's stdout; if that carries data, prints of the user's file go to stderr meanwhile."""
     stdout = sys.stdout
     with redirect_stdout(sys.stderr if is_data else stdout):
         yield stdout

@@ -40,14 +40,14 @@ Jobs = Annotated[int | None, typer.Option(min=1, help="Processes; default: one f
 
 @dataclass(frozen=True)
 class Printed:
-    """How a command that compares figures shows them."""
+    """Options of a command that compares figures: in which form it prints them."""
 
     json_output: Annotated[bool, typer.Option("--json", help="Print all figures as JSON.")] = False
     csv_output: Annotated[bool, typer.Option("--csv", help="Print all figures as CSV.")] = False
     plot: Annotated[Path | None, typer.Option(help="Draw the figures to this PNG file.")] = None
 
     def check(self) -> None:
-        """SimError where two forms were asked for."""
+        """Raise SimError if two forms were asked for."""
         if self.json_output and self.csv_output:
             raise SimError("--json and --csv: give only one of them")
 
@@ -63,7 +63,7 @@ def command(name: str | None = None, **settings: Any) -> Callable[[Function], Fu
 
 
 def _spread(function: Function, command: str) -> Function:
-    """Return the function with a parameter for each option of its groups, as typer reads it."""
+    """Return the function with one parameter for each option of its groups, as typer reads it."""
     hints = get_type_hints(function, include_extras=True)
     parameters: list[Parameter] = []
     groups: list[tuple[str, list[str], Callable[[dict[str, Any]], Any]]] = []
@@ -102,13 +102,13 @@ def _made(kind: Any, given: dict[str, Any]) -> Any:
 
 
 def _options(kind: Any, command: str) -> list[tuple[Described, Shell]]:
-    """Return the options of a class that a command has, with what is said of them in the shell."""
+    """Return the options of a class that belong to a command, each with its shell description."""
     told = [(one, one.option.shell) for one in options_in(kind)]
     return [(one, shell) for one, shell in told if shell is not None and command in shell.commands]
 
 
 def _flag(one: Described, shell: Shell) -> str:
-    """Return an option's name in the shell."""
+    """Return an option's name on the command line, such as `--cube-math-type`."""
     return f"--{(shell.name or one.name).replace('_', '-')}"
 
 
@@ -129,7 +129,7 @@ def _parameter(described: tuple[Described, Shell]) -> Parameter:
 
 
 def _completer(shell: Shell, choices: tuple[str, ...]) -> Callable[[str], list[str]] | None:
-    """Return the function that completes an option's value; None where nothing is known of it."""
+    """Return the function that completes an option's value; None for an option without known values."""
     if isinstance(shell.completed, str):
         return getattr(completing, shell.completed)  # type: ignore[no-any-return]
     known = choices or shell.completed
@@ -141,7 +141,7 @@ _TYPES = {"str": str, "int": int, "float": float, "bool": bool}
 
 
 def _read(described: list[tuple[Described, Shell]], given: dict[str, Any]) -> dict[str, Any]:
-    """The values of options from what the shell gives; those that were not given are left out."""
+    """Return the values of the options that were given, parsed from the shell's text."""
     found = {}
     for one, shell in described:
         value = given[one.name]

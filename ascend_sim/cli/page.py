@@ -107,7 +107,7 @@ class RunFiles:
 
 
 def check_html(html: Path, out: Path | None = None) -> None:
-    """Refuse before the work what would fail after it."""
+    """Raise SimError, before the work, for an `--html` file that could not be written after it."""
     from ascend_sim.report.skeleton import check_plotly
 
     check_plotly()

@@ -20,9 +20,9 @@ LONG_SECONDS = 60.0
 
 
 def announce(name: str, ahead: Callable[[], Outlook], then: str = "") -> None:
-    """Say on a terminal what lies before work that takes longer than `LONG_SECONDS`, and what comes `then`, before it begins.
+    """Print on a terminal how long the work ahead takes, if that is more than `LONG_SECONDS`; `then` is added to the line.
 
-    `ahead` is asked only there.
+    `ahead` is called only on a terminal: it runs one block of each kernel.
     """
     if not sys.stderr.isatty():
         return
@@ -34,17 +34,17 @@ def announce(name: str, ahead: Callable[[], Outlook], then: str = "") -> None:
 
 
 def say(text: str) -> None:
-    """A line on stderr that stays, above the one that shows how far work is."""
+    """Print a line on stderr that stays above the progress line."""
     from rich.console import Console
 
     Console(stderr=True).print(text, highlight=False, markup=False, soft_wrap=True)
 
 
 class Progress:
-    """One line on a terminal: what is done of how much, for how long, and what that leaves; silent in a log.
+    """A progress line on a terminal: work done, elapsed time, time left; silent in a log.
 
-    `at_once` shows it from the start, while the work is still being listed. Where more than `LONG_SECONDS` are left at the rate
-    so far, a line says so and stays.
+    `at_once` shows it from the start, while the work is still being listed. If more than `LONG_SECONDS` are left at the present
+    rate, a line says so and stays.
     """
 
     def __init__(self, unit: str = "blocks", *, at_once: bool = False) -> None:
@@ -73,7 +73,7 @@ class Progress:
             self._bar.console.print(said, highlight=False, markup=False)
 
     def _left(self, done: int, total: int, now: float) -> float | None:
-        """Seconds that the rest takes at the rate since the first that was counted; None while there is no rate."""
+        """Return the seconds left at the rate since the first counted step; None while the rate is unknown."""
         assert self._counted is not None
         _, first, since = self._counted
         return None if done <= first or now <= since else (total - done) * (now - since) / (done - first)
@@ -97,7 +97,7 @@ class Progress:
         self._bar.start()
 
     def close(self) -> None:
-        """Take the line away."""
+        """Remove the progress line."""
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
@@ -116,9 +116,9 @@ def about(seconds: float) -> str:
 
 
 class ProgressLine:
-    """A line on a terminal, from the start, that says where long work stands; silent in a log.
+    """A line on a terminal that shows a text and the time left; silent in a log.
 
-    Where more than `LONG_SECONDS` are left when it first hears how many, a line says so and stays.
+    If more than `LONG_SECONDS` are left when the time is first known, a line says so and stays.
     """
 
     def __init__(self, text: str) -> None:
@@ -132,7 +132,7 @@ class ProgressLine:
             self._status.start()
 
     def __call__(self, text: str, left: float | None = None, *, at_most: bool = False) -> None:
-        """`left` are seconds: about so many, or at most."""
+        """Show `text` and the seconds `left`, which are about right or, with `at_most`, an upper limit."""
         if self._status is None:
             return
         rest = words(left).replace("about", "at most") if at_most else words(left)
@@ -145,11 +145,11 @@ class ProgressLine:
 
     @property
     def seconds(self) -> float:
-        """Since it began."""
+        """Return the seconds since the line began."""
         return time.monotonic() - self._begin
 
     def close(self) -> None:
-        """Take the line away."""
+        """Remove the line."""
         if self._status is not None:
             self._status.stop()
             self._status = None

@@ -97,7 +97,7 @@ def run(
 
 
 def _check_alone(context: typer.Context) -> None:
-    """Refuse what --flags, which runs nothing, has no use for."""
+    """Raise SimError for options that make no sense beside --flags, which runs nothing."""
     deciding = names_of(PlanOptions) - {"disarm"} | {"case", "chip", "flags", "json_output"}
     for option in context.command.params:
         source = context.get_parameter_source(option.name or "")
@@ -114,7 +114,7 @@ def _print(
     said: list[str],
     written: list[Path],
 ) -> None:
-    """Print a run's summary, or in full its tables and what its page says (of a faster chip too), and what was written."""
+    """Print a run's summary or, with `full`, all tables and the page's texts; then the names of the files `written`."""
     from ascend_sim.report.pages import plan_table
     from ascend_sim.report.text import render, render_summary
 

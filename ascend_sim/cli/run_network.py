@@ -26,20 +26,20 @@ from ascend_sim.studies.network.options import NetworkOptions
 
 @dataclass(frozen=True)
 class Passes:
-    """Which passes of a network run."""
+    """Passes of a network to run: forward, backward or both."""
 
     forward: Annotated[bool, typer.Option("--forward", help="The forward pass; default: backward.")] = False
     training: Annotated[bool, typer.Option("--training", help="A training step: forward, then backward.")] = False
 
     @property
     def directions(self) -> tuple[str, ...]:
-        """The passes in order."""
+        """Return the passes in the order in which they run."""
         return ("forward", "backward") if self.training else ("forward",) if self.forward else ("backward",)
 
 
 @dataclass(frozen=True)
 class NetworkTilings:
-    """The tilings of the layers: those that are given, or a search for better ones."""
+    """Tilings of the layers: given ones, or a search for better ones."""
 
     tiling: Annotated[
         Path | None,
@@ -194,5 +194,5 @@ def run_network(
 
 
 def _data(runs: list[Any]) -> dict[str, Any]:
-    """One pass as it is, two by their names."""
+    """Return the JSON data of one run, or of two runs by the name of their pass."""
     return runs[0].to_dict() if len(runs) == 1 else {run.direction: run.to_dict() for run in runs}

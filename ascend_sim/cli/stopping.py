@@ -30,7 +30,7 @@ _waits_until = 0.0
 
 
 def listen() -> None:
-    """From here on signals end the command as Ctrl-C does, and so does more memory than the limit. For the main thread."""
+    """From now on let signals, and more memory than the limit, end the command as Ctrl-C does. For the main thread."""
     for number in _WORDS:
         if signal.getsignal(number) != signal.SIG_IGN:  # that is how nohup starts a command
             signal.signal(number, _stop)
@@ -46,12 +46,12 @@ def tell() -> int:
 
 
 def end_of_start(code: object) -> object:
-    """Return the exit code for one that Typer chose: a signal before a command began ends as Ctrl-C there, and unsaid."""
+    """Return the exit code instead of Typer's `code`: a signal before the command began is reported like Ctrl-C."""
     return tell() if code == 128 + int(signal.SIGINT) and not _told else code
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
-    """End the command; behind an import that is going on, as not every library lets through what is raised there."""
+    """Signal handler: raise KeyboardInterrupt or MemoryLimitError, after an import that is under way."""
     global _last, _waits_until
     if hasattr(signal, "setitimer") and _is_import(frame):
         now = time.monotonic()

@@ -1,8 +1,8 @@
-"""Standard output and error of a command: what cannot be written never ends in a traceback, nor in the exit code of a verdict.
+"""Standard output and error of a command: an output error never ends in a traceback or in a verdict's exit code.
 
-A full disk or a closed stream is one line and exit code 2. A reader who has enough, as `head` has, ends the command silently
-with 141, as SIGPIPE would. Both show at the end: the command goes on, so that the files of --out are complete. A character
-that the encoding of standard output does not have is replaced.
+A full disk or a closed stream is one line and exit code 2. A reader that closes early, such as `head`, ends the command
+silently with 141, as SIGPIPE would. Both are reported at the end: the command goes on, so that the files of --out are complete.
+A character that the encoding of standard output lacks is replaced.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SIGPIPE = 128 + 13
 
 
 class _Lasting(io.FileIO):
-    """A standard stream that keeps its first fault. It takes everything that is written later, and drops it."""
+    """A standard stream that keeps its first write error and drops all later output."""
 
     fault: OSError | None = None
 
@@ -41,7 +41,7 @@ _stdout: _Lasting | None = None
 
 
 def take_over() -> None:
-    """Put streams that last in the places of standard output and error, also where those are closed."""
+    """Replace standard output and error by streams that survive write errors, also where they are closed."""
     global _stdout
     codecs.register_error(_REPLACED, _replace)
     # A closed descriptor would be given to the next file that is opened, which would then get what is printed.
@@ -68,7 +68,7 @@ def end(code: object) -> object:
 
 
 def _lasting(stream: TextIO | None, number: int) -> _Lasting | None:
-    """Return a stream that lasts in place of Python's own one, None in place of another (a test's, a notebook's)."""
+    """Return a surviving stream for Python's own stdout or stderr; None for another stream (of a test or notebook)."""
     buffer = getattr(stream, "buffer", None)
     if stream is not None and type(getattr(buffer, "raw", buffer)) is not io.FileIO:
         return None

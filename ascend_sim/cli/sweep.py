@@ -37,7 +37,7 @@ class SweepPictures:
 
 @dataclass(frozen=True)
 class SweepRows:
-    """Which rows and columns of a sweep are printed, and in which form."""
+    """Rows and columns of a sweep that are printed, and in which form."""
 
     table: Annotated[Path | None, typer.Option(help="Write every row and column to this .csv or .parquet file.")] = None
     columns: Annotated[str, typer.Option(help="Columns to print, with commas.")] = ""
@@ -152,14 +152,14 @@ def sweep(
 
 
 def _check_columns(option: str, names: Sequence[str], known: Sequence[str]) -> None:
-    """SimError for a column that no row can have, before anything is run."""
+    """Raise SimError, before anything runs, for a column that no row can have."""
     for name in names:
         if name not in known:
             raise SimError(f"{option} {name}: no such column; there are {', '.join(known)}")
 
 
 def _pair(option: str, text: str) -> tuple[str, str] | tuple[()]:
-    """Two names with a comma; SimError for anything else, () where nothing was given."""
+    """Return two names from a text with a comma, () for an empty text. Raises SimError for anything else."""
     names = [name.strip() for name in text.split(",")]
     if not text.strip():
         return ()

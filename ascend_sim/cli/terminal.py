@@ -1,4 +1,4 @@
-"""Where the commands print: a terminal as wide as it is, a pipe as wide as COLUMNS says."""
+"""Consoles of the commands: as wide as the terminal, or as COLUMNS says for a pipe."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def console() -> Console:
 
 
 def print_text(text: str) -> None:
-    """Print lines as they are, and what is too wide in as many as it needs."""
+    """Print lines of text; a line too wide for the terminal is wrapped."""
     width = console().width
     for line in text.split("\n"):
         print("\n".join(wrapped(line, width, "    ")))

@@ -27,7 +27,7 @@ class _TileCommand(OptionalValues):
 
 @dataclass(frozen=True)
 class TilingsShown:
-    """Which tilings a search shows, and in which form."""
+    """Options for the tilings that a search prints: how many and in which form."""
 
     top: Annotated[int, typer.Option(min=1, help="Tilings in the table.")] = 10
     plot: Annotated[Path | None, typer.Option(help="Write cycles against bound and L1 use to this PNG file.")] = None

@@ -16,7 +16,9 @@ WHOLE_NUMBER = re.compile("-?(?:0|[1-9][0-9]{0,17})")
 
 
 def parse_tiling(text: str) -> dict[str, dict[str, Any]]:
-    """Tiling fields per cube kernel, from KERNEL.FIELD=VALUE,... or from a YAML file; ConfigError names what is wrong."""
+    """Return tiling fields per cube kernel, from KERNEL.FIELD=VALUE,... or from a YAML file. Raises ConfigError with
+    the fault.
+    """
     if "=" not in text:
         return _tiling_file(Path(text))
     fields: dict[str, dict[str, Any]] = {}
@@ -64,7 +66,7 @@ def parse_block_dim(text: str) -> int | dict[str, int]:
 
 
 def parse_share(percent: float) -> float:
-    """Return a share from per cent."""
+    """Return a share between 0 and 1 from per cent."""
     return percent / 100
 
 
@@ -97,7 +99,7 @@ def parse_index(option: str, text: str | None) -> tuple[int, ...] | None:
 
 
 def fields_of(text: str | None) -> dict[str, Any]:
-    """Keywords from NAME=VALUE,...: whole numbers, other numbers, true, false, or words."""
+    """Return the keywords of NAME=VALUE,...; values are integers, floats, true, false, or text."""
     fields: dict[str, Any] = {}
     for part in text.split(",") if text is not None else ():
         name, equals, value = (piece.strip() for piece in part.partition("="))

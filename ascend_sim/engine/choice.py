@@ -1,4 +1,4 @@
-"""Which engine runs: what the user or the environment asks for, else the compiled one where it was built.
+"""Choice of the engine: the one that the user or the environment asks for, else the compiled one where it was built.
 
 Little is loaded for the answer, so that `ascend-sim --version` has it at once.
 """
@@ -41,7 +41,7 @@ def chosen_engine(engine: str | None = None) -> str:
 
 
 def working_engine() -> str:
-    """Return the name of the engine that runs, as `chosen_engine`; SimError too where that is a library that is broken."""
+    """Return the name of the engine that runs, as `chosen_engine` does. Raises SimError also if its library is broken."""
     engine, path = chosen_engine(), built_file()
     if engine == "compiled" and path is not None:
         opened(path)
@@ -49,7 +49,7 @@ def working_engine() -> str:
 
 
 def leave_the_word_to_another() -> None:
-    """In a process that works for another one, which says which engine runs."""
+    """Silence this process's warnings about the engine: it works for another process, which prints them."""
     warnings.filterwarnings("ignore", f"{_NOT_BUILT}:", RuntimeWarning)
 
 

@@ -1,12 +1,12 @@
-"""Where the columns of programs wait that are over: packed on disk, but for those of a few short ones.
+"""Storage for the columns of finished programs: packed on disk, but for a few short ones.
 
 Analyses and files of a run read whole columns, and a kept run has 80 bytes of them and 40 bytes of rows for each instruction.
 The times of a few thousand rows lie close together, and most other columns are small or zero: packed they are about 20 bytes.
-C packs columns and writes them out as rows end, where it looks at them anyway (a watched run). Columns that are there as arrays
-are packed when their block ends, or stay where they are few; so do more of them in a run that is not watched, because to pack
-them takes longer than C took to write them. They go to a file that no name leads to, so a run that is killed leaves nothing.
-Rows are the stamps that the program holds anyway. Either is written out when it is read, and held only as long as those read
-later are few.
+
+In a watched run C packs columns and appends them to the file as rows end. Otherwise columns stay arrays up to a limit, because
+packing takes longer than C took to write them; the rest is packed when its block ends. The file has no name, so that a run that
+is killed leaves nothing. Rows are the stamps that the program holds anyway. Columns and rows are unpacked when they are read,
+and kept in a cache of the most recent ones.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ _PACKING = 3
 
 
 class ColumnFile:
-    """A file that no name leads to, at whose end bytes are written that stay as they are.
+    """An unnamed temporary file to whose end bytes are appended; they never change.
 
-    Several threads may read them, and processes that were forked, which share where the file stands: nobody reads from there.
+    Several threads may read it, and forked processes, which share its position: nobody reads from there.
     """
 
     open: ClassVar[WeakSet[ColumnFile]] = WeakSet()
@@ -56,18 +56,18 @@ class ColumnFile:
         ColumnFile.open.add(self)
 
     def descriptor(self) -> int:
-        """For C, which writes at the end as `append` does."""
+        """Return the file descriptor for C, which appends as `append` does."""
         return self._file.fileno()
 
     def append(self, numbers: bytes) -> int:
-        """Return where they stand; OSError where the disk is full."""
+        """Append numbers and return their place in the file. Raises OSError when the disk is full."""
         place = self._file.seek(0, 2)
         self._file.write(numbers)
         self._file.flush()
         return place
 
     def read(self, place: int, size: int) -> bytes:
-        """So many bytes from `place` on."""
+        """Return `size` bytes from `place` on."""
         return os.pread(self._file.fileno(), size, place)
 
 
@@ -143,7 +143,9 @@ class Packed(Mapping[str, NDArray[np.int64]]):
         return len(TIMES)
 
     def write_out(self, file: ColumnFile) -> None:
-        """From memory to the file; OSError, and all is as it was, where it takes no more."""
+        """Move the packed columns from memory to the file. Raises OSError, and changes nothing, where the file takes no
+        more.
+        """
         begin = file.append(self.bytes.tobytes())
         self.places, self.bytes, self.file = begin - 1 - self.places, np.empty(0, np.uint8), file
 
@@ -163,7 +165,7 @@ class Packed(Mapping[str, NDArray[np.int64]]):
         return found
 
     def _read(self, place: int, behind: int, dtype: np.dtype[Any], count: int) -> NDArray[Any]:
-        """So many numbers, `behind` bytes behind the beginning of the piece at `place`."""
+        """Return `count` numbers, `behind` bytes behind the beginning of the piece at `place`."""
         size = count * dtype.itemsize
         if place < 0:
             first = -1 - place + behind
@@ -173,7 +175,7 @@ class Packed(Mapping[str, NDArray[np.int64]]):
 
 
 def _packed(numbers: Sequence[NDArray[np.int64]]) -> bytes:
-    """Return one piece: these columns of its rows."""
+    """Return one packed piece: the columns of some rows, each as offsets from its smallest number."""
     packing, parts, at = [], [], len(numbers) * _PACKING * 8
     for one in numbers:
         base = int(one.min())
@@ -188,7 +190,7 @@ def _packed(numbers: Sequence[NDArray[np.int64]]) -> bytes:
 
 
 class ColumnStore:
-    """Keeps the columns of the programs of one run, of which so many bytes may stay arrays."""
+    """Keeps the columns of one run's programs; up to `room` bytes of them stay arrays, the rest is packed."""
 
     def __init__(self, room: int) -> None:
         self._room = room
@@ -197,7 +199,7 @@ class ColumnStore:
         self._lately = Lately(MOST)
 
     def file(self) -> ColumnFile | None:
-        """Return where columns go; None where there is no such place, and they stay in memory."""
+        """Return the file for packed columns; None where no temporary file can be made, and they stay in memory."""
         if self._file is None and not self._asked:
             self._asked = True
             if len(ColumnFile.open) < FILES:
@@ -206,7 +208,7 @@ class ColumnStore:
         return self._file
 
     def kept(self, run: ProgramRun) -> ProgramRun:
-        """Return the program with its columns where there is room for them."""
+        """Return the finished program; its columns are packed and written to the file where they exceed the room."""
         columns = run.columns
         if not isinstance(columns, Packed):
             size = len(TIMES) * 8 * len(run.program)

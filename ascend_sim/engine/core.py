@@ -137,7 +137,7 @@ class CoreRun:
         self._held_at = NO_WAIT
 
     def _add_port_time(self, first: Any, stream: Any) -> None:
-        """Without shared GM a transfer takes the lines it touches at the speed of its port."""
+        """Add to each transfer's cost the time of its lines at the speed of its port, for a run without shared GM."""
         table, rows = self.program.table, self.program.rows
         line = table.chip.memory.l2_line_bytes
         known: dict[tuple[int, int], int] = {}
@@ -164,7 +164,7 @@ class CoreRun:
     # -- processes -----------------------------------------------------------------------------------------------------
 
     def run(self) -> simpy.Event:
-        """Let the program begin; what is returned happens with its last retirement."""
+        """Start the program; the returned event fires with its last retirement."""
         return self.env.process(self._life())
 
     def _life(self) -> Process:
@@ -250,14 +250,14 @@ class CoreRun:
 
     @staticmethod
     def _raise(flag: CoreFlag, time: int) -> None:
-        """A flag is set at cycle `time`; who sleeps on it goes on."""
+        """Note that a flag is set at cycle `time` and wake the pipe that waits for it."""
         flag.arrivals.append(time + flag.latency)
         if flag.sleeper is not None:
             waiter, flag.sleeper = flag.sleeper, None
             waiter.succeed()
 
     def _rows_of(self, p: int) -> Iterator[tuple[int, int, int, int, int, int]]:
-        """Return the row, kind, first, stream, latency and argument of everything in the queue of pipe `p`."""
+        """Yield row, kind, first, stream, latency and argument of every instruction issued to pipe `p`."""
         columns = self._queues[p]
         return chain.from_iterable(
             zip(*(column[at : at + CHUNK].tolist() for column in columns), strict=True)
@@ -284,16 +284,16 @@ class CoreRun:
         return all(self._position[p] == len(self._issued[p]) for p in self._drain_pipes)
 
     def _wake_scalar(self) -> None:
-        """Before a pipe sleeps: if a pipe has nothing to do, the scalar unit goes on as soon as its slot is known.
+        """Wake the scalar unit if a pipe has nothing to do and the slot for the next instruction is known.
 
-        As long as no pipe is hungry that can wait, and many instructions are then issued at one go.
+        As long as no pipe is idle it can wait, and many instructions are then issued in one step.
         """
         if self._want is not None and self._hungry and len(self._left[self._want_pipe]) > self._want_slot:
             want, self._want = self._want, None
             want.succeed()
 
     def _idle(self, p: int, position: int, over: int) -> None:
-        """A pipe has worked off all that was issued to it, waits included, by cycle `over`."""
+        """Note that pipe `p` has finished all it was issued, waits included, at cycle `over`."""
         self._position[p] = position
         self._drained[p] = over
         self._hungry += 1
@@ -441,7 +441,10 @@ class CoreRun:
         return columns | dict(zip(names, shared, strict=True))
 
     def issue_on(self) -> bool:
-        """When nothing happens any more: issue what has a place, though no pipe is hungry, so that `stuck` sees all of it."""
+        """Issue all instructions that have a place in a queue, in a run that is stuck; return False if there are none.
+
+        `stuck` then sees them all.
+        """
         if self._want is None or len(self._left[self._want_pipe]) <= self._want_slot:
             return False
         want, self._want = self._want, None
@@ -449,11 +452,11 @@ class CoreRun:
         return True
 
     def issued_until(self) -> int:
-        """Return the cycle that the scalar unit has come to, as far as it was worked out."""
+        """Return the last cycle of the scalar unit that was computed."""
         return self._t
 
     def stuck(self) -> list[tuple[str, int, bool]]:
-        """For every pipe that did not come to its end: its name, the row at its head, and whether that is issued."""
+        """Return (pipe, row at its head, True if that row is issued) of every pipe that did not come to its end."""
         heads = []
         for p in range(1, len(PIPES)):
             done = len(self._left[p]) - self._depth[p]
@@ -462,8 +465,8 @@ class CoreRun:
         return heads
 
     def scalar_stuck(self) -> tuple[int, str] | None:
-        """Return the row before which the scalar unit stands, and the pipe of a full queue; "ALL" at a barrier, "S" at its
-        wait.
+        """Return the row before which the scalar unit stands and the pipe with the full queue; "ALL" at a barrier, "S" at its
+        own wait. None if it does not stand.
         """
         if self._held_at != NO_WAIT:
             return self._held_at, "S"
@@ -473,7 +476,7 @@ class CoreRun:
         return (self._drain_row, "ALL") if self._drain is not None else None
 
     def lost_sets(self) -> dict[tuple[str, str, int], int]:
-        """Return the flags (source, destination, number) of which a set was lost: the number of the first such set."""
+        """Return each flag (source, destination, number) that lost a set, with the number of its first lost set."""
         return {flag.key: lost for flag in self._flags if (lost := flag.lost_set()) >= 0}
 
 

@@ -31,7 +31,7 @@ class CoreFlag:
         self.sleeper: simpy.Event | None = None
 
     def pair(self, waits: int) -> bool:
-        """Find the sets of the first `waits` waits; returns False while the last of them is not known."""
+        """Find the sets of the first `waits` waits; return False while the last of those sets is unknown."""
         arrivals, taken, most = self.arrivals, self.taken, self.most or self.paired + waits + 1
         while self.paired < waits:
             number, before = self.paired + self.lost, self.paired - most
@@ -46,17 +46,17 @@ class CoreFlag:
         return True
 
     def next_arrival(self) -> int | None:
-        """Return when the set of the next wait arrives; None while it is not known."""
+        """Return the cycle at which the set of the next wait arrives; None while it is unknown."""
         return self.arrivals[self.paired - 1 + self.lost] if self.pair(len(self.taken) + 1) else None
 
     def lost_set(self) -> int:
-        """After the run: the number of the first set that was lost, or -1."""
+        """Return the number of the first set that was lost, or -1; for a finished run."""
         self.pair(len(self.arrivals))
         return self.first_lost
 
 
 def double_set(program: Program, key: tuple[str, str, int], number: int) -> str:
-    """In words: the `number`-th set of the flag `key` was lost."""
+    """Return the message for a lost set: the `number`-th set of flag `key`."""
     source, destination, identity = key
     sets = [
         index

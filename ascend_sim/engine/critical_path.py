@@ -74,7 +74,7 @@ class PathStep:
 
     @property
     def cycles(self) -> int:
-        """Its length."""
+        """Return the length of the step in cycles."""
         return self.end - self.begin
 
 
@@ -131,7 +131,10 @@ class _PathRows:
 
     @cached_property
     def left(self) -> NDArray[np.int64]:
-        """Return when each row left the queue: a flag not waited for to the end keeps its place, and those behind it."""
+        """Return the cycle at which each row left its pipe's queue.
+
+        A wait for a unit flag that began early keeps its place until the flag arrives, and so do the rows behind it.
+        """
         left = self.passed.copy()
         for rows in self.of_pipe:
             known = np.where(self.lead[rows] > 0, self.run.retire[rows], self.run.begin)
@@ -139,7 +142,7 @@ class _PathRows:
         return left
 
     def kept_by(self, row: int) -> int:
-        """Return the wait whose flag kept a row in the queue after it had passed, or -1."""
+        """Return the wait for a unit flag that kept `row` in the queue after it was passed, or -1."""
         if self.left[row] == self.passed[row]:
             return -1
         rows = self.of_pipe[int(self.pipe[row])]
@@ -147,7 +150,7 @@ class _PathRows:
 
     @cached_property
     def issued(self) -> NDArray[np.int64]:
-        """Return when each row was in its pipe's queue; for rows of the scalar unit when they were over."""
+        """Return the cycle at which each row was in its pipe's queue; for rows of the scalar unit their end."""
         run = self.run
         free = np.where(self.slot >= 0, self.left[self.slot], run.begin)
         earliest = np.where(self.pipe == 0, run.end, free)
@@ -172,7 +175,7 @@ class _PathRows:
 
 
 class _Walk:
-    """From the end of a Timeline to its begin, one constraint at a time."""
+    """Walk from the end of a Timeline back to its beginning, one constraint at a time."""
 
     def __init__(self, timeline: Timeline) -> None:
         self._timeline = timeline
@@ -246,7 +249,9 @@ class _Walk:
         return (_FINISH, last, -1), span.finish, HOST, DIRECT
 
     def _task_launch(self, task: int) -> tuple[_Node | None, int, str, str]:
-        """A task is taken up when the one before it in its stream is over, or one whose event it waits for."""
+        """Return the step before a task's launch: the end of the task before it in its stream, or of one whose event it
+        awaits.
+        """
         tasks = self._timeline.tasks
         launch = tasks[task].launch
         if launch <= self._origin:
@@ -258,7 +263,9 @@ class _Walk:
         return (_TASK_END, last, -1), tasks[last].finish, HOST, TASK_OVER
 
     def _dispatch(self, index: int) -> tuple[_Node, int, str, str]:
-        """A block begins with its task, some time after the block before it, or when somebody leaves a core."""
+        """Return the step before a block's dispatch: the start of its task, the dispatch before it, or the end of a block that
+        freed a core.
+        """
         run = self._timeline.programs[index]
         chip, launch = run.program.table.chip, run.launch
         choices: list[tuple[int, int, _Node, int, str]] = []
@@ -289,7 +296,7 @@ class _Walk:
 
     @staticmethod
     def _drained(index: int, row: int, rows: _PathRows, only: int | None = None) -> list[tuple[int, _Node]]:
-        """Return the last work that every pipe, or one, had done of all that was issued before `row`."""
+        """Return the last work, issued before `row`, of every pipe or of pipe `only`, with its cycles."""
         found: list[tuple[int, _Node]] = []
         for number in range(1, len(PIPES)) if only is None else (only,):
             last = rows.last(number, row)
@@ -301,7 +308,10 @@ class _Walk:
         return found
 
     def _issued(self, index: int, row: int, rows: _PathRows) -> tuple[_Node, int, str, str]:
-        """In the queue: after the row before it, or when the queue had room; rows of the scalar unit: over."""
+        """Return the step before a row was queued: the row before it, or the row that freed a place in the queue.
+
+        A row of the scalar unit counts when it is over.
+        """
         if rows.pipe[row] == 0:
             return (_END, index, row), int(rows.run.end[row]), ISSUE, DIRECT
         earlier, at = self._previous_issue(index, row, rows)
@@ -321,7 +331,7 @@ class _Walk:
         return (_ISSUED, index, row - 1), int(rows.issued[row - 1])
 
     def _start(self, index: int, row: int, rows: _PathRows) -> tuple[_Node, int, str, str]:
-        """Return the latest of: its pipe was free, it was issued, few enough were outstanding."""
+        """Return the step that let a row start: its pipe became free, it was issued, or an outstanding transfer retired."""
         run, at = rows.run, int(rows.run.start[row])
         if rows.pipe[row] == 0:
             node, at = self._previous_issue(index, row, rows)
@@ -334,7 +344,7 @@ class _Walk:
         return (_ISSUED, index, row), at, ISSUE, ISSUED
 
     def _retire(self, index: int, row: int, rows: _PathRows) -> tuple[_Node, int, str, str]:
-        """After its latency, but not before what its pipe did earlier."""
+        """Return the step before a row's retirement: its end and latency, or the retirement of an earlier row of the pipe."""
         run = rows.run
         at, done = int(run.retire[row]), int(rows.done[row])
         if at > run.end[row] and done >= 0 and run.retire[done] == at:
@@ -342,7 +352,7 @@ class _Walk:
         return (_END, index, row), int(run.end[row]), LATENCY, DIRECT
 
     def _end(self, index: int, row: int, rows: _PathRows) -> tuple[_Node, int, str, str]:
-        """After its work, or when what it waited for was over."""
+        """Return the step before a row's end: its own work, or the event that it waited for."""
         run, kind = rows.run, int(rows.kind[row])
         start, end = int(run.start[row]), int(run.end[row])
         own: _Node = (_START, index, row)
@@ -384,7 +394,7 @@ class _Walk:
 
     @staticmethod
     def _set(node: _Node, rows: _PathRows) -> _Node:
-        """A flag goes up when the last work before it on its pipe has retired."""
+        """Return the node at which a flag really goes up: the retirement of the last work before the set on its pipe."""
         kind, index, row = node
         return (_RETIRE, index, int(rows.done[row])) if kind == _RETIRE else node
 

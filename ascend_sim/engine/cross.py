@@ -1,4 +1,4 @@
-"""Cross-core flags of one task: who raises them, who waits, and when.
+"""Cross-core flags of one task: which cores raise them, which wait for them, and the cycles.
 
 Mode 0 joins all cores of one kind (every AIC, or every AIV, of the task); mode 1 the AIVs of one block; mode 2 the AIC of a
 block with its AIVs: the AIC raises for both AIVs, and both AIVs together raise for the AIC. Mode 4 joins the AIC of a block
@@ -39,11 +39,11 @@ class CrossFlags:
         return (program.block, program.core_kind, program.sub_block)
 
     def _of(self, group: CrossCounter, waiters: bool = False) -> list[CrossCore]:
-        """Return the cores that raise a counter together, or wait for it."""
+        """Return the cores that raise a counter together or, with `waiters`, those that wait for it."""
         return [self._members[index] for index in cross_members(group, self._members, waiters)]
 
     def set(self, program: Program, flag: CrossCoreSetFlag, time: int) -> None:
-        """One core raises its part at cycle `time`; the counter goes up when every part is there."""
+        """Raise one core's part of a counter at cycle `time`; the counter goes up when all parts are raised."""
         group = cross_counter(flag, self._core(program))
         parts = self._raised.get(group)
         if parts is None:
@@ -56,7 +56,7 @@ class CrossFlags:
                 event.succeed()
 
     def take(self, program: Program, flag: CrossCoreWaitFlag, time: int) -> int | None:
-        """Return the cycle at which a wait that this core begins at `time` is over, or None while nobody knows."""
+        """Return the cycle at which a wait that begins at `time` is over; None while that is unknown."""
         group = cross_counter(flag, self._core(program))
         taken, released = self._taken[group, self._core(program)], self._released[group]
         if len(taken) >= len(released):
@@ -65,7 +65,7 @@ class CrossFlags:
         return taken[-1]
 
     def pass_by(self, program: Program, flag: CrossCoreWaitFlag, time: int) -> None:
-        """A disarmed wait: it takes the counter down at `time`, raised or not."""
+        """Count a disarmed wait: it takes the counter down at `time`, whether or not it was raised."""
         self._taken[cross_counter(flag, self._core(program)), self._core(program)].append(time)
 
     def sleep(self, env: simpy.Environment, program: Program, flag: CrossCoreWaitFlag) -> simpy.Event:
@@ -75,7 +75,7 @@ class CrossFlags:
         return event
 
     def fault(self) -> str | None:
-        """After the task, in words: a counter that was raised beyond its maximum, or that a core never took down."""
+        """Return, for a finished task, a message on a counter raised beyond its maximum or never taken down; else None."""
         for group, released in sorted(self._released.items()):  # of several faults always the same one
             flag, mode, _, _ = group
             for core in self._of(group, waiters=True):
@@ -93,7 +93,7 @@ class CrossFlags:
         return None
 
     def expected(self, program: Program, flag: CrossCoreWaitFlag) -> list[CrossCore]:
-        """Who has not yet raised its part of what this core waits for (for a deadlock report)."""
+        """Return the cores that have not raised their part of the counter that this core waits for (for deadlock reports)."""
         group = cross_counter(flag, self._core(program))
         parts = self._raised.get(group, {})
         done = len(self._released[group])

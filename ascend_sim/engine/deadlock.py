@@ -1,4 +1,4 @@
-"""A run in which nothing can happen any more although somebody has not finished: who waits for whom."""
+"""Report on a deadlock: pipes that wait although nothing can happen any more, and what each waits for."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 
 def describe(runs: Sequence[RunningProgram], events: Sequence[tuple[Task, str]], tasks: Sequence[Task]) -> str:
-    """Per pipe: its head instruction, what it waits for and who would provide it; then the cycle of waiting, if any.
+    """Return the text of a deadlock: for each pipe its head instruction, what it waits for and who would provide it; then the
+    cycle of waiting, if any.
 
     `events` are the tasks that wait for an event of another stream, and its name.
     """

@@ -85,7 +85,7 @@ class _Cores:
             self._env.schedule(event, priority=_LAST)  # type: ignore[arg-type]
 
     def _deal(self, _: Any) -> None:
-        """Serve the first in turn; he may ask again at this instant, before the next one is served."""
+        """Assign free cores to the first request in turn; its task may ask again at this instant before the next is served."""
         self._woken = False
         if self._waiting and len(self._free) >= self._waiting[0][1]:
             _, count, event = heapq.heappop(self._waiting)
@@ -95,12 +95,12 @@ class _Cores:
 
 
 def _columns_of(task: int, run: RunningProgram, core: int, launch: int) -> ProgramRun:
-    """A program that is over, with its columns."""
+    """Return the timeline of a finished program, with its columns."""
     return ProgramRun(task, run.program, core, run.begin, run.finish, run.columns(), run.queue_full, launch)
 
 
 class _Watch:
-    """Totals and hazards of a run as it goes: C says them, or they are worked out as a block ends."""
+    """Totals and hazards of a run, noted as each block ends: by C, or from the columns."""
 
     def __init__(self, tasks: Sequence[Task], machine: Machine) -> None:
         self._tasks, self._machine = tasks, machine
@@ -108,7 +108,7 @@ class _Watch:
         self._columns = None if isinstance(machine, CompiledMachine) else ColumnWatch(tasks)
 
     def add(self, task: int, run: RunningProgram, core: int, launch: int) -> None:
-        """A program that is over; nothing of it is held but what it came to."""
+        """Note the totals and hazards of a finished program, of which nothing else is kept."""
         totals = run.totals if self._columns is None else self._columns.add(_columns_of(task, run, core, launch))
         assert totals is not None
         self._collected.add(task, run.program, core, (launch, run.begin, run.finish), totals)
@@ -216,11 +216,11 @@ class Engine:
         return self._machine.hbm_bytes
 
     def _last(self) -> int | None:
-        """The last cycle of a run that is not too long."""
+        """Return the last cycle that a run may reach; None without a limit."""
         return None if self._max_cycles is None else self.device.clock + self._max_cycles
 
     def _core_counts(self) -> dict[str, int]:
-        """Cores of each kind; those of a coupled chip have cube and vector unit in one."""
+        """Return the number of cores of each kind; a coupled chip's cores have cube and vector unit in one."""
         cores = self.chip.cores
         return {"AI_CORE" if cores.coupled else "AIC": cores.aic, "AIV": cores.aiv}
 
@@ -245,9 +245,9 @@ class Engine:
         self._streams_open -= 1
 
     def _end_of_patience(self, timeline: Timeline) -> None:
-        """At the first cycle beyond `max_cycles`, for which machines wait: CycleLimitError if something is still to happen.
+        """Raise CycleLimitError at the first cycle beyond `max_cycles` if an event is still to come.
 
-        That is so too where a program was issued further, though what it waits for would never come.
+        It is raised too if a program was issued further, even if it waits for something that would never come.
         """
         last = self._last()
         if last is None or not self._streams_open:

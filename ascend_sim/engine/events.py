@@ -1,9 +1,9 @@
-"""In which order the values of a run come about.
+"""The order of value events (starts and retirements) of a run.
 
-By law it is the order of time: at one instant first the retirements, then the starts, each by (task, block, pipe, row). But
-programs meet in GM only. So each goes on by itself to the next bytes that one of them writes and another one touches, and at
-such bytes they take turns in the order of time: every instruction finds what it would find in the order of time, while a
-program's buffers stay in the processor's cache for longer.
+It follows time: at one instant first the retirements, then the starts, each by (task, block, pipe, row). But programs meet in
+GM only. So each runs alone up to the next bytes that one of them writes and another one touches; at such bytes they take turns
+in the order of time. Every instruction finds the same bytes as in the order of time, and a program's buffers stay in the
+processor's cache for longer.
 """
 
 from __future__ import annotations
@@ -63,8 +63,9 @@ class ValueEvents:
 
 
 def _instructions(run: ProgramRun) -> tuple[Numbers, Numbers, Numbers]:
-    """Return the rows that have values, pipe by pipe, which is the order of a program's events at one instant; retirements and
-    starts.
+    """Return the rows that have values, by pipe, with their retirements and starts.
+
+    Pipe by pipe is the order of a program's events at one instant.
     """
     table, instruction = run.program.table, run.program.rows[:, 0]
     rows = np.flatnonzero(table.column("has_values")[instruction])
@@ -73,7 +74,10 @@ def _instructions(run: ProgramRun) -> tuple[Numbers, Numbers, Numbers]:
 
 
 def _stretches(programs: int, owner: Numbers, place: Numbers) -> Numbers:
-    """Return a number for each program: that of the stretch of the run in which it has its events. No other has events then."""
+    """Return the number of the stretch that holds all events of each program.
+
+    Stretches follow each other: no event of one lies inside another.
+    """
     first, last = np.full(programs, len(place)), np.full(programs, -1)
     np.minimum.at(first, owner, place)
     np.maximum.at(last, owner, place)
@@ -85,14 +89,16 @@ def _stretches(programs: int, owner: Numbers, place: Numbers) -> Numbers:
 
 
 def _narrow(programs: int) -> type[np.unsignedinteger[Any]]:
-    """Return the numbers of so many programs, in as few bytes as a stable sort takes a turn for."""
+    """Return the smallest unsigned dtype for `programs` numbers; numpy sorts 16-bit numbers by radix."""
     return np.uint16 if programs <= 1 << 16 else np.uint32
 
 
 def _in_turns(owner: Numbers, place: Numbers, mine: Numbers, meetings: Numbers) -> Numbers:
-    """Return the order of events with a `place` in time each; `mine` has them program by program.
+    """Return the order of events by turns of programs; `place` is each event's place in time, `mine` the events program by
+    program.
 
-    A program's turn ends with an event of `meetings`, or its last one, and turns follow each other as these do in time.
+    A program's turn ends with an event of `meetings`, or with its last event. Turns follow each other by the time of that
+    event.
     """
     ends = np.zeros(len(place), np.bool_)
     ends[meetings] = True
@@ -106,7 +112,7 @@ def _in_turns(owner: Numbers, place: Numbers, mine: Numbers, meetings: Numbers) 
 
 @frozen
 class _Gm:
-    """Accesses to GM: the program, the tensor, from which byte to before which one, whether it writes, and the event."""
+    """Accesses to GM: the program, the tensor, the first byte and the end, whether it writes, and the event."""
 
     owner: Numbers
     slot: Numbers
@@ -155,7 +161,7 @@ class _Gm:
         return self.event[before[past] > before[first]]
 
     def _pieces(self, low: Numbers, high: Numbers, chosen: NDArray[np.bool_]) -> tuple[Numbers, Numbers]:
-        """From where to where the `chosen` accesses of each program to each tensor go."""
+        """Return the first byte and the end of the `chosen` accesses of each program to each tensor."""
         which = (self.owner * (int(self.slot.max(initial=0)) + 1) + self.slot)[chosen]
         order = np.argsort(which, kind="stable")
         if not len(order):
@@ -165,6 +171,6 @@ class _Gm:
 
 
 def _cover(edges: Numbers, low: Numbers, high: Numbers) -> Numbers:
-    """Return how many pieces lie over what is between each edge and the next one."""
+    """Return the number of ranges (`low` to `high`) that cover the stretch between each edge and the next."""
     ends = (np.bincount(np.searchsorted(edges, some), minlength=len(edges)) for some in (low, high))
     return np.cumsum(np.subtract(*ends))

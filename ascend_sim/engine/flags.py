@@ -1,4 +1,4 @@
-"""Which set a wait waited for: inside a core by counting, between cores by the part that was raised last."""
+"""Pairs of waits and sets in a run: inside a core by counting, between cores by the part that was raised last."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which byte of its source an instruction puts where, found out by running the instruction itself on numbered memory.
+"""Byte flow of an instruction from source to destination, found by running it on numbered memory.
 
 There is no second description of any instruction here. A mover runs on memory whose bytes are numbers; an instruction that
 computes with items runs on zeros and ones, one run for each bit of the numbers; the cube shows where operands lie through
@@ -144,7 +144,7 @@ class _Probe:
         return self._target[self._dst :]
 
     def moved(self, touched: Offsets) -> Offsets:
-        """1 + the source of every byte of `touched`, 0 where the instruction writes zeros."""
+        """Return 1 + the source of every byte of `touched`; 0 where the instruction writes zeros."""
         numbers = np.arange(1, self._size + 1, dtype="<u4").view(np.uint8).reshape(-1, 4)
         result = np.zeros(len(touched), np.int64)
         for byte in range(4):
@@ -153,7 +153,7 @@ class _Probe:
         return result
 
     def converted(self, touched: Offsets, before: str, after: str) -> Offsets:
-        """Follow items that change their format by probing with 0 and 1, which are exact in every one."""
+        """Return the source of each byte of converted items, probed with 0 and 1, which are exact in every format."""
         dtype = storage(before)
         one = np.ones(1, dtype)
         numbers = np.arange(1, self._size // dtype.itemsize + 1)
@@ -170,7 +170,7 @@ class _Probe:
 
 @frozen
 class CubeFlow:
-    """Where the elements of one mmad lie, in bytes from its operands' addresses.
+    """Byte offsets of the elements of one mmad, from its operands' addresses.
 
     `left` [M, k] in L0A, `right` [N, k] in L0B (k in the order of the products), `place` {byte of L0C: (m, n)} as an array
     [bytes / 4] of m * columns + n.
@@ -182,7 +182,7 @@ class CubeFlow:
     columns: int
 
     def element(self, offset: int) -> tuple[int, int]:
-        """(m, n) of the L0C element at a byte offset."""
+        """Return (m, n) of the L0C element at a byte offset."""
         row, column = divmod(int(self.place[offset // 4]), self.columns)
         return row, column
 

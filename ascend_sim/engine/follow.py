@@ -1,4 +1,4 @@
-"""One item of a tensor, followed through the run that made it: the way back first, then the values along it.
+"""One item of a tensor, followed through the run that made it: backwards to its sources, then its values forwards.
 
 A `Follower` observes `replay`. Before the first value is computed it follows the item's bytes backwards (`provenance`) to
 the instruction that took them out of L0C, to every mmad that added to them and to what those multiplied. While values are
@@ -159,9 +159,7 @@ class Follower:
         return step
 
     def _source(self, row: Row, space: str, address: int) -> int | None:
-        """Return the byte of the source that a row put at `address`, CONSTANT for a zero of its own, None when it wrote
-        elsewhere.
-        """
+        """Return the source byte that a row copied to `address`; CONSTANT for a zero, None if it wrote elsewhere."""
         flow = flow_of(self.provenance.instruction(row), self.provenance.programs[row[0]].program.table.chip)
         hit, source = flow.find(np.asarray([address - self.provenance.address(row, "dst", space)]))
         return int(source[0]) if hit[0] else None
@@ -227,7 +225,7 @@ class Follower:
     # -- the values ----------------------------------------------------------------------------------------------------
 
     def started(self, row: Row, memory: Memory) -> None:
-        """Note what an mmad multiplies."""
+        """Note the factors of an mmad that starts."""
         for watched in self._watched[row]:
             if isinstance(watched, Multiplication):
                 mmad = self.provenance.instruction(row)
@@ -238,7 +236,7 @@ class Follower:
                 watched.right.values = right[watched.n].copy()
 
     def retired(self, row: Row, memory: Memory) -> None:
-        """Note what stands where the item passes."""
+        """Note the item in memory after an instruction that it passed."""
         for watched in self._watched[row]:
             if isinstance(watched, Multiplication):
                 self._look_at_tile(watched, memory)
@@ -249,7 +247,7 @@ class Follower:
                 watched.value = float(decode(watched.bits, watched.dtype))
 
     def _bytes(self, step: ItemStep, memory: Memory) -> NDArray[np.uint8]:
-        """Memory from the step's item on."""
+        """Return memory from the step's item on, as bytes."""
         if step.space != "GM":
             return memory.buffers[step.space][step.address :]
         operand = int(self.provenance.programs[step.row[0]].program.rows[step.row[1], 1])

@@ -93,8 +93,9 @@ class FunctionalEngine:
 
 
 def _built_ahead(task: Task) -> Iterator[Sequence[Program]]:
-    """Yield the programs of each block. Some are built before the first of them runs: most of a task's programs are another one
-    moved, as long as that one is there (`KernelBuilder.repeated`).
+    """Yield the programs of each block; some blocks are built before the first of them runs.
+
+    Most programs of a task are another one moved, which works as long as that one exists (`KernelBuilder.repeated`).
     """
     for first in range(0, task.block_dim, _AHEAD):
         blocks = [task.build(block) for block in range(first, min(first + _AHEAD, task.block_dim))]
@@ -103,7 +104,7 @@ def _built_ahead(task: Task) -> Iterator[Sequence[Program]]:
 
 
 def _advance(programs: list[Iterator[bool]]) -> tuple[list[Iterator[bool]], bool]:
-    """Run every program until it ends or waits; returns those that wait, and whether anybody got on."""
+    """Advance every program until it ends or waits; return those that wait, and True if any advanced."""
     left = []
     progressed = False
     for program in programs:
@@ -116,9 +117,9 @@ def _advance(programs: list[Iterator[bool]]) -> tuple[list[Iterator[bool]], bool
 
 
 def _execute(values: ProgramValues, raised: _Raised, task: Task, work: Workspace | None) -> Iterator[bool]:
-    """Yield one program as a coroutine: yields whether it got on since the last time, at every flag that is not yet raised.
+    """Run one program as a generator: at every flag that is not yet raised it yields True if it advanced since the last time.
 
-    With a workspace C runs what it can.
+    With a workspace C runs the rows it can.
     """
     program = values.program
     table, memory = program.table, values.memory
@@ -177,6 +178,6 @@ def _deadlock(task: Task, program: Program, stuck: Sequence[int]) -> DeadlockErr
 
 
 def _parts(task: Task, counter: CrossCounter, chip: ChipSpec) -> int:
-    """Return how many programs raise a counter together: as many of each block."""
+    """Return the number of programs of each block that raise a counter together."""
     block = max(counter[3], 0)
     return len(cross_members(counter, task.cores(chip, block))) * (task.block_dim if counter[3] < 0 else 1)

@@ -97,13 +97,13 @@ class TimedAccesses:
         return cls(orders, [table for part in parts for table in part.tables], owner, *columns).sorted()
 
     def sorted(self) -> TimedAccesses:
-        """In order of start, then of programs, rows and what stands first in an instruction."""
+        """Return the accesses sorted by start, program, row and place in the instruction."""
         order = np.lexsort((self.place, self.row, self.orders[self.owner], self.start))
         names = ("owner", "row", "place", "values", "address", "start", "end", "retire")
         return TimedAccesses(self.orders, self.tables, *(getattr(self, name)[order] for name in names))
 
     def touched(self, name: str) -> NDArray[np.int64]:
-        """A column of what is touched, for every access."""
+        """Return column `name` of the table's `touches`, for every access."""
         column = np.zeros(len(self.row), np.int64)
         for owner, (_, table) in enumerate(self.tables):
             mine = self.owner == owner
@@ -111,7 +111,7 @@ class TimedAccesses:
         return column
 
     def pipes(self) -> NDArray[np.int64]:
-        """The pipe of every access."""
+        """Return the pipe of every access."""
         column = np.zeros(len(self.row), np.int64)
         for owner, (_, table) in enumerate(self.tables):
             mine = self.owner == owner
@@ -119,7 +119,7 @@ class TimedAccesses:
         return column
 
     def hazards(self) -> NDArray[np.void]:
-        """All hazards among them (HAZARD), in order of the later access, then of the earlier one."""
+        """Return all hazards among the accesses (HAZARD), by the later access and then the earlier one."""
         space, writes, atomic = (self.touched(name) for name in ("space", "writes", "atomic"))
         low, high = (self.address + self.touched(name) for name in ("offset", "extent"))
         pipe = self.pipes()
@@ -149,7 +149,7 @@ class TimedAccesses:
         pipe: NDArray[np.int64],
         interlocked: bool,
     ) -> NDArray[np.int64]:
-        """Pairs (earlier, later): each access with those that start while it is in flight, one distance at a time."""
+        """Return the hazard pairs (earlier, later): each access is compared with those that start while it is in flight."""
         start, retire = self.start[chosen], self.retire[chosen]
         pairs = [np.empty((0, 2), np.int64)]
         lag = 1
@@ -183,13 +183,13 @@ class TimedAccesses:
         return bool(self.start[late] >= over - (a.overlap(b) if self.address[early] == self.address[late] else 0))
 
     def _meet(self, early: int, late: int) -> bool:
-        """Return True if their bytes overlap, not only their hulls."""
+        """Return True if the bytes of both accesses overlap, not only their hulls."""
         one, other = (self.tables[self.owner[i]][1].touches.regions[self.place[i]] for i in (early, late))
         return overlap(one, other, int(self.address[late] - self.address[early]))
 
 
 class HazardList:
-    """The hazards of a run as its blocks end, in whatever order they do; holds no more than it will tell."""
+    """Hazards of a run, added as blocks end in any order; it holds no more than it will report."""
 
     def __init__(self) -> None:
         self._of_program: dict[int, list[tuple[int, Hazards]]] = {}
@@ -210,7 +210,7 @@ class HazardList:
     def findings(
         self, tasks: Sequence[Task], in_gm: Mapping[int, Hazards], tables: Sequence[InstructionTable]
     ) -> list[Finding]:
-        """In words, task by task: those of its programs, then those in GM; how many there are beyond LIMIT is told too."""
+        """Return findings task by task: hazards inside programs, then in GM, then the number of those beyond LIMIT."""
         findings = []
         for index, task in enumerate(tasks):
             shared = in_gm.get(index, NO_HAZARDS)

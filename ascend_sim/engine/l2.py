@@ -16,7 +16,7 @@ Lines = NDArray[np.int64] | slice
 
 
 def as_array(lines: Lines) -> NDArray[np.int64]:
-    """Return the lines one by one."""
+    """Return the lines (a range or an array) as an array of line numbers."""
     return np.arange(lines.start, lines.stop, dtype=np.int64) if isinstance(lines, slice) else lines
 
 
@@ -36,11 +36,11 @@ class L2Cache:
         return other
 
     def _reach(self, line: int) -> None:
-        """Remember lines up to `line`, and many more: the system gives memory to those alone that are asked for."""
+        """Extend the stamps to `line` and far beyond; untouched memory costs nothing."""
         self.know(max(line + 1, 8 * len(self._stamp)))
 
     def know(self, reach: int) -> None:
-        """Remember lines below `reach`; who says so before the first of them is asked for saves moving what is known."""
+        """Extend the stamps to lines below `reach`; calling it before the first access saves a copy."""
         if reach > len(self._stamp):
             stamps = np.zeros(reach, np.int64)
             stamps[: len(self._stamp)] = self._stamp
@@ -62,7 +62,7 @@ class L2Cache:
         return victims
 
     def arrays(self, reach: int) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-        """Return the stamps, of all lines below `reach` at least, and which places are dirty.
+        """Return the cache's own stamps, of all lines below `reach` at least, and its dirty marks, for the C twin.
 
         The cache itself, for the C twin.
         """
@@ -71,14 +71,16 @@ class L2Cache:
         return self._stamp, self._dirty.view(np.uint8)
 
     def stamps(self, lines: Lines) -> NDArray[np.int64]:
-        """Return when each of `lines` was allocated last; those stamped before `clock` - `capacity` are no longer there."""
+        """Return the stamp of the last allocation of each of `lines`; below `clock` - `capacity` the line is no longer
+        cached.
+        """
         last = lines.stop - 1 if isinstance(lines, slice) else int(lines[-1]) if len(lines) else 0
         if last >= len(self._stamp):
             self._reach(last)
         return self._stamp[lines]
 
     def resident(self, lines: Lines) -> NDArray[np.bool_]:
-        """Return which of `lines` are in the cache now."""
+        """Return True for each of `lines` that is in the cache now."""
         return self.stamps(lines) >= self.clock - self.capacity
 
     def read(self, lines: Lines, bypass: NDArray[np.int64]) -> tuple[int, int, NDArray[np.int64]]:

@@ -1,4 +1,4 @@
-"""Which L2 lines a strided region touches, worked out once per instruction and alignment, and which a program does."""
+"""L2 lines that a strided region touches, computed once per instruction and alignment, and those of a program."""
 
 from __future__ import annotations
 
@@ -70,9 +70,7 @@ def footprint(region: Region, phase: int, line: int) -> Footprint:
 
 
 def _of_run(start: int, size: int, line: int) -> Footprint:
-    """Return the footprint of `size` bytes from `start` on: two of three regions, for which the steps below take ten times as
-    long.
-    """
+    """Return the footprint of one run of `size` bytes: the most frequent region, ten times faster than the general steps."""
     end = start + size
     first, behind = start // line, (end - 1) // line + 1
     last = [behind - first - 1] if end % line else []
@@ -83,9 +81,9 @@ def _of_run(start: int, size: int, line: int) -> Footprint:
 
 
 class LinesOf:
-    """The lines of `line` bytes that programs of one task read (atomics too) and those that they write, below address `end`.
+    """L2 lines that the programs of one task read (atomics too) and write, below address `end`.
 
-    `bases` are the addresses of its tensors. C marks them where it was built, else numpy.
+    `bases` are the addresses of its tensors. C marks the lines where it was built, else numpy.
     """
 
     def __init__(self, bases: Sequence[int], end: int, line: int) -> None:
@@ -100,7 +98,7 @@ class LinesOf:
         (self.add_by_numpy if self._library is None else self.add_by_c)(program)
 
     def add_by_c(self, program: Program) -> None:
-        """By compiled/lines.c."""
+        """Add the lines of a program with compiled/lines.c."""
         touches = program.table.touches
         whole = library.ProgramStruct(
             **program.sheet.addresses(), count=len(program), bases=self._bases_in_c, tensors=len(self.bases)
@@ -108,7 +106,7 @@ class LinesOf:
         library.checked(self._library.mark_lines(library.byref(whole), *touches.addresses, self.line, *self._in_c))
 
     def add_by_numpy(self, program: Program) -> None:
-        """Without a compiler."""
+        """Add the lines of a program with numpy, where no compiler was found."""
         table, line = program.table, self.line
         transfers = np.flatnonzero(table.column("kind") == TRANSFER)
         rows = program.rows[np.isin(program.rows[:, 0], transfers)]

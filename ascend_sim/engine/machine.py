@@ -34,26 +34,26 @@ class RunningProgram(Protocol):
     """What it came to, of a machine that watches."""
 
     def run(self) -> simpy.Event:
-        """Let it begin, once; what is returned happens when it is over."""
+        """Start the program, once; the returned event fires when it is over."""
 
     def columns(self) -> Mapping[str, NDArray]:
         """Return the columns of `ProgramRun`, a number for each row."""
 
     def lost_sets(self) -> Mapping[tuple[str, str, int], int]:
-        """Return the flags (source, destination, number) of which a set was lost: the number of the first such set."""
+        """Return each flag (source, destination, number) that lost a set, with the number of its first lost set."""
 
     def issue_on(self) -> bool:
-        """When nothing happens any more: issue what still has a place; False if there is none."""
+        """Issue all instructions that still have a place in a queue, in a run that is stuck; return False if there are none."""
 
     def issued_until(self) -> int:
-        """Return the cycle that the scalar unit has come to, as far as it was worked out."""
+        """Return the last cycle of the scalar unit that was computed."""
 
     def stuck(self) -> list[tuple[str, int, bool]]:
-        """For every pipe that did not come to its end: its name, the row at its head, and whether that is issued."""
+        """Return (pipe, row at its head, True if that row is issued) of every pipe that did not come to its end."""
 
     def scalar_stuck(self) -> tuple[int, str] | None:
-        """Return the row before which the scalar unit stands, and the pipe of a full queue; "ALL" at a barrier, "S" at its
-        wait.
+        """Return the row before which the scalar unit stands and the pipe with the full queue; "ALL" at a barrier, "S" at its
+        own wait. None if it does not stand.
         """
 
 
@@ -62,21 +62,21 @@ class Machine(Protocol):
 
     @property
     def hbm_bytes(self) -> int:
-        """Return the bytes that HBM has moved; known when the run is over."""
+        """Return the bytes that HBM has moved, for a finished run."""
 
     def core(
         self, program: Program, begin: int, order: int, cross: CrossFlags, gm_bases: Sequence[int]
     ) -> RunningProgram:
-        """Return a program that begins at cycle `begin`.
+        """Return `program` on a core of this machine, to start at cycle `begin`.
 
-        `order` breaks ties between cores, `gm_bases` are its task's tensors.
+        `order` breaks ties between cores, `gm_bases` are the addresses of its task's tensors.
         """
 
     def keep_no_more(self) -> None:
-        """Programs that begin from now on keep no columns."""
+        """Drop the columns of all programs that begin from now on."""
 
     def close(self) -> None:
-        """The run is over."""
+        """Release what the machine holds after the run."""
 
 
 class SimpyMachine:
@@ -92,14 +92,14 @@ class SimpyMachine:
         return self._traffic.hbm_bytes if self._traffic else 0
 
     def core(self, program: Program, begin: int, order: int, cross: CrossFlags, gm_bases: Sequence[int]) -> CoreRun:
-        """Return a program to run."""
+        """Return a program on a core, to run as SimPy processes."""
         return CoreRun(self._env, program, begin, order, self._traffic, cross, gm_bases)
 
     def keep_no_more(self) -> None:
-        """They have them as long as they run."""
+        """Do nothing: columns exist only while a program runs."""
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: this machine holds nothing."""
 
 
 def new_machine(
@@ -112,10 +112,9 @@ def new_machine(
     watch: bool,
     last: int | None = None,
 ) -> Machine:
-    """Return the machine of `engine` ("simpy" or "compiled") for one run, which may keep columns in a `store` and `watch`
-    programs.
+    """Return the machine of `engine` ("simpy" or "compiled") for one run; it may keep columns in `store` and `watch` programs.
 
-    What is issued beyond the `last` cycle, at which the run is given up, it need not work out.
+    Instructions issued beyond cycle `last`, where the run is given up, need not be computed.
     """
     if engine == "compiled":
         return CompiledMachine(env, chip, l2, shared_gm, store, watch, last)

@@ -1,4 +1,4 @@
-"""How full a local buffer is over time: bytes that hold something somebody will still read."""
+"""Occupancy of a local buffer over time: bytes that will still be read."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Occupancy:
 
     @property
     def peak(self) -> int:
-        """Most bytes held at once."""
+        """Return the most bytes held at once."""
         return int(self.held.max(initial=0))
 
     def mean(self, begin: int, end: int) -> float:
-        """Bytes held on average between two cycles."""
+        """Return the bytes held on average between two cycles."""
         if end <= begin or not len(self.time):
             return 0.0
         edges = np.clip(np.append(self.time, end), begin, end)
@@ -33,11 +33,11 @@ class Occupancy:
 
 
 def occupancy(run: ProgramRun, buffer: str) -> Occupancy:
-    """The curve of one buffer in one program.
+    """Return the occupancy of one buffer in one program.
 
-    A piece of the buffer is occupied from the start of a write until the last read before the next write retires; where
-    nobody reads in between (a fill that data follows) until the next write, at the end of the program until the write's
-    retirement. Strided writes count with their hull.
+    A piece of the buffer is occupied from the start of a write until the last read before the next write retires. Without a
+    read in between (a fill that data follows) it is occupied until the next write; at the end of the program until the write
+    retires. Strided writes count with their hull.
     """
     low, high, start, retire, writes = _accesses(run, buffer)
     if not writes.any():
@@ -57,7 +57,7 @@ def occupancy(run: ProgramRun, buffer: str) -> Occupancy:
 
 
 def _accesses(run: ProgramRun, buffer: str) -> tuple[NDArray[Any], ...]:
-    """Low and high byte, start, retirement and whether it writes, for every access to the buffer in order of start.
+    """Return low byte, high byte, start, retirement and a write mark of every access to the buffer, by start.
 
     Reads come before writes that start with them, writes of one cycle in order of rows.
     """
@@ -75,7 +75,7 @@ def _accesses(run: ProgramRun, buffer: str) -> tuple[NDArray[Any], ...]:
 def _tenures(
     piece: NDArray[np.int64], start: NDArray[np.int64], retire: NDArray[np.int64], writes: NDArray[np.bool_]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Begin, end and piece of every write's tenure of a piece, from the accesses of every piece in order of start."""
+    """Return begin, end and piece of every occupancy of a piece, from the accesses of all pieces by start."""
     heads = np.flatnonzero(writes | (np.diff(piece, prepend=-1) > 0))
     last_read = np.maximum.reduceat(np.where(writes, -1, retire), heads)
     written = writes[heads]  # the others are reads of what no write of this program put there

@@ -47,7 +47,7 @@ class _Writes:
 
 
 class Provenance:
-    """The programs of a finished run, asked who wrote what; `Row` is (program, row)."""
+    """The programs of a finished run, to find the writers of bytes; a `Row` is (program, row)."""
 
     def __init__(self, tasks: Sequence[Task], programs: Sequence[ProgramRun]) -> None:
         self.tasks = tasks
@@ -61,7 +61,7 @@ class Provenance:
         return program.table.instructions[int(program.rows[row[1], 0])]
 
     def address(self, row: Row, operand: str, space: str) -> int:
-        """Where an operand of a row lies: a byte of a buffer, or an absolute byte of GM."""
+        """Return the address of an operand of a row: a byte of a buffer, or an absolute byte of GM."""
         run = self.programs[row[0]]
         value = int(run.program.rows[row[1], OPERAND_COLUMN[operand]]) if operand else 0
         if space != "GM":
@@ -69,10 +69,10 @@ class Provenance:
         return self.tasks[run.task].tensors[value >> SLOT_SHIFT].base + (value & OFFSET_MASK)
 
     def writers(self, before: Row | None, space: str, low: int, high: int, owner: int | None = None) -> Iterator[Row]:
-        """Rows that write near bytes low .. high - 1 of `space`, the last one first.
+        """Yield the rows that write near bytes `low` to `high` - 1 of `space`, the last one first.
 
-        `before` is the reader; None stands for the end of the run (GM only). `owner` is whose buffer it is when there is
-        no reader.
+        `before` is the reader; None stands for the end of the run (GM only). Without a reader `owner` names the program whose
+        buffer it is.
         """
         writes = self._writes(space, before[0] if before is not None else owner)
         near = (writes.low < high) & (writes.high > low)
@@ -85,7 +85,7 @@ class Provenance:
             yield int(writes.owner[place]), int(writes.row[place])
 
     def back(self, reader: Row | None, space: str, addresses: Addresses) -> Iterator[Hop]:
-        """The last writers of single bytes of `space` as `reader` sees them; what nobody wrote is in no hop."""
+        """Yield the last writers of single bytes of `space` as `reader` sees them; bytes never written are in no hop."""
         left = np.arange(len(addresses))
         if not len(left):
             return
@@ -105,7 +105,7 @@ class Provenance:
                 return
 
     def origins(self, reader: Row | None, space: str, addresses: Addresses) -> Addresses:
-        """The GM bytes that no program wrote and that moves alone brought to these places; CONSTANT where none did."""
+        """Return the unwritten GM bytes that were copied to these places by moves alone; CONSTANT where there are none."""
         result = np.full(len(addresses), CONSTANT)
         if space == "GM":
             result[:] = addresses

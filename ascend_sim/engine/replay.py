@@ -28,16 +28,16 @@ Row = tuple[int, int]
 
 
 class Observer(Protocol):
-    """Somebody who looks at memory while values come about; it must not change anything."""
+    """Interface of an object that looks at memory while values are computed; it must not change anything."""
 
     def watch(self, tasks: Sequence[Task], programs: Sequence[ProgramRun]) -> Mapping[Row, object]:
-        """Told of everything that ran before the first value is computed; returns the rows that it wants to see."""
+        """Called before the first value is computed, with everything that ran; returns the rows to observe."""
 
     def started(self, row: Row, memory: Memory) -> None:
-        """A watched instruction has read its operands."""
+        """Called when an observed instruction has read its operands."""
 
     def retired(self, row: Row, memory: Memory) -> None:
-        """A watched instruction has written its result."""
+        """Called when an observed instruction has written its result."""
 
 
 def replay(
@@ -72,7 +72,7 @@ def replay(
 
 
 def _looked_at(events: ValueEvents, watched: Mapping[Row, object]) -> NDArray[np.int8] | None:
-    """Return which events are of rows that are watched, if any is."""
+    """Return a mark for each event of an observed row; None if no row is observed."""
     if not watched:
         return None
     rows = zip(events.owner.tolist(), events.row.tolist(), strict=True)
@@ -103,7 +103,7 @@ class _Replay:
         self._finished = 0
 
     def all(self, left: NDArray[np.int64]) -> None:
-        """Every event, in numpy; `left` is how many each program has."""
+        """Compute every event in numpy; `left` is the number of events of each program."""
         for event, owner in enumerate(self._events.owner.tolist()):
             if owner not in self._values:
                 self.begin(owner)
@@ -120,14 +120,14 @@ class _Replay:
         return values
 
     def end(self, owner: int) -> None:
-        """A program has had its last event; what its data cache still holds goes to GM (assumed)."""
+        """Release a program after its last event; what its data cache still holds goes to GM (assumed)."""
         self._values.pop(owner).memory.cache.clean()
         self._finished += 1
         if self._progress is not None:
             self._progress("values", self._finished, len(self._programs))
 
     def happen(self, event: int) -> None:
-        """An instruction reads or commits."""
+        """Let one instruction read (at its start) or commit (at its retirement)."""
         columns = self._events
         owner, row, pair, starts = (int(c[event]) for c in (columns.owner, columns.row, columns.pair, columns.starts))
         program = self._values[owner]

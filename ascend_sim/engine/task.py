@@ -49,7 +49,7 @@ class Task:
         return {"MIX": "AIC", "MIX_VECTOR_CORE": "AI_CORE"}.get(self.core_kind, self.core_kind)
 
     def cores(self, chip: ChipSpec, block: int) -> list[CrossCore]:
-        """The cores that a block takes, each as (block, kind, sub-block)."""
+        """Return the cores that a block takes, each as (block, kind, sub-block)."""
         if self.core_kind == "MIX_VECTOR_CORE":
             return [(block, chip.cores.vector_kind(block), 0)]
         if self.core_kind != "MIX":
@@ -61,7 +61,7 @@ class Task:
         return f"<Task {self.name}: {self.op_type}, {self.block_dim} blocks on {self.core_kind}>"
 
     def where(self, order: int) -> str:
-        """Block and core of one of its programs in words, for messages; `order` as `order_of` gives it."""
+        """Return block and core of a program in words, for messages; `order` is a number of `order_of`."""
         kind = {"MIX": "AIC", "MIX_VECTOR_CORE": "AI_CORE"}.get(self.core_kind, self.core_kind)
         block, sub_block = order >> _PART_BITS & (1 << _BLOCK_BITS) - 1, order & (1 << _PART_BITS) - 1
         return f"block {block} {f'AIV{sub_block - 1}' if sub_block else kind}"
@@ -71,11 +71,11 @@ _PART_BITS, _BLOCK_BITS = 3, 21
 
 
 def order_of(task: int, program: Program) -> int:
-    """A number that puts the programs of a run in order: by task, block, and cube before vector cores."""
+    """Return the sort key of a program in its run: by task, block, and cube before vector cores."""
     part = program.sub_block + 1 if program.core_kind == "AIV" else 0
     return (task << _BLOCK_BITS + _PART_BITS) + (program.block << _PART_BITS) + part
 
 
 def task_of(order: int) -> int:
-    """The task of a program from its order."""
+    """Return the task index in a sort key of `order_of`."""
     return order >> _BLOCK_BITS + _PART_BITS

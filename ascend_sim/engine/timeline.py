@@ -82,7 +82,8 @@ class ProgramRun:
         return f"<ProgramRun of {of}: {len(self.program):,} instructions, cycles {self.begin:,} to {self.finish:,}>"
 
     def read_at(self) -> NDArray[np.int64]:
-        """Return when each row has taken its operands.
+        """Return the cycle at which each row has read its operands: its start, or the end of its occupancy if it reads till
+        then.
 
         When it starts, or at the end of its occupancy where it reads till then.
         """
@@ -170,14 +171,14 @@ class Timeline:
 
 
 def at_work(program: Program) -> NDArray[np.bool_]:
-    """Return which rows are waits that occupy their pipe."""
+    """Return True for each row that is a wait during which its pipe counts as busy."""
     return (program.per_row("kind") == WAIT) & (program.per_row("at_work") > 0)
 
 
 def stall_columns(
     program: Program, begin: int, start: NDArray[np.int64], end: NDArray[np.int64], limited: dict[int, int]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Stall and cause of every row: the gap before it on its pipe, or the wait that it is."""
+    """Return stall cycles and cause of every row: the gap before it on its pipe, or the wait that it is."""
     kind, pipe = program.per_row("kind"), program.per_row("pipe")
     stall = np.zeros(len(program), np.int64)
     cause = np.zeros(len(program), np.int64)

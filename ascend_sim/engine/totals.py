@@ -97,7 +97,7 @@ class TaskTotals:
     _parts: dict[str, CoreParts] = field(default_factory=dict, repr=False, compare=False)
 
     def add(self, program: Program, core: int, span: tuple[int, int, int], totals: ProgramTotals) -> None:
-        """One more program, which ran on `core`: dispatched, begun and over at the cycles of `span`."""
+        """Add one finished program of core `core`; `span` has the cycles of its dispatch, begin and end."""
         kind = program.core_kind
         self._parts[kind] = program.table.chip.cores.kinds[kind]  # type: ignore[index]
         waiting = self._waiting.setdefault(kind, [])
@@ -106,13 +106,13 @@ class TaskTotals:
             self.settle()
 
     def settle(self) -> None:
-        """Sum up what was added."""
+        """Sum up the programs added so far."""
         for kind, waiting in self._waiting.items():
             self._sum_up(kind, self._parts[kind], waiting)
         self._waiting.clear()
 
     def _sum_up(self, kind: str, parts: CoreParts, waiting: list[_Added]) -> None:
-        """Programs on cores of one kind."""
+        """Sum up programs on cores of one kind."""
         rows, on, spans, numbers = zip(*waiting, strict=True)
         found, cores = np.frombuffer(b"".join(numbers), TOTALS), set(on)  # np.concatenate compares all fields by name
         self.programs += len(rows)

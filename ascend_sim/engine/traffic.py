@@ -41,7 +41,7 @@ SHARED_STEPS = 8
 
 
 def scaled(rate: float) -> int:
-    """A rate in bytes per cycle as an integer in units of 2**-16."""
+    """Return a rate in bytes per cycle as an integer in units of 2**-16."""
     return int(rate * (1 << FRACTION))
 
 
@@ -73,7 +73,7 @@ class Transfer:
 
 
 class Timer(simpy.Event):
-    """Calls `what` after `delay` cycles; unlike `simpy.Timeout` with a priority."""
+    """SimPy event that calls `what` after `delay` cycles, with a priority among events of one instant."""
 
     def __init__(
         self,
@@ -132,7 +132,9 @@ class Traffic:
         self.hbm_bytes = 0
 
     def request(self, start: int, order: int, access: GmAccess, address: int) -> Transfer:
-        """A transfer that begins at cycle `start` (now or later); `order` breaks ties at one instant (block, then pipe)."""
+        """Start a transfer at cycle `start` (now or later) and return it; `order` breaks ties at one instant (block, then
+        pipe).
+        """
         transfer = Transfer(order, access, address, simpy.Event(self.env), start)
         self._sequence += 1
         heapq.heappush(self._pending, (start, order, self._sequence, transfer))
@@ -142,7 +144,7 @@ class Traffic:
     # -- SimPy side: a timer to the next interesting instant, then completions, then starts and new shares --------------
 
     def _arm(self, when: int) -> None:
-        """Set the timer to `when`, if it does not go off before."""
+        """Set the timer to cycle `when`, unless it goes off earlier."""
         if 0 <= self._timer <= when:
             return
         self._timer = when
@@ -176,7 +178,7 @@ class Traffic:
             self._settle()
 
     def _complete(self, transfer: Transfer, now: int) -> None:
-        """Its own bytes, or those of a fill that it waits for, are through."""
+        """Count one completed part of a transfer, its own bytes or an awaited fill; with the last part the transfer is done."""
         transfer.open -= 1
         if transfer.open:
             return
@@ -197,7 +199,7 @@ class Traffic:
         del self._fills[:arrived]
 
     def _await_fills(self, transfer: Transfer, stamps: NDArray[np.int64], now: int) -> None:
-        """A reader that hits lines which are still on their way (`stamps` tell whose) cannot be done before they are there."""
+        """Make a read wait for lines that other transfers are still fetching; `stamps` tell which."""
         self._forget_fills(now)
         if not self._fills or stamps.max() < self._fills[0].stamp:
             return
@@ -214,7 +216,7 @@ class Traffic:
             transfer.open += 1
 
     def _settle(self, _: simpy.Event | None = None) -> None:
-        """Start what is due, share the bandwidth anew, and set the timer to the next start or completion."""
+        """Start the due transfers, share the bandwidth again, and set the timer to the next start or completion."""
         now = self._advanced
         pending = self._pending
         while pending and pending[0][0] <= now:
@@ -233,13 +235,13 @@ class Traffic:
     # -- the model -----------------------------------------------------------------------------------------------------
 
     def _shape(self, access: GmAccess, phase: int) -> tuple[GmAccess, Footprint, int]:
-        """Return the shape of `access` at addresses `phase` bytes into a line: its lines, and its port's rate."""
+        """Return the access, its footprint at `phase` bytes into a line and its port's scaled rate; the result is cached."""
         shape = access, footprint(access.region, phase, self.line), scaled(access.rate)
         self._shapes[id(access), phase] = shape  # it holds the access: an id is only unique while its object lives
         return shape
 
     def _shared(self, lines: Lines, now: int, until: int) -> int:
-        """How many of `lines`, read from now until that cycle, others are reading now, in eighths rounded down.
+        """Return how many of `lines`, read from `now` to `until`, others are reading now, in eighths rounded down.
 
         A line remembers until when its last reader needs it at the speed of its port.
         """
@@ -295,7 +297,7 @@ class Traffic:
         heapq.heappush(kind.members, (target, self._started, transfer, kind.l2, kind.hbm))
 
     def _share(self) -> _Shares:
-        """Rate and limit of every class; the same classes with the same numbers of members always get the same."""
+        """Return rate and limit of every class; equal classes with equal numbers of members always get the same."""
         setting = tuple([(key, len(kind.members)) for key, kind in self._classes.items() if kind.members])
         if len(setting) < len(self._classes):
             self._classes = {key: self._classes[key] for key, _ in setting}
@@ -307,7 +309,9 @@ class Traffic:
         return shares
 
     def _fill(self, setting: tuple[tuple[_Key, int], ...]) -> _Shares:
-        """Progressive filling: raise all rates together, freeze whoever meets a limit, go on with the rest.
+        """Return (rate, limit) for every ((port, direction, m, w), members) of `setting`, by progressive filling.
+
+        All rates rise together; a class that meets a limit is frozen, and the others go on.
 
         Returns (rate, limit) for every ((port, direction, m, w), members) of `setting`.
         """

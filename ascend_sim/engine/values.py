@@ -1,4 +1,4 @@
-"""Values of programs: what the buffers and tensors hold, and what was read before anybody wrote it."""
+"""Values of programs: contents of buffers and tensors, and reads of bytes that were never written."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class ProgramValues:
     def _prepare(self, argument: int) -> None:
         """Note the local regions of an instruction: read at its start, read at its retirement, written then.
 
-        Read late is what it accumulates into: the cube interlocks its additions to an L0C tile.
+        Accumulators are read late: the cube interlocks its additions to an L0C tile.
         """
         instruction = self.program.table.instructions[argument]
         local = [(_PLACE[r.operand], r) for r in instruction.reads() if r.space != "GM"]
@@ -127,20 +127,20 @@ class ProgramValues:
         self._local[argument] = (int(0 in places), int(1 in places), int(2 in places))
 
     def key(self, argument: int, dst: int, src0: int, src1: int) -> tuple[int, int, int, int]:
-        """The instruction and where it touches local memory. What was written stays written, so a place is checked once."""
+        """Return the instruction and its addresses in local memory; each such place is checked once, for it stays written."""
         if argument not in self._local:
             self._prepare(argument)
         m0, m1, m2 = self._local[argument]
         return argument, dst * m0, src0 * m1, src1 * m2
 
     def at_start(self, row: int, key: tuple[int, int, int, int]) -> None:
-        """Check what an instruction reads when it starts; a place that nobody wrote is found once."""
+        """Check the reads at an instruction's start; a place that was never written is reported once."""
         if key not in self._started:
             self._started.add(key)
             self._check(row, self._plans[key[0]][0], (*key[1:], 0))
 
     def at_retirement(self, row: int, key: tuple[int, int, int, int]) -> None:
-        """Check what an instruction accumulates into and remember what it writes."""
+        """Check the bytes an instruction accumulates into, and mark its writes."""
         if key not in self.retired:
             self.retired.add(key)
             _, late, writes = self._plans[key[0]]
@@ -166,7 +166,7 @@ class ProgramValues:
 
 
 def raise_fault(error: Exception, values: ProgramValues, row: int) -> NoReturn:
-    """Raise `error` of the values of a row: in one line where the instruction is a user's own, else as it is."""
+    """Raise `error`, met while a row's values were computed: in one line if the instruction is a user's, else unchanged."""
     program = values.program
     instruction = program.table.instructions[program.rows[row][0]]
     if isinstance(error, SimError) or type(instruction).__module__.split(".")[0] == "ascend_sim":

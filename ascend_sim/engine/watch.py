@@ -1,4 +1,4 @@
-"""Watching a run: its totals and its hazards, from the columns of its programs or while none are kept.
+"""Totals and hazards of a run, from the columns of its programs or noted while they run.
 
 totals = watched(timeline)                       # of whatever run
 totals.of_task[0].pipes["AIC", "MTE1"].busy      # cycles, summed over the task's programs
@@ -43,7 +43,7 @@ def from_columns(tasks: Sequence[Task], runs: Sequence[ProgramRun]) -> Watched:
 
 
 class Collected:
-    """The totals of a run, program by program, in whatever order their blocks end."""
+    """Totals of a run, added program by program as blocks end in any order."""
 
     def __init__(self, tasks: Sequence[Task]) -> None:
         self._tasks = tasks
@@ -51,19 +51,21 @@ class Collected:
         self._hazards = HazardList()
 
     def add(self, task: int, program: Program, core: int, span: tuple[int, int, int], totals: ProgramTotals) -> None:
-        """A program that ran on `core`: dispatched, begun and over at the cycles of `span`."""
+        """Add one finished program of core `core`; `span` has the cycles of its dispatch, begin and end."""
         self._of_task[task].add(program, core, span, totals)
         self._hazards.add(order_of(task, program), totals.hazards)
 
     def watched(self, in_gm: Mapping[int, Hazards], tables: Sequence[InstructionTable]) -> Watched:
-        """Return all totals with the hazards in GM by task; `tables` by the numbers that hazards have."""
+        """Return all totals, with the hazards in GM by task; `tables` has the instruction tables in the numbering of
+        hazards.
+        """
         for totals in self._of_task:
             totals.settle()
         return Watched(self._of_task, self._hazards.findings(self._tasks, in_gm, tables))
 
 
 class ColumnWatch:
-    """Looks at programs that are over, from their columns; compiled/watch.c is its twin."""
+    """Totals and hazards of finished programs, from their columns; compiled/watch.c is its twin."""
 
     def __init__(self, tasks: Sequence[Task]) -> None:
         self.tables: list[InstructionTable] = []

@@ -65,10 +65,10 @@ class Pace(NamedTuple):
     head: int
 
     def overlap(self, other: Pace) -> int:
-        """Cycles by which the later one of two at one tile may begin before the earlier one is through.
+        """Return the cycles by which the second of two accesses to one tile may begin before the first is through.
 
-        Each has its own speed, and the later one may never overtake: it begins so late that neither the first nor the last
-        fractal comes too soon. 0 where their tiles differ in shape.
+        Each has its own speed, and the second may never overtake: it begins so late that neither the first nor the last fractal
+        comes too soon. 0 where their tiles differ in shape.
         """
         fractals = self.rows * self.columns
         if not fractals or self[:2] != other[:2]:
@@ -97,19 +97,19 @@ class Instruction:
     _told_by_moves: ClassVar[tuple[Any, Any] | None] = None
 
     def pipe(self, chip: ChipSpec) -> str:
-        """The pipe whose queue takes the instruction; raises SimError when the architecture lacks the path."""
+        """Return the pipe whose queue takes the instruction. Raises SimError when the architecture lacks the path."""
         raise NotImplementedError
 
     def cost(self, chip: ChipSpec) -> Cost:
-        """Cycles on `chip`."""
+        """Return the cycles of the instruction on `chip`."""
         return Cost(0, 0, 0, 0)
 
     def gm_access(self, chip: ChipSpec) -> GmAccess | None:
-        """The GM side, or None."""
+        """Return the GM side of a transfer, or None."""
         return None
 
     def pace(self, chip: ChipSpec) -> Pace | None:
-        """How it goes over its tile of L0C, where the unit flag may let another one follow it; else None."""
+        """Return how the instruction passes over its tile of L0C, if the unit flag can let another follow it; else None."""
         return None
 
     def reads(self) -> tuple[Region, ...]:
@@ -121,7 +121,7 @@ class Instruction:
         return ()
 
     def moves(self, model: ValueModel) -> Moves | None:
-        """The effect on values, as data; None where it cannot be said so and `read` and `commit` are written out."""
+        """Return the effect on values as data; None for an instruction with a `read` and a `commit` of its own."""
         return None
 
     def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
@@ -146,12 +146,12 @@ class Instruction:
             cls._told_by_moves = (cls.read, cls.commit)
 
     def described(self, model: ValueModel) -> Moves | None:
-        """`moves`, if it is about the `read` and the `commit` that this instruction has: a subclass may have its own."""
+        """Return `moves`, unless a subclass overrides `read` or `commit` without it; then None."""
         own = type(self)
         return self._effect(model) if own._told_by_moves == (own.read, own.commit) else None
 
     def aligned(self) -> Mapping[str, int]:
-        """Bytes that the address of an operand is a multiple of, where that is not what its buffer asks for."""
+        """Return the alignment in bytes of operands whose address needs another one than their buffer asks for."""
         return {}
 
     def parameters(self) -> dict[str, Any]:
@@ -159,11 +159,11 @@ class Instruction:
         return vars(self)
 
     def label(self) -> str:
-        """Which operand of the kernel the bytes belong to (for the counts), or nothing."""
+        """Return the kernel's operand that the bytes belong to ("A", "B", ...), for the counts; "" for none."""
         return ""
 
     def path(self) -> str:
-        """The data path in the counts, for example "GM->L1", or nothing."""
+        """Return the data path in the counts, for example "GM->L1"; "" for none."""
         return ""
 
 
@@ -173,5 +173,5 @@ def ceil_div(a: int, b: int) -> int:
 
 
 def cycles_of(size: int, bytes_per_cycle: float) -> int:
-    """Cycles that `size` bytes take at a rate, which need not be whole and may be less than one byte a cycle."""
+    """Return the cycles that `size` bytes take at a rate, which may be a fraction or less than one byte a cycle."""
     return math.ceil(size / bytes_per_cycle)

@@ -1,4 +1,4 @@
-"""The bias table (BT), with whose numbers the sums of a product may begin (`Mmad`, bias)."""
+"""The bias table (BT): numbers per column with which the sums of a product may begin (`Mmad`, bias)."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ class Mmad(Instruction):
         return Pace(ceil_div(self.m, FRACTAL), ceil_div(self.n, FRACTAL), self.work_cycles(chip), head)
 
     def parameters(self) -> dict[str, Any]:
-        """Without the mode and the bias where there is none."""
+        """Return the fields, without mode and bias if the product has none."""
         left_out = {"gemv": False, "bias": -1}
         return {name: value for name, value in vars(self).items() if name not in left_out or left_out[name] != value}
 
@@ -109,7 +109,7 @@ class Mmad(Instruction):
 
     @property
     def _rows(self) -> int:
-        """Rows of a fractal that are multiplied."""
+        """Return the rows of a fractal that take part: 16, or 1 in GEMV mode."""
         return 1 if self.gemv else FRACTAL
 
     def reads(self) -> tuple[Region, ...]:
@@ -127,7 +127,7 @@ class Mmad(Instruction):
         return (Region("dst", "L0C", m1 * n1 * ACCUMULATOR_FRACTAL_BYTES),)
 
     def operands(self, memory: Memory, src0: int, src1: int) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Views of both operands as they lie in L0A and L0B: [M1, 16, K1, C0] and [N1, 16, K1, C0]; [1, 1, K1, C0] of a row."""
+        """Return views of both operands in L0A and L0B: [M1, 16, K1, C0] and [N1, 16, K1, C0]; [1, 1, K1, C0] of one row."""
         m1, k1, n1, c0 = self._shapes()
         dtype = storage("float32" if self.dtype == "hf32" else self.dtype)
         left = memory.array("L0A", src0, (m1, k1, self._rows, c0), dtype).transpose(0, 2, 1, 3)
@@ -208,7 +208,7 @@ class Fixpipe(Instruction):
     kind = TRANSFER
 
     def parameters(self) -> dict[str, Any]:
-        """Return the fields without arithmetic where there is none."""
+        """Return the fields, without `pre` where there is no arithmetic."""
         return {name: value for name, value in vars(self).items() if value is not None}
 
     @property
@@ -296,7 +296,7 @@ class FixpipeNd(Instruction):
     kind = TRANSFER
 
     def parameters(self) -> dict[str, Any]:
-        """Return the fields without arithmetic where there is none."""
+        """Return the fields, without `pre` where there is no arithmetic."""
         return {name: value for name, value in vars(self).items() if value is not None}
 
     @property
@@ -349,7 +349,7 @@ class FixpipeNd(Instruction):
 
 
 def _scales(pre: Quantisation | None, columns: int) -> tuple[Region, ...]:
-    """The scales of columns, where each has its own."""
+    """Return the bytes of the columns' scales in the Fixpipe buffer; nothing where one scale serves all columns."""
     return () if pre is None or not pre.by_column else (Region("src1", "FB", columns * SCALE_BYTES),)
 
 

@@ -1,4 +1,5 @@
-"""The effect of an instruction by numpy: what a `Moves` takes, converts, multiplies and puts. C interprets the same data.
+"""The effect of an instruction by numpy: it takes, converts, multiplies and puts bytes as `Moves` says. C interprets the same
+data.
 
 A list reads zeros at a negative place. Numbers are added and settled one by one; everything else moves as bytes.
 """
@@ -25,7 +26,9 @@ _NARROW = ("float16", "bfloat16")
 
 
 def taken(moves: Moves, memory: Memory, operands: Mapping[str, int]) -> Any:
-    """Return the operands as they leave at the start: bytes, or the product; factors where L0C takes part in the additions."""
+    """Return the operands at the instruction's start: bytes, or the product, or its factors if L0C takes part in the
+    additions.
+    """
     if moves.product is not None:
         left, right = factors(moves, memory, operands)
         start = _start(moves, memory)
@@ -42,7 +45,7 @@ def taken(moves: Moves, memory: Memory, operands: Mapping[str, int]) -> Any:
 
 
 def _scaled(moves: Moves, memory: Memory, operands: Mapping[str, int]) -> NDArray[np.uint8]:
-    """Return the numbers of one place after ReLU and scales, in float64, which holds every product, rounded once."""
+    """Return the items of one place after ReLU and scales, as bytes; computed in float64, which is exact, and rounded once."""
     (place,), how = moves.takes, moves.scaling
     values = _items(place, memory, operands[place.operand]).view(storage(moves.source)).astype(np.float64)
     if how.relu:
@@ -74,7 +77,7 @@ def factors(moves: Moves, memory: Memory, operands: Mapping[str, int]) -> tuple[
 
 
 def _start(moves: Moves, memory: Memory) -> NDArray[Any] | None:
-    """Return the numbers that the rows of a product begin with, None where it begins with zeros or goes on."""
+    """Return the numbers that the rows of a product begin with; None where they begin with zeros or L0C."""
     product = moves.product
     assert product is not None
     dtype = np.int32 if product.dtype == "int8" else np.float32
@@ -106,7 +109,7 @@ def put(moves: Moves, memory: Memory, address: int, pending: Any) -> None:
 
 
 def _where(place: Place, memory: Memory, address: int) -> tuple[NDArray[np.uint8], int]:
-    """The bytes that the place lies in, and where it begins there."""
+    """Return the bytes of the buffer or tensor of a place, and the index at which the place begins."""
     if place.space == "GM":
         return memory.gm[address >> SLOT_SHIFT], address & OFFSET_MASK
     return memory.buffers[place.space], address
@@ -115,7 +118,10 @@ def _where(place: Place, memory: Memory, address: int) -> tuple[NDArray[np.uint8
 def _view(
     place: Place, buffer: NDArray[Any], begin: int, dtype: np.dtype[Any] | None = None, packed: bool = False
 ) -> NDArray[Any]:
-    """The items of nested loops in a buffer, or `packed` as they are on their way; numbers of `dtype` along a last axis."""
+    """Return a view of the items of nested loops in a buffer or, if `packed`, in the bytes taken.
+
+    With `dtype` the items are numbers along a last axis.
+    """
     strides, offset = (place.packed, 0) if packed else (place.strides, place.offset)
     if dtype is None:
         dtype = _PLAIN.get(place.itemsize) or np.dtype(f"V{place.itemsize}")
@@ -125,7 +131,7 @@ def _view(
 
 
 def _items(place: Place, memory: Memory, address: int) -> NDArray[np.uint8]:
-    """A copy of the items in their order."""
+    """Return a copy of a place's items, in their order, as bytes."""
     buffer, begin = _where(place, memory, address)
     if place.listed is None:
         return np.ascontiguousarray(_view(place, buffer, begin)).copy().view(np.uint8).reshape(-1)
@@ -142,14 +148,14 @@ def _items(place: Place, memory: Memory, address: int) -> NDArray[np.uint8]:
 
 
 def _put_listed(place: Place, buffer: NDArray[np.uint8], begin: int, pending: NDArray[np.uint8]) -> None:
-    """Items to the places of a list."""
+    """Write items to the places of a list."""
     assert place.listed is not None
     item = place.itemsize
     buffer[begin + place.listed[:, None] + np.arange(item)] = pending[: place.count * item].reshape(-1, item)
 
 
 def _converted(raw: NDArray[np.uint8], moves: Moves) -> NDArray[np.uint8]:
-    """The bytes of numbers in another format."""
+    """Return the bytes of numbers after conversion to the target format."""
     source, target = moves.source, moves.target
     if not source:
         return raw
@@ -176,7 +182,7 @@ def _added(
     right: NDArray[np.float32],
     start: NDArray[np.float32] | None,
 ) -> NDArray[np.float32]:
-    """Sum of L0C (or zero) and all products [m, n], added in the order of the model."""
+    """Return the sum of L0C (or zero) and all products [m, n], added in the order of the model."""
     product = moves.product
     assert product is not None
     total = np.zeros((product.m, product.n), np.float32)

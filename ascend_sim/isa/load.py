@@ -127,7 +127,7 @@ class LoadData3D(Instruction):
 
     @property
     def blocks(self) -> int:
-        """C0-wide column blocks moved, rounded up to whole fractals."""
+        """Return the column blocks of C0 that are moved, rounded up to whole fractals."""
         rows_are_k = self.transpose or self.destination == "L0B"
         columns = ceil_div(self.k_extent, FRACTAL) * FRACTAL if rows_are_k else self.k_extent
         return ceil_div(columns, self.c0)
@@ -155,7 +155,7 @@ class LoadData3D(Instruction):
         return (Region("dst", self.destination, self.rows * self.blocks * BLOCK_BYTES),)
 
     def _turned(self, taken: NDArray[Any]) -> NDArray[Any]:
-        """[rows][blocks] of C0 items to fractals [outer 16][16][C0] with the rows of the matrix innermost."""
+        """Return [rows][blocks] of C0 items as fractals [outer 16][16][C0], the rows of the matrix innermost."""
         c0 = self.c0
         items = taken.view(_unsigned(self.itemsize))
         wide = items.reshape(self.rows // c0, c0, self.blocks * c0 // FRACTAL, FRACTAL)
@@ -182,7 +182,7 @@ class LoadData3D(Instruction):
 
 @lru_cache(maxsize=4096)
 def _block_index(load: LoadData3D) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
-    """For every 32-byte block of the result: which block of the map it comes from; and which blocks are zero."""
+    """Return, for every 32-byte block of the result, its block of the map, and a mark of blocks that are zero."""
     rows = np.arange(load.m_start, load.m_start + load.rows)
     columns = np.arange(load.blocks) + load.k_start // load.c0
     taps = load.k_h * load.k_w

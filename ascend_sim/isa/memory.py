@@ -1,4 +1,4 @@
-"""Memory for values, and the model of how they come about."""
+"""Memory for values, and the choices of the model where the chip's arithmetic is not known."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from ascend_sim.numerics.accumulate import ACCUMULATIONS
 
 @dataclass(frozen=True, slots=True)
 class ValueModel:
-    """How values come about where the chip has a choice or nobody knows; no cost depends on it.
+    """Choices about values that the chip offers or that nobody published; no cost depends on them.
 
     `accumulate` names a model of the cube's additions (`numerics.accumulate`); `saturate` is what becomes of inf, NaN and
-    overflow (chip file, overflow). `effects` has the `Moves` of each instruction that was asked for, None for one without.
+    overflow (chip file, overflow). `effects` caches the `Moves` of each instruction, None for one without.
     """
 
     chip: ChipSpec
@@ -47,7 +47,7 @@ class ValueModel:
 
     @property
     def overflow(self) -> str:
-        """The overflow mode by its name."""
+        """Return the name of the overflow mode."""
         return "saturate" if self.saturate else "inf_nan"
 
     def settled(self, values: NDArray[Any]) -> NDArray[Any]:

@@ -1,4 +1,4 @@
-"""The effect of an instruction that moves bytes, as data: which items of which place it takes, and where it puts them.
+"""The effect of an instruction that moves bytes, as data: the items it takes, the conversion, and the places it puts them.
 
 Numpy (`effect`) and C (engine/compiled/values.c) interpret it.
 """
@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, eq=False)
 class Place:
-    """Items of `itemsize` bytes of an operand in an order: that of nested loops, the last one innermost, or of a list.
+    """Ordered items of `itemsize` bytes of an operand: those of nested loops, the last one innermost, or those of a list.
 
-    `shape` and `strides` (bytes) are those of the loops, `packed` the strides of what is on its way, `offset` (bytes) is where
+    `shape` and `strides` (bytes) are those of the loops, `packed` the strides in the bytes taken, `offset` (bytes) is where
     they begin behind the operand's address. A list has the byte offset of every item behind that address, or a number below
     zero for an item of zeros.
     """
@@ -35,12 +35,12 @@ class Place:
 
     @property
     def count(self) -> int:
-        """How many items there are."""
+        """Return the number of items."""
         return math.prod(self.shape)
 
     @property
     def span(self) -> tuple[int, int]:
-        """The first byte and past the last one, behind the operand's address."""
+        """Return the first byte and the end of the items, relative to the operand's address."""
         if self.listed is not None:
             real = self.listed[self.listed >= 0]
             return (int(real.min()), int(real.max()) + self.itemsize) if len(real) else (0, 0)
@@ -50,7 +50,9 @@ class Place:
 
     @cached_property
     def indices(self) -> tuple[NDArray[np.int64] | None, NDArray[np.int64] | None]:
-        """Places of a list counted in items, None where one begins inside an item; and the items that are zeros, if any."""
+        """Return the list's places counted in items, None where one begins inside an item; and the indices of zero items, None
+        without.
+        """
         assert self.listed is not None
         outside = np.flatnonzero(self.listed < 0)
         index, inside = np.divmod(np.maximum(self.listed, 0).astype(np.int64), self.itemsize)
@@ -78,9 +80,9 @@ def loops(
     offset: int = 0,
     packed: Sequence[int] | None = None,
 ) -> Place:
-    """A place of nested loops, with loops merged that go on where an inner one ends.
+    """Return a place of nested loops, with loops merged where one continues another.
 
-    What is on its way lies in the order of the loops, or `packed` bytes apart along each.
+    In the bytes taken, items lie in the order of the loops, or `packed` bytes apart along each.
     """
     if min(shape, default=1) < 1:
         return Place(operand, space, itemsize, (0,), (itemsize,), (itemsize,), offset)
@@ -102,13 +104,13 @@ def loops(
 
 
 def listed(operand: str, space: str, offsets: NDArray[Any], itemsize: int) -> Place:
-    """A place of items at byte `offsets`, in their order."""
+    """Return a place of items at byte `offsets`, in their order."""
     flat = offsets.ravel()
     return Place(operand, space, itemsize, flat.shape, listed=np.ascontiguousarray(flat))
 
 
 def offsets_of(shape: Sequence[int], strides: Sequence[int]) -> NDArray[np.int64]:
-    """Where the elements of an array of such strides lie, behind its first one; in the unit of the strides."""
+    """Return the offset of each element of an array with such strides from its first one, in the unit of the strides."""
     found = np.zeros(tuple(shape), np.int64)
     for axis, (size, stride) in enumerate(zip(shape, strides, strict=True)):
         found += (np.arange(size) * stride).reshape(-1, *(1,) * (len(shape) - axis - 1))
@@ -117,9 +119,9 @@ def offsets_of(shape: Sequence[int], strides: Sequence[int]) -> NDArray[np.int64
 
 @dataclass(frozen=True, eq=False)
 class Product:
-    """The factors [m, held_k] and [n, held_k] of `dtype` that two places give; the first `k` columns count.
+    """Factors [m, held_k] and [n, held_k] of `dtype` from two places; only the first `k` columns count.
 
-    `starts`: a third place gives n numbers that every row begins with.
+    `starts`: a third place has n numbers that every row begins with.
     """
 
     m: int
@@ -157,5 +159,5 @@ class Moves:
 
 
 def moves(*takes: Place, put: Place, **how: Any) -> Moves:
-    """`Moves` of these places."""
+    """Return the `Moves` from the places `take` to the place `put`."""
     return Moves(takes, put, **how)

@@ -29,11 +29,11 @@ class Quantisation:
 
     @property
     def scales(self) -> bool:
-        """Return True if numbers are multiplied at all."""
+        """Return True if numbers are multiplied by a scale."""
         return self.by_column or bool(self.scale)
 
     def check(self) -> None:
-        """Raise SimError for a scale that no word holds."""
+        """Raise SimError for a scale that the instruction word cannot hold."""
         if not isinstance(self.scale, int | float | np.number):
             raise SimError(
                 f"quantisation: scale {self.scale!r}; a number is allowed, scales of columns are by_column=True"
@@ -50,7 +50,7 @@ class Quantisation:
 
 @frozen
 class Scaling:
-    """The arithmetic as `Moves` has it: one scale (0: none) or the place of one for each item, and ReLU."""
+    """Scale and ReLU in `Moves`: one scale (0: none), or the place of one scale for each item."""
 
     scale: float = 0.0
     scales: Place | None = None

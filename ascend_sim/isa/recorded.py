@@ -1,4 +1,4 @@
-"""An instruction as a file remembers it: what it was called, where its bytes lay and how long it took, without its class.
+"""A recorded instruction: name, regions and cycles of an instruction whose Python class is not needed.
 
 Instructions that a kernel brings along are stored so (`report.timeline_file`): whoever opens the file need not have their
 Python. On another chip they keep the cycles that they had.
@@ -19,7 +19,7 @@ from ascend_sim.memory.regions import Region
 
 @frozen
 class Recorded(Instruction):
-    """`text` is JSON made by `of`."""
+    """A recorded instruction; `text` is the JSON of its properties, made by `of`."""
 
     text: str
 

@@ -81,7 +81,7 @@ class ScalarStore(ScalarAccess):
 
     @property
     def publishes(self) -> bool:  # type: ignore[override]
-        """A store takes a whole line of GM into the cache, which is written back later: when, others can see."""
+        """Return True for a store to GM: its line reaches other cores only when it is written back."""
         return self.space == "GM"
 
     def writes(self) -> tuple[Region, ...]:
@@ -154,6 +154,6 @@ class CleanDataCache(Instruction):
 
 
 def bits_of_number(value: Any, dtype: np.dtype[Any]) -> int:
-    """Return the bits of an element as the operand of a store holds them."""
+    """Return the bits of a number as the operand of a scalar store holds them."""
     data = np.asarray(value).astype(dtype).tobytes()
     return int.from_bytes(data.ljust(8, b"\0"), "little", signed=True)

@@ -60,10 +60,10 @@ class WaitFlag(Instruction):
 
 @frozen
 class WaitUnitFlag(WaitFlag):
-    """Hold a pipe until a tile of L0C is so far that its next user can follow piece by piece and never overtakes.
+    """Hold a pipe until a tile of L0C is so far done that its next user can follow fractal by fractal without overtaking.
 
-    That is `early` cycles before a flag raised behind the tile's last user would come in. The Fixpipe waits at work: its
-    profiler counter runs (inferred from measured rows), while the cube's counts products only.
+    That is `early` cycles before a flag raised behind the tile's last user would arrive. The Fixpipe counts as busy while it
+    waits: its profiler counter runs (inferred from measured rows), while the cube's counts products only.
     """
 
     early: int = 0
@@ -81,7 +81,7 @@ class WaitUnitFlag(WaitFlag):
 
 @frozen
 class PipeBarrier(Instruction):
-    """The next instruction of the pipe starts only after everything earlier on it has retired; "ALL" holds every pipe."""
+    """Hold the pipe's next instruction until everything earlier on it has retired; "ALL" holds every pipe."""
 
     on: str
 
@@ -98,7 +98,7 @@ class PipeBarrier(Instruction):
 
 @frozen
 class ScalarWait(Instruction):
-    """The scalar unit issues nothing more until everything earlier on the pipe `on` has retired."""
+    """Hold the scalar unit's issue until everything earlier on the pipe `on` has retired."""
 
     on: str
 
@@ -140,7 +140,7 @@ SECOND_VECTOR = 16
 
 
 def cross_counter(instruction: CrossCoreSetFlag | CrossCoreWaitFlag, core: CrossCore) -> CrossCounter:
-    """Return the counter that an instruction of a core raises, or waits for."""
+    """Return the counter that a core's instruction raises or waits for, as (flag, mode, kind of the raising core, block)."""
     block, kind, sub_block = core
     flag, mode = instruction.flag, instruction.mode
     if mode == ONE_VECTOR and kind == "AIV":
@@ -151,12 +151,12 @@ def cross_counter(instruction: CrossCoreSetFlag | CrossCoreWaitFlag, core: Cross
 
 
 def across(kind: str, mode: int) -> str:
-    """Return the kind of core that raises what cores of a kind wait for, which is also the one that waits for it."""
+    """Return the kind of core at the other end of a flag: the one that raises for `kind`, and that waits for it."""
     return ("AIV" if kind == "AIC" else "AIC") if mode in (2, ONE_VECTOR) else kind
 
 
 def cross_members(counter: CrossCounter, cores: Iterable[CrossCore], waiters: bool = False) -> list[int]:
-    """Return the places among `cores` of those that raise a counter together, or wait for it."""
+    """Return the places in `cores` of the cores that raise a counter together or, with `waiters`, wait for it."""
     flag, mode, kind, block = counter
     if waiters:
         kind = across(kind, mode)

@@ -100,7 +100,7 @@ class DataCopyPastL2(DataCopy):
 
 @frozen
 class DataCopyPlanes(DataCopy):
-    """`planes` times the rows of a copy, `src_plane` and `dst_plane` bytes apart (asc-devkit, SetLoopModePara)."""
+    """Copy of `planes` planes of rows, `src_plane` and `dst_plane` bytes apart (asc-devkit, SetLoopModePara)."""
 
     planes: int = 1
     src_plane: int = 0
@@ -127,7 +127,7 @@ class DataCopyPlanes(DataCopy):
 
 @frozen
 class DataCopyNd2Nz(Instruction):
-    """A row-major matrix in GM becomes NZ fractals in L1: [ceil(cols/C0)][rows_padded][C0].
+    """Convert a row-major matrix in GM to NZ fractals in L1: [ceil(cols/C0)][rows_padded][C0].
 
     `rows` x `cols` elements of `itemsize` bytes, rows `src_stride` bytes apart; `rows_padded` rows per column block.
     """
@@ -184,7 +184,7 @@ class DataCopyNd2Nz(Instruction):
 
 @frozen
 class Fill(Instruction):
-    """`size` bytes of a buffer become zero (the only constant that the kernels need)."""
+    """Set `size` bytes of a buffer to zero (the only constant that the kernels need)."""
 
     destination: str
     size: int

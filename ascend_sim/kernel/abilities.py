@@ -17,7 +17,7 @@ __all__ = ["Abilities", "copies_whole_blocks", "reach"]
 
 
 class Abilities:
-    """Questions that the declared forms of the instructions answer (configs/instructions)."""
+    """Questions about a chip's instructions, answered by their declared forms (configs/instructions)."""
 
     if TYPE_CHECKING:
         chip: ChipSpec
@@ -54,12 +54,12 @@ class Abilities:
             self.copy_rows(path, to, start, row_bytes, piece, atomic_add, operand)
 
     def fill_unit(self, destination: str) -> int:
-        """Bytes that `KernelBuilder.fill` counts in a buffer: a block, or on the 910 and 310P a fractal."""
+        """Return the bytes of a unit in which `KernelBuilder.fill` counts: a block, or on the 910 and 310P a fractal."""
         return BLOCK_BYTES if can_say(Fill(destination, BLOCK_BYTES), self.chip) else FRACTAL_BYTES
 
     @property
     def turns_bytes_in_squares(self) -> bool:
-        """Return True if 1-byte items become a right operand by LoadDataWithTranspose alone."""
+        """Return True if only LoadDataWithTranspose can turn a matrix of 1-byte items for the right operand."""
         window = LoadData3D("L0B", 1, *matrix_window(BLOCK_BYTES), 0, BLOCK_BYTES, 0, BLOCK_BYTES)
         squares = LoadData2D("L0B", 1, 1, transpose=True)
         return not can_say(window, self.chip) and can_say(squares, self.chip)

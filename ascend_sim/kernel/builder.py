@@ -1,4 +1,4 @@
-"""How a kernel is written: a Python loop over the methods of a `KernelBuilder`, each of which appends one row."""
+"""The builder of a program: a kernel is a Python loop over methods of a `KernelBuilder`, each of which appends one row."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, ScalarMethods, Abil
         return self._block
 
     def _refuse(self, error: SimError, tool: str = "memcheck") -> None:
-        """Raise what cannot run; where the program is only inspected it is noted for that check, and building goes on."""
+        """Raise the error; under inspection note it for the check `tool` instead, and go on building."""
         if self._inspection is None:
             raise error
         self._inspection.add(self._where, str(error), tool=tool)
@@ -110,7 +110,7 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, ScalarMethods, Abil
             self.notes.add()
 
     def next_tile(self, *, counted: bool = True) -> None:
-        """The rows that follow belong to the next unit of the kernel's own work split.
+        """Begin a new unit of the kernel's work split, for the rows that follow.
 
         A unit that several programs share is `counted` by one of them.
         """
@@ -150,7 +150,7 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, ScalarMethods, Abil
     # -- the scalar unit -----------------------------------------------------------------------------------------------
 
     def scalar(self, cycles: int) -> None:
-        """Loop control and address work on the scalar unit: `cycles`, a whole number from 0."""
+        """Append scalar time for loop control and address work: `cycles`, a whole number from 0."""
         if not isinstance(cycles, int | np.integer) or isinstance(cycles, bool) or cycles < 0:
             raise SimError(
                 f"block {self.block} {self.core_kind}: scalar({cycles!r}): a whole number of cycles from 0; time does not "
@@ -174,7 +174,7 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, ScalarMethods, Abil
         operand: str = "",
         l2_bypass: bool = False,
     ) -> None:
-        """Rows of bytes from one space to another; see `DataCopy`, and `DataCopyPastL2` for a read with `l2_bypass`."""
+        """Copy rows of bytes from one space to another; see `DataCopy`, and `DataCopyPastL2` for a read with `l2_bypass`."""
         opcode = DataCopyPastL2 if l2_bypass else DataCopy
         key = (opcode, source, destination, row_bytes, rows, src_stride, dst_stride, atomic_add, operand)
         self._emit(key, dst, src)
@@ -182,7 +182,7 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, ScalarMethods, Abil
     def data_copy_planes(
         self, source: str, destination: str, dst: int, src: int, row_bytes: int, rows: CopyLoop, planes: CopyLoop
     ) -> None:
-        """Planes of rows of bytes from one space to another; see `DataCopyPlanes`."""
+        """Copy planes of rows of bytes from one space to another; see `DataCopyPlanes`."""
         key = (DataCopyPlanes, source, destination, row_bytes, *rows, "", "", *planes)
         self._emit(key, dst, src)
 
@@ -197,13 +197,13 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, ScalarMethods, Abil
         rows_padded: int,
         operand: str = "",
     ) -> None:
-        """A row-major matrix in GM to NZ fractals in L1; see `DataCopyNd2Nz`."""
+        """Convert a row-major matrix in GM to NZ fractals in L1; see `DataCopyNd2Nz`."""
         self._emit((DataCopyNd2Nz, rows, cols, itemsize, src_stride, rows_padded, operand), dst, src)
 
     def data_copy_dn2nz(
         self, dst: int, src: int, matrices: ChannelMatrices, operand: str = "", most_bytes_per_cycle: float = 0
     ) -> None:
-        """Channels that lie apart in GM to blocks in L1; see `DataCopyDn2Nz`."""
+        """Convert channels that lie apart in GM to blocks in L1; see `DataCopyDn2Nz`."""
         self._emit((DataCopyDn2Nz, *matrices, operand, most_bytes_per_cycle), dst, src)
 
     def fill(self, destination: str, dst: int, size: int) -> None:
@@ -213,45 +213,47 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, ScalarMethods, Abil
     # -- vector --------------------------------------------------------------------------------------------------------
 
     def vector_binary(self, operation: str, dst: int, left: int, right: int, dtype: str, count: int) -> None:
-        """Element-wise add, sub, mul or max in UB."""
+        """Add, subtract, multiply or take the maximum of two operands in UB, element by element."""
         self._emit((VectorBinary, operation, dtype, count), dst, left, right)
 
     def vector_cast(
         self, dst: int, src: int, source: str, target: str, count: int, rounding: str | None = None
     ) -> None:
-        """Another number format, in UB; None is the chip's own mode for that pair (chip file, vector.casts)."""
+        """Convert elements in UB to another number format; `rounding` None is the chip's first mode for that pair (chip file,
+        vector.casts).
+        """
         mode = self.chip.vector.cast_mode(source, target, rounding)
         self._emit((VectorCast, source, target, count, mode), dst, src)
 
     def vector_duplicate(self, dst: int, dtype: str, count: int, value: float = 0.0) -> None:
-        """One value, zero unless given, all over a piece of UB."""
+        """Set `count` elements of UB to one value, zero unless given."""
         self._emit((Duplicate, dtype, count, value), dst)
 
     def reduce_rows(self, dst: int, src: int, rows: int, columns: int, row_stride: int) -> None:
-        """Sum of each row of fp32, in UB."""
+        """Sum each row of fp32 elements in UB."""
         self._emit((ReduceRows, rows, columns, row_stride), dst, src)
 
     def scatter(self, dst: int, src: int, dtype: str, loops: ScatterLoops) -> None:
-        """Elements to places of their own, in UB; see `Scatter`."""
+        """Copy elements in UB to separate places; see `Scatter`."""
         self._emit((Scatter, dtype, *loops), dst, src)
 
     def transpose_blocks(
         self, dst: int, src: int, to_c0: bool, itemsize: int, channels: int, pixels: int, layout: TurnLayout
     ) -> None:
-        """Between [channels][pixels] and [pixels][C0], in UB; see `TransposeBlocks`."""
+        """Transpose between [channels][pixels] and [pixels][C0] in UB; see `TransposeBlocks`."""
         self._emit((TransposeBlocks, to_c0, itemsize, channels, pixels, *layout), dst, src)
 
     def interleave(self, dst: int, even: int, odd: int, itemsize: int, count: int) -> None:
-        """Elements of two runs in turn, in UB."""
+        """Interleave the elements of two runs in UB."""
         self._emit((Interleave, itemsize, count), dst, even, odd)
 
     # -- finish --------------------------------------------------------------------------------------------------------
 
     def repeated(self, pieces: Sequence[tuple[What, Where]], write: Callable[[], Program], *same: Hashable) -> Program:
-        """The program that `write` makes of a stamped loop over `pieces`; a further one of the same pieces elsewhere in the
-        task is that of the first, moved there, and nothing is written.
+        """Return the program that `write` makes of a stamped loop over `pieces`; equal pieces at another place reuse it.
 
-        Rows outside the loop have no address in GM. `same` is whatever else a block's rows depend on, as for `stamped`.
+        The program is then the first one with its stamps moved, and nothing is written. Rows outside the loop have no address
+        in GM. `same` is whatever else a block's rows depend on, as for `stamped`.
         """
         if not self.stamping or not pieces:
             return write()
@@ -269,8 +271,9 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, ScalarMethods, Abil
         pieces: Callable[[], Sequence[tuple[What, Where]]],
         write: Callable[[Sequence[tuple[What, Where]]], Program],
     ) -> Program:
-        """Write or repeat a program as `repeated` does, from pieces that are listed only where they are written: programs with
-        the same `outline` have the same pieces, each as far from its program's `place` as in the others.
+        """Return a program as `repeated` does, from pieces that are listed only if it has to be written.
+
+        Programs with the same `outline` have the same pieces, each as far from its program's `place` as in the others.
         """
         if not self.stamping:
             return write(pieces())
@@ -296,7 +299,7 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, ScalarMethods, Abil
         return Program(self._block, self.core_kind, self.sub_block, self.table, sheet, tiles, flags, notes)
 
     def _checked(self, program: Program) -> Program:
-        """The program, every address of it checked."""
+        """Return the program after every address of it was checked."""
         if not program.sheet.is_right(self.table.limits(), self._sizes):
             check_addresses(program, self._sizes)
             if program.sheet.wraps():
@@ -304,7 +307,9 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, ScalarMethods, Abil
         return program
 
     def finish(self) -> Program:
-        """The checked Program; SimError when a flag is left raised or an address is outside its space or unaligned."""
+        """Return the checked Program. Raises SimError if a flag is left raised or an address is outside its space or
+        unaligned.
+        """
         if self._outer is not None:
             raise SimError(f"{self._where}: a stamped loop was left before the end of its body")
         dropped = self._sheet.without_last(self._dropped_kinds())
@@ -322,7 +327,7 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, ScalarMethods, Abil
         return checked
 
     def _inspect(self, program: Program, dropped: list[int], inspection: Inspection) -> None:
-        """Note what cannot run; flags and addresses are looked at by those who inspect the program."""
+        """Note instructions that cannot run; flags and addresses are checked later, by the check of the program."""
         assert self.notes is not None
         self.notes.without(dropped)
         for error in wrong_instructions(program):
@@ -332,7 +337,7 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, ScalarMethods, Abil
 
 
 def _places(pieces: Sequence[tuple[What, Where]]) -> NDArray[np.int64]:
-    """Where pieces stand, [piece][axis]."""
+    """Return the places of pieces as an array [piece][axis]."""
     wheres: list[Any] = [where for _, where in pieces]
     if wheres and isinstance(wheres[0], tuple) and len(wheres[0]) == 1:
         wheres = [where for (where,) in wheres]
@@ -343,7 +348,7 @@ def _places(pieces: Sequence[tuple[What, Where]]) -> NDArray[np.int64]:
 
 
 class Closed(dict[Key, int]):
-    """Stands for the index of kinds once a program is made, so that no row has to ask whether it is."""
+    """Index of instructions of a finished program: looking one up raises, so that no row is appended any more."""
 
     def __init__(self, where: str) -> None:
         super().__init__()

@@ -18,7 +18,7 @@ from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 
 
 def check_buffer(chip: ChipSpec, block: int, core: str, buffer: str, what: str) -> None:
-    """SimError for a buffer that a kind of core lacks; `what` is there."""
+    """Raise SimError if the kind of core lacks the buffer; `what` names its user."""
     has = chip.cores.kinds[core].buffers  # type: ignore[index]
     if buffer not in has:
         raise SimError(
@@ -28,7 +28,10 @@ def check_buffer(chip: ChipSpec, block: int, core: str, buffer: str, what: str) 
 
 
 def check_pipe(chip: ChipSpec, block: int, core: str, pipe: str, what: str, scalar: bool = False) -> None:
-    """SimError for a pipe that a kind of core lacks; `what` is on it. Pipe S has no queue: it counts with `scalar` alone."""
+    """Raise SimError if the kind of core lacks the pipe; `what` names its user.
+
+    Pipe S has no queue: it is allowed with `scalar` alone.
+    """
     has = [own for own in chip.cores.kinds[core].pipes if scalar or own != "S"]  # type: ignore[index]
     if pipe not in has:
         raise SimError(
@@ -63,7 +66,7 @@ def _why(program: Program, index: int, view: str) -> str:
 
 
 def overlapping(program: Program) -> Iterator[RowError]:
-    """Vector instructions with a source that lies over dst as it may not; each stamp of a task is looked at once."""
+    """Yield vector instructions with a source that overlaps dst in a forbidden way; each stamp of a task is checked once."""
     table, sheet = program.table, program.sheet
     if not table.column("by_vector").any():
         return
@@ -75,7 +78,7 @@ def overlapping(program: Program) -> Iterator[RowError]:
 
 
 def _apart(table: InstructionTable, stamp: Stamp) -> bool:
-    """Return True if all operands of a stamp's vector instructions may lie so; False where operands move apart."""
+    """Return True if all operands of a stamp's vector instructions may lie as they do; False where operands move apart."""
     if len(stamp.moves):
         moved = stamp.moves[:, 0]
         in_ub = (table.column("by_vector")[stamp.rows[moved // ROW, 0]] > 0) & (moved % ROW > 0) & (moved % ROW < TILE)
@@ -85,7 +88,7 @@ def _apart(table: InstructionTable, stamp: Stamp) -> bool:
 
 
 def _overlaps(table: InstructionTable, rows: NDArray[np.int64]) -> list[tuple[int, str]]:
-    """Return the rows whose operands lie over each other as they may not, with the reason."""
+    """Return the rows with operands that overlap in a forbidden way, with the reason."""
     at = np.flatnonzero(table.column("by_vector")[rows[:, 0]])
     if not len(at):
         return []
@@ -107,7 +110,7 @@ def _overlaps(table: InstructionTable, rows: NDArray[np.int64]) -> list[tuple[in
 
 
 def check_addresses(program: Program, sizes: Sequence[int]) -> None:
-    """RowError for the first row outside its buffer or tensor or at an address that is not aligned.
+    """Raise RowError for the first row outside its buffer or tensor, or at an unaligned address.
 
     `sizes` are the bytes of the task's tensors.
     """
@@ -116,7 +119,7 @@ def check_addresses(program: Program, sizes: Sequence[int]) -> None:
 
 
 def _check_operand(program: Program, operand: str, sizes: Sequence[int]) -> None:
-    """The rows that have the operand stay inside their buffers and tensors, at aligned addresses."""
+    """Check that the rows with the operand stay inside their buffers and tensors, at aligned addresses."""
     column, rows = OPERAND_COLUMN[operand], program.rows
     found = asked(program.table.limits(), sizes, rows[:, 0], column - 1, rows[:, column])
     wrong = np.flatnonzero(found.wrong())

@@ -34,11 +34,11 @@ class CubeMethods:
         transpose: bool = False,
         dst_stride: int = 1,
     ) -> None:
-        """Fractals from L1 to L0A or L0B; see `LoadData2D`."""
+        """Load fractals from L1 to L0A or L0B; see `LoadData2D`."""
         self._emit((LoadData2D, destination, itemsize, repeat, src_stride, transpose, dst_stride), dst, src)
 
     def _load_squares(self, dst: int, src: int, held: int, rows: Span, columns: Span) -> None:
-        """A piece of an NZ matrix of 1-byte items as the right operand [K, N], in squares of 32 x 32 that are turned.
+        """Load part of an NZ matrix of 1-byte items as the right operand [K, N], in transposed squares of 32 x 32.
 
         Raises SimError for rows, columns and `held` that are no whole squares.
         """
@@ -65,7 +65,7 @@ class CubeMethods:
         columns: Span,
         transpose: bool = False,
     ) -> None:
-        """img2col of a map in L1: `rows` (output pixels) and `columns` (of K) of its matrix; see `LoadData3D`."""
+        """Load img2col of a map in L1: `rows` (output pixels) and `columns` (of K) of its matrix; see `LoadData3D`."""
         self._emit((LoadData3D, destination, itemsize, *window, *rows, *columns, transpose), dst, src)
 
     def mmad(
@@ -82,7 +82,7 @@ class CubeMethods:
         gemv: bool | None = None,
         bias: int = -1,
     ) -> None:
-        """Matrix product into L0C; see `Mmad`. Unless `gemv` is given, m = 1 is that mode, which the 950 alone can leave.
+        """Multiply two matrices into L0C; see `Mmad`.
 
         With the BT address `bias` the sum begins with what `load_bias` brought there.
         """
@@ -90,7 +90,7 @@ class CubeMethods:
         self._emit((Mmad, m, k, n, dtype, accumulate, hf32_bits, gemv, bias), dst, left, right)
 
     def load_bias(self, dst: int, src: int, count: int, dtype: str) -> None:
-        """Numbers from L1 to the bias table; see `LoadBias`."""
+        """Load numbers from L1 to the bias table; see `LoadBias`."""
         self._emit((LoadBias, count, dtype), dst, src)
 
     def fixpipe(
@@ -108,7 +108,10 @@ class CubeMethods:
         pre: Quantisation | None = None,
         scales: int = 0,
     ) -> None:
-        """L0C to GM; see `Fixpipe`, and `FixpipeUnitFlag`. `scales` is where columns have theirs in the Fixpipe buffer."""
+        """Store a tile of L0C to GM; see `Fixpipe`, and `FixpipeUnitFlag`.
+
+        `scales` is the address of the columns' scales in the Fixpipe buffer.
+        """
         opcode = FixpipeUnitFlag if unit_flag else Fixpipe
         self._emit((opcode, m, n, m_padded, dtype, c0, dst_stride, atomic_add, pre), dst, src, scales)
 
@@ -125,7 +128,10 @@ class CubeMethods:
         pre: Quantisation | None = None,
         scales: int = 0,
     ) -> None:
-        """L0C to rows in GM; see `FixpipeNd`. `scales` is where columns have theirs in the Fixpipe buffer."""
+        """Store a tile of L0C to rows in GM; see `FixpipeNd`.
+
+        `scales` is the address of the columns' scales in the Fixpipe buffer.
+        """
         self._emit((FixpipeNd, m, n, m_padded, dtype, dst_stride, atomic_add, pre), dst, src, scales)
 
     def fixpipe_dn(
@@ -138,10 +144,10 @@ class CubeMethods:
         column_stride: int,
         atomic_add: bool = False,
     ) -> None:
-        """L0C to single elements in GM; see `FixpipeDn`."""
+        """Store part of a tile of L0C to single elements in GM; see `FixpipeDn`."""
         m, n, m_padded, first, row = piece
         self._emit((FixpipeDn, m, n, m_padded, first, dtype, row_stride, column_stride, atomic_add, row), dst, src)
 
     def l0c_to_ub(self, dst: int, src: int, rows: int, columns: int, m_padded: int, dtype: str) -> None:
-        """L0C to UB; see `L0cToUb`."""
+        """Store a tile of L0C to UB; see `L0cToUb`."""
         self._emit((L0cToUb, rows, columns, m_padded, dtype), dst, src)

@@ -1,4 +1,4 @@
-"""In which order a core can work a program off: pipes have queues of their own, so a wait may be issued before its set."""
+"""An order in which a core can execute a program: pipes have queues of their own, so a wait may be issued before its set."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ascend_sim.kernel.program import Program
 
 
 def rows_in_order(program: Program) -> tuple[NDArray[np.int64], list[int]] | None:
-    """Return rows in an order that flags allow, and the rows at which pipes of a deadlock stand; None for the order of issue.
+    """Return the rows in an order that flags allow, and the rows at which pipes deadlock; None if it is the order of issue.
 
     Rows that a deadlock never reaches come last, in the order of issue.
     """
@@ -50,7 +50,7 @@ def _waits_ahead(kinds: NDArray[np.int64], codes: NDArray[np.int64]) -> bool:
 
 
 class _Queues:
-    """The queues of a core's pipes, worked off without time."""
+    """Queues of a core's pipes, executed without time."""
 
     def __init__(self, program: Program, codes: NDArray[np.int64]) -> None:
         self._program = program
@@ -63,7 +63,7 @@ class _Queues:
         self._order: list[int] = []
 
     def worked_off(self) -> tuple[list[int], list[int]]:
-        """Return the rows as they are worked off, and those at which pipes stand in the end."""
+        """Return the rows in the order of execution, and those at which pipes stand in the end."""
         for row, pipe in enumerate(self._pipes):
             if self._kinds[row] == BARRIER_ALL and self._holds(row):
                 break  # what would end the waits of these pipes is not issued any more; so it is at a full queue
@@ -80,7 +80,7 @@ class _Queues:
         return self._order, [queue[0] for queue in self._blocked.values()]
 
     def _work(self, row: int) -> bool:
-        """Work a row off, unless it is a wait whose set is still to come."""
+        """Execute a row; return False for a wait whose set is still to come."""
         kind, code = self._kinds[row], self._codes[row]
         if kind == WAIT and self._balance[code] <= 0:
             return False
@@ -92,7 +92,7 @@ class _Queues:
         return True
 
     def _go_on(self) -> None:
-        """Work off what stood behind waits that are over now."""
+        """Execute the rows that stood behind waits that are over now."""
         moved = True
         while moved:
             moved = False

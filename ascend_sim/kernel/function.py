@@ -45,7 +45,7 @@ class KernelError(SimError):
 
 
 class KernelFunction:
-    """A kernel: `function(k, *tensors, **fields)` with `k` a `Kernel`, on the first of `cores` that the chip has.
+    """A kernel: `function(k, *tensors, **fields)` with a `Kernel` `k`; it runs on the first of `cores` that the chip has.
 
     Calling it calls the function, so that kernels can use each other. `fields` are its parameters by keyword, a tiling for
     example.
@@ -72,12 +72,12 @@ class KernelFunction:
         return self.function(k, *arguments, **fields)
 
     def visible(self) -> Callable[..., Any]:
-        """Return the function, which is all that a loop sees of it."""
+        """Return the function: the state that a snapshot of a traced loop compares (`kernel.snapshot`)."""
         return self.function
 
     @property
     def first_line(self) -> Line:
-        """The file of the kernel, and the line in which it begins."""
+        """Return the kernel's file and the line in which it begins."""
         return self.function.__code__.co_filename, self.function.__code__.co_firstlineno
 
     def raised_at(self, error: BaseException) -> Line | None:
@@ -90,7 +90,7 @@ class KernelFunction:
         return f"<kernel {self.name} on {' or '.join(self.cores)}>"
 
     def core_on(self, chip: ChipSpec) -> str:
-        """The first of `cores` that the chip has; SimError where it has none of them."""
+        """Return the first of `cores` that the chip has. Raises SimError where it has none of them."""
         has = list(chip.cores.kinds)
         if chip.cores.aiv_per_aic:
             has += ["MIX", "MIX_1_1"]  # type: ignore[list-item]
@@ -103,7 +103,7 @@ class KernelFunction:
         )
 
     def check(self, tensors: Sequence[Any], fields: Mapping[str, Any]) -> dict[str, Any]:
-        """The tensors by the names of their parameters; SimError for arguments that do not fit the function."""
+        """Return the tensors by parameter name. Raises SimError for arguments that do not fit the function."""
         try:
             bound = self.signature.bind(None, *tensors, **fields)
         except TypeError as error:
@@ -117,7 +117,7 @@ class KernelFunction:
         return dict(zip(names, tensors, strict=False))
 
     def defaults(self) -> dict[str, Any]:
-        """The fields that have a value of their own, by name."""
+        """Return the fields that have a default, with the default."""
         return {
             name: parameter.default
             for name, parameter in self.signature.parameters.items()
@@ -127,7 +127,7 @@ class KernelFunction:
 
 @dataclass(frozen=True, eq=False)
 class Launch:
-    """A kernel on a chip with its tensors: what makes the programs of a block (`Task.build`)."""
+    """A kernel on a chip with its tensors and fields; it makes the programs of each block (`Task.build`)."""
 
     kernel: KernelFunction
     chip: ChipSpec
@@ -157,7 +157,7 @@ class Launch:
         disarm: Collection[str] = (),
         contents: Sequence[Any] | None = None,
     ) -> Launch:
-        """A launch of `blocks` blocks; SimError where the chip has not the cores for it."""
+        """Return a launch of `blocks` blocks. Raises SimError where the chip lacks the cores for it."""
         tables = _tables(kernel, chip, blocks, tensors, fields, disarm)
         core = kernel.core_on(chip)
         vectors = 1 if core == "MIX_1_1" else chip.cores.aiv_per_aic if core == "MIX" else 0
@@ -165,7 +165,7 @@ class Launch:
         return cls(kernel, chip, core, vectors, blocks, tensors, fields, disarm, tables, contents)
 
     def programs(self, block: int) -> list[Program]:
-        """The programs of one block; KernelError for whatever the function raises."""
+        """Return the programs of one block. Raises KernelError for whatever the function raises."""
         if self.core != "MIX":
             return [self._program(block, self.core, 0)]
         return [self._program(block, "AIC", 0), *(self._program(block, "AIV", i) for i in range(self.vector_cores))]
@@ -191,7 +191,7 @@ class Launch:
     def _inspected(
         self, inspection: Inspection, table: InstructionTable, block: int, core: str, sub_block: int
     ) -> Program:
-        """The program as far as the function comes; what it raises is noted."""
+        """Return the program as far as the function gets; the error that it raises is noted as a fault."""
         k = self._builder(Kernel, table, block, core, sub_block)
         assert k.notes is not None
         try:
@@ -229,7 +229,7 @@ class Launch:
         return k
 
     def _line(self, row: int, table: InstructionTable, block: int, core: str, sub_block: int) -> Line | None:
-        """The line that wrote a row of a program: the function runs once more, and every row's line is noted."""
+        """Return the line that wrote a row of a program, by running the function once more and noting every row's line."""
         try:
             k = self._written(_LineKernel, table, block, core, sub_block)
         except (Exception, SystemExit):
@@ -250,7 +250,7 @@ def _tables(
     fields: Mapping[str, Any],
     disarm: Collection[str],
 ) -> dict[str, InstructionTable]:
-    """The instructions and stamps of a launch by kind of core, which launches that are alike share.
+    """Return the instruction tables of a launch by kind of core; equal launches of a thread share them.
 
     Each thread has its own, because builders write to them.
     """
@@ -265,17 +265,17 @@ def _tables(
 
 
 class _LineKernel(Kernel):
-    """Notes for every row the line of the kernel's file that it came from; for messages, not for speed."""
+    """Kernel that notes for every row the line of the file that wrote it; for messages, not for speed."""
 
     stamping = False
 
     @cached_property
     def lines(self) -> list[int | None]:
-        """The line of every row that was written."""
+        """Return the line of every row that was written."""
         return []
 
     def lines_of_rows(self) -> list[int | None]:
-        """The line of every row that stays in the program."""
+        """Return the line of every row that is in the finished program."""
         dropped = {row for _, _, row in self._sheet.last(self._dropped_kinds())}
         return [line for row, line in enumerate(self.lines) if row not in dropped]
 
@@ -325,7 +325,7 @@ _PLAIN = "a kernel is a plain function, which writes its instructions and return
 
 
 def _refuse_result(returned: Any) -> None:
-    """SimError for a kernel that returns something, such as a generator or coroutine, which nobody would run."""
+    """Raise SimError for a kernel that returns a value, such as a generator or coroutine, which would never run."""
     if returned is None:
         return
     if inspect.iscoroutine(returned):
@@ -334,7 +334,7 @@ def _refuse_result(returned: Any) -> None:
 
 
 def _told(error: BaseException, kernel: KernelFunction, line: Line | None = None) -> str:
-    """One line: where in the kernel's file the error came from (`line` where that is known), and what it says."""
+    """Return an error in one line: where in the kernel's file it came from (`line` if known), and its text."""
     line = line or kernel.raised_at(error)
     own = Path(kernel.first_line[0] if line is None else line[0])
     if own.is_relative_to(Path.cwd()):

@@ -1,4 +1,4 @@
-"""Building programs in order to check them: the builder notes what it would refuse, and from which line each row came.
+"""Inspection: the builder notes faults instead of raising, and the line that wrote each row, for a check.
 
 with inspect() as inspection:
     programs = task.build(0)
@@ -50,7 +50,7 @@ class Allocated:
 
 
 class SourceLines:
-    """The distinct lines that wrote rows, by number; the programs of a table share them with its stamps."""
+    """Distinct lines that wrote rows, by number; the programs of a table share them with its stamps."""
 
     def __init__(self) -> None:
         self.lines: list[Line] = []
@@ -116,15 +116,17 @@ class Notes:
         return np.frombuffer(self.rows, np.int32)[rows] if len(rows) else np.empty(0, np.int32)
 
     def without(self, dropped: Sequence[int]) -> None:
-        """Take rows out; those behind them move up."""
+        """Remove the notes of dropped rows; those behind them move up."""
         if dropped:
             self.rows = array("i", np.delete(np.frombuffer(self.rows, np.int32), dropped).tobytes())
 
 
 @dataclass
 class Inspection:
-    """Faults that the builders found while programs were built. They repeat the pieces of loops (`stamping`), and set
-    `stamped`: a fault is then noted for the first piece alone, and whoever needs all has the programs built again without.
+    """Faults noted while programs were built.
+
+    The builders repeat the pieces of loops (`stamping`), and set `stamped`: a fault is then noted for the first piece alone,
+    and whoever needs all has the programs built again without.
     """
 
     stamping: bool = True
@@ -137,7 +139,7 @@ class Inspection:
         return list(self._faults)
 
     def add(self, where: str, text: str, line: Line | None = None, tool: str = "memcheck") -> None:
-        """Note a refusal; the line is the one that is being executed unless given."""
+        """Note a fault; unless given, the line is the one that is being executed."""
         self._faults.setdefault(Fault(where, line or calling_line(), text, tool))
 
 
@@ -145,13 +147,13 @@ _CURRENT: ContextVar[Inspection | None] = ContextVar("inspection", default=None)
 
 
 def current_inspection() -> Inspection | None:
-    """Return the inspection that is going on, if any."""
+    """Return the inspection under way, or None."""
     return _CURRENT.get()
 
 
 @contextlib.contextmanager
 def inspect(stamping: bool = True) -> Iterator[Inspection]:
-    """Programs that are built meanwhile are inspected."""
+    """Inspect the programs that are built inside the block."""
     inspection = Inspection(stamping)
     token = _CURRENT.set(inspection)
     try:
@@ -161,7 +163,7 @@ def inspect(stamping: bool = True) -> Iterator[Inspection]:
 
 
 def calling_line() -> Line:
-    """Return the innermost line that belongs to a kernel and not to the machinery that builds it."""
+    """Return the innermost line on the stack that belongs to a kernel, not to the builder."""
     frame: Any = sys._getframe(1)
     while frame.f_code.co_filename in _MACHINERY:
         frame = frame.f_back

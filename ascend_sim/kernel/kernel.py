@@ -40,7 +40,7 @@ _OPERANDS = ("dst", "src0", "src1")
 
 
 class _Sides(NamedTuple):
-    """A copy between GM and UB: rows, bytes of a row, bytes from row to row in GM and in UB, address in UB."""
+    """Both sides of a copy between GM and UB: rows, bytes of a row, row distance in GM and in UB (bytes), UB address."""
 
     rows: int
     size: int
@@ -50,7 +50,7 @@ class _Sides(NamedTuple):
 
 
 class _MatrixPiece(NamedTuple):
-    """Rows and columns of a matrix in L1 that has `held` rows."""
+    """Part of a matrix in L1, in rows and columns; the matrix has `held` rows."""
 
     dtype: str
     held: int
@@ -122,7 +122,7 @@ class Kernel(TracedLoops, KernelBuilder):
         *,
         opener: str = "",
     ) -> BufferQueue[Any]:
-        """`buffers` times `size` bytes of `buffer`, filled by pipe `producer` and emptied by `consumer` in turn.
+        """Return a queue of `buffers` times `size` bytes, filled by pipe `producer` and emptied by `consumer` in turn.
 
         With several buffers and as many sizes a place of the queue is a tuple of addresses: operands that go together.
         """
@@ -154,9 +154,9 @@ class Kernel(TracedLoops, KernelBuilder):
     def queue_of(
         self, name: str, places: Sequence[Place], producer: str, consumer: str, *, opener: str = ""
     ) -> BufferQueue[Place]:
-        """Return a queue of places of one's own, whatever tells where a buffer lies; see `BufferQueue`.
+        """Return a queue of the given `places` (addresses, tensors or tuples of them); see `BufferQueue`.
 
-        Its flags are "NAME[i] full" and "NAME[i] free". It is closed at the end of the program by itself.
+        Its flags are "NAME[i] full" and "NAME[i] free". It is closed by itself at the end of the program.
         """
         if not places:
             raise SimError(f"queue {name!r}: no buffers; it takes 1 or more")
@@ -193,20 +193,20 @@ class Kernel(TracedLoops, KernelBuilder):
                 del self._emit
 
     def written_over(self, items: Sequence[Any], write: Callable[[], Program]) -> Program:
-        """Return the program that `write` makes of one loop of `each` over `items`, and of nothing else that is a block's own.
+        """Return the program that `write` makes of one loop of `each` over `items`.
 
-        A further one over items of the same kinds elsewhere is that of the first, moved there, where its guards hold.
+        Equal items at another place reuse it, moved there, if its guards hold. Nothing but the items may differ between blocks.
         """
         pieces = self.split(items)
         return self.repeated(pieces, write) if pieces else write()
 
     def close_queues(self) -> None:
-        """End of the program: the queues take back the releases that nobody waits for."""
+        """Close the queues at the end of the program: releases that nothing waits for are taken back."""
         for queue in self._queues:
             queue.close()
 
     def finish(self) -> Program:
-        """Close the queues, then as `KernelBuilder.finish`; what would write another row is refused from then on."""
+        """Close the queues and finish as `KernelBuilder.finish` does; later instructions are refused."""
         self.close_queues()
         program = super().finish()
         self._index = Closed(self._where)
@@ -246,7 +246,7 @@ class Kernel(TracedLoops, KernelBuilder):
         src0: int | Tensor | LocalTensor = 0,
         src1: int | Tensor | LocalTensor = 0,
     ) -> None:
-        """Append an instruction object with up to three operands: the way in for `Instruction`s of one's own.
+        """Append an instruction object with up to three operands; this is how a kernel uses `Instruction`s of its own.
 
         Raises SimError unless its class is a frozen dataclass whose methods keep to what `Instruction` says.
         """
@@ -263,7 +263,7 @@ class Kernel(TracedLoops, KernelBuilder):
         self._emit(key, *(_address(type(instruction).__name__, place) for place in (dst, src0, src1)))
 
     def _check_instruction(self, instruction: Instruction) -> None:
-        """Refuse what no engine could run; called once for each distinct instruction."""
+        """Raise SimError for an instruction that no engine could run; called once for each distinct instruction."""
         if type(instruction).pipe is Instruction.pipe:
             raise SimError(
                 f"emit: {type(instruction).__name__} has no pipe(self, chip), which names the queue that takes it"
@@ -289,7 +289,7 @@ class Kernel(TracedLoops, KernelBuilder):
     # -- GM <-> UB -----------------------------------------------------------------------------------------------------
 
     def gm_to_ub(self, dst: int | LocalTensor | BufferQueue[LocalTensor], src: Tensor, operand: str = "") -> None:
-        """A piece of GM to UB, row by row: to a tensor of its shape, or to an address, each row on blocks of its own.
+        """Copy part of a GM tensor to UB row by row: to a tensor of its shape, or to an address, each row on its own blocks.
 
         Where a queue is given, here and in the other moves, it is `write` or `read` around the instruction.
         """
@@ -307,7 +307,7 @@ class Kernel(TracedLoops, KernelBuilder):
         atomic_add: bool = False,
         operand: str = "",
     ) -> None:
-        """The way back: to a piece of GM, or added to what it holds."""
+        """Copy rows from UB to part of a GM tensor, or add them to what it holds."""
         if isinstance(src, BufferQueue):
             with src.read() as place:
                 return self.ub_to_gm(dst, place, atomic_add=atomic_add, operand=operand)
@@ -316,7 +316,7 @@ class Kernel(TracedLoops, KernelBuilder):
         self.data_copy("UB", "GM", dst.address, at, size, rows, step, stride, added, operand or dst.name)
 
     def _sides(self, what: str, tensor: Tensor, local: int | LocalTensor) -> _Sides:
-        """Return how both sides of a copy lie; rows without gaps become one."""
+        """Return both sides of a copy; rows without gaps become one row."""
         rows, columns, stride = tensor.rows(what)
         size = columns * tensor.itemsize
         if not isinstance(local, LocalTensor):
@@ -336,7 +336,7 @@ class Kernel(TracedLoops, KernelBuilder):
     # -- matrices: GM -> L1 -> L0A, L0B; L0C -> GM ---------------------------------------------------------------------
 
     def gm_to_l1(self, dst: int, src: Tensor, *, held: int = 0, operand: str = "") -> None:
-        """A row-major matrix [rows, columns] in GM to NZ fractals in L1: [ceil(columns / C0)][held][C0].
+        """Load a row-major matrix [rows, columns] from GM as NZ fractals in L1: [ceil(columns / C0)][held][C0].
 
         C0 is 32 bytes of elements; columns behind the last are zero. `held`, the rows of the matrix in L1, is that of the
         piece unless given; rows that the piece lacks are left as they are.
@@ -357,7 +357,7 @@ class Kernel(TracedLoops, KernelBuilder):
         column: int = 0,
         transpose: bool = False,
     ) -> None:
-        """A piece of an NZ matrix in L1 as the left operand [M, K]; with `transpose` the matrix is stored [K, M].
+        """Load part of an NZ matrix in L1 as the left operand [M, K]; with `transpose` the matrix is stored [K, M].
 
         The matrix at `src` has `held` rows; the piece has `rows` and `columns` from `row` and `column` (a multiple of C0).
         """
@@ -377,7 +377,7 @@ class Kernel(TracedLoops, KernelBuilder):
         column: int = 0,
         transpose: bool = False,
     ) -> None:
-        """A piece of an NZ matrix in L1 as the right operand [K, N]; with `transpose` the matrix is stored [N, K].
+        """Load part of an NZ matrix in L1 as the right operand [K, N]; with `transpose` the matrix is stored [N, K].
 
         Turned it has the order of L0B already and is copied by fractals: rows in multiples of 16, columns from a multiple
         of C0, in one instruction where all rows are taken, else in one for each C0 columns. `held`, `row` and `column` are
@@ -404,7 +404,7 @@ class Kernel(TracedLoops, KernelBuilder):
             self.load_data_2d("L0B", place, source, itemsize, fractals)
 
     def _load_matrix(self, destination: str, dst: int, src: int, piece: _MatrixPiece, transpose: bool) -> None:
-        """img2col of a map one pixel high under a 1 x 1 kernel, which is the matrix itself."""
+        """Load part of a matrix by img2col: a map one pixel high under a 1 x 1 kernel is the matrix itself."""
         dtype, held, (row, rows), (column, columns) = piece
         c0 = self.chip.alignment.block // (itemsize := item_bytes(dtype))
         if row + rows > held or column % c0:
@@ -418,7 +418,7 @@ class Kernel(TracedLoops, KernelBuilder):
         self.load_data_3d(destination, dst, src, itemsize, matrix_window(held), piece.rows, span, transpose)
 
     def l0c_to_gm(self, dst: Tensor, src: int | BufferQueue[int], *, atomic_add: bool = False) -> None:
-        """The tile [m, n] of L0C, m rounded up to 16, to a piece of GM, rounded to its dtype, or added to what it holds."""
+        """Store the tile [m, n] of L0C, m rounded up to 16, to part of a GM tensor in its dtype, or add it there."""
         if isinstance(src, BufferQueue):
             with src.read() as place:
                 return self.l0c_to_gm(dst, place, atomic_add=atomic_add)
@@ -428,7 +428,7 @@ class Kernel(TracedLoops, KernelBuilder):
 
 
 def _numbered(name: str, buffers: int) -> Iterator[str]:
-    """Return the names of a queue's buffers; SimError for less than one."""
+    """Return the names of a queue's buffers. Raises SimError for less than one buffer."""
     return (f"{name}[{i}]" for i in range(whole_number(buffers, f"queue {name!r}: the number of buffers", 1)))
 
 

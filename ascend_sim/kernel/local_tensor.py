@@ -39,7 +39,7 @@ class LocalTensor:
 
     @property
     def rows(self) -> int:
-        """Rows; 1 where there is one dimension."""
+        """Return the number of rows; 1 for a tensor of one dimension."""
         return self.shape[0] if len(self.shape) == 2 else 1
 
     @property

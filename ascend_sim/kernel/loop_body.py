@@ -1,7 +1,7 @@
-"""The source of a traced loop: which names its body takes from outside, and whether one turn leaves a variable to the next.
+"""Analysis of a traced loop's source: the outer names that its body reads, and whether turns depend on each other.
 
 The syntax tree of the file answers. A loop is known by its function and its line, and the file must still say what Python runs.
-Where there is something that this module does not follow (a `match`, a class, a generator) the answer is None.
+Where the source has a statement that this module does not follow (a `match`, a class, a generator) the answer is None.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _SCOPES = ast.FunctionDef | ast.Lambda | ast.GeneratorExp
 
 
 class NotFollowed(Exception):
-    """The source has something that this module does not follow."""
+    """Raised for source that this module does not follow."""
 
 
 @lru_cache(256)
 def names_from_outside(code: CodeType, line: int) -> frozenset[str] | None:
-    """Return the names that the body of the loop at `line` of a function reads before it writes them.
+    """Return the names that the body of the loop at `line` reads before it writes them.
 
-    None where the turns of the loop hang together, or where the source is not understood.
+    None where one turn depends on another, or where the source is not understood.
     """
     function = _function_of(code)
     loop = None if function is None else _loop_at(function, line)
@@ -39,7 +39,7 @@ def names_from_outside(code: CodeType, line: int) -> frozenset[str] | None:
 
 
 def _function_of(code: CodeType) -> ast.FunctionDef | None:
-    """Return the function of the file that Python has made this code of."""
+    """Return the syntax tree of the function with this code; None where the file has changed."""
     linecache.checkcache(code.co_filename)
     source = "".join(linecache.getlines(code.co_filename))
     try:
@@ -109,7 +109,7 @@ def _outside(function: ast.FunctionDef, loop: ast.For) -> frozenset[str] | None:
 
 
 def _free(scope: ast.AST) -> set[str]:
-    """The names that a function inside of another takes from around it."""
+    """Return the names that an inner function takes from the functions around it."""
     nodes = list(ast.walk(scope))
     brief = {id(one) for node in nodes if isinstance(node, ast.comprehension) for one in ast.walk(node.target)}
     own: set[str] = set()
@@ -202,7 +202,7 @@ class _Names:
             self.read(node, own)
 
     def read(self, node: ast.AST, own: set[str]) -> None:
-        """An expression, its parts in the order in which Python evaluates them."""
+        """Note the names that an expression reads, in the order in which Python evaluates its parts."""
         match node:
             case ast.Name():
                 if node.id not in own:
@@ -255,9 +255,9 @@ class _Names:
         own.add(name)
 
     def after(self, statements: list[ast.stmt], loop: ast.For) -> set[str] | None:
-        """Go on behind `loop`, which stands somewhere in these statements: to their end, and in loops around it once more.
+        """Follow the statements behind `loop`, to their end and once more through the loops around it.
 
-        Returns what is surely written since; None where the loop is not among them.
+        Returns the names surely written since; None where the loop is not among the statements.
         """
         for place, node in enumerate(statements):
             if node is loop:
@@ -300,5 +300,5 @@ def _both(one: set[str] | None, other: set[str] | None) -> set[str] | None:
 
 
 def _loaded(target: ast.AST) -> ast.AST:
-    """Return the value that a target has."""
+    """Return the expression that reads an assignment's target."""
     return ast.Name(target.id, ast.Load()) if isinstance(target, ast.Name) else target

@@ -1,4 +1,4 @@
-"""Loops of a kernel that repeat their rows: what the builder does with stamps."""
+"""Loops of a kernel that repeat their rows by stamps."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Where = TypeVar("Where", bound=int | tuple[int, ...])
 
 
 class _Outer(NamedTuple):
-    """Where the rows of a builder went before a stamp began."""
+    """The builder's sheet, tiles and notes outside of the stamp that is being written."""
 
     sheet: Sheet
     tile: int
@@ -33,7 +33,7 @@ class _Outer(NamedTuple):
 
 
 class StampedLoops:
-    """Stamped loops over the sheet of a builder, and what one piece of them leaves to the next; see `stamp`."""
+    """Loops of a builder whose bodies are written once as stamps, and the state carried from piece to piece; see `stamp`."""
 
     if TYPE_CHECKING:
         core_kind: str
@@ -65,7 +65,9 @@ class StampedLoops:
     """Whether loops repeat rows; without, every row is written by itself, and the programs are the same."""
 
     def carry(self, owner: object, *names: str) -> None:
-        """Attributes of `owner` that one piece of a stamped loop leaves to the next: numbers, names, tuples of them."""
+        """Register attributes of `owner` whose values one piece of a stamped loop leaves to the next: numbers, names,
+        tuples.
+        """
         self._outside_stamps(f"carry of {', '.join(names)}")
         self._carried += [(owner, name) for name in names]
 
@@ -110,7 +112,7 @@ class StampedLoops:
             self._resume(absolute(stamps.phases[phase], placed(last)))
 
     def _surroundings(self) -> Hashable:
-        """Return the values outside of a loop that its rows depend on."""
+        """Return the builder's state that the rows of any loop depend on."""
         return (
             self.notes is None,
             self.core_kind,
@@ -123,13 +125,13 @@ class StampedLoops:
         )
 
     def _begin_stamp(self) -> None:
-        """Write the rows that follow to a stamp."""
+        """Direct the rows that follow to a new stamp."""
         self._outer = _Outer(self._sheet, self._tile, self._tiles, self.notes)
         self._sheet, self._tile, self._tiles, self._moves = Sheet(self.table.stamps), 0, 0, []
         self.notes = None if self.notes is None else Notes(self.notes.source)
 
     def _end_stamp(self, place: Place) -> Stamp:
-        """Return the stamp of the rows written since it began, at `place`; rows go to the program again."""
+        """Return the stamp of the rows written since `_begin_stamp`, at `place`; later rows go to the program again."""
         assert self._outer is not None
         moves = np.array(self._moves, np.int64).reshape(-1, 3)
         after = self.table.stamps.number(self._phase(place))
@@ -139,7 +141,7 @@ class StampedLoops:
         return made
 
     def _put(self, stamp: Stamp, place: Place) -> None:
-        """Repeat a stamp at a place."""
+        """Append a stamp at a place to the program."""
         if self.notes is not None and stamp.notes is not None:
             self.notes.rows.extend(stamp.notes.rows)
         try:
@@ -150,7 +152,7 @@ class StampedLoops:
         self._tiles += stamp.counted
 
     def _outside_stamps(self, what: str) -> None:
-        """Refuse what no stamp repeats; a traced loop goes on as a plain one."""
+        """Refuse `what` inside a stamped loop, since no stamp repeats it; a traced loop goes on as a plain one."""
         if self._turn is not None:
             self._leave_turn()
         elif self._outer is not None:
@@ -159,7 +161,7 @@ class StampedLoops:
             )
 
     def _end_turn(self) -> Stamp:
-        """Return the stamp of the turn of a traced loop that ran last; its numbers are plain integers from here on."""
+        """Return the stamp of the traced loop's last turn; its tracked numbers are plain integers from here on."""
         assert self._turn is not None
         made = self._end_stamp(self._turn)
         if self._trace is not None:
@@ -168,7 +170,7 @@ class StampedLoops:
         return made
 
     def _leave_turn(self) -> None:
-        """Put the rows of a running turn where they belong, and write those that follow behind them."""
+        """End the tracing of the running turn: its rows become a stamp, and later rows go to the program."""
         assert self._turn is not None
         place = self._turn
         stamp = self.table.stamps.add(self._end_turn())
@@ -177,11 +179,11 @@ class StampedLoops:
 
     @property
     def _row(self) -> int:
-        """Return the number of the row that comes next."""
+        """Return the number of the next row."""
         return len(self._sheet) + (len(self._outer.sheet) if self._outer is not None else 0)
 
     def _phase(self, where: Place) -> Any:
-        """Return the state that the following rows depend on, without their own `what`."""
+        """Return the carried state that the next rows depend on, relative to the place `where`."""
         values = [getattr(owner, name) for owner, name in self._carried]
         carried = tuple([value if type(value) is int else relative(value, where) for value in values])
         return carried, tuple(self._balance.values())
@@ -193,7 +195,7 @@ class StampedLoops:
         self._balance = dict(zip(self._balance, balance, strict=True))
 
     def _emit_moving(self, row: list[Any]) -> None:
-        """A row of a stamp, addresses of which move; whatever else is no integer is refused as `_emit` does."""
+        """Append a row of a stamp whose addresses move with the place; other values that are no integers are refused."""
         first = len(self._sheet.written)
         row = [cell.address if type(cell) is Tensor else cell for cell in row]
         for number, cell in enumerate(row):

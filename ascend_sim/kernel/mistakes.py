@@ -28,7 +28,7 @@ def explain_mistake(error: BaseException) -> str | None:
 
 
 def _about_call(text: str) -> str | None:
-    """Return the error in the arguments of a method, and its signature."""
+    """Return a line about wrong arguments of a method, with its signature; None for any other error text."""
     match = _CALL.match(text)
     if match is None:
         return None
@@ -41,7 +41,7 @@ def _about_call(text: str) -> str | None:
 
 
 def _about_name(holder: Any, name: str | None) -> str | None:
-    """Return the missing attribute and the near ones."""
+    """Return a line about a missing attribute, with names near to it; None if there is nothing to say."""
     kind = next((one for one in _LANGUAGE if isinstance(holder, one)), None)
     if kind is None or name is None:
         return None
@@ -52,7 +52,7 @@ def _about_name(holder: Any, name: str | None) -> str | None:
 
 
 def _shown(kind: type) -> str:
-    """Return how a kernel writes an object of the class before a name."""
+    """Return the usual variable for an object of the class, as a kernel writes it before a name."""
     return "k." if kind is Kernel else f"{kind.__name__}."
 
 

@@ -41,7 +41,7 @@ class MapWindow(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def matrix_window(rows: int) -> MapWindow:
-    """A matrix [c1][rows][C0] as a map one pixel high under a 1x1 kernel: every row is a pixel."""
+    """Return a matrix [c1][rows][C0] as a map one pixel high under a 1x1 kernel: every row is a pixel."""
     return MapWindow(height=1, width=rows, out_width=rows)
 
 
@@ -70,7 +70,7 @@ class TilePiece(NamedTuple):
 
 
 class CopyLoop(NamedTuple):
-    """A loop of a copy: how often, and bytes from one to the next on either side."""
+    """Outer loop of a copy: its turns, and the distance of turns in bytes on either side."""
 
     times: int
     src_stride: int
@@ -78,7 +78,7 @@ class CopyLoop(NamedTuple):
 
 
 class ScatterLoops(NamedTuple):
-    """Where `scatter` takes its elements and puts them; fields as in `Scatter`."""
+    """Source and destination places of `scatter`; fields as in `Scatter`."""
 
     groups: int
     rows: int
@@ -92,7 +92,7 @@ class ScatterLoops(NamedTuple):
 
 
 class TurnLayout(NamedTuple):
-    """Where `transpose_blocks` finds its rows and blocks; fields as in `TransposeBlocks` (bytes, `first` in elements)."""
+    """Places of the rows and blocks of `transpose_blocks`; fields as in `TransposeBlocks` (bytes, `first` in elements)."""
 
     row_stride: int
     block_stride: int = BLOCK_BYTES
@@ -103,7 +103,7 @@ class TurnLayout(NamedTuple):
 
 
 class CubeProduct(NamedTuple):
-    """Parameters of a product beside its addresses, in the order of `KernelBuilder.mmad`; see `Mmad`."""
+    """Parameters of a product except its addresses, in the order of `KernelBuilder.mmad`; see `Mmad`."""
 
     m: int
     k: int

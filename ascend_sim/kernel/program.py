@@ -66,7 +66,7 @@ class Touches:
 
     @classmethod
     def of(cls, instructions: Sequence[Instruction], chip: ChipSpec) -> Touches:
-        """From the instructions, in their order."""
+        """Return the regions of instructions on a chip, in their order."""
         regions: list[Region] = []
         rows, first = [], [0]
         for instruction in instructions:
@@ -85,15 +85,15 @@ class Touches:
 
     @cached_property
     def addresses(self) -> tuple[int, int]:
-        """Where in memory C finds `first` and `columns`, as long as these are there."""
+        """Return the memory addresses of `first` and `columns` for C; valid as long as this object lives."""
         return address_of(self.first), address_of(self.columns)
 
     def of_instruction(self, number: int) -> list[Region]:
-        """The regions of one of them."""
+        """Return the regions of instruction `number`."""
         return self.regions[self.first[number] : self.first[number + 1]]
 
     def and_of(self, instructions: Sequence[Instruction], chip: ChipSpec) -> Touches:
-        """These, and those of the instructions that follow."""
+        """Return these regions followed by those of more instructions."""
         more = Touches.of(instructions, chip)
         first = np.concatenate((self.first, self.first[-1] + more.first[1:]))
         columns = np.empty(len(self.columns) + len(more.columns), TOUCH)  # np.concatenate compares all fields by name
@@ -101,7 +101,7 @@ class Touches:
         return Touches(first, self.regions + more.regions, columns)
 
     def behind(self, known: int) -> tuple[NDArray[np.int64], NDArray[np.void]]:
-        """`first` and `columns` of the instructions from number `known` on alone."""
+        """Return `first` and `columns` of the instructions from number `known` on."""
         first = self.first[known:]
         return first - first[0], self.columns[first[0] :]
 
@@ -113,7 +113,7 @@ def moves_nothing(region: Region) -> bool:
 
 @cache
 def _whole_fields(kind: type[Instruction]) -> tuple[tuple[int, str], ...]:
-    """Places in the key, and names, of the fields of an instruction that are whole numbers."""
+    """Return the place in the key, and the name, of each integer field of an instruction class."""
     return tuple((place, one.name) for place, one in enumerate(fields(kind), 1) if one.type in ("int", int))
 
 
@@ -124,7 +124,7 @@ def _check_whole(key: Key) -> None:
 
 
 def _of_python(value: Any) -> Any:
-    """A number of numpy's as one of Python's, which does not wrap; tuples too."""
+    """Return a numpy number as a Python number, which does not wrap; also inside tuples."""
     if isinstance(value, np.integer):
         return int(value)
     return like(value, [_of_python(item) for item in value]) if isinstance(value, tuple) else value
@@ -164,8 +164,10 @@ class InstructionTable:
         self._touches = Touches.of((), self.chip)
 
     def add(self, key: Key) -> int:
-        """Make the instruction `key`; raises SimError when the chip lacks its path, for a count that is no
-        whole number, and for one that lasts longer than an engine counts or goes further than an offset does.
+        """Add the instruction `key` and return its number.
+
+        Raises SimError when the chip lacks its path, for a count that is no whole number, and for cycles or offsets too large
+        for an engine.
         """
         _check_whole(key)
         key = key[0], *map(_of_python, key[1:])
@@ -201,7 +203,7 @@ class InstructionTable:
         return len(self.instructions) - 1
 
     def _check_placed(self, instruction: Instruction, region: Region) -> None:
-        """Raise SimError for a region without an operand that is not inside its buffer."""
+        """Raise SimError if a region at a fixed place (without an operand) is outside its buffer."""
         capacity = int(self._capacity[_SPACE[region.space]])
         if region.offset < 0 or region.extent > capacity:
             raise SimError(
@@ -210,15 +212,15 @@ class InstructionTable:
             )
 
     def on(self, chip: ChipSpec) -> InstructionTable:
-        """Return a table of the same instructions, in their order, on a chip where they take other times."""
+        """Return a table of the same instructions, in their order, with the costs of another chip."""
         table = InstructionTable(chip, self.kind, owed=self.owed)
         for key in self.index:
             table.add(key)
         return table
 
     def column(self, name: str) -> NDArray[np.int64]:
-        """One property of every distinct instruction: "pipe", "kind", "head_first", "head_stream", "work", "latency";
-        of waits "lead", "at_work" and "by_unit_flag"; "reads_late", "has_values", "multiplies", "publishes", "paced" and
+        """Return one property of every distinct instruction: "pipe", "kind", "head_first", "head_stream", "work", "latency"; of
+        waits "lead", "at_work" and "by_unit_flag"; "reads_late", "has_values", "multiplies", "publishes", "paced" and
         "by_vector".
         """
         if name not in self._columns:
@@ -240,10 +242,10 @@ class InstructionTable:
         return self._columns[name]
 
     def limits(self) -> NDArray[np.int64]:
-        """Return the limits of instructions' addresses, [extent, capacity, unit][operand][instruction], in bytes.
+        """Return the limits of operands' addresses as [extent, capacity, unit][operand][instruction], in bytes.
 
-        Bytes from an operand's address to the end of what it covers (0: there is no such operand), those of its buffer (-1: it
-        is in GM), and what its address is a multiple of.
+        `extent`: from the address to the end of the bytes touched (0: no such operand); `capacity`: of its buffer (-1: it is in
+        GM); `unit`: the alignment of its address.
         """
         known = self._limits.shape[2]
         if known < len(self.instructions):
@@ -266,7 +268,10 @@ class InstructionTable:
         return self._limits
 
     def unfit(self, core: str) -> NDArray[np.bool_]:
-        """Which instructions run on no pipe of this kind of core, touch no buffer of it, move no bytes or step backwards."""
+        """Return True for instructions that this kind of core cannot run, that move no bytes or that step backwards.
+
+        A core cannot run an instruction on a pipe or buffer that it lacks.
+        """
         found = self._unfit.get(core, np.zeros(0, np.bool_))
         known = len(found)
         if known < len(self.instructions):
@@ -281,12 +286,12 @@ class InstructionTable:
         return found
 
     def in_gm(self) -> NDArray[np.bool_]:
-        """[instruction][operand]: whether there is such an operand, and it is in GM."""
+        """Return True at [instruction][operand] for operands that are in GM."""
         extent, capacity, _ = self.limits()
         return ((extent > 0) & (capacity < 0)).T
 
     def cross_flag_names(self) -> set[str]:
-        """The cross-core flags that somebody waits for."""
+        """Return the names of the cross-core flags that instructions wait for."""
         return {cross_name(one.flag) for one in self.instructions if isinstance(one, CrossCoreWaitFlag)}
 
     @property
@@ -299,7 +304,7 @@ class InstructionTable:
 
 
 def ranges(first: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """`counts[i]` numbers that ascend from `first[i]`, one range after the other."""
+    """Return `counts[i]` ascending numbers from `first[i]`, one range after the other."""
     before = np.cumsum(counts) - counts
     return np.arange(counts.sum()) + np.repeat(first - before, counts)
 
@@ -348,7 +353,7 @@ class Program:
 
     @property
     def rows(self) -> NDArray[np.int64]:
-        """(instruction, dst, src0, src1, tile) of every row; written out when it is first asked for, and held from then on."""
+        """Return (instruction, dst, src0, src1, tile) of every row; materialised at the first call and then kept."""
         return self.sheet.rows
 
     def __repr__(self) -> str:
@@ -367,11 +372,11 @@ class Program:
         return (self[index] for index in range(len(self)))
 
     def per_row(self, name: str) -> NDArray[np.int64]:
-        """A property of the instruction table for every row."""
+        """Return a property of the instruction table (`InstructionTable.column`) for every row."""
         return self.table.column(name)[self.rows[:, 0]]
 
     def accesses(self, *spaces: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Row and place in the table's `touches` of every access to one of `spaces`, in order of rows."""
+        """Return, for every access to one of `spaces` in order of rows, its row and its place in the table's `touches`."""
         touches, instruction = self.table.touches, self.rows[:, 0]
         asked = np.array([space in spaces for space in SPACES])
         chosen = asked[touches.columns["space"]]
@@ -386,17 +391,17 @@ class Program:
         return replace(self, sheet=Sheet.of(rows))
 
     def counts(self) -> NDArray[np.int64]:
-        """How often each instruction of its table stands in it."""
+        """Return how often each instruction of the table occurs in the program."""
         counts = self.sheet.counts()
         return np.concatenate((counts, np.zeros(len(self.table.instructions) - len(counts), np.int64)))
 
     def flag_names(self) -> set[str]:
-        """Everything whose waits can be disarmed in its task."""
+        """Return the names of all flags and barriers whose waits can be disarmed."""
         return {*self.flags, *self.table.cross_flag_names()}
 
     @property
     def flag_max(self) -> int:
-        """How often a flag can be set before a wait: as the chip says, or 0 for any number.
+        """Return how often a flag can be set before a wait: the chip's limit, or 0 for any number.
 
         Any number where the order of issue was held to the chip's limit (`InstructionTable.flags_count`), and in an experiment
         with a disarmed wait: flags count there, so that it shows which bytes are in danger where the chip would hang.
@@ -413,5 +418,5 @@ class Program:
 
     @property
     def where(self) -> str:
-        """Block and core in words, for messages."""
+        """Return block and core in words, for messages."""
         return f"block {self.block} {self.core_kind}{self.sub_block if self.core_kind == 'AIV' else ''}"

@@ -1,4 +1,4 @@
-"""Double-buffer queues: buffers that one pipe fills and another empties, with the flags that keep them apart."""
+"""Double-buffer queues: buffers that one pipe fills and another empties, with the flags that order both."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Place = TypeVar("Place")
 
 
 class _Turn(Generic[Place]):
-    """One side's turn at a buffer, as a block; after an error nothing is handed on."""
+    """Context manager of a queue's `write` or `read`; after an error the buffer is not handed on."""
 
     __slots__ = ("_begin", "_end")
 
@@ -22,7 +22,7 @@ class _Turn(Generic[Place]):
         self._begin, self._end = begin, end
 
     def visible(self) -> tuple[Callable[[], Place], Callable[[], None]]:
-        """Return its constant part."""
+        """Return both callables: the state that a snapshot of a traced loop compares (`kernel.snapshot`)."""
         return self._begin, self._end
 
     def __enter__(self) -> Place:
@@ -68,7 +68,10 @@ class BufferQueue(Generic[Place]):
         self._reading = _Turn(self.take, self.release)
 
     def visible(self) -> tuple[str, tuple[Place, ...]]:
-        """Return its constant part; the present position belongs to the phase of a loop."""
+        """Return name and addresses, which never change: the state that a snapshot of a traced loop compares.
+
+        The position belongs to the phase of a loop.
+        """
         return self._name, tuple(self._addresses)
 
     def _flag(self, source: str, destination: str, name: str) -> Flag:
@@ -132,7 +135,7 @@ class BufferQueue(Generic[Place]):
         return self._reading
 
     def close(self) -> None:
-        """End of the program: drop the releases that no later `acquire` waits for."""
+        """Drop the releases that no later `acquire` waits for, at the end of the program."""
         for flag in self._free:
             self._builder.drop_set(flag)
 

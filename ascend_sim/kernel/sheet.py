@@ -1,4 +1,4 @@
-"""The rows of a program: stamps at their places, and between them rows of its own, written one by one.
+"""The rows of a program: stamps at their places, and between them single rows.
 
 Nobody holds them all but who asks for `Sheet.rows`: a run that keeps no columns reads them piece by piece where the stamps lie
 (engine/compiled/rows.c), and what is asked of addresses is asked of the places.
@@ -27,7 +27,7 @@ _FAR = 1 << 62
 
 
 class FreeSpan(NamedTuple):
-    """Free span of numbers that move by `steps` and stay on multiples of `unit`: they may go on by `low` to `high`."""
+    """Range, from `low` to `high`, by which numbers with these `steps` may still move, on multiples of `unit`."""
 
     steps: Place
     unit: int
@@ -57,23 +57,23 @@ class Sheet:
 
     @classmethod
     def of(cls, rows: NDArray[Any]) -> Sheet:
-        """Return the rows that are there already."""
+        """Return a sheet of existing rows."""
         sheet = cls(Stamps())
         sheet._append_own(np.ascontiguousarray(rows, np.int64))
         return sheet
 
     def __reduce__(self) -> tuple[Callable[[Numbers], Sheet], tuple[Numbers]]:
-        """Another process gets the rows, and not the stamps of their task."""
+        """Pickle the rows without the task's stamps, for another process."""
         return Sheet.of, (self.rows,)
 
     def __len__(self) -> int:
-        """Return the rows so far."""
+        """Return the number of rows so far."""
         return self._count + len(self.written) // ROW
 
     # -- writing -------------------------------------------------------------------------------------------------------
 
     def put(self, stamp: Stamp, where: Place, tile: int) -> None:
-        """Repeat a stamp, whose first tile is number `tile`."""
+        """Append a stamp at the place `where`; its first tile is number `tile`."""
         if self.written:
             self.close()
         self.which.append(stamp.number)
@@ -82,7 +82,7 @@ class Sheet:
         self._count += len(stamp.rows)
 
     def close(self) -> None:
-        """Make a piece of the rows that were written one by one."""
+        """Close the run of single rows written so far into a piece."""
         if self.written:
             self._append_own(np.frombuffer(self.written, np.int64).reshape(-1, ROW))
             self.written = array("q")
@@ -105,7 +105,7 @@ class Sheet:
     # -- the last rows -------------------------------------------------------------------------------------------------
 
     def last(self, kinds: Sequence[int]) -> list[tuple[int, int, int]]:
-        """Return where the last row of each of these instructions stands: (stamp in order, row of it, row of all)."""
+        """Return the last row of each of these instructions, as (stamp in order, row in it, row in the program)."""
         self.close()
         missing, found, first = set(kinds), [], self._count
         for place in range(len(self.which) - 1, -1, -1):
@@ -120,7 +120,7 @@ class Sheet:
         return found
 
     def without_last(self, kinds: Sequence[int]) -> list[int]:
-        """Take out the last row of each of these instructions; which rows those were."""
+        """Remove the last row of each of these instructions; return the numbers of the removed rows."""
         out: dict[int, list[int]] = {}
         places = self.last(kinds)
         for place, row, _ in places:
@@ -151,9 +151,7 @@ class Sheet:
             begin = end
 
     def addresses(self) -> dict[str, int]:
-        """Return where in memory C finds its stamps and their places (rows.c), as long as the sheet is there and not written
-        on.
-        """
+        """Return the memory addresses of stamps and places for C (rows.c); valid while the sheet lives unchanged."""
         if self._addresses is None or self._addresses[0] != len(self.which):
             if self._laid_own is None:
                 self._laid_own = Laid.of(self.own)
@@ -166,7 +164,7 @@ class Sheet:
 
     @property
     def rows(self) -> Numbers:
-        """Return all rows, written out when they are first asked for."""
+        """Return all rows, materialised at the first call."""
         if self._lately is not None:
             return self._lately.get(self._own, self._written_out)
         if self._rows is None:
@@ -174,7 +172,7 @@ class Sheet:
         return self._rows
 
     def hold_lately(self, lately: Lately) -> None:
-        """Rows are held only as long as `lately` holds them, and written out again when they are asked for then."""
+        """Move the rows to a cache: they are materialised again when asked for after `lately` has dropped them."""
         self._rows, self._lately = None, lately
 
     def _written_out(self) -> Numbers:
@@ -185,7 +183,7 @@ class Sheet:
         return parts[0] if len(parts) == 1 else np.concatenate([np.empty((0, ROW), np.int64), *parts])
 
     def new_stamps(self, seen: set[int]) -> Iterator[Stamp]:
-        """Yield the stamps that nobody has `seen` yet, each once, and the rows of its own; from then on they are seen."""
+        """Yield the stamps that are not in `seen`, each once, and all pieces of single rows; add the stamps to `seen`."""
         self.close()
         for number in dict.fromkeys(self.which):
             if number not in seen:
@@ -194,7 +192,7 @@ class Sheet:
                     seen.add(number)
 
     def counts(self) -> Numbers:
-        """Return how often each instruction stands in it when it is written, as far as there are any."""
+        """Return how often each instruction occurs, up to the highest number that occurs."""
         if self._counts is None:
             self._counts = self._counted()
         return self._counts
@@ -223,7 +221,7 @@ class Sheet:
         return right
 
     def wraps(self) -> bool:
-        """Return True if a number of a stamp moves so far that it may not fit into 64 bits."""
+        """Return True if an address of a stamp moves so far that it may not fit into 64 bits."""
         where = np.asarray(self.where)
         farthest = max(-int(where.min()), int(where.max())) if len(where) else 0
         if farthest * self.stamps.longest < _FAR:
@@ -231,18 +229,16 @@ class Sheet:
         return any(piece.wraps() for piece in self._pieces())
 
     def may_move(self, by: Place) -> bool:
-        """Return True if this sheet, once found right, is right `by` further on too; each of its stamps moves by as many
-        numbers.
-        """
+        """Return True if this sheet, found right before, stays right when all of its stamps move by `by`."""
         return self._room is not None and _may_move(self._room, by)
 
     @property
     def is_of_any_block(self) -> bool:
-        """Return True if no stamp belongs to one block alone."""
+        """Return True if no stamp is tied to one block."""
         return all(self._stamp(number).block is None for number in set(self.which))
 
     def holds_at(self, by: Place) -> bool:
-        """Return whether the guards of all stamps are met `by` further on."""
+        """Return True if the guards of all stamps hold when they move by `by`."""
         if self._guarded is None:
             room: Room = {}
             for piece in self._pieces():
@@ -264,13 +260,13 @@ Room = dict[tuple[Place, int], tuple[int, int]]
 
 
 class _Piece:
-    """Stamps that follow each other; the place of the i-th begins at `first[i]` of `where`."""
+    """Consecutive stamps of a sheet; the place of stamp i begins at `first[i]` of `where`."""
 
     def __init__(self, stamps: list[Stamp], tiles: Numbers, where: Numbers, first: Numbers) -> None:
         self.stamps, self.tiles, self.where, self.first = stamps, tiles, where, first
 
     def rows(self) -> Numbers:
-        """Their rows, one after the other."""
+        """Return the rows of all stamps, in order."""
         lengths = np.array([len(stamp.rows) for stamp in self.stamps])
         rows = np.concatenate([stamp.rows for stamp in self.stamps])
         rows[:, TILE] += np.repeat(self.tiles, lengths)
@@ -280,8 +276,8 @@ class _Piece:
         return rows
 
     def _moves(self) -> tuple[Numbers, Numbers, Numbers]:
-        """Return the moves of all stamps: numbers counted from their stamp's first, steps, and the places that those are taken
-        of.
+        """Return the moves of all stamps: the number that moves (counted from its stamp's first), its step, and the place's
+        value.
         """
         moves = [stamp.moves for stamp in self.stamps]
         cells, axes, steps = np.concatenate(moves).T
@@ -294,7 +290,7 @@ class _Piece:
         return bool((np.abs(steps.astype(np.float64) * where) >= _FAR / max(most, 1)).any())
 
     def is_right(self, limits: Numbers, sizes: Sequence[int], room: Room) -> bool:
-        """Return True if every operand of the piece is right; then `room` is narrowed to what its stamps allow."""
+        """Return True if every operand of the piece is inside its limits; narrow `room` to the moves that keep it so."""
         puts: dict[int, list[int]] = {}
         for put, stamp in enumerate(self.stamps):
             puts.setdefault(stamp.number, []).append(put)
@@ -312,7 +308,7 @@ class _Piece:
         return True
 
     def _narrow(self, room: Room, stamp: Stamp, at: list[int], conditions: Sequence[Guard]) -> bool:
-        """Return True if the places `at` of a stamp meet the conditions; then narrow `room` to how far they may move."""
+        """Return True if a stamp's places `at` meet the conditions; narrow `room` to the moves that keep it so."""
         steps = np.array([way.steps for way in conditions])
         gone = self.where[self.first[at][:, None] + np.arange(stamp.axes)] @ steps.T
         for way, least, most, one in zip(conditions, gone.min(0).tolist(), gone.max(0).tolist(), gone.T, strict=True):
@@ -323,13 +319,13 @@ class _Piece:
         return True
 
     def narrow_by_guards(self, room: Room) -> None:
-        """Narrow the `room` to as far as the guards of the stamps let them move."""
+        """Narrow `room` to the moves that keep the stamps' guards."""
         for number in {stamp.number for stamp in self.stamps if stamp.guards}:
             at = [put for put, stamp in enumerate(self.stamps) if stamp.number == number]
             self._narrow(room, self.stamps[at[0]], at, self.stamps[at[0]].guards)
 
     def _look(self, limits: Numbers, sizes: Sequence[int]) -> bool:
-        """Return True if all rows are right at these places; then the stamps get their `ways`."""
+        """Return True if all rows are right at these places; then derive the stamps' conditions (`ways`)."""
         rows = self.rows()
         every = np.arange(limits.shape[1])[:, None]
         found = asked(limits, sizes, rows[:, 0], every, rows[:, 1 : 1 + len(every)].T)
@@ -344,7 +340,7 @@ class _Piece:
 
 
 def _ways(found: Asked, first: int, stamp: Stamp, place: Sequence[int]) -> list[Guard]:
-    """Return how far what moves of a stamp may go, from what its rows from `first` on ask at `place`."""
+    """Return the conditions on a stamp's place under which its rows (from `first` on in `found`) stay within their limits."""
     steps: dict[int, list[int]] = {}
     for cell, axis, step in stamp.moves.tolist():
         steps.setdefault(cell, [0] * stamp.axes)[axis] = step
@@ -362,8 +358,8 @@ def _ways(found: Asked, first: int, stamp: Stamp, place: Sequence[int]) -> list[
 
 
 class Asked(NamedTuple):
-    """Limits of operands: the offset in the buffer or tensor, bytes from there (0: there is no such operand), bytes of the
-    buffer or tensor (-1: the task has no such tensor), and the alignment of the offset.
+    """Columns of operands to check: offset in buffer or tensor, bytes from there (0: no operand), size of the buffer or tensor
+    (-1: no such tensor), and alignment.
     """
 
     offset: Numbers
@@ -372,7 +368,7 @@ class Asked(NamedTuple):
     unit: Numbers
 
     def wrong(self) -> NDArray[np.bool_]:
-        """Return which of them are outside, or not aligned."""
+        """Return True for each operand that is outside or not aligned."""
         outside = (self.offset < 0) | (self.offset > self.limit - self.extent)
         return (self.extent > 0) & (outside | (self.offset % self.unit != 0))
 
@@ -389,7 +385,7 @@ def asked(limits: Numbers, sizes: Sequence[int], kinds: Numbers, operand: Any, a
 
 
 def _last_rows(rows: Numbers, wanted: set[int]) -> list[tuple[int, int]]:
-    """Return the wanted instructions that stand among `rows`, with the last row of each."""
+    """Return (instruction, its last row) for those wanted instructions that occur in `rows`."""
     left, found = set(wanted), []
     for end in range(len(rows), 0, -_SOME_ROWS):
         start = max(end - _SOME_ROWS, 0)

@@ -1,7 +1,7 @@
-"""Snapshots: what the body of a traced loop can see of a value, in a form that can be compared later.
+"""Snapshots: the state of a value that the body of a traced loop can see, in a form that can be compared later.
 
-Two snapshots are equal where the values look the same to the body. An object of a class of the kernel room says itself what is
-visible of it (`visible`).
+Two snapshots are equal where the values look the same to the body. Classes of the kernel room return the state to compare by
+their method `visible`.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ _CONSTANT = (type, ModuleType, BuiltinFunctionType, Enum, ChipSpec, np.dtype)
 
 
 class Unknown(Exception):
-    """The state of a value cannot be seen from outside: an iterator, an object of a class of one's own."""
+    """Raised for a value whose state cannot be seen: an iterator, or an object of a user's class."""
 
 
 class Snapshots:
-    """Takes snapshots for the body of a function of a file, whose names are `file`; the builder `k` always looks the same."""
+    """Snapshots for the body of a function; `file` has the names of its module. The builder `k` always counts as equal."""
 
     def __init__(self, file: Mapping[str, Any], k: object) -> None:
         self._file, self._k = file, k
         self._running: set[int] = set()
 
     def of_names(self, names: Iterable[str], held: Mapping[str, Any]) -> Hashable:
-        """Return a snapshot of variables, out of `held` or the file; names of Python itself are left out."""
+        """Return a snapshot of variables, from `held` or the module; built-in names are left out."""
         found = [(name, held if name in held else self._file) for name in sorted(names)]
         return tuple([(name, self.of(place[name])) for name, place in found if name in place])
 
@@ -79,7 +79,7 @@ class Snapshots:
         raise Unknown
 
     def _of_function(self, function: FunctionType) -> Hashable:
-        """A function is its code and what it takes from around it; one of another file is itself."""
+        """Return a snapshot of a function: its code and outer values; a function of another file counts as itself."""
         if function.__globals__ is not self._file or id(function) in self._running:
             return _Same(function)
         self._running.add(id(function))
@@ -95,13 +95,13 @@ class Snapshots:
 
 @cache
 def _globals(code: CodeType) -> frozenset[str]:
-    """The names that a function, or one inside of it, takes from its file."""
+    """Return the names that a function, or one inside it, takes from its module."""
     inner = [_globals(one) for one in code.co_consts if isinstance(one, CodeType)]
     return frozenset([row.argval for row in get_instructions(code) if row.opname == "LOAD_GLOBAL"]).union(*inner)
 
 
 class _Same:
-    """A value that is equal to itself alone."""
+    """Snapshot of a value that is equal only to itself."""
 
     def __init__(self, value: Any) -> None:
         self.value = value

@@ -42,7 +42,7 @@ Place = tuple[int, ...]
 
 
 class Moving:
-    """start + the sum of steps * where, for a `where` that is not known yet."""
+    """Unknown integer start + the sum of steps * where, in place of an address; `where` is known only when a stamp is put."""
 
     __slots__ = ("start", "steps")
 
@@ -85,7 +85,7 @@ class Moving:
     __rmul__ = __mul__
 
     def __or__(self, other: int) -> Moving:
-        """Return a slot and an offset in it (`gm_operand`)."""
+        """Return the address operand of a slot (the integer) and this offset in it (`gm_operand`)."""
         if other & OFFSET_MASK:
             self._refuse(f"{self} | {other}")
         return Moving(self.steps, self.start + other)
@@ -135,13 +135,13 @@ class Moving:
 
 
 class Placed(int):
-    """A number that came out of a `Moving`: it counts as the integer, and knows its `steps` for the next stamped loop."""
+    """Integer that came out of a `Moving`; its `steps` say how it moves in the next stamped loop."""
 
     steps: Place
 
     @classmethod
     def of(cls, steps: Place, value: int) -> Placed:
-        """`value`, which moves by `steps`."""
+        """Return `value` as a number that moves by `steps`."""
         placed = cls(value)
         placed.steps = steps
         return placed
@@ -149,19 +149,19 @@ class Placed(int):
 
 @dataclass(frozen=True, slots=True)
 class _Relative:
-    """A `Moving` in a phase, where it is compared and hashed as what it is."""
+    """`Moving` number inside a phase, where it is compared and hashed by its steps and start."""
 
     steps: Place
     start: int
 
 
 def distance(steps: Place, where: Place) -> int:
-    """Return steps * where."""
+    """Return the sum of steps * where."""
     return sum([step * place for step, place in zip(steps, where, strict=True)])
 
 
 def relative(value: Any, where: Place) -> Any:
-    """Return a carried value as a part of a phase at `where`: equal wherever the same piece may follow."""
+    """Return a carried value relative to `where`, so that phases at different places compare equal."""
     if isinstance(value, Moving):
         return _Relative(value.steps, value.start)
     if type(value) is Placed and len(value.steps) == len(where):
@@ -172,7 +172,7 @@ def relative(value: Any, where: Place) -> Any:
 
 
 def moved(phase: Any, by: Place) -> Any:
-    """Return a phase seen from `by` further on."""
+    """Return a phase with its relative values re-expressed for a place `by` further on."""
     if type(phase) is _Relative:
         return _Relative(phase.steps, phase.start - distance(phase.steps, by))
     if isinstance(phase, tuple):
@@ -181,7 +181,7 @@ def moved(phase: Any, by: Place) -> Any:
 
 
 def absolute(phase: Any, number: Callable[[Place, int], Any]) -> Any:
-    """Return the carried values of a phase: `number` makes a moving one out of its steps and its start."""
+    """Return the carried values of a phase, with `number(steps, start)` for each relative one."""
     if type(phase) is _Relative:
         return number(phase.steps, phase.start)
     if isinstance(phase, tuple):
@@ -190,12 +190,12 @@ def absolute(phase: Any, number: Callable[[Place, int], Any]) -> Any:
 
 
 def placed(where: Place) -> Callable[[Place, int], Placed]:
-    """Return the function that makes a number of a phase at `where`."""
+    """Return a function that turns (steps, start) of a phase into the number at `where`."""
     return lambda steps, start: Placed.of(steps, distance(steps, where) + start)
 
 
 def like(value: tuple[Any, ...], items: list[Any]) -> tuple[Any, ...]:
-    """`items` as a tuple of the kind of `value`."""
+    """Return `items` as a tuple of the class of `value`, such as a named tuple."""
     kind = type(value)
     return tuple(items) if kind is tuple else getattr(kind, "_make", tuple)(items)
 
@@ -215,7 +215,7 @@ FAR = 1 << 62
 
 
 def meets(guards: Sequence[Guard], axes: int) -> Callable[[Place], bool]:
-    """Return the function that says whether a place of `axes` numbers meets all guards."""
+    """Return a function that is True for a place (of `axes` numbers) that meets all guards."""
     if axes != 1:
         return lambda place: all(_meets(one, distance(one.steps, place)) for one in guards)
     low, high = -FAR, FAR
@@ -261,23 +261,23 @@ class Stamp:
 
     @cached_property
     def holds(self) -> Callable[[Place], bool]:
-        """Return whether a place meets the guards."""
+        """Return a function that is True for a place that meets the stamp's guards."""
         return meets(self.guards, self.axes)
 
     @cached_property
     def counts(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the instructions that stand in it, and how often."""
+        """Return the distinct instructions of the stamp, and how often each occurs."""
         found = np.bincount(self.rows[:, 0])
         (kinds,) = found.nonzero()
         return kinds, found[kinds]
 
     @cached_property
     def kinds(self) -> frozenset[int]:
-        """Return the instructions that stand in it."""
+        """Return the distinct instructions of the stamp."""
         return frozenset(self.counts[0].tolist())
 
     def without(self, rows: Sequence[int], number: int) -> Stamp:
-        """Another one that lacks some of its rows, none of which moves."""
+        """Return a stamp without some rows, none of which moves."""
         stays = np.ones(len(self.rows), np.bool_)
         stays[list(rows)] = False
         row = self.moves[:, 0] // ROW
@@ -312,11 +312,11 @@ class Stamps:
         self._laid = Laid.of(())
 
     def __reduce__(self) -> tuple[type[Stamps], tuple[()]]:
-        """Empty ones: another process runs the programs that are there, and writes none."""
+        """Pickle as empty: another process runs existing programs and writes none."""
         return Stamps, ()
 
     def add(self, stamp: Stamp) -> Stamp:
-        """Return a new stamp, which gets its number."""
+        """Number a new stamp, keep it and return it."""
         stamp.number = len(self.known)
         self.known.append(stamp)
         if len(stamp.moves):
@@ -324,14 +324,14 @@ class Stamps:
         return stamp
 
     def without(self, stamp: Stamp, rows: tuple[int, ...]) -> Stamp:
-        """Return a stamp that lacks some rows of another one."""
+        """Return the stamp that equals `stamp` without some rows; it is made once."""
         key = stamp.number, rows
         if key not in self._without:
             self._without[key] = self.add(stamp.without(rows, 0))
         return self._without[key]
 
     def laid(self) -> Laid:
-        """Return where all stamps lie in memory, by number; whoever reads them there holds this and these stamps."""
+        """Return the memory addresses of all stamps, by number; valid while this object and the stamps live."""
         new = self.known[len(self._laid.numbers) :]
         if new:
             self._laid = Laid.at_once(np.concatenate((self._laid.numbers, Laid.of(new).numbers)))
@@ -345,21 +345,21 @@ class Stamps:
         return number
 
     def moved(self, number: int, by: Place) -> int:
-        """Return the number of a phase seen from `by` further on."""
+        """Return the number of a phase re-expressed for a place `by` further on."""
         if (number, by) not in self._moved:
             self._moved[number, by] = self.number(moved(self.phases[number], by))
         return self._moved[number, by]
 
 
 class Laid(NamedTuple):
-    """Where stamps lie in memory: addresses of rows and moves, how many there are of both, axes; and where that lies."""
+    """Memory addresses of stamps for C: rows, moves, their counts and axes, as an array and its address."""
 
     numbers: NDArray[np.int64]
     address: int
 
     @classmethod
     def of(cls, stamps: Sequence[Stamp]) -> Laid:
-        """Lay out the addresses and sizes of stamps for C."""
+        """Return the table of addresses and sizes of stamps."""
         found = [
             (address_of(one.rows), address_of(one.moves), len(one.rows), len(one.moves), one.axes) for one in stamps
         ]
@@ -367,7 +367,7 @@ class Laid(NamedTuple):
 
     @classmethod
     def at_once(cls, numbers: NDArray[np.int64]) -> Laid:
-        """Lay out the stamps that `numbers` describe."""
+        """Return the table made of `numbers`."""
         return cls(numbers, address_of(numbers))
 
 

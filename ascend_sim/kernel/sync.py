@@ -51,7 +51,7 @@ def _waits_for(key: Key, flag: Flag) -> bool:
 
 
 class SyncMethods(StampedLoops):
-    """Flags are handed out by name; at the end every set must have its wait, and every wait its set."""
+    """Methods for flags and barriers; flags are handed out by name, and at the end sets and waits must match."""
 
     if TYPE_CHECKING:
         chip: ChipSpec
@@ -74,7 +74,9 @@ class SyncMethods(StampedLoops):
         self._dropped: set[Flag] = set()
 
     def unit_flag(self, source: str, destination: str, name: str) -> Flag:
-        """The unit flag of a tile of L0C, in one direction; the hardware has one for every fractal, so no ids run out."""
+        """Return the unit flag of a tile of L0C, in one direction; the hardware has one for every fractal, so no ids
+        run out.
+        """
         if not self.chip.has_unit_flag:
             raise SimError(
                 f"{self.chip.name} ({self.chip.identity.arch}) has no unit flag (chip file, fixpipe.unit_flag)"
@@ -87,7 +89,7 @@ class SyncMethods(StampedLoops):
         return known
 
     def flag(self, source: str, destination: str, name: str) -> Flag:
-        """The flag of that name between two pipes; ids are handed out in order and limited by the chip."""
+        """Return the flag of that name between two pipes; ids are handed out in order and limited by the chip."""
         known = self._flags.get(name)
         if known is not None:
             if (known.source, known.destination) != (source, destination):
@@ -133,7 +135,7 @@ class SyncMethods(StampedLoops):
         return flag
 
     def set_flag(self, flag: Flag) -> None:
-        """Raise a flag."""
+        """Append a set of the flag."""
         try:
             self._balance[flag] += 1
         except (KeyError, TypeError):  # TypeError: it cannot be a key
@@ -141,8 +143,10 @@ class SyncMethods(StampedLoops):
         self._emit(_set_key(flag))
 
     def wait_flag(self, flag: Flag, lead: int | None = None) -> None:
-        """Wait for a flag, or `lead` cycles less for a unit flag, which joins M and FIX, and where the lead is at most what the
-        row before the set works. Its set may be issued later: other pipes go on.
+        """Append a wait for a flag; a unit flag's wait may end `lead` cycles early.
+
+        A unit flag joins M and FIX, and the lead is at most the work of the row before the set. The set may be issued later:
+        other pipes go on.
         """
         try:
             self._balance[flag] -= 1
@@ -208,7 +212,7 @@ class SyncMethods(StampedLoops):
             self._emit((CrossCoreWaitFlag, flag, mode, pipe, self.is_cross_armed(flag)))
 
     def is_cross_armed(self, flag: int) -> bool:
-        """Return whether a wait for a cross-core flag holds its pipe."""
+        """Return True if waits for the cross-core flag hold their pipe."""
         return cross_name(flag) not in self._disarm
 
     def _check_cross(self, flag: int, mode: int, pipe: str) -> bool:
@@ -249,5 +253,5 @@ class SyncMethods(StampedLoops):
             raise RowError(f"{what} {text}", max(last for _, _, last in self._sheet.last(kinds)))
 
     def _dropped_kinds(self) -> list[int]:
-        """The instructions of the sets that were taken back: the last one of each flag."""
+        """Return the instructions of the sets that were taken back: of each flag the last set."""
         return [self._index[_set_key(flag)] for flag in self._dropped]

@@ -144,7 +144,7 @@ class Tensor:
         return Tensor(self.name, tuple(shape), self.dtype, self.address + offset, (*strides, *self.strides[left:]))
 
     def _places(self, part: slice, size: int, axis: int) -> tuple[int, int, int]:
-        """First place, number of places and step of a slice."""
+        """Return first place, number of places and step of a slice or index."""
         try:
             first, count, step = slice_of(part, size)
         except (TypeError, ValueError):

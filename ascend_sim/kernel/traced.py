@@ -44,7 +44,7 @@ _COMPARED = frozenset([8**power for power in range(20)])
 
 @dataclass(eq=False)
 class TracedLoop:
-    """The stamps of a loop with the same values around it, by the phase and by what of an item does not move."""
+    """Stamps of a loop in equal surroundings, by phase and by the part of an item that does not move."""
 
     stamps: dict[tuple[int, Hashable], list[Stamp]] = field(default_factory=dict)
     moved: dict[tuple[int, Place], int] = field(default_factory=dict)
@@ -52,7 +52,7 @@ class TracedLoop:
     """Whether a turn was seen to depend on those before it, so that no stamp is right."""
 
     def stamp_at(self, phase: int, what: Hashable, place: Place, block: int) -> Stamp | None:
-        """Return the stamp that holds at a place."""
+        """Return the stamp whose guards hold at a place, or None."""
         for stamp in self.stamps.get((phase, what), ()):
             if stamp.holds(place) and stamp.block in (None, block):
                 return stamp
@@ -61,7 +61,7 @@ class TracedLoop:
 
 @dataclass
 class TurnCount:
-    """How many turns of a line's loops there were, and in how many of them the body ran."""
+    """Counts of a line's loops: the turns, and the turns in which the body ran."""
 
     turns: int = 0
     runs: int = 0
@@ -107,7 +107,10 @@ class TracedLoops(StampedLoops):
         return self._traced(items, sys._getframe(1))
 
     def split(self, items: Sequence[Any]) -> Sequence[tuple[Hashable, Place]]:
-        """Return each item but for its place, and its place, for a loop of `each` that follows; nothing if not all move."""
+        """Split items of `each` into (fixed part, place) in advance; [] if some item has no number that can move.
+
+        The loop over `items` that follows uses the result.
+        """
         try:
             self._items, self._pieces = items, list(_split_all(items, Snapshots({}, self))) if items else []
         except Unknown:
@@ -175,14 +178,14 @@ class TracedLoops(StampedLoops):
 
     @staticmethod
     def _around(snapshots: Snapshots, names: frozenset[str], frame: FrameType) -> Hashable:
-        """A snapshot of what the body takes from outside; None where it cannot be seen any more."""
+        """Return a snapshot of the outer values that the body reads; None where a value cannot be seen any more."""
         try:
             return snapshots.of_names(names, frame.f_locals)
         except Unknown:
             return None
 
     def _phase_at(self, loop: TracedLoop, phase: int, place: Place, last: Place) -> int:
-        """Return the phase at `place`, from the one that was left at `last`; -1 for none before."""
+        """Return the number of the phase at `place`, moved from the phase left at place `last`; -1 if none was left."""
         stamps = self.table.stamps
         if phase < 0:
             return stamps.number(self._phase(place))
@@ -193,7 +196,7 @@ class TracedLoops(StampedLoops):
         return found
 
     def _begin_turn(self, place: Place, phase: int, traced: bool) -> Trace | None:
-        """Return the trace of the turn whose body runs next; None where its rows are only compared."""
+        """Begin a turn at `place`; return its trace, or None where its rows are only compared with a stamp."""
         trace = Trace(place) if traced else None
         self._resume(absolute(self.table.stamps.phases[phase], placed(place) if trace is None else trace.number))
         self._begin_stamp()
@@ -201,20 +204,20 @@ class TracedLoops(StampedLoops):
         return trace
 
     def _is_compared(self, stamp: Stamp) -> bool:
-        """Return True if the body runs at this repetition of a stamp."""
+        """Return True if the body must run and be compared at this repetition of a stamp."""
         if self.repeats is None:
             return False
         times = self.repeats[stamp.number] = self.repeats.get(stamp.number, 0) + 1
         return times in _COMPARED
 
     def _add(self, loop: TracedLoop, key: tuple[int, Hashable], made: Stamp) -> Stamp:
-        """Return a new stamp of a loop."""
+        """Add a new stamp to a loop and return it."""
         made.block = self._block if self._asked_block else None
         loop.stamps.setdefault(key, []).append(self.table.stamps.add(made))
         return made
 
     def _differs(self, loop: TracedLoop, key: tuple[int, Hashable], known: Stamp, made: Stamp) -> Stamp:
-        """Return the stamp of a turn that wrote other rows than a known one gives, which is forgotten."""
+        """Replace a stamp that a compared turn has proved wrong by the turn's own; return the new stamp."""
         if self.repeats is not None and self.repeats[known.number] > 1:
             raise SimError(
                 "k.range: this turn writes other rows than an earlier one that met the same conditions. The body keeps "
@@ -225,13 +228,13 @@ class TracedLoops(StampedLoops):
 
 
 def _range_in_turn(start: int, stop: int, step: int) -> Iterator[int]:
-    """`range` inside of a turn: its numbers move with the bounds."""
+    """Yield the numbers of a `range` inside a turn; they move with its bounds."""
     range(0, 0, index(step))  # it refuses a step of 0
     return iter([start + turn * step for turn in range(index(-((start - stop) // step)))])
 
 
 def _split_all(items: Sequence[Any], snapshots: Snapshots) -> Iterable[tuple[Hashable, Place]]:
-    """Each item of a loop but for its place, and its place; raises Unknown."""
+    """Yield (fixed part, place) of each item of a loop. Raises Unknown."""
     if isinstance(items, range):
         if max(map(abs, (items[0], items[-1]))) >= FAR:
             raise Unknown
@@ -246,7 +249,7 @@ def _split_all(items: Sequence[Any], snapshots: Snapshots) -> Iterable[tuple[Has
 
 
 def _split_columns(items: Sequence[Any]) -> list[tuple[Hashable, Place]] | None:
-    """Split slices or tuples that are alike as `_split_all` does, all at once; None for others."""
+    """Return (fixed part, place) of slices or tuples of one kind, computed all at once; None for other items."""
     kinds = {*map(type, items)}
     if len(kinds) > 1 or not (kinds == {slice} or (isinstance(items[0], tuple) and len({*map(len, items)}) == 1)):
         return None
@@ -272,13 +275,13 @@ def _split_columns(items: Sequence[Any]) -> list[tuple[Hashable, Place]] | None:
 
 
 def _split(item: Any, snapshots: Snapshots) -> tuple[Hashable, Place]:
-    """Return an item but for its place, and its place."""
+    """Return the fixed part and the place of an item: integers and starts of slices move, the rest is fixed."""
     numbers: list[int] = []
     return _without_numbers(item, numbers, snapshots), tuple(numbers)
 
 
 def _without_numbers(item: Any, numbers: list[int], snapshots: Snapshots) -> Hashable:
-    """Return an item but for the numbers of its place, which are added to `numbers`."""
+    """Return the fixed part of an item; append the numbers of its place to `numbers`."""
     kind = type(item)
     if kind is int:
         numbers.append(item)
@@ -292,7 +295,7 @@ def _without_numbers(item: Any, numbers: list[int], snapshots: Snapshots) -> Has
 
 
 def _at(item: Any, numbers: Iterator[Any]) -> Any:
-    """Return the item with other numbers in the places of its own, in the order of `_split`."""
+    """Return the item with the given numbers in place of its own, in the order of `_split`."""
     if type(item) is int:
         return next(numbers)
     if isinstance(item, tuple):
@@ -304,7 +307,7 @@ def _at(item: Any, numbers: Iterator[Any]) -> Any:
 
 
 def _repeats(stamp: Stamp, written: Stamp, place: Place) -> bool:
-    """Return True if a stamp gives, at `place`, the rows that a turn has written there."""
+    """Return True if a stamp gives, at `place`, the same rows as those that a turn has written."""
     counts = [(one.axes, one.tiles, one.counted, one.after) for one in (stamp, written)]
     if counts[0] != counts[1] or stamp.rows.shape != written.rows.shape:
         return False

@@ -1,4 +1,4 @@
-"""The numbers of a traced loop: they stand for an integer, and note what the body of the loop asks of them.
+"""Numbers of a traced loop: they stand for an integer and record what the body of the loop asks of them.
 
     trace = Trace((7,))                     # the body runs for number 7
     number = trace.numbers()[0]
@@ -29,9 +29,9 @@ _SMALL = 16
 
 
 class Trace:
-    """One run of a body at a `place`, and the conditions that it met.
+    """Record of one run of a body at a `place`: the conditions on which its rows depend.
 
-    While the body runs its numbers note what they are asked. When it is `over` they are plain integers.
+    While the body runs its numbers record what they are asked. When it is `over` they are plain integers.
     """
 
     def __init__(self, place: Place) -> None:
@@ -41,7 +41,7 @@ class Trace:
         self._rests: dict[tuple[Place, int], int] = {}
 
     def numbers(self) -> list[Tracked]:
-        """Return the numbers of the place, each along an axis of its own."""
+        """Return the tracked numbers of the place, one for each axis."""
         return [
             self.number(tuple([int(one == axis) for one in range(len(self.place))]), 0)
             for axis in range(len(self.place))
@@ -69,7 +69,7 @@ class Trace:
 
 
 class Tracked(Moving):
-    """start + steps * place, at the place of its trace."""
+    """Tracked integer start + the sum of steps * place; its trace records the questions to it."""
 
     __slots__ = ("trace",)
     __array_ufunc__ = None  # numpy leaves sums and products with it to this class
@@ -222,7 +222,7 @@ class Tracked(Moving):
 
 
 def _here_alone() -> None:
-    """Add to `Tracked` the operations whose result holds for its own place alone: those of the integer there."""
+    """Add to `Tracked` the operations whose result is a plain integer valid at this place only (division, powers, ...)."""
     both = {"truediv": operator.truediv, "pow": pow, "or": operator.or_, "xor": operator.xor}
     right = {
         "floordiv": operator.floordiv,
@@ -249,7 +249,7 @@ def _is_whole(value: Any) -> bool:
 
 
 def settled(key: Key) -> Key:
-    """Return a key with the integer in the place of each number of a traced loop."""
+    """Return a key with each tracked number replaced by its integer."""
     for one in key:
         if type(one) is Tracked or type(one) is tuple:
             break
@@ -283,7 +283,7 @@ def slice_of(part: slice, size: int) -> SlicePlaces:
 
 
 def _cut_off(bound: Any, size: int) -> Any:
-    """Return the bound of a slice inside of 0 to size; one below 0 counts from the end."""
+    """Return the bound of a slice cut off to 0 .. size; a negative one counts from the end."""
     if bound < 0:
         bound += size
         return bound if bound > 0 else 0

@@ -40,14 +40,16 @@ class UnitFlagTiles(BufferQueue[int]):
         self._waits = index  # its first Mmad does
 
     def before(self, product: CubeProduct) -> None:
-        """Write the wait of a product into the tile acquired last: the first one waits until it may overwrite the tile."""
+        """Append the waits of a product into the tile acquired last: the first product waits until it may overwrite the
+        tile.
+        """
         self._last = Mmad(*product)
         if self._waits is not None:
             self._builder.wait_flag(self._free[self._waits], self._early(self._waits, self._last))
             self._waits = None
 
     def _early(self, index: int, product: Mmad) -> int:
-        """By how much a product may begin before the flag behind its tile's last drain comes in."""
+        """Return the cycles by which a product may begin before the flag of its tile's last drain arrives."""
         drain, chip = self._drains[index], self._builder.chip
         if drain is None:
             return 0
@@ -63,7 +65,7 @@ class UnitFlagTiles(BufferQueue[int]):
     def drain(
         self, target: int, piece: TilePiece, dtype: str, c0: int, dst_stride: int, atomic_add: bool = False
     ) -> None:
-        """The tile written last, all of it, to the GM operand `target`, see `Fixpipe`; then it is free."""
+        """Append the drain of the tile written last to the GM operand `target` (see `Fixpipe`) and free the tile."""
         m, n, m_padded, *_ = piece
         drain, chip = FixpipeUnitFlag(m, n, m_padded, dtype, c0, dst_stride, atomic_add), self._builder.chip
         early = 0

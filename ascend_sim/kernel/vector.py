@@ -281,7 +281,7 @@ class VectorMethods:
     # -- instructions of a file each -------------------------------------------------------------------------------------
 
     def vector(self, name: str, dst: Tensor, *sources: Tensor | float) -> None:
-        """The vector instruction of that name (`isa/vector/named`), on tensors and numbers in the order of its sources."""
+        """Append the vector instruction of that name (`isa/vector/named`); its sources follow in order."""
         kind = named().get(name)
         if kind is None:
             raise SimError(f"vector: no instruction {name!r}; there are {', '.join(named())}")
@@ -353,7 +353,7 @@ class VectorMethods:
         self._emit((ReduceBlocks, operation, src.dtype, count), dst.address, src.address)
 
     def _layout(self, what: str, dst: Tensor, sources: tuple[Tensor, ...]) -> tuple[int, int, tuple[int, ...]]:
-        """(elements of a row, rows, strides of dst and sources); tensors without gaps are one long row."""
+        """Return (elements of a row, rows, strides of dst and sources) in bytes; tensors without gaps are one long row."""
         _check_local(what, dst, *sources)
         for source in sources:
             if source.shape != dst.shape and source.shape not in ((dst.columns,), (1, dst.columns)):

@@ -32,7 +32,7 @@ class DataCache:
         return self._fetched(line)[offset : offset + size].copy()
 
     def write(self, address: int, data: NDArray[np.uint8]) -> None:
-        """Change bytes within one line, in the cache alone."""
+        """Change bytes within one line, in the cache only."""
         line, offset = self._line(address)
         self._fetched(line)[offset : offset + len(data)] = data
         self._dirty.add(line)

@@ -18,7 +18,7 @@ OFFSET_MASK = (1 << SLOT_SHIFT) - 1
 
 
 def gm_operand(slot: int, offset: int) -> int:
-    """The address operand of an instruction for byte `offset` of tensor `slot` of its task."""
+    """Return the address operand of an instruction for byte `offset` of tensor `slot` of its task."""
     return (slot << SLOT_SHIFT) + offset  # not |: a negative offset is to be found out as one of this tensor
 
 
@@ -43,12 +43,12 @@ class Allocation:
 
     @property
     def data(self) -> NDArray[np.uint8] | None:
-        """The bytes without the slack."""
+        """Return the bytes without the slack; None in timing mode."""
         return None if self.memory is None else self.memory[: self.size]
 
     @property
     def room(self) -> int:
-        """Bytes with the slack (`room_of`)."""
+        """Return the bytes with the slack (`room_of`)."""
         return room_of(self.size)
 
     def __repr__(self) -> str:

@@ -28,7 +28,7 @@ class LocalMemory:
         }
 
     def poison(self) -> None:
-        """Forget everything, as at the start of a block."""
+        """Reset all buffers to unwritten, as at the start of a block."""
         for buffer in self.buffers.values():
             buffer.fill(POISON)
         for shadow in self.written.values():

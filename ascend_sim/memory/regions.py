@@ -1,4 +1,4 @@
-"""Strided byte regions: what an instruction touches, exactly (a hull would give false hazards).
+"""Strided byte regions: the exact bytes that an instruction touches (a hull would give false hazards).
 
 A `Region` is relative to the address operand of an instruction: `planes` planes of `rows` rows of `row_bytes` bytes.
 """
@@ -31,14 +31,14 @@ class Region:
 
     @property
     def extent(self) -> int:
-        """Bytes from the operand's address to the end of the last byte touched."""
+        """Return the bytes from the operand's address to the end of the last byte touched."""
         if self.rows == 0 or self.planes == 0:
             return 0
         return self.offset + (self.planes - 1) * self.plane_stride + (self.rows - 1) * self.row_stride + self.row_bytes
 
     @property
     def total(self) -> int:
-        """Bytes touched, counting each row once."""
+        """Return the bytes touched, counting each row once."""
         return self.row_bytes * self.rows * self.planes
 
     def simplified(self) -> Region:
@@ -55,7 +55,7 @@ class Region:
 
 
 def row_starts(region: Region) -> NDArray[np.int64]:
-    """Offsets of the first byte of every row, relative to the operand's address."""
+    """Return the offset of every row's first byte, relative to the operand's address."""
     planes = np.arange(region.planes, dtype=np.int64) * region.plane_stride
     rows = np.arange(region.rows, dtype=np.int64) * region.row_stride
     return (planes[:, None] + rows[None, :]).ravel() + region.offset
@@ -63,7 +63,7 @@ def row_starts(region: Region) -> NDArray[np.int64]:
 
 @lru_cache(maxsize=65536)
 def overlap(first: Region, second: Region, distance: int) -> bool:
-    """True if the two regions share a byte when the address of `second` is `distance` bytes behind that of `first`."""
+    """Return True if the two regions share a byte when the address of `second` is `distance` bytes behind that of `first`."""
     if distance + second.offset >= first.extent or first.offset - distance >= second.extent:
         return False
     a, b = first.simplified(), second.simplified()

@@ -1,4 +1,4 @@
-"""Sizes of memory that somebody asks for: whole numbers, told at once where they are not."""
+"""Checks of sizes: whole numbers, refused at once where they are not."""
 
 from __future__ import annotations
 

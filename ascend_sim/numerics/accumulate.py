@@ -33,9 +33,9 @@ _BLOCK = 1 << 13  # sums worked on at a time: the temporaries stay in the cache
 
 
 def add_chunks(total: Float32, left: Float32, right: Float32, width: int) -> Float32:
-    """`total` + `left` x `right`^T, `width` of k at a time: every product and every addition rounded to float32, in order of k.
+    """Return `total` + `left` x `right`^T, `width` of k at a time: every product and sum is rounded to float32, in order of k.
 
-    Without a matrix product of the host, whose order of additions depends on its CPU.
+    It uses no matrix product of the host, whose order of additions depends on its CPU.
     """
     columns, rows = np.ascontiguousarray(left.T)[:, :, None], np.ascontiguousarray(right.T)
     product = np.empty_like(total)
@@ -49,7 +49,7 @@ def add_chunks(total: Float32, left: Float32, right: Float32, width: int) -> Flo
 
 
 def add_exact_groups(total: Float32, left: Float32, right: Float32, width: int, digits: int) -> Float32:
-    """`total` + `left` x `right`^T; every `width` products and the sum so far are added exactly, then rounded once.
+    """Return `total` + `left` x `right`^T; every `width` products and the sum so far are added exactly, then rounded once.
 
     `digits` is the significand of the operands' format (float16: 11). Where float64 provably holds the sum of a group
     exactly it is a float64 matrix product; elsewhere the rounding errors of float64 are carried along exactly.
@@ -68,7 +68,7 @@ def add_exact_groups(total: Float32, left: Float32, right: Float32, width: int, 
 
 
 def _add_group(total: Float32, a: Float64, b: Float64, digits: int) -> Float32:
-    """`total` [m, n] + the products of a [m, k] and b [n, k], added exactly and rounded once."""
+    """Return `total` [m, n] + the products of a [m, k] and b [n, k], added exactly and rounded once."""
     short = digits <= _SHORT
     fits = _spans(a, min(digits, _SHORT))[:, None] + _spans(b, digits) + (a.shape[1] - 1).bit_length() <= _DIGITS
     if short:
@@ -85,7 +85,7 @@ def _add_group(total: Float32, a: Float64, b: Float64, digits: int) -> Float32:
 
 
 def _spans(rows: Float64, digits: int) -> npt.NDArray[np.int64]:
-    """Digits from the top of the largest to the last digit of the smallest value of each row, zeros left out.
+    """Return, for each row, the digits from the top of its largest value to the last digit of its smallest (zeros left out).
 
     A product of two such rows' values is a multiple of the product of their last places, so a sum of them needs no more
     digits than both spans together (and the logarithm of their number).
@@ -111,7 +111,9 @@ def _two_sum(a: Float64, b: Float64) -> tuple[Float64, Float64]:
 
 
 def _add_three(a: Float64, b: Float64, c: Float64) -> tuple[Float64, Float64]:
-    """(high, low): a + b + c rounded to one of the two float64 around it, and what tells on which side of it the sum lies."""
+    """Return (high, low): a + b + c rounded to one of the two float64 around it, and a number whose sign is the side of the
+    rest.
+    """
     partial, error = _two_sum(b, c)
     high, rest = _two_sum(a, partial)
     rest, last = _two_sum(rest, error)
@@ -137,7 +139,7 @@ def _round_once(high: Float64, low: Float64) -> Float32:
 
 
 def _add_products(total: Float32, products: Float64) -> Float32:
-    """`total` [e] + the sums over the rows of `products` [e, k], each exactly and rounded once.
+    """Return `total` [e] + the row sums of `products` [e, k], each sum exact and rounded once.
 
     The errors of the float64 additions are added up in a second float64; where that one rounds too (operands that span
     more than 100 binades within a group), the element is worked out in rational numbers.

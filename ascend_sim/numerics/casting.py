@@ -32,7 +32,7 @@ def cast(
     mantissa_bits: int = 11,
     **options: Unpack[CastOptions],
 ) -> Array:
-    """`x` in another format, same shape, held in `numpy_dtype(dtype)` (hifloat8: uint8 codes; hf32: float32).
+    """Return `x` in another format, same shape, as an array of `numpy_dtype(dtype)` (hifloat8: uint8 codes; hf32: float32).
 
     `rounding` is a mode of the target (`FORMATS[name].roundings`, the first is the default; case does not matter, and
     rne / rna / rtz also name rint / round / trunc). `saturate`: overflow and inf become the largest finite value, NaN
@@ -83,7 +83,7 @@ def round_to(
     source: object = None,
     **options: Unpack[CastOptions],
 ) -> npt.NDArray[np.float32]:
-    """`x` rounded to a format and held as float32, same shape; `mantissa_bits` (11 or 10) is for hf32. See `cast`."""
+    """Return `x` rounded to a format, as float32 of the same shape; `mantissa_bits` (11 or 10) is for hf32. See `cast`."""
     result = cast(x, fmt, rounding, saturate, source=source, mantissa_bits=mantissa_bits, **options)
     if canonical(fmt) == "hifloat8":
         return decode_hifloat8(result)
@@ -106,7 +106,7 @@ def encode(
 
 
 def decode(codes: npt.ArrayLike, fmt: object) -> npt.NDArray[np.float32]:
-    """float32 values of the codes of a format (unsigned integers of its width), same shape; exact."""
+    """Return the float32 values of a format's codes (unsigned integers of its width), same shape; exact."""
     entry = format_of(fmt)
     if entry.name == "hifloat8":
         return decode_hifloat8(codes)
@@ -115,7 +115,7 @@ def decode(codes: npt.ArrayLike, fmt: object) -> npt.NDArray[np.float32]:
 
 
 def as_values(x: npt.ArrayLike, source: object = None) -> Array:
-    """`x` as a float16, float32 or float64 array of the same values; codes of hifloat8 need `source="hifloat8"`."""
+    """Return `x` as a float16, float32 or float64 array of the same values; codes of hifloat8 need `source="hifloat8"`."""
     values = np.asarray(x)
     if source is not None and canonical(source) == "hifloat8":
         return decode_hifloat8(values)
@@ -130,13 +130,13 @@ def as_values(x: npt.ArrayLike, source: object = None) -> Array:
 
 
 def quiet_cast(values: Array, dtype: npt.DTypeLike, copy: bool = False) -> Array:
-    """`values.astype(dtype)` without numpy's warnings: overflow and (signalling) NaN are ordinary values here."""
+    """Return `values.astype(dtype)` without numpy's warnings: overflow and (signalling) NaN are ordinary values here."""
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         return values.astype(dtype, copy=copy)
 
 
 def _in_chunks(function: Callable[[Array], Array], values: Array, dtype: npt.DTypeLike) -> Array:
-    """`function` over the flat array in pieces whose temporaries fit the cache (twice as fast)."""
+    """Apply `function` to the flat array piece by piece, so that temporaries fit the cache (twice as fast)."""
     flat = values.reshape(-1)
     result = np.empty(flat.shape, dtype)
     for start in range(0, flat.size, _CHUNK):
@@ -145,7 +145,7 @@ def _in_chunks(function: Callable[[Array], Array], values: Array, dtype: npt.DTy
 
 
 def _sticky_float32(values: Array) -> npt.NDArray[np.float32]:
-    """Contiguous float32 that any narrower format rounds just as it would round `values`.
+    """Return a contiguous float32 array that rounds to any narrower format exactly as `values` would.
 
     From float64 this is round-to-odd: an inexact value gets an odd last bit, so it can neither look like a tie nor
     cross one (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums", 2008).
@@ -161,7 +161,7 @@ def _sticky_float32(values: Array) -> npt.NDArray[np.float32]:
 
 
 def _round_directed(values: Array, fmt: Format, mode: str) -> npt.NDArray[np.float64]:
-    """`values` moved to a rung of `fmt` under floor, ceil, round (half away), trunc or odd; float64, exact.
+    """Return `values` rounded to a value of `fmt` under floor, ceil, round (half away), trunc or odd; float64, exact.
 
     A mode that rounds toward zero stops at the largest finite value (IEEE 754; for the vector unit: inferred).
     """
@@ -187,7 +187,7 @@ def _round_directed(values: Array, fmt: Format, mode: str) -> npt.NDArray[np.flo
 
 
 def _saturated(result: Array, values: Array, fmt: Format) -> Array:
-    """Overflow and inf to the largest finite value with their sign, NaN to +0 (CTRL[48] = 0, stated)."""
+    """Replace overflow and inf by the largest finite value of their sign, and NaN by +0 (CTRL[48] = 0, stated)."""
     was_nan = np.isnan(values)
     lost = ~np.isfinite(result) & ~was_nan
     largest = np.array(fmt.max_finite).astype(fmt.storage)

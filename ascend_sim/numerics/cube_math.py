@@ -1,4 +1,4 @@
-"""Which number format the cube computes in: promotion of mixed inputs and the answer to a cubeMathType."""
+"""Compute format of the cube: promotion of mixed inputs, and the effect of each cubeMathType."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do rounding errors lean to one side? A test of signs with a threshold that needs no assumption but fair coins.
+"""Test for biased rounding errors by their signs; its threshold assumes no more than fair coins.
 
 Rounding to nearest errs upwards as often as downwards; an accumulator that cuts digits off errs towards zero only. Where a
 result is not the correctly rounded one, the sign of the difference is then a coin: of n coins |up - down| reaches
@@ -37,7 +37,9 @@ class Direction:
 
     @classmethod
     def of(cls, result: npt.ArrayLike, rounded: npt.ArrayLike) -> Direction:
-        """From a result and the correctly rounded one, arrays of one shape; elements that are not finite do not count."""
+        """Return the counts for a result and the correctly rounded one, arrays of one shape; non-finite elements do not
+        count.
+        """
         found, right = (np.abs(np.asarray(part, np.float64)) for part in (result, rounded))
         finite = np.isfinite(found) & np.isfinite(right)
         return cls(int(np.sum((found > right) & finite)), int(np.sum((found < right) & finite)))

@@ -52,13 +52,13 @@ class Format:
         return None if self.taper else 1 - self.min_exponent
 
     def mantissa_bits_at(self, exponent: int) -> int:
-        """Stored mantissa bits in the binade [2^exponent, 2^(exponent+1))."""
+        """Return the stored mantissa bits in the binade [2^exponent, 2^(exponent+1))."""
         if not self.taper:
             return self.mantissa_bits
         return next((bits for reach, bits in self.taper if abs(exponent) <= reach), 0)
 
     def quantum_exponent(self, exponent: int) -> int:
-        """The spacing of the format around 2^exponent is 2^(this); constant below the smallest exponent."""
+        """Return e such that neighbours around 2^exponent are 2^e apart; constant below the smallest exponent."""
         clamped = min(max(exponent, self.min_exponent), self.max_exponent)
         return clamped - self.mantissa_bits_at(clamped)
 
@@ -71,7 +71,7 @@ class Format:
 
     @property
     def overflow_threshold(self) -> float:
-        """Return where rounding to nearest leaves the range: half a step above the largest finite value."""
+        """Return the magnitude from which rounding to nearest overflows: half a step above the largest finite value."""
         return self.max_finite + 2.0 ** (self.quantum_exponent(self.max_exponent) - 1)
 
     @property
@@ -250,7 +250,7 @@ def numpy_dtype(name: object) -> np.dtype[Any]:
 
 
 def ulp(x: npt.ArrayLike, fmt: object, mantissa_bits: int | None = None) -> npt.NDArray[np.float64]:
-    """Spacing of a format at |x|, elementwise: the gap from the rung at or below |x| to the next one above.
+    """Return the spacing of a format at |x|, elementwise: the gap from the value at or below |x| to the next one above.
 
     Below the smallest exponent that is the smallest positive value (also at 0), beyond the largest finite value the
     spacing of the top binade; NaN gives NaN. float64, shape of `x`.
@@ -268,7 +268,7 @@ def ulp(x: npt.ArrayLike, fmt: object, mantissa_bits: int | None = None) -> npt.
 
 
 def half_ulp(x: npt.ArrayLike, fmt: object, mantissa_bits: int | None = None) -> npt.NDArray[np.float64]:
-    """Half the spacing at |x|: the most that rounding to nearest can move a value near x."""
+    """Return half the spacing at |x|: the most that rounding to nearest can move a value near x."""
     return 0.5 * ulp(x, fmt, mantissa_bits)
 
 
@@ -276,7 +276,9 @@ _SAME_RULE = {"rne": "rint", "rna": "round", "rtz": "trunc", "none": "rint"}
 
 
 def rounding_mode(fmt: Format, rounding: str | None) -> str:
-    """The canonical mode of a format ("rint" may also be called "rne", and so on); `SimError` if it has no such one."""
+    """Return the canonical name of a format's rounding mode ("rne" is "rint", and so on). Raises SimError for a mode it
+    lacks.
+    """
     if rounding is None:
         rounding = fmt.roundings[0]
     asked = rounding.lower().removeprefix("cast_")
@@ -301,7 +303,7 @@ CAST_OPTIONS = {
 
 
 class CastOptions(TypedDict, total=False):
-    """The keywords of a cast on which the sources disagree; values and defaults are those of `CAST_OPTIONS`."""
+    """Keywords of a cast where the sources disagree; values and defaults are those of `CAST_OPTIONS`."""
 
     hybrid_exact: str
     hybrid_overflow: str

@@ -21,7 +21,7 @@ def round_hf32(
     rounding: str = "rne",
     out: npt.NDArray[np.float32] | None = None,
 ) -> npt.NDArray[np.float32]:
-    """float32 array rounded to hf32; `out` (contiguous float32, may be `x` itself) receives the result.
+    """Return a float32 array rounded to hf32; `out` (contiguous float32, may be `x` itself) receives the result.
 
     `rounding`: rne (CTRL[47] = 0, the default of the conv backward kernels), rnz (nearest, ties toward zero: the
     literal NEAREST_ZERO), rna (nearest, ties away: the vendor's golden scripts), rtz (truncation). NaN stays NaN.

@@ -28,7 +28,7 @@ def decode_table() -> npt.NDArray[np.float32]:
 
 
 def decode_hifloat8(codes: npt.ArrayLike) -> npt.NDArray[np.float32]:
-    """float32 values of uint8 codes, same shape."""
+    """Return the float32 values of uint8 codes, same shape."""
     return decode_table()[np.asarray(codes, dtype=np.uint8)]
 
 
@@ -39,7 +39,7 @@ def _code_of_rank() -> npt.NDArray[np.uint8]:
 
 @lru_cache(maxsize=2)
 def _round_table(saturate: bool) -> npt.NDArray[np.uint8]:
-    """Code for the upper 13 bits of a float32 (sign, exponent, 4 mantissa bits): they decide a round half away.
+    """Return the code for each value of the upper 13 bits of a float32 (sign, exponent, 4 mantissa bits), rounded half away.
 
     Half a step is never finer than the fourth mantissa bit, and a tie goes the same way as all that lies above it.
     NaN patterns whose upper 13 bits look like infinity are the caller's business.
@@ -58,7 +58,7 @@ def _round_table(saturate: bool) -> npt.NDArray[np.uint8]:
 def _finish(
     codes: npt.NDArray[np.uint8], negative: npt.NDArray[np.bool_], is_nan: npt.NDArray[np.bool_], saturate: bool
 ) -> npt.NDArray[np.uint8]:
-    """Signs onto magnitudes (zero has none), saturation (inf -> +-32768, NaN -> 0) and NaN, in place."""
+    """Add signs to magnitudes (zero has none), saturate (inf -> +-32768, NaN -> 0) and set NaN, in place."""
     if saturate:
         codes[codes == INFINITY] = LARGEST
     codes[negative & (codes != 0)] |= 0x80
@@ -67,7 +67,7 @@ def _finish(
 
 
 def encode_round(x: npt.NDArray[np.float32], saturate: bool = False) -> npt.NDArray[np.uint8]:
-    """Codes of a contiguous float32 array, rounded half away from zero (CAST_ROUND, QF322HIF8_PRE)."""
+    """Return the codes of a contiguous float32 array, rounded half away from zero (CAST_ROUND, QF322HIF8_PRE)."""
     table = _round_table(saturate)
     flat = x.reshape(-1)
     patterns = flat.view(np.uint32)
@@ -85,7 +85,7 @@ def encode_round(x: npt.NDArray[np.float32], saturate: bool = False) -> npt.NDAr
 
 @lru_cache(maxsize=1)
 def _binades() -> tuple[npt.NDArray[np.int32], ...]:
-    """Per exponent field of a float32: e, mantissa bits kept there, rank of 2^e.
+    """Return, for each exponent field of a float32: e, the mantissa bits kept there, the rank of 2^e.
 
     One binade below the smallest value -1 bits are kept: there the whole significand lies below the first rung.
     """
@@ -100,7 +100,7 @@ def _binades() -> tuple[npt.NDArray[np.int32], ...]:
 def encode_hybrid(
     x: npt.NDArray[Any], saturate: bool = False, *, hybrid_exact: str = "up", hybrid_overflow: str = "rule"
 ) -> npt.NDArray[np.uint8]:
-    """Codes of a float32 or float16 array under CAST_HYBRID; the options are `formats.CAST_OPTIONS`.
+    """Return the codes of a float32 or float16 array under CAST_HYBRID; the options are `formats.CAST_OPTIONS`.
 
     |e| <= 3 rounds half away; elsewhere the bits after the kept mantissa (frac) are compared with the tail of the
     source's mantissa (thr), a deterministic stand-in for a random number: up where frac >= thr.

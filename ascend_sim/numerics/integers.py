@@ -29,7 +29,7 @@ def storage(dtype: str) -> np.dtype[Any]:
 
 
 def from_integers(values: NDArray[Any], target: str, rounding: str | None) -> NDArray[Any]:
-    """Integers in a float format that holds their magnitude; only here has float32 modes other than the nearest."""
+    """Return integers converted to a float format; float32 has rounding modes other than the nearest only here."""
     wide = values.astype(np.float64)
     nearest = wide.astype(numpy_dtype(target))
     below = np.where(nearest > wide, np.nextafter(nearest, nearest.dtype.type(-np.inf)), nearest)
@@ -41,7 +41,7 @@ def from_integers(values: NDArray[Any], target: str, rounding: str | None) -> ND
 
 
 def to_integers(values: NDArray[Any], target: str, rounding: str | None) -> NDArray[Any]:
-    """Floats as the nearest integers of the format's range; NaN becomes 0 (assumed)."""
+    """Return floats as the nearest integers within the format's range; NaN becomes 0 (assumed)."""
     limits = np.iinfo(storage(target))
     wide = values.astype(np.float64)  # holds every integer of 32 bits
     whole = _TO_WHOLE[rounding](wide) if rounding in _TO_WHOLE else wide

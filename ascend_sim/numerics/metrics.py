@@ -1,4 +1,4 @@
-"""How far a result is from a float64 reference: the vendor's criteria and the plain statistics, in one record.
+"""Error metrics of a result against a float64 reference: the vendor's criteria and plain statistics, in one record.
 
 The vendor's standards are informative: against an unrounded reference a perfect hf32 or float16 machine does not reach
 the 99 % of the mixed standard. The verdict on correctness is `verdict.check_correct`.
@@ -82,7 +82,7 @@ class Comparison:
     nonfinite_mismatch: int
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON: an infinite or undefined figure becomes None."""
+        """Return the metrics as plain values for JSON; an infinite or undefined figure becomes None."""
         return {
             key: None if isinstance(value, float) and not math.isfinite(value) else value
             for key, value in asdict(self).items()

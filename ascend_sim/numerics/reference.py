@@ -102,7 +102,7 @@ def hybrid_window(x: Number, source: str) -> tuple[int, int]:
 
 
 def _hybrid_goes_up(x: Number, parts: Split, source: str, exact: str, overflow: str) -> bool:
-    """CAST_HYBRID on a value that is not zero and below 2^16 (see `encode` for the two options)."""
+    """Return True if CAST_HYBRID rounds away from zero a nonzero value below 2^16 (see `encode` for the two options)."""
     fmt = format_of("hifloat8")
     if parts.exponent < fmt.min_exponent - 1:
         return False

@@ -1,4 +1,4 @@
-"""Is a result correct? Every element against float64 sums of the rounded operands, with a bound of its own.
+"""Verdict on a result: every element against float64 sums of the rounded operands, with a bound of its own.
 
 The bound has three parts: what float32 accumulation of K products can lose, half the smallest float32 for each product (whose
 rounding is not relative below the normal range), and half an ULP for each rounding on the way out. It is tight enough that
@@ -48,7 +48,7 @@ class Verdict:
 
     @classmethod
     def of(cls, values: Float64, expected: Float64, error: Float64, tolerance: Float64) -> Verdict:
-        """Judge by the error of each element and what it may be; an error of NaN is wrong."""
+        """Return the verdict from each element's error and tolerance; an error of NaN is wrong."""
         bad = ~(error <= tolerance)
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.where(error == 0, 0.0, error / tolerance)
@@ -68,7 +68,7 @@ class Verdict:
         return {"wrong": self.wrong, "first_wrong": list(self.first_wrong or ()), "first": first}
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON: infinite ones become None, the index a list."""
+        """Return the verdict as plain values for JSON: infinite ones become None, the index a list."""
         plain = {
             key: None if isinstance(value, float) and not math.isfinite(value) else value
             for key, value in asdict(self).items()
@@ -135,10 +135,10 @@ def beyond_range(
     saturate: bool,
     infinite: npt.NDArray[np.bool_],
 ) -> tuple[Float64, Float64]:
-    """Return a sum as it leaves formats that it may overflow, and what it may have lost, for sums to which more is added then.
+    """Return (sum, loss) of a partial sum after it has passed formats that it may overflow; more is then added to it.
 
-    `bound` is the loss up to there (`rounded_bound`). Clamped with `saturate`; otherwise infinite where it must be, and where
-    it may be and what came of it is `infinite`.
+    `bound` is its loss before (`rounded_bound`). With `saturate` the sum is clamped. Otherwise it is infinite where it must
+    overflow, and where it may and the result was `infinite`.
     """
     sums, lost = np.asarray(reference64, np.float64), np.asarray(bound, np.float64)
     formats = [format_of("float32"), *map(format_of, roundings)]
@@ -258,7 +258,9 @@ def check_correct(
 
 
 def _cut_short(values: Float64, expected: Float64, reach: Float64, largest: float) -> npt.NDArray[np.bool_]:
-    """Return where a value can be a sum that lost what came before a NaN: within `reach` of zero or of a largest value."""
+    """Return True where a value can be a saturated sum that lost the terms before a NaN: within `reach` of zero or of a largest
+    value.
+    """
     unknown = np.isnan(expected)
     top, bottom = unknown | (expected >= 0), unknown | (expected <= 0)
     within: npt.NDArray[np.bool_] = np.abs(values) <= reach
@@ -268,7 +270,7 @@ def _cut_short(values: Float64, expected: Float64, reach: Float64, largest: floa
 def _error_and_tolerance(
     values: Float64, expected: Float64, bound: Float64, products: Float64, formats: list[Format], saturate: bool
 ) -> tuple[Float64, Float64]:
-    """Per element the error (0 where an inf or NaN is the right answer, NaN where it is not) and what it may be."""
+    """Return the error of each element (0 for a right inf or NaN, NaN for a wrong one) and its tolerance."""
     accumulator = format_of("float32")
     size = np.abs(expected)
     tolerance = np.where(products > 0, bound, 0.0)

@@ -1,4 +1,4 @@
-"""How an option is described, and what follows from its description in Python; the shell's part is `ascend_sim.cli.options`."""
+"""Descriptions of options, and their use in Python; `ascend_sim.cli.options` uses them for the shell."""
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,11 +27,11 @@ Class = TypeVar("Class", bound=type)
 
 
 class Shell(NamedTuple):
-    """The commands that have an option, and its words there.
+    """Description of an option on the command line: its commands, its help and its name there.
 
     `least` and `most` limit a number; `many`: the option may be given more than once. `read` names the function of
-    `ascend_sim.cli.values` that makes the value from the text; `name` is another name in the shell. `completed` are values that
-    a shell completes where they are not `choices`, or the name of a function of `ascend_sim.cli.completing`.
+    `ascend_sim.cli.values` that makes the value from the text. `completed` are values that a shell completes where they are not
+    `choices`, or the name of a function of `ascend_sim.cli.completing`.
     """
 
     commands: tuple[str, ...]
@@ -75,7 +75,7 @@ def described(options: Class) -> Class:
 
 @dataclass_transform(kw_only_default=True)
 def of_case(options: Class) -> Class:
-    """Mark a class of options of functions that take a case: what such a function is not given is the case's."""
+    """Mark a class of options of functions that take a case: an option that is not given has the case's value."""
     options._of_case = True  # type: ignore[attr-defined]
     return options
 
@@ -92,24 +92,24 @@ def options_in(options: type) -> Iterator[Described]:
 
 
 def names_of(options: type) -> frozenset[str]:
-    """The names of the options of a class."""
+    """Return the names of the options of a class."""
     return frozenset(options.__annotations__)
 
 
 def filled(options: type[Options], given: Mapping[str, Any]) -> Options:
-    """Return the options of a class that were given, and for the others their defaults; other names are left out."""
+    """Return every option of a class with the value given, or its default; other names in `given` are left out."""
     return {one.name: given.get(one.name, one.option.default) for one in options_in(options)}  # type: ignore[return-value]
 
 
 def check_choices(options: type, given: Mapping[str, Any]) -> None:
-    """Raise SimError for the first text that is none of its option's choices."""
+    """Raise SimError for the first text value that is not among its option's choices."""
     for name, _, option in options_in(options):
         if option.choices and name in given and given[name] not in option.choices:
             raise SimError(f"{name} {given[name]!r}: allowed are {listed(option.choices)}")
 
 
 def listed(choices: Sequence[str]) -> str:
-    """Return names as they stand in an error: two with "and", more with commas."""
+    """Return names joined for an error message: two with "and", more with commas."""
     return (" and " if len(choices) == 2 else ", ").join(choices)
 
 

@@ -133,7 +133,7 @@ class TaskOptions(EngineOptions, total=False):
 
 @described
 class CacheOptions(TypedDict, total=False):
-    """State that earlier kernels left: lines of the L2, code in the cores' instruction caches."""
+    """Options of the state that earlier kernels left: lines of the L2, code in the cores' instruction caches."""
 
     l2: Annotated[
         "str",
@@ -188,7 +188,7 @@ class OverflowOptions(TypedDict, total=False):
 
 @described
 class ValueOptions(OverflowOptions, total=False):
-    """How the cube adds up."""
+    """Options of the cube's arithmetic."""
 
     accumulate: Annotated[
         "str",
@@ -252,7 +252,7 @@ class LaunchOptions(ChipOptions, AnyRunOptions, total=False):
 
 @described
 class ProfileOptions(TypedDict, total=False):
-    """Whose rules and whose kernels."""
+    """Profile of a call: the rules and the kernels of the documents or of the released library."""
 
     conformance: Annotated[
         "str",
@@ -300,7 +300,7 @@ class RuleOptions(ProfileOptions, total=False):
 
 @described
 class AcceptOptions(RuleOptions, total=False):
-    """Options of an operator beside its arguments: its rules, and the caller's own choices of kernels."""
+    """Options of an operator beside its arguments: its rules, and the caller's choices of kernels."""
 
     tiling: Annotated[
         "Mapping[str, Mapping[str, object]] | None",
@@ -345,7 +345,7 @@ class AcceptOptions(RuleOptions, total=False):
 
 @described
 class MathOptions(TypedDict, total=False):
-    """The argument of an operator that no tensor and no attribute holds."""
+    """Option cubeMathType, which no tensor and no attribute of the operator holds."""
 
     cube_math_type: Annotated[
         "int",
@@ -361,12 +361,12 @@ class MathOptions(TypedDict, total=False):
 
 @described
 class ChoiceOptions(MathOptions, RuleOptions, total=False):
-    """Options by which an operator chooses its kernels, where the caller chooses none himself."""
+    """Options by which an operator chooses its kernels where the caller sets none."""
 
 
 @described
 class PlanOptions(MathOptions, AcceptOptions, total=False):
-    """Everything that decides which kernels a call launches, and how."""
+    """Options that decide which kernels a call launches, and how."""
 
 
 @described

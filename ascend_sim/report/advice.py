@@ -101,7 +101,7 @@ def statements(
 
 @frozen
 class _Advice:
-    """Advice on parts: fields as those of `Statement`."""
+    """Advice on parts of a waterfall; its fields are those of `Statement`."""
 
     words: str
     command: str = ""
@@ -112,7 +112,7 @@ class _Advice:
 
 @frozen
 class _Speaker:
-    """The statements of one kernel."""
+    """Maker of the statements on one kernel."""
 
     chip: ChipSpec
     kernel: Mapping[str, Any]
@@ -146,7 +146,7 @@ class _Speaker:
         )
 
     def _without_case(self, advice: _Advice) -> str:
-        """Return the advice's words where no command names the call."""
+        """Return the advice in words, for a call that no command line can name."""
         if advice.at_most and self._name in TILINGS:
             return " (ascend-sim tile searches, given a case file of the call)"
         keywords = {name: value for name, value in (advice.change or {}).items() if name not in ("batch", "channels")}
@@ -215,7 +215,7 @@ class _Speaker:
         return _list(causes), _Advice(words, self._command("sweep", f"--vary batch={batches}"), {"batch": factor}, gain)
 
     def _told(self, part: str) -> tuple[str, _Advice]:
-        """Cause, and what to change."""
+        """Return the cause of a part in words, and the advice on it."""
         if part == "zeros":
             return self._zeros()
         if part == "padded channels":
@@ -310,7 +310,8 @@ class _Speaker:
 
 
 def _step(field: str, value: int, up: int, down: int) -> int:
-    """Return the value of a field one step away, in whole fractals or at most two buffers.
+    """Return the value of a field one step up or down: whole fractals, at most two buffers; `value` itself where there is no
+    step.
 
     `value` itself where there is none.
     """

@@ -64,7 +64,7 @@ def rate(
 
 
 def slices(recording: Recording, task: int) -> NDArray[np.float64]:
-    """Equal slices of the time of a kernel, whole cycles at least."""
+    """Return the edges of equal slices of the time of a kernel, at least one cycle each."""
     span = recording.timeline.tasks[task]
     number = int(np.clip(span.finish - span.launch, 1, _SLICES))
     return np.linspace(span.launch, max(span.finish, span.launch + 1), number + 1)

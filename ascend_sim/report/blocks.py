@@ -1,4 +1,4 @@
-"""The parts of a page that `timeline.js` brings to life: the timeline of a kernel, and tables whose rows it shows there."""
+"""Parts of a page that `timeline.js` draws: the timeline of a kernel, and tables whose rows it shows there."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _BUTTONS = (
 
 
 def timeline_part(task: int, first: int) -> str:
-    """Return the place where `timeline.js` draws one block of a kernel; `first` is the one that it begins with."""
+    """Return the HTML element in which `timeline.js` draws one block of a kernel; block `first` is shown at first."""
     buttons = "".join(
         f'<button data-show="{what}"{f" aria-label={title!r}" if title else ""}>{text}</button>'
         for what, text, title in _BUTTONS
@@ -47,7 +47,7 @@ def timeline_part(task: int, first: int) -> str:
 
 
 def costs_part(recording: Recording, task: int, path: Sequence[PathStep]) -> str:
-    """Return the instructions of a kernel that cost most, each with one of them to look at."""
+    """Return the HTML table of a kernel's most expensive instructions, each with an example to show."""
     found = costs(recording, task, path)
     cycles: dict[str, int] = {}
     for one in found:

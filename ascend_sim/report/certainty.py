@@ -47,7 +47,7 @@ _FEWEST = 2
 
 
 class MeasuredError(NamedTuple):
-    """A kernel: chip, predicted us, the logarithm of measured over predicted time, that of costs fitted without its layer."""
+    """Measured kernel: chip, predicted us, and log(measured / predicted), also with costs fitted without its layer."""
 
     chip: str
     us: float
@@ -80,17 +80,17 @@ class ErrorKind:
 
     @property
     def chips(self) -> tuple[str, ...]:
-        """Return where they were measured."""
+        """Return the chips on which kernels of the kind were measured."""
         return tuple(sorted({one.chip for found in self.errors.values() for one in found}))
 
     @property
     def kernels(self) -> int:
-        """Return how many were measured."""
+        """Return the number of measured kernels."""
         return sum(map(len, self.errors.values()))
 
     @property
     def kernel(self) -> str:
-        """Return all but the architecture, as pages have it."""
+        """Return the kind's name without the architecture, for pages."""
         kernel = "MatMul" if "MatMul" in self.op_types else ", ".join(self.op_types)
         return kernel + ", grouped" * self.grouped + (f", library {self.library}" if self.library else "")
 
@@ -136,7 +136,7 @@ def kinds() -> tuple[ErrorKind, ...]:
 
 
 def _by_chip(errors: Mapping[str, Mapping[str, Sequence[Sequence[float]]]]) -> Errors:
-    """Chip -> network -> kernels, as the file has them; a network that ran on several chips remains one."""
+    """Return the errors as chip -> network -> kernels, as in the file; a network that ran on several chips remains one."""
     found: dict[str, list[MeasuredError]] = {}
     for chip, networks in errors.items():
         for network, rows in networks.items():
@@ -162,7 +162,7 @@ def interval(
 def _shipped(
     arch: str, chip: str, op_type: str, long: bool, cube: bool | None, grouped: bool, library: str
 ) -> Interval:
-    """Return the interval of `interval`, as multiples of the predicted time."""
+    """Return the interval of a kernel kind in multiples of the predicted time; see `interval`."""
     for kind in kinds():
         if (kind.arch, kind.grouped, kind.library) == (arch, grouped, library) and op_type in kind.op_types:
             found = _multiples(kind, chip, long, _shipped_between(), lent=False)
@@ -183,9 +183,10 @@ def nearest(
     grouped: bool = False,
     library: str = "",
 ) -> ErrorKind:
-    """Return the kind with enough kernels that differs least: in the unit that works, else the architecture, what is worked
-    out, the operator, groups, and the version of the library; of equally near ones the one with the most kernels (chosen,
-    not fitted).
+    """Return the kind with enough kernels that differs least from the given one.
+
+    Compared are, in this order: the unit that works, the architecture, the computation, the operator, groups, the library's
+    version. Of equally near kinds the one with the most kernels is taken (chosen, not fitted).
     """
 
     cube = _of_cube(op_type) if cube is None else cube
@@ -219,7 +220,7 @@ def _shipped_between() -> float:
 
 
 def between_networks(every: Iterable[ErrorKind]) -> float:
-    """Variance of a network's own part, pooled over kinds with several networks by their degrees of freedom (moments)."""
+    """Return the variance of a network's own part, pooled over kinds with several networks (method of moments)."""
     total, freedom = 0.0, 0
     for kind in every:
         found = _by_network(kind.errors)
@@ -260,19 +261,21 @@ def _multiples(kind: ErrorKind, chip: str, long: bool, between: float, lent: boo
 
 
 def _by_network(errors: Errors) -> list[list[float]]:
-    """Return the errors of what ships."""
+    """Return the errors of the shipped costs, a list for each network."""
     return [[one.error for one in rows] for rows in errors.values()]
 
 
 def _within(found: Sequence[Sequence[float]]) -> float:
-    """Variance of kernels around the means of their networks."""
+    """Return the variance of kernels around the means of their networks."""
     freedom = sum(map(len, found)) - len(found)
     squares = sum((error - fmean(errors)) ** 2 for errors in found for error in errors)
     return squares / freedom if freedom else 0.0
 
 
 def _student(freedom: int) -> float:
-    """Quantile of Student's t that leaves (1 - LEVEL) / 2 on each side (Abramowitz and Stegun 26.7.5; 4 % low at freedom 1)."""
+    """Return the quantile of Student's t that leaves (1 - LEVEL) / 2 on each side (Abramowitz and Stegun 26.7.5; 4 % low at
+    freedom 1).
+    """
     z = NormalDist().inv_cdf((1 + LEVEL) / 2)
     terms = (
         (z**3 + z) / 4,

@@ -1,4 +1,4 @@
-"""Colours that mean the same in every picture, on light and on dark ground."""
+"""Colours with the same meaning in every picture, for light and dark backgrounds."""
 
 COLORS = {
     "MTE1": "#e69f00", "MTE2": "#3d8fd1", "MTE3": "#7fb2dd", "M": "#2ca25f", "V": "#b05cc6", "FIX": "#d1604d", "S": "#8c8c8c",

@@ -1,4 +1,4 @@
-"""Lines of aligned columns, for pages of plain text, and what keeps them within a width."""
+"""Aligned columns of plain text that stay within a width."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def parts(widths: Sequence[int], names: int, width: int | None) -> list[list[int
 
 
 def filled(least: Sequence[int], whole: Sequence[int], width: int) -> list[int]:
-    """Widths from `least` up to `whole`, the columns on the left first, as far as `width` has room between the gaps."""
+    """Return widths between `least` and `whole`; columns on the left get the room of `width` first."""
     left = max(width - sum(least) - GAP * (len(least) - 1), 0)
     widths = []
     for small, large in zip(least, whole, strict=True):
@@ -83,7 +83,7 @@ def wrapped(text: str, width: int, indent: str = "") -> list[str]:
 
 
 def middle_out(rows: Sequence[Row], most: int) -> list[Row]:
-    """Return the rows, without the middle where there are more than `most`."""
+    """Return the rows, without those in the middle if there are more than `most`."""
     if len(rows) <= most + 1:
         return list(rows)
     tail = most // 3
@@ -91,5 +91,5 @@ def middle_out(rows: Sequence[Row], most: int) -> list[Row]:
 
 
 def many(count: int, thing: str) -> str:
-    """Return a number of things in words."""
+    """Return a count with its noun: "1 kernel", "3 kernels"."""
     return f"{count:,} {thing}{'' if count == 1 else 's'}"

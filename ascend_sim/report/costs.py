@@ -1,4 +1,4 @@
-"""Which instructions of a kernel cost most, gathered by kind, and by the line of the source where lines were noted."""
+"""Instructions of a kernel that cost most, by kind, and by source line where lines were noted."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class Counts:
             self.add(program)
 
     def add(self, program: Program) -> NDArray[np.int64]:
-        """One more program; returns how often each instruction of its table stands in it, up to the last that does."""
+        """Count one program; return how often each instruction of its table occurs, up to the last that does."""
         table, counts = program.table, program.sheet.counts()
         if self._task.core_kind != "MIX" or program.core_kind == "AIC":
             self._tiles += program.tiles
@@ -46,7 +46,7 @@ class Counts:
         return counts
 
     def instructions(self) -> Iterator[tuple[InstructionTable, int, int]]:
-        """Table, place in it and number of every instruction that occurs."""
+        """Yield the table, the number in it and the count of every instruction that occurs."""
         for table, counts in self._by_table.values():
             for argument in np.flatnonzero(counts).tolist():
                 yield table, argument, int(counts[argument])
@@ -73,14 +73,14 @@ class Counts:
         }
 
     def cube_work_cycles(self) -> list[int]:
-        """Mmad cycles without heads of every block that has a cube, in block order; empty for a vector kernel.
+        """Return the Mmad cycles without heads of every block that has a cube, in block order; empty for a vector kernel.
 
         Where cube and vector unit share a core, a kernel that never multiplies is a vector kernel.
         """
         return [self._cube[block] for block in sorted(self._cube)]
 
     def flag_names(self) -> set[str]:
-        """Everything whose waits can be disarmed in the task."""
+        """Return the names of all flags and barriers of the task whose waits can be disarmed."""
         tables = (table for table, _ in self._by_table.values())
         return self._flags.union(*(table.cross_flag_names() for table in tables))
 

@@ -52,7 +52,7 @@ def new_figure(height: int, **layout: Any) -> Figure:
 
 
 def path_figure(recording: Recording, path: Sequence[PathStep]) -> Figure:
-    """Return the critical path of the call and its part in every kernel, by what took the time."""
+    """Draw the critical path of the call and its part in every kernel, by what took the time."""
     chip = recording.chip
     names = [task.name for task in recording.tasks]
     parts = [by_what(path, index) for index in range(len(names))]
@@ -75,7 +75,7 @@ def path_figure(recording: Recording, path: Sequence[PathStep]) -> Figure:
 
 
 def roofline_figure(recording: Recording, report: Mapping[str, Any]) -> Figure | None:
-    """Work against intensity at three levels of memory, under the ceilings of the chip; None without a cube kernel."""
+    """Draw work against intensity at three levels of memory, under the chip's ceilings; None without a cube kernel."""
     chip = recording.chip
     per_us = chip.clock.cube_mhz * 1e-6  # bytes/cycle -> TB/s
     levels = {
@@ -193,7 +193,7 @@ def bounds_figure(kernel: Mapping[str, Any]) -> Figure:
 
 
 def bytes_figure(recording: Recording, kernel: Mapping[str, Any], task: int) -> Figure:
-    """Return the bytes by path, and over HBM."""
+    """Draw the bytes by path, and over HBM."""
     moved = {path: count for path, count in kernel["counts"]["bytes"].items() if ":" not in path}
     moved["HBM"] = hbm_bytes(recording, task)
     figure = new_figure(70 + 26 * len(moved), xaxis_title="MB", showlegend=False)
@@ -218,7 +218,7 @@ def bytes_figure(recording: Recording, kernel: Mapping[str, Any], task: int) -> 
 
 
 def waterfall_figure(chip: ChipSpec, kernel: Mapping[str, Any]) -> Figure:
-    """From the cycles that the useful products need to those of the kernel, each part where the last one ended."""
+    """Draw the waterfall: from the cycles of the useful products to those of the kernel, each part where the last ended."""
     parts: Mapping[str, int] = kernel["waterfall"]
     ends = np.cumsum(list(parts.values()))
     elapsed = int(ends[-1])
@@ -241,7 +241,7 @@ def waterfall_figure(chip: ChipSpec, kernel: Mapping[str, Any]) -> Figure:
 
 
 def utilisation_figure(recording: Recording, task: int) -> Figure:
-    """Return how busy every pipe of every core was, as a share of the time that the core ran blocks of the kernel."""
+    """Draw how busy every pipe of every core was, as a share of the time that the core ran blocks of the kernel."""
     spans: dict[tuple[str, int], int] = {}
     busy: dict[tuple[str, int], dict[str, int]] = {}
     for run in recording.timeline.of(task):
@@ -270,7 +270,7 @@ def utilisation_figure(recording: Recording, task: int) -> Figure:
 
 
 def balance_figure(recording: Recording, task: int) -> Figure:
-    """Return how long every core was in use, dispatch to end, summed over its blocks."""
+    """Draw how long every core was in use, dispatch to end, summed over its blocks."""
     chip = recording.chip
     cycles: dict[tuple[str, int], list[int]] = {}
     for run in recording.timeline.of(task):
@@ -289,7 +289,7 @@ def balance_figure(recording: Recording, task: int) -> Figure:
 
 
 def occupancy_figure(recording: Recording, run: ProgramRun) -> Figure | None:
-    """Return how full each buffer of one core is while it runs one block; None where it has none in use."""
+    """Draw how full each buffer of a core is while it runs one block; None if it uses no buffer."""
     chip, origin = recording.chip, origin_of(recording)
     figure = new_figure(260, yaxis={"title": "% of the buffer", "range": [0, 105]}, xaxis_title="us", legend=LEGEND)
     colors = {"L1": "MTE2", "L0A": "MTE1", "L0B": "M", "L0C": "FIX", "UB": "V"}
@@ -313,7 +313,7 @@ def occupancy_figure(recording: Recording, run: ProgramRun) -> Figure | None:
 
 
 def bandwidth_figure(recording: Recording, task: int) -> Figure:
-    """GB/s over the time of a kernel, by level, under what HBM reaches."""
+    """Draw GB/s over the time of a kernel, by level, under the HBM's reachable rate."""
     chip = recording.chip
     edges = bandwidth.slices(recording, task)
     us = np.round((edges - recording.timeline.launch) / chip.clock.cube_mhz, 4)
@@ -346,7 +346,7 @@ def bandwidth_figure(recording: Recording, task: int) -> Figure:
 
 
 def _thinned(time: NDArray[np.int64], held: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Where a curve has very many steps: the least and the most in each of many slices."""
+    """Return a curve with fewer steps: the minimum and the maximum in each of many slices."""
     if len(time) <= 4 * SLICES:
         return time, held
     edges = np.linspace(0, len(time), SLICES + 1).astype(np.int64)[:-1]

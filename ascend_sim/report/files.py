@@ -1,4 +1,4 @@
-"""Files that are whole or not there: written under a temporary name beside their place, then renamed."""
+"""Files that exist complete or not at all: written under a temporary name beside their place, then renamed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ except ImportError:  # Windows
 
 @contextmanager
 def atomic_write(path: str | Path) -> Iterator[BinaryIO]:
-    """Open `path` for writing bytes; it appears under its name only when the block ends without an error.
+    """Open `path` for writing bytes; the file appears only when the block ends without an error.
 
     A link stays and its file is replaced; a device or a pipe is written to. Raises SimError when the file cannot be written;
     a file that stood at `path` before is then untouched.
@@ -46,8 +46,9 @@ def atomic_write(path: str | Path) -> Iterator[BinaryIO]:
 
 
 def make_folder(folder: Path) -> list[Path]:
-    """Make a folder in which something will be written, and those around it; returned are those that were not there, from the
-    inside out. OSError where it cannot be made, or no file can be made in it; then none of them is left.
+    """Make a folder for output, and its parents; return those that are new, from the inside out.
+
+    Raises OSError where it cannot be made, or no file can be made in it; then none of them is left.
     """
     missing = [one for one in (folder, *folder.parents) if not one.exists()]
     try:
@@ -61,7 +62,7 @@ def make_folder(folder: Path) -> list[Path]:
 
 
 def remove_empty(folders: Sequence[Path]) -> None:
-    """Remove folders in this order, those that are there and hold nothing."""
+    """Remove those of the folders, in this order, that exist and are empty."""
     for one in folders:
         with suppress(OSError):
             one.rmdir()
@@ -69,7 +70,7 @@ def remove_empty(folders: Sequence[Path]) -> None:
 
 @contextmanager
 def only_writer(folder: Path) -> Iterator[None]:
-    """Others that ask for the same folder wait until the block ends, threads and processes (where the system has flock).
+    """Lock the folder for the block: other threads and processes that want it wait (where the system has flock).
 
     The lock is on the folder itself: it leaves no file, and ends with the process.
     """
@@ -87,9 +88,9 @@ def only_writer(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def staging(out: Path) -> Iterator[Path]:
-    """A folder in `out` for what is not whole yet; when the block ends, it goes with all that is still in it.
+    """Yield a temporary folder in `out` for incomplete files; it is removed with its contents when the block ends.
 
-    Such folders of processes that were killed go first (where the system has flock): nobody holds their lock any more.
+    Left folders of killed processes are removed first (where the system has flock): nobody holds their lock any more.
     """
     name = ".run."
     with only_writer(out):
@@ -106,7 +107,7 @@ def staging(out: Path) -> Iterator[Path]:
 
 
 def _locked(folder: Path) -> int | None:
-    """Return a folder opened and locked, None where that cannot be."""
+    """Return the descriptor of a folder, opened and locked; None where it cannot be locked."""
     if fcntl is None:
         return None
     held = os.open(folder, os.O_RDONLY)
@@ -119,7 +120,7 @@ def _locked(folder: Path) -> int | None:
 
 
 def _remove_left(folder: Path) -> None:
-    """Remove a folder of `staging` whose process is gone."""
+    """Remove a folder of `staging` whose process has ended."""
     with suppress(OSError):  # another one is not ours, or goes at this moment
         held = _locked(folder)
         if held is not None:

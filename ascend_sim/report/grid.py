@@ -1,4 +1,4 @@
-"""Tables for a terminal of any width: what does not fit beside goes on below, with the rows named again. Nothing is cut.
+"""Tables for a terminal of any width: columns that do not fit continue below, with the rows named again. Nothing is cut.
 
 grid = Grid("Kernels", ("kernel", ">us", "~why"))       # ">" sets a column to the right, "~" may wrap at blanks
 grid.row("grad_input", "12.4", "waits for loads")
@@ -34,14 +34,14 @@ class Grid:
         self._rows: list[list[Text]] = []
 
     def row(self, *cells: Cell, style: str = "") -> None:
-        """One row, with as many cells as there are heads."""
+        """Add one row, with as many cells as there are heads."""
         if len(cells) != len(self._heads):
             raise ValueError(f"{len(cells)} cells under {len(self._heads)} heads")
         self._rows.append([self._cell(cell, style) for cell in cells])
 
     @property
     def row_count(self) -> int:
-        """Return the rows so far."""
+        """Return the number of rows so far."""
         return len(self._rows)
 
     @staticmethod
@@ -83,12 +83,12 @@ class Grid:
 
 
 def say(console: Console, text: str, *, style: str = "", indent: str = "  ") -> None:
-    """Print lines within the console's width, as they are: no markup, no colours of their own; `indent` as in `wrapped`."""
+    """Print lines within the console's width, without markup or automatic colours; `indent` as in `wrapped`."""
     for paragraph in text.split("\n"):
         for line in wrapped(paragraph, console.width, indent):
             console.print(Text(line, style=style), highlight=False, soft_wrap=True)
 
 
 def counted(count: int, noun: str, plural: str = "") -> str:
-    """Return how many of something there are: "1 point", "3 points"."""
+    """Return a count with its noun: "1 point", "3 points"."""
     return f"{count} {noun if count == 1 else plural or noun + 's'}"

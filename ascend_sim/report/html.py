@@ -68,12 +68,12 @@ def kernel_table(kernels: Sequence[Mapping[str, Any]], total: float | None) -> s
 
 
 def results_name(names: Collection[str]) -> str:
-    """Return the word for results of these names: "gradient" of an operator, or "output" of a user's kernel."""
+    """Return the word for results of these names: "gradient" of a backward operator, else "output"."""
     return "gradient" if all(name.startswith("grad_") for name in names) else "output"
 
 
 def by_probe(figures: Mapping[str, Any]) -> str:
-    """Return the note on what decided a verdict: the probe, or the caller's data alone."""
+    """Return the note on how a verdict was decided: by a probe, or on the caller's data alone."""
     if figures.get("decided_by") != "probe":
         return " (on this data)" if figures.get("decided_by") and figures["correct"] else ""
     failed = figures["probe"]["failed"]
@@ -126,6 +126,6 @@ def report_html(report: Mapping[str, Any]) -> str:
 
 
 def error_figure(figures: Mapping[str, Any], key: str) -> str:
-    """Return an error of an output: "-" where none was worked out, "not finite" for what JSON has no number for."""
+    """Return an error of an output as text: "-" if it was not computed, "not finite" for infinity or NaN."""
     value = figures.get(key, "-")
     return "not finite" if value is None else value if isinstance(value, str) else f"{value:.3g}"

@@ -1,4 +1,4 @@
-"""The line of the kernel's source that each instruction comes from.
+"""Source lines of a kernel's instructions.
 
 note_lines(recording)                      # builds the programs once more and notes who writes each row
 line_table(recording)                      # what a page or a file keeps of them
@@ -31,7 +31,7 @@ class SourceLine:
 
     @classmethod
     def of(cls, line: Line, notes: Notes) -> SourceLine:
-        """From where a row came from; files of this package by their place in it, others by their name."""
+        """Return the line that wrote a row; files of this package by their place in it, others by their name."""
         if line in notes.texts:
             return cls(*line, notes.texts[line])
         file = Path(shown(line).rpartition(":")[0])
@@ -39,14 +39,15 @@ class SourceLine:
 
     @property
     def place(self) -> str:
-        """File and number as editors take them."""
+        """Return "file:number", as editors take it."""
         return f"{self.file}:{self.number}"
 
 
 def note_lines(recording: Recording) -> None:
-    """Note for every program of a run from which line each of its rows comes: the kernels are built once more to hear it.
+    """Note for every program of a run the line that wrote each row, by building the kernels once more.
 
-    SimError for a run out of a file, whose kernels are not there, and for a kernel that writes other rows every time.
+    Raises SimError for a run loaded from a file, whose kernels are not there, and for a kernel that writes other rows every
+    time.
     """
     of_block: dict[tuple[int, int], list[Program]] = {}
     for run in recording.timeline.programs:

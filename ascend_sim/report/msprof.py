@@ -1,4 +1,4 @@
-"""The folders that users of the vendor's `msprof op simulator` know: one OPPROF_* for every kernel of a call.
+"""Output folders like those of the vendor's `msprof op simulator`: one OPPROF_* for every kernel of a call.
 
     msprof/OPPROF_05_grad_input/
         OpBasicInfo.csv  PipeUtilization.csv  ArithmeticUtilization.csv  Memory.csv  MemoryL0.csv  MemoryUB.csv
@@ -98,7 +98,7 @@ def _in_a_path(name: str) -> str:
 
 
 def replace_msprof(temporary: Path, folder: Path) -> None:
-    """Put a finished folder in the place of an earlier one; of runs that end at once the last one stays, whole."""
+    """Move a finished folder to the place of an earlier one; of runs that end together the last one stays, complete."""
     for left in range(_TRIES, -1, -1):
         remove_msprof(folder.parent)
         try:
@@ -110,14 +110,14 @@ def replace_msprof(temporary: Path, folder: Path) -> None:
 
 
 def check_msprof(out: str | Path) -> None:
-    """SimError when `out`/msprof is there and not from here: before a long run, not after it."""
+    """Raise SimError, before a long run, if `out`/msprof exists and was not written by this module."""
     folder = Path(out) / FOLDER
     if (folder.exists() or folder.is_symlink()) and not _is_ours(folder):
         raise SimError(f"--msprof: {folder} exists and was not written by ascend-sim; give another --out, or move it")
 
 
 def remove_msprof(out: str | Path) -> None:
-    """Take away what an earlier run left in `out`/msprof; what somebody else wrote stays."""
+    """Remove the files that an earlier run wrote to `out`/msprof; other files stay."""
     folder = Path(out) / FOLDER
     if _is_ours(folder):
         # Out of the way at once: nobody sees half of it, and another run may take it away at this moment.
@@ -170,7 +170,10 @@ def _write_kernel(
 
 
 def _block_rows(runs: Sequence[ProgramRun], chip: ChipSpec, per_block: bool) -> Iterator[dict[str, Value]]:
-    """Yield a row for every program of a kernel; where the vendor's tables have no block, one for the kernel."""
+    """Yield a row for every program of a kernel; without `per_block`, one for the kernel.
+
+    The vendor's tables of that kind have no block.
+    """
     if not per_block:
         work = WorkFigures()
         for run in runs:
@@ -331,8 +334,9 @@ def _events(
 
 
 def _flag_arrows(run: ProgramRun, numbers: Iterator[int]) -> dict[int, list[int]]:
-    """Return the numbers of arrows by the rows that they join: the k-th set of a flag and its k-th wait; a disarmed wait has
-    none.
+    """Return the numbers of the trace's arrows by row: the k-th set of a flag is joined to its k-th wait.
+
+    A disarmed wait has no arrow.
     """
     arrows: dict[int, list[int]] = {}
     for wait_row, set_row in flag_pairs(run).items():

@@ -119,7 +119,7 @@ def told_instructions(table: InstructionTable) -> list[dict[str, Any]]:
 
 
 def columns_of(run: ProgramRun) -> dict[str, NDArray[np.int64]]:
-    """Return the columns of a block as they are packed: differences that are mostly nought."""
+    """Return the columns of a block before packing: differences, most of which are 0."""
     program = run.program
     instruction, pipe = program.rows[:, 0], program.per_row("pipe")
     free = np.zeros(len(program), np.int64)
@@ -147,7 +147,7 @@ def columns_of(run: ProgramRun) -> dict[str, NDArray[np.int64]]:
 
 
 def varints(values: NDArray[np.int64]) -> bytes:
-    """Signed integers as LEB128, folded so that small ones of either sign are short."""
+    """Return signed integers as LEB128 bytes, folded so that small ones of either sign are short."""
     folded = ((values << 1) ^ (values >> 63)).view(np.uint64)
     bits = [folded >> np.uint64(shift) for shift in range(0, 64, 7)]
     length = np.ones(len(values), np.int64)
@@ -169,7 +169,7 @@ def _packed(run: ProgramRun, critical: Sequence[int], lines: NDArray[np.int64]) 
 
 
 def _since_last(column: NDArray[np.int64], instruction: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return every value less the one that the last row of the same instruction has."""
+    """Return the difference of every value from that of the last row with the same instruction."""
     order = np.argsort(instruction, kind="stable")
     sorted_by, values = instruction[order], column[order]
     difference = values.copy()

@@ -1,4 +1,4 @@
-"""The findings of a run for its page: grouped, and of hazards who wrote, who read and when."""
+"""Findings of a run on its page: grouped, with writer, reader and cycles of each hazard."""
 
 from __future__ import annotations
 
@@ -80,5 +80,5 @@ class Findings:
 
 
 def _alike(text: str) -> str:
-    """Return the common text of findings of one kind: without parameters, addresses and numbers."""
+    """Return a finding's text without parameters, addresses and numbers: the key of its group."""
     return re.sub(r"\b[0-9]+\b", "...", re.sub(r" ?\([^)]*\)| (?:dst|src0|src1)=\S+", "", text))

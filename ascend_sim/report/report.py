@@ -86,10 +86,11 @@ class Report:
         findings: Sequence[Finding] = (),
         verdicts: Outputs | Callable[[], Outputs] | None = None,
     ) -> Report:
-        """From a Timeline (None: in functional mode) and the `facts` of its programs, which a run that kept them has itself.
+        """Return a report from a Timeline (None: functional mode) and the `facts` of its programs.
 
-        A run that began with a "cold" `l2` has a sharper HBM bound. The mode is "full", or "functional" without a Timeline;
-        that, and what the run does not know (problem, plan, workspace, warnings), `dataclasses.replace` puts in.
+        A run that kept its programs needs no `facts`. A run that began with a "cold" `l2` has a sharper HBM bound. The mode is
+        "full", or "functional" without a Timeline; `dataclasses.replace` sets it, and the fields that the run does not know
+        (problem, plan, workspace, warnings).
         """
         if facts is None:
             facts = RunFacts(chip)
@@ -154,17 +155,17 @@ class Report:
         return f"<Report of {self.problem.get('operator', 'run')} on {self.chip}, {len(self.kernels)} kernels, {time}>"
 
     def _repr_html_(self) -> str:
-        """For notebooks: problem, kernels, outputs and findings as tables."""
+        """Return problem, kernels, outputs and findings as HTML tables, for notebooks."""
         return report_html(self.to_dict())
 
     @property
     def passed(self) -> bool:
-        """True when every output is correct and the run found nothing wrong."""
+        """Return True if every output is correct and the run has no finding."""
         return not self.findings and all(figures.get("correct", True) for figures in self.outputs.values())
 
     @cached_property
     def outputs(self) -> Outputs:
-        """Error figures and "correct" by output; worked out the first time."""
+        """Return error figures and "correct" by output; computed at the first call."""
         return self.verdicts() if callable(self.verdicts) else self.verdicts
 
     @cached_property
@@ -214,7 +215,7 @@ class RunFacts:
         self._works: dict[int, LeastWork] = {}
 
     def add(self, index: int, task: Task, program: Program) -> None:
-        """One more program of the task with that index; those of a task come in block order."""
+        """Add one more program of the task with that index; the programs of a task come in block order."""
         work = self.of(index, task)
         if self._bounds:
             work.add(program)
@@ -222,7 +223,7 @@ class RunFacts:
             work.counts.add(program)
 
     def of(self, index: int, task: Task) -> LeastWork:
-        """Return the facts of a task."""
+        """Return the least work and the counts of a task."""
         if index not in self._works:
             self._works[index] = LeastWork(self._chip, task)
         return self._works[index]
@@ -254,7 +255,7 @@ def _kernel(chip: ChipSpec, task: Task, counts: Counts) -> dict[str, Any]:
 
 
 def ideal_cycles(chip: ChipSpec, task: Task) -> int | None:
-    """Return the cycles in which all cube cores at their peak do the products of a task.
+    """Return the cycles in which all cube cores at their peak do the products of a task; None for a task without products.
 
     None for one that is none of a cube's.
     """
@@ -308,7 +309,9 @@ def _buffers(chip: ChipSpec, totals: TaskTotals) -> dict[str, dict[str, Any]]:
 
 
 def _times(chip: ChipSpec, span: TaskRun, totals: TaskTotals, origin: int) -> dict[str, Any]:
-    """Times of one kernel. A core's time runs from the dispatch of a block to its end, summed over its blocks."""
+    """Return the times of one kernel in us. A core's time runs from the dispatch of a block to its end, summed over its
+    blocks.
+    """
     core_cycles = totals.core_cycles
     longest = max(core_cycles.values(), default=0)
     pipes = {name: _PipeTime.of(name, totals) for name in PIPES}
@@ -359,7 +362,7 @@ class _PipeTime:
         return self.busy / self.cores if self.cores else 0.0
 
     def mean_us(self, chip: ChipSpec, cycles: Mapping[str, int]) -> dict[str, float]:
-        """Mean us over the cores, by cause."""
+        """Return the mean us over the cores, by cause."""
         return {cause: _us(chip, value / self.cores) for cause, value in cycles.items()}
 
     def main_stall(self) -> dict[str, Any] | None:

@@ -27,7 +27,7 @@ PIPE_KEYS = {
 
 
 class LeastWork:
-    """Least work of a kernel, one program at a time; holds no rows."""
+    """Least work of a kernel: cycles of each pipe and bytes of GM, added program by program; holds no rows."""
 
     def __init__(self, chip: ChipSpec, task: Task) -> None:
         self._chip, self._task = chip, task
@@ -42,21 +42,21 @@ class LeastWork:
 
     @classmethod
     def of(cls, chip: ChipSpec, task: Task, programs: Sequence[Program]) -> LeastWork:
-        """Return the least work of a whole kernel."""
+        """Return the least work of a kernel from all of its programs."""
         work = cls(chip, task)
         for program in programs:
             work.add(program)
         return work
 
     def add(self, program: Program) -> None:
-        """One more program; those of a kernel come in block order."""
+        """Add one program; the programs of a kernel come in block order."""
         cycles = self._cycles(program, self.counts.add(program))
         np.maximum(self._most, cycles, out=self._most)
         self._total[program.core_kind] = self._total.get(program.core_kind, 0.0) + cycles
         self.lines.add(program)
 
     def _cycles(self, program: Program, counts: NDArray[np.int64]) -> NDArray[Any]:
-        """Cycles of each pipe; a program that is another one moved has its counts too."""
+        """Return the cycles of each pipe without heads; a program made by moving another reuses its counts."""
         if self._of_last is not None and self._of_last[0] is counts:
             return self._of_last[1]
         table = program.table
@@ -70,7 +70,9 @@ class LeastWork:
         return cycles
 
     def pipe_bounds(self) -> dict[str, int]:
-        """The busiest program of each pipe, or an even share of all work per core where that is more (waves of blocks)."""
+        """Return the cycles of each pipe's busiest program, or an even share of all work per core if that is more (waves of
+        blocks).
+        """
         most: NDArray[Any] = self._most
         cores = self._chip.cores
         for kind, cycles in self._total.items():
@@ -78,7 +80,7 @@ class LeastWork:
         return {PIPE_KEYS[name]: int(value) for name, value in zip(PIPES, most.tolist(), strict=True)}
 
     def l2_bounds(self) -> dict[str, int]:
-        """Cycles in which the L2 moves its bytes."""
+        """Return the cycles in which the L2 moves the kernel's bytes."""
         moved = {"read": 0, "write": 0, "atomic": 0}
         for table, argument, count in self.counts.instructions():
             access = table.accesses[argument]
@@ -111,7 +113,7 @@ class Rooflines:
         return {name: cycles for name, cycles in bounds.items() if cycles}
 
     def _missed(self, work: LeastWork) -> int:
-        """Bytes that HBM must deliver whatever the order; lines that the kernel also writes may be there without."""
+        """Return the bytes that HBM must deliver in any order; lines that the kernel also writes need not come from HBM."""
         memory = self._chip.memory
         read, written = work.lines.read, work.lines.written
         only_read = read > written
@@ -127,7 +129,7 @@ class Rooflines:
 
 
 def _least_cycles(table: InstructionTable) -> NDArray[np.float64]:
-    """Cycles of each distinct instruction on its pipe without heads; the scalar unit issues it besides."""
+    """Return the cycles of each distinct instruction on its pipe without heads, and the issue on the scalar unit."""
     work = table.column("work").astype(np.float64)
     for index, (instruction, access) in enumerate(zip(table.instructions, table.accesses, strict=True)):
         if access is not None:

@@ -12,7 +12,7 @@ from ascend_sim.errors import SimError
 
 
 def check_plotly() -> None:
-    """SimError naming the extra to install where Plotly is missing."""
+    """Raise SimError, with the extra to install, where Plotly is missing."""
     try:
         import_module("plotly")
     except ImportError:
@@ -26,7 +26,10 @@ class Figures:
         self._texts: list[str] = []
 
     def add(self, figure: Any, identity: str, *, zoom: bool = False, time: str = "") -> str:
-        """`identity` names the place. `zoom`: with wheel and buttons; figures of one `time` show the same cycles always."""
+        """Add a figure and return the HTML element for it; `identity` names the element.
+
+        `zoom`: with wheel and buttons; figures of one `time` always show the same cycles.
+        """
         self._texts.append(figure.to_json())
         height = figure.layout.height
         zooms = ' data-zoom="yes"' if zoom else ""
@@ -64,7 +67,7 @@ def framed(title: str, parts: Sequence[str], figures: Figures, blocks: Any = Non
 
 
 def window_buttons(names: Sequence[str]) -> str:
-    """Buttons for the windows of a timeline; they stand with it in an element of class "timeline"."""
+    """Return buttons for the windows of a timeline; they belong in its element of class "timeline"."""
     return "".join(
         f'<button data-window="{name}"{" class=on" if name == names[0] else ""}>{name}</button> ' for name in names
     )
@@ -82,7 +85,7 @@ def _data(identity: str, data: Any) -> str:
 
 
 def in_script(text: str) -> str:
-    """JSON as it may stand in a script of a page: no name in it can end the script, or begin a comment or another one."""
+    """Return JSON that is safe inside a script of a page: no name in it can end the script or begin a comment."""
     return text.replace("<", "\\u003c")
 
 

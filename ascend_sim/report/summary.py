@@ -1,4 +1,4 @@
-"""The answer of a run in at most fifteen lines: how long, how sure, which parts, whether the values are right, what to do next.
+"""The answer of a run in at most fifteen lines: time, uncertainty, parts, verdicts, and what to do next.
 
     summary = summary_of(report)        # report: Report.to_dict(statements=True); plain data, "summary" of the JSON
     lines_of(summary)                   # the same as text
@@ -123,7 +123,7 @@ def parts_words(parts: Sequence[Mapping[str, Any]]) -> str:
 
 
 def summary_html(report: Mapping[str, Any]) -> str:
-    """Return the parts of the time as cards, how sure the time is, and what would help, each with its command."""
+    """Return the time's parts as cards, its uncertainty, and each advice with its command, as HTML."""
     summary = report.get("summary") or summary_of(report)
     cards = [
         f'<div class="fact"><b>{100 * one["share"]:.0f} %</b>{escape(one["part"])}, {one["us"]:,.1f} us</div>'

@@ -133,7 +133,7 @@ def _bounds(kernels: Sequence[Mapping[str, Any]]) -> Grid:
 
 
 def _waterfall(console: Console, data: Mapping[str, Any], kernel: Mapping[str, Any]) -> None:
-    """Parts as bars that begin where the last one ended, then what can be changed."""
+    """Print a kernel's waterfall as bars, each beginning where the last one ended, then the advice."""
     elapsed = sum(kernel["waterfall"].values())
     heads = ("", ">cycles", ">share")
     table = Grid(f"\n{kernel['name']}: from the ideal to its {elapsed:,} cycles", (*heads, ""))

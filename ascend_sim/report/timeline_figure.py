@@ -25,7 +25,7 @@ _WAITS = (WAIT, CROSS_WAIT)
 
 
 def windows(run: ProgramRun, rows: int = WINDOW_ROWS) -> dict[str, NDArray[np.int64]]:
-    """Return the rows that are drawn one by one.
+    """Return the rows that are drawn one by one: at the start, in the middle and at the end of a block; all of a short block.
 
     At the start, in the middle and at the end of a block, or all of a short one.
     """
@@ -45,7 +45,7 @@ def timeline_figure(
     *,
     origin: int | None = None,
 ) -> Figure:
-    """Pipes as rows: instructions, stalls and flags of a block. `layout.meta` holds the windows as ranges of the axis.
+    """Draw a block: pipes as rows, with instructions, stalls and flags. `layout.meta` holds the windows as ranges of the axis.
 
     The axis counts from cycle `origin`, unless given the launch of the first task.
     """
@@ -117,7 +117,7 @@ def timeline_figure(
 def _gathered(
     figure: Figure, run: ProgramRun, parts: Mapping[str, NDArray[np.int64]], used: list[str], us: Any
 ) -> None:
-    """Between the windows: how busy each pipe was in every slice of time, as a height."""
+    """Draw, between the windows, how busy each pipe was in every slice of time, as a height."""
     if len(parts) < 2:
         return
     pipe = run.program.per_row("pipe")
@@ -162,7 +162,7 @@ def _busy_until(start: NDArray[np.int64], end: NDArray[np.int64], times: NDArray
 
 
 def _stalls(figure: Figure, run: ProgramRun, drawn: NDArray[np.int64], us: Any, mhz: float) -> None:
-    """Where a pipe stood still, by cause: the wait that a row is, and the gap before it."""
+    """Draw each stall of a pipe by cause: the wait that a row is, and the gap before it."""
     pieces: dict[str, list[tuple[str, int, int]]] = {}
     last: dict[int, int] = {}
     pipe, kind = run.program.per_row("pipe"), run.program.per_row("kind")
@@ -198,7 +198,7 @@ def _stalls(figure: Figure, run: ProgramRun, drawn: NDArray[np.int64], us: Any, 
 
 
 def _flags(figure: Figure, run: ProgramRun, drawn: NDArray[np.int64], us: Any) -> None:
-    """A line from each set to its wait."""
+    """Draw a line from each set to its wait."""
     inside = set(drawn.tolist())
     xs: list[float | None] = []
     ys: list[str | None] = []
@@ -228,7 +228,7 @@ def _flags(figure: Figure, run: ProgramRun, drawn: NDArray[np.int64], us: Any) -
 
 
 def _hover(run: ProgramRun, row: int, names: Sequence[str], critical: bool) -> str:
-    """Return an instruction in full: parameters, addresses, bytes, cycles."""
+    """Return the hover text of an instruction: parameters, addresses, bytes, cycles."""
     view = run.program[row]
     fields = [f"{key}={value}" for key, value in view.instruction.parameters().items()]
     lines = [f"<b>{view.instruction.name}</b> (row {row}, tile {view.tile})", *_wrapped(fields)]

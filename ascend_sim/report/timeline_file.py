@@ -102,7 +102,7 @@ class TimelineFile:
     repeated: bool
 
     def program(self, index: int) -> Columns:
-        """The rows of one program, in issue order."""
+        """Return the rows of one program, in issue order."""
         first, count = int(self.programs["first_row"][index]), int(self.programs["row_count"][index])
         return {name: column[first : first + count] for name, column in self.rows.items()}
 
@@ -166,7 +166,9 @@ def write_timeline(path: str | Path, recording: Recording, report: Mapping[str, 
 
 
 def load_timeline(path: str | Path) -> TimelineFile:
-    """Read what `write_timeline` wrote; SimError for a file that is missing, of another version, changed, or something else."""
+    """Return the contents that `write_timeline` wrote. Raises SimError for a missing, changed or foreign file, or another
+    version.
+    """
     try:
         _check_headers(read_headers(Path(path)))
         with np.load(path, allow_pickle=False) as archive:
@@ -193,7 +195,7 @@ def load_timeline(path: str | Path) -> TimelineFile:
 
 
 def _check_headers(headers: Mapping[str, Header]) -> None:
-    """NpzError unless these are the columns of a timeline, equally long within a group; an older version has its own."""
+    """Raise NpzError unless the arrays are the columns of a timeline, equally long within a group."""
     version = headers.get("version")
     if (
         version is None
@@ -243,7 +245,7 @@ def _digest(arrays: Mapping[str, NDArray[Any] | _Joined]) -> str:
 
 
 def _bytes_of(array: NDArray[Any] | _Joined) -> Iterator[bytes]:
-    """The bytes of an .npy file (numpy's own, as `np.save` writes it)."""
+    """Yield the bytes of an .npy file (numpy's own, as `np.save` writes it)."""
     head = io.BytesIO()
     described = {"descr": npy.dtype_to_descr(array.dtype), "fortran_order": False, "shape": array.shape}
     npy.write_array_header_1_0(head, described)
@@ -257,7 +259,7 @@ def _parts_of(array: NDArray[Any] | _Joined) -> Iterator[NDArray[Any]]:
 
 
 def load_recording(path: str | Path) -> tuple[Recording, str]:
-    """The run that `write_timeline` wrote, ready to be drawn or run again, and the digest of its report.
+    """Return the run that `write_timeline` wrote, ready to be drawn or run again, and the digest of its report.
 
     SimError as in `load_timeline`.
     """
@@ -319,14 +321,14 @@ def _recording(file: TimelineFile) -> Recording:
 
 
 def _stored(table: InstructionTable, key: Key) -> list[Any]:
-    """Class and parameters of an instruction; one that a kernel brought along as `Recorded`."""
+    """Return class and parameters of an instruction for the file; a user's instruction becomes a `Recorded`."""
     if _is_ours(key[0]):
         return [key[0].__name__, *key[1:]]
     return [Recorded.__name__, Recorded.of(table.instructions[table.index[key]], table.chip).text]
 
 
 def _instructions() -> dict[str, type[Instruction]]:
-    """All instructions of the package, by the names of their classes."""
+    """Return all instruction classes of the package, by name."""
     for module in pkgutil.walk_packages(isa.__path__, f"{isa.__name__}."):
         importlib.import_module(module.name)
     return {one.__name__: one for one in _subclasses(Instruction) if _is_ours(one)}
@@ -343,7 +345,7 @@ def _subclasses(base: type[Instruction]) -> Iterator[type[Instruction]]:
 
 
 def _rows_of(columns: Columns) -> Iterator[dict[str, Any]]:
-    """The columns row by row, as plain values."""
+    """Yield the rows of columns, as plain values."""
     lists = [column.tolist() for column in columns.values()]
     return (dict(zip(columns, row, strict=True)) for row in zip(*lists, strict=True))
 
@@ -357,7 +359,7 @@ def _fields(objects: Sequence[Any], *names: str) -> dict[str, Any]:
 
 
 class _Joined:
-    """One column of all programs, which is made of `column_of` each of them and held of none."""
+    """One column over all programs; it is computed program by program while it is written, never held."""
 
     def __init__(
         self, owners: Sequence[Any], length: int, column_of: Callable[[Any], NDArray[Any]], dtype: Any = np.int64
@@ -366,7 +368,7 @@ class _Joined:
         self.dtype, self.shape = np.dtype(dtype), (length,)
 
     def parts(self) -> Iterator[NDArray[Any]]:
-        """Program by program."""
+        """Yield the column of each program."""
         return (self._column_of(one).astype(self.dtype) for one in self._owners)
 
 

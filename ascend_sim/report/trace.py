@@ -144,7 +144,7 @@ class _Writer:
                 self._program(process, run)
 
     def _place(self, core: _TraceProcess) -> None:
-        """Begin and end of every box of a core in nanoseconds, by run."""
+        """Compute begin and end of every box of a core in nanoseconds, by run."""
         free = [0] * len(PIPES)
         per_cycle = 1e3 / self._chip.clock.cube_mhz
         for run in core.runs:
@@ -214,7 +214,7 @@ class _Writer:
         return arrows
 
     def _arrows_between(self, runs: Sequence[ProgramRun]) -> dict[int, _Arrows]:
-        """Arrows of cross-core flags by run and row: to each wait from the part that was raised last."""
+        """Return the arrows of cross-core flags by run and row: to each wait from the part that was raised last."""
         arrows: dict[int, _Arrows] = {}
         for wait, raised in cross_pairs(runs).items():
             number = next(self._numbers)
@@ -293,11 +293,10 @@ def _inside(begin: int, end: int, raised: int) -> int:
 
 
 def _whole(starts: list[float], ends: list[float], free: int) -> tuple[list[int], list[int]]:
-    """Return the boxes of a thread in whole nanoseconds from `free` on: viewers have no smaller ones, and drop boxes that
-    overlap.
+    """Return begins and ends of a thread's boxes in whole nanoseconds, from `free` on, without overlap.
 
-    No two begin together, for what is open at a moment is not certain then: behind a box that is shorter than a nanosecond, the
-    next begins one later.
+    Viewers have no smaller unit and drop boxes that overlap. No two begin together, because their order would be uncertain:
+    behind a box that is shorter than a nanosecond, the next begins one later.
     """
     begins, stops = [], []
     for start, end in zip(starts, ends, strict=True):

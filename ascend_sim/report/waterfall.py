@@ -77,7 +77,7 @@ class WaterfallPart(NamedTuple):
 
 @frozen
 class _Core:
-    """The blocks that one core ran: cycles from their dispatch to their end, with and without the cube at work."""
+    """Blocks of one core: the cycles from their dispatch to their end, and those in which the cube worked."""
 
     runs: Sequence[ProgramRun]
 
@@ -166,7 +166,7 @@ def _is_mmad(run: ProgramRun) -> NDArray[np.bool_]:
 
 
 class _Waits:
-    """When the pipes of a block stood at a wait, and for whom."""
+    """Intervals in which each pipe of a block stood at a wait, by the pipe it waited for."""
 
     def __init__(self, run: ProgramRun, pipe: NDArray[np.int64], kind: NDArray[np.int64]) -> None:
         self._of: dict[str, dict[str, Intervals]] = {}
@@ -182,7 +182,7 @@ class _Waits:
             }
 
     def behind(self, times: Intervals, pipe: str, through: tuple[str, ...] = ()) -> dict[str, int]:
-        """Return the cycles of `times` by the pipe that the others were waiting for, `pipe` itself where it waited for nobody.
+        """Return the cycles of `times` by the pipe that `pipe` waited for in the end; its own name where it waited for none.
 
         A pipe waits for another, which waits itself: the last one of such a chain is named. A chain that comes back to a
         pipe it passed through is a flag on its way.
@@ -208,14 +208,14 @@ class _Waits:
 
 
 def _source(instruction: object) -> str:
-    """Whom a wait is for."""
+    """Return the pipe that a wait waits for; "" if the instruction is no wait."""
     if isinstance(instruction, WaitFlag):
         return instruction.source
     return _OTHER_WAITS.get(getattr(instruction, "kind", -1), "")
 
 
 def overlap(first: Intervals, second: Intervals) -> Intervals:
-    """Return where both are: the pieces of `first` that lie in an interval of `second`, in order."""
+    """Return the intersection of two lists of intervals, in order."""
     low = np.searchsorted(second[:, 1], first[:, 0], side="right")
     high = np.searchsorted(second[:, 0], first[:, 1], side="left")
     counts = np.maximum(high - low, 0)

@@ -20,7 +20,7 @@ from ascend_sim.runtime.workers import spread
 
 @frozen
 class Change:
-    """Another chip: `key` names what is different, `words` say it in a sentence."""
+    """Changed chip: `key` names the change, `words` describe it."""
 
     key: str
     words: str
@@ -110,12 +110,12 @@ def _launch(chip: ChipSpec) -> ChipSpec:
 
 
 def _listed(cycles: Iterable[int]) -> str:
-    """Different numbers once each, by kind of core: "10 and 2"."""
+    """Return the distinct numbers as text, such as "10 and 2" for two kinds of core."""
     return " and ".join(map(str, dict.fromkeys(cycles)))
 
 
 def changes(chip: ChipSpec) -> list[Change]:
-    """Every rate that a chip has, doubled; and half the cost of launches, flags and the scalar unit (whole cycles)."""
+    """Return the changed chips: each rate doubled, and each cost of launches, flags and scalar unit halved (whole cycles)."""
     issue, flag = chip.scalar.issue_cycles, chip.sync.flag_latency
     found = [
         Change("cube", "twice the cube rate", _cube),
@@ -174,9 +174,9 @@ def faster_chip(recording: Recording, kernels: Sequence[Mapping[str, Any]]) -> d
 def what_if(
     recording: Recording, *, jobs: int = 1, progress: Progress | None = None, only: Collection[str] | None = None
 ) -> list[ChangedRun]:
-    """The outcomes of all `changes`, in their order; with `jobs` above 1 in so many processes (see `workers.spread`).
+    """Return the outcome of every change in `changes`, in their order; `jobs` processes share them (see `workers.spread`).
 
-    `only` are the keys of those to try.
+    `only` are the keys of the changes to try.
     """
     timeline, chip = recording.timeline, recording.chip
     before = _spans(timeline.tasks)
@@ -198,7 +198,7 @@ def _times(work: tuple[Recording, ChipSpec]) -> tuple[int, tuple[int, ...]]:
 
 
 def _spans(tasks: Sequence[TaskRun]) -> tuple[int, tuple[int, ...]]:
-    """Cycles of the whole run, and of every task from its launch to its end."""
+    """Return the cycles of the whole run, and of every task from its launch to its end."""
     begin, end = min((one.launch for one in tasks), default=0), max((one.finish for one in tasks), default=0)
     return end - begin, tuple(one.finish - one.launch for one in tasks)
 

@@ -37,7 +37,7 @@ _KERNEL_SHARE = 0.1
 
 @frozen
 class Wait:
-    """How long `pipe` waited for flags of `source`: a share of the time that its cores ran the kernel."""
+    """Share of the time of its cores' kernel that `pipe` waited for flags of `source`."""
 
     pipe: str
     source: str
@@ -45,7 +45,7 @@ class Wait:
 
     @property
     def words(self) -> str:
-        """For example "room in L1"."""
+        """Return the awaited thing in words, such as "room in L1"."""
         return _WAITS.get((self.pipe, self.source), f"a flag from {self.source}")
 
 
@@ -73,7 +73,10 @@ def flag_waits(recording: Recording, task: int) -> list[Wait]:
 def words(
     recording: Recording, report: Mapping[str, Any], path: Sequence[PathStep], outcomes: Sequence[ChangedRun] | None
 ) -> list[str]:
-    """Paragraphs: the call as a whole, then its longest kernels. Without `outcomes` nothing is said of other rates."""
+    """Return paragraphs on the bottlenecks: of the whole call, then of its longest kernels.
+
+    Without `outcomes` nothing is said of other rates.
+    """
     kernels = report["kernels"]
     if not path:
         return ["The call launched no kernel."]
@@ -121,7 +124,7 @@ def _path(parts: Mapping[str, int], total: int) -> str:
 
 
 def _moves(what: str, saved: Sequence[tuple[ChangedRun, float]]) -> str:
-    """The bottleneck is whatever takes most off when it is doubled."""
+    """Return a sentence on the bottleneck: the rate whose doubling saves most."""
     ranked = sorted(saved, key=lambda item: -item[1])
     best, share = ranked[0]
     if share < _WORTH_SAYING:

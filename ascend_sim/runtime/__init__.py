@@ -1,4 +1,4 @@
-"""The runtime: devices, tasks and running them; what the operators use of the machine besides `kernel`."""
+"""The runtime: devices, tasks, and functions that run them."""
 
 from ascend_sim.engine.device import Device, KernelMoves, Moved
 from ascend_sim.engine.engine import OnProgram, Progress

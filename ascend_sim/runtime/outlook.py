@@ -1,4 +1,4 @@
-"""How long tasks will take on this machine: one block of each is tried before all of them run.
+"""Estimate of the time that tasks take to simulate: one block of each is tried before all of them run.
 
 outlook = look_ahead(chip, tasks, "timing")
 outlook.instructions, outlook.seconds
@@ -39,10 +39,10 @@ class Outlook:
 
 
 def look_ahead(chip: ChipSpec, tasks: Sequence[Task], trial: Trial | str) -> Outlook:
-    """Count the instructions of `tasks` and try one block of each; `trial` is a mode of running them, or
-    what else is to be done with each.
+    """Return the expected work of `tasks`: count their instructions and try one block of each.
 
-    The answer is rough: a block alone costs a little less than one among others, and a start of its own more.
+    `trial` is a mode of running them, or a function to call with each task. The answer is rough: a block alone costs a little
+    less than one among others, and a start of its own more.
     """
     attempt = _run(chip, trial) if isinstance(trial, str) else trial
     rows = [sum(len(program) for program in task.build(0)) if task.block_dim else 0 for task in tasks]
@@ -67,7 +67,7 @@ def look_ahead(chip: ChipSpec, tasks: Sequence[Task], trial: Trial | str) -> Out
 
 
 def _run(chip: ChipSpec, mode: str) -> Trial:
-    """A run of one block in `mode`, on a device of its own: the caller's tensors stay as they are."""
+    """Return a function that runs one block in `mode` on a device of its own; the caller's tensors stay unchanged."""
 
     def trial(task: Task) -> None:
         if mode != "functional":

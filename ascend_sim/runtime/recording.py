@@ -1,4 +1,4 @@
-"""A run as it was, and the same programs once more on a chip with other numbers."""
+"""A recorded run, which can be simulated again on a chip with other numbers."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class Recording:
     repeated: bool = False
 
     def __repr__(self) -> str:
-        """A line: the chip, and how much ran."""
+        """Return one line: the chip, and how much ran."""
         rows = sum(len(run.program) for run in self.timeline.programs)
         return f"<Recording on {self.chip.name}: {len(self.tasks)} kernels, {rows:,} instructions>"
 
     def rerun(self, chip: ChipSpec, progress: Progress | None = None) -> Timeline:
-        """The timeline of the same programs on `chip`, which must have all paths that they use (SimError otherwise).
+        """Return the timeline of the same programs on `chip`. Raises SimError if it lacks a path that they use.
 
         Only time is simulated. Tilings stay as they are, whatever a kernel would choose on `chip`, and so do the cycles by
         which a wait for a unit flag ends early.
@@ -63,7 +63,7 @@ class Recording:
 
 
 def without_recording(mode: str) -> str:
-    """Why a run has none, in words."""
+    """Return the reason, in words, why a run has no recording."""
     if mode == "functional":
         return "a run in functional mode has no times to show"
     return "this run kept no timeline; run it with timeline=True"
@@ -75,7 +75,7 @@ def not_built(block: int) -> list[Program]:
 
 
 def _on(chip: ChipSpec, program: Program) -> InstructionTable:
-    """Its instructions with the costs of another chip; scalar time is so many instructions of the scalar unit."""
+    """Return the program's instructions with the costs of `chip`; scalar time changes with the cycles of an issue."""
     table = program.table
     other = InstructionTable(chip, table.kind, owed=table.owed)
     before, after = program.issue_cycles, chip.scalar.issue_cycles[program.core_kind]  # type: ignore[index]
@@ -87,5 +87,5 @@ def _on(chip: ChipSpec, program: Program) -> InstructionTable:
 
 
 def _builder(programs: dict[int, list[Program]]) -> Callable[[int], Sequence[Program]]:
-    """Hands out programs that are there already."""
+    """Return a function that returns the existing programs of a block, in place of a builder."""
     return programs.__getitem__

@@ -59,12 +59,14 @@ def run_tasks(
 
 
 def _kept(timeline: bool | int) -> bool | int:
-    """Return whether a timeline is kept, or of how many instructions at most; 0 and 1 stand for False and True."""
+    """Return the option `timeline` as a bool, or as the most instructions of a kept timeline; 0 and 1 stand for False
+    and True.
+    """
     return bool(timeline) if timeline in (0, 1) else int(timeline)
 
 
 def run_values(device: Device, tasks: Sequence[Task], timeline: Timeline | None, model: ValueModel | None) -> None:
-    """The values that tasks leave on `device`: those of the programs of a `timeline`, in its order, or built anew."""
+    """Compute the values that tasks leave on `device`: in the order of a `timeline`, or block by block without one."""
     if timeline is None:
         FunctionalEngine(device, None, model).run(tasks)
     else:

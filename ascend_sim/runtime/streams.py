@@ -51,7 +51,7 @@ class StreamStep(Task):
         return cls(name, op_type, "HOST", 0, (), lambda block: (), stream, cycles=cycles, action=action)
 
     def happen(self, finish: int | None) -> None:
-        """Do what the step does to values or events."""
+        """Call the step's action, which changes values or events."""
         if self.action is not None:
             self.action(finish)
 
@@ -70,7 +70,7 @@ class StreamRun:
 
 
 def copy_cycles(chip: ChipSpec, moved: int) -> int:
-    """Return how long a copy or memset lasts that reads and writes `moved` bytes of HBM.
+    """Return the cycles of a copy or memset that reads and writes `moved` bytes of HBM.
 
     Assumed: the launch overhead of a task, then HBM's full bandwidth; the link to the host is not modelled.
     """
@@ -122,12 +122,12 @@ def run_streams(device: Device, tasks: Sequence[Task], mode: str) -> StreamRun:
 
 
 def _note(programs: list[tuple[int, Program]], index: int, _: int, __: Task, program: Program) -> None:
-    """Hold on to a program of the task that stands at `index` of the queue."""
+    """Keep a program of the task at `index` of the queue."""
     programs.append((index, program))
 
 
 def _values_in_order(device: Device, tasks: Sequence[Task]) -> StreamRun:
-    """Values in the order of the queue, in which every event stands before who waits for it."""
+    """Compute values in the order of the queue, in which every event comes before the tasks that wait for it."""
     run = StreamRun(list(tasks), None)
     for index, task in enumerate(tasks):
         if isinstance(task, StreamStep):

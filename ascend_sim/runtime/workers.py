@@ -1,4 +1,4 @@
-"""Many independent simulations over the cores of the machine.
+"""Worker processes for many independent simulations.
 
 Worker processes end with the one that started them, however it ends: an interrupt or an error kills them before it goes on its
 way, and a worker whose parent is gone (SIGKILL) ends itself.
@@ -36,7 +36,7 @@ _TOO_MUCH_MEMORY = 99
 
 
 def usable_cores() -> int:
-    """CPUs that this process may use."""
+    """Return the number of CPUs that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -50,7 +50,9 @@ def spread(
     name: str = "",
     progress: Progress | None = None,
 ) -> list[Outcome]:
-    """`function` of every item, in the order of `items`, as `spread_as_done`; `progress(name, done, total)` hears of each."""
+    """Return `function` of every item, in the order of `items`; `progress(name, done, total)` is called after each. See
+    `spread_as_done`.
+    """
     found: dict[int, Outcome] = {}
     with closing(spread_as_done(function, items, jobs=min(jobs, max(len(items), 1)))) as outcomes:
         for number, outcome in outcomes:
@@ -63,7 +65,7 @@ def spread(
 def spread_as_done(
     function: Callable[[Item], Outcome], items: Iterable[Item], *, jobs: int = 1, until: float | None = None
 ) -> Generator[tuple[int, Outcome]]:
-    """(place in `items`, `function` of the item) as each is done; an error of one ends all.
+    """Yield (place in `items`, `function` of the item) as each is done; the first error ends the run.
 
     The next item is asked for when a process is free, so that `items` may depend on what has come back. At the time `until`
     (of `time.monotonic`) it ends, whatever is under way. With `jobs` above 1 fresh processes share the work: `function` and
@@ -111,7 +113,7 @@ class WorkerDied(SimError):
 
 
 def apart(function: Callable[[Item], Outcome], item: Item) -> Outcome:
-    """`function` of the item, computed in a fresh process. Raises WorkerDied, and what the function raises."""
+    """Return `function` of the item, computed in a fresh process. Raises WorkerDied, and errors of the function."""
     worker = _Worker(function)
     try:
         worker.give(0, item)
@@ -121,7 +123,7 @@ def apart(function: Callable[[Item], Outcome], item: Item) -> Outcome:
 
 
 class _Worker:
-    """A process that computes `function` of one item after the other."""
+    """Process that computes `function` of one item after the other."""
 
     def __init__(self, function: Callable[[Any], Any]) -> None:
         forget_typed_in_main()
@@ -134,7 +136,7 @@ class _Worker:
         self._number = -1
 
     def give(self, number: int, item: Any) -> None:
-        """Let it begin."""
+        """Start the work on item `number`."""
         self._number = number
         try:
             self.connection.send(item)
@@ -153,7 +155,7 @@ class _Worker:
         return self._number, outcome
 
     def end(self) -> None:
-        """End it at once, whatever it does."""
+        """Kill the process at once."""
         self._process.kill()
         self._process.join()
         self._process.close()
@@ -172,7 +174,7 @@ def _died(code: int | None) -> WorkerDied:
 
 
 def forget_typed_in_main() -> None:
-    """Let processes start from a program that came through a pipe (`python - < script`).
+    """Let processes start from a program read from a pipe (`python - < script`).
 
     Python names its file "<stdin>", and each new process would look for that to import it.
     """
@@ -183,7 +185,7 @@ def forget_typed_in_main() -> None:
 
 @contextmanager
 def interrupts_held() -> Iterator[None]:
-    """Hold Ctrl-C back meanwhile; a process that starts here is born deaf to it, since its parent ends it."""
+    """Block Ctrl-C inside the block, so that processes started there ignore it; their parent ends them."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
@@ -204,7 +206,7 @@ def begin_worker() -> None:
 
 
 def _work(function: Callable[[Any], Any], connection: Connection) -> None:
-    """The life of a worker process."""
+    """Run a worker process: compute items until the connection ends."""
     begin_worker()
     while True:
         try:
@@ -222,7 +224,7 @@ def _work(function: Callable[[Any], Any], connection: Connection) -> None:
 
 
 def _end_with_parent() -> None:
-    """Wait for the death of the parent, or for more memory than the limit."""
+    """Wait for the end of the parent process, or for memory beyond the limit; then end this process."""
     parent, limit = parent_process(), memory_limit()
     assert parent is not None
     while not _gone(parent):
@@ -240,7 +242,7 @@ def _gone(parent: Any) -> bool:
 
 
 def _portable(error: Exception) -> Exception:
-    """Return the error as another process can read it, with the place where it was raised for those that are no user's."""
+    """Return the error in a form that another process can unpickle, with its traceback unless it is a user's error."""
     if not isinstance(error, SimError):
         error.add_note("".join(traceback.format_exception(error)))
     try:

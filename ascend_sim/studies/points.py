@@ -1,4 +1,4 @@
-"""Named results over a store and a pool: what is there is not made again, what comes is kept at once.
+"""Named results computed by a pool and kept in a store: existing ones are not computed again, new ones are kept at once.
 
     for name, data in finish(store, {"a": 1, "b": 2}, work, Processes(2)):
         ...
@@ -25,10 +25,10 @@ _LOOK_SECONDS = 0.2
 def finish(
     store: Store, items: Mapping[str, Any], work: Callable[[Any], dict[str, Any] | Failed], pool: Pool
 ) -> Generator[tuple[str, dict[str, Any] | Failed]]:
-    """(name, data) of every item, first what the store has; data is `work` of the item.
+    """Yield (name, data) of every item: first those in the store, then `work` of the others as each is done.
 
-    Failed is not kept: another time the same work may succeed. Items that another process is at are waited for, and made here
-    should it die. Raises what `work` and the store raise.
+    Failed is not kept: another time the same work may succeed. Items that another process is computing are waited for, and
+    computed here if it dies. Raises errors of `work` and of the store.
     """
     known = store.results()
     for name in items:
@@ -57,7 +57,7 @@ def finish(
 
 
 def _claimed(store: Store, items: Mapping[str, Any], names: list[str], left: list[str]) -> Items:
-    """Yield the items that this process is to make; `left` are those of others."""
+    """Yield the items that this process is to compute; those claimed by other processes are added to `left`."""
     for name in names:
         if store.claim(name) == "mine":
             yield name, items[name]

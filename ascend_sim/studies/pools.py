@@ -1,7 +1,7 @@
-"""Where many independent results are made: processes of this machine (joblib), or a Dask cluster.
+"""Pools for many independent computations: processes of this machine (joblib), or a Dask cluster.
 
-A pool takes named items one by one, as it has room for them, and gives back each outcome as it is ready. A process that
-dies takes no result with it: what it was at is begun again, and an item over which processes keep dying comes back as `Failed`.
+A pool takes named items one by one, as it has room for them, and returns each outcome as it is ready. A process that dies takes
+no result with it: its items are begun again, and an item over which processes keep dying comes back as `Failed`.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ _QUIET = "ignore:resource_tracker:UserWarning"
 
 @frozen
 class Failed:
-    """In place of an outcome that is not to be kept: the processes that tried it died, or what runs it could not."""
+    """Outcome that must not be kept: the processes that tried the item died, or the pool could not run it."""
 
     why: str
 
 
 class Pool:
-    """Makes outcomes; `run` may be called again when it has come to its end."""
+    """Interface of a pool; `run` may be called again when it has finished."""
 
     def run(self, function: Function, items: Items) -> Generator[tuple[str, Any]]:
         """(name, `function` of the item, or Failed) of every item, as each is ready; an error of one ends all."""
@@ -57,7 +57,7 @@ class Pool:
 
 @frozen
 class Processes(Pool):
-    """`jobs` processes of this machine; with one the work is done in this process."""
+    """Pool of `jobs` processes of this machine; with one job the work is done in this process."""
 
     jobs: int
 
@@ -98,7 +98,7 @@ class Processes(Pool):
                         yield name, _alone(function, item)
 
     def _run(self, function: Function, items: Items, under_way: dict[str, Any]) -> Generator[tuple[str, Any]]:
-        """Until the first death of a process, which BrokenProcessPool tells; `under_way` are then the items without outcome."""
+        """Yield outcomes until a process dies (BrokenProcessPool); `under_way` then holds the items without outcome."""
         from joblib import Parallel, delayed
 
         if _QUIET not in sys.warnoptions:
@@ -216,7 +216,7 @@ class Cluster(Pool):
 
 
 def _same_code(digest: str, room: str, function: Function, item: Any) -> Any:
-    """On a worker of a cluster: the outcome, if it is made by the code of who asked for it."""
+    """Return the outcome of an item on a cluster's worker, if its package has the same code as the caller's; else Failed."""
     if code_digest(room) != digest:
         raise SimError(f"the Dask worker on {socket.gethostname()} has another version of ascend-sim")
     return function(item)

@@ -1,15 +1,13 @@
 """Results of long work in one SQLite file: each is written as it comes, so that killed work goes on where it was.
 
+A result belongs to a study: everything that it depends on beside its name, and the code that made it. A difference in either is
+another study, whose results share the file. The file has the version of its schema and every result a digest: a changed result
+is refused. Several processes may work on one file. A process claims the result that it begins; the claim holds as long as the
+process lives. Others see that by a lock on a file beside the store, which the system drops however the process ends.
+
     store = Store({"study": "sweep"}, Path("out/results.sqlite"), room="studies.sweep")
     if store.claim(name) == "mine":
         store.add(name, simulate(...))
-
-A result belongs to a study: what it depends on beside its name, and the code that made it. What differs in either is another
-study, whose results stand beside the others in the file. The file carries the version of its schema and every result a
-digest: what somebody changed is told, not used.
-
-Several processes may work on one file. Who begins a result claims it; a claim holds as long as its process lives, which the
-others see by a lock on a file beside the store, that the system drops however the process ends.
 """
 
 from __future__ import annotations
@@ -64,8 +62,9 @@ _WAIT_SECONDS = 60.0
 class Store:
     """The results of one study in the file at `path`, or in memory without one. Threads may share it.
 
-    `what` is all that its results depend on beside their names, as plain data; `room` is the package that makes them, whose
-    sources count as those of every room below do. Raises SimError for a file that is no such file, or cannot be written.
+    `what` is everything that its results depend on beside their names, as plain data; `room` is the package that makes them,
+    whose sources count as those of every room below do. Raises SimError for a file of another kind, or one that cannot be
+    written.
     """
 
     def __init__(self, what: Mapping[str, Any], path: Path | None = None, *, room: str) -> None:
@@ -91,7 +90,7 @@ class Store:
         self._study = int(row[0])
 
     def _open(self) -> None:
-        """Make the tables in a new file; SimError for one of another version, or of somebody else."""
+        """Create the tables in a new file. Raises SimError for a file of another version or another program."""
         self._database.execute("begin immediate")  # two processes may make the file at once
         try:
             application, version = (
@@ -135,7 +134,7 @@ class Store:
         return None if row is None else self._checked(name, *row)
 
     def add(self, name: str, data: Mapping[str, Any]) -> bool:
-        """Keep a result, and give up the claim to it; False where there is one already, which stays."""
+        """Keep a result and release the claim to it; return False if one exists already, which stays."""
         text = json.dumps(data)
         with self._told("written"), self._transaction():
             begun = self._claimed(name)[1] or 1
@@ -158,9 +157,9 @@ class Store:
     # -- claims --------------------------------------------------------------------------------------------------------
 
     def claim(self, name: str) -> Claim:
-        """Say that this process makes a result, unless it exists, or a live process holds its claim.
+        """Claim a result for this process, unless it exists, or a live process holds its claim.
 
-        A result says how often it was "begun": once, and once more for every process that died over it.
+        A result records how often it was "begun": once, and once more for every process that died over it.
         """
         with self._told("written"), self._transaction():
             done = "select 1 from results where study = ? and name = ?"
@@ -182,7 +181,7 @@ class Store:
         return ("", 0) if row is None else (str(row[0]), int(row[1]))
 
     def _own_name(self) -> str:
-        """Return the name under which this store claims; the lock that says it lives is taken before it is used."""
+        """Return this store's name for claims; a lock that shows it is alive is taken first."""
         if not self._owner:
             owner = secrets.token_hex(8)
             if self._path is not None:
@@ -214,7 +213,7 @@ class Store:
 
     @contextmanager
     def _told(self, what: str) -> Iterator[None]:
-        """One thread at a time, and what the file refuses in one line."""
+        """Run the block in one thread at a time; errors of the file become a SimError in one line."""
         with self._lock:
             try:
                 yield
@@ -233,7 +232,7 @@ class Store:
             raise
 
     def close(self) -> None:
-        """Let go of the file, and of the claims to what was not finished."""
+        """Close the file and release the claims to unfinished results."""
         with self._lock, suppress(sqlite3.Error):
             if self._owner:
                 self._database.execute("update claims set owner = '' where owner = ?", (self._owner,))

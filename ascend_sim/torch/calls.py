@@ -1,4 +1,4 @@
-"""PyTorch's calls in the words of our operators: tensors by name, attributes by name, no values."""
+"""PyTorch's calls as calls of the simulated operators: tensors by name, attributes by name, no values."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class CalledLayer:
 
     @property
     def text(self) -> str:
-        """Return the shapes and what is not plain, in a few characters."""
+        """Return the shapes and unusual attributes as a short text."""
         shapes = dict(self.tensors)
         attributes = dict(self.attributes)
         if self.kind == MATMUL:
@@ -83,7 +83,7 @@ def _sizes(shape: tuple[int, ...]) -> str:
 
 
 def bound(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of an aten operator by the names of its schema; what was left out is not there."""
+    """Return the arguments of an aten operator by the names of its schema, without those left out."""
     names = [argument.name for argument in func._schema.arguments]
     return dict(zip(names, args, strict=False)) | dict(kwargs)
 
@@ -112,7 +112,7 @@ def convolution_layer(name: str, given: Mapping[str, Any]) -> CalledLayer:
 
 
 def convolution_call(given: Mapping[str, Any]) -> Call:
-    """aten.convolution."""
+    """Return a call of aten.convolution as a call of the simulated operator."""
     bias = given.get("bias")
     tensors = (
         ("input", spec_of(given["input"])),
@@ -123,7 +123,10 @@ def convolution_call(given: Mapping[str, Any]) -> Call:
 
 
 def convolution_backward_call(given: Mapping[str, Any]) -> Call:
-    """aten.convolution_backward; PyTorch says bias_sizes [0] where there is no bias, the operator wants the channels."""
+    """Return a call of aten.convolution_backward as a call of the simulated operator.
+
+    PyTorch says bias_sizes [0] where there is no bias; the operator wants the channels.
+    """
     tensors = tuple((key, spec_of(given[key])) for key in ("grad_output", "input", "weight"))
     mask = tuple(map(bool, given["output_mask"]))
     return Call("convolution_backward", tensors, (("bias_sizes", None), *geometry(given), ("output_mask", mask)))
@@ -147,7 +150,7 @@ def matmul_layer(name: str, left: torch.Tensor, right: torch.Tensor) -> CalledLa
 
 
 def unseen_product(name: str, node: Any, left: torch.Tensor, right: torch.Tensor) -> CalledLayer:
-    """Return the layer of a product of which its node alone is known, and one product of its backward.
+    """Return the layer of a matrix product known only by its autograd node and one product of its backward.
 
     dA = dC x B^T is told from dB = A^T x dC by the operand that the node keeps: A's shape, turned, is that of dB's left one.
     """
@@ -169,12 +172,12 @@ _FIRST = ("_saved_mat1_sym_sizes", "_saved_self_sym_sizes", "_saved_self", "_sav
 
 
 def matmul_call(left: torch.Tensor, right: torch.Tensor, part: str) -> Call:
-    """C = A x B, each [M, K] and [K, N] or with a batch before."""
+    """Return the call C = A x B of matrices [M, K] and [K, N], or of batches of them."""
     return Call(MATMUL, (("a", _matrix(left)), ("b", _matrix(right))), (), part)
 
 
 def _matrix(tensor: torch.Tensor) -> TensorSpec:
-    """Return a matrix as it lies in memory: row-major, turned, or else written out row-major."""
+    """Return a matrix in its memory layout: row-major or transposed; any other layout counts as copied to row-major."""
     spec = spec_of(tensor)
     return spec if spec.strides is None or turned(spec) else TensorSpec(spec.shape, spec.dtype)
 
@@ -190,7 +193,7 @@ def turned(spec: TensorSpec) -> bool:
 
 
 def product_part(layer: CalledLayer, left: torch.Tensor, right: torch.Tensor, seen: set[str]) -> str:
-    """Return which gradient of a product C[M, N] = A[M, K] x B[K, N] another product in its backward is.
+    """Return which gradient of C[M, N] = A[M, K] x B[K, N] a product in its backward is.
 
     dA = dC x B^T sums over N, dB = A^T x dC over M; where both fit, autograd makes dA first.
     """

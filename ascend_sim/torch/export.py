@@ -51,7 +51,7 @@ def export_network(model: torch.nn.Module, *inputs: Any, path: str | Path | None
 
 
 def _check(model: Any, path: Any) -> None:
-    """SimError for what cannot work, before anything is traced."""
+    """Raise SimError, before tracing, for arguments that cannot work."""
     if not isinstance(model, torch.nn.Module) or isinstance(model, torch.jit.ScriptModule):
         raise SimError(f"model is {_shown(model)}; allowed is a torch.nn.Module that is not traced or scripted")
     lazy = [name for name, one in (*model.named_parameters(), *model.named_buffers()) if is_lazy(one)]

@@ -40,7 +40,8 @@ _LISTED = 8
 
 @frozen
 class SimulatedLayer:
-    """One layer of a model, with the settings of its simulation. All methods mean its backward call unless told `forward`.
+    """One layer of a model, with the settings of its simulation. All methods mean its backward call unless `forward` is
+    True.
 
     A run of its own has no step before it: where the simulation's L2 is as the step leaves it, the layer's is cold.
     """

@@ -1,4 +1,4 @@
-"""A matrix product by the MatMul kernel: what a Linear layer is. No operator stands around it, so no Cast and no copies."""
+"""A matrix product by the MatMul kernel, as a Linear layer needs it. No operator stands around it, so no Cast and no copies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ascend_sim.torch.calls import turned
 
 
 def matmul_problem(a: TensorSpec, b: TensorSpec, cube_math_type: int, chip: ChipSpec) -> MatMulProblem:
-    """[M, K] x [K, N], or batches of them. float32 is multiplied as hf32 where cubeMathType says so and the chip can.
+    """Return the kernel's problem for [M, K] x [K, N], or for batches of them.
 
     cubeMathType 2 (float16) would need Casts around the kernel; the product then stays in its own dtype.
     """
@@ -46,7 +46,8 @@ def time_matmul(
     engine: str | None = None,
     before: Sequence[KernelMoves] = (),
 ) -> Report:
-    """Return the kernel alone, in timing mode; `before` are the kernels of the step, whose operands have the names a and b.
+    """Run the kernel alone in timing mode and return its report; `before` are the kernels of the step, whose operands have
+    the names a and b.
 
     Raises SimError where the chip has no such kernel or no tiling fits.
     """

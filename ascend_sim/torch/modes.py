@@ -23,7 +23,8 @@ _TWICE = {"ConvolutionBackwardBackward0", "_ConvTbcGradBackward", "_ConvTbcGradG
 
 
 class Watcher(Protocol):
-    """Who is told: `forward` and `matmul` say whether of forward calls and of matrix products too.
+    """Interface of a simulation that is told of calls; `forward` and `matmul` say whether forward calls and matrix products
+    count.
 
     `order` notes every operator, where the L2 is to be as the step leaves it.
     """
@@ -34,20 +35,20 @@ class Watcher(Protocol):
     order: StepOrder | None
 
     def row(self, layer: CalledLayer) -> Any:
-        """Makes the layer's row where there is none."""
+        """Return the layer's row, a new one at its first call."""
 
     def asks(self, layer: CalledLayer, tensors: Mapping[str, Any]) -> None:
-        """A forward call's tensors."""
+        """Note the tensors of a forward call, which require gradients or not."""
 
     def asked(self, layer: CalledLayer, mask: tuple[bool, bool, bool], bias: bool) -> None:
-        """A backward call's output mask, and whether the layer has a bias."""
+        """Note a backward call's output mask, and whether the layer has a bias."""
 
     def note(self, layer: CalledLayer, call: Call, tensors: Mapping[str, Any], results: Mapping[str, Any]) -> None:
-        """A call with its tensors and results."""
+        """Note a call with its tensors and results."""
 
 
 class Operators(TorchDispatchMode):
-    """Sees every aten operator below autograd; all but a few pass at the price of one look into a table."""
+    """Dispatch mode below autograd that sees every aten operator; most pass at the cost of one table look-up."""
 
     def __init__(self, watcher: Watcher) -> None:
         super().__init__()
@@ -75,7 +76,7 @@ class Operators(TorchDispatchMode):
 
 
 class Functions(TorchFunctionMode):
-    """Has `torch.conv_tbc` made of the operators of `over_time`."""
+    """Function mode that replaces `torch.conv_tbc` by the operators of `over_time`."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func in _CONV_TBC:
@@ -130,7 +131,7 @@ def _over_time_backward(sim: Watcher, func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _product(sim: Watcher, func: Any, args: Any, kwargs: Any, *, first: int) -> Any:
-    """mm, bmm and, with a tensor to be added before them, addmm and baddbmm."""
+    """Run and note mm, bmm or, with a tensor added first, addmm and baddbmm."""
     left, right = args[first : first + 2]
     if sim.names.in_module or _is_forward():
         layer, part = calls.matmul_layer(sim.names.here(), left, right), "output"
@@ -153,7 +154,7 @@ def _product(sim: Watcher, func: Any, args: Any, kwargs: Any, *, first: int) -> 
 
 
 def _is_forward() -> bool:
-    """Return True in a forward pass outside of modules: in the first one, or in one that checkpointing runs again."""
+    """Return True in a forward pass outside of modules: the first one, or one that checkpointing runs again."""
     node = torch._C._current_autograd_node()
     if node is None or not torch.is_grad_enabled():
         return node is None
@@ -167,7 +168,7 @@ def _unseen_product(node: Any, *, left: Any, right: Any) -> Any:
 
 
 def _forward_name(sim: Watcher) -> str:
-    """Return the module that runs; for what makes the gradient of a gradient, the layer whose it is."""
+    """Return the name of the running module; for the gradient of a gradient, that of its layer."""
     node = torch._C._current_autograd_node()
     if node is not None and (node.name() in _TWICE or not sim.names.in_module):
         return _name(sim, sim.names.of_node(lambda node: None))

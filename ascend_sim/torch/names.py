@@ -1,4 +1,4 @@
-"""Which layer a call belongs to.
+"""The layer that a call belongs to.
 
 A forward call belongs to the module whose `forward` runs: hooks on all modules keep a stack of them for each thread. A
 backward call runs in an autograd node. PyTorch numbers the nodes of a thread as it makes them, and makes a convolution's
@@ -33,12 +33,12 @@ _WAITING = 1 << 20
 
 
 def kind_of(module: torch.nn.Module) -> str:
-    """Return the name of a module's class; of a compiled one that of what was compiled."""
+    """Return the class name of a module; of a compiled module the class name of the original."""
     return type(getattr(module, "_orig_mod", module)).__name__
 
 
 class _Thread(threading.local):
-    """State of a thread: its running modules, the outermost first; the number of simulations it entered; its nodes."""
+    """State of a thread: running modules (outermost first), number of entered simulations, autograd nodes."""
 
     def __init__(self) -> None:
         self.modules: list[torch.nn.Module] = []
@@ -123,7 +123,10 @@ class Names:
         return self._layers[module]
 
     def _name(self, module: torch.nn.Module) -> str:
-        """Within `model`, or else within the first outermost module that has it: checkpointing calls inner ones alone."""
+        """Return the module's path within `model`, or within the first outermost module that contains it.
+
+        Checkpointing calls inner modules alone.
+        """
         if (
             module not in self._places
         ):  # all modules in one walk: a walk for each of them costs a model of many layers dear
@@ -138,7 +141,7 @@ class Names:
         return ".".join(filter(None, (self._prefix(root), plain))) or kind_of(root)
 
     def _prefix(self, root: torch.nn.Module) -> str:
-        """Nothing for the first root that has a layer; the class, numbered if need be, of each further one."""
+        """Return the prefix of a root module's layers: "" for the first root with layers, the (numbered) class for others."""
         if root not in self._prefixes:
             kind = kind_of(root)
             same = sum(kind_of(other) == kind for other in self._prefixes)
@@ -146,7 +149,7 @@ class Names:
         return self._prefixes[root]
 
     def sign(self, layer: Any) -> None:
-        """`layer` is what the nodes made since the last time are the backward of; nothing where none was made."""
+        """Record `layer` as the owner of the autograd nodes made since the last call, if any."""
         thread, number = self._thread, torch._C._autograd._get_sequence_nr()
         if number > thread.looked:
             thread.made[number - 1] = thread.looked, layer
@@ -155,7 +158,7 @@ class Names:
                 del thread.made[next(iter(thread.made))]
 
     def of_node(self, unseen: Callable[[Any], Any]) -> Any:
-        """Return the signature of the running node; None outside a backward pass and for a node without one.
+        """Return the layer recorded for the running node; None outside a backward pass and for a node without one.
 
         A node that was made outside the context is signed with `unseen(node)`.
         """
@@ -186,7 +189,7 @@ class Names:
 
 
 def _find(made: dict[int, tuple[int, Any]], number: int, *, near: bool, like: Any = None) -> tuple[Any] | None:
-    """Return a thread's signature of the node, in a tuple, or None. `near`: the node may be one of several of a call.
+    """Return the layer that a thread recorded for a node, in a tuple, or None.
 
     `like`: of a layer with the same tensors alone, for the numbers of two threads are the same.
     """
@@ -202,6 +205,6 @@ def _find(made: dict[int, tuple[int, Any]], number: int, *, near: bool, like: An
 
 
 def _tensors(signed: Any) -> Any:
-    """Return the shapes and dtypes of a layer, which may stand in a tuple."""
+    """Return the shapes and dtypes of a recorded layer, which may be in a tuple."""
     layer = signed[0] if isinstance(signed, tuple) else signed
     return [(name, spec.shape, spec.dtype) for name, spec in layer.tensors] if isinstance(layer, CalledLayer) else None

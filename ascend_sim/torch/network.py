@@ -47,7 +47,7 @@ def network_of(rows: Sequence[LayerRow], name: str, path: str | Path | None = No
 
 
 def _entries(rows: Sequence[LayerRow], dtype: str) -> Iterator[dict[str, Any]]:
-    """Layers as a file has them, with names of their own; what is usual is left out."""
+    """Yield the layers as entries of a network file, with unique names; usual values are left out."""
     used: Counter[str] = Counter()
     for row in rows:
         layer, attributes = row.layer, dict(row.layer.attributes)
@@ -76,7 +76,7 @@ def _entries(rows: Sequence[LayerRow], dtype: str) -> Iterator[dict[str, Any]]:
 
 
 def _checked(entry: dict[str, Any]) -> Layer:
-    """Return a layer that a network file may have; ConfigError for one that no case can say (a dtype, for example)."""
+    """Return a layer for a network file. Raises ConfigError for one that no case can express (its dtype, for example)."""
     try:
         layer = Layer.model_validate(entry)
         cases_of(layer)

@@ -28,7 +28,7 @@ _KERNEL = ("op_type", "name", "block_dim", "task_us", "bottleneck_pipe", "tiling
 
 @frozen
 class CallSettings:
-    """How calls are simulated: what they have beside tensors and attributes."""
+    """Settings of simulated calls, beside tensors and attributes."""
 
     chip: ChipSpec
     options: SimulateOptions
@@ -93,7 +93,7 @@ def simulate_call(
 
 
 def _of_report(report: Report, part_of: Mapping[str, str]) -> CallOutcome:
-    """Without what a report holds beside: a training step has many."""
+    """Return the outcome from a report, without its other data: a training step has many calls."""
     kernels: tuple[Mapping[str, Any], ...] = tuple({key: one.get(key) for key in _KERNEL} for one in report.kernels)
     parts: dict[str, float] = {}
     for kernel in kernels if report.total_us is not None else ():

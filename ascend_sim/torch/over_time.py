@@ -1,7 +1,7 @@
-"""`torch.conv_tbc` with a backward that is one call: autograd's own makes matrix products of it, which nobody can tell.
+"""`torch.conv_tbc` with a backward that is one call; autograd's own splits it into unrelated matrix products.
 
-Two operators, which a dispatch mode sees whatever stands above them (autograd, `torch.func`), and their derivatives, which
-are the same two again. Values are PyTorch's own.
+Two operators, which a dispatch mode sees below autograd and `torch.func`, and their derivatives, which are the same two again.
+Values are PyTorch's own.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _gradients_like(
 
 
 def _one_by_one(operator: Any, info: Any, axes: tuple[int | None, ...], *args: Any) -> Any:
-    """Return the rule of `vmap`: a call for each example."""
+    """Return the `vmap` rule of an operator: one call for each example."""
     results = [
         operator(*(one if axis is None else one.select(axis, number) for one, axis in zip(args, axes, strict=True)))
         for number in range(info.batch_size)
@@ -59,7 +59,7 @@ GRADIENTS = torch.ops.ascend_sim.conv_tbc_backward.default
 
 
 class _ConvTbc(torch.autograd.Function):
-    """conv_tbc, and its backward in one piece."""
+    """Autograd function of conv_tbc, with its backward in one call."""
 
     generate_vmap_rule = True
 
@@ -78,7 +78,9 @@ class _ConvTbc(torch.autograd.Function):
 
 
 class _ConvTbcGrad(torch.autograd.Function):
-    """The backward of conv_tbc: linear in the gradient and in each of input and weight, so its own is made of the two."""
+    """Autograd function of conv_tbc's backward: it is linear in each argument, so its gradients are calls of the two
+    operators.
+    """
 
     generate_vmap_rule = True
 

@@ -15,13 +15,13 @@ from ascend_sim.torch.report import HEADS, ModelReport
 
 
 def write_page(path: str | Path, report: ModelReport, links: Mapping[str, str] | None = None) -> None:
-    """Write the table of layers, the totals, each layer's kernels and what did not run; needs no network to be read."""
+    """Write the page: the table of layers, the totals, each layer's kernels, and calls that did not run. It loads nothing."""
     with atomic_write(path) as file:
         file.write(page(report, links or {}).encode())
 
 
 def page(report: ModelReport, links: Mapping[str, str]) -> str:
-    """The page's text; `links` are those to pages of layers."""
+    """Return the page's HTML; `links` lead to the pages of layers."""
     style = resources.files("ascend_sim.report").joinpath("page.css").read_text(encoding="utf-8")
     title = f"A model on {report.chip}"
     parts = [
@@ -60,7 +60,7 @@ def _layers(report: ModelReport, links: Mapping[str, str]) -> str:
 
 
 def _kernels(report: ModelReport) -> list[str]:
-    """The kernels of each distinct call, folded away under the first layer that made it."""
+    """Return the kernels of each distinct call as folded HTML, under the first layer that made it."""
     parts, shown = [], set()
     for row in report.rows:
         for call in row.calls:

@@ -33,11 +33,11 @@ class LayerPrecision:
 
     @property
     def passed(self) -> bool:
-        """Every row of every table passed."""
+        """Return True if every row of every table passed."""
         return all(table.passed for table in self.tables.values())
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON, by layer."""
+        """Return plain values for JSON, by layer."""
         return {name: table.to_dict() for name, table in self.tables.items()}
 
     def __str__(self) -> str:
@@ -88,7 +88,7 @@ def layer_precision(
 
 
 def case_of(call: Call, options: SimulateOptions) -> Case:
-    """A call as a case; pydantic's ValidationError for what no case can say."""
+    """Return a call as a case. Raises pydantic's ValidationError for a call that no case can express."""
     entries: dict[str, Any] = {"operator": call.operator}
     for name, spec in call.tensors:
         if spec is not None:

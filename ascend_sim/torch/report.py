@@ -46,18 +46,18 @@ class LayerRow:
     kept: tuple[Call, dict[str, Array]] | None = None
 
     def keep(self, call: Call, arrays: Mapping[str, Array]) -> None:
-        """Copies of the first call's arrays: PyTorch goes on to change weights in place."""
+        """Copy the arrays of the first call, because PyTorch changes weights in place afterwards."""
         if self.kept is None:
             self.kept = call, {name: array.copy() for name, array in arrays.items()}
 
     def differs(self, name: str, distance: float) -> None:
-        """Note how far an output of the chip was from PyTorch's."""
+        """Note the distance of an output of the chip from PyTorch's."""
         self.differences[name] = max(distance, self.differences.get(name, 0.0))
 
 
 @frozen
 class ModelReport:
-    """Everything that was seen, in the order of the first calls; `outcomes` has every distinct call that was simulated."""
+    """Report of all observed layers in the order of their first calls; `outcomes` has every distinct simulated call."""
 
     chip: str
     mode: str
@@ -67,7 +67,7 @@ class ModelReport:
     outcomes: Mapping[Call, CallOutcome]
 
     def us(self, row: LayerRow) -> dict[str, float]:
-        """Times of a row's calls by part, us, with "total" (gaps between kernels included); empty without times."""
+        """Return the us of a row's calls by part, with "total" (gaps between kernels included); {} without times."""
         found: dict[str, float] = {}
         for call, count in row.calls.items():
             outcome = self.outcomes.get(call)
@@ -92,7 +92,7 @@ class ModelReport:
         return [(call, outcome) for call, outcome in outcomes if outcome is not None and outcome.status != 0]
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain data: what a row took, and its calls with their kernels (times of one call, us)."""
+        """Return everything as plain data: times of each row, and its calls with their kernels (us of one call)."""
         return {
             "chip": self.chip,
             "mode": self.mode,
@@ -191,7 +191,7 @@ class ModelReport:
             console.print(Text(note), highlight=False)
 
     def columns(self) -> list[tuple[str, str]]:
-        """Heads of the table and how they are aligned."""
+        """Return the heads of the table and their alignment."""
         times = [*((head, "right") for head in HEADS.values()), ("share", "right"), ("bottleneck", "left")]
         return [
             ("layer", "left"), ("input * weight", "left"), ("dtype", "left"), ("calls", "right"), ("kernels", "right"),
@@ -249,7 +249,9 @@ def _refusal(outcome: CallOutcome) -> str:
 
 
 def _counts(row: LayerRow) -> str:
-    """Forward and backward calls; the two products of a matrix product's backward are one."""
+    """Return the numbers of forward and backward calls as text; the two products of a matrix product's backward count
+    as one.
+    """
     forward = sum(count for call, count in row.calls.items() if call.forward)
     backward: dict[str, int] = {}
     for call, count in row.calls.items():

@@ -1,4 +1,4 @@
-"""`simulate`: PyTorch runs, and what the chip would do runs along.
+"""`simulate`: PyTorch runs as usual, and its convolutions also run on the simulated chip.
 
 1. `with simulate(...) as sim:` puts a dispatch mode below autograd, which sees every aten operator of this thread.
 2. Convolutions, their gradients and matrix products are noted with their layer (`names`), all others pass untouched.
@@ -180,7 +180,7 @@ class Simulation:
         return f"<simulation on {self.settings.chip.name}, mode {self.settings.mode}: {seen} calls of {len(self._rows)} layers>"
 
     def _later(self, call: Call) -> bool:
-        """Return True if a call is simulated on demand: one that has a time and needs no values."""
+        """Return True for a call that is simulated on demand: one with a time and without values."""
         return self.settings.mode == "timing" or call.operator == MATMUL
 
     def _seen(self) -> dict[Call, None]:
@@ -188,7 +188,7 @@ class Simulation:
 
     @property
     def rows(self) -> tuple[LayerRow, ...]:
-        """The layers seen so far."""
+        """Return the layers seen so far."""
         with self._lock:
             return tuple(self._rows.values())
 
@@ -199,7 +199,7 @@ class Simulation:
     # -- what the modes report -----------------------------------------------------------------------------------------
 
     def row(self, layer: CalledLayer) -> LayerRow:
-        """The row of a layer, a new one where it is the first time."""
+        """Return the row of a layer, a new one at its first call."""
         with self._lock:
             return self._rows.setdefault(layer, LayerRow(layer))
 
@@ -218,7 +218,7 @@ class Simulation:
         row.asks, row.bias = mask, mask[2] or bias
 
     def note(self, layer: CalledLayer, call: Call, tensors: Mapping[str, Any], results: Mapping[str, Any]) -> None:
-        """One call with its tensors, and PyTorch's results by our outputs' names, which `values="chip"` overwrites."""
+        """Note one call with its tensors and PyTorch's results by output name; `values="chip"` overwrites the results."""
         with self._lock:
             if self.order is not None:
                 own = tensors if call.operator == MATMUL else OPERATORS[call.operator].by_our_names(tensors)

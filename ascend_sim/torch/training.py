@@ -51,9 +51,9 @@ Training = Callable[[], Iterable[Any]]
 
 @frozen
 class TrainingComparison:
-    """The losses of each run by its name, a step each; "torch" is PyTorch alone, "torch bf16" the same under autocast.
+    """Losses of each run by step; run "torch" is PyTorch alone, "torch bf16" the same under autocast.
 
-    `remarks`: what a reader of the losses has to know, a line each.
+    `remarks`: a line each on limits of the comparison.
     """
 
     chip: str
@@ -61,12 +61,12 @@ class TrainingComparison:
     remarks: tuple[str, ...] = ()
 
     def deviations(self, name: str) -> list[float]:
-        """|loss - torch's| / |torch's| of each step; NaN where either is no number."""
+        """Return |loss - torch's| / |torch's| of each step; NaN where either is not finite."""
         pairs = zip(self.losses[name], self.losses[TORCH], strict=False)
         return [abs(loss - own) / abs(own) if own else abs(loss) for loss, own in pairs]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data; what is no finite number is None."""
+        """Return plain data; non-finite numbers are None."""
         return {
             "chip": self.chip,
             "remarks": list(self.remarks),
@@ -183,7 +183,7 @@ def compare_training(
 
 
 def _remarks(losses: dict[str, list[float]], steps: int, seen: bool) -> Iterator[str]:
-    """Yield the reasons why the losses mean less than they seem to."""
+    """Yield the reasons why the comparison of the losses is limited."""
     if len(losses[TORCH]) < steps:
         yield f"training() ended after {len(losses[TORCH])} of {steps} steps"
     for name, values in losses.items():

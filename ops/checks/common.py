@@ -24,19 +24,19 @@ __all__ = [
 
 
 def first_failure(failures: Iterable[Failure | None]) -> Failure | None:
-    """Return the first failure of an iterable that is evaluated only so far."""
+    """Return the first failure of an iterable, which is evaluated no further; None without one."""
     return next((failure for failure in failures if failure is not None), None)
 
 
 def not_null(arguments: Iterable[tuple[str, Any]]) -> Failure | None:
-    """161001 for the first argument that is a null pointer."""
+    """Return a failure (161001) for the first argument that is a null pointer."""
     return first_failure(
         fail(f"{name} is a null pointer", Status.PARAM_NULLPTR) if value is None else None for name, value in arguments
     )
 
 
 def no_negative_dimension(tensors: Iterable[tuple[str, TensorArg]]) -> Failure | None:
-    """161002 for a dimension below 0."""
+    """Return a failure (161002) for a dimension below 0."""
     return first_failure(
         fail(f"{name} has shape {show(tensor.shape)}: every dimension must be at least 0")
         if min(tensor.shape, default=0) < 0
@@ -46,33 +46,33 @@ def no_negative_dimension(tensors: Iterable[tuple[str, TensorArg]]) -> Failure |
 
 
 def of_dtype(name: str, tensor: TensorArg, allowed: list[str]) -> Failure | None:
-    """161002 for a dtype outside the list."""
+    """Return a failure (161002) for a dtype outside the list."""
     if tensor.dtype in allowed:
         return None
     return fail(f"{name} has dtype {show(tensor.dtype)}: allowed are {', '.join(allowed)}")
 
 
 def same_dtype(name: str, tensor: TensorArg | None, model_name: str, model: TensorArg) -> Failure | None:
-    """161002 when a non-null tensor has another dtype than its model."""
+    """Return a failure (161002) when a non-null tensor has another dtype than its model."""
     if tensor is None or tensor.dtype == model.dtype:
         return None
     return fail(f"{name} has dtype {show(tensor.dtype)}: it must be that of {model_name}, {model.dtype}")
 
 
 def same_shape(name: str, tensor: TensorArg | None, shape: tuple[int, ...], reason: str) -> Failure | None:
-    """161002 when a non-null tensor has another shape than the one that follows from the rest."""
+    """Return a failure (161002) when a non-null tensor has another shape than the one derived from the others."""
     if tensor is None or tensor.shape == shape:
         return None
     return fail(f"{name} has shape {show(tensor.shape)}: it must be {show(shape)}, {reason}")
 
 
 def at_least(name: str, value: int, limit: int) -> Failure | None:
-    """161002 when a value is below its limit."""
+    """Return a failure (161002) when a value is below its limit."""
     return None if value >= limit else fail(f"{name} = {show(value)}: it must be at least {limit}")
 
 
 def each_at_least(name: str, values: tuple[int, ...], limit: int) -> Failure | None:
-    """161002 when a value of a list is below its limit."""
+    """Return a failure (161002) when a value of a list is below its limit."""
     if min(values, default=limit) >= limit:
         return None
     return fail(f"{name} = {show(values)}: every value must be at least {limit}")
@@ -81,7 +81,7 @@ def each_at_least(name: str, values: tuple[int, ...], limit: int) -> Failure | N
 def in_range(
     profile: ProductProfile, rank: int, transposed: bool, values_of: Callable[[ValueRange], tuple[int, ...]]
 ) -> Failure | None:
-    """161002 for the first value outside one of the product's ranges that apply to this rank and direction."""
+    """Return a failure (161002) for the first value outside a range of the product that applies to this rank and direction."""
     for limit in profile.ranges:
         if rank not in limit.ranks or limit.transposed not in (None, transposed):
             continue

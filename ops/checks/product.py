@@ -46,7 +46,7 @@ class _Entry(BaseModel):
 
 
 class SourcedFlag(_Entry):
-    """A yes or no with its source."""
+    """A boolean with its source."""
 
     value: bool
 
@@ -125,9 +125,9 @@ class ProductProfile(BaseModel):
 
 
 class ProductSpec(BaseModel):
-    """One operator on one product, under both profiles; `routes` are detours that the plan takes on it.
+    """One operator on one product, under both profiles; `routes` are conversions that its plan adds on this product.
 
-    `unsupported` is what is said of a product that is not listed.
+    `unsupported` is the error text for a product that is not listed.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)

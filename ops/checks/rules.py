@@ -53,7 +53,7 @@ class CheckResult:
 
 @frozen
 class Rule:
-    """One check: `check(facts)` gives None or a Failure; `when(facts)` tells whether it applies (else "skipped")."""
+    """One check: `check(facts)` returns None or a Failure; `when(facts)` is True where it applies (else "skipped")."""
 
     id: str
     source: str
@@ -77,7 +77,7 @@ class RuleList:
     def rule(
         self, id: str, source: str, *, only: Conformance | None = None, when: Callable[[Any], bool] | None = None
     ) -> Callable[[Callable[[Any], Failure | None]], Callable[[Any], Failure | None]]:
-        """Decorator: append a rule with this id, the source of its limit, and the profile it is confined to."""
+        """Return a decorator that appends a rule with this id, the source of its limit, and the profile it is confined to."""
         profiles = CONFORMANCES if only is None else (only,)
 
         def append(check: Callable[[Any], Failure | None]) -> Callable[[Any], Failure | None]:
@@ -107,7 +107,7 @@ class RuleList:
 
 
 def fail(message: str, status: int = Status.PARAM_INVALID) -> Failure:
-    """A failure with 161002 unless another status is given; the walk adds rule id and source to the message."""
+    """Return a failure with status 161002 or the given one; `RuleList.run` adds rule id and source to the message."""
     return Failure(int(status), message)
 
 

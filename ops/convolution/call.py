@@ -20,7 +20,7 @@ Array = NDArray[Any]
 
 @frozen
 class MapNames:
-    """The two maps of the caller that a data kernel joins: it reads `read` and makes `made`, which is as large as `like`."""
+    """Names of the two maps that a data kernel connects: it reads `read` and computes `made`, which is as large as `like`."""
 
     read: str
     made: str
@@ -73,7 +73,7 @@ class ConvolutionCall(AcceptedCall):
         return self.maps.like if self.forward else self.maps.read
 
     def volume(self, name: str) -> tuple[int, int, int, int, int]:
-        """(N, C, D, H, W) of one of the two maps in the 3-D problem."""
+        """Return (N, C, D, H, W) of one of the two maps in the 3-D problem."""
         p = self.problem
         # Where only the bias gradient is wanted, the library takes two batches that differ.
         n = self.inputs[name].shape[0] if name in self.inputs and not self.channels_last else p.n
@@ -83,13 +83,13 @@ class ConvolutionCall(AcceptedCall):
 
     @property
     def weight_volume(self) -> tuple[int, int, int, int, int]:
-        """(C_out, C_in of a group, kD, kH, kW) of the weight in the 3-D problem."""
+        """Return (C_out, C_in of a group, kD, kH, kW) of the weight in the 3-D problem."""
         p = self.problem
         return p.c_out, p.c_in // p.groups, p.k_d, p.k_h, p.k_w
 
     @property
     def empty(self) -> bool:
-        """Return True if there is nothing to convolve."""
+        """Return True if a dimension is 0, so that no product is computed."""
         return any(tensor.is_empty for tensor in self.inputs.values())
 
     def held_dtype(self, output: str) -> str:
@@ -103,7 +103,7 @@ class ConvolutionCall(AcceptedCall):
         return self.inputs[output.removeprefix("grad_")].dtype
 
     def in_problem_order(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
-        """The caller's arrays with their axes in the order of the problem (TBC has another)."""
+        """Return the caller's arrays with their axes in the order of the problem (TBC has another)."""
         if self.axes is None:
             return dict(arrays)
         return {name: _reordered(name, array, self.axes) for name, array in arrays.items()}

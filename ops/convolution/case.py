@@ -42,7 +42,9 @@ class ConvolutionFields(FileEntry):
 
 
 def attributes_of(case: Any) -> dict[str, Any]:
-    """stride, padding, dilation, transposed, output_padding and groups; left out, those of a plain convolution of its rank."""
+    """Return stride, padding, dilation, transposed, output_padding and groups; defaults are those of a plain convolution of its
+    rank.
+    """
     dims = len(needed("input.shape", case.input.shape)) - 2
 
     def each(given: tuple[int, ...] | None, usual: int) -> tuple[int, ...]:
@@ -107,7 +109,7 @@ def output_shape(case: Any, name: str, given: Shape | None) -> Shape:
 
 
 def _without_formula(given: Shape | None, input: Shape) -> Shape:
-    """Return an output's shape where none follows: what is given, else that of the input."""
+    """Return an output's shape where no formula gives it: the given one, else that of the input."""
     return tuple(input if given is None else given)
 
 

@@ -1,4 +1,4 @@
-"""The formula of one element: which numbers of the caller's tensors are multiplied, from the definition alone.
+"""The formula of one element: the elements of the caller's tensors that are multiplied, from the definition alone.
 
 Of the convolution x -> y with a weight:
 
@@ -27,11 +27,12 @@ Array = NDArray[Any]
 
 @frozen
 class Formula:
-    """The products of one element: `left[i]` is an index into the caller's tensor `left_name` taken flat, `right[i]` one
-    into `right_name`; `place` is the element of `output` in the problem, (n, c, d, h, w) or (co, ci, kd, kh, kw).
+    """Products of one element: `left[i]` is a flat index into the caller's tensor `left_name`, `right[i]` one into
+    `right_name`.
 
-    `kind` is which of the three sums it is. `added` is an element that is added to the products, or None: the name of a
-    tensor of the caller and a flat index into it.
+    `place` is the element of `output` in the problem, (n, c, d, h, w) or (co, ci, kd, kh, kw). `kind` is which of the three
+    sums it is. `added` is an element that is added to the products, or None: the name of a tensor of the caller and a flat
+    index into it.
     """
 
     output: str
@@ -70,9 +71,10 @@ def formula(
 
 
 def places(call: ConvolutionCall, tensor: str, shape: tuple[int, ...], flat: Array) -> tuple[Array, ...]:
-    """Flat indices into the caller's tensor as places in the problem: (n, c, d, h, w), of a weight (co, ci, kd, kh, kw).
+    """Return positions in the problem for flat indices of the caller's tensor: (n, c, d, h, w), of a weight (co, ci, kd, kh,
+    kw).
 
-    What a call makes has the places of the tensor that it is as large as: "grad_input" those of "input".
+    An output has the positions of the tensor that it is as large as: "grad_input" those of "input".
     """
     name = like(call, tensor)
     index: tuple[Array, ...] = np.unravel_index(flat, shape)
@@ -84,12 +86,12 @@ def places(call: ConvolutionCall, tensor: str, shape: tuple[int, ...], flat: Arr
 
 
 def like(call: ConvolutionCall, tensor: str) -> str:
-    """Return the map or weight that a tensor is as large as: itself, or for one that the call makes the one it belongs to."""
+    """Return the map or weight that a tensor is as large as: an output's input, or the tensor itself."""
     return {call.maps.made: call.maps.like, "grad_weight": "weight"}.get(tensor, tensor)
 
 
 def _numbers(call: ConvolutionCall, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Array]:
-    """Flat indices of both maps and the weight, as 5-D volumes of the problem."""
+    """Return the flat indices of both maps and the weight, as 5-D volumes of the problem."""
     names = (call.maps.read, call.maps.like, "weight")
     plain = {name: np.arange(int(np.prod(shapes[name]))).reshape(shapes[name]) for name in names}
     ordered = call.in_problem_order(plain)
@@ -97,7 +99,7 @@ def _numbers(call: ConvolutionCall, shapes: Mapping[str, tuple[int, ...]]) -> di
 
 
 def _axes(p: ConvProblem) -> tuple[tuple[int, ...], ...]:
-    """stride, dilation, padding in front, kernel, size of x and size of y, along (D, H, W) each."""
+    """Return stride, dilation, padding in front, kernel, size of x and size of y, along (D, H, W) each."""
     return (
         (p.stride_d, p.stride_h, p.stride_w),
         (p.dilation_d, p.dilation_h, p.dilation_w),

@@ -1,4 +1,4 @@
-"""Convolution backward in float64: the truth that every simulated gradient is measured against.
+"""Convolution backward in float64: the reference for every simulated gradient.
 
 Plain numpy; no code is shared with the kernels. Beside each gradient (a sum of products ab) stands sum (ab)^2, from the
 same routine on squared operands: the error bound of the verdict `correct` needs it. The work goes slab by slab (a slab
@@ -33,7 +33,7 @@ _SLAB_COLUMNS = 256
 def grad_input_reference(
     problem: ConvProblem, grad_output: Array, weight: Array, *, absolute: bool = False
 ) -> tuple[_Float64, ...]:
-    """Gradient of the input: (sum ab, sum (ab)^2), and sum |ab| as a third array with `absolute`.
+    """Return the gradient of the input as (sum ab, sum (ab)^2), and sum |ab| as a third array with `absolute`.
 
     `grad_output` [N, C_out, D_out, H_out, W_out], `weight` [C_out, C_in/groups, kD, kH, kW], any real dtype; results
     float64 [N, C_in, D, H, W]. Raises ValueError when a shape is not the problem's.
@@ -64,7 +64,7 @@ def grad_input_reference(
 def grad_weight_reference(
     problem: ConvProblem, grad_output: Array, input: Array, *, absolute: bool = False
 ) -> tuple[_Float64, ...]:
-    """Gradient of the weight: (sum ab, sum (ab)^2), and sum |ab| as a third array with `absolute`.
+    """Return the gradient of the weight as (sum ab, sum (ab)^2), and sum |ab| as a third array with `absolute`.
 
     `grad_output` [N, C_out, D_out, H_out, W_out], `input` [N, C_in, D, H, W], any real dtype; results float64
     [C_out, C_in/groups, kD, kH, kW]. Raises ValueError when a shape is not the problem's.
@@ -91,7 +91,8 @@ def grad_weight_reference(
 
 
 def grad_bias_reference(grad_output: Array, *, absolute: bool = False) -> tuple[_Float64, ...]:
-    """Gradient of the bias: (sum a, sum a^2), and sum |a| as a third array with `absolute` (the other factor is 1).
+    """Return the gradient of the bias as (sum a, sum a^2), and sum |a| as a third array with `absolute` (the other factor is
+    1).
 
     `grad_output` [N, C_out, D_out, H_out, W_out] (any number of axes behind C_out); results float64 [C_out].
     """
@@ -124,7 +125,7 @@ def products_per_element(problem: ConvProblem) -> dict[str, int]:
 
 
 def _powers(absolute: bool) -> list[Callable[[_Float64], _Float64]]:
-    """Return the functions of both operands for sum ab, sum (ab)^2 and sum |ab|."""
+    """Return the functions that both operands go through for sum ab, sum (ab)^2 and sum |ab|: identity, square, magnitude."""
     powers: list[Callable[[_Float64], _Float64]] = [lambda values: values, np.square]
     return [*powers, np.abs] if absolute else powers
 
@@ -142,7 +143,7 @@ def _slabs(problem: ConvProblem) -> Iterator[_Box]:
 
 
 def _window(problem: ConvProblem, box: _Box) -> tuple[_Box, _Box, tuple[int, ...]]:
-    """Return the part of the padded input that a box of output positions meets.
+    """Return the part of the padded input that a box of output positions reads.
 
     Returns its overlap with the real input as an index of [N, C, D, H, W], the same overlap as an index of
     [groups, C/groups, n, d, h, w] within the window, and the window's shape (n, d, h, w).
@@ -164,7 +165,7 @@ def _window(problem: ConvProblem, box: _Box) -> tuple[_Box, _Box, tuple[int, ...
 
 
 def _tap_view(problem: ConvProblem, window: _Float64, tap: tuple[int, int, int], positions: list[int]) -> _Float64:
-    """Return the elements of a window [groups, C, n, d, h, w] that one tap meets: a view [groups, C, *positions]."""
+    """Return the elements of a window [groups, C, n, d, h, w] that one tap reads, as a view [groups, C, *positions]."""
     index = [slice(None)] * 3
     for at, dilation, stride, count in zip(tap, _dilations(problem), _strides(problem), positions[1:], strict=True):
         index.append(slice(at * dilation, at * dilation + (count - 1) * stride + 1, stride))

@@ -1,4 +1,4 @@
-"""The forward convolution in float64, the truth for grad_input of a transposed call."""
+"""The forward convolution in float64: the reference for a forward output and for grad_input of a transposed call."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CHUNK_BYTES = 64 << 20
 def conv_forward_reference(
     problem: ConvProblem, x: Array, weight: Array, *, absolute: bool = False
 ) -> tuple[NDArray[np.float64], ...]:
-    """(sum ab, sum (ab)^2) of y = x * weight, tap by tap and some images at a time; sum |ab| too with `absolute`.
+    """Return (sum ab, sum (ab)^2) of y = x * weight, and sum |ab| with `absolute`; computed tap by tap, some images at a time.
 
     `x` [N, C_in, D, H, W], `weight` [C_out, C_in/groups, kD, kH, kW]; results float64 [N, C_out, D_out, H_out, W_out].
     """

@@ -1,4 +1,4 @@
-"""Where the kernels of a convolution may multiply a zero that no product of the definition has.
+"""Elements for which a kernel may multiply a padding zero by an infinity or NaN, which the definition does not.
 
 Kernels multiply matrices: a row of an im2col matrix (a position) by a column of the other operand (a channel). The row holds
 zeros wherever the window meets padding or the gaps of a stride, the depth of both is filled up with zeros, and several groups
@@ -20,7 +20,7 @@ Mask = NDArray[np.bool_]
 
 
 def zeros_of_a_map(call: ConvolutionCall, weight: Mask, met: Mask) -> Mask:
-    """Return the elements of what the data kernel makes: every position of a channel whose weights hold an infinity or NaN.
+    """Return a mask of the data kernel's output: True at every position of a channel whose weights hold an infinity or NaN.
 
     A row that holds one meets it in products of every channel of its group (`met`), in a zero of those of the other groups.
     """
@@ -31,7 +31,9 @@ def zeros_of_a_map(call: ConvolutionCall, weight: Mask, met: Mask) -> Mask:
 
 
 def zeros_of_a_weight(call: ConvolutionCall, special: Mapping[str, Mask]) -> Mask:
-    """Return the elements of dW [C_out, C_in of a group, kD, kH, kW]: all of a filter or a channel whose map holds one."""
+    """Return a mask of dW [C_out, C_in of a group, kD, kH, kW]: True for every filter or channel whose map holds an infinity or
+    NaN.
+    """
     p = call.problem
     axes = (0, 2, 3, 4)
     filters, channels = (special[name].reshape(call.volume(name)).any(axis=axes) for name in (call.y, call.x))

@@ -1,8 +1,8 @@
-"""The tilings that a search looks at: a grid over the fields that can be set, cut down to what fits.
+"""The grid of tilings that a search tries: values of the fields that can be set, without those that do not fit.
 
-What fits is said by `capacity` alone, the same formulas that refuse a user's own fields. The grid leaves out what is another
-tiling in all but name; every axis can be replaced by one value of the user's (`fixed`), which need not lie on the grid. The
-axes of each kernel stand in its `space`.
+The formulas of `capacity` decide what fits; they also refuse a user's own fields. The grid leaves out tilings that equal
+another one; every axis can be replaced by one value of the user's (`fixed`), which need not lie on the grid. The axes of each
+kernel are in its `space`.
 """
 
 from __future__ import annotations

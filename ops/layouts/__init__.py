@@ -1,4 +1,4 @@
-"""Layouts of a call's tensors in GM, and the loads and drains that follow: an object for each."""
+"""Layouts of a call's tensors in GM, with their loads and stores: an object for each tensor."""
 
 from __future__ import annotations
 
@@ -18,36 +18,36 @@ SUM_ITEMSIZE = 4
 
 
 def x_map(inp: TilingInput) -> FeatureMap:
-    """Return the map that the convolution reads: input, or grad_input."""
+    """Return the layout of the map that the convolution reads: input, or grad_input."""
     p = inp.problem
     return MAPS[inp.layout](p.c_in, (p.d_in, p.h_in, p.w_in), inp.itemsize)
 
 
 def y_map(inp: TilingInput) -> FeatureMap:
-    """Return the map that the convolution makes: gradOutput, or the output of a forward one."""
+    """Return the layout of the map that the convolution computes: gradOutput, or the output of a forward one."""
     p = inp.problem
     return MAPS[inp.layout](p.c_out, (p.d_out, p.h_out, p.w_out), inp.itemsize)
 
 
 def weights(inp: TilingInput) -> Filters:
-    """Return the weights, in the compute dtype."""
+    """Return the layout of the weights, in the compute dtype."""
     return FILTERS[inp.layout](inp, inp.itemsize)
 
 
 def weight_gradient(inp: TilingInput) -> Filters:
-    """dW, in fp32."""
+    """Return the layout of dW, in fp32."""
     return FILTERS[inp.layout](inp, SUM_ITEMSIZE)
 
 
 def slotted_gradient(inp: TilingInput) -> SlottedFilters:
-    """dW of kernels that read blocked maps."""
+    """Return the layout of dW for kernels that read blocked maps; it has slots for shared tasks."""
     found = weight_gradient(inp)
     assert isinstance(found, SlottedFilters)
     return found
 
 
 def turned_gradient(inp: TilingInput) -> PlainFilters:
-    """dW of kernels that read plain maps."""
+    """Return the layout of dW for kernels that read plain maps."""
     found = weight_gradient(inp)
     assert isinstance(found, PlainFilters)
     return found

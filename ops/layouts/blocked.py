@@ -52,7 +52,10 @@ class BlockedMap(FeatureMap):
     def load(
         self, k: KernelBuilder, slot: int, box: MapBox, address: int, pitches: Pitches, operand: str, space: str = "L1"
     ) -> None:
-        """In as few copies as rows and pixels that lie apart allow: one, one for each block, or one for each row of a block."""
+        """Load a box of the map, in as few copies as rows and pixels that lie apart allow.
+
+        That is one, one for each block, or one for each row of a block.
+        """
         width, rows, columns = self.volume[2], box.rows.length, box.columns.length
         source = gm_operand(slot, self.offset(box.place, box.rows.start * width + box.columns.start))
         line, plane, size = width * BLOCK_BYTES, self.plane_bytes, columns * BLOCK_BYTES
@@ -74,7 +77,7 @@ class BlockedMap(FeatureMap):
             )
 
     def load_pixels(self, k: KernelBuilder, slot: int, box: MapBox, address: int, pitch: int, operand: str) -> None:
-        """In one copy for each row or for each channel block, whichever are fewer."""
+        """Load a box, pixels adjoining in L1: one copy for each row or for each channel block, whichever are fewer."""
         width, rows, columns = self.volume[2], box.rows.length, box.columns.length
         source = gm_operand(slot, self.offset(box.place, box.rows.start * width + box.columns.start))
         if columns == width:  # rows adjoin
@@ -92,7 +95,7 @@ class BlockedMap(FeatureMap):
             k.copy_rows("GM->L1", to, start, size, CopyLoop(rows, line, size), operand=operand)
 
     def drain(self, finished: FinishedTile, slot: int, tile: MapTile, dtype: str, atomic_add: bool = False) -> None:
-        """Whole channel blocks."""
+        """Store a finished tile in whole channel blocks."""
         pieces = [
             DrainPiece(gm_operand(slot, self.offset(tile.place, pixel)), row, count) for row, pixel, count in tile.runs
         ]
@@ -141,7 +144,9 @@ class FractalZ(SlottedFilters):
         return self.offset(groups, 0, 0, 0, 0)
 
     def load(self, k: KernelBuilder, slot: int, box: FilterBox, address: int, rows: int) -> None:
-        """In one copy, or one for each channel block where not all taps are wanted; the rows are there, padded with zeros."""
+        """Load a box of weights in one copy, or one for each channel block if some taps are left out; padding rows
+        exist in GM.
+        """
         blocks, taps, row = ceil_div(box.channels.length, self.c0), box.taps.length, rows * self.row_bytes
         pieces = [(0, blocks * taps)] if taps == self.taps else [(block, taps) for block in range(blocks)]
         for block, count in pieces:
@@ -153,7 +158,7 @@ class FractalZ(SlottedFilters):
             k.copy_rows("GM->L1", to, gm_operand(slot, source), size, CopyLoop(lines, pitch, size), operand="B")
 
     def drain(self, finished: FinishedTile, slot: int, tile: FilterTile, atomic_add: bool) -> None:
-        """Whole blocks of 16 filters."""
+        """Store a finished tile in whole blocks of 16 filters."""
         column = tile.column // self.c0 * self.line_bytes
         target = self.offset(tile.group, tile.plane, 0, 0, 0) + column + tile.row * self.row_bytes
         self._drain(finished, gm_operand(slot, target), tile, self.line_bytes, atomic_add)
@@ -161,7 +166,7 @@ class FractalZ(SlottedFilters):
     def drain_to_slot(
         self, finished: FinishedTile, slot: int, offset: int, task: FilterTask, tile: FilterTile, atomic_add: bool
     ) -> None:
-        """Whole blocks of 16 filters."""
+        """Store a finished tile to its task's slot in whole blocks of 16 filters."""
         block = (tile.column - task.n_start) // self.c0 * self._slot_block(task)
         target = offset + block + (tile.row - task.m_start) * self.row_bytes
         self._drain(finished, gm_operand(slot, target), tile, self._slot_block(task), atomic_add)
@@ -174,15 +179,15 @@ class FractalZ(SlottedFilters):
         return ceil_to(task.m_count, FRACTAL) * self.row_bytes
 
     def slot_bytes(self, rows: int, columns: int) -> int:
-        """Return the rows and columns in whole fractals."""
+        """Return the bytes of a slot: rows and columns in whole fractals."""
         return ceil_to(rows, FRACTAL) * ceil_to(columns, FRACTAL) * self.itemsize
 
     def shares(self, task: FilterTask) -> int:
-        """Return the blocks of columns."""
+        """Return the number of column blocks of a task's slot."""
         return ceil_div(task.n_count, self.c0)
 
     def portions(self, task: FilterTask, shares: range, room: int) -> Iterator[Portion]:
-        """Yield portions of as many blocks as there is room for, each of which has its line in dW."""
+        """Yield portions of as many column blocks as there is room for, each with its line in dW."""
         size, per_plane = self._slot_block(task), self.cin1 * self.taps * self.c0
         at_once = max(room // size, 1)
         for start in range(shares.start, shares.stop, at_once):

@@ -1,7 +1,7 @@
-"""Interface of tensors in GM, whatever their layout: boxes of them to L1, finished tiles of L0C back.
+"""Interface of tensor layouts in GM: loads of boxes to L1, stores of finished tiles from L0C.
 
-A layout is one class for feature maps and one for weights; `ops.layouts` finds those of a call. A program says which box it
-wants and where that goes, in the words of this file; which transfers bring it follows from the layout alone.
+A layout is one class for feature maps and one for weights; `ops.layouts` finds those of a call. A program names the box and its
+destination in the classes of this file; the layout decides which transfers bring it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ascend_sim.kernel.operands import ScatterLoops, Span
 
 
 class ChannelPlace(NamedTuple):
-    """A channel of one plane of a map."""
+    """A channel of one plane of a map: image, channel, depth."""
 
     batch: int
     channel: int
@@ -28,7 +28,7 @@ class ChannelPlace(NamedTuple):
 
 
 class MapBox(NamedTuple):
-    """Rows and columns of one plane, in `channels` channels from that of `place` on."""
+    """Box of a map: rows and columns of one plane, in `channels` channels from that of `place`."""
 
     place: ChannelPlace
     channels: int
@@ -37,7 +37,7 @@ class MapBox(NamedTuple):
 
 
 class Pitches(NamedTuple):
-    """Bytes in a buffer from one row to the next, from one pixel to the next, from one channel block to the next."""
+    """Bytes in a buffer from one row, one pixel, one channel block to the next."""
 
     row: int
     pixel: int
@@ -45,7 +45,7 @@ class Pitches(NamedTuple):
 
 
 class Lattice(NamedTuple):
-    """Pixels of a plane: `rows` x `columns` of them from `first` on, the steps of both axes in pixels."""
+    """Pixels of a plane: `rows` x `columns` from `first`, with the steps of both axes in pixels."""
 
     first: int
     rows: int
@@ -55,7 +55,7 @@ class Lattice(NamedTuple):
 
 
 class MapPixels(NamedTuple):
-    """Pixels of one plane that lie apart, in `channels` channels from that of `place` on."""
+    """Separate pixels of one plane, in `channels` channels from that of `place`."""
 
     place: ChannelPlace
     channels: int
@@ -63,7 +63,7 @@ class MapPixels(NamedTuple):
 
 
 class TileRun(NamedTuple):
-    """`pixels` rows of a finished tile, from row `row` on: pixels of a plane that adjoin, from `pixel` on."""
+    """Run of `pixels` adjoining pixels of a plane, from `pixel`, in rows `row` .. of a finished tile."""
 
     row: int
     pixel: int
@@ -71,7 +71,7 @@ class TileRun(NamedTuple):
 
 
 class MapTile(NamedTuple):
-    """A finished tile of a map: `height` pixels, in `runs`, x `channels` from that of `place` on."""
+    """Finished tile of a map: `height` pixels, in `runs`, of `channels` channels from that of `place`."""
 
     place: ChannelPlace
     runs: list[TileRun]
@@ -83,7 +83,7 @@ class MapTile(NamedTuple):
 
 
 class FilterBox(NamedTuple):
-    """Filters and channels of a real group, counted in that, and taps of one kernel plane."""
+    """Box of weights: filters and channels relative to a real group, and taps of one kernel plane."""
 
     group: int
     filters: Span
@@ -93,7 +93,7 @@ class FilterBox(NamedTuple):
 
 
 class FilterTile(NamedTuple):
-    """A finished tile of dW: filters `row` .. of a real group and columns, (C0 channels, tap, channel), of a kernel plane."""
+    """Finished tile of dW: filters `row` .. of a real group, and columns (C0 channels, tap, channel) of a kernel plane."""
 
     group: int
     plane: int
@@ -104,7 +104,7 @@ class FilterTile(NamedTuple):
 
 
 class FilterTask(Protocol):
-    """The part of dW that a task computes, rows (filters) and columns (channels and taps) of a real group."""
+    """Interface of a task's part of dW: rows (filters) and columns (channels and taps) of a real group."""
 
     @property
     def group(self) -> int:
@@ -112,27 +112,27 @@ class FilterTask(Protocol):
 
     @property
     def plane(self) -> int | None:
-        """Return the kernel plane; None where columns count through all of them."""
+        """Return the kernel plane; None where columns include all planes."""
 
     @property
     def m_start(self) -> int:
-        """First row."""
+        """Return the first row."""
 
     @property
     def m_count(self) -> int:
-        """Rows."""
+        """Return the number of rows."""
 
     @property
     def n_start(self) -> int:
-        """First column."""
+        """Return the first column."""
 
     @property
     def n_count(self) -> int:
-        """Columns."""
+        """Return the number of columns."""
 
 
 class RowStore(NamedTuple):
-    """Rows of bytes of a portion, from `source` in it to `target` in dW."""
+    """Store of a portion's rows of bytes, from `source` in it to `target` in dW."""
 
     source: int
     target: int
@@ -143,7 +143,7 @@ class RowStore(NamedTuple):
 
 
 class Writing(NamedTuple):
-    """Planes of rows of bytes from `source` in UB to `target` in dW; strides of UB and dW."""
+    """Store of planes of rows of bytes from `source` in UB to `target` in dW, with the strides of both."""
 
     source: int
     target: int
@@ -155,15 +155,16 @@ class Writing(NamedTuple):
 
 
 class Turned(NamedTuple):
-    """Part of a sum that lies in UB as it left L0C, its fractals [column / 16][row][16]: from where to where its elements go
-    in UB (byte offsets, and the loops), and what is written to dW from there."""
+    """Part of a sum in UB in the order of L0C, fractals [column / 16][row][16]: its scatters within UB, and its stores
+    to dW.
+    """
 
     scatters: Sequence[tuple[int, int, ScatterLoops]]
     writings: Sequence[Writing]
 
 
 class Portion(NamedTuple):
-    """`size` bytes of a task's slot, from `offset` on, that are added up at a time, and the way of the sum to dW."""
+    """Part of a task's slot that is added up at a time: `size` bytes from `offset`, and the stores of its sum to dW."""
 
     offset: int
     size: int
@@ -174,9 +175,9 @@ class Portion(NamedTuple):
 
 
 class DrainPiece(NamedTuple):
-    """`rows` x `columns` of a finished tile, from row `row` and column `column` on, and the place in GM that they go to.
+    """Part of a finished tile: `rows` x `columns` from row `row` and column `column`, and its place in GM.
 
-    Where rows leave whole no columns are named.
+    Where whole rows are stored no columns are named.
     """
 
     target: int
@@ -187,7 +188,7 @@ class DrainPiece(NamedTuple):
 
 
 class FinishedTile(Protocol):
-    """The two ways of a finished tile, `height` rows high, out of L0C."""
+    """Interface of a finished L0C tile, `height` rows high, with two ways to store it."""
 
     def drain_rows(
         self,
@@ -199,7 +200,7 @@ class FinishedTile(Protocol):
         dst_stride: int,
         atomic_add: bool = False,
     ) -> None:
-        """Whole rows of `n` columns, as blocks of C0 columns that lie `dst_stride` bytes apart."""
+        """Store whole rows of `n` columns, as blocks of C0 columns that lie `dst_stride` bytes apart."""
 
     def drain_elements(
         self,
@@ -210,7 +211,7 @@ class FinishedTile(Protocol):
         atomic_add: bool = False,
         dtype: str = "float32",
     ) -> None:
-        """Single elements, the strides of both axes in bytes."""
+        """Store single elements, with the strides of both axes in bytes."""
 
 
 # -- what a layout can do ------------------------------------------------------------------------------------------------
@@ -229,17 +230,17 @@ class FeatureMap(ABC):
     itemsize: int
 
     def turned_at(self, most_bytes_per_cycle: float) -> FeatureMap:
-        """Return the map whose loads that turn channels on their way to L1 have that rate at most; other maps keep theirs."""
+        """Return the map with transposing loads limited to that rate in bytes per cycle; other maps are unchanged."""
         return self
 
     @abstractmethod
     def load(
         self, k: KernelBuilder, slot: int, box: MapBox, address: int, pitches: Pitches, operand: str, space: str = "L1"
     ) -> None:
-        """A box to `address` of a buffer."""
+        """Load a box to `address` of a buffer."""
 
     def load_pixels(self, k: KernelBuilder, slot: int, box: MapBox, address: int, pitch: int, operand: str) -> None:
-        """A box to L1, its pixels one after the other, channel blocks `pitch` pixels apart."""
+        """Load a box to L1, its pixels one after the other, channel blocks `pitch` pixels apart."""
         row = box.columns.length * BLOCK_BYTES
         self.load(k, slot, box, address, Pitches(row, BLOCK_BYTES, pitch * BLOCK_BYTES), operand)
 
@@ -252,48 +253,50 @@ class FeatureMap(ABC):
         pitch: int,
         operand: str,
     ) -> None:
-        """Pixels that lie apart to L1, one after the other, channel blocks `pitch` pixels apart."""
+        """Load separate pixels to L1, one after the other, channel blocks `pitch` pixels apart."""
         raise SimError(f"{type(self).__name__}: no kernel gathers pixels that lie apart from maps in this layout")
 
     @abstractmethod
     def drain(self, finished: FinishedTile, slot: int, tile: MapTile, dtype: str, atomic_add: bool = False) -> None:
-        """A finished tile to its plane."""
+        """Store a finished tile to its plane."""
 
 
 class Filters(ABC):
-    """Weights or their gradient in GM; dW is fp32, and a tile of it [filters][columns].
+    """Layout of weights or their gradient in GM; dW is fp32, and a tile of it [filters][columns].
 
-    `uniform`: equal tiles leave alike wherever they stand, in whole C0 channels.
+    `uniform`: equal tiles are stored by equal instructions at any place, in whole C0 channels.
     """
 
     uniform: ClassVar[bool] = False
 
     @abstractmethod
     def load(self, k: KernelBuilder, slot: int, box: FilterBox, address: int, rows: int) -> None:
-        """A box of weights as FRACTAL_Z in L1, [channel block][tap][`rows` filters][C0]; further filters are zeros."""
+        """Load a box of weights as FRACTAL_Z to L1, [channel block][tap][`rows` filters][C0]; filters beyond the box
+        are zeros.
+        """
 
     @abstractmethod
     def drain(self, finished: FinishedTile, slot: int, tile: FilterTile, atomic_add: bool) -> None:
-        """A finished tile of dW to its place."""
+        """Store a finished tile of dW to its place."""
 
 
 class SlottedFilters(Filters):
-    """dW whose shared tasks (StreamK) leave sums in slots that have its order; vector cores add them up."""
+    """Layout of dW with slots for shared tasks (StreamK); slots have the order of dW, and vector cores add them up."""
 
     @abstractmethod
     def drain_to_slot(
         self, finished: FinishedTile, slot: int, offset: int, task: FilterTask, tile: FilterTile, atomic_add: bool
     ) -> None:
-        """A finished tile of a task to the task's slot, `offset` bytes into the tensor `slot`."""
+        """Store a finished tile to its task's slot, `offset` bytes into the tensor `slot`."""
 
     @abstractmethod
     def slot_bytes(self, rows: int, columns: int) -> int:
-        """Return the bytes of the slot of a task of so many rows and columns."""
+        """Return the bytes of the slot of a task of `rows` x `columns`."""
 
     @abstractmethod
     def shares(self, task: FilterTask) -> int:
-        """In how many pieces the vector cores can share a task's slot."""
+        """Return the number of shares into which vector cores can divide a task's slot."""
 
     @abstractmethod
     def portions(self, task: FilterTask, shares: range, room: int) -> Iterator[Portion]:
-        """Yield the portions of a task's slot that are added at a time for `shares` of it, of about `room` bytes at most."""
+        """Yield the portions to add for some `shares` of a task's slot, of at most about `room` bytes each."""

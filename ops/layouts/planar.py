@@ -1,4 +1,4 @@
-"""Tensors with every channel in one piece: maps NCDHW, weights [C_out, C_in, kD, kH, kW]. Transfers put them into blocks."""
+"""Layouts with every channel in one piece: maps NCDHW, weights [C_out, C_in, kD, kH, kW]; transfers arrange them in blocks."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SUM_BYTES = 4
 
 @frozen
 class PlainMap(FeatureMap):
-    """A map whose elements leave L0C one by one: what NCDHW and NDHWC share."""
+    """Base of maps whose elements leave L0C one by one: NCDHW and NDHWC."""
 
     @property
     @abstractmethod
@@ -55,11 +55,11 @@ class PlainMap(FeatureMap):
         return image + place.channel * self.channel_stride + (place.depth * height * width + pixel) * self.pixel_stride
 
     def source(self, slot: int, box: MapBox) -> int:
-        """Return the first pixel of a box, as an operand."""
+        """Return the GM operand of a box's first pixel."""
         return gm_operand(slot, self.offset(box.place, box.rows.start * self.volume[2] + box.columns.start))
 
     def drain(self, finished: FinishedTile, slot: int, tile: MapTile, dtype: str, atomic_add: bool = False) -> None:
-        """The channels that there are."""
+        """Store the existing channels of a finished tile."""
         pieces = [
             DrainPiece(gm_operand(slot, self.offset(tile.place, pixel)), row, count, 0, tile.channels)
             for row, pixel, count in tile.runs
@@ -69,12 +69,12 @@ class PlainMap(FeatureMap):
 
 @frozen
 class PlanarMap(PlainMap):
-    """A map [N, C, D, H, W]; `most_bytes_per_cycle` is a rate that its loads to L1 do not exceed, 0 for that of the path."""
+    """A map [N, C, D, H, W]; `most_bytes_per_cycle` limits its loads to L1, 0 means the rate of the path."""
 
     most_bytes_per_cycle: float = 0
 
     def turned_at(self, most_bytes_per_cycle: float) -> PlanarMap:
-        """Every load is a turn."""
+        """Return the map with all loads limited to that rate, since every load transposes."""
         return replace(self, most_bytes_per_cycle=most_bytes_per_cycle)
 
     @property
@@ -90,7 +90,7 @@ class PlanarMap(PlainMap):
     def load(
         self, k: KernelBuilder, slot: int, box: MapBox, address: int, pitches: Pitches, operand: str, space: str = "L1"
     ) -> None:
-        """In one transfer, a matrix for each row."""
+        """Load a box in one transfer, a matrix for each row."""
         width, rows, pixels = self.volume[2], box.rows.length, box.columns.length
         if pixels == width and pitches.row == width * pitches.pixel:  # rows adjoin
             rows, pixels = 1, rows * pixels
@@ -116,7 +116,7 @@ class PlanarMap(PlainMap):
         pitch: int,
         operand: str,
     ) -> None:
-        """In one transfer where columns adjoin, a matrix for each row; else one for each row, a matrix for each pixel."""
+        """Load separate pixels: in one transfer where columns adjoin, else in one for each row."""
         place, channels, lattice = pixels
         adjoining = lattice.column_step == 1
         matrices = ChannelMatrices(
@@ -138,14 +138,14 @@ class PlanarMap(PlainMap):
 
 @frozen
 class PlainFilters(Filters):
-    """Weights or dW of a call with elements of `itemsize` bytes: what [C_out, C_in, kD, kH, kW] and DHWCN share."""
+    """Base of the layouts [C_out, C_in, kD, kH, kW] and DHWCN, with elements of `itemsize` bytes."""
 
     inp: TilingInput
     itemsize: int
 
     @property
     def filters(self) -> int:
-        """Filters of a group."""
+        """Return the filters of a group."""
         return self.inp.problem.c_out // self.inp.problem.groups
 
     @property
@@ -154,13 +154,11 @@ class PlainFilters(Filters):
         return self.inp.problem.c_in // self.inp.problem.groups
 
     def channels_in(self, first: int, count: int) -> range:
-        """Return the channels from `first` on of a real group that exist in it; the last group may lack some, with their
-        filters.
-        """
+        """Return the channels from `first` of a real group that exist; the last group may lack some, with their filters."""
         return range(first, min(first + count, self.inp.cin_g))
 
     def channel_pieces(self, tile: FilterTile) -> Iterator[tuple[int, range, int]]:
-        """(column of the tile, channels, tap) of a tile's columns, a C0 at a time, which is channels of one tap.
+        """Yield (column of the tile, channels, tap) of a tile's columns, a C0 at a time, which is channels of one tap.
 
         A tile of 8 bits may begin or end inside one: its C0 is two fractals.
         """
@@ -173,7 +171,7 @@ class PlainFilters(Filters):
 
     @abstractmethod
     def turned(self, total: FilterTile, room: int) -> Iterator[Turned]:
-        """Return how the sum of a tile leaves UB, in parts that take `room` bytes there once they are turned."""
+        """Yield the parts in which a tile's sum leaves UB; each takes `room` bytes once it is scattered."""
 
 
 @frozen
@@ -191,7 +189,7 @@ class PlanarFilters(PlainFilters):
         return self.channels * self.channel_stride
 
     def load(self, k: KernelBuilder, slot: int, box: FilterBox, address: int, rows: int) -> None:
-        """In one transfer, a matrix for each filter."""
+        """Load a box of weights in one transfer, a matrix for each filter."""
         taps, line = self.inp.taps, rows * BLOCK_BYTES
         block = box.taps.length * line
         if box.filters.length < rows:
@@ -215,14 +213,14 @@ class PlanarFilters(PlainFilters):
     # -- dW ------------------------------------------------------------------------------------------------------------
 
     def offset(self, group: int, row: int, channel: int, plane: int, tap: int) -> int:
-        """Return where an element of a real group stands: `row` and `channel` count in that."""
+        """Return the byte offset of an element of a real group; `row` and `channel` are relative to that."""
         own = channel - row // self.filters * self.channels
         filters = group * self.inp.cout_g + row
         taps = (plane * self.inp.taps + tap) * self.itemsize
         return filters * self.filter_stride + own * self.channel_stride + taps
 
     def rectangles(self, rows: range, channels: range) -> Iterator[tuple[range, range]]:
-        """Yield the rows and channels of the rectangles in which both are of one group: nothing else of a merged one exists."""
+        """Yield the rows and channels of the rectangles in which both belong to one group; a merged group has no others."""
         for group in range(rows.start // self.filters, (rows.stop - 1) // self.filters + 1):
             top, bottom = max(rows.start, group * self.filters), min(rows.stop, (group + 1) * self.filters)
             left, right = max(channels.start, group * self.channels), min(channels.stop, (group + 1) * self.channels)
@@ -230,7 +228,7 @@ class PlanarFilters(PlainFilters):
                 yield range(top, bottom), range(left, right)
 
     def drain(self, finished: FinishedTile, slot: int, tile: FilterTile, atomic_add: bool) -> None:
-        """A C0 of columns at a time, those of each group apart."""
+        """Store a finished tile, C0 columns at a time, those of each group separately."""
         pieces = []
         for column, channels, tap in self.channel_pieces(tile):
             for rows, own in self.rectangles(range(tile.row, tile.row + tile.rows), channels):
@@ -240,7 +238,7 @@ class PlanarFilters(PlainFilters):
         finished.drain_elements(pieces, tile.rows, self.filter_stride, self.channel_stride, atomic_add)
 
     def turned(self, total: FilterTile, room: int) -> Iterator[Turned]:
-        """Filters [channel][tap] where a tile has all taps of its channels; else columns as they are, each written by itself.
+        """Yield the parts of a tile's sum: filters [channel][tap] where it has all taps, else single columns.
 
         The second also where a kernel has planes, between whose taps those of a tile lie (ops-nn, Conv3DBackpropFilterV2 of
         arch35: stated). Of merged groups only some channels exist, so that each begins a block of its own.
@@ -271,7 +269,7 @@ class PlanarFilters(PlainFilters):
             yield Turned(list(self._scatters(total, top, count, whole, pitch, width)), writings)
 
     def _writing(self, source: int, target: int, runs: tuple[int, int, int], filters: tuple[int, int]) -> Writing:
-        """Runs of bytes (their size, pitch and number) of filters (their pitch and number)."""
+        """Return the store of runs of bytes (size, pitch, number) of filters (pitch, number)."""
         (run, pitch, count), (width, planes) = runs, filters
         if run == pitch == self.channel_stride:  # they adjoin
             return Writing(source, target, count * run, planes, (width, self.filter_stride))
@@ -280,7 +278,7 @@ class PlanarFilters(PlainFilters):
     def _scatters(
         self, total: FilterTile, top: int, count: int, whole: bool, pitch: int, width: int
     ) -> Iterator[tuple[int, int, ScatterLoops]]:
-        """`count` rows from `top` on of fractals [column / 16][row][16]."""
+        """Yield the scatters of `count` rows from `top` of fractals [column / 16][row][16]."""
         taps, c0, line = self.inp.taps, self.inp.c0, FRACTAL * SUM_BYTES
         column = total.rows * line
         if not whole:

@@ -49,7 +49,7 @@ class Register(Mapping[str, Operator[Any, Any]]):
         return name in self._shipped or name in self._added
 
     def add(self, operator: Operator[Any, Any]) -> None:
-        """One more operator; SimError for a name that there is already."""
+        """Add one operator. Raises SimError for a name that exists already."""
         if operator.name in self:
             raise SimError(f"there is an operator {operator.name!r} already")
         self._added[operator.name] = operator
@@ -67,7 +67,7 @@ class Register(Mapping[str, Operator[Any, Any]]):
         return known[direction]
 
     def remove(self, name: str) -> None:
-        """Forget an operator that was added; SimError for any other."""
+        """Remove an operator that was added. Raises SimError for any other."""
         if self._added.pop(name, None) is None:
             raise SimError(f"no operator {name!r} was added")
 

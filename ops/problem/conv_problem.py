@@ -47,17 +47,17 @@ class ConvProblem:
 
     @property
     def plane_products(self) -> int:
-        """Return the pairs of a gradOutput plane and a kernel plane that meet an input plane; the others lie in padding."""
+        """Return the number of pairs of a gradOutput plane and a kernel plane that read an input plane, not padding."""
         places = range(-self.pad_front, self.d_out * self.stride_d - self.pad_front, self.stride_d)
         return sum(0 <= place + tap * self.dilation_d < self.d_in for place in places for tap in range(self.k_d))
 
     @property
     def met_macs(self) -> int:
-        """`macs` without those of kernel planes that lie in padding, which no kernel multiplies."""
+        """Return `macs` without those of kernel planes in padding, which no kernel multiplies."""
         return self.macs * self.plane_products // max(self.d_out * self.k_d, 1)
 
     @property
     def macs(self) -> int:
-        """Multiply-accumulates of one gradient (grad_input and grad_weight need the same number)."""
+        """Return the multiply-accumulates of one gradient (grad_input and grad_weight need the same number)."""
         taps = self.k_d * self.k_h * self.k_w
         return self.n * self.c_out * self.d_out * self.h_out * self.w_out * (self.c_in // self.groups) * taps

@@ -1,4 +1,4 @@
-"""Divisors of sizes as a caller may give them: also of those that no core could hold, which have to be told in time too."""
+"""Divisors of sizes of any magnitude, found in time even for sizes that no core could hold."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _WITNESSES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41)
 
 
 def divisors(number: int, limit: int) -> list[int]:
-    """Divisors up to `limit`, ascending."""
+    """Return the divisors up to `limit`, ascending."""
     found = _all_divisors(number)
     return list(found[: bisect_right(found, limit)])
 
 
 @lru_cache(maxsize=4096)
 def is_prime(number: int) -> bool:
-    """By Miller and Rabin's test."""
+    """Return True for a prime, by Miller and Rabin's test."""
     if number < 2:
         return False
     if any(number % prime == 0 for prime in _WITNESSES):

@@ -1,4 +1,4 @@
-"""The families of chips whose cube kernels differ: the one place where `ops` finds out which of them a chip belongs to.
+"""Families of chips with different cube kernels; only this module of `ops` decides the family of a chip.
 
 Whoever needs to know asks `TilingInput.family`, `ConvolutionCall.family` or, with nothing but a chip, `family_of`. What the
 families' grad_input kernels can do is in `ops.kernels.grad_input.fields`; which of the vendor's procedures an architecture
@@ -14,7 +14,7 @@ from ascend_sim.ops.problem.layout import BLOCKED, PLANAR, Layout
 
 @frozen
 class Family:
-    """How the chips of a family are made, as far as a cube kernel is concerned.
+    """Properties of a family's chips that matter to cube kernels.
 
     `core_kind` is the kind of core that has the cube; `coupled` says that it has the vector unit too, through which results
     leave L0C. `layout` is what the kernels read and write where the call does not bring another one.
@@ -35,9 +35,7 @@ PLAIN_SPLIT = Family("plain split", "AIC", PLANAR)
 
 
 def family_of(chip: ChipSpec) -> Family:
-    """Return the family of a chip, from what its file says: cores with both units, or a way from GM to L1 that turns plain
-    maps.
-    """
+    """Return the family of a chip from its file: coupled cores, or a path from GM to L1 that transposes plain maps."""
     if chip.cores.coupled:
         return COUPLED
     return PLAIN_SPLIT if "GM->L1:dn2nz" in chip.paths else BLOCKED_SPLIT

@@ -7,9 +7,9 @@ from ascend_sim.frozen import frozen
 
 @frozen
 class Layout:
-    """How the tensors of a cube kernel stand in GM: what maps and weights are called; `ops.layouts` loads and drains them.
+    """Names of the layouts of a cube kernel's maps and weights in GM; `ops.layouts` loads and stores them.
 
-    `plain`: every channel stands for itself, not in a block of C0, so a kernel may begin with any of them.
+    `plain`: channels are not in blocks of C0, so a kernel may begin with any of them.
     """
 
     maps: str

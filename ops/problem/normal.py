@@ -1,4 +1,4 @@
-"""From the axes of a call to one 3-D problem: what the operators share of normalising."""
+"""Normalisation common to the operators: from the axes of a call to one 3-D problem."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Axis:
 
     @property
     def exact_high(self) -> int:
-        """Trailing padding with which x has just the elements that y needs."""
+        """Return the trailing padding with which x has exactly the elements that y needs."""
         return (self.y - 1) * self.stride + (self.kernel - 1) * self.dilation + 1 - self.x - self.low
 
 
@@ -89,14 +89,14 @@ def assemble(
 
 
 def paired_padding(padding: Sequence[int], spatial_rank: int) -> list[tuple[int, int]]:
-    """Low and high padding per axis; 4 values in 2-D are up, down, left, right."""
+    """Return low and high padding per axis; 4 values in 2-D are up, down, left, right."""
     if spatial_rank == 2 and len(padding) == 4:
         return [(padding[0], padding[1]), (padding[2], padding[3])]
     return [(value, value) for value in padding]
 
 
 def check_size(axis: Axis) -> None:
-    """y = floor((x + paddings - window) / stride) + 1; a map that is empty is nobody's problem here."""
+    """Raise AclnnError unless y = floor((x + paddings - window) / stride) + 1; empty maps are not checked."""
     window = (axis.kernel - 1) * axis.dilation + 1
     expected = (axis.x + axis.low + axis.high - window) // axis.stride + 1
     if axis.x and axis.y and axis.y != expected:

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 
 def ceil_div(value: int, unit: int) -> int:
-    """`value / unit`, rounded up."""
+    """Return `value / unit`, rounded up."""
     return -(-value // unit)
 
 
 def ceil_to(value: int, unit: int) -> int:
-    """`value` rounded up to a multiple of `unit`."""
+    """Return `value` rounded up to a multiple of `unit`."""
     return -(-value // unit) * unit
 
 
 def floor_to(value: int, unit: int) -> int:
-    """`value` rounded down to a multiple of `unit`, but at least one unit."""
+    """Return `value` rounded down to a multiple of `unit`, but at least one unit."""
     return max(value // unit, 1) * unit
 
 
 def divisors_down(number: int, start: int) -> list[int]:
-    """Return the divisors of `number` that are not above `start`, largest first. Takes as many steps as `start` says."""
+    """Return the divisors of `number` up to `start`, largest first; it takes `start` steps."""
     return [d for d in range(min(number, start), 0, -1) if number % d == 0]
 
 
@@ -37,7 +37,7 @@ def floor_sum(count: int, number: int, divisor: int, offset: int = 0) -> int:
 
 
 def cut(total: int, largest: int, unit: int = 1) -> list[tuple[int, int]]:
-    """(start, count) of the fewest pieces of at most `largest` (a multiple of `unit`), nearly equal, on whole units."""
+    """Return (start, count) of the fewest pieces of at most `largest` (a multiple of `unit`), nearly equal, on whole units."""
     if total <= largest:
         return [(0, total)]
     size = ceil_to(ceil_div(total, ceil_div(total, largest)), unit)

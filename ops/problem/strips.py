@@ -1,4 +1,4 @@
-"""Strips: a map in runs of columns that are convolutions of their own. Index math, free of any kernel."""
+"""Strips: a map in runs of columns, each a convolution of its own."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 
 @frozen
 class Strip:
-    """Columns of a map, `columns` from `column` on, and the `problem` that they make with what is behind them of the other map.
+    """Strip of a map: `columns` columns from `column`, and the `problem` of these columns and the columns of the other map that
+    belong to them.
 
-    That map's columns begin with `source`; the problem has none of them where these columns meet padding only. Its own map
-    may be wider than `columns`: what is beyond them does not exist.
+    That map's columns begin with `source`; the problem has none of them where these columns meet padding only. Its own map may
+    be wider than `columns`: what is beyond them does not exist.
     """
 
     problem: ConvProblem
@@ -24,7 +25,7 @@ class Strip:
     source: int
 
     def adjoining(self, width: int, pixel: int, count: int) -> Iterator[tuple[int, int, int, int]]:
-        """(pixels before, row, column, pixels) of what adjoins of `count` pixels from `pixel` on, row by row.
+        """Yield (pixels before, row, column, pixels) of the adjoining runs of `count` pixels from `pixel`, row by row.
 
         The strip's map is `width` columns wide; pixels beyond its `columns` are left out.
         """
@@ -50,7 +51,7 @@ class Reach:
 
 
 def reach(first: int, count: int, step: int, pad: int, extent: int, size: int) -> Reach:
-    """Source columns of `size` that result columns `first` .. `first` + `count` - 1 read.
+    """Return the source columns (of `size`) that result columns `first` .. `first` + `count` - 1 read.
 
     Result column x reads source columns x * `step` - `pad` .. x * `step` - `pad` + `extent` - 1.
     """
@@ -61,7 +62,7 @@ def reach(first: int, count: int, step: int, pad: int, extent: int, size: int) -
 
 
 def widest_reach(count: int, step: int, extent: int, size: int) -> int:
-    """Return the most source columns that `count` adjoining result columns read, wherever they begin."""
+    """Return the most source columns that `count` adjoining result columns read, at any place."""
     return min((count - 1) * step + extent, size)
 
 

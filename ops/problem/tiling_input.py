@@ -1,4 +1,4 @@
-"""A problem seen from one chip: what every tiling procedure of a cube kernel reads."""
+"""A problem on one chip: the input of every tiling procedure of a cube kernel."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ascend_sim.ops.problem.walk import WHOLE_ROWS, Walk
 
 @frozen
 class TilingInput:
-    """A problem seen from one chip: what both procedures read.
+    """A problem on one chip, as tiling procedures read it.
 
     `buffers` holds the bytes of "L1", "L0A", "L0B", "L0C"; `itemsize` is 2 (fp16, bf16), 4 (fp32, hf32) or 1 (8-bit) bytes;
     `load3d` says what the fields of that instruction hold.
@@ -50,7 +50,7 @@ class TilingInput:
 
     @cached_property
     def unit(self) -> int:
-        """Return the unit of a base block's sides: 16, but 32 with 8-bit operands, which are turned in squares of 32."""
+        """Return the unit of a base block's sides: 16, but 32 with 8-bit operands, which are transposed in squares of 32."""
         return max(FRACTAL, self.c0)
 
     @cached_property
@@ -80,7 +80,7 @@ class TilingInput:
 
     @cached_property
     def cin1(self) -> int:
-        """C0 blocks of input channels of one real group."""
+        """Return the C0 blocks of input channels of one real group."""
         return ceil_div(self.cin_g, self.c0)
 
     @cached_property
@@ -90,7 +90,7 @@ class TilingInput:
 
     @cached_property
     def taps(self) -> int:
-        """Kernel positions in a plane, k_h * k_w."""
+        """Return the kernel positions in a plane, k_h * k_w."""
         return self.problem.k_h * self.problem.k_w
 
     @cached_property
@@ -100,5 +100,5 @@ class TilingInput:
 
     @cached_property
     def images(self) -> int:
-        """Gradient planes that grad_weight sums over, N * D_out."""
+        """Return the gradient planes that grad_weight sums over, N * D_out."""
         return self.problem.n * self.problem.d_out

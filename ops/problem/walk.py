@@ -1,4 +1,4 @@
-"""How grad_weight goes over gradOutput pixels, and what it must hold of the input for a run of them."""
+"""Ways of grad_weight over gradOutput pixels, and the input pixels that each must hold for a run of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ascend_sim.ops.problem.sizes import ceil_div
 
 
 class Walk(ABC):
-    """A way over gradOutput; the loads that belong to it are found by its class (`ops.kernels.grad_weight.operand`)."""
+    """Interface of a way over gradOutput; `ops.kernels.grad_weight.operand` has the loads of each class."""
 
     @abstractmethod
     def input_pixels(self, problem: ConvProblem, pixels: int, *, clipped: bool) -> int:
@@ -21,15 +21,15 @@ class Walk(ABC):
 
 @frozen
 class Windows(Walk):
-    """Row by row, and whole input rows behind: a window of load3d sees them.
+    """Way over gradOutput row by row, with whole input rows in L1 for load3d's window.
 
-    `last_width` is the width of the last rows of a problem that is made of strips, where they are narrower, else 0.
+    `last_width` is the width of the last rows of a problem made of strips, where they are narrower, else 0.
     """
 
     last_width: int = 0
 
     def input_pixels(self, problem: ConvProblem, pixels: int, *, clipped: bool) -> int:
-        """In whole rows; narrower last strips may need more."""
+        """Return the input pixels in whole rows; narrower last strips may need more."""
         p, found = problem, []
         for width in {p.w_out, self.last_width or p.w_out}:
             rows = input_rows_of(p, max(pixels, 1), width)
@@ -43,7 +43,7 @@ WHOLE_ROWS = Windows()
 
 @frozen
 class SingleTaps(Walk):
-    """Tap by tap, of which each gradOutput pixel meets one input pixel; the problem's kernel planes are the taps."""
+    """Way over gradOutput tap by tap: each pixel reads one input pixel; the problem's kernel planes are the taps."""
 
     def input_pixels(self, problem: ConvProblem, pixels: int, *, clipped: bool) -> int:
         return pixels
@@ -53,15 +53,15 @@ TAPS = SingleTaps()
 
 
 def rows_of(pixels: int, width: int) -> int:
-    """Return the rows of `width` that a run of `pixels` touches, wherever a multiple of it begins."""
+    """Return the most rows of `width` that a run of `pixels` can touch; runs begin at multiples of their length."""
     if pixels % width == 0 or width % pixels == 0:
         return ceil_div(pixels, width)
     return pixels // width + 2 if pixels > width else 2
 
 
 def input_rows_of(problem: ConvProblem, pixels: int, width: int) -> int:
-    """Return the input rows behind a run of `pixels` gradOutput pixels in rows of `width`; counts rows above and below the
-    image too.
+    """Return the input rows that a run of `pixels` gradOutput pixels in rows of `width` reads; rows above and below the image
+    count too.
     """
     rows = rows_of(pixels, width)
     return (rows - 1) * problem.stride_h + (problem.k_h - 1) * problem.dilation_h + 1

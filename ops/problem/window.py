@@ -1,4 +1,4 @@
-"""Which rows of gradOutput a run of dx pixels needs: index math of grad_input, free of any tiling."""
+"""Rows of gradOutput that a run of dx pixels needs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def read_width(problem: ConvProblem) -> int:
 
 
 def pad_before(problem: ConvProblem) -> tuple[int, int]:
-    """Backprop padding (up, left) of the dilated map; negative means that rows or columns are cropped."""
+    """Return the backprop padding (up, left) of the dilated map; negative means that rows or columns are cropped."""
     return (
         (problem.k_h - 1) * problem.dilation_h - problem.pad_up,
         (problem.k_w - 1) * problem.dilation_w - problem.pad_left,
@@ -45,7 +45,9 @@ def pad_before(problem: ConvProblem) -> tuple[int, int]:
 
 
 def pad_after(problem: ConvProblem) -> tuple[int, int]:
-    """Backprop padding (down, right) of the dilated map: what dx reads behind its end; negative means never read."""
+    """Return the backprop padding (down, right) of the dilated map: rows and columns read behind its end; negative:
+    never read.
+    """
     up, left = pad_before(problem)
     return (
         problem.h_in - dilated_height(problem) + (problem.k_h - 1) * problem.dilation_h - up,
@@ -76,7 +78,8 @@ def needed_rows(problem: ConvProblem, m_start: int, m_count: int) -> RowWindow:
 
 
 def dilated_rows(problem: ConvProblem, pixels: int, whole_rows: bool = True) -> int:
-    """Return the rows of the dilated map behind `pixels` dx pixels, at most the whole map.
+    """Return the rows of the dilated map that `pixels` dx pixels read, at most the whole map. `whole_rows` as for
+    `spanned_rows`.
 
     `whole_rows` as for `spanned_rows`.
     """
@@ -85,9 +88,7 @@ def dilated_rows(problem: ConvProblem, pixels: int, whole_rows: bool = True) -> 
 
 
 def spanned_rows(pixels: int, width: int, whole_rows: bool = True) -> int:
-    """Return the rows of `width` dx pixels that a tile of `pixels` may touch; with `whole_rows` tasks begin with a row, else
-    anywhere.
-    """
+    """Return the most rows of `width` dx pixels that a tile of `pixels` may touch; with `whole_rows` tasks begin with a row."""
     if whole_rows and (pixels % width == 0 or width % pixels == 0):
         return ceil_div(pixels, width)
     return pixels // width + 2 if pixels > width else 2

@@ -1,4 +1,4 @@
-"""How good the outputs of a run are: each against float64 of its operands rounded to the compute dtype."""
+"""Verdicts on the outputs of a run: each against float64 of its operands rounded to the compute dtype."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def judge(
     model: ValueModel | None = None,
     probe: Probe | None = None,
 ) -> dict[str, Any]:
-    """Verdict and errors of every output; arrays are the caller's, plain, in their own dtypes or as 8-bit codes.
+    """Return verdict and errors of every output; arrays are the caller's, in their own dtypes or as 8-bit codes.
 
     "decided_by" is the test that had the last word: "bound" (the caller's data against float64) or "probe" (the programs run
     again on data on which each product counts); "may_lose" is how many products of mean size the bound cannot miss in
@@ -46,7 +46,7 @@ def judge(
 
 
 def _with_probe(verdicts: dict[str, Any], probe: Probe | None) -> dict[str, Any]:
-    """Return the verdicts on the caller's data, and what the probe adds to them."""
+    """Return the verdicts on the caller's data, with the entries that the probe adds."""
     blind = max((figures["may_lose"] for figures in verdicts.values()), default=0.0)
     reason = "the outputs alone cannot be computed again" if probe is None else probe.refused(blind)
     found = probe.run() if probe is not None and reason is None else {}
@@ -96,7 +96,7 @@ def _judge(
 
 
 def may_lose(operator: Operator[Any, Any], call: AcceptedCall, output: str, sums: Sums) -> float:
-    """Return the products of mean size (root of the mean square) that the bound of an output may cover: the most of any
+    """Return how many products of mean size (root of the mean square) the bound of an output may hide: the most of any
     element.
     """
     count = operator.products(call)[output]

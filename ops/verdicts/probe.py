@@ -67,7 +67,7 @@ class Probed:
         return next((name for name, failed in tests.items() if failed), None)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for a report."""
+        """Return plain values for a report."""
         return {
             "ran": True,
             "correct": self.correct,
@@ -83,7 +83,8 @@ class Probed:
 
 @dataclass(frozen=True, eq=False)
 class Probe:
-    """A call that can be run again. `fresh` makes (flat storage, view) of each input, laid out as the caller's array is.
+    """A call that can be run again on other data. `fresh` makes (flat storage, view) of each input, laid out as the caller's
+    array is.
 
     A probe costs two more runs of the values, and two float64 references. `wanted` None leaves it to the call: it is probed
     where that is soon done (`SOON_DONE` products), and a larger one where the caller's data may lose a product of mean size.
@@ -112,7 +113,7 @@ class Probe:
         return None
 
     def run(self) -> dict[str, Probed]:
-        """Both sets of data, every output."""
+        """Run the call on both sets of data and return the result of every output."""
         exact, leaning = (self._outcome(draw) for draw in (self._exact, self._leaning))
         with threadpool_limits(limits=1, user_api="blas"), np.errstate(over="ignore", invalid="ignore"):
             return {name: self._judged(name, exact, leaning) for name in exact.outputs}
@@ -154,12 +155,12 @@ class Probe:
         return magnitudes * rng.choice(np.array([-1.0, 1.0]), like.shape)
 
     def _leaning(self, name: str, like: Array, rng: np.random.Generator) -> Array:
-        """In [1/2, 1), smaller where sums would leave float16."""
+        """Return positive data in [1/2, 1), smaller where sums would leave float16."""
         longest = max(self.operator.products(self.call).values())
         return (0.5 + rng.random(like.shape) / 2) / (1 << max(longest.bit_length() - 14, 0))
 
     def _digits(self) -> dict[str, int]:
-        """Binary digits of each input of the exact data."""
+        """Return the binary digits of each input of the exact data."""
         operator, call = self.operator, self.call
         budget = ACCUMULATOR_DIGITS - (max(operator.products(call).values()) - 1).bit_length()
         computed = {operator.computed_in(call, output) for output in call.outputs}
@@ -173,7 +174,7 @@ class Probe:
         return {name: left if name in first else min(own[name], budget - left) for name in own}
 
     def _held(self, dtype: str) -> int:
-        """Digits that a format has just below 1."""
+        """Return the binary digits that a format has just below 1."""
         bits = self.model.chip.cube.hf32_mantissa_bits if dtype == "hf32" else None
         return int(np.log2(0.5 / float(ulp(np.asarray(0.5), format_of(dtype, bits))))) + 1
 
@@ -197,7 +198,7 @@ class _Outcome:
         return cls(probe, operator.in_problem_order(call, values), operator.in_problem_order(call, results))
 
     def sums(self, name: str) -> tuple[Sums, Mapping[str, Array], Array]:
-        """Return the sums of an output, the inputs, and what the machine made of them."""
+        """Return the sums of an output, the inputs, and the machine's result."""
         operator, call = self.probe.operator, self.probe.call
         operands = self.inputs
         if operator.summed(name) is None:

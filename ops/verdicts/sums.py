@@ -1,4 +1,4 @@
-"""The float64 sums of an output, with infinities and NaN among the operands where IEEE 754 puts them.
+"""The float64 sums of an output, with infinities and NaN among the operands treated as in IEEE 754.
 
     found = sums_of(operator, call, "grad_input", operands, inputs)
     found.total, found.weights, found.doubtful
@@ -44,7 +44,7 @@ def sums_of(
     total, *weights = operator.sums(call, output, finite, inputs, absolute=absolute)
 
     def counted(factors: Mapping[str, Array]) -> tuple[Array, ...]:
-        """Return the sums over counts in place of values, with nothing added to them."""
+        """Return the sums over counts of special values in place of the values themselves."""
         counts = {name: part.astype(np.float64) for name, part in factors.items()}
         return operator.sums(call, output, {**finite, **counts}, {}, absolute=True)
 

@@ -1,4 +1,4 @@
-"""The caller's arrays as numbers: 8-bit codes read, operands rounded to what the cube multiplies."""
+"""The caller's arrays as numbers: 8-bit codes decoded, operands rounded to the cube's format."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Array = NDArray[Any]
 
 
 def typed(array: Array, dtype: str) -> Array:
-    """uint8 codes of an ml_dtypes format as that format (hifloat8 has no numpy dtype and stays codes)."""
+    """Return uint8 codes of an ml_dtypes format as an array of that format (hifloat8 has no numpy dtype and stays codes)."""
     return array.view(numpy_dtype(dtype)) if array.dtype == np.uint8 else array
 
 

@@ -126,5 +126,5 @@ def test_a_layer_of_its_own_has_no_step() -> None:
 
 def test_a_call_alone_is_refused() -> None:
     given = [TensorSpec((1, 16, 8, 8), "float16"), TensorSpec((16, 16, 3, 3), "float16"), None]
-    with pytest.raises(SimError, match="needs a network .*, a profile .* or a model"):
+    with pytest.raises(SimError, match="or a model"):
         ascend_sim.convolution(*given, [1, 1], [0, 0], [1, 1], False, [0, 0], 1, mode="timing", l2="step")

@@ -143,7 +143,7 @@ def compile_flags(folder: Path) -> list[str]:
 
 
 def _compile(scratch: Path) -> Path:
-    """Return the library, in a folder of its own."""
+    """Compile the C library in the folder `scratch` and return its path."""
     compiler = _compiler()
     _write_source(scratch / "ascendcl.c")
     for name, text in headers().items():
@@ -172,7 +172,7 @@ def _compiler() -> list[str]:
 
 
 def _write_source(path: Path) -> None:
-    """The library's C source: cffi's embedding of the functions of the table."""
+    """Write the library's C source: the functions of the table, embedded by cffi."""
     try:
         import cffi
     except ImportError:

@@ -39,7 +39,7 @@ class Pointer(int):
 
 
 class Handles:
-    """Living objects by their handle's number, and back."""
+    """Objects of the simulator by the number of their handle, and the numbers by object."""
 
     def __init__(self) -> None:
         self._things: dict[int, Any] = {}
@@ -78,7 +78,7 @@ class Handles:
         return Pointer(number)
 
     def forget_dead(self, things: Iterable[Any] | None = None) -> None:
-        """Drop those of these objects, or of all, that were destroyed or used up."""
+        """Drop the handles of objects that were destroyed or used up: those among `things`, or among all for None."""
         with self._lock:
             for thing in list(self._numbers) if things is None else things:
                 if thing in self._numbers and not thing.alive:

@@ -59,7 +59,7 @@ TYPES = "\n".join(filter(None, map(_types, _INCLUDES)))
 
 
 def _prototype(function: Function) -> str:
-    """Its declaration, a parameter a line where it is long."""
+    """Return the C declaration of a function; a long one has one parameter a line."""
     text = str(function)
     return text if len(text) <= _WIDTH else text.replace("(", "(\n    ").replace(", ", ",\n    ")
 

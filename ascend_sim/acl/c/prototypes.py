@@ -37,7 +37,9 @@ class CParameter:
 
     @property
     def kind(self) -> str:
-        """Return how it is passed on.
+        """Return how C passes the parameter to Python: "handle", "array", "text", "address", "memory", "number" or "out".
+
+        "address" is device memory, "memory" either side.
 
         "handle", "array", "text", "address" (device), "memory" (either side), "number" or "out".
         """

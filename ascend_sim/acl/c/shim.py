@@ -48,7 +48,7 @@ class Shim:
         self._ffi = ffi
 
     def defect(self, function: Function) -> Any:
-        """Return the result of a function when this module fails, which is a defect."""
+        """Return the result that C gets where this module itself fails: a null pointer or the code of a simulator defect."""
         if function.returns not in STATUSES:
             return self._ffi.NULL
         return ASSUMED_CODES["simulator" if function.returns == "aclError" else "aclnn simulator"].code
@@ -89,7 +89,7 @@ class Shim:
     # -- C to Python --------------------------------------------------------------------------------------------------
 
     def _reader(self, parameter: CParameter) -> Callable[[_Values], Any]:
-        """Return how a parameter is read from all values of a call."""
+        """Return a function that reads a parameter from all values of a call."""
         name = parameter.name
         return {
             "number": lambda values: values[name],
@@ -115,7 +115,10 @@ class Shim:
         return list(self._ffi.unpack(pointer, length if length <= _MOST else 0))
 
     def _memory(self, name: str, values: _Values) -> Any:
-        """Host memory as a buffer, or a device address as a number: `kind` says which, and an address that is the device's."""
+        """Return host memory as a buffer, or a device address as a number.
+
+        An address is the device's if it lies in simulated HBM, or if the call's `kind` says so.
+        """
         address = self._address(values[name])
         if not address:
             return None
@@ -127,7 +130,7 @@ class Shim:
     # -- Python to C --------------------------------------------------------------------------------------------------
 
     def _to_c(self, ctype: str) -> Callable[[Any], Any]:
-        """Return how a result becomes a value of a C type."""
+        """Return a function that converts a result to a value of a C type."""
         if ctype in HANDLES:
             return lambda thing: self._ffi.cast(ctype, self.handles.number(thing))
         if ctype == "void *":
@@ -144,7 +147,7 @@ class Shim:
         return PROCESS.thread.c_message
 
     def _writer(self, ctype: str) -> Callable[[Any, Any], None]:
-        """Return how a result is written through an out-parameter that points to a C type."""
+        """Return a function that writes a result through an out-parameter that points to a C type."""
         to_c = self._to_c(ctype)
 
         def write(pointer: Any, value: Any) -> None:

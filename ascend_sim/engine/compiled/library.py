@@ -121,7 +121,7 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
 
 @cache
 def load() -> Any:
-    """The library, or None where it was not built; SimError for one that is broken or was built from older sources."""
+    """Return the compiled library, or None where it was not built. Raises SimError if it is broken or from older sources."""
     path = built_file()
     if path is None:
         return None
@@ -145,7 +145,7 @@ def beside() -> Any:
 
 
 def checked(result: int) -> int:
-    """The result of a call that may have failed."""
+    """Return the result of a C call; raise the error that a negative result stands for."""
     if result >= 0:
         return result
     if result == NO_MEMORY:

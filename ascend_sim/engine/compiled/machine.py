@@ -40,15 +40,13 @@ _BATCH = 2048
 
 
 class _Room:
-    """Arrays that are cut from one: the system hands out much memory in large pages, and to come by small ones takes longer
-    than to fill them.
-    """
+    """Allocator of arrays that are cut from a large one, because the system gives out large pages faster than small ones."""
 
     def __init__(self) -> None:
         self._left = np.empty(0, np.int64)
 
     def take(self, count: int, number: int) -> NDArray[np.int64]:
-        """So many rows of `number` columns, with anything in them."""
+        """Return an uninitialised array of `count` rows and `number` columns."""
         size = count * number
         if not FEW <= count <= _AT_ONCE // number:
             return np.empty((count, number), np.int64)
@@ -108,7 +106,7 @@ class CompiledMachine:
 
     @property
     def tables(self) -> list[InstructionTable]:
-        """The instruction tables of all programs, by the numbers that hazards have."""
+        """Return the instruction tables of all programs, in the numbering that hazards use."""
         return [table.table for table in self._tables.values()]
 
     def in_gm(self, tasks: int) -> dict[int, Hazards]:
@@ -123,37 +121,37 @@ class CompiledMachine:
             self._c.free()
 
     def keep_no_more(self) -> None:
-        """Programs that begin from now on keep no columns."""
+        """Drop the columns of all programs that begin from now on."""
         self.store = None
 
     def core(
         self, program: Program, begin: int, order: int, cross: CrossFlags, gm_bases: Sequence[int]
     ) -> CompiledCore:
-        """A program to run, as `CoreRun`."""
+        """Return a program to run on a core, as `CoreRun` does."""
         table = self._tables.get(id(program.table))
         if table is None:
             table = self._tables[id(program.table)] = Table(self._c, program.table, self._chip_of_gm)
         return CompiledCore(self, table, program, begin, order, cross, gm_bases)
 
     def room_for_columns(self, count: int, transfers: int) -> Written:
-        """For the columns of a program, of which C writes every number: transfers move nothing at the speed of their ports."""
+        """Return uninitialised columns for a program; C writes every number of them."""
         moves = 0 if self._chip_of_gm is None else transfers
         return Written(self._room.take(count, len(OF_ALL)), self._room.take(moves, 1 + len(OF_MOVES)))
 
     def bases_of(self, bases: Sequence[int]) -> tuple[NDArray[np.int64], int]:
-        """The addresses of a task's tensors, which its programs are given one after the other, and where C finds them."""
+        """Return the addresses of a task's tensors as an array, and its address for C; the last task's are kept."""
         if self._bases[0] is not bases:
             numbers = np.array(bases, np.int64)
             self._bases = bases, numbers, address_of(numbers)
         return self._bases[1:]
 
     def next_number(self) -> int:
-        """The number of a program in what C says."""
+        """Return the number by which C refers to the next program."""
         self._begun += 1
         return self._begun
 
     def _lend_l2(self, reach: int = 0) -> None:
-        """Let C work on the L2's arrays, which know lines below `reach`."""
+        """Let C work on the L2's arrays, extended to lines below `reach`."""
         l2 = self._l2
         stamp, dirty = l2.arrays(reach)
         read_until = np.zeros(len(stamp), np.int64)
@@ -167,7 +165,7 @@ class CompiledMachine:
         )
 
     def begin(self, core: CompiledCore) -> None:
-        """Let a program begin; it computes ahead."""
+        """Start a program; C computes ahead as far as it can."""
         self._cores[core.number] = core
         found = c_void_p()
         self._c.advanced(self.lib.core_begin(self._c.pointer, core.table.handle, core.c_program, c.byref(found)))
@@ -175,7 +173,7 @@ class CompiledMachine:
         self._go_on()
 
     def survey(self, table: Table, program: c.ProgramStruct) -> int:
-        """Let the machine know the shapes of all transfers, and lines as far as they reach. How many transfers those are."""
+        """Register the shapes of a program's transfers and the lines they reach; return the number of transfers."""
         at, transfers, reach = c_int64(0), c_int64(0), c_int64(0)
         found = c.byref(at), c.byref(transfers), c.byref(reach)
         while at.value < program.count:
@@ -185,13 +183,13 @@ class CompiledMachine:
         return transfers.value
 
     def forget(self, core: CompiledCore) -> None:
-        """Its program is over, and everything that is to be known of it is known."""
+        """Release a finished program, all of whose results have been read."""
         self.lib.core_free(self._c.pointer, core.handle)
         core.handle = None
         del self._cores[core.number]
 
     def pass_by(self, core: CompiledCore, pipe: int, over: int) -> None:
-        """The cross-core flag for which a pipe of `core` waits is there at cycle `over`."""
+        """Notify C that the cross-core flag awaited by a pipe of `core` arrives at cycle `over`."""
         self._c.advanced(self.lib.core_pass(self._c.pointer, core.handle, pipe, over))
 
     # -- SimPy side, as in `Traffic`: a timer to the next instant, then, behind everything else of it, the settling --------
@@ -226,7 +224,7 @@ class CompiledMachine:
         self._settle_last()
 
     def _settle_last(self) -> None:
-        """Settle, behind all others of this instant if there are any: they may ask for a start at it."""
+        """Settle the traffic after all other events of this instant, since they may still request transfers."""
         if self.env.peek() <= self.env.now:
             if not self._unsettled:
                 self._unsettled = True
@@ -299,7 +297,7 @@ class CompiledCore:
             self.c_program.times, self.c_program.moves = address_of(columns.times), address_of(columns.moves)
 
     def run(self) -> simpy.Event:
-        """Let the program begin; what is returned happens with its last retirement."""
+        """Start the program; the returned event fires with its last retirement."""
         self._machine.begin(self)
         return self._over
 
@@ -337,7 +335,7 @@ class CompiledCore:
     # -- after the run -------------------------------------------------------------------------------------------------
 
     def columns(self) -> Mapping[str, NDArray[np.int64]]:
-        """The columns of `ProgramRun`, where they are kept."""
+        """Return the columns of `ProgramRun`; empty where they are not kept."""
         return self._columns
 
     def _note_the_end(self, finish: int) -> None:
@@ -358,7 +356,7 @@ class CompiledCore:
         self._machine.forget(self)
 
     def lost_sets(self) -> dict[tuple[str, str, int], int]:
-        """Flags (source, destination, number) of which a set was lost: the number of the first such set."""
+        """Return each flag (source, destination, number) that lost a set, with the number of its first lost set."""
         found: dict[tuple[str, str, int], int] = {}
         flag = c_int64(0)
         while self.handle and (lost := self._machine.lib.core_lost_set(self.handle, c.byref(flag))) >= 0:
@@ -367,11 +365,11 @@ class CompiledCore:
         return found
 
     def issue_on(self) -> bool:
-        """C always issues what has a place."""
+        """Return False: C has always issued everything that has a place in a queue."""
         return False
 
     def stuck(self) -> list[tuple[str, int, bool]]:
-        """For every pipe that did not come to its end: its name, the row at its head, and whether that is issued."""
+        """Return (pipe, row at its head, True if that row is issued) of every pipe that did not come to its end."""
         heads: list[tuple[str, int, bool]] = []
         if self.handle is None:
             return heads
@@ -385,11 +383,13 @@ class CompiledCore:
         return heads
 
     def issued_until(self) -> int:
-        """The cycle that the scalar unit has come to."""
+        """Return the cycle that the scalar unit has reached."""
         return self.finish if self.handle is None else int(self._machine.lib.core_issued_until(self.handle))
 
     def scalar_stuck(self) -> tuple[int, str] | None:
-        """The row before which the scalar unit stands, and the pipe of a full queue; "ALL" at a barrier, "S" at its wait."""
+        """Return the row before which the scalar unit stands and the pipe with the full queue; "ALL" at a barrier, "S" at its
+        own wait. None if it does not stand.
+        """
         if self.handle is None:
             return None
         row = c_int64()

@@ -1,4 +1,4 @@
-"""An instruction table as the compiled machine wants it: numbers of the instructions, and how their transfers go."""
+"""Instruction tables for the compiled machine: numbers of the instructions, and the shapes of their transfers."""
 
 from __future__ import annotations
 
@@ -102,9 +102,9 @@ class Table:
         return self._numbers[key]
 
     def _access(self, instruction: int) -> tuple[int, int, int]:
-        """Return how a transfer goes: its direction, the speed of its port, and which of its lines are special to the L2.
+        """Return a transfer's direction, the speed of its port, and which of its lines the L2 treats specially.
 
-        Of a read those that go past it, all or where a row ends; of a write those not covered whole.
+        Of a read those are the lines that bypass the L2, all or where a row ends; of a write those not covered whole.
         """
         access = self.table.accesses[instruction]
         assert access is not None

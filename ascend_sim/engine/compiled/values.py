@@ -1,4 +1,4 @@
-"""Values by C: the rows and events that move bytes run there, one after the other, and what is left comes back to Python.
+"""Values by C: rows and events that move bytes run in C, one after the other; the others come back to Python.
 
 The two generators hand out what Python has to do, in order; the next step asks for what comes after it.
 """
@@ -102,7 +102,7 @@ class _Course(ctypes.Structure):
 
 
 class Workspace:
-    """Shared memory of the programs of one run: places of factors and products, and the actions of their instructions."""
+    """Memory that the programs of one run share: buffers for factors and products, and the C actions of instructions."""
 
     def __init__(self, chip: ChipSpec, model: ValueModel) -> None:
         most = max(chip.buffers.values())
@@ -133,7 +133,7 @@ class Workspace:
         return (*how, takes, _place(found.put, kept)), found.product
 
     def _fits(self, moves: Moves) -> bool:
-        """Return True if C has the conversion and the loops, room for all items on their way, and all items put were taken."""
+        """Return True if C can perform the moves: it has the conversion and the loops, and room for all items."""
         if moves.scaling is not None or (moves.source, moves.target) not in CASTS or moves.adds not in _ADDS:
             return False
         if moves.product is not None and self._model.accumulate != "blas":
@@ -150,12 +150,12 @@ class Workspace:
 
 
 def _taken(moves: Moves, place: Place) -> int:
-    """Bytes of what is taken from a place, converted."""
+    """Return the bytes that are taken from a place, after conversion."""
     return place.count * place.itemsize // _BYTES[moves.source] * _BYTES[moves.target]
 
 
 def _room(moves: Moves) -> int:
-    """Bytes of what is on its way from the start to the retirement."""
+    """Return the bytes that are held between the start and the retirement."""
     if moves.product is not None:
         return 4 * moves.product.m * moves.product.n
     return sum(_taken(moves, place) for place in moves.takes)
@@ -186,7 +186,7 @@ def _nothing(what: int) -> Any:
 
 
 class _Factors(NamedTuple):
-    """Where C lays out the factors of a product and what its rows begin with, and where it looks for the result."""
+    """Buffers of a product in C: its factors, its result, and the numbers its rows begin with."""
 
     left: NDArray[Any]
     right: NDArray[Any]
@@ -204,7 +204,7 @@ class _Actions:
         self._kept: list[Any] = []
 
     def extend(self, work: Workspace) -> None:
-        """Take in the instructions that are new."""
+        """Add the actions of instructions that are new in the table."""
         known, rows = len(self.columns), []
         for number, instruction in enumerate(self.table.instructions[known:], known):
             row, product = work.action(instruction, self._kept)
@@ -246,7 +246,7 @@ class CompiledValues:
                 self.struct.written[place] = _Bytes.of(local.written[name])
 
     def multiply(self, instruction: int) -> None:
-        """The product of the factors that C has laid out."""
+        """Multiply the factors that C has laid out, in place."""
         left, right, product, start = self.factors[instruction]
         if left.dtype == np.int8:
             product[...] = whole_product(left, right)
@@ -256,14 +256,14 @@ class CompiledValues:
             product += start
 
     def look(self, row: int, late: bool) -> None:
-        """C met a block that nobody wrote: let Python say so."""
+        """Report the read of an unwritten block that C has found in a row."""
         argument, dst, src0, src1, _ = self.rows[row].tolist()
         key = self.values.key(argument, dst, src0, src1)
         (self.values.at_retirement if late else self.values.at_start)(row, key)
 
 
 def rows_for_python(values: ProgramValues, work: Workspace, order: NDArray[np.int64]) -> Iterator[int]:
-    """Run the rows `order` of a program; hands out those that Python has to run."""
+    """Run the rows `order` of a program in C; yield the rows that Python has to run."""
     program = CompiledValues(values, work, order)
     run = library.load().values_run
     course = _Course(ctypes.addressof(program.struct), None, ctypes.addressof(work.scratch), 0, FRESH)
@@ -289,10 +289,10 @@ def events_for_python(
     begin: Callable[[int], ProgramValues],
     end: Callable[[int], None],
 ) -> Iterator[int]:
-    """Run events; hands out the places of those that Python has to run.
+    """Run events in C; yield the places of the events that Python has to run.
 
-    `watched` are those that Python has to run in any case; `left` is how many events each program has. `begin` makes the memory
-    of a program, `end` hears when it is through.
+    `watched` marks events that Python runs in any case; `left` is the number of events of each program. `begin` makes the
+    memory of a program, `end` is called after its last event.
     """
     programs: dict[int, CompiledValues] = {}
     pointers = np.zeros(len(left), np.uint64)

@@ -100,7 +100,7 @@ def reach(tensor: Allocation, chip: ChipSpec) -> int:
 
 
 def _refusal(instruction: Any, chip: ChipSpec) -> tuple[set[tuple[str, str]], str]:
-    """Why no form of the chip can say the instruction: the faults of one that comes nearest, and a line."""
+    """Return why no form of the chip can express the instruction: the faults of the nearest form, and a line of text."""
     kind: Any = type(instruction)
     arch, ways = chip.identity.arch, _ways(kind)
     route = ways[0].route(instruction)
@@ -125,7 +125,7 @@ def _refusal(instruction: Any, chip: ChipSpec) -> tuple[set[tuple[str, str]], st
 
 
 def _check_conversion(instruction: Any, chip: ChipSpec) -> None:
-    """SimError for numbers of L0C that the Fixpipe does not bring out in the format."""
+    """Raise SimError if the Fixpipe cannot convert numbers of L0C to the output format."""
     pre, dtype, arch = instruction.pre, instruction.dtype, chip.identity.arch
     if pre is None:
         source, scaled = ("int32" if dtype == "int32" else "float32"), False
@@ -144,7 +144,7 @@ def _check_conversion(instruction: Any, chip: ChipSpec) -> None:
 
 
 def _check_atomic(instruction: Any, chip: ChipSpec) -> None:
-    """SimError for an addition to GM that the chip has not."""
+    """Raise SimError if the chip lacks this addition to GM."""
     arch = chip.identity.arch
     added = getattr(instruction, "atomic_add", "")
     dtype = added if isinstance(added, str) else instruction.dtype
@@ -168,7 +168,7 @@ def _groups(kind: type[Instruction]) -> tuple[str, ...]:
 
 @cache
 def _ways(kind: type[Instruction]) -> tuple[Way, ...]:
-    """How instructions of a class can be said."""
+    """Return the ways to express instructions of a class."""
     return tuple(way for group in _groups(kind) for way in ways_of(group).values() if issubclass(kind, way.kind))
 
 

@@ -1,4 +1,4 @@
-"""How copies of rows, conversions to NZ and fills become fields: see configs/instructions/copies.yaml."""
+"""Fields of copies of rows, conversions to NZ and fills; see configs/instructions/copies.yaml."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def itemsize(item: str) -> int:
 
 
 class AnyRows(Way):
-    """Copies without known fields."""
+    """Rows of a copy whose instruction fields are not published."""
 
     kind = DataCopy
 
@@ -41,7 +41,7 @@ class AnyRows(Way):
 
 
 class BlockRows(AnyRows):
-    """Rows and gaps between the end of one and the start of the next, on both sides."""
+    """Rows of whole blocks; each side has the gap from the end of a row to the start of the next."""
 
     names = ("n_burst", "len_burst", "src_gap", "dst_gap")
 
@@ -60,7 +60,7 @@ class BlockRows(AnyRows):
 
 
 class StartedRows(AnyRows):
-    """Rows and the way from the start of one to the start of the next, on both sides."""
+    """Rows of whole blocks; each side has the distance from the start of a row to the start of the next."""
 
     names = ("n_burst", "len_burst", "src_stride", "dst_stride")
 
@@ -86,7 +86,7 @@ def _copied(route: str, size: int, rows: int, far: int, near: int) -> DataCopy:
 
 
 class FilledRows(AnyRows):
-    """Rows of any bytes, filled up to blocks on the local side, and gaps behind what is filled."""
+    """Rows of any bytes, filled up to blocks on the local side; the fields are the gaps between filled rows."""
 
     names = ("n_burst", "len_burst", "gm_gap", "local_gap")
 
@@ -103,7 +103,7 @@ class FilledRows(AnyRows):
 
 
 class SteppedRows(AnyRows):
-    """Rows of any bytes by their strides: filled up to blocks on the local side, or adjoining there."""
+    """Rows of any bytes by their strides; on the local side they are filled up to blocks, or adjoin."""
 
     names: tuple[str, ...] = ("n_burst", "len_burst", "gm_stride", "local_stride")
 
@@ -116,18 +116,18 @@ class SteppedRows(AnyRows):
 
     @staticmethod
     def copied(route: str, f: Fields) -> DataCopy:
-        """Return a copy by the fields that all of them have."""
+        """Return the copy that the common fields `f` say on a route."""
         return _copied(route, f["len_burst"], f["n_burst"], f["gm_stride"], f["local_stride"])
 
     def rows_held(self, i: DataCopy) -> str:
-        """Return the refusal of rows of the local side that lie over each other, or ""."""
+        """Return the refusal of local rows that overlap, or ""."""
         near, held = _sides(i)[1], filled(i.row_bytes)
         if i.rows > 1 and near < held:
             return f"local_stride = {near}; a row of {i.row_bytes} bytes takes {held} there"
         return ""
 
     def rows_adjoin(self, i: DataCopy) -> str:
-        """Return the refusal of gaps between the rows of the local side, or ""."""
+        """Return the refusal of gaps between the local rows, or ""."""
         near = _sides(i)[1]
         if i.rows > 1 and near != i.row_bytes:
             return f"local_stride = {near}; compact rows are {i.row_bytes} bytes apart"
@@ -156,7 +156,7 @@ class Planes(SteppedRows):
 
 
 class Nd2Nz(Way):
-    """One matrix; its rows are so many elements apart."""
+    """One row-major matrix to NZ; its fields count the distance of rows in elements."""
 
     kind = DataCopyNd2Nz
     names = ("n_value", "d_value", "src_d_value", "dst_nz_c0_stride")
@@ -179,7 +179,7 @@ class Nd2Nz(Way):
 
 
 class Nd2NzBytes(Nd2Nz):
-    """One matrix; its rows are so many bytes apart."""
+    """One row-major matrix to NZ; its fields count the distance of rows in bytes."""
 
     names = ("n_value", "d_value", "loop1_src_stride", "dst_nz_c0_stride")
 
@@ -193,7 +193,7 @@ class Nd2NzBytes(Nd2Nz):
 
 
 class Dn2Nz(Way):
-    """Matrices whose columns lie apart: n are pixels, d are channels."""
+    """Column-major matrices to NZ: field n counts pixels, field d channels."""
 
     kind = DataCopyDn2Nz
     names = (

@@ -1,4 +1,4 @@
-"""How the cube's product and the ways out of L0C become fields: see configs/instructions/cube.yaml."""
+"""Fields of the cube's product and of the ways out of L0C; see configs/instructions/cube.yaml."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Fields = Mapping[str, int]
 
 
 class ProductWay(Way):
-    """Extents of a product; m = 1 is a mode of its own, in which L0A is no fractals."""
+    """Extents of a product; m = 1 is a mode of its own, in which L0A does not hold fractals."""
 
     kind = Mmad
     names: tuple[str, ...] = ("m", "k", "n", "c_matrix_init_val")
@@ -36,13 +36,13 @@ class ProductWay(Way):
         return Mmad(fields["m"], fields["k"], fields["n"], item, not fields["c_matrix_init_val"], gemv=gemv)
 
     def gemv(self, i: Mmad) -> str:
-        """Return the refusal of one row that is to be read as fractals, or of several as a row; else ""."""
+        """Return the refusal of a product with one row outside GEMV mode, or with several rows in it; else ""."""
         if i.m == 1 and not i.gemv:
             return "m = 1 is the GEMV mode: L0A is read as one plain row of k, not as fractals"
         return self.one_row(i)
 
     def one_row(self, i: Mmad) -> str:
-        """Return the refusal of several rows that are to be read as one, or ""."""
+        """Return the refusal of several rows in GEMV mode, or ""."""
         if i.gemv and i.m != 1:
             return f"m = {i.m} with gemv; that mode is one of m = 1"
         return ""
@@ -96,7 +96,7 @@ class BiasNumbers(Way):
 
 
 class DrainBlocks(Way):
-    """Blocks of columns as they lie in L0C."""
+    """L0C to GM in blocks of columns, as they lie in L0C."""
 
     kind = Fixpipe
     names = ("n_size", "m_size", "dst_stride", "src_stride", "channel_split")
@@ -121,7 +121,7 @@ class DrainBlocks(Way):
 
 
 def _splits(i: Fixpipe) -> bool:
-    """Return True if blocks are half as wide as in L0C, which float32 alone can be."""
+    """Return True if blocks are half as wide as in L0C (the channel split of float32)."""
     return i.c0 == FRACTAL // 2 and i.itemsize == BLOCK_BYTES // i.c0
 
 
@@ -130,7 +130,7 @@ def _item(i: Any) -> int:
 
 
 class DrainRows(Way):
-    """Rows of a matrix."""
+    """L0C to GM as rows of a matrix."""
 
     kind = FixpipeNd
     names = ("n_size", "m_size", "dst_stride", "src_stride")
@@ -151,7 +151,7 @@ class DrainRows(Way):
 
 
 class DrainPieceRows(Way):
-    """Rows of a matrix that are part of a tile."""
+    """Part of an L0C tile to GM as rows of a matrix."""
 
     kind = FixpipeDn
     names: tuple[str, ...] = DrainRows.names
@@ -196,7 +196,7 @@ class DrainPieceRows(Way):
 
 
 class DrainPieceColumns(DrainPieceRows):
-    """Columns of a matrix that are part of a tile."""
+    """Part of an L0C tile to GM as columns of a matrix."""
 
     def says(self, instruction: Any) -> bool:
         return True
@@ -211,7 +211,7 @@ class DrainPieceColumns(DrainPieceRows):
 
 
 class DrainPieceMatrices(DrainPieceRows):
-    """Rows of a tile as matrices of one row, so that neither the elements of a row nor those of a column need adjoin."""
+    """Part of an L0C tile to GM, each row as a matrix of its own: neither rows nor columns need adjoin."""
 
     names = ("n_size", "dst_stride", "src_stride", "dn_num", "dst_dn_stride")
 
@@ -236,7 +236,7 @@ class DrainPieceMatrices(DrainPieceRows):
 
 
 class DrainFractals(Way):
-    """Columns of whole fractals to UB."""
+    """L0C to UB in columns of whole fractals."""
 
     kind = L0cToUb
     names = ("n_burst", "len_burst", "src_gap")

@@ -41,7 +41,7 @@ class Conversions:
 
 
 def ways_of(group: str) -> Mapping[str, Way]:
-    """The ways of a group by the names that its file calls them."""
+    """Return the ways of a group of instructions by their names in its configuration file."""
     found: Mapping[str, Way] = import_module(f"ascend_sim.isa.forms.{group}").WAYS
     return found
 

@@ -16,7 +16,9 @@ _BYTES = re.compile(r"(\d+)-byte\b")
 
 @frozen
 class Field:
-    """A field of `bits` that takes `low` to `high`, in `unit`; `register` holds one that is no argument of the instruction."""
+    """Instruction field of `bits` bits for `low` to `high` in `unit`; `register`: the register that holds it, "" for an
+    argument.
+    """
 
     name: str
     bits: int
@@ -45,7 +47,7 @@ class Field:
 
 @frozen
 class FormRule:
-    """Rule beyond single fields: a method of the way by its `name`, in words."""
+    """Rule on several fields: the name of the way's method that checks it, and its text."""
 
     name: str
     words: str
@@ -53,7 +55,7 @@ class FormRule:
 
 
 class Way:
-    """How effects become fields and fields become effects.
+    """Translation between an instruction's effect and the fields of a chip's instruction word, both ways.
 
     `kind` is the class of the effects, `names` are the fields in the order of `values`. A rule is a method that says what is
     wrong with an instruction, or nothing.
@@ -63,7 +65,7 @@ class Way:
     names: tuple[str, ...] = ()
 
     def route(self, instruction: Any) -> str:
-        """From where to where it goes."""
+        """Return the path of the instruction, such as "GM->L1"."""
         return str(instruction.path())
 
     def says(self, instruction: Any) -> bool:
@@ -81,10 +83,10 @@ class Way:
 
 @frozen
 class Form:
-    """The instruction `name` of the compiler on `architectures`, for effects that its `way` says.
+    """The compiler's instruction `name` on `architectures`, for the effects that its `way` can express.
 
-    `fixed` are fields that no effect sets; `aligned` says in bytes what an operand's address is a multiple of. Empty `dtypes`
-    and `items` ask for nothing.
+    `fixed` are fields that no effect sets; `aligned` has the alignment of operands' addresses in bytes. Empty `dtypes` and
+    `items` allow all.
     """
 
     name: str
@@ -122,7 +124,9 @@ class Form:
         return not any(broken(instruction) for broken, _ in self._asked)
 
     def faults(self, instruction: Any) -> dict[str, str]:
-        """Everything that keeps the form from saying the effect: a line for each field ("NAME above"), rule or other thing."""
+        """Return everything that keeps the form from expressing the effect: a line by field ("NAME above"), rule or
+        other key.
+        """
         by_name, found = {one.name: one for one in self.fields}, {}
         for name, raw in zip(self.way.names, self.way.values(instruction), strict=True):
             word, text = by_name[name].fault(raw)

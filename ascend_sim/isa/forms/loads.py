@@ -1,4 +1,4 @@
-"""How the loads of the cube's operands become fields: see configs/instructions/loads.yaml."""
+"""Fields of the loads of the cube's operands; see configs/instructions/loads.yaml."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _destination(route: str) -> str:
 
 
 class Fractals(Way):
-    """Fractals one by one, with gaps between those of the destination."""
+    """Loads of single fractals, with gaps in the destination."""
 
     kind = LoadData2D
     names: tuple[str, ...] = ("repeat", "src_stride", "dst_gap", "transpose")
@@ -43,7 +43,7 @@ class Fractals(Way):
 
 
 class PackedFractals(Fractals):
-    """Fractals one by one, without gaps between those of the destination."""
+    """Loads of single fractals, without gaps in the destination."""
 
     names = ("repeat", "src_stride", "transpose")
 
@@ -60,7 +60,7 @@ class PackedFractals(Fractals):
 
 
 class Squares(Way):
-    """Turned squares: one fractal of 2-byte items, two of 1-byte items."""
+    """Transposing loads of squares: one fractal of 2-byte items, two of 1-byte items."""
 
     kind = LoadData2D
     names = ("repeat", "src_stride", "dst_gap")
@@ -90,7 +90,7 @@ class Squares(Way):
 
 
 class Steps(Way):
-    """Steps along M and K of a matrix of fractals; the builder's fractals are steps along K."""
+    """Loads that step along M and K of a matrix of fractals; the builder's fractals are steps along K."""
 
     kind = LoadData2D
     names = ("m_step", "k_step", "src_stride", "dst_stride", "transpose")
@@ -106,7 +106,10 @@ class Steps(Way):
 
 
 def far_padding(size: int, near: int, taps: int, step: int, apart: int, out: int) -> int:
-    """Return the least padding behind a map of `size` that gives `out` positions; below 0 where fewer pixels would do."""
+    """Return the least padding behind a map of `size` pixels that gives `out` positions; negative where fewer pixels would do.
+
+    `near` is the padding before it, `taps` the kernel's, `step` the stride, `apart` the dilation.
+    """
     return (out - 1) * step + apart * (taps - 1) + 1 - size - near
 
 
@@ -119,7 +122,7 @@ def _bottom(i: LoadData3D) -> int:
 
 
 class Img2ColV1(Way):
-    """A kernel over a map, as the fields that say both; a load stands for as many instructions as its fractals need."""
+    """img2col by map and kernel; a load takes as many instructions as its fractals need."""
 
     kind = LoadData3D
     names: tuple[str, ...] = (
@@ -171,7 +174,7 @@ class Img2ColV1(Way):
 
 
 class Img2Col(Img2ColV1):
-    """A kernel over a map, and which rows and columns of its matrix."""
+    """img2col by map and kernel, and the rows and columns of its matrix."""
 
     names = ("k_extension", "m_extension", "k_start", "m_start", "channel_size", *Img2ColV1.names)
 
@@ -189,7 +192,7 @@ class Img2Col(Img2ColV1):
 
 
 def _positions(fields: Fields, axis: str, near: str, far: str) -> int:
-    """Return how many positions the kernel has along an axis."""
+    """Return the number of the kernel's positions along an axis of the map."""
     size = fields[f"fmatrix.l1_{axis}"] + fields[f"fmatrix.pad_{near}"] + fields[f"fmatrix.pad_{far}"]
     reach = fields[f"dilation_{axis}"] * (fields[f"filter_{axis}"] - 1) + 1
     return (size - reach) // fields[f"stride_{axis}"] + 1

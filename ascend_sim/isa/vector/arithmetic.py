@@ -1,7 +1,7 @@
 """Element-wise arithmetic of the vector unit: one source, two sources, or a source and a scalar.
 
-What differs from one operation to the next is a row of a table. Floating-point results are rounded once, to the format of the
-operands: fp16 and bf16 lose bits with every instruction. Integers wrap around. `max` and `min` hand NaN on.
+Each operation is a row of a table. Floating-point results are rounded once, to the format of the operands: fp16 and bf16 lose
+bits with every instruction. Integers wrap around. `max` and `min` hand NaN on.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ Array = NDArray[Any]
 
 @frozen
 class Operation:
-    """One row: what is computed. Which formats it takes, and what it costs, is in the chip file (vector.ops).
+    """Row of a table of operations: its function in numpy.
 
-    A `rounded` function is computed in float64 and rounded once, so that no host's library shows; the unit's own functions
-    may be off by some units in the last place (nothing is published).
+    Formats and costs are in the chip file (vector.ops). A `rounded` function is computed in float64 and rounded once, so that
+    no host's library shows; the unit's own functions may be off by some units in the last place (nothing is published).
     """
 
     function: Callable[..., Any]

@@ -29,7 +29,7 @@ def size_of(dtype: str) -> int:
 
 
 def bits_of(dtype: str) -> str:
-    """Unsigned integers as wide as `dtype`: what moves is bits, NaN patterns too."""
+    """Return the unsigned integer dtype as wide as `dtype`, in which bits are moved unchanged, NaN patterns too."""
     return f"uint{8 * size_of(dtype)}"
 
 
@@ -52,12 +52,12 @@ class Mask:
             )
 
     def runs(self, count: int) -> list[tuple[int, int]]:
-        """(first, past the last) of every run of selected elements among the first `count` of a repeat."""
+        """Return (first, end) of every run of selected elements among the first `count` elements of a repeat."""
         edges = np.flatnonzero(np.diff(np.concatenate([[0], self.selected(count).astype(np.int8), [0]])))
         return [(int(first), int(past)) for first, past in edges.reshape(-1, 2)]
 
     def selected(self, count: int) -> NDArray[np.bool_]:
-        """True for each of `count` elements that takes part."""
+        """Return True for each of `count` elements that takes part."""
         return _selected(self, count)
 
 
@@ -122,11 +122,11 @@ class VectorInstruction(Instruction):
         raise NotImplementedError
 
     def _cost_key(self) -> tuple[str, int]:
-        """Cost dtype and the bytes of a row that the repeats cover."""
+        """Return the dtype by which the instruction costs, and the bytes of a row that its repeats cover."""
         raise NotImplementedError
 
     def _rows(self) -> int:
-        """Return how many rows of those bytes there are."""
+        """Return the number of rows for the cost."""
         return 1
 
     def pipe(self, chip: ChipSpec) -> str:
@@ -142,7 +142,7 @@ class VectorInstruction(Instruction):
         return "V"
 
     def parameters(self) -> dict[str, Any]:
-        """Without the layout of rows where there is one row and no mask."""
+        """Return the fields, without those of rows and mask where there is one row and no mask."""
         return {name: value for name, value in vars(self).items() if name not in _LAYOUT or value != _LAYOUT[name]}
 
     def cost(self, chip: ChipSpec) -> Cost:
@@ -198,7 +198,7 @@ class Elementwise(VectorInstruction):
 
 
 def store(target: NDArray[Any], values: Any, mask: Mask | None) -> None:
-    """Write an operand's view, but for the elements that a mask leaves out."""
+    """Write `values` to an operand's view, except the elements that the mask leaves out."""
     if mask is None:
         target[...] = values
     else:
@@ -206,7 +206,7 @@ def store(target: NDArray[Any], values: Any, mask: Mask | None) -> None:
 
 
 def rows_fit(chip: ChipSpec, what: str, dtype: str, count: int, rows: int, dst_stride: int, *src_strides: int) -> None:
-    """Refuse rows of dst that would be written one over the other, and strides that are not whole blocks."""
+    """Raise SimError if rows of dst overlap, or if a stride is not a multiple of blocks."""
     if rows == 1:
         return
     if dst_stride < count * size_of(dtype):
@@ -217,7 +217,7 @@ def rows_fit(chip: ChipSpec, what: str, dtype: str, count: int, rows: int, dst_s
 
 
 def whole_blocks(chip: ChipSpec, what: str, *strides: int) -> None:
-    """Refuse strides between rows that are not whole blocks of the Unified Buffer."""
+    """Raise SimError if a stride between rows is not a multiple of the Unified Buffer's blocks."""
     block = chip.alignment.block
     for stride in strides:
         if stride % block:
@@ -228,11 +228,11 @@ def whole_blocks(chip: ChipSpec, what: str, *strides: int) -> None:
 
 
 def row_cost(chip: ChipSpec, opcode: str, dtype: str, row_bytes: int, rows: int = 1) -> Cost:
-    """Cost of an operation on `rows` rows of `row_bytes`, each of which begins a repeat of its own.
+    """Return the cost of an operation on `rows` rows of `row_bytes`; each row begins a repeat of its own.
 
     One row is one instruction, with a surcharge for a broken last repeat. More rows are as many instructions as it takes, each
-    with its own head: the repeats of one go down the rows or along a row, whichever takes fewer. Where the unit loops over
-    rows by itself it is one instruction.
+    with its own head: the repeats of one go down the rows or along a row, whichever takes fewer. Where the unit loops over rows
+    by itself it is one instruction.
     """
     unit = chip.vector.repeat_bytes
     if rows == 1:

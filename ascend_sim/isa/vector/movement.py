@@ -30,7 +30,7 @@ from ascend_sim.memory.regions import Region
 
 @frozen
 class Duplicate(VectorInstruction):
-    """`rows` rows of `count` elements of dst, `dst_stride` bytes apart, become `value`."""
+    """Set `rows` rows of `count` elements of dst, `dst_stride` bytes apart, to `value`."""
 
     dtype: str
     count: int

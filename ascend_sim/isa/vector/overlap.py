@@ -1,4 +1,4 @@
-"""Operands of a vector instruction that lie over each other: the unit works repeat by repeat, and reads what it wrote before.
+"""Overlap of a vector instruction's operands: the unit works repeat by repeat and reads what earlier repeats wrote.
 
 Within a repeat source and destination are the same bytes or apart, and no repeat reads what an earlier one wrote. Add, Sub,
 Mul, Max and Min may go on from their own result: dst and src1 in one place, one of them with a stride of 0. Where a page says
@@ -38,7 +38,7 @@ class Pieces(NamedTuple):
 
 
 def overlap_fault(instruction: Instruction, chip: ChipSpec, operand: str, distance: int) -> str:
-    """Why a source that begins `distance` bytes behind dst may not lie there; "" where it may, or where they are apart."""
+    """Return why a source may not begin `distance` bytes behind dst; "" where it may, or where they are apart."""
     if isinstance(instruction, _ByElements):
         fault = _of_repeats(instruction, chip, operand, distance)
     elif not _meet(_touched(instruction.writes(), "dst", 0), _touched(instruction.reads(), operand, distance)):
@@ -100,7 +100,7 @@ def _repeats(instruction: _ByElements, chip: ChipSpec, operand: str, distance: i
 
 
 def _touched(regions: Sequence[Region], operand: str, distance: int) -> list[Pieces]:
-    """The rows of the regions of an operand."""
+    """Return the rows of an operand's regions, one piece for each row."""
     found = []
     for region in regions:
         if region.operand == operand:
@@ -111,7 +111,7 @@ def _touched(regions: Sequence[Region], operand: str, distance: int) -> list[Pie
 
 
 def _meet(one: Pieces | list[Pieces], other: Pieces | list[Pieces]) -> bool:
-    """Return True if any byte belongs to both."""
+    """Return True if any byte belongs to a piece of each."""
     first, second = (([pieces] if isinstance(pieces, Pieces) else pieces) for pieces in (one, other))
     for a in first:
         for b in second:

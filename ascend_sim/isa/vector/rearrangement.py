@@ -1,4 +1,4 @@
-"""Instructions of the vector unit that turn and interleave: transposition, the way to and from C0 blocks, two runs in turn."""
+"""Vector instructions that rearrange: transposition, conversion to and from C0 blocks, interleaving, scatter."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Transpose(VectorInstruction):
 
 @frozen
 class TransposeBlocks(VectorInstruction):
-    """Turn between [channels][pixels] and [pixels][C0] (TransDataTo5HD): `to_c0` says which way.
+    """Transpose between [channels][pixels] and [pixels][C0] (TransDataTo5HD); `to_c0` is the direction.
 
     `channels` rows of `pixels` elements lie `row_stride` bytes apart on the plain side; on the C0 side each pixel is a
     32-byte block, `block_stride` bytes apart, and row 0 is element `first` of a block. Elements of a block that belong
@@ -178,7 +178,7 @@ class Interleave(VectorInstruction):
 
 @frozen
 class Scatter(VectorInstruction):
-    """Elements to places of their own: `groups` of `rows` of `columns`, the strides of each side in bytes.
+    """Copy elements to separate places: `groups` of `rows` of `columns`, with strides in bytes on each side.
 
     In src0 the columns of a row adjoin; in dst the first element lies `dst_first` bytes behind its address. A repeat takes as
     many whole rows as a register holds and puts elements by an index register that all repeats of the loop share (Scatter in a
@@ -233,7 +233,7 @@ class Scatter(VectorInstruction):
         return (Region("src0", "UB", row_bytes, self.src_row, self.rows, self.src_group, self.groups),)
 
     def writes(self) -> tuple[Region, ...]:
-        """Loops whose elements adjoin become runs, innermost the one with the smallest stride."""
+        """Return the bytes written; elements that adjoin are merged to runs, the smallest stride innermost."""
         run, left = size_of(self.dtype), sorted(zip(self._places, self._shape, strict=True))
         while left and (left[0][0] == run or left[0][1] == 1):
             run *= left.pop(0)[1]

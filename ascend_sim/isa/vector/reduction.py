@@ -24,7 +24,7 @@ _REDUCTIONS = {"sum": None, "max": np.maximum, "min": np.minimum}
 
 
 def _reduced(operation: str, rows: NDArray[Any]) -> NDArray[Any]:
-    """[rows, columns] to [rows], in the format of the elements; sums pairwise, like the instruction's adder tree."""
+    """Return [rows, columns] reduced to [rows], in the format of the elements; sums pairwise, like the unit's adder tree."""
     function = _REDUCTIONS[operation]
     if function is not None:
         return np.asarray(function.reduce(rows, axis=1))
@@ -34,7 +34,10 @@ def _reduced(operation: str, rows: NDArray[Any]) -> NDArray[Any]:
 
 
 def _tree(rows: NDArray[Any]) -> NDArray[Any]:
-    """Sums of neighbours, then of those, until one is left; each rounds to the format (numpy would sum 16 bits in 32)."""
+    """Return the sum of each row by halving: neighbours are added until one is left, each sum rounded to the format.
+
+    numpy would sum 16-bit floats in 32 bits.
+    """
     while rows.shape[1] > 1:
         pairs = rows[:, : rows.shape[1] // 2 * 2]
         rows = np.concatenate([pairs[:, ::2] + pairs[:, 1::2], rows[:, pairs.shape[1] :]], axis=1)

@@ -29,7 +29,7 @@ _LEAST = 5e-4
 
 
 def file_in(folder: str | Path) -> Path | None:
-    """Return the file with the times of layers in a folder; None where there is none."""
+    """Return the file with the layers' times in a folder; None where there is none."""
     return next((path for name in FILES if (path := Path(folder) / name).is_file()), None)
 
 

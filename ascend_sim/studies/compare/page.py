@@ -90,7 +90,7 @@ def _kernel(
 
 
 def _waterfalls(comparison: RunComparison, kernel: KernelFacts, index: int, figures: Figures) -> list[str]:
-    """The waterfalls of the runs beside each other, all as wide as the longest."""
+    """Return the waterfalls of the runs side by side, in widths to the scale of the longest."""
     from ascend_sim.report.figures import waterfall_figure
 
     cells = []
@@ -146,7 +146,7 @@ def _longest_us(kernel: KernelFacts) -> float:
 def _facts(
     comparison: RunComparison, facts: Sequence[Fact], marks: Sequence[bool] = (), *, kernels: bool = False
 ) -> str:
-    """Facts as a table; `marks` says which differ where their values do not, `kernels` that a row shows its kernel."""
+    """Return facts as an HTML table; `marks` says which differ besides their values, `kernels` that a row shows its kernel."""
     two = len(comparison.runs) == 2
     rows: list[list[str]] = []
     attributes: list[str] = []

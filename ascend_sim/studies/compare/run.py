@@ -91,7 +91,7 @@ def _groups(runs: Sequence[OneRun], rows: Sequence[int | None]) -> dict[str, tup
 
 
 def _facts(columns: Sequence[Column], missing: Value) -> tuple[Fact, ...]:
-    """All names in the order in which they come up; `missing` where a column lacks one that another has."""
+    """Return all facts by name in the order in which they occur, with `missing` where a run lacks one."""
     names = dict.fromkeys(name for column in columns if column is not None for name in column)
     values = {name: tuple(None if one is None else one.get(name, missing) for one in columns) for name in names}
     return tuple(Fact(name, found) for name, found in values.items() if any(value is not None for value in found))
@@ -182,5 +182,5 @@ _PLACE = {name: place for place, name in enumerate(WORDS)}
 
 
 def _text(value: Any) -> Value:
-    """Return a list as words; what is one already stays."""
+    """Return a value as it is, a list as text."""
     return ", ".join(map(str, value)) if isinstance(value, list | tuple) else plain(value)

@@ -48,10 +48,10 @@ def open_sources(
     chip: str | Path | None = None,
     progress: Progress | None = None,
 ) -> list[OneRun]:
-    """The runs, in order; cases, tilings and chips are simulated in timing mode.
+    """Return the runs in order; cases, tilings and chips are simulated in timing mode.
 
-    Tilings and chips are those of `case`; `chip` is that of cases and tilings, unless given each case's own. Everything is
-    looked at before anything runs. Raises SimError for what is none of these, or does not fit.
+    Tilings and chips belong to `case`; `chip` replaces the chip of cases and tilings. Everything is checked before anything
+    runs. Raises SimError for a source of another kind, or one that does not fit.
     """
     kinds = [_kind(one) for one in given]
     if case is None:
@@ -144,7 +144,7 @@ def _made(label: str, kind: Kind, run: Result | KernelRun) -> OneRun:
 
 
 def _told_by(recording: Recording) -> dict[str, Any]:
-    """Return the report of a recording, as far as it knows; what it does not know is None."""
+    """Return the part of a report that follows from a recording alone; the rest is None."""
     l2 = "warm" if recording.warm else "cold"
     report = Report.build(recording.chip, recording.timeline, recording.tasks, l2=l2).to_dict()
     return report | dict.fromkeys(_UNKNOWN)

@@ -93,7 +93,9 @@ def _kernel(console: Console, comparison: RunComparison, kernel: KernelFacts, ev
 
 
 class _FactRows:
-    """Rows of facts as one table: a mark, the name, the runs; between two the difference, of more a mark at what A has not."""
+    """Table of facts: a mark, the name, the runs; for two runs also the difference, for more a mark at values unlike the
+    first's.
+    """
 
     def __init__(self, console: Console, comparison: RunComparison) -> None:
         self._console, self._two = console, len(comparison.runs) == 2
@@ -133,7 +135,7 @@ def _is_other(value: Value, fact: Fact) -> bool:
 
 
 def shown_value(value: Value) -> str:
-    """Return a value in a table; "-" for none."""
+    """Return a value as table text; "-" for None."""
     if value is None:
         return "-"
     if isinstance(value, bool | str):
@@ -142,7 +144,7 @@ def shown_value(value: Value) -> str:
 
 
 def shown_difference(fact: Fact) -> tuple[str, str]:
-    """The difference between two runs, and what part of the first it is; empty for words and equal numbers."""
+    """Return the difference between two runs, and its share of the first, as texts; empty for words and equal numbers."""
     first, more = fact.values[0], fact.differences[1]
     if not more:
         return "", ""

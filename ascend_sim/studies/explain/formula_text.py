@@ -30,7 +30,7 @@ def formula_lines(explanation: Explanation) -> list[str]:
 
 
 def _all_terms(explanation: Explanation) -> int:
-    """Terms of the sum, with those that meet no number of the map."""
+    """Return the number of terms of the sum, including those that fall on padding."""
     call = explanation.call
     p = call.problem
     if explanation.formula.kind == "filter":
@@ -84,7 +84,7 @@ def _symbols(explanation: Explanation) -> list[str]:
 
 
 def _channels(explanation: Explanation) -> tuple[str, str]:
-    """Letters of the weight's first and second axis of channels: those of the maps y and x of the convolution."""
+    """Return the letters of the weight's two channel axes: those of the maps y and x of the convolution."""
     return ("ci", "co") if explanation.call.y == "input" else ("co", "ci")
 
 
@@ -98,7 +98,7 @@ def _axes(explanation: Explanation) -> list[tuple[str, int]]:
 
 
 def _weight_line(explanation: Explanation, outer: Index, inner: Index, taps: Sequence[Index]) -> str:
-    """weight[outer, inner, taps] = sum over images and positions of y x."""
+    """Return the formula weight[outer, inner, taps] = sum over images and positions of y x, as text."""
     call, axes = explanation.call, _axes(explanation)
     p = call.problem
     channel: Index = inner
@@ -114,7 +114,7 @@ def _weight_line(explanation: Explanation, outer: Index, inner: Index, taps: Seq
 
 
 def _input_line(explanation: Explanation, n: Index, own: Index, at: Sequence[Index]) -> str:
-    """made[n, own, at] = sum over channels and taps of read weight, for the two maps that the kernel joins."""
+    """Return the formula made[n, own, at] = sum over channels and taps of read weight, as text."""
     call, axes = explanation.call, _axes(explanation)
     p = call.problem
     outer, inner = _channels(explanation)
@@ -156,20 +156,20 @@ def _filter(explanation: Explanation, name: str, outer: Index, inner: Index, tap
 
 
 def _seen(explanation: Explanation, axis: tuple[str, int], o: Index, tap: Index) -> str:
-    """o stride - pad + tap dilation: where the convolution reads x for position o of y."""
+    """Return o stride - pad + tap dilation as text: the position of x that the convolution reads for position o of y."""
     stride, pad, dilation = _attributes(explanation, axis[1])
     return _linear([(stride, o), (dilation, tap), (-pad, 1)])
 
 
 def _met(explanation: Explanation, axis: tuple[str, int], i: Index, tap: Index) -> str:
-    """(i + pad - tap dilation) / stride: which position of y read position i of x."""
+    """Return (i + pad - tap dilation) / stride as text: the position of y that reads position i of x."""
     stride, pad, dilation = _attributes(explanation, axis[1])
     text = _linear([(1, i), (pad, 1), (-dilation, tap)])
     return text if stride == 1 else f"({text}) / {stride}"
 
 
 def _attributes(explanation: Explanation, axis: int) -> tuple[int, int, int]:
-    """Stride, padding in front and dilation along D, H or W."""
+    """Return stride, padding in front and dilation along D, H or W."""
     p = explanation.call.problem
     return (
         (p.stride_d, p.stride_h, p.stride_w)[axis],
@@ -179,7 +179,7 @@ def _attributes(explanation: Explanation, axis: int) -> tuple[int, int, int]:
 
 
 def _linear(terms: Sequence[tuple[int, Index]]) -> str:
-    """Return a sum of multiples: letters that are added, then the number, then letters that are taken away."""
+    """Return a sum as text: the letters that are added, then the number, then the letters that are subtracted."""
     number = sum(factor * index for factor, index in terms if isinstance(index, int))
     named = [(factor, index) for factor, index in terms if isinstance(index, str)]
     added = [_multiple(factor, index) for factor, index in named if factor > 0]

@@ -59,7 +59,7 @@ def explain_html(explanation: Explanation) -> str:
 
 
 def explain_data(explanation: Explanation) -> dict[str, Any]:
-    """Everything that the page shows, as plain values."""
+    """Return everything that the page shows, as plain values."""
     shown: list[SumPart] = []
     for part in explanation.parts:
         if shown and sum(len(p.mmads) for p in (*shown, part)) > _MOST_MMADS:
@@ -92,7 +92,7 @@ def _finite(value: float | np.floating[Any]) -> float | str:
 
 
 class _Map:
-    """How one of the three tensors is drawn: planes of rows x columns; a plane for each channel where there are few."""
+    """Drawing of one of the three tensors: planes of rows x columns; a plane for each channel where there are few."""
 
     def __init__(self, explanation: Explanation, side: str) -> None:
         self.explanation, self.side = explanation, side
@@ -114,17 +114,17 @@ class _Map:
         self.planes = {key: number for number, key in enumerate(keys)}
 
     def key(self, first: int, second: int, third: int) -> tuple[int, ...]:
-        """Return the plane of a place in the problem."""
+        """Return the plane of a position in the problem."""
         if self.numbers:
             return first, second, third
         return (third,) if self.stored == "weight" else (first, third)
 
     def places(self, flat: Array) -> tuple[Array, ...]:
-        """Return the places in the problem."""
+        """Return the positions in the problem of flat indices."""
         return places(self.explanation.call, self.tensor, self.shape, flat)
 
     def cells(self, flat: Array) -> list[int]:
-        """Plane, row and column of every cell of some numbers, one after the other."""
+        """Return plane, row and column of each flat index, one after the other."""
         first, second, third, row, column = self.places(flat)
         found = {
             (self.planes[key], r, c)
@@ -134,7 +134,7 @@ class _Map:
         return [value for cell in sorted(found) for value in cell]
 
     def area(self, flat: Array) -> list[int]:
-        """Top, left, bottom and right (inclusive) of the cells of some numbers."""
+        """Return top, left, bottom and right (inclusive) of the cells of flat indices."""
         _, _, _, row, column = self.places(flat)
         return [int(row.min()), int(column.min()), int(row.max()), int(column.max())]
 
@@ -235,7 +235,7 @@ def _load(explanation: Explanation, row: Row, maps: dict[str, _Map]) -> dict[str
 
 
 def _mmads(explanation: Explanation, part: SumPart, maps: dict[str, _Map], loads: list[Row]) -> dict[str, Any]:
-    """Columns would be shorter, but a list of mmads is easier to read; the L0C tiles stand beside it."""
+    """Return the page's data of a part's mmads, one entry each, and of the L0C tile after each."""
     tiles, tile = _tiles(part)
     products = [len(real_products(m)) for m in part.mmads]
     most = 64 if sum(products) <= 4000 else 12
@@ -279,13 +279,13 @@ def _mmad(
 
 
 def _span_of(explanation: Explanation, operand: MmadOperand) -> list[int]:
-    """From the first start to the last retirement of the loads that filled L0."""
+    """Return the first start and the last retirement of the loads that filled L0 for an operand."""
     times = [_times(explanation, load.row) for load in operand.loads]
     return [min(t[0] for t in times), max(t[1] for t in times)]
 
 
 def _tiles(part: SumPart) -> tuple[str, dict[str, Any]]:
-    """Return the L0C tile after every mmad as signed bytes of its largest magnitude, thinned out where that were too much."""
+    """Return the L0C tile after every mmad as signed bytes relative to its largest magnitude; large tiles are thinned out."""
     first = part.mmads[0]
     kept = [m.tile for m in part.mmads if m.tile is not None]
     if len(kept) < len(part.mmads):
@@ -320,9 +320,7 @@ def _step(explanation: Explanation, step: ItemStep) -> dict[str, Any]:
 
 
 def _in_window(explanation: Explanation, part: SumPart, window: tuple[int, int], followed: set[int]) -> list[int]:
-    """Return the rows of the part's program that work at some time of the window: those that write something, or the element
-    needs.
-    """
+    """Return the rows of the part's program in a window of time: those that write, or that the element needs."""
     run = explanation.provenance.programs[part.owner]
     works = np.asarray([bool(i.writes()) for i in run.program.table.instructions], np.bool_)[run.program.rows[:, 0]]
     inside = np.flatnonzero((run.start <= window[1]) & (run.end >= window[0]) & works).tolist()
@@ -348,7 +346,7 @@ def _buffers(
 
 
 def _timeline(explanation: Explanation, part: SumPart, window: tuple[int, int], followed: set[int]) -> dict[str, Any]:
-    """Return the boxes [pipe, start, end of occupancy, label, whether the element needs it] of the part's program."""
+    """Return the boxes [pipe, start, end of occupancy, label, True if the element needs it] of the part's program."""
     run = explanation.provenance.programs[part.owner]
     pipe = run.program.per_row("pipe")
     labels: dict[str, int] = {}

@@ -50,7 +50,7 @@ Array = NDArray[Any]
 
 @dataclass(eq=False)
 class Explanation:
-    """Everything about element `index` (in the caller's order) of the output `tensor`.
+    """Result of `explain`: everything about element `index` (in the caller's order) of the output `tensor`.
 
     `way` holds the steps and parts in the order of their instructions, `formula` the products with the tensor on the left that
     is the left operand of the cube, `operands` the caller's tensors by our names, 8-bit ones decoded.
@@ -143,12 +143,11 @@ def explain(
     progress: Progress | None = None,
     **options: Unpack[ExplainOptions],
 ) -> Explanation:
-    """Follow one element of an output by its index in the caller's order: of grad_input, or of a forward operator's output
-    (`element`), or of grad_weight (`weight`).
+    """Follow one element of an output through a run in mode "full"; its index is in the caller's order.
 
-    Without either it is the middle of the first of those that the call returns. `tiles` keeps the L0C tile after every mmad.
-    Options that are left out or None are the case's. Raises SimError for an index outside the output, and whatever the call
-    itself raises.
+    `element` is an index of grad_input or of a forward operator's output, `weight` one of grad_weight. Without either it is the
+    middle of the first output. `tiles` keeps the L0C tile after every mmad. Options that are left out or None are the case's.
+    Raises SimError for an index outside the output, and errors of the call itself.
     """
     loaded = case if isinstance(case, Case) else load_case(case)
     chosen = _chosen(loaded, element, weight)
@@ -203,7 +202,7 @@ def explain_all(
 
 
 def _left_of(follower: Follower, names: Sequence[str]) -> str | None:
-    """Return which of the caller's tensors is the left operand of the mmads; None where they multiply zeros alone."""
+    """Return the caller's tensor that is the left operand of the mmads; None if they multiply only zeros."""
     inputs = [t for task in follower.provenance.tasks for t in task.tensors if t.name in names]
     for part in follower.way:
         for mmad in part.mmads if isinstance(part, SumPart) else ():
@@ -219,7 +218,7 @@ def _follower(case: Case, output: str, index: tuple[int, ...], tiles: bool) -> F
 
 
 class _Together:
-    """Several followers of one run."""
+    """Observer that lets several followers watch one run."""
 
     def __init__(self, followers: Sequence[Follower]) -> None:
         self._followers = followers

@@ -1,4 +1,4 @@
-"""One element of an output as text: the formula, the matrix product, the tile, its mmads, and the way out."""
+"""One element of an output as text: the formula, the matrix product, the tile, its mmads, and its path to the output."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _head(explanation: Explanation) -> list[str]:
 
 
 def about(explanation: Explanation) -> str:
-    """Operator, chip and dtypes."""
+    """Return operator, chip and dtypes as a line."""
     call = explanation.call
     computed = explanation.operator.computed_in(call, explanation.tensor)
     return f"{call.operator} on {explanation.chip.name}, computed in {computed}, returned in {explanation.output.dtype}"
@@ -133,7 +133,7 @@ def gemm_lines(explanation: Explanation) -> list[str]:
 
 
 def _stride_words(explanation: Explanation) -> str:
-    """Return how the kernel deals with a stride: it inserts zeros, or it is split into parts that need none."""
+    """Return how the kernel deals with a stride: it inserts zeros, or splits the kernel into parts that need none."""
     tasks = (explanation.task(part.mmads[0].row) for part in explanation.parts if part.mmads)
     mode = next((task.info["tiling"].get("kernelSplitMode", 0) for task in tasks), 0)
     words = {
@@ -190,7 +190,7 @@ def part_lines(explanation: Explanation, part: SumPart, width: int | None = None
 
 
 def _load_row(explanation: Explanation, row: Row) -> tuple[str, ...]:
-    """Return when, what, which of the caller's numbers, how many bytes, where to."""
+    """Return a table row of a load: cycle, instruction, the caller's numbers, bytes, destination."""
     instruction = explanation.provenance.instruction(row)
     targets = instruction.writes()
     space, total = targets[0].space, sum(target.total for target in targets)
@@ -207,7 +207,9 @@ def _load_row(explanation: Explanation, row: Row) -> tuple[str, ...]:
 
 
 def box_of_load(explanation: Explanation, row: Row) -> str:
-    """Return the part of a tensor of the caller that an instruction fetched from GM: "weight[0..15, 0..31, 0..2, 0..2]"."""
+    """Return the part of the caller's tensor that an instruction fetched from GM, as text: "weight[0..15, 0..31, 0..2,
+    0..2]".
+    """
     return box(explanation, origins_of_load(explanation, row))
 
 
@@ -272,7 +274,7 @@ def parts_with_products(explanation: Explanation) -> list[SumPart]:
 
 
 def real_products(mmad: Multiplication) -> Array:
-    """Return which of the products are those of two numbers of the caller."""
+    """Return True for each product of two of the caller's numbers."""
     return np.flatnonzero((mmad.left.origins != CONSTANT) & (mmad.right.origins != CONSTANT))
 
 
@@ -292,13 +294,13 @@ def _mmad_row(explanation: Explanation, number: int, mmad: Multiplication) -> tu
 
 
 def _side(explanation: Explanation, operand: MmadOperand, real: Array) -> str:
-    """Return the fractals in L0 and the numbers in them."""
+    """Return text on one side of an mmad: its fractals in L0 and the numbers in them."""
     fractals = operand.addresses // FRACTAL_BYTES
     return f"{_span(fractals)}: {side_box(explanation, operand, real)}"
 
 
 def side_box(explanation: Explanation, operand: MmadOperand, real: Array) -> str:
-    """Return the caller's numbers on one side of an mmad that meet numbers on the other; where none do, all that it holds."""
+    """Return the caller's numbers on one side of an mmad that meet numbers on the other, as text; all of them if none does."""
     return box(explanation, operand.origins[real] if len(real) else operand.origins)
 
 
@@ -328,7 +330,7 @@ def _other_parts(explanation: Explanation, parts: Sequence[SumPart]) -> list[str
 
 
 def out_lines(explanation: Explanation, width: int | None = None) -> list[str]:
-    """Return every instruction behind the cube, and what stood in its destination afterwards."""
+    """Return a line for every instruction behind the cube, with the value in its destination afterwards."""
     rows: list[tuple[str, ...]] = [("cycles", "pipe", "instruction", "kernel", "to", "format", "value", "bits")]
     for step in explanation.way:
         if isinstance(step, ItemStep):

@@ -28,7 +28,7 @@ _WORDS = {
 def explain_format(
     name: object, value: str | float | None = None, *, rounding: str | None = None, mantissa_bits: int | None = None
 ) -> str:
-    """Text about a format; with `value` (a decimal such as "0.1", "inf", "nan") also how it is rounded, step by step.
+    """Return a text about a format and, with `value` (a decimal such as "0.1", "inf", "nan"), its rounding step by step.
 
     `rounding` is a mode of the format (its default if None), `mantissa_bits` (11 or 10) is for hf32. Raises `SimError`
     for an unknown format or mode and for a value that is not a number.
@@ -84,7 +84,7 @@ def _prefix_table() -> list[str]:
 
 
 def _spacing_table(fmt: Format) -> list[str]:
-    """Spacing per binade: all of hifloat8's groups, a selection of the others' (regular) ones."""
+    """Return the spacing per binade as lines: all groups of hifloat8, a selection for regular formats."""
     rows = ["Spacing (the gap to the next value)"]
     if fmt.taper:
         groups: list[tuple[int, int]] = []

@@ -1,4 +1,4 @@
-"""Files to begin with: a case, a network, a chip or a kernel, each with a comment for what can be said in it."""
+"""Templates of a case, a network, a chip and a kernel file, with a comment for each entry."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TEMPLATES = {"case": "case.yaml", "network": "network.yaml", "chip": "chip.yaml"
 
 
 def template(kind: str) -> str:
-    """Return the text of a template; SimError for a kind that there is not."""
+    """Return the text of a template. Raises SimError for an unknown kind."""
     if kind not in TEMPLATES:
         raise SimError(f"{kind!r}: no such template; there are {', '.join(TEMPLATES)}")
     return (files("ascend_sim.configs") / "templates" / TEMPLATES[kind]).read_text(encoding="utf-8")

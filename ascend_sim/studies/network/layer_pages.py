@@ -21,9 +21,10 @@ __all__ = ["write_layer_pages"]
 def write_layer_pages(
     page: str | Path, run: NetworkRun, most: int, **options: Unpack[NetworkOptions]
 ) -> dict[str, str]:
-    """Write the pages of the `most` distinct layers that cost most; return the link of each layer, equal ones to one page.
+    """Write the pages of the `most` distinct layers that cost most; return the link of each layer.
 
-    `options` are those of the run. Raises SimError without Plotly, and where a file cannot be written.
+    Equal layers share a page. `options` are those of the run. Raises SimError without Plotly, and where a file cannot be
+    written.
     """
     folder = folder_of(page)
     make_folder(folder)

@@ -89,7 +89,7 @@ def render_summary(run: NetworkRun, console: Console) -> None:
 
 
 def time_text(us: float, form: str = ".1f") -> str:
-    """Return the time of a part; "-" for one that no kernel makes, such as a gradient that is not asked for."""
+    """Return the time of a part as text; "-" where no kernel computes it, such as a gradient that is not asked for."""
     return f"{us:{form}}" if us else "-"
 
 
@@ -126,7 +126,7 @@ def cost_line(run: NetworkRun, seconds: float, jobs: int) -> str:
 
 
 def _usage() -> str:
-    """CPU time of this process and its ended children and the memory of the largest; "" where the system does not tell."""
+    """Return CPU time and peak memory of this process and its ended children, as text; "" where the system does not tell."""
     try:
         import resource
     except ImportError:  # not on Windows

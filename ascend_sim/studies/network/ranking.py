@@ -1,4 +1,4 @@
-"""The layers of a network by time: what of it no layer needs, and what other tilings save."""
+"""The layers of a network by time, with the time above the ideal and what other tilings save."""
 
 from __future__ import annotations
 

@@ -76,12 +76,12 @@ class LayerTimes:
 
     @property
     def ideal(self) -> float:
-        """Us in which all cube cores at their peak do the layer's products."""
+        """Return the us in which all cube cores at their peak do the layer's products."""
         return sum(kernel["ideal_us"] for kernel in self.kernels)
 
     @property
     def layout(self) -> dict[str, float]:
-        """Us of each kernel beside those that make the outputs, by its operator."""
+        """Return the us of the kernels that only convert layouts or dtypes, by operator."""
         found: Counter[str] = Counter()
         for kernel in self.kernels:
             if kernel["part"] == LAYOUT:
@@ -120,7 +120,7 @@ class NetworkRun:
 
     @property
     def totals(self) -> dict[str, float]:
-        """Sums over the layers that were not refused, us."""
+        """Return the sums over the layers that were not refused, in us."""
         ran = [layer for layer in self.layers if not layer.refused]
         return {part: sum(layer.times[part] for layer in ran) for part in (*self.parts, "total")}
 
@@ -139,7 +139,7 @@ class NetworkRun:
 
     @property
     def refused(self) -> list[str]:
-        """Every layer that was refused and why, one line each, equal ones once."""
+        """Return a line for every refused layer with the reason; equal lines appear once."""
         return [
             f"{layer.name}: {'' if times.status is None else f'status {times.status}: '}{times.refused}"
             for layer, times, same in zip(self.network.layers, self.layers, self.same_as, strict=True)
@@ -148,7 +148,7 @@ class NetworkRun:
 
     @property
     def distinct(self) -> int:
-        """Layers that were simulated."""
+        """Return the number of layers that were simulated."""
         return sum(same is None for same in self.same_as)
 
     @property
@@ -162,7 +162,7 @@ class NetworkRun:
         ]
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain data; kernels stand with the first of equal layers."""
+        """Return everything as plain data; kernels are listed with the first of equal layers."""
         layers = []
         for layer, times, same in zip(self.network.layers, self.layers, self.same_as, strict=True):
             row = layer.model_dump(mode="json", exclude_unset=True) | {"same_as": same, "us": dict(times.times)}
@@ -199,7 +199,7 @@ def run_network(
     progress: Progress | None = None,
     **options: Unpack[NetworkOptions],
 ) -> NetworkRun:
-    """One pass ("backward" or "forward") of every layer; `batch` None is the network's own.
+    """Run one pass ("backward" or "forward") of every layer; `batch` None is the network's own.
 
     `network` is the name of one that ships with the package, a network file, or a Network.
     `jobs` processes share the distinct layers. A layer without gradients takes no backward pass.
@@ -319,7 +319,9 @@ def _run_layer(
     options: NetworkOptions,
     direction: str,
 ) -> dict[str, Any] | Failed:
-    """One call of the operator as plain data, without the figures of a full report, which would take almost as long."""
+    """Run one call of the operator and return its times as plain data, without a full report, which would take almost
+    as long.
+    """
     layer, tiling, before = item
     operator = OPERATORS.of_pass(direction, layer.kind)
     if direction == "backward" and not layer.trains:

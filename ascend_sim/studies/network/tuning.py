@@ -53,7 +53,7 @@ class Tuned:
 
     @property
     def ranked(self) -> list[tuple[str, float, float]]:
-        """(layer, us before, us after), what saves most first; layers that were refused are left out."""
+        """Return (layer, us before, us after), the largest saving first; refused layers are left out."""
         pairs = zip(self.before.network.layers, self.before.layers, self.after.layers, strict=True)
         found = [(layer.name, old.times["total"], new.times["total"]) for layer, old, new in pairs if not old.refused]
         return sorted(found, key=lambda row: (row[2] - row[1], -row[1]))
@@ -133,7 +133,10 @@ def _search(
     jobs: int,
     limits: LimitOptions,
 ) -> list[SearchOutcome]:
-    """Return the searches of a layer's cube kernels, which `kernels` finds in its case; none where it has no fields to set."""
+    """Return the outcomes of searching a layer's cube kernels; `kernels` finds them in its case.
+
+    It is empty where no kernel has fields to set.
+    """
     if not layer.trains:
         return []
     case = OPERATORS.of_pass("backward", layer.kind).of_layer(layer)
@@ -145,7 +148,10 @@ def _search(
 
 
 def _faster(before: NetworkRun, after: NetworkRun, found: _Found) -> _Found:
-    """Return the tilings of the kernels that got faster: two kernels with other tilings at once may change what each finds."""
+    """Return the tilings of the kernels that got faster in the whole call.
+
+    Two kernels with other tilings at once may change what each finds in the L2.
+    """
     kept: _Found = {}
     for layer, old, new in zip(before.network.layers, before.layers, after.layers, strict=True):
         better = {
@@ -159,7 +165,7 @@ def _faster(before: NetworkRun, after: NetworkRun, found: _Found) -> _Found:
 
 
 def write_tilings(tilings: Tilings, out: str | Path) -> Path:
-    """`tilings.yaml` in a folder."""
+    """Write `tilings.yaml` to a folder and return its path."""
     path = Path(out) / TILINGS_FILE
     plain = {name: {kernel: dict(fields) for kernel, fields in kernels.items()} for name, kernels in tilings.items()}
     with atomic_write(path) as file:
@@ -169,7 +175,7 @@ def write_tilings(tilings: Tilings, out: str | Path) -> Path:
 
 
 def read_tilings(given: str | Path, layers: Sequence[str] = ()) -> Tilings:
-    """Return the tilings of a folder or file; ConfigError for one without, and for what are no tilings.
+    """Return the tilings in a folder or file. Raises ConfigError where there are none.
 
     A file of one tiling, as `tile` writes it (best.yaml), is taken for each of `layers`.
     """

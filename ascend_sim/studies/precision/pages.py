@@ -87,7 +87,7 @@ def _cells(figures: Mapping[str, Any]) -> list[Text | str]:
 
 
 def _side_by_side(table: PrecisionTable) -> Grid:
-    """Return one line per precision, for every chip: what it computes in, time, and the bits that are left of each gradient."""
+    """Return one line per precision and, for every chip: compute format, time, and effective bits of each gradient."""
     chips = list(table.overflow)
     names = dict.fromkeys(name for row in table.rows for name in row.outputs)
     title = f"\nSide by side (effective bits of {' / '.join(names)})"
@@ -127,7 +127,7 @@ def _bits(value: float | None) -> str:
 
 
 def _exact(figures: Mapping[str, Any]) -> bool:
-    """`compare` has no figure for the bits of a result without error."""
+    """Return True if a result has no error (effective bits are then undefined)."""
     return figures["max_abs_error"] == 0
 
 
@@ -241,7 +241,7 @@ def _refusals(table: PrecisionTable, several: bool) -> list[str]:
 
 
 def csv_text(table: PrecisionTable) -> str:
-    """One line per row and gradient (a refused row has one line), figures in full precision."""
+    """Return a CSV line per row and gradient (a refused row has one line), figures in full precision."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([*_ROW_FIELDS, "gradient", *_FIGURES, "message"])

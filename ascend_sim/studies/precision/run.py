@@ -1,4 +1,4 @@
-"""One case in every precision that a product offers: what each costs, and what it does to each gradient.
+"""One case in every precision that a product offers, with the cost and the errors of each.
 
     table = ascend_sim.precision("fp32_keep", chips=["ascend910b3"], accumulate="all")
     table.rows, table.to_dict(), table.passed
@@ -87,7 +87,7 @@ class PrecisionRow:
 
     @property
     def passed(self) -> bool:
-        """Nothing found and every gradient correct (also where nothing ran)."""
+        """Return True if nothing was found and every gradient is correct (also where nothing ran)."""
         return not self.findings and all(figures["correct"] for figures in self.outputs.values())
 
 
@@ -113,11 +113,11 @@ class PrecisionTable:
 
     @property
     def passed(self) -> bool:
-        """Every row passed."""
+        """Return True if every row passed."""
         return all(row.passed for row in self.rows)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; what has no finite value is None."""
+        """Return plain values for JSON; non-finite values are None."""
         return _plain(asdict(self))
 
 
@@ -204,7 +204,7 @@ def base_tensors(case: Case) -> dict[str, Array]:
 
 
 def _own(case: Case, tensors: Mapping[str, Array]) -> dict[str, Array]:
-    """Return the caller's arrays in float32; SimError for other names or shapes than the case's."""
+    """Return the caller's arrays in float32. Raises SimError for names or shapes other than the case's."""
     shapes = {name: shape for name, (shape, _) in case.tensors.items()}
     given = {name: tuple(array.shape) for name, array in tensors.items()}
     if given != shapes:
@@ -217,12 +217,12 @@ def _source(case: Case) -> str:
 
 
 def _steps(dtypes: int, models: Sequence[Sequence[ValueModel]]) -> int:
-    """Upper bound of the runs, for the progress bar."""
+    """Return an upper bound of the number of runs, for the progress bar."""
     return sum(dtypes * len(CUBE_MATH_TYPES) * len(own) for own in models)
 
 
 class _Bench:
-    """Runs the rows of one case; truths are kept while they can be used again."""
+    """Runner of the rows of one case; reference sums are kept while they can be used again."""
 
     def __init__(
         self,
@@ -385,7 +385,7 @@ class _Bench:
     def _truth(
         self, call: AcceptedCall, name: str, operands: Mapping[str, Array], inputs: Mapping[str, Array], key: Any
     ) -> Sums:
-        """Return the float64 sums of an output; the key tells what rounded the operands."""
+        """Return the float64 sums of an output; `key` identifies the rounding of the operands."""
         found = self._truths.get((name, key))
         if found is None:
             found = sums_of(self.operator, call, name, operands, inputs, absolute=self.absolute)
@@ -394,7 +394,7 @@ class _Bench:
 
 
 def _probed(correct: bool, probe: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the verdict of a row's own bound, once its programs were probed."""
+    """Return the verdict's entries after a probe of the row's programs."""
     if not probe["ran"]:
         return {"probe": probe}
     decided_by = "probe" if correct else "bound"

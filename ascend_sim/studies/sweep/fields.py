@@ -52,7 +52,7 @@ class Draft:
         return cls(type(case), entries, chip if chip is not None else case.chip)
 
     def made(self) -> tuple[Case, ChipSpec]:
-        """Return the case and its chip; ConfigError in one line where they cannot be."""
+        """Return the case and its chip. Raises ConfigError where the entries do not fit together."""
         entries = self.entries
         if self.sizes:
             _put_sizes(entries, self.sizes, OPERATORS[entries["operator"]].layer_kind)
@@ -67,14 +67,14 @@ class Draft:
 
 @frozen
 class SweepField:
-    """Something that a sweep varies: its name as the user wrote it, and how a draft gets a value of it."""
+    """A varied field: its name as the user wrote it, and a function that puts a value into a draft."""
 
     name: str
     put: Callable[[Draft, Any], None]
 
 
 def field_of(name: str, case: Case, chip: ChipSpec) -> SweepField:
-    """Return the field of that name; ConfigError for a name that means nothing here, with what is near."""
+    """Return the field of that name. Raises ConfigError, with similar names, for an unknown one."""
     if name == "chip":
         return SweepField(name, _put_chip)
     if name.startswith("chip."):
@@ -126,7 +126,7 @@ def _unknown(name: str, known: list[str], why: str) -> ConfigError:
 
 @cache
 def case_fields(kind: type[Case]) -> dict[str, Any]:
-    """Dotted names of the fields of a case file that can be varied."""
+    """Return the dotted names of a case file's fields that can be varied."""
     found: dict[str, Any] = {}
     for key, info in kind.model_fields.items():
         name = info.alias or key
@@ -204,7 +204,7 @@ def _put_tiling(kernels: list[str], own: str, draft: Draft, value: Any) -> None:
 
 
 def _put_sizes(entries: dict[str, Any], sizes: Mapping[str, int], kind: str) -> None:
-    """Other sizes in the shapes of input and weight; what follows from them (the gradient's shape) is left to follow."""
+    """Set sizes in the shapes of input and weight; shapes that follow from them (the gradient's) are left open."""
     input, weight = (list(_shape(entries, name)) for name in ("input", "weight"))
     spatial = len(input) - 2
     groups, transposed = sizes.get("groups", entries.get("groups", 1)), bool(entries.get("transposed"))

@@ -109,7 +109,7 @@ def _cell(name: str, value: Any) -> str:
 
 
 def check_table(path: Path) -> None:
-    """SimError for a file of rows that cannot be written: before a long run, not after it."""
+    """Raise SimError, before a long run, for a file of rows that cannot be written."""
     if path.suffix not in (".csv", ".parquet"):
         raise SimError(f"--table {path}: give a file that ends in .csv or .parquet")
     if not path.parent.is_dir():
@@ -124,7 +124,7 @@ def check_table(path: Path) -> None:
 
 
 def write_table(sweep: Sweep, path: str | Path) -> None:
-    """Every row with every column, as CSV or Parquet by the file's ending; errors as `check_table`."""
+    """Write every row with every column, as CSV or Parquet by the file's ending; errors as `check_table`."""
     target = Path(path)
     check_table(target)
     if target.suffix == ".csv":

@@ -1,4 +1,4 @@
-"""One point of a sweep: a call on a chip, and what it comes to in numbers."""
+"""One point of a sweep: a call on a chip, and its figures."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ LARGER_IS_BETTER = ("tflops", "efficiency")
 
 @frozen
 class SweepPoint:
-    """A case on a chip in mode "timing", or "full": with values, and errors. `tile`: with the best tilings that are found."""
+    """A case on a chip in mode "timing", or in "full" with values and errors. `tile`: with the best tilings found."""
 
     case: Case
     chip: ChipSpec
@@ -60,7 +60,7 @@ class SweepPoint:
 
 
 def columns_of(operator_name: str, mode: str) -> list[str]:
-    """Return the columns that `measure` can give a point of that operator, in its order."""
+    """Return the columns that `measure` can return for an operator and mode, in order."""
     operator = OPERATORS[operator_name]
     of_cube = ("l1", "l0c", "blocks", "efficiency", "bottleneck", "tiling")
     return [
@@ -75,7 +75,7 @@ def measure(point: SweepPoint) -> dict[str, Any] | Failed:
     """Run a point's call and return its figures as plain data; a refused call has a "status" (None without a code) and a
     "reason".
 
-    What is no property of the call (an engine that cannot be used, a limit of memory) is Failed.
+    It returns Failed for a failure that is no property of the call (an engine that cannot be used, a limit of memory).
 
     "us" and "cycles" of the whole call, "X_us" of each output's kernel and "layout_us" of those beside; of each cube kernel X
     "X_l1" and "X_l0c" (most bytes that a core held), "X_blocks", "X_efficiency" (of the cube's peak), "X_bottleneck",
@@ -176,7 +176,7 @@ def _errors(point: SweepPoint, result: Result, values: Mapping[str, Any]) -> dic
 
 
 def _share(square: float, whole: float) -> float | None:
-    """Return the root of their quotient; None where something is infinite or NaN."""
+    """Return the square root of a quotient of two sums; None where one is infinite or NaN."""
     if not (np.isfinite(square) and np.isfinite(whole)):
         return None
     return sqrt(square / whole) if whole else 0.0

@@ -1,4 +1,4 @@
-"""A case under many settings: every combination of what is varied, each a row with its times, buffers and errors.
+"""A case under many settings: every combination of the varied fields, each a row with times, buffers and errors.
 
     found = ascend_sim.sweep("strided", {"baseM": [64, 128], "chip": ["ascend910b3", "ascend910a"]})
     found.best, found.rows, found.front("us", "l1")
@@ -92,12 +92,12 @@ class Sweep:
 
     @property
     def unchanged(self) -> bool:
-        """Return whether every point ran with the same tilings."""
+        """Return True if every point ran with the same tilings."""
         of_cube = [name for name in self.columns if name.endswith("_tiling")]
         return all(len({row.get(name) for row in self.ran}) == 1 for name in of_cube)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain data."""
+        """Return everything as plain data."""
         return {
             "case": self.case,
             "fields": list(self.fields),
@@ -192,7 +192,7 @@ def _results(
 def _point(
     case: Case, chip: ChipSpec, fields: Mapping[str, SweepField], values: Mapping[str, Any], how: SweepOptions
 ) -> SweepPoint | dict[str, Any]:
-    """Return the point with those values, or why it cannot be."""
+    """Return the point with those values, or a refused row with the reason."""
     try:
         draft = Draft.of(case, chip)
         for name, value in values.items():
@@ -203,7 +203,7 @@ def _point(
 
 
 def _check_values(values: Mapping[tuple[str, ...], Sequence[Sequence[Any]]]) -> None:
-    """Refuse no fields, too many points, and a value given twice."""
+    """Raise an error for a sweep without fields, with too many points, or with a value given twice."""
     if not values:
         raise ConfigError("nothing is varied: give at least one field, for example --vary batch=1:64:*2")
     for name, given in ((",".join(group), given) for group, given in values.items()):
@@ -217,7 +217,7 @@ def _check_values(values: Mapping[tuple[str, ...], Sequence[Sequence[Any]]]) -> 
 
 
 def _told(row: Mapping[str, Any], found: Mapping[str, Mapping[str, Any]]) -> Row:
-    """Return the row with its point's figures; a chip stands by its name."""
+    """Return the row with its point's figures; a chip appears by its name."""
     figures = found.get(row.get("point", ""), {})
     own = {name: value.name if isinstance(value, ChipSpec) else value for name, value in row.items() if name != "point"}
     return {**own, **figures}

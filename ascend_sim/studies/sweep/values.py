@@ -29,7 +29,7 @@ _ALLOWED = (
 
 
 def parse_vary(text: str) -> tuple[str, list[Any]]:
-    """(field, values) of FIELD=VALUES; ConfigError for anything else."""
+    """Return (field, values) of FIELD=VALUES. Raises ConfigError for anything else."""
     name, equals, values = (part.strip() for part in text.partition("="))
     if not name or not equals or not values:
         raise ConfigError(f"--vary {text!r}: allowed is FIELD=VALUES; {_ALLOWED}")

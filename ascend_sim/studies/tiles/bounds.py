@@ -1,9 +1,8 @@
-"""Cycles that tilings cannot go below, from their numbers alone: no program is built.
+"""Lower bounds of a tiling's cycles, from its numbers alone: no program is built.
 
-For the core with the most work: the cycles of each pipe with the shortest heads, transfers at the speed of their port; and
-what each kind of buffer takes to be filled, handed over, emptied and handed back, again and again (`_turns`). For the chip:
-the bytes through the L2, and over HBM when the L2 is cold. All of them count from the launch of the kernel to its end, like
-the simulated cycles.
+For the core with the most work: the cycles of each pipe with the shortest heads, transfers at the speed of their port; and the
+cycles for each kind of buffer to be filled, handed over, emptied and handed back (`_turns`). For the chip: the bytes through
+the L2, and over HBM when the L2 is cold. All of them count from the launch of the kernel to its end, like the simulated cycles.
 
 What the kernels do with a tiling is told a second time in `grad_input_work` and `grad_weight_work`, for many tilings at once.
 Tests hold it against their programs.
@@ -36,7 +35,7 @@ def _last_with_most(tiling: Tiling, tasks: int) -> int:
 
 
 class Bounds:
-    """Bounds for all tilings of one kernel; `cold` says that nothing is in the L2 when it starts."""
+    """Lower bounds for all tilings of one kernel; `cold`: the L2 is empty when it starts."""
 
     def __init__(self, call: CubeCall, op_type: str, *, cold: bool) -> None:
         self._call, self._op_type, self._cold = call, op_type, cold
@@ -53,8 +52,10 @@ class Bounds:
         return self._grad_input if isinstance(tiling, GradInputTiling) else self._grad_weight
 
     def of(self, tiling: Tiling) -> dict[str, int]:
-        """Least cycles by what bounds the tiling: the pipes "cube", "mte1", "mte2" and "out" (the way out of L0C), the buffers
-        "L1-A", "L1-B", "L0" and "L0C", and "L2 read", "L2 write", "HBM".
+        """Return the least cycles by what bounds the tiling.
+
+        Keys are the pipes "cube", "mte1", "mte2" and "out" (the way out of L0C), the buffers "L1-A", "L1-B", "L0" and "L0C",
+        and "L2 read", "L2 write", "HBM".
         """
         return self.with_block(tiling)[0]
 
@@ -64,12 +65,12 @@ class Bounds:
         return {name: int(cycles[0]) for name, cycles in bounds.items()}, int(blocks[0])
 
     def least(self, tilings: Sequence[Tiling]) -> tuple[Ints, Ints]:
-        """Least cycles of each of many tilings, and their blocks with the most work."""
+        """Return the least cycles of each of many tilings, and the block of each with the most work."""
         bounds, blocks = self._all(tilings)
         return np.max(list(bounds.values()), axis=0), blocks
 
     def _all(self, tilings: Sequence[Tiling]) -> tuple[dict[str, Ints], Ints]:
-        """By what bounds them the least cycles of each of the tilings, and the blocks with the most work."""
+        """Return, by what bounds them, the least cycles of each tiling, and the blocks with the most work."""
         chip, work = self.chip, self.work(tilings)
         first = np.zeros(len(work.tasks), np.int64)
         last = first.copy()
@@ -105,11 +106,10 @@ class Bounds:
         return {name: start + cycles.astype(np.int64) for name, cycles in found.items()}
 
     def _turns(self, tilings: Sequence[Tiling], work: LeastCycles) -> dict[str, Floats]:
-        """Return the cycles that buffers take by their kind: one is filled, handed over by a flag, emptied and handed back, and
-        only then filled again; so the one of several that is busiest takes at least their mean.
+        """Return the least cycles of each kind of buffer: filled, handed over by a flag, emptied, handed back, and so on.
 
-        What a tile of L0C that a unit flag hands over takes is not known, nor which half of L0 a step takes but where `work`
-        says it.
+        Of several buffers the busiest takes at least their mean. Unknown are the turns of an L0C tile that a unit flag hands
+        over and, unless `work` says it, which half of L0 a step takes.
         """
         flag, latency = self.chip.sync.flag_latency, self._prices(tilings[0]).latencies()
         names = "al1_buffers", "bl1_buffers", "al0_buffers", "cl0_buffers"
@@ -117,7 +117,7 @@ class Bounds:
         to_l1, to_l0, cube, out = (cycles + flag for cycles in latency)
 
         def turns(cycles: Floats, times: Floats, buffers: Ints, there: int, back: int) -> Floats:
-            """`times` turns, of `cycles` together; nobody waits for the last hand-back of a buffer."""
+            """Return the cycles of `times` turns, of `cycles` together; the last hand-back of a buffer delays nothing."""
             return (cycles + times * there + np.maximum(times - buffers, 0) * back) / buffers
 
         halves = ((work.first, work.firsts), (work.mte1 + work.cube - work.first, work.steps - work.firsts))

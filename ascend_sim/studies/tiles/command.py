@@ -37,7 +37,7 @@ def kernels_of(
     l2: str = IN_CALL,
     **options: Unpack[ChoiceOptions],
 ) -> list[CubeKernel]:
-    """The cube kernels to search, chip by chip; without `kernel` every one that the case has.
+    """Return the cube kernels to search, chip by chip; without `kernel` all that the case has.
 
     Raises SimError for an operator without any, and for one that has no fields to set.
     """
@@ -94,7 +94,7 @@ def search_tilings(
 
 
 def parse_fields(texts: Sequence[str], kernels: Sequence[str]) -> dict[str, dict[str, int]]:
-    """Fixed fields by kernel, from FIELD=VALUE or KERNEL.FIELD=VALUE, several with commas; ConfigError for anything else."""
+    """Return the fixed fields by kernel, from FIELD=VALUE or KERNEL.FIELD=VALUE, several with commas. Raises ConfigError."""
     fields: dict[str, dict[str, int]] = {name: {} for name in kernels}
     for part in (part.strip() for text in texts for part in text.split(",")):
         match = _FIELD.fullmatch(part)
@@ -119,7 +119,7 @@ def run_searches(
     progress: Callable[[str, State], None] | None = None,
     **limits: Unpack[LimitOptions],
 ) -> list[SearchOutcome]:
-    """Search kernel by kernel; results go to `out` as they come. An interrupt ends all, with what was found."""
+    """Search kernel by kernel; results go to `out` as they come. An interrupt ends all, with the results so far."""
     fixed = parse_fields(fields, list(dict.fromkeys(kernel.name for kernel in kernels)))
     outcomes: list[SearchOutcome] = []
     for kernel in kernels:

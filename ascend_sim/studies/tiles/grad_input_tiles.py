@@ -1,4 +1,4 @@
-"""The tiles of grad_input with a tiling, block by block, before anything is said of K."""
+"""The tiles of grad_input with a tiling, block by block, without the tiling of K."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _NOTHING = _Window(0, 0, 0, 0, (1, 1))
 
 
 class _MapTile(NamedTuple):
-    """A tile along the pixels of dx: its rows, those of them that dx has, and what each piece of its part holds for it."""
+    """A tile along the pixels of dx: its rows, the rows that lie in dx, and the window of each piece of its part."""
 
     rows: int
     pixels: int
@@ -52,7 +52,7 @@ _Kind = tuple[int, int, int, _Maps, _Bands]
 
 
 class Tiles(NamedTuple):
-    """The tiles of a block, before anything is said of K: rows whose last number is how often they come up.
+    """The tiles of a block without the tiling of K; the last number of a row is how often the tile occurs.
 
     `drains`: pixels, channels with padding and without, C0 blocks of K (0 where there is nothing to sum). `products`: rows,
     channels, taps, C0 blocks of K. `maps`, loads of gradOutput: number of the window, output channels. `weights`: whether they
@@ -88,7 +88,7 @@ class GradInputTiles(Prices):
         return kernel_pieces(self.problem, self._parts(cut)[part], cut[2])
 
     def _least_loads(self, shape: GradInputTiling, cut: Cut, block: int) -> float:
-        """Return the cycles to load what the tasks of a block load of gradOutput at least, where L1 may keep either operand."""
+        """Return the least cycles of a block's loads of gradOutput, where L1 may keep either operand."""
         cycles = 0.0
         for (group, m_start, m_count, _, _, planes, own), times in self._kinds(shape, block).items():
             window = self._window(cut, own, m_start, m_count)
@@ -201,7 +201,7 @@ class GradInputTiles(Prices):
         return _Window(window.rows, width, rows, max(rows, 0) * max(columns, 0) * BLOCK_BYTES, (p.stride_h, p.stride_w))
 
     def _load(self, window: _Window, blocks: int) -> float:
-        """Return the cycles to load channel blocks of what a window shows of gradOutput."""
+        """Return the cycles of loading channel blocks of a window of gradOutput."""
         size, (stride_h, stride_w) = window.size, window.strides
         if not window.rows:
             return 0.0

@@ -30,8 +30,10 @@ _STEPS = attrgetter("base_m", "base_k", "base_n", "step_ka", "step_kb", "k_segme
 
 
 class _Steps(NamedTuple):
-    """K of the tilings: baseK, C0 blocks in an L1 step of A and of B, C0 blocks summed at a time (0 for all), elements of an L1
-    step of B; whether weights stay in L1 while a task lasts, and from task to task.
+    """Steps of the tilings along K, as columns.
+
+    baseK, C0 blocks in an L1 step of A and of B, C0 blocks summed at a time (0 for all), elements of an L1 step of B; whether
+    weights stay in L1 while a task lasts, and from task to task.
     """
 
     base_k: Ints
@@ -84,7 +86,7 @@ class GradInputWork(GradInputTiles):
         return TilingWork(place, tasks, of_blocks, read[of_moved], written[of_moved], missed)
 
     def _shape(self, *fields: int) -> GradInputTiling:
-        """Return a tiling as far as the tasks depend on it."""
+        """Return a tiling with the fields that decide the tasks."""
         single_m, single_n, depths, split, strip, cut, blocks = fields
         return GradInputTiling(
             FRACTAL,
@@ -107,7 +109,7 @@ class GradInputWork(GradInputTiles):
         return part_input(self.inp, *cut).taps
 
     def _right(self, k: int, n: int) -> float:
-        """Return the loads of weights of grad_input: one for each C0 of K."""
+        """Return the cycles of the weights' loads into L0B: one load for each C0 of K."""
         c0 = self.inp.c0
         if self.inp.itemsize < 4:
             return k // c0 * self.cycles(LoadData2D("L0B", self.inp.itemsize, ceil_div(n, c0), 1, True))
@@ -125,7 +127,7 @@ class GradInputWork(GradInputTiles):
         return work
 
     def _drains(self, work: LeastCycles, rows: tuple[Ints, Ints], steps: _Steps) -> None:
-        """Tiles and their way out of L0C, once for every segment of K."""
+        """Add the tiles and their stores from L0C, once for every segment of K."""
         owner, (pixels, channels, own, blocks, times) = rows
         segments = -(-blocks // np.maximum(_or_all(steps.segment[owner], blocks), 1))
         times = times * np.maximum(segments, 1)
@@ -133,7 +135,7 @@ class GradInputWork(GradInputTiles):
         work.add("out", owner, times * priced(self._out, pixels, channels, own))
 
     def _products(self, work: LeastCycles, rows: tuple[Ints, Ints], steps: _Steps) -> None:
-        """Loads into L0 and products."""
+        """Add the loads into L0 and the products."""
         owner, (pixels, channels, taps, total, times) = rows
         step = np.minimum(steps.blocks_a, steps.blocks_b)[owner]
         for of_total, blocks, segments in lengths(total, _or_all(steps.segment[owner], total)):
@@ -181,7 +183,7 @@ class GradInputWork(GradInputTiles):
             work.loaded("b", owner[at], times[at] * count, priced(self.copy, row_bytes[at] * span))
 
     def _out(self, rows: int, count: int, own: int) -> float:
-        """Return the way out of a tile of grad_input, `own` of whose channels are not padding."""
+        """Return the cycles of storing a tile of grad_input, `own` of whose channels are not padding."""
         dtype = "float32" if self.inp.itemsize == 4 else self.call.dtype
         if not self.inp.layout.plain:
             return self.drain(rows, count, dtype)
@@ -234,7 +236,7 @@ class GradInputWork(GradInputTiles):
         return moved, p.n * p.d_in * channels // inp.c0 * p.h_in * p.w_in * BLOCK_BYTES
 
     def _misses(self, strip: int) -> int:
-        """Return the bytes of gradOutput and weights that nobody has read before."""
+        """Return the bytes of gradOutput and weights that are read for the first time."""
         p, inp = self.problem, self.inp
         planes = {plane for depth in range(p.d_in) for _, plane in contributing_planes(p, depth)}
         held, _, _, size, _ = self._window((SPLIT_NONE, 0, UNCUT), 0, 0, p.h_in * p.w_in)
@@ -251,5 +253,5 @@ class GradInputWork(GradInputTiles):
 
 
 def _or_all(size: Ints, total: Ints) -> Ints:
-    """Return the sizes of which 0 stands for all."""
+    """Return the sizes, with `total` in place of 0."""
     return np.where(size > 0, size, total)

@@ -76,7 +76,7 @@ class GradWeightWork(Prices):
         return TilingWork(place, tasks, of_blocks, read, written, np.zeros(len(keys), np.int64))
 
     def _shape(self, *fields: int) -> GradWeightTiling:
-        """Return a tiling as far as the tasks depend on it."""
+        """Return a tiling with the fields that decide the tasks."""
         return GradWeightTiling(FRACTAL, FRACTAL, FRACTAL, **dict(zip(_TASKS, fields, strict=True)))  # type: ignore[arg-type]
 
     def _task_count(self, shape: GradWeightTiling) -> int:
@@ -131,7 +131,7 @@ class GradWeightWork(Prices):
         return self.left(ceil_to(channels, self.inp.c0), pixels, True)
 
     def _image(self, k: int, n: int, stride_w: int) -> float:
-        """img2col of the input to L0B in grad_weight."""
+        """Return the cycles of img2col of the input to L0B."""
         return self.load3d("L0B", stride_w, k, n, False)
 
     def _rows(self, tiling: GradWeightTiling) -> int:
@@ -173,13 +173,13 @@ class GradWeightWork(Prices):
         return tuple((*key, *sums) for key, sums in found.items())
 
     def _loaded(self, size: Ints, channels: Ints) -> Ints:
-        """Return the bytes in GM of pixels that take `size` for each channel block."""
+        """Return the bytes in GM of pixels that take `size` bytes for each channel block."""
         if self.inp.layout.plain:
             return size // BLOCK_BYTES * channels * self.inp.itemsize
         return size * -(-channels // self.inp.c0)
 
     def _blocks(self, inp: TilingInput, first: int, count: int) -> int:
-        """C0 blocks of input behind columns `first` .. of a plane."""
+        """Return the C0 blocks of input that `count` columns from `first` of a plane need."""
         per_block = inp.taps * inp.c0
         return (first + count - 1) // per_block - first // per_block + 1
 
@@ -206,7 +206,7 @@ class GradWeightWork(Prices):
         return list(columns.items()), list(rows.items())
 
     def _images(self, start: int, count: int, plane: int) -> int:
-        """Images of a task that a kernel plane sees."""
+        """Return the images of a task that a kernel plane sees."""
         p = self.problem
         depths = (
             image % p.d_out * p.stride_d - p.pad_front + plane * p.dilation_d for image in range(start, start + count)
@@ -216,7 +216,10 @@ class GradWeightWork(Prices):
     def _pixel_spans(
         self, row: int, rows: int, tap: int, base_k: int, step_ka: int, step_kb: int, strips: int, taps: int
     ) -> _Pixels:
-        """`tap` matters where taps are split, which `taps` says; `strips` are the columns of a strip, 0 for whole rows."""
+        """Return the steps and loads over the pixels of one image.
+
+        `tap` matters where taps are split, which `taps` says; `strips` are the columns of a strip, 0 for whole rows.
+        """
         steps: Counter[int] = Counter()
         even: Counter[int] = Counter()
         place = 0
@@ -258,7 +261,7 @@ class GradWeightWork(Prices):
         return parts * p.c_out * (p.c_in // p.groups) * inp.taps * p.k_d * 4
 
     def _read(self, shape: GradWeightTiling, base_m: int, base_k: int, base_n: int, step_ka: int, step_kb: int) -> int:
-        """Return the bytes where L1 holds nothing between tiles; what a tap reads is not counted."""
+        """Return the bytes read where L1 keeps nothing between tiles; the reads of single taps are not counted."""
         inp, images = self.inp, self._batch(shape)
         if shape.split_kernel or shape.template not in (SPLIT_GRID, SPLIT_STREAM_K):
             return 0
@@ -271,7 +274,7 @@ class GradWeightWork(Prices):
         return (inp.images - tail) * (size_a * tiles_n * blocks_m + size_b * blocks_n * tiles_m)
 
     def _loads_of_map(self, rows: int, strips: int, base_k: int, step_ka: int, step_kb: int) -> tuple[int, int]:
-        """Return the bytes per channel block of the loads of A and of B for all pixels of an image.
+        """Return the bytes per channel block of the loads of A and of B for all pixels of an image, in tasks of `rows` rows.
 
         In tasks of so many rows.
         """
@@ -284,13 +287,13 @@ class GradWeightWork(Prices):
         return sizes[0], sizes[1]
 
     def _rows_of_tasks(self, single_m: int, base_m: int, planes: bool) -> tuple[int, int]:
-        """C0 blocks along M of all tiles, and tiles along M."""
+        """Return the C0 blocks along M of all tiles, and the tiles along M."""
         m = min(gemm(self.inp, planes)[0], self.problem.c_out)
         rows = [cut for task in cuts(m, single_m) for cut in cuts(task, base_m)]
         return sum(ceil_div(count, self.inp.c0) for count in rows), len(rows)
 
     def _columns_of_tasks(self, single_n: int, base_n: int, planes: bool) -> tuple[int, int]:
-        """C0 blocks of input along N of all tiles, and tiles along N."""
+        """Return the C0 blocks of input along N of all tiles, and the tiles along N."""
         inp = self.inp
         n = min(gemm(self.inp, planes)[2], ceil_div(self.problem.c_in, inp.c0) * inp.taps * inp.c0)
         blocks, tiles = 0, 0

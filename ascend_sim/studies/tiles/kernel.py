@@ -1,4 +1,4 @@
-"""One cube kernel of a call under different tilings: the tilings, their bounds, and what each comes to."""
+"""One cube kernel of a call under different tilings: the tilings, their bounds and their simulation."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ Fields = Mapping[str, int]
 
 @dataclass(eq=False)
 class TilingLaunch:
-    """A kernel on a device that nothing has run on. Blocks `built` for a bound need not be written again."""
+    """A kernel on a fresh device. Blocks `built` for a bound are kept for the run."""
 
     device: Device
     task: Task
     built: dict[int, Sequence[Program]] = field(default_factory=dict)
 
     def build(self, block: int) -> Sequence[Program]:
-        """Return the programs of a block, with what the programs of others have in common with those that are built."""
+        """Return the programs of a block; programs built before are reused."""
         return self.built.get(block) or self.task.build(block)
 
 
@@ -74,7 +74,7 @@ class CubeKernel:
 
     @classmethod
     def of(cls, call: AcceptedCall, chip: ChipSpec, name: str, l2: str = "warm") -> CubeKernel:
-        """Raises SimError where the call has no such kernel, or for an unknown `l2`."""
+        """Return the kernel `name` of a call. Raises SimError if the call has none, or for an unknown `l2`."""
         if l2 not in L2_OF_KERNEL:
             raise SimError(f"l2 {l2!r}: allowed are {', '.join(L2_OF_KERNEL[:-1])} and {L2_OF_KERNEL[-1]}")
         if name not in TILINGS:
@@ -94,16 +94,16 @@ class CubeKernel:
         return self._cube_call.inp
 
     def grid(self, fixed: Mapping[str, Any] | None = None) -> Iterator[Tiling]:
-        """Return every tiling of the grid that fits, `fixed` fields given; raises TilingError for what no tiling can have."""
+        """Yield every tiling of the grid that fits, with `fixed` fields. Raises TilingError for impossible fields."""
         return tilings_that_fit(self.name, self.inp, fixed, self.chip)
 
     def tilings(self, fixed: Mapping[str, Any] | None = None) -> Iterator[tuple[Fields, Tiling]]:
-        """Return the grid, each tiling with the fields that a user would set."""
+        """Yield the tilings of the grid with the fields that a user would set."""
         inp = self.inp
         return ((settable(tiling, inp), tiling) for tiling in self.grid(fixed))
 
     def bounds(self) -> Bounds:
-        """Bounds from the tiling's numbers."""
+        """Return the bounds from the tilings' numbers."""
         return Bounds(self._cube_call, self._step({})[1].op_type, cold=self.l2 == "cold")
 
     def _step(self, fields: Fields | None) -> tuple[Plan, PlanStep]:
@@ -139,7 +139,7 @@ class CubeKernel:
         return device, step.make(self.chip, tensors)
 
     def _left_by(self, plan: Plan, tasks: Sequence[Task]) -> L2Cache:
-        """Return the L2 as the first kernels of a call leave it. It is shared: who runs a kernel on it takes a copy."""
+        """Return the L2 as the first kernels of a call leave it. It is shared: run a kernel on a copy."""
         places = [[task.op_type, task.name, *((one.base, one.size) for one in task.tensors)] for task in tasks]
         call = self.call
         said = [self.chip.name, call.operator, call.rank, call.compute_dtype, call.deterministic, call.library]

@@ -15,7 +15,7 @@ L2_OF_KERNEL = (IN_CALL, "cold", "warm")
 
 @described
 class LimitOptions(TypedDict, total=False):
-    """How far a search goes."""
+    """Options that limit a search."""
 
     limit: Annotated[
         "int | None",

@@ -28,9 +28,9 @@ _BREAK = re.compile("(?<=^base)|(?<=^step)|(?<=[0-9]P)|(?=Core|Order|KType)")
 
 
 def render(outcome: SearchOutcome, console: Console, top: int = 10) -> None:
-    """Print the best `top` tilings below the kernel of the call; what all of them have in common stands below.
+    """Print the best `top` tilings below the kernel of the call, and the fields that all of them share.
 
-    Where the call launches a kernel whose tiling nobody can set, the simulator's own choice of fields stands between.
+    Where the call launches a kernel whose tiling cannot be set, the simulator's own choice of fields is printed between.
     """
     kernel, call, own = outcome.kernel, outcome.call, outcome.own
     best = [result for result in outcome.results if result["fields"] != own["fields"]][:top]
@@ -81,9 +81,9 @@ def _answer(outcome: SearchOutcome) -> str:
 
 
 def reach_of(outcome: SearchOutcome) -> tuple[str, str]:
-    """Return how another tiling than the call's can reach a device: in a word, and in a sentence.
+    """Return whether a tiling other than the call's can reach a device: as a word and as a sentence.
 
-    Nobody sets a tiling through aclnn. A library that asks a table first takes the tiling of a row that somebody adds.
+    No tiling can be set through aclnn. A library that reads a table first takes the tiling of an added row.
     """
     chip = outcome.kernel.chip
     if not _exists(chip):
@@ -151,7 +151,7 @@ def best_fields(outcomes: Sequence[SearchOutcome]) -> dict[str, dict[str, int]]:
 
 
 def write_best(path: Path, outcomes: Sequence[SearchOutcome]) -> Path | None:
-    """Write `best_fields` as YAML. What stood at `path` with other tilings is kept under the path that is returned."""
+    """Write `best_fields` as YAML; an existing file with other tilings is renamed, and its new path returned."""
     call = outcomes[0].kernel.call
     shapes = ", ".join(f"{name} {list(tensor.shape)}" for name, tensor in call.inputs.items())
     lines = [
@@ -178,7 +178,7 @@ def _fields_in(path: Path) -> Any:
 
 
 def _keep(path: Path) -> Path:
-    """Rename a file to the first free name: best-1.yaml, best-2.yaml ... beside it."""
+    """Rename a file to the first free name beside it: best-1.yaml, best-2.yaml ... ."""
     names = (path.with_stem(f"{path.stem}-{number}") for number in count(1))
     kept = next(name for name in names if not name.exists())
     try:
@@ -188,7 +188,7 @@ def _keep(path: Path) -> Path:
 
 
 def compare_chips(outcomes: Sequence[SearchOutcome], console: Console) -> None:
-    """One line for each chip and kernel: the kernel of the call and the best."""
+    """Print one line for each chip and kernel: the kernel of the call and the best tiling."""
     table = Grid("Chips side by side", ("chip", "kernel", ">call us", ">best us", ">gain"), names=2)
     for outcome in outcomes:
         call, best = outcome.call["us"], outcome.best["us"]
@@ -198,7 +198,7 @@ def compare_chips(outcomes: Sequence[SearchOutcome], console: Console) -> None:
 
 
 def progress_text(name: str, state: State) -> str:
-    """Return where a search stands, in a line of a terminal: what is simulated of what may be, and the fewest cycles so far."""
+    """Return a search's state as a progress line: simulated tilings, remaining ones, fewest cycles so far."""
     if state.best is None:
         return f"{name}: listing tilings, the simulator's own choice first"
     return f"{name}: {state.simulated:,} of {state.simulated + state.open:,}, best {state.best:,}"

@@ -29,10 +29,10 @@ Key = TypeVar("Key", bound=Hashable)
 
 @dataclass
 class LeastCycles:
-    """Least work of one block of each tiling: cycles by pipe, those of MTE2 by operand of L1 (`load` where it is unknown), and
-    counts of tiles of L0C, steps of K in L0, and loads of the operands.
+    """Least work of one block of each tiling: cycles by pipe, loads by L1 operand, and counts of tiles, steps and loads.
 
-    `first` are the cycles of MTE1 and M in those of the steps, `firsts`, that take the first half of L0.
+    `load` has cycles of MTE2 whose operand is unknown. `first` are the cycles of MTE1 and M in the steps that take the first
+    half of L0, `firsts` their number.
     """
 
     cube: Floats
@@ -59,19 +59,20 @@ class LeastCycles:
         return self.load + self.load_a + self.load_b
 
     def add(self, what: str, owner: Ints, amounts: Any) -> None:
-        """`amounts` of something, each for the tiling with the number in `owner`."""
+        """Add `amounts` to field `what`, each for the tiling with the number in `owner`."""
         own = getattr(self, what)
         own += np.bincount(owner, np.broadcast_to(amounts, owner.shape), minlength=len(own))
 
     def loaded(self, operand: str, owner: Ints, times: Any, cycles: Floats, copied: Any = True) -> None:
-        """`times` loads of operand "a" or "b" into L1, each of `cycles`; as turns of a buffer count those that copy."""
+        """Add `times` loads of operand "a" or "b" into L1, each of `cycles`; only those that copy (`copied`) turn a buffer."""
         self.add(f"load_{operand}", owner, times * cycles)
         self.add(f"loads_{operand}", owner, times * (copied & (cycles > 0)))
 
 
 class Latencies(NamedTuple):
-    """Cycles from the end of an instruction's occupancy to its retirement, at least: of loads into L1 and into L0, of products,
-    and on the way out of L0C.
+    """Least cycles from the end of an instruction's occupancy to its retirement, by kind of instruction.
+
+    The kinds are loads into L1 and into L0, products, and the way out of L0C.
     """
 
     into_l1: int
@@ -96,14 +97,14 @@ class TilingWork(NamedTuple):
 
 
 def numbered(keys: Iterable[Key]) -> tuple[list[Key], Ints]:
-    """Return the distinct keys in the order in which they come, and the place of each key among them."""
+    """Return the distinct keys in order of appearance, and each key's place among them."""
     known: dict[Key, int] = {}
     places = [known.setdefault(key, len(known)) for key in keys]
     return list(known), np.array(places, np.int64)
 
 
 class Ragged:
-    """Lists of rows, one for each number; a row is `width` whole numbers."""
+    """Lists of rows of `width` integers, one list for each number."""
 
     def __init__(self, lists: Sequence[Sequence[tuple[int, ...]]], width: int) -> None:
         self.counts = np.array([len(rows) for rows in lists], np.int64)
@@ -111,8 +112,8 @@ class Ragged:
         self._rows = np.array([row for rows in lists for row in rows], np.int64).reshape(-1, width)
 
     def of(self, numbers: Ints) -> tuple[Ints, Ints]:
-        """Return the rows of all `numbers`, list behind list, as columns; before them the place in `numbers` that each belongs
-        to.
+        """Return the rows of the lists of all `numbers`, concatenated, as (place in `numbers` that each belongs to,
+        columns).
         """
         counts = self.counts[numbers]
         owner = np.repeat(np.arange(len(numbers)), counts)
@@ -121,7 +122,7 @@ class Ragged:
 
 
 def priced(price: Callable[..., float], *columns: Ints) -> Floats:
-    """`price` of every row of `columns`, asked once for each distinct one."""
+    """Return `price` of every row of `columns`, called once for each distinct row."""
     if not len(columns[0]):
         return np.zeros(0)
     packed = np.zeros(len(columns[0]), np.int64)
@@ -133,14 +134,14 @@ def priced(price: Callable[..., float], *columns: Ints) -> Floats:
 
 
 def cuts(total: int, size: int) -> list[int]:
-    """Return the pieces of `size`, the last one what is left."""
+    """Return the sizes of the pieces when `total` is cut into pieces of `size`; the last one may be smaller."""
     return [min(size, total - start) for start in range(0, total, size)]
 
 
 def lengths(total: Ints, size: Ints) -> Iterator[tuple[Ints, Ints, Ints]]:
-    """The lengths of `cuts` of each total and how often each comes up: of which total, the length, the times.
+    """Yield, for the pieces of each total (`cuts`): the number of the total, the length, how often it occurs.
 
-    Whole pieces come first, then what is left; what does not come up is left out.
+    Whole pieces come first, then the rest; lengths that do not occur are left out.
     """
     count, rest = np.divmod(total, size)
     for length, times in ((size, count), (rest, (rest > 0).astype(np.int64))):
@@ -161,7 +162,7 @@ class Prices:
             setattr(self, name, cache(getattr(self, name)))
 
     def cycles(self, instruction: Any) -> float:
-        """Occupancy of its pipe with the shorter head."""
+        """Return the cycles that the instruction occupies its pipe, with the shorter head."""
         cost, access = instruction.cost(self.chip), instruction.gm_access(self.chip)
         moved = access.region.total / access.rate if access is not None else 0.0
         return float(min(cost.head_first, cost.head_stream) + cost.work + moved)
@@ -182,11 +183,11 @@ class Prices:
         return self.cycles(Mmad(m, k, n, self.call.dtype, False))
 
     def copy(self, row_bytes: int, rows: int = 1) -> float:
-        """GM to L1."""
+        """Return the cycles of a copy from GM to L1."""
         return self.cycles(DataCopy("GM", "L1", row_bytes, rows)) if row_bytes and rows else 0.0
 
     def drain(self, m: int, n: int, dtype: str, atomic: bool = False) -> float:
-        """Return the way out of L0C: the Fixpipe, or the vector unit of a coupled core."""
+        """Return the cycles of a store from L0C: by the Fixpipe, or by the vector unit of a coupled core."""
         return self.cycles(self._way_out(m, n, dtype, atomic))
 
     def _way_out(self, m: int, n: int, dtype: str, atomic: bool) -> Instruction:
@@ -195,7 +196,7 @@ class Prices:
         return Fixpipe(m, n, ceil_to(m, FRACTAL), dtype, self.inp.c0, 0, atomic)
 
     def left(self, m: int, k: int, turned: bool) -> float:
-        """img2col to L0A: `m` x `k`, or with `turned` rows of K."""
+        """Return the cycles of img2col to L0A: `m` x `k`, or transposed if `turned`."""
         rows, columns = (k, m) if turned else (m, k)
         return self.load3d("L0A", 1, rows, columns, turned)
 

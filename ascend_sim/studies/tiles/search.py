@@ -88,7 +88,7 @@ class SearchOutcome:
 
     @property
     def simulated(self) -> int:
-        """Tilings that were simulated, to their end or not."""
+        """Return the number of tilings whose simulation began, ended or not."""
         return len(self.results) + self.slower
 
     def __repr__(self) -> str:
@@ -224,7 +224,7 @@ class _Search:
         return key(self._fields(number))
 
     def _some(self, tilings: Iterator[Tiling]) -> list[Tiling]:
-        """Return the next tilings, as many as come while nobody waits to hear of them."""
+        """Return the next tilings from the grid, in batches between reports of progress."""
         begin, some = time.monotonic(), []
         for one in tilings:
             some.append(one)
@@ -239,7 +239,7 @@ class _Search:
         return all(fields.get(field) == value for field, value in self.fixed.items())
 
     def _own(self) -> Result:
-        """Return the simulator's own choice, simulated if nobody has; a first result where the fixed fields allow it."""
+        """Return the simulator's own choice, simulated unless a result exists; fixed fields may exclude it from the results."""
         name = "own"
         result = self.before.get(name)
         if result is None:
@@ -256,7 +256,7 @@ class _Search:
         return result
 
     def _in_call(self) -> Result:
-        """Return the kernel that the call launches, simulated if nobody has and it is not that of the own choice."""
+        """Return the kernel that the call launches, simulated unless a result exists or it equals the own choice."""
         name = "call"
         result = self.before.get(name)
         if result is None:
@@ -280,7 +280,7 @@ class _Search:
         return self.best is None or bound < self.best * (1 - self.within)
 
     def pending(self) -> Iterator[int]:
-        """Yield the numbers of the tilings to simulate, asked for one by one as processes become free."""
+        """Yield the numbers of the tilings to simulate, one by one as processes become free."""
         ahead = 0
         while self._worth(self.rough) or self._worth(self.sharp):
             if self.limit is not None and self.started >= self.limit:
@@ -303,7 +303,7 @@ class _Search:
                 yield number
 
     def _sharper(self, number: int) -> int:
-        """Return the sharper bound of a tiling, whose launch is held for its simulation, as long as not too many are."""
+        """Return the sharper bound of a tiling; its launch is kept for the simulation while few are kept."""
         fields = self._fields(number)
         self.launches[number] = TilingLaunch(*self.kernel.launch(fields))
         if len(self.launches) > _HELD:
@@ -311,7 +311,7 @@ class _Search:
         return self.kernel.sharper_bound(self.bounds, fields, self.blocks[number], self.launches[number])
 
     def _enough(self) -> int | None:
-        """Return the cycles beyond which nobody wants to know how many more a tiling takes; None where all are wanted."""
+        """Return the cycles at which a simulation can stop because enough tilings are faster; None without `top`."""
         if self.top is None:
             return None
         own = key(self.own["fields"])
@@ -369,7 +369,7 @@ class _Search:
         return any(self._fields(number) == own for number in alike)
 
     def _open(self) -> list[int]:
-        """Bounds of the tilings that might still be better."""
+        """Return the bounds of the tilings that might still be better."""
         waiting = [one for one in (*self.rough, *self.sharp) if self._beats(one[0])]
         started = [bound for bound in self.bound_of_started.values() if self._beats(bound)]
         return [bound for bound, number in waiting if not self._known(self._name(number))] + started
@@ -409,7 +409,7 @@ class _Search:
 
 
 def _stopped(name: str, cycles: int) -> str:
-    """The name in a store of what is known of a tiling whose simulation was stopped at so many cycles."""
+    """Return the store's name for a tiling whose simulation was stopped after `cycles`."""
     return f"{name} slower than {cycles}"
 
 
@@ -425,7 +425,7 @@ def _apart(results: Mapping[str, Result]) -> tuple[dict[str, Result], dict[str, 
 
 
 def _simulate(kernel: CubeKernel, item: tuple[int, Fields, int | None, TilingLaunch | None]) -> tuple[int, Result]:
-    """In a worker process; an error names the tiling."""
+    """Simulate one tiling in a worker process; an error names the tiling."""
     number, fields, most, launch = item
     try:
         return number, kernel.simulate(fields, most, launch)

@@ -1,4 +1,4 @@
-"""A search in a store of results: what its results depend on, and the names that tilings have there."""
+"""The store of a search: everything its results depend on, and the names of tilings in it."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from ascend_sim.studies.validate.launch import Launched
 
 
 def named_kernels(kernel: MeasuredKernel) -> list[tuple[str, float | None]]:
-    """The kernels of a call in their order, with their measured times in us where the row has them; none for our own plan."""
+    """Return the kernels of a call in order, with measured us where the row has them; none if the plan is our own."""
     found = []
     for entry in kernel.label("kernels").split():
         name, _, us = entry.partition("=")
@@ -39,7 +39,7 @@ def named_kernels(kernel: MeasuredKernel) -> list[tuple[str, float | None]]:
 
 
 class ConvCall(ConvRow):
-    """A call that is made of one convolution. Whole calls are measured by repeating them, unless the row says otherwise."""
+    """A measured call that consists of one convolution; a source repeats it, unless the row says otherwise."""
 
     launches = "warm"
 
@@ -57,7 +57,7 @@ class ConvCall(ConvRow):
         return tasks, [allocations[name] for name in inputs]
 
     def plan(self, kernel: MeasuredKernel, chip: ChipSpec) -> tuple[Plan, Sequence[str]]:
-        """The kernels of the call on tensors of the row's sizes, and which tensors the caller gives."""
+        """Return the kernels of the call on tensors of the row's sizes, and the names of the tensors that the caller gives."""
         raise NotImplementedError
 
 
@@ -91,7 +91,7 @@ class ForwardConvolution(ConvCall):
 
 
 def _apart(named: Sequence[str], plan: Plan) -> int:
-    """How many kernels one list has and the other has not."""
+    """Return the number of kernels that are in only one of two lists."""
     ran, known = Counter(named), Counter(step.op_type for step in plan.steps)
     return (ran - known).total() + (known - ran).total()
 

@@ -25,7 +25,7 @@ SAME_FORMATS = {"ND": "NCHW", "NCDHW": "NCHW", "NDC1HWC0": "NC1HWC0", "FRACTAL_Z
 
 
 class ConvKernel(ConvRow):
-    """A kernel of a convolution; `gradient` is what it makes, "" of the forward one."""
+    """A cube kernel of a convolution; `gradient` is its output, "" of the forward kernel."""
 
     optional = (*ConvRow.optional, "block_dim")
     helps: ClassVar[Mapping[str, tuple[str, ...]]] = {"block_dim": ("block_dim",)}
@@ -35,7 +35,7 @@ class ConvKernel(ConvRow):
         self.direction = "backward" if gradient else "forward"
 
     def check(self, kernel: MeasuredKernel) -> None:
-        """A row without its sizes is one of a table that has more than can be compared: it is skipped, and `task` says why."""
+        """Raise ValueError for sizes that contradict; a row without sizes is skipped later, with the reason of `task`."""
         if not self._missing(kernel):
             super().check(kernel)
 
@@ -52,7 +52,7 @@ class ConvKernel(ConvRow):
         return step.make(chip, allocations), [allocations[name] for name in step.inputs]
 
     def _missing(self, kernel: MeasuredKernel) -> list[str]:
-        """Return the columns that the row needs and has not; of a 3-D one those of the depth too."""
+        """Return the columns that the row needs and lacks; for a 3-D one those of the depth too."""
         given = dict(kernel.sizes)
         needed = (*self.columns, *(self.deep if "Di" in given else ()))
         return [name for name in needed if name not in given]
@@ -69,7 +69,7 @@ class ConvKernel(ConvRow):
 
 
 def _check_tensors(kernel: MeasuredKernel, plan: Plan, step: PlanStep) -> None:
-    """SimError for a row whose kernel reads or writes something that the one here does not."""
+    """Raise SimError for a row whose kernel reads or writes a tensor that the simulated one does not."""
     for does, label, name in (("reads", "format_in", step.inputs[0]), ("writes", "format_out", step.outputs[0])):
         given, known = kernel.label(label), plan.tensors[name].format
         if given and SAME_FORMATS.get(given, given) != SAME_FORMATS.get(known, known):

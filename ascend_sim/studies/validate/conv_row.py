@@ -1,4 +1,4 @@
-"""A measured row whose sizes are those of a convolution: a whole call of it, or one of its kernels."""
+"""A measured row with the sizes of a convolution: a whole call, or one of its kernels."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ AXES = ("d", "h", "w")
 
 
 class ConvRow(MeasuredLaunch):
-    """Depth columns (Di, Do, kd ...) make it a 3-D convolution."""
+    """Row with the columns of a convolution; depth columns (Di, Do, kd ...) make it 3-D."""
 
     columns = (
         "N", "Ci", "Hi", "Wi", "Co", "Ho", "Wo", "kh", "kw", "stride_h", "stride_w", "pad_h_total", "pad_w_total",
@@ -54,7 +54,7 @@ class ConvRow(MeasuredLaunch):
         *,
         bias: bool = False,
     ) -> Any:
-        """Return the call, as the operator of this direction accepts it; deterministic where the library is."""
+        """Return the call as its operator accepts it; deterministic where the library is by default."""
         operator = OPERATORS.of_pass(self.direction)
         case = operator.of_layer(self._layer(kernel, gradient, bias=bias))
         deterministic = operator.product(chip).profile("library").deterministic_default.value

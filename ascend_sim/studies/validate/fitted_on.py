@@ -1,4 +1,4 @@
-"""Measured rows that decided a cost, by what the cost's `fitted_on` says: `matmul.csv: series=AlexNet, K=32`."""
+"""Measured rows that decided a cost, from the cost's `fitted_on`: `matmul.csv: series=AlexNet, K=32`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ def folder() -> Path:
 
 
 def selected(text: str) -> list[Mapping[str, str]]:
-    """The rows that a text names, by the columns of their file; ConfigError where there is no such file, column or row."""
+    """Return the measured rows that a text selects by file and columns. Raises ConfigError for an unknown file, column
+    or row.
+    """
     name, columns = _parse(text)
     rows = _rows(name)
     unknown = [column for column in columns if column not in rows[0]]
@@ -38,7 +40,7 @@ def selected(text: str) -> list[Mapping[str, str]]:
 
 
 def _parse(text: str) -> tuple[str, dict[str, str]]:
-    """File and columns of a text; ConfigError for another form."""
+    """Return file and columns of a text. Raises ConfigError for another form."""
     name, colon, rest = text.partition(": ")
     pairs = [part.partition("=") for part in rest.split(", ")]
     if not colon or not all(column and equals for column, equals, _ in pairs):
@@ -56,10 +58,10 @@ def _rows(name: str) -> Sequence[Mapping[str, str]]:
 
 
 def fitted_of(chip: ChipSpec) -> dict[str, tuple[str, Sequence[str]]]:
-    """Costs that measured rows decided: a chip's, those of kernels that differ by the library's version, numbers of tilings.
+    """Return the costs that measured rows decided, as place -> (source, `fitted_on`).
 
-    Place -> source, `fitted_on`. Those whose source does not begin with `fitted:` were derived, assumed or guessed, and chosen
-    by these rows.
+    They are numbers of a chip, of kernels that differ by the library's version, and of tilings. Those whose source does not
+    begin with `fitted:` were derived, assumed or guessed, and chosen by these rows.
     """
     found: dict[str, tuple[str, Sequence[str]]] = {
         place: (source.text, source.fitted_on)

@@ -1,6 +1,4 @@
-"""Tests of intervals: kernels of a network in intervals from the others; of kinds with one network, kernel by kernel; kernels
-of a chip in intervals from other chips; and kinds in intervals that they would borrow.
-"""
+"""Tests of uncertainty intervals by leaving out networks, chips or kinds of kernels."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ from ascend_sim.report.certainty import ErrorKind, Interval, MeasuredError, betw
 
 @frozen
 class HeldOut:
-    """Kernels of a kind and chip that were left out, all those of `network` or, where that is the only one, one by one.
+    """Kernels of a kind and chip that were left out: all of `network`, or one by one if it is the only network.
 
     `inside` counts those whose measured time lies in the interval around what ships; `refitted` those in the one around what
     costs predict that were fitted without the kernel's layer.
@@ -50,7 +48,7 @@ class Borrowed:
 
 
 def held_out(kinds: Sequence[ErrorKind]) -> list[HeldOut]:
-    """Return one for every kind, network and chip of which something is known without the network."""
+    """Return a test for every kind, network and chip that has other networks or kernels to compare with."""
     networks = sorted({name for kind in kinds for name in kind.errors})
     return [found for network in networks for found in _without_network(kinds, network)]
 
@@ -71,12 +69,12 @@ def _without_network(kinds: Sequence[ErrorKind], network: str) -> Iterator[HeldO
 
 
 def _others_of(kind: ErrorKind, network: str, one: MeasuredError) -> ErrorKind:
-    """Return the kind with one network alone, and that without a kernel."""
+    """Return the kind without a network or, with only one network, without a kernel."""
     return kind.where(lambda name, other: name == network and other is not one)
 
 
 def other_chips(kinds: Sequence[ErrorKind]) -> list[OtherChips]:
-    """Each chip of a kind that was measured on several, as if nothing had been measured on it."""
+    """Return a test for each chip of a kind measured on several chips, as if that chip had not been measured."""
     chips = sorted({chip for kind in kinds for chip in kind.chips})
     return [found for chip in chips for found in _without_chip(kinds, chip)]
 
@@ -92,7 +90,7 @@ def _without_chip(kinds: Sequence[ErrorKind], chip: str) -> Iterator[OtherChips]
 
 
 def borrowing(kinds: Sequence[ErrorKind]) -> list[Borrowed]:
-    """Each kind as if none of its kernels had been measured."""
+    """Return a test for each kind, as if none of its kernels had been measured."""
     found = []
     for kind in kinds:
         rest = [other for other in kinds if other is not kind]
@@ -109,7 +107,9 @@ def borrowing(kinds: Sequence[ErrorKind]) -> list[Borrowed]:
 
 
 def _hits(kind: ErrorKind, between: float, one: MeasuredError) -> tuple[bool, bool] | None:
-    """Return two truth values: a kernel lies inside as shipped, and by costs fitted without it; None without an interval."""
+    """Return True or False for a kernel inside its interval, as shipped and by costs fitted without it; None without
+    interval.
+    """
     found = of_kind(kind, one.chip, one.us, between)
     return None if found is None else (_inside(found, one.us, one.error), _inside(found, one.us, one.left_out))
 

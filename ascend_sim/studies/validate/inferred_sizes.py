@@ -1,8 +1,7 @@
-"""The sizes of a launch from the shapes that a profiler records.
+"""Sizes of a launch, inferred from the shapes that a profiler records.
 
-It records shapes, dtypes, formats and blocks, but no attribute of an operator. What a shape determines is inferred, what has
-to be assumed is told, and what stays open raises `Open`. A column of the user's own (stride_h, pad_h_total, Ci ...) settles
-such a row.
+It records shapes, dtypes, formats and blocks, but no attribute of an operator. An inferred size is used, an assumption is
+listed, and an open one raises `Open`. A column of the user's own (stride_h, pad_h_total, Ci ...) settles such a row.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from ascend_sim.studies.validate.profiler_line import Line, ProfiledTensor
 
 
 class Open(Exception):
-    """Why a row cannot be simulated: its shapes leave something open, or no kernel here does the work."""
+    """Reason why a row cannot be simulated: its shapes leave a size open, or no simulated kernel does the work."""
 
 
 def _convolution(line: Line, given: Mapping[str, str], assumed: list[str]) -> dict[str, str]:
@@ -56,7 +55,7 @@ def _reach(axis: str, kernel: int, given: Mapping[str, str]) -> int:
 
 
 def _feature(tensor: ProfiledTensor) -> tuple[int, int, int, int]:
-    """N, C, H, W of a feature map; the channels of NC1HWC0 are whole blocks."""
+    """Return N, C, H, W of a feature map; the channels of NC1HWC0 are whole blocks."""
     if _is_blocked(tensor):
         n, c1, h, w, c0 = tensor.shape
         return n, c1 * c0, h, w
@@ -73,7 +72,7 @@ def _is_blocked(tensor: ProfiledTensor) -> bool:
 def _kernel(
     weight: ProfiledTensor, grad: ProfiledTensor, image: ProfiledTensor, given: Mapping[str, str], assumed: list[str]
 ) -> tuple[int, int, int, int]:
-    """Co, Ci, kh, kw; FRACTAL_Z [C1 kh kw, N1, 16, C0] has only the product of kh and kw."""
+    """Return Co, Ci, kh, kw; FRACTAL_Z [C1 kh kw, N1, 16, C0] has only the product of kh and kw."""
     co, ci = _feature(grad)[1], _feature(image)[1]
     no_groups = f"weights {weight} for {ci} input and {co} output channels: groups are not told by shapes"
     if weight.format in ("NCHW", "ND") and len(weight.shape) == 4:
@@ -103,7 +102,7 @@ def _kernel(
 
 
 def _strides(axes: Mapping[str, tuple[int, int, int]], given: Mapping[str, str]) -> tuple[int, ...]:
-    """Return the strides that lead from (size, output, kernel) of every axis; equal ones where the shapes leave the choice."""
+    """Return the strides that fit (size, output, kernel) of every axis; equal ones where the shapes leave a choice."""
     found: dict[str, set[int]] = {}
     for axis, (size, out, kernel) in axes.items():
         if f"stride_{axis}" in given:
@@ -133,13 +132,13 @@ def _strides(axes: Mapping[str, tuple[int, int, int]], given: Mapping[str, str])
 
 
 def _pads(size: int, out: int, kernel: int, stride: int, most: int) -> range:
-    """Total paddings up to `most` that give `out`."""
+    """Return the total paddings up to `most` that give an output of `out`."""
     least = (out - 1) * stride + kernel - size
     return range(max(0, least), min(most, least + stride - 1) + 1)
 
 
 def _padding(size: int, out: int, kernel: int, stride: int) -> int:
-    """Return the usual one of the paddings that give the same output: "same", none, the smallest even one."""
+    """Return the most usual padding that gives the same output: "same", none, or the smallest even one."""
     pads = _pads(size, out, kernel, stride, 2 * (kernel - 1) + stride)
     usual = [pad for pad in (kernel - 1, 0, *(pad for pad in pads if pad % 2 == 0)) if pad in pads]
     if not len(pads):
@@ -148,7 +147,7 @@ def _padding(size: int, out: int, kernel: int, stride: int) -> int:
 
 
 def _cube_dtype(dtype: str, eligible: str, default: str, assumed: list[str]) -> str:
-    """fp32 operands are computed as HF32 where the profiler says so."""
+    """Return the compute dtype; fp32 operands are computed as HF32 where the profiler says so."""
     if dtype != "fp32":
         return dtype
     if not eligible:
@@ -157,7 +156,7 @@ def _cube_dtype(dtype: str, eligible: str, default: str, assumed: list[str]) -> 
 
 
 def _any_convolution(line: Line, given: Mapping[str, str], assumed: list[str]) -> dict[str, str]:
-    """Return the sizes of a forward convolution or a gradient, with depth or without, out of the operators' three tensors."""
+    """Return the sizes of a forward convolution or gradient, 2-D or 3-D, from the operator's three tensors."""
     operands, results = ([t for t in line.tensors(side) if len(t.shape) > 3] for side in ("input", "output"))
     if len(operands) != 2 or len(results) != 1:
         raise Open(
@@ -198,7 +197,7 @@ def _any_convolution(line: Line, given: Mapping[str, str], assumed: list[str]) -
 
 
 def _volume(tensor: ProfiledTensor) -> tuple[int, ...]:
-    """N, C and the sizes of a feature map, with the depth of one that has it; channels of blocked ones are whole blocks."""
+    """Return N, C and the spatial sizes of a feature map; channels of blocked layouts are whole blocks."""
     shape, form = tensor.shape, tensor.format.split(":")[0]
     if form == "NDC1HWC0" and len(shape) == 6:
         n, d, c1, h, w, c0 = shape
@@ -219,7 +218,7 @@ def _window(
     given: Mapping[str, str],
     assumed: list[str],
 ) -> tuple[int, int, int, list[int]]:
-    """Co, Ci, groups and the kernel's sizes; maps come with their channels. Plain shapes tell the groups, blocks do not."""
+    """Return Co, Ci, groups and the kernel's sizes; blocked layouts do not show the groups."""
     (x, ci), (y, co) = image, grad
     form, columns = weight.format.split(":")[0], [f"k{axis}" for axis in axes]
     no_groups = f"weights {weight} for {ci} input and {co} output channels: groups are not told by shapes"
@@ -283,7 +282,7 @@ def _one_each(line: Line) -> tuple[ProfiledTensor, ProfiledTensor]:
 
 
 def _reduce_sum(line: Line, given: Mapping[str, str], assumed: list[str]) -> dict[str, str]:
-    """[N, Ci, Hi] summed over N and Hi: which axes remain is read off the output."""
+    """Return the sizes of [N, Ci, Hi] summed over N and Hi; the output shows which axes remain."""
     sources, targets = line.tensors("input"), line.tensors("output")
     if not sources or not targets:
         raise Open("the profiler gives no shapes")
@@ -308,7 +307,7 @@ def _reduce_sum(line: Line, given: Mapping[str, str], assumed: list[str]) -> dic
 
 
 def _kept_axes(shape: tuple[int, ...], left: tuple[int, ...]) -> list[int]:
-    """Axes of `shape` that remain in `left`, with or without axes of 1 in place of the others."""
+    """Return the axes of `shape` that remain in `left`; the others may be kept with size 1."""
     if len(left) == len(shape):
         if any(b not in (a, 1) for a, b in zip(shape, left, strict=True)):
             raise Open(f"a sum from {list(shape)} to {list(left)}: not one over axes")

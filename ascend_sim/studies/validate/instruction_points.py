@@ -52,7 +52,7 @@ class PublishedPoint:
 
 @frozen
 class ComparedPoint:
-    """A point with what the chip file gives: cycles here and there, or why there are none."""
+    """A published point and the chip file's prediction, or the reason why there is none."""
 
     point: PublishedPoint
     predicted: float = 0.0
@@ -61,7 +61,7 @@ class ComparedPoint:
 
     @property
     def precision(self) -> float:
-        """1 - abs(predicted - published) / published."""
+        """Return 1 - abs(predicted - published) / published."""
         return 1 - abs(self.predicted - self.published) / self.published
 
 

@@ -1,4 +1,4 @@
-"""Measured rows: the kernel that was launched, and how long it took."""
+"""Measured rows: a launched kernel and its measured times."""
 
 from __future__ import annotations
 
@@ -52,16 +52,16 @@ class MeasuredKernel:
         return dict(self.sizes)[column]
 
     def get(self, column: str, default: int) -> int:
-        """A size that may be left out."""
+        """Return the size in a column, or `default` where the column may be left out."""
         return dict(self.sizes).get(column, default)
 
     def label(self, column: str) -> str:
-        """A text column, "" where it is empty."""
+        """Return a text column, "" where it is empty."""
         return dict(self.labels).get(column, "")
 
 
 def cube_dtype(kernel: MeasuredKernel) -> tuple[str, int]:
-    """The dtype of a cube kernel's operands and the cubeMathType; SimError for one that has none."""
+    """Return the dtype of a cube kernel's operands and the cubeMathType. Raises SimError for another dtype."""
     if kernel.dtype not in _CUBE_DTYPES:
         raise SimError(f"dtype {kernel.dtype!r}: allowed for {kernel.op_type}: {', '.join(_CUBE_DTYPES)}")
     return _CUBE_DTYPES[kernel.dtype]

@@ -26,11 +26,11 @@ class MeasuredLaunch:
     """The state of the code before a row that says none; see LAUNCH_STATES."""
 
     def unlike(self, labels: Mapping[str, str]) -> str:
-        """Why a row with these text columns is not simulated, "" where it is."""
+        """Return why a row with these text columns is not simulated; "" where it is."""
         return ""
 
     def check(self, kernel: MeasuredKernel) -> None:
-        """ValueError names the column that is missing, or that does not go with the others."""
+        """Raise ValueError for a column that is missing or contradicts the others."""
         self._require(kernel, self.columns)
 
     def is_long(self, kernel: MeasuredKernel) -> bool:
@@ -38,7 +38,7 @@ class MeasuredLaunch:
         return False
 
     def as_timed(self, kernel: MeasuredKernel) -> MeasuredKernel:
-        """A kernel that takes the same time, one for all that do."""
+        """Return one representative of all kernels that take the same time."""
         return kernel
 
     def tasks(self, kernel: MeasuredKernel, chip: ChipSpec, device: Device) -> Launched:
@@ -47,7 +47,7 @@ class MeasuredLaunch:
         return [task], inputs
 
     def task(self, kernel: MeasuredKernel, chip: ChipSpec, device: Device) -> tuple[Task, list[Allocation]]:
-        """The one task, of an operator that launches no more."""
+        """Return the only task of an operator that launches one kernel."""
         raise NotImplementedError
 
     @staticmethod

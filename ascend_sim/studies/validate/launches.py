@@ -1,7 +1,7 @@
 """Launches of measured rows: an entry of `LAUNCHES` for every operator that can be compared.
 
-An entry says which columns give a kernel's size, what they may hold, and which task they come to. A further operator is a
-class here, and in `inferred_sizes` how its sizes follow from a profiler's shapes.
+An entry has the columns of a kernel's size, their allowed values, and the task that they describe. A further operator is a
+class here, and in `inferred_sizes` the inference of its sizes from a profiler's shapes.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Launched = tuple[Task, list[Allocation]]
 
 
 class ConvGradient(MeasuredLaunch):
-    """The cube kernel of a convolution backward that wants one gradient alone, with the row's blocks where they are told."""
+    """The cube kernel of a convolution backward that computes one gradient alone, with the row's blocks if given."""
 
     columns = (
         "N", "Ci", "Hi", "Wi", "Co", "Ho", "Wo", "kh", "kw", "stride_h", "stride_w", "pad_h_total", "pad_w_total",
@@ -109,7 +109,7 @@ class ConvGradient(MeasuredLaunch):
 
 
 class MatMul(MeasuredLaunch):
-    """A product, with its blocks and what else the row says of the tiling."""
+    """A matrix product, with the blocks and the tiling fields that the row has."""
 
     columns = ("M", "N", "K")
     tiling: ClassVar = {"block_dim": "usedCoreNum"} | {
@@ -125,7 +125,7 @@ class MatMul(MeasuredLaunch):
         return kernel.get("batch", 1) * kernel["M"] * kernel["N"] * kernel["K"] > LONG
 
     def as_timed(self, kernel: MeasuredKernel) -> MeasuredKernel:
-        """No cost depends on values, and a product in bf16 is one in fp16 at the same rate."""
+        """Return the fp16 product for a bf16 one: costs do not depend on values, and the rates are equal."""
         rates = load_chip(kernel.chip).cube.rates
         same = kernel.dtype == "bf16" and rates.get("bfloat16") == rates.get("float16")
         if not same or kernel.label("dtype_out") not in ("", "bf16"):
@@ -178,7 +178,7 @@ class FilterTurn(MeasuredLaunch):
 
 
 class TransData(MeasuredLaunch):
-    """A feature map or a filter: which of the two its formats tell."""
+    """A layout conversion of a feature map or a filter; the formats decide which."""
 
     turns: ClassVar[Mapping[str, MeasuredLaunch]] = {"NC1HWC0": FeatureTurn(), "FRACTAL_Z": FilterTurn()}
     optional = tuple(dict.fromkeys((*FeatureTurn.columns, *FilterTurn.columns)))
@@ -216,7 +216,7 @@ class TransData(MeasuredLaunch):
 
 
 class Cast(MeasuredLaunch):
-    """`N` elements from `dtype` to `dtype_out`."""
+    """Conversion of `N` elements from `dtype` to `dtype_out`."""
 
     columns = ("N",)
 
@@ -247,7 +247,7 @@ class ReduceSum(MeasuredLaunch):
 
 
 class MemSet(MeasuredLaunch):
-    """A filter in FRACTAL_Z set to zero."""
+    """Zero fill of a filter in FRACTAL_Z."""
 
     columns = ("Co", "Ci", "kh", "kw")
 
@@ -275,7 +275,7 @@ class MicroBenchmark(MeasuredLaunch):
 
 
 class Add(MicroBenchmark):
-    """The vector add, a launch like others."""
+    """The vector add as an ordinary launch."""
 
     columns = ("M", "N", "tile_n", "block_dim")
     optional = ("buffers", "bypass")
@@ -289,7 +289,7 @@ class Add(MicroBenchmark):
 
 
 class Timed(MicroBenchmark):
-    """A program whose measured time is not that of a launch."""
+    """A small program whose measured time is not that of a launch."""
 
     def us(self, kernel: MeasuredKernel, chip: ChipSpec) -> float:
         """Return the time as its source counts it; SimError for what the chip cannot run."""
@@ -297,7 +297,7 @@ class Timed(MicroBenchmark):
 
 
 class CopyStream(Timed):
-    """All cores read one matrix, tile by tile."""
+    """Stream in which all cores read one matrix, tile by tile."""
 
     columns = ("M", "N", "tile_m", "tile_n", "block_dim")
     optional = ("splits", "repeats")
@@ -319,7 +319,7 @@ class CopyStream(Timed):
 
 
 class Copy(Timed):
-    """One transfer with nothing else under way."""
+    """One transfer on an idle device."""
 
     columns = ("nbytes",)
     quantities = ("transfer",)
@@ -368,7 +368,7 @@ def stream_of(kernel: MeasuredKernel) -> MatrixStream:
 
 
 def _dtypes(kernel: MeasuredKernel) -> tuple[str, str]:
-    """Canonical dtypes of what a vector kernel reads and writes."""
+    """Return the canonical dtypes that a vector kernel reads and writes."""
     found = []
     for dtype in (kernel.dtype, kernel.label("dtype_out") or kernel.dtype):
         try:
@@ -387,7 +387,7 @@ def _to_blocks(kernel: MeasuredKernel) -> bool:
 
 
 def _two_sides(kernel: MeasuredKernel, device: Device, plain: int, blocked: int) -> tuple[Allocation, Allocation, int]:
-    """Source and target of a turn between that many elements in NCHW and in blocks, and the bytes of one."""
+    """Return source and target of a layout conversion of that many elements, and the bytes of an element."""
     itemsize = _itemsize(_dtypes(kernel)[0])
     sizes = (plain, blocked) if _to_blocks(kernel) else (blocked, plain)
     return device.allocate(sizes[0] * itemsize, "input"), device.allocate(sizes[1] * itemsize, "output"), itemsize

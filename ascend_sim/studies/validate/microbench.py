@@ -70,7 +70,7 @@ class MatrixStream:
 
     @property
     def core_kind(self) -> str:
-        """Return the cores that have the destination."""
+        """Return the kind of core that has the destination buffer."""
         return "AIV" if self.destination == "UB" else "AIC"
 
     def cores(self, chip: ChipSpec) -> int:
@@ -83,7 +83,7 @@ class MatrixStream:
         return self.rows * self.columns * HALF * self.repeats
 
     def shortened(self, cores: int) -> MatrixStream:
-        """The stream with no more rows than it needs; a matrix that is read again is read whole."""
+        """Return the stream with no more rows than it needs; a matrix that is read again is read whole."""
         height, width = self.tile
         steps = -(-STEADY // -(-self.columns // width)) * height
         if self.repeats > 1 or steps >= self.rows // cores:
@@ -104,17 +104,17 @@ class Measured:
 
     @property
     def by_mte2(self) -> float:
-        """Useful bytes over the busy time of MTE2."""
+        """Return the useful bytes over the busy time of MTE2, in TB/s."""
         return self.useful_bytes / self.mte2_us / 1e6
 
     @property
     def by_core(self) -> float:
-        """Useful bytes over core time, start-up included."""
+        """Return the useful bytes over core time, start-up included, in TB/s."""
         return self.useful_bytes / self.core_us / 1e6
 
     @property
     def hit_ratio(self) -> float:
-        """Part of the useful bytes that did not come from HBM (of tiles that are whole lines)."""
+        """Return the share of the useful bytes that did not come from HBM (of tiles that are whole lines)."""
         return 1 - self.hbm_bytes / self.useful_bytes
 
 
@@ -221,10 +221,10 @@ BACK_TO_BACK = ("L1->L0A", "L1->L0B", "L1->BT", "L1->FB")
 
 
 def transfer_cycles(chip: ChipSpec, path: str, nbytes: int) -> int:
-    """Return the cycles of one transfer of `nbytes` as its curve means them: start to retirement, or the time that the pipe is
-    taken.
+    """Return the cycles of one transfer of `nbytes` as its published curve counts them.
 
-    SimError for a path without a curve, and for bytes that the path cannot move at once.
+    That is start to retirement, or the time that the pipe is taken. Raises SimError for a path without a curve, and for bytes
+    that the path cannot move at once.
     """
     if path not in (*ALONE, *BACK_TO_BACK):
         raise SimError(f"path {path!r}: allowed are {', '.join((*ALONE, *BACK_TO_BACK))}")
@@ -233,7 +233,7 @@ def transfer_cycles(chip: ChipSpec, path: str, nbytes: int) -> int:
 
 
 def single_transfer(chip: ChipSpec, path: str, nbytes: int) -> tuple[int, int]:
-    """(cycles of occupancy, cycles from start to retirement) of one transfer with nothing else under way, L2 hits."""
+    """Return (cycles of occupancy, cycles from start to retirement) of one transfer on an idle device, L2 hits."""
     source, destination = path.split("->")
     if nbytes > TENSOR:
         raise SimError(f"{nbytes} bytes: at most {TENSOR} lie ready for a transfer")
@@ -274,7 +274,7 @@ def _run_alone(chip: ChipSpec, kind: str, build: Callable[[KernelBuilder], None]
 
 @frozen
 class InnerLoop:
-    """Cycles per step of the matmul sample's inner loop."""
+    """Cycles per step of the matmul sample's inner loop: of M, of MTE1, and from step to step."""
 
     m_busy: float
     mte1_busy: float
@@ -282,7 +282,10 @@ class InnerLoop:
 
 
 def matmul_loop(chip: ChipSpec, steps: int) -> InnerLoop:
-    """Return the sample's step on operands in L1: one load3d of 16 KB, four load2d of 8 KB, one fp16 Mmad 128 x 64 x 256."""
+    """Return the cycles of the sample's step on operands in L1.
+
+    The step is one load3d of 16 KB, four load2d of 8 KB, one fp16 Mmad 128 x 64 x 256.
+    """
 
     def build(k: KernelBuilder) -> None:
         left = [k.allocate("L0A", 16 * KIB, f"l0a[{i}]") for i in range(2)]

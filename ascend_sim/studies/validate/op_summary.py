@@ -61,7 +61,7 @@ def check_table(path: Path, heads: Iterable[str], chip: str | None) -> None:
 
 
 def _missing_columns(heads: Iterable[str]) -> list[str]:
-    """Return the columns that every row needs and the table has not."""
+    """Return the columns that every row needs and the table lacks."""
     names = _lower(heads)
     return [NAMES[need][0].title() for need in _NEEDED if not names & set(NAMES[need])]
 
@@ -101,7 +101,9 @@ def to_row(cells: Mapping[str, str], own: Sequence[str]) -> dict[str, str]:
 
 
 def _times(line: Line) -> dict[str, str]:
-    """Core time and the pipes' parts of it, of the cores that did the work: aic_, aiv_ or, on older chips, neither."""
+    """Return core time and its parts by pipe, of the cores that worked: columns aic_, aiv_ or, on older chips, without
+    prefix.
+    """
     vector = "VECTOR" in line["core"].upper() or "AIV" in line["core"].upper()
     prefixes = ("aiv_", "") if vector else ("aic_", "")
     cores = ("aiv_time(us)", "aicore_time(us)") if vector else ("aicore_time(us)", "aic_time(us)")

@@ -1,4 +1,4 @@
-"""How far predictions are from measurements: the table, and all rows as CSV."""
+"""Errors of predictions against measurements: the table, and all rows as CSV."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Errors:
 
     @classmethod
     def of(cls, pairs: Sequence[tuple[float, float]]) -> Errors | None:
-        """From (predicted, measured) pairs; a measured 0 has no relative error and is left out. None without pairs."""
+        """Return the errors of (predicted, measured) pairs; pairs with a measured 0 are left out. None without pairs."""
         errors = [100 * (predicted - measured) / measured for predicted, measured in pairs if measured > 0]
         if not errors:
             return None
@@ -72,7 +72,7 @@ class Group:
 
 
 def spearman(first: Sequence[float], second: Sequence[float]) -> float | None:
-    """Rank correlation, equal values sharing their mean rank; None where one side is constant."""
+    """Return the rank correlation, equal values sharing their mean rank; None where one side is constant."""
     a, b = _ranks(first), _ranks(second)
     if len(a) < 2 or a.std() == 0 or b.std() == 0:
         return None
@@ -86,7 +86,7 @@ def _ranks(values: Sequence[float]) -> np.ndarray[Any, Any]:
 
 
 def series_of(one: RowComparison) -> str:
-    """Return the series of a row within its operator: the path of a small program and the row's series."""
+    """Return the series of a row within its operator; of a small program with its path."""
     return ", ".join(filter(None, (one.row.kernel.label("path"), one.row.series)))
 
 
@@ -181,7 +181,7 @@ def program_rows(groups: Sequence[Group]) -> list[tuple[str, ...]]:
 
 
 def blind(compared: Sequence[RowComparison]) -> Errors | None:
-    """Errors of the small programs that set no cost and that no other source contradicts."""
+    """Return the errors of the small programs that set no cost and that no other source contradicts."""
     return Errors.of(
         [
             (one.prediction.task_us, one.row.duration_us)
@@ -192,13 +192,13 @@ def blind(compared: Sequence[RowComparison]) -> Errors | None:
 
 
 def blind_line(errors: Errors) -> str:
-    """`blind` in words."""
+    """Return the result of `blind` as a line."""
     rows = "program that sets" if errors.rows == 1 else "programs that set"
     return f"{errors.rows} small {rows} no cost: median error {errors.median:.1f} %, worst {errors.worst:+.1f} %"
 
 
 def skipped_lines(groups: Sequence[Group]) -> list[str]:
-    """One line for every reason why rows were not simulated, with their number; operators unknown here share a line."""
+    """Return a line for every reason why rows were not simulated, with their number; unknown operators share a line."""
     lines = []
     strangers: dict[str, dict[str, int]] = {}
     for group in groups:

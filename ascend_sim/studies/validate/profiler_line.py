@@ -1,4 +1,4 @@
-"""One line of a profiler's table: operands, times and counts, whatever its version calls the columns."""
+"""One line of a profiler's table: operands, times and counts, under one set of names for all versions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NONE = ("", "N/A", "NA", "NULL", "nan")
 
 @frozen
 class ProfiledTensor:
-    """One operand as the profiler tells it."""
+    """One operand in the profiler's table: shape, dtype and format."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -41,7 +41,7 @@ class ProfiledTensor:
 
 
 class Line:
-    """A line of the table by short names, whatever its version calls the columns."""
+    """A line of the table by short column names, equal for all versions of the profiler."""
 
     def __init__(self, cells: Mapping[str, str]) -> None:
         # The profiler quotes lists twice and ends times with a tab.
@@ -52,7 +52,7 @@ class Line:
         return next((self.text[head] for head in NAMES[name] if self.text.get(head)), "")
 
     def number(self, name: str) -> float | None:
-        """A number of 0 or more, None where there is none."""
+        """Return a number of 0 or more, None where there is none."""
         heads = NAMES.get(name, (name,))
         text = next((self.text[head] for head in heads if self.text.get(head)), "")
         if not text:
@@ -66,7 +66,7 @@ class Line:
         return value
 
     def tensors(self, side: str) -> list[ProfiledTensor]:
-        """The operands of one side ("input" or "output"); a scalar has an empty shape."""
+        """Return the operands of one side ("input" or "output"); a scalar has an empty shape."""
         if not self[f"{side} shapes"] and not self[f"{side} types"]:
             return []
         shapes = [_shape(text) for text in self[f"{side} shapes"].split(";")]

@@ -42,12 +42,12 @@ _FROM_ZERO = ("pad_d_total", "pad_h_total", "pad_w_total", *_FLAGS)
 
 
 def shipped_rows(l2: str = "warm", told: Collection[str] = ()) -> list[MeasuredRow]:
-    """The open measured rows that ship with the package; see `read_rows`."""
+    """Return the open measured rows that ship with the package; see `read_rows`."""
     return [row for row in _all_shipped(l2, told) if not is_sealed(row.cells)]
 
 
 def sealed_rows(l2: str = "warm", told: Collection[str] = ()) -> list[MeasuredRow]:
-    """The sealed measured rows that ship with the package, for pages that print errors; see `sealed`."""
+    """Return the sealed measured rows that ship with the package, for pages that print errors; see `sealed`."""
     return [row for row in _all_shipped(l2, told) if is_sealed(row.cells)]
 
 
@@ -65,7 +65,7 @@ def read_rows(
     *,
     skip: bool = False,
 ) -> list[MeasuredRow]:
-    """The rows of a CSV file, or of a profiler's table or folder, whose `chip` must then be given.
+    """Return the rows of a CSV file, or of a profiler's table or folder, whose `chip` must then be given.
 
     `l2` is one of L2_STATES or STEP, for rows that say none of their own; None is STEP for a profile with start times and warm
     for others. `told` names what of TOLD the predictions may know of the
@@ -93,7 +93,7 @@ def read_rows(
 def _read_file(
     path: Path, l2: str | None, chip: str | None, told: Collection[str], wrong: list[ConfigError]
 ) -> list[MeasuredRow]:
-    """The rows of a file; the errors of those that cannot be are added to `wrong`."""
+    """Return the rows of a file; errors of unusable rows are added to `wrong`."""
     if not path.exists():
         raise ConfigError(f"{path}: no such file; --rows takes a CSV of measured rows, or a profiler's folder")
     try:
@@ -163,14 +163,14 @@ def _cells(where: str, line: str) -> list[str]:
 
 
 def _skipped(chip: str | None, op_type: str | None, why: str, cells: Mapping[str, str]) -> MeasuredRow:
-    """A row that is not simulated; names that a terminal cannot show are written as Python writes them."""
+    """Return a row that is not simulated; characters that a terminal cannot show are escaped."""
     names = _chip_name((chip or "").strip()), op_type or ""
     chip, op_type = (name if name.isprintable() else repr(name)[1:-1] for name in names)
     return MeasuredRow(MeasuredKernel(chip, op_type, "", ()), math.nan, None, {}, "", why, cells)
 
 
 def _profiled(where: str, cells: Mapping[str, str], l2: str, chip: str, told: Collection[str]) -> MeasuredRow:
-    """A line of a profiler's table; one that cannot be simulated says why."""
+    """Return a row from a line of a profiler's table; a line that cannot be simulated has the reason."""
     try:
         row = {"chip": chip, "launches": cells.get("launches", ""), **op_summary.to_row(cells, COLUMNS)}
     except ValueError as error:
@@ -181,7 +181,7 @@ def _profiled(where: str, cells: Mapping[str, str], l2: str, chip: str, told: Co
 
 
 def of_chips(rows: Iterable[MeasuredRow], names: Iterable[str]) -> list[MeasuredRow]:
-    """The rows of these chips; SimError names the chips that there are when one has none.
+    """Return the rows of these chips. Raises SimError, with the chips that have rows, if one has none.
 
     A chip file of the user's takes the rows of the nearest chip that it extends.
     """
@@ -241,7 +241,7 @@ def _row(where: str, cells: Mapping[str, str], l2: str, told: Collection[str]) -
 
 
 def _chip_name(name: str) -> str:
-    """A chip by one name; a file of the user's keeps its own."""
+    """Return the canonical name of a shipped chip; a user's file keeps its own."""
     return name if is_path(name) else CHIPS.get(name.lower(), name.lower())
 
 
@@ -253,14 +253,16 @@ def _unlike(op_type: str, fused: str) -> str:
 
 
 def _formats(labels: Mapping[str, str]) -> dict[str, str]:
-    """Formats as a kernel here names them: ND beside channel blocks is NCHW, and a profiler writes C0 = 16 of fp32 as :1."""
+    """Return the formats as the simulated kernels name them: ND beside channel blocks is NCHW, C0 = 16 of fp32 is ":1" in
+    profilers.
+    """
     found = {side: labels[side].upper().split(":")[0] for side in ("format_in", "format_out") if side in labels}
     blocked = {"NC1HWC0", "FRACTAL_Z"} & set(found.values())
     return {side: "NCHW" if name == "ND" and blocked else name for side, name in found.items()}
 
 
 def unknown_operator(op_type: str) -> str:
-    """Why a row of an operator without a kernel here is skipped."""
+    """Return the reason why a row of an operator without a simulated kernel is skipped."""
     return f"no kernel of {op_type or 'an empty op_type'} here"
 
 

@@ -58,7 +58,7 @@ class Prediction:
 
 @frozen
 class RowComparison:
-    """A row and what the simulator says of it."""
+    """A measured row and its prediction."""
 
     row: MeasuredRow
     prediction: Prediction
@@ -71,12 +71,15 @@ class RowComparison:
 
     @property
     def error(self) -> float:
-        """(predicted - measured) / measured of the task time."""
+        """Return (predicted - measured) / measured of the task time."""
         return self.prediction.task_us / self.row.duration_us - 1
 
     @property
     def kernel_errors(self) -> list[tuple[str, float]]:
-        """(operator, error) of those kernels of a call that were measured by themselves, the first of a name by the first."""
+        """Return (operator, error) of the kernels of a call that were measured by themselves.
+
+        Several kernels of one operator are paired in order.
+        """
         found: dict[str, list[float]] = {}
         for name, us in reversed(self.prediction.kernels):
             found.setdefault(name, []).append(us)
@@ -115,7 +118,7 @@ def compare(
     long: bool = True,
     out: str | Path | None = None,
 ) -> list[RowComparison]:
-    """Every row with its prediction, in order; equal kernels run once, `jobs` processes share the distinct ones.
+    """Return every row with its prediction, in order; equal kernels run once, `jobs` processes share the distinct ones.
 
     Without `long` rows that take minutes are skipped. `out` is a folder with a store: what it has is not run again. An
     interrupt (Ctrl-C) ends it with the rows that were finished, if there are any; the others are skipped as `INTERRUPTED`.
@@ -151,12 +154,12 @@ def compare(
 
 
 def as_timed(kernel: MeasuredKernel) -> MeasuredKernel:
-    """A kernel that takes the same time, one for all that do."""
+    """Return one representative of all kernels that take the same time."""
     return LAUNCHES[kernel.op_type].as_timed(kernel)
 
 
 def _name(kernel: MeasuredKernel) -> str:
-    """All that a prediction depends on: the kernel, and the numbers of its chip."""
+    """Return the cache key of a prediction: the kernel, and the numbers of its chip."""
     try:
         chip = load_chip(kernel.chip).model_dump_json()
     except SimError:  # `simulate` tells
@@ -165,18 +168,18 @@ def _name(kernel: MeasuredKernel) -> str:
 
 
 def _prediction(data: Mapping[str, Any]) -> Prediction:
-    """The inverse of `_simulated`, out of a store too."""
+    """Return the prediction in the plain data of `_simulated`, also from a store."""
     return Prediction(**{**data, "kernels": tuple((name, us) for name, us in data["kernels"])})
 
 
 def _simulated(kernel: MeasuredKernel) -> dict[str, Any] | Failed:
-    """`simulate` as plain data."""
+    """Return the prediction of `simulate` as plain data."""
     prediction = simulate(kernel)
     return Failed(prediction.skipped) if prediction.skipped else asdict(prediction)
 
 
 def simulate(kernel: MeasuredKernel) -> Prediction:
-    """One launch on a fresh device; what the simulator refuses, and what ends it, is told in `skipped`.
+    """Simulate one launch on a fresh device; a refusal or an error becomes the prediction's `skipped`.
 
     L2 and code begin in the kernel's state, see L2_STATES and LAUNCH_STATES.
     """

@@ -80,7 +80,7 @@ def _chip(one: RowComparison) -> str:
 
 
 def _legend(operators: Sequence[str], chips: Sequence[str]) -> list[Any]:
-    """Colours of operators (hollow from the eleventh on), then shapes of chips."""
+    """Return the legend: colours of operators (hollow from the eleventh on), then shapes of chips."""
     from matplotlib.lines import Line2D
 
     colours = [

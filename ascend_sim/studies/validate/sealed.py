@@ -1,4 +1,4 @@
-"""Sealed rows: measured rows that nothing may be fitted on, so that their errors are those of a stranger's kernels.
+"""Sealed rows: measured rows on which nothing may be fitted, so that their errors are those of new kernels.
 
 `configs/measurements/sealed.yaml` has the salt and the sources of which rows are sealed. All rows of a group (source, operator,
 shape, dtype, layout) are sealed, or none is.
@@ -27,7 +27,7 @@ def _split() -> Mapping[str, Any]:
 
 
 def is_sealed(cells: Mapping[str, str]) -> bool:
-    """Return whether a row with these columns is sealed, in whatever file it stands."""
+    """Return True if a row with these columns is sealed, in any file."""
     source = _split()["sources"].get(cells.get("run", "").strip())
     if source is None or any(cells.get(name, "") == value for name, value in source.get("open", {}).items()):
         return False
@@ -35,7 +35,7 @@ def is_sealed(cells: Mapping[str, str]) -> bool:
 
 
 def _group(cells: Mapping[str, str]) -> str:
-    """Return the group's name: what was asked of the kernel, without what the library decided."""
+    """Return the group's name: the columns of the problem, without those that the library decided."""
     decided = {name for launch in LAUNCHES.values() for columns in launch.helps.values() for name in columns}
     names = ("run", "op_type", *(name for name in COLUMNS if name not in decided), *LAYOUT)
     return "|".join(f"{name}={cells[name].strip()}" for name in names if cells.get(name, "").strip())

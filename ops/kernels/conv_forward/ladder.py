@@ -28,7 +28,8 @@ ForwardRung = Rung[TilingInput, ConvForwardTiling]
 
 
 def answer_conv_forward(inp: TilingInput) -> LadderAnswer[ConvForwardTiling]:
-    """Return the largest tile of 128 channels that fits L0C, L0A and L1 twice, or else a small one of the fewest loads to L0.
+    """Return the largest tile of 128 channels that fits L0C, L0A and L1 with two buffers, else a small tile with the fewest
+    loads.
 
     L1 has one buffer where two fit no tile. Raises TilingError with the numbers where no tile fits.
     """
@@ -53,7 +54,7 @@ def _strips(inp: TilingInput, buffers: int) -> ConvForwardTiling | Refusal:
 
 
 def _rungs(buffers: int, words: str) -> Iterator[ForwardRung]:
-    """Yield the rungs with so many buffers of each operand in L1."""
+    """Yield the rungs with `buffers` buffers of each operand in L1."""
     yield Rung(
         f"columns of a long row{words}", INFERRED, lambda inp: inp.problem.one_row, partial(_columns, buffers=buffers)
     )

@@ -35,7 +35,7 @@ X, Y = 0, 2
 def conv_forward_task(
     call: CubeCall, tiling: ConvForwardTiling, tensors: list[Allocation], name: str, op_type: str
 ) -> Task:
-    """The kernel launch; `tensors` are x, weight and y in the layouts above, in the compute dtype.
+    """Return the kernel's task; `tensors` are x, weight and y in the layouts above, in the compute dtype.
 
     Where groups are merged by vector cores a fourth one is their workspace. The last one is the bias, where the call has one.
     """
@@ -105,7 +105,9 @@ class _ForwardBuilder:
         return self.k.finish()
 
     def piece(self, number: int, n_parts: int, parts: int) -> tuple[tuple[int, ...], int] | None:
-        """((strip, group, depth, m, count, n, count), image of the batch) of tile `number`; None where it has no elements."""
+        """Return ((strip, group, depth, m, count, n, count), image of the batch) of tile `number`; None for one without
+        elements.
+        """
         rest, m = divmod(number, len(self.strips) * parts)
         rest, n = divmod(rest, n_parts)
         rest, depth = divmod(rest, self.p.d_out)
@@ -121,7 +123,7 @@ class _ForwardBuilder:
         return (index, group, depth, m, m_count, n, n_count), batch
 
     def tile(self, strip: Strip, group: int, image: int, m: int, m_count: int, n: int, n_count: int) -> None:
-        """Output pixels m .. x channels n .. of a real group, summed over kernel planes and K, then written."""
+        """Compute one tile, output pixels m .. x channels n .. of a real group, over kernel planes and K, and store it."""
         self.k.next_tile()
         p, per_block = strip.problem, self.inp.taps * self.c0
         batch, depth_out = divmod(image, p.d_out)
@@ -161,7 +163,7 @@ class _ForwardBuilder:
         self.write(strip, group, image, m, m_count, n, n_count)
 
     def load_bias(self, group: int, n: int, n_count: int) -> BiasPiece | None:
-        """Bring the bias of channels n .. of a real group to L1, where the call has one."""
+        """Load the bias of channels n .. of a real group to L1 and return its place; None without a bias."""
         if self.bias is None:
             return None
         size = self.bias_itemsize
@@ -174,7 +176,7 @@ class _ForwardBuilder:
         return BiasPiece(self.bias.address, ceil_to(n_count * size, BIAS_UNIT) // size)
 
     def load_a1(self, strip: Strip, group: int, batch: int, depth: int, block: int, blocks: int, rows: Span) -> None:
-        """Input `rows` of `blocks` channel blocks: [c1][rows][W][C0] in L1, W the columns that the strip reads."""
+        """Load input `rows` of `blocks` channel blocks as [c1][rows][W][C0] to L1, W the columns that the strip reads."""
         width = strip.problem.w_in
         address = self.a1.begin((strip.column, group, batch, depth, block, *rows))
         if address is None:
@@ -188,7 +190,7 @@ class _ForwardBuilder:
         self.a1.loaded()
 
     def load_b1(self, group: int, plane: int, block: int, blocks: int, n: int, n_count: int) -> None:
-        """Weights of `blocks` C_in blocks for channels n ..: [cin1][tap][n1][16][C0] in L1, the order of L0B."""
+        """Load weights of `blocks` C_in blocks for channels n .. as [cin1][tap][n1][16][C0] to L1, the order of L0B."""
         address = self.b1.begin((group, plane, block, n))
         if address is None:
             return
@@ -204,7 +206,7 @@ class _ForwardBuilder:
         self.b1.loaded()
 
     def step(self, window: MapWindow, pixels: Span, n_count: int, k_span: Span) -> None:
-        """One base block: fill half of L0A and L0B, multiply. `k_span` is what of K, counted in what L1 holds."""
+        """Fill half of L0A and L0B with one base block and multiply; `k_span` is its range of K within L1."""
         k, (k_start, k_count) = self.k, k_span
         half = self.pipeline.acquire()
         left, right = self.pipeline.left[half], self.pipeline.right[half]
@@ -215,7 +217,7 @@ class _ForwardBuilder:
         self.pipeline.multiply(half, pixels.length, k_count, n_count, self.call.dtype, self.call.hf32_bits)
 
     def write(self, strip: Strip, group: int, image: int, m: int, m_count: int, n: int, n_count: int) -> None:
-        """The finished tile to y."""
+        """Store the finished tile to y."""
         dtype, width = "float32" if self.itemsize == 4 else self.call.dtype, self.p.w_out
         found = [TileRun(0, m, m_count)]
         if self.tiling.split_wo:

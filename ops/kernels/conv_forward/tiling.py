@@ -46,7 +46,7 @@ class ConvForwardTiling:
     source: str = "stand-in"
 
     def to_vendor(self) -> dict[str, Any]:
-        """The fields under names like the vendor's."""
+        """Return the fields under names like the vendor's."""
         cut = {"splitWo": self.split_wo} if self.split_wo else {}
         cut |= {"l1Buffers": self.l1_buffers} if self.l1_buffers != BUFFERS else {}
         return {
@@ -61,8 +61,10 @@ class ConvForwardTiling:
 
 
 def with_groups_merged(inp: TilingInput) -> TilingInput:
-    """The problem as the kernel of dav-3510 takes it: groups that fill whole blocks together are merged where their weights fit
-    UB twice (ops-nn, conv2d_v2_base_tiling.cpp and conv3d_v2_base_tiling.cpp of arch35: stated).
+    """Return the problem with groups merged that together fill whole blocks, for the kernel of dav-3510.
+
+    They are merged where their weights fit UB twice (ops-nn, conv2d_v2_base_tiling.cpp and conv3d_v2_base_tiling.cpp of arch35:
+    stated).
     """
     merged, p = replace(inp, merged=True), inp.problem
     weights = ceil_to(merged.cin_g, inp.c0) * p.k_d * inp.taps * ceil_to(merged.cout_g, FRACTAL) * inp.itemsize
@@ -71,12 +73,12 @@ def with_groups_merged(inp: TilingInput) -> TilingInput:
 
 
 def beside_bias(inp: TilingInput) -> TilingInput:
-    """The problem of a kernel that holds the bias of a tile's channels in L1, in float32 at most."""
+    """Return the problem with less L1: room is left for the bias of a tile's channels, in float32 at most."""
     return replace(inp, buffers={**inp.buffers, "L1": inp.buffers["L1"] - MOST_COLUMNS * ACCUMULATOR_BYTES})
 
 
 def input_rows(inp: TilingInput, pixels: int) -> int:
-    """Input rows that a tile of `pixels` output pixels can need at most; one of whole rows begins with a row."""
+    """Return the most input rows that a tile of `pixels` output pixels can need; a tile of whole rows begins with a row."""
     p = inp.problem
     rows = ceil_div(pixels, p.w_out) if pixels % p.w_out == 0 else ceil_div(pixels - 1, p.w_out) + 1
     rows = min(rows, p.h_out)
@@ -84,14 +86,14 @@ def input_rows(inp: TilingInput, pixels: int) -> int:
 
 
 def l1_bytes(inp: TilingInput, base_m: int, base_n: int, slices: int, buffers: int) -> tuple[int, int]:
-    """Bytes of input and of weights in L1, `buffers` of each."""
+    """Return the bytes of input and of weights in L1, `buffers` of each."""
     a1 = input_rows(inp, base_m) * inp.problem.w_in * slices * BLOCK_BYTES * buffers
     b1 = slices * inp.taps * inp.c0 * base_n * inp.itemsize * buffers
     return a1, b1
 
 
 def of_rows(inp: TilingInput, buffers: int) -> ConvForwardTiling:
-    """A tiling for whole rows with so many buffers of each operand in L1."""
+    """Return a tiling for whole rows, with `buffers` buffers of each operand in L1."""
     p = inp.problem
     pixels, channels = p.h_out * p.w_out, ceil_to(inp.cout_g, FRACTAL)
     tile = inp.buffers["L0C"] // BUFFERS // ACCUMULATOR_BYTES
@@ -124,7 +126,7 @@ def of_rows(inp: TilingInput, buffers: int) -> ConvForwardTiling:
 
 
 def _halves(base_m: int) -> Iterator[int]:
-    """So many pixels, and half as many again and again, in whole fractals, down to one."""
+    """Yield `base_m` and its halves in whole fractals, down to one fractal."""
     while base_m > FRACTAL:
         yield base_m
         base_m = base_m // 2 // FRACTAL * FRACTAL or FRACTAL
@@ -132,13 +134,13 @@ def _halves(base_m: int) -> Iterator[int]:
 
 
 def _l0_lines(inp: TilingInput, base_m: int, base_n: int) -> int:
-    """Rows of K that all tiles of a map bring to L0: what such small tiles cost."""
+    """Return the rows of K that all tiles of a map load to L0: the cost of small tiles."""
     pixels, channels = inp.problem.h_out * inp.problem.w_out, ceil_to(inp.cout_g, FRACTAL)
     return ceil_div(pixels, base_m) * ceil_div(channels, base_n) * (ceil_to(base_m, FRACTAL) + base_n)
 
 
 def strips(p: ConvProblem, width: int) -> list[Strip]:
-    """The strips of `width` columns of y; 0 for one with whole rows. One that reads nothing has a problem with `w_in` 0."""
+    """Return the strips of `width` columns of y; 0 means one strip of whole rows. A strip without input has `w_in` 0."""
     if not width:
         return [Strip(p, 0, p.w_out, 0)]
     found = []
@@ -150,14 +152,14 @@ def strips(p: ConvProblem, width: int) -> list[Strip]:
 
 
 def strip_input(inp: TilingInput, width: int) -> TilingInput:
-    """The problem of a strip that reads as much as any."""
+    """Return the tiling input of the strip that reads most."""
     p = inp.problem
     widest = widest_reach(width, p.stride_w, (p.k_w - 1) * p.dilation_w + 1, p.w_in)
     return replace(inp, problem=replace(p, w_out=width, w_in=widest))
 
 
 def in_strips(inp: TilingInput, buffers: int, width: int) -> ConvForwardTiling:
-    """A tiling for strips of `width` columns."""
+    """Return a tiling for strips of `width` columns."""
     tiling, p = of_rows(strip_input(inp, width), buffers), inp.problem
     tiles = strip_count(p.w_out, width) * ceil_div(p.h_out * width, tiling.base_m)
     tasks = inp.real_groups * ceil_div(ceil_to(inp.cout_g, FRACTAL), tiling.base_n) * tiles * p.n * p.d_out
@@ -165,7 +167,7 @@ def in_strips(inp: TilingInput, buffers: int, width: int) -> ConvForwardTiling:
 
 
 def may_fit(inp: TilingInput, buffers: int, width: int) -> bool:
-    """Return True if L1 holds a fractal of pixels of a strip.
+    """Return True if L1 holds at least a fractal of pixels of a strip, so that tilings are worth trying.
 
     Strips so wide that only whole rows of theirs fit have few channels in L1 and read more.
     """
@@ -173,12 +175,12 @@ def may_fit(inp: TilingInput, buffers: int, width: int) -> bool:
 
 
 def _slices(inp: TilingInput, base_m: int, base_n: int, buffers: int) -> int:
-    """Most C_in blocks per load that fit, 0 when not even one does."""
+    """Return the most C_in blocks per load that fit L1; 0 when not even one does."""
     a1, b1 = l1_bytes(inp, base_m, base_n, 1, buffers)
     return min(inp.buffers["L1"] // (a1 + b1), inp.cin1)
 
 
 def _base_k(inp: TilingInput, base_m: int, base_n: int, slices: int) -> int:
-    """Most of K that half of L0A and of L0B hold, in whole C0."""
+    """Return the most of K that half of L0A and of L0B hold, in whole C0."""
     half = min(inp.buffers["L0A"] // ceil_to(base_m, FRACTAL), inp.buffers["L0B"] // base_n) // BUFFERS // inp.itemsize
     return max(min(half // inp.c0, slices * inp.taps), 1) * inp.c0

@@ -15,7 +15,7 @@ class ReportedTiling(Protocol):
     """Interface of a tiling for a report."""
 
     def to_vendor(self) -> dict[str, Any]:
-        """Every field under the vendor's name, `source` under its own."""
+        """Return every field under the vendor's name, `source` under its own."""
 
 
 @frozen
@@ -37,12 +37,12 @@ class CubeCall:
 
     @property
     def core_kind(self) -> str:
-        """The cores that have a cube: "AIC", or "AI_CORE" where cube and vector unit share a core."""
+        """Return the kind of core with a cube: "AIC", or "AI_CORE" where cube and vector unit share a core."""
         return self.inp.family.core_kind
 
     @property
     def hf32_bits(self) -> int:
-        """Mantissa bits that the cube keeps of fp32 operands in HF32 mode, 0 in other modes."""
+        """Return the mantissa bits that the cube keeps of fp32 operands in HF32 mode; 0 in other modes."""
         return self.chip.cube.hf32_mantissa_bits or 0 if self.dtype == "hf32" else 0
 
     def info(
@@ -74,5 +74,5 @@ class CubeCall:
         }
 
     def group_channels(self, group: int, total: int, per_group: int) -> int:
-        """Channels of `total` that fall to a real group of `per_group` (the last one may hold fewer)."""
+        """Return how many of `total` channels belong to a real group of `per_group` (the last may have fewer)."""
         return min(per_group, total - group * per_group)

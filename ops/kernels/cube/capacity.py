@@ -90,7 +90,7 @@ def check_steps(tiling: ConvTiling) -> None:
 
 
 def check_l1(used: tuple[int, int], inp: TilingInput, words: Callable[[], tuple[str, str]]) -> None:
-    """`words` says what the bytes of A1 and of B1 come from."""
+    """Raise TilingError if the bytes `used` exceed L1; `words` describe the bytes of A1 and B1 in the message."""
     if sum(used) > inp.buffers["L1"]:
         a1, b1 = words()
         raise TilingError(f"L1: {a1} = {used[0]}; {b1} = {used[1]}; sum {sum(used)} > {inp.buffers['L1']} bytes")
@@ -102,9 +102,9 @@ def check_load3d_k(name: str, extent: int, inp: TilingInput) -> None:
 
 
 def check_load3d(inp: TilingInput, pads: dict[str, int], *, strides: bool = True, then: str = "") -> None:
-    """TilingError where a field of load3d cannot hold its value; a negative pad is a crop that the loads to L1 do.
+    """Raise TilingError where a field of load3d cannot hold its value; a negative pad is a crop done by the loads to L1.
 
-    Without `strides` it steps from pixel to pixel, whatever those of the problem are. `then` ends the message.
+    Without `strides` load3d steps from pixel to pixel, whatever the strides of the problem. `then` ends the message.
     """
     p, limits = inp.problem, inp.load3d
     fields = [
@@ -122,7 +122,10 @@ def check_load3d(inp: TilingInput, pads: dict[str, int], *, strides: bool = True
 def refit_block(
     tiling: T, inp: TilingInput, given: Mapping[str, int], aligned: Callable[[int, TilingInput], int] | None = None
 ) -> T:
-    """Lower the block fields that were not given until L0 holds the block; `aligned` makes a base_k one that a kernel takes."""
+    """Return the tiling with block fields lowered, unless given, until L0 holds the block.
+
+    With `aligned` base_k stays a value that the kernel takes.
+    """
     if fits_l0(tiling, inp):
         return tiling
     tile = inp.buffers["L0C"] // ACCUMULATOR_BYTES // tiling.cl0_buffers
@@ -137,7 +140,7 @@ def refit_block(
 
 
 def buffer_counts(tiling: ConvTiling, given: Collection[str] = ()) -> Iterator[tuple[int, int]]:
-    """L1 buffer counts (A, B) from ping-pong of both to none; counts named in `given` stay."""
+    """Yield L1 buffer counts (A, B) from two of each to one of each; counts named in `given` stay."""
     a = (tiling.al1_buffers,) if "al1_buffers" in given else (2, 1)
     b = (tiling.bl1_buffers,) if "bl1_buffers" in given else (2, 1)
     yield from product(a, b)

@@ -53,7 +53,7 @@ class BlockTiling:
 
     @classmethod
     def own_names(cls, values: Mapping[str, Any]) -> dict[str, Any]:
-        """The vendor's names turned into ours; `blockDim` is accepted for the vendor's core count of any kernel.
+        """Return the vendor's field names translated to ours; `blockDim` stands for the core count of any kernel.
 
         Raises TilingError for an unknown name.
         """

@@ -84,12 +84,12 @@ class LadderAnswer(Generic[T]):
 
     @property
     def stands_in(self) -> bool:
-        """Return whether the library is known to decide otherwise."""
+        """Return True if the library is known to decide otherwise, so that the tiling is a stand-in."""
         return any(step.refusal is not None and step.refusal.closed for step in self.steps)
 
     @property
     def warnings(self) -> list[str]:
-        """Return the refusals that the caller of the operator is told."""
+        """Return the messages of refusals that the caller of the operator must see."""
         return [step.refusal.reason for step in self.steps if step.refusal is not None and step.refusal.warns]
 
     def rows(self) -> list[dict[str, str | None]]:
@@ -161,17 +161,17 @@ class TilingQuestion:
 
     @property
     def closed(self) -> bool:
-        """Return whether the operator's kernel is that of a closed library."""
+        """Return True if the operator's kernel is in a closed library."""
         return False
 
     @property
     def free(self) -> bool:
-        """Return whether no field is given."""
+        """Return True if no field is given."""
         return not self.fields
 
     @property
     def dealt(self) -> TilingInput:
-        """Return the problem, on coupled chips for as many cores as the call asks for blocks.
+        """Return the problem, on coupled chips with as many cores as the call asks for blocks.
 
         Published rows of the 910 have 32 blocks on 30 cores, so their tiler took the number from elsewhere than the chip.
         """
@@ -192,11 +192,11 @@ CLOSED: Rung[Any, Any] = Rung(
 
 
 class Tiled(Protocol):
-    """A tiling whose tiles are `base_m` pixels."""
+    """Interface of a tiling with tiles of `base_m` pixels."""
 
     @property
     def base_m(self) -> int:
-        """Pixels."""
+        """Return the pixels of a tile."""
 
 
 S = TypeVar("S", bound=Tiled)
@@ -205,7 +205,7 @@ S = TypeVar("S", bound=Tiled)
 def widest_that_fits(
     width: int, may_fit: Callable[[int], bool], cut: Callable[[int], S | Refusal], spare: int, widest: int = WIDEST
 ) -> S | Refusal:
-    """Return the tiling of strips as wide as the tile that `cut` finds for wide ones: a tile then uses all that is loaded.
+    """Return the tiling of strips as wide as the tile that `cut` finds for wide strips; a tile then uses all that is loaded.
 
     Wide strips have `widest` columns, or half of that, a quarter ... where `cut` finds nothing that fits. `may_fit` says
     quickly where `cut` need not be asked, and `spare` is that of `even_strip`. Where no strip fits, the refusal of the

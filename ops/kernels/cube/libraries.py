@@ -1,4 +1,4 @@
-"""Versions of the vendor's library that differ in a kernel that is written here (`configs/libraries.yaml`)."""
+"""Versions of the vendor's library with different kernels for the same operator (`configs/libraries.yaml`)."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ascend_sim.yaml_file import load_shipped
 
 @cache
 def libraries() -> Mapping[str, Mapping[str, Any]]:
-    """Version -> its source, and what it says of each operator's kernel; newest last."""
+    """Return version -> its source and the properties of each operator's kernel; newest last."""
     text = resources.files("ascend_sim.configs").joinpath("libraries.yaml").read_text(encoding="utf-8")
     found: Mapping[str, Mapping[str, Any]] = load_shipped(text)
     return found
 
 
 def known_library(name: str | None) -> str:
-    """Return a version as calls hold it, "" for the newest. Raises SimError for one that is not in the file."""
+    """Return a version as calls store it, "" for the newest. Raises SimError for an unknown version."""
     if name is not None and name not in libraries():
         raise SimError(
             f"library = {name!r}; allowed: {', '.join(libraries())} (configs/libraries.yaml), or None for the last"
@@ -29,7 +29,7 @@ def known_library(name: str | None) -> str:
 
 
 def version(library: str) -> str:
-    """Return the version's name, where calls hold "" for the newest."""
+    """Return the name of a version that calls store, where "" is the newest."""
     return library or list(libraries())[-1]
 
 
@@ -40,7 +40,7 @@ def kernel_of(library: str, op_type: str) -> Mapping[str, Any]:
 
 
 def surrogates_of(library: str, op_type: str) -> dict[str, str]:
-    """Return the costs of an operator's kernel that stand for something which is not built, each with its value and that, in
+    """Return the costs of an operator's kernel that stand for parts that are not simulated, each with value and reason in
     words.
     """
     costs = kernel_of(library, op_type).items()

@@ -17,7 +17,7 @@ from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, cut
 
 
 class BiasPiece(NamedTuple):
-    """The bias of a tile's columns in L1: its address, and as many numbers as whole units of BT hold."""
+    """The bias of a tile's columns in L1: its address and its numbers, rounded up to whole units of BT."""
 
     address: int
     columns: int
@@ -69,20 +69,20 @@ class CubePipeline:
             self.tiles = BufferQueue(k, "L0C", "M", "FIX", tiles)
 
     def use_bias(self, dtype: str, columns: int) -> None:
-        """Sums begin with a bias of `dtype`, of up to `columns` numbers: room for that of two tiles in BT."""
+        """Reserve room in BT for the bias of two tiles, of `dtype` and up to `columns` numbers; sums begin with it."""
         size = ceil_to(columns * ACCUMULATOR_BYTES, 2 * BIAS_UNIT)
         self._bias_places = [self._k.allocate("BT", size, f"bias[{i}]", 2 * BIAS_UNIT) for i in range(2)]
         self._bias_dtype = dtype
 
     def begin_sum(self, bias: BiasPiece | None = None) -> None:
-        """The next tile of L0C, to which nothing has been added but its bias."""
+        """Begin a new tile of L0C, whose sum starts with zero or the `bias`."""
         self.tiles.acquire()
         self._begun = False
         self._bias = bias
         self._bias_turn = 1 - self._bias_turn
 
     def acquire(self) -> int:
-        """The next half of L0A and L0B, free to be filled; with the first one of a tile its bias goes to BT.
+        """Return the next half of L0A and L0B, free to be filled; the first half of a tile also loads its bias to BT.
 
         The place in BT is free: that half has been multiplied, and with it the first half of the tile before the last.
         """
@@ -93,7 +93,7 @@ class CubePipeline:
         return half
 
     def load_right(self) -> None:
-        """The loads into L0A are issued, those into L0B of the same half follow."""
+        """Hand the loaded L0A over and wait for L0B of the same half; nothing to do where both share their flags."""
         for left, right in pairwise(self._queues):
             left.publish()
             right.acquire()
@@ -131,7 +131,7 @@ class CubePipeline:
             queue.release()
 
     def end_sum(self, m: int, n: int, c0: int, dtype: str, hf32_bits: int = 0) -> None:
-        """A tile that nothing was added to is zeros times zeros, because only an Mmad writes L0C."""
+        """End the tile's sum; a tile without products is computed as zeros times zeros, because only an Mmad writes L0C."""
         if self._begun:
             return
         half = self.acquire()
@@ -146,7 +146,7 @@ class CubePipeline:
         self.multiply(half, m, c0, n, dtype, hf32_bits)
 
     def _load_padding(self, destination: str, address: int, c0: int, rows: int, columns: int) -> None:
-        """Zeros, as `rows` x `columns` of the padding above a map of one row, of which nothing is read."""
+        """Load `rows` x `columns` zeros to L0, as the padding above a map of one row, of which nothing is read."""
         width = ceil_div(rows, self._k.chip.load3d.limits.pad)
         above = ceil_div(rows, width)
         window = MapWindow(1, width, pad_top=above, out_height=above + 1, out_width=width)
@@ -155,7 +155,7 @@ class CubePipeline:
     def drain(
         self, target: int, m: int, n: int, dtype: str, c0: int, dst_stride: int, atomic_add: bool = False
     ) -> None:
-        """The finished tile, `m` x `n`, to GM as [n / c0][m][c0] of `dtype`, blocks `dst_stride` bytes apart.
+        """Store the finished tile, `m` x `n`, to GM as [n / c0][m][c0] of `dtype`, blocks `dst_stride` bytes apart.
 
         `atomic_add` adds to what GM holds. Through UB a block is always 16 columns, which is C0 of what leaves there.
         """
@@ -171,7 +171,9 @@ class CubePipeline:
         dst_stride: int,
         atomic_add: bool = False,
     ) -> None:
-        """Whole rows of the finished tile of `height` rows and `n` columns to GM, each piece from a fractal's first row."""
+        """Store whole rows of the finished tile of `height` rows and `n` columns to GM, each piece from a fractal's
+        first row.
+        """
         k, m_padded = self._k, ceil_to(height, FRACTAL)
         if (
             isinstance(self.tiles, UnitFlagTiles)
@@ -201,7 +203,9 @@ class CubePipeline:
         atomic_add: bool = False,
         dtype: str = "float32",
     ) -> None:
-        """Pieces of the finished tile of `height` rows to single elements of GM, the strides of both axes in bytes."""
+        """Store pieces of the finished tile of `height` rows to single elements of GM; the strides of both axes are in
+        bytes.
+        """
         self.tiles.publish()
         tile, m_padded = self.tiles.take(), ceil_to(height, FRACTAL)
         for target, row, rows, column, columns in pieces:
@@ -211,7 +215,7 @@ class CubePipeline:
         self.tiles.release()
 
     def drain_fractals(self, pieces: list[DrainPiece], height: int, atomic_add: bool) -> None:
-        """Pieces of the finished tile of `height` rows to GM as they lie in L0C, [column / 16][row][16] of fp32 each."""
+        """Store pieces of the finished tile of `height` rows to GM as they lie in L0C, [column / 16][row][16] of fp32 each."""
         self.tiles.publish()
         tile, m_padded, row_bytes = self.tiles.take(), ceil_to(height, FRACTAL), FRACTAL * ACCUMULATOR_BYTES
         for target, row, rows, column, columns in pieces:
@@ -229,7 +233,7 @@ class CubePipeline:
         dst_stride: int,
         atomic_add: str,
     ) -> None:
-        """The first rows of the tile at `tile` to GM, by way of the buffers of `staged`."""
+        """Store the first rows of the tile at `tile` to GM through the UB buffers of `staged`."""
         k, m, m_padded = self._k, piece.m, piece.m_padded
         height = ceil_to(m, FRACTAL)
         row_bytes = FRACTAL * int(numpy_dtype(dtype).itemsize)
@@ -250,7 +254,7 @@ class CubePipeline:
                 staged.release()
 
     def close(self) -> None:
-        """End of the program."""
+        """Close all queues at the end of the program."""
         for queue in self._queues:
             queue.close()
         self.tiles.close()
@@ -259,12 +263,15 @@ class CubePipeline:
 
 
 def ub_share(k: KernelBuilder) -> int:
-    """Bytes of one UB buffer of a cube kernel: results and what is built for L1 have two each."""
+    """Return the bytes of one UB buffer of a cube kernel, a quarter of UB: results and data built for L1 have two each."""
     return k.chip.buffers["UB"] // 4 // BLOCK_BYTES * BLOCK_BYTES
 
 
 def zero_l1(k: KernelBuilder, address: int, size: int) -> None:
-    """Zeros in a buffer of L1 of a fractal or more: where a fill counts fractals, the last one begins earlier."""
+    """Fill a buffer of L1 of at least a fractal with zeros.
+
+    Where a fill counts whole fractals, the last one begins earlier and overlaps.
+    """
     unit = k.fill_unit("L1")
     if whole := size // unit * unit:
         k.fill("L1", address, whole)
@@ -275,7 +282,7 @@ def zero_l1(k: KernelBuilder, address: int, size: int) -> None:
 
 
 class HeldOperand:
-    """One operand's L1 buffers, filled by `producer` and read by MTE1; what is there already is not loaded again."""
+    """One operand's L1 buffers, filled by `producer` and read by MTE1; an operand that is held already is not loaded again."""
 
     def __init__(self, k: KernelBuilder, name: str, buffers: int, size: int, producer: str = "MTE2") -> None:
         size = max(ceil_to(size, BLOCK_BYTES), k.fill_unit("L1"))
@@ -286,12 +293,12 @@ class HeldOperand:
         k.carry(self, "_held")
 
     def clear(self) -> None:
-        """Zeros in all its buffers; a barrier of MTE2 has to stand between them and what is loaded."""
+        """Fill all buffers with zeros; the caller puts an MTE2 barrier before the next load."""
         for address in self._addresses:
             zero_l1(self._k, address, self._size)
 
     def begin(self, key: object) -> int | None:
-        """Address to load `key` to, or None when it is the one that is held."""
+        """Return the address to load `key` to, or None if L1 holds it already."""
         if key == self._held:
             return None
         if self._held is not None:
@@ -300,17 +307,17 @@ class HeldOperand:
         return self.queue.acquire()
 
     def loaded(self) -> int:
-        """The load that `begin` asked for is issued: hand it to MTE1."""
+        """Hand the buffer to MTE1 after the load that `begin` asked for; return its address."""
         self.queue.publish()
         return self.queue.take()
 
     @property
     def address(self) -> int:
-        """Where the held operand lies."""
+        """Return the address of the held operand."""
         return self.queue.reading
 
     def close(self) -> None:
-        """End of the program."""
+        """Release the buffers at the end of the program."""
         if self._held is not None:
             self.queue.release()
         self.queue.close()

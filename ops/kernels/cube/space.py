@@ -24,6 +24,6 @@ def axis(given: Fixed, name: str, values: Any) -> Any:
 
 
 def pairs(steps: set[tuple[int, int]], given: Fixed) -> list[tuple[int, int]]:
-    """Return the L1 steps of both operands, with those that are given."""
+    """Return the L1 steps (A, B) of the grid, with `given` steps in their place; only pairs of which one divides the other."""
     pairs = {(given.get("step_ka", a), given.get("step_kb", b)) for a, b in steps}
     return sorted(pair for pair in pairs if max(pair) % min(pair) == 0)

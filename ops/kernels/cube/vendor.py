@@ -38,14 +38,16 @@ class Procedure(NamedTuple, Generic[T]):
 
 @cache
 def open_procedures() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
-    """Architecture -> kernel -> name and source of the vendor's open procedure, and numbers of its own."""
+    """Return, by architecture and kernel, name and source of the vendor's open procedure, and its numbers."""
     text = resources.files("ascend_sim.configs").joinpath("tilings.yaml").read_text()
     found: Mapping[str, Mapping[str, Mapping[str, Any]]] = load_shipped(text)
     return found
 
 
 def _line(chip: ChipSpec | None, kernel: str) -> Mapping[str, Any]:
-    """Return the line of an architecture and a kernel, empty where there is none; without a chip that of dav-2201."""
+    """Return the configuration entry of an architecture and a kernel, {} where there is none; without a chip that of
+    dav-2201.
+    """
     return open_procedures().get("dav-2201" if chip is None else chip.identity.arch, {}).get(kernel, {})
 
 
@@ -55,7 +57,7 @@ def procedure_for(chip: ChipSpec | None, kernel: str) -> str | None:
 
 
 def procedure_mark(chip: ChipSpec | None, kernel: str) -> str:
-    """Return how sure it is that the library decides by this procedure."""
+    """Return the mark of a procedure ("stated", ...): how certain it is that the library uses it."""
     return str(_line(chip, kernel)["mark"])
 
 
@@ -86,7 +88,7 @@ def tuned_rows() -> tuple[Row, ...]:
 
 
 def tuned_fields(row: Row) -> dict[str, int]:
-    """Return the tuned fields as our kernels take them; TilingError for what they cannot express."""
+    """Return the tuned fields of a row under our names. Raises TilingError for values that our kernels cannot express."""
     fields = dict(row["tuned"])
     if fields.pop("enableSplitK", 0):
         raise TilingError("sums of 16-bit results in segments of K (enableSplitK) are not written")
@@ -105,15 +107,17 @@ def tuned_fields(row: Row) -> dict[str, int]:
 
 
 def source_of(row: Row) -> str:
-    """Return where the report says that a tiling is from: "stand-in" where the library turns the weights of grad_input first
-    (the row's enableVecTrans), which our kernel does only where it is split.
+    """Return the `tiling_source` of a tuned row: "vendor table", or "stand-in" where our kernel differs.
+
+    It differs where the library turns the weights of grad_input first (the row's enableVecTrans), which our kernel does only
+    where it is split.
     """
     fields = row["tuned"]
     return "stand-in" if fields.get("enableVecTrans") and not fields["kernelSplitMode"] else "vendor table"
 
 
 def tuned_tiling(kernel: str, q: TilingQuestion) -> tuple[dict[str, int], str] | Refusal:
-    """Return fields of "grad_input" or "grad_weight" for a question, and their source."""
+    """Return the tuned fields of "grad_input" or "grad_weight" for a question and their source, or a refusal."""
     assert q.chip is not None
     for row in tuned_rows():
         key = (row["kernel"], row["soc"], row["cores"], row["dtype"])

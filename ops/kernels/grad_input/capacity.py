@@ -57,7 +57,7 @@ def grad_input_l1(tiling: GradInputTiling, inp: TilingInput) -> tuple[int, int]:
 
 
 def _held(step: int, tiling: GradInputTiling, inp: TilingInput) -> int:
-    """K elements of `step` base blocks, where NCDHW is read no more than K has (ours: L1 then holds all of it)."""
+    """Return the K elements of `step` base blocks; where NCDHW is read, no more than K has (ours: L1 then holds all of it)."""
     span = step * tiling.base_k
     return min(span, ceil_to(inp.cout_g, k_unit(inp)) * inp.taps) if variant_of(inp).tile_tasks else span
 
@@ -80,7 +80,7 @@ def is_resident(tiling: GradInputTiling, inp: TilingInput) -> bool:
 
 
 def check_grad_input(tiling: GradInputTiling, inp: TilingInput) -> None:
-    """Raise TilingError at the first thing that the grad_input kernel could not do with this tiling."""
+    """Raise TilingError for the first reason why the grad_input kernel cannot run with this tiling."""
     _check_kernel_parts(tiling, inp)
     check_grad_input_strips(tiling, inp)
     part = tiling_input(tiling, inp)
@@ -140,7 +140,7 @@ def check_grad_input(tiling: GradInputTiling, inp: TilingInput) -> None:
 
 
 def _check_kernel_parts(tiling: GradInputTiling, inp: TilingInput) -> None:
-    """Fields that only the kernel that reads NCDHW has, and what they may be."""
+    """Raise TilingError for a wrong value in the fields that only the kernel that reads NCDHW has."""
     problem, names = inp.problem, tiling.VENDOR
     for name, elsewhere in tiling.DIRECT_ONLY.items():
         value = getattr(tiling, name)

@@ -1,9 +1,9 @@
-"""Work of the vector cores for a grad_input whose kernel is split (dav-3510): weights by tap, and columns put in order.
+"""Vector cores' part of a grad_input whose kernel is split (dav-3510): they rearrange weights by tap and interleave columns.
 
 Before the cubes start, all vector cores bring the weights to FRACTAL_Z in the workspace, where the taps of a part lie apart
-from the others; a barrier joins them. With both axes split a core's cube puts the tiles of its parts, [part][channel][pixel],
-into one of two slots of the workspace, and its vector cores interleave them to rows of dx. (ops-nn, arch35: weights are turned
-by the vector cores, results go through UB or a workspace of that size: stated; the rest is ours.)
+from the others; a barrier joins them. With both axes split a core's cube stores the tiles of its parts, [part][channel][pixel],
+to one of two slots of the workspace, and its vector cores interleave them to rows of dx. (ops-nn, arch35: weights are turned by
+the vector cores, results go through UB or a workspace of that size: stated; the rest is ours.)
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _ALIGNMENT = 512
 
 @frozen
 class Exchange:
-    """Places in the workspace of one launch, and the flags between its cores."""
+    """Workspace layout and flags between the cores of a launch whose kernel is split."""
 
     call: CubeCall
     tiling: GradInputTiling
@@ -47,7 +47,7 @@ class Exchange:
 
     @classmethod
     def of(cls, call: CubeCall, tiling: GradInputTiling) -> Exchange | None:
-        """None where the kernel is not split."""
+        """Return the exchange of a launch; None where the kernel is not split."""
         if tiling.kernel_split == SPLIT_NONE:
             return None
         inp = call.inp
@@ -66,7 +66,7 @@ class Exchange:
 
     @property
     def turns(self) -> int:
-        """Slots that tiles go through in turn: `numbered`."""
+        """Return the number of slots that the tiles of a core use in turn; 0 without slots."""
         return _SLOTS if self.tiling.kernel_split == SPLIT_HW else 0
 
     @property
@@ -81,22 +81,22 @@ class Exchange:
     # -- the cube's side -----------------------------------------------------------------------------------------------
 
     def await_weights(self, k: KernelBuilder) -> None:
-        """Before the first load of weights."""
+        """Append the wait of the cube before its first load of weights."""
         k.cross_core_wait(_WEIGHTS, 2, "MTE2")
 
     def open(self, k: KernelBuilder, number: int) -> None:
-        """Before the first part of a tile is written to its slot."""
+        """Append the wait for a free slot before the first part of tile `number` is stored; slots are free at first."""
         if number >= _SLOTS:
             k.cross_core_wait(_SLOT_FREE, 2, "FIX")
 
     def close(self, k: KernelBuilder) -> None:
-        """After the last part."""
+        """Append the flag that the slot is full, after the last part of a tile."""
         k.cross_core_set(_SLOT_FULL, 2, "FIX")
 
     def load_weights(
         self, k: KernelBuilder, address: int, part: MapPart, plane: int, channels: Span, slices: range
     ) -> None:
-        """Taps of a part, [cin1][tap][slices][unit][C0] in L1, for C0 blocks of input channels."""
+        """Load the taps of a part to L1 as [cin1][tap][slices][unit][C0], for C0 blocks of input channels."""
         (first, count), taps, unit = channels, len(part.taps), k_unit(self.call.inp)
         row, line = len(slices) * unit * BLOCK_BYTES, self.layout.line_bytes
 
@@ -139,7 +139,7 @@ class Exchange:
 
 
 class _Interleaver:
-    """Rows of dx from the tiles of the parts; `room` is the bytes of UB for the pixels of one column residue."""
+    """Writer of rows of dx from the tiles of the parts; `room` is the bytes of UB for the pixels of one column residue."""
 
     def __init__(self, exchange: Exchange, k: KernelBuilder, room: int) -> None:
         self.exchange, self.k, self.room = exchange, k, room
@@ -152,7 +152,7 @@ class _Interleaver:
         self.dx = PlanarMap(self.p.c_in, (self.p.d_in, self.p.h_in, self.p.w_in), self.itemsize)
 
     def write(self, tiles: Sequence[DataTile]) -> None:
-        """All tiles of the block, this core's channels."""
+        """Interleave all tiles of the block, for this core's channels."""
         k, cores = self.k, self.exchange.call.chip.cores.aiv_per_aic
         turns = self.exchange.turns
         pieces = (
@@ -174,7 +174,9 @@ class _Interleaver:
         self.outgoing.close()
 
     def rectangle(self, number: int, tile: DataTile, skipped: int, row_span: Span, column_span: Span) -> None:
-        """Rows and columns of the parts' map, for the channels of `tile`, which `skipped` ones of the slot's come before."""
+        """Interleave rows and columns of the parts' map, for the channels of `tile`; the slot has `skipped` channels before
+        them.
+        """
         task, m, _, n, channels = tile
         (row, rows), (column, columns) = row_span, column_span
         k, size = self.k, self.itemsize
@@ -219,7 +221,7 @@ class _Interleaver:
 
 
 def rectangles(m: int, count: int, width: int) -> Iterator[tuple[int, int, int, int]]:
-    """(first row, rows, first column, columns) of a run of pixels: a row's end, whole rows, a row's beginning."""
+    """Yield (first row, rows, first column, columns) of a run of pixels: a row's end, whole rows, a row's beginning."""
     row, column = divmod(m, width)
     if column or count < width:
         columns = min(width - column, count)

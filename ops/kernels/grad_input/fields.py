@@ -1,6 +1,6 @@
-"""Fields of a grad_input tiling, with the vendor's spelling beside ours (ops-nn tiling data: stated), and of which kernel.
+"""Fields of a grad_input tiling, with the vendor's spelling beside ours (ops-nn tiling data: stated), and kernel variants.
 
-What sets the kernels of the chip families apart is a row of `VARIANTS` each, which tilings and programs ask.
+The differences between the kernels of the chip families are a row of `VARIANTS` each, which tilings and programs ask.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ascend_sim.ops.problem.tiling_input import TilingInput
 
 @frozen
 class Variant:
-    """One family's kernel.
+    """Properties of one chip family's grad_input kernel.
 
     `task_unit`: a task begins with a multiple of so many pixels, 0 for whole rows. `slice_c0`: L1 holds output channels in
     blocks of C0, else in units of a base block (inferred from tests of dav-3510). `whole_slices`: baseK divides, or is a
@@ -117,11 +117,11 @@ def k_unit(inp: TilingInput) -> int:
 
 
 def k_slice(inp: TilingInput) -> int:
-    """K elements of grad_input that belong to one block of output channels: L1 holds whole slices."""
+    """Return the K elements of grad_input that belong to one block of output channels: L1 holds whole slices."""
     return inp.taps * k_unit(inp)
 
 
 def gemm(inp: TilingInput) -> tuple[int, int, int]:
-    """(M, K, N) of one (batch, depth, kernel depth, real group), padded to whole blocks."""
+    """Return (M, K, N) of one (batch, depth, kernel depth, real group), padded to whole blocks."""
     pixels = inp.problem.h_in * inp.problem.w_in
     return ceil_to(pixels, inp.c0), inp.cout_padded * inp.taps, inp.cin1 * inp.c0

@@ -71,7 +71,7 @@ KERNEL = "grad_input"
 
 @frozen
 class GradInputQuestion(TilingQuestion):
-    """A question asks the ladder of grad_input."""
+    """Question for the ladder of grad_input, with the split, strips and cut of the kernel that the user gave."""
 
     fields_of: ClassVar[type[ConvTiling]] = GradInputTiling
 
@@ -82,32 +82,32 @@ class GradInputQuestion(TilingQuestion):
 
     @property
     def closed(self) -> bool:
-        """Return whether the operator's kernel is that of a closed library."""
+        """Return True if the operator's kernel is in a closed library."""
         return self.op_type not in ("", "Conv2DBackpropInput" if self.inp.family.coupled else "Conv3DBackpropInputV2")
 
     @property
     def mode(self) -> int | None:
-        """Return the split of the kernel that is given, None for the library's."""
+        """Return the given split of the kernel (kernelSplitMode); None leaves it to the library's rule."""
         return self.given.get("kernel_split") if self.variant.kernel_parts else None
 
     @property
     def strip(self) -> int | None:
-        """Return the columns of a strip that are given, 0 for whole rows."""
+        """Return the given width of a strip in columns, 0 for whole rows; None if not given."""
         return self.given.get("split_wi")
 
     @property
     def cut(self) -> int | None:
-        """Return the cut of the kernel that is given."""
+        """Return the given cut of the kernel (by rows or by taps); None if not given."""
         return self.given.get("load_b1")
 
     @property
     def whole(self) -> bool:
-        """Return whether nothing that is given rules out whole rows and a kernel that is not cut."""
+        """Return True if the given fields allow whole rows and an uncut kernel."""
         return not self.strip and not self.cut
 
     @property
     def may_strip(self) -> bool:
-        """Return whether rows may be cut into strips, and there is something to cut."""
+        """Return True if rows may be cut into strips, and have more than one column."""
         return self.strip is None and self.mode != SPLIT_HW and self.inp.problem.w_in > FRACTAL
 
     @property
@@ -133,7 +133,7 @@ class GradInputQuestion(TilingQuestion):
         return GradInputQuestion(part, fields, self.chip, self.dtype, blocks=self.blocks)
 
     def answer(self) -> LadderAnswer[GradInputTiling]:
-        """Return the tiling of the ladder; raise TilingError, with the formula and the limit, where it has none."""
+        """Return the ladder's answer. Raises TilingError, with the formula and the limit, where no rung has a tiling."""
         if self.mode is not None:
             check_split(self.mode, self.inp)
         found = answered(climb(LADDER, self))
@@ -141,7 +141,7 @@ class GradInputQuestion(TilingQuestion):
         return replace(found, tiling=tiling if self.free else _with_fields(self, tiling))
 
     def tiling(self) -> GradInputTiling:
-        """Return the tiling alone."""
+        """Return the tiling of the ladder's answer."""
         return self.answer().tiling
 
 
@@ -191,7 +191,7 @@ ROWS = (PROCEDURE, UNSPLIT, OWN_ROWS)
 
 
 def _in_strips(q: GradInputQuestion, strip: int, cut: int = UNCUT) -> GradInputTiling | Refusal:
-    """Return the tiling of whole rows of a strip of `strip` columns (0: the map) and of a piece of a `cut` kernel."""
+    """Return the tiling with whole rows of a strip of `strip` columns (0: the map), for a kernel cut as `cut` says."""
     inp = q.inp
     check_grad_input_strips(GradInputTiling(FRACTAL, FRACTAL, FRACTAL, split_wi=strip), inp)
     part = q.part(strip, cut)
@@ -242,7 +242,7 @@ def _strips(q: GradInputQuestion) -> GradInputTiling | Refusal:
 
 
 def _in_pieces(q: GradInputQuestion, cut: int) -> GradInputTiling | Refusal:
-    """Return the tiling of a kernel that is cut, on whole rows or else in strips.
+    """Return the tiling for a kernel taken by rows or by taps (`cut`), with whole rows or else with strips.
 
     On dav-2201 only what L1 does not hold is cut: what load3d has no fields for is refused by the library (stated).
     """
@@ -253,7 +253,7 @@ def _in_pieces(q: GradInputQuestion, cut: int) -> GradInputTiling | Refusal:
 
 
 def _cut_mark(q: GradInputQuestion) -> str:
-    """Return the mark: on dav-3510 the library cuts kernels so; on dav-2201 nobody knows its way."""
+    """Return the mark of a cut kernel: stated on dav-3510; on dav-2201 the library's way is unknown."""
     return STATED if q.variant.kernel_parts else GUESSED
 
 
@@ -261,7 +261,7 @@ def _cut_mark(q: GradInputQuestion) -> str:
 
 
 def _tuned(q: GradInputQuestion) -> GradInputTiling | Refusal:
-    """Return the tiling of the vendor's table for this problem, whose row is put in as a user's fields are."""
+    """Return the tiling of the vendor's table for this problem, applied like a user's fields."""
     row = tuned_tiling(KERNEL, q)
     if isinstance(row, Refusal):
         return row
@@ -270,12 +270,12 @@ def _tuned(q: GradInputQuestion) -> GradInputTiling | Refusal:
 
 
 def _dealt_out(q: GradInputQuestion, tiling: GradInputTiling) -> GradInputTiling:
-    """Return the stand-in on cores of dav-2201: taller tiles of few channels, and a tile for each core."""
+    """Return the stand-in for cores of dav-2201: taller tiles for few channels, and a tile for each core."""
     return spread(taller(tiling, q.inp), q.inp).but(source="stand-in") if q.variant.whole_slices else tiling
 
 
 def _procedure_dealt_out(q: GradInputQuestion) -> GradInputTiling | Refusal:
-    """Return the procedure's tiling, as a stand-in for that of a closed library."""
+    """Return the procedure's tiling as a stand-in for the closed library's, dealt out to cores."""
     tiling = _procedure(q)
     return _dealt_out(q, tiling) if q.closed and not isinstance(tiling, Refusal) else tiling
 
@@ -309,7 +309,7 @@ LADDER: tuple[GradInputRung, ...] = (
 
 
 def _with_fields(q: GradInputQuestion, tiling: GradInputTiling) -> GradInputTiling:
-    """Return the tiling with the user's fields; on the 950 those that it has anyway change no other."""
+    """Return the tiling with the user's fields; on the 950, fields equal to the tiling's own change no other field."""
     inp, given = q.inp, q.given
     if q.variant.kernel_parts:
         if tiling.but(**given) == tiling:

@@ -55,7 +55,7 @@ def spread_boxes(blocks: Span, rows: Span, columns: int, room: int) -> Iterator[
 
 
 class PartMap:
-    """One part of the problem as load_data_3d sees it (without a cut the only one): map, taps, the pieces it is summed of."""
+    """One part of the problem for load_data_3d: its map, its taps and its pieces; an uncut problem has one part."""
 
     def __init__(self, index: int, part: MapPart, pieces: Sequence[MapPart] | None = None) -> None:
         p = self.p = part.problem
@@ -70,7 +70,7 @@ class PartMap:
 
 
 class OperandLoads:
-    """The L1 buffers of one block's program and the loads that fill them; what L1 holds already is not loaded again."""
+    """The L1 buffers of one block's program and the loads that fill them; data that L1 holds already is not loaded again."""
 
     def __init__(
         self, call: CubeCall, tiling: GradInputTiling, k: KernelBuilder, largest: TilingInput, exchange: Exchange | None
@@ -93,7 +93,7 @@ class OperandLoads:
         self.b1 = HeldOperand(k, "B1", tiling.bl1_buffers, b1 // tiling.bl1_buffers)
 
     def close(self) -> None:
-        """End of the program."""
+        """Close the buffers at the end of the program."""
         self.a1.close()
         self.b1.close()
         if self.spread is not None:
@@ -110,8 +110,9 @@ class OperandLoads:
         m: int,
         n: int,
     ) -> None:
-        """Rows `window` (behind pixels m ..) of channel blocks of gradOutput, spread out where stride > 1; the group has
-        `exist` channels.
+        """Load the rows `window` of channel blocks of gradOutput for pixels m .., spread out where stride > 1.
+
+        The group has `exist` channels; the other channels are zero.
         """
         k = self.k
         key: tuple[object, ...] = (task, part_map.part.taps, plane, blocks.start, m, n)  # never resident across tiles
@@ -141,7 +142,7 @@ class OperandLoads:
     def load_pixels(
         self, part_map: PartMap, task: GradInputTask, plane: int, box: SpreadBox, exist: int, space: str, address: int
     ) -> None:
-        """The pixels of gradOutput that stand in a box of the zero-inserted map, to their places in a buffer."""
+        """Load the pixels of gradOutput inside a box of the zero-inserted map to their places in a buffer."""
         p, row_pitch = part_map.p, box.columns * BLOCK_BYTES
         # Real rows and columns are those at multiples of the stride; the first ones that are inside the box.
         row = ceil_div(box.row, p.stride_h)
@@ -165,8 +166,9 @@ class OperandLoads:
     def weights(
         self, part_map: PartMap, task: GradInputTask, plane: int, slices: range, m: int, channels: Span, exist: int
     ) -> None:
-        """Weights of output-channel blocks `slices` for input `channels`, of which so many exist: [cin1][tap][slices][unit][C0]
-        in L1.
+        """Load the weights of output-channel blocks `slices` for input `channels` as [cin1][tap][slices][unit][C0] to L1.
+
+        Only `exist` of the input channels exist; the others are zero.
         """
         n, n_count = channels
         key: tuple[object, ...] = (

@@ -64,7 +64,8 @@ def task_parts(tiling: GradInputTiling, inp: TilingInput) -> int:
 
 @frozen
 class MapPart(Strip):
-    """dx pixels (`row` + i * row_step, `column` + j * column_step), i < `rows`, j < `columns`, and what makes them.
+    """Part of dx: pixels (`row` + i * row_step, `column` + j * column_step), i < `rows`, j < `columns`, and the problem that
+    computes it.
 
     `problem` has stride 1 along the axes that are split. Its map is as large as the largest part's, so a tile may end in
     rows or columns that this part does not have. `taps` are indices of the whole kernel, in the order of the part's.
@@ -79,7 +80,7 @@ class MapPart(Strip):
 
 @frozen
 class _Axis:
-    """One residue along an axis: first place, places, taps and the padding of the convolution of stride 1."""
+    """One residue class along an axis: first pixel, number of pixels, taps, and the padding of its convolution of stride 1."""
 
     first: int
     count: int
@@ -114,7 +115,9 @@ def split_parts(problem: ConvProblem, mode: int, strip: int = 0) -> tuple[MapPar
 
 
 def strip_problem(p: ConvProblem, first: int, width: int) -> tuple[ConvProblem, int]:
-    """dx columns `first` .. as a problem, whose `w_out` is 0 where nothing reaches them; the gradOutput column it begins at."""
+    """Return the problem of dx columns `first` .. and its first gradOutput column; `w_out` is 0 where no column reaches
+    them.
+    """
     extent = (p.k_w - 1) * p.dilation_w
     _, pad = pad_before(p)
     found = reach(first, width, 1, pad, extent + 1, dilated_width(p))

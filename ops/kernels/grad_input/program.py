@@ -1,4 +1,4 @@
-"""grad_input: img2col of the zero-inserted gradOutput x the turned weights, one L0C tile at a time.
+"""grad_input: img2col of the zero-inserted gradOutput times the rotated weights, one L0C tile at a time.
 
     dx[M, N] = sum over kernel planes of im2col(gradOutput)[M, K] x rot180(weight)[K, N]
     M = H_in*W_in pixels, N = C_in, K = (C_out blocks of C0, k_h, k_w, C0)
@@ -120,7 +120,7 @@ def workspace_bytes(call: CubeCall, tiling: GradInputTiling) -> int:
 
 
 class KRange(NamedTuple):
-    """`length` elements of K from `start` on, of which L1 holds the part that begins `held` elements before."""
+    """Range of K: `length` elements from `start`; the part of K in L1 begins at element `held`."""
 
     held: int
     start: int
@@ -128,8 +128,8 @@ class KRange(NamedTuple):
 
 
 class HeldFilters(NamedTuple):
-    """Weights in L1 that a tile multiplies: `n_count` channels from C0 block `channel` on, and the existing ones of `taps`
-    kernel positions and of the blocks `slices` of output channels.
+    """Weights in L1 for a tile: `n_count` channels from C0 block `channel`, `taps` kernel positions, output-channel blocks
+    `slices`.
     """
 
     taps: int
@@ -183,7 +183,7 @@ class _DataBuilder:
     # -- one L0C tile --------------------------------------------------------------------------------------------------
 
     def tile(self, number: int, tile: DataTile, channels: TileChannels, parts: Sequence[SeenPart]) -> None:
-        """dx pixels x channels (of the real group): of each part, in segments of K, summed and written out."""
+        """Compute a tile of dx pixels x channels (of the real group): sum and store each part, in segments of K."""
         self.k.next_tile()
         shared = self.tiling.kernel_split == SPLIT_HW
         if shared and self.exchange is not None:
@@ -200,7 +200,7 @@ class _DataBuilder:
             self.exchange.close(self.k)
 
     def segments(self, channels: int) -> Iterator[range]:
-        """Yield the blocks of a group's `channels` channels of gradOutput that are summed before the result goes to GM."""
+        """Yield the blocks of gradOutput's channels of each segment, whose sum is stored to GM before the next."""
         total = ceil_div(channels, self.c0)
         step = self.tiling.k_segment // self.c0 or total
         yield from (range(start, min(start + step, total)) for start in range(0, total, step))
@@ -213,7 +213,7 @@ class _DataBuilder:
         windows: Sequence[RowWindow | None],
         blocks: range,
     ) -> None:
-        """One tile of L0C, summed over pieces of the kernel, its planes and K; zeros where nothing contributes."""
+        """Sum one tile of L0C over pieces of the kernel, its planes and K; zeros where nothing contributes."""
         self.pipeline.begin_sum()
         for piece, window in zip(part_map.pieces, windows, strict=True):
             if window is not None:
@@ -223,7 +223,7 @@ class _DataBuilder:
     def sum_piece(
         self, piece: PartMap, tile: DataTile, channels: TileChannels, window: RowWindow, blocks: range
     ) -> None:
-        """A piece's share of the tile, which reads the rows `window`."""
+        """Add a piece's share to the tile; it reads the rows `window`."""
         task, m, m_count, n, n_count = tile
         held_m = Span(*held_pixels(self.tiling, task, m))
         held_n = Span(n - channels.before, channels.held)
@@ -256,14 +256,16 @@ class _DataBuilder:
                     self.step(gradient_window, pixels, filters, k_range)
 
     def k_slices(self, piece: PartMap, k_start: int, k_count: int) -> range:
-        """Return the blocks of output channels (16, or C0 where NCDHW is read) that K elements k_start .. belong to."""
+        """Return the blocks of output channels (16, or C0 where NCDHW is read) that contain K elements k_start to k_start +
+        k_count.
+        """
         whole = piece.taps * self.unit
         return range(k_start // whole, ceil_div(k_start + k_count, whole))
 
     # -- L1 -> L0, mmad ------------------------------------------------------------------------------------------------
 
     def gradient_window(self, piece: PartMap, window: RowWindow, pixels: Span) -> MapWindow:
-        """Return the zero-inserted rows of gradOutput in L1 as load_data_3d slides the kernel over them."""
+        """Return load_data_3d's view of the zero-inserted rows of gradOutput in L1."""
         p = piece.p
         return MapWindow(
             height=window.rows,
@@ -279,7 +281,7 @@ class _DataBuilder:
         )
 
     def step(self, window: MapWindow, pixels: Span, filters: HeldFilters, k_range: KRange) -> None:
-        """One base block: fill half of L0A and L0B, multiply. `pixels` count from what L1 holds."""
+        """Fill half of L0A and L0B with one base block and multiply. `pixels` count from the first that L1 holds."""
         k, (k_held, k_start, k_count), n_count = self.k, k_range, filters.n_count
         half = self.pipeline.operands.acquire()
         left, right = self.pipeline.left[half], self.pipeline.right[half]
@@ -290,7 +292,7 @@ class _DataBuilder:
         self.pipeline.multiply(half, pixels.length, k_count, n_count, self.call.dtype, self.call.hf32_bits)
 
     def load_right(self, address: int, filters: HeldFilters, channel_block: int, tap: int) -> None:
-        """One C0 of K for all channels of the tile: the [co][ci] blocks of a tap, in reverse, turned to [ci][co]."""
+        """Load one C0 of K for all channels of the tile to L0B: a tap's [co][ci] blocks, in reverse, transposed to [ci][co]."""
         taps, channel, n_count, slices = filters
         line = channel * taps + taps - 1 - tap  # its place among the taps of all channel blocks in L1
         if self.itemsize < 4:  # a fractal, or with 8-bit weights the two of a square, is a C0 of K
@@ -311,13 +313,13 @@ class _DataBuilder:
 
     @property
     def result(self) -> str:
-        """Return the dtype that a tile leaves L0C in."""
+        """Return the dtype in which a tile leaves L0C."""
         return "float32" if self.itemsize == 4 else self.call.dtype
 
     def write(self, part_map: PartMap, tile: DataTile, channels: int, *, atomic: bool = False) -> None:
-        """The finished tile to gradInput, or to the slot from which a vector core takes it there.
+        """Store the finished tile to gradInput, or to the slot of a vector core; only existing channels.
 
-        So many of its channels exist. `atomic` adds to the segment of K that stands in gradInput.
+        `atomic` adds to the segment of K that is in gradInput already.
         """
         task, m, m_count, n, n_count = tile
         if self.slot is not None:
@@ -333,7 +335,7 @@ class _DataBuilder:
         self.grad_input.drain(self.pipeline, GRAD_INPUT, finished, self.result, atomic)
 
     def hand_over(self, number: int, index: int, tile: DataTile) -> None:
-        """The finished tile of part `index` to its place in the slot that the vector cores take it from."""
+        """Store the finished tile of part `index` to its place in the slot that the vector cores read."""
         assert self.exchange is not None
         target = gm_operand(WORKSPACE, self.exchange.offset(self.k.block, number, index))
         piece = DrainPiece(target, 0, tile.m_count, 0, min(tile.n_count, self.inp.cin_g - tile.n))

@@ -1,9 +1,8 @@
-"""Tiles of grad_input as a stamped loop takes them: counted from an image, from rows of dx, from blocks of its channels, and
-from a group.
+"""Tiles of grad_input relative to a place (image, band of rows, channel block, group), for stamped loops.
 
-Tiles further down in the map are the same where they see as much of gradOutput, and those of other channels and groups where
-as many of them exist. So what a tile sees, and what L1 holds with it, is worked out before the loop, once for each tile of an
-image, and is a part of the tile.
+Tiles further down in the map are equal where they see as much of gradOutput, and those of other channels and groups where as
+many of them exist. So the window of a tile, and what L1 holds with it, is computed before the loop, once for each tile of an
+image.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ Place = tuple[int, int, int, int]
 
 
 class SeenPart(NamedTuple):
-    """`pixels` pixels of a tile in part number `part` of dx, and what each piece of the kernel reads for them (and for those
-    that L1 holds with them); None where that is padding only.
+    """Part number `part` of a tile: `pixels` pixels, and the window of each piece of the kernel for them; None for padding
+    only.
     """
 
     part: int
@@ -36,8 +35,8 @@ class SeenPart(NamedTuple):
 
 
 class TileChannels(NamedTuple):
-    """Channels of a tile: `present` exist in dx. L1 holds the weights of `held` channels, of which `weighted` exist, and whose
-    first one is `before` before the tile's. The group has `summed` channels of gradOutput.
+    """Channels of a tile: `present` exist in dx. L1 holds weights of `held` channels from `before` before the tile's first;
+    `weighted` of them exist. The group has `summed` channels of gradOutput.
     """
 
     present: int
@@ -48,7 +47,7 @@ class TileChannels(NamedTuple):
 
 
 class PlacedTile(NamedTuple):
-    """A tile with a number (as of `numbered`), whose task, pixels, channels and windows count from its place."""
+    """A numbered tile (see `numbered`) whose task, pixels, channels and windows are relative to its place."""
 
     number: int
     tile: DataTile
@@ -57,7 +56,7 @@ class PlacedTile(NamedTuple):
 
 
 class TileRows:
-    """The tiles of one launch, whose blocks share what is known of them."""
+    """Relative tiles of one launch, computed once for all blocks."""
 
     def __init__(self, call: CubeCall, tiling: GradInputTiling, exchange: Exchange | None) -> None:
         p = call.inp.problem
@@ -76,7 +75,7 @@ class TileRows:
         self._known: dict[tuple[GradInputTask, bool], dict[tuple[int, ...], tuple[PlacedTile, int, int]]] = {}
 
     def placed(self, tiles: Sequence[DataTile]) -> Iterator[tuple[PlacedTile, Place]]:
-        """Yield the tiles of a block, and where they are."""
+        """Yield the relative tiles of a block, each with its place."""
         final = self._call.inp.real_groups - 1  # it may have fewer channels
         task = None
         for number, tile in enumerate(tiles):
@@ -95,7 +94,7 @@ class TileRows:
             yield placed, (batch, band, block, group)
 
     def at(self, placed: PlacedTile, place: Place) -> PlacedTile:
-        """Return the tile as it is."""
+        """Return the tile at a place, with absolute pixels, channels and windows."""
         batch, band, block, group = place
         task = placed.tile.task._replace(batch=batch)
         if self._grouped:
@@ -103,7 +102,9 @@ class TileRows:
         return self._beside(self._further(placed._replace(tile=placed.tile._replace(task=task)), band), block)
 
     def _counted(self, tile: DataTile, group: int) -> tuple[PlacedTile, int, int]:
-        """Return a tile and the group that it is of, without its image and, where groups move, counted from the first one."""
+        """Return a tile of a group as a relative one (without image, and without group if groups move), with its band and
+        channel block.
+        """
         parts = []
         for part_map in self.maps:
             count = min(tile.m_count, part_map.pixels - tile.m)
@@ -132,7 +133,7 @@ class TileRows:
         return self.maps[tile.task.part].p.w_in
 
     def _further(self, placed: PlacedTile, band: int) -> PlacedTile:
-        """Return the tile so many bands further down."""
+        """Return the tile `band` bands of rows further down."""
         if not self._band:
             return placed
         rows, tile = band * self._band, placed.tile
@@ -145,7 +146,7 @@ class TileRows:
         return placed._replace(tile=tile._replace(task=task, m=tile.m + pixels), parts=tuple(parts))
 
     def _beside(self, placed: PlacedTile, block: int) -> PlacedTile:
-        """Return the tile so many blocks of channels further on."""
+        """Return the tile `block` channel blocks further on."""
         if not self._block:
             return placed
         tile, channels = placed.tile, block * self._block

@@ -1,4 +1,4 @@
-"""The grid of tilings of grad_input that a search looks at.
+"""The grid of grad_input tilings that a search tries.
 
 - a task: rows of dx, as many as cut H_in into any number of even parts; all channels of one baseN
 - baseN: C_in in even parts, in steps of 16
@@ -70,7 +70,7 @@ def _with_columns(inp: TilingInput, given: Fixed, chip: ChipSpec | None) -> Iter
 
 
 def _buffered(tiling: GradInputTiling, inp: TilingInput, given: Fixed) -> Iterator[GradInputTiling]:
-    """Yield a tiling with the fewest buffers in L1, and with more of them that fit; all else that is checked is the same.
+    """Yield a tiling with the fewest L1 buffers, then with more where they fit; other checks do not change.
 
     Where NCDHW is read, weights that L1 holds stay from task to task.
     """
@@ -86,13 +86,13 @@ def _buffered(tiling: GradInputTiling, inp: TilingInput, given: Fixed) -> Iterat
 
 
 def _largest_base_m(tiling: GradInputTiling, inp: TilingInput) -> int:
-    """Return the largest base_m that L0A with the shortest K and L0C with this base_n hold."""
+    """Return the largest base_m for this base_n: L0A holds it with the shortest K, and L0C holds the tile."""
     l0a = inp.buffers["L0A"] // tiling.al0_buffers // inp.itemsize // inp.unit
     return floor_to(min(l0a, inp.buffers["L0C"] // ACCUMULATOR_BYTES // tiling.cl0_buffers // tiling.base_n), FRACTAL)
 
 
 def _grad_input_steps(block: GradInputTiling, inp: TilingInput, given: Fixed) -> Iterator[GradInputTiling]:
-    """K and the L1 side of a block of M and N, with the fewest buffers in L1."""
+    """Yield K and the L1 steps of a block of M and N, with the fewest buffers in L1."""
     fewest = {name: given.get(name, 1) for name in ("al1_buffers", "bl1_buffers")}
     whole, unit = k_slice(inp), k_unit(inp)
     blocks = ceil_div(inp.cout_g, unit)

@@ -1,4 +1,4 @@
-"""Which part of dx each task of grad_input computes, and which core takes it: the kernel's work list.
+"""The work list of grad_input: the part of dx of each task, and its core.
 
 Orders follow the ops-nn arch22 and arch35 kernels (stated; the order of groups: ours).
 """

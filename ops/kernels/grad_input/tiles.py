@@ -1,4 +1,4 @@
-"""The work list of grad_input's kernels: L0C tiles in order, what belongs to each, and where its pixels stand in dx."""
+"""The tiles of grad_input's kernels: L0C tiles in order, their operands, and the places of their pixels in dx."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class DataTile(NamedTuple):
 
 
 def numbered(tiles: Sequence[DataTile], turns: int = 0) -> Iterator[tuple[tuple[int, DataTile], int]]:
-    """Yield the tiles as a stamped loop takes them: a number, the tile as that of image 0, and the image.
+    """Yield ((number, tile of image 0), image) for each tile, as a stamped loop needs them.
 
     The numbers are those of the first `turns` tiles and then `turns` further ones in turn; without turns all are 0.
     """
@@ -102,21 +102,21 @@ def _channels_end(call: CubeCall, task: GradInputTask) -> int:
 
 
 def held_pixels(tiling: GradInputTiling, task: GradInputTask, m: int) -> tuple[int, int]:
-    """First pixel and number of those whose rows L1 holds together with pixel `m`."""
+    """Return the first pixel and the number of the pixels whose rows L1 holds together with pixel `m`."""
     held = tiling.step_m * tiling.base_m
     start = task.m_start + (m - task.m_start) // held * held
     return start, min(held, task.m_start + task.m_count - start)
 
 
 def held_channels(call: CubeCall, tiling: GradInputTiling, task: GradInputTask, n: int) -> tuple[int, int]:
-    """First channel and number of those whose weights L1 holds together with channel `n`."""
+    """Return the first channel and the number of the channels whose weights L1 holds together with channel `n`."""
     held = tiling.step_n * tiling.base_n
     start = task.n_start + (n - task.n_start) // held * held
     return start, min(held, _channels_end(call, task) - start)
 
 
 def contributing_planes(problem: ConvProblem, depth: int) -> Iterator[tuple[int, int]]:
-    """(kernel plane, gradOutput plane) pairs that reach input plane `depth`."""
+    """Yield the (kernel plane, gradOutput plane) pairs that contribute to input plane `depth`."""
     for plane in range(problem.k_d):
         position = depth + problem.pad_front - plane * problem.dilation_d
         if position % problem.stride_d == 0 and 0 <= position // problem.stride_d < problem.d_out:
@@ -124,7 +124,7 @@ def contributing_planes(problem: ConvProblem, depth: int) -> Iterator[tuple[int,
 
 
 def pieces(start: int, end: int, size: int) -> list[tuple[int, int]]:
-    """(first, number) of runs of `size` from `start`, the last one shorter."""
+    """Return (first, number) of the pieces of `size` from `start` to `end`; the last one may be shorter."""
     return [(first, min(size, end - first)) for first in range(start, end, size)]
 
 

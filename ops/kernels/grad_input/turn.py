@@ -1,4 +1,4 @@
-"""The way of grad_input's tiles to NCDHW on dav-2201, whose Fixpipe cannot turn them: a slot and a vector core.
+"""Conversion of grad_input's tiles to NCDHW on dav-2201, whose Fixpipe cannot: a slot in GM and a vector core.
 
 The cube core casts a finished tile to a slot of its own in the workspace, [channel blocks][pixels][C0]; the first vector core
 of its block copies it to UB, turns it and stores the rows of its channels. Two flags between the cores pass the slot to and
@@ -38,7 +38,7 @@ def slots_bytes(tiling: GradInputTiling, chip: ChipSpec) -> int:
 
 
 class Slot:
-    """The cube core's side of its slot."""
+    """The cube core's side of its slot in the workspace."""
 
     def __init__(self, k: KernelBuilder, tiling: GradInputTiling, inp: TilingInput) -> None:
         self._k, self._used = k, False
@@ -51,12 +51,12 @@ class Slot:
         return self._address
 
     def publish(self) -> None:
-        """The tile is on its way to the slot."""
+        """Append the flag that the tile is on its way to the slot."""
         self._k.cross_core_set(_WRITTEN, 2, "FIX")
         self._used = True
 
     def close(self) -> None:
-        """End of the program."""
+        """Take back the last flag at the end of the program."""
         self._emptied()
 
     def _emptied(self) -> None:

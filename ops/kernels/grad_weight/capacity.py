@@ -15,12 +15,12 @@ from ascend_sim.ops.problem.walk import input_rows_of
 
 
 def b1_slices(inp: TilingInput, columns: int) -> int:
-    """C0 blocks of input that L1 holds for `columns` columns of dW, wherever in a block they begin."""
+    """Return the C0 blocks of input that L1 holds for `columns` columns of dW at any start."""
     return spanned_slices(ceil_div(columns, inp.c0), inp.taps)
 
 
 def spanned_slices(blocks: int, taps: int) -> int:
-    """Slices of `taps` blocks that a run of `blocks` touches, wherever a multiple of it begins."""
+    """Return how many slices of `taps` blocks a run of `blocks` touches at any start that is a multiple of its length."""
     slices = ceil_div(blocks, taps)
     if taps > blocks and taps % blocks:
         return slices + 1
@@ -28,7 +28,7 @@ def spanned_slices(blocks: int, taps: int) -> int:
 
 
 def b1_rows(inp: TilingInput, pixels: int) -> int:
-    """Return the input rows behind a run of `pixels` gradOutput pixels; counts rows above and below the image too."""
+    """Return the input rows that a run of `pixels` gradOutput pixels reads; rows above and below the image count too."""
     return input_rows_of(inp.problem, pixels, inp.problem.w_out)
 
 
@@ -42,7 +42,8 @@ def bl1_bound(tiling: GradWeightTiling, inp: TilingInput, *, clipped: bool = Fal
 
 
 def _held_slices(tiling: GradWeightTiling, inp: TilingInput, clipped: bool) -> int:
-    """Channel blocks of one L1 buffer of B; no more than the input has (`clipped`), or on the 950 a task (ops-nn: stated).
+    """Return the channel blocks of one L1 buffer of B; with `clipped` at most the input's, or on the 950 a task's (ops-nn:
+    stated).
 
     A tiling that has no tasks yet (`single_core_n` 0) may need more than one of a task will.
     """
@@ -69,7 +70,7 @@ def grad_weight_fits_l1(tiling: GradWeightTiling, inp: TilingInput, *, clipped: 
 
 
 def check_grad_weight(tiling: GradWeightTiling, inp: TilingInput) -> None:
-    """Raise TilingError at the first thing that the grad_weight kernel could not do with this tiling."""
+    """Raise TilingError for the first reason why the grad_weight kernel cannot run with this tiling."""
     check_walk(tiling.split_wo, tiling.split_kernel, inp)
     inp = walked_input(inp, tiling)
     problem = inp.problem

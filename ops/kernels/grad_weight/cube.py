@@ -1,7 +1,6 @@
-"""The cube's program of grad_weight: tiles of dW in L0C, summed over pixels and images, and their way out.
+"""The cube's program of grad_weight: tiles of dW in L0C, summed over pixels and images, and stored.
 
-Whoever computes dW in another order overrides the pieces: what is summed at a time, how a plane's pixels come to L1, where a
-finished tile goes.
+A subclass overrides the steps for another order: the part summed at a time, the loads of a plane's pixels, the store of a tile.
 """
 
 from __future__ import annotations
@@ -38,10 +37,9 @@ from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 
 
 class SummedTile(NamedTuple):
-    """A tile of dW: rows `m` .. of a real group, of which there are `rows`, and columns of a kernel plane (of `tap` where taps
-    are split).
+    """A tile of dW: `rows` existing rows from `m` of a real group, and columns of a kernel plane (or `tap`).
 
-    In L1 are with it the rows `held` (those that exist) of gradOutput, and `channels` channels of the input in `blocks`.
+    L1 holds with it the existing rows `held` of gradOutput, and `channels` channels of the input in `blocks`.
     """
 
     group: int
@@ -56,14 +54,15 @@ class SummedTile(NamedTuple):
     channels: int
 
     def counted(self, c0: int, per_block: int) -> tuple[SummedTile, int, int]:
-        """Return the tile with rows counted from a block of C0 gradOutput channels, columns from a channel block of the input
-        (`per_block` columns each), as one of group 0, and these blocks.
+        """Return the tile relative to its place, with the place: row block of C0, channel block of the input, group.
+
+        A channel block has `per_block` columns.
         """
         rows_from, first = self.held.start // c0, self.blocks.start
         return self.at(-rows_from * c0, -first, -self.group, per_block), rows_from, first
 
     def at(self, row: int, block: int, group: int, per_block: int) -> SummedTile:
-        """Return the tile `row` rows, `block` channel blocks of the input and `group` groups further on."""
+        """Return the relative tile moved by `row` rows, `block` channel blocks of the input and `group` groups."""
         return self._replace(
             group=self.group + group,
             m=self.m + row,
@@ -74,13 +73,14 @@ class SummedTile(NamedTuple):
 
 
 class Begin(NamedTuple):
-    """A tile begins; a unit of the work split that several programs share is `counted` by one of them."""
+    """Step of a program: a tile begins. A tile that several programs share is `counted` by one of them."""
 
     counted: bool
 
 
 class Plane(NamedTuple):
-    """Plane of gradOutput that is added to a tile, whose rows and columns count from its place, as those of the `walk` do.
+    """Step of a program: a plane of gradOutput is added to a tile; rows and columns are relative to its place, as in its
+    `walk`.
 
     The only plane of a tile has its `begin`.
     """
@@ -93,8 +93,8 @@ class Plane(NamedTuple):
 
 
 class End(NamedTuple):
-    """A tile of kernel plane `plane` is summed. It is of group 0, and its rows and columns count from its place if it is
-    `moved`.
+    """Step of a program: the sum of a tile of kernel plane `plane` is stored; a `moved` tile is relative to its place, in group
+    0.
 
     `slot` is the task of a StreamK part and the block that computes it.
     """
@@ -106,14 +106,14 @@ class End(NamedTuple):
 
 
 class Image(NamedTuple):
-    """A plane of a map."""
+    """A plane of a map: image of the batch, and depth."""
 
     batch: int
     depth: int
 
 
 class Round(Enum):
-    """A round of all cores over one tile of every shared task, where a kernel has such."""
+    """Step of a program: the begin or end of a round in which all cores compute one tile of their shared task."""
 
     BEGINS = 0
     ENDS = 1
@@ -124,7 +124,7 @@ Piece = Begin | Plane | End | Round
 
 
 def filter_tiles(call: CubeCall, tiling: GradWeightTiling, task: GradWeightTask) -> Iterator[FilterTile]:
-    """L0C tiles of a task, in the order of the tiling; a tile stays within one kernel plane."""
+    """Return the L0C tiles of a task, in the order of the tiling; a tile stays within one kernel plane."""
     inp = by_tap(call.inp) if tiling.split_kernel else call.inp
     per_block = inp.taps * inp.c0
     per_plane = inp.cin1 * per_block
@@ -169,7 +169,7 @@ class CubeBuilder:
         self.pipeline = CubePipeline(k, tiling.al0_buffers, tiling.cl0_buffers, tile_bytes)
 
     def held(self, a1: int, b1: int) -> tuple[HeldOperand, HeldOperand]:
-        """Return the L1 buffers of both operands, of so many bytes."""
+        """Return the L1 buffers of both operands, of `a1` and `b1` bytes."""
         tiling = self.tiling
         return (
             HeldOperand(self.k, "A1", tiling.al1_buffers, a1),
@@ -195,24 +195,26 @@ class CubeBuilder:
         return self.k.finish()
 
     def ended(self) -> None:
-        """Behind the last piece: slots are complete when all cubes are here."""
+        """Append the end of the program: a flag that the slots are complete, where there are slots."""
         if self.tiling.stream_k_type != STREAM_NONE:
             self.slots_done()
 
     def slots_done(self) -> None:
-        """The vector cores take what all cubes have written to slots."""
+        """Append the flag after which the vector cores read what all cubes have stored to slots."""
         self.k.cross_core_set(ALL_CUBES, 0, "FIX")
         self.k.cross_core_wait(ALL_CUBES, 0, "FIX")
         self.k.cross_core_set(CUBE_TO_VECTOR, 2, "FIX")
 
     def runs(self) -> Iterator[tuple[Run, Where]]:
-        """Yield the tiles of the block's tasks in order, each with its planes, and where they are."""
+        """Yield the tiles of the block's tasks in order, as runs of steps with the place of each run."""
         for task in grad_weight_tasks(self.tiling, self.inp, self.k.block):
             for part, images in self.parts(task):
                 yield self.run(part, images)
 
     def run(self, part: GradWeightTask, images: range, tile: tuple[int, SummedTile] | None = None) -> tuple[Run, Where]:
-        """Return all tiles of a part, or the only one of it that is given; other images of the batch have the same run."""
+        """Return the steps of a part's tiles (or of one `tile`) as a run, and its place; other images of the batch share the
+        run.
+        """
 
         def pieces(images: range) -> Iterator[tuple[Piece, Where]]:
             for one in self.tiles(part) if tile is None else [tile]:
@@ -229,7 +231,9 @@ class CubeBuilder:
     def summed(
         self, task: GradWeightTask, images: range, placed: tuple[int, SummedTile]
     ) -> Iterator[tuple[Piece, Where]]:
-        """Yield a tile (with its kernel plane) summed over the rows of a task and planes `images`, and its way out."""
+        """Yield the steps of a tile and kernel plane: begin, the planes `images` over the rows of a task, end; each with its
+        place.
+        """
         p, (plane, tile) = self.p, placed
         begin = Begin(not task.slot)  # parts of a StreamK task share its tiles
         slot = None if task.slot is None else (task, self.k.block)
@@ -260,7 +264,7 @@ class CubeBuilder:
             yield from ((task, range(image, image + 1)) for image in images)
 
     def tiles(self, task: GradWeightTask) -> Iterator[tuple[int, SummedTile]]:
-        """L0C tiles of a task with their kernel planes, in the order of the tiling."""
+        """Yield the L0C tiles of a task with their kernel planes, in the order of the tiling."""
         channels = self.call.group_channels(task.group, self.p.c_out, self.inp.cout_g)
         channels_in = self.call.group_channels(task.group, self.p.c_in, self.inp.cin_g)
         rows_held = self.tiling.step_m * self.tiling.base_m
@@ -286,7 +290,7 @@ class CubeBuilder:
     # -- one L0C tile --------------------------------------------------------------------------------------------------
 
     def write_piece(self, piece: Piece, where: Where) -> None:
-        """The rows of a piece at its place."""
+        """Append the instructions of a step at its place."""
         if isinstance(piece, Begin):
             self.begin(piece)
         elif isinstance(piece, Plane):
@@ -300,12 +304,12 @@ class CubeBuilder:
             self.write(FilterTile(tile.group, piece.plane, tile.m, tile.rows, tile.column, tile.n_count), piece.slot)
 
     def begin(self, begin: Begin) -> None:
-        """The next tile of L0C."""
+        """Begin the next tile of L0C."""
         self.k.next_tile(counted=begin.counted)
         self.pipeline.begin_sum()
 
     def plane(self, plane: Plane, strip: Strip, steps: Sequence[Step], where: Where) -> None:
-        """Products of the gradOutput pixels of a strip, and what they see of the input."""
+        """Multiply the gradOutput pixels of a strip by the input that they read."""
         tile, batch, row = self.placed(plane.tile, where), where.batch, where.row
         last = None
         for step in steps:
@@ -317,7 +321,7 @@ class CubeBuilder:
             last = step
 
     def placed(self, tile: SummedTile, where: Where) -> SummedTile:
-        """Return the tile as it is."""
+        """Return the tile at its place, with absolute rows and columns."""
         # All channels of a real group but of the only one are whole blocks, or may begin anywhere.
         group = where.group if self.inp.real_groups > 1 else 0
         return tile.at(where.m * self.c0, where.n, group, self.per_block)
@@ -325,7 +329,7 @@ class CubeBuilder:
     # -- GM -> L1 ------------------------------------------------------------------------------------------------------
 
     def load_a1(self, tile: SummedTile, strip: Strip, image: Image, span: Span) -> Hashable:
-        """gradOutput pixels of the channel blocks of stepM*baseM rows: [c1][pixels][C0] in L1; what they are known by there."""
+        """Load gradOutput pixels for stepM*baseM rows to L1 as [c1][pixels][C0]; return their key in L1."""
         key = self.key_of_rows(tile, strip, image, span)
         address = self.a1.begin(key)
         if address is None:
@@ -338,11 +342,11 @@ class CubeBuilder:
         return key
 
     def key_of_rows(self, tile: SummedTile, strip: Strip, image: Image, span: Span) -> Hashable:
-        """Return the key of gradOutput pixels in L1; taps see strips of other widths, which count them otherwise."""
+        """Return the key of gradOutput pixels in L1; it includes the strip, since taps number pixels differently."""
         return (*image, tile.group, tile.held.start, strip.column, strip.columns, *span)
 
     def place_of_rows(self, tile: SummedTile, image: Image) -> ChannelPlace:
-        """Return where the rows of gradOutput that L1 holds begin."""
+        """Return the first element in GM of the gradOutput rows that L1 holds."""
         return ChannelPlace(image.batch, tile.group * self.inp.cout_g + tile.held.start, image.depth)
 
     def load_b1(self, tile: SummedTile, strip: Strip, image: Image, span: Span, held: InputRows) -> Hashable:
@@ -361,7 +365,7 @@ class CubeBuilder:
     # -- L1 -> L0, mmad ------------------------------------------------------------------------------------------------
 
     def step(self, tile: SummedTile, strip: Strip, step: Step) -> None:
-        """One base block: fill half of L0A and L0B, multiply. Both may count from any place: L1 holds what is there."""
+        """Fill half of L0A and L0B with one base block and multiply; tile and step may be relative to the same place."""
         k, (pixels, in_a1, in_b1, held) = self.k, step
         half = self.pipeline.operands.acquire()
         left, right = self.pipeline.left[half], self.pipeline.right[half]
@@ -378,7 +382,7 @@ class CubeBuilder:
     # -- L0C -> GM -----------------------------------------------------------------------------------------------------
 
     def write(self, tile: FilterTile, slot: tuple[GradWeightTask, int] | None) -> None:
-        """The tile to dW (added or stored), or to this core's slot."""
+        """Store the tile to dW, add it, or store it to this core's slot."""
         if slot is None:
             self.dw.drain(self.pipeline, GRAD_WEIGHT, tile, self.atomic)
             return

@@ -62,7 +62,7 @@ class GradWeightTiling(ConvTiling):
 
 
 def n_slice(inp: TilingInput) -> int:
-    """N elements of grad_weight that belong to one C0 block of input channels."""
+    """Return the N elements of grad_weight that belong to one C0 block of input channels."""
     return inp.taps * inp.c0
 
 
@@ -72,7 +72,7 @@ def splits_kd(inp: TilingInput) -> bool:
 
 
 def gemm(inp: TilingInput, split_kd: bool | None = None) -> tuple[int, int, int]:
-    """(M, K, N) of one image, padded to whole blocks; N holds the kernel planes unless they are split."""
+    """Return (M, K, N) of one image, padded to whole blocks; N includes the kernel planes unless they are split."""
     split_kd = splits_kd(inp) if split_kd is None else split_kd
     planes = 1 if split_kd else inp.problem.k_d
     return (

@@ -79,64 +79,64 @@ OTHER_KERNEL = (
 
 @frozen
 class OlderKernel:
-    """An older kernel of the library's has a problem and the tiling that it chooses itself."""
+    """An older kernel of the library, with its problem and the tiling that it chooses itself."""
 
     problem: FilterProblem
     tiling: CacheTiling
 
     @property
     def any_order(self) -> bool:
-        """Return whether its blocks add to the same part of dW."""
+        """Return True if its blocks add to the same part of dW, in any order."""
         return self.tiling.cuts.k * self.tiling.cuts.batch > 1
 
 
 @frozen
 class GradWeightQuestion(TilingQuestion):
-    """A question asks the ladder of grad_weight."""
+    """Question for the ladder of grad_weight, with the strips and taps that the user gave."""
 
     fields_of: ClassVar[type[ConvTiling]] = GradWeightTiling
 
     @property
     def closed(self) -> bool:
-        """Return whether the operator's kernel is that of a closed library; V2 and deterministic 3-D sums are open."""
+        """Return True if the operator's kernel is in a closed library; V2 and deterministic 3-D sums are open."""
         return self.op_type not in ("", BASE_TEMPLATE) and not (self.inp.deterministic and self.op_type == VOLUMETRIC)
 
     @property
     def width(self) -> int | None:
-        """Return the columns of a strip that are given, 0 for whole rows."""
+        """Return the given width of a strip in columns, 0 for whole rows; None if not given."""
         return self.given.get("split_wo")
 
     @property
     def taps(self) -> int | None:
-        """Return 1 where taps one by one are given, 0 where they are ruled out."""
+        """Return 1 where single taps are given, 0 where they are ruled out; None if not given."""
         return self.given.get("split_kernel")
 
     @property
     def whole(self) -> bool:
-        """Return whether nothing that is given rules out whole rows."""
+        """Return True if the given fields allow whole rows."""
         return not self.taps and not is_split(self.inp.problem, self.width or 0)
 
     @property
     def may_strip(self) -> bool:
-        """Return whether rows may be cut into strips of any width."""
+        """Return True if rows may be cut into strips of any width."""
         return not self.taps and self.width is None
 
     @property
     def older(self) -> bool:
-        """Return whether the operator launches an older kernel whose procedure is known."""
+        """Return True if the operator launches an older kernel with a known procedure."""
         return self.op_type in (FLAT, VOLUMETRIC) and procedure_for(self.chip, self.op_type) is not None
 
     @property
     def together(self) -> bool:
-        """Return whether cores can share a task: they meet at a flag."""
+        """Return True if cores can share a task, for which they need flags between them."""
         return share_tasks(self.chip)
 
     def part(self, inp: TilingInput) -> GradWeightQuestion:
-        """Return the question for the rows of strips below each other, or for single taps."""
+        """Return the same question for another problem: strips stacked to one map, or single taps."""
         return GradWeightQuestion(inp, {"splitWo": 0}, self.chip, self.dtype)
 
     def answer(self) -> LadderAnswer[GradWeightTiling | OlderKernel]:
-        """Return the kernel and its tiling; raise TilingError, with the formula and the limit, where the ladder has none."""
+        """Return the kernel and its tiling. Raises TilingError, with the formula and the limit, where no rung has one."""
         found = attempt(_answer, replace(self, inp=self.dealt))
         if isinstance(found, Refusal) and self.op_type == VOLUMETRIC:
             found = Refusal(f"{found.reason}; {ONE_WAY}")
@@ -150,7 +150,7 @@ class GradWeightQuestion(TilingQuestion):
 
 
 def _answer(q: GradWeightQuestion) -> LadderAnswer[GradWeightTiling | OlderKernel] | Refusal:
-    """Return the answer to a question, with the user's fields in its tiling."""
+    """Return the answer to a question, with the user's fields in the tiling, or the last refusal."""
     check_walk(q.width or 0, q.taps or 0, q.inp)
     found = climb(LADDER, q)
     if isinstance(found, Refusal) or isinstance(found.tiling, OlderKernel):
@@ -160,7 +160,7 @@ def _answer(q: GradWeightQuestion) -> LadderAnswer[GradWeightTiling | OlderKerne
 
 
 def share_tasks(chip: ChipSpec | None) -> bool:
-    """Return whether cores of a chip have flags between them, at which those that share a task meet."""
+    """Return True if the chip's cores have flags between them, by which cores can share a task."""
     return chip is None or chip.sync.cross_flag_ids > 0
 
 
@@ -181,7 +181,7 @@ def _procedure(q: GradWeightQuestion) -> GradWeightTiling | Refusal:
 
 
 def _has_base_template(q: GradWeightQuestion) -> bool:
-    """Return whether the base template of V2 decides: where the procedure does not cover a problem."""
+    """Return True if the base template of V2 decides, since the procedure does not cover the problem."""
     procedure = procedure_of(q.chip, KERNEL)
     covered = procedure is not None and procedure.covers(q.inp)
     return q.chip is not None and procedure_for(q.chip, BASE_TEMPLATE) == "cache_tiling" and not covered
@@ -194,7 +194,7 @@ def _base_template(q: GradWeightQuestion) -> GradWeightTiling:
 
 
 def _own_rows(q: GradWeightQuestion) -> GradWeightTiling:
-    """Return a sound tiling for any problem whose rows L1 holds, every task on one core where cores cannot meet."""
+    """Return a sound tiling for any problem whose rows L1 holds; where cores cannot share a task, each has one core."""
     tiling = sound_grad_weight(q.inp, q.chip, q.dtype)
     if q.together or tiling.stream_k_type == STREAM_NONE:
         return tiling
@@ -220,7 +220,7 @@ ROWS: tuple[GradWeightRung, ...] = (
 def _rows_of(
     q: GradWeightQuestion, inp: TilingInput, *, split_wo: int = 0, split_kernel: int = 0
 ) -> GradWeightTiling | Refusal:
-    """Return the tiling for a problem in strips of `split_wo` columns, or in single taps."""
+    """Return the tiling for a problem in strips of `split_wo` columns, or in single taps (`split_kernel`)."""
     rows = climb(ROWS, q.part(inp))
     if isinstance(rows, Refusal):
         return rows
@@ -248,7 +248,8 @@ def _strips(q: GradWeightQuestion) -> GradWeightTiling | Refusal:
 def _fewest_strips(q: GradWeightQuestion, comfortable: bool) -> GradWeightTiling | Refusal:
     """Return the tiling with the fewest strips that fit.
 
-    `comfortable` ones let a base block have the size that it would have without a limit of L1, and two buffers of each operand.
+    With `comfortable` a base block must have the size that it would have without a limit of L1, and two buffers of each
+    operand.
     """
     check_grad_weight_problem(q.inp)
     w_out = q.inp.problem.w_out
@@ -277,7 +278,7 @@ def _fewest_strips(q: GradWeightQuestion, comfortable: bool) -> GradWeightTiling
 
 
 def _comparable(tiling: GradWeightTiling, wanted: GradWeightTiling) -> bool:
-    """Return whether a tiling has the base block that is wanted, and as many L1 buffers or ping-pong."""
+    """Return True if a tiling has the base block of `wanted`, and as many L1 buffers or double buffers."""
     buffers = (tiling.al1_buffers, tiling.bl1_buffers)
     block = all(getattr(tiling, name) == getattr(wanted, name) for name in BLOCK)
     return block and buffers in ((2, 2), (wanted.al1_buffers, wanted.bl1_buffers))
@@ -308,7 +309,7 @@ def _older(q: GradWeightQuestion) -> OlderKernel | Refusal:
 
 
 def _tuned(q: GradWeightQuestion) -> GradWeightTiling | Refusal:
-    """Return the tiling of the vendor's table for this problem, whose row is put in as a user's fields are."""
+    """Return the tiling of the vendor's table for this problem, applied like a user's fields."""
     row = tuned_tiling(KERNEL, q)
     if isinstance(row, Refusal):
         return row
@@ -317,7 +318,7 @@ def _tuned(q: GradWeightQuestion) -> GradWeightTiling | Refusal:
 
 
 def _may_be_any_order(q: GradWeightQuestion) -> bool:
-    """Return whether the library may sum in any order, on split cores."""
+    """Return True if the library may sum in any order, on split cores."""
     return not q.inp.family.coupled and not q.inp.deterministic
 
 
@@ -407,7 +408,7 @@ def completed(
 
 
 def _steps(tiling: GradWeightTiling, inp: TilingInput, given: Mapping[str, int]) -> Iterator[GradWeightTiling]:
-    """Candidates for the L1 steps that were not given, most first, both operands alike where both are free."""
+    """Yield candidates for the L1 steps that were not given, largest first; both operands alike where both are free."""
     most = max(
         1, min(8, ceil_div(inp.problem.h_out * inp.problem.w_out, tiling.base_k), inp.load3d.k_extent // tiling.base_k)
     )
@@ -420,7 +421,7 @@ def _steps(tiling: GradWeightTiling, inp: TilingInput, given: Mapping[str, int])
 
 
 def _check_stream_k(tiling: GradWeightTiling, tasks: int) -> None:
-    """StreamK parts of the tail must find a core each."""
+    """Raise TilingError unless each StreamK part of the tail finds a core."""
     if tiling.stream_k_type not in (0, 1, 2):
         raise TilingError(f"streamKType = {tiling.stream_k_type}; allowed 0 (none), 1 (by images), 2 (by rows)")
     if tiling.stream_k_type and tiling.template != SPLIT_STREAM_K:

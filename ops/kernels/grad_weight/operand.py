@@ -1,4 +1,6 @@
-"""The input as an operand of grad_weight: what of it a run of gradOutput pixels loads, and how load3d sees that.
+"""The input as operand B of grad_weight: the input that a run of gradOutput pixels reads, its loads, and load3d's view.
+
+There is a class for each way over gradOutput (`ops.problem.walk`).
 
 An object for each way over gradOutput (`ops.problem.walk`): the program asks it and holds no case of either.
 """
@@ -20,7 +22,7 @@ from ascend_sim.ops.problem.walk import SingleTaps, Walk, Windows
 
 
 class InputOperand(ABC):
-    """B of one call, loaded through `k` from the tensor `slot`."""
+    """Interface of operand B of one call, loaded through `k` from the tensor `slot`."""
 
     def __init__(self, call: CubeCall, tiling: GradWeightTiling, k: KernelBuilder, slot: int) -> None:
         self.inp, self.tiling, self.k, self.slot = call.inp, tiling, k, slot
@@ -28,25 +30,25 @@ class InputOperand(ABC):
 
     @abstractmethod
     def plane_and_tap(self, plane: int) -> tuple[int, int]:
-        """Kernel plane and tap behind a plane of the problem that tilings see; 0 where a plane has all its taps."""
+        """Return kernel plane and tap for a plane of the problem that tilings see; tap 0 where a plane has all its taps."""
 
     @abstractmethod
     def key(self, strip: Strip, tap: int, span: Span, held: InputRows) -> tuple[object, ...]:
-        """Return the key that distinguishes loads of the same channels."""
+        """Return the key that distinguishes loads of the same channels to L1."""
 
     @abstractmethod
     def load(
         self, place: ChannelPlace, channels: int, strip: Strip, tap: int, span: Span, held: InputRows, address: int
     ) -> None:
-        """Input pixels behind the gradOutput pixels `span` to L1, `channels` channels from that of `place` on."""
+        """Load the input read by the gradOutput pixels `span` to L1, `channels` channels from that of `place`."""
 
     @abstractmethod
     def window(self, strip: Strip, pixels: Span, span: Span, held: InputRows) -> tuple[MapWindow, Span]:
-        """Return load3d's window of L1 that was loaded for `span`, and its rows that are `pixels`."""
+        """Return load3d's view of the data that `load` brought to L1 for `span`, and its rows for `pixels`."""
 
 
 class WindowOperand(InputOperand):
-    """Input rows, [c1][rows][W][C0] in L1, under the window of the forward kernel.
+    """Operand B as input rows, [c1][rows][W][C0] in L1, under the window of the forward kernel.
 
     Rows of a strip stay while its pixels need them; whole rows are loaded again for each run of pixels, as in the vendor's.
     """
@@ -85,7 +87,7 @@ class WindowOperand(InputOperand):
 
 
 class TapOperand(InputOperand):
-    """For each gradOutput pixel the one that a tap meets, [c1][pixels][C0] in L1: a matrix."""
+    """Operand B for single taps: for each gradOutput pixel the input pixel that the tap reads, [c1][pixels][C0] in L1."""
 
     def plane_and_tap(self, plane: int) -> tuple[int, int]:
         return divmod(plane, self.inp.taps)
@@ -110,5 +112,5 @@ OPERANDS: dict[type[Walk], type[InputOperand]] = {Windows: WindowOperand, Single
 def input_operand(
     call: CubeCall, walked: TilingInput, tiling: GradWeightTiling, k: KernelBuilder, slot: int
 ) -> InputOperand:
-    """Return the operand of a call that its tiling walks over as `walked` says."""
+    """Return operand B of a call; `walked` is the problem in strips or taps that its tiling counts."""
     return OPERANDS[type(walked.walk)](call, tiling, k, slot)

@@ -37,10 +37,9 @@ from ascend_sim.ops.problem.walk import TAPS, Windows
 
 
 def boxes(strip: Strip, pixels: Span) -> Iterator[tuple[Span, Span, int]]:
-    """Yield the rows and columns of gradOutput that a run of a strip's pixels consists of, and the places of these boxes in L1
-    (bytes).
+    """Yield (rows, columns, offset in L1 in bytes) of the boxes of gradOutput that a run of a strip's pixels covers.
 
-    They are what the first row has left, whole rows, and the beginning of the last one.
+    They are the rest of the first row, whole rows, and the beginning of the last row.
     """
     if strip.problem.h_out == 1:
         yield Span(0, 1), Span(strip.column + pixels.start, pixels.length), 0
@@ -56,7 +55,7 @@ def boxes(strip: Strip, pixels: Span) -> Iterator[tuple[Span, Span, int]]:
 
 
 def strips(problem: ConvProblem, width: int) -> tuple[Strip, ...]:
-    """Strips of `width` gradOutput columns, the last one with what is left; with 0 the problem itself."""
+    """Return strips of `width` gradOutput columns, the last one with the rest; with 0 one strip of the whole problem."""
     count = ceil_div(problem.w_out, width) if is_split(problem, width) else 1
     return tuple(_strip(problem, width, index) for index in range(count))
 
@@ -71,7 +70,7 @@ def _strip(p: ConvProblem, width: int, index: int) -> Strip:
 
 @lru_cache(maxsize=4096)
 def piece(p: ConvProblem, column: int, columns: int) -> Strip:
-    """`columns` gradOutput columns from `column` on, as a problem of their own."""
+    """Return `columns` gradOutput columns from `column` on, as a problem of their own."""
     start = column * p.stride_w - p.pad_left
     end = start + _window(p, columns)
     first, last = max(start, 0), min(end, p.w_in)
@@ -81,7 +80,7 @@ def piece(p: ConvProblem, column: int, columns: int) -> Strip:
 
 
 def _window(p: ConvProblem, columns: int) -> int:
-    """Return the columns of the padded input that gradOutput columns span."""
+    """Return the columns of the padded input that `columns` gradOutput columns read."""
     return (columns - 1) * p.stride_w + (p.k_w - 1) * p.dilation_w + 1
 
 
@@ -119,7 +118,7 @@ def stacked(inp: TilingInput, width: int) -> TilingInput:
 
 
 def sections(problem: ConvProblem, width: int, first: int, count: int) -> list[tuple[Strip, int, int]]:
-    """(strip, its first row, rows) of rows `first` .. of the strips below each other, one strip after the other."""
+    """Return (strip, its first row, rows) for rows `first` .. of the stacked strips, one strip after the other."""
     found, height = [], problem.h_out
     for index in range(first // height, ceil_div(first + count, height)):
         start, end = max(first - index * height, 0), min(first + count - index * height, height)
@@ -128,7 +127,7 @@ def sections(problem: ConvProblem, width: int, first: int, count: int) -> list[t
 
 
 class InputRows(NamedTuple):
-    """`rows` rows of the input from `first` on, below `pad_top` rows of padding."""
+    """Rows of the input: `rows` from `first`, below `pad_top` rows of padding."""
 
     first: int
     rows: int
@@ -136,7 +135,7 @@ class InputRows(NamedTuple):
 
 
 def input_rows(problem: ConvProblem, first_pixel: int, end_pixel: int) -> InputRows:
-    """Return the input rows that gradOutput pixels first .. end - 1 see; `rows` is below 1 where that is padding only."""
+    """Return the input rows that gradOutput pixels first .. end - 1 read; `rows` is below 1 where that is padding only."""
     p = problem
     top = first_pixel // p.w_out * p.stride_h - p.pad_up
     bottom = (end_pixel - 1) // p.w_out * p.stride_h - p.pad_up + (p.k_h - 1) * p.dilation_h
@@ -160,7 +159,9 @@ def walked_input(inp: TilingInput, tiling: GradWeightTiling) -> TilingInput:
 def walk(
     problem: ConvProblem, tiling: GradWeightTiling, tap: int, first: int, count: int
 ) -> list[tuple[Strip, int, int]]:
-    """(strip, its first row, rows) of rows `first` .. as a task counts them; `tap` (row-major) matters where taps are split."""
+    """Return (strip, its first row, rows) for rows `first` .. as a task counts them; `tap` (row-major) matters where taps are
+    split.
+    """
     if not tiling.split_kernel:
         return sections(problem, tiling.split_wo, first, count)
     strip, rows = _strip_of_tap(problem, tap)
@@ -170,7 +171,7 @@ def walk(
 
 @lru_cache(maxsize=4096)
 def _strip_of_tap(p: ConvProblem, tap: int) -> tuple[Strip, range]:
-    """Return the gradOutput columns that a tap meets, as a strip, and the rows."""
+    """Return the gradOutput columns for which a tap reads input, as a strip, and the rows."""
     down, right = _shift(p, tap)
     rows = _inside(p.h_out, p.stride_h, down, p.h_in)
     columns = _inside(p.w_out, p.stride_w, right, p.w_in)
@@ -179,20 +180,20 @@ def _strip_of_tap(p: ConvProblem, tap: int) -> tuple[Strip, range]:
 
 
 def met(p: ConvProblem, tap: int, rows: Span, columns: Span) -> Lattice:
-    """Return the pixels of an input plane that a tap meets from rows and columns of gradOutput, none of them padding."""
+    """Return the pixels of an input plane that a tap reads for rows and columns of gradOutput, none of them padding."""
     down, right = _shift(p, tap)
     first = (rows.start * p.stride_h + down) * p.w_in + columns.start * p.stride_w + right
     return Lattice(first, rows.length, p.stride_h * p.w_in, columns.length, p.stride_w)
 
 
 def _shift(p: ConvProblem, tap: int) -> tuple[int, int]:
-    """Return the row and column of the input that a tap meets from gradOutput pixel (0, 0)."""
+    """Return the row and column of the input that a tap reads for gradOutput pixel (0, 0)."""
     row, column = divmod(tap, p.k_w)
     return row * p.dilation_h - p.pad_up, column * p.dilation_w - p.pad_left
 
 
 def _inside(count: int, stride: int, offset: int, size: int) -> range:
-    """Indices below `count` whose place, index * stride + offset, lies in 0 .. size - 1."""
+    """Return the indices below `count` for which index * stride + offset lies in 0 .. size - 1."""
     start = max(ceil_div(-offset, stride), 0)
     return range(start, max(min(count, (size - 1 - offset) // stride + 1), start))
 

@@ -1,4 +1,4 @@
-"""grad_weight: gradOutput turned x img2col of the input, K (pixels) innermost.
+"""grad_weight: transposed gradOutput times img2col of the input; K (pixels) is innermost.
 
     dW[M, N] = sum over images of gradOutput[K, M]^T x im2col(input)[K, N]
     M = C_out, N = (C_in blocks of C0, k_h, k_w, C0), K = H_out*W_out pixels
@@ -33,7 +33,7 @@ from ascend_sim.runtime import Task
 
 
 def clears_itself(tiling: GradWeightTiling, inp: TilingInput) -> bool:
-    """Return True if the kernel is that of arch35, which clears dW before it adds to it."""
+    """Return True if the kernel is arch35's, which clears dW before it adds to it."""
     return inp.family == PLAIN_SPLIT and tiling.template == SPLIT_STREAM_K
 
 

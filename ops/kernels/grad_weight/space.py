@@ -1,4 +1,4 @@
-"""The grid of tilings of grad_weight that a search looks at.
+"""The grid of grad_weight tilings that a search tries.
 
 - a task: M, N, images and rows in even parts, together at most two tasks a core, rows only where the rest gives fewer tasks
   than cores, the busiest core with at most a tenth more cube work than in the best (template 0); what L1 holds at a time,
@@ -102,7 +102,7 @@ def _grid_tasks(start: GradWeightTiling, inp: TilingInput, given: Fixed) -> Iter
 
 
 def _grad_weight_blocks(shape: GradWeightTiling, inp: TilingInput, given: Fixed) -> Iterator[GradWeightTiling]:
-    """Base blocks for tasks of a shape."""
+    """Yield the base blocks for tasks of a shape."""
     m, k, n = gemm(inp, shape.split_kd)
     grid = shape.template == SPLIT_GRID
     kept = 2 if grid else 4
@@ -125,7 +125,7 @@ def _grad_weight_blocks(shape: GradWeightTiling, inp: TilingInput, given: Fixed)
 
 
 def _grad_weight_steps(block: GradWeightTiling, inp: TilingInput, given: Fixed) -> Iterator[GradWeightTiling]:
-    """Yield the L1 side of a base block, with the fewest buffers."""
+    """Yield the L1 steps of a base block, with the fewest buffers."""
     fewest = {name: given.get(name, 1) for name in ("al1_buffers", "bl1_buffers")}
     m, k, n = gemm(inp, block.split_kd)
     pixels = min(k, block.single_core_k) if block.template == SPLIT_GRID else k
@@ -142,7 +142,9 @@ def _grad_weight_steps(block: GradWeightTiling, inp: TilingInput, given: Fixed) 
 
 
 def _side_steps(stays: bool, extent: int, base: int) -> list[int]:
-    """Base blocks of M or N that L1 holds: more than one only of the operand that stays there (templates 1 and 2)."""
+    """Return the numbers of base blocks along M or N that L1 may hold: several only of the operand that stays
+    (templates 1, 2).
+    """
     return [step for step in STEPS if step == 1 or (stays and step < 2 * ceil_div(extent, base))]
 
 

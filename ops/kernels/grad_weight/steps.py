@@ -1,7 +1,7 @@
-"""The steps of grad_weight's sums: base blocks of gradOutput pixels, and what L1 holds around each.
+"""Steps of grad_weight's sums: base blocks of gradOutput pixels, and the data in L1 around each.
 
-Rows that are walked over alike, further down in the map, have the same `StripWalk`: its steps count from a row. So what a block
-writes for one of its tiles serves blocks that sum other rows (`KernelBuilder.stamped`).
+Rows that are walked alike, further down in the map, share a `StripWalk`: its steps are relative to a row. So the rows of a
+program for one tile serve blocks that sum other rows (`KernelBuilder.stamped`).
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from ascend_sim.ops.problem.strips import Strip
 
 
 class Where(NamedTuple):
-    """Image of the batch, row of gradOutput (of a signal, pixel), block of its channels (`m`), channel block of the input (`n`)
-    and real group that a piece of a program counts from.
+    """Place of a piece of a program: image of the batch, row of gradOutput (pixel of a signal), block of its channels (`m`),
+    channel block of the input (`n`), real group.
     """
 
     batch: int = 0
@@ -32,26 +32,24 @@ class Where(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """Pieces of a program that follow each other, each with its place counted from the first one's; equal ones of a task are
-    the same object.
-    """
+    """Consecutive pieces of a program, each with its place relative to the first; equal runs of a task are one object."""
 
     pieces: tuple[tuple[Hashable, Where], ...]
 
     def at(self, where: Where) -> list[tuple[Any, Where]]:
-        """Return the pieces, of which the first is there."""
+        """Return the pieces with their places, when the first is at `where`."""
         return [(piece, Where(*map(add, where, from_first))) for piece, from_first in self.pieces]
 
 
 class Runs:
-    """The runs of a task, whose blocks share them."""
+    """Cache of the runs of a task, shared by its blocks."""
 
     def __init__(self) -> None:
         self._known: dict[Hashable, tuple[Run, Where]] = {}
         self._runs: dict[tuple[tuple[Hashable, Where], ...], Run] = {}
 
     def of(self, key: Hashable, pieces: Callable[[], Iterable[tuple[Hashable, Where]]]) -> tuple[Run, Where]:
-        """Return the run of the `pieces` that have this key, and where its first one is."""
+        """Return the run cached under `key`, made of `pieces()` at first, and the place of its first piece."""
         if key not in self._known:
             listed = list(pieces())
             first = listed[0][1] if listed else Where()
@@ -61,7 +59,9 @@ class Runs:
 
 
 class Step(NamedTuple):
-    """A base block of K: its pixels, those that L1 holds of both operands around them, the input rows behind the latter."""
+    """A base block of K: its pixels, the pixels of A and of B that L1 holds around them, the input rows that the latter
+    read.
+    """
 
     pixels: Span
     in_a1: Span
@@ -69,7 +69,7 @@ class Step(NamedTuple):
     held: InputRows
 
     def at(self, problem: ConvProblem, row: int) -> Step:
-        """Return the step moved `row` rows of gradOutput further down."""
+        """Return the step moved down by `row` rows of gradOutput."""
         pixels = row * problem.w_out
         held = self.held._replace(first=self.held.first + row * problem.stride_h)
         own, in_a1, in_b1 = (Span(pixels + first, count) for first, count in self[:3])
@@ -77,7 +77,7 @@ class Step(NamedTuple):
 
 
 def steps_of(problem: ConvProblem, first: int, pixels: int, base_k: int, span_a: int, span_b: int) -> Iterator[Step]:
-    """Base blocks of `pixels` pixels of gradOutput from `first` on, but for those that see padding only."""
+    """Yield the base blocks of `pixels` pixels of gradOutput from `first`, without those that read padding only."""
     end = first + pixels
     for pixel in range(first, end, base_k):
         count = min(base_k, end - pixel)
@@ -90,13 +90,13 @@ def steps_of(problem: ConvProblem, first: int, pixels: int, base_k: int, span_a:
 
 @dataclass(frozen=True, eq=False)
 class StripWalk:
-    """Strips one after the other, the steps of each counted from a row; equal ones of a task are the same object."""
+    """Strips in order, the steps of each relative to a row; equal walks of a task are one object."""
 
     parts: tuple[tuple[Strip, tuple[Step, ...]], ...]
 
 
 class TaskWalks:
-    """The walks of a task, whose blocks share them."""
+    """Cache of the walks of a task, shared by its blocks."""
 
     def __init__(self, problem: ConvProblem, tiling: GradWeightTiling) -> None:
         self._problem, self._tiling = problem, tiling
@@ -104,7 +104,7 @@ class TaskWalks:
         self._walks: dict[tuple[tuple[Strip, tuple[Step, ...]], ...], StripWalk] = {}
 
     def of(self, tap: int, first: int, rows: int) -> tuple[StripWalk, int]:
-        """Return the walk over rows `first` .. as a task counts them, and the row that its steps count from."""
+        """Return the walk over rows `first` .. as a task counts them, and the row to which its steps are relative."""
         key = tap, first, rows
         if key not in self._known:
             self._known[key] = self._made(*key)

@@ -1,4 +1,4 @@
-"""The vector cores of grad_weight: a task whose sum several cores share (StreamK) has a slot of the workspace for each part.
+"""The vector cores of grad_weight with StreamK: a task whose sum several cores share has a workspace slot for each part.
 
 Each cube writes its part to its slot; after a barrier of all cores the vector cores add the slots in order and store to dW.
 """
@@ -32,7 +32,7 @@ def slot_bytes(tiling: GradWeightTiling, inp: TilingInput) -> int:
 def parts_of(
     tiling: GradWeightTiling, inp: TilingInput, block: int, task: GradWeightTask
 ) -> list[tuple[int, GradWeightTask]]:
-    """(block, task) of every core that holds a slot of the same task as `block`, in slot order."""
+    """Return (block, task) of every core that holds a slot of the same task as `block`, in slot order."""
     assert task.slot is not None
     first = block - task.slot
     found = []
@@ -59,7 +59,7 @@ class StreamKBuilder:
         return k.finish()
 
     def add(self, task: GradWeightTask) -> None:
-        """This core's share of the task: of each portion, load slot 0, add slots 1, 2, ... and store the sum to dW."""
+        """Add this core's share of a task's slots in order and store the sum to dW, portion by portion."""
         k, parts = self.k, parts_of(self.tiling, self.inp, self.k.block, task)
         cores = self.call.chip.cores.aiv_per_aic
         lanes, lane = len(parts) * cores, [block for block, _ in parts].index(k.block) * cores + k.sub_block
@@ -98,7 +98,7 @@ class StreamKBuilder:
 
 
 def _placed(portion: Portion) -> tuple[tuple[int, tuple[RowStore, ...]], tuple[int, int]]:
-    """Return a portion's size and stores, whose targets count from the first one's, and where it and that are."""
+    """Return a portion's size and stores, relative to its first store, and the offsets of portion and store."""
     first = portion.stores[0].target
     stores = tuple([store._replace(target=store.target - first) for store in portion.stores])
     return (portion.size, stores), (portion.offset, first)

@@ -1,4 +1,4 @@
-"""Which part of dW each task of grad_weight computes, and which core takes it: the kernel's work list.
+"""The work list of grad_weight: the part of dW of each task, and its core.
 
 Orders follow the ops-nn arch22 kernels (stated for templates 1, 3, 4; template 2 mirrors template 1: inferred; template 0:
 ours).
@@ -84,7 +84,7 @@ class _Axes:
             self.total *= size
 
     def task(self, number: int) -> GradWeightTask:
-        """Plane slowest, group, then the order of the template, whose last axis is fastest."""
+        """Return task `number`: plane slowest, group, then the order of the template, whose last axis is fastest."""
         lane, number = divmod(number, self.total // (self.planes * self.groups))
         plane, group = divmod(lane, self.groups)
         template = self.tiling.template
@@ -106,7 +106,7 @@ class _Axes:
         )
 
     def part(self, number: int, slot: int) -> list[GradWeightTask]:
-        """Part `slot` of a tail task; empty where the rounding up of parts left nothing."""
+        """Return part `slot` of a tail task in a list; empty where the rounding of parts left nothing."""
         task = self.task(number)
         by_images = self.tiling.stream_k_type == STREAM_IMAGES
         total = self.inp.images if by_images else self.height

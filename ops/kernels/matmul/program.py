@@ -36,7 +36,7 @@ A, B, C = 0, 1, 2
 
 
 class HeldBlock(NamedTuple):
-    """Block of an operand in L1: bytes in GM to its first row (A) or column (B), how many, first place along K."""
+    """Block of an operand in L1: bytes in GM to its first row (A) or column (B), their number, its first place along K."""
 
     base: int
     length: int
@@ -44,8 +44,8 @@ class HeldBlock(NamedTuple):
 
 
 class Use(NamedTuple):
-    """Use of blocks by a step: whether it releases the block before, and the blocks that it loads, with bases that count from
-    the tile's.
+    """Blocks of an operand for a step: whether it releases the block before, and the blocks to load, relative to the tile's
+    place.
     """
 
     releases: bool
@@ -57,7 +57,7 @@ Uses = tuple[Use | None, ...]
 
 
 class Piece(NamedTuple):
-    """A tile of C, and what its steps do with the buffers of A and B."""
+    """A tile of C, and the blocks of A and B for each of its steps."""
 
     m_count: int
     n_count: int
@@ -66,7 +66,7 @@ class Piece(NamedTuple):
 
 
 class PlaceOf(NamedTuple):
-    """Where a tile stands: bytes in GM to its rows of A, its columns of B, its first element of C."""
+    """Place of a tile: bytes in GM to its rows of A, its columns of B, its first element of C."""
 
     a: int
     b: int
@@ -107,7 +107,7 @@ def matmul_task(
 
 
 def _pieces(problem: MatMulProblem, tiling: MatMulTiling, block: int) -> Iterator[tuple[Piece, PlaceOf]]:
-    """Yield the tiles of a block, and where they are."""
+    """Yield the tiles of a block, each with its place."""
     p, size, tiles = problem, problem.itemsize, list(matmul_tiles(tiling, problem, block))
     row, column = (1, p.k) if p.transpose_a else (p.k, 1), (p.k, 1) if p.transpose_b else (1, p.n)
     places = [
@@ -150,7 +150,7 @@ def _uses(tiles: Sequence[tuple[int, int]], starts: Sequence[int], buffers: int)
 
 
 class _Stream:
-    """One operand's blocks in L1; `load(block, base, address)` writes the transfer of one, whose tile's begins at `base`."""
+    """One operand's blocks in L1; `load(block, base, address)` appends the transfer of a block, relative to `base`."""
 
     def __init__(
         self, k: KernelBuilder, name: str, buffers: int, size: int, load: Callable[[HeldBlock, int, int], None]
@@ -162,7 +162,7 @@ class _Stream:
         k.carry(self, "address")
 
     def use(self, use: Use | None, base: int) -> None:
-        """Go on to the next block, if the step needs another one, and load ahead."""
+        """Take the next block if the step needs another one, and load later blocks ahead."""
         if use is None:
             return
         if use.releases:
@@ -173,7 +173,7 @@ class _Stream:
         self.address = self._queue.take()
 
     def close(self, used: bool) -> None:
-        """End of the program, which `used` blocks or none."""
+        """End the stream after `used` blocks, or after none."""
         if used:
             self._queue.release()
         self._queue.close()
@@ -210,7 +210,7 @@ class _MatmulBuilder:
         return self.k.finish()
 
     def tile(self, tile: Piece, place: PlaceOf) -> None:
-        """One tile of C, summed over K, then written."""
+        """Compute and store one tile of C, summed over K."""
         self.k.next_tile()
         problem, tiling = self.problem, self.tiling
         self.pipeline.begin_sum()
@@ -223,20 +223,22 @@ class _MatmulBuilder:
     # -- GM -> L1 ------------------------------------------------------------------------------------------------------
 
     def load_a1(self, block: HeldBlock, base: int, address: int) -> None:
-        """Rows of A from a column of K on: [K1][m_count][C0] in L1; transposed [M1][k_count][C0]."""
+        """Load rows of A from a column of K to L1 as [K1][m_count][C0]; transposed [M1][k_count][C0]."""
         self.load(A, self.problem.transpose_a, self.problem.m, block, base, self.span_a, address)
 
     def load_b1(self, block: HeldBlock, base: int, address: int) -> None:
-        """Columns of B from a row of K on: [N1][k_count][C0] in L1; transposed [K1][n_count][C0].
+        """Load columns of B from a row of K to L1 as [N1][k_count][C0]; transposed [K1][n_count][C0].
 
-        What load_data_2d reads afterwards has its rows padded to whole fractals.
+        Rows for load_data_2d are padded to whole fractals.
         """
         self.load(B, not self.problem.transpose_b, self.problem.n, block, base, self.span_b, address)
 
     def load(
         self, slot: int, k_outside: bool, extent: int, block: HeldBlock, base: int, span: int, address: int
     ) -> None:
-        """nd2nz of a block of at most `span` of K; `k_outside`: rows in GM run along K, each of `extent` elements of M or N."""
+        """Load a block of at most `span` of K with nd2nz; `k_outside`: rows in GM run along K, with `extent` elements of M or
+        N.
+        """
         k_count = min(span, self.problem.k - block.k_start)
         if k_outside:
             inside, rows, columns, pitch = block.k_start * extent, k_count, block.length, extent
@@ -254,7 +256,7 @@ class _MatmulBuilder:
         )
 
     def by_fractals(self, slot: int, k_count: int) -> bool:
-        """Return True if load_data_2d moves this block of L1 on, which needs whole fractals."""
+        """Return True if load_data_2d reads this block from L1, which needs whole fractals."""
         if slot == A:
             return False
         if self.problem.transpose_b:
@@ -264,7 +266,7 @@ class _MatmulBuilder:
     # -- L1 -> L0, mmad ------------------------------------------------------------------------------------------------
 
     def step(self, tile: Piece, start: int, k_count: int) -> None:
-        """One base block: fill half of L0A and L0B, multiply."""
+        """Fill half of L0A and L0B with one base block and multiply."""
         p = self.problem
         half = self.pipeline.operands.acquire()
         left, right = self.pipeline.left[half], self.pipeline.right[half]
@@ -281,12 +283,12 @@ class _MatmulBuilder:
     def load_matrix(
         self, destination: str, dst: int, src: int, held: int, rows: Span, columns: Span, transpose: bool = False
     ) -> None:
-        """load_data_3d of a part of a matrix in L1, [columns / C0][`held` rows][C0]."""
+        """Load part of a matrix [columns / C0][`held` rows][C0] in L1 to L0 with load_data_3d."""
         columns = Span(columns.start, ceil_to(columns.length, self.c0))
         self.k.load_data_3d(destination, dst, src, self.itemsize, matrix_window(held), rows, columns, transpose)
 
     def load_right(self, address: int, n_count: int, inside: int, k_count: int, held: int) -> None:
-        """B from K place `inside` of L1, which holds `held` of K, to L0B: [K1][N1][16][C0]."""
+        """Load B from K place `inside` of L1, which holds `held` of K, to L0B as [K1][N1][16][C0]."""
         columns, source = ceil_div(n_count, FRACTAL), self.b1.address
         if self.problem.transpose_b:
             first = inside // self.c0 * columns
@@ -304,7 +306,7 @@ class _MatmulBuilder:
     # -- L0C -> GM -----------------------------------------------------------------------------------------------------
 
     def write(self, tile: Piece, place: int) -> None:
-        """The finished tile to C."""
+        """Store the finished tile to C."""
         p = self.problem
         self.pipeline.tiles.publish()
         source = self.pipeline.tiles.take()

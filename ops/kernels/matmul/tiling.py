@@ -1,4 +1,4 @@
-"""How a MatMul is cut: base blocks, L1 steps, what a core takes, in which order.
+"""Tiling of a MatMul: base blocks, L1 steps, a core's share and the order of tasks.
 
     C[b, M, N] = op(A)[b, M, K] x op(B)[b, K, N], all row-major
 
@@ -51,7 +51,7 @@ class MatMulProblem:
 
     @property
     def storage(self) -> str:
-        """Dtype of A and B in memory."""
+        """Return the dtype of A and B in memory."""
         return "float32" if self.dtype == "hf32" else self.dtype
 
     @property
@@ -66,7 +66,7 @@ class MatMulProblem:
 
     @property
     def macs(self) -> int:
-        """Useful multiply-accumulates."""
+        """Return the useful multiply-accumulates."""
         return self.batch * self.m * self.n * self.k
 
     @property
@@ -137,7 +137,7 @@ def matmul_tiles(tiling: MatMulTiling, problem: MatMulProblem, block: int) -> It
 
 @cache
 def architectures() -> Mapping[str, Mapping[str, Any]]:
-    """Architecture -> what `configs/matmul.yaml` says of it."""
+    """Return architecture -> its entry in `configs/matmul.yaml`."""
     text = resources.files("ascend_sim.configs").joinpath("matmul.yaml").read_text(encoding="utf-8")
     found: Mapping[str, Mapping[str, Any]] = load_shipped(text)
     return found
@@ -183,7 +183,7 @@ def answer_matmul(
 
 
 def check_matmul(tiling: MatMulTiling, problem: MatMulProblem, chip: ChipSpec) -> None:
-    """TilingError where a buffer overflows or fields contradict each other."""
+    """Raise TilingError where a buffer overflows or fields contradict each other."""
     for name in ("al0_buffers", "bl0_buffers", "cl0_buffers", "al1_buffers", "bl1_buffers"):
         if getattr(tiling, name) not in (1, 2):
             raise TilingError(f"{tiling.VENDOR[name]} = {getattr(tiling, name)}; allowed are 1 and 2")
@@ -221,7 +221,7 @@ def _overflow(tiling: MatMulTiling, problem: MatMulProblem, chip: ChipSpec) -> s
 
 
 def _candidates(problem: MatMulProblem, chip: ChipSpec, given: Mapping[str, int]) -> Iterator[MatMulTiling]:
-    """Base blocks up to the published one (either way round), with all that follows from each."""
+    """Yield tilings for base blocks up to the published one (either way round), each completed with the fields that follow."""
     base = architecture(chip)["base"]
     area = base["m"] * base["n"]
     most = max(base["m"], base["n"])
@@ -233,7 +233,7 @@ def _candidates(problem: MatMulProblem, chip: ChipSpec, given: Mapping[str, int]
 
 
 def _sides(extent: int, most: int, given: int | None) -> list[int]:
-    """Lengths of a base block along an axis: those that cut it into parts of equal size, in whole fractals."""
+    """Return the lengths of a base block along an axis that cut it into equal parts, in whole fractals."""
     if given is not None:
         return [given]
     limits = range(FRACTAL, most + 1, FRACTAL)
@@ -290,7 +290,7 @@ def _fits_l1(tiling: MatMulTiling, itemsize: int, chip: ChipSpec) -> bool:
 
 
 def _strip(tiling: MatMulTiling, n_parts: int, cores: int) -> int:
-    """Return the tasks of N in a strip: with `cores` at work, as many rows of A as columns of B are read at a time."""
+    """Return the tasks of N in a strip, so that `cores` working cores read about as many rows of A as columns of B."""
     return min(
         range(1, min(n_parts, cores) + 1),
         key=lambda width: ceil_div(cores, width) * tiling.single_core_m + width * tiling.single_core_n,
@@ -298,7 +298,7 @@ def _strip(tiling: MatMulTiling, n_parts: int, cores: int) -> int:
 
 
 def estimated_cycles(tiling: MatMulTiling, problem: MatMulProblem, chip: ChipSpec) -> float:
-    """Return the cycles of the busiest core, roughly: pipes overlap within a tile, the way out only with two L0C buffers."""
+    """Return the estimated cycles of the busiest core: pipes overlap within a tile, stores only with two L0C buffers."""
     m_parts, n_parts = tiling.grid(problem)
     per_task = ceil_div(tiling.single_core_m, tiling.base_m) * ceil_div(tiling.single_core_n, tiling.base_n)
     tiles = ceil_div(problem.batch * m_parts * n_parts, tiling.block_dim) * per_task
@@ -330,13 +330,13 @@ def estimated_cycles(tiling: MatMulTiling, problem: MatMulProblem, chip: ChipSpe
 def _touched(row_bytes: int, line: int) -> float:
     """Return the bytes of L2 lines for each byte of a row.
 
-    A row that is no whole lines begins anywhere in one (32-byte steps).
+    A row that is not a whole number of lines may begin anywhere in one (32-byte steps).
     """
     return 1.0 if row_bytes % line == 0 else (row_bytes + line - 32) / row_bytes
 
 
 def _right_loads(tiling: MatMulTiling, problem: MatMulProblem, chip: ChipSpec) -> int:
-    """Loads of one base block of B into L0B."""
+    """Return the number of loads of one base block of B into L0B."""
     one_each = not problem.transpose_b and problem.itemsize == 2 and one_load_for_each_k(chip)
     return ceil_div(tiling.base_k, FRACTAL) if one_each else 1
 

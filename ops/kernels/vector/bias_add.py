@@ -64,7 +64,7 @@ def bias_add_task(
     name: str = "BiasAdd",
     disarm: Collection[str] = (),
 ) -> Task:
-    """The launch; `tensors` are source [n][c][pixels], bias [c] and target like the source, all in `dtype`.
+    """Return the task; `tensors` are source [n][c][pixels], bias [c] and target like the source, all in `dtype`.
 
     Raises SimError for a dtype other than float16, bfloat16 and float32.
     """
@@ -74,7 +74,7 @@ def bias_add_task(
 
 
 def bias_add_work(chip: ChipSpec, n: int, c: int, pixels: int, dtype: str, name: str) -> KernelWork:
-    """The work of a BiasAdd; its tensors are those of `bias_add_task`, and so are its errors."""
+    """Return the work of a BiasAdd; its tensors and errors are those of `bias_add_task`."""
     require_positive(name, n=n, c=c, pixels=pixels)
     if dtype not in DTYPES:
         raise SimError(f"{name}: dtype is {dtype}; it adds {', '.join(DTYPES)}")
@@ -82,7 +82,7 @@ def bias_add_work(chip: ChipSpec, n: int, c: int, pixels: int, dtype: str, name:
 
 
 class ImageChannels(NamedTuple):
-    """Channels of an image; `begins` where the bias of the channels is not spread out yet."""
+    """Some channels of an image; `begins`: their bias must first be spread over a tile."""
 
     begins: bool
     image: int
@@ -91,7 +91,10 @@ class ImageChannels(NamedTuple):
 
 @known_loop
 def _work(chip: ChipSpec, n: int, c: int, pixels: int, dtype: str) -> KernelWork:
-    """Unit u is image u % n of the channels from u // n * 8 on; a block takes a run of units, to merge image by image."""
+    """Return the work, in units of eight channels of an image: unit u is image u % n, channels from u
+
+    n * 8.
+    """
     groups = ceil_div(c, _GROUP)
     units = groups * n
     merges = copies_whole_blocks(chip) and pixels * int(numpy_dtype(dtype).itemsize) < BLOCK_BYTES
@@ -118,7 +121,7 @@ def _work(chip: ChipSpec, n: int, c: int, pixels: int, dtype: str) -> KernelWork
 def bias_add(
     k: Kernel, source: Tensor, bias: Tensor, target: Tensor, pieces: Sequence[ImageChannels], *, merges: bool
 ) -> None:
-    """The kernel."""
+    """Kernel function of BiasAdd."""
     pixels, dtype, narrow = source.shape[2], source.dtype, source.dtype != _WIDE
     # Two tiles in, two out, the bias spread out, the same before its transpose and, for narrow numbers, a wide tile.
     per_pixel = _GROUP * (4 * source.itemsize + (3 if narrow else 2) * _WIDE_BYTES)
@@ -166,7 +169,7 @@ def bias_add(
 
 
 def _spread(k: Kernel, spread: LocalTensor, copies: LocalTensor) -> None:
-    """[8][pitch] of fp32, each row one bias over and over, from the eight numbers at the start of `copies`."""
+    """Fill [8][pitch] of fp32 with one bias per row, from the eight numbers at the start of `copies`."""
     pitch, done = spread.columns, 1
     while done < pitch:
         more = min(done, pitch - done)
@@ -180,7 +183,7 @@ def _spread(k: Kernel, spread: LocalTensor, copies: LocalTensor) -> None:
 
 
 def _add(k: Kernel, result: LocalTensor, values: LocalTensor, spread: LocalTensor, wide: LocalTensor) -> None:
-    """Rows without gaps, narrow ones through the `wide` tile."""
+    """Add the spread bias to rows without gaps; 16-bit rows are widened in the `wide` tile."""
     if result.dtype == _WIDE:
         k.add(result, values, spread)
         return

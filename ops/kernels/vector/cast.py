@@ -1,9 +1,8 @@
-"""Cast: a contiguous tensor in another floating-point format, rounded once (nearest even; hifloat8: half away).
+"""Cast: converts a contiguous tensor to another floating-point format, rounded once (nearest even; hifloat8: half away).
 
-The vector unit converts between fp32 and the 16-bit formats only (asc-devkit, Vector instruction performance page), so fp16
-to bf16 and back are two instructions through an exact fp32 copy in UB.
-
-Pieces begin on lines. Where copies count whole blocks (the 910 and 310P) the last one is rounded up, on both sides.
+The vector unit converts between fp32 and the 16-bit formats only (asc-devkit, Vector instruction performance page), so fp16 to
+bf16 and back are two instructions through an exact fp32 copy in UB. Pieces begin on lines. Where copies count whole blocks (the
+910 and 310P) the last one is rounded up, on both sides.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ def cast_task(
     name: str = "",
     disarm: Collection[str] = (),
 ) -> Task:
-    """A launch that writes `count` elements of `source` to `target` in `to_dtype`. Raises SimError for other dtypes."""
+    """Return a task that converts `count` elements of `source` to `to_dtype` in `target`."""
     name = name or f"Cast_{source.name}"
     return kernel_task(
         chip, TaskWords("Cast", name, disarm), cast_work(chip, count, from_dtype, to_dtype, name), [source, target]
@@ -57,7 +56,7 @@ def cast_task(
 
 
 def cast_work(chip: ChipSpec, count: int, from_dtype: str, to_dtype: str, name: str) -> KernelWork:
-    """The work of a Cast of `count` elements. Raises SimError for other dtypes."""
+    """Return the work of a Cast of `count` elements. Raises SimError for other dtypes."""
     require_positive(name, count=count)
     if from_dtype == to_dtype or from_dtype not in DTYPES or to_dtype not in TARGETS:
         raise SimError(
@@ -68,7 +67,7 @@ def cast_work(chip: ChipSpec, count: int, from_dtype: str, to_dtype: str, name: 
 
 @known_loop
 def _work(chip: ChipSpec, count: int, from_dtype: str, to_dtype: str) -> KernelWork:
-    """Lines of 512 elements are dealt out to the blocks; a piece is as much as UB holds twice, with the fp32 between."""
+    """Return the work: lines of 512 elements are dealt to the blocks; a piece fits UB twice, with the fp32 copy between."""
     each = 2 * (numpy_dtype(from_dtype).itemsize + numpy_dtype(to_dtype).itemsize)
     each += 0 if WIDE in (from_dtype, to_dtype) else numpy_dtype(WIDE).itemsize
     tile = chip.buffers["UB"] // each // _LINE_ELEMENTS * _LINE_ELEMENTS
@@ -88,7 +87,7 @@ def _work(chip: ChipSpec, count: int, from_dtype: str, to_dtype: str) -> KernelW
 
 @kernel_function(core=("AI_CORE", "AIV"))
 def cast(k: Kernel, source: Tensor, target: Tensor, pieces: Sequence[slice], *, tile: int) -> None:
-    """The kernel: slices of at most `tile` elements."""
+    """Kernel function of Cast, in slices of at most `tile` elements."""
     incoming = k.ub_queue("in", tile, source.dtype, "MTE2", "V")
     outgoing = k.ub_queue("out", tile, target.dtype, "V", "MTE3")
     middle = None if WIDE in (source.dtype, target.dtype) else k.local_tensor(tile, WIDE, "fp32")

@@ -51,7 +51,7 @@ Arguments = ParamSpec("Arguments")
 
 @frozen
 class TaskWords:
-    """Words of a launch: its names, `disarm` (flags whose waits do not hold) and `Task.template`."""
+    """Names of a launch: its operator and name, `disarm` (flags whose waits do not hold) and `Task.template`."""
 
     op_type: str
     name: str
@@ -62,7 +62,7 @@ class TaskWords:
 def vector_task(
     chip: ChipSpec, launch: TaskWords, block_dim: int, tensors: Sequence[Allocation], body: Body, info: dict[str, Any]
 ) -> Task:
-    """A launch of `block_dim` blocks on the cores of `vector_cores`; `body(k, block)` writes the rows of one block.
+    """Return a task of `block_dim` blocks on the cores of `vector_cores`; `body(k, block)` writes the rows of one block.
 
     `info` takes "dtypes", "formats" and "shapes" of the call.
     """
@@ -76,8 +76,9 @@ def vector_task(
 
 @frozen
 class Loop:
-    """A kernel whose blocks are one stamped loop each, as it is on whatever tensors: `body(k, pieces)` writes a block over its
-    pieces (`KernelBuilder.repeated`). Its launches share `tables`, and so the stamps.
+    """Kernel whose blocks are one stamped loop each, on any tensors: `body(k, pieces)` writes a block over its pieces.
+
+    See `KernelBuilder.repeated`. Its launches share `tables`, and so the stamps.
     """
 
     blocks: int
@@ -103,7 +104,7 @@ class KernelWork:
 
 
 def contiguous(*tensors: tuple[Sequence[int], str]) -> list[Tensor]:
-    """The contiguous tensors of a launch, from their shapes and dtypes; they have no names, which are operands in a report."""
+    """Return contiguous tensors for a launch, from shapes and dtypes; unnamed, since names are operands in a report."""
     return [Tensor.at(slot, "", shape, dtype) for slot, (shape, dtype) in enumerate(tensors)]
 
 
@@ -111,8 +112,9 @@ Known = TypeVar("Known", Loop, KernelWork)
 
 
 def known_loop(make: Callable[Arguments, Known]) -> Callable[Arguments, Known]:
-    """`make`, whose loops follow from its arguments alone, with those asked for lately kept: the next call that turns a map of
-    that shape finds the stamps of its kernel. Every thread has its own, because builders write to them.
+    """Decorate `make` with a cache of the last loops by argument, so that a call of equal shapes reuses the kernel's stamps.
+
+    The loops must follow from the arguments alone. Every thread has its own, because builders write to them.
     """
     kept = local()
 
@@ -129,7 +131,7 @@ def known_loop(make: Callable[Arguments, Known]) -> Callable[Arguments, Known]:
 def looped_task(
     chip: ChipSpec, launch: TaskWords, loop: Loop, tensors: Sequence[Allocation], info: dict[str, Any]
 ) -> Task:
-    """A launch as of `vector_task` of such a kernel."""
+    """Return a task, as `vector_task`, of a kernel with one loop per block."""
 
     def write(k: KernelBuilder, block: int) -> Program:
         pieces = list(loop.pieces_of(block))
@@ -144,7 +146,7 @@ def looped_task(
 
 
 def kernel_task(chip: ChipSpec, launch: TaskWords, work: KernelWork, tensors: Sequence[Allocation]) -> Task:
-    """A launch of a kernel function on the cores of `vector_cores`; SimError where it does not run on them.
+    """Return a task of a kernel function on the cores of `vector_cores`. Raises SimError where it does not run on them.
 
     Launches of the same work in a thread share instructions and stamps.
     """
@@ -173,7 +175,7 @@ _works = local()
 
 
 def _tables_of(chip: ChipSpec, work: KernelWork) -> dict[str, InstructionTable]:
-    """The instructions and stamps that launches of a work share, by the kind of core; each thread has its own."""
+    """Return the instruction tables that launches of a work share, by kind of core; each thread has its own."""
     if not hasattr(_works, "tables"):
         _works.tables = lru_cache(_KEPT)(lambda *key: {})
     found: dict[str, InstructionTable] = _works.tables(chip, work)
@@ -214,7 +216,7 @@ def _task(
 
 
 def vector_cores(chip: ChipSpec) -> int:
-    """Cores that run vector kernels: the vector cores, on a coupled chip the AI Cores and the vector-only cores beside them.
+    """Return the number of cores that run vector kernels: vector cores, or on a coupled chip AI Cores and vector-only cores.
 
     The platform files of 310P count both together for such kernels (mix_vector_core_cnt). Equal shares for both kinds, AI
     Cores first (assumed).
@@ -223,7 +225,7 @@ def vector_cores(chip: ChipSpec) -> int:
 
 
 def call_info(dtypes: Sequence[str], formats: Sequence[str], shapes: Sequence[Sequence[int]]) -> dict[str, Any]:
-    """`Task.info` of a kernel with one input and one output."""
+    """Return `Task.info` of a kernel with one input and one output."""
     sides = ("input", "output")
     return {
         "dtypes": dict(zip(sides, dtypes, strict=True)),
@@ -240,12 +242,12 @@ def require_positive(name: str, **sizes: int) -> None:
 
 
 def padded(nbytes: int) -> int:
-    """Bytes that a row of `nbytes` takes in UB."""
+    """Return the bytes that a row of `nbytes` takes in UB: whole 32-byte blocks."""
     return ceil_to(nbytes, BLOCK_BYTES)
 
 
 def share(total: int, parts: int, index: int) -> tuple[int, int]:
-    """(start, count) of part `index` when `total` units go to `parts` as evenly as possible, larger shares first."""
+    """Return (start, count) of part `index` when `total` units go to `parts` as evenly as possible, larger shares first."""
     base, extra = divmod(total, parts)
     return index * base + min(index, extra), base + (index < extra)
 
@@ -253,5 +255,5 @@ def share(total: int, parts: int, index: int) -> tuple[int, int]:
 def buffer_queue(
     k: KernelBuilder, name: str, producer: str, consumer: str, nbytes: int, buffers: int = 2
 ) -> BufferQueue:
-    """A queue of `buffers` times `nbytes` in UB."""
+    """Return a queue of `buffers` buffers of `nbytes` in UB."""
     return BufferQueue(k, name, producer, consumer, [k.allocate("UB", nbytes, f"{name}[{i}]") for i in range(buffers)])

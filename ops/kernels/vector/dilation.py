@@ -1,4 +1,4 @@
-"""Dilation: the pixels of a C0-blocked map spread out, zeros between them; before or after grad_input with stride > 1.
+"""Dilation: spreads the pixels of a C0-blocked map out, with zeros between them; before or after grad_input with stride > 1.
 
 target[y * stride_h + top, x * stride_w + left] = source[y, x] for every plane [H][W][C0]; what falls outside is dropped,
 the rest of the target is zero. `top` and `left` are negative where padding crops.
@@ -33,7 +33,7 @@ _BUFFERS = 2
 
 @frozen
 class Spread:
-    """Where pixels go, per plane: source sizes, target sizes, strides, and the place of source pixel (0, 0)."""
+    """Geometry of a Dilation, per plane: source sizes, target sizes, strides, and the place of source pixel (0, 0)."""
 
     height: int
     width: int
@@ -45,7 +45,7 @@ class Spread:
     left: int = 0
 
     def inside(self, first: int, count: int, stride: int, start: int, size: int) -> range:
-        """Source indices of `size` whose place, index * stride + start, falls in first .. first + count - 1."""
+        """Return the source indices of `size` for which index * stride + start lies in first .. first + count - 1."""
         low = max(ceil_div(first - start, stride), 0)
         high = min((first + count - 1 - start) // stride, size - 1)
         return range(low, max(high + 1, low))
@@ -109,7 +109,7 @@ def dilation_work(chip: ChipSpec, planes: int, spread: Spread, dtype: str) -> Ke
 
 @kernel_function(core=("AI_CORE", "AIV"))
 def dilation(k: Kernel, source: Tensor, target: Tensor, pieces: Sequence[Window], *, spread: Spread, tile: int) -> None:
-    """The kernel: V clears a tile, MTE2 puts the pixels into it."""
+    """Kernel function of Dilation: V clears a tile, MTE2 loads the pixels into it."""
     places = [k.allocate("UB", tile, f"tile[{i}]") for i in range(_BUFFERS)]
     tiles = k.queue_of("tile", places, "MTE2", "MTE3", opener="V")
     cleared = {place: k.flag("V", "MTE2", f"tile[{i}] zeroed") for i, place in enumerate(places)}

@@ -1,4 +1,5 @@
-"""Groups that a cube kernel of dav-3510 multiplies together: the vector cores set their weights between zeros.
+"""Weights of merged groups on dav-3510: the vector cores put them between zeros, so that a cube kernel multiplies groups
+together.
 
 The library's vector cores load the weights of a merged group to UB between zeros, turn them and write them to the cube's L1
 (ops-nn, conv_opt_group_impl.h of arch35: stated). Here all vector cores bring them to FRACTAL_Z in the workspace before the
@@ -22,7 +23,7 @@ _ALL_VECTORS, _WEIGHTS = 0, 1
 
 
 def is_merged(inp: TilingInput) -> bool:
-    """Return True if a real group of a plain layout is several groups, so that vector cores make its weights."""
+    """Return True if a real group of a plain layout consists of several groups, so that vector cores prepare its weights."""
     return inp.layout is PLANAR and inp.group_extension > 1
 
 
@@ -32,7 +33,7 @@ def merged_bytes(inp: TilingInput) -> int:
 
 
 def await_weights(k: KernelBuilder) -> None:
-    """The cube's side, before the first load of weights."""
+    """Append the cube's wait before the first load of weights."""
     k.cross_core_wait(_WEIGHTS, 2, "MTE2")
 
 

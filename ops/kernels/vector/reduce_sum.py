@@ -53,7 +53,7 @@ def reduce_sum_task(
     name: str = "",
     disarm: Collection[str] = (),
 ) -> Task:
-    """`shape` [n][c][hw] -> [c], both in `dtype` (float16, bfloat16, float32). Raises SimError for another dtype."""
+    """Return a task that sums `shape` [n][c][hw] to [c], both in `dtype` (float16, bfloat16, float32)."""
     name, (n, c, hw) = name or f"ReduceSum_{source.name}", shape
     require_positive(name, n=n, c=c, hw=hw)
     if dtype not in DTYPES:
@@ -75,7 +75,7 @@ def reduce_sum_task(
 
 @dataclass
 class _Kernel:
-    """Writes the program of one block."""
+    """Writer of the program of one ReduceSum block."""
 
     k: KernelBuilder
     n: int
@@ -99,7 +99,7 @@ class _Kernel:
         )
 
     def write(self, first: int, count: int) -> None:
-        """All channels of the block, in groups whose sums leave UB together."""
+        """Sum all channels of the block, in groups whose sums leave UB together."""
         width = 1 if self.hw == 1 else self._pitch(self.hw)
         largest = max(min(self.elements // width, self.channels) // self.unit, 1) * self.unit
         for start, channels in cut(count, largest, self.unit):
@@ -119,21 +119,21 @@ class _Kernel:
         self.outgoing.close()
 
     def _pitch(self, columns: int) -> int:
-        """Elements from one row of `columns` to the next in a tile."""
+        """Return the elements from one row of `columns` to the next in a tile."""
         return padded(columns * self.itemsize) // self.itemsize
 
     def _load(self, dst: int, first: int, columns: int, rows: int, stride: int, step: int) -> None:
-        """`rows` rows of `columns` elements from element `first` on, `stride` elements apart in GM and `step` in UB."""
+        """Load `rows` rows of `columns` elements from element `first`, `stride` elements apart in GM and `step` in UB."""
         size = self.itemsize
         place, loop = gm_operand(SOURCE, first * size), CopyLoop(rows, stride * size, step * size)
         load_rows(self.k, dst, place, columns * size, loop)
 
     def _element(self, image: int, channel: int, pixel: int) -> int:
-        """The number of an element of the map."""
+        """Return the number of an element of the map."""
         return (image * self.c + channel) * self.hw + pixel
 
     def _widened(self, tile: int, elements: int) -> int:
-        """The address of a tile in fp32, converted where needed."""
+        """Return the address of a tile in fp32, converted where needed."""
         if not self.narrow:
             return tile
         self.k.vector_cast(self.wide, tile, self.dtype, _WIDE, elements)
@@ -141,7 +141,7 @@ class _Kernel:
         return self.wide
 
     def _add_rows(self, total: int, channel: int, channels: int) -> None:
-        """Sums of `channels` channels into `total`; tile rows are ordered [channel][image]."""
+        """Add the sums of `channels` channels to `total`; tile rows are ordered [channel][image]."""
         k = self.k
         tiles = self._tiles(channel, channels)
         for (images, pixel, columns, started), (image, channel) in k.stamped(tiles, "rows", total, channels):
@@ -174,7 +174,7 @@ class _Kernel:
                 k.pipe_barrier("V")
 
     def _tiles(self, channel: int, channels: int) -> Iterator[tuple[tuple[int, int, int, bool], tuple[int, int]]]:
-        """((images, first pixel, pixels, whether `total` holds a sum), (first image, first channel)) of each tile."""
+        """Yield ((images, first pixel, pixels, True if `total` holds a sum), (first image, first channel)) of each tile."""
         block = BLOCK_BYTES // self.itemsize
         pieces = cut(self.hw, self.elements // min(channels, self.unit) // block * block, block)
         images_per_tile = max(min(self.elements // (self._pitch(pieces[0][1]) * channels), self.n), 1)
@@ -185,13 +185,13 @@ class _Kernel:
                 started = True
 
     def _issue_repeats(self, rows: int, columns: int) -> None:
-        """Each repeat of the row reduction is issued by itself, behind what the vector unit does (published counters)."""
+        """Append the issue time of a row reduction's repeats, which are issued one by one (published counters)."""
         repeat = self.k.chip.vector.repeat_bytes
         self.k.scalar_wait("V")
         self.k.scalar(rows * ceil_div(columns * _WIDE_BYTES, repeat) * self.k.issue_cycles)
 
     def _add_columns(self, total: int, channel: int, channels: int) -> None:
-        """HW = 1: sums of `channels` neighbouring channels into `total`; a tile is [image][channel]."""
+        """Add the sums of `channels` neighbouring channels to `total` where HW = 1; a tile is [image][channel]."""
         k = self.k
         pitch = ceil_to(channels, BLOCK_BYTES // self.itemsize)
         k.vector_duplicate(total, _WIDE, channels)

@@ -1,4 +1,4 @@
-"""A copy between two strided views: what ViewCopy and Transpose are asked for."""
+"""Description of a copy between two strided views, for ViewCopy and Transpose."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TransData: between plain layouts and C0 layouts, through UB one tile at a time.
+"""TransData: converts between plain layouts and C0 layouts, one tile in UB at a time.
 
 Both ways move the same bytes: `Move`s between GM and a tile's plain side, `BlockTurn`s (vector transposition) between its plain
 side and its C0 side, `Move`s between its C0 side and GM. A `TurnTile` lists them once; the direction says which end is read.
@@ -38,7 +38,7 @@ Piece = TypeVar("Piece", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """`rows` rows of `row_bytes` between byte `gm` of a tensor and byte `ub` of a tile; strides in bytes."""
+    """Copy of `rows` rows of `row_bytes` between byte `gm` of a tensor and byte `ub` of a tile; strides in bytes."""
 
     gm: int
     ub: int
@@ -50,7 +50,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class BlockTurn:
-    """One `TransposeBlocks` between byte `plain` and byte `blocks` of the two sides of a tile."""
+    """One transposition (`TransposeBlocks`) between byte `plain` and byte `blocks` of the two sides of a tile."""
 
     plain: int
     blocks: int
@@ -61,7 +61,9 @@ class BlockTurn:
 
 @dataclass
 class TurnTile:
-    """One UB tile: what it exchanges with GM on either side. `block_bytes` is the size of its C0 side."""
+    """One UB tile: its copies from and to GM on either side, and its transpositions. `block_bytes` is the size of its
+    C0 side.
+    """
 
     block_bytes: int
     plain: list[Move] = field(default_factory=list)
@@ -69,9 +71,9 @@ class TurnTile:
     turns: list[BlockTurn] = field(default_factory=list)
 
     def address_lists(self, itemsize: int) -> int:
-        """TransDataTo5HD address lists of all turns: one walks along aligned rows, others need one for every 32 bytes.
+        """Return the number of TransDataTo5HD address lists of all turns.
 
-        Single pixels are copied as they are.
+        One list walks along aligned rows; others need one for every 32 bytes. Single pixels are copied as they are.
         """
         rows = 0
         for turn in self.turns:
@@ -86,13 +88,13 @@ class TurnTile:
 
     @property
     def has_gaps(self) -> bool:
-        """Return True if some 32-byte blocks of the C0 side belong to no turn (padding, other groups) and must be zeros."""
+        """Return True if some 32-byte blocks of the C0 side belong to no turn (padding, other groups) and must be zeroed."""
         return sum(turn.layout.repeats * turn.pixels for turn in self.turns) * BLOCK_BYTES < self.block_bytes
 
 
 @frozen
 class BlockLayout:
-    """How channels lie in blocks of `c0` channels of `itemsize` bytes.
+    """Blocks of `c0` channels of `itemsize` bytes.
 
     A block is one or more slices of 32 bytes, the width of the vector unit's transposition: fp32 in blocks of 16
     channels has two slices of 8.
@@ -103,7 +105,7 @@ class BlockLayout:
 
     @classmethod
     def of(cls, itemsize: int, c0: int | None = None) -> BlockLayout:
-        """Blocks of 32 bytes, or of `c0` channels; SimError for sizes that TransData does not take."""
+        """Return blocks of 32 bytes, or of `c0` channels. Raises SimError for sizes that TransData does not take."""
         return cls(c0 or BLOCK_BYTES // max(itemsize, 1), itemsize)
 
     def __post_init__(self) -> None:
@@ -115,39 +117,41 @@ class BlockLayout:
 
     @property
     def slice_channels(self) -> int:
-        """Channels in 32 bytes."""
+        """Return the channels in 32 bytes."""
         return BLOCK_BYTES // self.itemsize
 
     @property
     def block_bytes(self) -> int:
-        """Bytes of one pixel's block."""
+        """Return the bytes of one pixel's block."""
         return self.c0 * self.itemsize
 
     @property
     def slices(self) -> int:
-        """32-byte slices of a block."""
+        """Return the 32-byte slices of a block."""
         return self.block_bytes // BLOCK_BYTES
 
     def pixels_per_tile(self, tile: int) -> int:
-        """Pixels of one channel block that both sides of a tile of `tile` bytes hold, on whole 32-byte plain rows."""
+        """Return the pixels of one channel block that fit both sides of a tile of `tile` bytes, in whole 32-byte plain rows."""
         return tile // self.block_bytes // self.slice_channels * self.slice_channels
 
     def piece_bytes(self, pixels: int, row_pitch: int) -> int:
-        """Bytes that one channel block of `pixels` takes on the larger side of a tile."""
+        """Return the bytes of `pixels` of one channel block on the larger side of a tile; plain rows are `row_pitch` bytes
+        apart.
+        """
         return max(pixels * self.block_bytes, self.c0 * row_pitch)
 
     def pitch(self, pixels: int) -> int:
-        """Bytes from one plain row of `pixels` to the next, each on its own 32-byte blocks."""
+        """Return the bytes from one plain row of `pixels` to the next, each on its own 32-byte blocks."""
         return padded(pixels * self.itemsize)
 
 
 def tile_bytes(k_buffers: int) -> int:
-    """Bytes of one side of a tile, from the capacity of UB."""
+    """Return the bytes of one side of a tile, from the capacity of UB."""
     return k_buffers // _TILES // BLOCK_BYTES * BLOCK_BYTES
 
 
 def backed_off(job: TurnTile, itemsize: int) -> TurnTile:
-    """Return the tile with the last block of each plain row turned once more, behind the others, as `store_rows` takes it."""
+    """Return the tile with the last block of each plain row turned once more, behind the others, for `store_rows`."""
     if all(m.row_bytes % BLOCK_BYTES == 0 for m in job.plain):
         return job
     unit, turns = BLOCK_BYTES // itemsize, []
@@ -167,7 +171,7 @@ def turn_tiles(
     slots: tuple[int, int] = (SOURCE, TARGET),
     merge: Callable[[KernelBuilder], Merge] | None = None,
 ) -> None:
-    """Write the rows of a block: every tile from the source's side through UB to the target's; `slots` are their tensors.
+    """Convert the tiles of a block, from the source's side through UB to the target's; `slots` are their tensors.
 
     `pieces` are parts of the tensors and their places as a stamped loop takes them, of which `tiles_of` makes tiles. `merge` is
     given where one block stores plain rows that merge.
@@ -197,7 +201,7 @@ def _turn_tile(
     queues: tuple[BufferQueue[int], BufferQueue[int]],
     merge: Merge | None,
 ) -> None:
-    """The rows of one tile."""
+    """Convert one tile."""
     incoming, outgoing = queues
     k.next_tile()
     read, written = (job.plain, job.blocks) if to_c0 else (job.blocks, job.plain)

@@ -48,7 +48,7 @@ class FeatureShape(NamedTuple):
 
 
 class FeaturePiece(NamedTuple):
-    """A tile's part of an image."""
+    """Part of an image that one tile converts."""
 
     depth: int
     block: int
@@ -77,7 +77,7 @@ class _Feature:
 
     @property
     def merges(self) -> bool:
-        """Return True if rows are too short to back off, and are not whole blocks together."""
+        """Return True if rows are too short to back off (see `whole_blocks`) and not whole blocks together."""
         return self.backs_off and self.hw * self.layout.itemsize < BLOCK_BYTES and not (self.dense and self._whole)
 
     @property
@@ -87,10 +87,10 @@ class _Feature:
 
     @property
     def dense(self) -> bool:
-        """Return True if an image's rows lie back to back in UB, as in GM: single pixels, and rows that cost more one by one.
+        """Return True if an image's rows lie back to back in UB, as in GM.
 
-        Then each 32 bytes of 16 rows need an address list of their own. The counters of 6 x 6 maps (AlexNet on a 910B2) show
-        that the compiled kernel does the same.
+        So do single pixels, and rows that cost more one by one. Then each 32 bytes of 16 rows need an address list of their
+        own. The counters of 6 x 6 maps (AlexNet on a 910B2) show that the compiled kernel does the same.
         """
         row = self.hw * self.layout.itemsize
         lists = ceil_div(row, BLOCK_BYTES) * LIST_INSTRUCTIONS * self.issue
@@ -100,16 +100,16 @@ class _Feature:
         return fits and (self.hw == 1 or lists < ROWS_AT_ONCE * self.row_cycles + LIST_INSTRUCTIONS * self.issue)
 
     def pitch(self, pixels: int) -> int:
-        """Bytes from one plain row to the next in UB."""
+        """Return the bytes from one plain row to the next in UB."""
         return pixels * self.layout.itemsize if self.dense else self.layout.pitch(pixels)
 
     @property
     def c1(self) -> int:
-        """Channel blocks."""
+        """Return the channel blocks."""
         return ceil_div(self.c, self.layout.c0)
 
     def pieces(self) -> list[FeaturePiece]:
-        """Every tile of an image."""
+        """Return every tile of an image."""
         layout = self.layout
         whole = layout.piece_bytes(self.hw, self.pitch(self.hw))
         if whole <= self.tile:
@@ -122,7 +122,7 @@ class _Feature:
         return [FeaturePiece(depth, *b, *p) for depth in range(self.d) for b in blocks for p in pixels]
 
     def tile_of(self, piece: FeaturePiece, image: int) -> TurnTile:
-        """The moves and turns of one tile."""
+        """Return the copies and turns of one tile."""
         depth, block, blocks, pixel, pixels = piece
         layout, itemsize = self.layout, self.layout.itemsize
         channel = block * layout.c0
@@ -164,9 +164,9 @@ def feature_to_c0_task(
     name: str = "",
     disarm: Collection[str] = (),
 ) -> Task:
-    """[N][C][D][HW] -> [N][D][C1][HW][C0], in blocks of `layout`.
+    """Return a task that converts [N][C][D][HW] to [N][D][C1][HW][C0], in blocks of `layout`.
 
-    `dtype` and `name` only say what stands in reports.
+    `dtype` and `name` only serve reports.
     """
     return _task(chip, (source, target), shape, layout, True, dtype, name or f"TransData_{source.name}", disarm)
 
@@ -182,7 +182,7 @@ def feature_from_c0_task(
     name: str = "",
     disarm: Collection[str] = (),
 ) -> Task:
-    """[N][D][C1][HW][C0] -> [N][C][D][HW], the inverse of `feature_to_c0_task`."""
+    """Return a task that converts [N][D][C1][HW][C0] to [N][C][D][HW]."""
     return _task(chip, (source, target), shape, layout, False, dtype, name or f"TransData_{target.name}", disarm)
 
 
@@ -224,7 +224,7 @@ def _loop(chip: ChipSpec, shape: FeatureShape, layout: BlockLayout, to_c0: bool)
     blocks = min(n, cores) * parts
 
     def images(block: int) -> Iterator[tuple[tuple[int, int], int]]:
-        """((first piece, end), image) of each image of a block."""
+        """Yield ((first piece, end), image) of each image of a block."""
         group, part = divmod(block, parts)
         first_image, image_count = share(n, blocks // parts, group)
         first_piece, count = share(len(pieces), parts, part)

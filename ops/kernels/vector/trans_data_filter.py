@@ -57,8 +57,10 @@ class FilterShape(NamedTuple):
 
 
 class FilterPiece(NamedTuple):
-    """A tile's part of a real group: `channels` output channels from `start`, of which `present` hold weights, `blocks` channel
-    blocks from `block`, kernel positions.
+    """Part of a real group that one tile converts.
+
+    `channels` output channels from `start`, of which `present` hold weights, `blocks` channel blocks from `block`, kernel
+    positions.
     """
 
     start: int
@@ -72,7 +74,7 @@ class FilterPiece(NamedTuple):
 
 @frozen
 class _Run:
-    """Output channels of one group in a tile: `count` from `start`, counted as the piece's, their input channels `low`..`high`.
+    """Output channels of one group in a tile: `count` from `start`, relative to the piece's; input channels `low`..`high`.
 
     Input channels count within the real group; `origin` is where the group's own channels begin.
     """
@@ -96,22 +98,22 @@ class _Filter:
 
     @cached_property
     def taps(self) -> int:
-        """Kernel positions of one plane."""
+        """Return the kernel positions of one plane."""
         return self.inp.taps
 
     @cached_property
     def positions(self) -> int:
-        """Kernel positions of all planes."""
+        """Return the kernel positions of all planes."""
         return self.inp.problem.k_d * self.taps
 
     @cached_property
     def cin(self) -> int:
-        """Input channels of one group."""
+        """Return the input channels of one group."""
         return self.inp.problem.c_in // self.inp.problem.groups
 
     @cached_property
     def cout(self) -> int:
-        """Output channels of one group."""
+        """Return the output channels of one group."""
         return self.inp.problem.c_out // self.inp.problem.groups
 
     @cached_property
@@ -137,15 +139,15 @@ class _Filter:
 
     @property
     def merges(self) -> bool:
-        """Return True if rows are too short to back off, and are not whole blocks together."""
+        """Return True if rows are too short to back off (see `whole_blocks`) and not whole blocks together."""
         return self.backs_off and self._short and not (self.dense and self._whole)
 
     def pitch(self, positions: int) -> int:
-        """Bytes from one plain row to the next in UB."""
+        """Return the bytes from one plain row to the next in UB."""
         return positions * self.layout.itemsize if self.dense else self.layout.pitch(positions)
 
     def together(self, channels: int) -> int:
-        """Output channels of a tile: runs of 256 bytes on the C0 side, as many as a quarter of UB holds, evenly cut.
+        """Return the output channels of a tile: as many 256-byte runs of the C0 side as a quarter of UB holds, evenly cut.
 
         The library's tiling of TransData by axes (transdata_dsl_general.cc: stated), of its ways the cut along output channels
         alone: inferred, it gives the published blocks of both directions. On the way back a tile is what UB holds (ours).
@@ -193,7 +195,7 @@ class _Filter:
                             yield piece, (group, place)
 
     def tiles_of(self, piece: FilterPiece, where: tuple[int, int]) -> list[TurnTile]:
-        """The moves and turns of one tile."""
+        """Return the copies and turns of a piece's tiles."""
         layout, positions = self.layout, piece.positions
         line = piece.channels * layout.block_bytes
         job = TurnTile(piece.blocks * positions * line)
@@ -216,7 +218,7 @@ class _Filter:
         return [job]
 
     def _runs(self, piece: FilterPiece) -> Iterator[_Run]:
-        """The groups whose output channels meet the input channels of a piece."""
+        """Yield, by group, the output channels of a piece whose input channels are in it."""
         start, end = piece.start, piece.start + piece.present
         low, high = (b * self.layout.c0 for b in (piece.block, piece.block + piece.blocks))
         for group in range(start // self.cout, ceil_div(end, self.cout)) if piece.present else ():
@@ -229,7 +231,7 @@ class _Filter:
     def _plain_moves(
         self, job: TurnTile, where: tuple[int, int], run: _Run, base: int, piece: FilterPiece, pitch: int, step: int
     ) -> None:
-        """Rows of the plain tensor: one per output channel where dense, one per channel pair elsewhere."""
+        """Add the copies of plain rows to a tile: one per output channel where dense, else one per channel pair."""
         itemsize, (group, place) = self.layout.itemsize, where
         position, positions = piece.position, piece.positions
         row = self.positions * itemsize
@@ -246,7 +248,7 @@ class _Filter:
                 job.plain.append(move)
 
     def _block_moves(self, job: TurnTile, where: tuple[int, int], line: int, piece: FilterPiece) -> None:
-        """Rows of FRACTAL_Z, one per kernel position and channel block, cut where a kernel plane ends."""
+        """Add the copies of FRACTAL_Z rows: one per kernel position and channel block, cut where a kernel plane ends."""
         inp, taps, (group, place) = self.inp, self.taps, where
         start, _, _, first_block, blocks, position, positions = piece
         stride = inp.cout_padded * self.layout.block_bytes
@@ -268,7 +270,7 @@ class _Filter:
 
 
 def to_fractal_z(k: KernelBuilder, inp: TilingInput, first: int, count: int, slots: tuple[int, int]) -> None:
-    """Bring `count` output channels from `first` of a problem's weights to FRACTAL_Z; `slots` as in `turn_tiles`."""
+    """Convert `count` output channels from `first` of a problem's weights to FRACTAL_Z; `slots` as in `turn_tiles`."""
     filters = _Filter(BlockLayout(inp.c0, inp.itemsize), inp, tile_bytes(k.chip.buffers["UB"]))
     turn_tiles(k, filters.pieces(first, count, count, padding=True), filters.tiles_of, True, inp.itemsize, slots)
 
@@ -284,9 +286,9 @@ def filter_to_fractal_z_task(
     name: str = "",
     disarm: Collection[str] = (),
 ) -> Task:
-    """[C_out][C_in/g][K_d][taps] -> FRACTAL_Z in blocks of `layout`.
+    """Return a task that converts [C_out][C_in/g][K_d][taps] to FRACTAL_Z in blocks of `layout`.
 
-    `dtype` and `name` only say what stands in reports.
+    `dtype` and `name` only serve reports.
     """
     return _task(chip, (source, target), shape, layout, True, dtype, name or f"TransData_{source.name}", disarm)
 
@@ -302,7 +304,7 @@ def filter_from_fractal_z_task(
     name: str = "",
     disarm: Collection[str] = (),
 ) -> Task:
-    """FRACTAL_Z -> [C_out][C_in/g][K_d][taps], the inverse of `filter_to_fractal_z_task`.
+    """Return a task that converts FRACTAL_Z to [C_out][C_in/g][K_d][taps].
 
     dW is fp32 in blocks of the compute dtype: elements of 4 bytes in blocks of 16 channels (16-bit operands) or 8 (32-bit).
     """
@@ -336,7 +338,10 @@ def _task(
 
 
 def _problem(chip: ChipSpec, shape: FilterShape, layout: BlockLayout) -> TilingInput:
-    """A convolution with these weights. The merge of groups depends on C0, which `TilingInput` takes from the compute dtype."""
+    """Return a convolution with these weights, as `TilingInput`, which merges groups.
+
+    The merge depends on C0, which `TilingInput` takes from the compute dtype.
+    """
     c_out, c_in, k_d, taps, groups = shape
     problem = ConvProblem(
         1,
@@ -361,7 +366,7 @@ def _problem(chip: ChipSpec, shape: FilterShape, layout: BlockLayout) -> TilingI
 def _units_of(
     shape: FilterShape, layout: BlockLayout, to_c0: bool
 ) -> type[WeightUnits] | type[MovedWeights] | type[GradientLines] | None:
-    """Return the kernel of its own that these weights have, if any."""
+    """Return the class of the special kernel for these weights, or None for the general one."""
     kernel = _UNITS.get((layout.itemsize, layout.c0, to_c0)) if shape.groups == 1 else None
     whole = shape.k_d * shape.taps == 1 and shape.c_in_per_group % C0 == 0
     return MovedWeights if kernel is WeightUnits and whole else kernel

@@ -45,7 +45,9 @@ HALF = 2
 
 
 class GroupUnit(NamedTuple):
-    """`lines` of `rows` output channels in `parts` blocks of channels, of which the group's begin with channel `shift`."""
+    """Unit of work: `lines` of `rows` output channels in `parts` channel blocks; the group begins with channel `shift` of its
+    first.
+    """
 
     lines: int
     rows: int
@@ -70,7 +72,7 @@ class MergedGroups:
 
     @cached_property
     def cin1(self) -> int:
-        """Channel blocks of a group."""
+        """Return the channel blocks of a group."""
         return ceil_div(self.shape.c_in_per_group, self.merged.c0)
 
     @cached_property
@@ -80,13 +82,13 @@ class MergedGroups:
 
     @cached_property
     def pitch(self) -> int:
-        """Return the bytes of all filters at one position of one channel block where none are merged."""
+        """Return the bytes of all filters at one position of one channel block, without merged groups."""
         return ceil_to(self.shape.c_out, FRACTAL) * self.cell
 
 
 @frozen
 class GroupLines(MergedGroups):
-    """dW on its way from merged groups."""
+    """Conversion of dW from merged groups to FRACTAL_Z of all filters."""
 
     @cached_property
     def line(self) -> int:
@@ -95,7 +97,7 @@ class GroupLines(MergedGroups):
 
     @cached_property
     def axes(self) -> tuple[tuple[int, int, int], ...]:
-        """(length, bytes from one to the next in the source, in the target) of planes, channel blocks, positions of a plane."""
+        """Return (length, source step, target step in bytes) of planes, channel blocks, positions of a plane."""
         merged, taps = self.merged, self.shape.taps
         return (
             (self.shape.k_d, merged.offset(0, 1, 0, 0, 0), self.cin1 * taps * self.pitch),
@@ -105,20 +107,22 @@ class GroupLines(MergedGroups):
 
     @cached_property
     def lined(self) -> int:
-        """Return the axis whose places are lines; channel blocks are it only where none has to be moved."""
+        """Return the axis along which lines lie; channel blocks only where no channels need to be moved."""
         aligned = self.shape.c_in_per_group % self.merged.c0 == 0
         return max((2, 0, 1) if aligned else (2, 0), key=lambda axis: self.axes[axis][0])
 
     @cached_property
     def steps(self) -> list[list[tuple[int, int]]]:
-        """(start, count) of the units of each axis: merged groups, planes, channel blocks, positions, output channels."""
+        """Return the (start, count) of the units of each axis: merged groups, planes, channel blocks, positions, output
+        channels.
+        """
         of_kernel = [steps(self.axes[axis][0], LINES if axis == self.lined else 1) for axis in range(3)]
         groups = ceil_div(self.shape.groups, self.extension)
         return [steps(groups, 1), *of_kernel, steps(self.filters, self.line // (2 * self.cell))]
 
     @cached_property
     def dealt(self) -> tuple[int, int, int]:
-        """(axis that is dealt out, its units, units of a block)."""
+        """Return (axis that is dealt to the cores, its units, units of a block)."""
         return deal(tuple(map(len, self.steps)), self.cores)
 
     @property
@@ -128,7 +132,7 @@ class GroupLines(MergedGroups):
         return ceil_div(units, each)
 
     def units(self, block: int) -> Iterator[tuple[GroupUnit, tuple[int, int]]]:
-        """Yield the units of a block, with where they begin in the source and in the target."""
+        """Yield the units of a block, each with its first bytes in source and target."""
         axis, _, each = self.dealt
         axes = list(self.steps)
         axes[axis] = axes[axis][block * each :][:each]
@@ -177,7 +181,9 @@ class GroupLines(MergedGroups):
         tile.close()
 
     def _move(self, k: KernelBuilder, room: int, other: int, unit: GroupUnit) -> None:
-        """The group's channels to the front of their blocks, by way of [half of an element][line]; the result is in `other`."""
+        """Move the group's channels to the front of their blocks, through [half of an element][line]; the result is in
+        `other`.
+        """
         halves, cut = self.cell // HALF, unit.shift * self.merged.itemsize // HALF
         rest, step = halves - cut, halves * BLOCK_BYTES
         list_addresses(k)
@@ -204,7 +210,10 @@ def ungrouped_bytes(shape: FilterShape, layout: FractalZ) -> int:
 
 
 def ungrouped_shape(shape: FilterShape, layout: FractalZ) -> list[int]:
-    """[positions of all planes and channel blocks of a group, blocks of filters, 16 filters, channels of a block]."""
+    """Return the shape of FRACTAL_Z of all filters.
+
+    [positions of all planes and channel blocks of a group, blocks of filters, 16 filters, channels of a block].
+    """
     places = shape.k_d * ceil_div(shape.c_in_per_group, layout.c0) * shape.taps
     return [places, ceil_div(shape.c_out, FRACTAL), FRACTAL, layout.c0]
 
@@ -220,7 +229,10 @@ def ungroup_filter_task(
     name: str = "",
     disarm: Collection[str] = (),
 ) -> Task:
-    """fp32 dW of `shape` from `merged`, of which each real group has `extension` groups, to FRACTAL_Z of all filters."""
+    """Return a task that converts fp32 dW of `shape` from `merged` groups to FRACTAL_Z of all filters.
+
+    Each real group of `merged` has `extension` groups.
+    """
     groups = ceil_div(shape.groups, extension)
     shapes = [
         [groups * merged.planes * merged.cin1 * merged.taps, merged.cout1, FRACTAL, merged.c0],

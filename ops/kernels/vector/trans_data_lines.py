@@ -47,7 +47,10 @@ _SHARED = 4 * _EVEN  # output channels in a line at most (stated)
 
 
 class LineUnit(NamedTuple):
-    """`lines` of `rows` output channels each, `channels` input channels in `blocks` blocks, `positions` from `start`."""
+    """Unit of work: `lines` lines of `rows` output channels each, of `channels` input channels in `blocks` blocks.
+
+    It covers `positions` kernel positions from `start`.
+    """
 
     lines: int
     rows: int
@@ -59,27 +62,27 @@ class LineUnit(NamedTuple):
 
 @frozen
 class GradientLines(FilterUnits):
-    """An fp32 gradient on its way from FRACTAL_Z."""
+    """Conversion of an fp32 weight gradient from FRACTAL_Z in blocks of 16 channels to the plain layout."""
 
     @cached_property
     def line(self) -> int:
-        """Elements of one of the 16 lines of half of UB: an odd number of 32 bytes, so that lines begin in other banks."""
+        """Return the elements of one of the 16 lines of half of UB; an odd number of 32 bytes, to avoid bank conflicts."""
         even = used_bytes(self.ub) // ITEM // 2 // LINES // _EVEN
         return (even - (even % 2 == 0)) * _EVEN
 
     @cached_property
     def most(self) -> int:
-        """Positions of one channel block that a line holds."""
+        """Return the positions of one channel block that a line holds."""
         return self.line // C0 // _EVEN * _EVEN
 
     @cached_property
     def run(self) -> int:
-        """Positions of a unit."""
+        """Return the kernel positions of a unit."""
         return min(self.positions, self.most)
 
     @cached_property
     def blocks_at_once(self) -> int:
-        """Channel blocks of a unit."""
+        """Return the channel blocks of a unit."""
         return min(self.cin1, self.most // ceil_to(self.run, _EVEN))
 
     @cached_property
@@ -89,7 +92,7 @@ class GradientLines(FilterUnits):
 
     @cached_property
     def rows(self) -> int:
-        """Output channels that are dealt out together: those of one line where lines are shared, else of all lines."""
+        """Return the output channels dealt out together: those of one line where lines are shared, else of all lines."""
         most = min(self.most // (self.blocks_at_once * self.run), _SHARED) if self.shared else LINES
         if self.by_blocks and self.c_in * self.positions < _EVEN:
             most = most // _EVEN * _EVEN  # so that what is left of a few begins with a block
@@ -97,7 +100,9 @@ class GradientLines(FilterUnits):
 
     @cached_property
     def dealt(self) -> tuple[int, int, int]:
-        """(axis that is dealt out, its units, units of a block); axes are output channels, channel blocks, runs."""
+        """Return (axis that is dealt to the cores, its units, units of a block); axes are output channels, channel blocks,
+        runs.
+        """
         units = (
             ceil_div(self.c_out, self.rows),
             ceil_div(self.cin1, self.blocks_at_once),
@@ -107,7 +112,7 @@ class GradientLines(FilterUnits):
         return deal(units, self.cores, spare=(2,) if self.positions % self.run <= self.run // 2 else ())
 
     def units(self, block: int) -> Iterator[tuple[LineUnit, tuple[int, int]]]:
-        """The units of a block with their places: the first output channel, the first channel block."""
+        """Yield the units of a block, each with its first output channel and first channel block."""
         axis, _, each = self.dealt
         axes = [steps(self.c_out, self.rows), steps(self.cin1, self.blocks_at_once), steps(self.positions, self.run)]
         if self.by_blocks:  # the last run, and the last channels of few positions, have a block
@@ -121,7 +126,7 @@ class GradientLines(FilterUnits):
                     yield LineUnit(lines, rows, channels, blocks, start, count), (first, c1)
 
     def _lines(self, dealt: list[tuple[int, int]]) -> Iterator[tuple[int, int, int]]:
-        """(first output channel, lines, output channels of each): up to 16 shared lines that are full, and then the last."""
+        """Yield (first output channel, lines, output channels of each): up to 16 full lines, then the last one."""
         if not self.shared:
             yield from ((first, rows, 1) for first, rows in dealt)
             return
@@ -131,7 +136,7 @@ class GradientLines(FilterUnits):
         yield from ((first, 1, rows) for first, rows in dealt[len(full) :])
 
     def write(self, k: KernelBuilder, units: Iterable[tuple[LineUnit, tuple[int, int]]]) -> None:
-        """Write the rows of a block: the blocks come to where the result leaves from, so that one unit follows another."""
+        """Write the rows of a block; blocks are loaded to where the result leaves from, so units do not overlap."""
         size = LINES * self.line * ITEM
         tile = BufferQueue(k, "tile", "V", "MTE3", [k.allocate("UB", size, "tile")], opener="MTE2")
         loaded = k.flag("MTE2", "V", "loaded")
@@ -149,7 +154,7 @@ class GradientLines(FilterUnits):
         tile.close()
 
     def _load(self, k: KernelBuilder, room: int, unit: LineUnit, where: tuple[int, int]) -> None:
-        """[shared line][channel block][position][co][C0]; planes of a kernel lie apart."""
+        """Load a unit as [shared line][channel block][position][co][C0]; planes of a kernel lie apart."""
         first, c1 = where
         pitch = ceil_to(self.c_out, FRACTAL) * _CELL
         parts, width = (unit.lines, unit.rows) if self.shared else (1, unit.lines)
@@ -167,11 +172,13 @@ class GradientLines(FilterUnits):
                     done += count
 
     def _pitch(self, unit: LineUnit) -> int:
-        """Positions from one channel to the next in a line: as they leave in one piece, else on whole 32 bytes."""
+        """Return the positions from one channel to the next in a line: without gaps if stored in one piece, else on whole 32
+        bytes.
+        """
         return unit.positions if unit.positions == self.positions else ceil_to(unit.positions, _EVEN)
 
     def _turn(self, k: KernelBuilder, tile: int, other: int, unit: LineUnit) -> None:
-        """From `_load`'s order, by way of `other`, to lines of [co][ci][position]."""
+        """Turn the order of `_load`, through `other`, to lines of [co][ci][position]."""
         cells, line = unit.blocks * unit.positions, self.line * ITEM
         # Of shared lines each has its own part of the tile, of others one output channel of all of it.
         step, apart = (cells * unit.rows, unit.rows) if self.shared else (1, unit.lines)
@@ -208,7 +215,7 @@ class GradientLines(FilterUnits):
         k.transpose_blocks(tile, other, False, 2, unit.lines, elements * 2, TurnLayout(line))
 
     def _back_off(self, k: KernelBuilder, tile: int, other: int, unit: LineUnit) -> None:
-        """Set the last 8 elements of each row that leaves by itself, a line or a channel of a run, behind its whole blocks."""
+        """Copy the last 8 elements of each separately stored row (a line or channel) behind its whole blocks."""
         count, pair = unit.positions, 2 * BLOCK_BYTES
         every = range(unit.rows * unit.channels)
         rows = [every] if count == self.positions else [range(one, one + 1) for one in every]
@@ -231,7 +238,7 @@ class GradientLines(FilterUnits):
                 target, at = target + taken * pair, at + taken
 
     def _put(self, k: KernelBuilder, result: int, unit: LineUnit, where: tuple[int, int]) -> None:
-        """All lines at once where the channels of an output channel lie side by side, others channel by channel."""
+        """Store all lines at once where an output channel's channels lie side by side, else channel by channel."""
         first, c1 = where
         row, line = self.positions * ITEM, self.line * ITEM
         apart = unit.rows * self.c_in * row

@@ -47,7 +47,7 @@ _HALVES = BLOCK_BYTES // HALF
 
 
 class Pass(Enum):
-    """Part of a block of the target that a pass writes."""
+    """One of the three passes over a block of the target."""
 
     COPY = "whole blocks"
     FIRST = "the first block, behind zeros"
@@ -56,7 +56,7 @@ class Pass(Enum):
 
 
 class FilterHalves(NamedTuple):
-    """`rows` filters, whose channels go `cut` halves further back; `turn`: the first unit of another pass than before."""
+    """Unit of work: `rows` filters whose channels move back by `cut` 16-bit halves; `turn`: a new pass begins with it."""
 
     rows: int
     kind: Pass
@@ -66,27 +66,30 @@ class FilterHalves(NamedTuple):
 
 @frozen
 class GroupRows(MergedGroups):
-    """Weights on their way to merged groups."""
+    """Conversion of weights from FRACTAL_Z of all filters to merged groups."""
 
     @cached_property
     def room(self) -> int:
-        """Return the bytes of a buffer: rows that are an odd number of times 16."""
+        """Return the bytes of a buffer: an odd number of 16 rows."""
         times = used_bytes(self.ub) // _BUFFERS // (LINES * self.cell)
         return (times - (times % 2 == 0)) * LINES * self.cell
 
     @cached_property
     def runs(self) -> list[tuple[int, int]]:
-        """(start, count) of the filters of a unit within a group."""
+        """Return (start, count) of the filters of each unit within a group."""
         return steps(self.filters, self.room // self.cell)
 
     @cached_property
     def axes(self) -> tuple[int, ...]:
-        """Groups, planes, channel blocks, positions of a plane, runs of filters."""
+        """Return the lengths of the axes: groups, planes, channel blocks, positions of a plane, runs of filters."""
         return self.shape.groups, self.shape.k_d, self.cin1, self.shape.taps, len(self.runs)
 
     @cached_property
     def dealt(self) -> tuple[int, int, int]:
-        """(axis that is cut, its steps of a block, its blocks); of those before it a block has one, of others all."""
+        """Return (axis that is cut, its steps per block, its blocks).
+
+        Of the axes before it a block has one step, of those behind it all.
+        """
         axis, whole = 0, 1
         while axis < len(self.axes) - 1 and whole * self.axes[axis] < self.cores:
             whole *= self.axes[axis]
@@ -101,7 +104,7 @@ class GroupRows(MergedGroups):
         return math.prod(self.axes[:axis]) * parts
 
     def _share(self, block: int) -> list[range]:
-        """Return the steps of each axis that are a block's."""
+        """Return the range of steps of each axis that belongs to a block."""
         axis, each, parts = self.dealt
         rest, part = divmod(block, parts)
         found = [range(part * each, min((part + 1) * each, self.axes[axis]))]
@@ -111,7 +114,7 @@ class GroupRows(MergedGroups):
         return found + [range(length) for length in self.axes[axis + 1 :]]
 
     def units(self, block: int) -> Iterator[tuple[FilterHalves, tuple[int, int]]]:
-        """Yield the units of a block, with where they begin in the source and in the target."""
+        """Yield the units of a block, each with its first bytes in source and target."""
         groups, planes, blocks, taps, runs = self._share(block)
         before = None
         for group in groups:
@@ -137,7 +140,7 @@ class GroupRows(MergedGroups):
                                 before = kind
 
     def _passes(self, blocks: range, gap: int, shift: int) -> Iterator[tuple[Pass, range]]:
-        """Passes over channel blocks `blocks` of a group that begins with channel `shift` of block `gap`."""
+        """Yield the passes over `blocks` of a group that begins with channel `shift` of block `gap`."""
         if not shift:
             yield Pass.COPY, blocks
             return
@@ -186,7 +189,9 @@ class GroupRows(MergedGroups):
             queue.close()
 
     def _move(self, k: KernelBuilder, unit: FilterHalves, buffers: tuple[int, int, int]) -> None:
-        """Channels of one block, by way of lines of channels, to the back (or its last ones to the front), zeros elsewhere."""
+        """Move the channels of one block, through lines of channels, to the back (or its last ones to the front); zeros
+        elsewhere.
+        """
         (rows, one, two), lines = buffers, _Lines(k, unit)
         lines.turn(one, rows, back=False)
         kept = _HALVES - unit.cut
@@ -201,7 +206,7 @@ class GroupRows(MergedGroups):
         lines.turn(one, two, back=True)
 
     def _join(self, k: KernelBuilder, unit: FilterHalves, buffers: tuple[int, int, int]) -> None:
-        """The last channels of the block in `rows` before the first of the one in `one`."""
+        """Join the last channels of the block in `rows` and the first channels of the block in `one`."""
         (rows, one, two), lines = buffers, _Lines(k, unit)
         lines.turn(two, rows, back=False)
         k.pipe_barrier("V")
@@ -215,24 +220,26 @@ class GroupRows(MergedGroups):
 
 
 class _Lines:
-    """A unit's filters turned: a line for each half of a block's channels, an odd number of blocks long, against conflicts."""
+    """A unit's transposed filters: a line for each 16-bit half of a block's channels, of an odd length against bank
+    conflicts.
+    """
 
     def __init__(self, k: KernelBuilder, unit: FilterHalves) -> None:
         blocks = ceil_div(unit.rows, LINES)
         self.k, self.rows, self.width = k, unit.rows, (blocks + (blocks % 2 == 0)) * LINES
 
     def turn(self, target: int, source: int, *, back: bool) -> None:
-        """Filters to lines, or `back`."""
+        """Transpose filters to lines, or lines to filters if `back`."""
         list_addresses(self.k)
         layout = TurnLayout(self.width * HALF)
         self.k.transpose_blocks(target, source, back, HALF, _HALVES, self.rows, layout)
 
     def clear(self, buffer: int, first: int, count: int) -> None:
-        """Zeros in `count` lines."""
+        """Fill `count` lines with zeros."""
         self.k.vector_duplicate(buffer + first * self.width * HALF, "float16", count * self.width)
 
     def copy(self, target: tuple[int, int], source: tuple[int, int], count: int) -> None:
-        """`count` lines, from and to (buffer, line)."""
+        """Copy `count` lines; source and target are (buffer, line)."""
         pitch, shape = self.width * HALF, (count, self.rows)
         to, of = (LocalTensor(at + line * pitch, shape, "float16", pitch) for at, line in (target, source))
         self.k.copy(to, of)
@@ -249,9 +256,10 @@ def group_filter_task(
     name: str = "",
     disarm: Collection[str] = (),
 ) -> Task:
-    """Weights of `shape` from FRACTAL_Z of all filters (`ungrouped_shape`) to `merged`, each real group of `extension` groups.
+    """Return a task that converts weights of `shape` from FRACTAL_Z of all filters to `merged` groups.
 
-    What of the target belongs to no group is not written: it has been cleared before.
+    Each real group has `extension` groups. Parts of the target that belong to no group are not written: they are cleared
+    before.
     """
     real = ceil_div(shape.groups, extension)
     grouped = [real * merged.planes * merged.cin1 * merged.taps, merged.cout1, FRACTAL, merged.c0]

@@ -39,7 +39,9 @@ LINES = 16
 
 
 class Unit(NamedTuple):
-    """`rows` output channels of `channels` input channels at `positions` from `start`; no channels: padding."""
+    """Unit of work: `rows` output channels of `channels` input channels at `positions` positions from `start`; 0 channels:
+    padding.
+    """
 
     rows: int
     channels: int
@@ -49,7 +51,7 @@ class Unit(NamedTuple):
 
 @frozen
 class FilterUnits:
-    """A filter [c_out][c_in][k_d][taps] of one group in units, for `cores` cores with `ub` bytes of Unified Buffer each.
+    """Division of a filter [c_out][c_in][k_d][taps] of one group into units, for `cores` cores with `ub` bytes of UB each.
 
     `by_blocks`: copies between GM and UB count whole blocks.
     """
@@ -64,65 +66,71 @@ class FilterUnits:
 
     @cached_property
     def positions(self) -> int:
-        """Kernel positions of all planes."""
+        """Return the kernel positions of all planes."""
         return self.k_d * self.taps
 
     @cached_property
     def cin1(self) -> int:
-        """Channel blocks."""
+        """Return the channel blocks."""
         return ceil_div(self.c_in, C0)
 
     @cached_property
     def dealt(self) -> tuple[int, int, int]:
-        """(axis that is dealt out, its units, units of a block); axes are output channels, channel blocks, runs."""
+        """Return (axis that is dealt to the cores, its units, units of a block); axes are output channels, channel blocks,
+        runs.
+        """
         raise NotImplementedError
 
     @property
     def blocks(self) -> int:
-        """Blocks with work."""
+        """Return the number of blocks with work."""
         _, units, each = self.dealt
         return ceil_div(units, each)
 
 
 @frozen
 class WeightUnits(FilterUnits):
-    """16-bit weights on their way to FRACTAL_Z."""
+    """Conversion of 16-bit weights to FRACTAL_Z."""
 
     @cached_property
     def padded(self) -> int:
-        """Output channels with the padding."""
+        """Return the output channels with the padding."""
         return ceil_to(self.c_out, FRACTAL)
 
     @cached_property
     def line(self) -> int:
-        """Elements of one of the 16 lines of half of UB."""
+        """Return the elements of one of the 16 lines of half of UB."""
         half = used_bytes(self.ub) // ITEM // 2
         return half // LINES // C0 * C0
 
     @property
     def once(self) -> bool:
-        """Return True if one turn is enough."""
+        """Return True if one transposition is enough (kernels of 32 positions and more)."""
         return self.positions >= _TURNED_ONCE
 
     @cached_property
     def run(self) -> int:
-        """Positions of a unit."""
+        """Return the kernel positions of a unit."""
         return min(self.positions, self.line if self.once else self.line // C0 // C0 * C0)
 
     @cached_property
     def rows(self) -> int:
-        """Output channels of a unit."""
+        """Return the output channels of a unit."""
         if not self.once:
             return min(self.c_out, FRACTAL)
         return min(self.c_out, self.line // ceil_to(self.run, C0) if self.c_out > self.cores else 1)
 
     @cached_property
     def dealt(self) -> tuple[int, int, int]:
-        """(axis that is dealt out, its units, units of a block); axes are output channels, channel blocks, runs."""
+        """Return (axis that is dealt to the cores, its units, units of a block); axes are output channels, channel blocks,
+        runs.
+        """
         return deal((ceil_div(self.c_out, self.rows), self.cin1, ceil_div(self.positions, self.run)), self.cores)
 
     def units(self, block: int) -> Iterator[tuple[Unit, tuple[int, int]]]:
-        """The units of a block with their places: the first output channel, the channel block (of padding: the first line)."""
+        """Yield the units of a block with their places: the first output channel, the channel block (of padding: the first
+        line).
+        """
         axis, _, each = self.dealt
         axes = [steps(self.c_out, self.rows), steps(self.cin1, 1), steps(self.positions, self.run)]
         axes[axis] = axes[axis][block * each :][:each]
@@ -137,7 +145,7 @@ class WeightUnits(FilterUnits):
             yield Unit(self.padded - self.c_out, 0, 0, count), (self.c_out, block * share)
 
     def write(self, k: KernelBuilder, units: Iterable[tuple[Unit, tuple[int, int]]]) -> None:
-        """Write the rows of a block, one unit after the other: nothing is loaded ahead."""
+        """Write the rows of a block unit by unit, without loading ahead."""
         room = LINES * self.line * ITEM
         incoming = buffer_queue(k, "in", "MTE2", "V", room, 1)
         outgoing = buffer_queue(k, "out", "V", "MTE3", room, 1)
@@ -157,14 +165,14 @@ class WeightUnits(FilterUnits):
         outgoing.close()
 
     def _source(self, unit: Unit, where: tuple[int, int], row: int) -> int:
-        """Where output channel `row` of a unit begins in GM."""
+        """Return the first byte in GM of output channel `row` of a unit."""
         first, c1 = where
         return gm_operand(SOURCE, (((first + row) * self.c_in + c1 * C0) * self.positions + unit.start) * ITEM)
 
     def _turn_once(
         self, k: KernelBuilder, incoming: BufferQueue[int], target: int, unit: Unit, where: tuple[int, int]
     ) -> None:
-        """[ci][position] of one output channel after the other to [position][co][C0]."""
+        """Transpose [ci][position] of one output channel after the other to [position][co][C0]."""
         pitch, step = self.line * ITEM, self.positions * ITEM
         layout = TurnLayout(pitch, unit.rows * BLOCK_BYTES)
         for row in range(unit.rows):
@@ -180,7 +188,7 @@ class WeightUnits(FilterUnits):
     def _turn_twice(
         self, k: KernelBuilder, incoming: BufferQueue[int], target: int, unit: Unit, where: tuple[int, int]
     ) -> None:
-        """[co][ci][position] to [ci][position][16 co], in the order [position][ci][16 co] to [position][co][C0]."""
+        """Transpose [co][ci][position] to [ci][position][16 co], reorder it, and transpose to [position][co][C0]."""
         pitch, elements = self.line * ITEM, unit.channels * self.positions
         room = incoming.acquire()
         for row in range(unit.rows):
@@ -201,11 +209,13 @@ class WeightUnits(FilterUnits):
         incoming.release()
 
     def _padding_at_once(self, unit: Unit) -> int:
-        """Positions whose padding leaves UB in one piece."""
+        """Return the positions whose padding leaves UB in one piece."""
         return min(unit.positions, LINES * self.line * ITEM // (unit.rows * BLOCK_BYTES))
 
     def _put(self, k: KernelBuilder, result: int, unit: Unit, where: tuple[int, int]) -> None:
-        """Rows of FRACTAL_Z, one for each position, cut where a plane of a kernel ends; of padding so many from a line on."""
+        """Store rows of FRACTAL_Z, one for each position, cut where a kernel plane ends; of padding `rows` lines from a line
+        on.
+        """
         first, c1 = where
         pitch = self.padded * BLOCK_BYTES
         if not unit.channels:
@@ -226,7 +236,7 @@ class WeightUnits(FilterUnits):
 
 @frozen
 class MovedWeights(FilterUnits):
-    """16-bit weights of one kernel position and whole channel blocks on their way to FRACTAL_Z.
+    """Conversion of 16-bit weights with one kernel position and whole channel blocks to FRACTAL_Z, without transposition.
 
     A unit's channel blocks are picked within UB. That the library's kernel can move data alone is stated (its third mode). That
     it does so here, and how large a unit is, is inferred: its tiling is not public. A unit has all input channels, or as many
@@ -235,27 +245,29 @@ class MovedWeights(FilterUnits):
 
     @cached_property
     def room(self) -> int:
-        """Bytes of a unit."""
+        """Return the bytes of a unit."""
         return used_bytes(self.ub) // 2 // BLOCK_BYTES * BLOCK_BYTES
 
     @cached_property
     def channels(self) -> int:
-        """Input channels of a unit."""
+        """Return the input channels of a unit."""
         return min(self.c_in, self.room // (FRACTAL * BLOCK_BYTES) * C0)
 
     @cached_property
     def rows(self) -> int:
-        """Output channels of a unit."""
+        """Return the output channels of a unit."""
         share = ceil_to(ceil_div(self.c_out, self.cores), FRACTAL)
         return min(share, self.room // (self.channels * ITEM) // FRACTAL * FRACTAL)
 
     @cached_property
     def dealt(self) -> tuple[int, int, int]:
-        """(axis that is dealt out, its units, units of a block); axes are output channels and input channels."""
+        """Return (axis that is dealt to the cores, its units, units of a block); axes are output channels and input
+        channels.
+        """
         return deal((ceil_div(self.c_out, self.rows), ceil_div(self.c_in, self.channels)), self.cores)
 
     def units(self, block: int) -> Iterator[tuple[Unit, tuple[int, int]]]:
-        """Return the units of a block with their places: the first output channel, the first channel block."""
+        """Yield the units of a block with their places: the first output channel, the first channel block."""
         axis, _, each = self.dealt
         axes = [steps(self.c_out, self.rows), steps(self.c_in, self.channels)]
         axes[axis] = axes[axis][block * each :][:each]
@@ -264,7 +276,7 @@ class MovedWeights(FilterUnits):
                 yield Unit(rows, channels, 0, 1), (first, channel // C0)
 
     def write(self, k: KernelBuilder, units: Iterable[tuple[Unit, tuple[int, int]]]) -> None:
-        """Write the rows of a block, one unit after the other: nothing is loaded ahead."""
+        """Write the rows of a block unit by unit, without loading ahead."""
         incoming = buffer_queue(k, "in", "MTE2", "V", self.room, 1)
         outgoing = buffer_queue(k, "out", "V", "MTE3", self.room, 1)
         pitch, padded = self.c_in * ITEM, ceil_to(self.c_out, FRACTAL)
@@ -300,12 +312,13 @@ class MovedWeights(FilterUnits):
 
 
 def used_bytes(ub: int) -> int:
-    """Bytes that the library's kernels use of a Unified Buffer of `ub`."""
+    """Return the bytes that the library's kernels use of a Unified Buffer of `ub` bytes."""
     return min(ub, _MOST) - _KEPT_FREE
 
 
 def deal(units: tuple[int, ...], cores: int, spare: Collection[int] = ()) -> tuple[int, int, int]:
-    """(axis, its units, units of a block): the axis whose units fill most cores, the first of several (stated).
+    """Return (axis, its units, units of a block) for the axis whose units give most cores work, the first of equal ones
+    (stated).
 
     A full round of cores counts once, the last one by its cores; an axis of `spare` that fills all its rounds has no last one.
     """
@@ -320,11 +333,11 @@ def deal(units: tuple[int, ...], cores: int, spare: Collection[int] = ()) -> tup
 
 
 def steps(total: int, step: int) -> list[tuple[int, int]]:
-    """(start, count) of pieces of `step`, the last with what is left."""
+    """Return (start, count) of the pieces of `step` of `total`; the last one has the rest."""
     return [(start, min(step, total - start)) for start in range(0, total, step)]
 
 
 def list_addresses(k: KernelBuilder) -> None:
-    """The scalar unit lists the addresses of one turn, when the turn before is done."""
+    """Append the scalar time of listing a turn's addresses, when the turn before is done."""
     k.scalar_wait("V")
     k.scalar(LIST_INSTRUCTIONS * k.issue_cycles)

@@ -1,4 +1,4 @@
-"""Transpose: matrices turned in UB, for views whose innermost axis is another one on the other side.
+"""Transpose: transposes matrices in UB, for views whose innermost axis differs between source and target.
 
 target[o][s, r] = source[o][r, s]: on the source side the elements of a row (s) adjoin, on the target side those of a column
 (r). A tile comes in as padded rows, is turned in groups of C0 rows, and goes out as padded rows of the turned matrix.
@@ -43,7 +43,8 @@ _GROUPS = 8  # groups of C0 rows in one tile at most
 
 @frozen
 class MatrixTurn:
-    """A batch of matrices: `rows` x `columns` of the source, and (size, source stride, target stride) of each outer axis.
+    """A batch of matrices to transpose: `rows` x `columns` of the source, and (size, source stride, target stride) of each
+    outer axis.
 
     Strides and offsets are elements: `row_stride` between source rows, `column_stride` between target rows.
     """
@@ -67,7 +68,7 @@ class MatrixTurn:
 
     @property
     def has_gaps(self) -> bool:
-        """Return True if its matrices do not lie in the target one after the other."""
+        """Return True if the matrices have gaps between them in the target."""
         size = self.rows
         for length, stride in ((self.columns, self.column_stride), *[(axis[0], axis[2]) for axis in self.outer[::-1]]):
             if stride != size:
@@ -77,7 +78,7 @@ class MatrixTurn:
 
 
 def as_turn(copy: StridedCopy) -> MatrixTurn | None:
-    """The copy as a MatrixTurn; None if one axis is innermost on both sides, or for elements of one byte."""
+    """Return the copy as a MatrixTurn; None if one axis is innermost on both sides, or for elements of one byte."""
     strides = zip(copy.shape, copy.source_strides, copy.target_strides, strict=True)
     axes = [(size, src, dst) for size, src, dst in strides if size > 1]
     along_source = [i for i, (_, src, dst) in enumerate(axes) if src == 1 and dst > 1]
@@ -100,7 +101,7 @@ def transpose_task(
     name: str = "",
     disarm: Collection[str] = (),
 ) -> Task:
-    """The launch; blocks share the tiles evenly. `itemsize` is 2 or 4 bytes."""
+    """Return the task; blocks share the tiles evenly. `itemsize` is 2 or 4 bytes."""
     c0 = BLOCK_BYTES // itemsize
     if merges := copies_whole_blocks(chip) and turn.rows < c0:
         turn = turn.as_in_target()
@@ -117,7 +118,7 @@ def transpose_task(
     blocks = min(total, 1 if merges else vector_cores(chip))
 
     def tiles(block: int) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
-        """((rows, columns), (source, target)) of each tile of a block; places in elements."""
+        """Yield ((rows, columns), (source, target)) of each tile of a block; places in elements."""
         first, count = share(total, blocks, block)
         for number in range(first, first + count):
             rest, column = divmod(number, len(column_parts))

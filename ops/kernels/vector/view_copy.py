@@ -1,4 +1,4 @@
-"""ViewCopy: elements of one strided view to another (a result into the user's tensor, or a view made contiguous).
+"""ViewCopy: copies elements of one strided view to another (a result to the user's tensor, or a view made contiguous).
 
 Only the DMA engines work: rows come through UB, each on its own 32-byte blocks. A row is as long as both views are contiguous;
 where they have no contiguous dimension in common a row is one element. A row that is read again and again, or begins inside of
@@ -48,7 +48,7 @@ _TILES = 4  # a quarter of UB each; two are in use at a time
 
 @dataclass(frozen=True, slots=True)
 class _Dim:
-    """One dimension: elements, and the steps (in elements) that they lie apart on either side."""
+    """One dimension: number of elements, and their distance (in elements) in source and target."""
 
     size: int
     src: int
@@ -73,7 +73,9 @@ class _Plan:
 
 
 def _simplified(name: str, shape: Sequence[int], src: Sequence[int], dst: Sequence[int]) -> tuple[list[_Dim], int, int]:
-    """Dimensions with neighbours merged, outermost first by target step, all target steps positive; offset corrections."""
+    """Return the dimensions with neighbours merged, outermost first by target step, all target steps positive, and offset
+    corrections.
+    """
     dims, src_offset, dst_offset = [], 0, 0
     for size, a, b in zip(shape, src, dst, strict=True):
         if size == 1:
@@ -93,7 +95,7 @@ def _simplified(name: str, shape: Sequence[int], src: Sequence[int], dst: Sequen
 
 
 def _plan(name: str, shape: Sequence[int], src: Sequence[int], dst: Sequence[int], in_order_below: int = 0) -> _Plan:
-    """The copy; with a run shorter than `in_order_below` the rows are the innermost dimension, as they lie in the target."""
+    """Return the plan of a copy; with a run shorter than `in_order_below`, rows follow the target's innermost dimension."""
     dims, src_offset, dst_offset = _simplified(name, shape, src, dst)
     run = 1
     if dims and dims[-1].src == dims[-1].dst == 1:
@@ -117,13 +119,13 @@ def view_copy_task(
     name: str = "",
     disarm: Collection[str] = (),
 ) -> Task:
-    """The launch. Raises SimError for a target stride of 0. `name` only says what stands in reports."""
+    """Return the task. Raises SimError for a target stride of 0. `name` only serves reports."""
     name = name or f"ViewCopy_{target.name}"
     return kernel_task(chip, TaskWords(op_type, name, disarm), view_copy_work(chip, copy, name), [source, target])
 
 
 def view_copy_work(chip: ChipSpec, copy: StridedCopy, name: str) -> KernelWork:
-    """The work of a copy. Raises SimError for a target stride of 0."""
+    """Return the work of a copy. Raises SimError for a target stride of 0."""
     require_positive(name, elements=math.prod(copy.shape), itemsize=copy.itemsize)
     _plan(name, copy.shape, copy.source_strides, copy.target_strides)  # which refuses what cannot be copied
     shape, source, target, *others = copy
@@ -142,7 +144,7 @@ def _part(number: int, step: int, total: int) -> slice:
 
 @known_loop
 def _work(chip: ChipSpec, copy: StridedCopy) -> KernelWork:
-    """A piece is an index of the outer dimensions, some rows, and a part of a run: as much as a quarter of UB holds."""
+    """Return the work; a piece is an index of the outer dimensions, some rows, and a part of a run: at most a quarter of UB."""
     shape, itemsize = copy.shape, copy.itemsize
     short = BLOCK_BYTES // itemsize if copies_whole_blocks(chip) else 0
     plan = _plan("", shape, copy.source_strides, copy.target_strides, short)
@@ -196,7 +198,7 @@ def view_copy(
     merges: bool,
     keeps: bool,
 ) -> None:
-    """The kernel: rows of both views, each on its own blocks of UB."""
+    """Kernel function of ViewCopy: rows of both views, each on its own blocks of UB."""
     queue = k.queue("tile", "UB", tile, "MTE2", "MTE3")
     merge = Merge(k, tile // BLOCK_BYTES if keeps else 0) if merges else None
     for part in k.each(pieces):

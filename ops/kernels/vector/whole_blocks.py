@@ -1,4 +1,4 @@
-"""Rows that are no whole 32-byte blocks, between GM and UB.
+"""Copies between GM and UB of rows that are not whole 32-byte blocks.
 
 Most chips copy rows of any bytes. The copies of the 910 and 310P count whole blocks (`copies_whole_blocks`); a row begins at
 any byte of GM, but on a block of UB. There a kernel does one of three things:
@@ -22,7 +22,7 @@ ONE = CopyLoop(1, 0, 0)
 
 
 def whole(k: KernelBuilder, size: int) -> int:
-    """Return the bytes that a copy between GM and UB takes for a row of `size`."""
+    """Return the bytes that a copy between GM and UB moves for a row of `size` bytes: rounded up where copies count blocks."""
     return ceil_to(size, BLOCK_BYTES) if k.copies_whole_blocks else size
 
 
@@ -59,12 +59,12 @@ def store_rows(k: KernelBuilder, *moves: tuple[int, int, int, CopyLoop]) -> None
 
 
 def _body(k: KernelBuilder, size: int) -> int:
-    """Return the bytes of a row that leave at once."""
+    """Return the bytes of a row that the first store takes: all, or whole blocks where the rest backs off."""
     return size // BLOCK_BYTES * BLOCK_BYTES if k.copies_whole_blocks else size
 
 
 class Merge:
-    """Stores of rows of any bytes by one core, each of which overwrites up to 31 bytes behind it.
+    """Stores by one core of rows of any bytes, each of which overwrites up to 31 bytes behind it.
 
     Rows that come in the order of their addresses, without gaps, overwrite the start of the next ones and the slack behind the
     tensor. Where others do, `kept` is the most rows of a store: the block behind each is read before, and put back.
@@ -77,7 +77,7 @@ class Merge:
             self._stored, self._read = k.flag("MTE3", "MTE2", "rows stored"), k.flag("MTE2", "MTE3", "blocks kept")
 
     def store(self, target: int, source: int, size: int, rows: CopyLoop = ONE) -> None:
-        """Put rows of `size` bytes, of which none begins before the one before it ends."""
+        """Store rows of `size` bytes, none of which begins before the one before it ends."""
         k = self._k
         if self._keeps:
             k.set_flag(self._stored)
@@ -96,7 +96,7 @@ class Merge:
 
 
 def with_whole_end(pieces: list[tuple[int, int]], unit: int) -> list[tuple[int, int]]:
-    """Return pieces (start, count) of a row of which the last has a `unit` at least: the one before it gives one up."""
+    """Return the pieces (start, count) of a row with at least `unit` in the last one: the piece before gives one up."""
     if len(pieces) == 1 or pieces[-1][1] >= unit:
         return pieces
     *others, (start, count), (end, rest) = pieces

@@ -62,7 +62,7 @@ def accepted(
 
 
 def _permuted_all(tensors: Mapping[str, TensorArg]) -> dict[str, TensorArg]:
-    """Maps in the order of N, C, L, weights in that of C_out, C_in, K, a bias as it is."""
+    """Return the tensors permuted: maps as N, C, L, weights as C_out, C_in, K, a bias unchanged."""
     axes = {"grad_output": FEATURE_AXES, "input": FEATURE_AXES, "grad_input": FEATURE_AXES}
     axes |= {"weight": WEIGHT_AXES, "grad_weight": WEIGHT_AXES}
     return {name: permuted(tensor, axes[name]) if name in axes else tensor for name, tensor in tensors.items()}

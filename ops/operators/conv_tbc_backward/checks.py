@@ -33,7 +33,7 @@ RANKS = {"self": 3, "input": 3, "weight": 3, "bias": 1, "gradInput": 3, "gradWei
 
 
 class TbcFacts:
-    """One TBC call beside what its product accepts; `tensor(name)` may be asked once the pointers are checked."""
+    """Facts of one TBC call and its product's limits; `tensor(name)` may be asked once the pointers are checked."""
 
     def __init__(self, call: ConvTbcCall, spec: ProductSpec, conformance: str, deterministic: bool) -> None:
         self.call = call

@@ -1,4 +1,4 @@
-"""TBC convolution as one 3-D problem, and the output shape that follows from the rest."""
+"""TBC convolution as one 3-D problem, and the output shape derived from the other arguments."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ascend_sim.ops.problem.normal import Axis, Normalised, assemble, check_size
 
 
 def normalise_tbc(call: ConvTbcCall, *, batch_on_width: bool = False) -> Normalised:
-    """[T, B, C] of a call that passed its checks -> one problem with stride, dilation and groups 1.
+    """Return the 3-D problem of a checked call on [T, B, C], with stride, dilation and groups 1.
 
     `batch_on_width` is the layout of TBC on dav-3510 in ops-nn e5c3fa93: T on H and B on W with a kernel of 1; otherwise B is
     the batch and T stands on W. AclnnError 561103 where shapes do not fit each other, 161001 for a null tensor.

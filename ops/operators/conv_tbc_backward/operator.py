@@ -25,7 +25,7 @@ from ascend_sim.ops.status import Status
 
 
 class ConvTbcBackward(GradientsOperator[ConvTbcCall]):
-    """aclnnConvTbcBackward: tensors [T, B, C]."""
+    """Operator aclnnConvTbcBackward, on tensors [T, B, C]."""
 
     name = "conv_tbc_backward"
     tensors = ("self", "input", "weight", "bias")
@@ -77,7 +77,9 @@ class ConvTbcBackward(GradientsOperator[ConvTbcCall]):
         return accepted(self.name, arguments, family_of(chip), warnings, settings)
 
     def failure_status(self, conformance: str) -> int:
-        """In the library any failure behind the checks comes back as a null pointer's (ops-nn op_api of conv_tbc: stated)."""
+        """Return the status of a failure behind the checks: in the library that of a null pointer (ops-nn op_api of conv_tbc:
+        stated).
+        """
         return Status.PARAM_NULLPTR if conformance == "library" else super().failure_status(conformance)
 
     def shown(self, arguments: ConvTbcCall) -> dict[str, Any]:

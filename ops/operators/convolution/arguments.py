@@ -34,7 +34,7 @@ class ForwardCall:
 
     @property
     def output_shape(self) -> tuple[int, ...] | None:
-        """[N, C_out, spatial...] as it follows from the rest; sizes below 1 where nothing fits, None where lengths do not."""
+        """Return the derived output shape [N, C_out, spatial...]; sizes below 1 where nothing fits, None for wrong lengths."""
         if self.input is None or self.weight is None or min(self.input.rank, self.weight.rank) < 3:
             return None
         weight, spatial = self.weight.shape, self.weight.rank - 2

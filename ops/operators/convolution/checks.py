@@ -33,7 +33,7 @@ FORMAT_OF_RANK = {3: ("NCL", "ND"), 4: ("NCHW",), 5: ("NCDHW",)}
 
 
 class Facts:
-    """One call beside what its product accepts; tensors may be asked for once the pointers are checked."""
+    """Facts of one call and its product's limits; tensors may be asked for once the pointers are checked."""
 
     def __init__(self, call: ForwardCall, spec: ProductSpec, conformance: str) -> None:
         self.call, self.spec, self.conformance = call, spec, conformance

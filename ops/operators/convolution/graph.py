@@ -35,7 +35,9 @@ def plan_forward_operator(call: ConvolutionCall, chip: ChipSpec, op_type: str) -
 
 
 class _Operator(BiasInSums, BlockedPlan):
-    """Cast of the bias, input and weights turned, the kernel, and its result turned but for fp16."""
+    """Plan of a forward convolution as a graph operator: Cast of the bias, TransData of the inputs, the kernel, TransData of
+    the result.
+    """
 
     def launches(self) -> None:
         if "bias" in self.call.inputs and not begins_with_bias(self.call):

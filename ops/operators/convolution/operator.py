@@ -153,7 +153,7 @@ class Convolution(Operator[ForwardCall, ConvolutionCall]):
         *,
         absolute: bool = False,
     ) -> tuple[Array, ...]:
-        """The bias is added to the sum as it comes there; sum (ab)^2 and sum |ab| are those of the products alone."""
+        """Return the sums with the bias added to sum ab; sum (ab)^2 and sum |ab| are those of the products alone."""
         if call.empty:
             return (np.zeros(call.volume(output)),) * (2 + absolute)
         x = operands["input"].reshape(call.volume("input"))
@@ -196,7 +196,7 @@ class Convolution(Operator[ForwardCall, ConvolutionCall]):
         *,
         inputs: Mapping[str, Array],
     ) -> Verdict:
-        """A sum that begins with the bias has one product more, and is rounded once.
+        """Return the verdict on the output; a sum that begins with the bias has one more product, and is rounded once.
 
         What a sum has lost before a bias was added behind it is its own affair: it may have been much larger.
         """
@@ -257,7 +257,7 @@ class Convolution(Operator[ForwardCall, ConvolutionCall]):
 
 
 def _spread(call: ConvolutionCall, inputs: Mapping[str, Array]) -> Array:
-    """The bias in float64 as it is added, over [N, C, D, H, W]; zero where there is none."""
+    """Return the bias in float64 spread over [N, C, D, H, W]; zero without a bias."""
     bias = inputs.get("bias")
     if bias is None:
         return np.zeros(())

@@ -35,7 +35,9 @@ OUTPUT = "output"
 
 
 def plan_convolution(call: ConvolutionCall, chip: ChipSpec) -> Plan:
-    """The placed plan; TilingError where no tiling fits, SimError for a tiling of the forward kernel, which has no fields."""
+    """Return the placed plan. Raises TilingError where no tiling fits, SimError for a given tiling, since the kernel has no
+    fields.
+    """
     if call.forward and (call.tiling or call.block_dim):
         what = "tiling" if call.tiling else "block_dim"
         raise SimError(f"{what} of {OUTPUT}: the kernel of a convolution that is not transposed has no fields to set")
@@ -49,24 +51,24 @@ def begins_with_bias(call: ConvolutionCall) -> bool:
 
 
 def bias_dtype(call: ConvolutionCall) -> str:
-    """The dtype in which such a bias comes to the cube."""
+    """Return the dtype in which the cube takes the bias."""
     return "float16" if call.storage_dtype == "float16" else "float32"
 
 
 class BiasInSums(Gradients):
-    """A data kernel whose sums begin with the bias, where the call has one that the cube adds."""
+    """Mixin of plans whose data kernel begins its sums with the bias, if the cube adds it."""
 
     _bias: list[str] | None = None
 
     def data_call(self) -> CubeCall:
-        """The kernel with the dtype of its bias."""
+        """Return the work of the data kernel, with the dtype of its bias."""
         call = super().data_call()  # type: ignore[safe-super]
         if not begins_with_bias(self.call):
             return call
         return replace(call, bias=bias_dtype(self.call), inp=beside_bias(call.inp))
 
     def bias_of_sums(self) -> list[str]:
-        """The bias, cast where the cube takes another dtype when it is first asked for."""
+        """Return the bias tensor for the cube, cast at the first call if the cube takes another dtype."""
         if self._bias is None:
             dtype = bias_dtype(self.call)
             asked = begins_with_bias(self.call)
@@ -75,7 +77,7 @@ class BiasInSums(Gradients):
 
 
 class _Forward(BiasInSums):
-    """Input and weight made ready, the data kernel, and a bias that the cube does not add on the way to the caller's tensor."""
+    """Plan of a forward convolution: inputs, the data kernel, and a bias that the cube does not add."""
 
     def launches(self) -> None:
         names = ("input", "weight")
@@ -84,13 +86,13 @@ class _Forward(BiasInSums):
         self.data(ready["input"], ready["weight"])
 
     def landing(self, output: str, dtype: str) -> str:
-        """With a bias that is added behind it the kernel's result is an intermediate."""
+        """Return the tensor for the kernel's result: an intermediate if a bias is added behind it."""
         if not self._adds:
             return super().landing(output, dtype)
         return self.result.tensor(f"{output}.{self.plain}", dtype, self.plain, self._bytes(dtype))
 
     def deliver(self, source: str, output: str) -> None:
-        """The bias is added in the caller's dtype, unless the sums began with it."""
+        """Bring the result to the caller's tensor; a bias that the cube did not add is added in the caller's dtype."""
         if not self._adds:
             super().deliver(source, output)
             return
@@ -117,8 +119,8 @@ class _Forward(BiasInSums):
 
 
 class _BlockedPlan(_Forward, BlockedPlan):
-    """On blocks of channels, with TransData."""
+    """Plan of a forward convolution on blocks of channels, with TransData."""
 
 
 class _DirectPlan(_Forward, DirectPlan):
-    """On NCDHW."""
+    """Plan of a forward convolution on NCDHW."""

@@ -24,7 +24,7 @@ CubeKernel = Literal["grad_input", "grad_weight"]
 
 
 class GradientCase(Case):
-    """A call whose cube kernels are those of the two gradients."""
+    """Base of cases whose cube kernels compute the two gradients."""
 
     tiling: Annotated[dict[CubeKernel, TilingFields], by_kernel("tiling")] = Field(  # type: ignore[assignment]
         default={}, description="The vendor's tiling fields, by cube kernel."

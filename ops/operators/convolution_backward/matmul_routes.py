@@ -1,4 +1,4 @@
-"""Which gradients the library computes as matrix products, and of what: the MatMul short cuts of convolution backward.
+"""MatMul routes of convolution backward: gradients that the library computes as matrix products.
 
 All of them are for convolutions with groups 1, dilation 1 and no padding that are not transposed (ops-nn op_api: stated):
 
@@ -26,7 +26,7 @@ WHOLE_MAP, PATCHES, PIXELS = "whole_map", "patches", "pixels"
 
 @frozen
 class MatMulRoute:
-    """One gradient as a product: `dtype` is what the cube multiplies in, `out_dtype` what the kernel writes."""
+    """One gradient as a matrix product: `dtype` is the cube's, `out_dtype` that of the result."""
 
     kind: str
     dtype: str
@@ -72,7 +72,7 @@ def computed_in(call: ConvolutionCall, gradient: str) -> str:
 
 
 def product_of(call: ConvolutionCall, gradient: str) -> MatrixProduct | None:
-    """M, K and N of a gradient that takes a short cut, and why it can."""
+    """Return M, K and N of a gradient with a MatMul route, and the reason; None for other gradients."""
     route = matmul_routes(call).get(gradient)
     if route is None:
         return None
@@ -115,7 +115,7 @@ def _kind(call: ConvolutionCall, gradient: str) -> str | None:
 
 
 def _multiplied_in(call: ConvolutionCall, gradient: str) -> str:
-    """The documents promote all three inputs; the library looks at the two that it multiplies (stated)."""
+    """Return the cube's dtype: the documents promote all three inputs, the library the two that it multiplies (stated)."""
     if call.conformance == "documented":
         return call.compute_dtype
     other = "weight" if gradient == "grad_input" else "input"
@@ -128,7 +128,7 @@ def _multiplied_in(call: ConvolutionCall, gradient: str) -> str:
 
 
 def _weight_out(call: ConvolutionCall, dtype: str) -> str:
-    """dW is made in fp32 like that of the filter kernels (inferred); the library's USE_FP16 makes it in fp16 (stated)."""
+    """Return the dtype of dW: fp32 as from the filter kernels (inferred), fp16 with the library's USE_FP16 (stated)."""
     narrow = call.conformance == "library" and call.cube_math_type == 2 and dtype == "float16"
     return "float16" if narrow else "float32"
 

@@ -115,7 +115,7 @@ class GradientsOperator(Operator[Arguments, ConvolutionCall]):
 
 
 class ConvolutionBackward(GradientsOperator[ConvBackwardCall]):
-    """aclnnConvolutionBackward; arguments in the order of torch's convolution_backward."""
+    """Operator aclnnConvolutionBackward; arguments in the order of torch's convolution_backward."""
 
     name = "convolution_backward"
     tensors = INPUTS
@@ -140,7 +140,9 @@ class ConvolutionBackward(GradientsOperator[ConvBackwardCall]):
         cube_math_type: int,
         conformance: str,
     ) -> ConvBackwardCall:
-        """Outputs that are masked off are null where they may be, in the library: its 8-bit rules look at every output."""
+        """Return the argument list; masked outputs are null where allowed, not for the library's 8-bit rules, which read all
+        outputs.
+        """
         dy, data, weight = (tensor for name in INPUTS if (tensor := tensors[name]) is not None)
         channels = dy.shape[1] if len(dy.shape) > 1 else 0
         lists = {name: attributes[name] for name in ("stride", "padding", "dilation", "output_padding")}

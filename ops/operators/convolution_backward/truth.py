@@ -1,4 +1,4 @@
-"""The sums behind each gradient in float64, how many products they have, and what rounds them on their way out."""
+"""Reference sums of each gradient in float64, their numbers of products, and the roundings of the result."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def sums(
     *,
     absolute: bool = False,
 ) -> tuple[Array, ...]:
-    """float64 sum ab and sum (ab)^2 of one gradient, and sum |ab| with `absolute`.
+    """Return the float64 sum ab and sum (ab)^2 of one gradient, and sum |ab| with `absolute`.
 
     `operands` are in the order of the problem and as the cube sees them (or unrounded); the bias takes gradOutput of `inputs`.
     """

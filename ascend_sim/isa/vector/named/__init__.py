@@ -1,7 +1,7 @@
-"""Vector instructions of a file each: `k.vector("NAME", dst, src)` writes the INSTRUCTION of NAME.py.
+"""Vector instructions with a file each: `k.vector("NAME", dst, src)` writes the INSTRUCTION of NAME.py.
 
-Nothing else names them: the builder, recorded runs, the reference page and the tests of all instructions find them here. What a
-new one costs is a row of the chip files (vector.ops).
+The builder, recorded runs, the reference page and the tests of all instructions find them here; no other file names them. The
+cost of a new one is a row of the chip files (vector.ops).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Operand(Protocol):
 
 
 class NamedInstruction(VectorInstruction):
-    """Base of those of a file: a frozen dataclass whose `name` is that of the file and of its row of vector.ops."""
+    """Base of the instructions with a file each: frozen dataclasses called after file and row of vector.ops."""
 
     example: ClassVar[tuple[tuple[int, ...] | float, ...]]
     """Shape of dst and shapes, or numbers, of the sources: for the reference page and the tests of all instructions."""
@@ -50,7 +50,7 @@ class NamedInstruction(VectorInstruction):
 
     @classmethod
     def run(cls, dtype: str, operand: Operand | float) -> int:
-        """Return the elements of an operand of that format that must lie one behind the other."""
+        """Return the number of elements of an operand without gaps. Raises SimError for another format or for gaps."""
         if not isinstance(operand, Operand):
             raise SimError(f"{cls.name}: {operand!r} stands where a tensor in UB is taken")
         if operand.dtype != dtype:

@@ -33,7 +33,7 @@ ITEMSIZE = 2
 
 @frozen
 class DataCacheTiling:
-    """Decision of the procedure, under the vendor's names; `m_al1`, `n_bl1` 0 mean all that the core has of M or N.
+    """Result of the procedure, under the vendor's names; `m_al1`, `n_bl1` 0 mean all that the core has of M or N.
 
     `k_al1`, `k_bl1` are C_out blocks, the bounds elements of one buffer.
     """
@@ -110,7 +110,7 @@ def vendor_grad_input_1001(inp: TilingInput) -> GradInputTiling:
 
 
 def cache_tiling(inp: TilingInput, *, ragged: bool = False) -> DataCacheTiling:
-    """Return the procedure's own words for its decisions. TilingError where nothing fits.
+    """Return the procedure's result under the vendor's names. Raises TilingError where nothing fits.
 
     `ragged` is for a kernel that writes dx as NCHW in rows of pixels that do not fill 32-byte blocks: the end of a core's or
     tile's share then needs a whole block of its own, lest two cores write the same one. Ours write NC1HWC0.
@@ -161,7 +161,7 @@ def _has_own_end(inp: TilingInput, fractals: int) -> bool:
 
 @frozen
 class _PartGrid:
-    """Parts of images, channels and pixels; what a core then has to do, and what all cores load."""
+    """Numbers of parts along images, channels and pixels; a core's work and the loads of all cores follow from them."""
 
     batch: int
     n: int
@@ -174,7 +174,10 @@ class _PartGrid:
         return self.batch * self.n * self.m
 
     def beats(self, other: _PartGrid) -> bool:
-        """Fewer rounds, then more cores; between grids of as many cores less load, however many rounds."""
+        """Return True if this grid has fewer rounds, or as many rounds and more cores.
+
+        Between grids of as many cores the one with less load wins, whatever the rounds.
+        """
         if self.rounds < other.rounds or (self.rounds == other.rounds and self.cores > other.cores):
             return True
         return self.cores == other.cores and (self.load, -self.batch * self.n) < (other.load, -other.batch * other.n)
@@ -217,7 +220,9 @@ def _core_grid(inp: TilingInput, ragged: bool) -> _PartGrid:
 
 
 def _few_tiles(inp: TilingInput, ragged: bool) -> _PartGrid:
-    """Fewer fractals of dx than cores: one image and one channel block a core, pixels in parts of about a microsecond."""
+    """Return the grid for a dx of fewer fractals than cores: one image and channel block a core, pixels in parts of about a
+    microsecond.
+    """
     m_total, work = _pixels(inp), inp.cout_padded // FRACTAL * inp.taps
     parts = 1  # where one fractal of dx takes more than that (inferred: the procedure then leaves the number as it is)
     if work <= MICROSECOND:
@@ -246,7 +251,7 @@ def _l0c_fractals(inp: TilingInput) -> int:
 
 @frozen
 class _Load:
-    """One load of L1: `m`, `n` base blocks, C_out blocks of either operand, buffers."""
+    """L1 load: `m`, `n` base blocks, C_out blocks and buffers of either operand."""
 
     m: int
     n: int
@@ -258,7 +263,7 @@ class _Load:
 
 @frozen
 class _CoreShare:
-    """Share of a core: `m` and `n` fractals of dx of its images, whose pixels are cut in `parts`."""
+    """Share of a core: `m` and `n` fractals of dx of its images; their pixels are cut in `parts`."""
 
     inp: TilingInput
     m: int
@@ -268,7 +273,7 @@ class _CoreShare:
 
     @property
     def k_blocks(self) -> int:
-        """C_out blocks."""
+        """Return the C_out blocks."""
         return self.inp.cout_padded // FRACTAL
 
     @property
@@ -276,21 +281,21 @@ class _CoreShare:
         return self.inp.buffers["L1"] // ITEMSIZE
 
     def rows(self, fractals: int) -> int:
-        """Return the rows of gradOutput with its zeros behind `fractals` of pixels."""
+        """Return the rows of zero-inserted gradOutput that `fractals` of pixels read."""
         p, pixels = self.inp.problem, fractals * FRACTAL
         if pixels >= p.w_in and pixels % p.w_in == 0:
             return p.k_h - 1 + pixels // p.w_in
         return p.k_h - 1 + 2 + (pixels // p.w_in if pixels >= p.w_in else 0)
 
     def a_elements(self, k: int, fractals: int, buffers: int = 1) -> int:
-        """gradOutput in L1: `k` blocks behind `fractals` of pixels, or the whole map, which is held once."""
+        """Return the elements of gradOutput in L1: `k` blocks for `fractals` of pixels, or the whole map in one buffer."""
         p = self.inp.problem
         if fractals == self.m and k == self.k_blocks and self.parts == 1:
             return k * FRACTAL * ceil_to(p.h_out * p.stride_h * p.w_out * p.stride_w, FRACTAL)
         return k * FRACTAL * p.w_out * p.stride_w * self.rows(fractals) * buffers
 
     def b_elements(self, k: int, fractals: int, buffers: int = 1) -> int:
-        """Weights in L1: `k` blocks of `fractals` of channels, or all of them, which are held once."""
+        """Return the elements of weights in L1: `k` blocks of `fractals` of channels, or all of them in one buffer."""
         if fractals == self.n and k == self.k_blocks:
             buffers = 1
         return k * FRACTAL * self.inp.taps * fractals * FRACTAL * buffers
@@ -298,7 +303,7 @@ class _CoreShare:
     # -- L0
 
     def l0_block(self) -> tuple[int, int, int]:
-        """(m0, n0, k0): least loads of L0, then the largest block, then the one whose m0 and k0 differ most.
+        """Return (m0, n0, k0) with the fewest loads of L0, then the largest block, then the largest difference of m0 and k0.
 
         With room in UB for two results if any block leaves it, else for one; 1 x 1 x 1 where none fits.
         """
@@ -321,7 +326,7 @@ class _CoreShare:
         return divisors_down(total, _l0_fractals(self.inp))
 
     def _longest(self, n0: int, k0: int) -> int:
-        """Return the most pixels that L0A, L0C and one load of L1 take beside n0 and k0; 0 where none."""
+        """Return the most pixels that fit L0A, L0C and one load of L1 together with n0 and k0; 0 where none."""
         inp = self.inp
         m0 = min(_l0_fractals(inp) // k0, _l0c_fractals(inp) // n0, self.m)
         k = math.lcm(k0, inp.taps) // inp.taps
@@ -334,7 +339,7 @@ class _CoreShare:
         return m0
 
     def _leaves_ub(self, m0: int, results: int) -> bool:
-        """Return True if UB holds a row of gradOutput on its way in and `results` strips of dx on their way out."""
+        """Return True if UB has room for a row of gradOutput on its way in and `results` strips of dx on their way out."""
         p = self.inp.problem
         row = p.w_out * p.stride_w * FRACTAL
         if p.stride_h == p.stride_w == 1:
@@ -345,7 +350,9 @@ class _CoreShare:
     # -- L1
 
     def l1_loads(self, m0: int, n0: int, k0: int) -> tuple[_Load, int] | None:
-        """Return the loads that bring the least from GM, then the longest K of gradOutput, then of the weights; and `k0`."""
+        """Return the loads that bring the fewest bytes from GM, then with the longest K of gradOutput, then of the weights; and
+        `k0`.
+        """
         p, inp = self.inp.problem, self.inp
         least = math.lcm(k0, inp.taps) // inp.taps
         a, b = self._first_buffers(m0, n0, least)
@@ -377,7 +384,7 @@ class _CoreShare:
         return None if best is None else (best[1], k0)
 
     def _first_buffers(self, m0: int, n0: int, k: int) -> tuple[int, int]:
-        """Two buffers of each operand, one of gradOutput, or one of each: what L1 holds of the shortest loads."""
+        """Return the buffers of (gradOutput, weights) for the shortest loads: two and two, one and two, or one and one."""
         p = self.inp.problem
         row = k * FRACTAL * p.w_out * p.stride_w
         a, b = row * self.rows(m0), k * FRACTAL * self.inp.taps * n0 * FRACTAL
@@ -388,7 +395,7 @@ class _CoreShare:
     def _tiles_and_rows(
         self, m0: int, n: int, k_a: int, k_b: int, buffers: tuple[int, int], height: int
     ) -> tuple[int, int] | None:
-        """(base blocks of M, rows) of a load of gradOutput beside `n` fractals of weights; None where no row fits.
+        """Return (base blocks of M, rows) of a load of gradOutput beside `n` fractals of weights; None where no row fits.
 
         Loads with all of K take as many blocks as L1 has room for and as divide the map's; others one.
         """
@@ -409,7 +416,7 @@ class _CoreShare:
         return m, self._extent(m * m0 * FRACTAL)
 
     def _extent(self, pixels: int) -> int:
-        """Return the rows behind `pixels`, as the choice between loads counts them."""
+        """Return the rows that `pixels` read, as the comparison of loads counts them."""
         p = self.inp.problem
         if pixels < p.w_in:
             return p.k_h if p.w_in % pixels == 0 else p.k_h + 1

@@ -56,7 +56,9 @@ def vendor_grad_input(inp: TilingInput) -> GradInputTiling:
 
 
 def aligned_base_k(limit: int, inp: TilingInput) -> int:
-    """Return the most units up to `limit` that divide, or are a multiple of, K of one unit of output channels; else one."""
+    """Return the most K units, at most `limit`, that divide K of a unit of output channels or are a multiple of it;
+    else one.
+    """
     whole, unit = k_slice(inp), k_unit(inp)
     candidates = range(floor_to(limit, unit), unit, -unit)
     return next((k for k in candidates if k % whole == 0 or whole % k == 0), unit)
@@ -105,7 +107,9 @@ def with_steps(tiling: GradInputTiling, inp: TilingInput) -> GradInputTiling:
 
 
 def _ladder(tiling: GradInputTiling, inp: TilingInput) -> GradInputTiling:
-    """Equal steps, from one kernel window of base blocks down to the first that fits (1 when none does)."""
+    """Return the block with equal L1 steps: from one kernel window of base blocks down to the first that fits (1 when none
+    does).
+    """
     start = min(ceil_div(gemm(inp)[1], tiling.base_k), inp.taps, _most_base_blocks(tiling, inp))
     whole = k_slice(inp)
     unit = whole // math.gcd(whole, tiling.base_k)  # steps that are whole slices; no other fits
@@ -116,12 +120,14 @@ def _ladder(tiling: GradInputTiling, inp: TilingInput) -> GradInputTiling:
 
 
 def _most_base_blocks(tiling: GradInputTiling, inp: TilingInput) -> int:
-    """Base blocks of the weights that fit L1 at most, even if nothing else were there."""
+    """Return the most base blocks of the weights that fit L1 alone."""
     return inp.buffers["L1"] // (tiling.base_k * tiling.base_n * inp.itemsize * tiling.bl1_buffers)
 
 
 def _equal_halves(tiling: GradInputTiling, inp: TilingInput) -> GradInputTiling:
-    """Each operand takes whole channel blocks from its half of L1, the larger count made a multiple of the smaller."""
+    """Return the block with whole channel blocks of each operand in its half of L1; the larger count is a multiple of the
+    smaller.
+    """
     half, blocks, whole = inp.buffers["L1"] // 2, inp.cout_padded // inp.unit, k_slice(inp)
     a_bytes = dilated_rows(inp.problem, tiling.base_m) * a1_row_bytes(inp)
     b_bytes = whole * tiling.base_n * inp.itemsize
@@ -136,7 +142,7 @@ def _equal_halves(tiling: GradInputTiling, inp: TilingInput) -> GradInputTiling:
 
 
 def make_fit(tiling: GradInputTiling, inp: TilingInput) -> GradInputTiling:
-    """Shrink the block until L1 holds it; then give up double buffers. The result may still not fit.
+    """Return the tiling with a block shrunk until L1 holds it, or else without double buffers. The result may still not fit.
 
     Once the vendor's procedure begins to give up buffers it walks through all three stages, even past one that fits.
     """
@@ -150,7 +156,8 @@ def make_fit(tiling: GradInputTiling, inp: TilingInput) -> GradInputTiling:
 
 
 def _shrink(tiling: GradInputTiling, inp: TilingInput) -> GradInputTiling:
-    """Smaller base_m and base_n (the larger first, base_m not below a row), then base_k anew from what L0 leaves.
+    """Return the tiling with smaller base_m and base_n (the larger first, base_m not below a row), then base_k from what L0
+    leaves.
 
     base_k ends at least one fractal below the L0 limit; where none fits, the old block returns with the last steps.
     """
@@ -188,7 +195,7 @@ def _either_steps(block: GradInputTiling, inp: TilingInput) -> tuple[GradInputTi
 
 
 def task_pixels(tiling: GradInputTiling, inp: TilingInput) -> int:
-    """Return the pixels of one task.
+    """Return the pixels of one task: the rows of one base_m tile, or of several if cores stay even and L2 holds the data.
 
     The rows of one base_m tile, or more where merged tiles keep the cores even and L2 calm.
     """
@@ -280,7 +287,7 @@ def needs_clearing(inp: TilingInput) -> bool:
 def step_candidates(
     tiling: GradInputTiling, inp: TilingInput, given: Collection[str] = ()
 ) -> Iterator[GradInputTiling]:
-    """L1 steps and buffers for a fixed block, best first; fields named in `given` stay.
+    """Yield L1 steps and buffers for a fixed block, best first; fields named in `given` stay.
 
     Resident weights, then ping-pong of both operands, of A, of B, of none; each with whole channel blocks, most first.
     """

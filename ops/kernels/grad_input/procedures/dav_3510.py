@@ -68,7 +68,7 @@ OWN_SHARE = frozenset(("single_core_m", "single_core_cin"))  # fields that the p
 
 
 class GradInputAsked(Protocol):
-    """The part of a question to the ladder that this procedure reads."""
+    """Interface of a ladder's question: the part that this procedure reads."""
 
     @property
     def inp(self) -> TilingInput: ...
@@ -100,12 +100,14 @@ def with_groups_merged(inp: TilingInput) -> TilingInput:
 
 
 def reads_its_layout(inp: TilingInput) -> bool:
-    """Return True if the procedure can be asked at all; its tiling's source marks decisions that are not the vendor's."""
+    """Return True if the procedure can be asked for a problem; its tiling's source marks decisions that are not the
+    vendor's.
+    """
     return inp.layout.plain
 
 
 def vendor_grad_input_3510(inp: TilingInput, mode: int | None = None, cut: int | None = None) -> GradInputTiling:
-    """Return the tiling; its source says "stand-in" where this is not the vendor's own decision to the end.
+    """Return the procedure's tiling; its source says "stand-in" where part of the decision is not the vendor's.
 
     `mode` is a kernelSplitMode to take instead of the library's, `cut` a loadB1Condition. Raises TilingError where nothing of
     the family fits.
@@ -128,7 +130,7 @@ def _with_weights_as_they_are(q: GradInputAsked) -> GradInputTiling:
 
 
 def _undivided(inp: TilingInput, cut: int | None) -> GradInputTiling:
-    """Without a split: the procedure's decision, as far as our kernel can follow."""
+    """Return the procedure's decision for an unsplit kernel, as far as our kernel can follow it."""
     library = DataProblem.of(inp, cut)
     own = replace(library, side=inp.unit, packs=False)
     found = decided(own)
@@ -154,7 +156,7 @@ def _runnable(tiling: GradInputTiling, inp: TilingInput) -> GradInputTiling:
 
 
 def _divided(inp: TilingInput, split: int) -> GradInputTiling:
-    """For a split kernel: the procedure's decision, where our kernel may still do the work in another order.
+    """Return the procedure's decision for a split kernel; our kernel may do the work in another order.
 
     It loads gradOutput for every part, where the library's may keep it in L1, always turns weights first, and puts columns in
     order by way of GM, where the library's does so in UB if tiles are small.
@@ -170,7 +172,7 @@ def _divided(inp: TilingInput, split: int) -> GradInputTiling:
 
 
 def refitted(tiling: GradInputTiling, inp: TilingInput, given: Collection[str]) -> GradInputTiling:
-    """Fields that are not `given` by the user made to go with those that are; the result need not fit."""
+    """Return the tiling with the fields that are not `given` adapted to those that are; the result need not fit."""
     part = tiling_input(tiling, inp)
     if "full_load" in given and tiling.full_load:
         steps = ceil_div(ceil_div(part.cout_g, k_unit(part)) * k_slice(part), tiling.base_k)
@@ -216,8 +218,9 @@ def is_small_shape(p: DataProblem) -> bool:
 
 
 def small_shape(p: DataProblem) -> GradInputTiling:
-    """Return the block with the numbers of pieces of M and N that need the fewest rounds; then with the most tasks and no more
-    to load for each.
+    """Return the block for the numbers of pieces along M and N with the fewest rounds.
+
+    Of equal ones it is the one with the most tasks, whose loads are no larger.
     """
     best = first_block(p)
     task, tasks = best.base_m, p.tasks(best.base_m, best.base_n)
@@ -263,7 +266,9 @@ def may_hold_weights(p: DataProblem) -> bool:
 
 
 def full_load(p: DataProblem) -> GradInputTiling:
-    """The longer K, the narrower the block; its weights stay in L1 while a core walks over rows and depths."""
+    """Return the tiling whose weights stay in L1 while a core walks over rows and depths: the longer K, the narrower
+    the block.
+    """
     n = next(size for above, size in HELD_WIDTHS if p.k > above) // p.itemsize
     double = p.k <= FULL_LOAD_K and (p.n >= WIDE_TO_K * p.k or p.n >= WIDE_N)
     tiles = 2 if double else 1
@@ -275,7 +280,9 @@ def full_load(p: DataProblem) -> GradInputTiling:
 
 
 def _walked(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
-    """Return the rows and depths of a core: as many whole rows as fill the cores, or those whose last round is the fullest."""
+    """Return the tiling with rows and depths of a core: whole rows that fill the cores, or those with the fullest last
+    round.
+    """
     problem, cores, m = p.inp.problem, p.inp.cores, block.base_m
     parts = ceil_div(p.n, block.base_n)
     n, lanes, task, depths = ceil_to(p.n // parts, p.side), problem.n * problem.d_in * parts, m, 1

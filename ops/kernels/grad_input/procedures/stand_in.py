@@ -87,7 +87,7 @@ def _sound_block(inp: TilingInput) -> GradInputTiling:
 
 
 def _level(block: GradInputTiling, inp: TilingInput) -> GradInputTiling:
-    """Even tiles along N, and smaller tiles along M where there would be fewer tasks than cores.
+    """Return the block with even tiles along N, and smaller tiles along M where there would be fewer tasks than cores.
 
     dX of blocked layouts on split chips, of which more is known, is dealt out by `spread` instead.
     """
@@ -127,13 +127,13 @@ def taller(tiling: GradInputTiling, inp: TilingInput) -> GradInputTiling:
 
 
 def instructions(tiling: GradInputTiling, inp: TilingInput) -> int:
-    """Count the instructions of the busiest core that fill L0 and multiply; of one kernel plane, as all have equal numbers."""
+    """Return the number of instructions of the busiest core that fill L0 and multiply, for one kernel plane."""
     tiles = ceil_div(tiling.single_core_m, tiling.base_m) * ceil_div(task_count(tiling, inp), inp.cores)
     return tiles * ceil_div(gemm(inp)[1], tiling.base_k) * (STEP + tiling.base_k // inp.c0)
 
 
 def _taller(tiling: GradInputTiling, inp: TilingInput) -> Iterator[GradInputTiling]:
-    """Tilings of the most pixels that L0 has room for, at each base_k up to the tiling's."""
+    """Yield tilings with the most pixels that L0 has room for, at each base_k up to the tiling's."""
     l0a = inp.buffers["L0A"] // tiling.al0_buffers // inp.itemsize
     l0c = inp.buffers["L0C"] // tiling.cl0_buffers // ACCUMULATOR_BYTES
     most = min(floor_to(l0c // tiling.base_n, FRACTAL), ceil_to(gemm(inp)[0], FRACTAL))
@@ -150,7 +150,7 @@ def _taller(tiling: GradInputTiling, inp: TilingInput) -> Iterator[GradInputTili
 
 @frozen
 class CoreGrid:
-    """A core's share of a map: `channels` and `rows` of dX. `cores` have one, and read `load` elements together."""
+    """A grid of core shares: each of `cores` cores has `channels` x `rows` of dX; together they read `load` elements."""
 
     channels: int
     rows: int
@@ -159,7 +159,7 @@ class CoreGrid:
 
 
 def core_grid(inp: TilingInput, channels: int, rows: int) -> CoreGrid | None:
-    """Return the grid of most cores, then least load, whose shares are not above `channels` and `rows`; None where there is
+    """Return the grid with the most cores, then the least load, with shares up to `channels` and `rows`; None where there is
     none.
 
     Each image, depth and group has cores of its own. A share is whole rows, and as little as a fractal of pixels, as in the
@@ -183,7 +183,7 @@ def core_grid(inp: TilingInput, channels: int, rows: int) -> CoreGrid | None:
 
 
 def spread(tiling: GradInputTiling, inp: TilingInput) -> GradInputTiling:
-    """Return the tiling with smaller tiles, one for each core of `core_grid`.
+    """Return the tiling with smaller tiles, one for each core of `core_grid`; unchanged if that gives no more cores work.
 
     As it is where that gives work to no more cores.
     """

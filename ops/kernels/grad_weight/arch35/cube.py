@@ -53,7 +53,7 @@ class PlaneOperand:
         k.carry(self, "_held", "_ahead", "_reading", "_loading", "_next")
 
     def restart(self) -> None:
-        """A plane begins: its first chunk goes to the first buffer."""
+        """Begin a plane: its first chunk goes to the first buffer."""
         self._next = 0
 
     def begin(self, key: Hashable) -> int | None:
@@ -74,11 +74,11 @@ class PlaneOperand:
         return self._queues[index].acquire()
 
     def loaded(self) -> None:
-        """The load that `begin` asked for is issued."""
+        """Hand the buffer of the last `begin` to MTE1."""
         self._queues[self._loading].publish()
 
     def use(self, key: Hashable) -> None:
-        """The chunk that the next loads to L0 read: the one held, or the one loaded last."""
+        """Make a chunk the one that the next loads to L0 read: the one held, or the one loaded last."""
         if key == self._held:
             return
         if self._reading >= 0:
@@ -92,16 +92,16 @@ class PlaneOperand:
 
     @property
     def address(self) -> int:
-        """Return where the chunk in use lies."""
+        """Return the address of the chunk in use."""
         return self._queues[self._reading].reading
 
     @property
     def buffers(self) -> int:
-        """Return how many there are."""
+        """Return the number of buffers."""
         return len(self._queues)
 
     def close(self) -> None:
-        """End of the program."""
+        """Release the buffers at the end of the program."""
         if self._reading >= 0:
             self._drop()
         for queue in self._queues:
@@ -131,9 +131,7 @@ class DirectCubeBuilder(CubeBuilder):
         self.walked = walked_input(call.inp, tiling).problem
 
     def held(self, a1: int, b1: int) -> tuple[PlaneOperand, PlaneOperand]:  # type: ignore[override]
-        """One buffer after the other, or the first ones of both in the lower half of L1, which is a bank, and the second ones
-        in the upper half.
-        """
+        """Return the L1 buffers of both operands: one after the other, or one of each in either half (bank) of L1."""
         k, half = self.k, self.k.chip.buffers["L1"] // 2
         sizes = {"A1": ceil_to(a1, BLOCK_BYTES), "B1": ceil_to(b1, BLOCK_BYTES)}
         order = [("A1", i) for i in range(self.tiling.al1_buffers)] + [
@@ -159,7 +157,7 @@ class DirectCubeBuilder(CubeBuilder):
         return super().program()
 
     def runs(self) -> Iterator[tuple[Run, Where]]:
-        """Tasks of its own, then the tiles of the one that is shared; all cores meet over each of those."""
+        """Yield the block's own tasks, then the tiles of its shared task; all cores meet before and after each of these."""
         tasks = grad_weight_tasks(self.tiling, self.inp, self.k.block)
         for task in tasks:
             if task.slot is None:
@@ -182,10 +180,10 @@ class DirectCubeBuilder(CubeBuilder):
             super().write_piece(piece, where)
 
     def ended(self) -> None:
-        """Each round has its own end."""
+        """Do nothing: each round has its own end."""
 
     def parts(self, task: GradWeightTask) -> Iterator[tuple[GradWeightTask, range]]:
-        """Yield the parts that are summed in L0C before they are added: some planes, or rows of one."""
+        """Yield the parts whose sum stays in L0C until it is added to dW: some planes, or rows of one."""
         most = ceil_div(LONGEST_SUM, self.walked.w_out)
         rows = min(most, self.walked.h_out)
         planes = ceil_div(most, rows)
@@ -198,7 +196,7 @@ class DirectCubeBuilder(CubeBuilder):
     # -- a plane -------------------------------------------------------------------------------------------------------
 
     def plane(self, plane: Plane, strip: Strip, steps: Sequence[Step], where: Where) -> None:
-        """A plane's products, chunk by chunk."""
+        """Compute a plane's products, chunk by chunk."""
         if plane_cycles := self.kernel["plane_cycles"]["value"]:
             self.k.scalar(plane_cycles)
         self.a1.restart()
@@ -220,7 +218,9 @@ class DirectCubeBuilder(CubeBuilder):
             self.step(plane.tile, strip, step)
 
     def bring(self, operand: PlaneOperand, chunks: Sequence[Any], load: Callable[[Any], Hashable]) -> None:
-        """The first of two chunks to be read next, and where the library loads ahead the second one on its way."""
+        """Load the next chunk of an operand, and the one after it where the library loads ahead; the first becomes the one in
+        use.
+        """
         key = load(chunks[0])
         if self.kernel["prefetch"] and operand.buffers > 1:
             operand.use(key)
@@ -229,7 +229,7 @@ class DirectCubeBuilder(CubeBuilder):
         operand.use(key)
 
     def load_a1(self, tile: SummedTile, strip: Strip, image: Image, span: Span) -> Hashable:
-        """Return a chunk of gradOutput; whole rows adjoin, so that it is one transfer."""
+        """Load a chunk of gradOutput to L1 and return its key; whole rows adjoin, so that it is one transfer."""
         if strip.columns < self.p.w_out:
             return super().load_a1(tile, strip, image, span)
         key = self.key_of_rows(tile, strip, image, span)
@@ -244,7 +244,7 @@ class DirectCubeBuilder(CubeBuilder):
     # -- L0C -> GM -----------------------------------------------------------------------------------------------------
 
     def write(self, tile: FilterTile, slot: tuple[GradWeightTask, int] | None) -> None:
-        """The tile is added to dW, or to this core's slot."""
+        """Add the tile to dW, or to this core's slot."""
         if slot is None:
             self.dw.drain(self.pipeline, GRAD_WEIGHT, tile, True)
             return

@@ -32,11 +32,11 @@ class SlotPiece(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """Return the bytes of the piece."""
         return self.tile.rows * ceil_to(self.tile.columns, FRACTAL) * SUM_BYTES
 
     def part(self, room: int, number: int) -> SlotPiece | None:
-        """Whole columns of fractals that take at most `room` bytes: part `number` of the piece; None behind the last."""
+        """Return part `number` of the piece, whole columns of fractals of at most `room` bytes; None behind the last."""
         columns = max(room // (self.tile.rows * SUM_BYTES) // FRACTAL, 1) * FRACTAL
         first = number * columns
         if first >= self.tile.columns:
@@ -76,7 +76,7 @@ def pieces(tile: FilterTile, tiling: GradWeightTiling, inp: TilingInput) -> list
 
 
 def _halved(channels: int, filters: int) -> tuple[int, int]:
-    """The one that is even, filters before channels; where none is, the larger one with its half rounded up."""
+    """Return half of a tile: the even side is halved, filters before channels; of two odd sides the larger, rounded up."""
     if filters % 2 == 0:
         return channels, filters // 2
     if channels % 2 == 0:
@@ -87,7 +87,7 @@ def _halved(channels: int, filters: int) -> tuple[int, int]:
 
 
 def parts(tiling: GradWeightTiling, inp: TilingInput, room: int) -> int:
-    """In how many parts at most a piece goes through `room` bytes of UB; no tile is larger than the base block."""
+    """Return in how many parts the largest piece passes through `room` bytes of UB."""
     whole = FilterTile(0, 0, 0, tiling.base_m, 0, tiling.base_n)
     found = 0
     for piece in pieces(whole, tiling, inp):
@@ -97,7 +97,7 @@ def parts(tiling: GradWeightTiling, inp: TilingInput, room: int) -> int:
 
 
 def rounds(call: CubeCall, tiling: GradWeightTiling) -> int:
-    """Return how often all cores meet over a tile of a shared task: the most tiles that one has; 0 without StreamK."""
+    """Return the number of rounds in which all cores meet over a tile of their shared task; 0 without StreamK."""
     if tiling.stream_k_type == STREAM_NONE:
         return 0
     inp = walked_input(call.inp, tiling)

@@ -33,7 +33,7 @@ _PARTS_OF_UB = 10
 
 
 class SlotShare(NamedTuple):
-    """Share of a core of a tile in slots: `size` bytes from `offset` on, and their way to dW, if this core brings them."""
+    """A core's share of a tile in slots: `size` bytes from `offset`, and its stores to dW if this core writes them."""
 
     offset: int
     size: int
@@ -95,7 +95,7 @@ class DirectVectorBuilder:
         return k.finish()
 
     def clear(self, tensor: int, start: int, size: int, cores: int, core: int) -> None:
-        """This core's share of zeros over bytes of a tensor, in whole lines of the L2."""
+        """Fill this core's share of a tensor's bytes with zeros, in whole lines of the L2."""
         line = self.k.chip.memory.l2_line_bytes
         first, lines = share(ceil_div(size, line), cores, core)
         for at in range(first * line, min((first + lines) * line, size), self.zeroed):
@@ -103,13 +103,13 @@ class DirectVectorBuilder:
             self.k.data_copy("UB", "GM", gm_operand(tensor, start + at), self.zeros, count)
 
     def meet(self, cubes: int) -> None:
-        """A barrier of all vector cores, behind which the block's cube may go on."""
+        """Append a barrier of all vector cores; then the cubes of their blocks may go on."""
         self.k.cross_core_set(ALL_VECTORS, 0, "MTE3")
         self.k.cross_core_wait(ALL_VECTORS, 0, "MTE3")
         self.k.cross_core_set(cubes, 2, "MTE3")
 
     def settle(self) -> None:
-        """No vector core reads slots any more, and nothing of this one's UB is in use."""
+        """Append a barrier after which no vector core reads slots, and this core's UB is free."""
         self.k.pipe_barrier("ALL")
         self.k.cross_core_set(READ, 0, "MTE3")
         self.k.cross_core_wait(READ, 0, "MTE3")
@@ -117,8 +117,9 @@ class DirectVectorBuilder:
     # -- the tree ------------------------------------------------------------------------------------------------------
 
     def tile(self, number: int) -> tuple[tuple[bool, Tile], int]:
-        """Return True if there was a tile before it, with this core's shares in tile `number` of its task, if there is one, and
-        the place of the first of them in dW.
+        """Return this core's shares of its task's tile `number`, and their first place in dW.
+
+        With the shares stands True if a tile came before it; a task without such a tile has no shares.
         """
         parts = range(slots.parts(self.tiling, self.inp, self.room))
         if number >= len(self.tiles):
@@ -136,7 +137,7 @@ class DirectVectorBuilder:
         return (number > 0, tuple(tile)), first
 
     def tree(self, tile: Tile, target: int) -> None:
-        """The pieces of a tile in all slots are added up, parts of them that UB holds one after the other."""
+        """Add up the pieces of a tile over all slots, one part that fits UB after the other."""
         k, pair = self.k, self.pair
         for number, shares in enumerate(tile):
             if number:
@@ -176,17 +177,17 @@ class DirectVectorBuilder:
             k.vector_binary("add", total, total, held, "float32", part.size // 4)
 
     def slot(self, block: int, part: SlotShare, which: int) -> int:
-        """Return where a part of a piece lies in the slots of a block: 0 the cube's, 1 the vector cores'."""
+        """Return the GM address of a part of a piece in a block's slots: `which` 0 is the cube's slot, 1 the vector cores'."""
         start = block * slots.block_bytes(self.tiling) + which * slots.slot_bytes(self.tiling)
         return gm_operand(WORKSPACE, start + part.offset)
 
     def hand_on(self, parts: tuple[SlotShare, ...], block: int) -> None:
-        """Sums to the pair's slot."""
+        """Store the sums from UB to the vector cores' slot of `block`, for another core to add."""
         for part, address in zip(parts, self.places, strict=False):
             self.k.data_copy("UB", "GM", self.slot(block, part, 1), address, part.size)
 
     def turn(self, parts: tuple[SlotShare, ...], target: int) -> None:
-        """Sums in the order of dW, and to dW."""
+        """Scatter the sums to the order of dW in UB and store them to dW."""
         self.k.pipe_barrier("V")
         for part, address in zip(parts, self.places, strict=False):
             for scatters, writings in part.turned:
@@ -200,7 +201,7 @@ class DirectVectorBuilder:
                 self.turned.release()
 
     def write(self, place: int, writing: Writing, first: int) -> None:
-        """Runs of bytes to dW, from `first` on."""
+        """Store runs of bytes to dW; `first` is added to their targets."""
         source, target, run, rows, strides, planes, plane_strides = writing
         to, taken = gm_operand(GRAD_WEIGHT, first + target), place + source
         if planes == 1:
@@ -211,7 +212,7 @@ class DirectVectorBuilder:
 
 
 def _placed(turned: list[Turned], first: int) -> tuple[Turned, ...]:
-    """Return the turns with targets that count from `first`."""
+    """Return the scatters and stores with targets relative to `first`."""
     return tuple(
         [
             Turned(tuple(scatters), tuple([one._replace(target=one.target - first) for one in writings]))

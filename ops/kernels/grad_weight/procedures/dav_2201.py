@@ -130,7 +130,7 @@ def _base_block(inp: TilingInput, template: int) -> GradWeightTiling:
 
 
 def whole_rows(base_k: int, inp: TilingInput) -> int:
-    """`base_k` lowered to whole gradOutput rows, where a row is a multiple of 16 shorter than it."""
+    """Return `base_k` lowered to whole gradOutput rows, where a row is a multiple of 16 shorter than it."""
     width = inp.problem.w_out
     return base_k // width * width if width < base_k and width % FRACTAL == 0 else base_k
 
@@ -139,7 +139,7 @@ def whole_rows(base_k: int, inp: TilingInput) -> int:
 
 
 def with_depths(tiling: GradWeightTiling, inp: TilingInput, depth_a: int, depth_b: int) -> GradWeightTiling:
-    """L1 steps from the number of base blocks each operand keeps in L1 (two or more are split into two buffers).
+    """Return the tiling with L1 steps from the base blocks that each operand keeps in L1 (two or more make two buffers).
 
     Steps stop at the whole of K; the operand that stays in a K split spends what is left on further tiles of its side.
     """
@@ -184,7 +184,7 @@ def with_core_shape(tiling: GradWeightTiling, inp: TilingInput) -> GradWeightTil
 
 @frozen
 class WholeRows:
-    """A problem as `shrink` counts it: whole rows of the input, those above and below the image too."""
+    """Quantities for `shrink` with whole rows of the input, including those above and below the image."""
 
     inp: TilingInput
 
@@ -214,7 +214,7 @@ class WholeRows:
         return b1_rows(self.inp, pixels)
 
     def tallest(self, tiling: GradWeightTiling) -> int:
-        """By the vendor's own measure."""
+        """Return the most rows of dW that a block may grow back to, by the vendor's own measure."""
         return self.inp.buffers["L0C"] // self.inp.itemsize // 2 // tiling.base_m
 
 
@@ -222,7 +222,10 @@ class WholeRows:
 
 
 def _split_k(inp: TilingInput) -> GradWeightTiling:
-    """K over the cores, with the shorter side of dW: depths halve until there are tasks for all cores and L1 fits."""
+    """Return the tiling that cuts K, and the shorter side of dW, over the cores.
+
+    Depths halve until there are tasks for all cores and L1 fits.
+    """
     m, _, n = gemm(inp)
     return ladder_split_k(_base_block(inp, SPLIT_NK if m > n else SPLIT_MK), inp)
 
@@ -240,7 +243,7 @@ def ladder_split_k(block: GradWeightTiling, inp: TilingInput) -> GradWeightTilin
 
 
 def _halving_depths(stays_a: bool) -> Iterator[tuple[int, int]]:
-    """(8, 8) down to (1, 1): the larger depth halves, of equal ones that of the operand which does not stay."""
+    """Yield depths from (8, 8) down to (1, 1): the larger halves, of equal ones that of the operand which does not stay."""
     a = b = DEPTH_SPLIT_K
     yield a, b
     while (a, b) != (1, 1):
@@ -252,7 +255,7 @@ def _halving_depths(stays_a: bool) -> Iterator[tuple[int, int]]:
 
 
 def _split_mn(inp: TilingInput) -> GradWeightTiling:
-    """M and N over the cores, K whole; deterministic mode then evens out N and shares the tail of the tasks."""
+    """Return the tiling that cuts M and N over the cores, K whole; in deterministic mode N is evened and the tail shared."""
     block = _base_block(inp, SPLIT_STREAM_K if inp.deterministic else SPLIT_MN)
     depth = DEPTHS_MN[-1]
     for depth in DEPTHS_MN:
@@ -275,7 +278,7 @@ TAIL_TOLERANCE = 2  # idle cores in the last round that are not worth a split (o
 
 
 def _even_columns(tiling: GradWeightTiling, inp: TilingInput) -> GradWeightTiling:
-    """Wider single_core_n where then the tasks, times the cores that share one of them, come out at the core count."""
+    """Return the tiling with a wider single_core_n if its tasks, times the cores that share one, equal the core count."""
     _, k, n = gemm(inp)
     tasks, cores = task_count(tiling, inp), inp.cores
     if tasks % cores == 0 and tiling.single_core_n == n:
@@ -283,7 +286,7 @@ def _even_columns(tiling: GradWeightTiling, inp: TilingInput) -> GradWeightTilin
     lanes = tasks // ceil_div(n, tiling.single_core_n)
 
     def for_cores(target: int) -> tuple[int, int]:
-        """single_core_n that gives about `target` tasks, and the tasks it gives."""
+        """Return the single_core_n that makes about `target` tasks, and the tasks it makes."""
         missing = target // math.gcd(lanes, target)
         wanted = min(ceil_div(inp.cin1, missing) * n_slice(inp), n)
         columns = max(wanted, tiling.single_core_n)
@@ -304,7 +307,7 @@ def _even_columns(tiling: GradWeightTiling, inp: TilingInput) -> GradWeightTilin
 
 
 def _whole_windows(tiling: GradWeightTiling, inp: TilingInput, depth: int) -> GradWeightTiling:
-    """base_n of whole kernel windows where a task's last base block along N would be only one or two fractals wide."""
+    """Return base_n in whole kernel windows if a task's last base block along N would be only one or two fractals wide."""
     columns = ceil_to(tiling.single_core_n, FRACTAL)
     tiling = tiling.but(base_n=min(tiling.base_n, columns))
     blocks = tiling.base_n // FRACTAL
@@ -359,7 +362,7 @@ def stream_k(tiling: GradWeightTiling, tasks: int, inp: TilingInput) -> GradWeig
 
 
 def rows_per_part(tiling: GradWeightTiling, inp: TilingInput, wanted: int) -> int:
-    """gradOutput rows of one part of at most `wanted`; a part has no fewer pixels than a row or one base block."""
+    """Return the gradOutput rows of one of at most `wanted` parts; a part has at least a row or one base block of pixels."""
     problem = inp.problem
     most = ceil_div(problem.h_out * problem.w_out, max(problem.w_out, tiling.base_k))
     return ceil_div(problem.h_out, max(min(wanted, most), 1))

@@ -1,7 +1,7 @@
-"""How many blocks the measured dW kernels of the first 910 have, and what each takes: images first (guessed).
+"""Blocks and shares of the dW kernels measured on the first 910: images first (guessed).
 
-No source has the tiler of these kernels, which were compiled in 2021 for each shape: what is published later (canndev 2022,
-NPUKernelBench) gives other numbers of blocks. The rule here was read off the published ResNet-50 rows of a 910 with 30 cores:
+No source has the tiler of these kernels, which were compiled in 2021 for each shape; what is published later (canndev 2022,
+NPUKernelBench) gives other numbers of blocks.
 
     batch 16   16 blocks in 19 of 23 rows. Where dW is large (512 x 512 of 3x3) the time is that of 16 blocks that each add all
                of dW, 2.5 times that of 16 shares of dW: a block has an image. 22 of 23 kernels of dX have a block an image too
@@ -42,14 +42,14 @@ def covers_images_first(inp: TilingInput) -> bool:
 
 
 def blocks_of(images: int, cores: int) -> int:
-    """Return the number of blocks that is sought; a problem that has not as many parts gets fewer."""
+    """Return the number of blocks aimed at; a problem with fewer parts gets fewer."""
     if images > cores:
         return tiled_for()
     return images if 2 * images > cores else cores
 
 
 def images_first(inp: TilingInput, chip: ChipSpec | None) -> GradWeightTiling:
-    """Return the tiling ("stand-in"). TilingError where the rule does not decide, or no grid fits."""
+    """Return the tiling ("stand-in"). Raises TilingError where the rule does not decide, or no grid fits."""
     if not covers_images_first(inp):
         raise TilingError(
             "grad_weight: images come first in 2-D fp16 problems with one group, whose sums may be in any order"

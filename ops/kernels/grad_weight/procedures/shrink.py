@@ -17,7 +17,7 @@ _UNSIGNED = 1 << 64
 
 
 class InL1(Protocol):
-    """Counts of a problem for a procedure that makes a block smaller; lengths in elements."""
+    """Interface of a problem's quantities that a procedure needs to shrink a block; lengths in elements."""
 
     @property
     def inp(self) -> TilingInput: ...
@@ -32,27 +32,27 @@ class InL1(Protocol):
 
     @property
     def width(self) -> int:
-        """gradOutput columns of a row."""
+        """Return the gradOutput columns of a row."""
 
     @property
     def seen(self) -> int:
-        """Return the input columns that these need."""
+        """Return the input columns that a row of gradOutput reads."""
 
     def used(self, tiling: GradWeightTiling) -> int:
         """Return the bytes of L1."""
 
     def channels(self, columns: int) -> int:
-        """Return the channels that `columns` columns of dW need of the input."""
+        """Return the input channels that `columns` columns of dW need."""
 
     def estimated_rows(self, pixels: int) -> int:
         """Return the input rows that `pixels` of gradOutput need."""
 
     def tallest(self, tiling: GradWeightTiling) -> int:
-        """Return the rows of dW that a block may be given back."""
+        """Return the most rows of dW that a shrunk block may grow back to."""
 
 
 def shrink(tiling: GradWeightTiling, p: InL1) -> GradWeightTiling:
-    """Return a smaller base_k, or if that is not enough, smaller base_m and base_n, with what then is free given back."""
+    """Return a smaller base_k or, if that is not enough, smaller base_m and base_n; free L1 is then given back."""
     smaller, enough = _smaller_k(tiling, p)
     if enough:
         return smaller
@@ -68,7 +68,7 @@ def _excess(tiling: GradWeightTiling, p: InL1) -> int:
 
 
 def _smaller_k(tiling: GradWeightTiling, p: InL1) -> tuple[GradWeightTiling, bool]:
-    """base_k lowered, and whether that settles it (an estimate below one fractal never does)."""
+    """Return the tiling with base_k lowered, and True if it then fits (an estimate below one fractal never does)."""
     a_per_step = tiling.base_m * FRACTAL * p.inp.itemsize
     row_bytes = p.channels(tiling.base_n) * p.seen * p.inp.problem.stride_h * p.inp.itemsize
     b_per_step = ceil_div(row_bytes * FRACTAL, p.width)
@@ -86,7 +86,7 @@ def _smaller_k(tiling: GradWeightTiling, p: InL1) -> tuple[GradWeightTiling, boo
 
 
 def _smaller_mn(tiling: GradWeightTiling, p: InL1) -> GradWeightTiling:
-    """First level the two sides, then lower both; base_n only where that saves a channel block in L1."""
+    """Return the tiling with the two sides levelled, then both lowered; base_n only where that saves a channel block in L1."""
     while tiling.base_m > tiling.base_n and not _fits(tiling, p):
         tiling = tiling.but(base_m=tiling.base_m - FRACTAL)
     while tiling.base_n > tiling.base_m and not _fits(tiling, p):
@@ -109,7 +109,7 @@ def _smaller_mn(tiling: GradWeightTiling, p: InL1) -> GradWeightTiling:
 
 
 def _give_back(tiling: GradWeightTiling, p: InL1) -> GradWeightTiling:
-    """Spend the rest of L1 on base_m, then on base_k, within L0.
+    """Return the tiling with the rest of L1 spent on base_m, then on base_k, within L0.
 
     Where L1 is overfilled still, the library's rest is unsigned and very large: base_m is then all that L0C allows, and whoever
     asked for the block finds it too large.

@@ -48,7 +48,9 @@ class _TaskShare(NamedTuple):
 
 
 class _TaskGrid(NamedTuple):
-    """A way to deal out the problem: products of the busiest core, times that dW is added, tasks, and what each takes."""
+    """A division of the problem into tasks: the products of the busiest core, how often dW is added, tasks, and a
+    task's share.
+    """
 
     work: int
     added: int
@@ -59,10 +61,11 @@ class _TaskGrid(NamedTuple):
 def sound_grad_weight(
     inp: TilingInput, chip: ChipSpec | None = None, dtype: str = "", *, image_each: bool = False
 ) -> GradWeightTiling:
-    """Return a tiling that fits, for any type and groups ("stand-in"). TilingError only where none of the family fits.
+    """Return a tiling that fits, for any type and groups ("stand-in").
 
-    With `chip` the grid is weighed by what L0 loads, and on a coupled chip loads and additions, cost there; else by the
-    cube's work alone. `image_each`: on a coupled chip a task is an image with all of dW.
+    Raises TilingError where none of the family fits. With `chip` the grid is weighed by what L0 loads, and on a coupled chip
+    loads and additions, cost there; else by the cube's work alone. `image_each`: on a coupled chip a task is an image with all
+    of dW.
     """
     check_grad_weight_problem(inp)
     if inp.deterministic:
@@ -165,7 +168,7 @@ def _loaded(tiling: GradWeightTiling, inp: TilingInput) -> int:
 
 
 def _full_load(tiling: GradWeightTiling, inp: TilingInput) -> GradWeightTiling | None:
-    """Return all pixels of a task of one image in one load of either operand, each in one buffer; None where L1 has no room.
+    """Return the tiling that loads all pixels of a one-image task at once, one buffer each; None where L1 has no room.
 
     Unit tests of the vendor's procedure for dav-1001 decide so where a core has one image, and take two buffers where it has
     more (inferred from its table).
@@ -177,7 +180,7 @@ def _full_load(tiling: GradWeightTiling, inp: TilingInput) -> GradWeightTiling |
 
 
 def _as_one_tile(tiling: GradWeightTiling, inp: TilingInput, chip: ChipSpec) -> GradWeightTiling:
-    """Return the task as a single tile of all L0C, which loads everything once, where that saves more than ping-pong hides."""
+    """Return the task as a single tile of all L0C, which loads everything once, if that saves more than double buffers hide."""
     columns = min(tiling.single_core_n, gemm(inp, True)[2])
     whole = _block(inp, SPLIT_GRID, columns, tiles=1)
     one, already = (t.base_m >= tiling.single_core_m and t.base_n >= columns for t in (whole, tiling))
@@ -188,7 +191,7 @@ def _as_one_tile(tiling: GradWeightTiling, inp: TilingInput, chip: ChipSpec) -> 
 
 
 def _task_cycles(tiling: GradWeightTiling, inp: TilingInput, chip: ChipSpec) -> float:
-    """Return the longest of loads, L0 loads and products of a task; the way out where no other tile hides it."""
+    """Return the longest of a task's loads, L0 loads and products in cycles, and the store if no other tile hides it."""
     load, store = (chip.path(*ends).bytes_per_cycle for ends in (("GM", "L1"), ("UB", "GM")))
     out = ACCUMULATOR_BYTES * tiling.single_core_m * tiling.single_core_n / store / math.prod(_tiles(tiling))
     return max(*_products_and_l0(tiling, inp, chip), _loaded(tiling, inp) / load) + out
@@ -238,7 +241,7 @@ def _grids(inp: TilingInput) -> Iterator[_TaskGrid]:
 
 
 def _side_m(inp: TilingInput, columns: int, tiles: int = 2) -> int:
-    """base_m: 128, or more where N is too short to fill an L0C of `tiles` tiles."""
+    """Return base_m: 128, or more where N is too short to fill an L0C of `tiles` tiles."""
     room = inp.buffers["L0C"] // tiles // ACCUMULATOR_BYTES
     base_n = min(ceil_to(columns, FRACTAL), LARGEST_SIDE, floor_to(room // min(inp.cout_padded, SQUARE_SIDE), FRACTAL))
     return _even(inp.cout_padded, min(floor_to(room // base_n, FRACTAL), LARGEST_SIDE), inp.unit)
@@ -251,7 +254,9 @@ def _even(total: int, limit: int, unit: int) -> int:
 
 
 def _block(inp: TilingInput, template: int, columns: int, tiles: int = 2) -> GradWeightTiling:
-    """base_m x base_n near a `tiles`-th of L0C (2: ping-pong), base_k filling L0A and L0B; smaller where L1 needs it."""
+    """Return a block with base_m x base_n near 1/`tiles` of L0C and base_k that fills L0A and L0B; smaller where L1
+    needs it.
+    """
     m, k, n = gemm(inp, True)
     room = inp.buffers["L0C"] // tiles // ACCUMULATOR_BYTES
     base_m = _side_m(inp, columns, tiles)
@@ -293,7 +298,7 @@ def _largest_single_block(block: GradWeightTiling, inp: TilingInput) -> GradWeig
 
 
 def with_largest_steps(tiling: GradWeightTiling, inp: TilingInput) -> GradWeightTiling:
-    """Equal L1 steps of both operands: ping-pong if any step count allows it, then as many as fit, up to 8."""
+    """Return the tiling with equal L1 steps: double buffers if any step count allows them, then as many as fit, up to 8."""
     pixels = inp.problem.h_out * inp.problem.w_out
     pixels = min(tiling.single_core_k or pixels, pixels)
     most = max(min(ceil_div(pixels, tiling.base_k), MOST_STEPS, inp.load3d.k_extent // tiling.base_k), 1)

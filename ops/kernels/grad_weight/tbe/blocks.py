@@ -68,7 +68,7 @@ def _elements(blocks: range) -> range:
 
 @frozen
 class OutTile:
-    """A tile of L0C: rows and columns of dW in one kernel plane of one group (elements), and what lies in L1 around it.
+    """A tile of L0C: rows and columns of dW in one kernel plane of one group (elements), and the L1 tile around it.
 
     `m_held` and `n_held` are the rows and columns of the L1 tiles; columns count (channel block, tap, channel).
     """
@@ -82,7 +82,7 @@ class OutTile:
 
 
 def out_tiles(block: TbeBlock, tile: Tile, columns_of: int, group_m: int, group_n: int) -> Iterator[OutTile]:
-    """Yield the tiles of a block: groups, L1 tiles along N, along M, in each the tiles of L0 along N, then M.
+    """Yield the tiles of a block: by group, L1 tile along N, along M, then L0 tiles along N, then M.
 
     `columns_of` is columns of dW for an input channel (the taps); `group_m` and `group_n` are the rows and columns that exist.
     """
@@ -104,7 +104,7 @@ def _pieces(whole: range, size: int) -> Iterator[range]:
 
 
 class HeldTile(NamedTuple):
-    """A tile of dW and what is around it in L1: rows and columns, channel blocks of the input, and the channels in these."""
+    """A tile of dW and its L1 tile: rows and columns, channel blocks of the input, and the channels in these."""
 
     group: int
     plane: int
@@ -116,7 +116,7 @@ class HeldTile(NamedTuple):
     channels: int
 
     def at(self, rows: int, block: int, group: int, per_block: int) -> HeldTile:
-        """Return the tile `rows` rows, `block` channel blocks and `group` groups further on."""
+        """Return the tile moved by `rows` rows, `block` channel blocks and `group` groups."""
         return self._replace(
             group=self.group + group,
             m=Span(self.m.start + rows, self.m.length),

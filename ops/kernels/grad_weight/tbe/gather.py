@@ -1,7 +1,7 @@
-"""B gathered from GM: for each tap the input pixel that each gradOutput pixel meets, a block of channels at a time.
+"""Operand B gathered from GM: for each tap the input pixel of each gradOutput pixel, a block of channels at a time.
 
-What load3d cannot express, because of a large stride or pad or because L1 has no room for the rows (stated of the older
-kernels: an img2col DMA; that it moves one pixel a burst is inferred).
+It serves problems that load3d cannot express, because of a large stride or pad or because L1 has no room for the rows (stated
+of the older kernels: an img2col DMA; that it moves one pixel a burst is inferred).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ascend_sim.ops.problem.tiling_input import TilingInput
 def gather_taps(
     k: KernelBuilder, inp: TilingInput, slot: int, address: int, place: ChannelPlace, columns: range, span: range
 ) -> None:
-    """Columns of dW (channel block, tap, channel), for the gradOutput pixels `span`, as [column block][pixels][C0] in L1.
+    """Load columns of dW (channel block, tap, channel) for the gradOutput pixels `span`, as [column block][pixels][C0] to L1.
 
     `place` is the first channel of the group in the input NC1HWC0, tensor `slot` of the launch. Padding is zeros.
     """
@@ -55,7 +55,7 @@ def gather_taps(
 
 
 def _inside(columns: range, stride: int, offset: int, size: int) -> range:
-    """Return the `columns` whose place, column * stride + offset, lies in 0 .. size - 1."""
+    """Return the `columns` for which column * stride + offset lies in 0 .. size - 1."""
     first = max(columns.start, ceil_div(-offset, stride))
     last = min(columns.stop, (size - 1 - offset) // stride + 1)
     return range(first, max(last, first))

@@ -133,7 +133,7 @@ class _TbeBuilder:
         return self.k.finish()
 
     def products(self, plane: TbePlane, where: Where) -> None:
-        """Products of a part of the block's pixels of a plane."""
+        """Multiply a part of the block's pixels of a plane."""
         batch, row = where.batch, where.row if self.moves else 0
         tile, last = self.placed(plane.tile, where), None
         for number, step in enumerate(plane.part.steps):
@@ -150,7 +150,7 @@ class _TbeBuilder:
             last = step
 
     def placed(self, tile: HeldTile, where: Where) -> HeldTile:
-        """Return the tile as it is."""
+        """Return the tile at its place, with absolute rows and columns."""
         m, n = (where.m, where.n) if self.moves else (0, 0)
         # All channels of a real group but of the only one are whole blocks.
         return tile.at(m * FRACTAL, n, where.group if self.inp.real_groups > 1 else 0, self.per_block)
@@ -158,7 +158,7 @@ class _TbeBuilder:
     # -- GM -> L1 ------------------------------------------------------------------------------------------------------
 
     def load_a1(self, tile: HeldTile, plane: TbePlane, batch: int, step: TbeStep) -> None:
-        """gradOutput pixels of the rows of dW that L1 holds: [c1][pixels][C0]."""
+        """Load gradOutput pixels for the rows of dW that L1 holds, as [c1][pixels][C0]."""
         around: dict[Attach, tuple[int, ...]] = {
             Attach.FULL: (), Attach.WHOLE_K: (tile.plane, *tile.n_held), Attach.PART: (tile.plane, *tile.m, *tile.n)
         }  # fmt: skip
@@ -172,8 +172,8 @@ class _TbeBuilder:
         self.a1.loaded()
 
     def load_b1(self, tile: HeldTile, plane: TbePlane, batch: int, step: TbeStep) -> None:
-        """Load the part of the input that the pixels see, for the columns of dW that L1 holds: rows or columns of channel
-        blocks, or taps.
+        """Load the input that the pixels read, for the columns of dW that L1 holds: rows or columns of channel blocks,
+        or taps.
         """
         if plane.depth_in is None:
             return
@@ -198,7 +198,7 @@ class _TbeBuilder:
         self.b1.loaded()
 
     def load_rows(self, place: ChannelPlace, channels: int, step: TbeStep, address: int) -> None:
-        """Input rows of channel blocks from `place` on: [c1][rows][columns][C0]."""
+        """Load input rows of channel blocks from `place` on, as [c1][rows][columns][C0]."""
         held, strip = step.held, step.seen
         columns = Span(strip.source, strip.problem.w_in)
         pitch = held.rows * columns.length
@@ -212,7 +212,7 @@ class _TbeBuilder:
     # -- L1 -> L0, mmad: tiles and steps count from anywhere, L1 holds what is there ------------------------------------
 
     def pad_runs(self, steps: list[TbeStep]) -> None:
-        """Zeros where a run ends inside a fractal, of which load2d takes all."""
+        """Zero the end of a run inside a fractal, since load2d takes whole fractals."""
         if all(step.pixels.length % self.held_runs.whole == 0 for step in steps):
             return
         for operand in (self.a1, self.b1) if self.p.load is Load.LOAD2D else (self.a1,):
@@ -220,7 +220,7 @@ class _TbeBuilder:
         self.k.pipe_barrier("MTE2")
 
     def fill_left(self, tile: HeldTile, step: TbeStep) -> None:
-        """The next half of L0: gradOutput to L0A, turned; L0B follows."""
+        """Take the next half of L0 and load gradOutput, transposed, to L0A; the load to L0B follows."""
         left, held = self.pipeline.left[self.pipeline.operands.acquire()], step.in_a1
         rows = Span(tile.m.start - tile.m_held.start, ceil_to(tile.m.length, self.c0))
         if self.itemsize == 2:
@@ -232,13 +232,13 @@ class _TbeBuilder:
         self.pipeline.load_right()
 
     def leave_out(self, tile: HeldTile, pixels: int) -> None:
-        """Fill L0B too, and multiply nothing."""
+        """Fill L0B with zeros and skip the product, for a plane in the padding."""
         right = self.pipeline.right[self.pipeline.operands.filling]
         self.k.fill("L0B", right, ceil_div(pixels, self.c0) * ceil_div(tile.n.length, FRACTAL) * FRACTAL_BYTES)
         self.pipeline.leave_out()
 
     def step(self, tile: HeldTile, part: TbePart, number: int) -> None:
-        """The input to L0B beside gradOutput in L0A, and the product of both."""
+        """Load the input to L0B beside gradOutput in L0A, and multiply."""
         step = part.steps[number]
         half, held, pixels, address = self.pipeline.operands.filling, step.in_b1, step.pixels, self.b1.address
         right, gathered = self.pipeline.right[half], self.p.load is Load.DMA

@@ -22,7 +22,7 @@ from ascend_sim.ops.problem.strips import Strip
 
 @frozen
 class TbeRuns:
-    """Runs of one kernel, padded to multiples of `whole` pixels; with `by_rows` each row of a strip for itself."""
+    """Pixel runs in L1 of one kernel, padded to multiples of `whole` pixels; with `by_rows` each row of a strip separately."""
 
     k: KernelBuilder
     whole: int
@@ -31,7 +31,7 @@ class TbeRuns:
     def load(
         self, tensor: FeatureMap, slot: int, place: ChannelPlace, channels: int, strip: Strip, span: Span, to: int
     ) -> None:
-        """A run of a strip's pixels, `channels` channels from `place` on, from the tensor `slot` to L1."""
+        """Load a run of a strip's pixels, `channels` channels from `place`, from the tensor `slot` to L1."""
         pitch = self.pitch(strip, span)
         step = self._row(strip) or span.length
         for first in range(0, span.length, step):
@@ -44,17 +44,17 @@ class TbeRuns:
         return ceil_to(self.place(strip, span.length), self.whole)
 
     def place(self, strip: Strip, pixels: int) -> int:
-        """Return where in L1 what follows the first `pixels` of a run lies, in pixels."""
+        """Return the offset in L1, in pixels, behind the first `pixels` of a run."""
         row = self._row(strip)
         return pixels // row * ceil_to(row, self.whole) + pixels % row if row else pixels
 
     def _row(self, strip: Strip) -> int:
-        """Return the pixels of a row that is padded for itself; 0 where none is."""
+        """Return the pixels of a separately padded row; 0 where rows are not padded."""
         width = strip.problem.w_out
         return width if self.by_rows and width % self.whole else 0
 
     def turn(self, destination: str, dst: int, src: int, strip: Strip, held: Span, pixels: Span, blocks: Span) -> None:
-        """`pixels` of the channel `blocks` of the run `held`, which lies at `src`, to L0A [c1][K1] or L0B [K1][c1]."""
+        """Load `pixels` of the channel `blocks` of the run `held` at `src`, transposed, to L0A [c1][K1] or L0B [K1][c1]."""
         pitch = self.pitch(strip, held)
         source = src + (blocks.start * pitch + self.place(strip, pixels.start - held.start)) * BLOCK_BYTES
         count, units = blocks.length, ceil_div(pixels.length, FRACTAL)

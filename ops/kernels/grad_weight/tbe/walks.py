@@ -1,7 +1,7 @@
 """Walks of the older weight-gradient kernels: a block's pixels of an image, step by step.
 
-A walk over many steps is cut where L1 is loaded: then what is written for a few pixels serves all that see the same further
-down in the map (`KernelBuilder.stamped`). A walk over few is one part, because every part costs something too.
+A walk over many steps is cut where L1 is loaded: then the rows written for a few pixels serve all pixels with equal windows
+further down (`KernelBuilder.stamped`). A short walk stays whole, because every part costs something too.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FEW = 32
 
 
 class TbeRun(NamedTuple):
-    """Pixels of a strip that are multiplied together, `step` in L0 and `span_a`, `span_b` in L1 at a time."""
+    """Pixels of a strip that are multiplied as one run: `step` in L0 and `span_a`, `span_b` in L1 at a time."""
 
     strip: Strip
     first: int
@@ -35,7 +35,9 @@ class TbeRun(NamedTuple):
 
 
 class TbeStep(NamedTuple):
-    """A step of K: what of the `strip` L1 holds of gradOutput, and of `seen`, whose first pixel is `shift`, of the input."""
+    """A step of K: the pixels of the `strip` that L1 holds of gradOutput, and those of `seen` (first pixel `shift`) of the
+    input.
+    """
 
     strip: Strip
     seen: Strip
@@ -46,17 +48,17 @@ class TbeStep(NamedTuple):
     held: InputRows
 
     def new_a1(self, last: TbeStep) -> bool:
-        """Return True if L1 has to hold other pixels of gradOutput than in the step before."""
+        """Return True if L1 must load other pixels of gradOutput than in step `last`."""
         return (self.strip, self.in_a1) != (last.strip, last.in_a1)
 
     def new_b1(self, last: TbeStep) -> bool:
-        """Return True if L1 has to hold other pixels of the input than in the step before."""
+        """Return True if L1 must load other pixels of the input than in step `last`."""
         return (self.seen, self.in_b1) != (last.seen, last.in_b1)
 
 
 @dataclass(frozen=True, eq=False)
 class TbePart:
-    """Steps that follow each other, counted from a row, or of a signal from a pixel; equal ones of a task are the same object.
+    """Consecutive steps relative to a row (a pixel of a signal); equal parts of a task are one object.
 
     `b_first`: the input has the longer step, and is loaded first.
     """
@@ -66,9 +68,7 @@ class TbePart:
 
     @cached_property
     def windows(self) -> tuple[tuple[MapWindow, Span], ...]:
-        """Return for each step load3d's window of the rows that L1 holds, up to its last pixel, and the step's rows of the
-        matrix.
-        """
+        """Return, for each step, load3d's view of the rows in L1 up to its last pixel, and the step's rows of the matrix."""
         return tuple([_window(step) for step in self.steps])
 
 
@@ -77,12 +77,12 @@ Walk = tuple[tuple[TbePart, int], ...]
 
 
 def moves(p: FilterProblem) -> bool:
-    """Return True if pixels repeat elsewhere: what is gathered one by one does not."""
+    """Return True if steps can be relative to a row: not for a gather, which is loaded pixel by pixel."""
     return p.load is not Load.DMA
 
 
 def further(p: FilterProblem, step: TbeStep, row: int) -> TbeStep:
-    """Return the step moved `row` rows of gradOutput further down, in a signal as many pixels further on."""
+    """Return the step moved `row` rows of gradOutput further down; in a signal as many pixels further on."""
     problem = step.strip.problem
     way = row if p.conv1d else row * problem.w_out
     pixels, in_a1, in_b1 = (Span(span.start + way, span.length) for span in step[3:6])
@@ -94,7 +94,7 @@ def further(p: FilterProblem, step: TbeStep, row: int) -> TbeStep:
 
 
 class TbeWalks:
-    """The walks of a task, whose blocks share them and their parts."""
+    """Cache of the walks of a task and their parts, shared by its blocks."""
 
     def __init__(self, call: CubeCall, p: FilterProblem, tiling: CacheTiling) -> None:
         problem = call.inp.problem
@@ -125,7 +125,7 @@ class TbeWalks:
             yield self._parts.setdefault(part, TbePart(part, b_first)), row
 
     def _row(self, step: TbeStep) -> int:
-        """Return the row of gradOutput, of a signal the pixel, with which it begins."""
+        """Return the row of gradOutput, of a signal the pixel, with which a step begins."""
         return step.pixels.start if self._p.conv1d else step.pixels.start // step.strip.problem.w_out
 
     def _runs(self, k: range) -> Iterator[TbeRun]:
@@ -153,16 +153,14 @@ class TbeWalks:
                 yield TbeStep(run.strip, strip, shift, pixels, a, b, held)
 
     def _seen(self, strip: Strip, b: Span) -> tuple[Strip, int]:
-        """Return the problem that B's pixels are a part of, and the number of its first pixel: of a signal, the columns they
-        see.
-        """
+        """Return the problem that contains B's pixels, and the number of its first pixel; of a signal, the columns read."""
         if self._p.conv1d:
             return piece(strip.problem, b.start, b.length), b.start
         return strip, 0
 
 
 def _span(run: TbeRun, pixel: int, span: int) -> Span:
-    """Return the pixels that L1 holds together with one."""
+    """Return the pixels that L1 holds together with `pixel`, in spans of `span`."""
     start = run.first + (pixel - run.first) // span * span
     return Span(start, min(span, run.last - start))
 

@@ -1,4 +1,4 @@
-"""Work of a block of the older weight-gradient kernels, piece by piece, as a stamped loop takes it."""
+"""Work of a block of the older weight-gradient kernels, as pieces for a stamped loop."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 
 
 class TbeBegin(NamedTuple):
-    """A tile begins."""
+    """Step of a program: a tile begins."""
 
 
 class TbePlane(NamedTuple):
-    """Part of a plane of gradOutput that is added to a tile, whose rows and columns count from its place, as the steps do.
+    """Step of a program: part of a plane of gradOutput is added to a tile, relative to its place.
 
-    `depth_in` is the input plane that the tile's kernel plane meets, None in the padding.
+    `depth_in` is the input plane that the tile's kernel plane reads, None in the padding.
     """
 
     tile: HeldTile
@@ -34,7 +34,7 @@ class TbePlane(NamedTuple):
 
 
 class TbeEnd(NamedTuple):
-    """A tile is summed; its rows and columns count from its place."""
+    """Step of a program: a summed tile, relative to its place, is stored."""
 
     tile: HeldTile
 
@@ -43,7 +43,7 @@ Piece = TbeBegin | TbePlane | TbeEnd
 
 
 class TbeWork:
-    """The pieces of a launch, whose blocks share what is known of them."""
+    """The pieces of a launch, computed once for all blocks."""
 
     def __init__(self, call: CubeCall, p: FilterProblem, tiling: CacheTiling) -> None:
         self._call, self._p, self._tiling = call, p, tiling
@@ -75,7 +75,7 @@ class TbeWork:
                 yield TbeEnd(shape), Where(block.images[-1], end, m, n, group)
 
     def _tile_of(self, out: OutTile, channels: int) -> HeldTile:
-        """Return a tile of dW in a group of so many input channels."""
+        """Return the relative tile of dW of an output tile, in a group of `channels` input channels."""
         first, last = out.n_held.start // self._per_block, ceil_div(out.n_held.stop, self._per_block)
         m, n, m_held, n_held = (Span(one.start, len(one)) for one in (out.m, out.n, out.m_held, out.n_held))
         present = min((last - first) * self._call.inp.c0, channels - first * self._call.inp.c0)

@@ -22,7 +22,7 @@ def _applies(c: ConvFacts) -> bool:
 
 
 def _one_gradient(c: ConvFacts) -> Failure | None:
-    """8-bit tensors are for one gradient at a time, except in a transposed grad_input."""
+    """Return a failure for 8-bit tensors with several gradients, except for a transposed grad_input."""
     if (c.call.transposed and c.mask[0]) or c.call.grad_input is None or c.call.grad_weight is None:
         return None
     for name, tensor in c.inputs + c.outputs:

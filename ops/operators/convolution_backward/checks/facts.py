@@ -35,17 +35,17 @@ class Spatial(NamedTuple):
 
     @property
     def window(self) -> int:
-        """Extent of the dilated kernel."""
+        """Return the extent of the dilated kernel."""
         return (self.kernel - 1) * self.dilation + 1
 
     @property
     def padded(self) -> int:
-        """Size of x with its declared padding."""
+        """Return the size of x with its declared padding."""
         return self.x + self.pad_low + self.pad_high
 
 
 class ConvFacts:
-    """One call of convolution backward beside what its product accepts.
+    """Facts of one call of convolution backward, and its product's limits.
 
     `x` and `y` are the ends of the convolution that the weight belongs to: input and gradOutput, exchanged when
     transposed. Properties rely on the rules before them (non-null pointers, then ranks), as the rules do.
@@ -120,7 +120,9 @@ class ConvFacts:
 
     @property
     def promoted(self) -> str | None:
-        """Common dtype of the inputs; mixed 8-bit inputs, which only gradBias survives, count as float32 (library)."""
+        """Return the common dtype of the inputs; mixed 8-bit inputs, which only gradBias survives, count as float32
+        (library).
+        """
         common = promote(self.grad_output.dtype, self.input.dtype, self.weight.dtype)
         return "float32" if common is None and self.has("eight_bit_rules") else common
 
@@ -146,14 +148,14 @@ class ConvFacts:
 
     @property
     def pads(self) -> list[tuple[int, int]]:
-        """Low and high padding per spatial axis (4 values in 2-D: up, down, left, right)."""
+        """Return low and high padding per spatial axis (4 values in 2-D: up, down, left, right)."""
         padding = self.call.padding or ()
         if self.rank == 4 and len(padding) == 4:
             return [(padding[0], padding[1]), (padding[2], padding[3])]
         return [(value, value) for value in padding]
 
     def spatial(self) -> Iterator[Spatial]:
-        """Yield the spatial axes in order; silently as many as every list has."""
+        """Yield the spatial axes in order, as far as all lists of attributes reach."""
         columns = zip(
             self.axes,
             self.x.shape[2:],

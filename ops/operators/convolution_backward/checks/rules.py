@@ -50,7 +50,7 @@ def check_conv_backward(
 
 
 def shapes_matter(c: ConvFacts) -> bool:
-    """The library leaves shapes alone when input or weight is empty on some products."""
+    """Return False where the library skips the shape rules: on some products, if input or weight is empty."""
     return c.conformance == "documented" or not c.skips_shape_rules
 
 

@@ -59,7 +59,9 @@ def add_rules(rules: RuleList) -> None:
 
 
 def attribute_lengths(c: ConvFacts) -> Failure | None:
-    """Stride and dilation have one value per spatial axis; padding (library: outputPadding too) may have 4 in 2-D."""
+    """Return a failure unless stride and dilation have one value per spatial axis; padding may have 4 in 2-D (library:
+    outputPadding too).
+    """
     expected = c.rank - 2
     four_allowed = ("padding",) if c.conformance == "documented" else ("padding", "outputPadding")
     for name, values in (
@@ -76,14 +78,16 @@ def attribute_lengths(c: ConvFacts) -> Failure | None:
 
 
 def batch(c: ConvFacts, status: int) -> Failure | None:
-    """gradOutput and input have one batch."""
+    """Return a failure unless gradOutput and input have one batch."""
     if c.grad_output.shape[0] == c.input.shape[0]:
         return None
     return fail(f"gradOutput has batch {show(c.grad_output.shape[0])}: input has {show(c.input.shape[0])}", status)
 
 
 def spatial_sizes(c: ConvFacts, status: int) -> Failure | None:
-    """y = floor((x + paddings - window) / stride) + 1 on every axis; transposed, the documents add outputPadding."""
+    """Return a failure unless y = floor((x + paddings - window) / stride) + 1 on every axis; transposed, with outputPadding
+    (documents).
+    """
     for a in c.spatial():
         if a.padded < a.window:
             padded = f"{c.x_name} {a.axis} with padding is {show(a.padded)}"
@@ -164,7 +168,10 @@ def _rank_supported(c: ConvFacts) -> Failure | None:
 
 
 def _grouped_float32_grad_weight(c: ConvFacts) -> Failure | None:
-    """A grouped float32 gradWeight of the 3-D path needs float32 inputs; lower ranks get there when deterministic."""
+    """Return a failure for a grouped float32 gradWeight of the 3-D path from 16-bit inputs.
+
+    Calls of lower rank take that path when deterministic.
+    """
     weight = c.call.grad_weight
     if not c.mask[1] or c.call.groups == 1 or weight is None or weight.dtype != "float32":
         return None

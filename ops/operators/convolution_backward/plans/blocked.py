@@ -39,7 +39,7 @@ from ascend_sim.ops.problem.sizes import ceil_div
 
 
 class BlockedPlan(Gradients):
-    """Inputs to blocks of C0 channels with TransData, results back."""
+    """Plan on blocks of C0 channels: TransData of the inputs, the kernels, TransData of the results."""
 
     def __init__(self, call: ConvolutionCall, chip: ChipSpec) -> None:
         super().__init__(call, chip)
@@ -50,26 +50,26 @@ class BlockedPlan(Gradients):
         self.before, self.after = dilations(call)
 
     def prepared(self, inputs: Mapping[str, str]) -> dict[str, str]:
-        """Maps in (N)DC1HWC0, weights in FRACTAL_Z."""
+        """Launch TransData of the inputs and return the new tensors: maps in (N)DC1HWC0, weights in FRACTAL_Z."""
         ready = {name: self.to_c0(source, name) for name, source in inputs.items() if name != "weight"}
         return ready | {"weight": self.to_fractal_z(inputs["weight"])}
 
     def data_op_type(self) -> str:
-        """By shape and dtype."""
+        """Return the library's operator of the data kernel, by shape and dtype."""
         return data_op_type(self.call)
 
     def filter_op_type(self) -> str:
-        """By shape and dtype."""
+        """Return the library's operator of the filter kernel, by shape and dtype."""
         return filter_op_type(self.call, self.inp)
 
     def data_call(self) -> CubeCall:
-        """Return the work of the data kernel, without that of the Dilations."""
+        """Return the work of the data kernel; its problem is without the strides that Dilations remove."""
         inp = replace(self.inp, problem=without_stride(self.p, self.before, self.after), merged=True)
         disarm = self.call.disarm.get(self.maps.made, ())
         return CubeCall(self.chip, inp, self.call.compute_dtype, disarm, macs=self.p.macs)
 
     def data(self, source: str, weight: str) -> None:
-        """The data kernel between its Dilations, then TransData and Cast to the caller's layout.
+        """Launch the data kernel between its Dilations, then TransData and Cast to the caller's layout.
 
         The second 3-D data kernel writes 16-bit results in NCDHW itself (stated).
         """
@@ -93,12 +93,12 @@ class BlockedPlan(Gradients):
         self.from_blocks(result, made)
 
     def in_blocks(self, made: str) -> str:
-        """Return the tensor in blocks that the map `made` is before it is turned."""
+        """Return the blocked tensor for the map `made`, before its TransData to the caller's layout."""
         size = self.feature_bytes(self.maps.like)
         return self.result.tensor(f"{made}.{self.blocks}", self.storage, self.blocks, size)
 
     def from_blocks(self, result: str, made: str) -> None:
-        """TransData and Cast of a map to the caller's layout."""
+        """Launch TransData and Cast of a map to the caller's layout."""
         like, target, name = self.maps.like, self.landing(made, self.storage), f"TransData_{made}"
         shape, layout = FeatureShape(*self.feature(like)), BlockLayout.of(self.itemsize)
         self.result.add(
@@ -113,7 +113,7 @@ class BlockedPlan(Gradients):
         self.deliver(target, made)
 
     def grad_weight(self, gradient: str, features: str) -> None:
-        """The filter kernel, then TransData and Cast to the caller's layout."""
+        """Launch the filter kernel, then TransData and Cast to the caller's layout."""
         layout = FractalZ.of(self.inp, 4)
         size = layout.total_bytes(self.inp.real_groups)
         source = self.result.tensor(f"grad_weight.{self.fractal_z}", "float32", self.fractal_z, size)
@@ -135,7 +135,7 @@ class BlockedPlan(Gradients):
         self.deliver(target, "grad_weight")
 
     def as_trans_data_takes_it(self, source: str, layout: FractalZ) -> tuple[str, FilterShape]:
-        """dW in the order from which one TransData brings it to the caller's layout, and what that sees: here its groups."""
+        """Return dW in the order that TransData reads, and its shape there: here with its groups."""
         return source, self.filter_shape
 
     def narrowed_before_trans_data(self) -> str | None:
@@ -160,7 +160,7 @@ class BlockedPlan(Gradients):
         return n * d * ceil_div(c, self.inp.c0) * hw * BLOCK_BYTES
 
     def to_c0(self, source: str, name: str) -> str:
-        """TransData of a feature map to NC1HWC0."""
+        """Launch TransData of a feature map to NC1HWC0 and return the new tensor."""
         target = self.result.tensor(f"{name}.{self.blocks}", self.storage, self.blocks, self.feature_bytes(name))
         shape, layout = FeatureShape(*self.feature(name)), BlockLayout.of(self.itemsize)
         self.result.add(
@@ -175,7 +175,9 @@ class BlockedPlan(Gradients):
         return target
 
     def to_fractal_z(self, source: str) -> str:
-        """TransData of the weights to FRACTAL_Z, which has whole groups alone (TilingError)."""
+        """Launch TransData of the weights to FRACTAL_Z and return the new tensor. Raises TilingError unless groups are
+        whole.
+        """
         p = self.p
         if p.c_out % p.groups:
             raise TilingError(f"{self.fractal_z} of weights: {p.c_out} output channels in {p.groups} groups")
@@ -186,11 +188,11 @@ class BlockedPlan(Gradients):
         return target
 
     def fill_fractal_z(self, source: str, target: str, weights: FractalZ) -> None:
-        """The way of the weights to `target`, which holds `weights`: here one TransData, which merges groups."""
+        """Launch the conversion of weights to `target`, which is as `weights` says: here one TransData, which merges groups."""
         self.turn_weights(source, target, self.filter_shape)
 
     def turn_weights(self, source: str, target: str, shape: FilterShape) -> None:
-        """TransData of weights of `shape`."""
+        """Launch TransData of weights of `shape`."""
         layout = BlockLayout.of(self.itemsize)
         self.result.add(
             "TransData",
@@ -203,7 +205,7 @@ class BlockedPlan(Gradients):
         )
 
     def dilation(self, name: str, source: str, target: str, spread: Spread) -> str:
-        """Dilation of feature map `name` (its channels and images) to a new tensor, or to the one named `target`."""
+        """Launch Dilation of feature map `name` to a new tensor or to `target`; return the tensor."""
         n, c, d, _ = self.feature(name)
         planes = n * d * ceil_div(c, self.inp.c0)
         if target not in self.result.tensors:

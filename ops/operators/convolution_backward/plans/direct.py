@@ -22,22 +22,22 @@ from ascend_sim.ops.operators.convolution_backward.plans.steps import contiguous
 
 
 class DirectPlan(Gradients):
-    """Inputs as they are, results to NCDHW."""
+    """Plan of dav-3510: kernels read the caller's layouts and write NCDHW, without TransData."""
 
     lifted = True
 
     def prepared(self, inputs: Mapping[str, str]) -> dict[str, str]:
-        """Inputs as they are."""
+        """Return the inputs unchanged."""
         return dict(inputs)
 
     def data(self, source: str, weight: str) -> None:
-        """The data kernel, and a Cast where the caller wants another dtype."""
+        """Launch the data kernel, and a Cast where the caller wants another dtype."""
         target = self.landing(self.maps.made, self.storage)
         self.data_kernel(source, weight, target)
         self.deliver(target, self.maps.made)
 
     def grad_weight(self, gradient: str, features: str) -> None:
-        """The filter kernel, whose sums are fp32, and a Cast where the caller wants another dtype."""
+        """Launch the filter kernel, whose sums are fp32, and a Cast where the caller wants another dtype."""
         if filter_as_1x1(self.call):
             features = self.windows(features)
         target = self.landing("grad_weight", "float32")
@@ -45,13 +45,14 @@ class DirectPlan(Gradients):
         self.deliver(target, "grad_weight")
 
     def data_call(self) -> CubeCall:
-        """Return the whole problem, its groups merged where the library merges them."""
+        """Return the work of the data kernel on the whole problem, with groups merged as the library does."""
         inp = forward_merged(self.inp) if self.call.forward else with_groups_merged(self.inp)
         disarm = self.call.disarm.get(self.maps.made, ())
         return CubeCall(self.chip, inp, self.call.compute_dtype, disarm, macs=self.p.macs)
 
     def filter_call(self) -> CubeCall:
-        """Return the whole problem, or the 1x1 one on windows that stand in the channels.
+        """Return the work of the deterministic filter kernel on the whole problem, or on a 1x1 problem with windows as
+        channels.
 
         Its kernel is always deterministic.
         """
@@ -62,7 +63,10 @@ class DirectPlan(Gradients):
         return replace(call, inp=inp, library=self.call.library)
 
     def windows(self, source: str) -> str:
-        """[N, C, D, H, W] with every window's pixels in the channels: [N, C, kD, kH, kW, D_out, H_out, W_out]."""
+        """Launch the conversion of [N, C, D, H, W] to windows as channels and return the new tensor.
+
+        Its shape is [N, C, kD, kH, kW, D_out, H_out, W_out].
+        """
         p = self.p
         steps = contiguous_strides((p.n, p.c_in, p.d_out, p.k_d, p.h_out, p.k_h, p.w_out, p.k_w))
         shape = (p.n, p.c_in, p.k_d, p.k_h, p.k_w, p.d_out, p.h_out, p.w_out)
@@ -73,9 +77,11 @@ class DirectPlan(Gradients):
         return target
 
     def data_op_type(self) -> str:
-        """The forward operator's name on this architecture is inferred from those of the backward ones (assumed)."""
+        """Return the library's operator of the data kernel; the forward one's name is inferred from the backward ones
+        (assumed).
+        """
         return "Conv3DV2" if self.call.forward else "Conv3DBackpropInputV2"
 
     def filter_op_type(self) -> str:
-        """One operator for every call (stated)."""
+        """Return the library's operator of the filter kernel, the same for every call (stated)."""
         return "Conv3DBackpropFilterV2"

@@ -40,7 +40,9 @@ def explained(task: Task, found: LadderAnswer[Any]) -> Task:
 
 
 class Gradients(PlanDraft, ABC):
-    """Bias first, then MatMul short cuts, then the inputs made ready and the cube kernels.
+    """Base of the plans of convolution backward: bias first, then MatMul routes, then input conversions and the cube kernels.
+
+    A subclass decides the conversions of the inputs, the operators, and the conversion of the results.
 
     A plan says how the inputs are made ready, which operators they go to, and how results come back.
     """
@@ -50,15 +52,15 @@ class Gradients(PlanDraft, ABC):
 
     @abstractmethod
     def prepared(self, inputs: Mapping[str, str]) -> dict[str, str]:
-        """Inputs as the cube kernels read them."""
+        """Launch conversions of inputs for the cube kernels and return their tensors."""
 
     @abstractmethod
     def data(self, source: str, weight: str) -> None:
-        """The data kernel and the way of its result to the caller's tensor."""
+        """Launch the data kernel and the conversion of its result to the caller's tensor."""
 
     @abstractmethod
     def grad_weight(self, gradient: str, features: str) -> None:
-        """The filter kernel and the way of its result to the caller's tensor."""
+        """Launch the filter kernel and the conversion of its result to the caller's tensor."""
 
     @abstractmethod
     def data_call(self) -> CubeCall:
@@ -66,14 +68,14 @@ class Gradients(PlanDraft, ABC):
 
     @abstractmethod
     def data_op_type(self) -> str:
-        """Which of the library's operators the data kernel is."""
+        """Return the library's operator of the data kernel."""
 
     @abstractmethod
     def filter_op_type(self) -> str:
-        """Which of the library's operators computes grad_weight."""
+        """Return the library's operator that computes grad_weight."""
 
     def plan(self) -> Plan:
-        """Kernels and intermediates of the call."""
+        """Return the kernels and intermediates of the call."""
         if self.call.empty:
             self.zeros()
         else:
@@ -82,7 +84,7 @@ class Gradients(PlanDraft, ABC):
         return self.result
 
     def launches(self) -> None:
-        """Bias first, then the preparation of the inputs and the cube kernels."""
+        """Launch the bias gradient first, then input conversions and the cube kernels."""
         call = self.call
         for name in call.unread:
             self.unread_copy(name)
@@ -105,7 +107,7 @@ class Gradients(PlanDraft, ABC):
             self.grad_weight(ready[call.y], ready[call.x])
 
     def matmul(self, gradient: str, route: MatMulRoute, plain: Mapping[str, str]) -> None:
-        """MatMul of contiguous inputs, whose layouts are those of the matrices; patches are put into their places after."""
+        """Launch MatMul on contiguous inputs, which are the matrices as they lie; patches are moved to their places after."""
         from ascend_sim.ops.kernels.matmul.program import matmul_task
         from ascend_sim.ops.kernels.matmul.tiling import MatMulProblem, answer_matmul
 
@@ -154,7 +156,7 @@ class Gradients(PlanDraft, ABC):
         self.deliver(target, gradient)
 
     def patches_to_map(self, source: str, target: str, itemsize: int) -> None:
-        """[N, D_out, H_out, W_out, C, kD, kH, kW] to [N, C, D, H, W]: the library's Transpose of eight axes."""
+        """Launch [N, D_out, H_out, W_out, C, kD, kH, kW] to [N, C, D, H, W]: the library's Transpose of eight axes."""
         p = self.p
         shape = (p.n, p.c_in, p.d_out, p.k_d, p.h_out, p.k_h, p.w_out, p.k_w)
         steps = contiguous_strides((p.n, p.d_out, p.h_out, p.w_out, p.c_in, p.k_d, p.k_h, p.k_w))
@@ -165,7 +167,7 @@ class Gradients(PlanDraft, ABC):
     # -- the cube kernels ----------------------------------------------------------------------------------------------
 
     def bias_of_sums(self) -> list[str]:
-        """The tensor that the sums of the data kernel begin with, where there is one."""
+        """Return the tensor with which the data kernel's sums begin, in a list; [] without one."""
         return []
 
     def filter_call(self) -> CubeCall:
@@ -173,7 +175,7 @@ class Gradients(PlanDraft, ABC):
         return CubeCall(self.chip, self.inp, self.call.compute_dtype, self.call.disarm.get("grad_weight", ()))
 
     def data_kernel(self, source: str, weight: str, result: str, *, turned: bool = False) -> None:
-        """The kernel that makes one map from the other: grad_input, where a transposed call's is a forward convolution.
+        """Launch the kernel that computes one map from the other: grad_input, or for a transposed call a forward convolution.
 
         With `turned` the result is NCDHW where the cube writes blocks of channels: vector cores turn it.
         """
@@ -220,7 +222,7 @@ class Gradients(PlanDraft, ABC):
         )
 
     def filter_kernel(self, gradient: str, features: str, result: str, size: int) -> None:
-        """MemSet of `size` bytes and the kernel that adds to them, or the deterministic kernel with its slots."""
+        """Launch MemSet of `size` bytes and the kernel that adds to them, or the deterministic kernel with its slots."""
         call, op_type, names = self.filter_call(), self.filter_op_type(), [gradient, features, result]
         check_limits(self.call, op_type)
         blocks = self.call.block_dim.get("grad_weight")

@@ -26,9 +26,9 @@ DATA = ("Conv3DBackpropInput", "Conv3DBackpropInputV2")
 
 
 def plan_gradient_operator(call: ConvolutionCall, chip: ChipSpec, op_type: str) -> Plan:
-    """Plan the launch of `op_type` for an accepted call that wants its gradient alone, a dW in fp32.
+    """Return the plan of graph operator `op_type` for an accepted call that wants one gradient; dW is fp32.
 
-    SimError for an operator that is not there, and on blocks of channels for a call that is not 3-D.
+    Raises SimError for an unknown operator, and on blocks of channels for a call that is not 3-D.
     """
     plain, known = call.family.layout.plain, FILTERS if "grad_weight" in call.outputs else DATA
     if op_type not in known[plain:]:
@@ -39,7 +39,10 @@ def plan_gradient_operator(call: ConvolutionCall, chip: ChipSpec, op_type: str) 
 
 
 class _Blocked(BlockedPlan):
-    """TransData of what the operator reads, for dW a MemSet, the operator, TransData of the result, of groups in two steps."""
+    """Plan of a graph operator on blocks: TransData of its inputs, MemSet of dW, the operator, TransData of the result.
+
+    The result of a grouped call takes two steps.
+    """
 
     def __init__(self, call: ConvolutionCall, chip: ChipSpec, op_type: str) -> None:
         super().__init__(call, chip)
@@ -60,7 +63,7 @@ class _Blocked(BlockedPlan):
         self.data(ready[self.maps.read], ready["weight"])
 
     def narrowed_before_trans_data(self) -> None:
-        """Nothing: dW stays in fp32."""
+        """Return None: dW stays in fp32."""
 
     def as_trans_data_takes_it(self, source: str, layout: FractalZ) -> tuple[str, FilterShape]:
         shape, name = self.filter_shape, "TransData_grad_weight_groups"
@@ -82,7 +85,7 @@ class _Blocked(BlockedPlan):
 
 
 class _Direct(DirectPlan):
-    """The operator alone."""
+    """Plan of a graph operator on plain layouts: the operator alone."""
 
     def launches(self) -> None:
         if "grad_weight" in self.call.outputs:

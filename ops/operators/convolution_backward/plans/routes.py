@@ -1,4 +1,4 @@
-"""Which of the library's operators computes a gradient, and what its Dilation kernels take off them (ops-nn: stated)."""
+"""Routes of convolution backward: the library's operator for each gradient, and its Dilation kernels (ops-nn: stated)."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ LARGE_KERNEL = 8
 
 
 def is_3d(call: ConvolutionCall, inp: TilingInput) -> bool:
-    """Return True if the 3-D path makes the gradients: of 3-D calls, and of a deterministic dW that is wanted without dx."""
+    """Return True if the 3-D path computes the gradients: of 3-D calls, and of some deterministic dW without dx."""
     alone = "grad_weight" in call.outputs and "grad_input" not in call.outputs
     return call.rank == 5 or (alone and _deterministic_filter_3d(call, inp))
 
 
 def _deterministic_filter_3d(call: ConvolutionCall, inp: TilingInput) -> bool:
-    """Return True if the 3-D filter kernel takes the dW of a call of lower rank: deterministic, padding below the kernel's
+    """Return True if the 3-D filter kernel computes dW of a call of lower rank: deterministic, padding below the kernel's
     reach.
 
     It also asks whether L1 fits (stated); with which rows is inferred: those that the older 3-D operator needs at least.
@@ -77,7 +77,7 @@ def filter_op_type(call: ConvolutionCall, inp: TilingInput) -> str:
 
 
 def check_limits(call: ConvolutionCall, op_type: str) -> None:
-    """Refuse what the library's kernel of that operator does not take: TilingError with field, value and limit."""
+    """Raise TilingError, with field, value and limit, for a problem that the library's kernel of that operator refuses."""
     p = call.problem
     for limit in call.kernel_limits:
         if limit.op_type != op_type:
@@ -92,7 +92,7 @@ def check_limits(call: ConvolutionCall, op_type: str) -> None:
 
 
 def dilations(call: ConvolutionCall) -> tuple[Spread | None, Spread | None]:
-    """Return the spreads of the library's Dilation kernels around the data kernel: strides above 2, and 1x1 kernels."""
+    """Return the Dilation kernels before and after the data kernel, or None: for strides above 2, and 1x1 kernels."""
     p = call.problem
     if "dilation_kernel" not in call.routes or call.forward or call.rank == 5 or call.storage_dtype == "bfloat16":
         return None, None
@@ -107,7 +107,7 @@ def dilations(call: ConvolutionCall) -> tuple[Spread | None, Spread | None]:
 
 
 def without_stride(p: ConvProblem, before: Spread | None, after: Spread | None) -> ConvProblem:
-    """Return the problem that is left to the data kernel beside the Dilations."""
+    """Return the problem of the data kernel, without the strides that the Dilations `before` and `after` take over."""
     if before is not None:
         return replace(p, h_out=before.target_height, w_out=before.target_width, stride_h=1, stride_w=1)
     if after is not None:
@@ -117,7 +117,7 @@ def without_stride(p: ConvProblem, before: Spread | None, after: Spread | None) 
 
 
 def filter_as_1x1(call: ConvolutionCall) -> bool:
-    """Return True if dW is made as that of a 1x1 kernel: the kernel is the stride, divides the map and is at least 8x8
+    """Return True if dW is computed as that of a 1x1 kernel: the kernel equals the stride, divides the map, is at least 8x8
     (stated).
 
     That padding, dilation and groups keep a call from it is inferred.
@@ -133,6 +133,6 @@ def filter_as_1x1(call: ConvolutionCall) -> bool:
 
 
 def on_windows(p: ConvProblem) -> ConvProblem:
-    """Return the 1x1 problem that is left of one whose kernel is the stride, with the windows' pixels in the channels."""
+    """Return the 1x1 problem for a kernel equal to the stride, with each window's pixels as channels."""
     ones = dict.fromkeys(("k_d", "k_h", "k_w", "stride_d", "stride_h", "stride_w"), 1)
     return replace(p, c_in=p.c_in * p.k_d * p.k_h * p.k_w, d_in=p.d_out, h_in=p.h_out, w_in=p.w_out, **ones)

@@ -1,4 +1,4 @@
-"""Steps that every plan is put together from: copies, casts, fills, the bias gradient and the way to the caller's tensors."""
+"""Steps common to all plans: copies, casts, fills, the bias gradient and the conversion to the caller's tensors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PLAIN = {3: "NCL", 4: "NCHW", 5: "NCDHW"}
 
 
 class PlanDraft:
-    """The plan of a call in the making: `result` has the tensors and launches so far."""
+    """A plan under construction: `result` has the tensors and launches so far."""
 
     def __init__(self, call: ConvolutionCall, chip: ChipSpec) -> None:
         self.call, self.chip, self.p, self.maps = call, chip, call.problem, call.maps
@@ -51,20 +51,20 @@ class PlanDraft:
             self.result.tensor(name, tensor.dtype, tensor.format, storage_bytes(tensor), "output")
 
     def matters(self, name: str) -> bool:
-        """Return True if a result depends on an input: the operands matter unless every plane of the kernel lies in padding."""
+        """Return True if a result depends on input `name`; operands count unless every kernel plane lies in padding."""
         summed = name == "bias" or (name == "grad_output" and "grad_bias" in self.call.outputs)
         return summed or self.p.plane_products > 0
 
     def named(self, name: str) -> dict[str, Any]:
-        """Name of a vector kernel's launch and the flags disarmed in it."""
+        """Return the name of a vector kernel's launch and the flags disarmed in it, as keywords."""
         return {"name": name, "disarm": self.call.disarm.get(name, ())}
 
     def launch(self, op_type: str, name: str, inputs: Sequence[str], outputs: Sequence[str], work: KernelWork) -> None:
-        """A kernel function with its pieces, with the flags that the caller disarms in it."""
+        """Append the launch of a kernel function with its pieces."""
         self.result.add(op_type, name, inputs, outputs, work, disarm=self.call.disarm.get(name, ()))
 
     def zeros(self) -> None:
-        """An empty problem: the gradients that are not empty become zeros (TBC: the bias gradient B * T_out)."""
+        """Fill the non-empty gradients of an empty problem with zeros (TBC: the bias gradient with B * T_out)."""
         for output, tensor in self.call.outputs.items():
             if tensor.is_empty:
                 continue
@@ -78,13 +78,13 @@ class PlanDraft:
                 self.view_copy(target, TensorArg(tensor.shape, tensor.dtype), output, tensor, tensor.dtype)
 
     def filled(self, output: str, dtype: str, size: int, value: float) -> None:
-        """One value all over an output."""
+        """Append a MemSet that fills an output with one value."""
         op_type = "Fill" if value else "ZerosLike"
         name = f"{op_type}_{output}"
         self.launch(op_type, name, [], [output], mem_set_work(self.chip, size, name, dtype=dtype, value=value))
 
     def cleared(self, target: str, name: str, size: int | None = None) -> None:
-        """A MemSet of a tensor, or of its first `size` bytes."""
+        """Append a MemSet of a tensor, or of its first `size` bytes, to zero."""
         count = self.result.tensors[target].size if size is None else size
         self.launch("MemSet", name, [], [target], mem_set_work(self.chip, count, name))
 
@@ -96,7 +96,7 @@ class PlanDraft:
         return self.view_copy(name, tensor, f"{name}.contiguous", None, self.result.tensors[name].dtype)
 
     def unread_copy(self, name: str) -> None:
-        """A contiguous copy of an input as the caller sees it, which costs time and workspace and nothing else."""
+        """Append a contiguous copy of an input that nothing reads: it costs time and workspace."""
         view, dtype = self.call.unread[name], self.result.tensors[name].dtype
         itemsize, contiguous = int(numpy_dtype(dtype).itemsize), contiguous_strides(view.shape)
         target = self.result.tensor(f"{name}.unread", dtype, view.format, view.size * itemsize)
@@ -104,7 +104,9 @@ class PlanDraft:
         self.strided_copy("ViewCopy", name, target, copy)
 
     def view_copy(self, source: str, view: TensorArg, target: str, target_view: TensorArg | None, dtype: str) -> str:
-        """Strided copy: `view` of `source` to a contiguous intermediate, or a contiguous `source` to `target_view`."""
+        """Append a strided copy, `view` of `source` to a contiguous intermediate or `source` to `target_view`; return the
+        target.
+        """
         itemsize = int(numpy_dtype(dtype).itemsize)
         contiguous = contiguous_strides(view.shape)
         if target_view is None:
@@ -117,7 +119,7 @@ class PlanDraft:
         return target
 
     def strided_copy(self, op_type: str, source: str, target: str, copy: StridedCopy) -> None:
-        """Elements of `source` to other places of `target`."""
+        """Append a strided copy of elements of `source` to `target`."""
         name, turn = f"{op_type}_{target}", as_turn(copy)
         if turn is None:
             self.launch(op_type, name, [source], [target], view_copy_work(self.chip, copy, name))
@@ -133,7 +135,7 @@ class PlanDraft:
         )
 
     def cast(self, source: str, dtype: str, target: str, count: int | None = None) -> str:
-        """Return the tensor in another dtype (the tensor itself when it has it)."""
+        """Append a Cast and return its result; a tensor that has the dtype is returned itself."""
         before = self.result.tensors[source]
         if before.dtype == dtype:
             return source
@@ -145,7 +147,7 @@ class PlanDraft:
         return target
 
     def cast_input(self, source: str, name: str, dtype: str) -> str:
-        """Return the input `name`, which lies contiguous in `source`, in the dtype of a cube kernel.
+        """Return input `name`, contiguous in `source`, in the dtype of a cube kernel; it is cast once for each dtype.
 
         Made once for each dtype.
         """
@@ -153,7 +155,7 @@ class PlanDraft:
         return target if target in self.result.tensors else self.cast(source, dtype, target)
 
     def deliver(self, source: str, output: str) -> None:
-        """The contiguous result `source` to the caller's tensor: Cast and, where that is strided, ViewCopy."""
+        """Append Cast and, for a strided tensor, ViewCopy of the contiguous result `source` to the caller's output."""
         tensor = self.call.outputs[output]
         if (held := self.call.held_dtype(output)) != tensor.dtype:
             source = self.cast(source, held, f"{output}.held")
@@ -164,7 +166,7 @@ class PlanDraft:
         self.view_copy(source, TensorArg(tensor.shape, tensor.dtype), output, tensor, tensor.dtype)
 
     def landing(self, output: str, dtype: str) -> str:
-        """Return where a kernel puts a contiguous result of `dtype`: the caller's tensor if it can, else an intermediate."""
+        """Return the tensor for a kernel's contiguous result of `dtype`: the caller's if possible, else an intermediate."""
         tensor = self.call.outputs[output]
         in_place = tensor.dtype == dtype == self.call.held_dtype(output)
         if in_place and tensor.is_contiguous and not tensor.offset:
@@ -173,12 +175,12 @@ class PlanDraft:
         return self.result.tensor(f"{output}.{self.plain}", dtype, self.plain, size)
 
     def feature(self, name: str) -> tuple[int, int, int, int]:
-        """(N, C, D, H*W) of a feature map."""
+        """Return (N, C, D, H*W) of a feature map."""
         n, c, d, h, w = self.call.volume(name)
         return n, c, d, h * w
 
     def bias(self, grad_output: str) -> None:
-        """ReduceSum over all but the channels, in gradOutput's own dtype."""
+        """Append ReduceSum over all but the channels, in gradOutput's own dtype."""
         n, c, d, hw = self.feature("grad_output")
         if self.call.channels_last:  # [pixels, C], of which each row is an image of one pixel
             n, d, hw = n * d * hw, 1, 1

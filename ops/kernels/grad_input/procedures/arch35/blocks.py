@@ -51,14 +51,15 @@ def first_block(p: DataProblem, segment: int = 0) -> GradInputTiling:
 
 
 def _is_middling(p: DataProblem, m: int, n: int) -> bool:
-    """Return True if there are some tasks a core, which shorter blocks deal out more evenly, and whole rows cost a tile."""
+    """Return True if there are only a few tasks per core and whole rows cost a tile; shorter blocks then balance better."""
     rows, parts = p.rows_of(m), ceil_div(p.pixels, m)
     few, many = (count * p.inp.cores for count in MIDDLE_TASKS)
     return few <= p.tasks(m, n) <= many and p.pixels >= m and (rows * parts < p.m or rows >= m)
 
 
 def limited(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
-    """Return a block within L0 and the problem: a side that N or M cuts short lengthens the other; then the longest aligned K.
+    """Return a block that fits L0 and the problem; a side cut short by N or M lets the other grow, then K is the longest
+    aligned.
 
     One buffer of L0C is filled (two where the block says so); the result has two where both fit.
     """
@@ -77,13 +78,14 @@ def limited(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
 
 
 def longest_k(block: GradInputTiling, p: DataProblem) -> int:
-    """Return the longest K that half of L0A holds for the longer side, no longer than K is."""
+    """Return the longest K that half of L0A holds for the block's longer side, at most K."""
     return min(floor_to(p.inp.buffers["L0A"] // 2 // p.itemsize // max(block.base_m, block.base_n), p.c0), p.k)
 
 
 def _aligned_k(block: GradInputTiling, p: DataProblem) -> int:
-    """Return the longest of rows, columns, slices or parts of a slice; where that is no longer than C0, the block's or the
-    longest.
+    """Return the longest aligned K: whole rows, columns, slices or parts of a slice.
+
+    If that is no longer than C0, it returns the block's K or the longest.
     """
     top, kernel = longest_k(block, p), p.inp.problem
     for k in range(top, p.c0, -p.c0):
@@ -147,14 +149,16 @@ def fits(tiling: GradInputTiling, p: DataProblem) -> bool:
 
 
 def _channel_bytes(tiling: GradInputTiling, p: DataProblem) -> int:
-    """Return the bytes in L1 of one channel of what a tile needs of gradOutput."""
+    """Return the bytes in L1 of one channel of gradOutput for a tile."""
     if p.cut == NO_HK_WK:
         return CUT_PIXELS * p.itemsize
     return p.gradient_rows(tiling.base_m) * p.row_bytes
 
 
 def equal(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
-    """Half of L1 for each operand, in whole channel blocks, the larger number a multiple of the smaller."""
+    """Return the block with half of L1 for each operand, in whole channel blocks; the larger number is a multiple of the
+    smaller.
+    """
     half = p.inp.buffers["L1"] // 2
     single = p.cut == NO_HK_WK or (p.cut == NO_HK and p.width == 1)  # as the vendor counts these: no channels
     unit = CUT_PIXELS * p.itemsize if single else _channel_bytes(block, p) * EQUAL_CHANNELS
@@ -169,20 +173,18 @@ def equal(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
 
 
 def _share(blocks: int, buffers: int, p: DataProblem) -> int:
-    """Channel blocks of one buffer: no more than all buffers need to hold what there is."""
+    """Return the channel blocks of one buffer, at most what all buffers together need."""
     return min(max(blocks, 1), ceil_div(p.blocks, buffers))
 
 
 def _in_whole_loads(blocks: int, block: GradInputTiling, p: DataProblem) -> int:
-    """Return how many of `blocks` channel blocks of gradOutput L1 gets at a time."""
+    """Return how many of `blocks` channel blocks of gradOutput are loaded to L1 at a time."""
     unit = block.base_k // p.c0
     return floor_to(blocks, unit) if p.uneven and blocks > unit else blocks
 
 
 def ladder(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
-    """Return the block with equal steps for both operands, from the most that the buffers could hold down to the first that
-    fit; 1 is taken as it is.
-    """
+    """Return the block with equal L1 steps for both operands: the largest steps that fit, or 1 whether it fits or not."""
     room = ceil_div(p.inp.buffers["L1"] // p.itemsize, block.base_n * block.al1_buffers)
     most = ceil_div(min(ceil_div(p.blocks, block.al1_buffers) * p.slice, room), block.base_k)
     all_k, whole = ceil_div(p.k, block.base_k), p.slice // math.gcd(p.slice, block.base_k)
@@ -197,7 +199,7 @@ def ladder(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
 
 
 def with_steps(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
-    """Two buffers each, and the more steps of both ways; the result need not fit."""
+    """Return the block with two buffers each and the larger steps of `equal` and `ladder`; the result need not fit."""
     block = block.but(al1_buffers=2, bl1_buffers=2)
     halves, same = equal(block, p), ladder(block, p)
     more = halves.step_ka + halves.step_kb > same.step_ka + same.step_kb
@@ -205,7 +207,9 @@ def with_steps(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
 
 
 def with_all_weights(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
-    """One buffer with all of K of the weights; of gradOutput the largest divisor of its steps that fits, or 1 as it is."""
+    """Return the block with one buffer for all of K of the weights; gradOutput's step is the largest divisor that fits,
+    or 1.
+    """
     steps = ceil_div(p.k, block.base_k)
     block = block.but(step_kb=steps, al1_buffers=2, bl1_buffers=1, full_load=1)
     found = (block.but(step_ka=step) for step in divisors_down(steps, steps))
@@ -231,7 +235,7 @@ def shrunk(tiling: GradInputTiling, p: DataProblem) -> GradInputTiling:
 def _stage(tiling: GradInputTiling, p: DataProblem) -> GradInputTiling:
     """Return a smaller K; else smaller sides with the smallest K, and then the longest K below what L0 holds.
 
-    Where neither fits the block is as before, with the steps that were tried last.
+    If neither fits it returns the block as before, with the last steps that were tried.
     """
     if fits(tiling, p):
         return tiling
@@ -255,14 +259,14 @@ def _smaller_k(tiling: GradInputTiling, p: DataProblem, start: int) -> Attempt:
 
 
 def _down(start: int, unit: int) -> Iterable[int]:
-    """`start` less one unit, two, ... and at last one unit."""
+    """Yield `start` less one unit, less two, ..., down to one unit."""
     while start > unit:
         start = max(start - unit, unit)
         yield start
 
 
 def _smaller_sides(tiling: GradInputTiling, p: DataProblem) -> Iterable[tuple[int, int]]:
-    """The larger side smaller, and smaller, M not below a row."""
+    """Yield pairs of sides with the larger one reduced step by step; M is at least a row."""
     m, n, least = tiling.base_m, tiling.base_n, max(p.width, FRACTAL)
     while m > least or n > p.side:
         if m > least and (m > n or n == p.side):

@@ -1,4 +1,4 @@
-"""Kernels split by stride in the arch35 procedure of grad_input: which are, and the tiling of their parts.
+"""Kernels split by stride in the arch35 procedure of grad_input: the conditions of a split, and the tiling of the parts.
 
 All rules and numbers: ops-nn conv3d_backprop_input_v2, arch35, kernel_split and kernel_split_fullLoad tiling (stated). Both
 axes are split for strides of 2 and kernels of up to 4x4, else the rows of taller kernels. All parts have the tiling of the
@@ -56,12 +56,12 @@ class DividedProblem(DataProblem):
 
     @classmethod
     def split(cls, inp: TilingInput, mode: int) -> DividedProblem:
-        """Return the part."""
+        """Return the largest part of a problem whose kernel is split as `mode` says."""
         return cls(inp, UNCUT, packs=False, mode=mode)
 
     @cached_property
     def across(self) -> int:
-        """Return how far the columns of a part lie apart in dx."""
+        """Return the distance in dx of neighbouring columns of a part."""
         return self.inp.problem.stride_w if self.mode == SPLIT_HW else 1
 
     @cached_property
@@ -76,7 +76,7 @@ class DividedProblem(DataProblem):
 
     @cached_property
     def rows(self) -> int:
-        """Kernel rows of a part."""
+        """Return the kernel rows of a part."""
         return ceil_div(self.inp.problem.k_h, self.inp.problem.stride_h)
 
     @cached_property
@@ -91,7 +91,7 @@ class DividedProblem(DataProblem):
 
     @cached_property
     def fewest(self) -> int:
-        """K of one block of output channels of the smallest part."""
+        """Return K of one block of output channels of the smallest part."""
         p = self.inp.problem
         return (p.k_h // p.stride_h) * (p.k_w // self.across) * self.c0
 
@@ -143,7 +143,7 @@ class DividedProblem(DataProblem):
 
 
 def library_split(inp: TilingInput) -> tuple[int, bool]:
-    """(kernelSplitMode, whether gradOutput stays in L1 for all parts) of the library's kernel."""
+    """Return (kernelSplitMode, True if gradOutput stays in L1 for all parts) of the library's kernel."""
     p = inp.problem
     # The library asks for equal pads. Those behind are what the sizes need here: less by what a stride leaves over.
     pads = ((p.pad_up, p.pad_down, p.stride_h), (p.pad_left, p.pad_right, p.stride_w))
@@ -161,7 +161,7 @@ def library_split(inp: TilingInput) -> tuple[int, bool]:
 
 
 def _stays(part: DividedProblem) -> bool:
-    """Return True if L1 holds all of both operands, and blocks are not better left to fill the cores."""
+    """Return True if L1 holds both operands whole, and smaller blocks are not needed to give all cores work."""
     inp, p = part.inp, part.inp.problem
     if p.k_h == 1 or inp.cout_g > HELD_CHANNELS:
         return False
@@ -177,7 +177,7 @@ def _stays(part: DividedProblem) -> bool:
 
 
 def _splits_both(part: DividedProblem, held: bool) -> bool:
-    """Return True if both axes are split, for a stride and a kernel that may be."""
+    """Return True if stride and kernel allow a split of both axes."""
     p = part.inp.problem
     single = p.c_in == p.c_out == 1 and p.k_h == 2
     if single or (p.w_in % STRIDE and p.w_in > WIDEST_ODD) or (p.k_h == 1 and not _splits_one_tap(part)):
@@ -189,7 +189,7 @@ def _splits_both(part: DividedProblem, held: bool) -> bool:
 
 
 def _splits_one_tap(part: DividedProblem) -> bool:
-    """Return True if a kernel of one tap is split: wide maps with many channels, whose weights would not stay in L1 anyway."""
+    """Return True if a kernel of one tap is split: for wide maps with many channels, whose weights would not stay in L1."""
     inp, p, n = part.inp, part.inp.problem, part.n
     m, k = p.h_in * p.w_in, part.blocks * part.c0
     tiles = p.n * p.d_in * ceil_div(m, SIDE) * ceil_div(n, SIDE)
@@ -205,7 +205,7 @@ def _splits_one_tap(part: DividedProblem) -> bool:
 
 
 def _splits_rows(inp: TilingInput) -> bool:
-    """Return True if rows alone are split: kernels as tall as the stride, wide maps, and L1 holds a block of channels of each
+    """Return True if only rows are split: for kernels as tall as the stride and wide maps, if L1 holds a channel block of each
     operand.
     """
     p = inp.problem
@@ -241,7 +241,7 @@ def divided(p: DividedProblem, held: bool) -> GradInputTiling:
 
 
 def _blocks(tiling: GradInputTiling, p: DividedProblem, held: bool) -> int:
-    """Blocks: as many as have tiles, or weights to turn."""
+    """Return the number of blocks: one for each tile, or for each share of the weights to turn, at most the cores."""
     tasks = p.tasks(tiling.single_core_m, tiling.single_core_cin)
     if p.turned and not held:
         weights = p.inp.cout_g * ceil_div(p.inp.cin_g, FRACTAL)
@@ -297,7 +297,7 @@ def _stepped(block: GradInputTiling, p: DividedProblem, held: bool) -> GradInput
 
 
 def _protected(tiling: GradInputTiling, p: DividedProblem, held: bool) -> GradInputTiling:
-    """Return a tiling that fits L1: with smaller sides, or with as many blocks of channels as L1 holds in single buffers."""
+    """Return a tiling that fits L1: with smaller sides, or with single buffers of as many channel blocks as fit."""
     room = p.inp.buffers["L1"]
     smaller = _smaller_sides(tiling, p) if sum(_least(tiling, p)) > room else None
     if smaller is not None:
@@ -325,7 +325,7 @@ def _protected(tiling: GradInputTiling, p: DividedProblem, held: bool) -> GradIn
 
 
 def _in_buffers(blocks: int, p: DividedProblem) -> tuple[int, int]:
-    """(buffers, blocks of channels in each) for so many blocks, where there are as many."""
+    """Return (buffers, channel blocks in each) for `blocks` channel blocks."""
     blocks = min(blocks, p.blocks)
     return (2, blocks // 2) if blocks > 1 else (1, blocks)
 
@@ -354,8 +354,9 @@ def _smaller_sides(tiling: GradInputTiling, p: DividedProblem) -> GradInputTilin
 
 
 def _with_k_of_all_parts(tiling: GradInputTiling, p: DividedProblem, a: int, b: int) -> GradInputTiling:
-    """Return a base block of K that fills what L1 holds of the largest part and of the smallest, `a` and `b` blocks of
-    channels.
+    """Return the block with a base K that fills the L1 share of the largest and of the smallest part.
+
+    They hold `a` and `b` channel blocks.
     """
     blocks, k = min(a, b), tiling.base_k
     while k > p.c0 and (blocks * p.slice % k or blocks * p.fewest % k):

@@ -1,4 +1,4 @@
-"""A problem as the arch35 procedure of grad_input sees it: its product, and whether its kernel is taken whole or in pieces."""
+"""Quantities of a problem in the arch35 procedure of grad_input, and the choice of a whole or a cut kernel."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ UB_SET_ASIDE = 256 + 32 + 32  # bytes of UB that packing does not use
 
 @frozen
 class DataProblem:
-    """`inp` in the procedure's quantities: dx[m, n] = sum over K. Lengths in elements, of one image, depth and real group.
+    """The problem `inp` in the procedure's quantities: dx[m, n] = sum over K. Lengths in elements, of one image, depth and real
+    group.
 
     `cut` says how the kernel is taken: UNCUT, NO_HK (row by row) or NO_HK_WK (tap by tap). `side` is what N is rounded to,
     `packs` whether a few output channels may be packed.
@@ -33,14 +34,16 @@ class DataProblem:
 
     @classmethod
     def of(cls, inp: TilingInput, cut: int | None = None) -> DataProblem:
-        """Make the vendor's view of a problem, with its own cut or the given one."""
+        """Return the problem with the vendor's own choice of `cut`, or with the given one."""
         if cut is not None:
             return cls(inp, cut)
         return next(p for p in (cls(inp, cut) for cut in (UNCUT, NO_HK, NO_HK_WK)) if p.may_be_so)
 
     @property
     def may_be_so(self) -> bool:
-        """Return True if L1 holds the needs of the longest block beside one fractal's width of weights, and load3d its pads."""
+        """Return True if the kernel can be taken as `cut` says: L1 holds the longest block with a fractal of weights, and
+        load3d its pads.
+        """
         if self.cut == NO_HK_WK:
             return True
         p, limits = self.inp.problem, self.inp.load3d
@@ -63,11 +66,11 @@ class DataProblem:
 
     @property
     def uneven(self) -> bool:
-        """Return True if parts of the kernel differ in taps, so that L1 gets whole base blocks of K for each."""
+        """Return True if the kernel's parts have different numbers of taps, so that L1 gets whole base blocks of K for each."""
         return False
 
     def doubles(self, elements: int) -> bool:
-        """Return True if L0C has room for two tiles of so many elements."""
+        """Return True if L0C has room for two tiles of `elements` elements."""
         return elements * ACCUMULATOR_BYTES * 2 <= self.inp.buffers["L0C"]
 
     @property
@@ -102,7 +105,7 @@ class DataProblem:
 
     @cached_property
     def blocks(self) -> int:
-        """C0 blocks of output channels."""
+        """Return the C0 blocks of output channels."""
         return ceil_div(self.inp.cout_g, self.c0)
 
     @cached_property
@@ -117,12 +120,12 @@ class DataProblem:
 
     @cached_property
     def slice(self) -> int:
-        """K of one block of output channels."""
+        """Return K of one block of output channels."""
         return ceil_to(PACKED_CHANNELS * self.taps, self.c0) if self.packed else self.taps * self.c0
 
     @cached_property
     def k(self) -> int:
-        """K of a piece of the kernel; packed channels are all in one slice."""
+        """Return K of a piece of the kernel; packed channels are all in one slice."""
         return self.slice if self.packed else self.blocks * self.slice
 
     @cached_property
@@ -137,7 +140,7 @@ class DataProblem:
 
     @cached_property
     def is_planar(self) -> bool:
-        """Return True if maps are NCDHW."""
+        """Return True if maps are NCDHW, not blocked."""
         return self.inp.layout is PLANAR
 
     @cached_property
@@ -170,9 +173,9 @@ class DataProblem:
         return min(spanned_rows(pixels, self.width) + reach, dilated_height(p))
 
     def rows_of(self, pixels: int) -> int:
-        """Return the pixels of the whole rows of dx that `pixels` hold, at least one row."""
+        """Return the pixels of the whole rows that fit into `pixels` of dx, at least one row."""
         return max(pixels // self.width, 1) * self.width
 
     def tasks(self, pixels: int, channels: int) -> int:
-        """Return the tasks of so many pixels and channels."""
+        """Return the number of tasks of `pixels` x `channels`."""
         return self.lanes * ceil_div(self.pixels, pixels) * ceil_div(self.n, channels)

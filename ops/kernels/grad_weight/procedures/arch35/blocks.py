@@ -23,8 +23,10 @@ SINGLE_STEPS = (16, 14, 12, 10, 8, 6, 4, 2, 1)  # the same where it has one
 
 
 def block_in_l1(first: WeightProblem) -> tuple[GradWeightTiling, WeightProblem]:
-    """Return a base block with its steps, and the way over gradOutput with which L1 holds it: whole rows, else strips, half as
-    wide each time, else single taps of the narrowest strips. Raises TilingError where none does.
+    """Return a base block with its steps, and the way over gradOutput for which L1 holds it.
+
+    Ways are whole rows, else strips, half as wide each time, else single taps of the narrowest strips. Raises TilingError where
+    none fits.
     """
     for way in _ways(first):
         tiling = with_steps(first_block(way), way)
@@ -43,7 +45,7 @@ def _ways(first: WeightProblem) -> Iterator[WeightProblem]:
 
 
 def first_block(p: WeightProblem) -> GradWeightTiling:
-    """Sides of at most 256, N in whole windows of the kernel or, where one is longer, part of one; the longest K."""
+    """Return the first block: sides of at most 256, N in whole windows of the kernel or part of a longer one, the longest K."""
     base_m, base_n = _side(p.m), _side(p.n)
     base_n = min(base_n, floor_to(base_n, p.slice))
     return GradWeightTiling(
@@ -77,7 +79,7 @@ def longest_k(base_m: int, base_n: int, p: WeightProblem, width: int | None = No
 
 
 def with_steps(block: GradWeightTiling, p: WeightProblem) -> GradWeightTiling:
-    """Two buffers of each operand with as many steps as L1 holds, else one; where none fits, a smaller block.
+    """Return the block with two buffers of each operand and as many steps as L1 holds, else one; else a smaller block.
 
     A task is one block, or all taps of the channels that it is part of.
     """
@@ -113,7 +115,7 @@ def decided(inp: TilingInput) -> GradWeightTiling:
 
 
 def _for_few(tiling: GradWeightTiling, p: WeightProblem) -> GradWeightTiling:
-    """Another block where tasks are fewer than cores, and images or rows too few to share them.
+    """Return another block where tasks are fewer than cores, and images or rows too few to share them.
 
     First M is cut so that the tasks divide the cores; where tasks are still less than the cores and more than half of them, N
     is cut finer.
@@ -130,7 +132,7 @@ def _for_few(tiling: GradWeightTiling, p: WeightProblem) -> GradWeightTiling:
 
 
 def _dividing(tiling: GradWeightTiling, p: WeightProblem) -> GradWeightTiling:
-    """Other rows of a block, as few as make tasks that divide the cores, shared by as many as there are images or rows for."""
+    """Return the block with the fewest rows whose tasks divide the cores, if images or rows suffice to share each task."""
     cores, columns = p.inp.cores, tiling.single_core_n
     most = min(p.m // FRACTAL, cores) // p.lanes // ceil_div(p.n, columns)
     for parts in range(most, 0, -1):
@@ -150,7 +152,7 @@ def _dividing(tiling: GradWeightTiling, p: WeightProblem) -> GradWeightTiling:
 
 
 def _finer(tiling: GradWeightTiling, p: WeightProblem) -> GradWeightTiling:
-    """Fewer columns of a block, as few as leave no task over."""
+    """Return the block with fewer columns, so that as many cores as possible have a task."""
     cores, rows, own = p.inp.cores, tiling.single_core_m, ceil_div(p.n, tiling.single_core_n)
     most = min(p.n // p.slice, cores // p.lanes // ceil_div(p.m, rows))
     for parts in range(most, own, -1):
@@ -169,7 +171,7 @@ def _with_block(tiling: GradWeightTiling, p: WeightProblem, base_m: int, base_k:
 
 
 def _shared(tiling: GradWeightTiling, p: WeightProblem) -> GradWeightTiling:
-    """Return the last round shared by images or by rows; a part of rows may need a shorter K, and other steps."""
+    """Return the tiling with the last round shared by images or rows; a part of rows may need a shorter K and other steps."""
     tasks, problem = p.tasks(tiling.single_core_m, tiling.single_core_n), p.inp.problem
     # A part may be as short as a row here: no base block limits it.
     shared = stream_k(tiling.but(base_k=1), tasks, p.inp).but(base_k=tiling.base_k, block_dim=p.inp.cores)

@@ -1,4 +1,4 @@
-"""A problem as the arch35 procedure of grad_weight sees it: its product, its way over gradOutput, and what L1 then holds."""
+"""Quantities of a problem in the arch35 procedure of grad_weight: its product, its way over gradOutput, its data in L1."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class WeightProblem:
 
     @classmethod
     def of(cls, inp: TilingInput) -> WeightProblem:
-        """Make the problem with which the procedure begins: long rows in strips, tap by tap what load3d cannot express."""
+        """Return the problem as the procedure first takes it: long rows in strips, tap by tap what load3d cannot express."""
         p, limits = inp.problem, inp.load3d
         padded = max(p.pad_left, p.pad_right) > limits.pad
         long = p.w_out > (LONGEST_PADDED_ROW if padded else LONGEST_ROW)
@@ -52,7 +52,7 @@ class WeightProblem:
 
     @cached_property
     def slice(self) -> int:
-        """N of one fractal's width of input channels."""
+        """Return N of 16 input channels."""
         return self.inp.taps * FRACTAL
 
     @cached_property
@@ -77,20 +77,20 @@ class WeightProblem:
 
     @property
     def width(self) -> int:
-        """gradOutput columns of a row, or of a strip."""
+        """Return the gradOutput columns of a row, or of a strip."""
         return self.strip or self.inp.problem.w_out
 
     @property
     def seen(self) -> int:
-        """Return the input columns that these need."""
+        """Return the input columns that a row, or a strip, of gradOutput reads."""
         return self._columns(self.width)
 
     def tasks(self, rows: int, columns: int) -> int:
-        """Return the tasks of so many rows and columns of dW."""
+        """Return the number of tasks of `rows` x `columns` of dW."""
         return ceil_div(self.m, rows) * ceil_div(self.n, columns) * self.lanes
 
     def tile_fits(self, rows: int, columns: int, buffers: int = 1) -> bool:
-        """Return True if L0C holds so many tiles."""
+        """Return True if L0C holds `buffers` tiles."""
         return rows * columns * ACCUMULATOR_BYTES * buffers <= self.inp.buffers["L0C"]
 
     # -- L1 ------------------------------------------------------------------------------------------------------------
@@ -105,7 +105,7 @@ class WeightProblem:
         return self.used(tiling) <= self.inp.buffers["L1"]
 
     def a_elements(self, tiling: GradWeightTiling) -> int:
-        """Return the elements of one buffer of gradOutput: the pixels of a chunk, of strips whole rows."""
+        """Return the elements of one L1 buffer of gradOutput: the pixels of a chunk, in whole rows of a strip."""
         pixels = tiling.step_ka * tiling.base_k
         if self.strip not in (0, self.inp.problem.w_out):
             pixels = max(ceil_to(rows_of(pixels, width) * width, FRACTAL) for width in self._widths)
@@ -119,22 +119,22 @@ class WeightProblem:
         return pixels * min(max(tiling.base_n // self.slice, 1) * FRACTAL, self.channels(tiling.base_n))
 
     def channels(self, columns: int) -> int:
-        """Return the channels of `columns` columns of dW, wherever they begin."""
+        """Return the most input channels that `columns` columns of dW can touch."""
         return spanned_slices(ceil_div(columns, FRACTAL), self.inp.taps) * FRACTAL
 
     def estimated_rows(self, pixels: int) -> int:
-        """Return input rows of a chunk, as a block is shrunk by: those of all taps also where taps are loaded one by one."""
+        """Return the input rows of a chunk in the estimate for smaller blocks; for single taps those of all taps."""
         rows = rows_of(pixels, self.width)
         p = self.inp.problem
         return rows + (p.k_h - 1) * p.dilation_h if self.by_tap else self._input_rows(rows)
 
     def tallest(self, tiling: GradWeightTiling) -> int:
-        """Return the rows of dW that a block may be given back, by the library's own measure of L0C."""
+        """Return the most rows of dW that a shrunk block may grow back to, by the library's own measure of L0C."""
         return self.inp.buffers["L0C"] // self.inp.itemsize // 2 // tiling.base_n
 
     @cached_property
     def _widths(self) -> tuple[int, ...]:
-        """Widths of strips: the last one may be narrower."""
+        """Return the distinct widths of the strips; the last strip may be narrower."""
         last = self.inp.problem.w_out % self.strip if self.strip else 0
         return (self.width, last) if last else (self.width,)
 

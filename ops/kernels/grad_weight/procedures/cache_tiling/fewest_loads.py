@@ -1,11 +1,8 @@
-"""The tiling chosen by how much is loaded, without a model of cycles: of signals (one row of input), and of everything on
-chips whose results leave L0C through UB (dav-1001, dav-2002).
+"""The tiling with the fewest loads, without an estimate of cycles.
 
-Three choices, each by the fewest loads: the cut over cores (from GM), the tile of L0 (from L1), what L1 holds. Loads are
-counted in units of a tile, so figures of one choice compare with each other only. Source: host tiling of Conv2DBackpropFilter
-(NPUKernelBench 6b84216, block_dims_calculator.cc, l0_calculator.cc, l1_calculator.cc: read once; guessed where a rule
-looks odd). The 910A's five unit-test rows, of a version of 2022 that cuts K into divisors, are all cut otherwise: what it
-decides is a stand-in.
+It decides signals (one row of input), and everything on chips whose results leave L0C through UB (dav-1001, dav-2002). Three
+choices, each by the fewest loads: the cut over cores (from GM), the tile of L0 (from L1), what L1 holds. Loads are counted in
+units of a tile, so figures of one choice compare with each other only.
 """
 
 from __future__ import annotations
@@ -42,7 +39,7 @@ LEAST_UNITS = 4  # of K for a core
 
 
 def fewest_loads(p: FilterProblem) -> tuple[Cuts, Share, Tile]:
-    """Cut, share and tile. TilingError where no cut leaves L1 room, or no tile fits."""
+    """Return cut, share and tile. Raises TilingError where no cut leaves L1 room, or no tile fits."""
     found = _cut(p, 1 if p.load is Load.SPLIT_W else LEAST_UNITS) or _cut(
         p, 1
     )  # the second: ours, for what has few units
@@ -61,7 +58,7 @@ def _in_pieces(p: FilterProblem) -> bool:
 
 
 def _tile_of_pieces(p: FilterProblem, share: Share) -> Tile:
-    """Return the 910B's tile with nothing held in L1, with second buffers where they fit (inferred: all else asks for rows)."""
+    """Return the 910B's tile with nothing kept in L1, and second buffers where they fit (inferred: all else asks for rows)."""
     tile = nothing_stays(p, share, found_before=False)
     if tile is None:
         raise TilingError(
@@ -76,7 +73,10 @@ def _tile_of_pieces(p: FilterProblem, share: Share) -> Tile:
 
 @frozen
 class _Parts:
-    """M, N and K of a part, and elements of L1: a line of A or B with all of K, the least of either; may lines be `held`?"""
+    """Sizes of a part: M, N and K, L1 elements of a line (all of K) of A and of B, the least of either, and the `room`.
+
+    `held`: lines may stay in L1.
+    """
 
     m: int
     n: int
@@ -89,12 +89,12 @@ class _Parts:
     held: bool
 
     def whole(self, lines_b: int) -> bool:
-        """Return True if all of one operand fits beside the least of the other."""
+        """Return True if all of one operand fits L1 beside the least of the other."""
         a, b = self.m * self.line_a + self.least_b, lines_b * self.line_b + self.least_a
         return self.held and min(a, b) <= self.room
 
     def sides(self) -> Iterator[tuple[bool, int, int, int]]:
-        """(of A?, its axis, the other axis, how many of its lines L1 holds) of each operand of which a line fits."""
+        """Yield, for each operand of which a line fits L1: (True for A, its axis, the other axis, lines that fit)."""
         a = (True, self.m, self.n, self.line_a, self.least_b)
         b = (False, self.n, self.m, self.line_b, self.least_a)
         for of_a, axis, other, line, least in (a, b) if self.held else ():
@@ -112,7 +112,9 @@ def _parts(p: FilterProblem, m: int, n: int, k: int, least_a: int, least_b: int)
 
 
 def _cut(p: FilterProblem, shortest: int) -> tuple[Cuts, int, int] | None:
-    """Return the cut that loads least from GM, with a core's images and units of K, at least `shortest`; None where none is."""
+    """Return the cut with the fewest loads from GM, and a core's images and units of K, at least `shortest`; None where none
+    fits.
+    """
     rows, columns = window(p, p.least_k, p.least_k)
     least_a = p.least_k * p.k0 * FRACTAL
     least_b = p.k0 * FRACTAL if p.load is Load.DMA else rows * columns * FRACTAL
@@ -146,14 +148,14 @@ def _cut(p: FilterProblem, shortest: int) -> tuple[Cuts, int, int] | None:
 
 
 def _loops(repeats: int, m: int, n: int, tile: int) -> int:
-    """Return the tiles of L0C in a core."""
+    """Return the number of L0C tiles of a core."""
     if n == 1:
         return repeats * ceil_div(m, min(m, tile))
     return repeats * m * n // min(m * n, tile)
 
 
 def _load_from_gm(p: FilterProblem, part: _Parts, images: int, groups: int) -> int | None:
-    """Units of A and B that a core brings to L1; None where nothing fits."""
+    """Return the units of A and B that a core loads to L1; None where nothing fits."""
     m, n, k = part.m, part.n, part.k
     if images == groups == 1 and part.whole(p.cin1):
         return (m + n) * k
@@ -169,7 +171,7 @@ def _load_from_gm(p: FilterProblem, part: _Parts, images: int, groups: int) -> i
 
 
 def _shares_of_l1(part: _Parts) -> Iterator[tuple[int, int]]:
-    """Yield the blocks of M and N that L1 could hold together with the least K: divisors around an even division of it."""
+    """Yield blocks of M and N that L1 could hold together with the least K: divisors near an even division of it."""
     even = part.room // (part.least_a + part.least_b)
     for swapped in (False, True):
         axis, other, least, least_other = (
@@ -189,7 +191,7 @@ def _shares_of_l1(part: _Parts) -> Iterator[tuple[int, int]]:
 
 
 def _tile_of_l0(p: FilterProblem, share: Share) -> Tile:
-    """Return the tile that loads least from L1; half as much again is allowed to one that fills half as much again of L0C."""
+    """Return the tile with the fewest loads from L1; one that fills 1.5 times as much of L0C may load 1.5 times as much."""
     best, best_load, best_products, best_filled = Tile(), 0, 0, 0
     for buffers, m, n in product((2, 1), divisors(share.m, p.l0_fractals), divisors(share.n, p.l0_fractals)):
         if m * n * buffers > p.l0c_fractals:
@@ -213,7 +215,7 @@ def _tile_of_l0(p: FilterProblem, share: Share) -> Tile:
 
 
 def _load_from_l1(p: FilterProblem, share: Share, tile: Tile) -> int:
-    """Return the blocks of A and B that the tiles of a core bring to L0."""
+    """Return the blocks of A and B that the tiles of a core load to L0."""
     m, n = share.m, share.n
     rows, columns = window(p, tile.k_l0, tile.k_l0)
     least_b = rows * columns * ceil_div(tile.n_l0, p.taps) * FRACTAL
@@ -235,8 +237,9 @@ def _load_from_l1(p: FilterProblem, share: Share, tile: Tile) -> int:
 
 
 def _tile_of_l1(p: FilterProblem, share: Share, tile: Tile) -> Tile:
-    """Return the tile that loads least from GM: neither operand whole in L1, or A, or B, or both; of equal ones the most tiles
-    held.
+    """Return the tile with the fewest loads from GM, with neither operand whole in L1, or A, or B, or both.
+
+    Of equal ones it is the one with the most tiles held.
     """
     m_tiles, n_tiles = ceil_div(share.m, tile.m_l0), ceil_div(share.n, tile.n_l0)
     found = [_neither_whole(p, share, tile)]
@@ -267,7 +270,7 @@ def _double_b(p: FilterProblem, tile: Tile) -> Tile:
 
 
 def _lowered(p: FilterProblem, share: Share, tile: Tile, name: str) -> Tile:
-    """K of one operand lowered until all its buffers fit."""
+    """Return the tile with K of one operand lowered until all its buffers fit."""
     steps = share.k // tile.k_l0
     while not fits(p, tile):
         times = largest_divisor(steps, getattr(tile, name) // tile.k_l0 - 1)
@@ -276,8 +279,8 @@ def _lowered(p: FilterProblem, share: Share, tile: Tile, name: str) -> Tile:
 
 
 def _neither_whole(p: FilterProblem, share: Share, tile: Tile) -> tuple[int, Tile]:
-    """Return a tile with as much K of B, then of A, as fits once; two buffers of B, then of A, where they fit; then more tiles
-    along N and M.
+    """Return the loads and the tile with as much K of B, then of A, as fits; then second buffers, then more tiles along N and
+    M.
     """
     tile = one_divides_other(p, share, with_k_of_a(p, share, with_k_of_b(p, share, tile)))
     tile = _double_a(p, _double_b(p, tile))

@@ -10,7 +10,7 @@ from ascend_sim.frozen import frozen
 
 
 class Attach(IntEnum):
-    """When an operand is loaded to L1; the numbers are those of the vendor's tiling key."""
+    """Loop level at which an operand is loaded to L1; the numbers are those of the vendor's tiling key."""
 
     FULL = 0
     """Once for the block."""
@@ -21,7 +21,7 @@ class Attach(IntEnum):
 
 
 class Cuts(NamedTuple):
-    """Blocks along each axis; `planes` are kernel planes and `depth` gradOutput's, of the 3-D operator."""
+    """Cuts of each axis over cores; `planes` cuts kernel planes and `depth` gradOutput's depth, of the 3-D operator."""
 
     batch: int = 1
     m: int = 1
@@ -52,7 +52,9 @@ class Share(NamedTuple):
 
 
 class Tile(NamedTuple):
-    """Blocks of 16 and K units: the tile in L0, how many of them L1 holds along M and N, K of both operands there, buffers."""
+    """Tile in blocks of 16 and K units: its sides in L0, the tiles that L1 holds along M and N, K of both operands there,
+    buffers.
+    """
 
     m_l0: int = 1
     k_l0: int = 1

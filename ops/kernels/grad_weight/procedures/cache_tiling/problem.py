@@ -1,4 +1,4 @@
-"""Problem as the 910B's cache tiling of the weight gradient reads it: units, merged groups, and how B gets to L0B.
+"""Quantities of a problem in the 910B's cache tiling of grad_weight: units, merged groups, and how B gets to L0B.
 
 dW is a matrix product for each merged group: M = output channels, N = (input channel, tap), K = pixels of gradOutput, summed
 over the images. M and N are counted in blocks of 16, K in units of `k0` pixels, so that a fractal of A or B has 512 bytes and
@@ -28,7 +28,7 @@ EMBEDDING = (3, 224, 32)  # channels, rows and columns of the map, of the kernel
 
 
 class Load(IntEnum):
-    """How B gets from GM to L0B; the numbers are those of the vendor's tiling key."""
+    """Way of operand B from GM to L0B; the numbers are those of the vendor's tiling key."""
 
     LOAD3D = 0
     LOAD2D = 1
@@ -69,12 +69,12 @@ class FilterProblem:
 
     @property
     def least_k(self) -> int:
-        """K units that are loaded together at least: fp32 is turned in pairs."""
+        """Return the fewest K units that are loaded together: 2 for fp32, which is transposed in pairs."""
         return 2 if self.fp32 else 1
 
     @property
     def taps(self) -> int:
-        """Kernel positions in a plane."""
+        """Return the kernel positions in a plane."""
         return self.problem.k_h * self.problem.k_w
 
     @property
@@ -89,7 +89,7 @@ class FilterProblem:
 
     @cached_property
     def merged(self) -> int:
-        """Groups that make one: as many as fill whole blocks of both channel counts."""
+        """Return how many groups are merged into one: as many as fill whole blocks of both channel counts."""
         groups = self.problem.groups
         cin, cout = self.problem.c_in // groups, self.problem.c_out // groups
         if groups == 1:
@@ -98,7 +98,7 @@ class FilterProblem:
 
     @cached_property
     def groups(self) -> int:
-        """Merged groups."""
+        """Return the number of merged groups."""
         return ceil_div(self.problem.groups, self.merged)
 
     @cached_property
@@ -123,18 +123,18 @@ class FilterProblem:
 
     @cached_property
     def k(self) -> int:
-        """K of one image: units of pixels, or rows of gradOutput where a row is cut."""
+        """Return K of one image: units of pixels, or rows of gradOutput where a row is cut."""
         if self.load is Load.SPLIT_W:
             return self.problem.h_out
         return ceil_to(self.problem.h_out * self.problem.w_out, FRACTAL) // self.k0
 
     @property
     def row_units(self) -> int:
-        """K units of one row of gradOutput."""
+        """Return the K units of one row of gradOutput."""
         return ceil_div(self.problem.w_out, self.k0)
 
     def k_cut(self, most: int) -> int:
-        """Parts of K: as many as `most` allows; for fp32 each is of an even number of units, or 0 if none is."""
+        """Return the parts of K, at most `most`; for fp32 each has an even number of units, and 0 is returned if none does."""
         most = min(most, self.k)
         if not self.fp32 or self.load is Load.SPLIT_W:
             return most
@@ -149,7 +149,7 @@ class FilterProblem:
 
     @property
     def pads(self) -> tuple[int, ...]:
-        """Padding above, below, left and right; rows and columns that no pixel sees are none."""
+        """Return padding above, below, left and right; padding that no pixel reads counts as 0."""
         p = self.problem
         return tuple(max(pad, 0) for pad in (p.pad_up, p.pad_down, p.pad_left, p.pad_right))
 
@@ -163,7 +163,7 @@ class FilterProblem:
 
     @cached_property
     def skips_rows(self) -> bool:
-        """Stride-h read: rows that a kernel of one row steps over are not brought to L1."""
+        """Return True for the stride-h read: rows that a kernel of one row steps over are not loaded to L1."""
         p = self.problem
         free = not (self.volumetric or self.conv1d or self.load in (Load.LOAD2D, Load.DMA) or any(self.pads[:2]))
         return free and p.k_h == 1 and p.stride_h > 1
@@ -178,14 +178,14 @@ class FilterProblem:
         return (self.problem.h_in - 1) // self.problem.stride_h + 1 if self.skips_rows else self.problem.h_in
 
     def columns(self, pixels: int) -> int:
-        """Return the input columns behind neighbouring pixels of a row."""
+        """Return the input columns that `pixels` neighbouring pixels of a row read."""
         return min((pixels - 1) * self.problem.stride_w + self.kw_dilated, self.problem.w_in)
 
     # ---- how B is read
 
     @cached_property
     def conv1d(self) -> bool:
-        """Return a signal: one row, of which L1 needs columns only. Decided by loads, not by cycles."""
+        """Return True for a signal (one row), of which L1 needs columns only; loads decide its tiling, not cycles."""
         p = self.problem
         if self.volumetric or p.h_in + sum(self.pads[:2]) != 1 or p.k_h != 1:
             return False
@@ -195,7 +195,7 @@ class FilterProblem:
 
     @cached_property
     def load(self) -> Load:
-        """Return the first way that is possible: plain copies, load3d of whole rows, of pieces of a row, a gather."""
+        """Return the first possible way of B: plain copies, load3d of whole rows, load3d of pieces of a row, a gather."""
         p = self.problem
         if self.conv1d:
             return Load.LOAD3D
@@ -222,7 +222,7 @@ class FilterProblem:
 
     @property
     def load_words(self) -> str:
-        """Return the way for a report.
+        """Return the way of B for a report: "load3d", "load2d", "split_w" or "dma", the vendor's words, with details.
 
         "load3d", "load2d", "split_w" or "dma", as the vendor calls them, and what goes with it.
         """
@@ -240,12 +240,14 @@ class FilterProblem:
 
     @cached_property
     def _holds_whole_rows(self) -> bool:
-        """Return True if L1 has room for the rows that a fractal of pixels sees."""
+        """Return True if L1 has room for the rows that a fractal of pixels reads."""
         return self._least_l1(self._least_rows, self.problem.w_in) <= self.l1_bytes
 
     @cached_property
     def linear_embedding(self) -> bool:
-        """Return a patch embedding that the library knows by its shape: a gather whose blocks may outnumber the cores."""
+        """Return True for a patch embedding that the library knows by its shape: a gather whose blocks may outnumber
+        the cores.
+        """
         p, (channels, size, kernel) = self.problem, EMBEDDING
         square = (p.h_in, p.w_in, p.k_h, p.k_w, p.stride_h, p.stride_w) == (size, size, *(kernel,) * 4)
         plain = p.dilation_h == p.dilation_w == p.groups == 1 and not any(self.pads) and not self.volumetric
@@ -265,7 +267,7 @@ class FilterProblem:
 
     @property
     def _least_rows(self) -> int:
-        """Return the input rows behind 16 pixels, wherever in a row they begin."""
+        """Return the most input rows that 16 pixels can read."""
         p = self.problem
         if p.w_out % FRACTAL == 0:
             return self.kh_dilated
@@ -275,7 +277,7 @@ class FilterProblem:
         return self.kh_dilated + (rows - 1) * p.stride_h
 
     def _least_l1(self, rows: int, columns: int) -> int:
-        """Return the bytes of the smallest A and B in L1."""
+        """Return the bytes of the smallest A and B in L1, for B of `rows` x `columns` pixels."""
         pixels = rows * columns
         if self.problem.w_out < FRACTAL:
             pixels = ceil_to(pixels, FRACTAL)

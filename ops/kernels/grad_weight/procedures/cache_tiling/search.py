@@ -1,4 +1,4 @@
-"""The search: every cut over cores, the tiles inside it, the fewest cycles; the first of equal ones stays.
+"""The search of the cache tiling: every cut over cores, the tiles inside it, the fewest cycles; of equal ones the first.
 
 Source: host tiling of Conv2DBackpropFilter and Conv3DBackpropFilter (NPUKernelBench 6b84216, cycle_calculator.cc l.644-746,
 conv3d_dw_cycle_calculator.cc, dw_cache_tiling_impl.cc l.345-402: stated).
@@ -102,7 +102,7 @@ def _cuts(p: FilterProblem) -> Iterator[Cuts]:
 
 
 def _whole_images(p: FilterProblem, batch: int, depth: int) -> bool:
-    """With the depth of gradOutput cut, a core has whole images or even parts of one."""
+    """Return True unless the depth of gradOutput is cut and a core's share is neither whole images nor an even part of one."""
     d_out = p.problem.d_out
     planes = ceil_div(p.problem.n, batch) * (d_out // depth)
     return depth == 1 or planes % d_out == 0 or d_out % planes == 0
@@ -185,7 +185,7 @@ def vendor_base_template(inp: TilingInput, chip: ChipSpec, dtype: str) -> GradWe
 
 
 def base_template(p: FilterProblem, decided: CacheTiling) -> dict[str, int]:
-    """The V2 kernel's fields by the vendor's names. Unlike the older kernels it cuts K in whole rows of gradOutput."""
+    """Return the V2 kernel's fields by the vendor's names. Unlike the older kernels it cuts K in whole rows of gradOutput."""
     problem, cuts, tile = p.problem, decided.cuts, decided.tile
     base_k, step_ka, step_kb = tile.k_l0 * p.k0, tile.k_al1 // tile.k_l0, tile.k_bl1 // tile.k_l0
     images = ceil_div(problem.n, cuts.batch) * (problem.d_out // cuts.depth)

@@ -1,11 +1,8 @@
-"""Tiles of the cache tiling: how an axis is cut over cores, what a tile occupies in L1, how L1 is filled up around it, and the
-tiles that are tried inside one cut: with all of A in L1, and with nothing held there.
+"""Tiles of the cache tiling: the cuts of an axis, L1 use of a tile, how L1 is filled, and the tiles tried in a cut.
 
-A is gradOutput's pixels, B the input rows, columns or pixels behind them. An axis is cut by its divisors, or those of a power
-of two where it has few, and by the cores' own. The vendor's third pattern, all of B in L1, asks a number of the call before and
-is never open in a first call (inferred): left out. Source: host tiling of Conv2DBackpropFilter (NPUKernelBench 6b84216,
-math_util.cc, cube_util.cc, cycle_calculator.cc l.69-110, 547-642: stated; how L1 is filled for a gather and for pieces of rows:
-derived).
+The tiles keep all of A in L1, or nothing. A is gradOutput's pixels, B the input rows, columns or pixels that they read. An axis
+is cut by its divisors, or those of a power of two where it has few, and by the cores' own. The vendor's third pattern, all of B
+in L1, asks a number of the call before and is never open in a first call (inferred): left out.
 """
 
 from __future__ import annotations
@@ -46,7 +43,7 @@ def richness(number: int, low: int, high: int) -> int:
 
 @lru_cache(maxsize=4096)
 def mapped(number: int, cores: int) -> int:
-    """Return the number by whose divisors an axis is cut: itself, or a power of two above it where it is poor in divisors."""
+    """Return the number whose divisors are tried as cuts: `number`, or a power of two above it if it has few divisors."""
     if number < SMALL or richness(number, 1, cores) > POOR:
         return number
     power = 2 * SMALL
@@ -57,14 +54,14 @@ def mapped(number: int, cores: int) -> int:
 
 @lru_cache(maxsize=4096)
 def cut_counts(number: int, cores: int) -> tuple[int, ...]:
-    """Return the cuts that are tried, ascending."""
+    """Return the cuts to try, ascending."""
     most = min(number, cores)
     return tuple(sorted({*divisors(mapped(number, cores), most), *divisors(cores, most)}))
 
 
 @lru_cache(maxsize=4096)
 def share_of(number: int, cut: int, cores: int) -> int:
-    """Units that a core gets: from the rounded up part on towards that of the power of two, the first that tiles well."""
+    """Return the units of a core's share: between `number` / `cut` and that of the mapped number, the first that tiles well."""
     if cut == 1 and _tiles_well(number):
         return number
     units, end = ceil_div(number, cut), ceil_div(mapped(number, cores), cut)
@@ -86,18 +83,18 @@ def _tiles_well(units: int) -> bool:
 
 
 def rows_out(p: FilterProblem, pixels: int) -> int:
-    """Return the rows of gradOutput that a run of pixels touches, wherever it begins."""
+    """Return the most rows of gradOutput that a run of `pixels` pixels can touch."""
     width = p.problem.w_out
     return ceil_div(pixels, width) + (0 if pixels % width == 0 or width % pixels == 0 else 1)
 
 
 def rows_in(p: FilterProblem, rows: int) -> int:
-    """Return the rows of the input behind rows of gradOutput."""
+    """Return the rows of the input that `rows` rows of gradOutput read."""
     return min((rows - 1) * p.stride_h + p.kh_dilated, p.h_in)
 
 
 def window(p: FilterProblem, k_l0: int, k_l1: int) -> tuple[int, int]:
-    """Return the rows and columns of the input behind `k_l1` units; `k_l0` is the piece where a row is cut."""
+    """Return the rows and columns of the input that `k_l1` units read; `k_l0` is the piece where a row is cut."""
     if p.conv1d:
         return 1, p.columns(k_l1 * p.k0)
     if p.load is Load.SPLIT_W:
@@ -106,7 +103,7 @@ def window(p: FilterProblem, k_l0: int, k_l1: int) -> tuple[int, int]:
 
 
 def channel_blocks(p: FilterProblem, n: int) -> int:
-    """Return the blocks of input channels that `n` neighbouring blocks of N touch, wherever they begin."""
+    """Return the most blocks of input channels that `n` neighbouring blocks of N can touch."""
     blocks = ceil_div(n, p.taps)
     if n < p.taps:
         return blocks + (1 if p.taps % n else 0)
@@ -116,12 +113,12 @@ def channel_blocks(p: FilterProblem, n: int) -> int:
 
 
 def a1_bytes(p: FilterProblem, tile: Tile) -> int:
-    """One buffer of A."""
+    """Return the bytes of one L1 buffer of A."""
     return tile.m_al1 * tile.m_l0 * FRACTAL * tile.k_al1 * p.k0 * p.itemsize
 
 
 def b1_bytes(p: FilterProblem, tile: Tile) -> int:
-    """One buffer of B."""
+    """Return the bytes of one L1 buffer of B."""
     n = tile.n_bl1 * tile.n_l0
     if p.load is Load.DMA:
         return tile.k_bl1 * p.k0 * n * FRACTAL * p.itemsize
@@ -133,7 +130,7 @@ def b1_bytes(p: FilterProblem, tile: Tile) -> int:
 
 
 def fits(p: FilterProblem, tile: Tile) -> bool:
-    """Return True if L1 holds A and B, each as often as the tile says."""
+    """Return True if L1 holds all buffers of A and B."""
     return 0 < tile.db_al1 * a1_bytes(p, tile) + tile.db_bl1 * b1_bytes(p, tile) <= p.l1_bytes
 
 
@@ -141,7 +138,7 @@ def fits(p: FilterProblem, tile: Tile) -> bool:
 
 
 def k_steps(p: FilterProblem, share: Share, tile: Tile) -> int:
-    """Steps of K that a core's images have: tiles of `k_l0`, rows where a row is cut."""
+    """Return the steps of K of a core's images: tiles of `k_l0`, or rows where a row is cut."""
     return share.k if p.load is Load.SPLIT_W else share.k // tile.k_l0
 
 
@@ -156,7 +153,7 @@ def with_k_of_b(p: FilterProblem, share: Share, tile: Tile) -> Tile:
 
 
 def _steps_in(p: FilterProblem, share: Share, tile: Tile, room: int, most: int) -> int:
-    """Steps of K whose input might fit `room` bytes; at least one."""
+    """Return the most steps of K whose input might fit `room` bytes; at least one."""
     problem = p.problem
     if p.load is Load.DMA:
         return max(min(room // b1_bytes(p, tile._replace(k_bl1=tile.k_l0)), most), 1)
@@ -189,7 +186,7 @@ def with_k_of_a(p: FilterProblem, share: Share, tile: Tile) -> Tile:
 
 
 def with_more_n(p: FilterProblem, share: Share, tile: Tile) -> Tile:
-    """Where L1 has all of B's K of the only image: as many tiles along N as fit, and as load3d can count."""
+    """Return the tile with as many tiles along N as fit L1 and load3d's fields, if L1 has all K of B of the only image."""
     if share.batch != 1 or tile.k_bl1 != share.k:
         return tile
     tile = tile._replace(n_bl1=1)
@@ -202,7 +199,7 @@ def with_more_n(p: FilterProblem, share: Share, tile: Tile) -> Tile:
 
 
 def with_more_m(p: FilterProblem, share: Share, tile: Tile) -> Tile:
-    """Likewise along M."""
+    """Return the tile with as many tiles along M as fit L1, if L1 has all K of A of the only image."""
     if share.batch != 1 or tile.k_al1 != share.k:
         return tile
     tile = tile._replace(m_al1=1)
@@ -212,8 +209,9 @@ def with_more_m(p: FilterProblem, share: Share, tile: Tile) -> Tile:
 
 
 def one_divides_other(p: FilterProblem, share: Share, tile: Tile) -> Tile:
-    """K of the operand that has more of it lowered until one is a multiple of the other, all of K is of it, and L1 holds both:
-    fewer pixels may touch a row more.
+    """Return the tile with the larger K in L1 lowered until the smaller divides it, it divides all of K, and L1 holds both.
+
+    A smaller run of pixels may touch one row more.
     """
     steps, small, large = k_steps(p, share, tile), *sorted((tile.k_al1, tile.k_bl1))
     if large % small == 0:
@@ -231,7 +229,7 @@ def one_divides_other(p: FilterProblem, share: Share, tile: Tile) -> Tile:
 
 
 def a_may_stay(p: FilterProblem) -> bool:
-    """Return True if tiles with all of A in L1 are tried at all: M cut over the cores that images and groups leave."""
+    """Return True if tiles with all of A in L1 are tried: if M is cut over the cores that images and groups leave."""
     together = p.problem.groups * p.problem.n
     if together > p.cores or p.load in (Load.SPLIT_W, Load.DMA):
         return False
@@ -257,9 +255,10 @@ def a_stays(p: FilterProblem, share: Share) -> Tile | None:
 
 
 def nothing_stays(p: FilterProblem, share: Share, found_before: bool) -> Tile | None:
-    """Return the tile with the largest result, the longest K in L0, and K of B, then of A, as far as L1 goes.
+    """Return the tile that keeps no operand in L1: the largest result, the longest K in L0, then as much K of B and of A as
+    fits.
 
-    None where L1 has no room, or where K is a prime that L0 cannot hold and something else was `found_before`.
+    None where L1 has no room, or where K is a prime that L0 cannot hold and another tile was `found_before`.
     """
     tile = _largest_result(p, share)
     if tile is None:
@@ -279,7 +278,7 @@ def nothing_stays(p: FilterProblem, share: Share, found_before: bool) -> Tile | 
 
 
 def _largest_result(p: FilterProblem, share: Share) -> Tile | None:
-    """M and N of the tile: N first and then M, or the other way round, whichever covers more; of equal ones the squarer."""
+    """Return the tile with M and N that cover most: N first and then M, or the reverse; of equal ones the squarer."""
     start = Tile().same_k(p.least_k)
     in_l0 = p.l0_fractals // p.least_k
     n = _n_that_fits(p, share, start, SIDE)
