@@ -61,8 +61,7 @@ def main(page: str, long: bool, keep: Path | None) -> None:
             **asked,
         ),
         TEXT,
-        "## Convolutions\n\n" + headline(compared, told),
-        words.BLOCKS,
+        "## Convolutions\n\n" + headline(compared, told) + "\n\n" + words.RULE,
         words.CALLS_TEXT.format(**asked),
         sure(),
         "## Where it is weak, and why\n\n" + notes(groups),
@@ -80,6 +79,7 @@ def main(page: str, long: bool, keep: Path | None) -> None:
         "## Rows that are not simulated\n\n" + "\n".join(f"- {line}" for line in skipped_lines(groups)),
         "## Against the aims\n\n" + aims(compared, told),
         guessed(compared),
+        words.BLOCKS,
         words.UNSEEN.format(unseen=unseen(compared)),
         LEFT_OUT.format(refitted=refitted(refits(plain, keep)))
         + "\n"

@@ -36,7 +36,7 @@ TRUST = """## How far off a number of this kind on this chip is
   (`configs/measurements/sealed.yaml`); open rows were in view, and a layer of your own is worse than they are.
 - **Do not trust a kind without a row here**, or a chip without a line: its time follows from data sheets alone.
 
-Mean and worst errors in percent, told nothing but sizes and dtype. "inside" counts measured times in the 80 % interval."""
+Errors in percent, told nothing but sizes and dtype; "inside" counts measured times in the 80 % interval. `-`: no row."""
 STEP = """## A training step in its order
 
 AlexNet, batch 32, on a 910B2: every kernel finds in the L2 what the kernels before it left (`validate --l2 step`), or its
@@ -57,10 +57,10 @@ def open_and_sealed(compared: Sequence[RowComparison], closed: Sequence[RowCompa
 
 
 def _by_kind(compared: Sequence[RowComparison]) -> dict[tuple[str, str], list[RowComparison]]:
-    """The rows that were simulated, by chip and kind."""
+    """Return the rows that were simulated, but small programs, by chip and kind."""
     found: dict[tuple[str, str], list[RowComparison]] = {}
     for one in compared:
-        if not one.prediction.skipped:
+        if not one.prediction.skipped and one.row.kernel.op_type not in MICROBENCHMARKS:
             found.setdefault((one.row.kernel.chip, kind_of(one)), []).append(one)
     return found
 
@@ -68,8 +68,6 @@ def _by_kind(compared: Sequence[RowComparison]) -> dict[tuple[str, str], list[Ro
 def kind_of(one: RowComparison) -> str:
     """Return the kind of a row, as a reader asks for it."""
     op_type = one.row.kernel.op_type
-    if op_type in MICROBENCHMARKS:
-        return "small program"
     return next((kind for begins, kind in KINDS if op_type.startswith(begins)), "vector or layout kernel")
 
 

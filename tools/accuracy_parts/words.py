@@ -44,13 +44,14 @@ For whoever checks a figure of [accuracy.md](accuracy.md), which defines the col
 are us, errors percent; tables are told nothing where they do not say otherwise."""
 
 
-BLOCKS = """The blocks of the first 910 follow from a rule on images and cores that was read off these rows (`images_first`,
-guessed; the
-vendor's procedure of 2021 is not public). So they are no blind test. The rule depends on the number of images alone, so times
-jump where it changes over; no measured row lies on both sides of a jump. With images for up to half of the cores, every core
-has a share of the work. With more, each image has a core. With more images than cores there are 32 blocks, two rounds on 30
-cores. [Where it jumps, and rules without a jump](accuracy-tables.md#blocks-of-the-first-910). The batch 32 rows come from other
-software (other splits, other fusion): never average them with the rest."""
+RULE = """The blocks of the first 910 follow from a rule that was read off these rows (`images_first`, guessed), so they are no
+blind test: [where it jumps](accuracy-tables.md#blocks-of-the-first-910)."""
+
+
+BLOCKS = """The rule depends on the number of images alone; no measured row lies on both sides of a jump. With images for up to
+half of the cores, every core has a share of the work. With more, each image has a core. With more images than cores there are 32
+blocks, two rounds on 30 cores. The batch 32 rows come from other software (other splits, other fusion): never average them
+with the rest."""
 
 
 UNSEEN = """## Layers of the first 910 without rows
