@@ -49,8 +49,8 @@ blind test: [where it jumps](accuracy-tables.md#blocks-of-the-first-910)."""
 
 
 BLOCKS = """The rule depends on the number of images alone; no measured row lies on both sides of a jump. With images for up to
-half of the cores, every core has a share of the work. With more, each image has a core. With more images than cores there are 32
-blocks, two rounds on 30 cores. The batch 32 rows come from other software (other splits, other fusion): never average them
+half of the cores, every core has a share of the work. With more, each image has a core. With more images than cores there are
+32 blocks, two rounds on 30 cores. The batch 32 rows come from other software (other splits, other fusion): never average them
 with the rest."""
 
 
