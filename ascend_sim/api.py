@@ -48,8 +48,7 @@ def convolution_backward(
         _arrays({"grad_output": grad_output, "input": input, "weight": weight}),
         {
             "bias_sizes": bias_sizes,
-            **_geometry(weight, {"stride": stride, "padding": padding}),
-            **_geometry(weight, {"dilation": dilation, "output_padding": output_padding}),
+            **_geometry(weight, stride, padding, dilation, output_padding),
             "transposed": transposed,
             "groups": groups,
             "output_mask": output_mask,
@@ -107,8 +106,7 @@ def convolution(
         OPERATORS["convolution"],
         _arrays({"input": input, "weight": weight, "bias": bias}),
         {
-            **_geometry(weight, {"stride": stride, "padding": padding}),
-            **_geometry(weight, {"dilation": dilation, "output_padding": output_padding}),
+            **_geometry(weight, stride, padding, dilation, output_padding),
             "transposed": transposed,
             "groups": groups,
         },
@@ -131,7 +129,11 @@ def _arrays(given: Mapping[str, Any]) -> dict[str, Any]:
     return {name: taken(value) for name, value in given.items()}
 
 
-def _geometry(weight: Any, given: Mapping[str, Sequence[int] | int]) -> dict[str, Any]:
+_OF_EACH_AXIS = ("stride", "padding", "dilation", "output_padding")
+
+
+def _geometry(weight: Any, *lists: Sequence[int] | int) -> dict[str, Any]:
     """Return the attributes of each spatial axis; a single number is that of every axis."""
     axes = max(len(getattr(weight, "shape", ())) - 2, 0)
-    return {name: [value] * axes if type(value) is int else value for name, value in given.items()}
+    given = zip(_OF_EACH_AXIS, lists, strict=True)
+    return {name: [value] * axes if type(value) is int else value for name, value in given}

@@ -27,7 +27,7 @@ from ascend_sim.ops.arguments import TensorArg
 from ascend_sim.ops.call import AcceptedCall, stored_as
 from ascend_sim.ops.case_entries import Case
 from ascend_sim.ops.checks import CONFORMANCES, load_product
-from ascend_sim.ops.checks.product import ProductSpec
+from ascend_sim.ops.checks.product import ProductSpec, any_arguments, has_file
 from ascend_sim.ops.checks.rules import CheckResult, Rule, show
 from ascend_sim.ops.convolution.formula import Formula
 from ascend_sim.ops.kernels.cube.call import CubeCall
@@ -143,7 +143,12 @@ class Operator(ABC, Generic[Arguments, Call]):
         """Return the placed plan of an accepted call; TilingError where no tiling fits."""
 
     def product(self, chip: ChipSpec) -> ProductSpec:
-        """Return the arguments that the operator accepts on a chip; AclnnError 161002 for an unknown product."""
+        """Return the arguments that the operator accepts on a chip; AclnnError 161002 for an unknown product.
+
+        An operator without cube kernels needs no file in configs/operators.
+        """
+        if not self.cube_kernels and not has_file(self.name):
+            return any_arguments(self.name, chip.identity.product)
         return load_product(self.name, chip.identity.product)
 
     def accept(self, arguments: Arguments, chip: ChipSpec, **options: Unpack[AcceptOptions]) -> Call:

@@ -94,9 +94,32 @@ def test_a_command_of_the_documentation_runs(command: str, tmp_path: Path) -> No
     assert done.exit_code == 0, done.output
 
 
-def test_the_readme_shows_a_command_for_each_use_and_one_whole_example() -> None:
-    assert len(commands("console", [ROOT / "README.md"])) == 1
-    assert len(commands("sh", [ROOT / "README.md"])) >= 3
+def test_the_readme_shows_three_commands_of_a_few_lines_and_five_doors() -> None:
+    shown = commands("console", [ROOT / "README.md"])
+    assert len(shown) == 3 and all(len(output.strip().splitlines()) <= 12 for _, output in shown)
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    first, picture = text.split("\n\n")[1:3]
+    assert first.replace("\n", " ").count(". ") == 2 and picture.startswith("![")
+    doors = text.partition("## Your door")[2].partition("\n\n`ascend-sim cases`")[0]
+    assert sum(line.startswith("| ") for line in doors.splitlines()) == 1 + 5
+
+
+@pytest.mark.parametrize(
+    "command", re.findall(r"\| `(ascend-sim .*?)` \|", (ROOT / "README.md").read_text(encoding="utf-8"))
+)
+def test_a_door_of_the_readme_opens(command: str) -> None:
+    needs(command)
+    done = run_command(command, ROOT)
+    assert done.exit_code == 0, done.output
+
+
+def test_what_the_demo_names_next_runs(tmp_path: Path) -> None:
+    text = (ROOT / "tools" / "demo").read_text(encoding="utf-8")
+    named = re.findall(r'echo "  (ascend-sim .*?)  +\w', text)
+    assert len(named) == 3 and ".venv/bin/activate" in text
+    for command in named:
+        done = run_command(command, tmp_path)
+        assert done.exit_code == 0, done.output
 
 
 def without_trailing_blanks(text: str) -> list[str]:
@@ -182,7 +205,16 @@ def test_what_a_page_names_exists(page: Path) -> None:
             continue
         if not any(any(base.glob(path.rstrip("/"))) for base in (ROOT, ROOT / "ascend_sim")):
             missing.append(path)
-    assert not missing
+    assert missing == [], "no such file; a placeholder is written with *"
+
+
+def test_a_message_names_the_package_that_is_missing() -> None:
+    """An extra of a package that is on no index cannot be installed by its name."""
+    named = [
+        line.strip() for path in sorted((ROOT / "ascend_sim").rglob("*.py"))
+        for line in path.read_text(encoding="utf-8").splitlines() if "ascend-sim[" in line
+    ]  # fmt: skip
+    assert not named
 
 
 def tracked_files() -> list[Path]:

@@ -48,11 +48,11 @@ def classes(kind: Callable[[Any], Any]) -> dict[str, Any]:
         w: int = 7
 
     @kind
-    class Own:
+    class OwnEquality:
         x: int
 
         def __eq__(self, other: object) -> bool:
-            return isinstance(other, Own) and abs(self.x) == abs(other.x)
+            return isinstance(other, OwnEquality) and abs(self.x) == abs(other.x)
 
         def __repr__(self) -> str:
             return f"<{self.x}>"
@@ -68,10 +68,10 @@ def classes(kind: Callable[[Any], Any]) -> dict[str, Any]:
             return 3
 
     @kind
-    class Empty:
+    class Fieldless:
         pass
 
-    return {kind.__name__: kind for kind in (Point, Deeper, Plain, Mixed, Own, Keyed, Empty)}
+    return {kind.__name__: kind for kind in (Point, Deeper, Plain, Mixed, OwnEquality, Keyed, Fieldless)}
 
 
 def answer(ask: Callable[[], Any]) -> Any:
@@ -91,16 +91,16 @@ def drop(one: Any, name: str) -> None:
 
 
 QUESTIONS: dict[str, Callable[[dict[str, Any]], Any]] = {
-    "shown": lambda of: [of[name](1) for name in ("Point", "Deeper", "Plain", "Mixed", "Own")],
+    "shown": lambda of: [of[name](1) for name in ("Point", "Deeper", "Plain", "Mixed", "OwnEquality")],
     "first seen through a class below": lambda of: [
         of["Plain"](1),
         hash(of["Plain"](1)),
         of["Plain"](1) == of["Plain"](1),
     ],
     "hashed alike": lambda of: [hash(of[name](1, 2)) == hash(of[name](1, 2)) for name in ("Point", "Deeper", "Mixed")],
-    "hashed": lambda of: [hash(of[name](1)) for name in ("Point", "Deeper", "Plain", "Mixed", "Own", "Keyed")],
+    "hashed": lambda of: [hash(of[name](1)) for name in ("Point", "Deeper", "Plain", "Mixed", "OwnEquality", "Keyed")],
     "hashed without": lambda of: hash(of["Point"](1, shown=1)) == hash(of["Point"](1, shown=2)),
-    "nothing hashed": lambda of: hash(of["Empty"]()),
+    "nothing hashed": lambda of: hash(of["Fieldless"]()),
     "equal": lambda of: [
         of[a](1, 2) == of[b](1, 2) for a in ("Point", "Deeper", "Plain") for b in ("Point", "Deeper", "Plain")
     ],
@@ -109,13 +109,13 @@ QUESTIONS: dict[str, Callable[[dict[str, Any]], Any]] = {
         of["Point"](1) == of["Point"](1, note="other"),
         of["Point"](1) == 1,
     ],
-    "equal in its own way": lambda of: [of["Own"](1) == of["Own"](-1), of["Keyed"](1) == 8],
+    "equal in its own way": lambda of: [of["OwnEquality"](1) == of["OwnEquality"](-1), of["Keyed"](1) == 8],
     "set": lambda of: put(of["Point"](1), "x"),
     "set below": lambda of: put(of["Deeper"](1), "x"),
     "set what is no field": lambda of: put(of["Point"](1), "more"),
     "deleted": lambda of: drop(of["Point"](1), "x"),
     "missing": lambda of: of["Point"](),
-    "too much": lambda of: of["Empty"](1),
+    "too much": lambda of: of["Fieldless"](1),
     "fields": lambda of: [[(one.name, one.default, one.repr) for one in fields(of[name])] for name in of],
     "are dataclasses": lambda of: [is_dataclass(of[name]) for name in of],
     "frozen": lambda of: [of[name].__dataclass_params__.frozen for name in of],
@@ -125,7 +125,7 @@ QUESTIONS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "matched": lambda of: [of[name].__match_args__ for name in of],
     "copied": lambda of: [copy.copy(of[name](1, 2)) for name in ("Point", "Deeper")],
     "a default": lambda of: of["Point"](1).parts is not None and of["Point"].y,
-    "made without __init__": lambda of: object.__new__(of["Empty"]),
+    "made without __init__": lambda of: object.__new__(of["Fieldless"]),
 }
 
 
@@ -169,15 +169,15 @@ def test_an_object_that_was_pickled_elsewhere_needs_no_init() -> None:
 
 def test_nothing_is_written_before_it_is_asked_for() -> None:
     @frozen
-    class Point:
+    class LatePoint:
         x: int
 
     def unwritten() -> set[str]:
-        return {name for name, one in vars(Point).items() if type(one).__name__ == "_Unwritten"}
+        return {name for name, one in vars(LatePoint).items() if type(one).__name__ == "_Unwritten"}
 
-    one = Point(1)
+    one = LatePoint(1)
     assert unwritten() == {"__repr__", "__eq__", "__hash__"}
-    assert one == Point(1)
+    assert one == LatePoint(1)
     assert unwritten() == set()
 
 

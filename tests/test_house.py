@@ -56,7 +56,7 @@ FILES = {
 }
 
 
-class Walk:
+class CalledFiles:
     """The source files in which some function was called."""
 
     def __init__(self) -> None:
@@ -78,7 +78,7 @@ class Walk:
             threading.settrace(None)  # type: ignore[arg-type]
 
 
-def python(walk: Walk) -> None:
+def python(walk: CalledFiles) -> None:
     """The call, a refused one, the C names, and the package as a program."""
     ones = np.ones((1, 16, 4, 4), np.float16), np.ones((1, 16, 4, 4), np.float16), np.ones((16, 16, 3, 3), np.float16)
     attributes = (None, (1, 1), (1, 1), (1, 1), False, (0, 0), 1, (True, True, False))
@@ -94,7 +94,7 @@ def python(walk: Walk) -> None:
     state.PROCESS.__init__()  # type: ignore[misc]
 
 
-def pytorch(walk: Walk) -> None:
+def pytorch(walk: CalledFiles) -> None:
     """A model's step, where there is PyTorch."""
     import ascend_sim.torch
 
@@ -123,7 +123,7 @@ def at_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> set[str]:
         monkeypatch.delenv(name, raising=False)
     for name, text in FILES.items():
         Path(name).write_text(text, encoding="utf-8")
-    walk = Walk()
+    walk = CalledFiles()
     python(walk)
     if PYTORCH:
         pytorch(walk)

@@ -82,6 +82,6 @@ def test_the_regions_are_the_instructions(tool: ModuleType) -> None:
 
 
 def test_what_no_chip_takes_ends_the_tool(tool: ModuleType) -> None:
-    wrong = tool.Sample("mmad", lambda k, gm, dtype: k.mmad(0, 0, 0, 16, 16, 16, "float64", False))
+    wrong = tool.Demo("mmad", lambda k, gm, dtype: k.mmad(0, 0, 0, 16, 16, 16, "float64", False))
     with pytest.raises(SystemExit, match="no chip takes the sample"):
         tool.row(wrong, [load_chip("ascend910b3")])

@@ -77,6 +77,16 @@ def test_a_stale_entry_is_told_in_one_line(listed: ModuleType, change: dict[str,
 
 
 @pytest.mark.fast
+def test_a_file_has_one_key_in_a_list(listed: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """YAML would keep the entries of the last key alone."""
+    entry = "ascend_sim/api.py:\n  tests: [tests/test_api.py]\n  mutants:\n  - {rule: RULE, before: a, after: b}\n"
+    (tmp_path / "report.yaml").write_text(entry + entry.replace("RULE", "OTHER"), encoding="utf-8")
+    monkeypatch.setattr(listed, "LIST", tmp_path)
+    with pytest.raises(listed.StaleError, match=r"report.yaml: ascend_sim/api.py stands there twice: put its entries"):
+        listed.read_list()
+
+
+@pytest.mark.fast
 @pytest.mark.parametrize("file", ["ascend_sim/memory/regions.py", "ops/kernels/cube/capacity.py"])
 def test_generic_changes_are_programs_that_differ_in_one_place(generic: ModuleType, file: str) -> None:
     text = (ROOT / file).read_text(encoding="utf-8")

@@ -158,7 +158,7 @@ def test_findings_of_the_checks_are_among_those_of_the_run() -> None:
     assert plain.findings == [] and len(checked.findings) == len(checked.report.findings) > 0 and not checked.passed
 
 
-class Copy(Job):
+class CopyJob(Job):
     """A job of a third kind: one kernel on one tensor, without a face."""
 
     def __init__(self, values: np.ndarray[Any, Any]) -> None:
@@ -197,7 +197,7 @@ class Copy(Job):
 
 def test_a_job_of_another_kind_runs_too() -> None:
     values = np.arange(64, dtype=np.float16).reshape(2, 32)
-    found = run_job(Copy(values), filled(AnyRunOptions, {"check": True}), RunResult)
+    found = run_job(CopyJob(values), filled(AnyRunOptions, {"check": True}), RunResult)
     assert found.passed and (found.outputs["y"] == values).all()
     assert found.report.warnings == ("told by the job",) and found.report.problem["operator"] == "copy"
 

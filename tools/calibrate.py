@@ -93,7 +93,7 @@ def fit(
     start = {field: value_of(chip, field) for field in fields or default_fields(chip)}
     given = of_chips(read_rows(path, chip=chip, told=TOLD), [chip])
     with tempfile.TemporaryDirectory() as folder:
-        bench = Bench(chip, start, Path(folder), jobs)
+        bench = CostBench(chip, start, Path(folder), jobs)
         rows = bench.usable(given)
         print(f"{len(given)} rows, {len(rows)} of them simulated ({len({row.kernel for row in rows})} kernels)")
         for line in bench.notes:
@@ -124,7 +124,7 @@ def fit(
     print(f"wrote {out}: {len(changed)} of {len(start)} fields changed")
 
 
-class Bench:
+class CostBench:
     """Predicted task times of rows under given values; every kernel is simulated once for each setting."""
 
     def __init__(self, chip: str, start: Values, folder: Path, jobs: int = 1) -> None:

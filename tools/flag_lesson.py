@@ -57,7 +57,7 @@ _QUESTIONS = (
 
 
 @dataclass(frozen=True)
-class Variant:
+class FlagRun:
     """One run: without `flag` ("" for none), its result, and what `ascend-sim check` finds."""
 
     flag: str
@@ -65,16 +65,16 @@ class Variant:
     checked: int
 
 
-def variants() -> list[Variant]:
+def variants() -> list[FlagRun]:
     """The run as it is, and without each flag of the kernel."""
     case, chip = load_case(str(CASE)), load_chip("ascend910b3")
     tensors = make_tensors(case)
 
-    def run(flag: str) -> Variant:
+    def run(flag: str) -> FlagRun:
         disarm = {KERNEL: [flag]} if flag else None
         options: dict[str, Any] = {"block_dim": case.block_dim, "disarm": disarm}
         result = call_case(case, tensors, chip=chip, cube_math_type=case.cube_math_type, **options)
-        return Variant(flag, result, len(check_call(case, chip, **options).findings))
+        return FlagRun(flag, result, len(check_call(case, chip, **options).findings))
 
     whole = run("")
     task = next(i for i, one in enumerate(whole.result.tasks) if one.name == KERNEL)
@@ -82,7 +82,7 @@ def variants() -> list[Variant]:
     return [whole, *(run(flag) for flag in sorted(flags))]
 
 
-def page(runs: list[Variant]) -> str:
+def page(runs: list[FlagRun]) -> str:
     """The lesson as one page."""
     right = runs[0].result.outputs[OUTPUT]
     flags = program_of(runs[0]).program.flags
@@ -118,7 +118,7 @@ def page(runs: list[Variant]) -> str:
     return framed("Take a flag away", parts, Figures(), told)
 
 
-def program_of(one: Variant) -> Any:
+def program_of(one: FlagRun) -> Any:
     """The kernel's first block."""
     task = next(i for i, kernel in enumerate(one.result.tasks) if kernel.name == KERNEL)
     return one.result.timeline.of(task)[0]
@@ -134,7 +134,7 @@ def meaning(flag: str, source: str, destination: str) -> str:
     return ""
 
 
-def section(number: int, one: Variant, right: np.ndarray, told: dict[str, Any]) -> str:
+def section(number: int, one: FlagRun, right: np.ndarray, told: dict[str, Any]) -> str:
     """Return the section of a run: its numbers, its races, its timeline; the block goes to what the page's script draws."""
     recording, report, run = one.result.recording, one.result.report.to_dict(), program_of(one)
     place = next(i for i, other in enumerate(recording.timeline.programs) if other is run)
@@ -164,7 +164,7 @@ def section(number: int, one: Variant, right: np.ndarray, told: dict[str, Any]) 
     )
 
 
-def numbers(one: Variant, right: np.ndarray, findings: int) -> str:
+def numbers(one: FlagRun, right: np.ndarray, findings: int) -> str:
     """Which numbers are wrong, the first of them, and where they lie in its channel."""
     got = one.result.outputs[OUTPUT]
     wrong = ~(got == right)

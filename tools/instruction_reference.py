@@ -39,16 +39,19 @@ DTYPES = ("float32", "float16", "int32", "int16", "uint16")
 MARKS = ("stated", "derived", "fitted", "assumed")
 """From the surest to the least sure."""
 OWED = "The project's own kernels pass with these faults until they are rewritten; a user's kernel is refused."
+PLACES_AND_LOOPS = (
+    "ub_queue", "queue", "queue_of", "local_tensor", "allocate", "flag", "ordered", "range", "each", "next_tile", "emit",
+)  # fmt: skip
+"""Methods of a kernel that write no instruction of their own."""
 NOT_INSTRUCTIONS = {
-    "allocate", "flag", "drop_set", "finish", "close_queues", "next_tile", "queue", "ub_queue", "queue_of", "ordered", "emit",
-    "repeated", "repeated_at", "local_tensor", "row_bytes", "stamped", "carry", "unit_flag", "vector",
-    "range", "each", "split", "written_over", "can_copy", "copy_rows", "fill_unit", "extend", "count_flag", "is_armed",
+    *PLACES_AND_LOOPS, "drop_set", "finish", "close_queues", "repeated", "repeated_at", "row_bytes", "stamped", "carry",
+    "unit_flag", "vector", "split", "written_over", "can_copy", "copy_rows", "fill_unit", "extend", "count_flag", "is_armed",
     "is_cross_armed",
 }  # fmt: skip
 
 
 @dataclass(frozen=True)
-class Sample:
+class Demo:
     """One call: `make(k, gm, dtype)` with a matrix of 64 x 64 in GM.
 
     `shows` names the instruction that is meant where the call makes others too; `kind` is the one of a `k.vector` call.
@@ -79,35 +82,42 @@ def ub(place: int, shape: tuple[int, ...], dtype: str) -> LocalTensor:
     return LocalTensor(place * 16384, shape, dtype)
 
 
-def elements(method: str, sources: int, *more: Any, dtypes: tuple[str, ...] = DTYPES) -> Sample:
+def elements(method: str, sources: int, *more: Any, dtypes: tuple[str, ...] = DTYPES) -> Demo:
     """An element-wise instruction on 1024 elements."""
 
     def make(k: Kernel, gm: Tensor, dtype: str) -> None:
         getattr(k, method)(*(ub(i, (1024,), dtype) for i in range(1 + sources)), *more)
 
-    return Sample(method, make, "1024 elements", dtypes=dtypes)
+    return Demo(method, make, "1024 elements", dtypes=dtypes)
 
 
-def by_name(kind: type[NamedInstruction]) -> Sample:
+def by_name(kind: type[NamedInstruction]) -> Demo:
     """An instruction of a file of its own, on the operands of its example."""
 
     def make(k: Kernel, gm: Tensor, dtype: str) -> None:
-        k.vector(
-            kind.name, *(ub(i, one, dtype) if isinstance(one, tuple) else one for i, one in enumerate(kind.example))
-        )
+        operands = enumerate(kind.operands(dtype))
+        k.vector(kind.name, *(ub(i, *one) if isinstance(one, tuple) else one for i, one in operands))
 
-    shapes = [" x ".join(map(str, one)) if isinstance(one, tuple) else f"{one:g}" for one in kind.example]
-    return Sample("vector", make, f"{shapes[0]} from {', '.join(shapes[1:])}", dtypes=DTYPES, kind=kind)
+    shapes = [sized(one) for one in kind.operands("")]
+    return Demo("vector", make, f"{shapes[0]} from {', '.join(shapes[1:])}", dtypes=kind.dtypes, kind=kind)
 
 
-def rows(method: str) -> Sample:
+def sized(operand: tuple[tuple[int, ...], str] | float) -> str:
+    """The shape of an operand, with its format where that is its own; or its number."""
+    if not isinstance(operand, tuple):
+        return f"{operand:g}"
+    shape, dtype = operand
+    return f"{' x '.join(map(str, shape))} {dtype}".rstrip()
+
+
+def rows(method: str) -> Demo:
     def make(k: Kernel, gm: Tensor, dtype: str) -> None:
         count = 8 * 128
         parts = {"block": count // (32 // gm.itemsize), "pair_": count // 2}
         blocks = parts.get(method[:5], 16 if method.endswith("index") else 8)
         getattr(k, method)(ub(0, (blocks,), dtype), ub(1, (8, 128), dtype))
 
-    return Sample(method, make, "8 rows of 128", dtypes=DTYPES)
+    return Demo(method, make, "8 rows of 128", dtypes=DTYPES)
 
 
 def flags(k: Kernel, source: str, destination: str) -> None:
@@ -142,40 +152,40 @@ def img2col(k: Kernel, gm: Tensor, dtype: str) -> None:
     k.load_data_3d("L0A", 0, 0, 2, window, rows=Span(0, 36), columns=Span(0, 144))
 
 
-SECTIONS: dict[str, list[Sample]] = {
+SECTIONS: dict[str, list[Demo]] = {
     "Between GM and UB": [
-        Sample("gm_to_ub", lambda k, gm, dtype: k.gm_to_ub(ub(0, (64, 64), dtype), gm), "64 rows of 64"),
-        Sample("ub_to_gm", lambda k, gm, dtype: k.ub_to_gm(gm, ub(0, (64, 64), dtype)), "64 rows of 64"),
-        Sample("data_copy", lambda k, gm, dtype: k.data_copy("GM", "UB", 0, gm.address, 96, 4, 128, 96), "4 rows of 96 bytes"),
-        Sample(
+        Demo("gm_to_ub", lambda k, gm, dtype: k.gm_to_ub(ub(0, (64, 64), dtype), gm), "64 rows of 64"),
+        Demo("ub_to_gm", lambda k, gm, dtype: k.ub_to_gm(gm, ub(0, (64, 64), dtype)), "64 rows of 64"),
+        Demo("data_copy", lambda k, gm, dtype: k.data_copy("GM", "UB", 0, gm.address, 96, 4, 128, 96), "4 rows of 96 bytes"),
+        Demo(
             "data_copy_planes",
             lambda k, gm, dtype: k.data_copy_planes("UB", "GM", gm.address, 0, 4, CopyLoop(16, 4, 108), CopyLoop(2, 64, 1728)),
             "2 planes of 16 rows of 4 bytes",
         ),
-        Sample("fill", lambda k, gm, dtype: k.fill("L1", 0, 8192), "8192 bytes"),
+        Demo("fill", lambda k, gm, dtype: k.fill("L1", 0, 8192), "8192 bytes"),
     ],
     "Matrices": [
-        Sample("gm_to_l1", lambda k, gm, dtype: k.gm_to_l1(0, gm), "64 x 64"),
-        Sample("l1_to_l0a", lambda k, gm, dtype: k.l1_to_l0a(0, 0, 64, 64, dtype, held=64), "64 x 64"),
-        Sample("l1_to_l0b", lambda k, gm, dtype: k.l1_to_l0b(0, 0, 64, 64, dtype, held=64), "64 x 64"),
-        Sample(
+        Demo("gm_to_l1", lambda k, gm, dtype: k.gm_to_l1(0, gm), "64 x 64"),
+        Demo("l1_to_l0a", lambda k, gm, dtype: k.l1_to_l0a(0, 0, 64, 64, dtype, held=64), "64 x 64"),
+        Demo("l1_to_l0b", lambda k, gm, dtype: k.l1_to_l0b(0, 0, 64, 64, dtype, held=64), "64 x 64"),
+        Demo(
             "l1_to_l0b", lambda k, gm, dtype: k.l1_to_l0b(0, 0, 64, 64, dtype, held=64, transpose=True),
             "64 x 64, transpose=True",
         ),
-        Sample("mmad", lambda k, gm, dtype: k.mmad(0, 0, 0, 64, 64, 64, dtype, True), "64 x 64 x 64, accumulate=True"),
-        Sample("load_bias", lambda k, gm, dtype: k.load_bias(0, 0, 64, dtype), "64 numbers"),
-        Sample("l0c_to_gm", lambda k, gm, dtype: k.l0c_to_gm(gm, 0), "64 x 64"),
-        Sample("l0c_to_ub", lambda k, gm, dtype: k.l0c_to_ub(0, 0, 64, 4, 64, dtype), "64 rows of 4 x 16"),
-        Sample("data_copy_nd2nz", lambda k, gm, dtype: k.data_copy_nd2nz(0, gm.address, 64, 64, 2, 128, 64), "64 x 64"),
-        Sample(
+        Demo("mmad", lambda k, gm, dtype: k.mmad(0, 0, 0, 64, 64, 64, dtype, True), "64 x 64 x 64, accumulate=True"),
+        Demo("load_bias", lambda k, gm, dtype: k.load_bias(0, 0, 64, dtype), "64 numbers"),
+        Demo("l0c_to_gm", lambda k, gm, dtype: k.l0c_to_gm(gm, 0), "64 x 64"),
+        Demo("l0c_to_ub", lambda k, gm, dtype: k.l0c_to_ub(0, 0, 64, 4, 64, dtype), "64 rows of 4 x 16"),
+        Demo("data_copy_nd2nz", lambda k, gm, dtype: k.data_copy_nd2nz(0, gm.address, 64, 64, 2, 128, 64), "64 x 64"),
+        Demo(
             "data_copy_dn2nz", lambda k, gm, dtype: k.data_copy_dn2nz(0, gm.address, ChannelMatrices(20, 5, 2, 64, 32, 160)),
             "20 channels of 5 pixels",
         ),
-        Sample("load_data_2d", lambda k, gm, dtype: k.load_data_2d("L0B", 0, 0, 2, 16, 1, True), "16 fractals, turned"),
-        Sample("load_data_3d", img2col, "3 x 3 kernel on 8 x 8 pixels"),
-        Sample("fixpipe", lambda k, gm, dtype: k.fixpipe(gm.address, 0, 64, 64, 64, dtype, 16, 2048), "64 x 64"),
-        Sample("fixpipe_nd", lambda k, gm, dtype: k.fixpipe_nd(gm.address, 0, 64, 64, 64, dtype, 128), "64 x 64"),
-        Sample(
+        Demo("load_data_2d", lambda k, gm, dtype: k.load_data_2d("L0B", 0, 0, 2, 16, 1, True), "16 fractals, turned"),
+        Demo("load_data_3d", img2col, "3 x 3 kernel on 8 x 8 pixels"),
+        Demo("fixpipe", lambda k, gm, dtype: k.fixpipe(gm.address, 0, 64, 64, 64, dtype, 16, 2048), "64 x 64"),
+        Demo("fixpipe_nd", lambda k, gm, dtype: k.fixpipe_nd(gm.address, 0, 64, 64, 64, dtype, 128), "64 x 64"),
+        Demo(
             "fixpipe_dn", lambda k, gm, dtype: k.fixpipe_dn(gm.address, 0, TilePiece(64, 64, 64), dtype, 2, 128), "64 x 64"
         ),
     ],
@@ -185,56 +195,56 @@ SECTIONS: dict[str, list[Sample]] = {
         elements("bitwise_not", 1, dtypes=("int16", "uint16")),
         *(elements(name, 1, 2) for name in ("adds", "muls", "maxs", "mins", "axpy", "leaky_relu")),
         *(elements(name, 1) for name in ("abs", "exp", "ln", "sqrt", "rsqrt", "reciprocal", "relu")),
-        Sample("cast", lambda k, gm, dtype: k.cast(ub(0, (1024,), "float16"), ub(1, (1024,), "float32")), "fp32 to fp16, 1024"),
-        Sample("compare", compare, "1024 elements", dtypes=DTYPES),
-        Sample("select", select, "1024 elements", dtypes=DTYPES),
+        Demo("cast", lambda k, gm, dtype: k.cast(ub(0, (1024,), "float16"), ub(1, (1024,), "float32")), "fp32 to fp16, 1024"),
+        Demo("compare", compare, "1024 elements", dtypes=DTYPES),
+        Demo("select", select, "1024 elements", dtypes=DTYPES),
     ],
     "Vectors: reductions and places": [
         *(rows(name) for name in ("reduce_sum", "reduce_max", "reduce_min", "reduce_max_index", "reduce_min_index")),
         *(rows(name) for name in ("block_reduce_sum", "block_reduce_max", "block_reduce_min", "pair_reduce_sum")),
-        Sample("duplicate", lambda k, gm, dtype: k.duplicate(ub(0, (1024,), dtype), 1), "1024 elements", dtypes=DTYPES),
+        Demo("duplicate", lambda k, gm, dtype: k.duplicate(ub(0, (1024,), dtype), 1), "1024 elements", dtypes=DTYPES),
         elements("copy", 1),
-        Sample("broadcast_row", across, "to 8 rows of 128", dtypes=DTYPES),
-        Sample("broadcast_column", column, "to 8 rows of 128", dtypes=DTYPES),
-        Sample("gather", gather, "256 of 1024 elements", dtypes=DTYPES),
-        Sample(
+        Demo("broadcast_row", across, "to 8 rows of 128", dtypes=DTYPES),
+        Demo("broadcast_column", column, "to 8 rows of 128", dtypes=DTYPES),
+        Demo("gather", gather, "256 of 1024 elements", dtypes=DTYPES),
+        Demo(
             "transpose", lambda k, gm, dtype: k.transpose(ub(0, (64, 32), dtype), ub(1, (32, 64), dtype)), "32 x 64",
             dtypes=DTYPES,
         ),
     ],
     "Vectors by name": [by_name(kind) for kind in named().values()],
     "Vectors by address": [
-        Sample("vector_binary", lambda k, gm, dtype: k.vector_binary("add", 0, 8192, 16384, dtype, 1024), "1024 elements"),
-        Sample("vector_cast", lambda k, gm, dtype: k.vector_cast(0, 8192, "float32", "float16", 1024), "1024 elements"),
-        Sample("vector_duplicate", lambda k, gm, dtype: k.vector_duplicate(0, dtype, 1024), "1024 elements"),
-        Sample("reduce_rows", lambda k, gm, dtype: k.reduce_rows(0, 8192, 8, 128, 512), "8 rows of 128"),
-        Sample(
+        Demo("vector_binary", lambda k, gm, dtype: k.vector_binary("add", 0, 8192, 16384, dtype, 1024), "1024 elements"),
+        Demo("vector_cast", lambda k, gm, dtype: k.vector_cast(0, 8192, "float32", "float16", 1024), "1024 elements"),
+        Demo("vector_duplicate", lambda k, gm, dtype: k.vector_duplicate(0, dtype, 1024), "1024 elements"),
+        Demo("reduce_rows", lambda k, gm, dtype: k.reduce_rows(0, 8192, 8, 128, 512), "8 rows of 128"),
+        Demo(
             "scatter",
             lambda k, gm, dtype: k.scatter(0, 8192, "float32", ScatterLoops(3, 8, 16, 512, 64, 4, 192, 12)),
             "3 x 8 x 16 elements",
         ),
-        Sample(
+        Demo(
             "transpose_blocks", lambda k, gm, dtype: k.transpose_blocks(0, 8192, True, 2, 16, 64, TurnLayout(128)), "16 x 64"
         ),
-        Sample("interleave", lambda k, gm, dtype: k.interleave(0, 8192, 16384, 2, 512), "512 pairs"),
+        Demo("interleave", lambda k, gm, dtype: k.interleave(0, 8192, 16384, 2, 512), "512 pairs"),
     ],
     "Order and time": [
-        Sample("set_flag", lambda k, gm, dtype: flags(k, "MTE2", "MTE3"), shows="set_flag"),
-        Sample("wait_flag", lambda k, gm, dtype: flags(k, "MTE2", "MTE3"), shows="wait_flag"),
-        Sample("pipe_barrier", lambda k, gm, dtype: k.pipe_barrier("MTE2")),
-        Sample("scalar_wait", lambda k, gm, dtype: k.scalar_wait("MTE2")),
-        Sample("scalar", lambda k, gm, dtype: k.scalar(10), "10 cycles"),
-        Sample("scalar_load", lambda k, gm, dtype: k.scalar_load(ub(0, (1,), dtype)), "of UB"),
-        Sample("scalar_store", lambda k, gm, dtype: k.scalar_store(ub(0, (1,), dtype), 1), "to UB"),
-        Sample("scalar_copy", lambda k, gm, dtype: k.scalar_copy(ub(0, (1,), dtype), ub(1, (1,), dtype)), "within UB"),
-        Sample("clean_data_cache", lambda k, gm, dtype: k.clean_data_cache(), "all lines"),
-        Sample("cross_core_set", lambda k, gm, dtype: k.cross_core_set(0, 2, "MTE2")),
-        Sample("cross_core_wait", lambda k, gm, dtype: k.cross_core_wait(0, 2, "MTE2")),
+        Demo("set_flag", lambda k, gm, dtype: flags(k, "MTE2", "MTE3"), shows="set_flag"),
+        Demo("wait_flag", lambda k, gm, dtype: flags(k, "MTE2", "MTE3"), shows="wait_flag"),
+        Demo("pipe_barrier", lambda k, gm, dtype: k.pipe_barrier("MTE2")),
+        Demo("scalar_wait", lambda k, gm, dtype: k.scalar_wait("MTE2")),
+        Demo("scalar", lambda k, gm, dtype: k.scalar(10), "10 cycles"),
+        Demo("scalar_load", lambda k, gm, dtype: k.scalar_load(ub(0, (1,), dtype)), "of UB"),
+        Demo("scalar_store", lambda k, gm, dtype: k.scalar_store(ub(0, (1,), dtype), 1), "to UB"),
+        Demo("scalar_copy", lambda k, gm, dtype: k.scalar_copy(ub(0, (1,), dtype), ub(1, (1,), dtype)), "within UB"),
+        Demo("clean_data_cache", lambda k, gm, dtype: k.clean_data_cache(), "all lines"),
+        Demo("cross_core_set", lambda k, gm, dtype: k.cross_core_set(0, 2, "MTE2")),
+        Demo("cross_core_wait", lambda k, gm, dtype: k.cross_core_wait(0, 2, "MTE2")),
     ],
 }  # fmt: skip
 
 
-class Watched:
+class WatchedNumbers:
     """Part of a chip that notes which of its numbers are read, by their places in the file."""
 
     def __init__(self, node: Any, place: str, spec: ChipSpec, seen: set[str]) -> None:
@@ -243,7 +253,7 @@ class Watched:
     def _wrapped(self, value: Any, key: Any) -> Any:
         place = f"{self._place}.{key}" if self._place else str(key)
         if isinstance(value, BaseModel | Mapping):
-            return Watched(value, place, self._spec, self._seen)
+            return WatchedNumbers(value, place, self._spec, self._seen)
         if place in self._spec.sources:
             self._seen.add(place)
         return value
@@ -282,7 +292,7 @@ class Made:
     table: InstructionTable
 
 
-def made_on(sample: Sample, chip: ChipSpec) -> Made | str:
+def made_on(sample: Demo, chip: ChipSpec) -> Made | str:
     """The instruction on the first kind of core and in the first dtype that take it, or why there is none."""
     refusal = ""
     for dtype in sample.dtypes:
@@ -306,7 +316,7 @@ def made_on(sample: Sample, chip: ChipSpec) -> Made | str:
 def cost_of(made: Made) -> str:
     """Head + work + latency in cycles, bytes over a rate for what crosses GM, and the marks of the numbers in it."""
     chip, seen = made.table.chip, set[str]()
-    watched: Any = Watched(chip, "", chip, seen)
+    watched: Any = WatchedNumbers(chip, "", chip, seen)
     cost, access = made.instruction.cost(watched), made.instruction.gm_access(watched)
     work = str(cost.work)
     if access is not None:
@@ -335,7 +345,7 @@ def regions(found: tuple[Region, ...]) -> str:
     return "<br>".join(region(one) for one in found) or "-"
 
 
-def row(sample: Sample, chips: list[ChipSpec]) -> str:
+def row(sample: Demo, chips: list[ChipSpec]) -> str:
     """The line of a method."""
     found = [made_on(sample, chip) for chip in chips]
     first = next((made for made in reversed(found) if isinstance(made, Made)), None)
@@ -379,6 +389,11 @@ def head(first: str, chips: list[ChipSpec]) -> str:
     return f"| {first} | {' | '.join(f'{chip.name} ({chip.identity.arch})' for chip in chips)} |"
 
 
+def beginning(said: str) -> str:
+    """The first paragraph of a docstring, as one line."""
+    return " ".join(said.partition("\n\n")[0].split())
+
+
 def page() -> str:
     """The whole page."""
     chips = [load_chip(name) for name in CHIPS]
@@ -400,11 +415,15 @@ def page() -> str:
             continue
         lines += ["", f"## {title}", ""]
         for call, said in dict.fromkeys(sample.described for sample in samples):
-            first = said.partition("\n\n")[0].split()
-            lines.append(f"- `{call}`: {' '.join(first)}")
+            lines.append(f"- `{call}`: {beginning(said)}")
         columns = "call | pipe | reads | writes"
         lines += ["", head(columns, chips), "|---" * (4 + len(chips)) + "|"]
         lines += [row(sample, chips) for sample in samples]
+    lines += ["", "## Buffers, flags and loops", "", "| call | effect |", "|---|---|"]
+    lines += [
+        f"| `{signature(method)}` | {beginning(inspect.getdoc(getattr(Kernel, method)) or '')} |"
+        for method in PLACES_AND_LOOPS
+    ]
     lines += ["", "## Formats of the vector unit", "", *formats(chips), ""]
     lines += [
         "## Limits",

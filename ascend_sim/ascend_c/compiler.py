@@ -25,7 +25,6 @@ from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
 
 HEADERS = Path(__file__).with_name("include")
-EXTRA = "ascend-c"
 OLDEST_CLANG = 17
 """The first clang that computes with bfloat16 (__bf16) on x86-64."""
 FLAGS = (
@@ -85,9 +84,7 @@ def compiler() -> Compiler:
     if zig is not None and zig.is_file():
         return Compiler((str(zig), "c++"), (str(zig), "ld.lld", "-shared"), _identity(str(zig)))
     old = f" (the clang++ of this machine is older than {OLDEST_CLANG})" if found else ""
-    raise SimError(
-        f"Ascend C kernels need a compiler{old}: pip install 'ascend-sim[{EXTRA}]' brings one, or install clang++"
-    )
+    raise SimError(f"Ascend C kernels need a compiler{old}: pip install ziglang brings one, or install clang++")
 
 
 def _version(command: str) -> int:

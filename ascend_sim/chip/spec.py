@@ -260,13 +260,15 @@ def chip_names() -> list[str]:
 def shipped_name(given: str) -> str | None:
     """Return the name of the shipped chip that `given` means, or None when it means none.
 
-    A name may be in any case and without `ascend`: `ascend910b3`, `Ascend910B3` and `910b3` are one chip.
+    A name is that of its file, in any case and without `ascend`: `ascend910b3`, `Ascend910B3` and `910b3` are one chip.
     Raises `ConfigError` for the name of a family, with the names of its chips.
     """
-    short = given.strip().lower()
-    name, known = f"{_VENDOR}{short.removeprefix(_VENDOR)}", chip_names()
+    short, known = given.strip().lower(), chip_names()
+    if short in known:
+        return short
+    name = f"{_VENDOR}{short.removeprefix(_VENDOR)}"
     begins_others = any(one.startswith(name) and one != name for one in known)
-    if name in known and (short.startswith(_VENDOR) or not begins_others):
+    if name in known and not begins_others:
         return name
     members = [one for one in known if _load_shipped(one).identity.short_soc.lower() == name] if begins_others else []
     if members:

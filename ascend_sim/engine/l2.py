@@ -62,10 +62,7 @@ class L2Cache:
         return victims
 
     def arrays(self, reach: int) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-        """Return the cache's own stamps, of all lines below `reach` at least, and its dirty marks, for the C twin.
-
-        The cache itself, for the C twin.
-        """
+        """Return the cache's own stamps, of all lines below `reach` at least, and its dirty marks, for the C twin."""
         if reach > len(self._stamp):
             self._reach(reach - 1)
         return self._stamp, self._dirty.view(np.uint8)

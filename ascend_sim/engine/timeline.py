@@ -84,8 +84,6 @@ class ProgramRun:
     def read_at(self) -> NDArray[np.int64]:
         """Return the cycle at which each row has read its operands: its start, or the end of its occupancy if it reads till
         then.
-
-        When it starts, or at the end of its occupancy where it reads till then.
         """
         return np.where(self.program.per_row("reads_late") > 0, self.end, self.start)
 

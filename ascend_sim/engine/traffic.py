@@ -312,8 +312,6 @@ class Traffic:
         """Return (rate, limit) for every ((port, direction, m, w), members) of `setting`, by progressive filling.
 
         All rates rise together; a class that meets a limit is frozen, and the others go on.
-
-        Returns (rate, limit) for every ((port, direction, m, w), members) of `setting`.
         """
         shares = [(0, PORT)] * len(setting)
         unfrozen = [

@@ -171,9 +171,10 @@ def fixpipe_moves(
     pre: Quantisation | None = None,
     scales: Place | None = None,
 ) -> Moves:
-    """The moves of numbers out of L0C that become `dtype`, or that are added as such to what `put` holds.
+    """Return the moves of numbers from L0C to `put`, converted to `dtype` or, with `atomic`, added there in that format.
 
-    Without `pre` they are float32, or int32 that stay so; `scales` has those of the columns where they have their own.
+    Without `pre` the numbers are float32, or int32 that stay int32; `scales` is the place of the columns' scales, where each
+    has its own.
     """
     saturate = model.fixpipe_saturates(storage(dtype).itemsize)
     whole = dtype in INTEGERS

@@ -189,7 +189,7 @@ def _added(
     if moves.adds:
         _view(moves.put, total, 0, np.dtype(np.float32), packed=True)[...] = out
     if start is not None:
-        total += start
+        total[...] = start
     rate = memory.model.chip.cube.rates[product.dtype]  # type: ignore[index]
     if memory.model.accumulate == "chunk":
         return add_chunks(total, left, right, rate.k0)

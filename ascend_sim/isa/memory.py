@@ -33,7 +33,7 @@ class ValueModel:
     effects: dict[Any, Moves | None] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
-    def of(cls, chip: ChipSpec, accumulate: str = "blas", overflow: str | None = None) -> ValueModel:
+    def of(cls, chip: ChipSpec, accumulate: str = "chunk", overflow: str | None = None) -> ValueModel:
         """Return a model; `overflow` is "inf_nan", "saturate" or None (the chip's default). SimError for other names."""
         if accumulate not in ACCUMULATIONS:
             raise SimError(f"accumulate {accumulate!r}: allowed are {', '.join(ACCUMULATIONS)}")

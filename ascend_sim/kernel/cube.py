@@ -84,7 +84,8 @@ class CubeMethods:
     ) -> None:
         """Multiply two matrices into L0C; see `Mmad`.
 
-        With the BT address `bias` the sum begins with what `load_bias` brought there.
+        Unless `gemv` is given, a product with m = 1 is in GEMV mode; only the 950 can leave that mode. With `bias`, an address
+        in BT, the sum begins with the numbers that `load_bias` brought there.
         """
         gemv = m == 1 if gemv is None else gemv
         self._emit((Mmad, m, k, n, dtype, accumulate, hf32_bits, gemv, bias), dst, left, right)

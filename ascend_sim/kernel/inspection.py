@@ -59,7 +59,7 @@ class SourceLines:
         self._number: dict[Line, int] = {}
 
     def number(self, line: Line) -> int:
-        """Return the number of a line."""
+        """Return the number of a line; a new line gets the next number."""
         number = self._number.setdefault(line, len(self.lines))
         if number == len(self.lines):
             self.lines.append(line)

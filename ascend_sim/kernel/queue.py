@@ -40,8 +40,8 @@ class BufferQueue(Generic[Place]):
     Consumer side: `take()` (waits until it is full, returns its address) ... reads ... `release()`.
     `with queue.write() as address:` and `with queue.read() as address:` are these pairs.
     A publish without an acquire and a release without a take are refused. `close()` at the end of the program takes back
-    the releases that nobody waits for, so that all flags end at zero. `opener` is the pipe that waits for a free buffer
-    where another than the producer touches it first.
+    the releases that nobody waits for, so that all flags end at zero; `settle()` waits for them. `opener` is the pipe that
+    waits for a free buffer where another than the producer touches it first. Flags count the buffers from `first`.
     """
 
     def __init__(
@@ -52,13 +52,15 @@ class BufferQueue(Generic[Place]):
         consumer: str,
         addresses: Sequence[Place],
         opener: str = "",
+        first: int = 0,
     ) -> None:
         self._builder = builder
         self._name = name
         self._addresses = addresses
         count = len(addresses)
-        self._full = [self._flag(producer, consumer, f"{name}[{i}] full") for i in range(count)]
-        self._free = [self._flag(consumer, opener or producer, f"{name}[{i}] free") for i in range(count)]
+        numbers = range(first, first + count)
+        self._full = [self._flag(producer, consumer, f"{name}[{i}] full") for i in numbers]
+        self._free = [self._flag(consumer, opener or producer, f"{name}[{i}] free") for i in numbers]
         if builder.notes is not None:
             for side, flags in (("full", self._full), ("free", self._free)):
                 builder.notes.queues |= {(f.source, f.destination, f.identity): f"{name} {side}" for f in flags}
@@ -138,6 +140,11 @@ class BufferQueue(Generic[Place]):
         """Drop the releases that no later `acquire` waits for, at the end of the program."""
         for flag in self._free:
             self._builder.drop_set(flag)
+
+    def settle(self) -> None:
+        """End of the program: wait for every buffer that was released, in order of the buffers."""
+        for index in range(min(self._acquired, len(self._addresses))):
+            self._await_free(index)
 
 
 class ZeroedQueue(BufferQueue[int]):

@@ -209,7 +209,7 @@ class VectorMethods:
         self._reduce_blocks("min", dst, src)
 
     def duplicate(self, dst: Tensor, value: float = 0.0, *, mask: int | None = None) -> None:
-        """Every element of dst becomes `value`."""
+        """Set every element of dst to `value`."""
         count, rows, (at,) = self._layout("duplicate", dst, ())
         self._emit((Duplicate, dst.dtype, count, value, rows, at, self._mask(dst, mask)), dst.address)
 

@@ -21,7 +21,7 @@ ACCUMULATIONS = {
     "chunk": "products of one fractal of k added in float32 in order of k, then one float32 addition",
     "exact_group": "exact sum of the products of one cycle and the sum so far, one rounding to float32",
 }
-"""Name of a model -> what it does; the first is the default (the fastest)."""
+"""Name of a model -> what it does; `chunk` is the default, `blas` the fastest."""
 
 Float32 = npt.NDArray[np.float32]
 Float64 = npt.NDArray[np.float64]
@@ -35,7 +35,8 @@ _BLOCK = 1 << 13  # sums worked on at a time: the temporaries stay in the cache
 def add_chunks(total: Float32, left: Float32, right: Float32, width: int) -> Float32:
     """Return `total` + `left` x `right`^T, `width` of k at a time: every product and sum is rounded to float32, in order of k.
 
-    It uses no matrix product of the host, whose order of additions depends on its CPU.
+    It uses no matrix product of the host, whose order of additions depends on its CPU. A NaN is the usual one. The twin in C is
+    engine/compiled/products.c.
     """
     columns, rows = np.ascontiguousarray(left.T)[:, :, None], np.ascontiguousarray(right.T)
     product = np.empty_like(total)
@@ -45,6 +46,7 @@ def add_chunks(total: Float32, left: Float32, right: Float32, width: int) -> Flo
             for k in range(start + 1, min(start + width, len(rows))):
                 partial += np.multiply(columns[k], rows[k], out=product)
             total = total + partial
+    total[np.isnan(total)] = np.nan
     return total
 
 

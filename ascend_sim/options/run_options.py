@@ -193,7 +193,7 @@ class ValueOptions(OverflowOptions, total=False):
     accumulate: Annotated[
         "str",
         Option(
-            "blas",
+            "chunk",
             "a text",
             'A model of the cube\'s additions: "blas", "chunk" or "exact_group".',
             Shell(

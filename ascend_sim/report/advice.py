@@ -312,8 +312,6 @@ class _Speaker:
 def _step(field: str, value: int, up: int, down: int) -> int:
     """Return the value of a field one step up or down: whole fractals, at most two buffers; `value` itself where there is no
     step.
-
-    `value` itself where there is none.
     """
     if field.endswith("Pbuffer"):
         return min(value * up, _BUFFERS_AT_MOST)

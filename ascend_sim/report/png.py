@@ -15,5 +15,5 @@ def png_figure(path: str | Path) -> Any:
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise SimError("--plot needs matplotlib, which is not installed: pip install 'ascend-sim[plot]'") from None
+        raise SimError("--plot needs matplotlib, which is not installed: pip install matplotlib") from None
     return Figure

@@ -12,11 +12,11 @@ from ascend_sim.errors import SimError
 
 
 def check_plotly() -> None:
-    """Raise SimError, with the extra to install, where Plotly is missing."""
+    """Raise SimError, which names the package to install, where Plotly is missing."""
     try:
         import_module("plotly")
     except ImportError:
-        raise SimError('--html needs Plotly: pip install "ascend-sim[html]" (or pip install plotly)') from None
+        raise SimError("--html needs Plotly, which is not installed: pip install plotly") from None
 
 
 class Figures:

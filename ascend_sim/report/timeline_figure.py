@@ -25,9 +25,8 @@ _WAITS = (WAIT, CROSS_WAIT)
 
 
 def windows(run: ProgramRun, rows: int = WINDOW_ROWS) -> dict[str, NDArray[np.int64]]:
-    """Return the rows that are drawn one by one: at the start, in the middle and at the end of a block; all of a short block.
-
-    At the start, in the middle and at the end of a block, or all of a short one.
+    """Return the rows that are drawn one by one: at the start, in the middle and at the end of a block; all of a short
+    block.
     """
     order = np.argsort(run.start, kind="stable")
     if len(order) <= 3 * rows:

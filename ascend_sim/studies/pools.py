@@ -151,7 +151,7 @@ class Cluster(Pool):
 
     def __post_init__(self) -> None:
         if find_spec("distributed") is None:
-            raise SimError("--scheduler needs Dask, which is not installed: pip install 'ascend-sim[dask]'")
+            raise SimError("--scheduler needs Dask, which is not installed: pip install distributed")
         parts = urlsplit(self.address)
         try:
             port = parts.port

@@ -8,7 +8,8 @@ with simulate(chip="ascend910b3", mode="timing") as sim:
 print(sim)                                  # a line for each layer
 sim.report.to_dict(), sim.write_html("model.html"), sim.to_network("model.yaml")
 
-Needs PyTorch (`pip install "ascend-sim[torch]"`); nothing else in the package does.
+Needs PyTorch, as nothing else in the package does. For CPUs alone:
+`pip install torch --index-url https://download.pytorch.org/whl/cpu`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from __future__ import annotations
 try:
     import torch as _torch  # noqa: F401 - absolute: PyTorch, not this room
 except ImportError as error:
-    raise ImportError("ascend_sim.torch needs PyTorch: pip install 'ascend-sim[torch]'") from error
+    raise ImportError(
+        "ascend_sim.torch needs PyTorch: pip install torch --index-url https://download.pytorch.org/whl/cpu"
+    ) from error
 
 from ascend_sim.torch.export import export_network
 from ascend_sim.torch.simulation import Simulation, simulate

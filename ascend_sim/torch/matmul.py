@@ -46,10 +46,8 @@ def time_matmul(
     engine: str | None = None,
     before: Sequence[KernelMoves] = (),
 ) -> Report:
-    """Run the kernel alone in timing mode and return its report; `before` are the kernels of the step, whose operands have
-    the names a and b.
-
-    Raises SimError where the chip has no such kernel or no tiling fits.
+    """Run the kernel alone in timing mode and return its report. Raises SimError where the chip lacks the kernel or no tiling
+    fits. `before` are the kernels of the step, whose operands have the names a and b.
     """
     tiling = choose_matmul(problem, chip)
     device = Device(chip, with_values=False)

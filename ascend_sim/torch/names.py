@@ -191,7 +191,8 @@ class Names:
 def _find(made: dict[int, tuple[int, Any]], number: int, *, near: bool, like: Any = None) -> tuple[Any] | None:
     """Return the layer that a thread recorded for a node, in a tuple, or None.
 
-    `like`: of a layer with the same tensors alone, for the numbers of two threads are the same.
+    `near`: the node may be one of several of a call. `like`: only a layer with equal tensors counts, because numbers of two
+    threads overlap.
     """
     for last in range(number, number + (_TRANSFORMS if near else 1)):
         if last in made:

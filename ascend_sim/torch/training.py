@@ -61,7 +61,7 @@ class TrainingComparison:
     remarks: tuple[str, ...] = ()
 
     def deviations(self, name: str) -> list[float]:
-        """Return |loss - torch's| / |torch's| of each step; NaN where either is not finite."""
+        """Return |loss - torch's| / |torch's| of each step; NaN where either is NaN."""
         pairs = zip(self.losses[name], self.losses[TORCH], strict=False)
         return [abs(loss - own) / abs(own) if own else abs(loss) for loss, own in pairs]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from importlib import resources
+from importlib.resources.abc import Traversable
 from typing import Annotated, Any, Literal
 
 import yaml
@@ -15,7 +16,17 @@ from ascend_sim.ops.status import Status
 from ascend_sim.options.run_options import CONFORMANCES, Conformance
 from ascend_sim.yaml_file import load_shipped
 
-__all__ = ["CONFORMANCES", "Conformance", "ProductProfile", "ProductSpec", "ValueRange", "load_product", "products"]
+__all__ = [
+    "CONFORMANCES",
+    "Conformance",
+    "ProductProfile",
+    "ProductSpec",
+    "ValueRange",
+    "any_arguments",
+    "has_file",
+    "load_product",
+    "products",
+]
 
 Trait = Literal[
     "depthwise_output_channels",
@@ -37,6 +48,8 @@ Route = Literal[
     "matmul_whole_map",
 ]
 Source = Annotated[str, Field(min_length=1)]
+FLOATS = ("float16", "bfloat16", "float32")
+"""Formats that an operator without a file takes."""
 
 
 class _Entry(BaseModel):
@@ -161,10 +174,19 @@ class ProductSpec(BaseModel):
         return ComputeChoice(entry.compute, entry.status, entry.warning, entry.source)
 
 
+def _file(operator: str) -> Traversable:
+    return resources.files("ascend_sim.configs") / "operators" / f"{operator}.yaml"
+
+
+def has_file(operator: str) -> bool:
+    """Return True if there is an operator file of that name."""
+    return _file(operator).is_file()
+
+
 @cache
 def products(operator: str) -> dict[str, ProductSpec]:
     """Return every product of an operator by its upper-case name and aliases; ConfigError names file and field."""
-    file = resources.files("ascend_sim.configs") / "operators" / f"{operator}.yaml"
+    file = _file(operator)
     if not file.is_file():
         raise ConfigError(f"no operator {operator!r}: there is no configs/operators/{operator}.yaml")
     return parse_products(file.read_text(encoding="utf-8"), file.name)
@@ -188,6 +210,21 @@ def parse_products(text: str, name: str) -> dict[str, ProductSpec]:
         first = error.errors()[0]
         raise ConfigError(f"{name}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from error
     return {key.upper(): spec for spec in specs for key in (spec.product, *spec.aliases)}
+
+
+def any_arguments(operator: str, product: str) -> ProductSpec:
+    """Return the accepted arguments of an operator without an operator file, all of whose kernels are vector kernels: its rules
+    and the formats of the vector unit decide.
+    """
+    source = f"assumed: there is no configs/operators/{operator}.yaml"
+    compute = {dtype: {n: CubeEntry(compute=dtype, source=source) for n in CUBE_MATH_TYPES} for dtype in FLOATS}
+    profile = ProductProfile(
+        ranks=Ranks(values=list(range(9)), source=source),
+        dtypes=Dtypes(values=list(FLOATS), source=source),
+        deterministic_default=SourcedFlag(value=False, source=source),
+        cube_math_type=compute,
+    )
+    return ProductSpec(operator=operator, unsupported=source, product=product, documented=profile, library=profile)
 
 
 def load_product(operator: str, product: str) -> ProductSpec:

@@ -107,7 +107,8 @@ class BlockedMap(FeatureMap):
 class FractalZ(SlottedFilters):
     """FRACTAL_Z of one call: [real group][k_d][cin1][k_h*k_w][cout1][16 co][C0 ci], sizes per real group.
 
-    A slot holds the columns of a task in blocks of C0, each with all rows of the task.
+    A slot holds the columns of a task in blocks of C0, each with all rows of the task. Loads of all filters are one run of
+    bytes (`joined`), or a row for each tap.
     """
 
     uniform = True
@@ -118,6 +119,7 @@ class FractalZ(SlottedFilters):
     cout1: int
     itemsize: int
     c0: int
+    joined: bool = True
 
     @classmethod
     def of(cls, inp: TilingInput, itemsize: int) -> FractalZ:
@@ -152,7 +154,7 @@ class FractalZ(SlottedFilters):
         for block, count in pieces:
             source = self.offset(box.group, box.plane, box.channels.start // self.c0 + block, box.taps.start, 0)
             source, lines, pitch, size = source + box.filters.start * self.row_bytes, count, self.line_bytes, row
-            if size == pitch:
+            if self.joined and size == pitch:
                 size, lines, pitch = row * count, 1, 0
             to = address + block * taps * row
             k.copy_rows("GM->L1", to, gm_operand(slot, source), size, CopyLoop(lines, pitch, size), operand="B")

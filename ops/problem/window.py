@@ -77,6 +77,22 @@ def needed_rows(problem: ConvProblem, m_start: int, m_count: int) -> RowWindow:
     return RowWindow(max(first, 0), inside, max(0, -first), max(0, last - height + 1))
 
 
+def listed_rows(problem: ConvProblem, m_start: int, base_m: int) -> RowWindow:
+    """Return the rows of the dilated map that the library's kernel loads for a tile of up to `base_m` dx pixels.
+
+    It counts the rows that such a tile may touch wherever it begins, two more where `base_m` is no whole rows, and leaves out
+    those beside the map (ops-nn arch22, Conv3DBackpropInputV2: stated). `rows` is 0 where `needed_rows` has none.
+    """
+    needed = needed_rows(problem, m_start, base_m)
+    if not needed.rows:
+        return needed
+    first = m_start // problem.w_in - pad_before(problem)[0]
+    rows = spanned_rows(base_m, problem.w_in) + (problem.k_h - 1) * problem.dilation_h
+    above, height = max(-first, 0), dilated_height(problem)
+    inside = min(rows - above, height - max(first, 0))
+    return RowWindow(max(first, 0), inside, above, rows - above - inside)
+
+
 def dilated_rows(problem: ConvProblem, pixels: int, whole_rows: bool = True) -> int:
     """Return the rows of the dilated map that `pixels` dx pixels read, at most the whole map. `whole_rows` as for
     `spanned_rows`.

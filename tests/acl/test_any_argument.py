@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ascend_sim import acl, use
 from ascend_sim.acl.enums import CODE_NAMES
-from tests.support.acl.acl_calls import Convolution, int_array, ok, open_device
+from tests.support.acl.acl_calls import AclConvolution, int_array, ok, open_device
 from tests.support.sampling import sampled
 
 FUNCTIONS = sorted(name for name in acl.__all__ if inspect.isfunction(getattr(acl, name)) and name.startswith("acl"))
@@ -27,7 +27,7 @@ def make_things():
     stream = open_device()
     gone = ok(acl.aclrtCreateStream())
     ok(acl.aclrtDestroyStream(gone))
-    conv = Convolution().prepare()
+    conv = AclConvolution().prepare()
     event = ok(acl.aclrtCreateEvent())
     freed = ok(acl.aclrtMalloc(64, 0))
     ok(acl.aclrtFree(freed))

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from ascend_sim import acl
-from tests.support.acl.acl_calls import Convolution, ok, open_device, refused, upload
+from tests.support.acl.acl_calls import AclConvolution, ok, open_device, refused, upload
 
 pytestmark = pytest.mark.fast
 
 
 def filter_kernel():
     """The op type of the gradWeight kernel: deterministic calls go to another one on the 910B."""
-    executor = ok(Convolution(cube_math_type=0).size_call())[1]
+    executor = ok(AclConvolution(cube_math_type=0).size_call())[1]
     return next(step.op_type for step in executor.plan.steps if step.name == "grad_weight")
 
 

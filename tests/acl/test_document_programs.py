@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ascend_sim import acl, use
-from tests.support.acl.programs import Failed, aclnnConvolutionBackwardTest, aclnnConvTbcBackwardTest, main
+from tests.support.acl.programs import CheckRetFailed, aclnnConvolutionBackwardTest, aclnnConvTbcBackwardTest, main
 
 pytestmark = pytest.mark.fast
 
@@ -31,5 +31,7 @@ def test_the_documents_programs_print_their_sums(name, mode):
 
 def test_the_label_of_000_fails_in_the_released_library():
     """The library is what a program meets; the message names the documents, which accept the call."""
-    with pytest.raises(Failed, match=r"GetWorkspaceSize failed. ERROR: 161002; .*NCDHW.*conformance documented"):
+    with pytest.raises(
+        CheckRetFailed, match=r"GetWorkspaceSize failed. ERROR: 161002; .*NCDHW.*conformance documented"
+    ):
         main(aclnnConvolutionBackwardTest, acl.ACL_FORMAT_NCDHW)

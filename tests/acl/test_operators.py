@@ -11,7 +11,7 @@ from ascend_sim import acl, use
 from ascend_sim.errors import SimError
 from ascend_sim.ops.operator import Operator
 from tests.support.acl import acl_calls
-from tests.support.acl.acl_calls import Convolution, download, int_array, ok, open_device, refused, tensor_at, upload
+from tests.support.acl.acl_calls import AclConvolution, download, int_array, ok, open_device, refused, tensor_at, upload
 
 pytestmark = pytest.mark.fast
 
@@ -39,20 +39,20 @@ def stream():
     ],
 )
 def test_statuses_of_the_checks(stream, changed, status, word):
-    result = Convolution().size_call(**changed)
+    result = AclConvolution().size_call(**changed)
     assert result == (status, 0, None)
     assert word in acl.aclGetRecentErrMsg()
 
 
 def test_handles_of_the_wrong_kind(stream):
-    conv = Convolution()
+    conv = AclConvolution()
     refused(conv.size_call(gradOutput=conv.addresses["gradOutput"]), "aclnn argument", "gradOutput", "aclTensor")
     refused(conv.size_call(stride=[1, 1]), "aclnn argument", "stride", "aclIntArray")
     refused(conv.size_call(outputMask=int_array(1, 1, 1)), "aclnn argument", "outputMask", "aclBoolArray")
 
 
 def test_a_call_without_a_kernel_says_so(stream, monkeypatch):
-    conv = Convolution()
+    conv = AclConvolution()
 
     def no_kernel(*_):
         raise SimError("no kernel for this")
@@ -62,7 +62,7 @@ def test_a_call_without_a_kernel_says_so(stream, monkeypatch):
 
 
 def test_a_defect_becomes_a_code(stream, monkeypatch):
-    conv = Convolution()
+    conv = AclConvolution()
     monkeypatch.setattr(Operator, "plan", lambda *_: 1 / 0)
     refused(conv.size_call(), "aclnn simulator", "ZeroDivisionError")
 
@@ -81,7 +81,7 @@ def call(conv, stream, **changed):
 
 
 def test_an_executor_is_good_for_one_call(stream):
-    conv = Convolution().prepare()
+    conv = AclConvolution().prepare()
     ok(conv.launch(stream))
     refused(conv.launch(stream), "aclnn argument", "used before")
     ok(acl.aclrtSynchronizeStream(stream))
@@ -89,7 +89,7 @@ def test_an_executor_is_good_for_one_call(stream):
 
 
 def test_executors_that_are_none(stream):
-    conv = Convolution().prepare()
+    conv = AclConvolution().prepare()
     refused(call(conv, stream, executor=None), "aclnn null", "executor")
     refused(call(conv, stream, executor=3), "aclnn argument", "executor")
     other = acl.aclnnConvTbcBackward(conv.workspace, conv.workspace_size, conv.executor, stream)
@@ -100,7 +100,7 @@ def test_executors_that_are_none(stream):
 
 
 def test_workspaces_that_do_not_do(stream):
-    conv = Convolution().prepare()
+    conv = AclConvolution().prepare()
     size = conv.workspace_size
     assert size > 0
     assert size % 512 == 0
@@ -121,7 +121,7 @@ def test_workspaces_that_do_not_do(stream):
 
 
 def test_a_workspace_that_is_also_a_tensor(stream):
-    conv = Convolution()
+    conv = AclConvolution()
     need = conv.size_call()[1]
     whole = ok(acl.aclrtMalloc(need + 4096, 0))
     conv.tensors["input"] = tensor_at(whole + need - 4, conv.shapes["input"])
@@ -130,13 +130,13 @@ def test_a_workspace_that_is_also_a_tensor(stream):
 
 
 def test_a_tensor_destroyed_between_the_phases(stream):
-    conv = Convolution().prepare()
+    conv = AclConvolution().prepare()
     ok(acl.aclDestroyTensor(conv.tensors["weight"]))
     refused(conv.launch(stream), "aclnn argument", "weight", "destroyed")
 
 
 def test_a_tensor_destroyed_after_the_launch_does_not_matter(stream):
-    conv = Convolution().prepare()
+    conv = AclConvolution().prepare()
     ok(conv.launch(stream))
     for tensor in conv.tensors.values():
         ok(acl.aclDestroyTensor(tensor))
@@ -155,13 +155,13 @@ def test_tensors_whose_memory_does_not_do(stream):
         (freed, "aclnn argument", "freed"),
         (77, "aclnn argument", "0x4d"),
     ):
-        conv = Convolution()
+        conv = AclConvolution()
         conv.tensors["gradInput"] = tensor_at(address, shape)
         refused(conv.prepare().launch(stream), reason, word)
 
 
 def test_streams_that_are_none(stream):
-    conv = Convolution().prepare()
+    conv = AclConvolution().prepare()
     refused(call(conv, 5), "aclnn argument", "stream")
     ok(acl.aclrtDestroyStream(stream))
     refused(conv.launch(stream), "aclnn argument", "stream", "destroyed")
@@ -169,7 +169,7 @@ def test_streams_that_are_none(stream):
 
 
 def test_memory_freed_between_launch_and_synchronise(stream):
-    conv = Convolution().prepare()
+    conv = AclConvolution().prepare()
     ok(conv.launch(stream))
     ok(acl.aclrtFree(conv.workspace))
     refused(acl.aclrtSynchronizeStream(stream), "work failed", "aclnnConvolutionBackward", "freed")
@@ -180,7 +180,7 @@ def test_memory_freed_between_launch_and_synchronise(stream):
 
 
 def test_a_masked_gradient_is_not_touched(stream):
-    conv = Convolution(mask=(False, True, False)).prepare()
+    conv = AclConvolution(mask=(False, True, False)).prepare()
     ok(conv.launch(stream))
     ok(acl.aclrtSynchronizeStream(stream))
     assert (conv.result("gradInput") == -1).all()
@@ -190,7 +190,7 @@ def test_a_masked_gradient_is_not_touched(stream):
 
 def test_strided_input_and_output_with_offsets(stream):
     """input is every second column of a wider map, gradInput goes into the middle of one; what lies around stays."""
-    conv = Convolution(cube_math_type=0)
+    conv = AclConvolution(cube_math_type=0)
     n, c, h, w = conv.shapes["input"]
     values = np.arange(n * c * h * w, dtype=np.float32).reshape(n, c, h, w) % 5
     wide = np.full((n, c, h, 2 * w + 3), 1e9, np.float32)
@@ -213,13 +213,13 @@ def test_strided_input_and_output_with_offsets(stream):
 @pytest.mark.parametrize(("name", "other"), [("gradWeight", "gradInput"), ("gradInput", "gradOutput")])
 def test_an_output_that_is_another_tensor_too(stream, name, other):
     """Allowed, as far as the documents say, but hardly meant."""
-    conv = Convolution()
+    conv = AclConvolution()
     conv.tensors[name] = tensor_at(conv.addresses[other], conv.shapes[name])
     conv.prepare()
     with pytest.warns(RuntimeWarning, match="share memory") as told:
         ok(conv.launch(stream))
     assert Path(told[0].filename) == Path(acl_calls.__file__)  # where the call stands
-    conv = Convolution(mask=tuple(output != name for output in ("gradInput", "gradWeight", "gradBias")))
+    conv = AclConvolution(mask=tuple(output != name for output in ("gradInput", "gradWeight", "gradBias")))
     conv.tensors[name] = tensor_at(conv.addresses[other], conv.shapes[name])
     with warnings.catch_warnings(action="error"):
         ok(conv.prepare().launch(stream))  # it is not written
@@ -227,7 +227,7 @@ def test_an_output_that_is_another_tensor_too(stream, name, other):
 
 def test_outputs_may_stand_between_each_other(stream):
     """The columns of gradOutput and gradInput alternate in one map: no element is shared, and nothing is told."""
-    conv = Convolution(cube_math_type=0)
+    conv = AclConvolution(cube_math_type=0)
     n, c, h, w = conv.shapes["input"]
     address = upload(np.ones((n, c, h, 2 * w), np.float32))
     strides = [c * h * 2 * w, h * 2 * w, 2 * w, 2]
@@ -241,7 +241,7 @@ def test_outputs_may_stand_between_each_other(stream):
 
 
 def test_a_tensor_inside_a_larger_block(stream):
-    conv = Convolution()
+    conv = AclConvolution()
     block = np.concatenate([np.zeros(3, np.float32), np.ones(196, np.float32), np.zeros(5, np.float32)])
     conv.tensors["gradOutput"] = tensor_at(upload(block) + 12, conv.shapes["gradOutput"])
     conv.prepare()
@@ -251,7 +251,7 @@ def test_a_tensor_inside_a_larger_block(stream):
 
 
 def test_a_call_without_kernels_needs_neither_workspace_nor_time(stream):
-    conv = Convolution(mask=(False, False, False))
+    conv = AclConvolution(mask=(False, False, False))
     size, executor = ok(conv.size_call())
     workspace = ok(acl.aclrtMalloc(size, 0)) if size else None
     ok(acl.aclnnConvolutionBackward(workspace, size, executor, stream))
@@ -261,7 +261,7 @@ def test_a_call_without_kernels_needs_neither_workspace_nor_time(stream):
 
 def test_a_batch_of_nothing(stream):
     """Ruling on empty tensors: gradInput is empty, gradWeight and gradBias are zeros; empty tensors need no memory."""
-    conv = Convolution()
+    conv = AclConvolution()
     for name in ("gradOutput", "input", "gradInput"):
         conv.tensors[name] = tensor_at(None, [0, 2, 7, 7])
     size, executor = ok(conv.size_call())
@@ -274,7 +274,7 @@ def test_a_batch_of_nothing(stream):
 
 def test_zeros_go_into_a_view_and_nowhere_else(stream):
     """gradWeight of an empty batch is every second element of its memory; what lies between stays."""
-    conv = Convolution()
+    conv = AclConvolution()
     for name in ("gradOutput", "input", "gradInput"):
         conv.tensors[name] = tensor_at(None, [0, 2, 7, 7])
     address = upload(np.full(9, -7, np.float32))

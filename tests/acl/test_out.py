@@ -8,7 +8,7 @@ import pytest
 from ascend_sim import acl, load_chip
 from ascend_sim.acl import state
 from ascend_sim.report.timeline_file import load_recording
-from tests.support.acl.acl_calls import Convolution, ok, open_device, refused, upload
+from tests.support.acl.acl_calls import AclConvolution, ok, open_device, refused, upload
 
 pytestmark = pytest.mark.fast
 
@@ -24,7 +24,7 @@ def test_every_kernel_of_the_process_is_in_its_files(tmp_path, monkeypatch):
     second, third = ok(acl.aclrtCreateStream()), ok(acl.aclrtCreateStream())
     spans = []
     for _ in range(2):
-        early, late = Convolution().prepare(), Convolution(channels=3).prepare()
+        early, late = AclConvolution().prepare(), AclConvolution(channels=3).prepare()
         scratch = upload(np.zeros(64, np.uint8))
         event, passed_on = ok(acl.aclrtCreateEvent()), ok(acl.aclrtCreateEvent())
         ok(early.launch(first))
@@ -57,7 +57,7 @@ def test_closing_the_device_writes_too_and_every_device_has_a_folder(tmp_path, m
     monkeypatch.setenv("ASCEND_SIM_MODE", "functional")
     for _ in range(2):
         stream = open_device()
-        ok(Convolution().prepare().launch(stream))
+        ok(AclConvolution().prepare().launch(stream))
         ok(acl.aclFinalize())  # which runs what is queued
     open_device()
     ok(acl.aclFinalize())  # nothing ran
@@ -74,7 +74,7 @@ def test_a_race_is_told_in_the_report(tmp_path, monkeypatch):
     monkeypatch.setenv("ASCEND_SIM_OUT", str(tmp_path))
     stream = open_device()
     other = ok(acl.aclrtCreateStream())
-    conv = Convolution().prepare()
+    conv = AclConvolution().prepare()
     ok(conv.launch(stream))
     ok(acl.aclrtMemsetAsync(conv.addresses["gradInput"], 64, 1, 64, other))
     with pytest.warns(RuntimeWarning, match="race"):
@@ -94,7 +94,7 @@ def test_a_folder_that_cannot_be_made_is_told_at_once(tmp_path, monkeypatch):
 def test_a_folder_that_is_gone_at_the_end_is_a_warning(tmp_path, monkeypatch):
     monkeypatch.setenv("ASCEND_SIM_OUT", str(tmp_path / "out"))
     stream = open_device()
-    ok(Convolution().prepare().launch(stream))
+    ok(AclConvolution().prepare().launch(stream))
     (tmp_path / "out").rmdir()
     (tmp_path / "out").touch()
     with pytest.warns(RuntimeWarning, match="ASCEND_SIM_OUT.*out"):

@@ -4,7 +4,7 @@ import pytest
 
 import ascend_sim
 from ascend_sim import ConfigError, SimError, acl, load_chip
-from tests.support.acl.acl_calls import Convolution, int_array, ok, open_device, refused
+from tests.support.acl.acl_calls import AclConvolution, int_array, ok, open_device, refused
 
 pytestmark = pytest.mark.fast
 
@@ -62,7 +62,7 @@ def test_names_that_there_are_not():
 def test_the_profile_decides_on_bias_sizes(monkeypatch, said_by):
     """A null biasSizes is 161001 in the documents; the released library does not look at it."""
     open_device()
-    conv = Convolution()
+    conv = AclConvolution()
     assert conv.size_call(biasSizes=None)[0] == acl.ACLNN_SUCCESS
     if said_by == "use":
         ascend_sim.use(conformance="documented")
@@ -74,7 +74,7 @@ def test_the_profile_decides_on_bias_sizes(monkeypatch, said_by):
 
 def test_masked_outputs_may_be_null_as_the_public_examples_have_them():
     open_device()
-    call = Convolution().size_call(
+    call = AclConvolution().size_call(
         gradInput=None, gradBias=None, outputMask=acl.aclCreateBoolArray([False, True, False], 3)
     )
     assert call[0] == acl.ACLNN_SUCCESS

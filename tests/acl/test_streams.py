@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ascend_sim import acl, use
-from tests.support.acl.acl_calls import Convolution, download, ok, open_device, refused, upload
+from tests.support.acl.acl_calls import AclConvolution, download, ok, open_device, refused, upload
 
 
 @pytest.fixture(autouse=True)
@@ -27,7 +27,7 @@ CUBE = ("Conv2DBackpropInput", "Conv2DBackpropFilter")
 
 
 def test_results_are_there_only_after_a_synchronise(stream):
-    conv = Convolution().prepare()
+    conv = AclConvolution().prepare()
     ok(conv.launch(stream))
     with pytest.warns(RuntimeWarning, match="aclrtMemcpy touches .* before aclnnConvolutionBackward has run"):
         early = conv.result("gradInput")
@@ -38,7 +38,7 @@ def test_results_are_there_only_after_a_synchronise(stream):
 
 def test_a_copy_waits_for_the_default_stream():
     open_device()
-    conv = Convolution().prepare()
+    conv = AclConvolution().prepare()
     ok(conv.launch(None))
     np.testing.assert_array_equal(conv.result("gradInput"), conv.expected("gradInput"))
 
@@ -49,7 +49,7 @@ def test_synchronise_device_and_event_and_destroying_the_stream_do_it_too(stream
         lambda event: ok(acl.aclrtSynchronizeEvent(event)),
         lambda event: ok(acl.aclrtDestroyStream(stream)),
     ):
-        conv = Convolution().prepare()
+        conv = AclConvolution().prepare()
         event = ok(acl.aclrtCreateEvent())
         ok(conv.launch(stream))
         ok(acl.aclrtRecordEvent(event, stream))
@@ -64,7 +64,7 @@ def test_two_streams_overlap_when_cores_are_free(stream):
     other = ok(acl.aclrtCreateStream())
 
     def cycles(streams):
-        calls = [Convolution().prepare() for _ in streams]
+        calls = [AclConvolution().prepare() for _ in streams]
         for conv, where in zip(calls, streams, strict=True):
             ok(conv.launch(where))
         ok(acl.aclrtSynchronizeDevice())
@@ -85,7 +85,7 @@ def test_two_streams_overlap_when_cores_are_free(stream):
 def test_events_order_streams(stream):
     """A copy on another stream that waits for the event has the result; its run begins when the call has ended."""
     other = ok(acl.aclrtCreateStream())
-    conv = Convolution().prepare()
+    conv = AclConvolution().prepare()
     event = ok(acl.aclrtCreateEvent())
     host = np.zeros((2, 2, 7, 7), np.float32)
     ok(conv.launch(stream))
@@ -103,7 +103,7 @@ def test_events_order_streams(stream):
 
 def test_without_the_event_the_same_program_is_a_race(stream):
     other = ok(acl.aclrtCreateStream())
-    conv = Convolution().prepare()
+    conv = AclConvolution().prepare()
     host = np.zeros((2, 2, 7, 7), np.float32)
     ok(conv.launch(stream))
     source = conv.addresses["gradInput"]
@@ -141,7 +141,7 @@ def test_an_event_of_an_earlier_run_holds_nobody(stream):
 
 def test_elapsed_time_is_the_simulated_time_between(stream):
     start, middle, end = (ok(acl.aclrtCreateEvent()) for _ in range(3))
-    conv, second = Convolution().prepare(), Convolution().prepare()
+    conv, second = AclConvolution().prepare(), AclConvolution().prepare()
     ok(acl.aclrtRecordEvent(start, stream))
     ok(conv.launch(stream))
     ok(acl.aclrtRecordEvent(middle, stream))
@@ -191,7 +191,7 @@ def test_a_longer_copy_takes_longer_by_its_bytes(stream):
 def test_copies_and_kernels_of_one_stream_keep_their_order(stream):
     """Upload, convolve, download, all on one stream, twice through the same memory."""
     results = []
-    conv = Convolution().prepare()
+    conv = AclConvolution().prepare()
     for factor in (1, 3):
         if conv.executor.used:
             conv.workspace_size, conv.executor = ok(conv.size_call())
@@ -214,7 +214,7 @@ def test_full_and_functional_give_the_same_bits():
         use(mode=mode)
         stream = open_device()
         ok(acl.aclrtSetSysParamOpt(acl.ACL_OPT_DETERMINISTIC, 1))
-        conv = Convolution()
+        conv = AclConvolution()
         ok(
             acl.aclrtMemcpy(
                 conv.addresses["input"], images.nbytes, images, images.nbytes, acl.ACL_MEMCPY_HOST_TO_DEVICE

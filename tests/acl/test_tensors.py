@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ascend_sim import acl, use
-from tests.support.acl.acl_calls import Convolution, int_array, ok, open_device, refused, tensor_at
+from tests.support.acl.acl_calls import AclConvolution, int_array, ok, open_device, refused, tensor_at
 
 pytestmark = pytest.mark.fast
 
@@ -19,7 +19,7 @@ def stream():
 
 @pytest.mark.parametrize("name", ["input", "gradInput"])
 def test_a_destroyed_tensor_in_phase_one(stream, name):
-    conv = Convolution()
+    conv = AclConvolution()
     ok(acl.aclDestroyTensor(conv.tensors[name]))
     refused(conv.size_call(), "aclnn argument", name, "destroyed")
 
@@ -27,11 +27,11 @@ def test_a_destroyed_tensor_in_phase_one(stream, name):
 def test_a_destroyed_array_in_phase_one(stream):
     stride = int_array(1, 1)
     ok(acl.aclDestroyIntArray(stride))
-    refused(Convolution().size_call(stride=stride), "aclnn argument", "stride", "destroyed")
+    refused(AclConvolution().size_call(stride=stride), "aclnn argument", "stride", "destroyed")
 
 
 def test_destroying_twice_and_destroying_nothing(stream):
-    conv = Convolution()
+    conv = AclConvolution()
     array, mask = int_array(1), acl.aclCreateBoolArray([True], 1)
     for destroy, handle in (
         (acl.aclDestroyTensor, conv.tensors["input"]),
@@ -45,7 +45,7 @@ def test_destroying_twice_and_destroying_nothing(stream):
 
 
 def test_a_view_that_leaves_its_storage(stream):
-    conv = Convolution()
+    conv = AclConvolution()
     shape = conv.shapes["input"]
     for wrong in ({"offset": 1}, {"strides": [98, 49, 7, 2]}, {"storage": [2, 2, 7, 6]}, {"offset": -1}):
         tensor = tensor_at(conv.addresses["input"], shape, **wrong)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ascend_sim import acl
-from tests.support.acl.acl_calls import Convolution, ok, open_device, refused, upload
+from tests.support.acl.acl_calls import AclConvolution, ok, open_device, refused, upload
 
 pytestmark = pytest.mark.fast
 
@@ -36,7 +36,7 @@ def test_threads_with_a_context_and_a_stream_each():
         ok(acl.aclrtCreateContext(0))
         stream = ok(acl.aclrtCreateStream())
         start, end = ok(acl.aclrtCreateEvent()), ok(acl.aclrtCreateEvent())
-        conv = Convolution(channels=1 + number).prepare()
+        conv = AclConvolution(channels=1 + number).prepare()
         scratch = upload(np.zeros(16, np.uint8))
         together.wait()
         for _ in range(20):

@@ -104,7 +104,7 @@ def test_many_compile_at_the_same_time(file: Path) -> None:
 def test_a_machine_without_a_compiler_is_told_the_extra(monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: None)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(SimError, match=r"pip install 'ascend-sim\[ascend-c\]' brings one, or install clang\+\+$"):
+    with pytest.raises(SimError, match=r"pip install ziglang brings one, or install clang\+\+$"):
         cpp_kernel(file)
 
 

@@ -261,7 +261,7 @@ def test_a_structure_by_value(tmp_path: Path) -> None:
 
 
 def test_a_structure_of_ctypes(tmp_path: Path) -> None:
-    class Tiling(ctypes.Structure):
+    class TilingStruct(ctypes.Structure):
         _fields_ = (
             ("count", ctypes.c_uint32),
             ("scale", ctypes.c_float),
@@ -269,7 +269,7 @@ def test_a_structure_of_ctypes(tmp_path: Path) -> None:
             ("parts", ctypes.c_uint8 * 3),
         )
 
-    given = Tiling(8, 0.5, 6, (0, 4, 0))
+    given = TilingStruct(8, 0.5, 6, (0, 4, 0))
     kernel = made(tmp_path, TILING + vector_kernel(WRITE, tensors="z", numbers="Tiling t"))
     assert (asim.launch(kernel, 1, asim.empty(8, "float32"), t=given).outputs["z"] == 7).all()
 

@@ -16,7 +16,7 @@ PIECES = 4
 """Pieces that a block works off, one behind the other."""
 
 
-class Sample(NamedTuple):
+class OneSample(NamedTuple):
     """Work of a kernel on each piece: C++ between `a` (and `b`) and `c`, and the same in numpy; buffers beside them."""
 
     body: str
@@ -33,48 +33,48 @@ def _sigmoid(x: Any) -> Any:
 
 BARRIER = "PipeBarrier<PIPE_V>();"
 SAMPLES = {
-    "add": Sample("Add(c, a, b, size);", lambda x, y: x + y, 2),
-    "sub_scaled": Sample(f"Sub(c, a, b, size); {BARRIER} Muls(c, c, 0.25f, size);", lambda x, y: (x - y) / 4, 2),
-    "mul_add": Sample(f"Mul(w, a, b, size); {BARRIER} Add(c, w, a, size);", lambda x, y: x * y + x, 2),
-    "div": Sample(f"Abs(w, b, size); {BARRIER} Adds(w, w, 1.0f, size); {BARRIER} Div(c, a, w, size);",
+    "add": OneSample("Add(c, a, b, size);", lambda x, y: x + y, 2),
+    "sub_scaled": OneSample(f"Sub(c, a, b, size); {BARRIER} Muls(c, c, 0.25f, size);", lambda x, y: (x - y) / 4, 2),
+    "mul_add": OneSample(f"Mul(w, a, b, size); {BARRIER} Add(c, w, a, size);", lambda x, y: x * y + x, 2),
+    "div": OneSample(f"Abs(w, b, size); {BARRIER} Adds(w, w, 1.0f, size); {BARRIER} Div(c, a, w, size);",
                   lambda x, y: x / (np.abs(y) + 1), 2),
-    "maximum": Sample("Max(c, a, b, size);", np.maximum, 2),
-    "relu": Sample("Relu(c, a, size);", lambda x: np.maximum(x, 0)),
-    "leaky_relu": Sample("LeakyRelu(c, a, 0.125f, size);", lambda x: np.where(x > 0, x, x / 8)),
-    "sigmoid": Sample(
+    "maximum": OneSample("Max(c, a, b, size);", np.maximum, 2),
+    "relu": OneSample("Relu(c, a, size);", lambda x: np.maximum(x, 0)),
+    "leaky_relu": OneSample("LeakyRelu(c, a, 0.125f, size);", lambda x: np.where(x > 0, x, x / 8)),
+    "sigmoid": OneSample(
         f"Muls(c, a, -1.0f, size); {BARRIER} Exp(c, c, size); {BARRIER} Adds(c, c, 1.0f, size); {BARRIER} "
         "Reciprocal(c, c, size);", _sigmoid),
-    "silu": Sample(
+    "silu": OneSample(
         f"Muls(c, a, -1.0f, size); {BARRIER} Exp(c, c, size); {BARRIER} Adds(c, c, 1.0f, size); {BARRIER} Div(c, a, c, size);",
         lambda x: x * _sigmoid(x)),
-    "tanh": Sample(
+    "tanh": OneSample(
         f"Muls(c, a, 2.0f, size); {BARRIER} Exp(c, c, size); {BARRIER} Adds(w, c, 1.0f, size); {BARRIER} "
         f"Adds(c, c, -1.0f, size); {BARRIER} Div(c, c, w, size);", lambda x: np.tanh(x.astype(np.float64)), tolerance=1e-4),
-    "softplus": Sample(f"Exp(c, a, size); {BARRIER} Adds(c, c, 1.0f, size); {BARRIER} Ln(c, c, size);",
+    "softplus": OneSample(f"Exp(c, a, size); {BARRIER} Adds(c, c, 1.0f, size); {BARRIER} Ln(c, c, size);",
                        lambda x: np.log1p(np.exp(x.astype(np.float64))), tolerance=1e-5),
-    "rsqrt": Sample(f"Mul(w, a, a, size); {BARRIER} Adds(w, w, 1.0f, size); {BARRIER} Rsqrt(c, w, size);",
+    "rsqrt": OneSample(f"Mul(w, a, a, size); {BARRIER} Adds(w, w, 1.0f, size); {BARRIER} Rsqrt(c, w, size);",
                     lambda x: 1 / np.sqrt(x.astype(np.float64) ** 2 + 1)),
-    "clamp": Sample(f"Maxs(w, a, -0.5f, size); {BARRIER} Mins(c, w, 0.5f, size);", lambda x: np.clip(x, -0.5, 0.5)),
-    "axpy": Sample(f"Adds(c, b, 0.0f, size); {BARRIER} Axpy(c, a, 3.0f, size);", lambda x, y: y + 3 * x, 2),
-    "cast_half": Sample("Cast(c, a, RoundMode::CAST_RINT, size);", lambda x: x.astype(np.float16), out="half", tolerance=0),
-    "cast_floor": Sample("Cast(c, a, RoundMode::CAST_FLOOR, size);", np.floor, out="int32_t", tolerance=0),
-    "keep_positive": Sample(
+    "clamp": OneSample(f"Maxs(w, a, -0.5f, size); {BARRIER} Mins(c, w, 0.5f, size);", lambda x: np.clip(x, -0.5, 0.5)),
+    "axpy": OneSample(f"Adds(c, b, 0.0f, size); {BARRIER} Axpy(c, a, 3.0f, size);", lambda x, y: y + 3 * x, 2),
+    "cast_half": OneSample("Cast(c, a, RoundMode::CAST_RINT, size);", lambda x: x.astype(np.float16), out="half", tolerance=0),
+    "cast_floor": OneSample("Cast(c, a, RoundMode::CAST_FLOOR, size);", np.floor, out="int32_t", tolerance=0),
+    "keep_positive": OneSample(
         "LocalTensor<uint8_t> bits = w.ReinterpretCast<uint8_t>(); CompareScalar(bits, a, 0.0f, CMPMODE::GE, size); "
         f"{BARRIER} Select(c, bits, a, 0.0f, SELMODE::VSEL_TENSOR_SCALAR_MODE, size);",
         lambda x: np.where(x >= 0, x, 0)),
-    "larger_of_two": Sample(
+    "larger_of_two": OneSample(
         "LocalTensor<uint8_t> bits = w.ReinterpretCast<uint8_t>(); Compare(bits, a, b, CMPMODE::GT, size); "
         f"{BARRIER} Select(c, bits, a, b, SELMODE::VSEL_TENSOR_TENSOR_MODE, size);", np.maximum, 2),
-    "minus_the_mean": Sample(
+    "minus_the_mean": OneSample(
         "ReduceSum(w, a, w, size); Adds(c, a, -w.GetValue(0) / size, size);",
         lambda x: x - x.mean(1, keepdims=True), tolerance=1e-5),
-    "over_the_largest": Sample(
+    "over_the_largest": OneSample(
         f"Abs(c, a, size); {BARRIER} ReduceMax(w, c, w, size); Muls(c, a, 1 / w.GetValue(0), size);",
         lambda x: x / np.abs(x).max(1, keepdims=True)),
-    "first_element": Sample(
+    "first_element": OneSample(
         "SetFlag<HardEvent::MTE2_S>(7); WaitFlag<HardEvent::MTE2_S>(7); Duplicate(c, a.GetValue(0), size);",
         lambda x: np.repeat(x[:, :1], x.shape[1], 1)),
-    "marked": Sample(
+    "marked": OneSample(
         "Adds(c, a, 0.0f, size); SetFlag<HardEvent::V_S>(6); WaitFlag<HardEvent::V_S>(6); c.SetValue(1, 42.0f); "
         "SetFlag<HardEvent::S_MTE3>(6); WaitFlag<HardEvent::S_MTE3>(6);",
         lambda x: np.concatenate((x[:, :1], np.full((len(x), 1), 42, np.float32), x[:, 2:]), 1)),
@@ -84,7 +84,7 @@ BOTH = ("add", "sigmoid", "cast_half", "larger_of_two", "minus_the_mean", "over_
 DTYPES = {"float": "float32", "half": "float16", "int32_t": "int32"}
 
 
-def text(name: str, sample: Sample) -> str:
+def text(name: str, sample: OneSample) -> str:
     """Return the kernel: pieces of `size` elements in queues of two buffers."""
     second = sample.inputs == 2
     parameters = "GM_ADDR x, GM_ADDR y, GM_ADDR z" if second else "GM_ADDR x, GM_ADDR z"
@@ -127,7 +127,7 @@ def kernels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return found
 
 
-def tensors(sample: Sample, blocks: int, size: int) -> tuple[list[Any], Any]:
+def tensors(sample: OneSample, blocks: int, size: int) -> tuple[list[Any], Any]:
     rng = np.random.default_rng(len(sample.body))
     shape = blocks * PIECES, size
     given = [rng.standard_normal(shape).astype(np.float32) for _ in range(sample.inputs)]

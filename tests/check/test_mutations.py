@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from ascend_sim.check.run import check_tasks
-from tests.support.check.mutations import Subject, mutations
+from tests.support.check.mutations import MutatedSubject, mutations
 from tests.support.check.shipped import CASES, PAGES, case_subject, page_subject
 
 
-def unnoticed(subject: Subject, kinds: tuple[str, ...] = ("disarmed", "swapped")) -> tuple[int, list[str]]:
+def unnoticed(subject: MutatedSubject, kinds: tuple[str, ...] = ("disarmed", "swapped")) -> tuple[int, list[str]]:
     """How many mistakes were made, and those of which nothing was said, by task."""
     made, missed = 0, []
     for number, task in enumerate(subject.tasks):

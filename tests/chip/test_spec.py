@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from ascend_sim.chip import ChipSpec, chip_names, load_chip
+from ascend_sim.chip import ChipSpec, chip_names, load_chip, spec
 from ascend_sim.errors import ConfigError
 
 pytestmark = pytest.mark.fast
@@ -45,6 +45,12 @@ def test_the_name_of_a_family_lists_its_chips(given: str) -> None:
     assert len(members) > 1
     with pytest.raises(ConfigError, match=f"{given!r} is a family, not a chip; its chips: {', '.join(members)};"):
         load_chip(given)
+
+
+def test_a_shipped_file_may_have_any_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    files = {**spec.shipped_files(), "my_chip": "configs/chips/my_chip.yaml"}
+    monkeypatch.setattr(spec, "shipped_files", lambda: files)
+    assert (spec.shipped_name("my_chip"), spec.shipped_name("My_Chip")) == ("my_chip", "my_chip")
 
 
 def test_an_unknown_chip_lists_the_known_ones() -> None:

@@ -28,14 +28,14 @@ from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.memory.regions import Region
 from tests.support.engine.machine import CHIP, changed, program, quiet, task_of
-from tests.support.engine.random_runs import Run, everything
+from tests.support.engine.random_runs import RandomRun, everything
 from tests.support.sampling import as_part, sample
 
 pytestmark = pytest.mark.skipif(library.load() is None, reason="the compiled engine was not built")
 
 
 def assert_equal(seed: int) -> None:
-    run = Run(seed)
+    run = RandomRun(seed)
     expected, found = run.outcome("simpy"), run.outcome("compiled")
     assert list(found) == list(expected), f"Run({seed})"
     for name, value in expected.items():
@@ -64,10 +64,10 @@ def test_many_random_runs_are_equal(first: int) -> None:
 def test_engines_of_several_threads_do_not_meet() -> None:
     """Every machine has its memory to itself, and C runs without Python's lock."""
     seeds = range(300, 316)
-    expected = [Run(seed).outcome("compiled") for seed in seeds]
+    expected = [RandomRun(seed).outcome("compiled") for seed in seeds]
     with ThreadPoolExecutor(4) as pool:
         for _ in range(3):
-            assert list(pool.map(lambda seed: Run(seed).outcome("compiled"), seeds)) == expected
+            assert list(pool.map(lambda seed: RandomRun(seed).outcome("compiled"), seeds)) == expected
 
 
 def compiled(made: Program, tensors: int = 1, chip: Any = CHIP) -> Any:

@@ -33,7 +33,7 @@ from ascend_sim.isa.vector import (
 )
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.numerics import numpy_dtype
-from tests.support.engine.random_programs import Step, Variant, steps, variants, writer
+from tests.support.engine.random_programs import RandomChip, Step, steps, variants, writer
 from tests.support.engine.values import full, functional
 from tests.support.isa.workbench import GM_BYTES, MODELS, SIZES, Workbench, copy_of, everything, run_in_c
 from tests.support.sampling import sampled
@@ -261,7 +261,7 @@ def test_who_changes_read_or_commit_is_run_in_python(monkeypatch: pytest.MonkeyP
 
 @sampled(40, 300)
 @given(variant=variants(), kind=st.sampled_from(["AIC", "AIV"]), actions=steps(30))
-def test_random_programs_leave_the_same_bytes_and_findings(variant: Variant, kind: str, actions: list[Step]) -> None:
+def test_random_programs_leave_the_same_bytes_and_findings(variant: RandomChip, kind: str, actions: list[Step]) -> None:
     """They race and read what nobody wrote; in time and row by row."""
     for run in (full, functional):
         found = []

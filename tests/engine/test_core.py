@@ -25,7 +25,7 @@ from tests.support.engine.machine import (
     run_one,
     task_of,
 )
-from tests.support.engine.random_programs import SIZES, Step, Variant, steps, variants, writer
+from tests.support.engine.random_programs import SIZES, RandomChip, Step, steps, variants, writer
 from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.usefixtures("each_engine")
@@ -35,7 +35,7 @@ QUIET = quiet(CHIP)
 
 
 @dataclass(frozen=True)
-class _Copy(DataCopy):
+class TwoHeadedCopy(DataCopy):
     """A copy whose head is shorter behind another one."""
 
     name = "copy_with_two_heads"
@@ -60,7 +60,7 @@ def test_work_without_a_gap_pays_the_head_of_a_stream() -> None:
     def copies(k: Kernel) -> None:
         for pause in (0, 0, 1000):
             k.scalar(pause)
-            k.emit(_Copy("GM", "UB", 12800), 0, gm_operand(0, 0))
+            k.emit(TwoHeadedCopy("GM", "UB", 12800), 0, gm_operand(0, 0))
 
     k = Kernel(InstructionTable(QUIET), 0, "AIV", SIZES, blocks=1)
     copies(k)
@@ -82,7 +82,7 @@ def assert_adds_up(run: ProgramRun) -> None:
 @pytest.mark.parametrize("shared", [False, True])
 @sampled(20, 80)
 @given(variant=variants(), kind=st.sampled_from(["AIC", "AIV"]), actions=steps())
-def test_busy_and_stalls_are_the_span(shared: bool, variant: Variant, kind: str, actions: list[Step]) -> None:
+def test_busy_and_stalls_are_the_span(shared: bool, variant: RandomChip, kind: str, actions: list[Step]) -> None:
     run = run_one(variant.chip, kind, writer(kind, actions), SIZES, shared_gm=shared)
     assert_adds_up(run)
     assert (run.start <= run.end).all()
@@ -92,7 +92,7 @@ def test_busy_and_stalls_are_the_span(shared: bool, variant: Variant, kind: str,
 
 @settings(max_examples=60, deadline=None)
 @given(variants(), st.sampled_from(["AIC", "AIV"]), steps())
-def test_pipes_work_in_order_and_one_thing_at_a_time(variant: Variant, kind: str, actions: list[Step]) -> None:
+def test_pipes_work_in_order_and_one_thing_at_a_time(variant: RandomChip, kind: str, actions: list[Step]) -> None:
     run = run_one(variant.chip, kind, writer(kind, actions), SIZES)
     for pipe in range(len(PIPES)):
         rows = np.flatnonzero(run.program.per_row("pipe") == pipe)

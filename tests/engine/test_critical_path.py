@@ -22,7 +22,7 @@ from ascend_sim.engine.timeline import Timeline
 from ascend_sim.isa.base import PIPES
 from ascend_sim.memory.gm import gm_operand
 from tests.support.engine.machine import CHIP, FIVE, changed, program, quiet, scalar_task, task_of
-from tests.support.engine.random_programs import MOST_SETS, SIZES, Step, Variant, steps, variants, writer
+from tests.support.engine.random_programs import MOST_SETS, SIZES, RandomChip, Step, steps, variants, writer
 from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.usefixtures("each_engine")
@@ -68,7 +68,7 @@ def assert_whole(timeline: Timeline) -> list[paths.PathStep]:
 BLOCKS = st.lists(steps(30), min_size=1, max_size=3)
 
 
-KEPT_BY_A_UNIT_FLAG = Variant((2, 1, 1, 1, 1, 2), (4, 1, 1, 1, 1, 1), 0, 0, 0, 0, (0, 0, 0), (0, 14), (0, 0), (0, 0))
+KEPT_BY_A_UNIT_FLAG = RandomChip((2, 1, 1, 1, 1, 2), (4, 1, 1, 1, 1, 1), 0, 0, 0, 0, (0, 0, 0), (0, 14), (0, 0), (0, 0))
 """The cube stands in a short queue behind a wait that was over before its flag came in."""
 STEPS = ["work"] * 6 + ["tile", "work", "work", "tile"]
 
@@ -76,7 +76,7 @@ STEPS = ["work"] * 6 + ["tile", "work", "work", "tile"]
 @sampled(20, 80)
 @given(variants(), st.sampled_from(["AIC", "AIV"]), BLOCKS, st.integers(1, 2), st.booleans())
 @example(KEPT_BY_A_UNIT_FLAG, "AIC", [[(verb, 0, int(i == 6), 0) for i, verb in enumerate(STEPS)]], 1, False)
-def test_it_fills_the_run(variant: Variant, kind: str, blocks: list[list[Step]], tasks: int, shared: bool) -> None:
+def test_it_fills_the_run(variant: RandomChip, kind: str, blocks: list[list[Step]], tasks: int, shared: bool) -> None:
     assert_whole(run(variant.chip, kind, blocks, tasks, shared_gm=shared))
 
 
@@ -89,7 +89,7 @@ def test_launches_dispatches_and_streams(blocks: list[list[Step]], kind: str, ta
 
 @settings(max_examples=50)
 @given(variants(), st.sampled_from(["AIC", "AIV"]), steps())
-def test_issue_times_are_those_of_the_engine(variant: Variant, kind: str, actions: list[Step]) -> None:
+def test_issue_times_are_those_of_the_engine(variant: RandomChip, kind: str, actions: list[Step]) -> None:
     """Worked out again from the starts: nobody starts before his issue, and full queues cost what the engine counted."""
     one = run(variant.chip, kind, [actions]).programs[0]
     rows = paths._PathRows(one)
@@ -112,7 +112,7 @@ SLOWER = {
 }
 
 
-HEAD_THAT_A_GAP_DECIDES = Variant((1, 1, 1, 3, 1, 2), (1,) * 6, 1, 5, 0, 0, (5, 0, 0), (0, 0), (0, 0), (0, 0))
+HEAD_THAT_A_GAP_DECIDES = RandomChip((1, 1, 1, 3, 1, 2), (1,) * 6, 1, 5, 0, 0, (5, 0, 0), (0, 0), (0, 0), (0, 0))
 """A cycle more of flag latency (5) closes the gap between two Mmads, so that the second pays no head in place of one of 5."""
 GAP = [("work", 0, 0, 0)] * 31 + [("tile", 2, 3, 1), ("work", 3, 0, 2), *[("work", 0, 0, 0)] * 2, ("tile", 0, 0, 0)]
 
@@ -121,7 +121,7 @@ GAP = [("work", 0, 0, 0)] * 31 + [("tile", 2, 3, 1), ("work", 3, 0, 2), *[("work
 @settings(max_examples=30)
 @given(variant=variants(), actions=steps(), more=st.integers(1, 40))
 @example(variant=HEAD_THAT_A_GAP_DECIDES, actions=GAP, more=1)
-def test_what_lies_on_it_costs_what_it_weighs(what: str, variant: Variant, actions: list[Step], more: int) -> None:
+def test_what_lies_on_it_costs_what_it_weighs(what: str, variant: RandomChip, actions: list[Step], more: int) -> None:
     """Without shared bandwidth times are maxima of sums: `more` on a kind of step costs that for each one on the path."""
     chip = variant.chip
     # No sum where a gap decides which of two heads is paid: whatever delays a Mmad may spare it the longer one.

@@ -23,7 +23,7 @@ from ascend_sim.kernel.unit_flag import UnitFlagTiles
 from ascend_sim.memory.gm import gm_operand
 from tests.support.engine.machine import CHIP, KIB, changed, program, quiet, random_bytes, task_of
 from tests.support.engine.random_programs import tile
-from tests.support.engine.random_runs import SIZE, Run
+from tests.support.engine.random_runs import SIZE, RandomRun
 
 ENGINES = ("simpy", "compiled") if library.load() is not None else ("simpy",)
 
@@ -47,7 +47,7 @@ class InTime(ValueEvents):
 
 def outcome(seed: int, engine: str, order: type[ValueEvents]) -> Any:
     """Return the tensors after a random run, of which tasks share some, and its findings; None for a broken run."""
-    run, random = Run(seed), Random(seed)
+    run, random = RandomRun(seed), Random(seed)
     device = Device(run.chip)
     tensors = [random_bytes(device, SIZE, f"t{i}", i) for i in range(3)]
     for task in run.tasks:

@@ -25,7 +25,7 @@ from tests.support.engine.overlaps import (
     said,
     vector_writer,
 )
-from tests.support.engine.random_programs import Variant, variants
+from tests.support.engine.random_programs import RandomChip, variants
 from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.usefixtures("each_engine")
@@ -65,7 +65,7 @@ def test_a_bias_that_is_loaded_anew_while_a_product_reads_it(place: int, finding
 
 @sampled(40, 150)
 @given(variants(), st.lists(actions, min_size=1, max_size=2))
-def test_vector_programs_against_sets_of_bytes(variant: Variant, blocks: list[list[Action]]) -> None:
+def test_vector_programs_against_sets_of_bytes(variant: RandomChip, blocks: list[list[Action]]) -> None:
     device = Device(variant.chip, with_values=False)
     tensors = [device.allocate(size, "t") for size in SIZES]
     made = [[program(variant.chip, "AIV", vector_writer(todo), SIZES, block=b)] for b, todo in enumerate(blocks)]
@@ -116,7 +116,7 @@ def cube_writer(todo: list[Action]) -> Any:
 
 @sampled(40, 150)
 @given(variants(), cube_actions)
-def test_cube_programs_against_sets_of_bytes(variant: Variant, todo: list[Action]) -> None:
+def test_cube_programs_against_sets_of_bytes(variant: RandomChip, todo: list[Action]) -> None:
     device = Device(variant.chip, with_values=False)
     tensors = [device.allocate(size, "t") for size in SIZES]
     task = task_of([[program(variant.chip, "AIC", cube_writer(todo), SIZES)]], tensors)

@@ -17,7 +17,7 @@ from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.memory.regions import Region
 from tests.support.engine.machine import CHIP, program, task_of
-from tests.support.engine.naive_memory import Cache, Move, begin, bytes_of
+from tests.support.engine.naive_memory import Cache, NaiveTransfer, begin, bytes_of
 from tests.support.sampling import sampled
 
 NONE = np.empty(0, np.int64)
@@ -165,7 +165,7 @@ def test_against_a_plain_list(capacity: int, refetch: bool, requests: list[tuple
         else:
             fetched, left, _ = l2.read(touched, NONE)
             got = fetched, left + l2.write(touched, NONE)[1]
-        move = Move(0, 0, direction, region, address, 1)  # type: ignore[arg-type]
+        move = NaiveTransfer(0, 0, direction, region, address, 1)  # type: ignore[arg-type]
         begin(move, cache, 512, refetch, Fraction(1), Fraction(1))
         assert got == (move.fetched, move.victims)
         assert [bool(x) for x in l2.resident(np.arange(80))] == [line in cache.lines for line in range(80)]

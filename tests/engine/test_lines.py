@@ -8,7 +8,7 @@ import pytest
 from ascend_sim.engine.compiled import library
 from ascend_sim.engine.lines import LinesOf
 from ascend_sim.errors import SimError
-from tests.support.engine.random_runs import Run
+from tests.support.engine.random_runs import RandomRun
 
 needs_c = pytest.mark.skipif(library.load() is None, reason="the compiled engine was not built")
 
@@ -18,7 +18,7 @@ needs_c = pytest.mark.skipif(library.load() is None, reason="the compiled engine
 def test_c_marks_the_lines_that_numpy_marks(first: int) -> None:
     marked = 0
     for seed in range(first, first + 40):
-        run = Run(seed)
+        run = RandomRun(seed)
         line = run.chip.memory.l2_line_bytes
         bases = [line // 2 * (3 + seed), line * 500]
         for task in run.tasks:
@@ -36,7 +36,7 @@ def test_c_marks_the_lines_that_numpy_marks(first: int) -> None:
 def test_c_refuses_lines_that_are_not_there() -> None:
     program = next(
         program
-        for task in Run(0).tasks
+        for task in RandomRun(0).tasks
         for program in task.build(0)
         if (program.table.touches.columns["space"] == 0).any()
     )

@@ -21,7 +21,7 @@ from ascend_sim.kernel.program import Program
 from ascend_sim.memory.regions import Region
 from tests.support.engine.machine import CHIP, FIVE, changed, ideal_memory, program, quiet, task_of
 from tests.support.engine.maxplus import lines_touched, schedule
-from tests.support.engine.random_programs import MOST_SETS, SIZES, Step, Variant, steps, variants, writer
+from tests.support.engine.random_programs import MOST_SETS, SIZES, RandomChip, Step, steps, variants, writer
 from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.usefixtures("each_engine")
@@ -51,7 +51,7 @@ def run_programs(
 
 @sampled(40, 150)
 @given(variants(), st.sampled_from(["AIC", "AIV"]), steps(), st.lists(st.integers(0, 11), max_size=3))
-def test_random_programs(variant: Variant, kind: str, actions: list[Step], disarmed: list[int]) -> None:
+def test_random_programs(variant: RandomChip, kind: str, actions: list[Step], disarmed: list[int]) -> None:
     names = {
         f"{a}->{b} {i % 2}" for i in disarmed for a in ("MTE1", "MTE2", "V", "M") for b in ("M", "MTE2", "FIX", "V")
     }
@@ -62,7 +62,9 @@ def test_random_programs(variant: Variant, kind: str, actions: list[Step], disar
 
 @sampled(30, 120)
 @given(variants(), st.sampled_from(["AIC", "AIV"]), st.lists(steps(40), min_size=1, max_size=3))
-def test_random_programs_with_memory_faster_than_ports(variant: Variant, kind: str, blocks: list[list[Step]]) -> None:
+def test_random_programs_with_memory_faster_than_ports(
+    variant: RandomChip, kind: str, blocks: list[list[Step]]
+) -> None:
     """The transfers of several cores meet in the memory system, where nothing is scarce."""
     chip = ideal_memory(variant.chip)
     sizes = SIZES * len(blocks)
@@ -76,7 +78,7 @@ def test_random_programs_with_memory_faster_than_ports(variant: Variant, kind: s
 @given(
     variant=variants(), parts=st.lists(steps(12), min_size=6, max_size=6), rounds=st.integers(1, 3), stops=st.booleans()
 )  # fmt: skip
-def test_cross_core_flags(mode: int, variant: Variant, parts: list[list[Step]], rounds: int, stops: bool) -> None:
+def test_cross_core_flags(mode: int, variant: RandomChip, parts: list[list[Step]], rounds: int, stops: bool) -> None:
     """Two blocks of one AIC and two AIVs raise and wait for each other's flags between random work."""
     chip = changed(variant.chip, sync={"cross_wait_stops_issue": stops, "cross_one_vector_ids": 11})
     programs: list[list[Program]] = []

@@ -17,7 +17,7 @@ from ascend_sim.memory.gm import gm_operand
 from tests.support.engine.held_bytes import brute_force
 from tests.support.engine.machine import CHIP, changed, program, quiet, run_one, task_of
 from tests.support.engine.overlaps import SIZES, Action, actions, vector_writer
-from tests.support.engine.random_programs import Variant, variants
+from tests.support.engine.random_programs import RandomChip, variants
 from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.usefixtures("each_engine")
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("each_engine")
 
 @sampled(25, 100)
 @given(variants(), actions)
-def test_against_every_piece_of_the_buffer(variant: Variant, todo: list[Action]) -> None:
+def test_against_every_piece_of_the_buffer(variant: RandomChip, todo: list[Action]) -> None:
     device = Device(variant.chip, with_values=False)
     tensors = [device.allocate(size, "t") for size in SIZES]
     task = task_of([[program(variant.chip, "AIV", vector_writer(todo), SIZES)]], tensors)

@@ -31,7 +31,7 @@ CHIP = quiet(CHIP)
 
 
 @dataclass(frozen=True)
-class Touching(Instruction):
+class TouchingRegions(Instruction):
     """Reads and writes these regions of UB, for some cycles on some pipe."""
 
     place: str
@@ -65,18 +65,18 @@ def regions(draw: st.DrawFn, operand: str) -> Region:
 
 
 @st.composite
-def instructions(draw: st.DrawFn) -> tuple[Touching, tuple[int, int, int]]:
+def instructions(draw: st.DrawFn) -> tuple[TouchingRegions, tuple[int, int, int]]:
     """One, and where its operands are."""
     read = tuple(draw(regions(name)) for name in ("src0", "src1")[: draw(st.integers(0, 2))])
     written = tuple(draw(regions("dst")) for _ in range(draw(st.integers(0, 2))))
     pipe, cycles = draw(st.sampled_from(["MTE2", "V", "MTE3"])), draw(st.integers(1, 60))
-    return Touching(pipe, read, written, cycles), draw(st.tuples(*[st.integers(0, 4).map(lambda n: 32 * n)] * 3))
+    return TouchingRegions(pipe, read, written, cycles), draw(st.tuples(*[st.integers(0, 4).map(lambda n: 32 * n)] * 3))
 
 
-def touching(todo: list[tuple[Touching, tuple[int, int, int]]]) -> Program:
+def touching(todo: list[tuple[TouchingRegions, tuple[int, int, int]]]) -> Program:
     def write(k: KernelBuilder) -> None:
         for one, (dst, src0, src1) in todo:
-            k._emit((Touching, one.place, one.taken, one.put, one.cycles), dst, src0, src1)
+            k._emit((TouchingRegions, one.place, one.taken, one.put, one.cycles), dst, src0, src1)
 
     return program(CHIP, "AIV", write, [KIB])
 
@@ -88,7 +88,7 @@ def task(made: Program) -> tuple[Device, Task]:
 
 @sampled(60, 300)
 @given(st.lists(instructions(), min_size=1, max_size=8))
-def test_regions_of_any_shape(todo: list[tuple[Touching, tuple[int, int, int]]]) -> None:
+def test_regions_of_any_shape(todo: list[tuple[TouchingRegions, tuple[int, int, int]]]) -> None:
     device, launched = task(touching(todo))
     timeline, found = watched_run(device, [launched])
     (run,) = timeline.programs
@@ -103,14 +103,14 @@ def test_two_regions_at_many_distances() -> None:
     random = Random(1)
     half = 96 * KIB
     comb, teeth = (Region(operand, "UB", 32, 160, half // 160) for operand in ("src0", "dst"))
-    reader, writer = Touching("V", (comb,), (), 40), Touching("MTE2", (), (teeth,), 40)
+    reader, writer = TouchingRegions("V", (comb,), (), 40), TouchingRegions("MTE2", (), (teeth,), 40)
 
     def write(k: KernelBuilder) -> None:
         for _ in range(4000):
             places = [0, random.randrange(0, half, 32)]
             random.shuffle(places)
-            k._emit((Touching, reader.place, reader.taken, (), reader.cycles), 0, places[0])
-            k._emit((Touching, writer.place, (), writer.put, writer.cycles), places[1])
+            k._emit((TouchingRegions, reader.place, reader.taken, (), reader.cycles), 0, places[0])
+            k._emit((TouchingRegions, writer.place, (), writer.put, writer.cycles), places[1])
             k.pipe_barrier("ALL")
 
     device, launched = task(program(CHIP, "AIV", write, [KIB]))

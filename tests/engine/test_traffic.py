@@ -20,8 +20,8 @@ from ascend_sim.memory.gm import gm_operand
 from ascend_sim.memory.regions import Region
 from tests.support.engine.machine import CHIP, changed, ideal_memory, program, quiet, run_one, task_of
 from tests.support.engine.maxplus import schedule
-from tests.support.engine.naive_memory import Cache, Move, simulate, whole
-from tests.support.engine.random_programs import SIZES, Step, Variant, steps, variants, writer
+from tests.support.engine.naive_memory import Cache, NaiveTransfer, simulate, whole
+from tests.support.engine.random_programs import SIZES, RandomChip, Step, steps, variants, writer
 from tests.support.sampling import sampled
 
 LINE = 512
@@ -50,14 +50,14 @@ def memory(
     )
 
 
-def fly(chip: ChipSpec, capacity: int, moves: list[Move]) -> tuple[list[Transfer], list[int], Traffic]:
+def fly(chip: ChipSpec, capacity: int, moves: list[NaiveTransfer]) -> tuple[list[Transfer], list[int], Traffic]:
     """Let the moves loose on Traffic, each at its start; the transfers and their ends."""
     env = simpy.Environment()
     traffic = Traffic(env, chip, L2Cache(capacity))
     transfers: list[Any] = [None] * len(moves)
     ends = [0] * len(moves)
 
-    def one(i: int, move: Move) -> Any:
+    def one(i: int, move: NaiveTransfer) -> Any:
         yield env.timeout(move.start // 2)  # asked for before its time
         access = GmAccess(move.direction, move.region, float(move.port))
         transfers[i] = traffic.request(move.start, move.order, access, move.address)
@@ -70,7 +70,7 @@ def fly(chip: ChipSpec, capacity: int, moves: list[Move]) -> tuple[list[Transfer
     return transfers, ends, traffic
 
 
-def exact(chip: ChipSpec, capacity: int, moves: list[Move]) -> None:
+def exact(chip: ChipSpec, capacity: int, moves: list[NaiveTransfer]) -> None:
     m = chip.memory
     limits = (chip.l2_read_bytes_per_cycle(), chip.l2_write_bytes_per_cycle(), chip.hbm_bytes_per_cycle())
     read, write, hbm = (whole(Fraction(limit)) for limit in limits)
@@ -121,7 +121,8 @@ def test_against_exact_fractions(
 ) -> None:
     chip = memory(read, write, hbm, latency, refetch, ratios)
     moves = [
-        Move(start, i, d, region, at, whole(Fraction(port))) for i, (start, d, region, at, port) in enumerate(drawn)
+        NaiveTransfer(start, i, d, region, at, whole(Fraction(port)))
+        for i, (start, d, region, at, port) in enumerate(drawn)
     ]
     transfers, ends, traffic = fly(chip, capacity, moves)
     exact(chip, capacity, moves)
@@ -135,7 +136,7 @@ def test_against_exact_fractions(
 
 @settings(max_examples=60, deadline=None)
 @given(variants(), st.lists(steps(30), min_size=2, max_size=4), st.integers(20, 400), st.integers(20, 400))
-def test_programs_that_share_memory(variant: Variant, blocks: list[list[Step]], l2: int, hbm: int) -> None:
+def test_programs_that_share_memory(variant: RandomChip, blocks: list[list[Step]], l2: int, hbm: int) -> None:
     """Several cores, scarce memory: each core's timeline is the recurrence over the ends that the memory gave it, and the
     ends are those that the slow memory gives transfers with these starts. Together: the timeline of the whole machine.
     """
@@ -146,7 +147,7 @@ def test_programs_that_share_memory(variant: Variant, blocks: list[list[Step]], 
     tensors = [device.allocate(size, f"t{i}") for i, size in enumerate(SIZES)]
     asked: list[tuple[Transfer, list[int]]] = []
 
-    class Watched(Traffic):
+    class WatchedTraffic(Traffic):
         def request(self, start: int, order: int, access: GmAccess, address: int) -> Transfer:
             assert start >= self.env.now, "a request for the past"
             transfer = super().request(start, order, access, address)
@@ -156,10 +157,10 @@ def test_programs_that_share_memory(variant: Variant, blocks: list[list[Step]], 
             return transfer
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("ascend_sim.engine.machine.Traffic", Watched)
+        patch.setattr("ascend_sim.engine.machine.Traffic", WatchedTraffic)
         timeline = Engine(device, engine="simpy").run([task_of([[p] for p in made], tensors)])
     moves = [
-        Move(t.start, t.order, t.access.direction, t.access.region, t.address, whole(Fraction(t.access.rate)))
+        NaiveTransfer(t.start, t.order, t.access.direction, t.access.region, t.address, whole(Fraction(t.access.rate)))
         for t, _ in asked
     ]
     exact(chip, device.l2.capacity, moves)
@@ -186,8 +187,8 @@ def test_programs_that_share_memory(variant: Variant, blocks: list[list[Step]], 
 def test_equal_transfers_get_equal_shares() -> None:
     """Four reads of 8 KB against an L2 of 64 bytes per cycle: 16 each, so 512 cycles; a write beside them is not held."""
     chip = memory(64, 1000, 1e6)
-    moves = [Move(0, i, "read", Region("src0", "GM", 8192), i * 8192, Fraction(100)) for i in range(4)]
-    moves.append(Move(0, 4, "write", Region("dst", "GM", 8192), 1 << 20, Fraction(64)))
+    moves = [NaiveTransfer(0, i, "read", Region("src0", "GM", 8192), i * 8192, Fraction(100)) for i in range(4)]
+    moves.append(NaiveTransfer(0, 4, "write", Region("dst", "GM", 8192), 1 << 20, Fraction(64)))
     transfers, ends, _ = fly(chip, 1000, moves)
     assert ends == [512, 512, 512, 512, 128]
     assert [t.wait_l2 for t in transfers] == [512] * 4 + [0]
@@ -196,9 +197,9 @@ def test_equal_transfers_get_equal_shares() -> None:
 def test_a_hit_gets_what_misses_leave() -> None:
     """Misses share an HBM of 32 bytes per cycle; a transfer that hits takes its whole port beside them."""
     chip = memory(1e6, 1e6, 32)
-    moves = [Move(0, i, "read", Region("src0", "GM", 4096), i * 4096, Fraction(100)) for i in range(2)]
-    again = Move(1000, 9, "read", Region("src0", "GM", 4096), 0, Fraction(128))
-    cold = Move(1000, 10, "read", Region("src0", "GM", 4096), 1 << 20, Fraction(128))
+    moves = [NaiveTransfer(0, i, "read", Region("src0", "GM", 4096), i * 4096, Fraction(100)) for i in range(2)]
+    again = NaiveTransfer(1000, 9, "read", Region("src0", "GM", 4096), 0, Fraction(128))
+    cold = NaiveTransfer(1000, 10, "read", Region("src0", "GM", 4096), 1 << 20, Fraction(128))
     transfers, ends, _ = fly(chip, 1000, [*moves, again, cold])
     assert ends == [256, 256, 1032, 1128]
     assert [t.misses for t in transfers] == [8, 8, 0, 8]
@@ -340,11 +341,11 @@ def test_cycles_held_back_by_both_at_once_are_the_l2s() -> None:
 def test_a_reader_of_lines_under_way_waits_for_their_fill() -> None:
     """The second core hits the lines that the first one fetches, but has them no sooner; a third one comes after that."""
     chip = memory(1e6, 1e6, 16, latency=335)
-    slow = Move(0, 0, "read", Region("src0", "GM", 1024), 0, Fraction(128))
-    other = Move(0, 1, "read", Region("src0", "GM", 512), 4096, Fraction(128))
-    both = Move(3, 2, "read", Region("src0", "GM", 4608), 0, Fraction(128))  # hits three lines of two fills
-    on_its_way = Move(200, 3, "read", Region("src0", "GM", 512), 512, Fraction(128))
-    late = Move(2000, 4, "read", Region("src0", "GM", 512), 512, Fraction(128))
+    slow = NaiveTransfer(0, 0, "read", Region("src0", "GM", 1024), 0, Fraction(128))
+    other = NaiveTransfer(0, 1, "read", Region("src0", "GM", 512), 4096, Fraction(128))
+    both = NaiveTransfer(3, 2, "read", Region("src0", "GM", 4608), 0, Fraction(128))  # hits three lines of two fills
+    on_its_way = NaiveTransfer(200, 3, "read", Region("src0", "GM", 512), 512, Fraction(128))
+    late = NaiveTransfer(2000, 4, "read", Region("src0", "GM", 512), 512, Fraction(128))
     transfers, ends, _ = fly(chip, 1000, [slow, other, both, on_its_way, late])
     assert [t.misses for t in transfers] == [2, 1, 6, 0, 0]
     assert ends[2] > max(ends[:2])
@@ -360,6 +361,6 @@ def test_one_line_for_many_readers_costs_the_l2_more(apart: int, cycles: int) ->
     """
     chip = memory(128, 128, 1e6, ratios=(1.5, 1))
     region = Region("src0", "GM", 64 * LINE)
-    moves = [Move(0, i, "read", region, i * apart, whole(Fraction(100))) for i in range(4)]
+    moves = [NaiveTransfer(0, i, "read", region, i * apart, whole(Fraction(100))) for i in range(4)]
     _, ends, _ = fly(chip, 10_000, moves)
     assert max(ends) == pytest.approx(cycles, abs=1)

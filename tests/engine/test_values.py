@@ -18,7 +18,7 @@ from ascend_sim.memory.gm import gm_operand
 from ascend_sim.memory.local import POISON
 from ascend_sim.memory.regions import Region
 from tests.support.engine.machine import CHIP, KIB, Writer, changed, quiet, random_bytes
-from tests.support.engine.random_programs import SIZES, Step, Variant, steps, variants, writer
+from tests.support.engine.random_programs import SIZES, RandomChip, Step, steps, variants, writer
 from tests.support.engine.values import full, functional, prepared
 
 pytestmark = pytest.mark.usefixtures("each_engine")
@@ -101,7 +101,7 @@ def slow_pipe(part: str) -> ChipSpec:
 
 @settings(max_examples=60, deadline=None)
 @given(variants(), st.sampled_from(["AIC", "AIV"]), steps(30))
-def test_runs_without_findings_have_the_functional_values(variant: Variant, kind: str, actions: list[Step]) -> None:
+def test_runs_without_findings_have_the_functional_values(variant: RandomChip, kind: str, actions: list[Step]) -> None:
     """Random programs mostly race; one that is ordered by a barrier after every row does not, and gives equal bytes."""
 
     def write(k: Any) -> None:

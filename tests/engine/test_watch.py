@@ -12,7 +12,7 @@ from ascend_sim.engine.watch import watched
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.memory.gm import gm_operand
 from tests.support.engine.machine import CHIP, program, quiet, task_of
-from tests.support.engine.random_runs import Run
+from tests.support.engine.random_runs import RandomRun
 from tests.support.sampling import as_part, sample
 
 needs_c = pytest.mark.skipif(library.load() is None, reason="the compiled engine was not built")
@@ -20,7 +20,7 @@ needs_c = pytest.mark.skipif(library.load() is None, reason="the compiled engine
 
 def assert_same_without_columns(seed: int, engine: str) -> bool:
     """Everything that needs no columns is the same without them; whether there was a hazard."""
-    run = Run(seed)
+    run = RandomRun(seed)
     kept, lean = run.outcome(engine), run.outcome(engine, keep=False)
     expected = {name: value for name, value in kept.items() if name in lean}
     assert lean == expected, f"Run({seed})"

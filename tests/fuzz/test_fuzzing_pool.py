@@ -25,7 +25,7 @@ def kind(outcome, calls):
 
     def run(seed, index):
         calls.get(index, lambda: None)()
-        return outcome.Outcome(("x", "fine"))
+        return outcome.FuzzOutcome(("x", "fine"))
 
     return SimpleNamespace(LABELS=("name", "ended in"), SECONDS=0.3, run=run, line=lambda seed, index: f"call {index}")
 
@@ -93,7 +93,7 @@ def test_calls_that_take_too_long(fuzzing, outcome, monkeypatch):
 @pytest.mark.fast
 def test_what_is_missing(fuzzing, outcome):
     tally = fuzzing("store").Tally("x", 0, ("name", "ended in"))
-    fine = outcome.Outcome(("x", "fine"))
+    fine = outcome.FuzzOutcome(("x", "fine"))
     for index in (3, 0, 1, 7, 4, 2):
         tally.add(index, fine, 0.0)
     assert tally.done == [[0, 5], [7, 8]]
@@ -105,11 +105,11 @@ SLOW_CALLS = """
 import os, sys, time
 from types import SimpleNamespace
 from fuzzing import __main__ as command
-from fuzzing.outcome import Outcome
+from fuzzing.outcome import FuzzOutcome
 
 def run(seed, index):
     time.sleep(float(os.environ["A_CALL_TAKES"]))
-    return Outcome((str(index % 3), "fine"))
+    return FuzzOutcome((str(index % 3), "fine"))
 
 command.KINDS["acl"] = SimpleNamespace(LABELS=("name", "ended in"), SECONDS=5, run=run, line=str)
 command.SAVE_EACH, command.BLOCK = 0, 7

@@ -127,7 +127,7 @@ IN_NUMPY = {
     "Elementwise": "a table of arithmetic: numbers are computed where they stand",
     "ReduceRows": "numbers of a row become one",
     "ReduceBlocks": "numbers of a block become one",
-    "PairReduceSum": "numbers of a pair become one",
+    "NamedInstruction": "its file computes numbers",
     "ReducePairs": "numbers of a pair become one",
     "Compare": "numbers become bits",
     "Select": "bits of another operand say which number it is",

@@ -49,10 +49,11 @@ GM0, GM1 = gm_operand(0, 96), gm_operand(1, 40)
 
 def example(kind: type[NamedInstruction], dtype: str) -> tuple[Instruction, int, int, int]:
     """An instruction of a file of its own on the operands of its example, one behind the other in UB."""
-    operands, end = [], 64
-    for one in kind.example:
-        operands.append(LocalTensor(end, one, dtype) if isinstance(one, tuple) else one)
-        end += -(-operands[-1].nbytes // 64) * 64 + 64 if isinstance(one, tuple) else 0
+    operands: list[LocalTensor | float] = []
+    end = 64
+    for one in kind.operands(dtype):
+        operands.append(tensor := LocalTensor(end, *one) if isinstance(one, tuple) else one)
+        end += -(-tensor.nbytes // 64) * 64 + 64 if isinstance(tensor, LocalTensor) else 0
     places = [one.address for one in operands if isinstance(one, LocalTensor)]
     dst, src0, src1, *_ = (*places, 0, 0)
     return kind.of(*operands), dst, src0, src1
@@ -160,7 +161,7 @@ CASES: list[tuple[Instruction, int, int, int]] = [
     (TransposeBlocks(True, 4, 3, 7, 30 * 4, 32, 4, 2, 600, 224), 4096, 64, 0),
     (TransposeBlocks(False, 2, 5, 7, 32, 64, 3), 512, 64, 0),
     (TransposeBlocks(False, 4, 8, 5, 20, 32, 0, 2, 200, 160), 512, 64, 0),
-    *(example(kind, dtype) for kind in named().values() for dtype in ("float16", "float32")),
+    *(example(kind, dtype) for kind in named().values() for dtype in kind.dtypes),
 ]  # fmt: skip
 IDS = [f"{instruction.name}-{i}" for i, (instruction, *_) in enumerate(CASES)]
 
@@ -174,7 +175,7 @@ OFFSETS = np.arange(24, dtype=np.uint32)[::-1] * 2
 """Where the gather reads: its offsets must be such, random bytes are refused."""
 
 
-class Bench(Workbench):
+class GatherBench(Workbench):
     """With offsets for a gather where its second source lies."""
 
     def __init__(self, seed: int, instruction: Instruction) -> None:
@@ -195,7 +196,7 @@ def test_bytes_outside_the_reads_do_not_matter(case: tuple[Instruction, int, int
     instruction, *places = case
     read = covered((*instruction.reads(), *(instruction.writes() if instruction.atomic else ())), spread(tuple(places)))  # type: ignore[arg-type]
     written = covered(instruction.writes(), spread(tuple(places)))  # type: ignore[arg-type]
-    plain, noisy = Bench(1, instruction), Bench(1, instruction)
+    plain, noisy = GatherBench(1, instruction), GatherBench(1, instruction)
     other = Workbench(2).snapshot()
     for name, bytes_now in {**noisy.memory.buffers, "GM0": noisy.memory.gm[0], "GM1": noisy.memory.gm[1]}.items():
         keep = np.zeros(len(bytes_now), np.bool_)
@@ -215,7 +216,7 @@ def test_exactly_the_written_bytes_change(case: tuple[Instruction, int, int, int
     written = covered(instruction.writes(), spread(tuple(places)))  # type: ignore[arg-type]
     changed: dict[str, set[int]] = {}
     for seed in range(12):  # a byte that is written now and then gets the value that it had
-        bench = Bench(seed, instruction)
+        bench = GatherBench(seed, instruction)
         before = bench.snapshot()
         bench.do(instruction, *places)
         for name, now in bench.snapshot().items():

@@ -25,7 +25,7 @@ UB = CHIP.buffers["UB"]
 
 
 @frozen
-class Touching(Instruction):
+class FarPlanes(Instruction):
     """Planes of rows of bytes of GM that nobody declares, so that nothing but their size can be refused."""
 
     row_bytes: int
@@ -45,7 +45,7 @@ class Touching(Instruction):
 
 
 def touch(*numbers: int) -> Callable[[KernelBuilder], object]:
-    return lambda k: k._emit((Touching, *numbers), gm_operand(0, 0))
+    return lambda k: k._emit((FarPlanes, *numbers), gm_operand(0, 0))
 
 
 def refusal(write: Callable[[KernelBuilder], object]) -> str:

@@ -190,11 +190,11 @@ WRITTEN, VARIABLES = "tu", "abtu"
 """Variables that programs write, and all that they read."""
 
 
-class Written(Exception):
+class LongEnough(Exception):
     """A program has gone on long enough."""
 
 
-class Watched(MutableMapping[str, Any]):
+class WatchedNames(MutableMapping[str, Any]):
     """Variables of a program, which note what each turn of the loop reads before it writes it."""
 
     def __init__(self) -> None:
@@ -212,7 +212,7 @@ class Watched(MutableMapping[str, Any]):
         value = self.values[name]
         self.steps += 1
         if self.steps > 3000:
-            raise Written
+            raise LongEnough
         if self.inside and name not in self.own:
             self.read.add(name)
             self.carried |= name in self.of_turns
@@ -318,11 +318,11 @@ def test_no_name_is_missed_in_programs_that_are_run(seed: int) -> None:
             loop = ["for e in range(2):", *[f"    {line}" for line in loop], *around(random)]
         source = "def f(k, turn, note, here, i, a, b, t, u):\n" + "\n".join(f"    {line}" for line in loop) + "\n"
         answer = names_from_outside(function_of(source).__code__, line_of(source))
-        watched = Watched()
+        watched = WatchedNames()
         space = {"k": Builtins, "turn": watched.turn, "note": lambda *given: None, "here": Here, "range": range}
         try:
             exec(compile("\n".join(loop), "<program>", "exec"), space, watched)
-        except (Written, TypeError, RecursionError):
+        except (LongEnough, TypeError, RecursionError):
             continue
         if answer is None:
             continue

@@ -26,20 +26,20 @@ TILE = 3
 Pair = namedtuple("Pair", "left right")
 
 
-class Kind(IntEnum):
+class RowKind(IntEnum):
     SCORES = 0
     SUMS = 1
 
 
 @dataclass
-class Settings:
+class KernelSettings:
     """Settings of a kernel of one's own."""
 
     tile: int = 4
     rows: list[int] = field(default_factory=list)
 
 
-class Counter:
+class OpaqueCounter:
     """An object into which nobody can see."""
 
     count = 0
@@ -61,9 +61,9 @@ def closure(number: Any) -> Any:
     "make",
     [
         lambda: 7, lambda: 0.5, lambda: "text", lambda: None, lambda: range(3), lambda: [1, (2, {"a": {3}})], lambda: slice(1, None),
-        lambda: np.arange(5), lambda: np.float32(2), lambda: Tensor.at(1, "x", (3, 4), "float16"), lambda: Kind.SUMS, lambda: np,
-        lambda: LocalTensor(64, (3, 8), "float32"), lambda: Settings(rows=[1]), lambda: Pair(1, 2), lambda: closure(3), lambda: tiled,
-        lambda: partial(tiled, 3), lambda: [].append if False else len, lambda: Settings, lambda: load_chip("ascend910b3"),
+        lambda: np.arange(5), lambda: np.float32(2), lambda: Tensor.at(1, "x", (3, 4), "float16"), lambda: RowKind.SUMS, lambda: np,
+        lambda: LocalTensor(64, (3, 8), "float32"), lambda: KernelSettings(rows=[1]), lambda: Pair(1, 2), lambda: closure(3), lambda: tiled,
+        lambda: partial(tiled, 3), lambda: [].append if False else len, lambda: KernelSettings, lambda: load_chip("ascend910b3"),
     ],
 )  # fmt: skip
 def test_what_looks_the_same_is_equal(make: Any) -> None:
@@ -75,9 +75,9 @@ def test_what_looks_the_same_is_equal(make: Any) -> None:
     [
         (1, 1.0), (1, True), (0.0, -0.0), ("1", 1), ((1, 2), [1, 2]), ((1, 2), Pair(1, 2)), ([1], [1, 1]), ({1: 2}, {1: 3}), ({1}, {2}),
         (np.arange(3), np.arange(3.0)), (np.zeros((2, 3)), np.zeros((3, 2))), (np.zeros(2), -np.zeros(2)), (slice(1), slice(2)),
-        (Tensor.at(0, "x", (3, 4), "float16"), Tensor.at(1, "x", (3, 4), "float16")), (Kind.SUMS, 1), (Kind.SUMS, Kind.SCORES),
-        (Tensor.at(0, "x", (3, 4), "float16"), Tensor.at(0, "x", (3, 4), "bfloat16")), (Settings(4), Settings(5)),
-        (Settings(rows=[1]), Settings(rows=[1, 2])), (closure(3), closure(4)), (partial(tiled, 3), partial(tiled, 4)), (tiled, closure),
+        (Tensor.at(0, "x", (3, 4), "float16"), Tensor.at(1, "x", (3, 4), "float16")), (RowKind.SUMS, 1), (RowKind.SUMS, RowKind.SCORES),
+        (Tensor.at(0, "x", (3, 4), "float16"), Tensor.at(0, "x", (3, 4), "bfloat16")), (KernelSettings(4), KernelSettings(5)),
+        (KernelSettings(rows=[1]), KernelSettings(rows=[1, 2])), (closure(3), closure(4)), (partial(tiled, 3), partial(tiled, 4)), (tiled, closure),
         (LocalTensor(0, (8,), "float32"), LocalTensor(32, (8,), "float32")), (range(3), range(4)), (lambda a=1: a, lambda a=2: a),
     ],
 )  # fmt: skip
@@ -90,11 +90,11 @@ def test_what_looks_otherwise_is_not(one: Any, other: Any) -> None:
     [
         iter([1]),
         (n for n in ()),
-        Counter(),
-        [Counter()],
+        OpaqueCounter(),
+        [OpaqueCounter()],
         np.zeros(1 << 20),
-        np.array([Counter()], object),
-        closure(Counter()),
+        np.array([OpaqueCounter()], object),
+        closure(OpaqueCounter()),
     ],
 )
 def test_what_nobody_can_see_into(value: Any) -> None:
@@ -104,7 +104,7 @@ def test_what_nobody_can_see_into(value: Any) -> None:
 
 def test_a_change_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """A list that grows, an object, and the values that a function takes from its file change the snapshot."""
-    grown, settings = [1], Settings()
+    grown, settings = [1], KernelSettings()
     before = of(grown), of(closure(grown)), of(settings), of(tiled)
     grown.append(2)
     settings.tile = 8

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import SimError
 from ascend_sim.isa.memory import Memory, ValueModel
+from ascend_sim.isa.vector.named import named
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.local_tensor import LocalTensor
 from ascend_sim.kernel.program import InstructionTable
@@ -27,7 +28,7 @@ DTYPES = {
 }  # fmt: skip
 
 
-class Vector:
+class VectorBench:
     """A builder for one vector core and the memory that its rows work on, one after the other."""
 
     def __init__(self, chip: Any = CHIP) -> None:
@@ -75,7 +76,7 @@ SCALAR: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("name", [*TWO, *ONE, *SCALAR])
 def test_arithmetic(name: str) -> None:
-    v = Vector()
+    v = VectorBench()
     a, b = v.holding(A, "float32"), v.holding(B, "float32")
     dst = v.holding(A, "float32")
     if name in TWO:
@@ -92,7 +93,7 @@ def test_arithmetic(name: str) -> None:
 
 
 def test_bits() -> None:
-    v = Vector()
+    v = VectorBench()
     left, right = v.holding([0b1100, -1, 7], "int16"), v.holding([0b1010, 5, 8], "int16")
     results = [v.k.local_tensor(3, "int16", "result") for _ in range(3)]
     v.k.bitwise_and(results[0], left, right)
@@ -103,7 +104,7 @@ def test_bits() -> None:
 
 
 def test_reductions_and_broadcasts() -> None:
-    v = Vector()
+    v = VectorBench()
     a = v.holding(A, "float32")
     sums, most, least = (v.k.local_tensor(6, "float32", "result") for _ in range(3))
     wide = v.k.local_tensor((6, 24), "float32", "wide")
@@ -126,7 +127,7 @@ def test_reductions_and_broadcasts() -> None:
 
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 def test_sums_of_neighbours(dtype: str) -> None:
-    v = Vector()
+    v = VectorBench()
     a, sums = v.holding(A, dtype), v.k.local_tensor((6, 12), dtype, "sums")
     packed, halves = v.holding(A.ravel(), dtype), v.k.local_tensor(72, dtype, "halves")
     v.k.vector("pair_reduce_sum", halves, packed)
@@ -141,7 +142,7 @@ def test_sums_of_neighbours(dtype: str) -> None:
 
 
 def test_movement_selection_and_casts() -> None:
-    v = Vector()
+    v = VectorBench()
     values = RNG.permutation(128).astype(np.float32) - 64
     x, y = v.holding(values, "float32"), v.holding(-values, "float32")
     bits = v.k.local_tensor(16, "uint8", "bits")
@@ -173,7 +174,7 @@ def test_pieces_are_numpys_pieces(data: st.DataObject) -> None:
     dtype = data.draw(st.sampled_from(["float16", "float32"]))
     block, period = 32 // np.dtype(dtype).itemsize, 256 // np.dtype(dtype).itemsize
     rows, columns = data.draw(st.integers(1, 6)), data.draw(st.integers(1, 80))
-    v = Vector()
+    v = VectorBench()
     rng = np.random.default_rng(data.draw(st.integers(0, 99)))
     whole = [v.holding(rng.standard_normal((12, 7 * block + 80)), dtype) for _ in range(3)]
     pieces = []
@@ -198,7 +199,7 @@ def test_pieces_are_numpys_pieces(data: st.DataObject) -> None:
 
 
 def test_tensors_without_gaps_are_one_long_row() -> None:
-    v = Vector()
+    v = VectorBench()
     packed, padded = v.k.local_tensor((4, 16), "float32", "x"), v.k.local_tensor((4, 20), "float32", "y")
     assert (packed.row_stride, padded.row_stride) == (64, 96)
     v.k.abs(packed, packed)
@@ -221,7 +222,7 @@ def softmax(k: KernelBuilder, x: LocalTensor, rows: int) -> None:
 
 @pytest.mark.parametrize("name", ["ascend910b3", "ascend310p3", "ascend950pr_9589"])
 def test_a_row_softmax(name: str) -> None:
-    v = Vector(load_chip(name))
+    v = VectorBench(load_chip(name))
     x = v.holding(B * 5, "float32")
     softmax(v.k, x, 6)
     assert v.run() == 7
@@ -258,7 +259,7 @@ REFUSALS: list[tuple[Callable[[KernelBuilder], object], str]] = [
     (lambda k: k.add(t(8, "bfloat16"), t(8, "bfloat16"), t(8, "bfloat16")), "ascend910b3 (dav-2201) has no add of bfloat16"),
     (lambda k: k.cast(t(8, "bfloat16"), t(8, "float16")), "does not cast float16 to bfloat16"),
     (lambda k: k.adds(t(8, "int32"), t(8, "int32"), 0.5), "scalar 0.5 is no int32"),
-    (lambda k: k.vector("pair_reduce", t(8), t(16)), "vector: no instruction 'pair_reduce'; there are pair_reduce_sum"),
+    (lambda k: k.vector("pair_reduce", t(8), t(16)), "vector: no instruction 'pair_reduce'; there are " + ", ".join(named())),
     (lambda k: k.vector("pair_reduce_sum", t(8)), "vector: pair_reduce_sum takes 1 operands besides dst, not 0"),
     (lambda k: k.vector("pair_reduce_sum", t(8), 1.0), "pair_reduce_sum: 1.0 stands where a tensor in UB is taken"),
     (lambda k: k.vector("pair_reduce_sum", t(8), t(16, "float16")), "pair_reduce_sum: operands must have one format"),
@@ -270,7 +271,7 @@ REFUSALS: list[tuple[Callable[[KernelBuilder], object], str]] = [
 @pytest.mark.parametrize(("write", "line"), REFUSALS, ids=[line for _, line in REFUSALS])
 def test_refused_at_once(write: Callable[[KernelBuilder], object], line: str) -> None:
     with pytest.raises(SimError) as refusal:
-        write(Vector().k)
+        write(VectorBench().k)
     assert line in str(refusal.value) and "\n" not in str(refusal.value)
 
 
@@ -300,7 +301,7 @@ def test_addresses_that_are_not_of_a_block_or_not_in_the_buffer(write: Callable[
         (size - 8 * 32 + 240, f"of {size}"),
         (-32, "covers bytes -32 to"),
     ):
-        k = Vector().k
+        k = VectorBench().k
         with pytest.raises(SimError) as refusal:
             write(k, at)
             k.finish()
@@ -309,9 +310,9 @@ def test_addresses_that_are_not_of_a_block_or_not_in_the_buffer(write: Callable[
 
 def test_a_select_that_reads_beyond_the_buffer_or_between_blocks() -> None:
     size = CHIP.buffers["UB"]
-    k = Vector().k
+    k = VectorBench().k
     k.select(t(64), t(8, "uint8"), t(64), t(64, address=size - 128))
     with pytest.raises(SimError, match=f"covers bytes 0 to {size + 128} of {size}"):
         k.finish()
     with pytest.raises(SimError, match="the mask or the second tensor does not start at a multiple of 32 bytes"):
-        Vector().k.select(t(64), t(8, "uint8", 8), t(64), t(64))
+        VectorBench().k.select(t(64), t(8, "uint8", 8), t(64), t(64))

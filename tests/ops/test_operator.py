@@ -20,6 +20,7 @@ from ascend_sim.calls.cases import accept_case, phase_one_of_case, specs_of
 from ascend_sim.calls.run import call_operator
 from ascend_sim.calls.tensors import tensor_args
 from ascend_sim.chip import ChipSpec, load_chip
+from ascend_sim.errors import ConfigError
 from ascend_sim.kernel.function import kernel_function
 from ascend_sim.kernel.kernel import Kernel
 from ascend_sim.kernel.tensor import Tensor
@@ -27,7 +28,7 @@ from ascend_sim.ops.arguments import TensorArg
 from ascend_sim.ops.call import AcceptedCall
 from ascend_sim.ops.case import load_case
 from ascend_sim.ops.case_entries import Case, Shape, TensorEntry, needed
-from ascend_sim.ops.checks.product import ProductSpec, parse_products
+from ascend_sim.ops.checks.product import ProductSpec
 from ascend_sim.ops.checks.rules import CheckResult, Rule, RuleList, fail
 from ascend_sim.ops.kernels.vector.common import KernelWork, contiguous
 from ascend_sim.ops.layer import Layer
@@ -41,20 +42,6 @@ from tests.support.places import ROOT
 
 Array = NDArray[Any]
 
-_PROFILE = """
-      ranks: {values: [1, 2, 3, 4], source: test}
-      dtypes: {values: [float32], source: test}
-      deterministic_default: {value: false, source: test}
-      cube_math_type: {float32: {0: {compute: float32, source: test}}}
-"""
-PRODUCT = f"""
-operator: narrow
-unsupported: no such product
-products:
-  910B:
-    documented: {_PROFILE}
-    library: {_PROFILE}
-"""
 RULES = RuleList()
 
 
@@ -71,7 +58,7 @@ def most_size(c: Any) -> Any:
     return None if size <= most else fail(f"wide has {size} elements: allowed are {most}")
 
 
-class Facts:
+class ScaleFacts:
     def __init__(self, call: Arguments) -> None:
         self.call, self.warnings = call, ["it narrows"]
 
@@ -129,9 +116,6 @@ class Narrow(Operator[Arguments, AcceptedCall]):
     def rules(self) -> Sequence[Rule]:
         return list(RULES)
 
-    def product(self, chip: ChipSpec) -> ProductSpec:
-        return parse_products(PRODUCT, "test")[chip.identity.product]
-
     def arguments(
         self,
         tensors: Mapping[str, TensorArg | None],
@@ -145,7 +129,7 @@ class Narrow(Operator[Arguments, AcceptedCall]):
         return Arguments(wide, attributes["most"], cube_math_type)
 
     def check(self, arguments: Arguments, product: ProductSpec, conformance: str, deterministic: bool) -> CheckResult:
-        return RULES.run(Facts(arguments), conformance)
+        return RULES.run(ScaleFacts(arguments), conformance)
 
     def accepted(
         self, arguments: Arguments, chip: ChipSpec, warnings: tuple[str, ...], settings: Settings
@@ -251,6 +235,14 @@ def test_refusals(narrow: Narrow) -> None:
         call_operator(narrow, {"wide": TensorSpec((50,), "float32")}, {"most": 99}, {})
     with pytest.raises(SimError, match="disarm: no flag 'x' in Cast_narrowed"):
         call_operator(narrow, {"wide": np.zeros(9, np.float32)}, {"most": 9}, {"disarm": {"Cast_narrowed": ["x"]}})
+
+
+def test_an_operator_of_the_cube_needs_a_file(narrow: Narrow, monkeypatch: pytest.MonkeyPatch) -> None:
+    chip = load_chip("ascend910b3")
+    assert narrow.product(chip).compute_dtype("bfloat16", 3).compute_dtype == "bfloat16"
+    monkeypatch.setattr(Narrow, "cube_kernels", ("narrowed",))
+    with pytest.raises(ConfigError, match=r"no operator 'narrow': there is no configs/operators/narrow\.yaml"):
+        narrow.product(chip)
 
 
 def test_cases(case: Path) -> None:

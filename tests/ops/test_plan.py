@@ -14,8 +14,8 @@ import ascend_sim
 from tests.support.ops.conv_problems import (
     DTYPES,
     NAMES,
+    CallAttributes,
     Mask,
-    Problem,
     laid_out,
     operands,
     problems,
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.fast
 
 def test_a_deterministic_grad_weight_stays_2d_where_padding_exceeds_the_kernel() -> None:
     """The 3-D filter kernel asks for padding below the dilated kernel."""
-    problem = Problem(1, 16, 16, (6, 6), (2, 2), pads=(2, 2, 1, 1))
+    problem = CallAttributes(1, 16, 16, (6, 6), (2, 2), pads=(2, 2, 1, 1))
     for mask in ((True, True, False), (False, True, False)):
         plan = plan_of(problem, problem.specs(), mask, deterministic=True)
         kinds = {step.name: step.op_type for step in plan.steps}
@@ -41,7 +41,7 @@ def test_a_deterministic_grad_weight_stays_2d_where_l1_has_no_room_for_whole_row
     kernel: int, images: int, told: int
 ) -> None:
     """A patch embedding: 16 pixels see 128 rows of 224 for patches of 32, 48 rows for those of 16."""
-    problem = Problem(images, 3, 768, (224, 224), (kernel, kernel), (kernel, kernel), (0, 0, 0, 0))
+    problem = CallAttributes(images, 3, 768, (224, 224), (kernel, kernel), (kernel, kernel), (0, 0, 0, 0))
     plan = plan_of(problem, problem.specs(), (False, True, False), deterministic=True)
     kinds = {step.name: step.op_type for step in plan.steps}
     assert kinds["grad_weight"] == ("Conv2DBackpropFilter" if told else "Conv3DBackpropFilterV2")
@@ -51,7 +51,7 @@ def test_a_deterministic_grad_weight_stays_2d_where_l1_has_no_room_for_whole_row
 
 def test_a_kernel_over_the_whole_map_goes_the_3d_way_where_only_the_bias_is_wanted() -> None:
     """Nothing is turned then, as in 3-D; any other 2-D call turns its three inputs."""
-    covering = Problem(2, 16, 16, (4, 4), (4, 4), pads=(0, 0, 0, 0))
+    covering = CallAttributes(2, 16, 16, (4, 4), (4, 4), pads=(0, 0, 0, 0))
     assert names(plan_of(covering, covering.specs(), (False, False, True))) == BIAS
     assert names(plan_of(SMALL, SMALL.specs(), (False, False, True))) == BIAS + TURNED
 
@@ -63,7 +63,7 @@ def test_a_strided_input_is_copied_first() -> None:
 
 
 def test_the_library_narrows_a_grouped_grad_weight_before_it_is_turned() -> None:
-    grouped = Problem(1, 32, 32, (6, 6), groups=2)
+    grouped = CallAttributes(1, 32, 32, (6, 6), groups=2)
     tensors, only_weight = grouped.specs("float32"), (False, True, False)
     documented = plan_of(grouped, tensors, only_weight, 2)
     library = plan_of(grouped, tensors, only_weight, 2, conformance="library")
@@ -74,7 +74,7 @@ def test_the_library_narrows_a_grouped_grad_weight_before_it_is_turned() -> None
 @settings(max_examples=60, deadline=None)
 @given(problems(), st.sampled_from(sorted(DTYPES)), st.tuples(*[st.booleans()] * 3), st.booleans())
 def test_intermediates_that_live_together_do_not_overlap(
-    problem: Problem, dtype: str, mask: Mask, deterministic: bool
+    problem: CallAttributes, dtype: str, mask: Mask, deterministic: bool
 ) -> None:
     plan = plan_of(problem, problem.specs(dtype), mask, deterministic=deterministic)
     uses: dict[str, list[int]] = {}

@@ -47,7 +47,7 @@ def test_every_part_has_something_to_say_and_a_figure() -> None:
     for part in WORDS:
         if part not in ("ideal", "left out", "less work"):
             kernel["waterfall"] = {"ideal": 10, part: 90}
-            (one,) = statements(CHIP, kernel, {"stride": [2, 2]}, "", Tried(0))
+            one, *_ = statements(CHIP, kernel, {"stride": [2, 2]}, "", Tried(0))
             assert one.text.startswith("90 % (") and one.text.count(". ") >= 1, one.text
             assert (one.gain is None) == (part in without), one.text
             assert one.at_most == (not one.change and part not in without) == ("at most" in one.text), one.text
@@ -88,19 +88,19 @@ def test_advice_names_fields_of_the_kernels_own_tiling() -> None:
     assert "m_l0" in kernel["tiling"]
     asked: list[str] = []
 
-    class Watched(Tried):
+    class WatchedTrials(Tried):
         def added(self, name: str, change: Mapping[str, Any], *, whole: bool) -> int | None:
             asked.extend(change.get("tiling", {}).get(name, {}))
             return 0
 
     for part in WORDS:
         kernel["waterfall"] = {"ideal": 10, part: 90}
-        for one in statements(CHIP, kernel, {}, "my.yaml", Watched(0)):
+        for one in statements(CHIP, kernel, {}, "my.yaml", WatchedTrials(0)):
             assert not any(field in one.text for field in ("baseM", "baseN", "cl0Pbuffer", "al1Pbuffer")), one.text
     assert asked == []
     kernel["tiling"] = kernels(layer(batch=3))["grad_input"]["tiling"]
     kernel["waterfall"] = {"ideal": 10, "wait FIX": 90}
-    statements(CHIP, kernel, {}, "my.yaml", Watched(0))
+    statements(CHIP, kernel, {}, "my.yaml", WatchedTrials(0))
     assert set(asked) <= kernel["tiling"].keys() and "cl0Pbuffer" in asked
 
 

@@ -75,4 +75,4 @@ def test_without_plotly_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, tmp_
     imported = importlib.import_module
     monkeypatch.setattr("ascend_sim.report.skeleton.import_module", missing)
     code, _, error = run("run", "document_example_2d", "--html", tmp_path / "a.html")
-    assert code == 2 and "ascend-sim[html]" in error
+    assert code == 2 and "pip install plotly" in error

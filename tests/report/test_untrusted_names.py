@@ -24,7 +24,7 @@ EVIL = "\"'><script>alert(1)</script><!--<script><img src=x onerror=alert(1)>&lt
 pytest.importorskip("plotly")
 
 
-class Reader(HTMLParser):
+class PageReader(HTMLParser):
     """Page as a browser reads it: its elements, its texts and its data."""
 
     def __init__(self, text: str) -> None:
@@ -52,9 +52,9 @@ class Reader(HTMLParser):
         self.comments += 1
 
 
-def check(text: str, *, scripts: int, shown: str = EVIL) -> Reader:
+def check(text: str, *, scripts: int, shown: str = EVIL) -> PageReader:
     """The page's own elements and nothing else; the name is there, letter for letter."""
-    page = Reader(text)
+    page = PageReader(text)
     assert "img" not in page.tags and not page.comments
     assert not {name for name in page.attributes if name.startswith("on") or name.strip("abcdefghijklmnopqrstuvwxyz-")}
     assert page.tags.count("script") == scripts
@@ -161,7 +161,7 @@ def test_the_page_that_explains(tmp_path: Path) -> None:
     entries = {"input": {"shape": [1, 2, 3, 3], "dtype": "float16"}, "weight": {"shape": [2, 2, 2, 2]}}
     path.write_text(json.dumps({"operator": "convolution_backward", "chip": "ascend910b3", **entries}))
     found = explain(load_case(path), element=(0, 0, 1, 1))
-    page = Reader(explain_html(found))
+    page = PageReader(explain_html(found))
     assert "img" not in page.tags and not page.comments and "<" not in page.data
 
 

@@ -122,7 +122,7 @@ def test_a_timeline_of_so_many_instructions_at_most() -> None:
     assert len(ascend_sim.launch(twice, 1, x, y, chip="ascend910b3", mode="timing", timeline=1).programs) == 1
 
 
-class Blocks:
+class CountedBlocks:
     """A task of many blocks, each of `rows` times 3 copies in a stamped loop; counts the programs that are alive."""
 
     def __init__(self, count: int, rows: int) -> None:
@@ -151,13 +151,13 @@ class Blocks:
 @pytest.mark.skipif(library.load() is None, reason="the compiled engine was not built")
 def test_programs_are_gone_when_their_blocks_end() -> None:
     """200 blocks on 40 cores."""
-    blocks = Blocks(200, 30)
+    blocks = CountedBlocks(200, 30)
     timeline = Engine(blocks.device, engine="compiled").run([blocks.task], keep=False)
     assert timeline.programs == []
     assert watched(timeline).of_task[0].instructions == 200 * 30 * 3
     assert blocks.alive == 0
     assert blocks.most <= CHIP.cores.aiv + 1
-    kept = Blocks(200, 30)
+    kept = CountedBlocks(200, 30)
     whole = Engine(kept.device, engine="compiled").run([kept.task])
     assert kept.most == 200
     assert watched(whole) == watched(timeline)
@@ -167,7 +167,7 @@ def test_programs_are_gone_when_their_blocks_end() -> None:
 @pytest.mark.parametrize("keep", [True, False])
 def test_rows_are_written_out_for_whoever_asks(keep: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows of many pieces (rows.c), which end inside of stamps; and the engine never asks Python for them."""
-    blocks = Blocks(3, 2 * 4096 + 17)
+    blocks = CountedBlocks(3, 2 * 4096 + 17)
     with monkeypatch.context() as patch:
         patch.setattr(Program, "rows", property(lambda self: pytest.fail("the rows were written out")))
         timeline = Engine(blocks.device, engine="compiled").run([blocks.task], keep=keep)

@@ -20,7 +20,7 @@ register_pickle_by_value(sys.modules[__name__])  # the pool's processes cannot i
 ROOM = "studies.tiles"
 
 
-class Work:
+class CountedWork:
     """Counts what it is asked for."""
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ def store_at(path: Path) -> Store:
 
 @pytest.mark.fast
 def test_what_is_there_is_not_made_again(tmp_path: Path) -> None:
-    path, work = tmp_path / "results.sqlite", Work()
+    path, work = tmp_path / "results.sqlite", CountedWork()
     items = {"a": 1, "b": 2, "c": 3}
     some = finish(store_at(path), items, work, Processes(1))
     assert next(some) == ("a", {"square": 1})
@@ -50,7 +50,7 @@ def test_what_is_there_is_not_made_again(tmp_path: Path) -> None:
 
 @pytest.mark.fast
 def test_what_another_process_is_at_is_waited_for_or_taken_over(tmp_path: Path) -> None:
-    path, work = tmp_path / "results.sqlite", Work()
+    path, work = tmp_path / "results.sqlite", CountedWork()
     one, finishes, dies = store_at(path), store_at(path), store_at(path)
     assert finishes.claim("b") == "mine" == dies.claim("c")
 

@@ -187,7 +187,7 @@ def test_forward_in_two_threads_and_backward_in_a_third(model: Any) -> None:
     assert passes(sim) == dict.fromkeys(("a.0", "a.2", "a.4", "b.0", "b.1"), (1, 1))
 
 
-class Own(torch.autograd.Function):
+class OwnBackward(torch.autograd.Function):
     """A convolution with a backward of the user's."""
 
     @staticmethod
@@ -204,7 +204,7 @@ class Own(torch.autograd.Function):
 
 class OwnConv(nn.Conv2d):
     def forward(self, data: Any) -> Any:
-        return Own.apply(data, self.weight)
+        return OwnBackward.apply(data, self.weight)
 
 
 def test_convolutions_in_a_function_of_the_users_have_its_modules_name() -> None:

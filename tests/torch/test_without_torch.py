@@ -26,5 +26,6 @@ def test_the_package_and_its_commands_are_imported_without_it() -> None:
 def test_the_room_says_what_to_install() -> None:
     done = run("import ascend_sim.torch")
     assert (
-        done.stderr.splitlines()[-1] == "ImportError: ascend_sim.torch needs PyTorch: pip install 'ascend-sim[torch]'"
+        done.stderr.splitlines()[-1] == "ImportError: ascend_sim.torch needs PyTorch: "
+        "pip install torch --index-url https://download.pytorch.org/whl/cpu"
     )

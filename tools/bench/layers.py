@@ -25,7 +25,7 @@ HEAVIEST = 10
 
 
 @dataclass(frozen=True)
-class Layer:
+class BenchLayer:
     """One of the list, as its `columns` have it."""
 
     input: list[int]
@@ -86,8 +86,8 @@ def main(every: int = 30, offset: int = 0) -> None:
     """
     listed = json.loads(LAYERS.read_text(encoding="utf-8"))["layers"]
     for mask, timeline in WAYS.values():
-        Layer(*listed[0]).run(mask, timeline)
-    layers = [Layer(*row) for row in listed[offset::every]]
+        BenchLayer(*listed[0]).run(mask, timeline)
+    layers = [BenchLayer(*row) for row in listed[offset::every]]
     measured = {way: [layer.run(mask, timeline) for layer in layers] for way, (mask, timeline) in WAYS.items()}
     seconds = {way: [one[0] for one in found] for way, found in measured.items()}
     counts = [one[1] for one in measured["both, with a timeline"]]

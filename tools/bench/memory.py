@@ -20,7 +20,7 @@ from ascend_sim import TensorSpec, convolution_backward
 
 
 @dataclass(frozen=True)
-class Case:
+class MemoryCase:
     """gradOutput, input and weight of a call in fp16, and what is asked for."""
 
     chip: str
@@ -47,10 +47,10 @@ class Case:
 _KEPT = 100_000_000
 _DX = (True, False, False)
 CASES = {
-    "3x3": Case("ascend910b3", ((64, 64, 56, 56), (64, 64, 56, 56), (64, 64, 3, 3)), padding=1),
-    "first": Case("ascend910b3", ((64, 64, 112, 112), (64, 3, 224, 224), (64, 3, 7, 7)), stride=2, padding=3),
-    "patches": Case("ascend910a", ((16, 1024, 14, 14), (16, 3, 224, 224), (1024, 3, 16, 16)), stride=16, mask=_DX),
-    "billion": Case(
+    "3x3": MemoryCase("ascend910b3", ((64, 64, 56, 56), (64, 64, 56, 56), (64, 64, 3, 3)), padding=1),
+    "first": MemoryCase("ascend910b3", ((64, 64, 112, 112), (64, 3, 224, 224), (64, 3, 7, 7)), stride=2, padding=3),
+    "patches": MemoryCase("ascend910a", ((16, 1024, 14, 14), (16, 3, 224, 224), (1024, 3, 16, 16)), stride=16, mask=_DX),
+    "billion": MemoryCase(
         "ascend910b3", ((1088, 512, 14, 14), (1088, 512, 14, 14), (512, 512, 3, 3)), padding=1, mask=_DX,
         tiling={"grad_input": {"baseM": 16, "baseN": 16, "baseK": 16}},
     ),

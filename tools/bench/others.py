@@ -63,7 +63,7 @@ UseRamulatorTrace = False
 
 
 @dataclass(frozen=True)
-class Product:
+class BenchProduct:
     """A matrix product [m, k] x [k, n] that one gradient of a layer is."""
 
     name: str
@@ -72,14 +72,14 @@ class Product:
     k: int
 
 
-def products(layer: Any) -> tuple[Product, Product]:
+def products(layer: Any) -> tuple[BenchProduct, BenchProduct]:
     """dX and dW of a 2-D convolution of one group and stride 1, as img2col makes them."""
     images, cin, *size = layer.input.shape
     cout, _, *taps = layer.weight.shape
     pixels = images * math.prod(size)
     return (
-        Product("dX", pixels, cin, cout * math.prod(taps)),
-        Product("dW", cin * math.prod(taps), cout, pixels),
+        BenchProduct("dX", pixels, cin, cout * math.prod(taps)),
+        BenchProduct("dW", cin * math.prod(taps), cout, pixels),
     )
 
 
@@ -112,7 +112,7 @@ def here(layer: Any, chip: str, folder: Path) -> tuple[float, list[int]]:
 
 
 def scale_sim(
-    python: Path, pair: tuple[Product, Product], machine: dict[str, Any], folder: Path
+    python: Path, pair: tuple[BenchProduct, BenchProduct], machine: dict[str, Any], folder: Path
 ) -> tuple[float, list[int]]:
     """SCALE-Sim's products, weights stationary: cycles with prefetching."""
     rows = "".join(f"{product.name},{product.m},{product.n},{product.k},\n" for product in pair)
@@ -126,7 +126,7 @@ def scale_sim(
 
 
 def zigzag(
-    python: Path, pair: tuple[Product, Product], machine: dict[str, Any], folder: Path
+    python: Path, pair: tuple[BenchProduct, BenchProduct], machine: dict[str, Any], folder: Path
 ) -> tuple[float, list[int]]:
     """ZigZag's least latency of the products, on its own `ascend_like` with the chip's numbers."""
     asked = {"machine": machine, "products": [vars(product) for product in pair]}

@@ -19,10 +19,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fuzzing import acl_programs, calls, phase_one, pool
-from fuzzing.outcome import Kind, Outcome
+from fuzzing.outcome import FuzzKind, FuzzOutcome
 from fuzzing.store import StoreError, Tally, load
 
-KINDS: dict[str, Kind] = {"phase-one": phase_one, "calls": calls, "acl": acl_programs}
+KINDS: dict[str, FuzzKind] = {"phase-one": phase_one, "calls": calls, "acl": acl_programs}
 BLOCK = 5000
 """Calls of one child process at most: each loads every chip that it meets once more."""
 SAVE_EACH = 5.0
@@ -76,11 +76,11 @@ def main(given: list[str] | None = None) -> int:
     return 130 if not ended else bool(tally.wrong)
 
 
-def _run(kind: Kind, tally: Tally, options: argparse.Namespace) -> bool:
+def _run(kind: FuzzKind, tally: Tally, options: argparse.Namespace) -> bool:
     """Make the missing calls; whether they came to their end."""
     saved = time.monotonic()
 
-    def report(index: int, outcome: Outcome, seconds: float) -> None:
+    def report(index: int, outcome: FuzzOutcome, seconds: float) -> None:
         nonlocal saved
         tally.add(index, outcome, seconds, kind.line(tally.seed, index) if outcome.wrong else None)
         if options.resume is not None and time.monotonic() - saved > SAVE_EACH:

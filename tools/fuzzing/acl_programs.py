@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 
 from ascend_sim import acl, use
-from fuzzing.acl_work import Work, WrongError, make
+from fuzzing.acl_work import AclWork, WrongError, make
 from fuzzing.calls import NAMES
 from fuzzing.drawing import CHIPS, draw_exact
-from fuzzing.outcome import Outcome
+from fuzzing.outcome import FuzzOutcome
 
 LABELS = ("chip", "mode", "threads", "results")
 SECONDS = 30.0
@@ -28,7 +28,7 @@ STEPS = (8, 30)
 """Fewest and most steps of a program."""
 
 
-class Program:
+class AclWalk:
     """One random walk. `right` counts the results that were looked at."""
 
     def __init__(self, dice: random.Random) -> None:
@@ -36,7 +36,7 @@ class Program:
         self.chip, self.conformance = dice.choice(CHIPS), dice.choice(("documented", "library"))
         self.mode = dice.choice(("functional", "functional", "full"))
         self.threads = dice.choice((1, 1, 2, 3))
-        self.works: list[Work] = []
+        self.works: list[AclWork] = []
         self.streams: list[Any] = [None]
         self.events: list[Any] = []
         self.gone: list[Any] = []
@@ -74,14 +74,14 @@ class Program:
             (self.copies, 2), (self.wrong_launch, 3), (self.gone_handle, 3), (self.meddle, 1), (self.wrong_order, 1),
         ]  # fmt: skip
 
-    def _work(self, stage: str) -> Work | None:
+    def _work(self, stage: str) -> AclWork | None:
         found = [work for work in self.works if work.stage == stage]
         return self.dice.choice(found) if found else None
 
-    def _drawn(self) -> Work:
+    def _drawn(self) -> AclWork:
         operator = self.dice.choice(("convolution_backward",) * 3 + ("conv_tbc_backward",))
         call = draw_exact(self.dice, operator, self.chip, self.conformance)
-        return Work(call, {name: eval(text, NAMES) for name, text in call.tensors.items()})
+        return AclWork(call, {name: eval(text, NAMES) for name, text in call.tensors.items()})
 
     # -- what is right -------------------------------------------------------------------------------------------------
 
@@ -105,7 +105,7 @@ class Program:
         make(name, *arguments, expected="ok")
         self._finish(lambda work: stream == "device" or work.stream is stream)
 
-    def _finish(self, came: Callable[[Work], bool]) -> None:
+    def _finish(self, came: Callable[[AclWork], bool]) -> None:
         """Look at the results of calls that a synchronise has brought; some then give their memory back."""
         for work in self.works:
             if work.stage == "queued" and came(work):
@@ -235,7 +235,7 @@ class Program:
         self.trace.append("together")
         works = [self._drawn() for _ in pools]
 
-        def whole(work: Work) -> bool:
+        def whole(work: AclWork) -> bool:
             stream = make("aclrtCreateStream", expected="ok")
             work.prepare()
             if work.stage != "ready":
@@ -255,9 +255,9 @@ class Program:
         self._finish(lambda work: True)
 
 
-def program(seed: int, index: int) -> Program:
+def program(seed: int, index: int) -> AclWalk:
     """Program `index` of `seed`, not yet run."""
-    return Program(random.Random(f"acl/{seed}/{index}"))
+    return AclWalk(random.Random(f"acl/{seed}/{index}"))
 
 
 def line(seed: int, index: int) -> str:
@@ -265,7 +265,7 @@ def line(seed: int, index: int) -> str:
     return f"tools/fuzz acl --seed {seed} --again {index}"
 
 
-def run(seed: int, index: int) -> Outcome:
+def run(seed: int, index: int) -> FuzzOutcome:
     """Run program `index` of `seed`."""
     made, wrong = program(seed, index), None
     try:
@@ -275,4 +275,4 @@ def run(seed: int, index: int) -> Outcome:
     except Exception as error:
         what = str(error) if isinstance(error, WrongError) else f"{type(error).__name__}: {error}"
         wrong = f"{what}; behind {', '.join(made.trace)}"
-    return Outcome((made.chip, made.mode, str(made.threads), f"{made.right} right"), wrong)
+    return FuzzOutcome((made.chip, made.mode, str(made.threads), f"{made.right} right"), wrong)

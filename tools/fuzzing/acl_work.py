@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ascend_sim import acl
 from ascend_sim.acl.enums import CODE_NAMES
 from fuzzing.calls import NAMES, wrong_output
-from fuzzing.drawing import Call
+from fuzzing.drawing import DrawnCall
 
 Array = NDArray[Any]
 CODES = {acl.ACL_SUCCESS, *CODE_NAMES}
@@ -49,10 +49,10 @@ def make(name: str, *arguments: Any, expected: str = "any") -> Any:
 
 
 @dataclass(eq=False)
-class Work:
+class AclWork:
     """One operator call on its way: memory, tensors, phase one, phase two."""
 
-    call: Call
+    call: DrawnCall
     tensors: dict[str, Array]
     memory: dict[str, int] = field(default_factory=dict)
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 import ascend_sim
 from ascend_sim import AclnnError, Result, SimError
 from ascend_sim.engine.timeline import Timeline
-from fuzzing.drawing import EIGHT_BIT, IMPORTS, Call, draw
+from fuzzing.drawing import EIGHT_BIT, IMPORTS, DrawnCall, draw
 from fuzzing.oracle import DIGITS, numbers, rounded
-from fuzzing.outcome import Outcome
+from fuzzing.outcome import FuzzOutcome
 
 Array = NDArray[Any]
 LABELS = ("operator", "chip", "mode", "data", "ended in")
@@ -29,19 +29,19 @@ def line(seed: int, index: int) -> str:
     return shell(draw(seed, index))
 
 
-def shell(call: Call) -> str:
+def shell(call: DrawnCall) -> str:
     """A call as one line for a shell."""
     text = f"{IMPORTS}; print(({call.python()}).report)"
     quoted = text.replace("'", "'\"'\"'")
     return f"python -c '{quoted}'"
 
 
-def run(seed: int, index: int) -> Outcome:
+def run(seed: int, index: int) -> FuzzOutcome:
     """Make call `index` of `seed` and judge what it gives."""
     return judge(draw(seed, index))
 
 
-def judge(call: Call) -> Outcome:
+def judge(call: DrawnCall) -> FuzzOutcome:
     """Make a call and compare all that it gives with what it should."""
     labels = (call.operator, call.option("chip"), call.option("mode"), call.data)
     tensors: dict[str, Any] = {}
@@ -49,7 +49,7 @@ def judge(call: Call) -> Outcome:
         tensors = {name: eval(text, NAMES) for name, text in call.tensors.items()}
         others = {name: eval(text, NAMES) for name, text in (call.attributes | call.options).items()}
     except Exception as error:  # the text itself is no Python: a mistake of the fuzzer
-        return Outcome((*labels, "text"), f"not to be evaluated: {type(error).__name__}: {error}")
+        return FuzzOutcome((*labels, "text"), f"not to be evaluated: {type(error).__name__}: {error}")
     function = getattr(ascend_sim, call.operator)
     try:
         with warnings.catch_warnings():
@@ -64,18 +64,18 @@ def judge(call: Call) -> Outcome:
                 wrong = wrong_engine(result, again)
     except AclnnError as error:
         known = error.status in STATUSES and error.message
-        return Outcome((*labels, str(error.status)), None if known else f"status {error.status}: {error.message}")
+        return FuzzOutcome((*labels, str(error.status)), None if known else f"status {error.status}: {error.message}")
     except SimError as error:
         expected = call.data == "none" or {"tiling", "block_dim"} & call.options.keys()
-        return Outcome(
+        return FuzzOutcome(
             (*labels, type(error).__name__), None if expected and str(error) else f"{type(error).__name__}: {error}"
         )
     except Exception as error:
-        return Outcome((*labels, "exception"), f"{type(error).__name__}: {error}")
-    return Outcome((*labels, "0"), wrong)
+        return FuzzOutcome((*labels, "exception"), f"{type(error).__name__}: {error}")
+    return FuzzOutcome((*labels, "0"), wrong)
 
 
-def wrong_result(call: Call, tensors: dict[str, Any], result: Result) -> str | None:
+def wrong_result(call: DrawnCall, tensors: dict[str, Any], result: Result) -> str | None:
     """Return the fault of a run, None without one."""
     if result.findings:
         return f"finding: {result.findings[0]}"
@@ -129,7 +129,7 @@ def _columns(timeline: Timeline) -> list[tuple[str, Any]]:
     return columns
 
 
-def _sums(call: Call, tensors: dict[str, Any], output: str, absolute: bool) -> Array:
+def _sums(call: DrawnCall, tensors: dict[str, Any], output: str, absolute: bool) -> Array:
     """float64 sums of an output, or of the sizes of their products; the bias of a forward convolution included."""
     values = {}
     for name, tensor in tensors.items():
@@ -154,7 +154,7 @@ def _sums(call: Call, tensors: dict[str, Any], output: str, absolute: bool) -> A
     return made
 
 
-def _output_shape(call: Call, by: str, given: dict[str, Array]) -> tuple[int, ...]:
+def _output_shape(call: DrawnCall, by: str, given: dict[str, Array]) -> tuple[int, ...]:
     """Extents of what a forward convolution makes."""
     link, w = call.link, given["w"]
     reach = [d * (k - 1) + 1 for d, k in zip(link.dilation, w.shape[2:], strict=True)]
@@ -171,7 +171,7 @@ def _output_shape(call: Call, by: str, given: dict[str, Array]) -> tuple[int, ..
     return (len(y), w.shape[1] * link.groups, *pixels)
 
 
-def wrong_output(call: Call, tensors: dict[str, Any], name: str, array: Array, dtype: str) -> str | None:
+def wrong_output(call: DrawnCall, tensors: dict[str, Any], name: str, array: Array, dtype: str) -> str | None:
     """Return the fault of an output, its shape, or elements that no way to add and round gives; None without one."""
     wanted, sizes = (_sums(call, tensors, name, absolute) for absolute in (False, True))
     if array.shape != wanted.shape:
@@ -190,20 +190,20 @@ def wrong_output(call: Call, tensors: dict[str, Any], name: str, array: Array, d
     return f"{bad.sum()} of {bad.size} elements wrong, the first {list(at)}: {found[at]} and not {wanted[at]}"
 
 
-def _digits(call: Call, dtype: str) -> int:
+def _digits(call: DrawnCall, dtype: str) -> int:
     """Binary digits of the narrowest format that a number may pass on its way."""
     math_type = int(call.options["cube_math_type"])
     narrow = 24 if math_type == 0 else 11
     return min(DIGITS.get(call.dtype, 24), DIGITS[dtype], narrow)
 
 
-def _near_integers(call: Call, found: Array, wanted: Array, sizes: Array, dtype: str) -> Array:
+def _near_integers(call: DrawnCall, found: Array, wanted: Array, sizes: Array, dtype: str) -> Array:
     """Whole numbers that the narrowest format holds in any order of sums are exact; larger ones within its roundings."""
     digits = _digits(call, dtype)
     return np.where(sizes <= 2.0**digits, found == wanted, np.abs(found - wanted) <= 2.0 ** (1 - digits) * sizes)
 
 
-def _slack(call: Call, sizes: Array) -> Array:
+def _slack(call: DrawnCall, sizes: Array) -> Array:
     """How far a float32 sum may lie from the exact one before its only rounding to 8 bits.
 
     Operands that were float32 may have been narrowed, and 2^9 products are summed; whole numbers are exact while they fit.
@@ -214,7 +214,7 @@ def _slack(call: Call, sizes: Array) -> Array:
     return np.where(exact, 0.0, (operands + 2.0**9 * 2.0**-24) * sizes)
 
 
-def _bound(call: Call, sizes: Array, dtype: str) -> Array:
+def _bound(call: DrawnCall, sizes: Array, dtype: str) -> Array:
     """A bound that holds whatever the order: both operands and up to three results rounded, float32 sums of 2^9 products."""
     relative = 5 * 2.0 ** -_digits(call, dtype) + 2.0**9 * 2.0**-24
     return relative * sizes + 2.0**-22

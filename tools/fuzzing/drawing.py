@@ -46,7 +46,7 @@ def codes(dtype: str) -> list[int]:
 
 
 @dataclass(frozen=True)
-class Call:
+class DrawnCall:
     """One call; `tensors`, `attributes` and `options` are Python text by keyword.
 
     `link` and `roles` say which of x, y and w (`oracle`) each tensor is, `turn` the axes that bring a tensor into their order.
@@ -97,12 +97,12 @@ class Sizes:
         return low if low == high else (low[0], high[0], low[1], high[1])
 
 
-def draw(seed: int, index: int) -> Call:
+def draw(seed: int, index: int) -> DrawnCall:
     """Call `index` of `seed`."""
     return _Draw(random.Random(f"calls/{seed}/{index}")).call()
 
 
-def draw_exact(dice: random.Random, operator: str, chip: str, conformance: str) -> Call:
+def draw_exact(dice: random.Random, operator: str, chip: str, conformance: str) -> DrawnCall:
     """A backward call on whole numbers without any options, for programs of the C interface."""
     made = _Draw(dice)
     old = load_chip(chip).cores.coupled
@@ -123,7 +123,7 @@ class _Draw:
     def number(self, low: int, high: int) -> int:
         return self.dice.randint(low, high)
 
-    def call(self) -> Call:
+    def call(self) -> DrawnCall:
         chip = self.one(CHIPS)
         operator = self.one(OPERATORS)
         spec = load_chip(chip)
@@ -249,7 +249,7 @@ class _Draw:
         text += view
         return f"np.broadcast_to({text}, {shape})" if layout == "repeated" else text
 
-    def backward(self, dtype: str, data: str, options: dict[str, str], old: bool) -> Call:
+    def backward(self, dtype: str, data: str, options: dict[str, str], old: bool) -> DrawnCall:
         sizes, transposed = self.sizes((1, 2, 2) if old and self.chance(0.95) else (1, 2, 2, 3)), self.chance(0.3)
         mask = self.one(
             ((1, 1, 1), (1, 1, 0), (1, 0, 0), (1, 0, 0), (0, 1, 0), (0, 1, 0), (1, 0, 1), (0, 0, 1), (0, 0, 0))
@@ -270,13 +270,13 @@ class _Draw:
             "groups": sizes.link.groups, "output_mask": tuple(map(bool, mask)),
         }  # fmt: skip
         texts = {name: str(value) for name, value in attributes.items()}
-        return Call("convolution_backward", tensors, texts, options, dtype, data, sizes.link, roles)
+        return DrawnCall("convolution_backward", tensors, texts, options, dtype, data, sizes.link, roles)
 
     def _one_group(self, sizes: Sizes) -> Sizes:
         link = replace(sizes.link, groups=1)
         return replace(sizes, w=(sizes.y[1], sizes.x[1], *sizes.w[2:]), link=link)
 
-    def tbc(self, dtype: str, data: str, options: dict[str, str], old: bool) -> Call:
+    def tbc(self, dtype: str, data: str, options: dict[str, str], old: bool) -> DrawnCall:
         steps, batch, c_in, c_out = (
             self.number(1, 12),
             self.number(1, 3),
@@ -296,9 +296,9 @@ class _Draw:
         if options["chip"].startswith("'ascend950") and self.chance(0.2):
             attributes["grad_weight_dtype"] = repr(self.one(("hifloat8", "float8_e4m3fn", "float32")))
         roles = {"self": "y", "input": "x", "weight": "w"}
-        return Call("conv_tbc_backward", tensors, attributes, options, dtype, data, link, roles, turn)
+        return DrawnCall("conv_tbc_backward", tensors, attributes, options, dtype, data, link, roles, turn)
 
-    def forward(self, dtype: str, data: str, options: dict[str, str], old: bool) -> Call:
+    def forward(self, dtype: str, data: str, options: dict[str, str], old: bool) -> DrawnCall:
         sizes, transposed = self.sizes((1, 2, 2) if old and self.chance(0.95) else (1, 2, 2, 3)), self.chance(0.3)
         roles = {"input": "y", "weight": "w"} if transposed else {"input": "x", "weight": "w"}
         tensors = {
@@ -312,9 +312,9 @@ class _Draw:
             "output_padding": sizes.rest if transposed else (0,) * sizes.rank, "groups": sizes.link.groups,
         }  # fmt: skip
         texts = {name: str(value) for name, value in attributes.items()}
-        return Call("convolution", tensors, texts, options, dtype, data, sizes.link, roles)
+        return DrawnCall("convolution", tensors, texts, options, dtype, data, sizes.link, roles)
 
-    def spoiled(self, call: Call) -> Call:
+    def spoiled(self, call: DrawnCall) -> DrawnCall:
         """One to three arguments as nobody means them."""
         parts = {"tensors": dict(call.tensors), "attributes": dict(call.attributes), "options": dict(call.options)}
         others = ("max_cycles", "disarm", "observer", "progress", "tiling", "block_dim", "dtypes", "check")

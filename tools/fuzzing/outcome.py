@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 @dataclass(frozen=True)
-class Outcome:
+class FuzzOutcome:
     """`labels` are what calls are counted by, in the order of the kind's LABELS; `wrong` is None where nothing is."""
 
     labels: tuple[str, ...]
@@ -18,7 +18,7 @@ class TooLong(BaseException):
     """A call that exceeds its time; no `except Exception` catches it."""
 
 
-class Kind(Protocol):
+class FuzzKind(Protocol):
     """A module: call `index` of `seed` is always the same, whatever ran before."""
 
     LABELS: tuple[str, ...]
@@ -26,7 +26,7 @@ class Kind(Protocol):
     """Longest CPU time that one call may take; a machine that is busy with other work is no fault of the call."""
 
     @staticmethod
-    def run(seed: int, index: int) -> Outcome:
+    def run(seed: int, index: int) -> FuzzOutcome:
         """Draw the call, make it and judge what comes back."""
 
     @staticmethod

@@ -17,7 +17,7 @@ from ascend_sim.chip.spec import chip_names
 from ascend_sim.ops.arguments import TensorArg
 from ascend_sim.ops.operators.conv_tbc_backward.arguments import ConvTbcCall
 from ascend_sim.ops.operators.convolution_backward.arguments import ConvBackwardCall
-from fuzzing.outcome import Outcome
+from fuzzing.outcome import FuzzOutcome
 
 LABELS = ("operator", "chip", "profile", "status")
 SECONDS = 5.0
@@ -225,7 +225,7 @@ def line(seed: int, index: int) -> str:
     return f"tools/fuzz phase-one --seed {seed} --again {index}  # {setting(seed, index)}, {draw(seed, index)[1]}"
 
 
-def run(seed: int, index: int) -> Outcome:
+def run(seed: int, index: int) -> FuzzOutcome:
     """Make call `index` of `seed`: its status, and what is wrong with it."""
     chip, conformance, _ = now = setting(seed, index)
     _enter(now)
@@ -234,12 +234,12 @@ def run(seed: int, index: int) -> Outcome:
     try:
         status, size, _ = function(*handles(call))
     except Exception as error:
-        return Outcome((operator, chip, conformance, "exception"), f"{type(error).__name__}: {error}")
+        return FuzzOutcome((operator, chip, conformance, "exception"), f"{type(error).__name__}: {error}")
     labels = (operator, chip, conformance, str(status))
     if status not in STATUSES:
-        return Outcome(labels, f"{status}: {acl.aclGetRecentErrMsg()}")
+        return FuzzOutcome(labels, f"{status}: {acl.aclGetRecentErrMsg()}")
     wrong_size = status == 0 and not 0 <= size < 2**64
-    return Outcome(labels, f"workspace of {size} bytes" if wrong_size else None)
+    return FuzzOutcome(labels, f"workspace of {size} bytes" if wrong_size else None)
 
 
 def _enter(wanted: Setting) -> None:

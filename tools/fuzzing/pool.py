@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
-from fuzzing.outcome import Kind, Outcome, TooLong
+from fuzzing.outcome import FuzzKind, FuzzOutcome, TooLong
 
 PATIENCE = 30.0
 """How much longer than its CPU time a call may take on the clock: the machine may be busy with other work."""
 FORK = multiprocessing.get_context("fork")
-Report = Callable[[int, Outcome, float], None]
+Report = Callable[[int, FuzzOutcome, float], None]
 
 
 @contextmanager
@@ -42,7 +42,7 @@ def limited(seconds: float) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def one(kind: Kind, seed: int, index: int) -> tuple[Outcome, float]:
+def one(kind: FuzzKind, seed: int, index: int) -> tuple[FuzzOutcome, float]:
     """One call in this process, and its CPU time."""
     begin = time.process_time()
     try:
@@ -53,8 +53,8 @@ def one(kind: Kind, seed: int, index: int) -> tuple[Outcome, float]:
     return outcome, time.process_time() - begin
 
 
-def _lost(kind: Kind, said: str) -> Outcome:
-    return Outcome(("?",) * (len(kind.LABELS) - 1) + ("lost",), said)
+def _lost(kind: FuzzKind, said: str) -> FuzzOutcome:
+    return FuzzOutcome(("?",) * (len(kind.LABELS) - 1) + ("lost",), said)
 
 
 @dataclass
@@ -68,7 +68,7 @@ class Child:
     since: float
 
 
-def run(kind: Kind, seed: int, blocks: list[tuple[int, int]], jobs: int, report: Report) -> None:
+def run(kind: FuzzKind, seed: int, blocks: list[tuple[int, int]], jobs: int, report: Report) -> None:
     """Make the calls of all blocks, at most `jobs` at a time; `report` hears of each."""
     waiting, children = deque(blocks), list[Child]()
     try:
@@ -89,7 +89,7 @@ def run(kind: Kind, seed: int, blocks: list[tuple[int, int]], jobs: int, report:
             child.process.join()
 
 
-def _begin(kind: Kind, seed: int, start: int, stop: int) -> Child:
+def _begin(kind: FuzzKind, seed: int, start: int, stop: int) -> Child:
     mine, theirs = FORK.Pipe(duplex=False)
     process = FORK.Process(target=_work, args=(kind, seed, start, stop, theirs), daemon=True)
     process.start()
@@ -97,7 +97,7 @@ def _begin(kind: Kind, seed: int, start: int, stop: int) -> Child:
     return Child(process, mine, stop, start, time.monotonic())
 
 
-def _work(kind: Kind, seed: int, start: int, stop: int, connection: Connection) -> None:
+def _work(kind: FuzzKind, seed: int, start: int, stop: int, connection: Connection) -> None:
     """The child: its calls one after the other, each told when it ends. It goes when the parent has gone."""
     parent = os.getppid()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends it
@@ -115,7 +115,7 @@ def _work(kind: Kind, seed: int, start: int, stop: int, connection: Connection) 
         os._exit(1)
 
 
-def _listen(kind: Kind, child: Child, report: Report) -> tuple[int, int] | None:
+def _listen(kind: FuzzKind, child: Child, report: Report) -> tuple[int, int] | None:
     """Pass on what a child has told. When it is through, or gone, or stuck: what is left of its block."""
     try:
         while child.connection.poll():

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fuzzing.outcome import Outcome
+from fuzzing.outcome import FuzzOutcome
 
 VERSION = 1
 
@@ -36,7 +36,7 @@ class Tally:
     def calls(self) -> int:
         return self.counts.total()
 
-    def add(self, index: int, outcome: Outcome, seconds: float, line: str | None = None) -> None:
+    def add(self, index: int, outcome: FuzzOutcome, seconds: float, line: str | None = None) -> None:
         """One call that came to an end; `line` is how to make it again, where it is wrong."""
         self._mark(index)
         self.counts[outcome.labels] += 1

@@ -64,10 +64,10 @@ def of_files(mutants: list[Mutant]) -> dict[str, tuple[str, ...]]:
     return {file: tuple(name for name, _ in counts.most_common()) for file, counts in found.items()}
 
 
-class Runs:
+class MutantRuns:
     """Runs mutants and keeps what came out, a line of JSON each: rule, file, tests, the test that found it or "survived"."""
 
-    def __init__(self, copy: trial.Copy, results: Path, seconds: int, named: bool) -> None:
+    def __init__(self, copy: trial.TreeCopy, results: Path, seconds: int, named: bool) -> None:
         self.copy, self.results, self.seconds, self.named = copy, results, seconds, named
         self._limits: dict[tuple[str, ...], int] = {}
 
@@ -164,7 +164,7 @@ def main() -> int:
     ]
     trial.import_what_is_not_ours()
     with trial.copy_of(ROOT) as copy:
-        runs = Runs(copy, options.results, options.seconds, options.named)
+        runs = MutantRuns(copy, options.results, options.seconds, options.named)
         for number, mutant in enumerate(left, 1):
             try:
                 line = lines[mutant.identity] = runs.one(mutant)

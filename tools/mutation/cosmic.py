@@ -24,7 +24,7 @@ from listed import Mutant
 NOT_OF_A_RULE = ("RemoveDecorator", "Operator_Eq_Is", "Operator_NotEq_IsNot", "Operator_Is_Eq", "Operator_IsNot_NotEq")
 
 
-class Change(NamedTuple):
+class OperatorPlace(NamedTuple):
     """The `occurrence`th place of a file for an operator; `place` is (line, column)."""
 
     file: str
@@ -37,7 +37,7 @@ def sample(
     root: Path, files: list[str], count: int, seed: int, tests: Mapping[str, tuple[str, ...]], command: str
 ) -> list[Mutant]:
     """`count` changes, each at a place of its own, every place as likely as another; `tests` as in `generic`."""
-    by_place: dict[tuple[str, tuple[int, int]], list[Change]] = {}
+    by_place: dict[tuple[str, tuple[int, int]], list[OperatorPlace]] = {}
     for change in _changes(root, files, command):
         by_place.setdefault((change.file, change.place), []).append(change)
     draw = random.Random(seed)
@@ -70,7 +70,7 @@ def _alike(one: str, other: str) -> int:
     return next(differ, min(len(one), len(other)))
 
 
-def _changes(root: Path, files: list[str], command: str) -> Iterator[Change]:
+def _changes(root: Path, files: list[str], command: str) -> Iterator[OperatorPlace]:
     """Every change that cosmic-ray has for some files, in the order of each text."""
     silent = {str(root / file): places_not_run((root / file).read_text(encoding="utf-8")) for file in files}
     with tempfile.TemporaryDirectory() as scratch:
@@ -88,10 +88,10 @@ def _changes(root: Path, files: list[str], command: str) -> Iterator[Change]:
             ).fetchall()
     for path, row, column, operator, occurrence in rows:
         if not operator.endswith(NOT_OF_A_RULE) and not any(a <= (row, column) < b for a, b in silent[path]):
-            yield Change(str(Path(path).relative_to(root)), (row, column), operator, occurrence)
+            yield OperatorPlace(str(Path(path).relative_to(root)), (row, column), operator, occurrence)
 
 
-def _applied(text: str, change: Change, command: str) -> str:
+def _applied(text: str, change: OperatorPlace, command: str) -> str:
     """A text with a change, written by cosmic-ray into a copy."""
     with tempfile.TemporaryDirectory() as scratch:
         copy = Path(scratch, "changed.py")

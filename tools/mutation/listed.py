@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -91,7 +92,12 @@ def read_list() -> list[Mutant]:
 
 
 def _of_file(path: Path) -> Iterator[Mutant]:
-    entries: dict[str, Any] = yaml.load(path.read_text(encoding="utf-8"), _LOADER)
+    text = path.read_text(encoding="utf-8")
+    files = re.findall(r"^(\S+):$", text, re.MULTILINE)
+    for file in files:
+        if files.count(file) > 1:
+            raise StaleError(f"{path.name}: {file} stands there twice: put its entries under one key")
+    entries: dict[str, Any] = yaml.load(text, _LOADER)
     for file, part in entries.items():
         for entry in part["mutants"]:
             lacking = {"rule", "before", "after"} - set(entry)

@@ -46,7 +46,7 @@ MEMORY = 12 << 30
 
 
 @dataclass(frozen=True)
-class Outcome:
+class TrialOutcome:
     """`by` is the first test that failed, or how the trial ended otherwise; empty where all tests passed.
 
     `seconds` passed on the clock, `cpu` of them on processors.
@@ -69,7 +69,7 @@ def import_what_is_not_ours() -> None:
     assert OURS not in sys.modules
 
 
-class Copy:
+class TreeCopy:
     """The tree in a scratch folder, from which it runs as from a checkout. Its files are changed one at a time."""
 
     def __init__(self, root: Path, scratch: Path) -> None:
@@ -126,7 +126,7 @@ class Copy:
         if built.returncode:
             raise RuntimeError(f"the changed C does not compile: {built.stderr.strip().splitlines()[0]}")
 
-    def run(self, tests: tuple[str, ...], seconds: int, keep_compiled: bool = False) -> Outcome:
+    def run(self, tests: tuple[str, ...], seconds: int, keep_compiled: bool = False) -> TrialOutcome:
         """The tests until the first that fails, `seconds` of CPU time at most and twenty times that on the clock."""
         began = time.monotonic()
         reader, writer = os.pipe()
@@ -149,7 +149,7 @@ class Copy:
                 os.waitpid(pid, 0)
         with os.fdopen(reader, encoding="utf-8") as pipe:
             failed = pipe.readline().strip()
-        return Outcome(failed or _ended(status), round(time.monotonic() - began, 2), round(cpu, 2))
+        return TrialOutcome(failed or _ended(status), round(time.monotonic() - began, 2), round(cpu, 2))
 
 
 def _is_c(file: str) -> bool:
@@ -221,11 +221,11 @@ def _child(root: Path, tests: tuple[str, ...], seconds: int, writer: int, keep_c
 
 
 @contextlib.contextmanager
-def copy_of(root: Path) -> Iterator[Copy]:
+def copy_of(root: Path) -> Iterator[TreeCopy]:
     """A copy that is gone afterwards."""
     scratch = Path(tempfile.mkdtemp(prefix="mutants-"))
     try:
         (scratch / "tree").mkdir()
-        yield Copy(root, scratch / "tree")
+        yield TreeCopy(root, scratch / "tree")
     finally:
         shutil.rmtree(scratch, ignore_errors=True)

@@ -26,7 +26,9 @@ NAVIGATION = {
     "What to trust": [
         "accuracy.md", "accuracy-tables.md", "measured-bandwidth.md", "conformance.md", "performance.md", "mutants.md",
     ],
-    "Reference": ["files.md", "chips.md", "adding-a-chip.md", "instructions.md", "operators.md", "bad-input.md"],
+    "Reference": [
+        "files.md", "chips.md", "adding-a-chip.md", "instructions.md", "operators.md", "extending.md", "bad-input.md",
+    ],
 }  # fmt: skip
 """Pages by chapter; lessons and pages that are named nowhere here follow in chapters of their own."""
 

@@ -176,9 +176,7 @@ def _write_source(path: Path) -> None:
     try:
         import cffi
     except ImportError:
-        raise SimError(
-            "cffi is not installed; `pip install 'ascend-sim[c]'` brings what `ascend-sim c` needs"
-        ) from None
+        raise SimError("`ascend-sim c` needs cffi, which is not installed: pip install cffi") from None
     ffi = cffi.FFI()
     ffi.cdef(TYPES)
     ffi.cdef("int ascend_sim_watch_exit(void); void ascend_sim_cannot_start(const char *why);")

@@ -37,11 +37,9 @@ class CParameter:
 
     @property
     def kind(self) -> str:
-        """Return how C passes the parameter to Python: "handle", "array", "text", "address", "memory", "number" or "out".
+        """Return how C passes the parameter to Python.
 
-        "address" is device memory, "memory" either side.
-
-        "handle", "array", "text", "address" (device), "memory" (either side), "number" or "out".
+        It is "handle", "array", "text", "address" (device memory), "memory" (host or device), "number" or "out".
         """
         bare = self.type.removeprefix("const ")
         if bare in HANDLES:

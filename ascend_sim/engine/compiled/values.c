@@ -93,11 +93,26 @@ static void put(const Values *values, const Action *action, const i64 *row, cons
     uint8_t *at = begin_of(values, &action->to, row);
     if (action->what == MOVES && !action->takes)
         scatter_zeros(&action->to, at);
-    else if (action->adds)
+    else if (action->adds && !action->product.width)
         scatter_sum(&action->to, at, held, action->adds == 2);
     else
         scatter(&action->to, at, held);
     if (action->settles) make_finite(&action->to, at);
+}
+
+/* The sum that a product leaves: what its rows begin with, what stands there, or zeros, and all products. */
+static void multiply(const Values *values, const Scratch *scratch, const Action *action, const i64 *row) {
+    const Product *product = &action->product;
+    size_t line = (size_t)product->n * sizeof(float);
+    Conversion none = {AS_IS, 0, 0};
+    if (action->adds)
+        gather(&action->to, begin_of(values, &action->to, row), none, scratch->product.bytes);
+    else if (action->takes > START)
+        for (i64 i = 0; i < product->m; i++) memcpy(scratch->product.bytes + (size_t)i * line, scratch->factors[START].bytes, line);
+    else
+        memset(scratch->product.bytes, 0, (size_t)product->m * line);
+    add_products(product, (const float *)(const void *)scratch->factors[0].bytes, (const float *)(const void *)scratch->factors[1].bytes,
+                 (float *)(void *)scratch->product.bytes);
 }
 
 /* Whether a place is bytes one behind the other. */
@@ -151,10 +166,11 @@ EXPORT i64 values_run(Course *course) {
             }
             if (action->what == MULTIPLIES) {
                 for (i64 i = 0; i < action->takes; i++) take(values, action, i, row, scratch->factors[i].bytes);
-                return stop_at(course, position, 0, number, values, WANTS_PRODUCT);
+                if (!action->product.width) return stop_at(course, position, 0, number, values, WANTS_PRODUCT);
+                multiply(values, scratch, action, row);
             }
         }
-        if (stage == MULTIPLIED)
+        if (action->what == MULTIPLIES)
             put(values, action, row, scratch->product.bytes);
         else
             move(values, scratch, action, row);
@@ -292,7 +308,8 @@ EXPORT i64 values_replay(Course *course) {
                 if (held == OPEN) close_one(events, list_of(events, owner, reads_gm(action)), pair);
                 if (action->what == MULTIPLIES) {
                     lay_out(values, scratch, action, row, held);
-                    return stop_at(course, position, owner, number, values, WANTS_PRODUCT);
+                    if (!action->product.width) return stop_at(course, position, owner, number, values, WANTS_PRODUCT);
+                    multiply(values, scratch, action, row);
                 }
             }
             const uint8_t *at = begin_of(values, &action->to, row);

@@ -3,6 +3,7 @@
 #define ASCEND_SIM_VALUES_H
 
 #include "moves.h"
+#include "products.h"
 #include "program.h"
 
 enum what { NO_VALUES, MOVES, MULTIPLIES, IN_PYTHON };
@@ -14,6 +15,7 @@ typedef struct {
     i64 what, takes; /* takes: none are zeros */
     Conversion as;
     i64 adds, settles; /* how they are put; adds: 1 float32, 2 int32 */
+    Product product;
     Place from[3], to;
 } Action;
 

@@ -28,6 +28,8 @@ NO_VALUES, MOVES, MULTIPLIES, IN_PYTHON = range(4)
 ENDED, WANTS_PRODUCT, WANTS_PYTHON, NOT_WRITTEN, NOT_WRITTEN_LATE, WANTS_PROGRAM, PROGRAM_ENDED = range(7)
 FRESH, LOOKED_AT, MULTIPLIED, DONE = range(4)
 
+MOST_WIDTH = 64
+"""Products that C adds one after the other; products.h has the same number."""
 MOST_LOOPS = 5
 """Nested loops of a place; moves.h has the same number."""
 CASTS = {
@@ -51,6 +53,7 @@ _PLACE = np.dtype(
 )
 _ACTION = np.dtype(
     [(name, np.int64) for name in ("what", "takes", "cast", "bits", "saturate", "adds", "settles")]
+    + [(name, np.int64) for name in ("m", "n", "k", "held", "width")]
     + [("from", _PLACE, (3,)), ("to", _PLACE)]
 )
 
@@ -130,13 +133,23 @@ class Workspace:
         what = MOVES if found.product is None else MULTIPLIES
         cast = CASTS[found.source, found.target]
         how = (what, len(found.takes), cast, found.bits, found.saturate, _ADDS.index(found.adds), found.settles)
-        return (*how, takes, _place(found.put, kept)), found.product
+        return (*how, *self._product(found.product), takes, _place(found.put, kept)), found.product
+
+    def _product(self, product: Product | None) -> tuple[int, ...]:
+        """The sizes of a product, and how many of its k are added one after the other; 0 where numpy multiplies."""
+        if product is None:
+            return (0,) * 5
+        in_order = self._model.accumulate == "chunk" and product.dtype != "int8"
+        width = self._model.chip.cube.rates[product.dtype].k0 if in_order else 0  # type: ignore[index]
+        return product.m, product.n, product.k, product.held_k, width
 
     def _fits(self, moves: Moves) -> bool:
         """Return True if C can perform the moves: it has the conversion and the loops, and room for all items."""
         if moves.scaling is not None or (moves.source, moves.target) not in CASTS or moves.adds not in _ADDS:
             return False
-        if moves.product is not None and self._model.accumulate != "blas":
+        if moves.product is not None and self._model.accumulate == "exact_group" and moves.product.dtype != "int8":
+            return False
+        if moves.product is not None and self._product(moves.product)[-1] > MOST_WIDTH:
             return False
         plain = not moves.saturate if moves.source in _NARROW else moves.rounding in (None, "RINT")
         if not plain or len(moves.takes) > (1 if moves.product is None else 2 + moves.product.starts):
@@ -182,7 +195,7 @@ _NO_PLACE = (*(0,) * 8, *((0,) * MOST_LOOPS,) * 3, 0)
 
 
 def _nothing(what: int) -> Any:
-    return (what, *(0,) * 6, [_NO_PLACE] * 3, _NO_PLACE)
+    return (what, *(0,) * 11, [_NO_PLACE] * 3, _NO_PLACE)
 
 
 class _Factors(NamedTuple):

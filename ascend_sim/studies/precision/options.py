@@ -16,7 +16,7 @@ class PrecisionOptions(ProfileOptions, OverflowOptions, total=False):
     accumulate: Annotated[
         "str | Sequence[str]",
         Option(
-            "blas",
+            "chunk",
             "a text, or a list of texts",
             'A model of the cube\'s additions ("blas", "chunk", "exact_group"), several, or "all".',
             Shell(

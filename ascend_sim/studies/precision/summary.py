@@ -107,7 +107,9 @@ def render_summary(table: PrecisionTable, console: Console) -> None:
     names = list(dict.fromkeys(name for line in lines for name in line["bits"]))
     several = {"chip": len(table.overflow) > 1, "sums": len({one["sums"] for one in lines}) > 1}
     lead = [name for name, shown in several.items() if shown]
-    heads = [*lead, "inputs", "computed in", "cubeMathType", ">bits of " + "\n/ ".join(names)]
+    head, *rest = names or [""]
+    bits = f">bits of {head}" + (f" /\n{' / '.join(rest)}" if rest else "")
+    heads = [*lead, "inputs", "computed in", "cubeMathType", bits]
     grid = Grid("", [*heads, ">cube cycles", ">us", ">to 0", ">bias", "verdict"], names=len(lead) + 2)
     for line in lines:
         bits = " / ".join(_bits(line, name) for name in names)

@@ -118,9 +118,7 @@ def check_table(path: Path) -> None:
         try:
             import pyarrow  # noqa: F401
         except ImportError:
-            raise SimError(
-                "--table: Parquet needs pyarrow, which is not installed: pip install 'ascend-sim[parquet]'"
-            ) from None
+            raise SimError("--table: Parquet needs pyarrow, which is not installed: pip install pyarrow") from None
 
 
 def write_table(sweep: Sweep, path: str | Path) -> None:

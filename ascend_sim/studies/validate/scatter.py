@@ -21,7 +21,7 @@ def check_plot(path: str | Path, option: str = "--plot") -> None:
     try:
         import matplotlib.figure  # noqa: F401
     except ImportError:
-        raise SimError(f"{option} needs matplotlib, which is not installed: pip install 'ascend-sim[plot]'") from None
+        raise SimError(f"{option} needs matplotlib, which is not installed: pip install matplotlib") from None
 
 
 def plot(compared: Sequence[RowComparison], path: str | Path) -> None:

@@ -169,7 +169,7 @@ def in_strips(inp: TilingInput, buffers: int, width: int) -> ConvForwardTiling:
 def may_fit(inp: TilingInput, buffers: int, width: int) -> bool:
     """Return True if L1 holds at least a fractal of pixels of a strip, so that tilings are worth trying.
 
-    Strips so wide that only whole rows of theirs fit have few channels in L1 and read more.
+    Very wide strips, of which only whole rows fit, hold few channels in L1 and read more.
     """
     return _slices(strip_input(inp, width), FRACTAL, FRACTAL, buffers) > 0
 

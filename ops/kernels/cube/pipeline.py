@@ -23,6 +23,19 @@ class BiasPiece(NamedTuple):
     columns: int
 
 
+class Barriers(NamedTuple):
+    """Barriers of a kernel. A product of up to `before` elements stands behind a barrier of M, one of up to `behind` before
+    one; with `drain` a barrier of FIX stands before a tile leaves L0C.
+    """
+
+    before: int = 0
+    behind: int = 0
+    drain: bool = False
+
+
+NO_BARRIERS = Barriers()
+
+
 class CubePipeline:
     """The L0 side of the kernels: halves of L0A and L0B in turn between MTE1 and M, L0C tiles between M and their way out.
 
@@ -30,6 +43,9 @@ class CubePipeline:
     cube and Fixpipe hand tiles of L0C over fractal by fractal. `own_flags`: L0A and L0B are handed over by flags of their own;
     then `load_right` stands between the loads into L0A and those into L0B.
     """
+
+    queue_type: type[BufferQueue[int]] = BufferQueue
+    """Type of the queues of L0A and L0B."""
 
     def __init__(
         self,
@@ -40,8 +56,9 @@ class CubePipeline:
         *,
         unit_flag: bool = False,
         own_flags: bool = False,
+        barriers: Barriers = NO_BARRIERS,
     ) -> None:
-        self._k = k
+        self._k, self._barriers = k, barriers
         self._staged: BufferQueue | None = None
         sizes = {name: k.chip.buffers[name] // l0_buffers for name in ("L0A", "L0B")}
         unit = k.chip.alignment.fractal
@@ -49,7 +66,7 @@ class CubePipeline:
         self.right = [k.allocate("L0B", sizes["L0B"] // unit * unit, f"L0B[{i}]") for i in range(l0_buffers)]
         halves = list(range(l0_buffers))
         self._queues = [
-            BufferQueue(k, name, "MTE1", "M", halves) for name in (("L0A", "L0B") if own_flags else ("L0",))
+            self.queue_type(k, name, "MTE1", "M", halves) for name in (("L0A", "L0B") if own_flags else ("L0",))
         ]
         self.operands = self._queues[0]
         tiles = [k.allocate("L0C", tile_bytes, f"L0C[{i}]") for i in range(l0c_buffers)]
@@ -112,7 +129,11 @@ class CubePipeline:
         product = CubeProduct(m, k, n, dtype, self._begun, hf32_bits, gemv=False, bias=bias)
         if isinstance(self.tiles, UnitFlagTiles):
             self.tiles.before(product)
+        if m * n <= self._barriers.before:
+            self._k.pipe_barrier("M")
         self._k.mmad(self.tiles.filling, self.left[half], self.right[half], *product)
+        if m * n <= self._barriers.behind:
+            self._k.pipe_barrier("M")
         self._begun = True
         self._release()
 
@@ -185,6 +206,8 @@ class CubePipeline:
             return
         self.tiles.publish()
         tile = self.tiles.take()
+        if self._barriers.drain:
+            k.pipe_barrier("FIX")
         for target, row, rows, _, _ in pieces:
             source = tile + row * FRACTAL * ACCUMULATOR_BYTES
             if self._staged is None:
@@ -310,6 +333,16 @@ class HeldOperand:
         """Hand the buffer to MTE1 after the load that `begin` asked for; return its address."""
         self.queue.publish()
         return self.queue.take()
+
+    def turn(self, number: int) -> None:
+        """The load that comes next is number `number` of a tile. Buffers follow each other here, whatever it is."""
+
+    def read(self) -> int:
+        """Return where the held operand lies, for the next reader."""
+        return self.queue.reading
+
+    def done(self) -> None:
+        """The last reader of the held operand is issued. Its buffer is free when another operand is wanted."""
 
     @property
     def address(self) -> int:

@@ -25,7 +25,7 @@ class Variant:
     gets its images at one go (singleCoreBatch); then the number of blocks that a call asks for decides the tiling too.
     `tile_tasks`: a task is whole tiles, takes no more of K than there is, and tasks are dealt in the order of arch35.
     `kernel_parts`: kernels can be split by stride, weights can stay from task to task. `cuts_kernels`: kernels can be taken row
-    by row or tap by tap.
+    by row or tap by tap. `open_rows`: the kernel is open, and ours has its rows: its buffers, flags and barriers.
     """
 
     task_unit: int = 0
@@ -35,11 +35,12 @@ class Variant:
     tile_tasks: bool = False
     kernel_parts: bool = False
     cuts_kernels: bool = False
+    open_rows: bool = False
 
 
 VARIANTS = {
     COUPLED.name: Variant(task_unit=FRACTAL, keeps_operands=True),
-    BLOCKED_SPLIT.name: Variant(whole_slices=True, cuts_kernels=True),
+    BLOCKED_SPLIT.name: Variant(whole_slices=True, cuts_kernels=True, open_rows=True),
     PLAIN_SPLIT.name: Variant(task_unit=1, slice_c0=True, tile_tasks=True, kernel_parts=True, cuts_kernels=True),
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from ascend_sim.chip.fractal import BLOCK_BYTES
@@ -11,6 +12,7 @@ from ascend_sim.kernel.operands import Span
 from ascend_sim.kernel.queue import ZeroedQueue
 from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.cube.pipeline import HeldOperand, ub_share
+from ascend_sim.ops.kernels.cube.tpipe import ping_pong
 from ascend_sim.ops.kernels.grad_input.capacity import grad_input_l1, is_resident
 from ascend_sim.ops.kernels.grad_input.exchange import Exchange
 from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling, k_unit, variant_of
@@ -73,7 +75,13 @@ class OperandLoads:
     """The L1 buffers of one block's program and the loads that fill them; data that L1 holds already is not loaded again."""
 
     def __init__(
-        self, call: CubeCall, tiling: GradInputTiling, k: KernelBuilder, largest: TilingInput, exchange: Exchange | None
+        self,
+        call: CubeCall,
+        tiling: GradInputTiling,
+        k: KernelBuilder,
+        largest: TilingInput,
+        exchange: Exchange | None,
+        open_rows: bool,
     ) -> None:
         self.call, self.tiling, self.k, self.exchange = call, tiling, k, exchange
         inp = self.inp = call.inp
@@ -81,16 +89,24 @@ class OperandLoads:
         self.unit = k_unit(inp)
         self.grad_output = y_map(inp)
         self.merged = is_merged(inp)
-        self.filters = FractalZ.of(inp, inp.itemsize) if self.merged else weights(inp)
+        filters = FractalZ.of(inp, inp.itemsize) if self.merged else weights(inp)
+        self.filters = replace(filters, joined=False) if open_rows and isinstance(filters, FractalZ) else filters
         self.keeps_operands = variant_of(inp).keeps_operands
         self.resident = is_resident(tiling, largest)
         self.spread: ZeroedQueue | None = None
         if inp.family.coupled and (largest.problem.stride_h > 1 or largest.problem.stride_w > 1):
             self.spread = ZeroedQueue(k, "spread", [k.allocate("UB", ub_share(k), f"spread[{i}]") for i in range(2)])
         producer = "MTE3" if self.spread is not None else "MTE2"
-        a1, b1 = grad_input_l1(tiling, largest)
-        self.a1 = HeldOperand(k, "A1", tiling.al1_buffers, a1 // tiling.al1_buffers, producer)
-        self.b1 = HeldOperand(k, "B1", tiling.bl1_buffers, b1 // tiling.bl1_buffers)
+        bytes_a, bytes_b = grad_input_l1(tiling, largest)
+        self.buffer_a = bytes_a // tiling.al1_buffers
+        a1, b1 = (tiling.al1_buffers, self.buffer_a), (tiling.bl1_buffers, bytes_b // tiling.bl1_buffers)
+        self.a1: HeldOperand
+        self.b1: HeldOperand
+        self.fills_buffer = open_rows
+        if open_rows:
+            self.a1, self.b1 = ping_pong(k, a1, b1)
+        else:
+            self.a1, self.b1 = HeldOperand(k, "A1", *a1, producer), HeldOperand(k, "B1", *b1)
 
     def close(self) -> None:
         """Close the buffers at the end of the program."""
@@ -134,7 +150,7 @@ class OperandLoads:
         else:
             whole = SpreadBox(*blocks, *rows, 0, width)
             if part_map.strided:
-                k.fill("L1", address, whole.size)
+                k.fill("L1", address, self.buffer_a if self.fills_buffer else whole.size)
                 k.pipe_barrier("MTE2")
             self.load_pixels(part_map, task, plane, whole, exist, "L1", address)
         self.a1.loaded()

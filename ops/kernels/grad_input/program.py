@@ -20,9 +20,10 @@ from ascend_sim.kernel.operands import MapWindow, Span
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.memory.gm import Allocation, gm_operand
 from ascend_sim.ops.kernels.cube.call import CubeCall
-from ascend_sim.ops.kernels.cube.pipeline import CubePipeline
+from ascend_sim.ops.kernels.cube.pipeline import Barriers, CubePipeline
+from ascend_sim.ops.kernels.cube.tpipe import SMALL_PRODUCT, TPipePipeline
 from ascend_sim.ops.kernels.grad_input.exchange import WORKSPACE, Exchange
-from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling, k_unit
+from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling, k_unit, variant_of
 from ascend_sim.ops.kernels.grad_input.loads import OperandLoads, PartMap
 from ascend_sim.ops.kernels.grad_input.parts import SPLIT_HW, split_products, tiling_input
 from ascend_sim.ops.kernels.grad_input.rows import Place, PlacedTile, SeenPart, TileChannels, TileRows
@@ -38,7 +39,7 @@ from ascend_sim.ops.kernels.vector.merge import await_weights, is_merged, merge_
 from ascend_sim.ops.layouts import x_map
 from ascend_sim.ops.layouts.layout import ChannelPlace as MapPlace
 from ascend_sim.ops.layouts.layout import DrainPiece, MapTile
-from ascend_sim.ops.problem.sizes import ceil_div
+from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 from ascend_sim.ops.problem.window import RowWindow
 from ascend_sim.runtime import Task
 
@@ -74,8 +75,8 @@ def grad_input_task(
     sizes = [tensor.size for tensor in tensors]
     helped = len(tensors) > SLOTS
     turned = helped and not together
-    unit_flag = has_unit_flag(call, tiling, op_type)
-    rows = TileRows(call, tiling, exchange)
+    form = KernelForm(turned, has_unit_flag(call, tiling, op_type), has_open_rows(call, op_type))
+    rows = TileRows(call, tiling, exchange, form.open_rows)
 
     def build(block: int) -> list[Program]:
         k = KernelBuilder(table, block, call.core_kind, sizes, disarm=call.disarm)
@@ -83,7 +84,7 @@ def grad_input_task(
         pieces = list(rows.placed(tiles))
 
         def cube_program() -> Program:
-            return _DataBuilder(call, tiling, k, rows, turned, unit_flag).program(pieces)
+            return _DataBuilder(call, tiling, k, rows, form).program(pieces)
 
         programs = [cube_program() if helped else k.repeated(pieces, cube_program)]
         if helped:
@@ -111,6 +112,23 @@ def has_unit_flag(call: CubeCall, tiling: GradInputTiling, op_type: str) -> bool
     """Return True if cube and Fixpipe of this operator hand tiles of L0C over fractal by fractal."""
     alone = call.inp.problem.groups == 1 and tiling.cl0_buffers == 1
     return op_type == OLDER and call.chip.has_unit_flag and alone
+
+
+def has_open_rows(call: CubeCall, op_type: str) -> bool:
+    """Return True if the kernel has the rows of Conv3DBackpropInputV2 of ops-nn. Conv3DBackpropInput, which is closed, is taken
+    for the same kernel (inferred); Conv2DBackpropInput, which was measured, is not.
+    """
+    return variant_of(call.inp).open_rows and op_type != OLDER
+
+
+class KernelForm(NamedTuple):
+    """Form of the kernel: dx is `turned` by vector cores, `unit_flag` hands tiles of L0C over, and its rows may be those of the
+    open kernel (`open_rows`).
+    """
+
+    turned: bool = False
+    unit_flag: bool = False
+    open_rows: bool = False
 
 
 def workspace_bytes(call: CubeCall, tiling: GradInputTiling) -> int:
@@ -147,11 +165,10 @@ class _DataBuilder:
         tiling: GradInputTiling,
         k: KernelBuilder,
         rows: TileRows,
-        turned: bool = False,
-        unit_flag: bool = False,
+        form: KernelForm,
     ) -> None:
-        self.call, self.tiling, self.k, self.rows = call, tiling, k, rows
-        self.slot = Slot(k, tiling, call.inp) if turned else None
+        self.call, self.tiling, self.k, self.rows, self.form = call, tiling, k, rows, form
+        self.slot = Slot(k, tiling, call.inp) if form.turned else None
         inp = self.inp = call.inp
         self.p, self.c0, self.itemsize = inp.problem, inp.c0, inp.itemsize
         self.unit, self.grad_input = k_unit(inp), x_map(inp)
@@ -160,9 +177,13 @@ class _DataBuilder:
         self.step_a = tiling.step_ka * tiling.base_k // (largest.taps * self.c0)
         self.step_b = tiling.step_kb * tiling.base_k // (largest.taps * self.c0)
         self.exchange = Exchange.of(call, tiling)
-        self.loads = OperandLoads(call, tiling, k, largest, self.exchange)
+        self.loads = OperandLoads(call, tiling, k, largest, self.exchange, form.open_rows)
         tile_bytes = ceil_div(tiling.base_m, FRACTAL) * ceil_div(tiling.base_n, FRACTAL) * FRACTAL * FRACTAL * 4
-        self.pipeline = CubePipeline(k, tiling.al0_buffers, tiling.cl0_buffers, tile_bytes, unit_flag=unit_flag)
+        buffers = tiling.al0_buffers, tiling.cl0_buffers, tile_bytes
+        if form.open_rows:
+            self.pipeline: CubePipeline = TPipePipeline(k, *buffers, barriers=Barriers(before=SMALL_PRODUCT))
+        else:
+            self.pipeline = CubePipeline(k, *buffers, unit_flag=form.unit_flag)
 
     def program(self, pieces: Iterable[tuple[PlacedTile, Place]]) -> Program:
         """Write the program of tiles at their places."""
@@ -174,9 +195,11 @@ class _DataBuilder:
         own = (self.k.block,) if self.slot is not None or self.exchange is not None else ()
         for placed, place in self.k.stamped(pieces, "tiles", *own):
             self.tile(*self.rows.at(placed, place))
+        if self.slot is not None and self.form.open_rows:
+            self.slot.close()
         self.loads.close()
         self.pipeline.close()
-        if self.slot is not None:
+        if self.slot is not None and not self.form.open_rows:
             self.slot.close()
         return self.k.finish()
 
@@ -234,14 +257,22 @@ class _DataBuilder:
         span_a, span_b = self.step_a * per_block, self.step_b * per_block
         pixels = Span(m - held_m.start + held_m.start % piece.p.w_in, m_count)  # counted from the first whole row
         channel = channels.before // self.c0
+        if self.form.open_rows:
+            pixels = Span(pixels.start, ceil_to(m_count, FRACTAL))  # the cube multiplies whole fractals of rows
         gradient_window = self.gradient_window(piece, window, pixels)
+        a1, b1 = self.loads.a1, self.loads.b1
+        row = (m - task.m_start) // self.tiling.base_m * ceil_div(k_total, span_a)
+        column = (n - task.n_start) // self.tiling.base_n * ceil_div(k_total, span_b)
+        kept = self.loads.resident and not self.is_last(tile)
         for plane, gradient_plane in contributing_planes(self.p, task.depth):
             for start in range(0, k_total, min(span_a, span_b)):
                 end = min(start + min(span_a, span_b), k_total)
                 if start % span_a == 0:
+                    a1.turn(row + start // span_a)
                     held = Span(blocks.start + start // per_block, ceil_div(min(span_a, k_total - start), per_block))
                     self.loads.gradient(piece, task, gradient_plane, held, channels.summed, window, held_m.start, n)
                 if start % span_b == 0:
+                    b1.turn(column + start // span_b)
                     slices = self.k_slices(
                         piece, blocks.start * per_block + start, min(start + span_b, k_total) - start
                     )
@@ -253,7 +284,14 @@ class _DataBuilder:
                         start=blocks.start * per_block + k_start,
                         length=min(self.tiling.base_k, end - k_start),
                     )
-                    self.step(gradient_window, pixels, filters, k_range)
+                    done = k_start + self.tiling.base_k
+                    freed = [done >= k_total or done % span == 0 for span in (span_a, span_b)]
+                    self.step(gradient_window, pixels, filters, k_range, (freed[0], freed[1] and not kept))
+
+    def is_last(self, tile: DataTile) -> bool:
+        """Return True if the task has no tile behind this one."""
+        task, m, m_count, n, n_count = tile
+        return m + m_count == task.m_start + task.m_count and n + n_count >= task.n_start + task.n_count
 
     def k_slices(self, piece: PartMap, k_start: int, k_count: int) -> range:
         """Return the blocks of output channels (16, or C0 where NCDHW is read) that contain K elements k_start to k_start +
@@ -280,15 +318,26 @@ class _DataBuilder:
             out_width=p.w_in,
         )
 
-    def step(self, window: MapWindow, pixels: Span, filters: HeldFilters, k_range: KRange) -> None:
-        """Fill half of L0A and L0B with one base block and multiply. `pixels` count from the first that L1 holds."""
+    def step(
+        self, window: MapWindow, pixels: Span, filters: HeldFilters, k_range: KRange, freed: tuple[bool, bool]
+    ) -> None:
+        """Fill half of L0A and L0B with one base block and multiply. `pixels` count from the first that L1 holds. The block is
+        the last reader of A1 and B1 where they are `freed`.
+        """
         k, (k_held, k_start, k_count), n_count = self.k, k_range, filters.n_count
+        a1, b1 = self.loads.a1, self.loads.b1
+        source = a1.read()
         half = self.pipeline.operands.acquire()
         left, right = self.pipeline.left[half], self.pipeline.right[half]
-        k.load_data_3d("L0A", left, self.loads.a1.address, self.itemsize, window, pixels, Span(k_held, k_count))
+        k.load_data_3d("L0A", left, source, self.itemsize, window, pixels, Span(k_held, k_count))
+        if freed[0]:
+            a1.done()
+        b1.read()
         fractals = ceil_div(n_count, FRACTAL) * FRACTAL_BYTES
         for number, index in enumerate(range(k_start // self.c0, (k_start + k_count) // self.c0)):
             self.load_right(right + number * fractals, filters, *divmod(index, filters.taps))
+        if freed[1]:
+            b1.done()
         self.pipeline.multiply(half, pixels.length, k_count, n_count, self.call.dtype, self.call.hf32_bits)
 
     def load_right(self, address: int, filters: HeldFilters, channel_block: int, tap: int) -> None:

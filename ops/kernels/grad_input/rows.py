@@ -18,7 +18,7 @@ from ascend_sim.ops.kernels.grad_input.parts import SPLIT_HW, kernel_pieces, til
 from ascend_sim.ops.kernels.grad_input.tasks import GradInputTask
 from ascend_sim.ops.kernels.grad_input.tiles import DataTile, held_channels, held_pixels, turn_of
 from ascend_sim.ops.layouts import weights
-from ascend_sim.ops.problem.window import RowWindow, needed_rows
+from ascend_sim.ops.problem.window import RowWindow, listed_rows, needed_rows
 
 Place = tuple[int, int, int, int]
 """An image, a band of dx, which is as many rows as gradOutput is apart (the stride), a block of its channels, a real group."""
@@ -58,9 +58,9 @@ class PlacedTile(NamedTuple):
 class TileRows:
     """Relative tiles of one launch, computed once for all blocks."""
 
-    def __init__(self, call: CubeCall, tiling: GradInputTiling, exchange: Exchange | None) -> None:
+    def __init__(self, call: CubeCall, tiling: GradInputTiling, exchange: Exchange | None, open_rows: bool) -> None:
         p = call.inp.problem
-        self._call, self._tiling = call, tiling
+        self._call, self._tiling, self._open_rows = call, tiling, open_rows
         self._turns = exchange.turns if exchange is not None else 0
         self.maps = [
             PartMap(i, part, kernel_pieces(p, part, tiling.load_b1))
@@ -125,7 +125,10 @@ class TileRows:
     def _windows(self, part_map: PartMap, tile: DataTile) -> Iterator[RowWindow | None]:
         start, count = held_pixels(self._tiling, tile.task, tile.m)
         for piece in part_map.pieces:
-            window = needed_rows(piece.p, start, min(count, piece.pixels - start))
+            if self._open_rows:
+                window = listed_rows(piece.p, start, self._tiling.base_m)
+            else:
+                window = needed_rows(piece.p, start, min(count, piece.pixels - start))
             yield window if window.rows else None
 
     def _width(self, tile: DataTile) -> int:

@@ -32,8 +32,9 @@ _LONGEST_K = 3
 
 
 def grad_input_tilings(inp: TilingInput, given: Fixed, chip: ChipSpec | None) -> Iterator[GradInputTiling]:
-    """Yield the tilings of the grid; of a signal those in whole rows, and those in strips as wide as a tile, unless that is
-    fixed.
+    """Yield the tilings of the grid.
+
+    A signal has tilings in whole rows and in strips as wide as a tile, unless the user fixed one of them.
     """
     strip = 0
     if inp.problem.one_row and "split_wi" not in given:

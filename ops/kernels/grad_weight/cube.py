@@ -78,11 +78,21 @@ class Begin(NamedTuple):
     counted: bool
 
 
+class Loads(NamedTuple):
+    """Loads of an operand for a plane of a tile: whether it is loaded, whether its buffers are free behind the plane, and the
+    number of its first load, which says the buffer.
+    """
+
+    wanted: bool
+    freed: bool
+    first: int
+
+
 class Plane(NamedTuple):
     """Step of a program: a plane of gradOutput is added to a tile; rows and columns are relative to its place, as in its
     `walk`.
 
-    The only plane of a tile has its `begin`.
+    The only plane of a tile has its `begin`. A kernel that counts its loads has those of A and of B.
     """
 
     tile: SummedTile
@@ -90,6 +100,7 @@ class Plane(NamedTuple):
     depth_out: int
     depth: int
     begin: Begin | None = None
+    loads: tuple[Loads, Loads] | None = None
 
 
 class End(NamedTuple):
@@ -166,7 +177,7 @@ class CubeBuilder:
         a1 = tiling.step_ka * tiling.base_k * tiling.step_m * tiling.base_m * self.itemsize
         self.a1, self.b1 = self.held(a1, tiling.bl1_bound * self.itemsize)
         tile_bytes = ceil_div(tiling.base_m, FRACTAL) * ceil_div(tiling.base_n, FRACTAL) * FRACTAL * FRACTAL * 4
-        self.pipeline = CubePipeline(k, tiling.al0_buffers, tiling.cl0_buffers, tile_bytes)
+        self.pipeline = self.cube_pipeline(tile_bytes)
 
     def held(self, a1: int, b1: int) -> tuple[HeldOperand, HeldOperand]:
         """Return the L1 buffers of both operands, of `a1` and `b1` bytes."""
@@ -175,6 +186,10 @@ class CubeBuilder:
             HeldOperand(self.k, "A1", tiling.al1_buffers, a1),
             HeldOperand(self.k, "B1", tiling.bl1_buffers, b1),
         )
+
+    def cube_pipeline(self, tile_bytes: int) -> CubePipeline:
+        """Return the buffers of L0, and of L0C for tiles of so many bytes."""
+        return CubePipeline(self.k, self.tiling.al0_buffers, self.tiling.cl0_buffers, tile_bytes)
 
     def program(self) -> Program:
         runs = [(run, where) for run, where in self.runs() if run.pieces]
@@ -335,11 +350,15 @@ class CubeBuilder:
         if address is None:
             return key
         place = self.place_of_rows(tile, image)
-        for rows, columns, offset in boxes(strip, span):
+        for rows, columns, offset in self.boxes(strip, span):
             box = MapBox(place, tile.held.length, rows, columns)
             self.grad_output.load_pixels(self.k, GRAD_OUTPUT, box, address + offset, span.length, "A")
         self.a1.loaded()
         return key
+
+    def boxes(self, strip: Strip, span: Span) -> Iterator[tuple[Span, Span, int]]:
+        """Yield the pieces in which a run of gradOutput pixels is loaded, as `parts.boxes` does."""
+        return boxes(strip, span)
 
     def key_of_rows(self, tile: SummedTile, strip: Strip, image: Image, span: Span) -> Hashable:
         """Return the key of gradOutput pixels in L1; it includes the strip, since taps number pixels differently."""

@@ -1,8 +1,6 @@
 """The input as operand B of grad_weight: the input that a run of gradOutput pixels reads, its loads, and load3d's view.
 
 There is a class for each way over gradOutput (`ops.problem.walk`).
-
-An object for each way over gradOutput (`ops.problem.walk`): the program asks it and holds no case of either.
 """
 
 from __future__ import annotations

@@ -9,7 +9,8 @@ load_data_3d with the forward kernel, stride, padding and dilation, so no zeros 
 Without determinism a task adds its part to dW atomically, from L0C or from UB; dW was cleared by a MemSet kernel.
 Deterministic: a core reduces all images of its tile and stores it; only the tasks of the last round are shared by cores
 (StreamK, where cores have flags between them), each of which writes its part to a slot of the workspace, and after an
-all-core barrier the vector cores add the slots in order. On dav-3510 both are done in another way: `arch35`.
+all-core barrier the vector cores add the slots in order. On dav-3510 both are done in another way: `arch35`. The deterministic
+kernel of dav-2201 clears dW itself and adds plane by plane: `arch22`.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.memory.gm import Allocation
 from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.cube.libraries import kernel_of, surrogates_of, version
+from ascend_sim.ops.kernels.grad_weight.arch22 import OpenCubeBuilder, OpenTaskWalks
 from ascend_sim.ops.kernels.grad_weight.arch35 import slots
 from ascend_sim.ops.kernels.grad_weight.arch35.cube import DirectCubeBuilder
 from ascend_sim.ops.kernels.grad_weight.arch35.vector import DirectVectorBuilder
@@ -27,7 +29,7 @@ from ascend_sim.ops.kernels.grad_weight.cube import CubeBuilder
 from ascend_sim.ops.kernels.grad_weight.fields import SPLIT_STREAM_K, STREAM_NONE, GradWeightTiling
 from ascend_sim.ops.kernels.grad_weight.steps import Runs, TaskWalks
 from ascend_sim.ops.kernels.grad_weight.stream_k import GRAD_WEIGHT, StreamKBuilder, slot_bytes
-from ascend_sim.ops.problem.family import PLAIN_SPLIT
+from ascend_sim.ops.problem.family import BLOCKED_SPLIT, PLAIN_SPLIT
 from ascend_sim.ops.problem.tiling_input import TilingInput
 from ascend_sim.runtime import Task
 
@@ -35,6 +37,11 @@ from ascend_sim.runtime import Task
 def clears_itself(tiling: GradWeightTiling, inp: TilingInput) -> bool:
     """Return True if the kernel is arch35's, which clears dW before it adds to it."""
     return inp.family == PLAIN_SPLIT and tiling.template == SPLIT_STREAM_K
+
+
+def has_open_rows(tiling: GradWeightTiling, inp: TilingInput, op_type: str) -> bool:
+    """Return True if the kernel has the rows of the deterministic Conv3DBackpropFilterV2 of ops-nn for dav-2201."""
+    return op_type == "Conv3DBackpropFilterV2" and inp.family == BLOCKED_SPLIT and tiling.template == SPLIT_STREAM_K
 
 
 def workspace_bytes(tiling: GradWeightTiling, inp: TilingInput) -> int:
@@ -64,16 +71,16 @@ def grad_weight_task(
         )
     if block_dim is not None:
         tiling = tiling.but(block_dim=block_dim)
-    direct = clears_itself(tiling, call.inp)
-    if direct and tiling.block_dim > call.chip.cores.aic:
+    direct, open_rows = clears_itself(tiling, call.inp), has_open_rows(tiling, call.inp, op_type)
+    if (direct or open_rows) and tiling.block_dim > call.chip.cores.aic:
         raise SimError(
-            f"block_dim of {name}: {tiling.block_dim} given; its vector cores clear dW and meet at a barrier, so at most "
-            f"{call.chip.cores.aic} blocks can run ({call.chip.name}, cores.aic)"
+            f"block_dim of {name}: {tiling.block_dim} given; its {'vector' if direct else 'cube'} cores clear dW and meet at a "
+            f"barrier, so at most {call.chip.cores.aic} blocks can run ({call.chip.name}, cores.aic)"
         )
     table = InstructionTable(call.chip, owed=True)
     sizes = [tensor.size for tensor in tensors]
     helped = direct or tiling.stream_k_type != STREAM_NONE
-    walks, runs = TaskWalks(call.inp.problem, tiling), Runs()
+    walks, runs = (OpenTaskWalks if open_rows else TaskWalks)(call.inp.problem, tiling), Runs()
 
     library = kernel_of(call.library, op_type) if direct else {}
     rounds = slots.rounds(call, tiling) if direct else 0
@@ -88,7 +95,10 @@ def grad_weight_task(
             own = DirectCubeBuilder(call, tiling, cube, walks, runs, library, rounds).program()
             size = sizes[GRAD_WEIGHT]
             return [own, *(DirectVectorBuilder(call, tiling, k, size, rounds).program() for k in vectors)]
-        own = CubeBuilder(call, tiling, cube, walks, runs).program()
+        if open_rows:
+            own = OpenCubeBuilder(call, tiling, cube, walks, runs, sizes[GRAD_WEIGHT]).program()
+        else:
+            own = CubeBuilder(call, tiling, cube, walks, runs).program()
         return [own, *(StreamKBuilder(call, tiling, k).program() for k in vectors)]
 
     kind = "MIX" if helped else call.core_kind
@@ -97,4 +107,4 @@ def grad_weight_task(
     info = call.info(tiling, dtypes)
     if direct:
         info |= {"library": version(call.library), "surrogates": surrogates_of(call.library, op_type)}
-    return Task(name, op_type, kind, tiling.block_dim, tensors, build, all_cores=helped, info=info)
+    return Task(name, op_type, kind, tiling.block_dim, tensors, build, all_cores=helped or open_rows, info=info)

@@ -111,14 +111,17 @@ class TaskWalks:
         return self._known[key]
 
     def _made(self, tap: int, first: int, rows: int) -> tuple[StripWalk, int]:
-        tiling = self._tiling
-        spans = tiling.base_k, tiling.step_ka * tiling.base_k, tiling.step_kb * tiling.base_k
-        sections = walk(self._problem, tiling, tap, first, rows)
+        sections = walk(self._problem, self._tiling, tap, first, rows)
         top = sections[0][1] if sections else 0
         parts = []
         for strip, row, count in sections:
-            p = strip.problem
-            steps = steps_of(p, row * p.w_out, count * p.w_out, *spans)
-            parts.append((strip, tuple([step.at(p, -top) for step in steps])))
+            steps = self.steps(strip.problem, row, count)
+            parts.append((strip, tuple([step.at(strip.problem, -top) for step in steps])))
         key = tuple(parts)
         return self._walks.setdefault(key, StripWalk(key)), top
+
+    def steps(self, problem: ConvProblem, first: int, rows: int) -> Iterator[Step]:
+        """Yield the base blocks of `rows` rows of a strip from row `first` on."""
+        tiling, width = self._tiling, problem.w_out
+        spans = tiling.base_k, tiling.step_ka * tiling.base_k, tiling.step_kb * tiling.base_k
+        return steps_of(problem, first * width, rows * width, *spans)

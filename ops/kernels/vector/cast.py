@@ -48,7 +48,7 @@ def cast_task(
     name: str = "",
     disarm: Collection[str] = (),
 ) -> Task:
-    """Return a task that converts `count` elements of `source` to `to_dtype` in `target`."""
+    """Return a task that converts `count` elements of `source` to `to_dtype` in `target`. Raises SimError for other dtypes."""
     name = name or f"Cast_{source.name}"
     return kernel_task(
         chip, TaskWords("Cast", name, disarm), cast_work(chip, count, from_dtype, to_dtype, name), [source, target]

@@ -53,7 +53,10 @@ def reduce_sum_task(
     name: str = "",
     disarm: Collection[str] = (),
 ) -> Task:
-    """Return a task that sums `shape` [n][c][hw] to [c], both in `dtype` (float16, bfloat16, float32)."""
+    """Return a task that sums `shape` [n][c][hw] to [c], both in `dtype`.
+
+    Raises SimError for a dtype other than float16, bfloat16 and float32.
+    """
     name, (n, c, hw) = name or f"ReduceSum_{source.name}", shape
     require_positive(name, n=n, c=c, hw=hw)
     if dtype not in DTYPES:

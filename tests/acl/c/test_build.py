@@ -79,7 +79,7 @@ def test_without_a_compiler_cffi_or_pythons_library(monkeypatch, tmp_path):
     monkeypatch.setattr(library.shutil, "which", lambda name: f"/usr/bin/{name}")
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "cffi", None)
-        assert "pip install 'ascend-sim[c]'" in refusal("--build", folder)
+        assert "pip install cffi" in refusal("--build", folder)
     pytest.importorskip("cffi")
     if not LINKABLE:
         pytest.skip("this Python has no headers or no shared library")
@@ -166,7 +166,7 @@ def test_cmake_without_the_variable_says_so(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", ["README.md", "docs/acl.md"])
+@pytest.mark.parametrize("page", ["docs/acl.md"])
 def test_the_first_program_of_the_documents_by_copy_and_paste(page, toolkit, tmp_path):
     """The lines of the page as they stand, but for the installation, which has happened."""
     if not documents_programs():

@@ -82,7 +82,7 @@ NO_PATH = {("copy_ubuf_to_ubuf", arch): "the vector unit copies in UB" for arch 
 """Instructions that no public method makes."""
 
 
-class Fact(NamedTuple):
+class FieldFact(NamedTuple):
     """One field on one architecture."""
 
     instruction: str
@@ -94,19 +94,19 @@ class Fact(NamedTuple):
     piece: bool
 
 
-def facts() -> Iterator[Fact]:
+def facts() -> Iterator[FieldFact]:
     entries = yaml.safe_load((Path(__file__).parent / "fields.yaml").read_text(encoding="utf-8"))
     for entry in entries:
         piece = entry["instruction"].endswith("(nz2nd)") and len(entry["architectures"]) == 2
         for arch in entry["architectures"]:
             for field, (low, high, unit) in entry.get("fields", {}).items():
-                yield Fact(entry["instruction"], arch, field, low, high, unit, piece)
+                yield FieldFact(entry["instruction"], arch, field, low, high, unit, piece)
 
 
 FACTS = list(facts())
 
 
-def family(fact: Fact) -> str:
+def family(fact: FieldFact) -> str:
     name = fact.instruction
     for word, meant in (
         ("nd2nz", "nd2nz"),
@@ -121,21 +121,21 @@ def family(fact: Fact) -> str:
     return "others"
 
 
-def unreachable(fact: Fact) -> bool:
+def unreachable(fact: FieldFact) -> bool:
     by_blocks = fact.instruction == "create_cbuf_matrix" and fact.arch in ("dav-2201", "dav-3510")
     if fact.field == "repeat" and family(fact) == "fills":
         return by_blocks
     return fact.field in UNREACHABLE or f"{fact.field} of {family(fact)}" in UNREACHABLE
 
 
-def asker(fact: Fact) -> tuple[Asker, dict[str, int]]:
+def asker(fact: FieldFact) -> tuple[Asker, dict[str, int]]:
     for key in ((fact.instruction, "piece" if fact.piece else fact.arch), (fact.instruction, "")):
         if key in ASKERS:
             return ASKERS[key]
     raise KeyError(fact)
 
 
-def told(fact: Fact, value: int, *, finish: bool = False) -> str:
+def told(fact: FieldFact, value: int, *, finish: bool = False) -> str:
     """Return the refusal of an instruction whose field has this value, "" where it is taken."""
     ask, least = asker(fact)
     chip, said = load_chip(CHIPS[fact.arch]), []
@@ -151,15 +151,15 @@ def told(fact: Fact, value: int, *, finish: bool = False) -> str:
     return said[0] if not finish else max(said, key=lambda text: "covers bytes" in text)
 
 
-def reached() -> list[Fact]:
+def reached() -> list[FieldFact]:
     return [one for one in FACTS if not unreachable(one) and (one.instruction, one.arch) not in NO_PATH]
 
 
-def words(fact: Fact) -> str:
+def words(fact: FieldFact) -> str:
     return f"{fact.instruction} {fact.arch} {fact.field}"
 
 
-def step_of(fact: Fact) -> int:
+def step_of(fact: FieldFact) -> int:
     """Return the unit of the field."""
     if fact.instruction.endswith("(nz)") and fact.field == "n_size":
         return 16
@@ -170,14 +170,14 @@ def step_of(fact: Fact) -> int:
     return {"channel_size": 16, "k_start": 16}.get(fact.field, 1)
 
 
-def last(fact: Fact) -> int:
+def last(fact: FieldFact) -> int:
     """The largest value of the field that its multiples allow."""
     step = step_of(fact)
     return fact.high if fact.field == "dst_gap" else fact.high // step * step
 
 
 @pytest.mark.parametrize("fact", [one for one in reached() if one.unit != "a switch"], ids=words)
-def test_the_limit_is_taken_and_one_more_is_not(fact: Fact) -> None:
+def test_the_limit_is_taken_and_one_more_is_not(fact: FieldFact) -> None:
     most = last(fact)
     assert told(fact, most) == ""
     beyond = told(fact, most + step_of(fact))
@@ -189,7 +189,7 @@ def test_the_limit_is_taken_and_one_more_is_not(fact: Fact) -> None:
 
 
 @pytest.mark.parametrize("fact", reached(), ids=words)
-def test_the_largest_that_the_buffers_hold_is_taken_whole(fact: Fact) -> None:
+def test_the_largest_that_the_buffers_hold_is_taken_whole(fact: FieldFact) -> None:
     """With every address checked: the search for it ends at the limit or at the end of a buffer."""
     _, least = asker(fact)
     low, high, step = least[fact.field], last(fact), step_of(fact)
@@ -206,7 +206,7 @@ def test_the_largest_that_the_buffers_hold_is_taken_whole(fact: Fact) -> None:
 
 
 @pytest.mark.parametrize("fact", [one for one in reached() if one.low > 0], ids=str)
-def test_one_less_than_the_least_is_refused(fact: Fact) -> None:
+def test_one_less_than_the_least_is_refused(fact: FieldFact) -> None:
     assert f"{fact.low:,} to " in told(fact, fact.low - 1)
 
 

@@ -9,11 +9,11 @@ from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
 from ascend_sim.errors import TilingError
-from tests.support.ops.conv_problems import Array, Problem, problems, same_bits
+from tests.support.ops.conv_problems import Array, CallAttributes, problems, same_bits
 from tests.support.ops.cube_runs import FIELDS, ONLY, SETTINGS, kernel_of, sixteens, whole_numbers
 
 CHIP = "ascend910a"
-LAYER = Problem(3, 64, 48, (13, 11))
+LAYER = CallAttributes(3, 64, 48, (13, 11))
 COUPLED = FIELDS["grad_input"] | {
     "stepM": st.integers(1, 4), "stepN": st.integers(1, 4), "singleCoreBatch": st.integers(1, 3),
     "singleCoreM": st.one_of(sixteens(8), st.integers(1, 12).map(lambda rows: 11 * rows)),
@@ -22,12 +22,12 @@ COUPLED = FIELDS["grad_input"] | {
 
 
 @cache
-def known(problem: Problem) -> Array:
+def known(problem: CallAttributes) -> Array:
     result = problem.run(whole_numbers(problem), ONLY["grad_input"], mode="functional")
     return result.outputs["grad_input"]
 
 
-def check_tiling(problem: Problem, data: st.DataObject) -> None:
+def check_tiling(problem: CallAttributes, data: st.DataObject) -> None:
     assume(problem.n * problem.c_in * problem.c_out < 10_000 and not problem.is_product and len(problem.size) == 2)
     names = data.draw(st.lists(st.sampled_from(sorted(COUPLED)), min_size=1, max_size=7, unique=True))
     fields = {name: data.draw(COUPLED[name], name) for name in names}
@@ -50,20 +50,20 @@ CALLS = {"problem": st.one_of(st.just(LAYER), problems()), "data": st.data()}
 
 @settings(SETTINGS, max_examples=6)
 @given(**CALLS)
-def test_what_l1_holds_changes_no_value(problem: Problem, data: st.DataObject) -> None:
+def test_what_l1_holds_changes_no_value(problem: CallAttributes, data: st.DataObject) -> None:
     check_tiling(problem, data)
 
 
 @pytest.mark.slow
 @settings(SETTINGS, max_examples=150)
 @given(**CALLS)
-def test_many_tilings(problem: Problem, data: st.DataObject) -> None:
+def test_many_tilings(problem: CallAttributes, data: st.DataObject) -> None:
     check_tiling(problem, data)
 
 
 @settings(SETTINGS, max_examples=6)
 @given(st.one_of(st.just(LAYER), problems()), st.sampled_from(["ascend910a", "ascend910b", "ascend310p3"]))
-def test_the_vendors_tilings_change_no_value(problem: Problem, chip: str) -> None:
+def test_the_vendors_tilings_change_no_value(problem: CallAttributes, chip: str) -> None:
     assume(problem.n * problem.c_in * problem.c_out < 10_000 and not problem.is_product and len(problem.size) == 2)
     result = problem.run(whole_numbers(problem), ONLY["grad_input"], chip=chip, deterministic=False)
     event(kernel_of(result, "grad_input")["tiling_source"])

@@ -16,7 +16,7 @@ from ascend_sim import Result
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.errors import DeadlockError
 from ascend_sim.isa.sync import WaitFlag
-from tests.support.ops.conv_problems import Array, Problem, operands, same_bits
+from tests.support.ops.conv_problems import Array, CallAttributes, operands, same_bits
 from tests.support.ops.coupled_runs import small_pieces
 
 SLOW = 20_000
@@ -26,9 +26,12 @@ BUFFERS = ("al1Pbuffer", "bl1Pbuffer", "al0Pbuffer", "bl0Pbuffer", "cl0Pbuffer")
 BLOCK = {"baseM": 32, "baseN": 16, "baseK": 48, "stepKa": 3, "stepKb": 12} | dict.fromkeys(BUFFERS, 2)
 WAITS = {
     # Four loads of A1 per tile, each of several pieces in UB.
-    "strided": (Problem(1, 32, 64, (8, 8), stride=(2, 2)), BLOCK),
+    "strided": (CallAttributes(1, 32, 64, (8, 8), stride=(2, 2)), BLOCK),
     # Nothing but its own flags keeps a tile from the next one: operands come past the vector unit.
-    "plain": (Problem(1, 32, 32, (8, 8), (1, 1), pads=(0, 0, 0, 0)), {**BLOCK, "baseK": 16, "stepKa": 2, "stepKb": 2}),
+    "plain": (
+        CallAttributes(1, 32, 32, (8, 8), (1, 1), pads=(0, 0, 0, 0)),
+        {**BLOCK, "baseK": 16, "stepKa": 2, "stepKb": 2},
+    ),
 }
 NEW = ("L0C", "result", "spread", "A1")
 """Queues that coupled chips alone have, or have between other pipes."""

@@ -20,15 +20,15 @@ from ascend_sim.errors import SimError, TilingError
 from ascend_sim.ops.layouts.blocked import FractalZ
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.tiling_input import TilingInput
-from tests.support.ops.conv_problems import Array, Problem, problems, same_bits, torch_gradients
+from tests.support.ops.conv_problems import Array, CallAttributes, problems, same_bits, torch_gradients
 from tests.support.ops.cube_runs import FIELDS, ONLY, SETTINGS, kernel_of, whole_numbers
 
 KERNELS = list(ONLY)
-LAYER = Problem(2, 32, 48, (12, 10))
+LAYER = CallAttributes(2, 32, 48, (12, 10))
 
 
 @cache
-def known(problem: Problem, kernel: str, dtype: str = "float16") -> Array:
+def known(problem: CallAttributes, kernel: str, dtype: str = "float16") -> Array:
     result = problem.run(whole_numbers(problem, dtype), ONLY[kernel], mode="functional")
     assert result.report.passed
     return result.outputs[kernel]
@@ -41,7 +41,7 @@ def tilings(draw: st.DrawFn, kernel: str) -> dict[str, int]:
     return {field: draw(FIELDS[kernel][field], field) for field in fields}
 
 
-def check_tiling(kernel: str, data: st.DataObject, problem: Problem, deterministic: bool, fp32: bool) -> None:
+def check_tiling(kernel: str, data: st.DataObject, problem: CallAttributes, deterministic: bool, fp32: bool) -> None:
     assume(problem.n * problem.c_in * problem.c_out < 10_000 and not problem.is_product)
     dtype = "float32" if fp32 else "float16"
     fields = data.draw(tilings(kernel))
@@ -70,7 +70,7 @@ CALLS: dict[str, Any] = {
 @settings(SETTINGS, max_examples=10)
 @given(**CALLS)
 def test_any_tiling_gives_the_same_values_or_is_refused(
-    kernel: str, data: st.DataObject, problem: Problem, deterministic: bool, fp32: bool
+    kernel: str, data: st.DataObject, problem: CallAttributes, deterministic: bool, fp32: bool
 ) -> None:
     check_tiling(kernel, data, problem, deterministic, fp32)
 
@@ -79,7 +79,9 @@ def test_any_tiling_gives_the_same_values_or_is_refused(
 @pytest.mark.parametrize("kernel", KERNELS)
 @settings(SETTINGS, max_examples=300)
 @given(**CALLS)
-def test_many_tilings(kernel: str, data: st.DataObject, problem: Problem, deterministic: bool, fp32: bool) -> None:
+def test_many_tilings(
+    kernel: str, data: st.DataObject, problem: CallAttributes, deterministic: bool, fp32: bool
+) -> None:
     check_tiling(kernel, data, problem, deterministic, fp32)
 
 
@@ -107,7 +109,7 @@ def test_a_bare_number_of_blocks_means_both_kernels() -> None:
 
 
 def test_fewer_blocks_take_longer() -> None:
-    problem = Problem(32, 64, 64, (28, 28))
+    problem = CallAttributes(32, 64, 64, (28, 28))
     one, four, twenty = (
         kernel_of(problem.timing(ONLY["grad_input"], block_dim=blocks), "grad_input")["task_us"]
         for blocks in (1, 4, 20)
@@ -118,10 +120,14 @@ def test_fewer_blocks_take_longer() -> None:
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 @pytest.mark.parametrize(
     "problem",
-    [LAYER, Problem(1, 16, 16, (9, 9), (5, 5), (2, 2), (2, 2, 2, 2)), Problem(2, 64, 64, (7, 7), groups=4)],
+    [
+        LAYER,
+        CallAttributes(1, 16, 16, (9, 9), (5, 5), (2, 2), (2, 2, 2, 2)),
+        CallAttributes(2, 64, 64, (7, 7), groups=4),
+    ],
     ids=str,
 )
-def test_the_cube_does_every_product(problem: Problem, dtype: str) -> None:
+def test_the_cube_does_every_product(problem: CallAttributes, dtype: str) -> None:
     """No kernel does fewer multiplications than the gradient has, those with padding left out."""
     pytest.importorskip("torch")
     values = {name: np.ones(shape) for name, shape in problem.shapes.items()}
@@ -135,13 +141,13 @@ def test_the_cube_does_every_product(problem: Problem, dtype: str) -> None:
 @pytest.mark.parametrize("deterministic", [False, True])
 def test_what_no_product_reaches_is_zero(deterministic: bool) -> None:
     """Stride 4 with a 1x1 kernel leaves most of gradInput untouched; dilation 3 puts taps of the weight into padding."""
-    sparse = Problem(1, 16, 16, (9, 9), (1, 1), (4, 4), (0, 0, 0, 0))
+    sparse = CallAttributes(1, 16, 16, (9, 9), (1, 1), (4, 4), (0, 0, 0, 0))
     result = sparse.run(whole_numbers(sparse), deterministic=deterministic)
     reached = np.zeros((9, 9), bool)
     reached[::4, ::4] = True
     assert result.report.passed and result.grad_input is not None
     assert not result.grad_input[:, :, ~reached].any() and result.grad_input[:, :, reached].any()
-    outside = Problem(1, 16, 16, (2, 2), (3, 3), (1, 1), (3, 3, 3, 3), (3, 3))
+    outside = CallAttributes(1, 16, 16, (2, 2), (3, 3), (1, 1), (3, 3, 3, 3), (3, 3))
     result = outside.run(whole_numbers(outside), deterministic=deterministic)
     assert result.report.passed and result.grad_weight is not None
     seen = np.zeros((3, 3), bool)
@@ -179,13 +185,13 @@ def test_a_deterministic_task_takes_all_of_k(chip: str, more: dict[str, int]) ->
 
 def test_stream_k_refuses_more_blocks_than_cores() -> None:
     with pytest.raises(SimError, match="usedCoreNum = 40 > 20 cores"):
-        Problem(1, 32, 16, (24, 24)).timing(
+        CallAttributes(1, 32, 16, (24, 24)).timing(
             ONLY["grad_weight"], deterministic=True, tiling={"grad_weight": {"usedCoreNum": 40}}
         )
 
 
 def test_stream_k_refuses_another_number_of_blocks_than_its_parts_were_cut_for() -> None:
-    problem = Problem(1, 32, 16, (24, 24))
+    problem = CallAttributes(1, 32, 16, (24, 24))
     with pytest.raises(SimError, match=r"block_dim of grad_weight: 3 given; .* usedCoreNum = 16 cores"):
         problem.timing(ONLY["grad_weight"], deterministic=True, block_dim=3)
     tiling = {"grad_weight": {"usedCoreNum": 4, "coreStreamK": 2}}

@@ -31,7 +31,7 @@ from ascend_sim.ops.kernels.grad_weight import ladder
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fields import CacheTiling
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.search import cache_tiling
 from tests.support.engine.machine import columns
-from tests.support.ops.conv_problems import Array, Problem, operands, same_bits
+from tests.support.ops.conv_problems import Array, CallAttributes, operands, same_bits
 from tests.support.sampling import as_part, sample
 
 SLOW = 20_000
@@ -70,14 +70,14 @@ def _slow_paths(chip: ChipSpec, part: str, late: int) -> dict[str, Any]:
     return paths
 
 
-class Case:
+class DisarmedCase:
     """One cube kernel on one problem with one tiling. Its operands are small whole numbers, so that fp32 sums are exact
     in any order and atomics too have one right answer.
     """
 
     def __init__(
         self,
-        problem: Problem,
+        problem: CallAttributes,
         tiling: dict[str, int] | None = None,
         block_dim: int | None = 1,
         dtype: str = "float16",
@@ -90,7 +90,7 @@ class Case:
     chip = "ascend910b3"
     library: str | None = None
 
-    def of(self, kernel: str) -> Case:
+    def of(self, kernel: str) -> DisarmedCase:
         self.kernel = kernel
         return self
 
@@ -154,14 +154,14 @@ class Case:
         return self.goes_wrong([flag], self.parts if anywhere else likely)
 
 
-class OlderCase(Case):
+class OlderCase(DisarmedCase):
     """grad_weight by the library's older kernel, with fields of its tile changed."""
 
-    def __init__(self, problem: Problem, tile: dict[str, int] | None = None, dtype: str = "float16") -> None:
+    def __init__(self, problem: CallAttributes, tile: dict[str, int] | None = None, dtype: str = "float16") -> None:
         super().__init__(problem, None, None, dtype)
         self.tile = tile or {}
 
-    def of(self, kernel: str) -> Case:
+    def of(self, kernel: str) -> DisarmedCase:
         return super().of("grad_weight")
 
     def run(self, chip: ChipSpec, disarm: Sequence[str] = (), mode: str = "full") -> tuple[Array, list[Any], Result]:
@@ -173,58 +173,62 @@ class OlderCase(Case):
             return super().run(chip, disarm, mode)
 
 
-class DirectCase(Case):
+class DirectCase(DisarmedCase):
     """grad_weight of the 950, by a version of its library."""
 
     chip = "ascend950pr_9589"
 
-    def __init__(self, problem: Problem, tiling: dict[str, int], library: str | None = None) -> None:
+    def __init__(self, problem: CallAttributes, tiling: dict[str, int], library: str | None = None) -> None:
         super().__init__(problem, tiling, None, deterministic=True)
         self.library = library
 
-    def of(self, kernel: str) -> Case:
+    def of(self, kernel: str) -> DisarmedCase:
         return super().of("grad_weight")
 
 
 CUBE = ("nothing", "M", "latency", "MTE1", "MTE2", "FIX")
 DOUBLE = {"al1Pbuffer": 2, "bl1Pbuffer": 2, "al0Pbuffer": 2, "bl0Pbuffer": 2, "cl0Pbuffer": 2}
 SINGLE = dict.fromkeys(DOUBLE, 1)
-LAYER = Problem(1, 32, 64, (8, 8))
+LAYER = CallAttributes(1, 32, 64, (8, 8))
 BLOCK = {"baseM": 32, "baseN": 16, "baseK": 48}
 TWICE, ONCE = (dict.fromkeys(("db_al1", "db_bl1", "db_l0c"), count) for count in (2, 1))
 PIXELS = {"baseM": 32, "baseN": 48, "baseK": 16}
-POINTS = Problem(1, 32, 32, (5, 11), (1, 1), (1, 1), (0, 0, 0, 0))
-LONG_ROWS = Problem(1, 4, 16, (33, 1040), (8, 16), (8, 16), (0, 0, 0, 0))
+POINTS = CallAttributes(1, 32, 32, (5, 11), (1, 1), (1, 1), (0, 0, 0, 0))
+LONG_ROWS = CallAttributes(1, 4, 16, (33, 1040), (8, 16), (8, 16), (0, 0, 0, 0))
 """A block sums over two rows of gradOutput in five pieces each: L1 has no room for the 16 rows that 65 pixels need."""
 A_OFTEN, B_OFTEN = ({"k_l0": 1, "k_al1": a, "k_bl1": 3 - a, "m_l0": 1, "n_l0": 1} | TWICE for a in (1, 2))
 WAYS = {
-    "rows stepped over": Problem(1, 32, 32, (15, 16), (1, 3), (2, 1), (0, 0, 1, 1)),
-    "a signal": Problem(1, 16, 32, (1, 160), (1, 3), (1, 1), (0, 0, 1, 1)),
+    "rows stepped over": CallAttributes(1, 32, 32, (15, 16), (1, 3), (2, 1), (0, 0, 1, 1)),
+    "a signal": CallAttributes(1, 16, 32, (1, 160), (1, 3), (1, 1), (0, 0, 1, 1)),
     "a point": POINTS,
-    "a gather": Problem(1, 32, 32, (4, 452), (2, 2), (1, 64), (1, 1, 1, 1)),
+    "a gather": CallAttributes(1, 32, 32, (4, 452), (2, 2), (1, 64), (1, 1, 1, 1)),
 }
 """Ways to the input that load it otherwise than whole rows by load3d, each with its own loops of loads."""
 CASES = {
     "grad_input": {
         # A alone is loaded for some base steps, B alone for others; else the wait for one covers the other.
-        "A more often": Case(LAYER, BLOCK | DOUBLE | {"stepKa": 3, "stepKb": 6}),
-        "B more often": Case(LAYER, BLOCK | DOUBLE | {"stepKa": 6, "stepKb": 3}),
-        "single buffers": Case(LAYER, BLOCK | SINGLE | {"stepKa": 3, "stepKb": 6}),
-        "single buffers, B more often": Case(LAYER, BLOCK | SINGLE | {"stepKa": 6, "stepKb": 3}),
-        "stride 2": Case(replace(LAYER, c_out=32, stride=(2, 2)), BLOCK),
-        "fp32": Case(replace(LAYER, c_out=32), {"baseM": 32, "baseN": 16}, dtype="float32"),
-        "vendor tiling": Case(replace(LAYER, n=4), block_dim=None),
-        "strips": Case(replace(LAYER, size=(2, 40)), BLOCK | {"splitWi": 32}),
+        "A more often": DisarmedCase(LAYER, BLOCK | DOUBLE | {"stepKa": 3, "stepKb": 6}),
+        "B more often": DisarmedCase(LAYER, BLOCK | DOUBLE | {"stepKa": 6, "stepKb": 3}),
+        "single buffers": DisarmedCase(LAYER, BLOCK | SINGLE | {"stepKa": 3, "stepKb": 6}),
+        "single buffers, B more often": DisarmedCase(LAYER, BLOCK | SINGLE | {"stepKa": 6, "stepKb": 3}),
+        "stride 2": DisarmedCase(replace(LAYER, c_out=32, stride=(2, 2)), BLOCK),
+        "fp32": DisarmedCase(replace(LAYER, c_out=32), {"baseM": 32, "baseN": 16}, dtype="float32"),
+        "vendor tiling": DisarmedCase(replace(LAYER, n=4), block_dim=None),
+        "strips": DisarmedCase(replace(LAYER, size=(2, 40)), BLOCK | {"splitWi": 32}),
     },
     "grad_weight": {
-        "A more often": Case(LAYER, PIXELS | DOUBLE | {"stepKa": 1, "stepKb": 2}),
-        "B more often": Case(LAYER, PIXELS | DOUBLE | {"stepKa": 2, "stepKb": 1}),
-        "single buffers": Case(LAYER, PIXELS | SINGLE | {"stepKa": 1, "stepKb": 2}),
-        "single buffers, B more often": Case(LAYER, PIXELS | SINGLE | {"stepKa": 2, "stepKb": 1}),
-        "vendor tiling": Case(replace(LAYER, n=4), block_dim=None),
-        "strips": Case(Problem(1, 16, 32, (3, 24)), PIXELS | DOUBLE | {"splitWo": 16, "stepKa": 1, "stepKb": 1}),
-        "StreamK by rows": Case(Problem(1, 32, 128, (9, 16)), {"singleCoreN": 288}, None, deterministic=True),
-        "StreamK by images": Case(Problem(3, 48, 16, (8, 8)), {"baseN": 144}, None, deterministic=True),
+        "A more often": DisarmedCase(LAYER, PIXELS | DOUBLE | {"stepKa": 1, "stepKb": 2}),
+        "B more often": DisarmedCase(LAYER, PIXELS | DOUBLE | {"stepKa": 2, "stepKb": 1}),
+        "single buffers": DisarmedCase(LAYER, PIXELS | SINGLE | {"stepKa": 1, "stepKb": 2}),
+        "single buffers, B more often": DisarmedCase(LAYER, PIXELS | SINGLE | {"stepKa": 2, "stepKb": 1}),
+        "vendor tiling": DisarmedCase(replace(LAYER, n=4), block_dim=None),
+        "strips": DisarmedCase(
+            CallAttributes(1, 16, 32, (3, 24)), PIXELS | DOUBLE | {"splitWo": 16, "stepKa": 1, "stepKb": 1}
+        ),
+        "StreamK by rows": DisarmedCase(
+            CallAttributes(1, 32, 128, (9, 16)), {"singleCoreN": 288}, None, deterministic=True
+        ),
+        "StreamK by images": DisarmedCase(CallAttributes(3, 48, 16, (8, 8)), {"baseN": 144}, None, deterministic=True),
     },
     "grad_weight, 950": {
         "A more often": DirectCase(LAYER, PIXELS | DOUBLE | {"stepKa": 1, "stepKb": 2}),
@@ -232,7 +236,7 @@ CASES = {
         "single buffers": DirectCase(LAYER, PIXELS | SINGLE | {"stepKa": 1, "stepKb": 2}),
         "single buffers, B more often": DirectCase(LAYER, PIXELS | SINGLE | {"stepKa": 2, "stepKb": 1}),
         "nothing ahead": DirectCase(replace(LAYER, n=2), PIXELS | DOUBLE | {"stepKa": 1, "stepKb": 1}, "9.0.0"),
-        "shared by images": DirectCase(Problem(7, 16, 16, (8, 8)), {"baseN": 144}),
+        "shared by images": DirectCase(CallAttributes(7, 16, 16, (8, 8)), {"baseN": 144}),
     },
     "grad_weight, older kernel": {
         "A more often": OlderCase(LAYER, {"k_l0": 1, "k_al1": 1, "k_bl1": 2, "n_l0": 1} | TWICE),
@@ -240,7 +244,7 @@ CASES = {
         "single buffers": OlderCase(LAYER, {"k_l0": 1, "k_al1": 1, "k_bl1": 2, "n_l0": 3} | ONCE),
         "single buffers, B more often": OlderCase(LAYER, {"k_l0": 1, "k_al1": 2, "k_bl1": 1, "n_l0": 3} | ONCE),
         "its own tiling": OlderCase(replace(LAYER, n=4)),
-        "signal": OlderCase(Problem(2, 16, 32, (1, 80), (1, 3), (1, 1), (0, 0, 1, 1))),
+        "signal": OlderCase(CallAttributes(2, 16, 32, (1, 80), (1, 3), (1, 1), (0, 0, 1, 1))),
         "a point": OlderCase(POINTS, {"k_l0": 1, "k_al1": 1, "k_bl1": 2, "n_l0": 1} | TWICE),
     },
     "grad_weight, older kernel, 32-bit": {
@@ -288,7 +292,7 @@ def test_every_wait_matters(kernel: str) -> None:
     assert useless == COVERED.get(kernel, [])
 
 
-def outcome(engine: str, case: Case, part: str, flag: str) -> dict[str, Any]:
+def outcome(engine: str, case: DisarmedCase, part: str, flag: str) -> dict[str, Any]:
     """All that a run without a wait leaves behind; numpy finds what SimPy's columns show."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(VARIABLE, engine)
@@ -377,15 +381,15 @@ def test_every_cross_core_wait_matters(name: str, flag: int, waiting: str) -> No
 )
 def test_every_wait_between_the_950s_cores_matters(flag: str, library: str) -> None:
     """A task shared by four cores has a tree of two levels; the last core has half as many images."""
-    shared = DirectCase(Problem(7, 16, 16, (8, 8)), {"baseN": 144}, library)
+    shared = DirectCase(CallAttributes(7, 16, 16, (8, 8)), {"baseN": 144}, library)
     # In four pieces, of which the last core adds up one of its own and of the core before, which comes later.
-    quarters = DirectCase(Problem(7, 16, 64, (8, 8)), {"baseN": 144, "cl0Pbuffer": 1}, library)
+    quarters = DirectCase(CallAttributes(7, 16, 64, (8, 8)), {"baseN": 144, "cl0Pbuffer": 1}, library)
     # Two tasks of two tiles, each of two cores: the second one has no part in the tree and clears its slot again.
     rounds = DirectCase(
-        Problem(4, 32, 32, (8, 8)), {"baseM": 16, "baseN": 144, "singleCoreM": 32, "singleCoreN": 144}, library
+        CallAttributes(4, 32, 32, (8, 8)), {"baseM": 16, "baseN": 144, "singleCoreM": 32, "singleCoreN": 144}, library
     )
     # Four tasks of their own; the vector cores of the last block have less of dW to clear than the others.
-    whole = DirectCase(Problem(1, 60, 12, (8, 8)), {"baseN": 144}, library)
+    whole = DirectCase(CallAttributes(1, 60, 12, (8, 8)), {"baseN": 144}, library)
     number, case = {
         "all cubes": (0, quarters),
         "cube to vector": (1, shared),
@@ -417,7 +421,7 @@ def test_the_barrier_behind_the_zeros_of_runs_matters(monkeypatch: pytest.Monkey
 
 def test_the_barrier_behind_the_zeros_of_a_gather_matters(monkeypatch: pytest.MonkeyPatch) -> None:
     """A stride that load3d has no field for: MTE2 writes zeros for the padding, then the pixels that taps meet."""
-    case = OlderCase(Problem(1, 16, 16, (66, 66), (2, 2), (64, 64), (1, 1, 1, 1))).of("grad_weight")
+    case = OlderCase(CallAttributes(1, 16, 16, (66, 66), (2, 2), (64, 64), (1, 1, 1, 1))).of("grad_weight")
     assert case.known.size
     assert not case.goes_wrong()
     monkeypatch.setattr(KernelBuilder, "pipe_barrier", lambda self, pipe: None)

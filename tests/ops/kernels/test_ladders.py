@@ -32,8 +32,12 @@ NEVER_ANSWER = ("exact shape", "library's own")
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A call and the rung that it reaches: of kernel "fw" (dx of a transposed call), "gi" or "gw", on a chip of a family."""
+class Ask:
+    """A call and the rung that it reaches: of kernel "fw" (dx of a transposed call), "gi" or "gw", on a chip of a family.
+
+    `size` and the first of the `channels` are those of the larger map (dy of a transposed call, else x), the other channels
+    those of the map behind the window.
+    """
 
     kernel: str
     family: str
@@ -87,100 +91,100 @@ class Asked:
 
 # fmt: off
 WALKED = [
-    Asked("gi", "910", "own whole rows", (56, 56), (3, 3), (64, 64), n=32, pad=(1, 1)),
-    Asked("gi", "910", "vendor's procedure", (56, 56), (3, 3), (64, 64), n=2, pad=(1, 1)),
-    Asked("gi", "310", "vendor's procedure", (28, 28), (3, 3), (64, 64), n=8, pad=(1, 1)),
-    Asked("gi", "310", "columns of a long row", (4000,), (3,), (64, 64), n=2, pad=(1,)),
-    Asked("gi", "910B", "library's own", (56, 56), (3, 3), (64, 64), n=32, pad=(1, 1)),
-    Asked("gi", "910B", "own whole rows", (56, 56), (3, 3), (64, 64), n=32, pad=(1, 1), dtype="float32"),
-    Asked("gi", "910B", "vendor's procedure", (8, 80, 80), (3, 3, 3), (64, 64), n=2, pad=(1, 1, 1), dtype="bfloat16"),
-    Asked("gi", "910B", "columns of a long row", (4000,), (3,), (64, 64), n=4, pad=(1,)),
-    Asked("gi", "910B", "strips", (4, 30000), (3, 3), (64, 64), pad=(1, 1)),
-    Asked("gi", "910B", "kernel row by row", (300, 300), (100, 100), (16, 16)),
-    Asked("gi", "950", "vendor's procedure", (56, 56), (3, 3), (64, 64), n=32, pad=(1, 1)),
-    Asked("gi", "950", "vendor's procedure", (56, 56), (3, 3), (64, 64), n=32, stride=(2, 2), pad=(1, 1)),
-    Asked("gw", "910", "vendor's procedure", (56, 56), (3, 3), (64, 64), n=32, pad=(1, 1)),
-    Asked("gw", "310", "own whole rows", (28, 28), (3, 3), (64, 64), n=8, pad=(1, 1)),
-    Asked("gw", "910B", "older kernel", (56, 56), (3, 3), (64, 64), n=32, pad=(1, 1)),
-    Asked("gw", "910B", "older kernel", (4000,), (3,), (64, 64), n=4, pad=(1,)),
-    Asked("gw", "910B", "vendor's procedure", (8, 80, 80), (3, 3, 3), (64, 64), n=2, pad=(1, 1, 1), deterministic=True),
-    Asked("gw", "910B", "base template", (8, 20, 20), (3, 3, 3), (16, 16), n=2, pad=(1, 1, 1), dtype="float32",
+    Ask("gi", "910", "own whole rows", (56, 56), (3, 3), (64, 64), n=32, pad=(1, 1)),
+    Ask("gi", "910", "vendor's procedure", (56, 56), (3, 3), (64, 64), n=2, pad=(1, 1)),
+    Ask("gi", "310", "vendor's procedure", (28, 28), (3, 3), (64, 64), n=8, pad=(1, 1)),
+    Ask("gi", "310", "columns of a long row", (4000,), (3,), (64, 64), n=2, pad=(1,)),
+    Ask("gi", "910B", "library's own", (56, 56), (3, 3), (64, 64), n=32, pad=(1, 1)),
+    Ask("gi", "910B", "own whole rows", (56, 56), (3, 3), (64, 64), n=32, pad=(1, 1), dtype="float32"),
+    Ask("gi", "910B", "vendor's procedure", (8, 80, 80), (3, 3, 3), (64, 64), n=2, pad=(1, 1, 1), dtype="bfloat16"),
+    Ask("gi", "910B", "columns of a long row", (4000,), (3,), (64, 64), n=4, pad=(1,)),
+    Ask("gi", "910B", "strips", (4, 30000), (3, 3), (64, 64), pad=(1, 1)),
+    Ask("gi", "910B", "kernel row by row", (300, 300), (100, 100), (16, 16)),
+    Ask("gi", "950", "vendor's procedure", (56, 56), (3, 3), (64, 64), n=32, pad=(1, 1)),
+    Ask("gi", "950", "vendor's procedure", (56, 56), (3, 3), (64, 64), n=32, stride=(2, 2), pad=(1, 1)),
+    Ask("gw", "910", "vendor's procedure", (56, 56), (3, 3), (64, 64), n=32, pad=(1, 1)),
+    Ask("gw", "310", "own whole rows", (28, 28), (3, 3), (64, 64), n=8, pad=(1, 1)),
+    Ask("gw", "910B", "older kernel", (56, 56), (3, 3), (64, 64), n=32, pad=(1, 1)),
+    Ask("gw", "910B", "older kernel", (4000,), (3,), (64, 64), n=4, pad=(1,)),
+    Ask("gw", "910B", "vendor's procedure", (8, 80, 80), (3, 3, 3), (64, 64), n=2, pad=(1, 1, 1), deterministic=True),
+    Ask("gw", "910B", "base template", (8, 20, 20), (3, 3, 3), (16, 16), n=2, pad=(1, 1, 1), dtype="float32",
           deterministic=False),
-    Asked("gw", "950", "vendor's procedure", (56, 56), (3, 3), (64, 64), n=32, pad=(1, 1)),
-    Asked("gw", "950", "tap by tap", (600, 600), (200, 200), (16, 16)),
+    Ask("gw", "950", "vendor's procedure", (56, 56), (3, 3), (64, 64), n=32, pad=(1, 1)),
+    Ask("gw", "950", "tap by tap", (600, 600), (200, 200), (16, 16)),
 ]
 """Calls of sizes that networks have, and of some that make a ladder long; the first ways of every family."""
 OTHERS = [
-    Asked("fw", "310", "columns of a long row", (4000,), (1,), (1, 16), n=16),
-    Asked("fw", "310", "columns of a long row, one buffer", (18500,), (66,), (16, 16), dilation=(250,)),
-    Asked("fw", "310", "own whole rows", (66,), (31,), (3, 1), stride=(26,), dilation=(2,), deterministic=False),
-    Asked("fw", "310", "own whole rows, one buffer", (56, 200), (5, 200), (64, 3)),
-    Asked("fw", "310", "strips", (20000,), (16,), (32, 128), n=64, groups=2, deterministic=True),
-    Asked("fw", "310", "strips, one buffer", (84, 309), (64, 16), (3, 3), stride=(52, 2), deterministic=False),
-    Asked("fw", "910", "columns of a long row", (4000,), (31,), (1024, 2), n=16, pad=(15,), groups=2),
-    Asked("fw", "910", "columns of a long row, one buffer", (18500,), (66,), (16, 16), dilation=(250,)),
-    Asked("fw", "910", "own whole rows", (3,), (3,), (16, 3), stride=(2,), pad=(1,), deterministic=False),
-    Asked("fw", "910", "own whole rows, one buffer", (80, 355), (7, 200), (3, 64), stride=(2, 1), pad=(3, 0),
+    Ask("fw", "310", "columns of a long row", (4000,), (1,), (1, 16), n=16),
+    Ask("fw", "310", "columns of a long row, one buffer", (18500,), (66,), (16, 16), dilation=(250,)),
+    Ask("fw", "310", "own whole rows", (66,), (31,), (3, 1), stride=(26,), dilation=(2,), deterministic=False),
+    Ask("fw", "310", "own whole rows, one buffer", (56, 200), (5, 200), (64, 3)),
+    Ask("fw", "310", "strips", (20000,), (16,), (32, 128), n=64, groups=2, deterministic=True),
+    Ask("fw", "310", "strips, one buffer", (84, 309), (64, 16), (3, 3), stride=(52, 2), deterministic=False),
+    Ask("fw", "910", "columns of a long row", (4000,), (31,), (1024, 2), n=16, pad=(15,), groups=2),
+    Ask("fw", "910", "columns of a long row, one buffer", (18500,), (66,), (16, 16), dilation=(250,)),
+    Ask("fw", "910", "own whole rows", (3,), (3,), (16, 3), stride=(2,), pad=(1,), deterministic=False),
+    Ask("fw", "910", "own whole rows, one buffer", (80, 355), (7, 200), (3, 64), stride=(2, 1), pad=(3, 0),
           deterministic=False),
-    Asked("fw", "910", "strips", (60000,), (1,), (1, 1), n=16, deterministic=False),
-    Asked("fw", "910", "strips, one buffer", (128, 60000), (128, 7), (48, 48), stride=(21, 3), pad=(64, 0),
+    Ask("fw", "910", "strips", (60000,), (1,), (1, 1), n=16, deterministic=False),
+    Ask("fw", "910", "strips, one buffer", (128, 60000), (128, 7), (48, 48), stride=(21, 3), pad=(64, 0),
           dilation=(1, 2), groups=16, deterministic=False),
-    Asked("fw", "910B", "columns of a long row", (389,), (1,), (8192, 48), groups=16, deterministic=False),
-    Asked("fw", "910B", "columns of a long row, one buffer", (10001,), (33,), (16, 16), dilation=(250,)),
-    Asked("fw", "910B", "own whole rows", (2,), (2,), (1, 1), n=2, pad=(1,), dtype="float32", cube_math_type=1,
+    Ask("fw", "910B", "columns of a long row", (389,), (1,), (8192, 48), groups=16, deterministic=False),
+    Ask("fw", "910B", "columns of a long row, one buffer", (10001,), (33,), (16, 16), dilation=(250,)),
+    Ask("fw", "910B", "own whole rows", (2,), (2,), (1, 1), n=2, pad=(1,), dtype="float32", cube_math_type=1,
           deterministic=False),
-    Asked("fw", "910B", "own whole rows", (8, 1500), (3, 3), (16, 16), pad=(1, 1)),
-    Asked("fw", "910B", "own whole rows, one buffer", (128, 7), (128, 7), (1, 1), stride=(2, 2), deterministic=False),
-    Asked("fw", "910B", "strips", (60000,), (1,), (16, 512), n=64, stride=(2,)),
-    Asked("fw", "910B", "strips, one buffer", (255, 300), (255, 1), (256, 1), stride=(3, 3), pad=(127, 0),
+    Ask("fw", "910B", "own whole rows", (8, 1500), (3, 3), (16, 16), pad=(1, 1)),
+    Ask("fw", "910B", "own whole rows, one buffer", (128, 7), (128, 7), (1, 1), stride=(2, 2), deterministic=False),
+    Ask("fw", "910B", "strips", (60000,), (1,), (16, 512), n=64, stride=(2,)),
+    Ask("fw", "910B", "strips, one buffer", (255, 300), (255, 1), (256, 1), stride=(3, 3), pad=(127, 0),
           dtype="bfloat16", deterministic=True),
-    Asked("fw", "950", "columns of a long row", (4000,), (1,), (3, 16), stride=(2,), dtype="bfloat16", deterministic=True),
-    Asked("fw", "950", "columns of a long row, one buffer", (10001,), (33,), (16, 16), dilation=(250,)),
-    Asked("fw", "950", "own whole rows", (28,), (16,), (1, 16), stride=(8,), dtype="float32", cube_math_type=1),
-    Asked("fw", "950", "own whole rows, one buffer", (122, 45), (64, 7), (1, 1), stride=(3, 2), dilation=(1, 2),
+    Ask("fw", "950", "columns of a long row", (4000,), (1,), (3, 16), stride=(2,), dtype="bfloat16", deterministic=True),
+    Ask("fw", "950", "columns of a long row, one buffer", (10001,), (33,), (16, 16), dilation=(250,)),
+    Ask("fw", "950", "own whole rows", (28,), (16,), (1, 16), stride=(8,), dtype="float32", cube_math_type=1),
+    Ask("fw", "950", "own whole rows, one buffer", (122, 45), (64, 7), (1, 1), stride=(3, 2), dilation=(1, 2),
           dtype="bfloat16"),
-    Asked("fw", "950", "strips", (20000,), (5,), (1, 512), stride=(3,), dtype="float32", cube_math_type=1, deterministic=True),
-    Asked("fw", "950", "strips, one buffer", (158, 256), (128, 3), (1, 256), n=64, stride=(2, 1), pad=(64, 0),
+    Ask("fw", "950", "strips", (20000,), (5,), (1, 512), stride=(3,), dtype="float32", cube_math_type=1, deterministic=True),
+    Ask("fw", "950", "strips, one buffer", (158, 256), (128, 3), (1, 256), n=64, stride=(2, 1), pad=(64, 0),
           dilation=(1, 11), dtype="float32", deterministic=True),
-    Asked("gi", "310", "own whole rows", (2,), (2,), (1, 3), stride=(3,), deterministic=True),
-    Asked("gi", "310", "strips", (60000,), (3,), (1, 16), n=16, stride=(3,), deterministic=False),
-    Asked("gi", "910", "columns of a long row", (4000,), (1,), (16, 1), stride=(3,), deterministic=True),
-    Asked("gi", "910", "strips", (60000,), (255,), (3, 3), stride=(2,), pad=(127,), deterministic=True),
-    Asked("gi", "910B", "exact shape", (4, 64, 64), (1, 1, 1), (256, 1376), n=4),
-    Asked("gi", "910B", "tap by tap", (40, 40), (3, 3), (16, 16), pad=(1, 1), fields={"loadB1Condition": 3}),
-    Asked("gi", "950", "kernel not split", (1, 59), (7, 4), (16, 64), n=2, stride=(2, 1), pad=(3, 0), dtype="float32"),
-    Asked("gi", "950", "kernel row by row", (228, 28), (200, 7), (3, 512), n=16, stride=(29, 1), pad=(0, 3),
+    Ask("gi", "310", "own whole rows", (2,), (2,), (1, 3), stride=(3,), deterministic=True),
+    Ask("gi", "310", "strips", (60000,), (3,), (1, 16), n=16, stride=(3,), deterministic=False),
+    Ask("gi", "910", "columns of a long row", (4000,), (1,), (16, 1), stride=(3,), deterministic=True),
+    Ask("gi", "910", "strips", (60000,), (255,), (3, 3), stride=(2,), pad=(127,), deterministic=True),
+    Ask("gi", "910B", "exact shape", (4, 64, 64), (1, 1, 1), (256, 1376), n=4),
+    Ask("gi", "910B", "tap by tap", (40, 40), (3, 3), (16, 16), pad=(1, 1), fields={"loadB1Condition": 3}),
+    Ask("gi", "950", "kernel not split", (1, 59), (7, 4), (16, 64), n=2, stride=(2, 1), pad=(3, 0), dtype="float32"),
+    Ask("gi", "950", "kernel row by row", (228, 28), (200, 7), (3, 512), n=16, stride=(29, 1), pad=(0, 3),
           deterministic=True),
-    Asked("gi", "950", "own whole rows", (1, 7), (7, 7), (1, 2048), pad=(6, 0)),
-    Asked("gi", "950", "strips", (60000,), (3,), (512, 16), n=64, stride=(23,), dilation=(2,), dtype="float32",
+    Ask("gi", "950", "own whole rows", (1, 7), (7, 7), (1, 2048), pad=(6, 0)),
+    Ask("gi", "950", "strips", (60000,), (3,), (512, 16), n=64, stride=(23,), dilation=(2,), dtype="float32",
           cube_math_type=1),
-    Asked("gi", "950", "tap by tap", (4000,), (200,), (512, 1), n=2, stride=(62,), dilation=(9,)),
-    Asked("gi", "950", "tuned table", (6, 6, 6), (3, 3, 3), (768, 384), n=4, pad=(1, 1, 1), dtype="float32", cube_math_type=1),
-    Asked("gw", "310", "columns of a long row", (20000,), (255,), (1, 256), stride=(2,), pad=(127,), deterministic=False),
-    Asked("gw", "310", "library's own", (1,), (1,), (3, 1), n=2, stride=(2,), deterministic=True),
-    Asked("gw", "310", "narrow strips", (104, 371), (64, 200), (512, 256), stride=(2, 2), pad=(0, 100)),
-    Asked("gw", "310", "older kernel, last resort", (255, 179), (255, 128), (16, 1), n=2, stride=(58, 3), pad=(0, 64)),
-    Asked("gw", "310", "strips", (60000,), (31,), (512, 1), n=2, transposed=True, deterministic=False),
-    Asked("gw", "910", "columns of a long row", (1000,), (64,), (3, 16), n=2, pad=(32,), deterministic=True),
-    Asked("gw", "910", "library's own", (1,), (1,), (1, 3), stride=(2,), dilation=(2,), deterministic=True),
-    Asked("gw", "910", "narrow strips", (104, 371), (64, 200), (512, 256), stride=(2, 2), pad=(0, 100)),
-    Asked("gw", "910", "older kernel, last resort", (70, 20000), (31, 128), (3, 3), stride=(3, 3), dilation=(2, 24),
+    Ask("gi", "950", "tap by tap", (4000,), (200,), (512, 1), n=2, stride=(62,), dilation=(9,)),
+    Ask("gi", "950", "tuned table", (6, 6, 6), (3, 3, 3), (768, 384), n=4, pad=(1, 1, 1), dtype="float32", cube_math_type=1),
+    Ask("gw", "310", "columns of a long row", (20000,), (255,), (1, 256), stride=(2,), pad=(127,), deterministic=False),
+    Ask("gw", "310", "library's own", (1,), (1,), (3, 1), n=2, stride=(2,), deterministic=True),
+    Ask("gw", "310", "narrow strips", (104, 371), (64, 200), (512, 256), stride=(2, 2), pad=(0, 100)),
+    Ask("gw", "310", "older kernel, last resort", (255, 179), (255, 128), (16, 1), n=2, stride=(58, 3), pad=(0, 64)),
+    Ask("gw", "310", "strips", (60000,), (31,), (512, 1), n=2, transposed=True, deterministic=False),
+    Ask("gw", "910", "columns of a long row", (1000,), (64,), (3, 16), n=2, pad=(32,), deterministic=True),
+    Ask("gw", "910", "library's own", (1,), (1,), (1, 3), stride=(2,), dilation=(2,), deterministic=True),
+    Ask("gw", "910", "narrow strips", (104, 371), (64, 200), (512, 256), stride=(2, 2), pad=(0, 100)),
+    Ask("gw", "910", "older kernel, last resort", (70, 20000), (31, 128), (3, 3), stride=(3, 3), dilation=(2, 24),
           transposed=True),
-    Asked("gw", "910", "own whole rows", (1,), (1,), (1, 3), stride=(2,), dilation=(2,), deterministic=True),
-    Asked("gw", "910", "strips", (60000,), (5,), (64, 1), stride=(3,), deterministic=False),
-    Asked("gw", "910B", "exact shape", (22, 66, 66), (3, 3, 3), (128, 128), n=16, deterministic=True),
-    Asked("gw", "910B", "library's own", (20000,), (3,), (1, 1), n=16, dilation=(35,), transposed=True, deterministic=True),
-    Asked("gw", "910B", "narrow strips", (5, 60000), (5, 31), (16, 16), n=2, stride=(3, 2), pad=(0, 15),
+    Ask("gw", "910", "own whole rows", (1,), (1,), (1, 3), stride=(2,), dilation=(2,), deterministic=True),
+    Ask("gw", "910", "strips", (60000,), (5,), (64, 1), stride=(3,), deterministic=False),
+    Ask("gw", "910B", "exact shape", (22, 66, 66), (3, 3, 3), (128, 128), n=16, deterministic=True),
+    Ask("gw", "910B", "library's own", (20000,), (3,), (1, 1), n=16, dilation=(35,), transposed=True, deterministic=True),
+    Ask("gw", "910B", "narrow strips", (5, 60000), (5, 31), (16, 16), n=2, stride=(3, 2), pad=(0, 15),
           dilation=(1, 2), groups=16, dtype="float32", cube_math_type=1, deterministic=True),
-    Asked("gw", "910B", "older kernel, last resort", (255, 100), (255, 2), (64, 3), stride=(1, 2), pad=(127, 0),
+    Ask("gw", "910B", "older kernel, last resort", (255, 100), (255, 2), (64, 3), stride=(1, 2), pad=(127, 0),
           dilation=(1, 2), dtype="float32", cube_math_type=1, transposed=True, deterministic=True),
-    Asked("gw", "910B", "own whole rows", (100, 143), (64, 128), (2, 1024), n=64, stride=(2, 3), groups=2,
+    Ask("gw", "910B", "own whole rows", (100, 143), (64, 128), (2, 1024), n=64, stride=(2, 3), groups=2,
           dtype="float32", deterministic=True),
-    Asked("gw", "910B", "strips", (64, 30000), (3, 3), (16, 16), pad=(1, 1), deterministic=True),
-    Asked("gw", "950", "narrow strips", (64, 285), (64, 128), (256, 256), stride=(1, 2)),
-    Asked("gw", "950", "own whole rows", (300, 255), (31, 200), (3, 16), n=2, stride=(2, 26), pad=(15, 0), dtype="bfloat16"),
-    Asked("gw", "950", "strips", (64, 4000), (3, 3), (16, 16), pad=(1, 1), fields={"splitWo": 256}),
-    Asked("gw", "950", "tuned table", (6, 6, 6), (3, 3, 3), (768, 384), n=4, pad=(1, 1, 1), dtype="float32", cube_math_type=1),
+    Ask("gw", "910B", "strips", (64, 30000), (3, 3), (16, 16), pad=(1, 1), deterministic=True),
+    Ask("gw", "950", "narrow strips", (64, 285), (64, 128), (256, 256), stride=(1, 2)),
+    Ask("gw", "950", "own whole rows", (300, 255), (31, 200), (3, 16), n=2, stride=(2, 26), pad=(15, 0), dtype="bfloat16"),
+    Ask("gw", "950", "strips", (64, 4000), (3, 3), (16, 16), pad=(1, 1), fields={"splitWo": 256}),
+    Ask("gw", "950", "tuned table", (6, 6, 6), (3, 3, 3), (768, 384), n=4, pad=(1, 1, 1), dtype="float32", cube_math_type=1),
 ]
 """One call for each other rung that a family reaches."""
 CALLS = [*WALKED, *OTHERS]
@@ -188,7 +192,7 @@ CALLS = [*WALKED, *OTHERS]
 
 
 @pytest.mark.parametrize("call", CALLS, ids=str)
-def test_a_call_reaches_its_rung(call: Asked) -> None:
+def test_a_call_reaches_its_rung(call: Ask) -> None:
     *refused, answer = call.ladder()
     assert answer["refused"] is None and all(step["refused"] for step in refused)
     assert {step["mark"] for step in (*refused, answer)} <= set(MARKS)
@@ -206,7 +210,9 @@ def test_a_call_reaches_its_rung(call: Asked) -> None:
 def test_every_rung_is_reached(kernel: str) -> None:
     rungs = [rung.name for rung in LADDERS[kernel]]
     assert len(set(rungs)) == len(rungs)
-    assert {call.rung for call in CALLS if call.kernel == kernel} == set(rungs)
+    called = {call.rung for call in CALLS if call.kernel == kernel}
+    assert called <= set(rungs)
+    assert [name for name in rungs if name not in called] == [], "each of them needs a call in WALKED or OTHERS"
 
 
 # ---- the walk ------------------------------------------------------------------------------------------------------
@@ -302,14 +308,14 @@ def walks(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
 
 
 @pytest.mark.parametrize("call", WALKED, ids=str)
-def test_the_walk_to_a_tiling_is_short(call: Asked, walks: list[Any]) -> None:
+def test_the_walk_to_a_tiling_is_short(call: Ask, walks: list[Any]) -> None:
     call.ladder()
     ((files, pairs),) = walks
     assert files and (len(files) <= FILES, len(pairs) <= PAIRS) == (True, True), (len(files), len(pairs), sorted(pairs))
 
 
 @pytest.mark.parametrize("call", [call for call in OTHERS if call.kernel != "fw"], ids=str)
-def test_no_walk_is_much_longer(call: Asked, walks: list[Any]) -> None:
+def test_no_walk_is_much_longer(call: Ask, walks: list[Any]) -> None:
     call.ladder()
     ((files, pairs),) = walks
     assert (len(files) <= MOST_FILES, len(pairs) <= MOST_PAIRS) == (True, True), (len(files), len(pairs), sorted(pairs))

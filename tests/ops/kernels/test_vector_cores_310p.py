@@ -14,7 +14,7 @@ from ascend_sim.kernel.program import InstructionTable
 from ascend_sim.ops.kernels.vector.cast import cast_task
 from ascend_sim.report.timeline_file import load_recording, write_timeline
 from ascend_sim.runtime import Device
-from tests.support.ops.conv_problems import Problem, same_bits
+from tests.support.ops.conv_problems import CallAttributes, same_bits
 from tests.support.ops.cube_runs import whole_numbers
 
 CHIPS = [name for name in chip_names() if name.startswith("ascend310p")]
@@ -56,7 +56,7 @@ def test_other_chips_see_themselves() -> None:
 
 @pytest.mark.parametrize("mode", ["full", "functional"])
 def test_values_do_not_depend_on_who_computes_them(mode: str) -> None:
-    problem = Problem(7, 20, 18, (9, 11))
+    problem = CallAttributes(7, 20, 18, (9, 11))
     tensors = whole_numbers(problem, "float32")  # sums of them are exact in any order, and tilings differ
     ours, other = (
         problem.run(tensors, chip=chip, mode=mode, cube_math_type=1, deterministic=False)
@@ -69,7 +69,7 @@ def test_values_do_not_depend_on_who_computes_them(mode: str) -> None:
 
 
 def test_a_written_timeline_runs_again_to_the_same_cycle(tmp_path: Path) -> None:
-    result = Problem(16, 32, 32, (14, 14)).timing(chip="ascend310p7", deterministic=False)
+    result = CallAttributes(16, 32, 32, (14, 14)).timing(chip="ascend310p7", deterministic=False)
     assert result.timeline is not None
     write_timeline(tmp_path / "timeline.npz", result.recording)
     loaded, _ = load_recording(tmp_path / "timeline.npz")

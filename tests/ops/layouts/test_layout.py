@@ -180,7 +180,7 @@ def test_a_box_of_filters_is_fractal_z(layout: Layout, shape: tuple[int, int, in
 
 
 @dataclass(frozen=True)
-class Task:
+class LayoutTask:
     """A task of dW."""
 
     group: int
@@ -250,7 +250,7 @@ def test_by_way_of_a_slot_is_the_straight_way(p: ConvProblem, lanes: int, room: 
     m = data.draw(st.integers(0, (rows_there - 1) // 16)) * 16
     block = data.draw(st.integers(0, (there - 1) // inp.c0))
     blocks = data.draw(st.integers(1, inp.cin1 - block))
-    task = Task(group, plane, m, 16 * data.draw(st.integers(1, 3)), block * slice_, blocks * slice_)
+    task = LayoutTask(group, plane, m, 16 * data.draw(st.integers(1, 3)), block * slice_, blocks * slice_)
     rows = min(task.m_count, rows_there - m)
     columns = min(blocks, -(-there // inp.c0) - block) * slice_
     tile = FilterTile(group, plane, m, rows, task.n_start, columns)

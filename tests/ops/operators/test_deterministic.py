@@ -25,7 +25,7 @@ WIDE, FP16 = ("ascend910b3", "ascend950pr_9589"), ("ascend910a", "ascend310p3")
 
 
 @dataclass(frozen=True)
-class Problem:
+class OddProblem:
     """A call with few, odd sizes: x is the map that the kernel slides over."""
 
     x: tuple[int, ...]
@@ -78,7 +78,7 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class TbcProblem(Problem):
+class TbcProblem(OddProblem):
     """Convolution over time: x is [B, C_in, T], weight [C_out, C_in, K]; the kernel slides over T."""
 
     def run(self, chip: ChipSpec, mode: str) -> ascend_sim.Result:
@@ -97,36 +97,38 @@ class TbcProblem(Problem):
         )
 
 
-PROBLEMS: dict[str, Problem] = {
-    "1d": Problem((3, 5, 37), (7, 5, 3)),
-    "1d grouped": Problem((2, 8, 21), (12, 2, 3), groups=4),
-    "1d transposed": Problem((2, 6, 21), (5, 6, 3), stride=2, transposed=True),
-    "2d images shared": Problem((9, 17, 9, 9), (18, 17, 3, 3)),
-    "2d rows shared": Problem((1, 20, 40, 8), (20, 20, 3, 3)),
-    "2d dilation before": Problem((2, 6, 17, 17), (5, 6, 3, 3), stride=3),
-    "2d dilation after": Problem((2, 6, 15, 15), (5, 6, 1, 1), stride=2, padding=0),
-    "2d dilated": Problem((2, 18, 11, 11), (17, 18, 3, 2), dilation=2, padding=2),
-    "2d grouped": Problem((2, 12, 9, 9), (18, 4, 3, 3), groups=3),
-    "2d depthwise": Problem((2, 33, 9, 9), (33, 1, 3, 3), groups=33),
-    "2d transposed": Problem((2, 20, 13, 13), (6, 20, 3, 3), stride=2, transposed=True),
-    "2d transposed grouped": Problem((2, 20, 9, 9), (8, 5, 3, 3), groups=4, transposed=True),
-    "2d views": Problem((2, 18, 9, 9), (17, 18, 3, 3), views=True),
-    "2d cast": Problem((2, 18, 9, 9), (17, 18, 3, 3), dtype=np.float32, cube_math_type=2),
-    "2d hf32": Problem((2, 10, 9, 9), (9, 10, 3, 3), dtype=np.float32, chips=WIDE),
-    "2d fp32": Problem((2, 10, 9, 9), (9, 10, 3, 3), dtype=np.float32, cube_math_type=0, chips=WIDE),
-    "2d bf16": Problem((2, 18, 9, 9), (17, 18, 3, 3), dtype=ml_dtypes.bfloat16, chips=WIDE),
-    "3d": Problem((2, 17, 4, 7, 7), (18, 17, 3, 3, 3), chips=WIDE),
-    "3d strided": Problem((2, 9, 5, 9, 9), (10, 9, 3, 3, 3), stride=2, chips=WIDE),
-    "3d fp32": Problem((1, 9, 3, 6, 6), (10, 9, 2, 3, 3), dtype=np.float32, cube_math_type=0, chips=WIDE),
-    "3d grouped": Problem((1, 8, 3, 6, 6), (8, 2, 2, 3, 3), groups=4, chips=WIDE),
-    "3d transposed": Problem((1, 9, 5, 7, 7), (10, 9, 3, 3, 3), stride=2, transposed=True, chips=WIDE),
-    "matmul, kernel over the map": Problem((5, 6, 4, 6), (7, 6, 4, 6), padding=0, chips=WIDE),
-    "matmul, patches": Problem((2, 5, 6, 6), (7, 5, 3, 3), stride=3, padding=0, mask=(True, False, True), chips=WIDE),
-    "matmul, pixels": Problem((1, 20, 9, 7), (18, 20, 1, 1), padding=0, chips=WIDE[1:]),
+PROBLEMS: dict[str, OddProblem] = {
+    "1d": OddProblem((3, 5, 37), (7, 5, 3)),
+    "1d grouped": OddProblem((2, 8, 21), (12, 2, 3), groups=4),
+    "1d transposed": OddProblem((2, 6, 21), (5, 6, 3), stride=2, transposed=True),
+    "2d images shared": OddProblem((9, 17, 9, 9), (18, 17, 3, 3)),
+    "2d rows shared": OddProblem((1, 20, 40, 8), (20, 20, 3, 3)),
+    "2d dilation before": OddProblem((2, 6, 17, 17), (5, 6, 3, 3), stride=3),
+    "2d dilation after": OddProblem((2, 6, 15, 15), (5, 6, 1, 1), stride=2, padding=0),
+    "2d dilated": OddProblem((2, 18, 11, 11), (17, 18, 3, 2), dilation=2, padding=2),
+    "2d grouped": OddProblem((2, 12, 9, 9), (18, 4, 3, 3), groups=3),
+    "2d depthwise": OddProblem((2, 33, 9, 9), (33, 1, 3, 3), groups=33),
+    "2d transposed": OddProblem((2, 20, 13, 13), (6, 20, 3, 3), stride=2, transposed=True),
+    "2d transposed grouped": OddProblem((2, 20, 9, 9), (8, 5, 3, 3), groups=4, transposed=True),
+    "2d views": OddProblem((2, 18, 9, 9), (17, 18, 3, 3), views=True),
+    "2d cast": OddProblem((2, 18, 9, 9), (17, 18, 3, 3), dtype=np.float32, cube_math_type=2),
+    "2d hf32": OddProblem((2, 10, 9, 9), (9, 10, 3, 3), dtype=np.float32, chips=WIDE),
+    "2d fp32": OddProblem((2, 10, 9, 9), (9, 10, 3, 3), dtype=np.float32, cube_math_type=0, chips=WIDE),
+    "2d bf16": OddProblem((2, 18, 9, 9), (17, 18, 3, 3), dtype=ml_dtypes.bfloat16, chips=WIDE),
+    "3d": OddProblem((2, 17, 4, 7, 7), (18, 17, 3, 3, 3), chips=WIDE),
+    "3d strided": OddProblem((2, 9, 5, 9, 9), (10, 9, 3, 3, 3), stride=2, chips=WIDE),
+    "3d fp32": OddProblem((1, 9, 3, 6, 6), (10, 9, 2, 3, 3), dtype=np.float32, cube_math_type=0, chips=WIDE),
+    "3d grouped": OddProblem((1, 8, 3, 6, 6), (8, 2, 2, 3, 3), groups=4, chips=WIDE),
+    "3d transposed": OddProblem((1, 9, 5, 7, 7), (10, 9, 3, 3, 3), stride=2, transposed=True, chips=WIDE),
+    "matmul, kernel over the map": OddProblem((5, 6, 4, 6), (7, 6, 4, 6), padding=0, chips=WIDE),
+    "matmul, patches": OddProblem(
+        (2, 5, 6, 6), (7, 5, 3, 3), stride=3, padding=0, mask=(True, False, True), chips=WIDE
+    ),
+    "matmul, pixels": OddProblem((1, 20, 9, 7), (18, 20, 1, 1), padding=0, chips=WIDE[1:]),
     "tbc": TbcProblem((3, 17, 21), (18, 17, 3), views=True),
     "tbc fp32": TbcProblem((2, 9, 14), (10, 9, 4), dtype=np.float32, cube_math_type=0, chips=WIDE),
     "tbc matmul": TbcProblem((4, 9, 5), (10, 9, 5), padding=0, chips=WIDE[:1]),
-    "bias alone": Problem((3, 5, 37, 7), (7, 5, 3, 3), mask=(False, False, True)),
+    "bias alone": OddProblem((3, 5, 37, 7), (7, 5, 3, 3), mask=(False, False, True)),
 }
 CASES = [pytest.param(name, chip, id=f"{name}-{chip}") for name, one in PROBLEMS.items() for chip in one.chips]
 QUICK = [*((name, "ascend910b3") for name in PROBLEMS), *((name, "ascend310p3") for name in list(PROBLEMS)[2:9:3])]

@@ -63,7 +63,7 @@ def encoded(values: Array, dtype: str) -> Array:
 
 
 @dataclass(frozen=True)
-class Call:
+class EightBitCall:
     """One call; `size`, `kernel`, `stride`, `pad`, `dilation` have a value for each axis of the map."""
 
     dtype: str
@@ -122,7 +122,7 @@ class Call:
 
 
 @st.composite
-def calls(draw: st.DrawFn) -> Call:
+def calls(draw: st.DrawFn) -> EightBitCall:
     dtype, transposed, mask = draw(
         st.sampled_from(
             [
@@ -141,7 +141,7 @@ def calls(draw: st.DrawFn) -> Call:
     pad = tuple(draw(st.integers(0, min(2, (r - 1) // 2 if transposed else r - 1))) for r in reach)
     size = tuple(draw(st.integers(max(r - 2 * p, 1), 7)) for r, p in zip(reach, pad, strict=True))
     stride = tuple(draw(st.integers(1, 3)) for _ in range(axes))
-    return Call(
+    return EightBitCall(
         dtype,
         transposed,
         mask,
@@ -160,7 +160,7 @@ def calls(draw: st.DrawFn) -> Call:
 
 @sampled(8, 20)
 @given(calls(), st.integers(0, 3))
-def test_exact_sums_are_rounded_once(call: Call, seed: int) -> None:
+def test_exact_sums_are_rounded_once(call: EightBitCall, seed: int) -> None:
     codes = call.codes(seed)
     result = call.run(codes)
     for name, expected in call.wanted(codes).items():
@@ -172,17 +172,17 @@ def test_exact_sums_are_rounded_once(call: Call, seed: int) -> None:
 
 DX, DW, BOTH = (True, False, False), (False, True, False), (True, True, False)
 COMBINATIONS = [
-    Call("hifloat8", False, DX, 2, 70, 37, (9, 8), (3, 3), (2, 1), (1, 1), (1, 1)),
-    Call("hifloat8", False, DX, 1, 40, 66, (4, 5, 6), (2, 3, 3), (1, 1, 2), (1, 1, 1), (1, 1, 2), groups=2),
-    Call("hifloat8", False, DW, 3, 70, 37, (9, 8), (3, 3), (2, 1), (1, 1), (1, 1)),
-    Call("hifloat8", False, DW, 2, 33, 40, (3, 5, 6), (2, 3, 1), (1, 2, 1), (1, 1, 0), (1, 1, 1)),
-    Call("hifloat8", True, BOTH, 2, 40, 33, (5, 4), (3, 2), (2, 1), (1, 0), (1, 2)),
-    Call("float8_e4m3fn", False, DX, 2, 70, 37, (9, 8), (3, 3), (2, 1), (1, 1), (1, 1)),
+    EightBitCall("hifloat8", False, DX, 2, 70, 37, (9, 8), (3, 3), (2, 1), (1, 1), (1, 1)),
+    EightBitCall("hifloat8", False, DX, 1, 40, 66, (4, 5, 6), (2, 3, 3), (1, 1, 2), (1, 1, 1), (1, 1, 2), groups=2),
+    EightBitCall("hifloat8", False, DW, 3, 70, 37, (9, 8), (3, 3), (2, 1), (1, 1), (1, 1)),
+    EightBitCall("hifloat8", False, DW, 2, 33, 40, (3, 5, 6), (2, 3, 1), (1, 2, 1), (1, 1, 0), (1, 1, 1)),
+    EightBitCall("hifloat8", True, BOTH, 2, 40, 33, (5, 4), (3, 2), (2, 1), (1, 0), (1, 2)),
+    EightBitCall("float8_e4m3fn", False, DX, 2, 70, 37, (9, 8), (3, 3), (2, 1), (1, 1), (1, 1)),
 ]
 
 
 @pytest.mark.parametrize("call", COMBINATIONS, ids=lambda call: f"{call.dtype}-{call.transposed}-{call.mask}")
-def test_full_equals_functional(call: Call) -> None:
+def test_full_equals_functional(call: EightBitCall) -> None:
     rng = np.random.default_rng(5)
     codes = [np.asarray(rng.integers(0, 90, shape), np.uint8) for shape in call.shapes]  # any finite positive number
     full, functional = call.run(codes, "full"), call.run(codes)
@@ -201,7 +201,7 @@ def test_strided_inputs() -> None:
 
 
 @pytest.mark.parametrize("call", [COMBINATIONS[0], COMBINATIONS[-1]], ids=lambda call: call.dtype)
-def test_arrays_of_a_named_dtype_need_no_name(call: Call) -> None:
+def test_arrays_of_a_named_dtype_need_no_name(call: EightBitCall) -> None:
     module = ml_dtypes if hasattr(ml_dtypes, call.dtype) else pytest.importorskip("en_dtypes")
     codes = call.codes(2)
     arrays = [array.view(getattr(module, call.dtype)) for array in codes]
@@ -280,7 +280,7 @@ def test_whatever_phase_one_accepts_runs() -> None:
 
 def test_a_block_that_shrinks_comes_to_an_end() -> None:
     """Rows too long for the first blocks: base_m shrinks on beside a base_n of one unit."""
-    call = Call("hifloat8", False, DX, 32, 200, 33, (600, 14), (5, 5), (1, 1), (0, 0), (1, 1))
+    call = EightBitCall("hifloat8", False, DX, 32, 200, 33, (600, 14), (5, 5), (1, 1), (0, 0), (1, 1))
     specs = [ascend_sim.TensorSpec(shape, call.dtype) for shape in call.shapes]
     chip = load_chip(CHIP)
     own = arguments(dict(zip(NAMES, specs, strict=True)), *call.attributes, 0, "library")
@@ -288,7 +288,7 @@ def test_a_block_that_shrinks_comes_to_an_end() -> None:
     assert [step.op_type for step in plan.steps] == ["Conv3DBackpropInputV2"]
 
 
-def case_of(call: Call, path: Path, **extra: Any) -> Path:
+def case_of(call: EightBitCall, path: Path, **extra: Any) -> Path:
     entries = {
         "operator": "convolution_backward", "chip": CHIP, "conformance": "library",
         "input": {"shape": list(call.shapes[1]), "dtype": call.dtype}, "weight": {"shape": list(call.shapes[2])},
@@ -300,7 +300,7 @@ def case_of(call: Call, path: Path, **extra: Any) -> Path:
 
 
 @pytest.mark.parametrize("call", [COMBINATIONS[0], COMBINATIONS[3], COMBINATIONS[5]], ids=lambda call: call.dtype)
-def test_case_files_explain_and_precision(call: Call, tmp_path: Path) -> None:
+def test_case_files_explain_and_precision(call: EightBitCall, tmp_path: Path) -> None:
     codes = call.codes(4)
     file = tmp_path / "tensors.npz"
     save_tensors(file, {name: (array, call.dtype) for name, array in zip(NAMES, codes, strict=True)})
@@ -319,7 +319,7 @@ def test_case_files_explain_and_precision(call: Call, tmp_path: Path) -> None:
 def test_drawn_codes_are_rounded_normals(tmp_path: Path) -> None:
     call = COMBINATIONS[0]
     eight = make_tensors(load_case(case_of(call, tmp_path / "case.yaml")))
-    wide = make_tensors(load_case(case_of(Call(**{**vars(call), "dtype": "float32"}), tmp_path / "wide.yaml")))
+    wide = make_tensors(load_case(case_of(EightBitCall(**{**vars(call), "dtype": "float32"}), tmp_path / "wide.yaml")))
     for name in NAMES:
         np.testing.assert_array_equal(eight[name], encoded(wide[name].astype(np.float64), "hifloat8"))
 
@@ -328,7 +328,7 @@ def test_drawn_codes_are_rounded_normals(tmp_path: Path) -> None:
 @pytest.mark.parametrize("transposed", [False, True])
 def test_grad_weight_in_strips_or_tap_by_tap(transposed: bool, cut: dict[str, int]) -> None:
     """Sums of these codes are exact in float32, in any order."""
-    call = Call(
+    call = EightBitCall(
         "hifloat8",
         transposed,
         (False, True, False),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ascend_sim import AclnnError, conv_tbc_backward, convolution_backward
 from ascend_sim.numerics import decode, half_ulp, numpy_dtype
-from tests.support.ops.ranks import Call, assert_close, calls, torch, torch_gradients
+from tests.support.ops.ranks import RankCall, assert_close, calls, torch, torch_gradients
 from tests.support.sampling import sampled
 
 GRADIENTS = ("grad_input", "grad_weight", "grad_bias")
@@ -19,7 +19,7 @@ EXAMPLES = sampled(16, 60, suppress_health_check=list(HealthCheck), derandomize=
 
 @EXAMPLES
 @given(call=calls(), mode=st.sampled_from(["full", "functional"]), deterministic=st.booleans())
-def test_gradients_of_every_rank(call: Call, mode: str, deterministic: bool) -> None:
+def test_gradients_of_every_rank(call: RankCall, mode: str, deterministic: bool) -> None:
     tensors = call.tensors()
     result = convolution_backward(
         *tensors,
@@ -55,7 +55,7 @@ def test_every_axis_has_attributes_of_its_own(transposed: bool, groups: int, chi
     y, kernel, stride, dilation, padding, beyond = (3, 4, 2), (2, 3, 4), (2, 1, 3), (3, 2, 1), (1, 2, 0), (1, 0, 2)
     columns = zip(y, kernel, stride, dilation, padding, beyond, strict=True)
     x = tuple((o - 1) * s - 2 * p + (k - 1) * d + 1 + e for o, k, s, d, p, e in columns)
-    call = Call(
+    call = RankCall(
         transposed,
         2,
         groups,

@@ -25,8 +25,8 @@ from ascend_sim.ops.problem.tiling_input import TilingInput
 from tests.support.ops.conv_problems import (
     ALL,
     GRADIENTS,
+    CallAttributes,
     Mask,
-    Problem,
     operands,
     problems,
     same_bits,
@@ -42,18 +42,18 @@ QUICK = settings(
     phases=(Phase.explicit, Phase.generate),
     suppress_health_check=[HealthCheck.too_slow],
 )
-LAYER = Problem(2, 32, 48, (12, 10))
+LAYER = CallAttributes(2, 32, 48, (12, 10))
 STRIDED = replace(LAYER, stride=(2, 3))
-ONE_BY_ONE = Problem(2, 40, 33, (9, 11), (1, 1), (2, 2), (1, 0, 2, 0))
-CROPPED = Problem(1, 16, 16, (7, 9), (2, 2), (2, 2), (3, 3, 4, 4))  # padding beyond the kernel's reach
-DEPTHWISE = Problem(1, 18, 18, (6, 6), groups=18, stride=(2, 1))
+ONE_BY_ONE = CallAttributes(2, 40, 33, (9, 11), (1, 1), (2, 2), (1, 0, 2, 0))
+CROPPED = CallAttributes(1, 16, 16, (7, 9), (2, 2), (2, 2), (3, 3, 4, 4))  # padding beyond the kernel's reach
+DEPTHWISE = CallAttributes(1, 18, 18, (6, 6), groups=18, stride=(2, 1))
 
 
 def kernel_of(result: Result, name: str) -> dict[str, Any]:
     return next(kernel for kernel in result.report.to_dict()["kernels"] if kernel["name"] == name)
 
 
-def check(problem: Problem, chip: str | ChipSpec, mode: str, deterministic: bool, seed: int = 0) -> Result:
+def check(problem: CallAttributes, chip: str | ChipSpec, mode: str, deterministic: bool, seed: int = 0) -> Result:
     """Correct by torch and by the report, nothing found."""
     own = operands(problem, "float16", seed)
     result = problem.run(own, chip=chip, mode=mode, deterministic=deterministic)
@@ -64,7 +64,7 @@ def check(problem: Problem, chip: str | ChipSpec, mode: str, deterministic: bool
     return result
 
 
-def check_in_both_modes(problem: Problem, chip: str | ChipSpec, deterministic: bool, seed: int = 0) -> None:
+def check_in_both_modes(problem: CallAttributes, chip: str | ChipSpec, deterministic: bool, seed: int = 0) -> None:
     full, functional = (check(problem, chip, mode, deterministic, seed) for mode in ("full", "functional"))
     for name, gradient in full.outputs.items():
         if name != "grad_weight" or deterministic:  # only atomic sums depend on the order of arrival
@@ -80,14 +80,14 @@ def check_in_both_modes(problem: Problem, chip: str | ChipSpec, deterministic: b
     ids=["layer", "strided", "1x1", "cropped", "depthwise"],
 )
 @pytest.mark.parametrize("chip", OTHERS)
-def test_known_corners(chip: str, problem: Problem, deterministic: bool) -> None:
+def test_known_corners(chip: str, problem: CallAttributes, deterministic: bool) -> None:
     pytest.importorskip("torch")
     check_in_both_modes(problem, chip, deterministic)
 
 
 @QUICK
 @given(problems(), st.sampled_from(OTHERS), st.booleans(), st.integers(0, 2**31))
-def test_any_problem(problem: Problem, chip: str, deterministic: bool, seed: int) -> None:
+def test_any_problem(problem: CallAttributes, chip: str, deterministic: bool, seed: int) -> None:
     pytest.importorskip("torch")
     check_in_both_modes(problem, chip, deterministic, seed)
 
@@ -95,14 +95,14 @@ def test_any_problem(problem: Problem, chip: str, deterministic: bool, seed: int
 @pytest.mark.slow
 @settings(QUICK, max_examples=250)
 @given(problems(), st.sampled_from(OTHERS), st.booleans(), st.integers(0, 2**31))
-def test_any_problem_at_length(problem: Problem, chip: str, deterministic: bool, seed: int) -> None:
+def test_any_problem_at_length(problem: CallAttributes, chip: str, deterministic: bool, seed: int) -> None:
     pytest.importorskip("torch")
     check_in_both_modes(problem, chip, deterministic, seed)
 
 
-@pytest.mark.parametrize("problem", [STRIDED, CROPPED, Problem(1, 33, 16, (3, 90), (3, 3), (3, 3))], ids=str)
+@pytest.mark.parametrize("problem", [STRIDED, CROPPED, CallAttributes(1, 33, 16, (3, 90), (3, 3), (3, 3))], ids=str)
 @pytest.mark.parametrize("size", [1024, 4096])
-def test_pieces_of_any_size_give_the_same_values(problem: Problem, size: int) -> None:
+def test_pieces_of_any_size_give_the_same_values(problem: CallAttributes, size: int) -> None:
     """Results leave, and zeros are put between pixels, in pieces: many blocks, rows of a block or parts of a row."""
     mask: Mask = (True, True, False)
     own = operands(problem)
@@ -145,8 +145,8 @@ def test_every_rank_and_transposed(chip: str, rank: int, transposed: bool) -> No
             np.testing.assert_allclose(gradient.astype(np.float64), reference.numpy(), rtol=4e-3, atol=4e-3)
 
 
-@pytest.mark.parametrize("problem", [LAYER, STRIDED, DEPTHWISE, Problem(1, 64, 64, (16, 16), groups=2)], ids=str)
-def test_the_same_fp16_values_on_every_architecture(problem: Problem) -> None:
+@pytest.mark.parametrize("problem", [LAYER, STRIDED, DEPTHWISE, CallAttributes(1, 64, 64, (16, 16), groups=2)], ids=str)
+def test_the_same_fp16_values_on_every_architecture(problem: CallAttributes) -> None:
     """Tilings differ, so a model of the additions is needed that depends neither on how K is cut nor on the host's BLAS."""
     own = operands(problem)
     found = {
@@ -168,7 +168,7 @@ def test_fp32_inputs_become_fp16_on_the_coupled_cube() -> None:
 
 
 def test_hf32_keeps_10_bits_on_the_950_and_11_on_the_910b() -> None:
-    one = Problem(1, 1, 1, (1, 1), (1, 1), pads=(0, 0, 0, 0))
+    one = CallAttributes(1, 1, 1, (1, 1), (1, 1), pads=(0, 0, 0, 0))
     values = {name: np.full((1, 1, 1, 1), 1 + (name == "grad_output") * 2.0**-11, np.float32) for name in one.shapes}
     found = {
         chip: float(one.run(values, chip=chip, cube_math_type=1, mode="functional").outputs["grad_input"].item())
@@ -191,7 +191,7 @@ def test_fp32_takes_16_times_the_cube_work_of_fp16_on_the_950() -> None:
 
 @pytest.mark.parametrize("chip", chip_names())
 def test_every_chip_runs_and_says_what_it_ran_on(chip: str) -> None:
-    result = Problem(1, 16, 16, (5, 5), stride=(2, 2)).timing(chip=chip, deterministic=True)
+    result = CallAttributes(1, 16, 16, (5, 5), stride=(2, 2)).timing(chip=chip, deterministic=True)
     kinds = {kernel["core_type"] for kernel in result.report.to_dict()["kernels"]}
     assert result.report.total_us and result.report.passed
     kinds.discard("MIX_VECTOR_CORE" if chip.startswith("ascend310p") else "")
@@ -262,7 +262,7 @@ def test_an_open_procedure_decides_on_its_architecture_alone(chip: str, determin
 
 def test_the_larger_l0c_holds_two_tiles() -> None:
     # A tile of this layer fills 84 KB, more than half of the 910B's 128 KB and less than half of 256 KB.
-    layer = Problem(1, 64, 64, (56, 56))
+    layer = CallAttributes(1, 64, 64, (56, 56))
     buffers = {
         chip: kernel_of(layer.timing((True, False, False), chip=chip), "grad_input")["tiling"]["cl0Pbuffer"]
         for chip in ("ascend910a", "ascend950pr_9589", "ascend910b3")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ascend_sim.ops.kernels.grad_input.tiles import contributing_planes
 from ascend_sim.ops.problem.conv_problem import ConvProblem
-from ascend_sim.ops.problem.window import RowWindow, dilated_height, needed_rows
+from ascend_sim.ops.problem.window import RowWindow, dilated_height, listed_rows, needed_rows
 from tests.support.ops.tiling_problems import conv2d, problems
 from tests.support.sampling import sampled
 
@@ -71,3 +71,26 @@ def test_a_gradient_grows_by_the_zeros_between_its_rows() -> None:
     """8 rows at stride 2: seven rows of zeros between them, none behind the last."""
     problem = conv2d(1, 16, 16, 15, 3, stride=2, pad=1)
     assert (problem.h_out, dilated_height(problem)) == (8, 15)
+
+
+@given(problems(), st.data())
+def test_the_open_kernel_loads_what_a_tile_needs_and_nothing_beside_the_map(
+    problem: ConvProblem, data: st.DataObject
+) -> None:
+    p, pixels = problem, problem.h_in * problem.w_in
+    base = data.draw(st.integers(1, pixels))
+    row, tile = data.draw(st.integers(0, p.h_in - 1)), data.draw(st.integers(0, 3))
+    start = row * p.w_in + tile * base
+    if start >= pixels:
+        return
+    needed, listed = needed_rows(p, start, min(base, pixels - start)), listed_rows(p, start, base)
+    if needed.rows:
+        assert (listed.first_row, listed.pad_top) == (needed.first_row, needed.pad_top)
+        assert needed.rows <= listed.rows <= dilated_height(p) - listed.first_row
+
+
+def test_two_rows_more_where_tiles_are_no_whole_rows() -> None:
+    """28 x 28 pixels under 3 x 3, tiles of 176: 8 rows of dx, 10 of gradOutput, of which one is padding (rows of ops-nn)."""
+    p = conv2d(1, 16, 16, 28, 3, pad=1)
+    assert listed_rows(p, 0, 176) == RowWindow(0, 9, 1, 0)
+    assert listed_rows(p, 0, 168) == RowWindow(0, 7, 1, 0)

@@ -24,7 +24,9 @@ from tests.support.sampling import sampled
 Partials = list[list[bytes]]
 
 
-def case_of(problem: conv_problems.Problem, dtype: str, cube_math_type: int, deterministic: bool, number: int) -> Case:
+def case_of(
+    problem: conv_problems.CallAttributes, dtype: str, cube_math_type: int, deterministic: bool, number: int
+) -> Case:
     return ConvolutionBackwardCase.model_validate(
         {
             "operator": "convolution_backward",
@@ -123,7 +125,7 @@ def check_formula(explanation: Explanation) -> None:
     data=st.data(),
 )
 def test_partial_sums_are_those_of_the_machine(
-    problem: conv_problems.Problem, precision: tuple[str, int], deterministic: bool, data: st.DataObject
+    problem: conv_problems.CallAttributes, precision: tuple[str, int], deterministic: bool, data: st.DataObject
 ) -> None:
     case = case_of(problem, *precision, deterministic, data.draw(st.integers(0, 99)))
     elements = []
@@ -192,7 +194,7 @@ def test_a_masked_gradient_is_refused() -> None:
 
 @pytest.mark.parametrize(("gradient", "left"), [("grad_input", "weight"), ("grad_weight", "grad_output")])
 def test_a_gradient_that_is_a_matrix_product_is_followed_too(gradient: str, left: str) -> None:
-    problem = conv_problems.Problem(1, 24, 20, (4, 5), (1, 1), pads=(0, 0, 0, 0))
+    problem = conv_problems.CallAttributes(1, 24, 20, (4, 5), (1, 1), pads=(0, 0, 0, 0))
     case = case_of(problem, "float16", 0, False, 1).model_copy(update={"chip": "ascend950pr_9589"})
     index = (0, 17, 2, 3) if gradient == "grad_input" else (17, 2, 0, 0)
     (explanation,) = explain_all(case, [(gradient, index)])
@@ -225,7 +227,7 @@ def test_the_kernels_that_write_ncdhw_are_followed(name: str, gradient: str) -> 
 )
 @pytest.mark.parametrize("deterministic", [False, True])
 def test_every_strip_and_tap_is_followed(chip: str, cut: dict[str, int], deterministic: bool) -> None:
-    problem = conv_problems.Problem(2, 8, 8, (3, 40), (3, 3), stride=(1, 2), pads=(1, 1, 2, 2))
+    problem = conv_problems.CallAttributes(2, 8, 8, (3, 40), (3, 3), stride=(1, 2), pads=(1, 1, 2, 2))
     case = case_of(problem, "float16", 0, deterministic, 1)
     case = case.model_copy(update={"chip": chip, "tiling": {"grad_weight": cut}})
     (explanation,) = explain_all(case, [("grad_weight", (3, 5, 0, 1))])
@@ -242,7 +244,7 @@ def test_every_strip_and_tap_is_followed(chip: str, cut: dict[str, int], determi
     ],
 )  # fmt: skip
 def test_every_strip_and_piece_of_a_kernel_is_followed(chip: str, fields: dict[str, int]) -> None:
-    problem = conv_problems.Problem(2, 8, 8, (3, 40), (3, 3), stride=(1, 2), pads=(1, 1, 2, 2))
+    problem = conv_problems.CallAttributes(2, 8, 8, (3, 40), (3, 3), stride=(1, 2), pads=(1, 1, 2, 2))
     case = case_of(problem, "float16", 0, False, 1)
     case = case.model_copy(update={"chip": chip, "tiling": {"grad_input": fields}})
     for explanation in explain_all(case, [("grad_input", (1, 3, 1, 31)), ("grad_input", (0, 7, 2, 16))]):
@@ -252,7 +254,7 @@ def test_every_strip_and_piece_of_a_kernel_is_followed(chip: str, fields: dict[s
 
 def test_no_page_without_an_mmad() -> None:
     """Stride 2 and one tap: every second element of grad_input gets nothing."""
-    problem = conv_problems.Problem(1, 16, 16, (4, 4), (1, 1), stride=(2, 2), pads=(0, 0, 0, 0))
+    problem = conv_problems.CallAttributes(1, 16, 16, (4, 4), (1, 1), stride=(2, 2), pads=(0, 0, 0, 0))
     (explanation,) = explain_all(case_of(problem, "float16", 0, False, 1), [("grad_input", (0, 0, 1, 1))])
     assert explanation.value == 0
     assert not explanation.parts

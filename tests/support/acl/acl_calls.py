@@ -60,7 +60,7 @@ def int_array(*values):
 
 
 @dataclass
-class Convolution:
+class AclConvolution:
     """A 2-D convolution backward of ones with a 1 x 1 kernel in device memory: gradInput is all `channels`."""
 
     batch: int = 2

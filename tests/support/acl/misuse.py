@@ -8,7 +8,7 @@ import numpy as np
 
 from ascend_sim import acl
 from ascend_sim.acl.c.prototypes import FUNCTIONS
-from tests.support.acl.acl_calls import Convolution, ok, upload
+from tests.support.acl.acl_calls import AclConvolution, ok, upload
 
 KINDS = (
     "aclTensor *",
@@ -202,7 +202,7 @@ def _objects():
     ok(acl.aclrtRecordEvent(made["event"], made["stream"]))
     ok(acl.aclrtSynchronizeStream(made["stream"]))
     ok(acl.aclrtDestroyEvent(made["destroyed_event"]))
-    conv = Convolution()
+    conv = AclConvolution()
     made |= conv.tensors
     shapes = {
         "tbc_self": [5, 1, 2], "tbc_input": [5, 1, 2], "tbc_weight": [1, 2, 2], "tbc_bias": [2],

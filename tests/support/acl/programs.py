@@ -13,13 +13,13 @@ import numpy as np
 from ascend_sim.acl import *
 
 
-class Failed(Exception):
+class CheckRetFailed(Exception):
     """A CHECK_RET that failed: what was called, and what it returned."""
 
 
 def CHECK_RET(cond, what, ret=None):
     if not cond:
-        raise Failed(f"{what} failed. ERROR: {ret}; {aclGetRecentErrMsg()}")
+        raise CheckRetFailed(f"{what} failed. ERROR: {ret}; {aclGetRecentErrMsg()}")
 
 
 def Init(deviceId):

@@ -34,7 +34,7 @@ class Mutation:
 
 
 @dataclass
-class Subject:
+class MutatedSubject:
     """Tasks on a chip with their programs, built once."""
 
     chip: ChipSpec
@@ -54,7 +54,7 @@ class Subject:
         return check_tasks(self.chip, made, roles=self.roles, strict=self.strict)
 
 
-def mutations(subject: Subject, task: int) -> Iterator[Mutation]:
+def mutations(subject: MutatedSubject, task: int) -> Iterator[Mutation]:
     """All waits, pairs of flags and shifts of a task, one for each flag or distinct instruction and operand."""
     programs = [program for block in subject.programs[task] for program in block]
     tables = {id(p.table): p.table for p in programs}

@@ -15,7 +15,7 @@ from ascend_sim.launching import prepared
 from ascend_sim.ops.case import load_case
 from ascend_sim.ops.execute import bind, roles_of
 from ascend_sim.ops.operators import OPERATORS
-from tests.support.check.mutations import Subject
+from tests.support.check.mutations import MutatedSubject
 from tests.support.places import DOCS
 
 PAGES = {
@@ -43,21 +43,21 @@ def page(name: str) -> ModuleType:
     return module
 
 
-def page_subject(name: str, chip: str) -> Subject:
+def page_subject(name: str, chip: str) -> MutatedSubject:
     """A kernel of the pages on three cores."""
     module, spec = page(name), load_chip(chip)
     tensors = module.arguments(np.random.default_rng(0))
     blocks = getattr(module, "BLOCKS", 3)
     device = Device(spec, with_values=False)
     made = prepared(getattr(module, name), blocks, tensors, {}, spec, device, "timing", ())
-    return Subject(spec, [made.task], made.roles, True)
+    return MutatedSubject(spec, [made.task], made.roles, True)
 
 
-def case_subject(name: str, chip: str) -> Subject:
+def case_subject(name: str, chip: str) -> MutatedSubject:
     """The kernels of a case."""
     case, spec = load_case(name), load_chip(chip)
     plan = OPERATORS[case.operator].plan(accept_case(case, spec), spec)
     device = Device(spec, with_values=False)
     held = {one.name: device.allocate(one.size, one.name) for one in plan.tensors.values() if one.role != "workspace"}
     tasks = bind(plan, spec, held, device.allocate(plan.workspace_bytes, "workspace"))
-    return Subject(spec, tasks, roles_of(plan), False)
+    return MutatedSubject(spec, tasks, roles_of(plan), False)

@@ -36,7 +36,7 @@ class Cache:
 
 
 @dataclass(eq=False)
-class Move:
+class NaiveTransfer:
     """A transfer: when, what and how fast at most; and what came of it."""
 
     start: int
@@ -53,7 +53,7 @@ class Move:
     m: Fraction = Fraction(0)
     weight: Fraction = Fraction(1)
     rate: Fraction = Fraction(0)
-    awaits: set[Move] = field(default_factory=set)
+    awaits: set[NaiveTransfer] = field(default_factory=set)
     done: int = -1
     ready: int = -1
 
@@ -71,7 +71,9 @@ def bytes_of(region: Region, address: int) -> list[tuple[int, int]]:
     return runs
 
 
-def begin(move: Move, cache: Cache, size: int, refetch: bool, same_line: Fraction, write_back: Fraction) -> None:
+def begin(
+    move: NaiveTransfer, cache: Cache, size: int, refetch: bool, same_line: Fraction, write_back: Fraction
+) -> None:
     """Look up every line at the start of a move: what HBM has to fetch and to take back, and who else reads it."""
     covered: dict[int, set[int]] = {}
     tails: set[int] = set()
@@ -90,7 +92,7 @@ def begin(move: Move, cache: Cache, size: int, refetch: bool, same_line: Fractio
         move.weight += whole(whole(same_line - 1) * Fraction(8 * met // len(order), 8))
         cache.readers |= dict.fromkeys(order, move.start + floor(move.touched * size / move.port))
         bypass = tails if refetch else set()
-        move.awaits = {cache.lines[line][1] for line in present if isinstance(cache.lines[line][1], Move)}  # type: ignore[misc]
+        move.awaits = {cache.lines[line][1] for line in present if isinstance(cache.lines[line][1], NaiveTransfer)}  # type: ignore[misc]
         move.fetched = sum(line not in present or line in bypass for line in order)
         move.by_reads = sum(cache.bring(line, False, move) for line in order if line not in present | bypass)
     else:
@@ -115,7 +117,7 @@ def whole(value: Fraction) -> Fraction:
     return Fraction(floor(value * 65536), 65536)
 
 
-def share(moves: list[Move], read: Fraction, write: Fraction, hbm: Fraction) -> None:
+def share(moves: list[NaiveTransfer], read: Fraction, write: Fraction, hbm: Fraction) -> None:
     """Max-min fair rates: raise all rates together; who meets a full resource stays there."""
     limits = [(read, lambda x: x.direction != "write", lambda x: x.weight),
               (write, lambda x: x.direction != "read", lambda _: Fraction(1)),
@@ -137,7 +139,7 @@ def share(moves: list[Move], read: Fraction, write: Fraction, hbm: Fraction) -> 
 
 
 def simulate(
-    moves: list[Move],
+    moves: list[NaiveTransfer],
     cache: Cache,
     line: int,
     refetch: bool,
@@ -152,7 +154,7 @@ def simulate(
     `ratios` are what reads of a line that others read cost the L2, and lines that reads drive out cost HBM.
     """
     waiting = sorted(moves, key=lambda move: (move.start, move.order))
-    active: list[Move] = []
+    active: list[NaiveTransfer] = []
     now = 0
     while waiting or active:
         over = True

@@ -30,7 +30,7 @@ _TIMED = ("MTE1", "MTE2", "MTE3", "M", "V", "FIX")
 
 
 @dataclass(frozen=True)
-class Variant:
+class RandomChip:
     """A 910B3 with short queues and small, often equal or zero times; `chip` is the whole of it."""
 
     queue_depth: tuple[int, ...]
@@ -66,12 +66,12 @@ class Variant:
         return chip.model_copy(update={"fixpipe": chip.fixpipe.model_copy(update=unit)})
 
 
-def variants() -> st.SearchStrategy[Variant]:
+def variants() -> st.SearchStrategy[RandomChip]:
     """Chips for hypothesis."""
     few, short, long = st.tuples(*[st.integers(1, 4)] * 6), st.integers(0, 5), st.integers(0, 60)
     pair = st.tuples(short, short)
     return st.builds(
-        Variant,
+        RandomChip,
         few,
         few,
         short,

@@ -24,7 +24,7 @@ from ascend_sim.kernel.sync import Flag
 from ascend_sim.kernel.unit_flag import UnitFlagTiles
 from ascend_sim.memory.gm import gm_operand
 from tests.support.engine.machine import CHIP, KIB, changed, columns, program, quiet, task_of
-from tests.support.engine.random_programs import _TIMED, Variant, flag_pairs, tile
+from tests.support.engine.random_programs import _TIMED, RandomChip, flag_pairs, tile
 
 SIZE = 64 * KIB
 """Of each of the two tensors of a task: one is read, one is written, by all its blocks."""
@@ -36,7 +36,7 @@ _PARTS = {
 }
 
 
-class Run:
+class RandomRun:
     """Tasks on a chip, and how they are run; `seed` decides everything."""
 
     def __init__(self, seed: int) -> None:
@@ -95,7 +95,7 @@ class Run:
         short = [random.randint(0, 5) for _ in range(12)]
         few = [tuple(random.choice([1, 2, 3, 4, 32]) for _ in _TIMED) for _ in range(2)]
         latency = random.randint(0, 60)
-        return Variant(
+        return RandomChip(
             few[0],
             few[1],
             short[0],
@@ -403,4 +403,4 @@ def _work(k: KernelBuilder, pipe: str, random: Random) -> None:
         k.vector_duplicate(0, "float16", random.choice([16, 128, 1000]))
 
 
-__all__ = ["CHIP", "Run", "everything"]
+__all__ = ["CHIP", "RandomRun", "everything"]

@@ -28,7 +28,7 @@ LAYOUTS = ("plain", "plain", "plain", "permuted", "reversed", "sliced", "expande
 
 
 @dataclass(frozen=True)
-class Problem:
+class CallAttributes:
     """Attributes of one call; `pads` is (up, down, left, right), given to the operator as two values where it can be."""
 
     n: int = 2
@@ -87,11 +87,11 @@ class Problem:
         return self.run(self.specs(dtype), mask, mode="timing", **options)
 
 
-RESNET = Problem(32, 64, 64, (56, 56))
+RESNET = CallAttributes(32, 64, 64, (56, 56))
 
 
 @st.composite
-def problems(draw: st.DrawFn) -> Problem:
+def problems(draw: st.DrawFn) -> CallAttributes:
     """Small problems with everything that 2-D calls may have; channels are whole blocks, parts of one, or one each."""
     groups = draw(st.sampled_from([1, 1, 1, 2, 3, 4]))
     c_in = groups * draw(st.sampled_from([1, 2, 3, 5, 8, 16, 17, 33]))
@@ -105,7 +105,7 @@ def problems(draw: st.DrawFn) -> Problem:
         pads = (vertical, vertical, horizontal, horizontal)
     else:
         pads = draw(pair(*[st.integers(0, 4)] * 4))
-    problem = Problem(
+    problem = CallAttributes(
         draw(st.integers(1, 3)),
         c_in,
         c_out,
@@ -123,7 +123,7 @@ def problems(draw: st.DrawFn) -> Problem:
     return problem
 
 
-def operands(problem: Problem, dtypes: str | tuple[str, str, str] = "float16", seed: int = 0) -> Arrays:
+def operands(problem: CallAttributes, dtypes: str | tuple[str, str, str] = "float16", seed: int = 0) -> Arrays:
     """Normal values by name, in one dtype or in one each."""
     each = (dtypes,) * 3 if isinstance(dtypes, str) else dtypes
     rng = np.random.default_rng(seed)
@@ -173,7 +173,7 @@ def rounded(array: Array, dtype: str) -> Array:
     return wide.astype(np.float64)
 
 
-def torch_gradients(problem: Problem, values: Arrays, mask: Mask = ALL) -> Arrays:
+def torch_gradients(problem: CallAttributes, values: Arrays, mask: Mask = ALL) -> Arrays:
     """torch's gradients in float64; the input is padded here, because torch knows no four paddings."""
     torch = pytest.importorskip("torch")
 
@@ -203,7 +203,7 @@ def half_ulp(size: Array, dtype: str) -> Array:
 
 
 def worst_error_over_bound(
-    problem: Problem, actual: Arrays, own: Arrays, compute: str, formats: dict[str, list[str]]
+    problem: CallAttributes, actual: Arrays, own: Arrays, compute: str, formats: dict[str, list[str]]
 ) -> dict[str, float]:
     """Per gradient the worst error against torch over its bound: half an ULP of each format on the way, and
     4 x 2^-24 sqrt(K) (|sum ab| + sqrt(sum (ab)^2)) for fp32 sums of K products. Sums, squares and K are torch's.

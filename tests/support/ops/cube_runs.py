@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 
 from ascend_sim import Result
-from tests.support.ops.conv_problems import Array, Mask, Problem, operands
+from tests.support.ops.conv_problems import Array, CallAttributes, Mask, operands
 
 ONLY: dict[str, Mask] = {"grad_input": (True, False, False), "grad_weight": (False, True, False)}
 
@@ -22,7 +22,7 @@ SETTINGS = settings(
 )
 
 
-def whole_numbers(problem: Problem, dtype: str = "float16", seed: int = 0) -> dict[str, Array]:
+def whole_numbers(problem: CallAttributes, dtype: str = "float16", seed: int = 0) -> dict[str, Array]:
     return {
         name: np.rint(2 * array.astype(np.float32)).astype(array.dtype)
         for name, array in operands(problem, dtype, seed).items()

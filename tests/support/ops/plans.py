@@ -10,12 +10,12 @@ from tests.support.ops.conv_problems import (
     ALL,
     BACKWARD,
     NAMES,
+    CallAttributes,
     Mask,
-    Problem,
     arguments,
 )
 
-SMALL = Problem(2, 32, 16, (6, 6))
+SMALL = CallAttributes(2, 32, 16, (6, 6))
 
 
 TURNED = ["TransData_grad_output", "TransData_input", "TransData_weight"]
@@ -27,7 +27,7 @@ BIAS = ["ReduceSum_grad_bias"]
 WEIGHT = ["MemSet_grad_weight", "grad_weight", "TransData_grad_weight"]
 
 
-def plan_of(problem: Problem, tensors: Any, mask: Mask = ALL, kind: int = 0, **options: Any) -> Plan:
+def plan_of(problem: CallAttributes, tensors: Any, mask: Mask = ALL, kind: int = 0, **options: Any) -> Plan:
     named = dict(zip(NAMES, tensors, strict=True))
     settings = {"conformance": "documented", "deterministic": False} | options
     call = arguments(named, *problem.attributes(mask), kind, settings["conformance"])

@@ -28,7 +28,7 @@ QUICK = settings(
 
 
 @dataclass(frozen=True)
-class Call:
+class RankedCall:
     """One call of any rank; `x` is the map that the kernel slides over, the result's unless `transposed`."""
 
     x: tuple[int, ...]
@@ -101,7 +101,7 @@ def with_l1(chip: str, size: int) -> ChipSpec:
 
 
 @st.composite
-def calls(draw: st.DrawFn, transposed: bool = False) -> Call:
+def calls(draw: st.DrawFn, transposed: bool = False) -> RankedCall:
     rank, groups = draw(st.integers(1, 3)), draw(st.sampled_from([1, 1, 2, 3]))
     kernel, stride, dilation = (
         tuple(draw(st.integers(1, high)) for _ in range(rank)) for high in ((3, 2, 2) if rank == 3 else (4, 3, 3))
@@ -112,7 +112,7 @@ def calls(draw: st.DrawFn, transposed: bool = False) -> Call:
         max(draw(st.integers(17, 44)) if axis == rank - 1 else draw(st.integers(1, 5)), extents[axis])
         for axis in range(rank)
     )
-    return Call(
+    return RankedCall(
         x,
         kernel,
         stride,
@@ -131,7 +131,7 @@ OTHER_WAYS = ("MatMul", "only", "W_in", "groups", "load3d", "D > 1", "not suppor
 """What a random call may be refused for: its product has not got it, or computes it in another way."""
 
 
-def checked(call: Call, chip: str | ChipSpec, tiling: dict[str, int] | None) -> dict[str, Any] | None:
+def checked(call: RankedCall, chip: str | ChipSpec, tiling: dict[str, int] | None) -> dict[str, Any] | None:
     try:
         return call.check(chip, tiling)
     except (SimError, AclnnError) as error:

@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch")
 
 
 @dataclass(frozen=True)
-class Call:
+class RankCall:
     """One call: `x` is the map that the kernel slides over, `y` the other one (their roles change when transposed)."""
 
     transposed: bool
@@ -45,7 +45,7 @@ class Call:
 
 
 @st.composite
-def calls(draw: st.DrawFn) -> Call:
+def calls(draw: st.DrawFn) -> RankCall:
     rank = draw(st.integers(1, 3))
     transposed, groups = draw(st.booleans()), draw(st.sampled_from([1, 1, 1, 2, 3, 4]))
 
@@ -62,7 +62,7 @@ def calls(draw: st.DrawFn) -> Call:
     output_padding = beyond if transposed else (0,) * rank
     channels = [groups * draw(st.sampled_from([1, 2, 3, 7, 8, 16, 17, 20])) for _ in range(2)]
     dtype = draw(st.sampled_from(["float16", "bfloat16", "float32"]))
-    return Call(
+    return RankCall(
         transposed,
         draw(st.integers(1, 3)),
         groups,
@@ -79,7 +79,7 @@ def calls(draw: st.DrawFn) -> Call:
     )
 
 
-def torch_gradients(call: Call, tensors: tuple[np.ndarray, ...], power: int) -> list[np.ndarray]:
+def torch_gradients(call: RankCall, tensors: tuple[np.ndarray, ...], power: int) -> list[np.ndarray]:
     """torch's float64 gradients of the operands, or of their squares: sum (ab)^2."""
     dy, x, w = (torch.from_numpy(t.astype(np.float64) ** power) for t in tensors)
     found = torch.ops.aten.convolution_backward(

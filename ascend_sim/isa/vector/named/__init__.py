@@ -1,7 +1,8 @@
 """Vector instructions with a file each: `k.vector("NAME", dst, src)` writes the INSTRUCTION of NAME.py.
 
 The builder, recorded runs, the reference page and the tests of all instructions find them here; no other file names them. The
-cost of a new one is a row of the chip files (vector.ops).
+cost of a new one, and its formats, are a row of the architectures' chip files (vector.ops). After that
+`python tools/instruction_reference.py` writes the reference page anew.
 """
 
 from __future__ import annotations
@@ -36,8 +37,12 @@ class Operand(Protocol):
 class NamedInstruction(VectorInstruction):
     """Base of the instructions with a file each: frozen dataclasses called after file and row of vector.ops."""
 
-    example: ClassVar[tuple[tuple[int, ...] | float, ...]]
-    """Shape of dst and shapes, or numbers, of the sources: for the reference page and the tests of all instructions."""
+    example: ClassVar[tuple[tuple[int, ...] | tuple[tuple[int, ...], str] | float, ...]]
+    """dst and the sources, for the reference page and the tests of all instructions: a shape, a shape with its format, or a
+    number.
+    """
+    dtypes: ClassVar[tuple[str, ...]] = ("float32", "float16")
+    """Formats of the shapes that stand without one."""
 
     @property
     def opcode(self) -> str:
@@ -47,6 +52,15 @@ class NamedInstruction(VectorInstruction):
     @abstractmethod
     def of(cls, dst: Operand, *sources: Operand | float) -> Self:
         """Return the instruction on these operands; SimError where their shapes or formats do not go together."""
+
+    @classmethod
+    def operands(cls, dtype: str) -> list[tuple[tuple[int, ...], str] | float]:
+        """Return the example in one of its formats: (shape, format) of a tensor, or a number."""
+        found: list[tuple[tuple[int, ...], str] | float] = []
+        for one in cls.example:
+            has_format = isinstance(one, tuple) and isinstance(one[-1], str)
+            found.append(one if has_format or not isinstance(one, tuple) else (one, dtype))  # type: ignore[arg-type]
+        return found
 
     @classmethod
     def run(cls, dtype: str, operand: Operand | float) -> int:

@@ -82,7 +82,7 @@ class OutTile:
 
 
 def out_tiles(block: TbeBlock, tile: Tile, columns_of: int, group_m: int, group_n: int) -> Iterator[OutTile]:
-    """Yield the tiles of a block: by group, L1 tile along N, along M, then L0 tiles along N, then M.
+    """Yield the tiles of a block: by group, kernel plane, L1 tile along N, along M, then L0 tiles along N, then M.
 
     `columns_of` is columns of dW for an input channel (the taps); `group_m` and `group_n` are the rows and columns that exist.
     """

@@ -147,10 +147,7 @@ class PlanDraft:
         return target
 
     def cast_input(self, source: str, name: str, dtype: str) -> str:
-        """Return input `name`, contiguous in `source`, in the dtype of a cube kernel; it is cast once for each dtype.
-
-        Made once for each dtype.
-        """
+        """Return input `name`, contiguous in `source`, in the dtype of a cube kernel; it is cast once for each dtype."""
         target = f"{name}.cast" if dtype == self.storage else f"{name}.{dtype}"
         return target if target in self.result.tensors else self.cast(source, dtype, target)
 

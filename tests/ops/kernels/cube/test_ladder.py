@@ -111,7 +111,7 @@ def test_closed_refusals_make_a_stand_in_and_warnings_are_told() -> None:
 
 
 @dataclass(frozen=True)
-class Tiling:
+class StripTiling:
     base_m: int
     strip: int
 
@@ -119,19 +119,19 @@ class Tiling:
 def test_strips_are_as_wide_as_the_tile_of_a_wide_one() -> None:
     asked: list[int] = []
 
-    def cut(strip: int) -> Tiling | Refusal:
+    def cut(strip: int) -> StripTiling | Refusal:
         asked.append(strip)
-        return Refusal("wide") if strip > 300 else Tiling(96, strip)
+        return Refusal("wide") if strip > 300 else StripTiling(96, strip)
 
     found = widest_that_fits(4000, lambda strip: True, cut, 4000)
-    assert isinstance(found, Tiling) and found.strip == 96
+    assert isinstance(found, StripTiling) and found.strip == 96
     assert asked[0] == 1008 and asked[-1] == 96
-    assert isinstance(narrow := widest_that_fits(4000, lambda strip: True, cut, 4000, widest=64), Tiling)
+    assert isinstance(narrow := widest_that_fits(4000, lambda strip: True, cut, 4000, widest=64), StripTiling)
     assert narrow.strip == 64
 
 
 def test_the_refusal_of_the_narrowest_strip_is_handed_on() -> None:
-    def cut(strip: int) -> Tiling | Refusal:
+    def cut(strip: int) -> StripTiling | Refusal:
         raise TilingError(f"{strip} columns")
 
     assert widest_that_fits(4000, lambda strip: False, cut, 4000) == Refusal("16 columns")

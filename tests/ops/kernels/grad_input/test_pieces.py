@@ -11,7 +11,7 @@ from ascend_sim.errors import TilingError
 from ascend_sim.ops.kernels.grad_input.parts import NO_HK, NO_HK_WK, SPLIT_NONE, UNCUT, kernel_pieces, split_parts
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.window import needed_rows, pad_before
-from tests.support.ops.ranked_calls import QUICK, Call, calls, checked, fields_of
+from tests.support.ops.ranked_calls import QUICK, RankedCall, calls, checked, fields_of
 from tests.support.sampling import sampled
 
 CHIP = "ascend950pr_9589"
@@ -93,18 +93,18 @@ def test_pieces_find_the_products_of_the_definition(
     calls(), st.sampled_from([CHIP, BLOCKED]), st.sampled_from([NO_HK, NO_HK_WK]), st.sampled_from([0, 16]),
     st.sampled_from([{}, {"baseM": 32}]),
 )  # fmt: skip
-def test_cuts_of_any_call(call: Call, chip: str, cut: int, strip: int, block: dict[str, int]) -> None:
+def test_cuts_of_any_call(call: RankedCall, chip: str, cut: int, strip: int, block: dict[str, int]) -> None:
     fields = checked(call, chip, {"loadB1Condition": cut, "splitWi": strip, **block})
     assert fields is None or fields["loadB1Condition"] == cut
 
 
-PLAIN = Call((4, 20), (3, 3), (1, 1), (1, 1), (1, 1), c_in=20, c_out=24)
+PLAIN = RankedCall((4, 20), (3, 3), (1, 1), (1, 1), (1, 1), c_in=20, c_out=24)
 CASES = {
     "plain": PLAIN,
-    "stride": Call((7, 20), (3, 2), (2, 3), (1, 1), (1, 1), c_in=20, c_out=24),
-    "depth": Call((3, 4, 19), (2, 3, 3), (1, 1, 1), (1, 1, 1), (1, 2, 1)),
-    "groups": Call((4, 20), (3, 3), (1, 1), (4, 4), (1, 1), c_in=18, c_out=6, groups=2),
-    "float32": Call((4, 20), (3, 3), (1, 1), (1, 1), (1, 1), c_in=20, c_out=24, dtype="float32"),
+    "stride": RankedCall((7, 20), (3, 2), (2, 3), (1, 1), (1, 1), c_in=20, c_out=24),
+    "depth": RankedCall((3, 4, 19), (2, 3, 3), (1, 1, 1), (1, 1, 1), (1, 2, 1)),
+    "groups": RankedCall((4, 20), (3, 3), (1, 1), (4, 4), (1, 1), c_in=18, c_out=6, groups=2),
+    "float32": RankedCall((4, 20), (3, 3), (1, 1), (1, 1), (1, 1), c_in=20, c_out=24, dtype="float32"),
 }
 
 
@@ -118,13 +118,13 @@ def test_cuts_of_chosen_calls(name: str, chip: str, fields: dict[str, int]) -> N
 
 VENDOR, OURS = "vendor procedure", "stand-in"
 LARGE = {
-    "taps of a long kernel": (Call((400,), (300,), (1,), (0,), (1,), c_in=4, c_out=5), 3, OURS),
-    "rows of a tall kernel": (Call((300, 9), (290, 3), (3, 2), (9, 1), (1, 1)), 2, VENDOR),
-    "a dilation of 300": (Call((640,), (3,), (1,), (0,), (300,), c_in=4, c_out=5), 3, OURS),
+    "taps of a long kernel": (RankedCall((400,), (300,), (1,), (0,), (1,), c_in=4, c_out=5), 3, OURS),
+    "rows of a tall kernel": (RankedCall((300, 9), (290, 3), (3, 2), (9, 1), (1, 1)), 2, VENDOR),
+    "a dilation of 300": (RankedCall((640,), (3,), (1,), (0,), (300,), c_in=4, c_out=5), 3, OURS),
     # The padding below has more rows than load3d has a field for; a kernel row sees only that of its tile.
-    "a stride of 300": (Call((600, 8), (3, 1), (300, 1), (0, 0), (1, 1)), 2, VENDOR),
-    "a stride of 300, 1x1": (Call((600, 3), (1, 1), (300, 1), (0, 0), (1, 1)), 2, VENDOR),
-    "weights beyond L1": (Call((34, 34), (34, 32), (1, 1), (3, 3), (1, 1), c_in=16, c_out=17), 2, VENDOR),
+    "a stride of 300": (RankedCall((600, 8), (3, 1), (300, 1), (0, 0), (1, 1)), 2, VENDOR),
+    "a stride of 300, 1x1": (RankedCall((600, 3), (1, 1), (300, 1), (0, 0), (1, 1)), 2, VENDOR),
+    "weights beyond L1": (RankedCall((34, 34), (34, 32), (1, 1), (3, 3), (1, 1), c_in=16, c_out=17), 2, VENDOR),
 }
 
 
@@ -140,7 +140,7 @@ def test_kernels_that_run_only_when_they_are_cut(name: str) -> None:
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 def test_weights_beyond_l1_on_the_910b(dtype: str) -> None:
     """A block of channels under 32x32 taps fills L1; the map is no multiple of the kernel, so that no MatMul does it."""
-    call = Call((67, 66), (32, 32), (32, 32), (0, 0), (1, 1), c_in=3, c_out=20, dtype=dtype)
+    call = RankedCall((67, 66), (32, 32), (32, 32), (0, 0), (1, 1), c_in=3, c_out=20, dtype=dtype)
     result = call.run(BLOCKED, "functional")
     np.testing.assert_array_equal(result.outputs["grad_input"], call.wanted())
     kernel = next(kernel for kernel in result.report.to_dict()["kernels"] if kernel["name"] == "grad_input")
@@ -149,7 +149,7 @@ def test_weights_beyond_l1_on_the_910b(dtype: str) -> None:
 
 def test_a_cut_signal_of_one_column_on_the_910b() -> None:
     """Each pixel of a tile is a row, of which load3d can take 255 for padding: tiles are a fractal lower than is usual."""
-    call = Call((300, 1), (64, 64), (1, 1), (0, 32), (1, 1), c_in=16, c_out=16)
+    call = RankedCall((300, 1), (64, 64), (1, 1), (0, 32), (1, 1), c_in=16, c_out=16)
     result = call.run(BLOCKED, "functional")
     np.testing.assert_array_equal(result.outputs["grad_input"], call.wanted())
     fields = fields_of(result)
@@ -177,5 +177,5 @@ def test_kernels_that_fit_are_whole(chip: str) -> None:
 )
 def test_cuts_that_cannot_be(chip: str, fields: dict[str, int], words: str) -> None:
     with pytest.raises(TilingError) as error:
-        Call((8, 40), (3, 3), (2, 1), (1, 1), (1, 1)).run(chip, "timing", fields)
+        RankedCall((8, 40), (3, 3), (2, 1), (1, 1), (1, 1)).run(chip, "timing", fields)
     assert words in str(error.value) and "\n" not in str(error.value)

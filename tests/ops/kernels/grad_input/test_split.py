@@ -19,7 +19,7 @@ from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.ops.kernels.grad_input.parts import SPLIT_H, SPLIT_HW, SPLIT_NONE, split_parts, split_products
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.window import pad_before
-from tests.support.ops.conv_problems import Array, Problem, operands, same_bits, worst_error_over_bound
+from tests.support.ops.conv_problems import Array, CallAttributes, operands, same_bits, worst_error_over_bound
 from tests.support.ops.tiling_problems import conv2d
 from tests.support.sampling import sampled
 
@@ -30,11 +30,15 @@ QUICK = settings(
     phases=(Phase.explicit, Phase.generate),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
-STRIDED = Problem(2, 24, 40, (30, 27), stride=(2, 2))
+STRIDED = CallAttributes(2, 24, 40, (30, 27), stride=(2, 2))
 
 
 def run(
-    problem: Problem, tiling: dict[str, int] | None = None, dtype: str = "float16", mode: str = "full", **options: Any
+    problem: CallAttributes,
+    tiling: dict[str, int] | None = None,
+    dtype: str = "float16",
+    mode: str = "full",
+    **options: Any,
 ) -> Result:
     """grad_input alone."""
     own = operands(problem, dtype)
@@ -46,7 +50,7 @@ def kernel_of(result: Result) -> dict[str, Any]:
     return next(kernel for kernel in result.report.to_dict()["kernels"] if kernel["name"] == "grad_input")
 
 
-def check(problem: Problem, tiling: dict[str, int] | None = None, dtype: str = "float16") -> Result:
+def check(problem: CallAttributes, tiling: dict[str, int] | None = None, dtype: str = "float16") -> Result:
     """Correct by torch, nothing found, the same bits in both modes that have values."""
     full, functional = (run(problem, tiling, dtype, mode) for mode in ("full", "functional"))
     own = operands(problem, dtype)
@@ -135,7 +139,7 @@ def test_any_split_is_correct(
     if mode == SPLIT_HW:
         stride = (stride[0], 2)
     assume(all(s + 2 * p >= k for s, p, k in zip(size, pad, kernel, strict=True)))
-    problem = Problem(2, c_in, c_out, size, kernel, stride, (pad[0], pad[0], pad[1], pad[1]))
+    problem = CallAttributes(2, c_in, c_out, size, kernel, stride, (pad[0], pad[0], pad[1], pad[1]))
     try:
         check(problem, {"kernelSplitMode": mode} | block, dtype)
     except SimError as error:  # a map of one column has nothing to interleave, or a MatMul computes the gradient
@@ -147,8 +151,8 @@ def test_any_split_is_correct(
     [
         (STRIDED, SPLIT_HW),
         # Three of four parts have no tap; worth it for wide maps with more weights than L1 holds.
-        (Problem(20, 256, 528, (20, 20), (1, 1), (2, 2), (0, 0, 0, 0)), SPLIT_HW),
-        (Problem(16, 256, 528, (20, 20), (1, 1), (2, 2), (0, 0, 0, 0)), SPLIT_NONE),
+        (CallAttributes(20, 256, 528, (20, 20), (1, 1), (2, 2), (0, 0, 0, 0)), SPLIT_HW),
+        (CallAttributes(16, 256, 528, (20, 20), (1, 1), (2, 2), (0, 0, 0, 0)), SPLIT_NONE),
         (replace(STRIDED, kernel=(5, 5), size=(40, 41), stride=(3, 2)), SPLIT_H),
         (replace(STRIDED, size=(18, 2)), SPLIT_NONE),
         (
@@ -175,7 +179,7 @@ def test_any_split_is_correct(
         "few channels",
     ],
 )
-def test_what_the_library_splits(problem: Problem, mode: int) -> None:
+def test_what_the_library_splits(problem: CallAttributes, mode: int) -> None:
     assert kernel_of(run(problem, mode="timing"))["tiling"].get("kernelSplitMode", 0) == mode
 
 
@@ -189,7 +193,7 @@ def test_what_the_library_splits_is_correct(
 ) -> None:
     """Both axes, gradOutput in L1 or not, with its own tilings."""
     assume(pad < kernel)
-    problem = Problem(2, c_in, c_out, size, (kernel, kernel), (2, 2), (pad, pad, pad, pad))
+    problem = CallAttributes(2, c_in, c_out, size, (kernel, kernel), (2, 2), (pad, pad, pad, pad))
     assume(all(one + 2 * pad >= kernel for one in size))
     check(problem, dtype=dtype)
 
@@ -197,7 +201,7 @@ def test_what_the_library_splits_is_correct(
 @pytest.mark.parametrize("size", [(20, 36), (56, 56)], ids=str)
 def test_naming_the_librarys_own_fields_changes_nothing(size: tuple[int, int]) -> None:
     """Which the library does not derive from others: its share of a core and its blocks stay too."""
-    layer = Problem(4, 32, 64, size, (3, 3), (2, 2), (1, 1, 1, 1))
+    layer = CallAttributes(4, 32, 64, size, (3, 3), (2, 2), (1, 1, 1, 1))
     own = kernel_of(run(layer, mode="timing"))
     assert own["tiling"]["kernelSplitMode"] == SPLIT_HW
     every = [
@@ -240,7 +244,7 @@ def test_products_of_a_split_kernel_are_those_of_its_taps(mode: int, taps: int) 
 
 def test_no_zero_is_multiplied() -> None:
     """28 x 28 pixels of each part, whole fractals of channels: the cube does exactly the useful products."""
-    layer = Problem(4, 32, 64, (56, 56), (2, 2), (2, 2), (0, 0, 0, 0))
+    layer = CallAttributes(4, 32, 64, (56, 56), (2, 2), (2, 2), (0, 0, 0, 0))
     split = kernel_of(run(layer, {"baseM": 448, "kernelSplitMode": 1}, mode="timing"))
     plain = kernel_of(run(layer, {"baseM": 448, "kernelSplitMode": 0}, mode="timing"))
     per_cycle = load_chip(CHIP).cube.rates["float16"].k_per_cycle * 16 * 16
@@ -249,14 +253,14 @@ def test_no_zero_is_multiplied() -> None:
 
 
 def test_a_split_kernel_is_faster_where_the_cube_is_the_limit() -> None:
-    layer = Problem(8, 64, 64, (48, 48), (6, 6), (4, 4), (1, 1, 1, 1))
+    layer = CallAttributes(8, 64, 64, (48, 48), (6, 6), (4, 4), (1, 1, 1, 1))
     split, plain = (kernel_of(run(layer, tiling, mode="timing")) for tiling in (None, {"kernelSplitMode": 0}))
     assert split["tiling"]["kernelSplitMode"] == SPLIT_H
     assert split["task_us"] < 0.7 * plain["task_us"]
 
 
 def test_fully_loaded_weights_are_loaded_once_a_core() -> None:
-    layer = Problem(64, 64, 64, (16, 16), (1, 1), (1, 1), (0, 0, 0, 0))
+    layer = CallAttributes(64, 64, 64, (16, 16), (1, 1), (1, 1), (0, 0, 0, 0))
     ours = run(layer, mode="timing")
     assert kernel_of(ours)["tiling"]["enableFullLoad"] == 1
     loads = [weight_loads(ours)]
@@ -283,7 +287,7 @@ def weight_loads(result: Result) -> list[int]:
 
 def test_a_stride_that_load3d_does_not_hold() -> None:
     """It never gets one: zeros are put between the pixels before; the older data kernel of the 910B does so too."""
-    layer = Problem(1, 3, 20, (67, 68), stride=(64, 65))
+    layer = CallAttributes(1, 3, 20, (67, 68), stride=(64, 65))
     check(layer, dtype="float32")
     own = operands(layer, "bfloat16")
     got = layer.run(own, (True, False, False), chip="ascend910b3")
@@ -291,7 +295,7 @@ def test_a_stride_that_load3d_does_not_hold() -> None:
 
 
 def test_segments_of_k_are_added_up_in_gm() -> None:
-    layer = Problem(1, 16, 48, (8, 8))
+    layer = CallAttributes(1, 16, 48, (8, 8))
     result = check(layer, {"kSegment": 16}, "float32")
     whole = check(layer, {"kSegment": 0}, "float32")
     stored = [kernel_of(one)["counts"]["instructions"]["fixpipe_dn"] for one in (result, whole)]
@@ -321,7 +325,7 @@ def test_segments_of_k_are_added_up_in_gm() -> None:
         (STRIDED, {"baseK": 24}, "baseK = 24 is not a positive multiple of 16"),
     ],
 )
-def test_fields_that_cannot_run_are_refused(problem: Problem, tiling: dict[str, int], message: str) -> None:
+def test_fields_that_cannot_run_are_refused(problem: CallAttributes, tiling: dict[str, int], message: str) -> None:
     with pytest.raises(TilingError, match=message):
         run(problem, tiling, mode="timing")
 
@@ -377,7 +381,7 @@ def goes_wrong(flag: str, part: str, known: Array) -> bool:
     return bool(result.report.to_dict()["findings"]) or not same_bits(result.outputs["grad_input"], known)
 
 
-def whole(problem: Problem) -> dict[str, Array]:
+def whole(problem: CallAttributes) -> dict[str, Array]:
     """Whole numbers."""
     values = operands(problem, "float16")
     return {name: np.rint(2 * array.astype(np.float32)).astype(array.dtype) for name, array in values.items()}
@@ -404,7 +408,7 @@ def test_every_wait_of_the_vector_cores_matters(flag: str, parts: tuple[str, ...
 
 
 def test_the_barrier_between_segments_matters(monkeypatch: pytest.MonkeyPatch) -> None:
-    layer = Problem(1, 16, 48, (6, 6))
+    layer = CallAttributes(1, 16, 48, (6, 6))
     own = operands(layer, "float32")
     chip = slow("FIX")
 

@@ -17,7 +17,7 @@ from ascend_sim.ops.kernels.grad_input.space import grad_input_tilings
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.tiling_input import TilingInput
 from ascend_sim.ops.problem.window import pad_before
-from tests.support.ops.ranked_calls import QUICK, Call, calls, checked, fields_of, with_l1
+from tests.support.ops.ranked_calls import QUICK, RankedCall, calls, checked, fields_of, with_l1
 from tests.support.ops.tiling_problems import on_910b, on_950
 from tests.support.sampling import sampled
 
@@ -84,22 +84,22 @@ def test_strips_find_the_products_of_the_definition(
     calls(), st.sampled_from(CHIPS),
     st.sampled_from([{}, {"baseM": 32}, {"baseM": 48, "baseN": 16, "baseK": 16}, {"cl0Pbuffer": 1, "al1Pbuffer": 1}]),
 )  # fmt: skip
-def test_strips_of_any_call(call: Call, chip: str, block: dict[str, int]) -> None:
+def test_strips_of_any_call(call: RankedCall, chip: str, block: dict[str, int]) -> None:
     fields = checked(call, chip, {"splitWi": 16, **block})
     assert fields is None or fields["splitWi"] == 16
 
 
-WIDE = Call((3, 45), (3, 3), (1, 1), (1, 1), (1, 1), c_in=20, c_out=24)
+WIDE = RankedCall((3, 45), (3, 3), (1, 1), (1, 1), (1, 1), c_in=20, c_out=24)
 """45 columns: two strips of 16 and one with 13 columns that exist, or one of 32 and one of 13."""
 CASES = {
     "plain": WIDE,
-    "stride": Call((4, 45), (3, 3), (2, 3), (1, 1), (1, 1), c_in=20, c_out=24),
-    "a strip that nothing reaches": Call((2, 60), (2, 2), (1, 25), (0, 0), (1, 1)),
-    "gradOutput beyond dx": Call((3, 40), (2, 2), (1, 1), (6, 6), (1, 1)),
-    "dilation": Call((4, 50), (2, 5), (1, 1), (0, 3), (1, 4)),
-    "groups": Call((3, 33), (3, 3), (1, 1), (1, 1), (1, 1), c_in=34, c_out=34, groups=2),
-    "depth": Call((3, 4, 37), (2, 3, 3), (1, 1, 1), (1, 1, 1), (1, 1, 1), c_in=20),
-    "one row": Call((50,), (4,), (2,), (1,), (1,), n=3),
+    "stride": RankedCall((4, 45), (3, 3), (2, 3), (1, 1), (1, 1), c_in=20, c_out=24),
+    "a strip that nothing reaches": RankedCall((2, 60), (2, 2), (1, 25), (0, 0), (1, 1)),
+    "gradOutput beyond dx": RankedCall((3, 40), (2, 2), (1, 1), (6, 6), (1, 1)),
+    "dilation": RankedCall((4, 50), (2, 5), (1, 1), (0, 3), (1, 4)),
+    "groups": RankedCall((3, 33), (3, 3), (1, 1), (1, 1), (1, 1), c_in=34, c_out=34, groups=2),
+    "depth": RankedCall((3, 4, 37), (2, 3, 3), (1, 1, 1), (1, 1, 1), (1, 1, 1), c_in=20),
+    "one row": RankedCall((50,), (4,), (2,), (1,), (1,), n=3),
 }
 
 
@@ -117,15 +117,15 @@ def test_strips_of_other_formats(dtype: str) -> None:
     for chip in ("ascend910b3", "ascend950pr_9589"):
         for name in ("plain", "stride"):
             call = CASES[name]
-            Call(**{**vars(call), "dtype": dtype}).check(chip, {"splitWi": 16})
-    Call(**{**vars(WIDE), "dtype": "float32"}).check(
+            RankedCall(**{**vars(call), "dtype": dtype}).check(chip, {"splitWi": 16})
+    RankedCall(**{**vars(WIDE), "dtype": "float32"}).check(
         "ascend910b3", {"splitWi": 16}, cube_math_type=3
     )  # hf32: exact here
 
 
 def test_tiles_turned_by_vector_cores_are_stored_by_rows() -> None:
     """NCDHW on dav-2201: a tile of a strip is several runs of dx."""
-    call = Call((2, 4, 45), (1, 3, 3), (1, 1, 1), (0, 1, 1), (1, 1, 1), c_in=20, c_out=36, groups=2)
+    call = RankedCall((2, 4, 45), (1, 3, 3), (1, 1, 1), (0, 1, 1), (1, 1, 1), c_in=20, c_out=36, groups=2)
     result = call.run("ascend910b3", tiling={"splitWi": 16, "baseM": 64, "singleCoreM": 64})
     assert [
         kernel["formats"]["grad_input"]
@@ -136,14 +136,14 @@ def test_tiles_turned_by_vector_cores_are_stored_by_rows() -> None:
 
 
 def test_strips_of_a_kernel_split_by_rows() -> None:
-    call = Call((9, 50), (4, 3), (2, 1), (1, 1), (1, 1), n=2, c_in=20, c_out=40)
+    call = RankedCall((9, 50), (4, 3), (2, 1), (1, 1), (1, 1), n=2, c_in=20, c_out=40)
     fields = call.check("ascend950pr_9589", {"splitWi": 16, "kernelSplitMode": 2})
     assert (fields["splitWi"], fields["kernelSplitMode"]) == (16, 2)
 
 
 def test_weights_stay_from_strip_to_strip() -> None:
     """enableFullLoad: loaded once by each core, whatever the strips."""
-    call = Call((4, 50), (3, 3), (1, 1), (1, 1), (1, 1), n=8)
+    call = RankedCall((4, 50), (3, 3), (1, 1), (1, 1), (1, 1), n=8)
     reads = []
     for strip in (16, 32):
         result = call.run("ascend950pr_9589", tiling={"splitWi": strip, "enableFullLoad": 1, "blockDim": 1})
@@ -169,7 +169,7 @@ def test_strips_that_cannot_be(fields: dict[str, int], words: str) -> None:
 
 
 def test_a_kernel_split_by_columns_takes_whole_rows() -> None:
-    call = Call((9, 50), (3, 3), (2, 2), (1, 1), (1, 1))
+    call = RankedCall((9, 50), (3, 3), (2, 2), (1, 1), (1, 1))
     with pytest.raises(TilingError, match="a kernel split by rows and columns"):
         call.run("ascend950pr_9589", "timing", {"splitWi": 16, "kernelSplitMode": 1})
 
@@ -179,7 +179,7 @@ def test_a_kernel_split_by_columns_takes_whole_rows() -> None:
 
 @QUICK
 @given(st.booleans().flatmap(calls), st.sampled_from(["ascend910b3", "ascend910a", "ascend950pr_9589"]))
-def test_calls_whose_rows_do_not_fit(call: Call, chip: str) -> None:
+def test_calls_whose_rows_do_not_fit(call: RankedCall, chip: str) -> None:
     """An L1 of 24 KB holds some of these rows whole, others in strips, and of some kernels nothing."""
     checked(call, with_l1(chip, 24 * 1024), None)
 
@@ -187,7 +187,7 @@ def test_calls_whose_rows_do_not_fit(call: Call, chip: str) -> None:
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("chip", ["ascend910b3", "ascend910a", "ascend950pr_9589"])
 def test_rows_are_cut_only_where_they_do_not_fit(chip: str, transposed: bool) -> None:
-    call = Call((4, 300), (3, 3), (1, 2), (1, 1), (1, 1), transposed=transposed)
+    call = RankedCall((4, 300), (3, 3), (1, 2), (1, 1), (1, 1), transposed=transposed)
     name = "splitWo" if transposed else "splitWi"
     own, small = call.run(chip, "timing"), call.check(with_l1(chip, 24 * 1024))
     assert name not in fields_of(own)
@@ -197,7 +197,7 @@ def test_rows_are_cut_only_where_they_do_not_fit(chip: str, transposed: bool) ->
 @pytest.mark.parametrize("chip", CHIPS)
 def test_a_long_signal(chip: str) -> None:
     """36,000 samples: a row of them takes more than L1 has, on the 910 too."""
-    call = Call((36000,), (9,), (1,), (4,), (1,))
+    call = RankedCall((36000,), (9,), (1,), (4,), (1,))
     result = call.run(chip, "functional")
     np.testing.assert_array_equal(result.outputs["grad_input"], call.wanted())
     strip = fields_of(result)["splitWi"]
@@ -205,7 +205,7 @@ def test_a_long_signal(chip: str) -> None:
 
 
 def test_a_long_transposed_signal_in_bf16() -> None:
-    call = Call((16384,), (3,), (2,), (1,), (1,), transposed=True, dtype="bfloat16")
+    call = RankedCall((16384,), (3,), (2,), (1,), (1,), transposed=True, dtype="bfloat16")
     for chip in ("ascend910b3", "ascend950pr_9589"):
         result = call.run(chip, "functional")
         np.testing.assert_array_equal(result.outputs["grad_input"], call.wanted())
@@ -226,7 +226,7 @@ def test_a_long_tbc_call(chip: str) -> None:
 
 
 def test_what_no_strip_fits_is_told_in_one_line() -> None:
-    call = Call((300, 300), (250, 9), (1, 1), (0, 0), (1, 1))
+    call = RankedCall((300, 300), (250, 9), (1, 1), (0, 0), (1, 1))
     with pytest.raises(AclnnError) as error:
         call.run("ascend910a", "timing")  # on split cores such kernels are cut
     assert error.value.status == 561103 and "L1: A1" in str(error.value)

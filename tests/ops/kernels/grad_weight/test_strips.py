@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from ascend_sim import AclnnError, Result, conv_tbc_backward, convolution_backward
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.errors import SimError
-from tests.support.ops.conv_problems import Mask, Problem, operands, same_bits, worst_error_over_bound
-from tests.support.ops.ranks import Call, assert_close, calls, torch_gradients
+from tests.support.ops.conv_problems import CallAttributes, Mask, operands, same_bits, worst_error_over_bound
+from tests.support.ops.ranks import RankCall, assert_close, calls, torch_gradients
 
 MASK: Mask = (False, True, False)
 CHIPS = ("ascend910b3", "ascend910a", "ascend310p3", "ascend950pr_9589")
@@ -25,7 +25,9 @@ QUICK = settings(
 
 @QUICK
 @given(calls(), st.sampled_from(CHIPS), st.sampled_from(["full", "functional"]), st.booleans(), st.data())
-def test_forced_cuts_at_any_rank(call: Call, chip: str, mode: str, deterministic: bool, data: st.DataObject) -> None:
+def test_forced_cuts_at_any_rank(
+    call: RankCall, chip: str, mode: str, deterministic: bool, data: st.DataObject
+) -> None:
     if chip in ("ascend910a", "ascend310p3"):  # fp16, no 3-D
         assume(len(call.kernel) < 3)
         call = replace(call, dtype="float16")
@@ -80,7 +82,7 @@ def small_l1(chip: str, kib: int = 16) -> ChipSpec:
     return spec.model_copy(update={"buffers": spec.buffers | {"L1": kib * 1024}})
 
 
-def run(problem: Problem, own: dict[str, Any], chip: ChipSpec, **options: Any) -> tuple[Result, dict[str, Any]]:
+def run(problem: CallAttributes, own: dict[str, Any], chip: ChipSpec, **options: Any) -> tuple[Result, dict[str, Any]]:
     result = problem.run(own, MASK, chip=chip, **options)
     kernels = result.report.to_dict()["kernels"]
     return result, next(kernel for kernel in kernels if kernel["name"] == "grad_weight")
@@ -88,11 +90,11 @@ def run(problem: Problem, own: dict[str, Any], chip: ChipSpec, **options: Any) -
 
 DTYPES = dict.fromkeys(CHIPS, ("float16",)) | {"ascend910b3": ("float16", "float32")}
 LONG = {
-    "1-D": Problem(2, 16, 16, (1, 640), (1, 3), pads=(0, 0, 1, 1)),
-    "strided": Problem(1, 20, 24, (1, 600), (1, 10), (1, 5), pads=(0, 0, 9, 4)),
-    "wide map": Problem(1, 16, 16, (2, 300), (3, 3)),
-    "dilated": Problem(1, 16, 16, (1, 640), (1, 3), pads=(0, 0, 60, 60), dilation=(1, 60)),
-    "groups": Problem(1, 12, 12, (2, 270), (2, 3), pads=(1, 0, 1, 1), groups=3),
+    "1-D": CallAttributes(2, 16, 16, (1, 640), (1, 3), pads=(0, 0, 1, 1)),
+    "strided": CallAttributes(1, 20, 24, (1, 600), (1, 10), (1, 5), pads=(0, 0, 9, 4)),
+    "wide map": CallAttributes(1, 16, 16, (2, 300), (3, 3)),
+    "dilated": CallAttributes(1, 16, 16, (1, 640), (1, 3), pads=(0, 0, 60, 60), dilation=(1, 60)),
+    "groups": CallAttributes(1, 12, 12, (2, 270), (2, 3), pads=(1, 0, 1, 1), groups=3),
 }
 
 
@@ -121,7 +123,7 @@ def test_strips_where_rows_do_not_fit(name: str, chip: str) -> None:
 
 @pytest.mark.parametrize("chip", CHIPS)
 def test_whole_numbers_have_the_same_sum_in_any_strips(chip: str) -> None:
-    problem = Problem(2, 16, 16, (4, 60), (3, 3))
+    problem = CallAttributes(2, 16, 16, (4, 60), (3, 3))
     own = {name: np.rint(2 * array.astype(np.float32)).astype("float16") for name, array in operands(problem).items()}
     whole = problem.run(own, MASK, chip=chip, mode="functional").outputs["grad_weight"]
     for width in (1, 13, 16, 59, 60):
@@ -135,17 +137,17 @@ def test_whole_numbers_have_the_same_sum_in_any_strips(chip: str) -> None:
 )
 def test_long_signals_run(chip: str, length: int) -> None:
     """Lengths at which whole rows never fitted."""
-    problem = Problem(1, 16, 16, (1, length), (1, 3), pads=(0, 0, 1, 1))
+    problem = CallAttributes(1, 16, 16, (1, length), (1, 3), pads=(0, 0, 1, 1))
     result = problem.run(problem.specs(), MASK, chip=chip, mode="timing")
     kernel = next(k for k in result.report.to_dict()["kernels"] if k["name"] == "grad_weight")
     assert chip == "ascend910b3" or kernel["tiling"]["splitWo"] < length  # the older kernel holds columns of a signal
 
 
 BEYOND = {
-    "stride 70": Problem(1, 16, 16, (1, 2000), (1, 3), (1, 70), (0, 0, 0, 0)),
-    "300 columns": Problem(1, 4, 20, (1, 400), (1, 300), pads=(0, 0, 0, 0)),
-    "dilation and pad 300": Problem(2, 4, 4, (1, 400), (1, 3), pads=(0, 0, 300, 300), dilation=(1, 300)),
-    "stride 64, groups": Problem(1, 6, 6, (70, 140), (2, 2), (64, 64), (0, 1, 1, 0), groups=3),
+    "stride 70": CallAttributes(1, 16, 16, (1, 2000), (1, 3), (1, 70), (0, 0, 0, 0)),
+    "300 columns": CallAttributes(1, 4, 20, (1, 400), (1, 300), pads=(0, 0, 0, 0)),
+    "dilation and pad 300": CallAttributes(2, 4, 4, (1, 400), (1, 3), pads=(0, 0, 300, 300), dilation=(1, 300)),
+    "stride 64, groups": CallAttributes(1, 6, 6, (70, 140), (2, 2), (64, 64), (0, 1, 1, 0), groups=3),
 }
 
 

@@ -22,7 +22,7 @@ TYPES = {"float16": np.dtype(np.float16), "bfloat16": np.dtype(ml_dtypes.bfloat1
 LARGE = [(2, 20, 9000), (1, 3, 40_001), (70, 9, 37), (3, 700, 1), (1, 1, 1), (5, 16, 1024)]
 
 
-class Make:
+class BiasAddLaunch:
     """The launch; map and bias lie one behind the other in the source."""
 
     def __init__(self, shape: tuple[int, int, int], dtype: str) -> None:
@@ -55,7 +55,7 @@ def operands(shape: tuple[int, int, int], dtype: str, seed: int = 0) -> tuple[np
 
 def check(shape: tuple[int, int, int], dtype: str, seed: int = 0) -> None:
     x, bias, expected = operands(shape, dtype, seed)
-    make = Make(shape, dtype)
+    make = BiasAddLaunch(shape, dtype)
     got = both_modes(make, make.memory(x, bias), expected.nbytes)
     assert got.tobytes() == expected.tobytes()
 
@@ -81,7 +81,7 @@ def test_large_maps(shape: tuple[int, int, int], dtype: str) -> None:
 def test_other_architectures(name: str, dtype: str) -> None:
     shape = (3, 20, 50)
     x, bias, expected = operands(shape, dtype)
-    make = Make(shape, dtype)
+    make = BiasAddLaunch(shape, dtype)
     for mode in ("full", "functional"):
         got, findings, _ = execute(make, make.memory(x, bias), expected.nbytes, mode, load_chip(name))
         assert findings == [] and got.tobytes() == expected.tobytes(), mode
@@ -96,7 +96,7 @@ def test_every_wait_matters(dtype: str) -> None:
     useless = []
     for shape in ((480, 8, 64), (1, 8 * 48 * 3, 64)):
         x, bias, expected = operands(shape, dtype)
-        make, known = Make(shape, dtype), expected.reshape(-1).view(np.uint8)
+        make, known = BiasAddLaunch(shape, dtype), expected.reshape(-1).view(np.uint8)
         useless.append(set(useless_waits(make, make.memory(x, bias), known.nbytes, known)))
     assert useless[0] & useless[1] == set()
 

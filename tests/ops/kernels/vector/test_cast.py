@@ -21,7 +21,7 @@ TYPES = {"float16": np.dtype(np.float16), "bfloat16": np.dtype(ml_dtypes.bfloat1
 PAIRS = [(a, b) for a in TYPES for b in TYPES if a != b]
 
 
-class Cast:
+class CastLaunch:
     def __init__(self, count: int, before: str, after: str) -> None:
         self.arguments = count, before, after
 
@@ -45,7 +45,7 @@ def test_cast_rounds_once(before: str, after: str, count: int) -> None:
     x = numbers(count, before)
     with np.errstate(over="ignore", invalid="ignore"):
         expected = x.astype(np.float32).astype(TYPES[after])  # ml_dtypes and numpy round to nearest even
-    got = both_modes(Cast(count, before, after), x, expected.nbytes).view(TYPES[after])
+    got = both_modes(CastLaunch(count, before, after), x, expected.nbytes).view(TYPES[after])
     real = ~np.isnan(expected.astype(np.float32))
     np.testing.assert_array_equal(np.isnan(got.astype(np.float32)), ~real)
     np.testing.assert_array_equal(got[real].view(np.uint8), expected[real].view(np.uint8))
@@ -56,7 +56,7 @@ def test_every_wait_of_cast_matters(before: str, after: str) -> None:
     count = 16384 * 40 * 4
     x = np.random.default_rng(0).standard_normal(count).astype(TYPES[before])
     known = x.astype(np.float32).astype(TYPES[after]).view(np.uint8)
-    assert useless_waits(Cast(count, before, after), x, known.nbytes, known) == []
+    assert useless_waits(CastLaunch(count, before, after), x, known.nbytes, known) == []
 
 
 @pytest.mark.fast

@@ -32,7 +32,7 @@ LARGE = [
 ]
 
 
-class Make:
+class ReduceSumLaunch:
     def __init__(self, shape: tuple[int, int, int], dtype: str) -> None:
         self.shape, self.dtype = shape, dtype
 
@@ -44,7 +44,7 @@ def check(shape: tuple[int, int, int], dtype: str, seed: int = 0) -> None:
     """Small integers: every partial sum is exact in fp32, so only the last rounding is left, and it must happen once."""
     x = np.random.default_rng(seed).integers(-8, 9, shape).astype(TYPES[dtype])
     expected = x.astype(np.int64).sum(axis=(0, 2)).astype(np.float32).astype(TYPES[dtype])
-    got = both_modes(Make(shape, dtype), x, expected.nbytes).view(TYPES[dtype])
+    got = both_modes(ReduceSumLaunch(shape, dtype), x, expected.nbytes).view(TYPES[dtype])
     np.testing.assert_array_equal(got.astype(np.float32), expected.astype(np.float32))
 
 
@@ -72,7 +72,7 @@ def test_sums_are_fp32(shape: tuple[int, int, int], dtype: str) -> None:
     x = np.random.default_rng(1).standard_normal(shape).astype(TYPES[dtype])
     wide = x.astype(np.float64)
     exact, squares = wide.sum(axis=(0, 2)), (wide**2).sum(axis=(0, 2))
-    got = both_modes(Make(shape, dtype), x, shape[1] * x.itemsize).view(TYPES[dtype]).astype(np.float64)
+    got = both_modes(ReduceSumLaunch(shape, dtype), x, shape[1] * x.itemsize).view(TYPES[dtype]).astype(np.float64)
     terms = shape[0] * shape[2]
     step = {"float16": 2.0**-11, "bfloat16": 2.0**-8, "float32": 2.0**-24}[dtype]
     bound = step * np.abs(exact) + 4 * 2.0**-24 * np.sqrt(terms) * (np.abs(exact) + np.sqrt(squares)) + 2.0**-25
@@ -83,7 +83,7 @@ def test_sums_are_fp32(shape: tuple[int, int, int], dtype: str) -> None:
 def test_fp16_sums_do_not_overflow_on_the_way() -> None:
     x = np.full((2, 1, 64), 60000, np.float16)
     x[1] = -60000
-    got = both_modes(Make((2, 1, 64), "float16"), x, 2).view(np.float16)
+    got = both_modes(ReduceSumLaunch((2, 1, 64), "float16"), x, 2).view(np.float16)
     assert got[0] == 0
 
 
@@ -93,7 +93,7 @@ def test_fp16_sums_do_not_overflow_on_the_way() -> None:
 def test_waits_of_the_input_matter(shape: tuple[int, int, int], dtype: str) -> None:
     x = np.random.default_rng(0).integers(-8, 9, shape).astype(TYPES[dtype])
     known = x.astype(np.int64).sum(axis=(0, 2)).astype(np.float32).astype(TYPES[dtype]).view(np.uint8)
-    assert useless_waits(Make(shape, dtype), x, known.nbytes, known) == []
+    assert useless_waits(ReduceSumLaunch(shape, dtype), x, known.nbytes, known) == []
 
 
 def test_waits_of_the_output_matter() -> None:
@@ -101,7 +101,7 @@ def test_waits_of_the_output_matter() -> None:
     shape = (1, 160, 10_000)
     x = np.random.default_rng(0).integers(-8, 9, shape).astype(np.float32)
     known = x.sum(axis=(0, 2), dtype=np.float64).astype(np.float32).view(np.uint8)
-    assert useless_waits(Make(shape, "float32"), x, known.nbytes, known) == []
+    assert useless_waits(ReduceSumLaunch(shape, "float32"), x, known.nbytes, known) == []
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ SHAPES = st.tuples(st.integers(1, 3), st.integers(1, 40), st.integers(1, 3), st.
 LAYOUTS = st.sampled_from([(2, 16), (4, 8), (4, 16)])  # (bytes, C0); the last is fp32 in blocks of a 16-bit operand
 
 
-class Make:
+class FeatureLaunch:
     def __init__(self, to_c0: bool, shape: tuple[int, ...], itemsize: int, c0: int) -> None:
         self.function: Any = feature_to_c0_task if to_c0 else feature_from_c0_task
         self.arguments = FeatureShape(*shape), BlockLayout.of(itemsize, c0)
@@ -35,11 +35,11 @@ class Make:
 def check(shape: tuple[int, int, int, int], itemsize: int, c0: int, seed: int = 0) -> None:
     plain = codes(np.random.default_rng(seed), shape, itemsize)
     blocks = nc1hwc0(plain, c0)
-    there = both_modes(Make(True, shape, itemsize, c0), plain, blocks.nbytes)
+    there = both_modes(FeatureLaunch(True, shape, itemsize, c0), plain, blocks.nbytes)
     np.testing.assert_array_equal(there.view(plain.dtype), blocks.ravel())
     # Whatever stands in the padding must not come back.
     blocks[blocks == 0] = 99
-    back = both_modes(Make(False, shape, itemsize, c0), blocks, plain.nbytes)
+    back = both_modes(FeatureLaunch(False, shape, itemsize, c0), blocks, plain.nbytes)
     np.testing.assert_array_equal(back.view(plain.dtype), plain.ravel())
 
 
@@ -64,7 +64,7 @@ def test_every_wait_matters(to_c0: bool) -> None:
     plain = codes(np.random.default_rng(0), shape, 2)
     pair = plain, nc1hwc0(plain, 16)
     source, target = pair if to_c0 else pair[::-1]
-    make = Make(to_c0, shape, 2, 16)
+    make = FeatureLaunch(to_c0, shape, 2, 16)
     assert useless_waits(make, source, target.nbytes, target.ravel().view(np.uint8)) == []
 
 
@@ -82,7 +82,7 @@ def test_one_block_per_image(images: int, blocks: int) -> None:
 def test_a_single_image_is_shared() -> None:
     shape = (1, 64, 1, 3136)
     plain = codes(np.random.default_rng(0), shape, 2)
-    _, _, task = execute(Make(True, shape, 2, 16), plain, plain.nbytes, "functional")
+    _, _, task = execute(FeatureLaunch(True, shape, 2, 16), plain, plain.nbytes, "functional")
     assert task.block_dim == 12  # 4 channel blocks x 3 pieces of 1536 pixels at most
 
 
@@ -109,4 +109,4 @@ def test_a_short_tensor_is_refused() -> None:
     shape = (1, 16, 1, 64)
     plain = codes(np.random.default_rng(0), shape, 2)
     with pytest.raises(SimError, match="covers bytes"):
-        execute(Make(True, shape, 2, 16), plain, plain.nbytes - 2, "functional")
+        execute(FeatureLaunch(True, shape, 2, 16), plain, plain.nbytes - 2, "functional")

@@ -25,7 +25,7 @@ from tests.support.ops.vector_runs import both_modes, chip, codes, fractal_z, us
 LAYOUTS = st.sampled_from([(2, 16), (4, 8), (4, 16)])
 
 
-class Make:
+class FilterLaunch:
     def __init__(self, there: bool, shape: tuple[int, ...], groups: int, itemsize: int, c0: int) -> None:
         self.function: Any = filter_to_fractal_z_task if there else filter_from_fractal_z_task
         self.arguments = FilterShape(*shape, groups), BlockLayout.of(itemsize, c0)
@@ -38,11 +38,11 @@ class Make:
 def check(shape: tuple[int, int, int, int], groups: int, itemsize: int, c0: int, seed: int = 0) -> None:
     plain = codes(np.random.default_rng(seed), shape, itemsize)
     fractal = fractal_z(plain, groups, c0)
-    there = both_modes(Make(True, shape, groups, itemsize, c0), plain, fractal.nbytes)
+    there = both_modes(FilterLaunch(True, shape, groups, itemsize, c0), plain, fractal.nbytes)
     np.testing.assert_array_equal(there.view(plain.dtype), fractal.ravel())
     # Whatever stands in the padding and between the diagonal blocks must not come back.
     fractal[fractal == 0] = 99
-    back = both_modes(Make(False, shape, groups, itemsize, c0), fractal, plain.nbytes)
+    back = both_modes(FilterLaunch(False, shape, groups, itemsize, c0), fractal, plain.nbytes)
     np.testing.assert_array_equal(back.view(plain.dtype), plain.ravel())
 
 
@@ -101,7 +101,7 @@ def test_every_wait_matters(there: bool, shape: tuple[int, int, int, int], layou
     plain = codes(np.random.default_rng(0), shape, layout[0])
     pair = plain, fractal_z(plain, 1, layout[1])
     source, target = pair if there else pair[::-1]
-    make = Make(there, shape, 1, *layout)
+    make = FilterLaunch(there, shape, 1, *layout)
     assert useless_waits(make, source, target.nbytes, target.ravel().view(np.uint8)) == []
 
 

@@ -27,7 +27,7 @@ Shape = tuple[int, int, int, int]
 """(output channels, input channels of a group, planes, positions of a plane)."""
 
 
-class Make:
+class UngroupLaunch:
     def __init__(self, shape: Shape, groups: int, c0: int) -> None:
         c_out, c_in, k_d, taps = shape
         of_group = c_out // groups
@@ -48,7 +48,7 @@ def tensors(shape: Shape, groups: int, c0: int) -> tuple[NDArray[Any], NDArray[A
 
 
 def check(shape: Shape, groups: int, c0: int) -> None:
-    make, (merged, wanted) = Make(shape, groups, c0), tensors(shape, groups, c0)
+    make, (merged, wanted) = UngroupLaunch(shape, groups, c0), tensors(shape, groups, c0)
     assert merged.nbytes == make.merged.total_bytes(-(-groups // make.extension))
     assert wanted.nbytes == ungrouped_bytes(make.shape, make.merged)
     found = both_modes(make, merged, wanted.nbytes).view(wanted.dtype)
@@ -84,7 +84,7 @@ def test_shapes_with_a_story(shape: Shape, groups: int, c0: int) -> None:
 @pytest.mark.parametrize("shape", [(64, 1, 1, 9), (48, 24, 1, 9)])
 def test_every_wait_matters(shape: Shape) -> None:
     groups = 16 if shape[1] == 1 else 2
-    make, (merged, wanted) = Make(shape, groups, 16), tensors(shape, groups, 16)
+    make, (merged, wanted) = UngroupLaunch(shape, groups, 16), tensors(shape, groups, 16)
     result = both_modes(make, merged, wanted.nbytes)
     assert useless_waits(make, merged, wanted.nbytes, result) == []
 
@@ -100,7 +100,7 @@ def test_every_wait_matters(shape: Shape) -> None:
 )
 def test_one_axis_is_dealt_out(shape: Shape, groups: int, blocks: int) -> None:
     space = Allocation(0, 10**9, "dw", None)
-    assert Make(shape, groups, 16)(load_chip("ascend910b2"), space, space).block_dim == blocks
+    assert UngroupLaunch(shape, groups, 16)(load_chip("ascend910b2"), space, space).block_dim == blocks
 
 
 @pytest.mark.fast
@@ -115,6 +115,6 @@ def test_one_axis_is_dealt_out(shape: Shape, groups: int, blocks: int) -> None:
 )
 def test_lines_lie_along_the_longest_axis(shape: Shape, most: int) -> None:
     space = Allocation(0, 10**9, "dw", None)
-    task = Make(shape, 3, 16)(load_chip("ascend910b2"), space, space)
+    task = UngroupLaunch(shape, 3, 16)(load_chip("ascend910b2"), space, space)
     copies = [row.instruction for row in task.build(0)[0] if isinstance(row.instruction, DataCopy)]
     assert max(copy.rows for copy in copies) == most

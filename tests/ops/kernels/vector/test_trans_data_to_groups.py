@@ -25,7 +25,7 @@ Shape = tuple[int, int, int, int]
 """(output channels, input channels of a group, planes, positions of a plane)."""
 
 
-class Make:
+class GroupLaunch:
     def __init__(self, shape: Shape, groups: int, itemsize: int) -> None:
         c_out, c_in, k_d, taps = shape
         c0, of_group = 32 // itemsize, c_out // groups
@@ -38,7 +38,7 @@ class Make:
 
 
 def check(shape: Shape, groups: int, itemsize: int) -> None:
-    make, plain = Make(shape, groups, itemsize), codes(np.random.default_rng(0), shape, itemsize)
+    make, plain = GroupLaunch(shape, groups, itemsize), codes(np.random.default_rng(0), shape, itemsize)
     source, wanted = fractal_z(plain, 1, 32 // itemsize), fractal_z(plain, groups, 32 // itemsize)
     assert source.nbytes == ungrouped_bytes(make.shape, make.merged)
     assert wanted.nbytes == make.merged.total_bytes(-(-groups // make.extension))
@@ -75,7 +75,7 @@ def test_shapes_with_a_story(shape: Shape, groups: int, itemsize: int) -> None:
 
 @pytest.mark.parametrize(("shape", "groups"), [((64, 1, 1, 9), 64), ((48, 40, 1, 9), 2), ((300, 1, 1, 1), 300)])
 def test_every_wait_matters(shape: Shape, groups: int) -> None:
-    make, plain = Make(shape, groups, 2), codes(np.random.default_rng(0), shape, 2)
+    make, plain = GroupLaunch(shape, groups, 2), codes(np.random.default_rng(0), shape, 2)
     source, wanted = fractal_z(plain, 1, 16), fractal_z(plain, groups, 16)
     zeros = np.zeros(wanted.size, wanted.dtype)
     assert useless_waits(make, source, zeros, both_modes(make, source, zeros)) == []
@@ -93,7 +93,7 @@ def test_every_wait_matters(shape: Shape, groups: int) -> None:
 )
 def test_axes_are_dealt_out_from_the_first(shape: Shape, groups: int, blocks: int) -> None:
     space = Allocation(0, 10**9, "weights", None)
-    assert Make(shape, groups, 2)(load_chip("ascend910b2"), space, space).block_dim == blocks
+    assert GroupLaunch(shape, groups, 2)(load_chip("ascend910b2"), space, space).block_dim == blocks
 
 
 @pytest.mark.fast
@@ -101,6 +101,6 @@ def test_axes_are_dealt_out_from_the_first(shape: Shape, groups: int, blocks: in
 def test_lines_have_an_odd_number_of_blocks(of_group: int, blocks: int) -> None:
     """Blocks have 32 bytes, so lines do not lie in the same bank."""
     space = Allocation(0, 10**9, "weights", None)
-    task = Make((3 * of_group, 5, 1, 1), 3, 2)(load_chip("ascend910b2"), space, space)
+    task = GroupLaunch((3 * of_group, 5, 1, 1), 3, 2)(load_chip("ascend910b2"), space, space)
     rows = [row.instruction for block in range(task.block_dim) for row in task.build(block)[0]]
     assert {row.row_stride for row in rows if isinstance(row, TransposeBlocks)} == {32 * blocks}

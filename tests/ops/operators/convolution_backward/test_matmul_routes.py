@@ -24,7 +24,7 @@ MASKS = [(True, True, True), (True, False, False), (False, True, False), (True, 
 
 
 @dataclass(frozen=True)
-class Call:
+class RouteCall:
     """A convolution without groups; `options` are keywords of the Python function."""
 
     size: tuple[int, ...]
@@ -74,20 +74,20 @@ class Call:
         return [row["op_type"] for row in result.report.plan if row["op_type"] != "ReduceSum"]
 
 
-WHOLE = Call((4, 6), (4, 6), (1, 1))
-PATCHES = Call((4, 6), (2, 3), (2, 3))
-PIXELS = Call((4, 6), (1, 1), (1, 1), n=1)
+WHOLE = RouteCall((4, 6), (4, 6), (1, 1))
+PATCHES = RouteCall((4, 6), (2, 3), (2, 3))
+PIXELS = RouteCall((4, 6), (1, 1), (1, 1), n=1)
 
 
 @pytest.mark.parametrize("chip", [A2, A5, "ascend910_9391"])
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize(
     "call",
-    [WHOLE, Call((5,), (5,), (3,)), Call((1, 1), (1, 1), (1, 1)), Call((2, 3, 4), (2, 3, 4), (2, 1, 1))],
+    [WHOLE, RouteCall((5,), (5,), (3,)), RouteCall((1, 1), (1, 1), (1, 1)), RouteCall((2, 3, 4), (2, 3, 4), (2, 1, 1))],
     ids=["2-D", "1-D", "1x1", "3-D"],
 )
 def test_a_kernel_that_covers_the_map_makes_both_gradients_products(
-    call: Call, mask: tuple[bool, ...], chip: str
+    call: RouteCall, mask: tuple[bool, ...], chip: str
 ) -> None:
     """Nothing is turned; dW leaves in fp32 and is cast."""
     assert call.kernels(mask, chip) == ["MatMul"] * mask[0] + ["MatMul", "Cast"] * mask[1]
@@ -100,16 +100,16 @@ def test_a_kernel_that_covers_the_map_makes_both_gradients_products(
         (PATCHES, (True, False, True), A2, True),
         (PATCHES, (True, True, False), A2, False),  # in 2-D only without dW
         (PATCHES, (True, True, False), A5, True),  # strideH != strideW
-        (Call((4, 4), (2, 2), (2, 2)), (True, False, False), A2, True),
-        (Call((4, 4), (2, 2), (2, 2)), (True, False, False), A5, False),  # the kernel is split there
-        (Call((6, 6), (3, 3), (3, 3)), (True, False, False), A5, True),
-        (Call((5, 6), (2, 3), (2, 3)), (True, False, False), A2, False),  # a row is left over
-        (Call((6,), (3,), (3,)), (True, False, False), A2, True),
-        (Call((2, 4, 6), (2, 2, 2), (2, 2, 2)), (True, True, False), A2, True),  # in 3-D with dW too
-        (Call((2, 4, 6), (1, 2, 2), (1, 2, 2)), (True, False, False), A2, True),
+        (RouteCall((4, 4), (2, 2), (2, 2)), (True, False, False), A2, True),
+        (RouteCall((4, 4), (2, 2), (2, 2)), (True, False, False), A5, False),  # the kernel is split there
+        (RouteCall((6, 6), (3, 3), (3, 3)), (True, False, False), A5, True),
+        (RouteCall((5, 6), (2, 3), (2, 3)), (True, False, False), A2, False),  # a row is left over
+        (RouteCall((6,), (3,), (3,)), (True, False, False), A2, True),
+        (RouteCall((2, 4, 6), (2, 2, 2), (2, 2, 2)), (True, True, False), A2, True),  # in 3-D with dW too
+        (RouteCall((2, 4, 6), (1, 2, 2), (1, 2, 2)), (True, False, False), A2, True),
     ],
 )
-def test_a_kernel_that_is_the_stride(call: Call, mask: tuple[bool, ...], chip: str, product: bool) -> None:
+def test_a_kernel_that_is_the_stride(call: RouteCall, mask: tuple[bool, ...], chip: str, product: bool) -> None:
     kernels = call.kernels(mask, chip)
     assert (kernels[:2] == ["BatchMatMul", "Transpose"]) == product
     assert any("Filter" in kernel for kernel in kernels) == mask[1]  # dW always by its own kernel
@@ -120,14 +120,14 @@ def test_a_kernel_that_is_the_stride(call: Call, mask: tuple[bool, ...], chip: s
     ("call", "product"),
     [
         (PIXELS, True),
-        (Call((3, 4, 6), (1, 1, 1), (1, 1, 1), n=1), True),
-        (Call((4, 6), (1, 1), (1, 1), n=2), False),
-        (Call((4, 6), (1, 1), (1, 2), n=1), False),
-        (Call((4, 6), (1, 1), (1, 1), n=1, padding=(0, 1)), False),
-        (Call((4096, 4096), (1, 1), (1, 1), n=1, c_in=3, c_out=2), False),  # 160 MB
+        (RouteCall((3, 4, 6), (1, 1, 1), (1, 1, 1), n=1), True),
+        (RouteCall((4, 6), (1, 1), (1, 1), n=2), False),
+        (RouteCall((4, 6), (1, 1), (1, 2), n=1), False),
+        (RouteCall((4, 6), (1, 1), (1, 1), n=1, padding=(0, 1)), False),
+        (RouteCall((4096, 4096), (1, 1), (1, 1), n=1, c_in=3, c_out=2), False),  # 160 MB
     ],
 )
-def test_one_image_under_a_1x1_kernel_on_the_950(call: Call, product: bool) -> None:
+def test_one_image_under_a_1x1_kernel_on_the_950(call: RouteCall, product: bool) -> None:
     small = prod(call.size) < 10_000
     masks = MASKS if small else [(True, False, False)]
     for mask in masks:
@@ -152,14 +152,14 @@ def test_one_image_under_a_1x1_kernel_on_the_950(call: Call, product: bool) -> N
 @pytest.mark.parametrize(
     "call",
     [
-        Call((4, 6), (6, 8), (1, 1), padding=(1, 1)),
-        Call((5, 7), (3, 4), (1, 1), dilation=2),
-        Call((4, 6), (4, 6), (1, 1), c_in=4, c_out=4, groups=2),
-        Call((4, 6), (4, 6), (1, 1), transposed=True),
+        RouteCall((4, 6), (6, 8), (1, 1), padding=(1, 1)),
+        RouteCall((5, 7), (3, 4), (1, 1), dilation=2),
+        RouteCall((4, 6), (4, 6), (1, 1), c_in=4, c_out=4, groups=2),
+        RouteCall((4, 6), (4, 6), (1, 1), transposed=True),
     ],
     ids=["padding", "dilation", "groups", "transposed"],
 )
-def test_what_keeps_a_call_from_them(call: Call, chip: str) -> None:
+def test_what_keeps_a_call_from_them(call: RouteCall, chip: str) -> None:
     assert not {"MatMul", "BatchMatMul"} & set(call.kernels((True, True, False), chip))
 
 
@@ -190,16 +190,16 @@ def test_the_workspace_holds_what_the_products_leave_between() -> None:
 
 
 @st.composite
-def products(draw: st.DrawFn) -> Call:
+def products(draw: st.DrawFn) -> RouteCall:
     rank, kind = draw(st.integers(1, 3)), draw(st.sampled_from(["whole", "patches", "pixels"]))
     n, c_in, c_out = draw(st.integers(1, 3)), draw(st.integers(1, 20)), draw(st.integers(1, 20))
     kernel = tuple(draw(st.integers(1, 4)) for _ in range(rank))
     if kind == "whole":
-        return Call(kernel, kernel, tuple(draw(st.integers(1, 3)) for _ in range(rank)), n, c_in, c_out)
+        return RouteCall(kernel, kernel, tuple(draw(st.integers(1, 3)) for _ in range(rank)), n, c_in, c_out)
     times = tuple(draw(st.integers(1, 4)) for _ in range(rank))
     if kind == "pixels":
-        return Call(times, (1,) * rank, (1,) * rank, 1, c_in, c_out)
-    return Call(tuple(k * t for k, t in zip(kernel, times, strict=True)), kernel, kernel, n, c_in, c_out)
+        return RouteCall(times, (1,) * rank, (1,) * rank, 1, c_in, c_out)
+    return RouteCall(tuple(k * t for k, t in zip(kernel, times, strict=True)), kernel, kernel, n, c_in, c_out)
 
 
 def in_cube(array: np.ndarray, dtype: str, chip: str) -> np.ndarray:
@@ -213,7 +213,7 @@ def in_cube(array: np.ndarray, dtype: str, chip: str) -> np.ndarray:
     return wide.astype(numpy_dtype(dtype)).astype(np.float64)
 
 
-def exact(call: Call, tensors: list[np.ndarray], power: int) -> list[np.ndarray]:
+def exact(call: RouteCall, tensors: list[np.ndarray], power: int) -> list[np.ndarray]:
     """torch's float64 gradients, or with power 2 the sums of squared products."""
     found = torch.ops.aten.convolution_backward(
         *(torch.from_numpy(t**power) for t in tensors), [call.c_out], *call.arguments((True, True, False))[1:]
@@ -222,7 +222,7 @@ def exact(call: Call, tensors: list[np.ndarray], power: int) -> list[np.ndarray]
 
 
 def assert_right(
-    call: Call, own: list[np.ndarray], result: Result, chip: str, computed: dict[str, str], narrow: bool
+    call: RouteCall, own: list[np.ndarray], result: Result, chip: str, computed: dict[str, str], narrow: bool
 ) -> None:
     """Each gradient within fp32 sums and its roundings; `computed` is the cube's dtype for each, `narrow` an fp16 dW."""
     for place, (name, found) in enumerate(result.outputs.items()):
@@ -249,7 +249,7 @@ MIXED = ("float16", "bfloat16", "float32")
     st.sampled_from(["documented", "library"]), st.booleans(),
 )  # fmt: skip
 def test_gradients_in_both_modes(
-    call: Call, dtypes: tuple[str, str, str], kind: int, chip: str, conformance: str, both: bool
+    call: RouteCall, dtypes: tuple[str, str, str], kind: int, chip: str, conformance: str, both: bool
 ) -> None:
     """Any mix of dtypes. The documents promote the three inputs together, the library the two that it multiplies."""
     rng = np.random.default_rng(0)
@@ -317,8 +317,8 @@ def test_a_time_convolution_as_long_as_its_input_is_a_product() -> None:
 
 @pytest.mark.fast
 def test_tiling_blocks_and_disarmed_flags_reach_the_product() -> None:
-    specs = [TensorSpec(shape, "float16") for shape in Call((4, 4), (4, 4), (1, 1), 64, 16, 64).shapes]
-    arguments = Call((4, 4), (4, 4), (1, 1)).arguments((True, False, False))
+    specs = [TensorSpec(shape, "float16") for shape in RouteCall((4, 4), (4, 4), (1, 1), 64, 16, 64).shapes]
+    arguments = RouteCall((4, 4), (4, 4), (1, 1)).arguments((True, False, False))
     result = convolution_backward(
         *specs,
         *arguments,

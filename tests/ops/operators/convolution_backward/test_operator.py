@@ -20,8 +20,8 @@ from tests.support.ops.conv_problems import (
     GRADIENTS,
     LAYOUTS,
     NAMES,
+    CallAttributes,
     Mask,
-    Problem,
     compute_dtype,
     laid_out,
     operands,
@@ -37,7 +37,7 @@ MASKS = st.tuples(*[st.sampled_from([True, True, False])] * 3)
 MIXED = ("float16", "bfloat16", "float32")
 
 
-def roundings(problem: Problem, dtypes: tuple[str, ...], compute: str, conformance: str) -> dict[str, list[str]]:
+def roundings(problem: CallAttributes, dtypes: tuple[str, ...], compute: str, conformance: str) -> dict[str, list[str]]:
     """Formats that each gradient passes through after its fp32 sum."""
     stored = "float32" if compute == "hf32" else compute
     narrow = conformance == "library" and problem.groups > 1 and stored != "float32" and dtypes[2] == "float32"
@@ -48,7 +48,7 @@ def roundings(problem: Problem, dtypes: tuple[str, ...], compute: str, conforman
     }
 
 
-def check(result: Result, problem: Problem, own: dict[str, Any], conformance: str, cube_math_type: int) -> None:
+def check(result: Result, problem: CallAttributes, own: dict[str, Any], conformance: str, cube_math_type: int) -> None:
     """Correct by the report and by torch, in the caller's shapes and dtypes, with nothing found."""
     report = result.report.to_dict()
     assert report["findings"] == []
@@ -67,7 +67,7 @@ def check(result: Result, problem: Problem, own: dict[str, Any], conformance: st
 
 
 def check_in_both_modes(
-    problem: Problem, own: dict[str, Any], mask: Mask, conformance: str, cube_math_type: int, deterministic: bool
+    problem: CallAttributes, own: dict[str, Any], mask: Mask, conformance: str, cube_math_type: int, deterministic: bool
 ) -> None:
     results = {}
     for mode in ("full", "functional"):
@@ -98,7 +98,7 @@ LONG = settings(QUICK, max_examples=250)
 
 
 def check_layouts(
-    problem: Problem, dtype: str, mask: Mask, deterministic: bool, seed: int, data: st.DataObject
+    problem: CallAttributes, dtype: str, mask: Mask, deterministic: bool, seed: int, data: st.DataObject
 ) -> None:
     values = operands(problem, dtype, seed)
     own = {name: laid_out(array, data.draw(st.sampled_from(LAYOUTS), name)) for name, array in values.items()}
@@ -106,7 +106,7 @@ def check_layouts(
 
 
 def check_mixed(
-    problem: Problem, dtypes: tuple[str, str, str], kind: int, library: bool, deterministic: bool, seed: int
+    problem: CallAttributes, dtypes: tuple[str, str, str], kind: int, library: bool, deterministic: bool, seed: int
 ) -> None:
     conformance = "library" if library else "documented"
     assume(not (library and problem.is_product))  # promotes other pairs: test_matmul_routes
@@ -118,34 +118,34 @@ def check_mixed(
 @pytest.mark.parametrize(
     "problem",
     [
-        Problem(2, 20, 24, (9, 11), stride=(3, 4)),  # gradOutput is spread out by a kernel of its own
-        Problem(2, 20, 24, (9, 11), (1, 1), (2, 3), (0, 0, 0, 0)),  # so is gradInput behind a 1x1 kernel
-        Problem(2, 20, 24, (9, 11), (1, 1), (2, 2), (3, 1, 0, 2)),
-        Problem(1, 16, 16, (5, 40), (1, 5), (1, 2), (0, 0, 5, 9)),  # outputs that see padding only
-        Problem(1, 3, 5, (1, 1), (4, 4), (4, 4), (3, 3, 3, 3), (2, 2)),
-        Problem(1, 18, 18, (6, 6), groups=18),
-        Problem(1, 51, 34, (6, 6), groups=17, stride=(2, 1)),
+        CallAttributes(2, 20, 24, (9, 11), stride=(3, 4)),  # gradOutput is spread out by a kernel of its own
+        CallAttributes(2, 20, 24, (9, 11), (1, 1), (2, 3), (0, 0, 0, 0)),  # so is gradInput behind a 1x1 kernel
+        CallAttributes(2, 20, 24, (9, 11), (1, 1), (2, 2), (3, 1, 0, 2)),
+        CallAttributes(1, 16, 16, (5, 40), (1, 5), (1, 2), (0, 0, 5, 9)),  # outputs that see padding only
+        CallAttributes(1, 3, 5, (1, 1), (4, 4), (4, 4), (3, 3, 3, 3), (2, 2)),
+        CallAttributes(1, 18, 18, (6, 6), groups=18),
+        CallAttributes(1, 51, 34, (6, 6), groups=17, stride=(2, 1)),
     ],
     ids=str,
 )
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_known_corners(problem: Problem, dtype: str) -> None:
+def test_known_corners(problem: CallAttributes, dtype: str) -> None:
     check_in_both_modes(problem, operands(problem, dtype), ALL, "documented", 0, True)
 
 
 @QUICK
 @given(*CALLS)
 def test_any_problem(
-    problem: Problem, dtype: str, mask: Mask, deterministic: bool, seed: int, data: st.DataObject
+    problem: CallAttributes, dtype: str, mask: Mask, deterministic: bool, seed: int, data: st.DataObject
 ) -> None:
     check_layouts(problem, dtype, mask, deterministic, seed, data)
 
 
 @settings(QUICK, max_examples=4)
 @given(*MIXED_CALLS)
-@example(Problem(groups=2, c_in=4), MIXED, 2, True, False, 0)  # grad_weight goes through float16 in the library
+@example(CallAttributes(groups=2, c_in=4), MIXED, 2, True, False, 0)  # grad_weight goes through float16 in the library
 def test_mixed_dtypes(
-    problem: Problem, dtypes: tuple[str, str, str], kind: int, library: bool, deterministic: bool, seed: int
+    problem: CallAttributes, dtypes: tuple[str, str, str], kind: int, library: bool, deterministic: bool, seed: int
 ) -> None:
     check_mixed(problem, dtypes, kind, library, deterministic, seed)
 
@@ -154,7 +154,7 @@ def test_mixed_dtypes(
 @LONG
 @given(*CALLS)
 def test_many_problems(
-    problem: Problem, dtype: str, mask: Mask, deterministic: bool, seed: int, data: st.DataObject
+    problem: CallAttributes, dtype: str, mask: Mask, deterministic: bool, seed: int, data: st.DataObject
 ) -> None:
     check_layouts(problem, dtype, mask, deterministic, seed, data)
 
@@ -163,12 +163,12 @@ def test_many_problems(
 @LONG
 @given(*MIXED_CALLS)
 def test_many_mixed_dtypes(
-    problem: Problem, dtypes: tuple[str, str, str], kind: int, library: bool, deterministic: bool, seed: int
+    problem: CallAttributes, dtypes: tuple[str, str, str], kind: int, library: bool, deterministic: bool, seed: int
 ) -> None:
     check_mixed(problem, dtypes, kind, library, deterministic, seed)
 
 
-SMALL = Problem(1, 20, 24, (4, 6))
+SMALL = CallAttributes(1, 20, 24, (4, 6))
 
 
 @pytest.mark.parametrize("deterministic", [False, True])
@@ -190,25 +190,25 @@ def test_every_dtype_and_cube_math_type(dtype: str, kind: int, conformance: str,
 @pytest.mark.parametrize(
     "problem",
     [
-        Problem(4, 128, 256, (28, 28), stride=(2, 2)),
-        Problem(2, 96, 80, (40, 130), (5, 5), pads=(2, 2, 2, 2)),
-        Problem(3, 256, 512, (14, 14), (1, 1), pads=(0, 0, 0, 0)),
-        Problem(1, 64, 64, (30, 30), (3, 3), (1, 1), (4, 4, 4, 4), (4, 4), 4),
-        Problem(1, 3, 64, (64, 64), (7, 7), (2, 2), (3, 3, 3, 3)),
-        Problem(1, 192, 192, (16, 16), groups=192),
+        CallAttributes(4, 128, 256, (28, 28), stride=(2, 2)),
+        CallAttributes(2, 96, 80, (40, 130), (5, 5), pads=(2, 2, 2, 2)),
+        CallAttributes(3, 256, 512, (14, 14), (1, 1), pads=(0, 0, 0, 0)),
+        CallAttributes(1, 64, 64, (30, 30), (3, 3), (1, 1), (4, 4, 4, 4), (4, 4), 4),
+        CallAttributes(1, 3, 64, (64, 64), (7, 7), (2, 2), (3, 3, 3, 3)),
+        CallAttributes(1, 192, 192, (16, 16), groups=192),
     ],
 )
-def test_layers_of_real_networks(problem: Problem, dtype: str) -> None:
+def test_layers_of_real_networks(problem: CallAttributes, dtype: str) -> None:
     for deterministic in (False, True):
         check_in_both_modes(problem, operands(problem, dtype), ALL, "documented", 0, deterministic)
 
 
 # -- planted errors ----------------------------------------------------------------------------------------------------
 
-LAYER = Problem(2, 64, 64, (14, 14))
+LAYER = CallAttributes(2, 64, 64, (14, 14))
 
 
-def verdicts(problem: Problem = LAYER, dtype: str = "float16", **options: Any) -> dict[str, bool]:
+def verdicts(problem: CallAttributes = LAYER, dtype: str = "float16", **options: Any) -> dict[str, bool]:
     result = problem.run(operands(problem, dtype), **options)
     report = result.report.to_dict()
     assert result.report.passed == all(figures["correct"] for figures in report["outputs"].values())

@@ -222,10 +222,7 @@ class FilterProblem:
 
     @property
     def load_words(self) -> str:
-        """Return the way of B for a report: "load3d", "load2d", "split_w" or "dma", the vendor's words, with details.
-
-        "load3d", "load2d", "split_w" or "dma", as the vendor calls them, and what goes with it.
-        """
+        """Return the way of B for a report: "load3d", "load2d", "split_w" or "dma", the vendor's words, with details."""
         with_it = {
             "conv1d": self.conv1d,
             "stride_h read": self.skips_rows,

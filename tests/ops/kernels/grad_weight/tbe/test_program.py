@@ -14,7 +14,7 @@ import ascend_sim
 from ascend_sim.chip import load_chip
 from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import Load, filter_problem
-from tests.support.ops.conv_problems import Problem, operands, problems
+from tests.support.ops.conv_problems import CallAttributes, operands, problems
 from tests.support.ops.tiling_problems import conv2d, on_910b
 from tests.support.sampling import sampled
 
@@ -24,13 +24,13 @@ ONLY = (False, True, False)
 CHIP = "ascend910b2"
 
 
-def whole(problem: Problem, dtype: str) -> dict[str, Any]:
+def whole(problem: CallAttributes, dtype: str) -> dict[str, Any]:
     """Small whole numbers, of which sums are exact in any order."""
     values = operands(problem, dtype)
     return {name: np.rint(2 * array.astype(np.float32)).astype(array.dtype) for name, array in values.items()}
 
 
-def expected(problem: Problem, own: dict[str, Any]) -> Any:
+def expected(problem: CallAttributes, own: dict[str, Any]) -> Any:
     up, down, left, right = problem.pads
     x, g = (torch.tensor(own[name].astype(np.float64)) for name in ("input", "grad_output"))
     x = torch.nn.functional.pad(x, (left, right, up, down))
@@ -46,7 +46,7 @@ def older(result: ascend_sim.Result) -> dict[str, Any]:
     return kernel
 
 
-def check(problem: Problem, dtype: str, cube_math_type: int = 0, chip: str = CHIP) -> dict[str, Any]:
+def check(problem: CallAttributes, dtype: str, cube_math_type: int = 0, chip: str = CHIP) -> dict[str, Any]:
     own = whole(problem, dtype)
     result = problem.run(own, ONLY, chip=chip, cube_math_type=cube_math_type)
     assert result.report.to_dict()["findings"] == []
@@ -56,18 +56,21 @@ def check(problem: Problem, dtype: str, cube_math_type: int = 0, chip: str = CHI
 
 
 WAYS = {
-    "rows": (Problem(4, 33, 40, (13, 13)), Load.LOAD3D),
-    "rows, uneven pads": (Problem(2, 16, 20, (12, 17), (3, 2), (2, 1), (1, 0, 2, 1)), Load.LOAD3D),
-    "groups": (Problem(2, 24, 36, (9, 9), groups=3), Load.LOAD3D),
-    "groups that merge": (Problem(2, 12, 6, (9, 9), groups=6), Load.LOAD3D),
-    "a point": (Problem(3, 48, 32, (14, 10), (1, 1), (1, 1), (0, 0, 0, 0)), Load.LOAD2D),
-    "points in groups": (Problem(2, 32, 96, (16, 5), (1, 1), (1, 1), (0, 0, 0, 0), groups=2), Load.LOAD2D),
-    "rows stepped over": (Problem(2, 32, 16, (27, 28), (1, 3), (2, 1), (0, 0, 1, 1)), Load.LOAD3D),
-    "a signal": (Problem(3, 20, 32, (1, 301), (1, 5), (1, 2), (0, 0, 2, 2)), Load.LOAD3D),
-    "pieces of rows": (Problem(1, 4, 32, (33, 2050), (16, 16), (16, 16), (0, 0, 0, 0)), Load.SPLIT_W),
-    "pieces of rows, some stepped over": (Problem(1, 16, 20, (5, 8200), (1, 7), (2, 1), (0, 0, 0, 0)), Load.SPLIT_W),
-    "a gather": (Problem(2, 20, 16, (131, 66), (3, 2), (65, 64), (1, 1, 1, 1)), Load.DMA),
-    "the linear embedding": (Problem(1, 3, 20, (224, 224), (32, 32), (32, 32), (0, 0, 0, 0)), Load.DMA),
+    "rows": (CallAttributes(4, 33, 40, (13, 13)), Load.LOAD3D),
+    "rows, uneven pads": (CallAttributes(2, 16, 20, (12, 17), (3, 2), (2, 1), (1, 0, 2, 1)), Load.LOAD3D),
+    "groups": (CallAttributes(2, 24, 36, (9, 9), groups=3), Load.LOAD3D),
+    "groups that merge": (CallAttributes(2, 12, 6, (9, 9), groups=6), Load.LOAD3D),
+    "a point": (CallAttributes(3, 48, 32, (14, 10), (1, 1), (1, 1), (0, 0, 0, 0)), Load.LOAD2D),
+    "points in groups": (CallAttributes(2, 32, 96, (16, 5), (1, 1), (1, 1), (0, 0, 0, 0), groups=2), Load.LOAD2D),
+    "rows stepped over": (CallAttributes(2, 32, 16, (27, 28), (1, 3), (2, 1), (0, 0, 1, 1)), Load.LOAD3D),
+    "a signal": (CallAttributes(3, 20, 32, (1, 301), (1, 5), (1, 2), (0, 0, 2, 2)), Load.LOAD3D),
+    "pieces of rows": (CallAttributes(1, 4, 32, (33, 2050), (16, 16), (16, 16), (0, 0, 0, 0)), Load.SPLIT_W),
+    "pieces of rows, some stepped over": (
+        CallAttributes(1, 16, 20, (5, 8200), (1, 7), (2, 1), (0, 0, 0, 0)),
+        Load.SPLIT_W,
+    ),
+    "a gather": (CallAttributes(2, 20, 16, (131, 66), (3, 2), (65, 64), (1, 1, 1, 1)), Load.DMA),
+    "the linear embedding": (CallAttributes(1, 3, 20, (224, 224), (32, 32), (32, 32), (0, 0, 0, 0)), Load.DMA),
 }
 
 
@@ -115,12 +118,12 @@ def test_values_and_the_way_to_the_input(way: str, dtype: str, cube_math_type: i
 @pytest.mark.parametrize(
     ("problem", "chip"),
     [
-        (Problem(1, 3, 16, (96, 384), (32, 32), (32, 32), (0, 0, 0, 0)), "ascend910a"),
-        (Problem(2, 20, 16, (131, 66), (3, 2), (65, 64), (0, 0, 1, 1)), "ascend310p3"),
+        (CallAttributes(1, 3, 16, (96, 384), (32, 32), (32, 32), (0, 0, 0, 0)), "ascend910a"),
+        (CallAttributes(2, 20, 16, (131, 66), (3, 2), (65, 64), (0, 0, 1, 1)), "ascend310p3"),
     ],
     ids=["pieces of rows", "a gather"],
 )
-def test_what_only_the_older_kernel_reads_on_chips_without_a_fixpipe(problem: Problem, chip: str) -> None:
+def test_what_only_the_older_kernel_reads_on_chips_without_a_fixpipe(problem: CallAttributes, chip: str) -> None:
     assert check(problem, "float16", chip=chip)["tiling_source"] == "stand-in"
 
 
@@ -142,7 +145,7 @@ def test_a_deterministic_dw_that_only_the_older_kernel_reads(chip: str) -> None:
 
 @sampled(10, 25, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(problems(), st.sampled_from(("float16", "float32")))
-def test_values_of_random_problems(problem: Problem, dtype: str) -> None:
+def test_values_of_random_problems(problem: CallAttributes, dtype: str) -> None:
     assume(not problem.is_product and problem.n * problem.c_in * problem.c_out < 4000)
     check(problem, dtype)
 
@@ -150,7 +153,7 @@ def test_values_of_random_problems(problem: Problem, dtype: str) -> None:
 @pytest.mark.parametrize("size", [16, 32])
 @pytest.mark.parametrize(("dtype", "channels"), [("float16", 192), ("float32", 1280)])
 def test_patch_embeddings_are_planned(size: int, dtype: str, channels: int) -> None:
-    problem = Problem(4, 3, channels, (224, 224), (size, size), (size, size), (0, 0, 0, 0))
+    problem = CallAttributes(4, 3, channels, (224, 224), (size, size), (size, size), (0, 0, 0, 0))
     kernel = older(problem.timing(ONLY, dtype, chip="ascend910b3"))
     assert kernel["block_dim"] > 1
 
@@ -196,7 +199,9 @@ def test_runs_that_end_inside_a_fractal_in_3d() -> None:
 
 def test_who_goes_by_load2d_and_who_by_load3d() -> None:
     """16-bit gradOutput always, the 16-bit input of a 1x1 kernel; nothing of 32 bits."""
-    layers = {kernel: Problem(2, 64, 96, (16, 16), (kernel,) * 2, (1, 1), (kernel // 2,) * 4) for kernel in (1, 3)}
+    layers = {
+        kernel: CallAttributes(2, 64, 96, (16, 16), (kernel,) * 2, (1, 1), (kernel // 2,) * 4) for kernel in (1, 3)
+    }
     counts = {
         (kernel, dtype): older(layer.timing(ONLY, dtype, chip=CHIP, cube_math_type=0))["counts"]["instructions"]
         for kernel, layer in layers.items()
@@ -220,7 +225,7 @@ def test_the_3d_operator_loads_nothing_ahead() -> None:
 
 def test_alexnet_as_measured() -> None:
     """256 -> 256 on 13x13, hf32, 910B2: 4 x 3 blocks add to each element, and each tile is written once."""
-    problem = Problem(32, 256, 256, (13, 13))
+    problem = CallAttributes(32, 256, 256, (13, 13))
     kernel = older(problem.timing(ONLY, "float32", chip=CHIP, cube_math_type=3))
     assert kernel["block_dim"] == 24
     assert kernel["counts"]["tiles"] == 24 * 9

@@ -8,8 +8,8 @@ import pytest
 
 from tests.support.ops.conv_problems import (
     NAMES,
+    CallAttributes,
     Mask,
-    Problem,
     operands,
 )
 from tests.support.ops.plans import BIAS, SMALL, TURNED, WEIGHT, names, plan_of
@@ -68,7 +68,7 @@ def test_long_strides_take_a_dilation_kernel(
     kernel: tuple[int, int], stride: tuple[int, int], dtype: str, around: list[str]
 ) -> None:
     """Before grad_input for strides above 2, behind it for 1x1 kernels; bf16 has none."""
-    problem = Problem(1, 16, 16, (10, 10), kernel, stride, (0, 0, 0, 0))
+    problem = CallAttributes(1, 16, 16, (10, 10), kernel, stride, (0, 0, 0, 0))
     plan = plan_of(problem, problem.specs(dtype), (True, False, False))
     turned_and_cast = names(plan)[3:]
     assert turned_and_cast == [*around, "TransData_grad_input"]

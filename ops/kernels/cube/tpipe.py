@@ -1,0 +1,121 @@
+"""Buffers of a cube kernel as the library's TPipe and TQue keep them, with every flag that they set and wait for.
+
+The open kernels of ops-nn for dav-2201 have a queue for each buffer. A load waits for the last reader of its buffer, and a sum
+for the way out of its tile of L0C. The kernel chooses a buffer of L1 by a number that it counts itself. A TPipe raises the
+flags M -> MTE1 of ids 0 to 2 when it begins, and takes them when it ends, behind the flags that its queues have left; the last
+row is a barrier of all pipes (rows of these kernels: stated).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.queue import BufferQueue
+from ascend_sim.ops.kernels.cube.pipeline import CubePipeline, HeldOperand
+
+RAISED = 3
+"""Flags M -> MTE1 that a TPipe raises when it begins."""
+SMALL_PRODUCT = 10 * 256
+"""Elements of a product that the cube is too fast for: a barrier keeps the next Mmad behind it (ops-nn arch22: stated)."""
+
+
+class RaisedQueue(BufferQueue[int]):
+    """Buffers that are free when the program begins: their flags are raised, and so are further ones, `RAISED` in all."""
+
+    def __init__(
+        self, builder: KernelBuilder, name: str, producer: str, consumer: str, addresses: Sequence[int]
+    ) -> None:
+        super().__init__(builder, name, producer, consumer, addresses)
+        self._spare = [self._flag(consumer, producer, f"{name}[{i}] spare") for i in range(len(addresses), RAISED)]
+        for flag in self._free + self._spare:
+            builder.set_flag(flag)
+        self._acquired = self._published = self._taken = self._released = len(addresses)
+
+    def settle(self) -> None:
+        """End of the program: take all flags."""
+        super().settle()
+        for flag in self._spare:
+            self._builder.wait_flag(flag)
+
+
+class TPipePipeline(CubePipeline):
+    """L0 and L0C between the flags of a TPipe."""
+
+    queue_type = RaisedQueue
+
+    def close(self) -> None:
+        """End of the TPipe."""
+        self.tiles.settle()
+        for queue in self._queues:
+            queue.settle()
+        self._k.pipe_barrier("ALL")
+
+
+class PingPong(HeldOperand):
+    """One operand's L1 buffers, each a queue of its own; the number of a load says which one it goes to."""
+
+    def __init__(self, k: KernelBuilder, name: str, addresses: Sequence[int], size: int) -> None:
+        self._k, self._size, self._addresses = k, size, list(addresses)
+        self._buffers = [
+            BufferQueue(k, name, "MTE2", "MTE1", [address], first=i) for i, address in enumerate(addresses)
+        ]
+        self._held: object = None
+        self._turn, self._unread = 0, False
+        k.carry(self, "_held", "_turn")
+
+    def turn(self, number: int) -> None:
+        """Choose the buffer of the next load."""
+        self._turn = number % len(self._buffers)
+
+    def renew(self) -> None:
+        """The next load is made, even if its operand is held."""
+        self._held = None
+
+    def begin(self, key: object) -> int | None:
+        """Return the address to load `key` to, or None when it is the one that is held."""
+        if key == self._held:
+            return None
+        self._held = key
+        return self._buffers[self._turn].acquire()
+
+    def loaded(self) -> int:
+        """The load is issued; MTE1 waits for it where it reads first."""
+        self._unread = True
+        self._buffers[self._turn].publish()
+        return self._buffers[self._turn].filling
+
+    def read(self) -> int:
+        """Return where the held operand lies; its first reader waits for the load."""
+        if self._unread:
+            self._unread = False
+            self._buffers[self._turn].take()
+        return self.address
+
+    def done(self) -> None:
+        """The last reader is issued: the buffer is free behind it."""
+        self._buffers[self._turn].release()
+
+    @property
+    def address(self) -> int:
+        """Where the held operand lies."""
+        return self._addresses[self._turn]
+
+    def close(self) -> None:
+        """End of the TPipe."""
+        for buffer in self._buffers:
+            buffer.settle()
+
+
+def ping_pong(k: KernelBuilder, a1: tuple[int, int], b1: tuple[int, int]) -> tuple[PingPong, PingPong]:
+    """Return the L1 buffers of both operands, given as their number and the bytes of each: in L1 the first of both, then the
+    second of both.
+    """
+    wanted = {"A1": a1, "B1": b1}
+    places: dict[str, list[int]] = {name: [] for name in wanted}
+    for i in range(max(a1[0], b1[0])):
+        for name, (buffers, size) in wanted.items():
+            if i < buffers:
+                places[name].append(k.allocate("L1", size, f"{name}[{i}]"))
+    first, second = (PingPong(k, name, places[name], size) for name, (_, size) in wanted.items())
+    return first, second

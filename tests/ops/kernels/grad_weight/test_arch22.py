@@ -1,0 +1,152 @@
+"""The deterministic kernel of dav-2201 and dX beside it: any tiling gives torch's values, and what they load and clear."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import event, given
+from hypothesis import strategies as st
+
+import ascend_sim
+from ascend_sim.chip import load_chip
+from ascend_sim.errors import SimError, TilingError
+from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.operands import Span
+from ascend_sim.kernel.program import InstructionTable
+from ascend_sim.memory.gm import OFFSET_MASK
+from ascend_sim.ops.kernels.grad_weight.arch22 import clear, copied_blocks, copied_rows
+from ascend_sim.ops.kernels.grad_weight.parts import input_rows
+from ascend_sim.ops.problem.conv_problem import ConvProblem
+from tests.support.ops.cube_runs import FIELDS, SETTINGS, kernel_of
+from tests.support.ops.tiling_problems import conv2d, problems
+
+
+@dataclass(frozen=True)
+class Volume:
+    """A 3-D problem of whole numbers, whose sums are exact in any order."""
+
+    x: tuple[int, ...]
+    c_out: int
+    kernel: tuple[int, int, int]
+    stride: tuple[int, int, int] = (1, 1, 1)
+    padding: tuple[int, int, int] = (1, 1, 1)
+    dtype: Any = np.float16
+
+    def run(self, gradient: str, tiling: dict[str, int], **options: Any) -> tuple[ascend_sim.Result, np.ndarray]:
+        """The call on a 910B3, and what torch makes of the same numbers."""
+        torch = pytest.importorskip("torch")
+        sizes = zip(self.x[2:], self.kernel, self.stride, self.padding, strict=True)
+        out = [(size + 2 * pad - k) // s + 1 for size, k, s, pad in sizes]
+        rng = np.random.default_rng(0)
+        y, x, weight = (
+            rng.integers(-2, 3, shape).astype(self.dtype)
+            for shape in ((self.x[0], self.c_out, *out), self.x, (self.c_out, self.x[1], *self.kernel))
+        )
+        wanted = tuple(gradient == name for name in ("grad_input", "grad_weight", "grad_bias"))
+        attributes = (None, self.stride, self.padding, (1, 1, 1), False, (0, 0, 0), 1, wanted)
+        result = ascend_sim.convolution_backward(
+            y, x, weight, *attributes, chip="ascend910b3", tiling={gradient: tiling}, **options
+        )
+        like, other, function = {
+            "grad_input": (x, weight, torch.nn.grad.conv3d_input),
+            "grad_weight": (weight, x, torch.nn.grad.conv3d_weight),
+        }[gradient]
+        exact = [torch.from_numpy(array.astype(np.float64)) for array in (other, y)]
+        operands = (like.shape, *exact) if gradient == "grad_input" else (exact[0], like.shape, exact[1])
+        return result, function(*operands, self.stride, self.padding).numpy().astype(self.dtype)
+
+
+VOLUMES = (
+    Volume((2, 32, 3, 9, 7), 48, (3, 3, 3)),
+    Volume((1, 48, 2, 12, 10), 32, (1, 3, 3), (1, 2, 2), (0, 1, 1)),
+    Volume((1, 16, 4, 7, 7), 80, (2, 1, 1), padding=(0, 0, 0)),
+    Volume((1, 64, 1, 7, 9), 16, (1, 5, 3), padding=(0, 2, 1)),
+)
+
+
+@pytest.mark.parametrize("gradient", ["grad_input", "grad_weight"])
+@SETTINGS
+@given(data=st.data(), volume=st.sampled_from(VOLUMES))
+def test_any_tiling_gives_the_values_of_torch(gradient: str, data: st.DataObject, volume: Volume) -> None:
+    chosen = data.draw(st.lists(st.sampled_from(sorted(FIELDS[gradient])), max_size=6, unique=True))
+    tiling = {name: data.draw(FIELDS[gradient][name], name) for name in chosen}
+    try:
+        result, expected = volume.run(gradient, tiling, deterministic=True)
+    except TilingError:
+        event("refused")
+        return
+    event("runs")
+    assert result.report.to_dict()["findings"] == []
+    assert np.array_equal(result.outputs[gradient], expected)
+
+
+def test_more_blocks_than_cores_are_refused() -> None:
+    """All cores meet behind the clearing of dW."""
+    with pytest.raises(SimError, match="cube cores clear dW and meet at a barrier, so at most 20 blocks can run"):
+        VOLUMES[0].run("grad_weight", {"streamKType": 0}, deterministic=True, block_dim={"grad_weight": 21})
+
+
+@pytest.mark.parametrize("blocks", [1, 7, 20])
+def test_shares_clear_all_of_dw_once(blocks: int) -> None:
+    size = 48 * 32 * 27 * 4
+    table = InstructionTable(load_chip("ascend910b3"))
+    spans = []
+    for block in range(blocks):
+        k = KernelBuilder(table, block, "AIC", [0, 0, size])
+        clear(k, size, blocks)
+        for view in k.finish():
+            if view.instruction.name == "data_copy":
+                spans.append((view.dst & OFFSET_MASK, view.instruction.row_bytes))
+    spans.sort()
+    assert [start for start, _ in spans] == [sum(length for _, length in spans[:i]) for i in range(len(spans))]
+    assert sum(length for _, length in spans) == size
+
+
+def test_a_share_beyond_l1_is_written_in_pieces() -> None:
+    chip = load_chip("ascend910b3")
+    size = 3 * chip.buffers["L1"]
+    k = KernelBuilder(InstructionTable(chip), 0, "AIC", [0, 0, size])
+    clear(k, size, 1)
+    assert [view.instruction.row_bytes for view in k.finish() if view.instruction.name == "data_copy"] == [
+        chip.buffers["L1"]
+    ] * 3
+
+
+@given(problems(largest=12), st.data())
+def test_rows_are_those_that_are_seen_and_nothing_beside_the_map(problem: ConvProblem, data: st.DataObject) -> None:
+    p, pixels = problem, problem.h_out * problem.w_out
+    span = data.draw(st.integers(1, pixels))
+    start = data.draw(st.integers(0, (pixels - 1) // span)) * span
+    seen = input_rows(p, start, min(start + span, pixels))
+    if seen.rows <= 0:
+        return
+    copied = copied_rows(p, Span(start, min(span, pixels - start)), 0, p.h_out)
+    assert (copied.first, copied.pad_top) == (seen.first, seen.pad_top)
+    assert seen.rows <= copied.rows <= p.h_in - copied.first
+
+
+def test_rows_of_a_layer() -> None:
+    """28 x 28 under 3 x 3, 512 pixels from the first and 272 behind them: 21 rows and 11 (rows of ops-nn)."""
+    p = conv2d(1, 64, 64, 28, 3, pad=1)
+    assert copied_rows(p, Span(0, 512), 0, 28) == (0, 21, 1)
+    assert copied_rows(p, Span(512, 272), 0, 28) == (17, 11, 0)
+
+
+@pytest.mark.parametrize(
+    ("blocks", "taps", "loaded"), [(9, 9, 1), (8, 1, 8), (7, 9, 2), (3, 9, 1), (18, 9, 2), (14, 9, 3), (13, 9, 3)]
+)
+def test_channel_blocks_behind_columns(blocks: int, taps: int, loaded: int) -> None:
+    """Runs of 7 of 9 may touch two slices wherever they begin, of 3 of 9 one, of 9 one."""
+    assert copied_blocks(blocks, taps) == loaded
+
+
+def test_planes_beside_the_map_are_left_out() -> None:
+    """The three kernel planes reach 2, 3 and 2 of the 3 output planes; each of these is added."""
+    result, _ = Volume((1, 16, 3, 8, 8), 16, (3, 3, 3)).run("grad_weight", {"streamKType": 0}, deterministic=True)
+    row = kernel_of(result, "grad_weight")
+    assert row["op_type"] == "Conv3DBackpropFilterV2"
+    names = [view.instruction.name for run in result.timeline.programs for view in run.program]  # type: ignore[union-attr]
+    assert names.count("fixpipe") == 7
