@@ -9,7 +9,7 @@ from pathlib import Path
 from ascend_sim.errors import SimError
 
 REINSTALL = "install the package again, pip install . or pip install -e ."
-"""What to do about a library that is of no use."""
+"""Advice for a library that cannot be used."""
 SIZES = {
     "Way": 24, "Instruction": 64, "Program": 152, "Stamp": 40, "Event": 40, "CoreNumbers": 136, "GmNumbers": 64, "Touch": 128,
     "Totals": 1000, "Hazard": 184, "Action": 864, "Values": 328, "Events": 104,

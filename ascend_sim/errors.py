@@ -10,7 +10,7 @@ class SimError(Exception):
     """Bad input or an impossible request; the message says what was given, what is allowed and where the limit is from."""
 
     whole = False
-    """Whether its text has several lines, all of which a user sees."""
+    """True if the text has several lines, all of which a user sees."""
 
 
 class ConfigError(SimError):
@@ -38,7 +38,7 @@ class CycleLimitError(SimError):
 
 
 class MemoryLimitError(SimError):
-    """The process holds more memory than the limit: whatever it was doing ends."""
+    """Raised when the process holds more memory than the limit; it ends whatever was under way."""
 
 
 class DeadlockError(SimError):

@@ -66,7 +66,7 @@ class Expected:
 
 
 Expectations = ArrayLike | Expected | Mapping[str, ArrayLike | Expected]
-"""What a kernel must give: for its one output, or by the outputs' names."""
+"""Expected outputs of a kernel: for its one output, or by the outputs' names."""
 
 
 def read_expectations(

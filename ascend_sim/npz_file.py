@@ -22,7 +22,7 @@ __all__ = ["DAMAGED", "Header", "NpzError", "one_line", "read_headers"]
 DAMAGED = (
     zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, RuntimeError, NotImplementedError, struct.error,
 )  # fmt: skip
-"""What reading an archive raises that is cut, changed, encrypted, or packed in a way that Python does not know."""
+"""Errors of reading an archive that is cut, changed, encrypted, or packed in a way that Python does not know."""
 _ENTRY = ".npy"
 
 

@@ -135,9 +135,9 @@ class Job(ABC):
     held: Mapping[str, Allocation] = {}
     """The tensors by their names, once they are placed."""
     strict = False
-    """Whether checks count what the kernels take and do not use."""
+    """True if checks count buffers that the kernels take and do not use."""
     programs: list[Program] | None = None
-    """Where a job keeps the programs of a run that computes values."""
+    """Programs of a run that computes values, if the job keeps them."""
 
     @abstractmethod
     def place(self, device: Device, mode: str) -> tuple[list[Task], list[Allocation]]:

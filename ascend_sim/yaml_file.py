@@ -31,13 +31,13 @@ __all__ = [
 ]
 
 MOST_BYTES = 1 << 20
-"""Of a file; the largest one that ships has 31 KB."""
+"""Limit of a file; the largest one that ships has 31 KB."""
 MOST_DEPTH = 32
 """Lists and mappings inside each other."""
 MOST_VALUES = 100_000
 """Scalars, lists and mappings, those behind an alias counted each time."""
 SECTIONS = "must be a mapping of sections"
-"""What a file that ships is."""
+"""Demand on a file that ships."""
 _LEAST_INT, _MOST_INT = -(1 << 63), (1 << 63) - 1
 _MERGE = "tag:yaml.org,2002:merge"
 _INT, _FLOAT = "tag:yaml.org,2002:int", "tag:yaml.org,2002:float"

@@ -258,7 +258,7 @@ _REQUIREMENTS = {
     "dict_type": "must be a mapping",
     "model_type": "must be a mapping",
 }
-"""What pydantic's type errors ask for, in the words of YAML."""
+"""Demands of pydantic's type errors, in the words of YAML."""
 
 
 def explain_error(kind: type[BaseModel], error: ErrorDetails) -> str:

@@ -80,19 +80,19 @@ class Operator(ABC, Generic[Arguments, Call]):
     """One operator; `Arguments` holds a call's arguments as its checks see them, `Call` the call once it is accepted."""
 
     name: ClassVar[str]
-    """As in case files and in configs/operators."""
+    """Name in case files and in configs/operators."""
     tensors: ClassVar[tuple[str, ...]]
-    """Its tensors by the caller's names, in the order of its Python function."""
+    """Tensors by the caller's names, in the order of the Python function."""
     attributes: ClassVar[tuple[str, ...]]
-    """Its other arguments but cubeMathType, in that order."""
+    """Other arguments, without cubeMathType, in that order."""
     kinds: ClassVar[Mapping[str, ArgumentKind]] = {}
-    """What each of them must be, as a caller writes it."""
+    """Kind of each argument, as a caller writes it."""
     batch_axes: ClassVar[Mapping[str, int]] = {}
     """The axis that is the batch, of the caller's tensors that have one."""
     optional: ClassVar[tuple[str, ...]] = ()
     """Tensors that a call may leave out (None)."""
     outputs: ClassVar[tuple[str, ...]]
-    """What it can return."""
+    """Outputs that it can return."""
     names: ClassVar[Mapping[str, str]] = {}
     """Our names, in plans, of those of the caller's tensors that have another: {"self": "grad_output"}."""
     added: ClassVar[tuple[str, ...]] = ()
@@ -100,7 +100,7 @@ class Operator(ABC, Generic[Arguments, Call]):
     formats: ClassVar[Mapping[int, str]] = {}
     """The format label of a tensor by its rank; ND for others."""
     case: ClassVar[type[Case]]
-    """What a case file of the operator holds."""
+    """Class of the operator's case files."""
     cube_kernels: ClassVar[tuple[str, ...]]
     """The launches that take a tiling and a number of blocks."""
     explained: ClassVar[Mapping[str, str]] = {}
@@ -108,9 +108,9 @@ class Operator(ABC, Generic[Arguments, Call]):
     layer_direction: ClassVar[Literal["forward", "backward"] | None] = None
     """The pass of a network's layer that a call computes."""
     layer_kind: ClassVar[str] = "conv"
-    """What the layers are that it is a pass of: `kind` in a network file."""
+    """Kind of the layers whose pass it computes: `kind` in a network file."""
     layer_parts: ClassVar[Mapping[str, tuple[str, str]]] = {}
-    """What a layer's time is split into: part -> (the launch that makes it, the head of its column)."""
+    """Parts of a layer's time: part -> (the launch that makes it, the head of its column)."""
 
     # -- phase one -----------------------------------------------------------------------------------------------------
 

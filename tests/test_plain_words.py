@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -64,12 +66,19 @@ def test_a_page_names_its_reader_first(page: Path) -> None:
 
 
 def docstrings(path: Path) -> Iterator[tuple[int, str]]:
-    """(line, docstring) of a module, its classes and functions."""
+    """Yield (line, docstring) of a module, its classes and functions, and of names that a text follows.
+
+    The text of a flag may begin with "Whether".
+    """
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             text = ast.get_docstring(node)
             if text:
                 yield node.body[0].lineno, text
+            for before, one in pairwise(node.body):
+                text = one.value.value if isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant) else None
+                if isinstance(before, ast.Assign | ast.AnnAssign) and isinstance(text, str):
+                    yield one.lineno, inspect.cleandoc(text).removeprefix("Whether ")
 
 
 @pytest.mark.parametrize("folder", FOLDERS)

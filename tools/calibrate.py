@@ -40,7 +40,7 @@ from ascend_sim.studies.validate.run import Prediction, RowComparison, as_timed,
 from ascend_sim.studies.validate.sealed import refuse_sealed
 
 FACTORS = (0.5, 0.75, 1.0, 1.33, 2.0)
-"""Of a field's value: what is simulated."""
+"""Factors of a field's value that are simulated."""
 STEPS = 61
 """Values between the first and the last factor that a fit chooses from."""
 FIELDS = (
@@ -251,7 +251,7 @@ class CostBench:
         return {group: _percent(times, parts[group]) for group, times in self.left_out_times(parts).items()}
 
     def doubt(self, rows: Sequence[MeasuredRow], field: str, value: float) -> str:
-        """Why a fitted value means little, "" where it does not."""
+        """Return the reason why a fitted value means little, "" where it does not."""
         tried, added = self.responses(rows, field)
         if _without_effect(added, _measured(rows)):
             return "  (not fitted: it changes none of these rows)"
@@ -302,7 +302,7 @@ def _measured(rows: Sequence[MeasuredRow]) -> np.ndarray[Any, Any]:
 
 
 def _ends(values: Sequence[float]) -> tuple[int, int]:
-    """Where the smallest and the largest value stand."""
+    """Return the indices of the smallest and the largest value."""
     return int(np.argmin(values)), int(np.argmax(values))
 
 

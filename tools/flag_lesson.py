@@ -165,7 +165,7 @@ def section(number: int, one: FlagRun, right: np.ndarray, told: dict[str, Any]) 
 
 
 def numbers(one: FlagRun, right: np.ndarray, findings: int) -> str:
-    """Which numbers are wrong, the first of them, and where they lie in its channel."""
+    """Return a text on the wrong numbers: how many, the first, and their place in its channel."""
     got = one.result.outputs[OUTPUT]
     wrong = ~(got == right)
     count = int(wrong.sum())

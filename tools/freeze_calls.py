@@ -238,7 +238,7 @@ def run(call: Call, mode: str) -> Result:
 
 
 IN_PLANS = ("plan", "op_type", "name", "block_dim", "tiling", "tiling_source", "input_load", "ladder")
-"""What tests/golden/plans has."""
+"""Keys that stand in tests/golden/plans."""
 NOT_FROZEN = ("version", "gradients", "interval", *IN_PLANS)
 """The schema's version; outputs by another name; what follows from times and the measured errors that ship; plans."""
 OF_THE_HOST = ("away", "towards_zero", "limit")

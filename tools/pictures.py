@@ -49,7 +49,7 @@ while (below) { hide(below); below = below.nextElementSibling; }
 hide(blocks.previousElementSibling);
 main.style.paddingBottom = "0";
 """
-"""Of the report: what ran, where the time of its longest kernel goes and what to do about it, and its timeline."""
+"""Parts of the report: the kernels, the time of the longest one with advice, and its timeline."""
 
 
 def page(arguments: list[str], path: Path) -> Path:

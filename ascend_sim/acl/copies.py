@@ -24,7 +24,7 @@ SIDES = {
     aclrtMemcpyKind.ACL_MEMCPY_DEVICE_TO_HOST: ("device", "host"),
     aclrtMemcpyKind.ACL_MEMCPY_DEVICE_TO_DEVICE: ("device", "device"),
 }
-"""Where source and destination of a copy are."""
+"""Sides (host or device) of source and destination by the kind of a copy."""
 
 
 @call(None)

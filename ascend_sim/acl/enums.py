@@ -115,7 +115,7 @@ class aclrtMemcpyKind(IntEnum):
 
 @global_enum
 class aclrtMemAttr(IntEnum):
-    """Which memory aclrtGetMemInfo is asked for."""
+    """Kind of memory that aclrtGetMemInfo is asked for."""
 
     ACL_DDR_MEM = 0
     ACL_HBM_MEM = 1

@@ -43,7 +43,7 @@ class DeviceBlock:
     allocation: Allocation
     live: bool = True
     line: Line | None = None
-    """Who asked for it."""
+    """The line of the program that allocated it."""
 
     @property
     def data(self) -> Bytes:

@@ -25,8 +25,9 @@ from ascend_sim.memory.gm import Allocation
 from ascend_sim.memory.regions import Region
 
 ROLES = ("input", "given", "spare", "output", "workspace")
-"""What a tensor is to a check: an `input` holds values and is read whole, one that is `given` holds values and is used, one
-that is `spare` holds values that nothing depends on, an `output` must be written whole, a `workspace` is empty at first."""
+"""Roles of a tensor in a check: an `input` holds values and is read whole, one that is `given` holds values and is used, one
+that is `spare` holds values that nothing depends on, an `output` must be written whole, a `workspace` is empty at first.
+"""
 
 _MTE2 = PIPE_INDEX["MTE2"]
 _MARKED = memoryview(b"\1" * (1 << 16))
@@ -68,7 +69,7 @@ class _Units:
 
 @dataclass
 class _TouchedUnits:
-    """Which units of a tensor were written, and which were touched at all."""
+    """Units of a tensor that were written, and units that were touched at all."""
 
     written: _Units
     touched: _Units

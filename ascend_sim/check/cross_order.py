@@ -107,9 +107,10 @@ class Counter:
 
 
 class CrossMatches:
-    """Which sets end which waits, by the numbers of rows that synchronise; `released` are the sets that came together.
+    """Matches of sets and waits between cores, by the numbers of rows that synchronise.
 
-    `partner` gets for each wait that holds its pipe its place in `released`, and `of` has the counter of each of these.
+    `released` are the sets that came together. `partner` gets for each wait that holds its pipe its place in `released`, and
+    `of` has the counter of each of these.
     """
 
     def __init__(self, meetings: Meetings, row: Rows, partner: Rows, faults: SyncFaults) -> None:

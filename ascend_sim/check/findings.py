@@ -13,7 +13,7 @@ from ascend_sim.frozen import frozen
 from ascend_sim.kernel.inspection import Line
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
-"""What a check can look for."""
+"""Tools of a check."""
 LEVELS = ("ERROR", "WARNING")
 _CALL = 48
 """Characters of a call in the one-line form."""
@@ -37,7 +37,7 @@ class FindingPlace:
     line: Line | None = None
     cycle: int | None = None
     task: int = 0
-    """Its task, in the order of launches."""
+    """The number of the task, in the order of launches."""
     call: str = ""
     """The text of the line, where its file is there."""
 

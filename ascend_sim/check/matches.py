@@ -32,7 +32,7 @@ class SyncItems:
         self.place: Rows = np.concatenate([*none, *(one.place[one.rows] for one in synced)])
         self.code: Rows = np.concatenate([*none, *(one.code for one in synced)])
         self.flag = np.cumsum([0, *(len(one.names) for one in synced)])
-        """Where the flags of each program begin among those of all."""
+        """The first number of each program's flags among those of all programs."""
 
     def __len__(self) -> int:
         return len(self.row)
@@ -54,7 +54,7 @@ class Matches:
         self._takes, self._first_take = self._by_flag(np.flatnonzero(np.isin(items.kind, (WAIT, DISARMED))))
         self._begin()
         self.in_rows = self._in_rows()
-        """Whether the sets of all waits inside cores stand before them."""
+        """True if every wait inside a core has its set before it in the order of issue."""
         if not (self.in_rows and self._cross_in_rows()):
             self._begin()
             self._walk()

@@ -27,7 +27,7 @@ _FAR = 1 << 62
 
 
 def find_memory_faults(subject: Subject, races: Sequence[CheckFinding], strict: bool) -> list[CheckFinding]:
-    """Everything of one task; what is found of whole tensors needs all tasks (`contents`).
+    """Return the memory faults of one task; findings on whole tensors need all tasks (`contents`).
 
     `strict`: what a kernel takes of a buffer is meant to be used, whatever the shapes.
     """

@@ -42,7 +42,7 @@ class TaskOrder:
             self._handed_over, self.events = base._handed_over, base.events
         self.out = self._rows({i: one.loose_waits for i, one in enumerate(synced)}) if out is None else out
         self.known: Rows = self.events.spread(self.out)
-        """What `Events.spread` returns."""
+        """The result of `Events.spread`."""
         self.clocks: Clocks = self._handed_over.clocks(self.known)
         self.faults = replace(self.matches.faults, overflows=self._overflows())
 
@@ -147,7 +147,9 @@ class _HandedOver:
         self.counter = np.asarray(
             [counters.setdefault((group, items.pipe[sets].tobytes()), len(counters)) for group, sets in told], np.int64
         )
-        """Of all sets that came together. Where the same pipes make them, the later ones know all that earlier ones did."""
+        """The counter of each set that came together. Where the same pipes make them, the later ones know all that earlier ones
+        did.
+        """
         blocks: dict[int, int] = {}
         alone = not any(group[1] == 0 for group in cross.of)
         self.group = np.asarray(

@@ -117,7 +117,7 @@ def _group(subject: Subject, number: int, row: int, code: int, kind: int) -> _Gr
 
 
 _TRIED = ("barrier", "cross", "flag", "queue")
-"""What is tried first: of two that can each stand for the other the one that holds up more is told."""
+"""Order in which kinds of waits are tried: of two that can replace each other the slower one is reported."""
 
 
 class Proof:

@@ -1,4 +1,4 @@
-"""Which footprints share a byte, one of them a write.
+"""Pairs of footprints that share a byte, one of them a write.
 
 Most kernels touch a few places again and again, and few pairs share a byte. Where very many do, `halves` asks instead.
 """

@@ -73,7 +73,7 @@ class SyncRows:
         self.tile_waits, self.loose_waits = self._unit_waits(kind)
         loads = (table.column("has_values") > 0) & (table.column("pipe") == 0)
         self.scalar_access = bool(loads[argument].any())
-        """Whether the scalar unit reads or writes memory."""
+        """True if the scalar unit reads or writes memory."""
         synchronises = np.isin(kinds, (SET, WAIT, DISARMED, BARRIER, BARRIER_ALL, CROSS_SET, CROSS_WAIT))
         self.rows = np.flatnonzero(synchronises[argument]).astype(np.int32)
         self.kind = kind[self.rows]

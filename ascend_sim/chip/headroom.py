@@ -11,7 +11,7 @@ LAUNCH_TABLES = (
 )  # fmt: skip
 """Tables of the chip file's section `launch`, each in us by kind of core or by template."""
 MOST_CYCLES = (1 << 31) - 1
-"""Of one instruction or latency; 2**30 of them in a row still fit a clock of 2**61 cycles."""
+"""Limit for one instruction or latency; 2**30 of them in a row still fit a clock of 2**61 cycles."""
 LEAST_RATE, MOST_RATE = 2.0**-16, 2.0**30
 """Bytes per cycle; an engine's unit is 2**-16, and what is left of a bandwidth times a fraction in 2**-16 stays below 2**62."""
 MOST_RATIO = 1 << 10

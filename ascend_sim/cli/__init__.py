@@ -21,8 +21,9 @@ __all__ = ["app", "main"]
 _OBJECTS = 200_000
 """New objects from which Python looks for circles among them: a start makes more than 100,000, which stay."""
 _AT_START = {"OPENBLAS_NUM_THREADS": "1", "PYDANTIC_DISABLE_PLUGINS": "__all__"}
-"""What libraries do as they are imported, and commands have no use for: threads for products, of which each runs on one
-thread so that its sums have one order; a search of all installed packages for plugins."""
+"""Settings against work of libraries at import that commands do not need: threads for products, of which each runs on one
+thread so that its sums have one order; a search of all installed packages for plugins.
+"""
 
 
 def main() -> None:

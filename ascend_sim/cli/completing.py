@@ -12,7 +12,7 @@ from pathlib import Path
 __all__ = ["CASES", "CHIPS", "KERNELS", "NETWORKS", "RUNS", "SUBJECTS", "TOOLS", "among", "tiling_fields"]
 
 _FAMILY = "dav-"
-"""How files of chips begin that only other chips extend."""
+"""Prefix of chip files that only other chips extend."""
 
 
 def _completer(*folders: str, endings: tuple[str, ...] = (".yaml",)) -> Callable[[str], list[str]]:
@@ -68,9 +68,9 @@ CASES = _completer("cases")
 CHIPS = _completer("chips")
 NETWORKS = _completer("networks")
 RUNS = _completer("cases", "chips", endings=(".yaml", ".npz"))
-"""What `compare` takes: cases, chips, tilings, folders and timelines of runs."""
+"""Arguments of `compare`: cases, chips, tilings, folders and timelines of runs."""
 SUBJECTS = _completer("cases", endings=(".yaml", ".py", ".cpp"))
-"""What `check` takes."""
+"""Arguments of `check`."""
 KERNELS = among(("grad_input", "grad_weight", "dX", "dW"))
 """The kernels that `tile` searches."""
 TOOLS = among(("memcheck", "racecheck", "initcheck", "synccheck"))

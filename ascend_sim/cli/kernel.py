@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ascend_sim.launching import KernelRun
 
 MODULE = "ascend_sim_kernel_file"
-"""What the file is called among Python's modules while it runs."""
+"""Name of the file among Python's modules while it runs."""
 MOST_CHECKED = 200_000
 """Instructions up to which a run is checked: about 2 s."""
 

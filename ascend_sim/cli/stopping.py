@@ -19,7 +19,7 @@ if hasattr(signal, "SIGHUP"):
 
 
 _IMPORTS = "<frozen importlib._bootstrap>"
-"""Where Python imports, as its frames say it."""
+"""File name in Python's frames during an import."""
 _AGAIN_SECONDS, _LONGEST_IMPORT = 0.01, 2.0
 """A signal that comes during an import is looked at again, for so long: a module of the user's may never end."""
 

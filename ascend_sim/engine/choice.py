@@ -13,7 +13,7 @@ from ascend_sim.built import built_file, opened
 from ascend_sim.errors import SimError
 
 ENGINES = ("auto", "simpy", "compiled")
-"""What `engine` may be: "auto" is the compiled engine where it was built."""
+"""Values of the option `engine`: "auto" is the compiled engine where it was built."""
 VARIABLE = "ASCEND_SIM_ENGINE"
 """The environment variable that says what "auto" is."""
 _NOT_BUILT = "ascend-sim was installed without a C compiler"

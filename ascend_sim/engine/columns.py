@@ -36,7 +36,7 @@ FILES = 64
 PIECE = 4096
 """Rows that are packed together."""
 _FROM = {"end": "start", "retire": "end"}
-"""What is packed as the difference from another column."""
+"""Columns that are packed as the difference from another column."""
 _WIDTHS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 _PACKING = 3
 """Numbers that say how a column of a piece is packed."""

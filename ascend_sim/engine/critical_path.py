@@ -1,4 +1,4 @@
-"""Why a run took as long as it did: the chain of instructions and waits from its first cycle to its last.
+"""Critical path of a run: the chain of instructions and waits from its first cycle to its last.
 
     path = critical_path(timeline)
     path[0].begin, path[-1].end        # launch of the first task, end of the last: the steps lie end to end between them
@@ -40,18 +40,18 @@ KINDS = (
     LAUNCH,
     HOST,
 )
-"""What a step of the path can be: work on a pipe, or the time that something else takes."""
+"""Kinds of steps of the path: work on a pipe, or the time that something else takes."""
 
 PIPE_BUSY, QUEUE_FULL, LIMIT, ISSUED = "pipe busy", "queue full", "outstanding limit", "issue"
 TASK_BEGAN, TASK_OVER, CORE_FREE, IN_TURN = "task begins", "task before", "core free", "block before"
 DIRECT = ""
 _HELD = {WAIT: FLAG, CROSS_WAIT: CROSS_FLAG, BARRIER: BARRIER_TIME}
-"""What kept a pipe until an instruction could start, where the row before it is no work."""
+"""Reasons why a pipe was held before an instruction, by the kind of a row before it that is no work."""
 
 _START, _END, _RETIRE, _ISSUED, _BEGIN, _DISPATCH, _FINISH = range(7)
 _TASK_END, _TASK_BEGIN, _TASK_LAUNCH = range(7, 10)
 _Node = tuple[int, int, int]
-"""What happened (one of the above), to which program (or task), in which row."""
+"""An event of the walk: its kind (one of the above), the program (or task), the row."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,9 @@ from ascend_sim.memory.gm import gm_operand
 from ascend_sim.memory.regions import Region, row_starts
 
 _COMPUTED = (Mmad, VectorUnary, VectorScalar, ReduceRows, ReduceBlocks, Compare, Select, Gather)
-"""What they write is no byte, and no item, of one source: functions, sums, bits, and moves that depend on the values."""
+"""Instructions whose results are no bytes or items of one source: functions, sums, bits, and moves that depend on the
+values.
+"""
 
 CONSTANT = -1
 """The source of a byte that an instruction makes up itself: zeros around a map, of a fill or of a missing channel."""
@@ -53,7 +55,7 @@ Offsets = NDArray[np.int64]
 
 @frozen
 class Flow:
-    """Where the bytes of one instruction come from; offsets are relative to the operands' addresses.
+    """Byte flow of one instruction; offsets are relative to the operands' addresses.
 
     `touched` are the destination's bytes in ascending order, `source` the byte of `src0` that each comes from, or CONSTANT.
     Converted items have other sizes; all bytes of such an item come from the first byte of its source.
@@ -63,7 +65,7 @@ class Flow:
     source: Offsets
 
     def find(self, offsets: Offsets) -> tuple[NDArray[np.bool_], Offsets]:
-        """Return which destination bytes `offsets` the instruction writes, and the source of each of those."""
+        """Return True for each byte of `offsets` in the destination that the instruction writes, and the sources of those."""
         place = np.minimum(np.searchsorted(self.touched, offsets), len(self.touched) - 1)
         hit = self.touched[place] == offsets
         return hit, self.source[place[hit]]

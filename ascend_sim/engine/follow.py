@@ -139,7 +139,7 @@ class Follower:
         return self._watched
 
     def _trace(self, reader: Row | None, space: str, address: int, dtype: str) -> ItemStep | SumPart | None:
-        """Return how the item came to be where `reader` finds it; None in a tensor that no program wrote."""
+        """Return the step that wrote the item where `reader` finds it; None in a tensor that no program wrote."""
         assert reader is None or space != "L0C" or dtype == _ACCUMULATOR
         if space == "L0C" and reader is not None:
             return self._part(reader, address)

@@ -33,7 +33,7 @@ from ascend_sim.kernel.execution_order import rows_in_order
 from ascend_sim.kernel.program import Program
 
 _Raised = dict[CrossCounter, Counter[tuple[int, int]]]
-"""How often each core (block, sub-block) has raised its part of a cross-core flag."""
+"""Number of times that each core (block, sub-block) has raised its part of a cross-core flag."""
 _CROSS = (CrossCoreSetFlag, CrossCoreWaitFlag)
 _AHEAD = 8
 """Blocks that are built together; few, so that a run of many blocks stays small."""

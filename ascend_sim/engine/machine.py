@@ -31,7 +31,7 @@ class RunningProgram(Protocol):
     queue_full: int
     cross: CrossFlags
     totals: ProgramTotals | None
-    """What it came to, of a machine that watches."""
+    """Totals of the program, if the machine watches."""
 
     def run(self) -> simpy.Event:
         """Start the program, once; the returned event fires when it is over."""

@@ -1,4 +1,4 @@
-"""Where a value comes from: byte regions followed backwards through the programs that ran.
+"""Origin of values: byte regions followed backwards through the programs that ran.
 
 Inside a program the last writer of a byte is the last row before the reader that writes it; in GM it is the last
 instruction of any program that retired before the reader started. What a writer did with the bytes it is asked itself

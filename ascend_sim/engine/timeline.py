@@ -29,10 +29,10 @@ CAUSES = (
     "none", "queue full", "flag", "pipe busy", "port", "L2 share", "HBM share", "cross-core", "outstanding limit",
     "nothing to do",
 )  # fmt: skip
-"""Why a pipe stands still; the order is the code in the `cause` column."""
+"""Causes of a stall of a pipe; the order is the code in the `cause` column."""
 _CAUSE = {name: code for code, name in enumerate(CAUSES)}
 _HELD = {WAIT: "flag", BARRIER: "pipe busy", CROSS_WAIT: "cross-core"}
-"""What holds a pipe while it is at such a row."""
+"""Cause of a stall by the kind of row that holds the pipe."""
 _ZERO_KINDS = (SET, WAIT, DISARMED, BARRIER, BARRIER_ALL, CROSS_SET, CROSS_WAIT)
 
 

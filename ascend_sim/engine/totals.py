@@ -20,7 +20,7 @@ from ascend_sim.isa.base import PIPE_INDEX, PIPES
 from ascend_sim.kernel.program import SPACES, Program
 
 _SHARE_BITS = 32
-"""Of a mean over time while means are summed: whole numbers, so that no order of blocks matters."""
+"""Fraction bits of a mean over time while means are summed: whole numbers, so that no order of blocks matters."""
 _AT_ONCE = 1024
 """Programs that are summed up together."""
 
@@ -33,14 +33,14 @@ TOTALS = np.dtype(
     + [(name, np.int64) for name in ("hbm_bytes", "l2_hits", "l2_misses", "hazards")]
     + [(name, np.int64, len(SPACES)) for name in ("peak", "area")]
 )
-"""What one program comes to, as C has it too (`Totals` of compiled/watch.h): cycles by pipe, and cycles that it stood still
-by pipe and cause, as in `ProgramRun`. `rows` instructions of each pipe; `l2_wait` and `hbm_wait` cycles in which others held
-its transfers back; of a buffer the most bytes held at once (`peak`), and the bytes held summed over the cycles (`area`).
+"""Totals of one program, as in C (`Totals` of compiled/watch.h): cycles by pipe, and cycles that it stood still by pipe and
+cause, as in `ProgramRun`. `rows` instructions of each pipe; `l2_wait` and `hbm_wait` cycles in which others held its transfers
+back; of a buffer the most bytes held at once (`peak`), and the bytes held summed over the cycles (`area`).
 """
 
 
 _Added = tuple[int, int, tuple[int, int, int], NDArray[np.void]]
-"""Of a program that is over: instructions, core, span, TOTALS."""
+"""A finished program: instructions, core, span, TOTALS."""
 
 
 @frozen

@@ -19,7 +19,7 @@ from ascend_sim.memory.local import LocalMemory
 from ascend_sim.memory.regions import Region, row_starts
 
 _PLACE = {"dst": 0, "src0": 1, "src1": 2, "": 3}
-"""Where an operand stands in the addresses of a row; a region without an operand counts from 0."""
+"""Index of an operand in the addresses of a row; a region without an operand counts from 0."""
 _Regions = list[tuple[int, Region]]
 _Plan = tuple[_Regions, _Regions, _Regions]
 
@@ -48,7 +48,7 @@ class Clash:
 
 @frozen
 class Finding:
-    """Something wrong that a run noticed: `kind` is "hazard" or "uninitialised"; `text` names core, instruction, bytes.
+    """Fault that a run noticed: `kind` is "hazard" or "uninitialised"; `text` names core, instruction, bytes.
 
     `clash` says of a hazard who met whom.
     """
@@ -60,7 +60,7 @@ class Finding:
 
 
 class BlockShadow:
-    """Which 32-byte blocks a region covers, remembered per region and alignment."""
+    """The 32-byte blocks that a region covers, remembered per region and alignment."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[Region, int], np.ndarray | slice] = {}

@@ -22,7 +22,7 @@ PIPES = ("S", "MTE1", "MTE2", "MTE3", "M", "V", "FIX")
 PIPE_INDEX = {name: index for index, name in enumerate(PIPES)}
 
 LOCAL, SET, WAIT, DISARMED, TRANSFER, BARRIER, CROSS_SET, CROSS_WAIT, SCALAR, BARRIER_ALL = range(10)
-"""How an engine treats a row: work of known length, flag traffic, a GM transfer, a barrier, or scalar time."""
+"""Kinds of rows for an engine: work of known length, flag traffic, a GM transfer, a barrier, or scalar time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class GmAccess:
 
 
 class Pace(NamedTuple):
-    """How a product or a drain with the unit flag goes over its tile of L0C, fractal by fractal in order.
+    """Pace of a product or a drain with the unit flag over its tile of L0C, fractal by fractal in order.
 
     `rows` x `columns` fractals (0 x 0 for a part of a tile) in `work` cycles, after at least `head` cycles.
     """
@@ -84,16 +84,16 @@ class Instruction:
     kind: ClassVar[int] = LOCAL
     has_values: ClassVar[bool] = True
     multiplies: ClassVar[bool] = False
-    """Whether its work is the cube's."""
+    """True if its work is the cube's."""
     atomic: ClassVar[bool] = False
     lead: ClassVar[int] = 0
-    """Of a wait: cycles by which it is over before its flag comes in."""
+    """Cycles by which a wait is over before its flag arrives."""
     at_work: ClassVar[bool] = False
-    """Of a wait: whether it occupies its pipe."""
+    """True for a wait during which its pipe counts as busy."""
     reads_late: ClassVar[bool] = False
-    """Whether it reads until the end of its occupancy, piece by piece, and not when it starts."""
+    """True if it reads until the end of its occupancy, piece by piece, not at its start."""
     publishes: ClassVar[bool] = False
-    """Whether others can see afterwards what a cache held until then."""
+    """True if others can see afterwards what a cache held until then."""
     _told_by_moves: ClassVar[tuple[Any, Any] | None] = None
 
     def pipe(self, chip: ChipSpec) -> str:
@@ -109,7 +109,7 @@ class Instruction:
         return None
 
     def pace(self, chip: ChipSpec) -> Pace | None:
-        """Return how the instruction passes over its tile of L0C, if the unit flag can let another follow it; else None."""
+        """Return the pace over its tile of L0C, if the unit flag can let another instruction follow it; else None."""
         return None
 
     def reads(self) -> tuple[Region, ...]:

@@ -63,7 +63,7 @@ class Mmad(Instruction):
 
     @property
     def result(self) -> str:
-        """The format of the sums in L0C."""
+        """Return the format of the sums in L0C."""
         return "int32" if self.dtype == "int8" else "float32"
 
     def pipe(self, chip: ChipSpec) -> str:

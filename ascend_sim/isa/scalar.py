@@ -20,7 +20,7 @@ from ascend_sim.isa.moves import Moves, loops, moves
 from ascend_sim.memory.regions import Region
 
 SPACES = ("UB", "GM")
-"""Where the scalar unit can read and write."""
+"""Spaces that the scalar unit can read and write."""
 
 
 @frozen

@@ -33,7 +33,7 @@ from ascend_sim.options.run_options import LaunchOptions
 __all__ = ["KernelError", "KernelFunction", "Launch", "kernel_function"]
 
 CORES = ("AIC", "AIV", "MIX", "MIX_1_1", "AI_CORE")
-"""What a kernel may run on; which of them a chip has is in its file (cores). MIX is an AIC with its AIVs, MIX_1_1 with one."""
+"""Kinds of cores for kernels; a chip's file (cores) lists those that it has. MIX is an AIC with its AIVs, MIX_1_1 with one."""
 
 Built = TypeVar("Built", bound=Kernel)
 _MOST_TABLES = 32
@@ -133,7 +133,7 @@ class Launch:
     chip: ChipSpec
     core: str
     vector_cores: int
-    """How many AIVs a block of a "MIX" kernel has."""
+    """Number of AIVs in a block of a "MIX" kernel."""
     blocks: int
     tensors: Sequence[Tensor]
     fields: Mapping[str, Any]
@@ -144,7 +144,7 @@ class Launch:
     shared: dict[str, Any] = field(default_factory=dict)
     """Values that the kernel keeps from one block to the next."""
     repeats: dict[str, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))
-    """How often the launch came to each stamp again, by the kind of core and the stamp's number."""
+    """Number of repetitions of each stamp in the launch, by the kind of core and the stamp's number."""
 
     @classmethod
     def of(

@@ -86,7 +86,7 @@ class Notes:
     own_barriers: set[Line] = field(default_factory=set)
     """Lines whose barriers belong to the library that the kernel is written with."""
     texts: dict[Line, str] = field(default_factory=dict)
-    """What stands in lines whose file is not there any more: those of a stored run."""
+    """Texts of lines whose file no longer exists: those of a stored run."""
     whole: bool = True
     fixed: int = -1
     """The line of all rows from now on, where it is not that which writes them."""

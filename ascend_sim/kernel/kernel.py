@@ -66,7 +66,7 @@ class Kernel(TracedLoops, KernelBuilder):
     """
 
     all_cores = False
-    """Whether all blocks run at once, so that a flag may wait for every core."""
+    """True if all blocks run at once, so that a flag may wait for every core."""
 
     def __init__(
         self,

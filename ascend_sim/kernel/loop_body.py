@@ -15,7 +15,7 @@ from types import CodeType
 METHODS = ("range", "each")
 """The methods of a kernel that begin a traced loop."""
 _SCOPES = ast.FunctionDef | ast.Lambda | ast.GeneratorExp
-"""What may run later than where it stands."""
+"""Syntax whose body may run later than the place where it stands."""
 
 
 class NotFollowed(Exception):

@@ -18,7 +18,7 @@ from ascend_sim.kernel.tensor import Tensor
 from ascend_sim.kernel.tracked import Trace, Tracked
 
 What = TypeVar("What", bound=Hashable)
-"""What of a stamped loop's piece decides its rows."""
+"""The part of a stamped loop's piece that decides its rows."""
 Where = TypeVar("Where", bound=int | tuple[int, ...])
 """By what it moves: a number or several."""
 
@@ -62,7 +62,7 @@ class StampedLoops:
         self._ordered: tuple[str, ...] = ()
 
     stamping: bool = True
-    """Whether loops repeat rows; without, every row is written by itself, and the programs are the same."""
+    """True if loops repeat rows by stamps; otherwise every row is written singly, and the programs are equal."""
 
     def carry(self, owner: object, *names: str) -> None:
         """Register attributes of `owner` whose values one piece of a stamped loop leaves to the next: numbers, names,

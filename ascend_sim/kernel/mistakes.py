@@ -46,7 +46,9 @@ def _about_name(holder: Any, name: str | None) -> str | None:
     if kind is None or name is None:
         return None
     known = [one for one in dir(holder) if not one.startswith("_")]
-    near = get_close_matches(name, known, n=3) or [one for one in known if name in one or one in name][:3]
+    begun = [one for one in known if one.startswith(f"{name}_")]
+    near = list(dict.fromkeys([*get_close_matches(name, known, n=3), *begun]))[:3]
+    near = near or [one for one in known if name in one or one in name][:3]
     advice = f"near: {', '.join(f'{_shown(kind)}{one}' for one in near)}" if near else "see docs/instructions.md"
     return f"{_shown(kind)}{name} does not exist; {advice}"
 

@@ -31,7 +31,7 @@ from ascend_sim.memory.regions import Region
 Key = tuple[Any, ...]
 """An instruction's class and its parameters, under which a table has it once."""
 _MOST_ROWS = 1 << 24
-"""Of one region, adjoining ones merged: engines go over them one by one, and C cannot be interrupted meanwhile."""
+"""Limit for one region, adjoining rows merged: engines go over them one by one, and C cannot be interrupted meanwhile."""
 COLUMNS = ("instruction", "dst", "src0", "src1", "tile")
 OPERAND_COLUMN = {"dst": 1, "src0": 2, "src1": 3}
 PLACED = 0
@@ -44,7 +44,7 @@ def operand_values(rows: NDArray[np.int64], row: Any, column: NDArray[np.int64])
 
 
 SPACES = ("GM", "L1", "L0A", "L0B", "L0C", "UB", "BT", "FB")
-"""Where an instruction can read and write; the order is the code in `Touches`."""
+"""Spaces that an instruction can read and write; the order is the code in `Touches`."""
 _SPACE = {space: code for code, space in enumerate(SPACES)}
 TOUCH = np.dtype(
     [(name, np.int64) for name in ("space", "column", "offset", "extent", "writes", "atomic")]
@@ -156,9 +156,9 @@ class InstructionTable:
         self._unit = np.array([chip.alignment.unit(space) for space in SPACES])
         self._unfit: dict[str, NDArray[np.bool_]] = {}
         self.copies: dict[tuple[str, str, int, int, int, int], bool] = {}
-        """Whether the chip has one instruction for rows: from, to, bytes, rows and strides."""
+        """True if the chip has one instruction for rows, by from, to, bytes, rows and strides."""
         self.overlaps: dict[tuple[int, str, int], str] = {}
-        """What is wrong with a source so far behind dst, by instruction and operand; "" where nothing is."""
+        """Faults of a source at a distance behind dst, by (instruction, operand, distance); "" for none."""
         self.apart: set[int] = set()
         """Stamps whose vector operands were found to lie as they may."""
         self._touches = Touches.of((), self.chip)
@@ -349,7 +349,7 @@ class Program:
     tiles: int = 0
     flags: Mapping[str, tuple[str, str, int]] = field(default_factory=dict)
     notes: Notes | None = None
-    """Where its rows came from, if it was inspected when it was built."""
+    """Lines that wrote the rows, if the program was built under inspection."""
 
     @property
     def rows(self) -> NDArray[np.int64]:

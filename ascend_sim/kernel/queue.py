@@ -10,7 +10,7 @@ from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.sync import Flag
 
 Place = TypeVar("Place")
-"""What a buffer is told as: its address, or a tensor that lies there."""
+"""Description of a buffer: its address, or a tensor that lies there."""
 
 
 class _Turn(Generic[Place]):

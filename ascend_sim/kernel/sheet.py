@@ -256,7 +256,7 @@ def _may_move(room: Sequence[FreeSpan], by: Place) -> bool:
 
 
 Room = dict[tuple[Place, int], tuple[int, int]]
-"""Of what moves by the same steps and stays on the same units: how far down and up it may go."""
+"""Range, down and up, by which numbers may move: by their steps and unit."""
 
 
 class _Piece:

@@ -38,7 +38,7 @@ LAID = 5
 
 
 Place = tuple[int, ...]
-"""Where a piece stands: a number for each direction that it can move in."""
+"""Place of a piece: a number for each direction that it can move in."""
 
 
 class Moving:
@@ -375,7 +375,7 @@ _Begin = c_char * 0
 
 
 def address_of(array: NDArray[Any]) -> int:
-    """Return where a contiguous array of plain numbers lies in memory."""
+    """Return the memory address of a contiguous array of plain numbers."""
     if array.flags.writeable:
         return addressof(_Begin.from_buffer(array.data))  # numpy takes four times as long to say it
     address: int = array.__array_interface__["data"][0]

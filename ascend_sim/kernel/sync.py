@@ -28,7 +28,7 @@ from ascend_sim.kernel.loops import StampedLoops
 from ascend_sim.kernel.program import InstructionTable, Key
 
 CROSS_MODES = {0: "all cores of a kind", 1: "the vector cores of a block", 2: "a cube core and its vector cores"}
-"""Who a cross-core flag joins, on every chip that has them."""
+"""Cores that a cross-core flag joins, by mode, on every chip that has them."""
 _ONE_VECTOR_MODE = {ONE_VECTOR: "a cube core and one of its vector cores"}
 
 
@@ -240,7 +240,7 @@ class SyncMethods(StampedLoops):
     # -- what a program leaves open ------------------------------------------------------------------------------------
 
     def _check_all_taken(self) -> None:
-        """RowError for a flag with more sets than waits, or more waits than sets: the row is that of the last of them."""
+        """Raise RowError for a flag with more sets than waits, or more waits than sets, at the row of the last of them."""
         for flag, balance in self._balance.items():
             if not balance:
                 continue

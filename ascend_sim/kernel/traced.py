@@ -49,7 +49,7 @@ class TracedLoop:
     stamps: dict[tuple[int, Hashable], list[Stamp]] = field(default_factory=dict)
     moved: dict[tuple[int, Place], int] = field(default_factory=dict)
     hangs_together: bool = False
-    """Whether a turn was seen to depend on those before it, so that no stamp is right."""
+    """True if a turn was seen to depend on earlier turns, so that no stamp is right."""
 
     def stamp_at(self, phase: int, what: Hashable, place: Place, block: int) -> Stamp | None:
         """Return the stamp whose guards hold at a place, or None."""
@@ -81,8 +81,8 @@ class TracedLoops(StampedLoops):
         _asked_block: bool
 
     repeats: dict[int, int] | None = None
-    """How often a launch came to each stamp again, by its number; its builders share it. None for the project's own kernels:
-    all their loops are traced, and no turn is compared.
+    """Number of repetitions of each stamp in a launch, by the stamp's number; its builders share it. None for the project's own
+    kernels: all their loops are traced, and no turn is compared.
     """
     _items: Sequence[Any] | None = None
     _pieces: Sequence[tuple[Hashable, Place]] = ()

@@ -92,7 +92,7 @@ class EngineOptions(TypedDict, total=False):
 
 @described
 class TaskOptions(EngineOptions, total=False):
-    """How the tasks of one run are run."""
+    """Options of the tasks of one run."""
 
     progress: Annotated[
         "Callable[[str, int, int], None] | None",

@@ -37,7 +37,7 @@ from ascend_sim.frozen import frozen
 from ascend_sim.yaml_file import load_shipped
 
 LEVEL = 0.8
-"""Of the kernels of a kind, how many lie in its interval."""
+"""Share of a kind's kernels that lie in its interval."""
 LONG_US = 100
 """Predicted time from which a kernel counts as long: its launch is no large part of it (chosen, not fitted)."""
 ENOUGH = 8

@@ -6,9 +6,9 @@ COLORS = {
     "barrier": "#9c6b4e", "issue": "#707070", "scalar": "#8c8c8c",
     "cross-core flag": "#c2548a", "core start": "#5b7083", "dispatch": "#8fa3b3", "launch": "#3f5161", "host": "#a0a0a0",
 }  # fmt: skip
-"""Of pipes, and of what else takes time on the critical path."""
+"""Colours of pipes, and of other steps of the critical path."""
 NOTHING = "#9aa5ad"
 STALL_COLORS = {
     "flag": "#e377a2", "cross-core": "#c2548a", "pipe busy": "#9c6b4e", "outstanding limit": "#d4b106", "": NOTHING,
 }  # fmt: skip
-"""Of the bars that tell where a pipe stands still, by cause; "" is any other."""
+"""Colours of the bars that show stalls of a pipe, by cause; "" is any other."""

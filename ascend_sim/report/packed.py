@@ -29,7 +29,7 @@ LIMIT = 4 << 20
 """Bytes of packed blocks in a page, unless told otherwise: with the script that draws figures it stays below 10 MB."""
 _OPERANDS = ("dst", "src0", "src1")
 _STILL = {WAIT: "flag", CROSS_WAIT: "cross-core"}
-"""What holds a pipe at a row that is no work: it is drawn as standing still."""
+"""Cause of a stall by the kind of row that is no work: it is drawn as standing still."""
 
 
 class PackedBlocks:

@@ -385,7 +385,7 @@ def _kernel(
 
 
 def _waterfall(recording: Recording, kernel: Mapping[str, Any], task: int, figures: Figures) -> list[str]:
-    """Return where the time of a cube kernel goes, and what can be changed about it."""
+    """Return the HTML of a cube kernel's waterfall and of the advice on it."""
     from ascend_sim.report.figures import waterfall_figure
 
     if not kernel.get("waterfall"):

@@ -38,9 +38,9 @@ from ascend_sim.report.waterfall import waterfall
 Outputs = Mapping[str, Mapping[str, Any]]
 
 VERSION = 1
-"""Of what `to_dict` gives, in it under "version"; counted up when a key goes or means something else."""
+"""Version of the result of `to_dict`, its key "version"; increased when a key is removed or changes its meaning."""
 NO_TIMELINE = "not kept: there is no waterfall, critical path, what-if, trace or page of this run"
-"""What a report says of a run that kept totals alone."""
+"""Note in the report of a run that kept only totals."""
 _US_DECIMALS = 4
 _SHARE_DECIMALS = 4
 _TIME_FIELDS = (
@@ -300,7 +300,7 @@ def _timed_kernels(
 
 
 def _buffers(chip: ChipSpec, totals: TaskTotals) -> dict[str, dict[str, Any]]:
-    """Return how full the local buffers are: capacity, the most that any core held, and the mean over cores and time."""
+    """Return the occupancy of the local buffers: capacity, the most that any core held, the mean over cores and time."""
     return {
         name: {"capacity": chip.buffers[name], "peak_bytes": found.peak, "mean_bytes": found.mean}  # type: ignore[index]
         for name, found in totals.buffers.items()

@@ -42,7 +42,7 @@ KINDS = {
     "bound": "at most",
     "cause": "a cause; no change of the call is known that helps",
 }
-"""How the gain of an advice is known, and how it can reach a device."""
+"""Origin of an advice's gain, and its way to a device, in words."""
 
 
 def summary_of(report: Mapping[str, Any], case: str = "") -> dict[str, Any]:

@@ -45,7 +45,7 @@ _CATEGORY = {
 }  # fmt: skip
 _OPERANDS = ("dst", "src0", "src1")
 _LEVEL = 5
-"""Of gzip: higher ones take longer than they save."""
+"""Compression level of gzip: higher ones take longer than they save."""
 _CHUNK = 50_000
 """Rows whose events are in memory at a time."""
 
@@ -288,7 +288,7 @@ def _moment(nanoseconds: int) -> float:
 
 
 def _inside(begin: int, end: int, raised: int) -> int:
-    """Return where in a wait's box its arrow ends: behind the set, and before the end of the box, which belongs to the next."""
+    """Return the time in a wait's box at which its arrow ends: behind the set, and before the end of the box."""
     return min(max(raised + 1, begin), max(end - 2, begin))  # one that is cut off is shorter by one
 
 

@@ -24,7 +24,9 @@ Trial = Callable[[Task], object]
 """Does with a task of one block what is to be done with all of them."""
 
 FEWEST_BLOCKS = 8
-"""Of a kernel that is tried, so that its trial is an eighth of it at most; others are taken to have the pace of the longest."""
+"""Fewest blocks of a kernel that is tried, so that its trial is an eighth of it at most; others are taken to have the pace of
+the longest.
+"""
 
 
 @frozen

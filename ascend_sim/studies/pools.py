@@ -37,7 +37,7 @@ _CONNECT_SECONDS = 4
 """Until somebody who does not answer is given up; Dask itself would ask for half a minute."""
 _LOOK_SECONDS = 0.5
 _QUIET = "ignore:resource_tracker:UserWarning"
-"""Of joblib's helper process, which tells of folders when a command was killed, and removes them."""
+"""Filter for warnings of joblib's helper process, which tells of folders when a command was killed, and removes them."""
 
 
 @frozen

@@ -37,11 +37,11 @@ __all__ = ["RESULTS", "VERSION", "Claim", "Store"]
 RESULTS = "results.sqlite"
 """Name of a store in an `--out` folder."""
 VERSION = 2
-"""Of the tables (`pragma user_version`); counted up when a column goes or means something else."""
+"""Version of the tables (`pragma user_version`); increased when a column is removed or changes its meaning."""
 Claim = Literal["mine", "theirs", "done"]
-"""Who makes a result: this process; another one that lives; nobody any more, for it is there."""
+"""State of a result's claim: this process; another one that lives; nobody any more, for it is there."""
 _APPLICATION = 0x41534354
-"""What tells such a file from other SQLite databases (`pragma application_id`)."""
+"""Mark that tells such a file from other SQLite databases (`pragma application_id`)."""
 _TABLES = {"studies", "results", "claims"}
 _SCHEMA = (
     "create table studies (id integer primary key, identity text not null unique, what text not null)",

@@ -20,7 +20,7 @@ CONV = "conv"
 MATMUL = "matmul"
 """The one "operator" that is a kernel alone: C = A x B."""
 PARTS = ("output", "grad_input", "grad_weight", "grad_bias")
-"""What a layer's time is split into, beside layout conversions."""
+"""Parts of a layer's time, beside layout conversions."""
 
 
 @frozen
@@ -193,7 +193,7 @@ def turned(spec: TensorSpec) -> bool:
 
 
 def product_part(layer: CalledLayer, left: torch.Tensor, right: torch.Tensor, seen: set[str]) -> str:
-    """Return which gradient of C[M, N] = A[M, K] x B[K, N] a product in its backward is.
+    """Return the gradient of C[M, N] = A[M, K] x B[K, N] that a product in its backward computes.
 
     dA = dC x B^T sums over N, dB = A^T x dC over M; where both fit, autograd makes dA first.
     """

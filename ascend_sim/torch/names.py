@@ -58,7 +58,7 @@ class Names:
     model: torch.nn.Module | None = None
     _thread: _Thread = field(default_factory=_Thread)
     _key: object = field(default_factory=object)
-    """What a node's metadata hold its layer under: each simulation has its own."""
+    """Key of the layer in a node's metadata: each simulation has its own."""
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _threads: list[dict[int, tuple[int, Any]]] = field(default_factory=list)
     _layers: WeakKeyDictionary[torch.nn.Module, str] = field(default_factory=WeakKeyDictionary)

@@ -55,7 +55,7 @@ _conv_tbc_backward.register_vmap(lambda info, axes, *args: _one_by_one(_conv_tbc
 
 OUTPUT = torch.ops.ascend_sim.conv_tbc.default
 GRADIENTS = torch.ops.ascend_sim.conv_tbc_backward.default
-"""What a dispatch mode sees."""
+"""The operator that a dispatch mode sees."""
 
 
 class _ConvTbc(torch.autograd.Function):

@@ -148,7 +148,7 @@ class ModelReport:
         return None if longest is None else f"{longest['op_type']} {longest['bottleneck_pipe'] or '-'}"
 
     def tiling_sources(self, row: LayerRow) -> list[str]:
-        """Return where the tilings of the row's cube kernels are from."""
+        """Return the tiling sources of the row's cube kernels."""
         return list(dict.fromkeys(kernel["tiling_source"] for kernel in self.kernels(row) if kernel["tiling_source"]))
 
     # -- the table -----------------------------------------------------------------------------------------------------

@@ -113,7 +113,7 @@ class Simulation:
 
     @property
     def report(self) -> ModelReport:
-        """Everything seen so far, simulated; in mode "timing" what was not yet simulated runs now."""
+        """Return the report of everything seen so far; in mode "timing" calls not yet simulated run now."""
         with self._lock:
             open_calls = [call for call in self._seen() if call not in self._outcomes and self._later(call)]
             run = partial(_timed, settings=self.settings)

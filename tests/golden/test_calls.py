@@ -30,7 +30,7 @@ def freezer() -> ModuleType:
 
 
 SUITE = [*range(4), *(pytest.param(chunk, marks=pytest.mark.slow) for chunk in range(4, CHUNKS))]
-"""Of the 300 calls 120 run in the suite; all of them under -m slow and by tools/freeze_calls.py --check."""
+"""Parts of the frozen calls: 120 of 300 run in the suite, all of them under -m slow and by tools/freeze_calls.py --check."""
 
 
 @pytest.mark.usefixtures("each_engine")

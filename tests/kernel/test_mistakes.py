@@ -47,6 +47,7 @@ def test_a_wrong_argument_is_told_with_the_signature() -> None:
 def test_a_missing_name_is_told_with_near_ones() -> None:
     assert _message(lambda k, x: k.gm_to_ubb(0, x)).startswith("k.gm_to_ubb does not exist; near: k.gm_to_ub, ")
     assert _message(lambda k, x: k.blokcs) == "k.blokcs does not exist; near: k.blocks, k.block"
+    assert _message(lambda k, x: k.ub) == "k.ub does not exist; near: k.sub, k.ub_queue, k.ub_to_gm"
     assert _message(lambda k, x: x.shpae).endswith("near: Tensor.shape, Tensor.reshape")
     assert _message(lambda k, x: k.zyx) == "k.zyx does not exist; see docs/instructions.md"
 

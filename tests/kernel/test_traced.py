@@ -28,6 +28,7 @@ from tests.support.kernel.traced_kernels import (
     repeated,
     texts,
 )
+from tests.support.sampling import as_part, sample
 
 
 @pytest.mark.parametrize("name", BODIES)
@@ -316,7 +317,8 @@ def rows_of_kernel(random: Random, names: str, depth: int, inside: bool) -> list
     return lines or ["k.scalar(1)"]
 
 
-@pytest.mark.parametrize("seed", range(24))
+@as_part
+@pytest.mark.parametrize("seed", range(sample(8, 24)))
 def test_random_kernels(seed: int) -> None:
     random = Random(seed)
     for _ in range(8):

@@ -24,7 +24,7 @@ WRITTEN_BY = {
     "wait_flag": ("acquire", "take", "close"), "cross_core_set_flag": ("cross_core_set",), "fill": ("fill",),
     "cross_core_wait_flag": ("cross_core_wait",),
 }  # fmt: skip
-"""What stands in the line of a kernel that writes an instruction."""
+"""Text in the line of a kernel that writes an instruction."""
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from hypothesis import settings
 Test = TypeVar("Test", bound=Callable[..., Any])
 
 WHOLE = False
-"""Whether the long tests were asked for (`conftest.py` says so before tests are collected)."""
+"""True if the long tests were asked for (`conftest.py` says so before tests are collected)."""
 
 
 def sampled(part: int, whole: int, **options: Any) -> Callable[[Test], Test]:

@@ -1,4 +1,4 @@
-"""Why predictions are off: notes that stand on the page while the error is above their limit."""
+"""Notes on the causes of errors of predictions; each stands on the page while the error is above its limit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from ascend_sim.studies.validate.pages import Group
 
 @dataclass(frozen=True)
 class Note:
-    """Why a quantity ("task", "core" or a pipe) of a chip's operator is off; shown while its mean error exceeds `limit` %."""
+    """Cause of an error of a quantity ("task", "core" or a pipe) of a chip's operator; shown while its mean exceeds
+    `limit` %.
+    """
 
     chip: str
     op_type: str

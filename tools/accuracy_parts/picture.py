@@ -19,7 +19,7 @@ TEXT = """![Predicted against measured times of kernels, a panel for each archit
 
 Distinct kernels, told nothing, as shipped, repeats averaged: dav-1001 is the first 910, dav-2201 are 910B and 910_93,
 dav-3510 is the 950."""
-"""Where the picture stands on the page."""
+"""Markdown of the picture on the page."""
 WITHIN = 1.25
 
 

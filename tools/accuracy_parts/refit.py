@@ -134,7 +134,7 @@ def _digest(given: Sequence[MeasuredRow], chip: str, fields: Sequence[str]) -> s
 
 
 def _fitted_again(given: Sequence[MeasuredRow], chip: str, fields: Sequence[str]) -> dict[str, list[Any]]:
-    """Which rows can be simulated, and their us as shipped and left out."""
+    """Return the rows that can be simulated, with their us as shipped and left out."""
     kind = LibraryBench if any(_of_library(field) for field in fields) else Bench
     with tempfile.TemporaryDirectory() as folder:
         start = {field: _leaf(field)["value"] if _of_library(field) else value_of(chip, field) for field in fields}

@@ -1,4 +1,4 @@
-"""Which of the compared rows a part of the page is about."""
+"""Selection of the compared rows for the parts of the page."""
 
 from __future__ import annotations
 

@@ -207,7 +207,7 @@ def _by_kind(found: Sequence[HeldOut]) -> list[str]:
 
 
 def _outside(found: Sequence[HeldOut]) -> str:
-    """Which kinds with enough kernels on a chip miss the aim, as shipped and with costs fitted without the layer."""
+    """Return the kinds with enough kernels on a chip that miss the aim, as shipped and with costs fitted without the layer."""
     said = []
     for column in (0, 1):
         missed = [

@@ -128,7 +128,7 @@ def by_label(compared: Sequence[RowComparison], chip: str, op_type: str, label: 
 
 
 def kind(one: RowComparison) -> str:
-    """Which way a TransData turns."""
+    """Return the direction of a TransData."""
     kernel = one.row.kernel
     return f"{kernel.label('format_in')} to {kernel.label('format_out')}, C0 = {kernel['C0']}"
 

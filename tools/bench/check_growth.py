@@ -1,4 +1,4 @@
-"""How a check grows: CPU time and peak memory beside those of `full`, of own kernels that double in length or in cores.
+"""Growth of checks: CPU time and peak memory beside those of `full`, of own kernels that double in length or in cores.
 
 Usage: python tools/bench/check_growth.py [--sizes N] [CASE ...]
 

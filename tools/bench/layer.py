@@ -29,7 +29,7 @@ SHAPES = ((32, 64, 56, 56), (32, 64, 56, 56), (64, 64, 3, 3))
 """gradOutput, input, weight."""
 ATTRIBUTES: tuple[Any, ...] = (None, (1, 1), (1, 1), (1, 1), False, (0, 0), 1, (True, True, True))
 LIMITS = {"timing": "4 s", "full": "1.2 x functional, 2 GB", "functional": "4 x torch"}
-"""What the project promises, printed beside the figures."""
+"""Limits that the project promises, printed beside the figures."""
 
 
 def arrays(dtype: Any, shapes: Any = SHAPES) -> list[Any]:

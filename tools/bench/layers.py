@@ -77,7 +77,7 @@ WAYS = {
     "both in one call": ((True, True, False), False),
     "both, with a timeline": ((True, True, False), True),
 }
-"""What is asked of every layer, and whether its timeline is kept."""
+"""Passes of every layer, with True if its timeline is kept."""
 
 
 def main(every: int = 30, offset: int = 0) -> None:

@@ -32,7 +32,7 @@ sys.path.append(str(ROOT))
 from tests.support.torch.models import resnet50  # noqa: E402 - the tests' own ResNet-50
 
 LIMIT = 0.05
-"""What the project promises."""
+"""Limit that the project promises."""
 SMALL = 32
 """Pixels of the small images."""
 CLOCKS = (("wall clock", time.perf_counter), ("processor", time.process_time))

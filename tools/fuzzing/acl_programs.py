@@ -116,7 +116,7 @@ class AclWalk:
                     work.free()
 
     def stream(self) -> None:
-        """One more stream, or one less."""
+        """Create or destroy a stream."""
         queued = {id(work.stream) for work in self.works if work.stage == "queued"}
         idle = [stream for stream in self.streams[1:] if id(stream) not in queued]
         if len(self.streams) < 4 or not idle:
@@ -261,7 +261,7 @@ def program(seed: int, index: int) -> AclWalk:
 
 
 def line(seed: int, index: int) -> str:
-    """How to run the program again; its steps are told with what was wrong."""
+    """Return the command that runs the program again; its steps are told with the fault."""
     return f"tools/fuzz acl --seed {seed} --again {index}"
 
 

@@ -17,7 +17,7 @@ Array = NDArray[Any]
 CODES = {acl.ACL_SUCCESS, *CODE_NAMES}
 DEFECTS = {acl.ACL_ERROR_INTERNAL_ERROR, acl.ACLNN_ERR_INNER}
 OF_FREED_MEMORY = ("freed before it ran", "of a stream that failed", "behind work that could not run")
-"""What a synchronise says of work that could not run, and of work that waited for it."""
+"""Messages of a synchronise about work that could not run, and work that waited for it."""
 TYPES = {"float16": acl.ACL_FLOAT16, "float32": acl.ACL_FLOAT, "bfloat16": acl.ACL_BF16}
 FORMATS = {3: acl.ACL_FORMAT_NCL, 4: acl.ACL_FORMAT_NCHW, 5: acl.ACL_FORMAT_NCDHW}
 OUTPUTS = ("grad_input", "grad_weight", "grad_bias")

@@ -20,7 +20,7 @@ Array = NDArray[Any]
 LABELS = ("operator", "chip", "mode", "data", "ended in")
 SECONDS = 20.0
 STATUSES = (161001, 161002, 561103)
-"""What the operators refuse a call with."""
+"""Statuses with which the operators refuse a call."""
 NAMES = {"ascend_sim": ascend_sim, "ml_dtypes": ml_dtypes, "np": np}
 
 
@@ -204,7 +204,7 @@ def _near_integers(call: DrawnCall, found: Array, wanted: Array, sizes: Array, d
 
 
 def _slack(call: DrawnCall, sizes: Array) -> Array:
-    """How far a float32 sum may lie from the exact one before its only rounding to 8 bits.
+    """Return the distance that a float32 sum may have from the exact one before its only rounding to 8 bits.
 
     Operands that were float32 may have been narrowed, and 2^9 products are summed; whole numbers are exact while they fit.
     """

@@ -30,7 +30,7 @@ JUNK = (
     "np.ma.masked_array(np.zeros((1, 1, 2, 2), 'float16'), True)", "ascend_sim.TensorSpec((2**40, 2, 2, 2), 'float16')",
     "ascend_sim.TensorSpec((0, 1, 1, 1), 'float32')", "memoryview(b'1234')", "range(2)", "np.int8([1, 1])",
 )  # fmt: skip
-"""What stands where something sensible should."""
+"""Values in place of sensible ones."""
 
 
 @cache

@@ -30,7 +30,9 @@ NUMPY = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16, "float32": np.fl
 
 @dataclass(frozen=True)
 class Link:
-    """How the kernel slides; a value for each axis of the map. `low` is the padding before the first pixel."""
+    """Geometry of the kernel's positions, with a value for each axis of the map. `low` is the padding before the first
+    pixel.
+    """
 
     stride: tuple[int, ...]
     low: tuple[int, ...]

@@ -22,7 +22,7 @@ from fuzzing.outcome import FuzzOutcome
 LABELS = ("operator", "chip", "profile", "status")
 SECONDS = 5.0
 STATUSES = {0, 161001, 161002, 561103}
-"""What a call may end in; 561000 would be an exception, 561003 a call that is accepted and has no kernel."""
+"""Statuses in which a call may end; 561000 would be an exception, 561003 a call that is accepted and has no kernel."""
 DTYPES = {
     "float32": acl.ACL_FLOAT, "float16": acl.ACL_FLOAT16, "bfloat16": acl.ACL_BF16, "hifloat8": acl.ACL_HIFLOAT8,
     "float8_e4m3fn": acl.ACL_FLOAT8_E4M3FN, "int8": acl.ACL_INT8, "double": acl.ACL_DOUBLE, "?": 99,
@@ -221,7 +221,7 @@ def draw(seed: int, index: int) -> tuple[str, Any]:
 
 
 def line(seed: int, index: int) -> str:
-    """How to make the call again, with its arguments behind it."""
+    """Return the command that makes the call again, with its arguments behind it."""
     return f"tools/fuzz phase-one --seed {seed} --again {index}  # {setting(seed, index)}, {draw(seed, index)[1]}"
 
 

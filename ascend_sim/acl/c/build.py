@@ -23,7 +23,7 @@ __all__ = ["LIBRARY", "OTHER_NAMES", "build_c", "compile_flags"]
 
 LIBRARY = "libascendcl.so"
 OTHER_NAMES = ("libnnopbase.so", "libopapi.so", "libopapi_nn.so", "libopapi_math.so")
-"""What programs link with besides; here it is all one library."""
+"""Further libraries that programs link with; here all are one library."""
 
 _SOURCE = """
 #include "acl/acl.h"
@@ -93,7 +93,7 @@ try:
 except BaseException as error:
     lib.ascend_sim_cannot_start(f"{type(error).__name__}: {error}".encode(errors="replace"))
 """
-"""What Python does when the library starts it."""
+"""Python code that runs when the library starts Python."""
 
 
 def build_c(folder: str | Path) -> list[Path]:

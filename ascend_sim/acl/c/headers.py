@@ -40,7 +40,7 @@ _ENUMS: dict[str, tuple[type[IntEnum], ...]] = {
     "aclnnop/aclnn_convolution_backward.h": (enums.CubeMathType,),
 }
 _CODES = {"acl/acl_base.h": ("ACL_SUCCESS", "ACL_ERROR_"), "aclnn/aclnn_base.h": ("ACLNN_",)}
-"""How the names of the codes begin that a header has."""
+"""Prefixes of the codes that each header declares."""
 
 _WIDTH = 100
 

@@ -22,7 +22,7 @@ HANDLES = (
 """Types whose values stand for an object of the simulator."""
 
 COUNTS = {"viewDims": "viewDimsNum", "stride": "viewDimsNum", "storageDims": "storageDimsNum", "value": "size"}
-"""Which parameter says how long an array is."""
+"""The parameter with the length of each array parameter."""
 
 _HOST_OR_DEVICE = ("dst", "src")
 """Pointers of which another parameter, `kind`, says on which side they are."""

@@ -19,7 +19,7 @@ from ascend_sim.kernel.stamp import address_of
 _DIRECTIONS = {"read": 0, "write": 1, "atomic": 2}
 _NOTHING, _ALL_LINES, _TAILS, _PARTIAL = range(4)
 _MOST_BYTES = 1 << 44
-"""Of one transfer, lines touched in part counted whole: its 2**-16 bytes stay below 2**60."""
+"""Limit for one transfer, lines touched in part counted whole: its 2**-16 bytes stay below 2**60."""
 
 
 class Table:

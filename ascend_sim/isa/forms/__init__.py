@@ -48,7 +48,7 @@ _GROUP = {
     "ascend_sim.isa.direct": ("copies", "cube"),
     "ascend_sim.isa.l0c_to_ub": ("cube",),
 }
-"""Where the instructions of a module are declared."""
+"""Groups of declarations (configs/instructions) by the instructions' module."""
 
 
 def form_of(instruction: Instruction, chip: ChipSpec, owed: bool = False) -> Form | None:

@@ -16,11 +16,11 @@ from ascend_sim.studies.compare.sources import OneRun
 __all__ = ["LETTERS", "Fact", "KernelFacts", "RunComparison", "Value"]
 
 VERSION = 1
-"""Of what `RunComparison.to_dict` gives; counted up when a key goes or means something else."""
+"""Version of the result of `RunComparison.to_dict`; increased when a key is removed or changes its meaning."""
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-"""What the runs are called in tables, in order."""
+"""Names of the runs in tables, in order."""
 _DIGITS = 12
-"""Of differences: what subtracting adds behind them is no difference."""
+"""Digits of differences: later digits come from the subtraction itself."""
 
 Value = str | int | float | bool | None
 
@@ -113,7 +113,7 @@ class RunComparison:
         return not any(one.differs for one in facts) and not any(one.differs for one in kernels)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as dicts, lists, strings and numbers. Times in us, waterfalls in cycles of each run's own clock."""
+        """Return everything as plain data. Times in us, waterfalls in cycles of each run's own clock."""
         names = zip(LETTERS, self.runs, strict=False)
         return {
             "version": VERSION,

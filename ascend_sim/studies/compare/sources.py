@@ -29,7 +29,7 @@ Given: TypeAlias = str | Path | Result | KernelRun
 Kind = Literal["case", "chip", "tiling", "folder", "timeline", "result"]
 
 _UNKNOWN = ("mode", "workspace_bytes", "findings", "warnings")
-"""What timeline.npz alone does not tell of a run."""
+"""Fields of a report that timeline.npz alone does not have."""
 
 
 @dataclass(frozen=True, eq=False)

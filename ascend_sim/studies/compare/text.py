@@ -27,7 +27,7 @@ HEADS = {
     "tiling": "tiling",
     "tensors": "tensors",
 }
-"""What stands above the facts of a group."""
+"""Heads above the facts of a group."""
 
 
 def render(

@@ -133,7 +133,7 @@ def gemm_lines(explanation: Explanation) -> list[str]:
 
 
 def _stride_words(explanation: Explanation) -> str:
-    """Return how the kernel deals with a stride: it inserts zeros, or splits the kernel into parts that need none."""
+    """Return a text on the kernel's way with a stride: it inserts zeros, or splits the kernel into parts that need none."""
     tasks = (explanation.task(part.mmads[0].row) for part in explanation.parts if part.mmads)
     mode = next((task.info["tiling"].get("kernelSplitMode", 0) for task in tasks), 0)
     words = {

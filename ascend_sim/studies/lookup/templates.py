@@ -9,7 +9,7 @@ from ascend_sim.errors import SimError
 from ascend_sim.report.files import atomic_write
 
 TEMPLATES = {"case": "case.yaml", "network": "network.yaml", "chip": "chip.yaml", "kernel": "kernel.py"}
-"""What can be begun -> its file below configs/templates."""
+"""Kind of template -> its file below configs/templates."""
 
 
 def template(kind: str) -> str:

@@ -50,7 +50,7 @@ from ascend_sim.studies.store import RESULTS, Store
 __all__ = ["LayerTimes", "NetworkRun", "Tilings", "run_network"]
 
 MOST_IMAGES = (1 << 31) - 1
-"""Of a batch; far beyond what the memory of a chip holds."""
+"""Limit of a batch; far beyond what the memory of a chip holds."""
 Tilings = Mapping[str, Mapping[str, Mapping[str, int]]]
 """Tiling fields by layer and cube kernel."""
 

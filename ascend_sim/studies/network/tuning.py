@@ -33,7 +33,7 @@ from ascend_sim.yaml_file import read_yaml
 __all__ = ["TILINGS_FILE", "Tuned", "read_tilings", "tune", "write_tilings"]
 
 TILINGS_FILE = "tilings.yaml"
-"""Of a folder: what `tune` found, by layer and kernel, for `run_network`."""
+"""File in a folder with the tilings that `tune` found, by layer and kernel, for `run_network`."""
 _Found = dict[str, dict[str, dict[str, int]]]
 
 

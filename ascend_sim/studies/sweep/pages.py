@@ -22,7 +22,7 @@ __all__ = ["check_table", "heat_map", "pareto_plot", "render", "write_table"]
 _SHOWN = ("us", "grad_input_us", "grad_weight_us", "output_us", "layout_us", "l1", "error")
 """Columns of the table on a terminal, as far as there are any; a file has all."""
 _MOST_CELLS = 200
-"""Of a heat map, up to which a number stands in each."""
+"""Most cells of a heat map with a number in each."""
 
 
 def render(

@@ -31,7 +31,7 @@ TRIED = 24
 """Simulations of a search at a point, for each cube kernel: few, so that a sweep ends; the most promising come first."""
 
 LARGER_IS_BETTER = ("tflops", "efficiency")
-"""How the names of columns end of which more is better; of all others less is."""
+"""Endings of the names of columns in which more is better; in all others less is."""
 
 
 @frozen

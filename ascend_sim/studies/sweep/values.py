@@ -19,7 +19,7 @@ from ascend_sim.yaml_file import parse_yaml
 __all__ = ["MOST_POINTS", "grouped", "parse_vary"]
 
 MOST_POINTS = 100_000
-"""Of a sweep: what is more is a slip of the keyboard."""
+"""Limit of a sweep's points: a larger number is taken for a typing error."""
 _NUMBER = r"-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?"
 _RANGE = re.compile(rf"(?P<first>{_NUMBER}):(?P<last>{_NUMBER})(?::(?P<by>\*?)(?P<step>{_NUMBER}))?")
 _ALLOWED = (

@@ -17,7 +17,7 @@ from ascend_sim.ops.problem.window import needed_rows, pad_before, read_width
 from ascend_sim.studies.tiles.prices import Prices
 
 Cut = tuple[int, int, int]
-"""How a tiling cuts dx and the kernel: kernelSplitMode, columns of a strip, loadB1Condition."""
+"""Cut of dx and the kernel by a tiling: kernelSplitMode, columns of a strip, loadB1Condition."""
 
 
 class _Window(NamedTuple):
@@ -48,7 +48,7 @@ _Maps = tuple[tuple[_MapTile, int], ...]
 _Bands = tuple[tuple[tuple[int, int], int], ...]
 """The bands of a task: channels with padding and those that there are, and how many such bands."""
 _Kind = tuple[int, int, int, _Maps, _Bands]
-"""What tasks have in common: group, kernel planes, part, tiles and bands."""
+"""Key of tasks with equal tiles: group, kernel planes, part, tiles and bands."""
 
 
 class Tiles(NamedTuple):

@@ -24,7 +24,7 @@ _L2 = {"call": "L2 as in the call", "warm": "alone, its operands in the L2", "co
 _PIPES = ("cube", "mte1", "mte2", "fixpipe", "vec", "scalar")
 _SHORT = {"nothing to do": "idle"}
 _BREAK = re.compile("(?<=^base)|(?<=^step)|(?<=[0-9]P)|(?=Core|Order|KType)")
-"""Where the heads of the columns are broken, so that the table stays narrow."""
+"""Places at which heads of columns are broken, so that the table stays narrow."""
 
 
 def render(outcome: SearchOutcome, console: Console, top: int = 10) -> None:
@@ -81,7 +81,7 @@ def _answer(outcome: SearchOutcome) -> str:
 
 
 def reach_of(outcome: SearchOutcome) -> tuple[str, str]:
-    """Return whether a tiling other than the call's can reach a device: as a word and as a sentence.
+    """Return, as a word and a sentence, the way by which a tiling other than the call's can reach a device.
 
     No tiling can be set through aclnn. A library that reads a table first takes the tiling of an added row.
     """

@@ -51,7 +51,7 @@ _WHY = {
 
 @frozen
 class State:
-    """Where a search stands: tilings simulated, best cycles so far, tilings whose bound is below them, the lowest bound."""
+    """Progress of a search: tilings simulated, best cycles so far, tilings with a bound below them, the lowest bound."""
 
     simulated: int
     best: int | None

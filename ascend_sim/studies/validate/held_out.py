@@ -24,7 +24,7 @@ class HeldOut:
     refitted: int
     kernels: int
     whole: bool
-    """Whether the whole network was left out."""
+    """True if the whole network was left out."""
 
 
 @frozen

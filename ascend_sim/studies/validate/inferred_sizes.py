@@ -381,4 +381,4 @@ INFER: Mapping[str, Infer] = {
     "MemSet": _mem_set,
     **dict.fromkeys(("MatMul", "MatMulV2", "MatMulV3", "BatchMatMul"), _matmul),
 }
-"""What the sizes of an operator are read from; others have no kernel here."""
+"""Function that infers the sizes of each operator; others have no simulated kernel."""

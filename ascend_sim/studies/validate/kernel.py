@@ -24,12 +24,12 @@ _CUBE_DTYPES = {"hf32": ("float32", 3), "fp32": ("float32", 0), "fp16": ("float1
 """Dtypes of cube kernels in a row: the operands' dtype, and the cubeMathType that computes so."""
 
 L2_STATES = ("cold", "warm")
-"""What the L2 holds before a kernel: nothing, or its inputs, as far as they fit."""
+"""States of the L2 before a kernel: nothing, or its inputs, as far as they fit."""
 STEP = "step"
-"""The L2 as the earlier kernels of a profile leave it."""
+"""State of the L2 that the earlier kernels of a profile leave."""
 
 LAUNCH_STATES = ("cold", "warm")
-"""Whether a kernel fetches its code: "warm" where the same kernel or call was launched shortly before."""
+"""States of a kernel's code: "warm" where the same kernel or call was launched shortly before."""
 
 
 @frozen

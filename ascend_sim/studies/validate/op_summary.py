@@ -48,7 +48,7 @@ def is_op_summary(heads: Iterable[str]) -> bool:
 
 
 def check_table(path: Path, heads: Iterable[str], chip: str | None) -> None:
-    """ConfigError for a table that lacks a column that every row needs, SimError for one whose chip is not given."""
+    """Raise ConfigError for a table that lacks a column that every row needs, SimError for one whose chip is not given."""
     missing = _missing_columns(heads)
     if missing:
         raise ConfigError(

@@ -33,8 +33,9 @@ CHIPS = {"ascend910b_gen1": "ascend910b"}
 """Other names of chips in published tables: the first 910 with 30 cores."""
 
 TOLD = ("block_dim", "tiling")
-"""What a prediction can be told of a measured row beside what was asked of the kernel: its blocks, and the base block and share
-of a core of a MatMul."""
+"""Facts of a measured row that a prediction may be given beside the problem: its blocks, and the base block and share of a core
+of a MatMul.
+"""
 
 _LABELS = ("dtype_out", "format_in", "format_out", "path", "quantity", "kernels", "library")
 _FLAGS = ("trans_a", "trans_b", "bypass")

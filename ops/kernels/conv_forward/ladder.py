@@ -54,7 +54,7 @@ def _strips(inp: TilingInput, buffers: int) -> ConvForwardTiling | Refusal:
 
 
 def _rungs(buffers: int, words: str) -> Iterator[ForwardRung]:
-    """Yield the rungs with `buffers` buffers of each operand in L1."""
+    """Yield the rungs with `buffers` buffers of each operand in L1; `words` is added to their names."""
     yield Rung(
         f"columns of a long row{words}", INFERRED, lambda inp: inp.problem.one_row, partial(_columns, buffers=buffers)
     )

@@ -43,9 +43,9 @@ class BlockTiling:
     """Fields that follow from the problem and the other fields, which nobody can set."""
     MAY_BE_ZERO: ClassVar[frozenset[str]] = frozenset()
     LEAST_K: ClassVar[int] = FRACTAL
-    """What base_k is a multiple of, whatever the dtype."""
+    """Unit of base_k for every dtype."""
     WHOSE: ClassVar[str] = ""
-    """What a message about an unknown field says first."""
+    """Beginning of the message about an unknown field."""
 
     def to_vendor(self) -> dict[str, Any]:
         """Return every field under the vendor's name, `source` under its own."""

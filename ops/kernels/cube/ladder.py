@@ -26,7 +26,7 @@ T_co = TypeVar("T_co", covariant=True)
 Q_contra = TypeVar("Q_contra", contravariant=True)
 
 STATED, INFERRED, GUESSED, OURS = MARKS = ("stated", "inferred", "guessed", "ours")
-"""How sure it is that the library goes a rung's way; OURS: it does not, or nobody knows."""
+"""Certainty that the library decides as a rung does; OURS: it does not, or it is unknown."""
 WIDEST = 1024
 """Columns of a strip at most: the longest side of a base block."""
 

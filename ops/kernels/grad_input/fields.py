@@ -91,7 +91,7 @@ class GradInputTiling(ConvTiling):
     )
     PIXELS: ClassVar[str] = "base_m"
     DIRECT_ONLY: ClassVar[dict[str, int]] = {"single_core_din": 1, "full_load": 0, "kernel_split": 0, "k_segment": 0}
-    """What the kernels that read NCDHW alone have, and its value elsewhere."""
+    """Fields that only kernels that read NCDHW have, with their value elsewhere."""
 
     def to_vendor(self) -> dict[str, Any]:
         """Return every field under the vendor's name; those of one architecture's kernel only where they say something."""

@@ -131,7 +131,7 @@ class Round(Enum):
 
 
 Piece = Begin | Plane | End | Round
-"""What a program consists of."""
+"""A step of a program."""
 
 
 def filter_tiles(call: CubeCall, tiling: GradWeightTiling, task: GradWeightTask) -> Iterator[FilterTile]:

@@ -53,7 +53,7 @@ class Use(NamedTuple):
 
 
 Uses = tuple[Use | None, ...]
-"""Of the steps of a tile, None where the block at hand stays."""
+"""Use of blocks by each step of a tile, None where the block stays."""
 
 
 class Piece(NamedTuple):

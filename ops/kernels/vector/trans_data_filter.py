@@ -94,7 +94,7 @@ class _Filter:
     inp: TilingInput
     tile: int
     backs_off: bool = False
-    """Whether plain rows leave as whole blocks, and the last one of each backs off."""
+    """True if plain rows are stored as whole blocks, with a last one that backs off (see `whole_blocks`)."""
 
     @cached_property
     def taps(self) -> int:

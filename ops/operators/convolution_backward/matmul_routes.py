@@ -115,7 +115,10 @@ def _kind(call: ConvolutionCall, gradient: str) -> str | None:
 
 
 def _multiplied_in(call: ConvolutionCall, gradient: str) -> str:
-    """Return the cube's dtype: the documents promote all three inputs, the library the two that it multiplies (stated)."""
+    """Return the dtype in which the cube multiplies for a gradient.
+
+    The documents promote all three inputs; the library looks at the two that it multiplies (stated).
+    """
     if call.conformance == "documented":
         return call.compute_dtype
     other = "weight" if gradient == "grad_input" else "input"

@@ -220,7 +220,7 @@ def test_every_rung_is_reached(kernel: str) -> None:
 FILES, PAIRS = 10, 50
 """Source files that a choice may enter; pairs of functions in different files of which one calls the other."""
 MOST_FILES, MOST_PAIRS = 12, 70
-"""The same where a call climbs a ladder to its last resorts, which ask most procedures on the way."""
+"""Limits for a call that climbs a ladder to its last resorts, which ask most procedures on the way."""
 
 Place = tuple[str, str]
 

@@ -18,7 +18,7 @@ DOCUMENTS = sorted(path for path in SPEC.glob("*.txt") if not path.with_suffix("
 LINKABLE = (
     bool(sysconfig.get_config_var("Py_ENABLE_SHARED")) and Path(sysconfig.get_path("include"), "Python.h").is_file()
 )
-"""Whether a library can be linked with this Python."""
+"""True if a library can be linked with this Python."""
 
 
 def documents_programs():

@@ -30,7 +30,7 @@ BEGIN = '#include "kernel_operator.h"\nusing namespace AscendC;\n'
 """The two lines before the text of a kernel."""
 IN = "DataCopy(a, xg, 64); SetFlag<HardEvent::MTE2_V>(0); WaitFlag<HardEvent::MTE2_V>(0);"
 OUT = "SetFlag<HardEvent::V_MTE3>(0); WaitFlag<HardEvent::V_MTE3>(0); DataCopy(zg, d, 64);"
-"""What brings 64 elements of x to a, and 64 of d to z (`vector_kernel`)."""
+"""Code that brings 64 elements of x to a, and 64 of d to z (`vector_kernel`)."""
 
 
 def written(folder: Path, text: str, name: str = "kernel.cpp") -> Path:

@@ -27,7 +27,7 @@ from tests.support.engine.machine import CHIP, KIB, changed, columns, program, q
 from tests.support.engine.random_programs import _TIMED, RandomChip, flag_pairs, tile
 
 SIZE = 64 * KIB
-"""Of each of the two tensors of a task: one is read, one is written, by all its blocks."""
+"""Bytes of each of the two tensors of a task: one is read, one is written, by all its blocks."""
 _PARTS = {
     "AIC": [("AIC", 0)],
     "AIV": [("AIV", 0)],

@@ -128,7 +128,7 @@ def calls(draw: st.DrawFn, transposed: bool = False) -> RankedCall:
 
 
 OTHER_WAYS = ("MatMul", "only", "W_in", "groups", "load3d", "D > 1", "not supported", "161002", "561103")
-"""What a random call may be refused for: its product has not got it, or computes it in another way."""
+"""Reasons for which a random call may be refused: its product has not got it, or computes it in another way."""
 
 
 def checked(call: RankedCall, chip: str | ChipSpec, tiling: dict[str, int] | None) -> dict[str, Any] | None:

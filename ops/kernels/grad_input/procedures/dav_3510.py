@@ -84,7 +84,7 @@ class GradInputAsked(Protocol):
 
 
 def split_mode(inp: TilingInput) -> int:
-    """Return how the library splits the kernel of a problem (kernelSplitMode)."""
+    """Return the library's split of the kernel of a problem (kernelSplitMode)."""
     return library_split(inp)[0]
 
 

@@ -57,7 +57,7 @@ class PlaneOperand:
         self._next = 0
 
     def begin(self, key: Hashable) -> int | None:
-        """Return where to load a chunk to; None where L1 holds it."""
+        """Return the address to load a chunk to; None where L1 holds it."""
         if key == self._ahead:
             return None
         if key == self._held:

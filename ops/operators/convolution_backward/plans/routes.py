@@ -40,7 +40,7 @@ def _deterministic_filter_3d(call: ConvolutionCall, inp: TilingInput) -> bool:
 
 
 def data_op_type(call: ConvolutionCall) -> str:
-    """Return which operator the library takes for grad_input (ops-nn routing: stated; its shape lists are not included)."""
+    """Return the library's operator for grad_input (ops-nn routing: stated; its shape lists are not included)."""
     p = call.problem
     if call.forward:
         return "Conv3D" if call.rank == 5 else "Conv2D"
@@ -64,7 +64,7 @@ def data_op_type(call: ConvolutionCall) -> str:
 
 
 def filter_op_type(call: ConvolutionCall, inp: TilingInput) -> str:
-    """Return which operator the library takes for grad_weight (ops-nn routing: stated; its shape lists are not included)."""
+    """Return the library's operator for grad_weight (ops-nn routing: stated; its shape lists are not included)."""
     p = call.problem
     if not is_3d(call, inp):
         return "Conv3DBackpropFilter" if _deterministic_filter_3d(call, inp) else "Conv2DBackpropFilter"

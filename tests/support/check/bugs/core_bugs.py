@@ -6,7 +6,7 @@ N = 64
 MIX = {"core": "MIX", "chips": SPLIT}
 TOGETHER = {"core": "AIV", "chips": SPLIT, "all_cores": True}
 ON_ITS_PIPE, STOPS_ISSUE = {"chips": ("ascend950pr_9589",)}, {"chips": ("ascend910b3",)}
-"""What a wait for a flag between cores holds there."""
+"""Chips by the effect of a wait for a flag between cores."""
 THREE = (x(3, 16, 16, dtype="float16"), work(16, 16), out(3, 16, 16))
 
 

@@ -176,7 +176,9 @@ class CycleModel:
         return share.group * n_tiles * m_tiles * (images * pieces * (share.k // outer) * loop + out)
 
     def _both_held(self, a: Attach, b: Attach, tiles: tuple[int, int], share: Share, tile: Tile) -> int:
-        """Return the cycles of a core whose operands both lie in L1 with all of K."""
+        """Return the cycles of a core if all K of a tile's operands is in L1; `a` and `b` say if it is loaded once or for each
+        tile.
+        """
         m_tiles, n_tiles = tiles
         one, other, out = self.to_l1_a(tile), self.to_l1_b(tile), self.way_out(tile)
         mmad, left, right = self.mmad(tile), self.to_l0a(tile), self.to_l0b(tile)
