@@ -54,14 +54,11 @@ def main(page: str, long: bool, keep: Path | None) -> None:
     table, rows = calls(compared)
     write(
         Path(page),
-        words.HEAD.format(
-            trust=open_and_sealed(compared, sealed),
-            rows_910b2=len(on_b2),
-            kernels_910b2=len({one.row.kernel for one in on_b2}),
-            **asked,
-        ),
+        words.HEAD.format(rows_910b2=len(on_b2), kernels_910b2=len({one.row.kernel for one in on_b2}), **asked),
         TEXT,
-        "## Convolutions\n\n" + headline(compared, told) + "\n\n" + words.RULE,
+        open_and_sealed(compared, sealed),
+        "## Convolutions\n\n" + headline(compared, told),
+        words.BLOCKS,
         words.CALLS_TEXT.format(**asked),
         sure(),
         "## Where it is weak, and why\n\n" + notes(groups),
@@ -79,7 +76,6 @@ def main(page: str, long: bool, keep: Path | None) -> None:
         "## Rows that are not simulated\n\n" + "\n".join(f"- {line}" for line in skipped_lines(groups)),
         "## Against the aims\n\n" + aims(compared, told),
         guessed(compared),
-        words.BLOCKS,
         words.UNSEEN.format(unseen=unseen(compared)),
         LEFT_OUT.format(refitted=refitted(refits(plain, keep)))
         + "\n"

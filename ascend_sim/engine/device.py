@@ -17,7 +17,7 @@ Moved = tuple[Hashable, int, bool]
 KernelMoves = tuple[Moved, ...]
 """The tensors that one kernel moves."""
 _PARTS = 64
-"""Of a tensor, in which a kernel that is not simulated moves it (assumed)."""
+"""Parts of a tensor in which a kernel that is not simulated moves it (assumed)."""
 _NO_LINES = np.empty(0, np.int64)
 
 

@@ -3,40 +3,23 @@
 from __future__ import annotations
 
 import csv
-import math
 from collections.abc import Sequence
 
 from ascend_sim.chip import load_chip
 from ascend_sim.studies.validate.fitted_on import folder
 from ascend_sim.studies.validate.launches import MICROBENCHMARKS
-from ascend_sim.studies.validate.pages import Errors
+from ascend_sim.studies.validate.pages import Errors, spearman
 from ascend_sim.studies.validate.profile_order import victims
 from ascend_sim.studies.validate.rows import read_rows
 from ascend_sim.studies.validate.run import RowComparison, compare
 
 STEPS = ("steps/alexnet_910b2_rank0.csv", "steps/alexnet_910b2_rank1.csv")
 STEP_CHIP = "ascend910b2"
-KINDS = (
-    ("MatMul", "matrix product"),
-    ("BatchMatMul", "matrix product"),
-    ("npu_conv3d_backward", "call: weight gradient"),
-    ("conv_transpose", "call: transposed convolution"),
-    ("conv", "call: forward convolution"),
-    ("Conv2DBackpropFilter", "kernel: weight gradient"),
-    ("Conv2DBackpropInput", "kernel: data gradient"),
-    ("Conv3DBackpropFilter", "kernel: weight gradient"),
-    ("Conv3DBackpropInput", "kernel: data gradient"),
-)
-"""Beginnings of operators, and the kind of a row."""
-TRUST = """## How far off a number of this kind on this chip is
+SEALED = """## Open and sealed rows
 
-- **Trust an order before a time.** Comparisons of tilings, layers and modes of one kernel on one chip are better than absolute
-  times; a time is to be read with its interval ([below](#how-sure-a-time-is)).
-- **Trust the sealed columns before the open ones.** Nothing was fitted on sealed rows or chosen with them in view
-  (`configs/measurements/sealed.yaml`); open rows were in view, and a layer of your own is worse than they are.
-- **Do not trust a kind without a row here**, or a chip without a line: its time follows from data sheets alone.
-
-Errors in percent, told nothing but sizes and dtype; "inside" counts measured times in the 80 % interval. `-`: no row."""
+How far off a number of this kind on this chip is. Nothing was fitted on sealed rows, or chosen with them in view
+(`configs/measurements/sealed.yaml`); open ones were in view. "worst" has its sign, "inside" counts measured times in the 80 %
+interval."""
 STEP = """## A training step in its order
 
 AlexNet, batch 32, on a 910B2: every kernel finds in the L2 what the kernels before it left (`validate --l2 step`), or its
@@ -44,41 +27,34 @@ inputs (`--l2 warm`). Lines that reads drive out cost `memory.write_back_ratio`,
 
 
 def open_and_sealed(compared: Sequence[RowComparison], closed: Sequence[RowComparison]) -> str:
-    """Return the headline: a line for each chip and kind, its sealed rows and its open ones, kinds with sealed rows first."""
+    """Return a line for each chip and kind with sealed rows: the sealed ones, then the open ones of the kind."""
     lines = [
-        "| chip | kind | sealed: rows | mean % | worst % | inside | open: rows | mean % | worst % | inside |",
-        "|" + "---|" * 10,
+        "| chip | kind | | rows | mean % | worst % | rank | inside |",
+        "|" + "---|" * 8,
     ]
-    sealed, seen = _by_kind(closed), _by_kind(compared)
-    for chip, kind in sorted(sealed.keys() | seen.keys(), key=lambda key: (key not in sealed, key)):
-        cells = " | ".join(_figures(rows.get((chip, kind), ())) for rows in (sealed, seen))
-        lines.append(f"| {chip} | {kind} | {cells} |")
-    return TRUST + "\n\n" + "\n".join(lines)
+    kinds = sorted({_kind(one) for one in closed if not one.prediction.skipped})
+    for chip, kind in kinds:
+        for name, rows in (("sealed", closed), ("open", compared)):
+            own = [one for one in rows if not one.prediction.skipped and _kind(one) == (chip, kind)]
+            pairs = [(one.prediction.task_us, one.row.duration_us) for one in own]
+            errors = Errors.of(pairs)
+            if errors is None:
+                continue
+            rank = spearman(*zip(*pairs, strict=True)) if len(pairs) > 2 else None
+            inside = sum(one.prediction.low_us <= one.row.duration_us <= one.prediction.high_us for one in own)
+            lines.append(
+                f"| {chip} | {kind} | {name} | {errors.rows} | {errors.mean:.1f} | {errors.worst:+.1f} | "
+                f"{'-' if rank is None else f'{rank:.3f}'} | {inside} of {len(own)} |"
+            )
+    return SEALED + "\n\n" + "\n".join(lines)
 
 
-def _by_kind(compared: Sequence[RowComparison]) -> dict[tuple[str, str], list[RowComparison]]:
-    """Return the rows that were simulated, but small programs, by chip and kind."""
-    found: dict[tuple[str, str], list[RowComparison]] = {}
-    for one in compared:
-        if not one.prediction.skipped and one.row.kernel.op_type not in MICROBENCHMARKS:
-            found.setdefault((one.row.kernel.chip, kind_of(one)), []).append(one)
-    return found
-
-
-def kind_of(one: RowComparison) -> str:
-    """Return the kind of a row, as a reader asks for it."""
-    op_type = one.row.kernel.op_type
-    return next((kind for begins, kind in KINDS if op_type.startswith(begins)), "vector or layout kernel")
-
-
-def _figures(rows: Sequence[RowComparison]) -> str:
-    """Rows, mean and worst error, and how many measured times lie in their interval; `-` where none has one."""
-    errors = Errors.of([(one.prediction.task_us, one.row.duration_us) for one in rows])
-    if errors is None:
-        return "- | - | - | -"
-    sure = [one for one in rows if not math.isnan(one.prediction.low_us)]
-    inside = sum(one.prediction.low_us <= one.row.duration_us <= one.prediction.high_us for one in sure)
-    return f"{errors.rows} | {errors.mean:.1f} | {errors.worst:+.1f} | {f'{inside} of {len(sure)}' if sure else '-'}"
+def _kind(one: RowComparison) -> tuple[str, str]:
+    """Chip and kind of a row: products of all series together."""
+    kernel = one.row.kernel
+    return kernel.chip, "program" if kernel.op_type in MICROBENCHMARKS else kernel.op_type.removesuffix(
+        "V2"
+    ).removesuffix("V3")
 
 
 def step() -> str:

@@ -7,11 +7,11 @@ HEAD = """# Accuracy
 For whoever relies on a simulated time: which figures to trust, how they were measured, and where the simulator is known to be
 off. `tools/accuracy` writes this page, and the tables behind it into [accuracy-tables.md](accuracy-tables.md).
 
-{trust}
-
-Means by chip and operator stand in a [table](accuracy-tables.md#task-time-by-chip-and-operator). Whole calls are the odd rows
-of their sources; the even ones are kept back. The 910B2 has {rows_910b2} rows with counters, but {kernels_910b2} distinct
-kernels, and its convolutions have two shapes; no second network with counters exists.
+- **Trust** comparisons of tilings, layers and modes of one kernel on one chip more than absolute times. Read an absolute time
+  with its interval ([below](#how-sure-a-time-is)).
+- **Mean errors** of task times stand by chip and operator in a [table](accuracy-tables.md#task-time-by-chip-and-operator).
+- **New layers are worse.** Kernels and tilings were written with these rows in view. Whole calls are the odd rows of their
+  sources; the even ones are kept back.
 
 ## How it is measured
 
@@ -44,14 +44,9 @@ For whoever checks a figure of [accuracy.md](accuracy.md), which defines the col
 are us, errors percent; tables are told nothing where they do not say otherwise."""
 
 
-RULE = """The blocks of the first 910 follow from a rule that was read off these rows (`images_first`, guessed), so they are no
-blind test: [where it jumps](accuracy-tables.md#blocks-of-the-first-910)."""
-
-
-BLOCKS = """The rule depends on the number of images alone; no measured row lies on both sides of a jump. With images for up to
-half of the cores, every core has a share of the work. With more, each image has a core. With more images than cores there are
-32 blocks, two rounds on 30 cores. The batch 32 rows come from other software (other splits, other fusion): never average them
-with the rest."""
+BLOCKS = """The blocks of the first 910 follow from a rule on images and cores that was read off these rows (`images_first`, guessed), so
+they are no blind test: [where it jumps](accuracy-tables.md#blocks-of-the-first-910). The batch 32 rows come from other
+software: never average them with the rest."""
 
 
 UNSEEN = """## Layers of the first 910 without rows

@@ -46,7 +46,7 @@ class MeasuredKernel:
     moved: KernelMoves = ()
     """The tensors of the kernel itself, where `l2` is STEP."""
     before: tuple[KernelMoves, ...] = ()
-    """Those of the kernels before it, as far back as the L2 can remember."""
+    """Tensors that the kernels before it move, as far back as the L2 remembers."""
 
     def __getitem__(self, column: str) -> int:
         return dict(self.sizes)[column]
