@@ -160,7 +160,7 @@ class Job(ABC):
     @property
     @abstractmethod
     def dtypes(self) -> dict[str, str]:
-        """The format of every output, known once tensors are placed."""
+        """Return the format of every output, known once tensors are placed."""
 
     @abstractmethod
     def outputs(self) -> dict[str, Array]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from ascend_sim.isa.forms import GROUPS, NOT_YET_REFUSED, Field, atomics, declared
+from ascend_sim.isa.forms import GROUPS, Field, atomics, declared
 
 METHODS = {
     "DataCopy": "data_copy", "DataCopyPlanes": "data_copy_planes", "DataCopyNd2Nz": "data_copy_nd2nz",
@@ -39,14 +39,6 @@ def limits(arch: str) -> Iterator[str]:
 def held(fields: Iterable[Field]) -> str:
     """Values and units of fields."""
     return "<br>".join(f"{one.name} {one.low:,} to {one.high:,} {one.unit}" for one in fields) or "-"
-
-
-def not_yet() -> Iterator[str]:
-    """Yield the table of declared limits that are not yet refused."""
-    yield "| instruction | what passes | architectures | kernels that need it |"
-    yield "|---|---|---|---|"
-    for (name, fault), (arches, kernels) in NOT_YET_REFUSED.items():
-        yield f"| {name} | {fault} | {', '.join(arches)} | {kernels} |"
 
 
 NOT_SIMULATED = (

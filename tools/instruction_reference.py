@@ -17,13 +17,12 @@ from pathlib import Path
 from types import FunctionType, MethodType
 from typing import Any
 
-from instruction_limits import limits, not_simulated, not_yet
+from instruction_limits import limits, not_simulated
 from pydantic import BaseModel
 
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import Instruction
-from ascend_sim.isa.forms import NOT_YET_REFUSED
 from ascend_sim.isa.vector.named import NamedInstruction, named
 from ascend_sim.kernel.kernel import Kernel
 from ascend_sim.kernel.local_tensor import LocalTensor
@@ -38,7 +37,6 @@ CORES = ("AIC", "AI_CORE", "AIV")
 DTYPES = ("float32", "float16", "int32", "int16", "uint16")
 MARKS = ("stated", "derived", "fitted", "assumed")
 """From the surest to the least sure."""
-OWED = "The project's own kernels pass with these faults until they are rewritten; a user's kernel is refused."
 PLACES_AND_LOOPS = (
     "ub_queue", "queue", "queue_of", "local_tensor", "allocate", "flag", "ordered", "range", "each", "next_tile", "emit",
 )  # fmt: skip
@@ -437,8 +435,6 @@ def page() -> str:
     for chip in chips:
         lines += [f"### {chip.identity.arch} ({chip.name} and its family)", "", *limits(chip.identity.arch), ""]
     lines += ["### Not simulated", "", *not_simulated(), ""]
-    if NOT_YET_REFUSED:
-        lines += ["### Not yet refused", "", OWED, "", *not_yet(), ""]
     return "\n".join(lines)
 
 

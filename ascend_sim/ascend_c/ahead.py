@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.ascend_c.errors import SourceError
-from ascend_sim.ascend_c.rows import Kinds, translated
+from ascend_sim.ascend_c.rows import ShapeSteps, translated
 from ascend_sim.ascend_c.session import Session
 from ascend_sim.ascend_c.stream import WordStream
 from ascend_sim.chip import ChipSpec
@@ -26,7 +26,15 @@ from ascend_sim.engine.values import BlockShadow, ProgramValues
 from ascend_sim.errors import SimError
 from ascend_sim.isa.memory import ValueModel
 from ascend_sim.isa.scalar import CleanDataCache, ScalarAccess, ScalarLoad
-from ascend_sim.isa.sync import CrossCoreSetFlag, CrossCoreWaitFlag, cross_name
+from ascend_sim.isa.sync import (
+    CrossCore,
+    CrossCoreSetFlag,
+    CrossCoreWaitFlag,
+    CrossCounter,
+    cross_counter,
+    cross_members,
+    cross_name,
+)
 from ascend_sim.kernel.inspection import Line
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.kernel.sheet import Sheet
@@ -37,34 +45,33 @@ _MANY = 64
 """Rows from which C is asked to run them."""
 MOST_POLLS = 1000
 """Polls of GM in a row, while no block gets on, after which they count as endless."""
-CORE = "AIV"
 
 
 class Blocks:
-    """The blocks of one launch, recorded together.
+    """The programs of one launch, recorded together.
 
-    `begin` starts a block. `contents` are the values of the tensors by slot (None: nobody gave any, so poison), `sizes` their
-    bytes.
+    `begin` starts the program of a core of `cores`. `contents` are the values of the tensors by slot (None: nobody gave any, so
+    poison), `sizes` their bytes.
     """
 
     def __init__(
         self,
         chip: ChipSpec,
-        begin: Callable[[int], Session],
-        blocks: int,
+        begin: Callable[[CrossCore], Session],
+        cores: Sequence[CrossCore],
         contents: Sequence[NDArray[Any] | None],
         sizes: Sequence[int],
     ) -> None:
-        self.chip, self.table = chip, InstructionTable(chip, CORE)
+        self.chip, self.cores = chip, cores
+        self.tables = {kind: InstructionTable(chip, kind) for _, kind, _ in cores}
         self.gm = [_bytes(one, size) for one, size in zip(contents, sizes, strict=True)]
         self.model, self.shadow = ValueModel.of(chip), BlockShadow()
         self.work = Workspace(chip, self.model) if library.load() is not None else None
-        self.raised: dict[tuple[int, int], Counter[int]] = defaultdict(Counter)
-        self.count = blocks
-        self._blocks = [_Block(self, number, begin) for number in range(blocks)]
+        self.raised: dict[CrossCounter, Counter[int]] = defaultdict(Counter)
+        self._blocks = [_Block(self, number, begin) for number in range(len(cores))]
 
-    def recordings(self) -> list[WordStream]:
-        """Run all blocks to their ends; SourceError where they wait for each other for ever."""
+    def recordings(self) -> dict[CrossCore, WordStream]:
+        """Run all programs to their ends; SourceError where they wait for each other for ever."""
         running = {block: block.run() for block in self._blocks}
         polls = 0
         try:
@@ -83,31 +90,33 @@ class Blocks:
         finally:
             for block in self._blocks:
                 block.close()
-        return [block.session.recording for block in self._blocks if block.session is not None]
+        return {block.core: block.session.recording for block in self._blocks if block.session is not None}
 
 
 class _Block:
-    """One block: what it recorded, how far that was executed, and its memory."""
+    """One program of a block: what it recorded, how far that was executed, and its memory."""
 
-    def __init__(self, whole: Blocks, number: int, begin: Callable[[int], Session]) -> None:
+    def __init__(self, whole: Blocks, number: int, begin: Callable[[CrossCore], Session]) -> None:
         self.whole, self.number, self._begin = whole, number, begin
+        self.core = whole.cores[number]
+        self.table = whole.tables[self.core[1]]
         self.session: Session | None = None
         self.polls = False
         """Whether it reads the same element of GM again and again."""
         self.stands: Line | None = None
         self.waits_for = ""
         self._values: ProgramValues | None = None
-        self._taken: Counter[tuple[int, int]] = Counter()
+        self._taken: Counter[CrossCounter] = Counter()
         self._done = 0
-        self._kinds = Kinds()
+        self._kinds = ShapeSteps()
         self._last: list[list[int]] = []
 
     def run(self) -> Iterator[bool]:
         """Go on from one wait to the next; whether it got on since the last one."""
-        session = self.session = self._begin(self.number)
+        session = self.session = self._begin(self.core)
         while True:
             asks = session.goes_on()
-            rows, lines = translated(self.whole.table, session.recording, self._done, self._kinds, len(self.whole.gm))
+            rows, lines = translated(self.table, session.recording, self._done, self._kinds, len(self.whole.gm))
             self._done = len(session.recording.pieces)
             if asks and self._polls_again(rows):
                 self.polls, self.stands = True, session.recording.lines[lines[-1]]
@@ -120,6 +129,13 @@ class _Block:
                 return
             session.answer(self._asked(rows[-1]))
 
+    @property
+    def name(self) -> str:
+        """The block, and the core where the kernel has several."""
+        number, kind, sub_block = self.core
+        both = len(self.whole.tables) > 1
+        return f"block {number}" + (f" {kind}{sub_block if kind == 'AIV' else ''}" if both else "")
+
     def close(self) -> None:
         """End its process."""
         if self.session is not None:
@@ -127,7 +143,7 @@ class _Block:
 
     def _polls_again(self, rows: NDArray[np.int64]) -> bool:
         """Return True if a block reads the values of last time, and did nothing meanwhile that others could see."""
-        instructions = self.whole.table.instructions
+        instructions = self.table.instructions
         told: list[list[int]] = rows[:, :4].tolist() if len(rows) < _MANY else []
         again = bool(told) and told == self._last
         self._last = told
@@ -137,7 +153,7 @@ class _Block:
 
     def _execute(self, rows: NDArray[np.int64], lines: NDArray[np.int64]) -> Iterator[bool]:
         """Run rows, and stop at each flag between cores that is not raised."""
-        instructions = self.whole.table.instructions
+        instructions = self.table.instructions
         cross = [isinstance(one, CrossCoreSetFlag | CrossCoreWaitFlag) for one in instructions]
         stops = np.flatnonzero(np.array(cross, np.bool_)[rows[:, 0]]) if any(cross) else ()
         first, raised = 0, self.whole.raised
@@ -146,12 +162,12 @@ class _Block:
             first = int(stop) + 1
             one = instructions[rows[stop, 0]]
             assert isinstance(one, CrossCoreSetFlag | CrossCoreWaitFlag)
-            counter = one.flag, one.mode
+            counter = cross_counter(one, self.core)
             if isinstance(one, CrossCoreSetFlag):
                 raised[counter][self.number] += 1
                 continue
             got_on = True
-            whose = range(self.whole.count) if one.mode == 0 else (self.number,)
+            whose = cross_members(counter, self.whole.cores)
             assert self.session is not None
             self.stands, self.waits_for = self.session.recording.lines[lines[stop]], cross_name(one.flag)
             while any(raised[counter][block] <= self._taken[counter] for block in whose):
@@ -165,9 +181,9 @@ class _Block:
         """Execute rows that wait for nobody."""
         if not len(rows):
             return
-        whole, instructions = self.whole, self.whole.table.instructions
+        whole, instructions = self.whole, self.table.instructions
         if self._values is None or len(rows) >= _MANY:
-            program = Program(self.number, CORE, 0, whole.table, Sheet.of(rows))
+            program = Program(*self.core, self.table, Sheet.of(rows))
             tensors = [Allocation(0, len(one), f"tensor {slot}", one) for slot, one in enumerate(whole.gm)]
             task = cast(Task, SimpleNamespace(name="values ahead", tensors=tensors))
             values = ProgramValues(task, program, whole.chip, [], whole.shadow, whole.model)
@@ -185,7 +201,7 @@ class _Block:
     def _asked(self, row: NDArray[np.int64]) -> int:
         """Return the bits of the element that the last row read."""
         assert self._values is not None
-        one = self.whole.table.instructions[row[0]]
+        one = self.table.instructions[row[0]]
         return int.from_bytes(one.read(self._values.memory, 0, int(row[2]), 0).tobytes(), "little")
 
 
@@ -203,7 +219,7 @@ def _deadlock(stuck: Sequence[_Block]) -> None:
     for block in stuck[:8]:
         what = f"flag {block.waits_for}" if block.waits_for else "a value of GM that no block writes"
         line = f" (line {block.stands[1]})" if block.stands is not None else ""
-        told.append(f"block {block.number} for {what}{line}")
+        told.append(f"{block.name} for {what}{line}")
     more = f" and {len(stuck) - 8} further blocks" if len(stuck) > 8 else ""
     raise SourceError(f"deadlock: waiting for ever are {'; '.join(told)}{more}", stuck[0].stands)
 

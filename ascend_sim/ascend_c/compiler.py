@@ -43,11 +43,14 @@ FLAGS = (
     "-ftemplate-backtrace-limit=0",
     "-ferror-limit=50",
     "-D__CCE_AICORE__=220",
-    "-D__DAV_C220_VEC__=1",
-    "-D__DAV_VEC__=1",
     "-D__NPU_ARCH__=2201",
 )
-"""How kernels are compiled; the macros say which machine and which of its cores, as the vendor's compiler does."""
+"""How kernels are compiled; the macros say which machine, as the vendor's compiler does."""
+CORE_FLAGS = {
+    "AIC": ("-D__DAV_C220_CUBE__=1", "-D__DAV_CUBE__=1"),
+    "AIV": ("-D__DAV_C220_VEC__=1", "-D__DAV_VEC__=1"),
+}
+"""Macros that say for which of the machine's cores."""
 CACHE_VARIABLE = "ASCEND_SIM_CACHE"
 
 
@@ -102,13 +105,20 @@ def _identity(command: str) -> str:
     return f"{command} {there.st_size} {there.st_mtime_ns}"
 
 
-def library(sources: Sequence[Path], stub: str, include: Sequence[Path] = (), defines: Sequence[str] = ()) -> Path:
-    """Return the shared library of a kernel; `stub` is the text behind the first source that names its entry.
+def library(
+    sources: Sequence[Path], stub: str, include: Sequence[Path] = (), defines: Sequence[str] = (), core: str = "AIV"
+) -> Path:
+    """Return the shared library of a kernel for a kind of core; `stub` is the text behind the first source: its entry.
 
     `sources` behind the first are compiled beside it. Raises CompileError with the compiler's errors.
     """
     chosen = compiler()
-    options = [*FLAGS, *(f"-I{folder}" for folder in (*include, HEADERS)), *(f"-D{one}" for one in defines)]
+    options = [
+        *FLAGS,
+        *CORE_FLAGS[core],
+        *(f"-I{folder}" for folder in (*include, HEADERS)),
+        *(f"-D{one}" for one in defines),
+    ]
     key = _hash(chosen.identity, _headers(), header(), stub, *options, *map(str, sources))
     folder = cache_folder() / "kernels"
     folder.mkdir(exist_ok=True)

@@ -22,15 +22,22 @@ from ascend_sim.ascend_c.ahead import Blocks, contents_known
 from ascend_sim.ascend_c.errors import SourceError, shown
 from ascend_sim.ascend_c.names import ARCHITECTURES
 from ascend_sim.ascend_c.recorder import (
+    ALL_CORES,
+    BUFFERS,
+    CUBE_CALLS,
     FLOAT,
     GM_SHIFT,
     INTEGER,
     MOST_TENSORS,
     POINTER,
     STRUCT,
+    TASK_TYPES,
+    VECTOR_CALLS,
     Argument,
+    Description,
     Limits,
     ProgramRecorder,
+    RecordedCore,
     describe,
 )
 from ascend_sim.ascend_c.rows import append
@@ -40,6 +47,7 @@ from ascend_sim.ascend_c.stream import FINE, REFUSED, TOO_LONG, WordStream
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
+from ascend_sim.isa.sync import CrossCore
 from ascend_sim.kernel.function import KernelFunction
 from ascend_sim.kernel.inspection import Line
 from ascend_sim.kernel.kernel import Kernel
@@ -50,6 +58,13 @@ from ascend_sim.options.run_options import LaunchOptions
 
 _FIELD = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*|\[\d+\])*")
 _TOGETHER = "recorded together"
+_INCLUDED = re.compile(r'^\s*#\s*include\s*"([^"\n]+)"', re.MULTILINE)
+_ABOUT_CUBE = re.compile(
+    r"\b(?:Mmad|LoadData\w*|Fixpipe|Nd2NzParams|InitConstValue|ASCEND_IS_AIC|AIC|g_coreType|__DAV_\w*CUBE__|KERNEL_TASK_TYPE\w*)\b"
+)
+"""Words without which a kernel has nothing for a cube core."""
+_TASK_TYPES = {0: "AIV", 1: "AIC", 2: "AIV", 3: "AIC", 4: "MIX_1_1", 5: "MIX"}
+"""Kinds of cores by the number of KERNEL_TASK_TYPE (asim/sync.h, KernelMetaType); MIX_AIV_1_0 starts the vector cores alone."""
 TILING = "tiling"
 """The pointer of this name is tiling data: bytes of the host, or fields by name, and no tensor."""
 
@@ -87,16 +102,54 @@ class CppKernel(KernelFunction):
     ) -> None:
         self.sources, self.named, self.entry = sources, named, entry
         self.include, self.defines, self.limits = include, defines, limits
-        self._recorders: dict[tuple[str, ...], ProgramRecorder] = {}
-        described = describe(self._recorder(()).library)
-        self.parameters = _parameters(entry, described.parameters)
+        self._recorders: dict[tuple[str, tuple[str, ...]], ProgramRecorder] = {}
+        core = self._kind_of_core()
+        self.kinds = {"MIX": ("AIC", "AIV"), "MIX_1_1": ("AIC", "AIV")}.get(core, (core,))
+        described = [self._described(kind) for kind in self.kinds]
+        self.parameters = _parameters(entry, described[0].parameters)
 
-        def write(k: Kernel, *tensors: Tensor, **fields: Any) -> None:
+        def write(k: Kernel, /, *tensors: Tensor, **fields: Any) -> None:
             self._write(k, tensors, fields)
 
         write.__name__ = write.__qualname__ = entry.name
         write.__signature__ = self._signature()  # type: ignore[attr-defined]
-        super().__init__(write, ("AIV",), described.all_cores)
+        super().__init__(write, (core,), any(ALL_CORES in one.marks for one in described))
+
+    def _kind_of_core(self) -> str:
+        """Return the cores that the kernel names (KERNEL_TASK_TYPE_DEFAULT), or those whose units it calls.
+
+        A file without a word of the cube is compiled for vector cores alone.
+        """
+        if not any(_ABOUT_CUBE.search(text) for text in self._texts()):
+            return "AIV"
+        of_cube = self._described("AIC").marks
+        named = {_TASK_TYPES.get(one - TASK_TYPES, "") for one in of_cube if one >= TASK_TYPES}
+        if len(named) > 1 or "" in named:
+            raise SimError(
+                f"kernel {self.entry.name}: KERNEL_TASK_TYPE names several kinds of cores, or one that is not simulated; "
+                f"AIV_ONLY, AIC_ONLY, MIX_AIC_1_1 and MIX_AIC_1_2 are"
+            )
+        if named:
+            return named.pop()
+        if CUBE_CALLS not in of_cube:
+            return "AIV"
+        return "MIX" if VECTOR_CALLS in self._described("AIV").marks else "AIC"
+
+    def _texts(self) -> list[str]:
+        """Return the user's files: the sources, and headers of the same folders and of --include that they name."""
+        found = [one.read_text(encoding="utf-8", errors="replace") for one in self.sources]
+        folders = [*dict.fromkeys(one.parent for one in self.sources), *self.include]
+        known: set[Path] = set()
+        for text in found:  # grows
+            for name in _INCLUDED.findall(text):
+                for path in [folder / name for folder in folders if (folder / name).is_file()]:
+                    if path not in known:
+                        known.add(path)
+                        found.append(path.read_text(encoding="utf-8", errors="replace"))
+        return found
+
+    def _described(self, core: str) -> Description:
+        return describe(self._recorder((), core).library)
 
     @property
     def first_line(self) -> Line:
@@ -145,28 +198,39 @@ class CppKernel(KernelFunction):
         self, k: Kernel, tensors: Sequence[Tensor], given: list[Argument], by_name: Mapping[str, float]
     ) -> WordStream:
         """Return the words of a block. As soon as scalar code asks for a value all blocks are recorded together."""
-        recorder = self._recorder(tuple(by_name))
+        recorders = {kind: self._recorder(tuple(by_name), kind) for kind in self.kinds}
+        vectors = {"MIX": k.chip.cores.aiv_per_aic, "MIX_1_1": 1}.get(self.cores[0], 0)
+        buffers = tuple(int(k.chip.buffers[one]) for one in BUFFERS)  # type: ignore[index]
 
-        def begin(block: int) -> Session:
-            return recorder.begin(block, k.blocks, k.chip.buffers["UB"], given, list(by_name.values()), self.limits)
+        def begin(core: CrossCore) -> Session:
+            block, kind, sub_block = core
+            where = RecordedCore(block, k.blocks, buffers, sub_block, vectors)
+            return recorders[kind].begin(where, given, list(by_name.values()), self.limits)
 
         if _TOGETHER not in k.shared:
-            session = begin(k.block)
+            session = begin((k.block, k.core_kind, k.sub_block))
             if not session.goes_on():
                 return session.recording
             session.close()
             sizes = [one.nbytes for one in tensors]
-            k.shared[_TOGETHER] = Blocks(k.chip, begin, k.blocks, contents_known(k.contents), sizes).recordings()
-        found: list[WordStream] = k.shared[_TOGETHER]
-        return found[k.block]
+            cores = [
+                (block, kind, number)
+                for block in range(k.blocks)
+                for kind in self.kinds
+                for number in range(vectors if vectors and kind == "AIV" else 1)
+            ]
+            k.shared[_TOGETHER] = Blocks(k.chip, begin, cores, contents_known(k.contents), sizes).recordings()
+        found: dict[CrossCore, WordStream] = k.shared[_TOGETHER]
+        return found[k.block, k.core_kind, k.sub_block]
 
-    def _recorder(self, fields: tuple[str, ...]) -> ProgramRecorder:
-        """Return the recorder of the library that fills these fields by name."""
-        found = self._recorders.get(fields)
+    def _recorder(self, fields: tuple[str, ...], core: str = "") -> ProgramRecorder:
+        """Return the recorder of the library for a kind of core (the kernel's first) that fills these fields by name."""
+        core = core or self.kinds[0]
+        found = self._recorders.get((core, fields))
         if found is None:
             stub = _stub(self.named, fields, self._registers_tiling)
-            found = ProgramRecorder(compiler.library(self.sources, stub, self.include, self.defines))
-            self._recorders[fields] = found
+            found = ProgramRecorder(compiler.library(self.sources, stub, self.include, self.defines, core))
+            self._recorders[core, fields] = found
         return found
 
     @cached_property

@@ -28,8 +28,18 @@ _VECTOR = (
     "BlockReduceSum BlockReduceMax "
     "BlockReduceMin PairReduceSum ReduceSum ReduceMax ReduceMin"
 )
+_CUBE_CALLS = (
+    "Mmad LoadData LoadDataWithTranspose Fixpipe InitConstValue Fill SetFmatrix SetLoadDataBoundary SetLoadDataPaddingValue "
+    "SetHF32Mode SetHF32TransMode SetMMLayoutTransform SetFixPipeConfig SetFixpipeNz2ndFlag SetFixpipePreQuantFlag TSCM"
+)
+_CUBE_TYPES = (
+    "MmadParams LoadData2DParams LoadData2dParams LoadData2dTransposeParams LoadData3DParamsV2 LoadData3DParamsV2Pro "
+    "IsResetLoad3dConfig FmatrixMode InitConstValueParams Nd2NzParams FixpipeParamsV220 FixpipeConfig CO2Layout "
+    "DataCopyCO12DstParams QuantMode_t"
+)
 _MACROS = (
-    "KERNEL_TASK_TYPE_DEFAULT KERNEL_TASK_TYPE REGISTER_TILING_DEFAULT GET_TILING_DATA GET_TILING_DATA_WITH_STRUCT"
+    "KERNEL_TASK_TYPE_DEFAULT KERNEL_TASK_TYPE REGISTER_TILING_DEFAULT GET_TILING_DATA GET_TILING_DATA_WITH_STRUCT "
+    "ASCEND_IS_AIC ASCEND_IS_AIV"
 )
 
 SIMULATED: dict[str, tuple[str, ...]] = {
@@ -39,6 +49,8 @@ SIMULATED: dict[str, tuple[str, ...]] = {
     "copies": tuple(_COPY.split()),
     "vector": tuple(_VECTOR.split()),
     "types and enumerations": tuple(_TYPES.split()),
+    "cube": tuple(_CUBE_CALLS.split()),
+    "types of the cube": tuple(_CUBE_TYPES.split()),
     "scalar access to memory": ("GetValue", "SetValue", "DataCacheCleanAndInvalid", "CacheLine", "DcciDst"),
     "flags between cores": ("CrossCoreSetFlag", "CrossCoreWaitFlag", "SyncAll"),
     "macros": tuple(_MACROS.split()),
@@ -59,12 +71,8 @@ _REFUSED = {
         "ScalarGetCountOfValue ScalarGetSFFValue SetL2CacheHint"
     ),
     _CUBE: (
-        "Mmad MmadParams LoadData LoadData2DParams LoadData2DParamsV2 LoadData2dParams LoadData3DParamsV2 "
-        "LoadData3DParamsV2Pro LoadDataWithTranspose LoadData2dTransposeParams Fixpipe FixpipeParamsV220 FixpipeParamsC310 "
-        "SetFixPipeConfig SetFixpipeNz2ndFlag SetFixpipePreQuantFlag SetFmatrix FmatrixMode InitConstValue "
-        "InitConstValueParams Fill SetLoadDataBoundary SetLoadDataPaddingValue SetLoadDataRepeat SetHF32Mode "
-        "SetHF32TransMode SetMMLayoutTransform CO2Layout DataCopyCO12DstParams DataCopyEnhancedParams Nd2NzParams "
-        "Nz2NdParamsFull TSCM"
+        "LoadData2DParamsV2 FixpipeParamsC310 SetLoadDataRepeat DataCopyEnhancedParams Nz2NdParamsFull MmadWithSparse "
+        "LoadData3DParamsV1"
     ),
     _MATMUL: (
         "Matmul MatmulImpl MatmulType REGIST_MATMUL_OBJ SetTensorA SetTensorB SetBias Iterate IterateAll GetTensorC End "

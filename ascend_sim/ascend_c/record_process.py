@@ -35,6 +35,7 @@ def main():
     control = _socket.socket(fileno=0)
     os.dup2(2, 1)  # a kernel may print
     _signal.signal(_signal.SIGCHLD, _signal.SIG_IGN)  # nobody waits for a child
+    judged = bool(os.environ.pop("ASCEND_SIM_JUDGED", ""))
     library = ctypes.CDLL(sys.argv[1])
     library.asim_run.argtypes = [ctypes.c_char_p, ctypes.c_int]
     while (one := received(control)) is not None:
@@ -44,6 +45,9 @@ def main():
                 control.close()
                 resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
                 resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+                if judged:
+                    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))  # it writes to its socket alone
+                    resource.setrlimit(resource.RLIMIT_NOFILE, (answers + 1, answers + 1))
                 library.asim_run(request, answers)
             finally:
                 os._exit(1)

@@ -35,8 +35,13 @@ class Limits(NamedTuple):
 
 
 NO_OTHERS = Limits()
-_ALL_CORES = "_ZN4asim8AllCoresIvE4markE"
-"""The symbol of a library whose kernel joins all cores (asim/sync.h, AllCores)."""
+JUDGED = "ASCEND_SIM_JUDGED"
+"""The variable that is set for the processes of a case of `ascend-sim judge`."""
+ALL_CORES, CUBE_CALLS, VECTOR_CALLS, TASK_TYPES = 0, 1, 2, 16
+"""Marks of a library (asim/sync.h): the kernel joins all cores, calls the cube, calls the vector unit; from 16 on its cores."""
+_MOST_MARKS = 32
+BUFFERS = ("UB", "L1", "L0A", "L0B", "L0C", "BT", "FB")
+"""Buffers whose sizes go with a request, in order (asim/recorder.h, Request)."""
 
 POINTER, INTEGER, FLOAT, STRUCT = range(4)
 """Kinds of parameters (asim/launch.h, Kind)."""
@@ -45,32 +50,48 @@ Argument = int | float | bytes | None
 
 
 class Description(NamedTuple):
-    """Description of a library's entry: kind and size in bytes of each parameter, and whether its blocks must run at once."""
+    """Description of a library's entry: kind and size in bytes of each parameter, and the marks of the kernel."""
 
     parameters: list[tuple[int, int]]
-    all_cores: bool
+    marks: tuple[int, ...]
+
+
+class RecordedCore(NamedTuple):
+    """The core whose program is recorded: its block of `blocks`, and which of the block's vector cores it is.
+
+    `sub_blocks` is 0 in a kernel of one kind of core. `buffers` are the bytes of the chip's `BUFFERS`.
+    """
+
+    block: int
+    blocks: int
+    buffers: tuple[int, ...]
+    sub_block: int = 0
+    sub_blocks: int = 0
 
 
 def describe(library: Path) -> Description:
     """Return the description of a library's entry, asked in a process of its own; it is kept beside the library."""
     kept = library.with_suffix(".entry.json")
     with suppress(OSError, ValueError):
-        parameters, all_cores = json.loads(kept.read_text())
-        return Description([(kind, size) for kind, size in parameters], all_cores)
+        parameters, marks = json.loads(kept.read_text())
+        return Description([(kind, size) for kind, size in parameters], tuple(marks))
     most = 256
     code = (
         "import ctypes, sys\n"
         f"out = (ctypes.c_int64 * {most})()\n"
         "library = ctypes.CDLL(sys.argv[1])\n"
         f"count = library.asim_describe(out, ctypes.c_int64({most}))\n"
-        f"print(int(hasattr(library, {_ALL_CORES!r})), count, *out[: 2 * count])\n"
+        f"marks = [n for n in range({_MOST_MARKS}) if hasattr(library, f'_ZN4asim4MarkILi{{n}}EE4markE')]\n"
+        "print(len(marks), *marks, *out[: 2 * count])\n"
     )
     found = subprocess.run([sys.executable, "-I", "-S", "-c", code, str(library)], capture_output=True, text=True)
     if found.returncode:
         said = (found.stderr.strip().splitlines() or ["it crashed"])[-1].removeprefix("OSError: ")
         raise SimError(f"the compiled kernel cannot be loaded: {said}")
-    all_cores, count, *numbers = (int(one) for one in found.stdout.split())
-    told = Description(list(zip(numbers[:count], numbers[count:], strict=True)), bool(all_cores))
+    many, *numbers = (int(one) for one in found.stdout.split())
+    marks, numbers = tuple(numbers[:many]), numbers[many:]
+    half = len(numbers) // 2
+    told = Description(list(zip(numbers[:half], numbers[half:], strict=True)), marks)
     scratch = kept.with_suffix(f".{os.getpid()}")
     with suppress(OSError):
         scratch.write_text(json.dumps(told))
@@ -99,21 +120,20 @@ class ProgramRecorder:
 
     def begin(
         self,
-        block: int,
-        blocks: int,
-        ub_bytes: int,
+        core: RecordedCore,
         arguments: Sequence[Argument],
         fields: Sequence[float] = (),
         limits: Limits = NO_OTHERS,
         registers: bool = False,
     ) -> Session:
-        """Begin to record a block, with the words that set registers on request.
+        """Begin to record the program of a core, with the words that set registers on request.
 
         The recording says how the program ended, also where it was a crash.
         """
         sizes = len(arguments), len(fields)
         milliseconds = max(int(limits.seconds * 1000), 1)
-        request = struct.pack("<8q", block, blocks, limits.rows, milliseconds, ub_bytes, registers, *sizes)
+        who = core.block, core.blocks, core.sub_block, core.sub_blocks
+        request = struct.pack("<16q", *who, limits.rows, milliseconds, registers, *sizes, *core.buffers)
         behind = b""
         for one in (*arguments, *fields):
             if isinstance(one, bytes):
@@ -158,8 +178,9 @@ class ProgramRecorder:
             script = Path(__file__).with_name("record_process.py")
             command = [sys.executable, "-I", "-S", str(script), str(self.library)]
             self._control, theirs = socket.socketpair()
+            apart = JUDGED not in os.environ  # a judge ends the process group of a case
             with theirs:
-                self._process = subprocess.Popen(command, stdin=theirs.fileno(), start_new_session=True)
+                self._process = subprocess.Popen(command, stdin=theirs.fileno(), start_new_session=apart)
             self._owner = os.getpid()
             weakref.finalize(self, _end, self._process, self._control, self._owner)
         return self._process

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ascend_sim.ascend_c.cube_words import WordStep
 from ascend_sim.ascend_c.errors import SourceError
 from ascend_sim.ascend_c.recorder import GM_SHIFT
 from ascend_sim.ascend_c.stream import ROW, WordStream
-from ascend_sim.ascend_c.translate import key_of
-from ascend_sim.ascend_c.words import NAMES, PIPE_NUMBERS, WORDS, Word, word_of
+from ascend_sim.ascend_c.translate import steps_of
+from ascend_sim.ascend_c.unit_flags import with_unit_flags
+from ascend_sim.ascend_c.words import PIPE_NUMBERS, WORDS, Word, word_of
 from ascend_sim.errors import SimError
 from ascend_sim.isa.scalar import CleanDataCache, ScalarAccess, ScalarLoad
 from ascend_sim.isa.sync import CrossCoreWaitFlag, SetFlag, WaitFlag
@@ -23,8 +27,42 @@ from ascend_sim.kernel.program import InstructionTable, Key
 from ascend_sim.kernel.sync import Flag
 from ascend_sim.memory.gm import SLOT_SHIFT
 
-_POSITIONS = {9: "VECIN", 10: "VECOUT", 11: "VECCALC"}
-"""Positions of buffers by their number (TPosition)."""
+_POSITIONS = {
+    1: ("A1", "L1"), 2: ("A2", "L0A"), 3: ("B1", "L1"), 4: ("B2", "L0B"), 5: ("C1", "L1"), 6: ("C2", "BT"), 7: ("CO1", "L0C"),
+    9: ("VECIN", "UB"), 10: ("VECOUT", "UB"), 11: ("VECCALC", "UB"), 13: ("TSCM", "L1"), 14: ("C2PIPE2GM", "FB"),
+}  # fmt: skip
+"""Positions of buffers by their number (TPosition), and the memory in which they lie (asim/types.h, hardware_of)."""
+
+
+class ShapeSteps:
+    """Instructions of shapes: those of each by number in a table, how far their operands lie apart, and which are in GM."""
+
+    def __init__(self) -> None:
+        self.count, self.in_gm = np.empty(0, np.int64), np.empty((0, 3), np.bool_)
+        self._steps = np.empty((0, 4), np.int64)
+
+    def add(self, shapes: Sequence[Sequence[tuple[int, int, int, int]]], words: Sequence[Word]) -> None:
+        """Take in the steps of further shapes: number in the table, and how far dst, src0 and src1 are moved."""
+        if not shapes:
+            return
+        spaces = [[one == "GM" for one in WORDS[word.name].addresses] for word in words]
+        in_gm = np.array([[*one, *(False,) * (3 - len(one))] for one in spaces], np.bool_)
+        self.in_gm = np.concatenate((self.in_gm, in_gm))
+        self.count = np.concatenate((self.count, np.array([len(one) for one in shapes], np.int64)))
+        new = np.array([step for one in shapes for step in one], np.int64).reshape(-1, 4)
+        self._steps = np.concatenate((self._steps, new))
+
+    def rows(self, recorded: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the rows of recorded words, their pointers into GM as they are, and the word that each row comes from."""
+        shape = recorded[:, 0]
+        count = self.count[shape]
+        word = np.repeat(np.arange(len(recorded)), count)
+        step = np.arange(len(word)) - np.repeat(np.cumsum(count) - count, count)
+        step += (np.cumsum(self.count) - self.count)[shape[word]]
+        made = np.zeros((len(word), recorded.shape[1]), np.int64)
+        made[:, 0] = self._steps[step, 0]
+        made[:, 1:4] = recorded[word, 2:5] + self._steps[step, 1:]
+        return made, word
 
 
 def append(k: Kernel, recording: WordStream, tensors: int) -> None:
@@ -39,34 +77,35 @@ def append(k: Kernel, recording: WordStream, tensors: int) -> None:
     first = np.full(len(words), -1, np.int64)
     first[shape[::-1]] = line[::-1]
     times = np.bincount(shape, minlength=len(words)).tolist()
-    kinds = np.full(len(words), -1, np.int64)
-    in_gm = np.zeros((len(words), 3), np.bool_)
     balance: Counter[str] = Counter()
+    made = []
     for number, word in enumerate(words):
-        where = recording.lines[first[number]] if first[number] >= 0 else None
         try:
-            kinds[number] = _kind(k, word, times[number], balance)
+            made.append(_steps(k, word, times[number], balance))
         except SimError as error:
-            _refuse(k, str(error), where)
-        for column, space in enumerate(WORDS[word.name].addresses):
-            in_gm[number, column] = space == "GM"
+            made.append([])
+            _refuse(k, str(error), recording.lines[first[number]] if first[number] >= 0 else None)
     _check_waits(k, recording, words, balance)
     _check_sets(k, recording, words)
     k.table.flags_count = (
         True  # EnQue sets an id again once the wait behind its last set was issued, which may be over later
     )
     _note_library(k, notes, recording, words)
-    rows = np.zeros_like(recording.rows)
-    rows[:, 0], rows[:, 1:4] = kinds[shape], recording.rows[:, 2:]
-    kept = _moved_to_tensors(k, rows, in_gm[shape], recording, tensors) & (rows[:, 0] >= 0)
-    _find_cached(k.table, rows, kept)
+    steps = ShapeSteps()
+    steps.add(made, words)
+    rows, source = steps.rows(recording.rows)
+    kept = _moved_to_tensors(k, rows, steps.in_gm[shape[source]], line[source], recording, tensors)
+    rows, source = rows[kept], source[kept]
+    if any(word.fields.get("unit_flag") for word in words):
+        rows, source = with_unit_flags(k, rows, source, [words[one] for one in shape[source].tolist()])
+    _find_cached(k.table, rows)
     numbers = np.array([notes.source.number(one) for one in recording.lines], np.int32)
-    k.extend(rows[kept], numbers[line[kept]] if len(numbers) else np.empty(0, np.int32))
+    k.extend(rows, numbers[line[source]] if len(numbers) else np.empty(0, np.int32))
 
 
-def _kind(k: Kernel, word: Word, times: int, balance: Counter[str]) -> int:
-    """Return the number of a word's instruction in the table, or -1 for a word without a row; sets and waits are counted."""
-    key: Key | None
+def _steps(k: Kernel, word: Word, times: int, balance: Counter[str]) -> list[tuple[int, int, int, int]]:
+    """Return the instructions of a word by their numbers in the table, with offsets; sets and waits are counted."""
+    key: Key
     if word.name in ("set_flag", "wait_flag"):
         flag = _flag(k, word)
         sets = word.name == "set_flag"
@@ -74,14 +113,12 @@ def _kind(k: Kernel, word: Word, times: int, balance: Counter[str]) -> int:
         balance[flag.name] += times if sets else -times
         fields = flag.source, flag.destination, flag.identity
         key = (SetFlag, *fields) if sets else (WaitFlag, *fields, k.is_armed(flag))
-    elif word.name == "wait_flag_dev":
+        return [(_number(k.table, key), 0, 0, 0)]
+    if word.name == "wait_flag_dev":
         number = word.fields["flag"]
         key = CrossCoreWaitFlag, number, word.fields["mode"], "S", k.is_cross_armed(number)
-    else:
-        key = key_of(word, k.chip)
-    if key is None:
-        return -1
-    return _number(k.table, key)
+        return [(_number(k.table, key), 0, 0, 0)]
+    return [(_number(k.table, one.key), *one[1:]) for one in steps_of(word, k.chip)]
 
 
 def _number(table: InstructionTable, key: Key) -> int:
@@ -90,55 +127,43 @@ def _number(table: InstructionTable, key: Key) -> int:
     return table.add(key) if known is None else known
 
 
-class Kinds:
-    """Instructions of shapes: the number of each in a table (-1: none), and which addresses are in GM."""
-
-    def __init__(self) -> None:
-        self.numbers, self.in_gm = np.empty(0, np.int64), np.empty((0, 3), np.bool_)
-
-
 def translated(
-    table: InstructionTable, recording: WordStream, first: int, known: Kinds, tensors: int
+    table: InstructionTable, recording: WordStream, first: int, known: ShapeSteps, tensors: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the rows from the `first` piece on that have values or join cores, and their lines; `known` grows with shapes.
 
     What cannot be said, or lies in no tensor, is left out: `append` refuses it.
     """
-    kinds = known.numbers.tolist()
-    for shape in recording.shapes[len(kinds) :]:
-        word = word_of(shape)
-        key: Key | None = None
+    words = [word_of(shape) for shape in recording.shapes[len(known.count) :]]
+    made: list[list[tuple[int, int, int, int]]] = []
+    for word in words:
+        steps: Sequence[WordStep] = ()
         if word.name == "wait_flag_dev":
-            key = CrossCoreWaitFlag, word.fields["flag"], word.fields["mode"], "S", True
+            steps = (WordStep((CrossCoreWaitFlag, word.fields["flag"], word.fields["mode"], "S", True)),)
         elif word.name not in ("set_flag", "wait_flag", "pipe_barrier"):
             with suppress(SimError):
-                key = key_of(word, table.chip)
-        kinds.append(-1 if key is None else _number(table, key))
-    if len(kinds) > len(known.numbers):
-        forms = [WORDS[NAMES[shape[0]]].addresses for shape in recording.shapes]
-        spaces = [[*(space == "GM" for space in form), *(False,) * (3 - len(form))] for form in forms]
-        known.numbers, known.in_gm = np.array(kinds, np.int64), np.array(spaces, np.bool_)
-    in_gm = known.in_gm
+                steps = steps_of(word, table.chip)
+        made.append([(_number(table, one.key), *one[1:]) for one in steps])
+    known.add(made, words)
     told = np.concatenate([np.empty((0, ROW), np.int64), *recording.pieces[first:]])
-    rows = np.zeros_like(told)
-    rows[:, 0], rows[:, 1:4] = known.numbers[told[:, 0]], told[:, 2:]
-    right = rows[:, 0] >= 0
+    rows, source = known.rows(told)
+    right = np.ones(len(rows), np.bool_)
     for column in range(3):
-        which = in_gm[told[:, 0], column]
+        which = known.in_gm[told[source, 0], column]
         slots = (rows[:, 1 + column] >> GM_SHIFT) - 1
         right &= ~which | ((slots >= 0) & (slots < tensors))
         moved = (slots << SLOT_SHIFT) + (rows[:, 1 + column] & (1 << GM_SHIFT) - 1)
         rows[:, 1 + column] = np.where(which, moved, rows[:, 1 + column])
-    return rows[right], told[right, 1]
+    return rows[right], told[source[right], 1]
 
 
-def _find_cached(table: InstructionTable, rows: NDArray[np.int64], kept: NDArray[np.bool_]) -> None:
+def _find_cached(table: InstructionTable, rows: NDArray[np.int64]) -> None:
     """Set the cycles of loads and stores of GM whose line the data cache holds, in place."""
     known = [isinstance(one, ScalarAccess | CleanDataCache) for one in table.instructions]
     if not any(known):
         return
     size, held = table.chip.scalar.data_cache_line_bytes, set[int]()
-    for row in np.flatnonzero(kept & np.array(known, np.bool_)[rows[:, 0]]).tolist():
+    for row in np.flatnonzero(np.array(known, np.bool_)[rows[:, 0]]).tolist():
         one = table.instructions[rows[row, 0]]
         if isinstance(one, CleanDataCache):
             if one.all_lines:
@@ -192,7 +217,12 @@ def _refuse(k: Kernel, text: str, line: Line | None) -> None:
 
 
 def _moved_to_tensors(
-    k: Kernel, rows: NDArray[np.int64], in_gm: NDArray[np.bool_], recording: WordStream, tensors: int
+    k: Kernel,
+    rows: NDArray[np.int64],
+    in_gm: NDArray[np.bool_],
+    lines: NDArray[np.int64],
+    recording: WordStream,
+    tensors: int,
 ) -> NDArray[np.bool_]:
     """Turn GM pointers of C++ into addresses of tensors, in place; return which rows have none outside all tensors."""
     right = np.ones(len(rows), np.bool_)
@@ -202,7 +232,7 @@ def _moved_to_tensors(
         slots = (pointers >> GM_SHIFT) - 1
         wrong = which[(slots < 0) | (slots >= tensors)]
         right[wrong] = False
-        for line in dict.fromkeys(recording.rows[wrong, 1].tolist()):
+        for line in dict.fromkeys(lines[wrong].tolist()):
             _refuse(k, "a copy from or to GM at an address that lies in no tensor of the kernel", recording.lines[line])
         rows[which, 1 + column] = (slots << SLOT_SHIFT) + (pointers & (1 << GM_SHIFT) - 1)
     return right
@@ -213,23 +243,25 @@ def _note_library(k: Kernel, notes: Notes, recording: WordStream, words: Sequenc
 
     Of buffers that were handed out twice (Reset) there is nothing to say.
     """
-    found = []
+    found: dict[str, list[Allocated]] = defaultdict(list)
     for number, word in enumerate(words):
         if not WORDS[word.name].note:
             continue
         mine = recording.rows[recording.rows[:, 0] == number]
         if word.name == "own_barrier_":
-            notes.own_barriers |= {recording.lines[line] for line in mine[:, 1].tolist()}
+            lines = {recording.lines[line] for line in mine[:, 1].tolist()}
+            notes.own_barriers |= lines
+            if word.fields["with_flags"]:
+                notes.own_flags |= lines
         elif word.name == "queue_event_":
             flag = _flag(k, word)
             notes.queues[flag.source, flag.destination, flag.identity] = f"of queues {flag.name}"
         else:
-            name = _POSITIONS.get(word.fields["position"], "UB")
-            found += [(row[2], word.fields["size"], name, recording.lines[row[1]]) for row in mine.tolist()]
-    found.sort(key=lambda one: one[0])
-    ends = [start + size for start, size, _, _ in found]
-    if all(start >= end for (start, _, _, _), end in zip(found[1:], ends, strict=False)):
-        notes.allocated += [
-            Allocated("UB", start, size, f"{name} buffer {number}", line)
-            for number, (start, size, name, line) in enumerate(found)
-        ]
+            name, space = _POSITIONS.get(word.fields["position"], ("UB", "UB"))
+            if space in k.chip.cores.kinds[k.core_kind].buffers:  # type: ignore[index]
+                size = word.fields["size"]
+                found[space] += [Allocated(space, row[2], size, name, recording.lines[row[1]]) for row in mine.tolist()]
+    for taken in found.values():
+        taken.sort(key=lambda one: one.start)
+        if all(here.start + here.size <= behind.start for here, behind in pairwise(taken)):
+            notes.allocated += [replace(one, name=f"{one.name} buffer {number}") for number, one in enumerate(taken)]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from ascend_sim.ascend_c.cube_words import CUBE_MAKERS, WordStep
 from ascend_sim.ascend_c.words import ALIGNED_IN, ALIGNED_OUT, BINARY, FORMATS, PIPE_NUMBERS, SCALAR, UNARY, WORDS, Word
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
@@ -59,8 +60,19 @@ class _WordRows(NamedTuple):
     mask: Mask | None
 
 
+def steps_of(word: Word, chip: ChipSpec) -> Sequence[WordStep]:
+    """Return the instructions that a word is; none for a word without a row.
+
+    Raises SimError for fields that no instruction here can say.
+    """
+    if word.name in CUBE_MAKERS:
+        return CUBE_MAKERS[word.name](word.name, word.fields, chip)
+    key = key_of(word, chip)
+    return () if key is None else (WordStep(key),)
+
+
 def key_of(word: Word, chip: ChipSpec) -> Key | None:
-    """Return the key of the instruction that a word is, or None for a word without a row.
+    """Return the key of the instruction that a word is, or None for a word without a row; of a word of one instruction.
 
     Raises SimError for fields that no instruction here can say.
     """
@@ -325,7 +337,10 @@ def _clean(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
 
 
 def _cross_set(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
-    return CrossCoreSetFlag, f["flag"], f["mode"], PIPE_NUMBERS[f["pipe"]]
+    pipe = PIPE_NUMBERS[f["pipe"]]
+    if pipe == "S":
+        raise SimError("CrossCoreSetFlag from PIPE_S is not simulated; PIPE_MTE3 is")
+    return CrossCoreSetFlag, f["flag"], f["mode"], pipe
 
 
 _MAKERS: dict[str, Callable[[str, dict[str, int], ChipSpec], Any]] = {
@@ -344,6 +359,7 @@ _MAKERS: dict[str, Callable[[str, dict[str, int], ChipSpec], Any]] = {
     "copy_gm_to_ubuf": _move("GM", "UB"),
     "copy_ubuf_to_gm": _move("UB", "GM"),
     "copy_ubuf_to_ubuf": _move("UB", "UB"),
+    "copy_cbuf_to_gm": _move("L1", "GM"),
     **dict.fromkeys(ALIGNED_IN, _aligned("GM", "UB")),
     **dict.fromkeys(ALIGNED_OUT, _aligned("UB", "GM")),
     "pipe_barrier": _barrier,

@@ -34,12 +34,14 @@ class WordForm:
     """The operands of a word: the space of each address ("bits": a number), and the names of its fields as they are recorded.
 
     A `register` word has no row; it is recorded on request alone. A `note` has no row either: it tells what the library does.
+    `core` is the only kind of core that has the word, "" where both have it.
     """
 
     addresses: tuple[str, ...]
     fields: tuple[str, ...]
     register: bool = False
     note: bool = False
+    core: str = ""
 
 
 class Word(NamedTuple):
@@ -77,6 +79,44 @@ def _note(*fields: str) -> WordForm:
     return WordForm((), fields or ("unused",), note=True)
 
 
+def _cube(addresses: tuple[str, ...], *fields: str) -> WordForm:
+    return WordForm(addresses, fields, core="AIC")
+
+
+_FRACTALS = ("format", "first", "repeat", "src_stride", "dst_gap", "sid", "transpose", "address_mode")
+_FRACTALS_OF_GM = ("first", "repeat", "src_stride", "dst_gap", "sid", "address_mode")
+_SQUARES = ("format", "first", "repeat", "src_stride", "dst_gap", "address_mode", "fractal_gap")
+_IMG2COL = (
+    *("format", "k_extent", "m_extent", "k_start", "m_start", "stride_w", "stride_h", "filter_w", "filter_h"),
+    *("dilation_w", "dilation_h", "filter_size_w", "filter_size_h", "transpose", "right_matrix", "channels"),
+    *("fmatrix", "padding", "boundary"),
+)
+_ND2NZ = (*("sid", "matrices", "rows", "columns", "src_matrix", "src_row", "dst_column", "dst_row", "dst_matrix"),)
+_DRAIN = (
+    *(
+        "format",
+        "source",
+        "sid",
+        "n",
+        "m",
+        "dst_stride",
+        "src_stride",
+        "unit_flag",
+        "quantisation",
+        "relu",
+        "split",
+        "rows",
+    ),
+    *("nd_parameters", "scale", "configuration", "atomic"),
+)
+_CONSTANT = ("format", "times", "scalar")
+ND2NZ = {
+    "copy_gm_to_cbuf_multi_nd2nz_b8": 1,
+    "copy_gm_to_cbuf_multi_nd2nz_b16": 2,
+    "copy_gm_to_cbuf_multi_nd2nz_b32s": 4,
+}
+"""Bytes of an element by the word that makes NZ of rows."""
+
 BINARY = ("vadd", "vsub", "vmul", "vdiv", "vmax", "vmin", "vand", "vor", "vmla")
 UNARY = ("vabs", "vexp", "vln", "vsqrt", "vrsqrt", "vrec", "vrelu", "vnot")
 SCALAR = ("vadds", "vmuls", "vmaxs", "vmins", "vlrelu", "vaxpy")
@@ -94,7 +134,7 @@ WORDS: dict[str, WordForm] = {
     "set_cmpmask": _register("address"),
     "allocate_": _note("size", "position"),
     "queue_event_": _note("source", "destination", "id"),
-    "own_barrier_": _note(),
+    "own_barrier_": _note("with_flags"),
     "set_flag": WordForm((), ("source", "destination", "id")),
     "wait_flag": WordForm((), ("source", "destination", "id")),
     "pipe_barrier": WordForm((), ("pipe",)),
@@ -144,18 +184,76 @@ WORDS: dict[str, WordForm] = {
     "vbrcb": WordForm(("UB", "UB"), ("format", "dst_block", "dst_repeat", "repeat")),
     **dict.fromkeys(("vcadd", "vcmax", "vcmin"), WordForm(("UB", "UB"), (*_REDUCE, "order", *_MASK))),
     **dict.fromkeys(("vcgadd", "vcgmax", "vcgmin", "vcpadd"), WordForm(("UB", "UB"), (*_REDUCE, *_MASK))),
+    "set_l1_3d_size": _register("value"),
+    "set_padding": _register("value"),
+    "set_fmatrix": _register("value"),
+    "set_fmatrix_b": _register("value"),
+    "set_ctrl_": _register("value"),
+    "set_nd_para": _register("value"),
+    "set_quant_pre": _register("value"),
+    "set_fpc": _register("value"),
+    "copy_gm_to_cbuf": _cube(("L1", "GM"), "sid", "count", "length", "src_gap", "dst_gap", "padding_mode"),
+    "copy_cbuf_to_gm": _cube(("GM", "L1"), *_COPY),
+    "copy_cbuf_to_bt": _cube(("BT", "L1"), "format", "widens", "count", "length", "src_gap", "dst_gap"),
+    "copy_cbuf_to_fbuf": _cube(("FB", "L1"), "count", "length", "src_gap", "dst_gap"),
+    **dict.fromkeys(ND2NZ, _cube(("L1", "GM"), *_ND2NZ)),
+    "load_gm_to_cbuf": _cube(("L1", "GM"), *_FRACTALS_OF_GM),
+    "load_gm_to_ca": _cube(("L0A", "GM"), *_FRACTALS_OF_GM),
+    "load_gm_to_cb": _cube(("L0B", "GM"), *_FRACTALS_OF_GM),
+    "load_cbuf_to_ca": _cube(("L0A", "L1"), *_FRACTALS),
+    "load_cbuf_to_cb": _cube(("L0B", "L1"), *_FRACTALS),
+    "load_cbuf_to_ca_transpose": _cube(("L0A", "L1"), *_SQUARES),
+    "load_cbuf_to_cb_transpose": _cube(("L0B", "L1"), *_SQUARES),
+    "img2colv2_cbuf_to_ca": _cube(("L0A", "L1"), *_IMG2COL),
+    "img2colv2_cbuf_to_cb": _cube(("L0B", "L1"), *_IMG2COL),
+    "create_ca_matrix": _cube(("L0A",), *_CONSTANT),
+    "create_cb_matrix": _cube(("L0B",), *_CONSTANT),
+    "create_cbuf_matrix": _cube(("L1",), *_CONSTANT),
+    "create_cbuf_matrix_bf16": _cube(("L1",), *_CONSTANT),
+    "mad": _cube(
+        ("L0C", "L0A", "L0B"),
+        *(
+            "format",
+            "source",
+            "target",
+            "bias",
+            "m",
+            "k",
+            "n",
+            "unit_flag",
+            "k_aligned",
+            "from_bias",
+            "from_zero",
+            "control",
+        ),
+    ),
+    "copy_matrix_cc_to_gm": _cube(("GM", "L0C"), *_DRAIN),
+    "copy_matrix_cc_to_cbuf": _cube(("L1", "L0C"), *_DRAIN),
 }
-"""Every word, in the order of the numbers that the headers record."""
+"""Every word, in the order of the numbers that the headers record. A word of UB is one of a vector core."""
 NAMES = tuple(WORDS)
 
 
+def core_of(name: str) -> str:
+    """Return the only kind of core that has a word, or "" where both have it."""
+    form = WORDS[name]
+    return form.core or ("AIV" if "UB" in form.addresses else "")
+
+
 def header() -> str:
-    """Return the C++ file that numbers the words, and says which of them set registers."""
+    """Return the C++ file that numbers the words, and says which of them set registers and which core has them alone."""
     listed = ", ".join(NAMES)
-    registers = " || ".join(f"word == Word::{name}" for name, form in WORDS.items() if form.register)
+
+    def is_one(names: list[str]) -> str:
+        return " || ".join(f"word == Word::{name}" for name in names)
+
+    registers = is_one([name for name, form in WORDS.items() if form.register])
+    cube, vector = (is_one([name for name in NAMES if core_of(name) == core]) for core in ("AIC", "AIV"))
     return (
         f"#pragma once\nnamespace asim {{ enum class Word : long long {{ {listed} }};\n"
-        f"constexpr bool is_register(Word word) {{ return {registers}; }} }}\n"
+        f"constexpr bool is_register(Word word) {{ return {registers}; }}\n"
+        f"constexpr bool is_cube_word(Word word) {{ return {cube}; }}\n"
+        f"constexpr bool is_vector_word(Word word) {{ return {vector}; }} }}\n"
     )
 
 

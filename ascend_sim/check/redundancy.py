@@ -106,12 +106,13 @@ def _group(subject: Subject, number: int, row: int, code: int, kind: int) -> _Gr
         notes = synced.program.notes
         queue = None if notes is None else notes.queues.get(synced.names[code])
         return ("queue", core, queue) if queue else ("flag", core, *synced.names[code])
-    one = synced.instructions[code]
+    one, notes = synced.instructions[code], synced.program.notes
     if isinstance(one, CrossCoreWaitFlag):
-        return ("cross", core, one.flag, one.mode) if one.armed else ()
+        is_own = notes is not None and bool(notes.own_flags) and notes.line(row) in notes.own_flags
+        return ("cross", core, one.flag, one.mode) if one.armed and not is_own else ()
     if not isinstance(one, PipeBarrier):
         return ()
-    if (notes := synced.program.notes) is not None and notes.own_barriers and notes.line(row) in notes.own_barriers:
+    if notes is not None and notes.own_barriers and notes.line(row) in notes.own_barriers:
         return ()
     return ("barrier", core, int(synced.pipe[row]), int(subject.lines(number, np.asarray([row]))[0]))
 

@@ -29,7 +29,7 @@ _CLICK_ERROR: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__n
 
 _LONGEST_LINE = 1200
 PANELS = {
-    "Run": ("run", "run-network", "kernel", "c", "init"),
+    "Run": ("run", "run-network", "kernel", "judge", "c", "init"),
     "Understand": ("explain", "report", "compare", "check", "validate"),
     "Optimise": ("tile", "sweep"),
     "Numerics": ("precision", "compare-training", "format"),

@@ -28,6 +28,7 @@ from ascend_sim.cli.options import command
 from ascend_sim.cli.progress import ProgressLine, announce
 from ascend_sim.cli.terminal import print_text
 from ascend_sim.cli.values import fields_of, parse_block_dim, parse_disarm, parse_tiling
+from ascend_sim.cli.verdict import verdict_of
 from ascend_sim.errors import SimError
 
 if TYPE_CHECKING:
@@ -109,7 +110,8 @@ def check(
                 asked.refuse(subject, kind, ["blocks"])
                 report = _case(subject, asked, tool)
     if json_output:
-        print(json.dumps(report.to_dict(), indent=1))
+        told = report.to_dict()
+        print(json.dumps({**told, "verdict": verdict_of(told)}, indent=1))
     else:
         for line in report.render().splitlines():  # errors and warnings have the vendor's form, which programs read too
             ours = line.startswith(("====== REMARK", "====== SUMMARY"))

@@ -56,7 +56,9 @@ class CppOptions:
         for one in fields(self):
             if getattr(self, one.name):
                 name = "with" if one.name == "with_file" else one.name
-                raise SimError(f"--{name}: {subject} is no C++ file; it has no such option")
+                raise SimError(
+                    f"--{name}: {subject} is no C++ file; a Python kernel gets what its arguments(rng) returns"
+                )
 
 
 def is_cpp(path: Path) -> bool:

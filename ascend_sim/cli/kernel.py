@@ -23,6 +23,7 @@ from ascend_sim.cli.page import RunFiles
 from ascend_sim.cli.progress import Progress, announce
 from ascend_sim.cli.terminal import console, print_paragraphs, print_text
 from ascend_sim.cli.values import fields_of
+from ascend_sim.cli.verdict import scalar_computed, verdict_of
 from ascend_sim.errors import SimError
 from ascend_sim.options.run_options import LaunchOptions
 
@@ -83,14 +84,18 @@ def kernel(
 
         announce(chosen.name, ahead)
         with closing(Progress()) as progress:
-            more = LaunchOptions(chip=spec, expected=_expected(subject), progress=progress, timeline=files.timeline)
+            more = LaunchOptions(chip=spec, expected=expected_of(subject), progress=progress, timeline=files.timeline)
             run = launch(chosen, count, *given, **{**asked, **more}, **fields)
             written, said = files.write(run, progress)
             again = _command(file, name, asked, {"blocks": blocks, "tiling": tiling, "seed": seed})
             checked = None if no_check else _checked(subject, run, count, asked, again)
         if files.json_output:
             told = run.report.to_dict(statements=True)
-            print(json.dumps(told if checked is None else {**told, "check": checked.data}, indent=1), file=stdout)
+            sizes = {name: one.nbytes for name, one in run.outputs.items()}
+            data = None if checked is None else checked.data
+            verdict = verdict_of(data, told, scalar_computed(run.programs, sizes))
+            told |= {"check": data} if data is not None else {}
+            print(json.dumps({**told, "verdict": verdict}, indent=1), file=stdout)
         else:
             line = [] if checked is None else [checked.line]
             if files.full:
@@ -170,7 +175,7 @@ def subject_of_module(
     return KernelSubject(kernel, given, fields, file, module)
 
 
-def _expected(subject: KernelSubject) -> Any:
+def expected_of(subject: KernelSubject) -> Any:
     """Return the file's expectation: arrays, or a function whose errors name their line."""
     expected = getattr(subject.module, "expected", None)
     if not callable(expected):

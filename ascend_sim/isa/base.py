@@ -92,6 +92,8 @@ class Instruction:
     """True for a wait during which its pipe counts as busy."""
     reads_late: ClassVar[bool] = False
     """True if it reads until the end of its occupancy, piece by piece, not at its start."""
+    taken: ClassVar[str] = ""
+    """Format that a way out of L0C takes there."""
     publishes: ClassVar[bool] = False
     """True if others can see afterwards what a cache held until then."""
     _told_by_moves: ClassVar[tuple[Any, Any] | None] = None

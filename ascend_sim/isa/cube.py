@@ -162,6 +162,13 @@ class Mmad(Instruction):
         return moves(left, right, *begins, put=put, product=product, **how)
 
 
+def taken_as(dtype: str, pre: Quantisation | None = None) -> str:
+    """Return the format that numbers have in L0C which leave it as `dtype`."""
+    if pre is not None:
+        return pre.source
+    return "int32" if dtype == "int32" else "float32"
+
+
 def fixpipe_moves(
     model: ValueModel,
     dtype: str,
@@ -187,8 +194,48 @@ def fixpipe_moves(
     return moves(take, put=put, **how)
 
 
+class Drain(Instruction):
+    """A way out of L0C by the Fixpipe, with arithmetic on the way; the classes below say where the numbers go."""
+
+    dtype: str
+    atomic_add: bool
+    pre: Quantisation | None
+
+    kind = TRANSFER
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the fields without arithmetic where there is none."""
+        return {name: value for name, value in vars(self).items() if value is not None}
+
+    @property
+    def atomic(self) -> bool:  # type: ignore[override]
+        return self.atomic_add
+
+    @property
+    def itemsize(self) -> int:
+        return storage(self.dtype).itemsize
+
+    @property
+    def taken(self) -> str:  # type: ignore[override]
+        """The format that numbers have in L0C."""
+        return taken_as(self.dtype, self.pre)
+
+    def pipe(self, chip: ChipSpec) -> str:
+        return chip.path("L0C", "GM").pipe
+
+    def cost(self, chip: ChipSpec) -> Cost:
+        return _fixpipe_cost(chip)
+
+    def scales(self, columns: int) -> tuple[Region, ...]:
+        """The scales of columns, where each has its own."""
+        return () if self.pre is None or not self.pre.by_column else (Region("src1", "FB", columns * SCALE_BYTES),)
+
+    def path(self) -> str:
+        return "L0C->GM"
+
+
 @frozen
-class Fixpipe(Instruction):
+class Fixpipe(Drain):
     """`m` x `n` of an L0C tile of `m_padded` rows to GM as [n / c0][m][c0], blocks `dst_stride` bytes apart.
 
     `dtype` is the output format (one rounding, nearest even; overflow as `ValueModel` says); `c0` = 8 with fp32 is the
@@ -206,29 +253,10 @@ class Fixpipe(Instruction):
     pre: Quantisation | None = None
 
     name = "fixpipe"
-    kind = TRANSFER
-
-    def parameters(self) -> dict[str, Any]:
-        """Return the fields, without `pre` where there is no arithmetic."""
-        return {name: value for name, value in vars(self).items() if value is not None}
-
-    @property
-    def atomic(self) -> bool:  # type: ignore[override]
-        return self.atomic_add
-
-    @property
-    def itemsize(self) -> int:
-        return storage(self.dtype).itemsize
 
     @property
     def _blocks(self) -> int:
         return ceil_div(self.n, self.c0)
-
-    def pipe(self, chip: ChipSpec) -> str:
-        return chip.path("L0C", "GM").pipe
-
-    def cost(self, chip: ChipSpec) -> Cost:
-        return _fixpipe_cost(chip)
 
     def gm_access(self, chip: ChipSpec) -> GmAccess | None:
         rate = _fixpipe(chip).rate(self.itemsize, self.itemsize == 4 and self.c0 == 8)
@@ -238,7 +266,7 @@ class Fixpipe(Instruction):
     def reads(self) -> tuple[Region, ...]:
         columns = ceil_div(self.n, FRACTAL)
         tile = Region("src0", "L0C", self.m * ACCUMULATOR_ROW_BYTES, self.m_padded * ACCUMULATOR_ROW_BYTES, columns)
-        return (tile, *_scales(self.pre, columns * FRACTAL))
+        return (tile, *self.scales(columns * FRACTAL))
 
     def writes(self) -> tuple[Region, ...]:
         return (Region("dst", "GM", self.m * self.c0 * self.itemsize, self.dst_stride, self._blocks),)
@@ -253,9 +281,6 @@ class Fixpipe(Instruction):
         far = (FRACTAL * SCALE_BYTES, self.c0 * SCALE_BYTES, 0, SCALE_BYTES)
         scales = loops("src1", "FB", shape, far, ACCUMULATOR_BYTES)
         return fixpipe_moves(model, self.dtype, take, put, self.atomic_add, self.pre, scales)
-
-    def path(self) -> str:
-        return "L0C->GM"
 
 
 @frozen
@@ -278,7 +303,7 @@ class FixpipeUnitFlag(Fixpipe):
 
 
 @frozen
-class FixpipeNd(Instruction):
+class FixpipeNd(Drain):
     """`m` x `n` of an L0C tile of `m_padded` rows to GM row by row (ND), rows `dst_stride` bytes apart, as `dtype`.
 
     `atomic_add` adds to what GM holds instead of replacing it. The Fixpipe's rate is that of its other layouts: a separate
@@ -294,25 +319,6 @@ class FixpipeNd(Instruction):
     pre: Quantisation | None = None
 
     name = "fixpipe_nd"
-    kind = TRANSFER
-
-    def parameters(self) -> dict[str, Any]:
-        """Return the fields, without `pre` where there is no arithmetic."""
-        return {name: value for name, value in vars(self).items() if value is not None}
-
-    @property
-    def atomic(self) -> bool:  # type: ignore[override]
-        return self.atomic_add
-
-    @property
-    def itemsize(self) -> int:
-        return storage(self.dtype).itemsize
-
-    def pipe(self, chip: ChipSpec) -> str:
-        return chip.path("L0C", "GM").pipe
-
-    def cost(self, chip: ChipSpec) -> Cost:
-        return _fixpipe_cost(chip)
 
     def gm_access(self, chip: ChipSpec) -> GmAccess | None:
         rate = min(_fixpipe(chip).rate(self.itemsize), chip.path("L0C", "GM").bytes_per_cycle)
@@ -327,7 +333,7 @@ class FixpipeNd(Instruction):
                 self.m_padded * ACCUMULATOR_ROW_BYTES,
                 ceil_div(self.n, FRACTAL),
             ),
-            *_scales(self.pre, self.n),
+            *self.scales(self.n),
         )
 
     def writes(self) -> tuple[Region, ...]:
@@ -344,14 +350,6 @@ class FixpipeNd(Instruction):
         put = loops("dst", "GM", (self.m, self.n), (self.dst_stride, self.itemsize), self.itemsize)
         scales = loops("src1", "FB", (self.m, self.n), (0, SCALE_BYTES), ACCUMULATOR_BYTES)
         return fixpipe_moves(model, self.dtype, take, put, self.atomic_add, self.pre, scales)
-
-    def path(self) -> str:
-        return "L0C->GM"
-
-
-def _scales(pre: Quantisation | None, columns: int) -> tuple[Region, ...]:
-    """Return the bytes of the columns' scales in the Fixpipe buffer; nothing where one scale serves all columns."""
-    return () if pre is None or not pre.by_column else (Region("src1", "FB", columns * SCALE_BYTES),)
 
 
 def _fixpipe(chip: ChipSpec) -> FixpipeUnit:

@@ -10,7 +10,7 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import ACCUMULATOR_BYTES, ACCUMULATOR_ROW_BYTES, BLOCK_BYTES, FRACTAL
 from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import TRANSFER, Cost, GmAccess, Instruction, ceil_div
-from ascend_sim.isa.cube import Fixpipe, fixpipe_moves
+from ascend_sim.isa.cube import Fixpipe, fixpipe_moves, taken_as
 from ascend_sim.isa.memory import ValueModel
 from ascend_sim.isa.moves import Moves, listed, loops, moves, offsets_of
 from ascend_sim.memory.regions import Region
@@ -131,6 +131,10 @@ class FixpipeDn(Instruction):
     @property
     def atomic(self) -> bool:  # type: ignore[override]
         return self.atomic_add
+
+    @property
+    def taken(self) -> str:  # type: ignore[override]
+        return taken_as(self.dtype)
 
     @property
     def _plain(self) -> Fixpipe:

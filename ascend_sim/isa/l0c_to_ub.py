@@ -9,7 +9,7 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import ACCUMULATOR_BYTES, ACCUMULATOR_ROW_BYTES, FRACTAL
 from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import Cost, Instruction, ceil_div, cycles_of
-from ascend_sim.isa.cube import fixpipe_moves
+from ascend_sim.isa.cube import fixpipe_moves, taken_as
 from ascend_sim.isa.memory import ValueModel
 from ascend_sim.isa.moves import Moves, loops
 from ascend_sim.memory.regions import Region
@@ -31,6 +31,10 @@ class L0cToUb(Instruction):
     dtype: str
 
     name = "l0c_to_ub"
+
+    @property
+    def taken(self) -> str:  # type: ignore[override]
+        return taken_as(self.dtype)
 
     @property
     def _rows(self) -> int:

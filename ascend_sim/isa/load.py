@@ -21,12 +21,6 @@ from ascend_sim.isa.memory import ValueModel
 from ascend_sim.isa.moves import Moves, listed, loops, moves
 from ascend_sim.memory.regions import Region
 
-_BLOCK = np.dtype(f"V{BLOCK_BYTES}")
-
-
-def _unsigned(itemsize: int) -> np.dtype[Any]:
-    return np.dtype(f"u{itemsize}")
-
 
 @frozen
 class LoadData2D(Instruction):
@@ -89,6 +83,10 @@ class LoadData3D(Instruction):
     There `transpose` says only that the chip takes its slow transposing path (32-bit weights of grad_input do, the input of
     grad_weight does not: measured). That 1-byte items are turned as others are is assumed.
     Extents along K are rounded up to C0, along M and N to 16. `out_width` pixels make one output row.
+
+    With `k_repeat` the columns are that many runs of `k_extent`, from `k_start` on and `k_stride` blocks of C0 apart; in L0B
+    they adjoin. `dst_stride` is the fractals from one row of fractals in L0B to the next, 0 where they adjoin (asc-devkit,
+    SetLoadDataRepeat of dav-3510; that a run may fill half of a fractal: the vendor's weight gradient of float32).
     """
 
     destination: str
@@ -110,8 +108,16 @@ class LoadData3D(Instruction):
     k_start: int
     k_extent: int
     transpose: bool = False
+    k_repeat: int = 1
+    k_stride: int = 0
+    dst_stride: int = 0
 
     name = "load_data_3d"
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the fields without those of repeated columns where there are none."""
+        plain = {"k_repeat": 1, "k_stride": 0, "dst_stride": 0}
+        return {name: value for name, value in vars(self).items() if plain.get(name) != value}
 
     @property
     def c0(self) -> int:
@@ -129,8 +135,18 @@ class LoadData3D(Instruction):
     def blocks(self) -> int:
         """Return the column blocks of C0 that are moved, rounded up to whole fractals."""
         rows_are_k = self.transpose or self.destination == "L0B"
-        columns = ceil_div(self.k_extent, FRACTAL) * FRACTAL if rows_are_k else self.k_extent
-        return ceil_div(columns, self.c0)
+        columns = self.k_repeat * self.k_extent
+        return ceil_div(ceil_div(columns, FRACTAL) * FRACTAL if rows_are_k else columns, self.c0)
+
+    @property
+    def is_repeated(self) -> bool:
+        """Return True if columns are taken in runs, or rows of fractals lie apart in L0."""
+        return self.k_repeat > 1 or self.dst_stride > 0
+
+    @property
+    def fractals(self) -> int:
+        """Return the fractals of a row of fractals in L0B."""
+        return self.blocks * self.c0 // FRACTAL
 
     def pipe(self, chip: ChipSpec) -> str:
         return chip.path("L1", self.destination).pipe
@@ -152,16 +168,10 @@ class LoadData3D(Instruction):
         return (Region("src0", "L1", run * BLOCK_BYTES, self.width * BLOCK_BYTES, rows, plane, planes, offset),)
 
     def writes(self) -> tuple[Region, ...]:
+        if self.dst_stride > self.fractals:
+            line, rows = self.fractals * FRACTAL_BYTES, self.rows // self.c0
+            return (Region("dst", self.destination, line, self.dst_stride * FRACTAL_BYTES, rows),)
         return (Region("dst", self.destination, self.rows * self.blocks * BLOCK_BYTES),)
-
-    def _turned(self, taken: NDArray[Any]) -> NDArray[Any]:
-        """Return [rows][blocks] of C0 items as fractals [outer 16][16][C0], the rows of the matrix innermost."""
-        c0 = self.c0
-        items = taken.view(_unsigned(self.itemsize))
-        wide = items.reshape(self.rows // c0, c0, self.blocks * c0 // FRACTAL, FRACTAL)
-        if self.destination == "L0B":  # [K1][N1][16 n][C0 k]
-            return np.ascontiguousarray(wide.transpose(0, 2, 3, 1))
-        return np.ascontiguousarray(wide.transpose(2, 0, 3, 1))  # L0A transposed: [M1][K1][16 m][C0 k]
 
     def moves(self, model: ValueModel) -> Moves:
         index, outside = _block_index(self)
@@ -171,8 +181,9 @@ class LoadData3D(Instruction):
         take = listed("src0", "L1", places, BLOCK_BYTES)
         if self.destination == "L0A" and not self.transpose:
             return moves(take, put=loops("dst", self.destination, (len(index) * BLOCK_BYTES,), (1,), 1))
-        k1, across = self.rows // self.c0, self.blocks * self.c0 // FRACTAL
-        steps = (across, 1) if self.destination == "L0B" else (1, k1)  # in fractals, along K and along the other side
+        k1, across = self.rows // self.c0, self.fractals
+        # In fractals, along K and along the other side.
+        steps = (self.dst_stride or across, 1) if self.destination == "L0B" else (1, k1)
         strides = (steps[0] * FRACTAL_BYTES, self.itemsize, steps[1] * FRACTAL_BYTES, BLOCK_BYTES)
         return moves(take, put=loops("dst", self.destination, (k1, self.c0, across, FRACTAL), strides, self.itemsize))
 
@@ -184,7 +195,9 @@ class LoadData3D(Instruction):
 def _block_index(load: LoadData3D) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
     """Return, for every 32-byte block of the result, its block of the map, and a mark of blocks that are zero."""
     rows = np.arange(load.m_start, load.m_start + load.rows)
-    columns = np.arange(load.blocks) + load.k_start // load.c0
+    run = ceil_div(load.k_extent, load.c0) if load.k_repeat > 1 else load.blocks
+    repeat, block = np.divmod(np.arange(load.blocks), run)
+    columns = block + repeat * load.k_stride + load.k_start // load.c0
     taps = load.k_h * load.k_w
     c1, tap = columns // taps, columns % taps
     k_h, k_w = tap // load.k_w, tap % load.k_w
@@ -193,7 +206,7 @@ def _block_index(load: LoadData3D) -> tuple[NDArray[np.int64], NDArray[np.int64]
     width = out_column[:, None] * load.stride_w - load.pad_left + k_w[None, :] * load.dilation_w
     inside = (height >= 0) & (height < load.height) & (width >= 0) & (width < load.width)
     inside &= (np.arange(load.rows) < load.m_extent)[:, None] & (out_row < load.out_height)[:, None]
-    inside &= (np.arange(load.blocks) * load.c0 < load.k_extent)[None, :]
+    inside &= (np.arange(load.blocks) * load.c0 < load.k_repeat * load.k_extent)[None, :]
     index = np.where(inside, (c1[None, :] * load.height + height) * load.width + width, 0)
     if load.destination == "L0A" and not load.transpose:  # fractal order [M1][K1][16]
         order = (load.rows // FRACTAL, FRACTAL, load.blocks)
@@ -213,7 +226,7 @@ def _touched_blocks(load: LoadData3D) -> tuple[int, int, int, int, int]:
     """
     taps, pixels = load.k_h * load.k_w, load.out_height * load.out_width
     c1_first = load.k_start // load.c0 // taps
-    c1_last = (load.k_start + load.k_extent - 1) // load.c0 // taps
+    c1_last = ((load.k_start + load.k_extent - 1) // load.c0 + (load.k_repeat - 1) * load.k_stride) // taps
     start, stop = load.m_start, min(load.m_start + load.m_extent, pixels) - 1
     steps = (taps, load.stride_h, load.stride_w, load.pad_top, load.pad_left)
     if steps == (1, 1, 1, 0, 0) and load.out_width == load.width:

@@ -8,6 +8,8 @@ from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.isa.moves import Place
 
+SUMS = ("float32", "int32")
+"""Formats of sums in L0C."""
 SCALE_BYTES = 8
 """A column's scale in the Fixpipe buffer, of which the lower four bytes are a float32 (asc-devkit, Fixpipe L0C to GM)."""
 _DROPPED = 0xFFFFE000
@@ -32,8 +34,13 @@ class Quantisation:
         """Return True if numbers are multiplied by a scale."""
         return self.by_column or bool(self.scale)
 
-    def check(self) -> None:
-        """Raise SimError for a scale that the instruction word cannot hold."""
+    def __post_init__(self) -> None:
+        """Raise SimError for a source that L0C never holds, and for a scale that no word holds."""
+        if self.source not in SUMS:
+            raise SimError(f"quantisation: source {self.source!r}; L0C holds {' or '.join(SUMS)}")
+        for name in ("by_column", "relu"):
+            if not isinstance(getattr(self, name), bool | np.bool_):
+                raise SimError(f"quantisation: {name} {getattr(self, name)!r}; True or False is allowed")
         if not isinstance(self.scale, int | float | np.number):
             raise SimError(
                 f"quantisation: scale {self.scale!r}; a number is allowed, scales of columns are by_column=True"

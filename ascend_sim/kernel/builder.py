@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from itertools import chain
 from operator import sub
 from typing import Any
 from weakref import ref
@@ -16,7 +17,14 @@ from ascend_sim.isa.sync import Scalar
 from ascend_sim.isa.transfer import DataCopy, DataCopyNd2Nz, DataCopyPastL2, DataCopyPlanes, Fill
 from ascend_sim.isa.vector import Duplicate, Interleave, ReduceRows, Scatter, TransposeBlocks, VectorBinary, VectorCast
 from ascend_sim.kernel.abilities import Abilities
-from ascend_sim.kernel.check import check_addresses, check_buffer, check_pipe, overlapping, wrong_instructions
+from ascend_sim.kernel.check import (
+    check_addresses,
+    check_buffer,
+    check_pipe,
+    misread_sums,
+    overlapping,
+    wrong_instructions,
+)
 from ascend_sim.kernel.cube import CubeMethods
 from ascend_sim.kernel.inspection import Allocated, Inspection, Notes, calling_line, current_inspection
 from ascend_sim.kernel.loops import What, Where
@@ -71,7 +79,7 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, ScalarMethods, Abil
 
     @property
     def block(self) -> int:
-        """The number of this block."""
+        """Return the number of this block."""
         self._asked_block = True
         return self._block
 
@@ -322,7 +330,7 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, ScalarMethods, Abil
             raise error
         self._check_all_taken()
         checked = self._checked(program)
-        for error in overlapping(program):
+        for error in chain(overlapping(program), misread_sums(program)):
             raise error
         return checked
 
@@ -332,7 +340,7 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, ScalarMethods, Abil
         self.notes.without(dropped)
         for error in wrong_instructions(program):
             inspection.add(self._where, str(error), self.notes.line(error.row))
-        for error in overlapping(program):
+        for error in chain(overlapping(program), misread_sums(program)):
             inspection.add(self._where, str(error), self.notes.line(error.row))
 
 

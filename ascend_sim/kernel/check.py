@@ -9,12 +9,15 @@ from numpy.typing import NDArray
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import RowError, SimError
-from ascend_sim.isa.base import PIPES
+from ascend_sim.isa.base import PIPES, Instruction
+from ascend_sim.isa.cube import Drain, Mmad
 from ascend_sim.isa.vector.overlap import overlap_fault
-from ascend_sim.kernel.program import OPERAND_COLUMN, InstructionTable, Program, moves_nothing
+from ascend_sim.kernel.program import OPERAND_COLUMN, InstructionTable, InstructionView, Program, moves_nothing
 from ascend_sim.kernel.sheet import asked
 from ascend_sim.kernel.stamp import ROW, TILE, Stamp
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
+
+_UNKNOWN = "unknown"
 
 
 def check_buffer(chip: ChipSpec, block: int, core: str, buffer: str, what: str) -> None:
@@ -107,6 +110,48 @@ def _overlaps(table: InstructionTable, rows: NDArray[np.int64]) -> list[tuple[in
         if fault:
             found.append((int(at[place]), fault))
     return sorted(found)
+
+
+def misread_sums(program: Program) -> Iterator[RowError]:
+    """Yield the ways out of L0C that take numbers in another format than the products there have.
+
+    Only a program with products or drains of whole numbers has any; the others are not looked at.
+    """
+    instructions = program.table.instructions
+    made = [_left(one) for one in instructions]
+    taken = [one.taken for one in instructions]
+    used = program.counts() > 0
+    if not any(used[index] and "int32" in (made[index], taken[index]) for index in range(len(instructions))):
+        return
+    extent, first = program.table.limits()[0][0], OPERAND_COLUMN["src0"]
+    held: dict[int, tuple[int, str]] = {}  # by where they begin: where sums end, and their format
+    matters = np.array([bool(one or other) for one, other in zip(made, taken, strict=True)])
+    rows = program.rows
+    for row in np.flatnonzero(matters[rows[:, 0]]).tolist():
+        index, dst, source = int(rows[row, 0]), int(rows[row, 1]), int(rows[row, first])
+        if made[index]:
+            end = dst + int(extent[index])
+            held = {at: one for at, one in held.items() if one[0] <= dst or at >= end} | {dst: (end, made[index])}
+            continue
+        found = next((kind for at, (end, kind) in held.items() if at <= source < end), taken[index])
+        if found not in (taken[index], _UNKNOWN):
+            yield RowError(f"{program.where}: {program[row]}: {_misread(taken[index], found, program[row])}", row)
+
+
+def _left(instruction: Instruction) -> str:
+    """Return the format of what an instruction leaves in L0C, "" for one that leaves it as it is."""
+    if isinstance(instruction, Mmad):
+        return instruction.result
+    return _UNKNOWN if any(region.space == "L0C" for region in instruction.writes()) else ""
+
+
+def _misread(taken: str, held: str, view: InstructionView) -> str:
+    """Return the fault of a drain that takes `held` as `taken`, with advice."""
+    if held == "int32" and isinstance(view.instruction, Drain):
+        advice = 'dequantise with pre=Quantisation("int32", scale), or bring int32 out'
+    else:
+        advice = f"bring {held} out"
+    return f"takes {taken}; L0C+{view.src0:#x} holds {held}, the sums of mmad; {advice} (asc-devkit, Fixpipe L0C to GM)"
 
 
 def check_addresses(program: Program, sizes: Sequence[int]) -> None:

@@ -2,25 +2,40 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL, FRACTAL_BYTES
 from ascend_sim.errors import SimError
+from ascend_sim.isa.base import ceil_div
 from ascend_sim.isa.bias import LoadBias
 from ascend_sim.isa.cube import Fixpipe, FixpipeNd, FixpipeUnitFlag, Mmad
 from ascend_sim.isa.direct import FixpipeDn
 from ascend_sim.isa.l0c_to_ub import L0cToUb
 from ascend_sim.isa.load import LoadData2D, LoadData3D
 from ascend_sim.isa.quantisation import Quantisation
-from ascend_sim.kernel.operands import MapWindow, Span, TilePiece
+from ascend_sim.kernel.operands import ColumnRuns, MapWindow, Span, TilePiece, matrix_window
 from ascend_sim.kernel.program import Key
+from ascend_sim.kernel.tensor import item_bytes
+
+
+class MatrixPiece(NamedTuple):
+    """Part of a matrix in L1, in rows and columns; the matrix has `held` rows."""
+
+    dtype: str
+    held: int
+    rows: Span
+    columns: Span
 
 
 class CubeMethods:
     """Instructions of the cube and its buffers; addresses are bytes inside a buffer, or operands in GM."""
 
     if TYPE_CHECKING:
+        chip: ChipSpec
 
+        @property
+        def turns_bytes_in_squares(self) -> bool: ...
         def _emit(self, key: Key, dst: int = 0, src0: int = 0, src1: int = 0) -> None: ...
 
     def load_data_2d(
@@ -54,6 +69,20 @@ class CubeMethods:
             place = dst + row * across * square
             self.load_data_2d("L0B", place, first + row * square, 1, across, held // FRACTAL, transpose=True)
 
+    def _load_matrix(self, destination: str, dst: int, src: int, piece: MatrixPiece, transpose: bool) -> None:
+        """Load part of a matrix by img2col: a map one pixel high under a 1 x 1 kernel is the matrix itself."""
+        dtype, held, (row, rows), (column, columns) = piece
+        c0 = self.chip.alignment.block // (itemsize := item_bytes(dtype))
+        if row + rows > held or column % c0:
+            raise SimError(
+                f"to {destination}: rows {row} to {row + rows} of {held}, columns from {column}; a piece lies inside the "
+                f"matrix and begins at a multiple of {c0} columns (32 bytes of {dtype})"
+            )
+        span = Span(column, ceil_div(columns, c0) * c0)
+        if destination == "L0B" and itemsize == 1 and self.turns_bytes_in_squares:
+            return self._load_squares(dst, src, held, piece.rows, span)
+        self.load_data_3d(destination, dst, src, itemsize, matrix_window(held), piece.rows, span, transpose)
+
     def load_data_3d(
         self,
         destination: str,
@@ -62,11 +91,12 @@ class CubeMethods:
         itemsize: int,
         window: MapWindow,
         rows: Span,
-        columns: Span,
+        columns: Span | ColumnRuns,
         transpose: bool = False,
     ) -> None:
         """Load img2col of a map in L1: `rows` (output pixels) and `columns` (of K) of its matrix; see `LoadData3D`."""
-        self._emit((LoadData3D, destination, itemsize, *window, *rows, *columns, transpose), dst, src)
+        span, runs = columns[:2], columns[2:]
+        self._emit((LoadData3D, destination, itemsize, *window, *rows, *span, transpose, *runs), dst, src)
 
     def mmad(
         self,
@@ -114,7 +144,7 @@ class CubeMethods:
         `scales` is the address of the columns' scales in the Fixpipe buffer.
         """
         opcode = FixpipeUnitFlag if unit_flag else Fixpipe
-        self._emit((opcode, m, n, m_padded, dtype, c0, dst_stride, atomic_add, pre), dst, src, scales)
+        self._drain((opcode, m, n, m_padded, dtype, c0, dst_stride, atomic_add, pre), dst, src, scales)
 
     def fixpipe_nd(
         self,
@@ -133,7 +163,13 @@ class CubeMethods:
 
         `scales` is the address of the columns' scales in the Fixpipe buffer.
         """
-        self._emit((FixpipeNd, m, n, m_padded, dtype, dst_stride, atomic_add, pre), dst, src, scales)
+        self._drain((FixpipeNd, m, n, m_padded, dtype, dst_stride, atomic_add, pre), dst, src, scales)
+
+    def _drain(self, key: Key, dst: int, src: int, scales: int) -> None:
+        """Emit a drain of L0C whose last field is the arithmetic; SimError for anything but a Quantisation or None."""
+        if not isinstance(key[-1], Quantisation | None):
+            raise SimError(f"{key[0].name}: pre is {key[-1]!r}; a Quantisation or None is allowed")
+        self._emit(key, dst, src, scales)
 
     def fixpipe_dn(
         self,

@@ -85,6 +85,8 @@ class Notes:
     """Flags of queues (source, destination, number), and the side of the queue that each belongs to."""
     own_barriers: set[Line] = field(default_factory=set)
     """Lines whose barriers belong to the library that the kernel is written with."""
+    own_flags: set[Line] = field(default_factory=set)
+    """Lines whose flags between cores are a library's, several of one call."""
     texts: dict[Line, str] = field(default_factory=dict)
     """Texts of lines whose file no longer exists: those of a stored run."""
     whole: bool = True

@@ -22,11 +22,13 @@ from typing import Any, NamedTuple, overload
 from ascend_sim.chip.fractal import FRACTAL, FRACTAL_BYTES
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import PIPE_INDEX, PIPES, Cost, Instruction, ceil_div
+from ascend_sim.isa.quantisation import Quantisation
 from ascend_sim.isa.sync import PipeBarrier
 from ascend_sim.kernel.builder import Closed, KernelBuilder
+from ascend_sim.kernel.cube import MatrixPiece
 from ascend_sim.kernel.inspection import calling_line
 from ascend_sim.kernel.local_tensor import LocalTensor
-from ascend_sim.kernel.operands import Span, matrix_window
+from ascend_sim.kernel.operands import Span
 from ascend_sim.kernel.program import InstructionTable, Key, Program
 from ascend_sim.kernel.queue import BufferQueue, Place
 from ascend_sim.kernel.tensor import Tensor, item_bytes
@@ -47,15 +49,6 @@ class _Sides(NamedTuple):
     stride: int
     step: int
     address: int
-
-
-class _MatrixPiece(NamedTuple):
-    """Part of a matrix in L1, in rows and columns; the matrix has `held` rows."""
-
-    dtype: str
-    held: int
-    rows: Span
-    columns: Span
 
 
 class Kernel(TracedLoops, KernelBuilder):
@@ -361,7 +354,7 @@ class Kernel(TracedLoops, KernelBuilder):
 
         The matrix at `src` has `held` rows; the piece has `rows` and `columns` from `row` and `column` (a multiple of C0).
         """
-        piece = _MatrixPiece(dtype, held, Span(row, rows), Span(column, columns))
+        piece = MatrixPiece(dtype, held, Span(row, rows), Span(column, columns))
         self._load_matrix("L0A", dst, src, piece, transpose)
 
     def l1_to_l0b(
@@ -384,7 +377,7 @@ class Kernel(TracedLoops, KernelBuilder):
         as in `l1_to_l0a`.
         """
         if not transpose:
-            piece = _MatrixPiece(dtype, held, Span(row, rows), Span(column, columns))
+            piece = MatrixPiece(dtype, held, Span(row, rows), Span(column, columns))
             self._load_matrix("L0B", dst, src, piece, False)
             return
         itemsize = item_bytes(dtype)
@@ -403,28 +396,25 @@ class Kernel(TracedLoops, KernelBuilder):
             place, source = dst + block * fractals * FRACTAL_BYTES, first + block * of_column * FRACTAL_BYTES
             self.load_data_2d("L0B", place, source, itemsize, fractals)
 
-    def _load_matrix(self, destination: str, dst: int, src: int, piece: _MatrixPiece, transpose: bool) -> None:
-        """Load part of a matrix by img2col: a map one pixel high under a 1 x 1 kernel is the matrix itself."""
-        dtype, held, (row, rows), (column, columns) = piece
-        c0 = self.chip.alignment.block // (itemsize := item_bytes(dtype))
-        if row + rows > held or column % c0:
-            raise SimError(
-                f"to {destination}: rows {row} to {row + rows} of {held}, columns from {column}; a piece lies inside the "
-                f"matrix and begins at a multiple of {c0} columns (32 bytes of {dtype})"
-            )
-        span = Span(column, ceil_div(columns, c0) * c0)
-        if destination == "L0B" and itemsize == 1 and self.turns_bytes_in_squares:
-            return self._load_squares(dst, src, held, piece.rows, span)
-        self.load_data_3d(destination, dst, src, itemsize, matrix_window(held), piece.rows, span, transpose)
+    def l0c_to_gm(
+        self,
+        dst: Tensor,
+        src: int | BufferQueue[int],
+        *,
+        atomic_add: bool = False,
+        pre: Quantisation | None = None,
+        scales: int = 0,
+    ) -> None:
+        """Store the tile [m, n] of L0C, m rounded up to 16, to part of a GM tensor in its dtype, or add it there.
 
-    def l0c_to_gm(self, dst: Tensor, src: int | BufferQueue[int], *, atomic_add: bool = False) -> None:
-        """Store the tile [m, n] of L0C, m rounded up to 16, to part of a GM tensor in its dtype, or add it there."""
+        `pre` and `scales` are as in `fixpipe_nd`.
+        """
         if isinstance(src, BufferQueue):
             with src.read() as place:
-                return self.l0c_to_gm(dst, place, atomic_add=atomic_add)
+                return self.l0c_to_gm(dst, place, atomic_add=atomic_add, pre=pre, scales=scales)
         rows, columns, stride = dst.rows("l0c_to_gm")
         height = ceil_div(rows, FRACTAL) * FRACTAL
-        self.fixpipe_nd(dst.address, src, rows, columns, height, dst.dtype, stride, atomic_add)
+        self.fixpipe_nd(dst.address, src, rows, columns, height, dst.dtype, stride, atomic_add, pre, scales)
 
 
 def _numbered(name: str, buffers: int) -> Iterator[str]:

@@ -18,6 +18,19 @@ class Span(NamedTuple):
     length: int
 
 
+class ColumnRuns(NamedTuple):
+    """Runs of columns of an img2col matrix that adjoin in L0B: `repeat` times `length`, `stride` blocks of C0 apart.
+
+    `line` is the fractals from one row of fractals to the next in L0B, 0 where they adjoin. Fields as in `LoadData3D`.
+    """
+
+    start: int
+    length: int
+    repeat: int = 1
+    stride: int = 0
+    line: int = 0
+
+
 class MapWindow(NamedTuple):
     """A feature map in L1, [c1][height][width][C0], and the kernel that `load_data_3d` slides over it; all in pixels.
 

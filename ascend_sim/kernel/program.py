@@ -134,12 +134,11 @@ class InstructionTable:
     """The distinct instructions of a task on one chip; `index[key]` is the row value of instruction `key`.
 
     `kind` is the kind of core where it decides the cost: vector-only cores beside AI Cores need a table of their own.
-    `stamps` are those of the task's programs, and `source` the lines that wrote them. `owed` is for kernels of the project
-    that do not keep to the chip's words yet (`isa.forms.NOT_YET_REFUSED`).
+    `stamps` are those of the task's programs, and `source` the lines that wrote them.
     """
 
-    def __init__(self, chip: ChipSpec, kind: str = "", *, owed: bool = False) -> None:
-        self.chip, self.kind, self.owed = chip.seen_by(kind), kind, owed
+    def __init__(self, chip: ChipSpec, kind: str = "") -> None:
+        self.chip, self.kind = chip.seen_by(kind), kind
         self.index: dict[Key, int] = {}
         self.stamps, self.source = Stamps(), SourceLines()
         self.flags_count = False
@@ -173,7 +172,7 @@ class InstructionTable:
         key = key[0], *map(_of_python, key[1:])
         instruction: Instruction = key[0](*key[1:])
         pipe = PIPE_INDEX[instruction.pipe(self.chip)]  # first: it refuses what the chip lacks, and says so best
-        form = form_of(instruction, self.chip, self.owed)
+        form = form_of(instruction, self.chip)
         cost, access = instruction.cost(self.chip), instruction.gm_access(self.chip)
         head, scalar_time = max(cost.head_first, cost.head_stream), getattr(instruction, "cycles", 0)
         longest = max(head + cost.work, cost.latency, scalar_time)
@@ -213,7 +212,7 @@ class InstructionTable:
 
     def on(self, chip: ChipSpec) -> InstructionTable:
         """Return a table of the same instructions, in their order, with the costs of another chip."""
-        table = InstructionTable(chip, self.kind, owed=self.owed)
+        table = InstructionTable(chip, self.kind)
         for key in self.index:
             table.add(key)
         return table

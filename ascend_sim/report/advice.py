@@ -17,7 +17,6 @@ from typing import Any, Protocol
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import FRACTAL
 from ascend_sim.frozen import frozen
-from ascend_sim.ops.kernels.tilings import TILINGS
 from ascend_sim.report.waterfall import WORDS
 
 _SHOWN = 3
@@ -147,7 +146,7 @@ class _Speaker:
 
     def _without_case(self, advice: _Advice) -> str:
         """Return the advice in words, for a call that no command line can name."""
-        if advice.at_most and self._name in TILINGS:
+        if advice.at_most and self._name in _tilings():
             return " (ascend-sim tile searches, given a case file of the call)"
         keywords = {name: value for name, value in (advice.change or {}).items() if name not in ("batch", "channels")}
         return "".join(f" (in the call: {name}={value})" for name, value in keywords.items())
@@ -239,7 +238,9 @@ class _Speaker:
         return _CAUSES.get(part, WORDS[part])
 
     def _tiled(self, part: str) -> _Advice:
-        """Return one step of a field of the kernel's own tiling, or what a search could find at most."""
+        """Return the advice to change one field of the kernel's own tiling by a step, or else the most that a search could
+        gain.
+        """
         cycles, tiling = self._parts[part], self.kernel["tiling"]
         own = [(field, up, down) for field, up, down in _STEPS.get(part, ()) if field in tiling]
         steps = {field: _step(field, tiling[field], up, down) for field, up, down in own}
@@ -251,7 +252,7 @@ class _Speaker:
             words = f"{field}={value} (now {tiling[field]}) takes {self._share(gain)} less"
             return _Advice(words, self._command("run", f"--tiling {self._name}.{field}={value}"), change, gain)
         words = f"Without it the kernel takes at most {self._share(cycles)} less"
-        if self._name not in TILINGS:
+        if self._name not in _tilings():
             return _Advice(words, gain=cycles, at_most=True)
         if "baseM" not in tiling:
             words += (
@@ -348,3 +349,10 @@ def _by(extents: Any) -> str:
 
 def _list(parts: Sequence[str]) -> str:
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def _tilings() -> Mapping[str, object]:
+    """Return the kernels whose tiling can be chosen, imported when a report first has advice."""
+    from ascend_sim.ops.kernels.tilings import TILINGS
+
+    return TILINGS

@@ -30,7 +30,6 @@ from ascend_sim.kernel.program import Program
 from ascend_sim.report.advice import Statement, statements
 from ascend_sim.report.certainty import as_row, interval, together
 from ascend_sim.report.counts import Counts
-from ascend_sim.report.html import report_html
 from ascend_sim.report.roofline import PIPE_KEYS, LeastWork, Rooflines
 from ascend_sim.report.summary import lines_of, summary_of
 from ascend_sim.report.waterfall import waterfall
@@ -156,6 +155,8 @@ class Report:
 
     def _repr_html_(self) -> str:
         """Return problem, kernels, outputs and findings as HTML tables, for notebooks."""
+        from ascend_sim.report.html import report_html  # pages alone need it
+
         return report_html(self.to_dict())
 
     @property

@@ -14,7 +14,6 @@ from html import escape
 from textwrap import shorten
 from typing import Any
 
-from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.report.certainty import LEVEL
 from ascend_sim.report.html import wrong_words
 from ascend_sim.report.ladder import asks_table
@@ -146,6 +145,8 @@ def summary_html(report: Mapping[str, Any]) -> str:
 def _parts(report: Mapping[str, Any], total: float) -> list[dict[str, Any]]:
     """Return the time of each part, longest first: the outputs of an operator and layout, or the kernels of another run."""
     name = report["problem"].get("operator", "")
+    from ascend_sim.ops.operators import OPERATORS  # kernels of one's own need none
+
     maker = {launch: part for part, (launch, _) in OPERATORS[name].layer_parts.items()} if name in OPERATORS else {}
     times: dict[str, float] = {}
     for kernel in report["kernels"]:
@@ -218,5 +219,7 @@ def _change(report: Mapping[str, Any], kernel: Mapping[str, Any], change: Mappin
 
 
 def _batch(report: Mapping[str, Any]) -> int:
+    from ascend_sim.ops.operators import OPERATORS
+
     operator, tensors = OPERATORS[report["problem"]["operator"]], report["problem"]["tensors"]
     return next(int(tensors[name]["shape"][axis]) for name, axis in operator.batch_axes.items() if name in tensors)

@@ -277,7 +277,7 @@ def _recording(file: TimelineFile) -> Recording:
     classes = _instructions()
     kinds = dict(zip(file.programs["table"].tolist(), file.programs["core_kind"].tolist(), strict=True))
     last = int(file.instructions["table"].max(initial=-1))
-    tables = [InstructionTable(chip, kinds.get(number, ""), owed=True) for number in range(last + 1)]
+    tables = [InstructionTable(chip, kinds.get(number, "")) for number in range(last + 1)]
     offsets = np.searchsorted(file.instructions["table"], np.arange(len(tables))).tolist()
     for number, text in zip(file.instructions["table"].tolist(), file.instructions["key"].tolist(), strict=True):
         name, *parameters = json.loads(text)

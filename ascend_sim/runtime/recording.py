@@ -77,7 +77,7 @@ def not_built(block: int) -> list[Program]:
 def _on(chip: ChipSpec, program: Program) -> InstructionTable:
     """Return the program's instructions with the costs of `chip`; scalar time changes with the cycles of an issue."""
     table = program.table
-    other = InstructionTable(chip, table.kind, owed=table.owed)
+    other = InstructionTable(chip, table.kind)
     before, after = program.issue_cycles, chip.scalar.issue_cycles[program.core_kind]  # type: ignore[index]
     for key in table.index:
         if key[0] is Scalar and before:

@@ -4,6 +4,7 @@ import numpy as np
 
 import ascend_sim as asim
 
+ENTRY = "row_sums<float>"
 BLOCKS = 4
 
 

@@ -117,7 +117,7 @@ class ChannelsLastFilters(PlainFilters):
     # -- dW ------------------------------------------------------------------------------------------------------------
 
     def drain(self, finished: FinishedTile, slot: int, tile: FilterTile, atomic_add: bool) -> None:
-        """Store a finished tile, C0 columns at a time."""
+        """Store a finished tile, a block of columns at a time."""
         pieces = [
             DrainPiece(
                 gm_operand(slot, self.offset(tile.row, channels.start, tile.plane, tap)),

@@ -158,11 +158,11 @@ class PlainFilters(Filters):
         return range(first, min(first + count, self.inp.cin_g))
 
     def channel_pieces(self, tile: FilterTile) -> Iterator[tuple[int, range, int]]:
-        """Yield (column of the tile, channels, tap) of a tile's columns, a C0 at a time, which is channels of one tap.
+        """Yield (column of the tile, channels, tap) of a tile's columns, a block at a time, which is channels of one tap.
 
-        A tile of 8 bits may begin or end inside one: its C0 is two fractals.
+        A tile of 8 bits may begin or end inside one: its block is two fractals.
         """
-        c0, at, end = self.inp.c0, tile.column, tile.column + tile.columns
+        c0, at, end = self.inp.n0, tile.column, tile.column + tile.columns
         while at < end:
             block, tap = divmod(at // c0, self.inp.taps)
             count = min(c0 - at % c0, end - at)
@@ -228,7 +228,7 @@ class PlanarFilters(PlainFilters):
                 yield range(top, bottom), range(left, right)
 
     def drain(self, finished: FinishedTile, slot: int, tile: FilterTile, atomic_add: bool) -> None:
-        """Store a finished tile, C0 columns at a time, those of each group separately."""
+        """Store a finished tile, a block of columns at a time, those of each group separately."""
         pieces = []
         for column, channels, tap in self.channel_pieces(tile):
             for rows, own in self.rectangles(range(tile.row, tile.row + tile.rows), channels):
@@ -244,7 +244,7 @@ class PlanarFilters(PlainFilters):
         arch35: stated). Of merged groups only some channels exist, so that each begins a block of its own.
         """
         taps, merged = self.inp.taps, self.inp.group_extension > 1
-        block = taps * self.inp.c0
+        block = taps * self.inp.n0
         whole = not (total.column % block or total.columns % block) and (merged or self.inp.problem.k_d == 1)
         if whole:
             run, runs = taps * SUM_BYTES, total.columns // taps
@@ -279,7 +279,7 @@ class PlanarFilters(PlainFilters):
         self, total: FilterTile, top: int, count: int, whole: bool, pitch: int, width: int
     ) -> Iterator[tuple[int, int, ScatterLoops]]:
         """Yield the scatters of `count` rows from `top` of fractals [column / 16][row][16]."""
-        taps, c0, line = self.inp.taps, self.inp.c0, FRACTAL * SUM_BYTES
+        taps, c0, line = self.inp.taps, self.inp.n0, FRACTAL * SUM_BYTES
         column = total.rows * line
         if not whole:
             groups = ceil_div(total.columns, FRACTAL)
@@ -289,7 +289,7 @@ class PlanarFilters(PlainFilters):
                 loops = ScatterLoops(taps, count, c0, column, line, SUM_BYTES, width, pitch)
                 yield block * taps * column + top * line, block * c0 * pitch, loops
         else:
-            run = min(c0, FRACTAL)  # a fractal has two C0 of 32 bits, or half of one of 8
+            run = min(c0, FRACTAL)  # a fractal has half of a block of 8 bits
             for at in range(0, total.columns, run):
                 (fractal, part), (block, tap) = divmod(at, FRACTAL), divmod(at // c0, taps)
                 source, target = fractal * column + top * line + part * SUM_BYTES, (block * c0 + at % c0) * pitch

@@ -84,6 +84,19 @@ class TilingInput:
         return ceil_div(self.cin_g, self.c0)
 
     @cached_property
+    def n0(self) -> int:
+        """Return the input channels of a block of dW's columns: C0, but whole fractals where dW is plain.
+
+        A plain dW leaves L0C a fractal of columns at a time, which are channels of one tap (ops-nn, arch35: stated).
+        """
+        return self.unit if self.layout.plain else self.c0
+
+    @cached_property
+    def n1(self) -> int:
+        """Return the blocks of dW's columns of one real group."""
+        return ceil_div(self.cin_g, self.n0)
+
+    @cached_property
     def cout_padded(self) -> int:
         """Return the output channels of one real group in whole units (for 32-bit: pairs of C0 blocks)."""
         return ceil_to(self.cout_g, self.unit)

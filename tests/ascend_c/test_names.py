@@ -29,7 +29,7 @@ def test_simulated_names_stand_in_the_headers(words: set[str]) -> None:
 
 
 def test_refused_names_do_not(words: set[str]) -> None:
-    assert set(REFUSED) & words == {"TSCM"}, "a position of that name is there, the class is not"
+    assert not set(REFUSED) & words
 
 
 def test_no_name_is_both() -> None:

@@ -13,10 +13,19 @@ from pathlib import Path
 import pytest
 
 from ascend_sim.ascend_c import recorder as recorder_module
-from ascend_sim.ascend_c.recorder import FLOAT, GM_SHIFT, INTEGER, POINTER, STRUCT, ProgramRecorder, describe
+from ascend_sim.ascend_c.recorder import (
+    FLOAT,
+    GM_SHIFT,
+    INTEGER,
+    POINTER,
+    STRUCT,
+    ProgramRecorder,
+    RecordedCore,
+    describe,
+)
 from ascend_sim.ascend_c.stream import CRASHED, FINE, REFUSED
 from ascend_sim.errors import SimError
-from tests.support.ascend_c.kernels import made, needs_compiler, vector_kernel
+from tests.support.ascend_c.kernels import BUFFERS, made, needs_compiler, vector_kernel
 
 pytestmark = needs_compiler
 COUNT = vector_kernel("for (int64_t i = 0; i < n; i++) PipeBarrier<PIPE_V>();", tensors="x", numbers="int64_t n")
@@ -35,7 +44,7 @@ def recorder(library: Path) -> Iterator[ProgramRecorder]:
 
 def turns(recorder: ProgramRecorder, count: int) -> int:
     """How many words the kernel records."""
-    found = recorder.begin(0, 1, 1024, [1 << GM_SHIFT, count]).finish()
+    found = recorder.begin(RecordedCore(0, 1, BUFFERS), [1 << GM_SHIFT, count]).finish()
     assert found.how == FINE
     return len(found.rows)
 
@@ -104,7 +113,7 @@ def test_a_fork_records_with_a_process_of_its_own(recorder: ProgramRecorder) -> 
 def test_what_is_allocated_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recorder_module, "MEMORY", 1 << 30)
     text = vector_kernel("PipeBarrier<PIPE_V>(); *(volatile char *)malloc(2ll << 30) = 1;", tensors="x")
-    found = made(tmp_path, text)._recorder(()).begin(0, 1, 1024, [1 << GM_SHIFT]).finish()
+    found = made(tmp_path, text)._recorder(()).begin(RecordedCore(0, 1, BUFFERS), [1 << GM_SHIFT]).finish()
     assert found.how == CRASHED
 
 
@@ -113,7 +122,7 @@ def test_parameters_are_described(tmp_path: Path) -> None:
         "", tensors="x", numbers="int8_t n, bool flag, half h, double real, S s"
     )
     kinds = [(POINTER, 8), (INTEGER, 1), (INTEGER, 1), (FLOAT, 2), (FLOAT, 8), (STRUCT, 12)]
-    assert describe(made(tmp_path, text)._recorder(()).library) == (kinds, False)
+    assert describe(made(tmp_path, text)._recorder(()).library) == (kinds, ())
 
 
 def test_a_library_that_cannot_be_loaded_is_told(tmp_path: Path) -> None:
@@ -130,6 +139,8 @@ def test_arguments_of_every_kind_arrive(tmp_path: Path) -> None:
     )
     recorder = made(tmp_path, text)._recorder(())
     for number in (-1, 1 << 62, (1 << 64) - 1):
-        found = recorder.begin(0, 1, 1024, [number, -2.5, struct.pack("<qb7x", -7, 9), b"\x05"]).finish()
+        found = recorder.begin(
+            RecordedCore(0, 1, BUFFERS), [number, -2.5, struct.pack("<qb7x", -7, 9), b"\x05"]
+        ).finish()
         signed = number - (1 << 64) if number >= 1 << 63 else number
         assert (found.how, found.text) == (REFUSED, f"{signed} -2.5 -7 9 5")

@@ -152,7 +152,11 @@ REFUSED = {
     ("scale.cpp", "--include", "no"): "include no: there is no such folder",
     ("scale.cpp", "--with", "no.cpp"): "no.cpp: there is no such file",
     ("scale.cpp", "--chip", "ascend310p3", *map(str, OPTIONS), "--arg", "1", "--arg", "1"): "run on dav-2201",
-    ("other.py", "--entry", "scale"): "--entry: other.py is no C++ file; it has no such option",
+    (
+        "other.py",
+        "--entry",
+        "scale",
+    ): "--entry: other.py is no C++ file; a Python kernel gets what its arguments(rng) returns",
 }
 
 

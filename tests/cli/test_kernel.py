@@ -238,7 +238,9 @@ def test_a_kernel_is_checked_after_its_run(file: Path) -> None:
     code, text, _ = command(file, "--json")
     assert code == 0 and json.loads(text).pop("check")["passed"] is True
     plain = json.loads(command(file, "--json", "--no-check")[1])
-    assert {**json.loads(text), "check": None} == {**plain, "check": None} and "check" not in plain
+    left_out = {"check": None, "verdict": None}
+    assert {**json.loads(text), **left_out} == {**plain, **left_out} and "check" not in plain
+    assert plain["verdict"]["race"] is None and json.loads(text)["verdict"]["race"]["passed"]
     assert "check:" not in command(file, "--no-check")[1]
 
 

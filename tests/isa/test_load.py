@@ -110,6 +110,32 @@ def test_load_data_3d(load: LoadData3D, seed: int) -> None:
     np.testing.assert_array_equal(bench.get(load.destination, TARGET, wanted.dtype, len(wanted)), wanted)
 
 
+@sampled(40, 200)
+@given(st.data())
+def test_runs_of_columns_to_rows_of_fractals_that_lie_apart(data: st.DataObject) -> None:
+    """Each column and each row of fractals by itself, in a plain load."""
+    itemsize = data.draw(st.sampled_from([2, 4]))
+    c0, taps = 32 // itemsize, (data.draw(st.integers(1, 3)), data.draw(st.integers(1, 2)))
+    repeat, stride, run = (data.draw(st.integers(1, most)) for most in (3, 6, 2))
+    out = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 4))
+    rows = data.draw(st.integers(1, 24))
+    plain = LoadData3D("L0B", itemsize, 3, 4, *taps, 1, 1, 1, 1, 1, 1, *out, 0, rows, 0, c0)
+    start, across = data.draw(st.integers(0, 3)) * c0, up(repeat * run * c0, 16)
+    line = across + data.draw(st.integers(0, 2))
+    load = replace(plain, k_start=start, k_extent=run * c0, k_repeat=repeat, k_stride=stride, dst_stride=line)
+    bench = Workbench(1)
+    wanted = np.zeros((up(rows, c0), across * 16, c0), f"u{itemsize}")  # [K1][N][C0]
+    for place in range(repeat * run):
+        column = start + (place // run * stride + place % run) * c0
+        block = naive(replace(plain, k_start=column), bench).reshape(-1, 16, c0)
+        wanted[:, place * c0 : (place + 1) * c0] = block[:, :c0]
+    bench.do(load, TARGET, SOURCE)
+    held = bench.get("L0B", TARGET, wanted.dtype, len(wanted) * line * 16 * c0).reshape(len(wanted), line * 16, c0)
+    np.testing.assert_array_equal(held[:, : across * 16], wanted)
+    written = sum(region.total for region in load.writes())
+    assert written == wanted.nbytes
+
+
 def touched(load: LoadData3D) -> tuple[set[int], set[int]]:
     """The bytes that a load takes, and those that it declares."""
     needed: set[int] = set()

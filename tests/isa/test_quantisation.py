@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ascend_sim import Quantisation
+from ascend_sim import Quantisation, SimError
 from ascend_sim.isa.cube import Fixpipe, FixpipeNd
 from ascend_sim.memory.gm import gm_operand
 from tests.support.isa.refusals import refusal
@@ -111,17 +112,38 @@ def test_relu_alone() -> None:
             "int32 of L0C to bfloat16 with a scale; float16, int8, uint8 is possible",
         ),
         ("float16", Quantisation("float32", 1.0), "float32 of L0C to float16 with a scale; int8, uint8 is possible"),
-        ("int8", Quantisation("int32", np.inf), "no infinity, NaN or subnormal"),
-        ("int8", Quantisation("int32", 1e-40), "no infinity, NaN or subnormal"),
-        ("int8", Quantisation("int32", np.nan), "no infinity, NaN or subnormal"),
-        ("int8", Quantisation("int32", 1e39), "no infinity, NaN or subnormal"),
-        ("int8", Quantisation("int32", "x"), "scale 'x'; a number is allowed"),  # type: ignore[arg-type]
-        ("int8", Quantisation("int32", 1.0, True), "one of both is given"),
     ],
 )
 def test_what_no_mode_says_is_refused(dtype: str, pre: Quantisation | None, text: str) -> None:
     said = refusal("ascend910b3", lambda k: k.fixpipe_nd(0, 0, 16, 16, 16, dtype, 64, pre=pre))
     assert text in said
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        (("bogus",), "source 'bogus'; L0C holds float32 or int32"),
+        (("int32", np.inf), "no infinity, NaN or subnormal"),
+        (("int32", 1e-40), "no infinity, NaN or subnormal"),
+        (("int32", np.nan), "no infinity, NaN or subnormal"),
+        (("int32", 1e39), "no infinity, NaN or subnormal"),
+        (("int32", "x"), "scale 'x'; a number is allowed"),
+        (("int32", 1.0, True), "one of both is given"),
+        (("int32", 1.0, 3.0), "by_column 3.0; True or False"),
+        (("float32", 0.0, False, "yes"), "relu 'yes'; True or False"),
+    ],
+)
+def test_what_no_word_holds_is_refused_where_it_is_made(fields: tuple[Any, ...], text: str) -> None:
+    with pytest.raises(SimError, match=text) as caught:
+        Quantisation(*fields)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("method", ["fixpipe", "fixpipe_nd"])
+def test_arithmetic_that_is_no_quantisation_is_refused(method: str) -> None:
+    given = (0, 0, 16, 16, 16, "float16", 16, 512) if method == "fixpipe" else (0, 0, 16, 16, 16, "float16", 64)
+    said = refusal("ascend910b3", lambda k: getattr(k, method)(*given, pre="int32"))
+    assert f"{method}: pre is 'int32'; a Quantisation or None is allowed" in said
 
 
 def test_the_950_scales_more() -> None:

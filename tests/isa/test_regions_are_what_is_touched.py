@@ -91,6 +91,7 @@ CASES: list[tuple[Instruction, int, int, int]] = [
     (LoadData3D("L0B", 4, 5, 4, 2, 2, 2, 1, 2, 1, 1, 0, 3, 3, 2, 6, 16, 40), 0, 64, 0),
     (LoadData3D("L0A", 4, 5, 4, 1, 1, 1, 1, 1, 1, 0, 0, 5, 4, 3, 9, 8, 16, True), 0, 64, 0),
     (LoadData3D("L0A", 2, 2, 2, 1, 1, 1, 1, 1, 1, 3, 0, 2, 2, 0, 4, 0, 16), 0, 64, 0),  # padding only
+    (LoadData3D("L0B", 4, 3, 2, 2, 2, 1, 1, 1, 1, 0, 0, 2, 1, 0, 16, 8, 8, False, 2, 4, 3), 0, 64, 0),  # runs of columns
     (Mmad(20, 24, 33, "float16", False), 1024, 512, 512),
     (Mmad(20, 24, 33, "bfloat16", True), 1024, 512, 512),
     (Mmad(16, 12, 17, "float32", True), 1024, 512, 512),

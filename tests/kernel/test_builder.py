@@ -182,7 +182,7 @@ def test_a_flag_of_a_pipe_that_the_core_lacks(kind: str, pair: tuple[str, str], 
 
 @pytest.mark.parametrize(
     ("kind", "pair", "there"),
-    [("AIC", ("M", "MTE3"), "from M to MTE1, MTE2, FIX "), ("AIC", ("S", "M"), "from S to no pipe ")],
+    [("AIC", ("M", "MTE3"), "from M to S, MTE1, MTE2, FIX "), ("AIC", ("S", "M"), "from S to MTE2, MTE3 ")],
 )
 def test_a_pair_of_pipes_without_flags(kind: str, pair: tuple[str, str], there: str) -> None:
     """The overview of synchronisation inside a core lists the pairs of dav-2201; of other chips no list is known."""

@@ -92,3 +92,52 @@ def test_squares_of_one_byte_items_are_whole() -> None:
     a, b, bias = np.zeros((48, 128), np.int8), np.zeros((128, 48), np.int8), np.zeros(48, np.int32)
     with pytest.raises(SimError, match="columns from 0: 1-byte items are turned in squares of 32"):
         ascend_sim.launch(product, 1, a[:, :96], b[:96], bias, ascend_sim.empty((48, 48), "int32"))
+
+
+def drained(k: Kernel, a: Any, b: Any, c: Any, pre: Any = None, second: str = "") -> None:
+    """A product of int8 of 32 x 32 x 32 to `c`, in `second` another product behind it that takes its place."""
+    a1, b1 = (k.allocate("L1", 1024, name) for name in ("a1", "b1"))
+    a0, b0, c0 = k.allocate("L0A", 4096, "a0"), k.allocate("L0B", 4096, "b0"), k.allocate("L0C", 4096, "c0")
+    in_l1, ready, done = k.flag("MTE2", "MTE1", "l1"), k.flag("MTE1", "M", "l0"), k.flag("M", "FIX", "l0c")
+    k.gm_to_l1(a1, a), k.gm_to_l1(b1, b)
+    k.set_flag(in_l1), k.wait_flag(in_l1)
+    k.l1_to_l0a(a0, a1, 32, 32, "int8", held=32)
+    k.l1_to_l0b(b0, b1, 32, 32, "int8", held=32)
+    k.set_flag(ready), k.wait_flag(ready)
+    k.mmad(c0, a0, b0, 32, 32, 32, "int8", False)
+    if second:
+        k.mmad(c0, a0, b0, 32, 16, 32, second, False)
+    k.set_flag(done), k.wait_flag(done)
+    k.l0c_to_gm(c, c0, pre=pre)
+
+
+def of_int8(dtype: str, **options: Any) -> np.ndarray[Any, Any]:
+    """The result of `drained` as `dtype`, and the exact product."""
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-5, 6, (32, 32), dtype=np.int8) for _ in range(2))
+    kernel = ascend_sim.kernel_function(core="AIC")(lambda k, a, b, c: drained(k, a, b, c, **options))
+    out = ascend_sim.empty((32, 32), dtype)
+    run = ascend_sim.launch(kernel, 1, a, b, out, chip="ascend910b3", mode="functional")
+    exact = a.astype(np.int64) @ b.astype(np.int64)
+    assert run.outputs["c"].shape == exact.shape
+    return np.stack([run.outputs["c"].astype(np.float64), exact.astype(np.float64)])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_whole_numbers_of_l0c_do_not_leave_as_real_ones(dtype: str) -> None:
+    with pytest.raises(SimError, match="takes float32; L0C") as caught:
+        of_int8(dtype)
+    said = str(caught.value)
+    assert "holds int32, the sums of mmad; dequantise with pre=Quantisation(" in said and "\n" not in said
+
+
+def test_real_numbers_of_l0c_do_not_leave_as_whole_ones() -> None:
+    with pytest.raises(SimError, match=r"takes int32; L0C.* holds float32, the sums of mmad; bring float32 out"):
+        of_int8("int32", second="float16")
+
+
+def test_a_product_of_int8_leaves_dequantised_by_l0c_to_gm() -> None:
+    found, exact = of_int8("float16", pre=ascend_sim.Quantisation("int32", 0.5))
+    np.testing.assert_array_equal(found, (exact * 0.5).astype(np.float16))
+    found, exact = of_int8("int32")
+    np.testing.assert_array_equal(found, exact)

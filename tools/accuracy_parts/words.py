@@ -44,8 +44,8 @@ For whoever checks a figure of [accuracy.md](accuracy.md), which defines the col
 are us, errors percent; tables are told nothing where they do not say otherwise."""
 
 
-BLOCKS = """The blocks of the first 910 follow from a rule on images and cores that was read off these rows (`images_first`, guessed), so
-they are no blind test: [where it jumps](accuracy-tables.md#blocks-of-the-first-910). The batch 32 rows come from other
+BLOCKS = """The blocks of the first 910 follow from a rule on images and cores that was read off these rows
+(`images_first`, guessed), so they are no blind test: [where it jumps](accuracy-tables.md#blocks-of-the-first-910). The batch 32 rows come from other
 software: never average them with the rest."""
 
 

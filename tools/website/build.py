@@ -21,7 +21,7 @@ NAVIGATION = {
     "Live pages": ["live.md"],
     "Uses": [
         "reading-a-run.md", "tiling-search.md", "sweep.md", "compare.md", "networks.md", "precision.md", "explain.md",
-        "torch.md", "acl.md", "writing-a-kernel.md", "ascend-c.md", "check.md", "msprof.md",
+        "torch.md", "acl.md", "writing-a-kernel.md", "ascend-c.md", "judge.md", "check.md", "msprof.md",
     ],
     "What to trust": [
         "accuracy.md", "accuracy-tables.md", "measured-bandwidth.md", "conformance.md", "performance.md", "mutants.md",

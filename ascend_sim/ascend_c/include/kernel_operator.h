@@ -1,4 +1,4 @@
-// The public Ascend C API of basic vector kernels on dav-2201, above words that a recorder keeps (docs/ascend-c.md).
+// The public Ascend C API of vector and cube kernels on dav-2201, above words that a recorder keeps (docs/ascend-c.md).
 #pragma once
 #include "asim/recorder.h"
 #include "asim/types.h"
@@ -7,4 +7,6 @@
 #include "asim/pipe.h"
 #include "asim/copy.h"
 #include "asim/vector.h"
+#include "asim/cube_types.h"
+#include "asim/cube.h"
 #include "asim/launch.h"

@@ -32,14 +32,6 @@ __all__ = [
     "reach",
 ]
 
-NOT_YET_REFUSED = {
-    ("fixpipe_dn", "from_first"): (
-        ("dav-3510",),
-        "weight gradients of float32 and of merged groups, NCDHW or DHWCN",
-    ),
-}
-"""Faults that instructions of the project's own kernels still have: on which architectures, and in which kernels."""
-
 _GROUP = {
     "ascend_sim.isa.transfer": ("copies",),
     "ascend_sim.isa.load": ("loads",),
@@ -51,10 +43,10 @@ _GROUP = {
 """Groups of declarations (configs/instructions) by the instructions' module."""
 
 
-def form_of(instruction: Instruction, chip: ChipSpec, owed: bool = False) -> Form | None:
+def form_of(instruction: Instruction, chip: ChipSpec) -> Form | None:
     """Return the form that says an instruction on the chip, or None where nothing is declared.
 
-    Raises SimError, in one line, where no form can say it. What is `owed` may have the faults of `NOT_YET_REFUSED`.
+    Raises SimError, in one line, where no form can say it.
     """
     kind: Any = type(instruction)
     arch = chip.identity.arch
@@ -68,16 +60,13 @@ def form_of(instruction: Instruction, chip: ChipSpec, owed: bool = False) -> For
             if hasattr(instruction, "pre"):
                 _check_conversion(instruction, chip)
             return form
-    faults, text = _refusal(instruction, chip)
-    if owed and faults <= {fault for fault, (arches, _) in NOT_YET_REFUSED.items() if arch in arches}:
-        return None
-    raise SimError(text)
+    raise SimError(_refusal(instruction, chip))
 
 
-def can_say(instruction: Instruction, chip: ChipSpec, owed: bool = False) -> bool:
+def can_say(instruction: Instruction, chip: ChipSpec) -> bool:
     """Return True if `form_of` takes the instruction."""
     try:
-        form_of(instruction, chip, owed)
+        form_of(instruction, chip)
     except SimError:
         return False
     return True
@@ -99,8 +88,8 @@ def reach(tensor: Allocation, chip: ChipSpec) -> int:
     return tensor.room if copies_whole_blocks(chip) else tensor.size
 
 
-def _refusal(instruction: Any, chip: ChipSpec) -> tuple[set[tuple[str, str]], str]:
-    """Return why no form of the chip can express the instruction: the faults of the nearest form, and a line of text."""
+def _refusal(instruction: Any, chip: ChipSpec) -> str:
+    """Return why no form of the chip can express the instruction, in a line: the first fault of each nearest form."""
     kind: Any = type(instruction)
     arch, ways = chip.identity.arch, _ways(kind)
     route = ways[0].route(instruction)
@@ -116,22 +105,16 @@ def _refusal(instruction: Any, chip: ChipSpec) -> tuple[set[tuple[str, str]], st
         for name, faults in near:
             lines.setdefault(next(iter(faults.values())), []).append(name)
         text = "; ".join(f"{', '.join(names)}: {line}" for line, names in lines.items())
-        return {(instruction.name, fault) for fault in near[0][1]}, f"{what} on {chip.name} ({arch}): {text}"
+        return f"{what} on {chip.name} ({arch}): {text}"
     there = sorted({one for form in meant for one in form.architectures})
     has = f"{', '.join(there)} {'has' if len(there) == 1 else 'have'} it" if there else "no chip has it"
-    return {
-        (instruction.name, route)
-    }, f"{what}: {chip.name} ({arch}) has no such instruction; {has} (configs/instructions)"
+    return f"{what}: {chip.name} ({arch}) has no such instruction; {has} (configs/instructions)"
 
 
 def _check_conversion(instruction: Any, chip: ChipSpec) -> None:
     """Raise SimError if the Fixpipe cannot convert numbers of L0C to the output format."""
     pre, dtype, arch = instruction.pre, instruction.dtype, chip.identity.arch
-    if pre is None:
-        source, scaled = ("int32" if dtype == "int32" else "float32"), False
-    else:
-        pre.check()
-        source, scaled = pre.source, pre.scales
+    source, scaled = instruction.taken, pre is not None and pre.scales
     for one in conversions():
         if arch in one.architectures:
             known = (one.scaled if scaled else one.plain).get(source, [])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from ascend_sim.chip.fractal import BLOCK_BYTES
@@ -176,11 +177,15 @@ class Img2ColV1(Way):
 class Img2Col(Img2ColV1):
     """img2col by map and kernel, and the rows and columns of its matrix."""
 
-    names = ("k_extension", "m_extension", "k_start", "m_start", "channel_size", *Img2ColV1.names)
+    names: tuple[str, ...] = ("k_extension", "m_extension", "k_start", "m_start", "channel_size", *Img2ColV1.names)
+
+    def says(self, instruction: Any) -> bool:
+        return not instruction.is_repeated
 
     def values(self, instruction: LoadData3D) -> tuple[int, ...]:
         i = instruction
-        channels = ceil_div(i.k_start + i.k_extent, max(i.c0 * i.k_h * i.k_w, 1)) * i.c0
+        end = i.k_start + i.k_extent + (i.k_repeat - 1) * i.k_stride * i.c0
+        channels = ceil_div(end, max(i.c0 * i.k_h * i.k_w, 1)) * i.c0
         return i.k_extent, i.m_extent, i.k_start, i.m_start, channels, *super().values(i)
 
     def narrow_plain(self, i: LoadData3D) -> str:
@@ -188,6 +193,39 @@ class Img2Col(Img2ColV1):
         turned = i.itemsize == 1 and (i.transpose or i.destination == "L0B")
         if turned:
             return f"{i.destination} of 1-byte items{', turned' if i.transpose else ''}; only L0A, not turned"
+        return ""
+
+
+class Img2ColRuns(Img2Col):
+    """A kernel over a map, of whose columns runs are taken that lie apart; the register `l3d_rpt` says how far."""
+
+    names = (*Img2Col.names, "repeat_stride", "repeat_time", "rpt_dst_stride")
+
+    def says(self, instruction: Any) -> bool:
+        return bool(instruction.is_repeated)
+
+    def values(self, instruction: LoadData3D) -> tuple[int, ...]:
+        i = instruction
+        return *super().values(i), i.k_stride if i.k_repeat > 1 else 0, i.k_repeat, i.dst_stride
+
+    def effect(self, route: str, fields: Fields, item: str) -> Instruction:
+        plain: Any = super().effect(route, fields, item)
+        times, line = fields["repeat_time"], fields["rpt_dst_stride"]
+        runs: Instruction = replace(
+            plain, k_repeat=times, k_stride=fields["repeat_stride"] if times > 1 else 0, dst_stride=line
+        )
+        return runs
+
+    def rows_apart(self, i: LoadData3D) -> str:
+        """Return the refusal of rows of fractals that lie over each other in L0B, or ""."""
+        if i.rows > i.c0 and i.fractals > i.dst_stride:
+            return f"rows of {i.fractals} fractals are {i.dst_stride} apart in L0B"
+        return ""
+
+    def whole_runs(self, i: LoadData3D) -> str:
+        """Return the refusal of runs that end inside a block of C0, or ""."""
+        if i.k_repeat > 1 and i.k_extent % i.c0:
+            return f"k_extent = {i.k_extent} of {i.k_repeat} runs is no multiple of {i.c0}"
         return ""
 
 
@@ -205,4 +243,5 @@ WAYS: dict[str, Way] = {
     "steps": Steps(),
     "img2col_v1": Img2ColV1(),
     "img2col": Img2Col(),
+    "img2col_runs": Img2ColRuns(),
 }

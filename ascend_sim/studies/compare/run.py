@@ -10,7 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ascend_sim.errors import SimError
+from ascend_sim.ops.verdicts.values import numbers
 from ascend_sim.report.report import plain
 from ascend_sim.report.skeleton import check_plotly
 from ascend_sim.report.waterfall import WORDS
@@ -58,7 +61,9 @@ def compare_runs(
     if any("disarmed" in one for one in calls):
         calls = [{"disarmed": "nothing", **one} for one in calls]
     call = _facts(calls, None)
-    outputs = _facts([_outputs(report) for report in reports], None)
+    outputs = _facts(
+        [_outputs(report) | _apart(opened[0], run) for report, run in zip(reports, opened, strict=True)], None
+    )
     comparison = RunComparison(opened, call, outputs, kernels)
     if html is not None:
         write_page(html, comparison)
@@ -125,6 +130,22 @@ def _outputs(report: Mapping[str, Any]) -> dict[str, Value]:
         found[name] = "not checked" if correct is None else "correct" if correct else "WRONG"
         for key in ("compute_dtype", "max_abs_error", "worst_error_over_bound"):
             found[f"{name} {key.replace('_', ' ')}"] = figures.get(key)
+    return found
+
+
+def _apart(first: OneRun, run: OneRun) -> dict[str, Value]:
+    """Return how far the values of a run are from those of the first: the share of equal bits, and the largest difference."""
+    found: dict[str, Value] = {}
+    for name, (array, dtype) in run.outputs.items() if run is not first else ():
+        other, other_dtype = first.outputs.get(name, (array, ""))
+        if not other_dtype or other.shape != array.shape:
+            continue
+        ours, theirs = (numbers(one, kind).astype(np.float64) for one, kind in ((array, dtype), (other, other_dtype)))
+        same = (ours == theirs) & (np.signbit(ours) == np.signbit(theirs)) | np.isnan(ours) & np.isnan(theirs)
+        with np.errstate(invalid="ignore"):
+            gaps = np.where(same, 0.0, np.abs(ours - theirs))
+        found[f"{name} equal bits with A"] = float(same.mean()) if same.size else 1.0
+        found[f"{name} largest |A - this|"] = float(gaps.max(initial=0.0))
     return found
 
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ascend_sim.calls.cases import call_case, specs_of
 from ascend_sim.calls.result import Result
 from ascend_sim.chip import chip_names, shipped_name
 from ascend_sim.errors import SimError
 from ascend_sim.launching import KernelRun
+from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.case import case_names, load_case
 from ascend_sim.ops.kernels.tilings import TILINGS
 from ascend_sim.ops.network import address_of, network_names
@@ -34,12 +38,13 @@ _UNKNOWN = ("mode", "workspace_bytes", "findings", "warnings")
 
 @dataclass(frozen=True, eq=False)
 class OneRun:
-    """One of the runs: what the user gave for it, the report as `Report.to_dict` gives it, and the recording."""
+    """One of the runs: its source, the report as `Report.to_dict` gives it, the recording, and outputs with dtypes."""
 
     label: str
     kind: Kind
     report: Mapping[str, Any]
     recording: Recording
+    outputs: Mapping[str, tuple[NDArray[Any], str]] = field(default_factory=dict)
 
 
 def open_sources(
@@ -115,7 +120,7 @@ def _open(
     label, path = str(given), Path(given)
     if kind == "folder":
         recording, report = open_run(path)
-        return OneRun(label, kind, report, recording)
+        return OneRun(label, kind, report, recording, _written(path))
     if kind == "timeline":
         recording, _ = load_recording(path)
         return OneRun(label, kind, _told_by(recording), recording)
@@ -130,6 +135,20 @@ def _open(
     return _made(label, kind, _simulate(case, chip, fields, progress))
 
 
+def _written(folder: Path) -> dict[str, tuple[NDArray[Any], str]]:
+    """Return the outputs in the folder of a run, plain, by name; empty where the run had no values."""
+    found: dict[str, tuple[NDArray[Any], str]] = {}
+    for path in (folder / "gradients.npz", folder / "outputs.npz"):
+        if path.is_file():
+            with np.load(path, allow_pickle=False) as held:
+                arrays = {name: held[name] for name in held.files}
+            for name, array in arrays.items():
+                if not name.endswith("_dtype"):
+                    dtype = str(arrays.get(f"{name}_dtype", array.dtype))
+                    found[name] = (array.view(numpy_dtype(dtype)) if array.dtype == np.uint16 else array), dtype
+    return found
+
+
 def _simulate(
     name: str | Path, chip: str | Path | None, tiling: Mapping[str, Mapping[str, Any]] | None, progress: Progress | None
 ) -> Result:
@@ -140,7 +159,9 @@ def _simulate(
 def _made(label: str, kind: Kind, run: Result | KernelRun) -> OneRun:
     if run.recording is None:
         raise SimError(f"{label}: {without_recording(run.report.mode)}")
-    return OneRun(label, kind, run.report.to_dict(), run.recording)
+    arrays = {name: array for name, array in run.outputs.items() if isinstance(array, np.ndarray)}
+    outputs = {name: (array, run.dtypes.get(name, str(array.dtype))) for name, array in arrays.items()}
+    return OneRun(label, kind, run.report.to_dict(), run.recording, outputs)
 
 
 def _told_by(recording: Recording) -> dict[str, Any]:

@@ -114,7 +114,9 @@ class _Map:
         self.planes = {key: number for number, key in enumerate(keys)}
 
     def key(self, first: int, second: int, third: int) -> tuple[int, ...]:
-        """Return the plane of a position in the problem."""
+        """Return the key of the drawn plane that holds a position; its coordinates are those outside the plane's rows and
+        columns.
+        """
         if self.numbers:
             return first, second, third
         return (third,) if self.stored == "weight" else (first, third)

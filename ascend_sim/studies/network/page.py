@@ -107,5 +107,5 @@ def _share(part: float, whole: float) -> str:
 
 
 def _bar(part: float, whole: float) -> str:
-    """Return the length of a row's bar for `table`."""
+    """Return the HTML attribute with the length of a row's bar in per cent, for `table`."""
     return f'style="--part: {100 * part / whole if whole else 0:.1f}%"'

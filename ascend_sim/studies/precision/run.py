@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import asdict, field, replace
 from pathlib import Path
 from typing import Any, Unpack, get_args
@@ -240,6 +241,7 @@ class _Bench:
         self.absolute = case.data.file is None and case.data.distribution == "adversarial"
         self._progress, self._steps, self._done = progress, steps, 0
         self._dtype = ""
+        self._alone = False
         self._truths: dict[tuple[Any, ...], Sums] = {}
 
     def rows(self, dtype: str, models: Sequence[ValueModel]) -> list[PrecisionRow]:
@@ -277,7 +279,8 @@ class _Bench:
         except AclnnError as error:  # a product that the operator does not know
             return replace(row, status=error.status, message=error.message)
         if checked.failure is not None:
-            return replace(row, status=checked.status, message=checked.failure.message)
+            refused = replace(row, status=checked.status, message=checked.failure.message)
+            return self._one_by_one(case, tensors, refused, model, known) or refused
         choice = product.compute_dtype(dtype, number, self.conformance)
         if choice.compute_dtype is None:
             return replace(row, status=choice.status, message=choice.source)
@@ -295,6 +298,48 @@ class _Bench:
         row = self._judged(row, result, tensors, model)
         known[choice.compute_dtype, model.accumulate] = row
         return row
+
+    def _one_by_one(
+        self,
+        case: Case,
+        tensors: Mapping[str, Array],
+        refused: PrecisionRow,
+        model: ValueModel,
+        known: dict[tuple[str, str], PrecisionRow],
+    ) -> PrecisionRow | None:
+        """Return a refused 8-bit row with a call for each gradient, under the profile that allows it; None where none runs."""
+        mask = case.attributes.get("output_mask")
+        if refused.dtype not in EIGHT_BIT or mask is None or self._alone:
+            return None
+        known_as = ("one by one", model.accumulate)
+        if known_as in known:
+            same = known[known_as]
+            return replace(same, cube_math_type=refused.cube_math_type, same_as=same.cube_math_type)
+        bench = copy(self)
+        bench.conformance, bench._alone, bench._truths = "library", True, {}
+        rows = []
+        for index in (index for index in (0, 1) if mask[index]):
+            alone = case.model_copy(update={"output_mask": tuple(number == index for number in range(3))})
+            rows.append(bench._row(alone, tensors, refused.dtype, refused.cube_math_type, model, {}))
+        ran = [row for row in rows if row.outputs]
+        if not ran:
+            return None
+        left_out = [
+            name for name, wanted in zip(("grad_input", "grad_weight", "grad_bias"), mask, strict=True) if wanted
+        ]
+        outputs = {name: figures for row in ran for name, figures in row.outputs.items()}
+        left_out = [name for name in left_out if name not in outputs]
+        known[known_as] = replace(
+            ran[0],
+            warning="8-bit tensors take one gradient a call, under conformance library: a call each, times added"
+            + (f"; {' and '.join(left_out)} refused" if left_out else ""),
+            total_us=sum(row.total_us or 0.0 for row in ran),
+            cube_cycles=sum(row.cube_cycles for row in ran),
+            findings=sum(row.findings for row in ran),
+            operands={name: effect for row in ran for name, effect in row.operands.items()},
+            outputs=outputs,
+        )
+        return known[known_as]
 
     def _run(self, case: Case, tensors: Mapping[str, Array], number: int, model: ValueModel) -> Result:
         return call_case(

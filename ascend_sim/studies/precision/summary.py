@@ -12,6 +12,7 @@ from typing import Any
 
 from rich.console import Console
 
+from ascend_sim.ops.arguments import EIGHT_BIT
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.report.grid import Grid, say
 from ascend_sim.studies.precision.run import PrecisionRow, PrecisionTable
@@ -127,6 +128,8 @@ def render_summary(table: PrecisionTable, console: Console) -> None:
         console.print(grid)
     for text in (*sentences(table), *_refused(table.rows)):
         say(console, text)
+    for warning in dict.fromkeys(row.warning for row in table.rows if row.dtype in EIGHT_BIT and row.warning):
+        say(console, f"note: {warning}")
     if any(line["findings"] for line in lines):
         say(console, "findings (hazards, uninitialised reads): `ascend-sim run` names them")
     say(console, "more: --full")

@@ -36,6 +36,8 @@ def parse_vary(text: str) -> tuple[str, list[Any]]:
     match = _RANGE.fullmatch(values)
     if match is not None:
         return name, _range(text, match)
+    if re.match(rf"{_NUMBER}:", values):
+        raise ConfigError(f"--vary {text!r}: {values} is no range of numbers; {_ALLOWED}")
     # As YAML says it in a file; a path with a colon in it is still a text.
     found = parse_yaml(f"values: [{values}]", f"--vary {text!r}", _ALLOWED)["values"]
     if not found or any(value is None or isinstance(value, dict) for value in found):

@@ -28,7 +28,7 @@ Tiling = GradInputTiling | GradWeightTiling
 
 
 def _last_with_most(tiling: Tiling, tasks: int) -> int:
-    """Return the last of the blocks with the most tasks, which are often the short ones at the edges."""
+    """Return the number of the last block that has the most tasks; its tasks are often the short ones at the edges."""
     if isinstance(tiling, GradWeightTiling) and tiling.stream_k_type != STREAM_NONE:
         return max(tasks % tiling.block_dim * tiling.core_stream_k, 1) - 1
     return (tasks % tiling.block_dim or min(tiling.block_dim, tasks)) - 1

@@ -164,7 +164,7 @@ class GradWeightWork(Prices):
                 kernel_depth, tap = divmod(plane, self.inp.taps) if shape.split_kernel else (plane, 0)
                 images = times * bands * self._images(task.image_start, task.images, kernel_depth)
                 pixels = self._places.setdefault((task.row_start, task.rows, tap), len(self._places))
-                held = min(blocks * inp.c0, inp.cin_g)
+                held = min(blocks * inp.n0, inp.cin_g)
                 for channels, count in rows:
                     key = (channels, n_count, held, inp.problem.stride_w, int(atomic), int(many), pixels)
                     sums = found.setdefault(key, [0, 0])
@@ -179,20 +179,20 @@ class GradWeightWork(Prices):
         return size * -(-channels // self.inp.c0)
 
     def _blocks(self, inp: TilingInput, first: int, count: int) -> int:
-        """Return the C0 blocks of input that `count` columns from `first` of a plane need."""
-        per_block = inp.taps * inp.c0
+        """Return the blocks of input channels that `count` columns from `first` of a plane need."""
+        per_block = inp.taps * inp.n0
         return (first + count - 1) // per_block - first // per_block + 1
 
     def _columns(
         self, shape: GradWeightTiling, task: GradWeightTask, base_m: int, base_n: int
     ) -> tuple[list[tuple[tuple[int, int, int], int]], list[tuple[int, int]]]:
-        """Return how often a task has a tile of (plane, columns, C0 blocks of input) along N; channels of its tiles along M,
+        """Return how often a task has a tile of (plane, columns, blocks of input) along N; channels of its tiles along M,
         and how often.
         """
         inp, p = walked_input(self.inp, shape), self.problem
-        per_plane = inp.cin1 * inp.taps * inp.c0
-        blocks = ceil_div(self.call.group_channels(task.group, p.c_in, inp.cin_g), inp.c0)
-        present = blocks * inp.taps * inp.c0
+        per_plane = inp.n1 * inp.taps * inp.n0
+        blocks = ceil_div(self.call.group_channels(task.group, p.c_in, inp.cin_g), inp.n0)
+        present = blocks * inp.taps * inp.n0
         columns: Counter[tuple[int, int, int]] = Counter()
         n, end = task.n_start, task.n_start + task.n_count
         while n < end:
@@ -295,11 +295,12 @@ class GradWeightWork(Prices):
     def _columns_of_tasks(self, single_n: int, base_n: int, planes: bool) -> tuple[int, int]:
         """Return the C0 blocks of input along N of all tiles, and the tiles along N."""
         inp = self.inp
-        n = min(gemm(self.inp, planes)[2], ceil_div(self.problem.c_in, inp.c0) * inp.taps * inp.c0)
+        n = min(gemm(self.inp, planes)[2], ceil_div(self.problem.c_in, inp.n0) * inp.taps * inp.n0)
         blocks, tiles = 0, 0
         for begin in range(0, n, single_n):
             end = min(begin + single_n, n)
             for column in range(begin, end, base_n):
                 tiles += 1
-                blocks += self._blocks(inp, column, min(base_n, end - column))
+                channels = self._blocks(inp, column, min(base_n, end - column)) * inp.n0
+                blocks += ceil_div(min(channels, inp.cin_g), inp.c0)
         return blocks, tiles

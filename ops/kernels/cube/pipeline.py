@@ -151,6 +151,12 @@ class CubePipeline:
         for queue in self._queues:
             queue.release()
 
+    def drop(self) -> None:
+        """Nothing was added to the tile, and it goes nowhere."""
+        self.tiles.publish()
+        self.tiles.take()
+        self.tiles.release()
+
     def end_sum(self, m: int, n: int, c0: int, dtype: str, hf32_bits: int = 0) -> None:
         """End the tile's sum; a tile without products is computed as zeros times zeros, because only an Mmad writes L0C."""
         if self._begun:

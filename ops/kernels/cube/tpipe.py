@@ -16,6 +16,8 @@ from ascend_sim.ops.kernels.cube.pipeline import CubePipeline, HeldOperand
 
 RAISED = 3
 """Flags M -> MTE1 that a TPipe raises when it begins."""
+CLEARED = 11
+"""Cross-core flag, mode 0: all cubes have cleared their shares (stated; ids 11 to 15 are the library's own)."""
 SMALL_PRODUCT = 10 * 256
 """Elements of a product that the cube is too fast for: a barrier keeps the next Mmad behind it (ops-nn arch22: stated)."""
 
@@ -119,3 +121,23 @@ def ping_pong(k: KernelBuilder, a1: tuple[int, int], b1: tuple[int, int]) -> tup
                 places[name].append(k.allocate("L1", size, f"{name}[{i}]"))
     first, second = (PingPong(k, name, places[name], size) for name, (_, size) in wanted.items())
     return first, second
+
+
+class ClearingPipe:
+    """TPipe of a kernel that clears its result first; all cubes meet at its end (ops-nn arch22, both kernels: stated)."""
+
+    def __init__(self, k: KernelBuilder) -> None:
+        self._k = k
+        self._raised = [k.flag("M", "MTE1", f"clearing[{i}]") for i in range(RAISED)]
+        for flag in self._raised:
+            k.set_flag(flag)
+
+    def meet(self, pipe: str) -> None:
+        """This core's share is cleared by `pipe`: wait for all cores, and end."""
+        k = self._k
+        k.cross_core_set(CLEARED, 0, pipe)
+        k.cross_core_wait(CLEARED, 0, "MTE2")
+        k.pipe_barrier("ALL")
+        for flag in self._raised:
+            k.wait_flag(flag)
+        k.pipe_barrier("ALL")

@@ -22,6 +22,7 @@ from ascend_sim.memory.gm import Allocation, gm_operand
 from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.cube.pipeline import Barriers, CubePipeline
 from ascend_sim.ops.kernels.cube.tpipe import SMALL_PRODUCT, TPipePipeline
+from ascend_sim.ops.kernels.grad_input.clearing import clear
 from ascend_sim.ops.kernels.grad_input.exchange import WORKSPACE, Exchange
 from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling, k_unit, variant_of
 from ascend_sim.ops.kernels.grad_input.loads import OperandLoads, PartMap
@@ -75,8 +76,16 @@ def grad_input_task(
     sizes = [tensor.size for tensor in tensors]
     helped = len(tensors) > SLOTS
     turned = helped and not together
-    form = KernelForm(turned, has_unit_flag(call, tiling, op_type), has_open_rows(call, op_type))
-    rows = TileRows(call, tiling, exchange, form.open_rows)
+    open_rows = has_open_rows(call, op_type)
+    form = KernelForm(
+        turned, has_unit_flag(call, tiling, op_type), open_rows, open_rows and bool(tiling.init_output) and not helped
+    )
+    rows = TileRows(call, tiling, exchange, form.open_rows, form.cleared)
+    if form.cleared and tiling.block_dim > call.chip.cores.aic:
+        raise SimError(
+            f"block_dim of {name}: {tiling.block_dim} given; its cube cores clear dx and meet at a barrier, so at most "
+            f"{call.chip.cores.aic} blocks can run ({call.chip.name}, cores.aic)"
+        )
 
     def build(block: int) -> list[Program]:
         k = KernelBuilder(table, block, call.core_kind, sizes, disarm=call.disarm)
@@ -84,6 +93,10 @@ def grad_input_task(
         pieces = list(rows.placed(tiles))
 
         def cube_program() -> Program:
+            if form.cleared:
+                size = sizes[GRAD_INPUT]
+                itemsize = call.inp.itemsize
+                clear(k, size // itemsize, itemsize, "float32" if itemsize == 4 else call.dtype, tiling.block_dim)
             return _DataBuilder(call, tiling, k, rows, form).program(pieces)
 
         programs = [cube_program() if helped else k.repeated(pieces, cube_program)]
@@ -105,7 +118,8 @@ def grad_input_task(
     needed = split_products(call.inp.problem, tiling.kernel_split)
     info = call.info(tiling, dict.fromkeys(names, storage), formats, needed)
     kind = "MIX" if helped else call.core_kind
-    return Task(name, op_type, kind, tiling.block_dim, tensors, build, all_cores=together, info=info)
+    all_cores = together or form.cleared
+    return Task(name, op_type, kind, tiling.block_dim, tensors, build, all_cores=all_cores, info=info)
 
 
 def has_unit_flag(call: CubeCall, tiling: GradInputTiling, op_type: str) -> bool:
@@ -123,12 +137,13 @@ def has_open_rows(call: CubeCall, op_type: str) -> bool:
 
 class KernelForm(NamedTuple):
     """Form of the kernel: dx is `turned` by vector cores, `unit_flag` hands tiles of L0C over, and its rows may be those of the
-    open kernel (`open_rows`).
+    open kernel (`open_rows`), which may clear dx first (`cleared`).
     """
 
     turned: bool = False
     unit_flag: bool = False
     open_rows: bool = False
+    cleared: bool = False
 
 
 def workspace_bytes(call: CubeCall, tiling: GradInputTiling) -> int:
@@ -177,6 +192,8 @@ class _DataBuilder:
         self.step_a = tiling.step_ka * tiling.base_k // (largest.taps * self.c0)
         self.step_b = tiling.step_kb * tiling.base_k // (largest.taps * self.c0)
         self.exchange = Exchange.of(call, tiling)
+        self.kept = False  # weights that a further tile of the task reads
+        k.carry(self, "kept")
         self.loads = OperandLoads(call, tiling, k, largest, self.exchange, form.open_rows)
         tile_bytes = ceil_div(tiling.base_m, FRACTAL) * ceil_div(tiling.base_n, FRACTAL) * FRACTAL * FRACTAL * 4
         buffers = tiling.al0_buffers, tiling.cl0_buffers, tile_bytes
@@ -208,11 +225,20 @@ class _DataBuilder:
     def tile(self, number: int, tile: DataTile, channels: TileChannels, parts: Sequence[SeenPart]) -> None:
         """Compute a tile of dx pixels x channels (of the real group): sum and store each part, in segments of K."""
         self.k.next_tile()
+        if self.form.cleared and not any(window for part in parts for window in part.windows):
+            if self.kept and self.is_last(tile):
+                self.loads.b1.done()
+                self.kept = False
+            return
         shared = self.tiling.kernel_split == SPLIT_HW
         if shared and self.exchange is not None:
             self.exchange.open(self.k, number)
         for part, pixels, windows in parts:
             part_map, own = self.rows.maps[part], tile._replace(m_count=pixels)
+            if self.form.cleared and not any(contributing_planes(self.p, tile.task.depth)):
+                self.pipeline.begin_sum()
+                self.pipeline.drop()
+                continue
             for segment, blocks in enumerate(self.segments(channels.summed)):
                 self.sum(part_map, own, channels, windows, blocks)
                 if shared and self.exchange is not None:
@@ -263,7 +289,7 @@ class _DataBuilder:
         a1, b1 = self.loads.a1, self.loads.b1
         row = (m - task.m_start) // self.tiling.base_m * ceil_div(k_total, span_a)
         column = (n - task.n_start) // self.tiling.base_n * ceil_div(k_total, span_b)
-        kept = self.loads.resident and not self.is_last(tile)
+        kept = self.kept = self.loads.resident and not self.is_last(tile)
         for plane, gradient_plane in contributing_planes(self.p, task.depth):
             for start in range(0, k_total, min(span_a, span_b)):
                 end = min(start + min(span_a, span_b), k_total)

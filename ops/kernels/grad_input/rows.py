@@ -18,6 +18,7 @@ from ascend_sim.ops.kernels.grad_input.parts import SPLIT_HW, kernel_pieces, til
 from ascend_sim.ops.kernels.grad_input.tasks import GradInputTask
 from ascend_sim.ops.kernels.grad_input.tiles import DataTile, held_channels, held_pixels, turn_of
 from ascend_sim.ops.layouts import weights
+from ascend_sim.ops.problem.sizes import ceil_div
 from ascend_sim.ops.problem.window import RowWindow, listed_rows, needed_rows
 
 Place = tuple[int, int, int, int]
@@ -58,9 +59,11 @@ class PlacedTile(NamedTuple):
 class TileRows:
     """Relative tiles of one launch, computed once for all blocks."""
 
-    def __init__(self, call: CubeCall, tiling: GradInputTiling, exchange: Exchange | None, open_rows: bool) -> None:
+    def __init__(
+        self, call: CubeCall, tiling: GradInputTiling, exchange: Exchange | None, open_rows: bool, cleared: bool
+    ) -> None:
         p = call.inp.problem
-        self._call, self._tiling, self._open_rows = call, tiling, open_rows
+        self._call, self._tiling, self._open_rows, self._cleared = call, tiling, open_rows, cleared
         self._turns = exchange.turns if exchange is not None else 0
         self.maps = [
             PartMap(i, part, kernel_pieces(p, part, tiling.load_b1))
@@ -129,7 +132,10 @@ class TileRows:
                 window = listed_rows(piece.p, start, self._tiling.base_m)
             else:
                 window = needed_rows(piece.p, start, min(count, piece.pixels - start))
-            yield window if window.rows else None
+            # dx that was cleared needs no sums of inserted zeros.
+            last, step = window.first_row + window.rows - 1, piece.p.stride_h
+            seen = window.rows and (not self._cleared or last // step >= ceil_div(window.first_row, step))
+            yield window if seen else None
 
     def _width(self, tile: DataTile) -> int:
         """Return the pixels of a row as the tile counts them."""

@@ -18,7 +18,7 @@ from ascend_sim.kernel.operands import Span, matrix_window
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.cube.pipeline import Barriers, CubePipeline
-from ascend_sim.ops.kernels.cube.tpipe import RAISED, SMALL_PRODUCT, PingPong, TPipePipeline, ping_pong
+from ascend_sim.ops.kernels.cube.tpipe import SMALL_PRODUCT, ClearingPipe, PingPong, TPipePipeline, ping_pong
 from ascend_sim.ops.kernels.grad_weight.cube import (
     CubeBuilder,
     Image,
@@ -38,8 +38,6 @@ from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, cut
 from ascend_sim.ops.problem.walk import rows_of
 
-CLEARED = 11
-"""Cross-core flag, mode 0: all cubes have cleared their shares of dW (stated; ids 11 to 15 are the library's own)."""
 SHARE_UNIT = FRACTAL * FRACTAL
 """Elements of dW that a core's share is a multiple of (stated)."""
 ELEMENT = 4
@@ -50,9 +48,7 @@ ALWAYS = Loads(True, True, 0)
 
 def clear(k: KernelBuilder, size: int, blocks: int) -> None:
     """Write zeros to this core's share of the `size` bytes of dW, of `blocks` cores, and wait for all cores."""
-    raised = [k.flag("M", "MTE1", f"clearing[{i}]") for i in range(RAISED)]
-    for flag in raised:
-        k.set_flag(flag)
+    pipe = ClearingPipe(k)
     share = ceil_to(ceil_div(size // ELEMENT, blocks), SHARE_UNIT) * ELEMENT
     start = k.block * share
     count = min(share, size - start)
@@ -64,12 +60,7 @@ def clear(k: KernelBuilder, size: int, blocks: int) -> None:
         k.wait_flag(filled)
         for first, length in cut(count, zeros):
             k.data_copy("L1", "GM", gm_operand(GRAD_WEIGHT, start + first), 0, length, 1, length, length)
-    k.cross_core_set(CLEARED, 0, "MTE3")
-    k.cross_core_wait(CLEARED, 0, "MTE2")
-    k.pipe_barrier("ALL")
-    for flag in raised:
-        k.wait_flag(flag)
-    k.pipe_barrier("ALL")
+    pipe.meet("MTE3")
 
 
 def copied_blocks(blocks: int, taps: int) -> int:

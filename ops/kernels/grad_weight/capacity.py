@@ -15,8 +15,8 @@ from ascend_sim.ops.problem.walk import input_rows_of
 
 
 def b1_slices(inp: TilingInput, columns: int) -> int:
-    """Return the C0 blocks of input that L1 holds for `columns` columns of dW at any start."""
-    return spanned_slices(ceil_div(columns, inp.c0), inp.taps)
+    """Return the blocks of input channels that L1 holds for `columns` columns of dW at any start."""
+    return spanned_slices(ceil_div(columns, inp.n0), inp.taps)
 
 
 def spanned_slices(blocks: int, taps: int) -> int:
@@ -38,7 +38,7 @@ def bl1_bound(tiling: GradWeightTiling, inp: TilingInput, *, clipped: bool = Fal
     `clipped`: no more rows and channel blocks than there are (the vendor's has).
     """
     held = b1_pixels(inp, tiling.base_k * tiling.step_kb, clipped=clipped)
-    return held * _held_slices(tiling, inp, clipped) * inp.c0
+    return held * _held_slices(tiling, inp, clipped) * inp.n0
 
 
 def _held_slices(tiling: GradWeightTiling, inp: TilingInput, clipped: bool) -> int:
@@ -49,7 +49,7 @@ def _held_slices(tiling: GradWeightTiling, inp: TilingInput, clipped: bool) -> i
     """
     slices = b1_slices(inp, tiling.step_n * tiling.base_n)
     if not inp.layout.plain:
-        return min(slices, inp.cin1) if clipped else slices
+        return min(slices, inp.n1) if clipped else slices
     return min(slices, ceil_div(tiling.single_core_n, n_slice(inp))) if tiling.single_core_n else slices
 
 
@@ -82,7 +82,7 @@ def check_grad_weight(tiling: GradWeightTiling, inp: TilingInput) -> None:
     if tiling.single_core_n < 1 or tiling.single_core_n % n_slice(inp):
         raise TilingError(
             f"singleCoreN = {tiling.single_core_n} is not a multiple of kh*kw*C0 = "
-            f"{problem.k_h}*{problem.k_w}*{inp.c0} = {n_slice(inp)}: tasks are whole channel blocks"
+            f"{problem.k_h}*{problem.k_w}*{inp.n0} = {n_slice(inp)}: tasks are whole channel blocks"
         )
     pixels = problem.h_out * problem.w_out
     if tiling.single_core_k < 1 or (tiling.single_core_k < pixels and tiling.single_core_k % problem.w_out):
@@ -112,7 +112,7 @@ def check_grad_weight(tiling: GradWeightTiling, inp: TilingInput) -> None:
             f"A1 stepKa*baseK {tiling.step_ka * tiling.base_k} * stepM*baseM {tiling.step_m * tiling.base_m} * "
             f"{inp.itemsize} * al1Pbuffer {tiling.al1_buffers}",
             f"B1 {b1_pixels(inp, tiling.step_kb * tiling.base_k, clipped=True)} pixels (rows of Wi {problem.w_in}) * "
-            f"{_held_slices(tiling, inp, True)} slices * C0 {inp.c0} * {inp.itemsize} "
+            f"{_held_slices(tiling, inp, True)} slices * C0 {inp.n0} * {inp.itemsize} "
             f"* bl1Pbuffer {tiling.bl1_buffers}",
         ),
     )

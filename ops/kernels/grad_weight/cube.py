@@ -11,9 +11,9 @@ from itertools import chain, product
 from operator import sub
 from typing import NamedTuple
 
-from ascend_sim.chip.fractal import FRACTAL
+from ascend_sim.chip.fractal import FRACTAL, FRACTAL_BYTES
 from ascend_sim.kernel.builder import KernelBuilder
-from ascend_sim.kernel.operands import Span, matrix_window
+from ascend_sim.kernel.operands import ColumnRuns, Span, matrix_window
 from ascend_sim.kernel.program import Program
 from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.cube.pipeline import CubePipeline, HeldOperand
@@ -137,10 +137,10 @@ Piece = Begin | Plane | End | Round
 def filter_tiles(call: CubeCall, tiling: GradWeightTiling, task: GradWeightTask) -> Iterator[FilterTile]:
     """Return the L0C tiles of a task, in the order of the tiling; a tile stays within one kernel plane."""
     inp = by_tap(call.inp) if tiling.split_kernel else call.inp
-    per_block = inp.taps * inp.c0
-    per_plane = inp.cin1 * per_block
+    per_block = inp.taps * inp.n0
+    per_plane = inp.n1 * per_block
     channels_in = call.group_channels(task.group, call.inp.problem.c_in, inp.cin_g)
-    present = ceil_div(channels_in, inp.c0) * per_block
+    present = ceil_div(channels_in, inp.n0) * per_block
     columns = []
     n = task.n_start
     while n < task.n_start + task.n_count:
@@ -170,7 +170,7 @@ class CubeBuilder:
         inp = self.inp = by_tap(call.inp) if tiling.split_kernel else call.inp
         self.p = call.inp.problem
         self.c0, self.itemsize = inp.c0, inp.itemsize
-        self.per_block = inp.taps * inp.c0
+        self.per_block = inp.taps * inp.n0
         self.dw, self.grad_output = weight_gradient(inp), y_map(call.inp)
         self.input = input_operand(call, inp, tiling, k, INPUT)
         self.atomic = tiling.template != SPLIT_STREAM_K
@@ -251,7 +251,7 @@ class CubeBuilder:
         """
         p, (plane, tile) = self.p, placed
         begin = Begin(not task.slot)  # parts of a StreamK task share its tiles
-        slot = None if task.slot is None else (task, self.k.block)
+        slot = self.slot(task)
         kernel_depth, _ = self.input.plane_and_tap(plane)
         walk, row = self.walks.of(tile.tap, task.row_start, task.rows)
         shape, rows_block, columns_block = tile.counted(self.c0, self.per_block)
@@ -269,6 +269,10 @@ class CubeBuilder:
         yield from planes
         moved = slot is None and self.dw.uniform
         yield End(shape if moved else tile._replace(group=0), plane, moved, slot), last
+
+    def slot(self, task: GradWeightTask) -> tuple[GradWeightTask, int] | None:
+        """Return the task and the block whose slot its tiles go to; None where they go to dW."""
+        return None if task.slot is None else (task, self.k.block)
 
     def parts(self, task: GradWeightTask) -> Iterator[tuple[GradWeightTask, range]]:
         """Yield the parts that are summed in L0C before dW is written: the task, or rows of it, of some images."""
@@ -298,7 +302,7 @@ class CubeBuilder:
                     column=column,
                     n_count=n_count,
                     blocks=Span(first, last - first),
-                    channels=min((last - first) * self.c0, channels_in - first * self.c0),
+                    channels=min((last - first) * self.inp.n0, channels_in - first * self.inp.n0),
                 ),
             )
 
@@ -376,7 +380,7 @@ class CubeBuilder:
         address = self.b1.begin(key)
         if address is None:
             return key
-        place = ChannelPlace(image.batch, tile.group * self.inp.cin_g + tile.blocks.start * self.c0, image.depth)
+        place = ChannelPlace(image.batch, tile.group * self.inp.cin_g + tile.blocks.start * self.inp.n0, image.depth)
         self.input.load(place, tile.channels, strip, tile.tap, span, held, address)
         self.b1.loaded()
         return key
@@ -394,9 +398,26 @@ class CubeBuilder:
             "L0A", left, self.a1.address, self.itemsize, matrix_window(in_a1.length), rows, columns, transpose=True
         )
         window, rows = self.input.window(strip, pixels, in_b1, held)
-        columns = Span(tile.column % self.per_block, tile.n_count)
-        k.load_data_3d("L0B", right, self.b1.address, self.itemsize, window, rows, columns)
+        for place, columns in self.columns(tile):
+            k.load_data_3d("L0B", right + place, self.b1.address, self.itemsize, window, rows, columns)
         self.pipeline.multiply(half, tile.rows, pixels.length, tile.n_count, self.call.dtype, self.call.hf32_bits)
+
+    def columns(self, tile: SummedTile) -> Iterator[tuple[int, Span | ColumnRuns]]:
+        """Yield what is loaded to L0B at a time, and how far behind its beginning it goes: all columns of a tile.
+
+        Where C0 is half of a fractal, the channels of a tap fill one in two runs, a load for each fractal (ops-nn, arch35:
+        stated).
+        """
+        first, taps, c0 = tile.column % self.per_block, self.inp.taps, self.c0
+        if self.inp.n0 == c0 or taps == 1:
+            yield 0, Span(first, min(tile.n_count, ceil_to(tile.channels, c0) * taps - first))
+            return
+        line = ceil_div(tile.n_count, FRACTAL)
+        for fractal in range(line):
+            block, tap = divmod(first // FRACTAL + fractal, taps)
+            runs = min(ceil_div(tile.channels - block * self.inp.n0, c0), FRACTAL // c0)
+            start = (block * self.inp.n0 // c0 * taps + tap) * c0
+            yield fractal * FRACTAL_BYTES, ColumnRuns(start, c0, runs, taps, line)
 
     # -- L0C -> GM -----------------------------------------------------------------------------------------------------
 

@@ -62,8 +62,8 @@ class GradWeightTiling(ConvTiling):
 
 
 def n_slice(inp: TilingInput) -> int:
-    """Return the N elements of grad_weight that belong to one C0 block of input channels."""
-    return inp.taps * inp.c0
+    """Return the N elements of grad_weight that belong to one block of input channels."""
+    return inp.taps * inp.n0
 
 
 def splits_kd(inp: TilingInput) -> bool:
@@ -78,5 +78,5 @@ def gemm(inp: TilingInput, split_kd: bool | None = None) -> tuple[int, int, int]
     return (
         inp.cout_padded,
         ceil_to(inp.problem.h_out * inp.problem.w_out, inp.c0),
-        inp.taps * inp.cin1 * inp.c0 * planes,
+        inp.taps * inp.n1 * inp.n0 * planes,
     )

@@ -27,6 +27,7 @@ from ascend_sim.ops.kernels.grad_weight.arch35.cube import DirectCubeBuilder
 from ascend_sim.ops.kernels.grad_weight.arch35.vector import DirectVectorBuilder
 from ascend_sim.ops.kernels.grad_weight.cube import CubeBuilder
 from ascend_sim.ops.kernels.grad_weight.fields import SPLIT_STREAM_K, STREAM_NONE, GradWeightTiling
+from ascend_sim.ops.kernels.grad_weight.parts import walked_input
 from ascend_sim.ops.kernels.grad_weight.steps import Runs, TaskWalks
 from ascend_sim.ops.kernels.grad_weight.stream_k import GRAD_WEIGHT, StreamKBuilder, slot_bytes
 from ascend_sim.ops.problem.family import BLOCKED_SPLIT, PLAIN_SPLIT
@@ -45,11 +46,11 @@ def has_open_rows(tiling: GradWeightTiling, inp: TilingInput, op_type: str) -> b
 
 
 def workspace_bytes(tiling: GradWeightTiling, inp: TilingInput) -> int:
-    """Return the bytes of the slots of tasks that cores share (StreamK), 0 without."""
-    if tiling.stream_k_type == STREAM_NONE:
+    """Return the bytes of the slots of tasks that cores share (StreamK), or of merged groups; 0 without."""
+    direct = clears_itself(tiling, inp)
+    if tiling.stream_k_type == STREAM_NONE and not (direct and slots.in_slots(walked_input(inp, tiling))):
         return 0
-    per_block = slots.block_bytes(tiling) if clears_itself(tiling, inp) else slot_bytes(tiling, inp)
-    return tiling.block_dim * per_block
+    return tiling.block_dim * (slots.block_bytes(tiling) if direct else slot_bytes(tiling, inp))
 
 
 def grad_weight_task(
@@ -77,13 +78,13 @@ def grad_weight_task(
             f"block_dim of {name}: {tiling.block_dim} given; its {'vector' if direct else 'cube'} cores clear dW and meet at a "
             f"barrier, so at most {call.chip.cores.aic} blocks can run ({call.chip.name}, cores.aic)"
         )
-    table = InstructionTable(call.chip, owed=True)
+    table = InstructionTable(call.chip)
     sizes = [tensor.size for tensor in tensors]
     helped = direct or tiling.stream_k_type != STREAM_NONE
     walks, runs = (OpenTaskWalks if open_rows else TaskWalks)(call.inp.problem, tiling), Runs()
 
     library = kernel_of(call.library, op_type) if direct else {}
-    rounds = slots.rounds(call, tiling) if direct else 0
+    rounds = slots.rounds(call, tiling) if direct else slots.Rounds(0, 0)
 
     def build(block: int) -> list[Program]:
         cube = KernelBuilder(table, block, call.core_kind, sizes, disarm=call.disarm)

@@ -78,10 +78,10 @@ def _completed(
 def _grid_tasks(start: GradWeightTiling, inp: TilingInput, given: Fixed) -> Iterator[GradWeightTiling]:
     """Yield the tasks of template 0."""
     height, width = inp.problem.h_out, inp.problem.w_out
-    m, n = inp.cout_padded, inp.cin1 * n_slice(inp)
+    m, n = inp.cout_padded, inp.n1 * n_slice(inp)
     axes = (
         axis(given, "single_core_m", even_parts(m, inp.unit)),
-        axis(given, "single_core_n", [blocks * n_slice(inp) for blocks in even_parts(inp.cin1)]),
+        axis(given, "single_core_n", [blocks * n_slice(inp) for blocks in even_parts(inp.n1)]),
         axis(given, "single_core_batch", even_parts(inp.images)),
         axis(given, "single_core_k", [rows * width for rows in even_parts(height)]),
     )

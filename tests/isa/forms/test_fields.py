@@ -227,6 +227,7 @@ def test_every_fact_is_declared_and_nothing_else_is() -> None:
         "copy_cbuf_to_bt (numbers)",
         "copy_cbuf_to_fbuf",
         "copy_matrix_cc_to_gm (nz2dn, matrices)",
+        "img2colv2_cbuf_to_cb (runs of columns)",
     }
 
 

@@ -66,7 +66,13 @@ def fitting(form: Form, fields: dict[str, int], size: int) -> dict[str, int]:
     if "k_start" in f and "channel_size" in f:
         c0 = 32 // size
         f["k_start"] = f["k_start"] // c0 * c0
-        f["channel_size"] = -(-(f["k_start"] + f["k_extension"]) // (c0 * f["filter_w"] * f["filter_h"])) * c0
+        runs = 0
+        if "repeat_time" in f:
+            f["repeat_time"], f["repeat_stride"] = f["repeat_time"] % 5 + 2, f["repeat_stride"] % 64
+            f["k_extension"] = f["k_extension"] % 64 // c0 * c0 + c0
+            runs = (f["repeat_time"] - 1) * f["repeat_stride"] * c0
+            f["rpt_dst_stride"] += f["repeat_time"] * f["k_extension"] // 16 + 1
+        f["channel_size"] = -(-(runs + f["k_start"] + f["k_extension"]) // (c0 * f["filter_w"] * f["filter_h"])) * c0
     return f
 
 

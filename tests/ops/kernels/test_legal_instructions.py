@@ -30,8 +30,6 @@ FIRST = 1000
 """The first call: those before are frozen (tests/golden)."""
 CHIPS = {"ascend910a": ("float16",), "ascend310p3": ("float16",), "ascend910b3": ("float16", "float32")}
 CHIPS |= {"ascend950pr_9589": ("float16", "bfloat16", "float32")}
-OF_GRADIENTS = ("dav-3510", "Conv3DBackpropFilterV2")
-"""Float32 and merged groups, whose columns begin inside a fractal of L0C (`isa.forms.NOT_YET_REFUSED`)."""
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +81,7 @@ def test_random_calls_have_legal_instructions(calls: ModuleType, part: int) -> N
                 found += violations(table, op_type)
     print(f"part {part}: {run} calls ran, {sum(found.values())} violations {dict(found)}")
     assert run > sample(10, 300)
-    assert set(found) <= {OF_GRADIENTS}, found
+    assert not found, found
 
 
 def tasks_of_layer(number: int, chip: str, dtype: str) -> list[Task]:
@@ -114,4 +112,4 @@ def test_layers_of_networks_have_legal_instructions(chip: str) -> None:
                         found += violations(program.table, task.op_type)
     print(f"{chip}: {kernels} kernels, {sum(found.values())} violations {dict(found)}")
     assert kernels > sample(8, 1000)
-    assert set(found) <= {OF_GRADIENTS}, found
+    assert not found, found

@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 import ascend_sim
+from ascend_sim.ops.case import load_case, make_tensors
 from ascend_sim.report.timeline_file import load_timeline, write_timeline
 from ascend_sim.studies.compare.facts import RunComparison
 from ascend_sim.studies.compare.run import compare_runs
@@ -201,3 +202,24 @@ def test_runs_without_kernels_are_nothing_to_compare() -> None:
     )
     with pytest.raises(ascend_sim.SimError, match="nothing to compare"):
         compare_runs(nothing, nothing)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_values_of_two_runs_are_compared_with_the_first(dtype: str, tmp_path: Path) -> None:
+    """The oracle is numpy on the gradients themselves; from folders and from results alike."""
+    case = load_case("by_hand").in_dtype(dtype)
+    tensors = make_tensors(case)
+    changed = {name: array.copy() for name, array in tensors.items()}
+    changed["weight"].flat[0] += 1
+    runs = [ascend_sim.run_case(case, values=values) for values in (tensors, changed)]
+    for name, run in zip("ab", runs, strict=True):
+        run.write(tmp_path / name)
+    first, second = (run.outputs["grad_input"].astype(np.float64) for run in runs)
+    for given in (runs, [tmp_path / "a", tmp_path / "b"]):
+        facts = {fact.name: fact.values for fact in ascend_sim.compare_runs(*given).outputs}
+        assert facts["grad_input equal bits with A"] == (None, (first == second).mean())
+        assert (
+            facts["grad_input largest |A - this|"] == (None, np.abs(first - second).max())
+            and 0 < (first == second).mean() < 1
+        )
+        assert facts["grad_weight equal bits with A"] == (None, 1.0)

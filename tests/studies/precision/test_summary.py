@@ -75,3 +75,22 @@ def test_the_command_answers_on_one_screen(asked, table, monkeypatch):
     data = json.loads(invoke("precision", "x", "--json").output)["summary"]
     assert data["sentences"] == sentences(table) and len(data["rows"]) == len(rows_of(table))
     assert "MERE" in invoke("precision", "x", "--full").output
+
+
+def test_an_eight_bit_row_falls_back_to_a_call_for_each_gradient():
+    """The oracle is the table of each gradient alone."""
+    case = load_case("hifloat8").model_copy(update={"output_mask": (True, True, True)})
+    table = precision(case, dtypes=["hifloat8"])
+    alone = [
+        precision(case.model_copy(update={"output_mask": mask}), dtypes=["hifloat8"]).rows[0]
+        for mask in ((True, False, False), (False, True, False))
+    ]
+    first, *others = table.rows
+    assert first.status == 0 and list(first.outputs) == ["grad_input", "grad_weight"]
+    assert first.total_us == pytest.approx(sum(row.total_us for row in alone))
+    assert first.cube_cycles == sum(row.cube_cycles for row in alone)
+    for row in alone:
+        for name, figures in row.outputs.items():
+            assert first.outputs[name]["effective_bits"] == figures["effective_bits"]
+    assert all(row.same_as == 0 for row in others)
+    assert first.warning.endswith("a call each, times added; grad_bias refused")

@@ -10,7 +10,7 @@ import pytest
 
 from ascend_sim.ascend_c import compiler
 from ascend_sim.ascend_c.function import CppKernel, cpp_kernel
-from ascend_sim.ascend_c.recorder import ProgramRecorder
+from ascend_sim.ascend_c.recorder import ProgramRecorder, RecordedCore
 from ascend_sim.ascend_c.stream import WordStream
 from ascend_sim.errors import SimError
 
@@ -45,10 +45,14 @@ def made(folder: Path, text: str, **options: Any) -> CppKernel:
     return cpp_kernel(written(folder, text), **options)
 
 
-def recorded(kernel: CppKernel, *arguments: int, block: int = 0, blocks: int = 1) -> WordStream:
-    """Return all words of a block."""
-    recorder: ProgramRecorder = kernel._recorder(())
-    return recorder.begin(block, blocks, 196_608, arguments, registers=True).finish()
+BUFFERS = (196_608, 524_288, 65_536, 65_536, 131_072, 1024, 2048)
+"""Bytes of the buffers of dav-2201, as a request has them."""
+
+
+def recorded(kernel: CppKernel, *arguments: int, block: int = 0, blocks: int = 1, core: str = "") -> WordStream:
+    """Return all words of a block, on the first kind of core unless `core` names one."""
+    recorder: ProgramRecorder = kernel._recorder((), core)
+    return recorder.begin(RecordedCore(block, blocks, BUFFERS), arguments, registers=True).finish()
 
 
 def vector_kernel(body: str, name: str = "kernel", tensors: str = "x y z", numbers: str = "") -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from ascend_sim.kernel.builder import KernelBuilder
-from ascend_sim.kernel.operands import ChannelMatrices, CopyLoop, MapWindow, Span, TilePiece
+from ascend_sim.kernel.operands import ChannelMatrices, ColumnRuns, CopyLoop, MapWindow, Span, TilePiece
 
 Values = Mapping[str, int]
 Asker = Callable[[KernelBuilder, Values], object]
@@ -155,6 +155,17 @@ def img2col() -> tuple[Asker, dict[str, int]]:
     return ask, taps | pads | part | {"fmatrix.l1_w": 1, "fmatrix.l1_h": 1}
 
 
+def img2col_runs() -> tuple[Asker, dict[str, int]]:
+    """Return an asker for runs of columns of 4-byte items under a kernel of nine taps, to rows of fractals that lie apart."""
+
+    def ask(k: KernelBuilder, v: Values) -> None:
+        window = MapWindow(1, 1, 3, 3, pad_top=1, pad_left=1)
+        columns = ColumnRuns(0, 8, v["repeat_time"], v["repeat_stride"], v["rpt_dst_stride"])
+        k.load_data_3d("L0B", 0, 0, 4, window, Span(0, 8), columns)
+
+    return ask, {"repeat_stride": 1, "repeat_time": 2, "rpt_dst_stride": 1}
+
+
 def mad() -> tuple[Asker, dict[str, int]]:
     def ask(k: KernelBuilder, v: Values) -> None:
         bias = 0 if v.get("c_matrix_source") else -1
@@ -224,6 +235,7 @@ ASKERS: dict[tuple[str, str], tuple[Asker, dict[str, int]]] = {
     ("load_cbuf_to_ca, load_cbuf_to_cb (v2)", ""): steps(),
     ("img2colv2_cbuf_to_ca, img2colv2_cbuf_to_cb", ""): img2col(),
     ("img2col_cbuf_to_ca, img2col_cbuf_to_cb (v1)", ""): img2col(),
+    ("img2colv2_cbuf_to_cb (runs of columns)", ""): img2col_runs(),
     ("mad", ""): mad(),
     ("copy_matrix_cc_to_gm (nz)", ""): drain_blocks(),
     ("copy_matrix_cc_to_gm (nz2nd)", ""): drain_rows(),

@@ -230,8 +230,9 @@ def beside(layer: Original) -> Beside:
     ours = Engine(device).run([task]).programs
     device, task = layer.ours()
     theirs = Engine(device).run([layer.task(task.tensors)]).programs
-    longest = [max(run.finish - run.begin for run in runs) for runs in (theirs, ours)]
-    return Beside(*(counts([run.program for run in runs]) for runs in (theirs, ours)), *longest)
+    their_counts, our_counts = (counts([run.program for run in runs]) for runs in (theirs, ours))
+    their_cycles, our_cycles = (max(run.finish - run.begin for run in runs) for runs in (theirs, ours))
+    return Beside(their_counts, our_counts, their_cycles, our_cycles)
 
 
 def first_difference(layer: Original) -> str:

@@ -1,4 +1,4 @@
-// Copies between GM and the Unified Buffer.
+// Copies between GM, the Unified Buffer, L1, the bias table and the Fixpipe buffer.
 #pragma once
 #include "asim/sync.h"
 
@@ -25,6 +25,9 @@ template <class T> inline void copy_aligned(Site site, bool in, int64_t dst, int
     record(site, word, {dst, src},
            {0, p.blockCount, p.blockLen, left, right, p.srcStride, p.dstStride, recorder.registers.atomic});
 }
+[[noreturn]] inline void no_copy(Site site, AscendC::Hardware from, AscendC::Hardware to) {
+    refuse(site, "DataCopy from %s to %s: these cores have no such way", name_of(from), name_of(to));
+}
 template <class T> inline int64_t bits(T value) {
     int64_t all = 0;
     memcpy(&all, &value, sizeof value);
@@ -36,13 +39,31 @@ template <class T> inline int64_t bits(T value) {
 namespace AscendC {
 
 template <class T> inline void DataCopy(const LocalTensor<T> &dst, const GlobalTensor<T> &src, const DataCopyParams &p, ASIM_SITE) {
-    asim::copy(site, asim::Word::copy_gm_to_ubuf, asim::at(dst), asim::at(src), p);
+    Hardware place = asim::place_of(dst);
+    if (place == Hardware::UB) return asim::copy(site, asim::Word::copy_gm_to_ubuf, asim::at(dst), asim::at(src), p);
+    if (place != Hardware::L1) asim::no_copy(site, Hardware::GM, place);
+    asim::record(site, asim::Word::copy_gm_to_cbuf, {asim::at(dst), asim::at(src)},
+                 {0, p.blockCount, p.blockLen, p.srcStride, p.dstStride, 0});
 }
 template <class T> inline void DataCopy(const GlobalTensor<T> &dst, const LocalTensor<T> &src, const DataCopyParams &p, ASIM_SITE) {
-    asim::copy(site, asim::Word::copy_ubuf_to_gm, asim::at(dst), asim::at(src), p);
+    Hardware place = asim::place_of(src);
+    if (place != Hardware::UB && place != Hardware::L1) asim::no_copy(site, place, Hardware::GM);
+    asim::copy(site, place == Hardware::L1 ? asim::Word::copy_cbuf_to_gm : asim::Word::copy_ubuf_to_gm, asim::at(dst), asim::at(src), p);
 }
-template <class T> inline void DataCopy(const LocalTensor<T> &dst, const LocalTensor<T> &src, const DataCopyParams &p, ASIM_SITE) {
-    asim::copy(site, asim::Word::copy_ubuf_to_ubuf, asim::at(dst), asim::at(src), p);
+// Inside the core: in the Unified Buffer, or from L1 to the bias table (half is widened) and to the Fixpipe buffer.
+template <class T, class U> inline void DataCopy(const LocalTensor<T> &dst, const LocalTensor<U> &src, const DataCopyParams &p, ASIM_SITE) {
+    Hardware from = asim::place_of(src), to = asim::place_of(dst);
+    if (from == Hardware::UB && to == Hardware::UB) {
+        return asim::copy(site, asim::Word::copy_ubuf_to_ubuf, asim::at(dst), asim::at(src), p);
+    }
+    if (from == Hardware::L1 && to == Hardware::BIAS) {
+        int64_t widens = std::is_same_v<U, half> && std::is_same_v<T, float>;
+        return asim::record(site, asim::Word::copy_cbuf_to_bt, {asim::at(dst), asim::at(src)},
+                            {asim::format_of<U>(), widens, p.blockCount, p.blockLen, p.srcStride, p.dstStride});
+    }
+    if (from != Hardware::L1 || to != Hardware::FIXBUF) asim::no_copy(site, from, to);
+    asim::record(site, asim::Word::copy_cbuf_to_fbuf, {asim::at(dst), asim::at(src)},
+                 {p.blockCount, p.blockLen, p.srcStride, p.dstStride});
 }
 template <class T> inline void DataCopy(const LocalTensor<T> &dst, const GlobalTensor<T> &src, const uint32_t count, ASIM_SITE) {
     DataCopy(dst, src, DataCopyParams(1, asim::blocks_of<T>(site, "DataCopy", count), 0, 0), site);

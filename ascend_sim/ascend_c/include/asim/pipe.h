@@ -1,5 +1,5 @@
-// TPipe, TQue and TBuf: buffers are handed out from address 0 of the Unified Buffer in order, and events in the order in which
-// the public API does (scenarios: tests/ascend_c/scenarios).
+// TPipe, TQue and TBuf: buffers are handed out from address 0 of each memory in order (those of TSCM from the end of L1), and
+// events in the order in which the public API does (scenarios: tests/ascend_c/scenarios).
 #pragma once
 #include "asim/sync.h"
 
@@ -15,12 +15,15 @@ struct Queue {
     int first, count;
     bool fixed;  // events of depth 0 belong to the buffers
 };
+// Bytes of a memory, by what came with the request.
+inline int64_t bytes_of(AscendC::Hardware where) { return recorder.request.buffer_bytes[(int)where - 1]; }
 struct Pool {
     static constexpr int MOST_BUFFERS = 64;  // of a TPipe (public documentation of InitBuffer)
+    static constexpr int64_t MESSAGES = 128;  // of the end of L1, for the messages of the library (scenarios)
     QueueBuffer buffers[MOST_BUFFERS];
     Queue queues[MOST_BUFFERS];
     int buffer_count = 0, queue_count = 0;
-    int64_t used = 0;
+    int64_t used[(int)AscendC::Hardware::MAX] = {}, shared = 0;  // bytes that are taken from the start of each memory, and from the end of L1
     uint8_t events[(int)AscendC::HardEvent::MAX] = {};  // ids that are taken, one bit each
 
     int first_event(Site site, AscendC::HardEvent event) {
@@ -39,14 +42,18 @@ struct Pool {
         return id;
     }
     void release_event(AscendC::HardEvent event, int id) { events[(int)event] &= ~(1 << id); }
-    int64_t take(Site site, int64_t bytes, int64_t position) {
+    // The address of `bytes` in the memory of a position; `behind` counts buffers of the same queue that follow.
+    int64_t take(Site site, int64_t bytes, AscendC::TPosition position, int64_t behind = 0) {
         if (bytes <= 0) refuse(site, "InitBuffer: %lld bytes; a buffer has at least 1", (long long)bytes);
-        int64_t size = (bytes + 31) / 32 * 32, start = used;
-        if (start + size > recorder.request.ub_bytes)
-            refuse(site, "InitBuffer: %lld bytes at %lld end at %lld; the Unified Buffer has %lld bytes", (long long)size,
-                   (long long)start, (long long)(start + size), (long long)recorder.request.ub_bytes);
-        used += size;
-        record(site, Word::allocate_, {start}, {size, position});
+        AscendC::Hardware where = hardware_of(position);
+        bool from_end = position == AscendC::TPosition::TSCM;
+        int64_t size = (bytes + 31) / 32 * 32, total = bytes_of(where), start = used[(int)where];
+        if (from_end) start = total - MESSAGES - shared - size * (behind + 1);
+        if (start < 0 || start + size > total)
+            refuse(site, "InitBuffer: %lld bytes at %lld end at %lld; %s has %lld bytes", (long long)size, (long long)start,
+                   (long long)(start + size), name_of(where), (long long)total);
+        if (!from_end) used[(int)where] += size;
+        record(site, Word::allocate_, {start}, {size, (int64_t)position});
         return start;
     }
     void give_back(Site site) {  // wait until every buffer is free, in the order of queues and buffers
@@ -65,11 +72,36 @@ inline Pool *pool = nullptr;  // that of the TPipe
 constexpr AscendC::HardEvent event_between(AscendC::TPosition source, AscendC::TPosition destination, bool full) {
     using P = AscendC::TPosition;
     using H = AscendC::HardEvent;
+    using W = AscendC::Hardware;
+    if (hardware_of(source) == W::L0C) return full ? H::M_FIX : H::FIX_M;
+    if (hardware_of(destination) == W::FIXBUF) return H::FIX_FIX;
+    if (hardware_of(source) == W::L1) return full ? H::MTE1_M : H::M_MTE1;
+    if (hardware_of(destination) == W::L1) return full ? H::MTE2_MTE1 : H::MTE1_MTE2;
     bool in = source == P::GM || source == P::VECCALC, out = destination == P::GM || destination == P::VECCALC;
     if (source == P::VECIN && destination == P::VECOUT) in = out = true;
     if (in && out) return full ? H::MTE2_MTE3 : H::MTE3_MTE2;
     if (in) return full ? H::MTE2_V : H::V_MTE2;
     return full ? H::V_MTE3 : H::MTE3_V;
+}
+// Where the data of a TQue come from, and where they go.
+constexpr AscendC::TPosition source_of(AscendC::TPosition position) {
+    using P = AscendC::TPosition;
+    switch (position) {
+        case P::A2: return P::A1;
+        case P::B2: return P::B1;
+        case P::C2: case P::C2PIPE2GM: return P::C1;
+        case P::VECOUT: case P::VECCALC: case P::CO1: return position;
+        default: return P::GM;
+    }
+}
+constexpr AscendC::TPosition destination_of(AscendC::TPosition position) {
+    using P = AscendC::TPosition;
+    return position == P::VECOUT ? P::GM : position == P::CO1 ? P::CO2 : position;
+}
+// The memory in which the buffers of a queue lie: that of its destination, for results that of its source.
+constexpr AscendC::TPosition held_in(AscendC::TPosition source, AscendC::TPosition destination) {
+    bool result = hardware_of(source) == AscendC::Hardware::L0C || hardware_of(source) == AscendC::Hardware::UB;
+    return source == AscendC::TPosition::GM || !result ? destination : source;
 }
 
 }  // namespace asim
@@ -94,7 +126,7 @@ private:
 template <TPosition source, TPosition destination, int32_t depth, auto mask = 0> class TQueBind {
     static constexpr HardEvent FULL = asim::event_between(source, destination, true);
     static constexpr HardEvent FREE = asim::event_between(source, destination, false);
-    static constexpr TPosition POSITION = source == TPosition::GM ? destination : source;
+    static constexpr TPosition POSITION = asim::held_in(source, destination);
     static constexpr int MOST = 64;
 
 public:
@@ -182,17 +214,19 @@ private:
             if (!buffer.taken) asim::refuse(site, "%s: the tensor's buffer is free already; AllocTensor takes it", call);
             return index;
         }
-        asim::refuse(site, "%s: the tensor at UB address %lld is no buffer of this queue", call, (long long)address);
+        asim::refuse(site, "%s: the tensor at %s address %lld is no buffer of this queue", call,
+                     asim::hardware_of(POSITION) == Hardware::UB ? "UB" : asim::name_of(asim::hardware_of(POSITION)), (long long)address);
     }
     int first_ = 0, count_ = 0, next_ = 0, head_ = 0, length_ = 0, fifo_[MOST] = {};
 };
 
 template <TPosition position, int32_t depth, auto mask = 0>
-class TQue : public TQueBind<position == TPosition::VECOUT ? TPosition::VECOUT : position == TPosition::VECCALC ? TPosition::VECCALC : TPosition::GM,
-                             position == TPosition::VECOUT ? TPosition::GM : position, depth, mask> {
-    static_assert(position == TPosition::VECIN || position == TPosition::VECOUT || position == TPosition::VECCALC,
-                  "a TQue of a vector core is VECIN, VECOUT or VECCALC");
+class TQue : public TQueBind<asim::source_of(position), asim::destination_of(position), depth, mask> {
+    static_assert(position != TPosition::CO2 && position != TPosition::GM && position < TPosition::SPM ||
+                      position == TPosition::C2PIPE2GM,
+                  "a TQue is of A1, A2, B1, B2, C1, C2, CO1, C2PIPE2GM, VECIN, VECOUT or VECCALC");
 };
+template <TPosition position, int32_t depth = 1, auto mask = 0> using TSCM = TQueBind<position, TPosition::TSCM, depth, mask>;
 
 class TPipe {
 public:
@@ -210,16 +244,18 @@ public:
         if (!alive_) return;
         alive_ = false;
         pool_.give_back(site);
+        end_cube(site);
         asim::record(site, asim::Word::own_barrier_);
         asim::record(site, asim::Word::pipe_barrier, {0}, {(int64_t)PIPE_ALL});
     }
     void Reset(ASIM_SITE) {
         pool_.give_back(site);
+        end_cube(site);
         pool_ = asim::Pool();
         begin(site);
     }
     template <TPosition position> bool InitBuffer(TBuf<position> &buffer, uint32_t bytes, ASIM_SITE) {
-        buffer.address_ = pool_.take(site, bytes, (int64_t)position);
+        buffer.address_ = pool_.take(site, bytes, position);
         buffer.bytes_ = (int64_t(bytes) + 31) / 32 * 32;
         return true;
     }
@@ -236,7 +272,7 @@ public:
         pool_.queues[pool_.queue_count++] = {Queue::FULL, Queue::FREE, queue.first_, count, depth == 0};
         for (int index = 0; index < count; index++) {
             asim::QueueBuffer &buffer = pool_.buffers[pool_.buffer_count++] = {};
-            buffer.address = pool_.take(site, bytes, (int64_t)Queue::POSITION);
+            buffer.address = pool_.take(site, bytes, Queue::POSITION, count - 1 - index);
             buffer.bytes = (int64_t(bytes) + 31) / 32 * 32;
             if (depth == 0) {
                 buffer.full_event = pool_.take_queue_event(site, Queue::FULL);
@@ -244,6 +280,7 @@ public:
                 asim::set_flag(site, Queue::FREE, buffer.free_event);
             }
         }
+        if (Queue::POSITION == TPosition::TSCM) pool_.shared += count * ((int64_t(bytes) + 31) / 32 * 32);
         return true;
     }
     template <HardEvent event> TEventID AllocEventID(ASIM_SITE) { return pool_.take_event(site, event); }
@@ -254,10 +291,21 @@ public:
 private:
     friend TPipe *GetTPipePtr();
     inline static TPipe *current_ = nullptr;
-    static void begin(asim::Site site) {
+    static constexpr int OF_CUBE = asim::ON_CUBE ? 3 : 0;  // events from M to MTE1 that the library holds
+    void begin(asim::Site site) {
         asim::set_atomic_none(site);
         asim::set_counting(site, false);
-        asim::set_vector_mask(site, -1, -1);
+        if (!asim::ON_CUBE) return asim::set_vector_mask(site, -1, -1);
+        asim::recorder.registers.boundary = asim::recorder.registers.padding = 0;
+        asim::record(site, asim::Word::set_l1_3d_size, {0}, {0});
+        asim::record(site, asim::Word::set_padding, {0}, {0});
+        for (int id = 0; id < OF_CUBE; id++) {
+            pool_.take_queue_event(site, HardEvent::M_MTE1);
+            asim::set_flag(site, HardEvent::M_MTE1, id);
+        }
+    }
+    void end_cube(asim::Site site) {
+        for (int id = 0; id < OF_CUBE; id++) asim::wait_flag(site, HardEvent::M_MTE1, id);
     }
     asim::Pool pool_;
     asim::Site site_;

@@ -25,12 +25,22 @@ enum class Ending : int64_t { FINE, REFUSED, CRASHED, TOO_LONG };
 
 // What arrives with a request (recorder.py writes the same numbers in the same order).
 struct Request {
-    int64_t block, blocks, most_rows, milliseconds, ub_bytes, registers, arguments, fields;
+    int64_t block, blocks, sub_block, sub_blocks;  // sub_blocks: vector cores of a block with a cube core, else 0
+    int64_t most_rows, milliseconds, registers, arguments, fields;
+    int64_t buffer_bytes[7];  // UB, L1, L0A, L0B, L0C, BT, FB
 };
+#ifdef __DAV_CUBE__
+constexpr bool ON_CUBE = true;
+#else
+constexpr bool ON_CUBE = false;
+#endif
 
 // Registers of the machine that decide what a word does.
 struct Registers {
     int64_t counting = 0, mask_high = -1, mask_low = -1, atomic = 0;
+    int64_t fmatrix[2] = {-1, -1}, padding = 0, boundary = 0;  // of LoadData: left and right map, value of the padding, size
+    int64_t control = 0;                                       // CTRL
+    int64_t nd_parameters = 1, scale = 0, configuration = 0;   // of Fixpipe
 };
 
 template <class Key> struct Table {
@@ -70,7 +80,7 @@ template <class Key> struct Table {
     }
 };
 
-constexpr int MOST_FIELDS = 16;
+constexpr int MOST_FIELDS = 24;
 struct Shape {
     uint64_t hash;
     int64_t count, fields[MOST_FIELDS];
@@ -184,6 +194,11 @@ inline int64_t line_of(Site site) {
 // Record a word: its addresses, and its fields in the order of `words.py`.
 template <int A, int F> inline void record(Site site, Word word, const int64_t (&addresses)[A], const int64_t (&fields)[F]) {
     static_assert(A <= 3 && F < MOST_FIELDS);
+    if (ON_CUBE ? is_vector_word(word) : is_cube_word(word)) {  // in a kernel of both the other core does it
+        if (recorder.request.sub_blocks) return;
+        refuse(site, "a call of a %s core in a kernel that runs on %s cores alone; KERNEL_TASK_TYPE_DEFAULT names the cores",
+               ON_CUBE ? "vector" : "cube", ON_CUBE ? "cube" : "vector");
+    }
     int64_t key[F + 1];
     key[0] = (int64_t)word;
     for (int i = 0; i < F; i++) key[i + 1] = fields[i];

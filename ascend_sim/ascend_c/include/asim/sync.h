@@ -17,18 +17,28 @@ constexpr int CROSS_FLAGS = 16;
 inline void cross_id(Site site, const char *call, int64_t flag) {
     if (flag < 0 || flag >= CROSS_FLAGS) refuse(site, "%s: flag %lld; allowed are 0 to %d", call, (long long)flag, CROSS_FLAGS - 1);
 }
-// A library has this symbol if its kernel joins all cores, so that all its blocks must run at once (recorder.py).
-template <class T> struct __attribute__((visibility("default"))) AllCores { static char mark; };
-template <class T> char AllCores<T>::mark = 1;
-inline void all_cores() { *(volatile char *)&AllCores<void>::mark = 1; }
+// A library has the symbol of a mark if its kernel comes to `marked` anywhere (recorder.py): it joins all cores, so that all
+// its blocks must run at once; it calls the cube or the vector unit; it names the cores that it runs on (KernelMetaType).
+constexpr int ALL_CORES = 0, CUBE_CALLS = 1, VECTOR_CALLS = 2, TASK_TYPES = 16;
+template <int number> struct __attribute__((visibility("default"))) Mark { static char mark; };
+template <int number> char Mark<number>::mark = 1;
+template <int number> inline void marked() { *(volatile char *)&Mark<number>::mark = 1; }
+// Events that the core has not: their flags are no words (public API, HardEventAic and HardEventAiv).
+constexpr bool has_pipe(int64_t pipe) { return ON_CUBE ? pipe != 1 : pipe != 2 && pipe != 3 && pipe != 10; }
+constexpr bool has_event(int64_t source, int64_t destination) { return has_pipe(source) && has_pipe(destination); }
 inline void set_flag(Site site, AscendC::HardEvent event, int64_t id) {
     auto pair = PIPES_OF_EVENT[(int)event];
+    if (!has_event(pair[0], pair[1])) return;
     if (pair[0] == pair[1]) return record(site, Word::pipe_barrier, {0}, {pair[0]});
     record(site, Word::set_flag, {0}, {pair[0], pair[1], event_id(site, "SetFlag", id)});
 }
 inline void wait_flag(Site site, AscendC::HardEvent event, int64_t id) {
     auto pair = PIPES_OF_EVENT[(int)event];
-    if (pair[0] == pair[1]) return;
+    if (!has_event(pair[0], pair[1])) return;
+    if (pair[0] == pair[1]) {
+        if (pair[0] == 10) record(site, Word::pipe_barrier, {0}, {pair[0]});
+        return;
+    }
     record(site, Word::wait_flag, {0}, {pair[0], pair[1], event_id(site, "WaitFlag", id)});
 }
 inline void set_vector_mask(Site site, int64_t high, int64_t low) {
@@ -52,7 +62,10 @@ namespace AscendC {
 
 template <HardEvent event> inline void SetFlag(int32_t id, ASIM_SITE) { asim::set_flag(site, event, id); }
 template <HardEvent event> inline void WaitFlag(int32_t id, ASIM_SITE) { asim::wait_flag(site, event, id); }
-template <pipe_t pipe> inline void PipeBarrier(ASIM_SITE) { asim::record(site, asim::Word::pipe_barrier, {0}, {(int64_t)pipe}); }
+template <pipe_t pipe> inline void PipeBarrier(ASIM_SITE) {
+    if (asim::ON_CUBE && pipe == PIPE_V) return;
+    asim::record(site, asim::Word::pipe_barrier, {0}, {(int64_t)pipe});
+}
 
 inline void SetMaskCount(ASIM_SITE) { asim::set_counting(site, true); }
 inline void SetMaskNorm(ASIM_SITE) { asim::set_counting(site, false); }
@@ -72,13 +85,16 @@ template <class T> inline void SetAtomicAdd(ASIM_SITE) {
 }
 inline void SetAtomicNone(ASIM_SITE) { asim::set_atomic_none(site); }
 
-inline int64_t GetBlockIdx() { return asim::recorder.request.block; }
+inline int64_t GetSubBlockIdx() { return asim::recorder.request.sub_block; }
+inline int64_t GetSubBlockNum() { return asim::recorder.request.sub_blocks > 1 ? asim::recorder.request.sub_blocks : 1; }
+inline int64_t GetTaskRation() { return asim::ON_CUBE ? 1 : GetSubBlockNum(); }
+// A vector core counts itself among the vector cores of all blocks.
+inline int64_t GetBlockIdx() { return asim::recorder.request.block * GetTaskRation() + (asim::ON_CUBE ? 0 : GetSubBlockIdx()); }
 inline int64_t GetBlockNum() { return asim::recorder.request.blocks; }
-inline int64_t GetSubBlockIdx() { return 0; }
-inline int64_t GetSubBlockNum() { return 1; }
-inline int64_t GetTaskRation() { return 1; }
-inline int64_t get_block_idx() { return GetBlockIdx(); }
+inline int64_t get_block_idx() { return asim::recorder.request.block; }
 inline int64_t get_block_num() { return GetBlockNum(); }
+inline int64_t get_subblockid() { return GetSubBlockIdx(); }
+inline int64_t get_subblockdim() { return GetSubBlockNum(); }
 
 enum class CacheLine : uint64_t { SINGLE_CACHE_LINE = 0, ENTIRE_DATA_CACHE };
 enum class DcciDst : uint64_t { CACHELINE_ALL = 0, CACHELINE_UB, CACHELINE_OUT, CACHELINE_ATOMIC };
@@ -87,30 +103,41 @@ inline void DataCacheCleanAndInvalid(const GlobalTensor<T> &dst, ASIM_SITE) {
     asim::record(site, asim::Word::dcci, {asim::at(dst)}, {(int64_t)lines, (int64_t)target});
 }
 
-// Flags between cores. A wait is of the mode of the set before it, for the word has the flag alone.
+// Flags between cores. The word of a wait has the flag alone: it is of the mode of the core's own sets of that flag; where the
+// core sets none, a kernel of cube and vector cores waits for the other kind (mode 2).
 template <uint8_t mode, pipe_t pipe> inline void CrossCoreSetFlag(uint16_t flag, ASIM_SITE) {
-    if constexpr (mode == 0) asim::all_cores();
-    if (pipe == PIPE_S) asim::refuse(site, "CrossCoreSetFlag from PIPE_S is not simulated; PIPE_MTE3 is");
+    if constexpr (mode == 0) asim::marked<asim::ALL_CORES>();
     asim::cross_id(site, "CrossCoreSetFlag", flag);
     asim::recorder.cross_modes[flag] = mode;
     asim::record(site, asim::Word::ffts_cross_core_sync, {0}, {(int64_t)pipe, mode, flag});
 }
 template <uint8_t mode = 0, pipe_t pipe = PIPE_S> inline void CrossCoreWaitFlag(uint16_t flag, ASIM_SITE) {
     asim::cross_id(site, "CrossCoreWaitFlag", flag);
-    int64_t own = asim::recorder.cross_modes[flag];
-    asim::record(site, asim::Word::wait_flag_dev, {0}, {flag, own < 0 ? mode : own});
+    int64_t own = asim::recorder.cross_modes[flag], other = asim::recorder.request.sub_blocks ? 2 : mode;
+    asim::record(site, asim::Word::wait_flag_dev, {0}, {flag, own < 0 ? other : own});
 }
+// Joins the vector cores, or cube and vector cores: the cube cores then join each other, and tell their vector cores.
 template <bool vector_cores_only = true> inline void SyncAll(ASIM_SITE) {
-    static_assert(vector_cores_only, "SyncAll<false> joins cube and vector cores; only kernels of vector cores run");
-    constexpr uint16_t FLAG = 14;  // of the library's own
-    asim::record(site, asim::Word::own_barrier_);
+    constexpr uint16_t CUBES = 11, VECTORS_OF_A_BLOCK = 12, CUBE_OF_A_BLOCK = 13, VECTORS = 14;  // of the library's own
+    asim::marked<asim::ALL_CORES>();
+    asim::record(site, asim::Word::own_barrier_, {0}, {!vector_cores_only});
     asim::record(site, asim::Word::pipe_barrier, {0}, {(int64_t)PIPE_ALL});
-    CrossCoreSetFlag<0, PIPE_MTE3>(FLAG, site);
-    CrossCoreWaitFlag<0>(FLAG, site);
+    if constexpr (vector_cores_only) {
+        CrossCoreSetFlag<0, PIPE_MTE3>(VECTORS, site);
+        CrossCoreWaitFlag<0>(VECTORS, site);
+    } else if constexpr (asim::ON_CUBE) {
+        CrossCoreWaitFlag<2>(VECTORS_OF_A_BLOCK, site);
+        CrossCoreSetFlag<0, PIPE_FIX>(CUBES, site);
+        CrossCoreWaitFlag<0>(CUBES, site);
+        CrossCoreSetFlag<2, PIPE_MTE3>(CUBE_OF_A_BLOCK, site);
+    } else {
+        CrossCoreSetFlag<2, PIPE_MTE3>(VECTORS_OF_A_BLOCK, site);
+        CrossCoreWaitFlag<2>(CUBE_OF_A_BLOCK, site);
+    }
 }
 
 enum class AscendCCoreType : uint8_t { AIC, AIV };
-constexpr AscendCCoreType AIC = AscendCCoreType::AIC, AIV = AscendCCoreType::AIV, g_coreType = AIV;
+constexpr AscendCCoreType AIC = AscendCCoreType::AIC, AIV = AscendCCoreType::AIV, g_coreType = asim::ON_CUBE ? AIC : AIV;
 
 }  // namespace AscendC
 
@@ -141,8 +168,11 @@ template <class... T> inline void PRINTF(const char *format, T... values) { ::pr
 
 #define block_idx AscendC::GetBlockIdx()
 #define block_num AscendC::GetBlockNum()
-#define ASCEND_IS_AIV constexpr(true)
-#define ASCEND_IS_AIC constexpr(false)
-#define KERNEL_TYPE_AIV_ONLY 0
-#define KERNEL_TASK_TYPE_DEFAULT(kind) static_assert((kind) == KERNEL_TYPE_AIV_ONLY, "only kernels of vector cores run")
-#define KERNEL_TASK_TYPE(key, kind) static_assert((kind) == KERNEL_TYPE_AIV_ONLY, "only kernels of vector cores run")
+#define ASCEND_IS_AIV constexpr(!asim::ON_CUBE)
+#define ASCEND_IS_AIC constexpr(asim::ON_CUBE)
+enum KernelMetaType : uint8_t {
+    KERNEL_TYPE_AIV_ONLY, KERNEL_TYPE_AIC_ONLY, KERNEL_TYPE_MIX_AIV_1_0, KERNEL_TYPE_MIX_AIC_1_0, KERNEL_TYPE_MIX_AIC_1_1,
+    KERNEL_TYPE_MIX_AIC_1_2
+};
+#define KERNEL_TASK_TYPE_DEFAULT(kind) asim::marked<asim::TASK_TYPES + (int)(kind)>()
+#define KERNEL_TASK_TYPE(key, kind) asim::marked<asim::TASK_TYPES + (int)(kind)>()

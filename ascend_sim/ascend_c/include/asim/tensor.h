@@ -8,6 +8,7 @@ namespace asim {
 
 // An element by its address, read and written by the scalar unit.
 template <class T> inline T scalar_load(Site site, Word word, int64_t address) {
+    if (ON_CUBE && word == Word::load_ub_) refuse(site, "GetValue of the Unified Buffer on a cube core; vector cores have it");
     record(site, word, {0, address}, {(int64_t)sizeof(T)});
     uint64_t bits = value_of_last_row(site);
     T value;
@@ -88,14 +89,26 @@ public:
     // An address of the simulated buffer, where no memory of this process lies.
     T *GetPhyAddr() const { return (T *)(uint64_t)address_; }
     T *GetPhyAddr(uint32_t offset) const { return GetPhyAddr() + offset; }
-    T GetValue(uint32_t index, ASIM_SITE) const { return asim::scalar_load<T>(site, asim::Word::load_ub_, at_index(index)); }
+    T GetValue(uint32_t index, ASIM_SITE) const {
+        check_scalar(site, "GetValue");
+        return asim::scalar_load<T>(site, asim::Word::load_ub_, at_index(index));
+    }
     template <class S> void SetValue(uint32_t index, S value, ASIM_SITE) const {
+        check_scalar(site, "SetValue");
         asim::scalar_store<T>(site, asim::Word::store_ub_, at_index(index), (T)value);
     }
-    asim::Element<T> operator()(uint32_t index, ASIM_SITE) const { return {site, at_index(index), false}; }
+    asim::Element<T> operator()(uint32_t index, ASIM_SITE) const {
+        check_scalar(site, "tensor(i)");
+        return {site, at_index(index), false};
+    }
     int64_t asim_address() const { return address_; }
 
 private:
+    void check_scalar(asim::Site site, const char *call) const {
+        if (asim::hardware_of(position_) != Hardware::UB)
+            asim::refuse(site, "%s of a tensor in %s; the scalar unit reaches GM and the Unified Buffer", call,
+                         asim::name_of(asim::hardware_of(position_)));
+    }
     int64_t at_index(uint32_t index) const { return address_ + (int64_t)index * (int64_t)sizeof(T); }
     TPosition position_ = TPosition::VECCALC;
     uint32_t address_ = 0, bytes_ = 0;
@@ -106,4 +119,7 @@ private:
 namespace asim {
 template <class T> inline int64_t at(const AscendC::LocalTensor<T> &tensor) { return tensor.asim_address(); }
 template <class T> inline int64_t at(const AscendC::GlobalTensor<T> &tensor) { return (int64_t)tensor.GetPhyAddr(); }
+template <class T> inline AscendC::Hardware place_of(const AscendC::LocalTensor<T> &tensor) {
+    return hardware_of(tensor.GetPosition());
+}
 }  // namespace asim

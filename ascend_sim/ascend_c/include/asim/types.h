@@ -12,6 +12,12 @@
 #define __host_aicore__
 #define __BLOCK_LOCAL__
 #define __ubuf__
+#define __biasbuf__
+#define __fbuf__
+#define __cc__
+#define __cb__
+#define __ca__
+#define __cbuf__
 #define __inout_pipe__(...)
 #define __in_pipe__(...)
 #define __out_pipe__(...)
@@ -68,6 +74,7 @@ enum class TPosition : uint8_t {
     C2PIPE2LOCAL, MAX
 };
 using QuePosition = TPosition;
+enum class Hardware : uint8_t { GM, UB, L1, L0A, L0B, L0C, BIAS, FIXBUF, MAX };
 enum class HardEvent : uint8_t {
     MTE2_MTE1, MTE1_MTE2, MTE1_M, M_MTE1, MTE2_V, V_MTE2, MTE3_V, V_MTE3, M_V, V_M, V_V, MTE3_MTE1, MTE1_MTE3, MTE1_V, MTE2_M,
     M_MTE2, V_MTE1, M_FIX, FIX_M, MTE3_MTE2, MTE2_MTE3, S_V, V_S, S_MTE2, MTE2_S, S_MTE3, MTE3_S, MTE2_FIX, FIX_MTE2, FIX_S,
@@ -141,3 +148,24 @@ template <class T> struct DataCopyPadExtParams {
 };
 
 }  // namespace AscendC
+
+namespace asim {
+constexpr AscendC::Hardware hardware_of(AscendC::TPosition position) {
+    using P = AscendC::TPosition;
+    using H = AscendC::Hardware;
+    switch (position) {
+        case P::GM: return H::GM;
+        case P::A1: case P::B1: case P::C1: case P::TSCM: return H::L1;
+        case P::A2: return H::L0A;
+        case P::B2: return H::L0B;
+        case P::C2: return H::BIAS;
+        case P::CO1: return H::L0C;
+        case P::C2PIPE2GM: return H::FIXBUF;
+        default: return H::UB;
+    }
+}
+inline const char *name_of(AscendC::Hardware place) {
+    const char *const names[] = {"GM", "the Unified Buffer", "L1", "L0A", "L0B", "L0C", "the bias table", "the Fixpipe buffer"};
+    return names[(int)place];
+}
+}  // namespace asim

@@ -10,8 +10,12 @@ template <class... T> constexpr int64_t widest() {
     ((most = most < (int64_t)sizeof(T) ? (int64_t)sizeof(T) : most), ...);
     return most;
 }
+inline const Registers &vector_call() {
+    marked<VECTOR_CALLS>();
+    return recorder.registers;
+}
 // The mask registers as a vector word sees them.
-#define ASIM_MASK asim::recorder.registers.counting, asim::recorder.registers.mask_high, asim::recorder.registers.mask_low
+#define ASIM_MASK asim::vector_call().counting, asim::recorder.registers.mask_high, asim::recorder.registers.mask_low
 
 // Mask words around a call in count form; the last two stand in either order, by the call's family.
 struct Counted {

@@ -20,7 +20,7 @@ from ascend_sim.kernel.queue import BufferQueue
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.grad_weight.arch35.flags import CLEARED, SLOTS_CLEARED
-from ascend_sim.ops.kernels.grad_weight.arch35.slots import block_bytes, pieces
+from ascend_sim.ops.kernels.grad_weight.arch35.slots import Rounds, block_bytes, in_slots, pieces, tasks_in_slots
 from ascend_sim.ops.kernels.grad_weight.cube import CubeBuilder, Image, Piece, Plane, Round, SummedTile
 from ascend_sim.ops.kernels.grad_weight.fields import GradWeightTiling
 from ascend_sim.ops.kernels.grad_weight.parts import Strip, walked_input
@@ -122,7 +122,7 @@ class DirectCubeBuilder(CubeBuilder):
         walks: TaskWalks,
         runs: Runs,
         kernel: Mapping[str, Any],
-        rounds: int,
+        rounds: Rounds,
     ) -> None:
         self.kernel, self.rounds = kernel, rounds
         super().__init__(call, tiling, k, walks, runs)
@@ -157,19 +157,29 @@ class DirectCubeBuilder(CubeBuilder):
         return super().program()
 
     def runs(self) -> Iterator[tuple[Run, Where]]:
-        """Yield the block's own tasks, then the tiles of its shared task; all cores meet before and after each of these."""
-        tasks = grad_weight_tasks(self.tiling, self.inp, self.k.block)
-        for task in tasks:
-            if task.slot is None:
+        """Yield the tasks that go to dW, then the tiles that go to slots; all cores meet before and after each of these."""
+        inp = walked_input(self.call.inp, self.tiling)
+        for task in grad_weight_tasks(self.tiling, self.inp, self.k.block):
+            if task.slot is None and not in_slots(inp):
                 for part, images in self.parts(task):
                     yield self.run(part, images)
-        shared = [(task, tile) for task in tasks if task.slot is not None for tile in self.tiles(task)]
-        for number in range(self.rounds):
-            yield self.known.of(Round.BEGINS, lambda: [(Round.BEGINS, Where())])
-            for task, tile in shared[number : number + 1]:
-                for part, images in self.parts(task):
-                    yield self.run(part, images, tile)
-            yield self.known.of(Round.ENDS, lambda: [(Round.ENDS, Where())])
+        placed = tasks_in_slots(self.tiling, self.inp, self.k.block)
+        for tasks, rounds in zip(placed, self.rounds, strict=True):
+            tiles = [(task, tile) for task in tasks for tile in self.tiles(task)]
+            group = 0
+            for number in range(rounds):
+                here = tiles[number : number + 1]
+                group = here[0][0].group if here else group
+                yield self.meeting(Round.BEGINS, group)
+                for task, tile in here:
+                    for part, images in self.parts(task):
+                        yield self.run(part, images, tile)
+                yield self.meeting(Round.ENDS, group)
+
+    def meeting(self, part: Round, group: int) -> tuple[Run, Where]:
+        """Return the begin or the end of a round over a tile of a group."""
+        run, where = self.known.of(part, lambda: [(part, Where())])
+        return run, where._replace(group=group)
 
     def write_piece(self, piece: Piece, where: Where) -> None:
         if piece is Round.BEGINS:
@@ -181,6 +191,10 @@ class DirectCubeBuilder(CubeBuilder):
 
     def ended(self) -> None:
         """Do nothing: each round has its own end."""
+
+    def slot(self, task: GradWeightTask) -> tuple[GradWeightTask, int] | None:
+        """Return the task and the block whose slot its tiles go to, in which those of all groups lie alike."""
+        return super().slot(replace(task, group=0))
 
     def parts(self, task: GradWeightTask) -> Iterator[tuple[GradWeightTask, range]]:
         """Yield the parts whose sum stays in L0C until it is added to dW: some planes, or rows of one."""

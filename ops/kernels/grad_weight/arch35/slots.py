@@ -3,11 +3,13 @@
 (ops-nn, Conv3DBackpropFilterV2 of arch35: stated.) Each block has two slots, one for what its cube adds up and one for what its
 vector cores hand on. A tile is cut in two pieces, or in four where L0C holds one tile; each lies together, its fractals
 [column / 16][row][16]. The cores that share a task are taken in pairs: of a pair, the vector cores of the first block have the
-first two pieces, those of the second block the others. A tile of merged groups stays in one piece, which one core has.
+first two pieces, those of the second block the others. A tile of merged groups stays in one piece, which one core has; it goes
+to a slot also where no other core shares its task.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 from ascend_sim.chip.fractal import FRACTAL
@@ -15,7 +17,7 @@ from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.grad_weight.cube import filter_tiles
 from ascend_sim.ops.kernels.grad_weight.fields import STREAM_NONE, GradWeightTiling
 from ascend_sim.ops.kernels.grad_weight.parts import walked_input
-from ascend_sim.ops.kernels.grad_weight.tasks import grad_weight_tasks
+from ascend_sim.ops.kernels.grad_weight.tasks import GradWeightTask, grad_weight_tasks
 from ascend_sim.ops.layouts.layout import FilterTile
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 from ascend_sim.ops.problem.tiling_input import TilingInput
@@ -96,15 +98,43 @@ def parts(tiling: GradWeightTiling, inp: TilingInput, room: int) -> int:
     return found
 
 
-def rounds(call: CubeCall, tiling: GradWeightTiling) -> int:
-    """Return the number of rounds in which all cores meet over a tile of their shared task; 0 without StreamK."""
-    if tiling.stream_k_type == STREAM_NONE:
-        return 0
+class Rounds(NamedTuple):
+    """Number of rounds in which all cores meet over tiles in slots: those of own tasks, then those of shared tasks."""
+
+    own: int
+    shared: int
+
+    @property
+    def total(self) -> int:
+        """Return the number of all rounds."""
+        return self.own + self.shared
+
+
+def in_slots(inp: TilingInput) -> bool:
+    """Return True if tiles of tasks of its own leave a core through its slot too: those of merged groups.
+
+    The columns of a group begin inside a fractal, from where no Fixpipe takes them; vector cores take them out (ops-nn, arch35:
+    stated; there through UB, here through the slot: assumed).
+    """
+    return inp.group_extension > 1
+
+
+def tasks_in_slots(
+    tiling: GradWeightTiling, inp: TilingInput, block: int
+) -> tuple[list[GradWeightTask], list[GradWeightTask]]:
+    """Return the tasks of a block whose tiles go to its slot: its own, each as the only part, and the shared one."""
+    tasks = grad_weight_tasks(tiling, inp, block)
+    own = [replace(task, slot=0) for task in tasks if task.slot is None] if in_slots(inp) else []
+    return own, [task for task in tasks if task.slot is not None]
+
+
+def rounds(call: CubeCall, tiling: GradWeightTiling) -> Rounds:
+    """Return how often all cores meet: the most tiles that a block has of its own, and that a shared task has."""
     inp = walked_input(call.inp, tiling)
-    shared = [
-        task
-        for block in range(0, tiling.block_dim, tiling.core_stream_k)
-        for task in grad_weight_tasks(tiling, inp, block)
-        if task.slot is not None
-    ]
-    return max((len(list(filter_tiles(call, tiling, task))) for task in shared), default=0)
+    if tiling.stream_k_type == STREAM_NONE and not in_slots(inp):
+        return Rounds(0, 0)
+    most = [0, 0]
+    for block in range(tiling.block_dim):
+        for kind, tasks in enumerate(tasks_in_slots(tiling, inp, block)):
+            most[kind] = max(most[kind], sum(len(list(filter_tiles(call, tiling, task))) for task in tasks))
+    return Rounds(*most)

@@ -9,6 +9,7 @@ writes it in runs as long as dW has them, which between the planes of a kernel i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from ascend_sim.kernel.builder import KernelBuilder
@@ -18,14 +19,14 @@ from ascend_sim.memory.gm import gm_operand
 from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.grad_weight.arch35 import slots
 from ascend_sim.ops.kernels.grad_weight.arch35.flags import ALL_VECTORS, CLEARED, LEVEL, READ, SLOTS_CLEARED
+from ascend_sim.ops.kernels.grad_weight.arch35.slots import Rounds
 from ascend_sim.ops.kernels.grad_weight.cube import filter_tiles
 from ascend_sim.ops.kernels.grad_weight.fields import GradWeightTiling
 from ascend_sim.ops.kernels.grad_weight.parts import walked_input
 from ascend_sim.ops.kernels.grad_weight.stream_k import CUBE_TO_VECTOR, GRAD_WEIGHT, WORKSPACE, parts_of
-from ascend_sim.ops.kernels.grad_weight.tasks import grad_weight_tasks
 from ascend_sim.ops.kernels.vector.common import buffer_queue, share
 from ascend_sim.ops.layouts import turned_gradient
-from ascend_sim.ops.layouts.layout import Turned, Writing
+from ascend_sim.ops.layouts.layout import FilterTile, Turned, Writing
 from ascend_sim.ops.problem.sizes import ceil_div
 
 _PARTS_OF_UB = 10
@@ -44,28 +45,60 @@ Tile = tuple[tuple[SlotShare, ...], ...]
 """The shares of a core in a tile, for each part of it that UB holds; targets of what is turned count from the first one's."""
 
 
-class DirectVectorBuilder:
-    """Writes the program of one vector core; `size` is the bytes of dW, `rounds` how often all cores meet over shared tiles."""
+class Tree(NamedTuple):
+    """Place of a block among the `blocks` that add up a tile, two of which are a pair; without blocks it only meets the others.
 
-    def __init__(self, call: CubeCall, tiling: GradWeightTiling, k: KernelBuilder, size: int, rounds: int) -> None:
-        self.tiling, self.k, self.size, self.rounds = tiling, k, size, rounds
+    `alone` says that its pair has no second block, `levels` how many levels all cores count, `leaves_at` the level after which
+    its sum is handed on, None for the pair that keeps it.
+    """
+
+    blocks: tuple[int, ...]
+    place: int
+    levels: int
+    alone: bool
+    leaves_at: int | None
+
+    @classmethod
+    def of(cls, blocks: Sequence[int], block: int, levels: int) -> Tree:
+        """Return the place of `block` among `blocks`; none where there are no blocks."""
+        place = blocks.index(block) if blocks else 0
+        pair, alone = place // 2, place + 1 == len(blocks) and place % 2 == 0
+        leaving = (n for n in range(levels - 1) if pair >> n & 1 or (alone and not n))
+        return cls(tuple(blocks), place, levels, alone, next(leaving, None))
+
+    @property
+    def pair(self) -> int:
+        """Return the number of its pair."""
+        return self.place // 2
+
+    @property
+    def pairs(self) -> int:
+        """Return how many pairs there are."""
+        return ceil_div(len(self.blocks), 2)
+
+
+class DirectVectorBuilder:
+    """Writes the program of one vector core; `size` is the bytes of dW, in `rounds` all cores meet over tiles in slots."""
+
+    def __init__(self, call: CubeCall, tiling: GradWeightTiling, k: KernelBuilder, size: int, rounds: Rounds) -> None:
+        self.tiling, self.k, self.size = tiling, k, size
         self.inp = walked_input(call.inp, tiling)
         self.dw = turned_gradient(self.inp)
         self.cores = call.chip.cores.aiv_per_aic
-        shared = [task for task in grad_weight_tasks(tiling, self.inp, k.block) if task.slot is not None]
-        self.tiles = [tile for task in shared for tile in filter_tiles(call, tiling, task)]
-        self.blocks = [block for task in shared for block, _ in parts_of(tiling, self.inp, k.block, task)]
+        self.tiles: list[tuple[FilterTile | None, Tree]] = []
+        own, shared = slots.tasks_in_slots(tiling, self.inp, k.block)
+        sharing = [block for task in shared for block, _ in parts_of(tiling, self.inp, k.block, task)]
+        of_all = max(tiling.core_stream_k - 1, 1).bit_length()
+        for tasks, blocks, levels, count in ((own, [k.block], 1, rounds.own), (shared, sharing, of_all, rounds.shared)):
+            tiles = [tile for task in tasks for tile in filter_tiles(call, tiling, task)]
+            tree, none = Tree.of(blocks, k.block, levels), Tree.of((), k.block, levels)
+            # A block with fewer tiles of its own has no slot in the last rounds; one of a shared task has it to the end.
+            missing = [(None, tree if tasks is shared else none)] * (count - len(tiles))
+            self.tiles += [*((tile, tree) for tile in tiles), *missing]
         line = k.chip.memory.l2_line_bytes
         unit = k.chip.buffers["UB"] // _PARTS_OF_UB // line * line
         self.zeros = k.allocate("UB", unit, "zeros")
         self.zeroed, self.room = unit, 3 * unit
-        # Cores go in pairs. A block without a second one has the pieces of both; it only hands them on, or turns them.
-        self.place = self.blocks.index(k.block) if self.blocks else 0
-        self.pair, self.pairs = self.place // 2, ceil_div(len(self.blocks), 2)
-        self.alone = 2 * self.pair + 1 == len(self.blocks)
-        self.levels = max(tiling.core_stream_k - 1, 1).bit_length()
-        leaving = (n for n in range(self.levels - 1) if self.pair >> n & 1 or (self.alone and not n))
-        self.leaves_at = next(leaving, None)
 
     def program(self) -> Program:
         """Return the program."""
@@ -76,21 +109,21 @@ class DirectVectorBuilder:
         k.wait_flag(ready)
         self.clear(GRAD_WEIGHT, 0, self.size, tiling.block_dim * self.cores, k.block * self.cores + k.sub_block)
         self.meet(CLEARED)
-        if not self.rounds:
+        if not self.tiles:
             return k.finish()
         self.places = [k.allocate("UB", self.room, name) for name in ("sum", "slot")]
         self.loaded, self.summed = k.flag("MTE2", "V", "slot loaded"), k.flag("V", "MTE3", "sum ready")
         self.turned = buffer_queue(k, "turned", "V", "MTE3", self.room, 1)
-        tiles, size = (self.tile(number) for number in range(self.rounds)), slots.slot_bytes(tiling)
-        for (again, tile), target in k.stamped(tiles, k.block, tuple(self.blocks), size):
+        tiles, size = (self.tile(number) for number in range(len(self.tiles))), slots.slot_bytes(tiling)
+        for (again, tree, tile), target in k.stamped(tiles, k.block, size):
             if again:
                 self.settle()
-            if self.blocks:
+            if tree.blocks:
                 start = k.block * slots.block_bytes(tiling)
                 self.clear(WORKSPACE, start, size, self.cores, k.sub_block)
             self.meet(SLOTS_CLEARED)
             k.cross_core_wait(CUBE_TO_VECTOR, 2, "MTE2")
-            self.tree(tile, target)
+            self.add_up(tree, tile, target)
         self.turned.close()
         return k.finish()
 
@@ -116,48 +149,50 @@ class DirectVectorBuilder:
 
     # -- the tree ------------------------------------------------------------------------------------------------------
 
-    def tile(self, number: int) -> tuple[tuple[bool, Tile], int]:
-        """Return this core's shares of its task's tile `number`, and their first place in dW.
+    def tile(self, number: int) -> tuple[tuple[bool, Tree, Tile], int]:
+        """Return True if there was a tile before it, this core's place and shares in the tile of round `number`, if there is
+        one, and the place of the first of them in dW.
 
-        With the shares stands True if a tile came before it; a task without such a tile has no shares.
+        A block whose pair has no second one has the pieces of both; it only hands them on, or turns them.
         """
         parts = range(slots.parts(self.tiling, self.inp, self.room))
-        if number >= len(self.tiles):
-            return (number > 0, tuple([() for _ in parts])), 0
+        tile, tree = self.tiles[number]
+        if tile is None:
+            return (number > 0, tree, tuple([() for _ in parts])), 0
         mine = [
             piece
-            for place, piece in enumerate(slots.pieces(self.tiles[number], self.tiling, self.inp))
-            if place % self.cores == self.k.sub_block and (self.alone or place // self.cores == self.place % 2)
+            for place, piece in enumerate(slots.pieces(tile, self.tiling, self.inp))
+            if place % self.cores == self.k.sub_block and (tree.alone or place // self.cores == tree.place % 2)
         ]
         found = [[part for piece in mine if (part := piece.part(self.room, one)) is not None] for one in parts]
-        last = [part for some in found for part in some] if self.leaves_at is None else []
+        last = [part for some in found for part in some] if tree.leaves_at is None else []
         turned = {part: list(self.dw.turned(part.tile, self.room)) for part in last}
         first = next((one.target for way in turned.values() for some in way for one in some.writings), 0)
-        tile = [tuple([SlotShare(p.offset, p.size, _placed(turned.get(p, []), first)) for p in some]) for some in found]
-        return (number > 0, tuple(tile)), first
+        held = [tuple([SlotShare(p.offset, p.size, _placed(turned.get(p, []), first)) for p in some]) for some in found]
+        return (number > 0, tree, tuple(held)), first
 
-    def tree(self, tile: Tile, target: int) -> None:
+    def add_up(self, tree: Tree, tile: Tile, target: int) -> None:
         """Add up the pieces of a tile over all slots, one part that fits UB after the other."""
-        k, pair = self.k, self.pair
+        k, pair, blocks = self.k, tree.pair, tree.blocks
         for number, shares in enumerate(tile):
             if number:
                 self.settle()
-            for level in range(self.levels):
+            for level in range(tree.levels):
                 if level:
                     k.cross_core_set(LEVEL, 0, "MTE3")
                     k.cross_core_wait(LEVEL, 0, "MTE2")
                 other = 2 * pair + 1 if not level else 2 * (pair + (1 << level - 1))
-                adds = not level or other < 2 * self.pairs
+                adds = not level or other < 2 * tree.pairs
                 if shares and adds:
-                    self.add(shares, 2 * pair, None if self.alone and not level else other, not level)
-                if shares and level == self.levels - 1:
+                    self.add(shares, blocks[2 * pair], None if tree.alone and not level else blocks[other], not level)
+                if shares and level == tree.levels - 1:
                     self.turn(shares, target)
                 elif shares:
                     if adds:  # a level stands when its sums do
                         k.set_flag(self.summed)
                         k.wait_flag(self.summed)
-                    if level == self.leaves_at:
-                        self.hand_on(shares, self.blocks[2 * pair])
+                    if level == tree.leaves_at:
+                        self.hand_on(shares, blocks[2 * pair])
                         shares = ()
 
     def add(self, parts: tuple[SlotShare, ...], own: int, other: int | None, first: bool) -> None:
@@ -165,10 +200,10 @@ class DirectVectorBuilder:
         k, (total, held) = self.k, self.places
         if first:
             for part, address in zip(parts, self.places, strict=False):
-                k.data_copy("GM", "UB", address, self.slot(self.blocks[own], part, 0), part.size)
+                k.data_copy("GM", "UB", address, self.slot(own, part, 0), part.size)
         if other is not None:
             (part,) = parts
-            k.data_copy("GM", "UB", held, self.slot(self.blocks[other], part, 0 if first else 1), part.size)
+            k.data_copy("GM", "UB", held, self.slot(other, part, 0 if first else 1), part.size)
         k.set_flag(self.loaded)
         k.wait_flag(self.loaded)
         if other is not None:

@@ -208,7 +208,7 @@ class WholeRows:
         return sum(grad_weight_l1(tiling, self.inp))
 
     def channels(self, columns: int) -> int:
-        return b1_slices(self.inp, columns) * self.inp.c0
+        return b1_slices(self.inp, columns) * self.inp.n0
 
     def estimated_rows(self, pixels: int) -> int:
         return b1_rows(self.inp, pixels)
@@ -288,7 +288,7 @@ def _even_columns(tiling: GradWeightTiling, inp: TilingInput) -> GradWeightTilin
     def for_cores(target: int) -> tuple[int, int]:
         """Return the single_core_n that makes about `target` tasks, and the tasks it makes."""
         missing = target // math.gcd(lanes, target)
-        wanted = min(ceil_div(inp.cin1, missing) * n_slice(inp), n)
+        wanted = min(ceil_div(inp.n1, missing) * n_slice(inp), n)
         columns = max(wanted, tiling.single_core_n)
         return columns, ceil_div(n, columns) * lanes
 

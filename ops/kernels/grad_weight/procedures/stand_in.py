@@ -161,7 +161,7 @@ def _loaded(tiling: GradWeightTiling, inp: TilingInput) -> int:
     held = images == 1 and one_load
     a = pixels * tiling.single_core_m * inp.itemsize
     high = min((rows - 1) * p.stride_h + p.k_h, p.h_in)
-    b = images * high * p.w_in * blocks * inp.c0 * inp.itemsize
+    b = images * high * p.w_in * blocks * inp.n0 * inp.itemsize
     if tiling.iterate_order:
         return b * (1 if held else m_tiles) + a * n_tiles
     return a * (1 if held else n_tiles) + b * m_tiles
@@ -222,16 +222,16 @@ def _grids(inp: TilingInput) -> Iterator[_TaskGrid]:
     m_tiles = ceil_div(inp.cout_padded, _side_m(inp, gemm(inp, True)[2]))
     lanes = inp.real_groups * inp.problem.k_d
     for m_parts in range(1, min(m_tiles, inp.cores) + 1):
-        for n_parts in range(1, min(inp.cin1, inp.cores // m_parts) + 1):
+        for n_parts in range(1, min(inp.n1, inp.cores // m_parts) + 1):
             for image_parts in range(1, min(inp.images, inp.cores // (m_parts * n_parts)) + 1):
                 most_rows = min(height, inp.cores // (m_parts * n_parts * image_parts))
                 for row_parts in {1, most_rows}:
                     single_m = ceil_to(ceil_div(inp.cout_padded, m_parts), inp.unit)
-                    single_n = ceil_div(inp.cin1, n_parts) * n_slice(inp)
+                    single_n = ceil_div(inp.n1, n_parts) * n_slice(inp)
                     rows, images = ceil_div(height, row_parts), ceil_div(inp.images, image_parts)
                     added = ceil_div(height, rows) * ceil_div(inp.images, images)
                     tasks = lanes * added * ceil_div(inp.cout_padded, single_m)
-                    tasks *= ceil_div(inp.cin1 * n_slice(inp), single_n)
+                    tasks *= ceil_div(inp.n1 * n_slice(inp), single_n)
                     work = images * ceil_to(rows * width, FRACTAL) * single_m * ceil_to(single_n, FRACTAL)
                     share = _TaskShare(single_m, single_n, rows, images)
                     yield _TaskGrid(ceil_div(tasks, inp.cores) * work, added, tasks, share)

@@ -6,7 +6,13 @@ from ascend_sim.ops.arguments import EIGHT_BIT
 from ascend_sim.ops.checks.rules import Failure, RuleList, fail, show
 from ascend_sim.ops.operators.convolution_backward.checks.facts import ConvFacts, Named
 
-__all__ = ["add_rules"]
+__all__ = ["RUNS", "add_rules"]
+
+RUNS = (
+    "8-bit tensors run on a 950 (--chip ascend950pr_9589) with --conformance library and an output_mask of gradInput or "
+    "gradWeight alone"
+)
+"""Words for what an 8-bit call needs, behind each refusal that another chip, profile or mask would not give."""
 
 
 def add_rules(rules: RuleList) -> None:
@@ -27,7 +33,9 @@ def _one_gradient(c: ConvFacts) -> Failure | None:
         return None
     for name, tensor in c.inputs + c.outputs:
         if tensor.dtype in EIGHT_BIT:
-            return fail(f"{name} has dtype {tensor.dtype}: not allowed when gradInput and gradWeight are both given")
+            return fail(
+                f"{name} has dtype {tensor.dtype}: not allowed when gradInput and gradWeight are both given; {RUNS}"
+            )
     return None
 
 

@@ -7,6 +7,8 @@ library, ops-nn e5c3fa93. The rules on empty tensors and kernels stand in `conv_
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ascend_sim.ops.arguments import EIGHT_BIT
 from ascend_sim.ops.checks.common import (
     at_least,
@@ -115,9 +117,14 @@ def negative_dimensions(c: ConvFacts) -> Failure | None:
 @rule("dtype.list", "000, error 161002, item 1; library, dtype list of the product")
 def dtype_list(c: ConvFacts) -> Failure | None:
     dtypes = c.profile.dtypes
-    return first_failure(
-        of_dtype(name, tensor, dtypes.of(name, transposed=c.call.transposed)) for name, tensor in c.inputs + c.outputs
-    )
+    for name, tensor in c.inputs + c.outputs:
+        failure = of_dtype(name, tensor, dtypes.of(name, transposed=c.call.transposed))
+        if failure is not None:
+            eight_bit = tensor.dtype in EIGHT_BIT
+            return (
+                replace(failure, message=f"{failure.message}; {conv_backward_eight_bit.RUNS}") if eight_bit else failure
+            )
+    return None
 
 
 @rule(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ascend_sim.ops.arguments import EIGHT_BIT
 from ascend_sim.ops.checks.rules import Failure, RuleList, fail, show
+from ascend_sim.ops.operators.convolution_backward.checks.eight_bit import RUNS
 from ascend_sim.ops.operators.convolution_backward.checks.facts import ConvFacts
 from ascend_sim.ops.status import Status
 
@@ -198,5 +199,6 @@ def _grad_bias_dtype(c: ConvFacts) -> Failure | None:
     if c.grad_output.dtype not in EIGHT_BIT:
         return None
     return fail(
-        f"gradOutput has dtype {c.grad_output.dtype}: ReduceSum has no 8-bit kernel for gradBias", Status.INNER_NULLPTR
+        f"gradOutput has dtype {c.grad_output.dtype}: ReduceSum has no 8-bit kernel for gradBias; {RUNS}",
+        Status.INNER_NULLPTR,
     )

@@ -235,7 +235,8 @@ class Gradients(PlanDraft, ABC):
                 self.result.warnings.append(ANY_ORDER)
             self.cleared(result, "MemSet_grad_weight", size)
         else:
-            if slots := workspace_bytes(chosen, call.inp):
+            placed = chosen if blocks is None else chosen.but(block_dim=blocks)
+            if slots := workspace_bytes(placed, call.inp):
                 scratch = [self.result.tensor("grad_weight.slots", "float32", "ND", slots)]
             if not self.call.deterministic and not clears_itself(chosen, call.inp):
                 self.cleared(result, "MemSet_grad_weight", size)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import ascend_sim
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import SimError, TilingError
+from ascend_sim.isa.transfer import DataCopy
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import Span
 from ascend_sim.kernel.program import InstructionTable
@@ -64,6 +65,7 @@ VOLUMES = (
     Volume((1, 48, 2, 12, 10), 32, (1, 3, 3), (1, 2, 2), (0, 1, 1)),
     Volume((1, 16, 4, 7, 7), 80, (2, 1, 1), padding=(0, 0, 0)),
     Volume((1, 64, 1, 7, 9), 16, (1, 5, 3), padding=(0, 2, 1)),
+    Volume((2, 48, 5, 12, 10), 32, (1, 2, 2), (2, 3, 3), (0, 0, 0)),
 )
 
 
@@ -98,7 +100,7 @@ def test_shares_clear_all_of_dw_once(blocks: int) -> None:
         k = KernelBuilder(table, block, "AIC", [0, 0, size])
         clear(k, size, blocks)
         for view in k.finish():
-            if view.instruction.name == "data_copy":
+            if isinstance(view.instruction, DataCopy):
                 spans.append((view.dst & OFFSET_MASK, view.instruction.row_bytes))
     spans.sort()
     assert [start for start, _ in spans] == [sum(length for _, length in spans[:i]) for i in range(len(spans))]
@@ -110,9 +112,8 @@ def test_a_share_beyond_l1_is_written_in_pieces() -> None:
     size = 3 * chip.buffers["L1"]
     k = KernelBuilder(InstructionTable(chip), 0, "AIC", [0, 0, size])
     clear(k, size, 1)
-    assert [view.instruction.row_bytes for view in k.finish() if view.instruction.name == "data_copy"] == [
-        chip.buffers["L1"]
-    ] * 3
+    copies = [view.instruction for view in k.finish() if isinstance(view.instruction, DataCopy)]
+    assert [copy.row_bytes for copy in copies] == [chip.buffers["L1"]] * 3
 
 
 @given(problems(largest=12), st.data())

@@ -101,6 +101,42 @@ def test_values_of_sums_that_vector_cores_turn(name: str, dtype: str) -> None:
     assert kernel["tiling"]["streamKType"] and kernel["tiling"]["coreStreamK"] > 1
 
 
+MERGED: dict[str, tuple[tuple[tuple[int, ...], tuple[int, ...]], int, dict[str, int]]] = {
+    "one task each": (((2, 96, 6, 6), (96, 1, 3, 3)), 96, {"streamKType": 0}),
+    "fewer tasks than blocks": (((3, 6, 6, 6), (10, 3, 3, 3)), 2, {"streamKType": 0}),
+    "tasks of its own and shared ones": (((2, 600, 4, 4), (600, 1, 3, 3)), 600, {}),
+    "tiles without all taps": (((3, 6, 6, 6), (10, 3, 3, 3)), 2, {"streamKType": 0, "baseN": 48}),
+    "planes": (((3, 6, 2, 6, 6), (10, 3, 3, 3, 3)), 2, {"streamKType": 0}),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+@pytest.mark.parametrize("name", MERGED)
+def test_tiles_of_merged_groups_leave_a_core_through_its_slot(name: str, dtype: str) -> None:
+    """The columns of a group begin inside a fractal of L0C, from where nothing takes them: vector cores write dW."""
+    shapes, groups, fields = MERGED[name]
+    given = arguments(*shapes, groups=groups, dtype=dtype)
+    tiling = {"grad_weight": fields} if fields else {}
+    kernel = checked(given, tiling=tiling)
+    assert kernel["tiling"]["streamKType"] == 0 or name == "tasks of its own and shared ones"
+    timeline = convolution_backward(*given, chip=CHIP, mode="timing", tiling=tiling).recording.timeline
+    names = {one.name for run in timeline.programs for one in run.program.table.instructions}
+    assert "fixpipe_dn" not in names and "scatter" in names
+
+
+@pytest.mark.parametrize(("channels", "runs"), [(8, {1}), (20, {1, 2}), (32, {2})])
+def test_a_tap_of_float32_fills_a_fractal_in_two_runs(channels: int, runs: set[int]) -> None:
+    """A load for each fractal of columns, of which both halves are channels of one tap; the second may not exist."""
+    given = arguments((2, channels, 9, 9), (16, channels, 3, 3), dtype="float32")
+    timeline = convolution_backward(*given, chip=CHIP, mode="timing").recording.timeline
+    loads = {
+        one for run in timeline.programs for one in run.program.table.instructions
+        if isinstance(one, LoadData3D) and one.destination == "L0B" and one.k_h == 3
+    }  # fmt: skip
+    assert {one.k_repeat for one in loads} == runs and {one.k_extent for one in loads} == {8}
+    assert {one.k_stride for one in loads} == {9}
+
+
 @pytest.mark.parametrize("parts", [40, 150])
 def test_values_where_ub_holds_part_of_a_piece(parts: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vector, "_PARTS_OF_UB", parts)

@@ -47,3 +47,11 @@ def test_an_eight_bit_bias_gradient_ends_in_the_kernel_selection():
     call = eight_bit("hifloat8", mask=(True, False, True))
     call = replace(call, grad_bias=TensorArg((8,), "hifloat8", "ND"))
     assert status(call, "950", "library") == 561103
+
+
+@pytest.mark.fast
+def test_a_refusal_says_which_chip_profile_and_mask_take_eight_bits():
+    both = eight_bit("hifloat8", transposed=False, mask=(True, True, False), weight_out="float32")
+    for result in (check(eight_bit("hifloat8"), "910B", "library"), check(both, "950", "library")):
+        text = result.failure.message
+        assert all(word in text for word in ("ascend950pr_9589", "--conformance library", "output_mask"))

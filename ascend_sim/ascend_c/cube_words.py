@@ -1,0 +1,285 @@
+"""From the words of a cube core to instructions: what a word does, as steps of one instruction each."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from ascend_sim.ascend_c.words import FORMATS, ND2NZ, WORDS
+from ascend_sim.chip import ChipSpec
+from ascend_sim.chip.fractal import ACCUMULATOR_FRACTAL_BYTES, BIAS_UNIT, BLOCK_BYTES, FRACTAL, FRACTAL_BYTES
+from ascend_sim.errors import SimError
+from ascend_sim.isa.base import ceil_div
+from ascend_sim.isa.bias import LoadBias
+from ascend_sim.isa.cube import Fixpipe, FixpipeNd, FixpipeUnitFlag, Mmad
+from ascend_sim.isa.load import LoadData2D, LoadData3D
+from ascend_sim.isa.quantisation import Quantisation
+from ascend_sim.isa.transfer import DataCopy, DataCopyNd2Nz, Fill
+from ascend_sim.kernel.program import Key
+from ascend_sim.numerics.integers import storage
+
+SCALES_UNIT = 128
+"""Bytes in which a copy to the Fixpipe buffer counts, and the place of the scales there (recorded words)."""
+_HF32, _HF32_TRUNCATES = 46, 47
+"""Bits of CTRL (asim/cube.h)."""
+_NONE, _F16, _VREQ8, _REQ8, _VDEQF16, _DEQF16, _BF16 = 0, 1, 4, 5, 6, 7, 16
+"""Modes of the Fixpipe (asim/cube_types.h, QuantMode_t)."""
+_MODES = {
+    _NONE: ("float32", ("float32",)), _F16: ("float32", ("float16",)), _BF16: ("float32", ("bfloat16",)),
+    _REQ8: ("int32", ("int8", "uint8")), _VREQ8: ("int32", ("int8", "uint8")),
+    _DEQF16: ("int32", ("float16",)), _VDEQF16: ("int32", ("float16",)),
+}  # fmt: skip
+_SIGN_OF_INT8 = 1 << 14
+"""Bit 46 of a scale, counted from bit 32: the result of REQ8 has a sign."""
+
+
+class WordStep(NamedTuple):
+    """One instruction of a word, and how far its operands lie from the word's addresses, in bytes."""
+
+    key: Key
+    dst: int = 0
+    src0: int = 0
+    src1: int = 0
+
+
+Fields = dict[str, int]
+Steps = Sequence[WordStep]
+
+
+def _format(name: str, number: int, allowed: Sequence[str]) -> str:
+    found = FORMATS[number] if 0 <= number < len(FORMATS) else ""
+    if found not in allowed:
+        raise SimError(f"{name}: elements of {found or 'no number format'}; {', '.join(allowed)} are possible")
+    return found
+
+
+def _itemsize(name: str, number: int) -> int:
+    return storage(_format(name, number, FORMATS[1:])).itemsize
+
+
+def _positive(name: str, counts: Mapping[str, int]) -> None:
+    for what, count in counts.items():
+        if count < 1:
+            raise SimError(f"{name}: {what} = {count}; it is at least 1")
+
+
+def _increasing(name: str, f: Fields) -> None:
+    if f["address_mode"]:
+        raise SimError(f"{name}: addrMode {f['address_mode']} is not simulated; 0 (addresses grow) is")
+
+
+def _to_l1(name: str, f: Fields, chip: ChipSpec) -> Steps:
+    _positive(name, {"blockCount": f["count"], "blockLen": f["length"]})
+    size, count = f["length"] * BLOCK_BYTES, f["count"]
+    steps = (size + f["src_gap"] * BLOCK_BYTES, size + f["dst_gap"] * BLOCK_BYTES) if count > 1 else (0, 0)
+    return [WordStep((DataCopy, "GM", "L1", size, count, *steps, "", ""))]
+
+
+def _bias(name: str, f: Fields, chip: ChipSpec) -> Steps:
+    _positive(name, {"blockCount": f["count"], "blockLen": f["length"]})
+    wide = ("float16",) if f["widens"] else ("float32", "int32")
+    dtype = _format(name, f["format"], wide)
+    size = f["length"] * BIAS_UNIT
+    count = size // storage(dtype).itemsize
+    there = size * (2 if f["widens"] else 1) + f["dst_gap"] * BIAS_UNIT
+    return [
+        WordStep((LoadBias, count, dtype), number * there, number * (size + f["src_gap"] * BLOCK_BYTES))
+        for number in range(f["count"])
+    ]
+
+
+def _scales(name: str, f: Fields, chip: ChipSpec) -> Steps:
+    _positive(name, {"blockLen": f["length"]})
+    if f["count"] != 1:
+        raise SimError(f"{name}: {f['count']} pieces to the Fixpipe buffer are not simulated; 1 is")
+    return [WordStep((DataCopy, "L1", "FB", f["length"] * SCALES_UNIT, 1, 0, 0, "", ""))]
+
+
+def _nd2nz(name: str, f: Fields, chip: ChipSpec) -> Steps:
+    size = ND2NZ[name]
+    _positive(name, {"ndNum": f["matrices"], "nValue": f["rows"], "dValue": f["columns"]})
+    if f["dst_row"] != 1 and f["rows"] > 1:
+        raise SimError(f"{name}: dstNzNStride {f['dst_row']} is not simulated; 1 is (rows of a fractal adjoin)")
+    key = DataCopyNd2Nz, f["rows"], f["columns"], size, f["src_row"] * size, f["dst_column"], ""
+    return [
+        WordStep(key, number * f["dst_matrix"] * size, number * f["src_matrix"] * size)
+        for number in range(f["matrices"])
+    ]
+
+
+def _fractals_of_gm(name: str, f: Fields, chip: ChipSpec) -> Steps:
+    _increasing(name, f)
+    _positive(name, {"repeatTimes": f["repeat"]})
+    steps = (f["src_stride"] * FRACTAL_BYTES, (f["dst_gap"] + 1) * FRACTAL_BYTES) if f["repeat"] > 1 else (0, 0)
+    key = DataCopy, "GM", WORDS[name].addresses[0], FRACTAL_BYTES, f["repeat"], *steps, "", ""
+    return [WordStep(key, src0=f["first"] * FRACTAL_BYTES)]
+
+
+def _fractals(name: str, f: Fields, chip: ChipSpec) -> Steps:
+    _increasing(name, f)
+    _positive(name, {"repeatTimes": f["repeat"]})
+    strides = (f["src_stride"], f["dst_gap"] + 1) if f["repeat"] > 1 else (1, 1)
+    size, turned = _itemsize(name, f["format"]), bool(f["transpose"])
+    if turned and size != 2:
+        raise SimError(f"{name}: ifTranspose turns elements of 2 bytes, not of {size}")
+    key = LoadData2D, WORDS[name].addresses[0], size, f["repeat"], strides[0], turned, strides[1]
+    return [WordStep(key, src0=f["first"] * FRACTAL_BYTES)]
+
+
+def _squares(name: str, f: Fields, chip: ChipSpec) -> Steps:
+    """Turned squares: one fractal of 2-byte elements, two of 1-byte elements."""
+    _increasing(name, f)
+    _positive(name, {"repeatTimes": f["repeat"]})
+    size = _itemsize(name, f["format"])
+    if size > 2:
+        raise SimError(f"{name}: elements of {size} bytes are not simulated; of 1 and 2 bytes are")
+    fractals, gap = 2 // size, f["dst_gap"] + 1
+    strides = (f["src_stride"] * fractals, gap // fractals) if f["repeat"] > 1 else (1, 1)
+    if f["fractal_gap"] or (f["repeat"] > 1 and gap % fractals):
+        raise SimError(f"{name}: gaps inside the squares of {fractals} fractals are not simulated")
+    key = LoadData2D, WORDS[name].addresses[0], size, f["repeat"], strides[0], True, strides[1]
+    return [WordStep(key, src0=f["first"] * fractals * FRACTAL_BYTES)]
+
+
+def _img2col(name: str, f: Fields, chip: ChipSpec) -> Steps:
+    """Fields of more bits than the word has come packed, as the public API hands them on."""
+    if f["fmatrix"] == -1:
+        side = "FMATRIX_RIGHT" if f["right_matrix"] else "FMATRIX_LEFT"
+        raise SimError(f"{name}: no map is known; SetFmatrix with {side} says its height, width and padding")
+    if f["boundary"]:
+        raise SimError(f"{name}: SetLoadDataBoundary({f['boundary']}) is not simulated; 0 is")
+    width, height = f["fmatrix"] & 0xFFFF, f["fmatrix"] >> 16 & 0xFFFF
+    left, right, top, bottom = (f["fmatrix"] >> 32 + 8 * number & 0xFF for number in range(4))
+    if f["padding"] and (left or right or top or bottom):
+        raise SimError(f"{name}: a padding value of {f['padding']:#x} is not simulated; 0 is")
+    k_extent, m_extent, k_start, m_start = (f[one] & 0xFFFF for one in ("k_extent", "m_extent", "k_start", "m_start"))
+    step_w, step_h, far_w, far_h = (f[one] & 0xFF for one in ("stride_w", "stride_h", "dilation_w", "dilation_h"))
+    taps_w = f["filter_w"] & 0xFF | (f["filter_size_w"] & 1) << 8
+    taps_h = f["filter_h"] & 0xFF | (f["filter_size_h"] & 1) << 8
+    _positive(
+        name,
+        {
+            "kExtension": k_extent,
+            "mExtension": m_extent,
+            "strideW": step_w,
+            "strideH": step_h,
+            "filterW": taps_w,
+            "filterH": taps_h,
+        },
+    )
+    out_h = (height + top + bottom - far_h * (taps_h - 1) - 1) // step_h + 1
+    out_w = (width + left + right - far_w * (taps_w - 1) - 1) // step_w + 1
+    _positive(name, {"rows of the output": out_h, "columns of the output": out_w})
+    size, turned = _itemsize(name, f["format"]), bool(f["transpose"] & 1)
+    kernel = taps_h, taps_w, step_h, step_w, far_h, far_w, top, left, out_h, out_w
+    rows = m_start, m_extent, k_start, k_extent
+    return [WordStep((LoadData3D, WORDS[name].addresses[0], size, height, width, *kernel, *rows, turned))]
+
+
+def _constant(name: str, f: Fields, chip: ChipSpec) -> Steps:
+    if f["scalar"]:
+        raise SimError(f"{name}: a constant other than 0 is not simulated")
+    place = WORDS[name].addresses[0]
+    times, blocks, gap = (f["times"] >> shift & 0x7FFF for shift in (0, 16, 32))
+    _positive(name, {"repeatTimes": times})
+    if place != "L1":
+        if blocks > 1 or gap:
+            raise SimError(
+                f"{name}: blockNum {blocks} and dstGap {gap} are fields of L1 alone; here repeatTimes counts 512 bytes"
+            )
+        return [WordStep((Fill, place, times * FRACTAL_BYTES))]
+    _positive(name, {"blockNum": blocks})
+    if not gap:
+        return [WordStep((Fill, place, times * blocks * BLOCK_BYTES))]
+    return [
+        WordStep((Fill, place, blocks * BLOCK_BYTES), number * (blocks + gap) * BLOCK_BYTES) for number in range(times)
+    ]
+
+
+def _product(name: str, f: Fields, chip: ChipSpec) -> Steps:
+    dtype = _format("Mmad", f["source"], ("float16", "bfloat16", "float32", "int8"))
+    if f["source"] != f["target"]:
+        raise SimError(f"Mmad: operands of {dtype} and {FORMATS[f['target']]}; both are of one format")
+    _format("Mmad, result", f["format"], ("int32",) if dtype == "int8" else ("float32",))
+    _positive("Mmad", {"m": f["m"], "n": f["n"], "k": f["k"]})
+    if f["k_aligned"] and dtype == "float32" and ceil_div(f["k"], 8) % 2:
+        raise SimError(f"Mmad: kDirectionAlign with k = {f['k']} is not simulated; the next multiple of 8 is one of 16")
+    bits = 0
+    if dtype == "float32" and f["control"] >> _HF32 & 1:
+        if f["control"] >> _HF32_TRUNCATES & 1:
+            raise SimError("Mmad: SetHF32TransMode(true) is not simulated; false (nearest even) is")
+        dtype, bits = "hf32", int(chip.cube.hf32_mantissa_bits or 0)
+    bias = max(f["bias"], 0) if f["from_bias"] and not f["from_zero"] else -1
+    if f["bias"] >= 0 and not f["from_bias"] and not f["from_zero"]:
+        raise SimError("Mmad: a bias in L0C is not simulated; one in the bias table (C2) is")
+    accumulate = not f["from_zero"] and not f["from_bias"]
+    return [WordStep((Mmad, f["m"], f["k"], f["n"], dtype, accumulate, bits, f["m"] == 1, bias))]
+
+
+def _arithmetic(f: Fields, source: str, dtype: str) -> Quantisation | None:
+    """Return the arithmetic of the Fixpipe, or None for a plain cast."""
+    mode, relu = f["quantisation"], f["relu"]
+    if relu > 1:
+        raise SimError(f"Fixpipe: reluPre {relu} is not simulated; 0 and 1 (ReLU) are")
+    scale = 0.0
+    if mode in (_REQ8, _DEQF16):
+        if f["scale"] >> 32 not in (0, _SIGN_OF_INT8):
+            raise SimError(f"Fixpipe: deqScalar {f['scale']:#x} has an offset, which is not simulated")
+        scale = float(struct.unpack("<f", struct.pack("<I", f["scale"] & 0xFFFFFFFF))[0])
+        if not scale:
+            raise SimError("Fixpipe: deqScalar 0; a scale is no zero")
+    by_column = mode in (_VREQ8, _VDEQF16)
+    if not (scale or by_column or relu):
+        return None
+    return Quantisation(source, scale, by_column, bool(relu))
+
+
+def _drain(name: str, f: Fields, chip: ChipSpec) -> Steps:
+    if name != "copy_matrix_cc_to_gm":
+        raise SimError("Fixpipe to L1 is not simulated; to GM it is")
+    mode = f["quantisation"]
+    if mode not in _MODES:
+        raise SimError(f"Fixpipe: quantPre {mode} is not simulated; {', '.join(map(str, _MODES))} are")
+    source, targets = _MODES[mode]
+    if mode == _NONE and FORMATS[f["source"]] == "int32":
+        source, targets = "int32", ("int32",)
+    _format("Fixpipe, source", f["source"], (source,))
+    dtype = _format("Fixpipe, output", f["format"], targets)
+    if f["atomic"] and FORMATS[f["atomic"]] != dtype:
+        raise SimError(
+            f"Fixpipe: SetAtomicAdd of {FORMATS[f['atomic']]} and an output of {dtype}; both are of one format"
+        )
+    pre, size = _arithmetic(f, source, dtype), storage(dtype).itemsize
+    place = (f["configuration"] >> 8 & 0xFF) * SCALES_UNIT
+    m, n, padded, atomic = f["m"], f["n"], f["src_stride"], bool(f["atomic"])
+    _positive("Fixpipe", {"mSize": m, "nSize": n})
+    if not f["rows"]:
+        c0 = BLOCK_BYTES if size == 1 else FRACTAL // 2 if f["split"] else FRACTAL
+        kind = FixpipeUnitFlag if f["unit_flag"] else Fixpipe
+        return [WordStep((kind, m, n, padded, dtype, c0, f["dst_stride"] * BLOCK_BYTES, atomic, pre), src1=place)]
+    matrices, src_step, dst_step = (f["nd_parameters"] >> shift & 0xFFFF for shift in (0, 16, 32))
+    _positive("Fixpipe", {"ndNum": matrices})
+    key = FixpipeNd, m, n, padded, dtype, f["dst_stride"] * size, atomic, pre
+    return [
+        WordStep(key, number * dst_step * size, number * src_step * ACCUMULATOR_FRACTAL_BYTES, place)
+        for number in range(matrices)
+    ]
+
+
+CUBE_MAKERS: dict[str, Callable[[str, Fields, ChipSpec], Steps]] = {
+    "copy_gm_to_cbuf": _to_l1,
+    "copy_cbuf_to_bt": _bias,
+    "copy_cbuf_to_fbuf": _scales,
+    **dict.fromkeys(ND2NZ, _nd2nz),
+    **dict.fromkeys(("load_gm_to_cbuf", "load_gm_to_ca", "load_gm_to_cb"), _fractals_of_gm),
+    **dict.fromkeys(("load_cbuf_to_ca", "load_cbuf_to_cb"), _fractals),
+    **dict.fromkeys(("load_cbuf_to_ca_transpose", "load_cbuf_to_cb_transpose"), _squares),
+    **dict.fromkeys(("img2colv2_cbuf_to_ca", "img2colv2_cbuf_to_cb"), _img2col),
+    **dict.fromkeys(
+        ("create_ca_matrix", "create_cb_matrix", "create_cbuf_matrix", "create_cbuf_matrix_bf16"), _constant
+    ),
+    "mad": _product,
+    **dict.fromkeys(("copy_matrix_cc_to_gm", "copy_matrix_cc_to_cbuf"), _drain),
+}
+"""The steps of each word that only a cube core has."""

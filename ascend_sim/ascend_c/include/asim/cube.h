@@ -1,0 +1,246 @@
+// Calls of a cube core: loads of L1, L0A and L0B, products, and Fixpipe out of L0C.
+#pragma once
+#include "asim/copy.h"
+#include "asim/cube_types.h"
+
+namespace asim {
+
+using AscendC::Hardware;
+
+inline void set_register(Site site, Word word, int64_t &own, int64_t value) {
+    own = value;
+    record(site, word, {0}, {value});
+}
+// One bit of CTRL.
+inline void set_control(Site site, int bit, bool on) {
+    int64_t &control = recorder.registers.control;
+    set_register(site, Word::set_ctrl_, control, on ? control | 1ll << bit : control & ~(1ll << bit));
+}
+constexpr int HF32 = 46, HF32_TRUNCATES = 47, COLUMNS_FIRST = 51;  // bits of CTRL (recorded words)
+inline int64_t map_of(uint16_t height, uint16_t width, const uint8_t pads[4]) {
+    int64_t value = width | (int64_t)height << 16;
+    for (int i = 0; i < 4; i++) value |= (int64_t)pads[i] << (32 + 8 * i);
+    return value;
+}
+// A padding as the register has it: elements of one byte twice.
+template <class T> inline int64_t padding_of(T value) {
+    int64_t all = bits(value);
+    return sizeof(T) == 1 ? all | all << 8 : all;
+}
+// L0A or L0B; anything else is refused.
+inline bool to_left(Site site, const char *call, Hardware place) {
+    marked<CUBE_CALLS>();
+    if (place != Hardware::L0A && place != Hardware::L0B)
+        refuse(site, "%s to %s is not simulated; to A2 (L0A) and B2 (L0B) it is", call, name_of(place));
+    return place == Hardware::L0A;
+}
+inline void expect(Site site, const char *call, const char *what, Hardware place, Hardware wanted) {
+    marked<CUBE_CALLS>();
+    if (place != wanted) refuse(site, "%s: the %s lies in %s; it must lie in %s", call, what, name_of(place), name_of(wanted));
+}
+
+template <class T> inline void img2col(Site site, const AscendC::LocalTensor<T> &dst, const AscendC::LocalTensor<T> &src,
+                                       const int64_t (&extents)[4], const int64_t (&filter)[6], const bool (&switches)[5],
+                                       int64_t channels) {
+    auto [size_w, size_h, transpose, right, small_k] = switches;
+    if (small_k) refuse(site, "LoadData with enSmallK is not simulated; enSmallK false is");
+    bool left = to_left(site, "LoadData", place_of(dst));
+    if (!left && sizeof(T) == 1) return;  // the public API emits nothing (recorded words)
+    const Registers &own = recorder.registers;
+    record(site, left ? Word::img2colv2_cbuf_to_ca : Word::img2colv2_cbuf_to_cb, {at(dst), at(src)},
+           {format_of<T>(), extents[0], extents[1], extents[2], extents[3], filter[0], filter[1], filter[2], filter[3], filter[4],
+            filter[5], size_w, size_h, transpose, right, channels, own.fmatrix[right], own.padding, own.boundary});
+}
+template <class T> inline int64_t exact(T value) {
+    if constexpr (is_float<T> && sizeof(T) == 2) return immediate(value);
+    else return bits(value);
+}
+inline void drain(Site site, Word word, int64_t dst, int64_t src, int64_t format, int64_t source, const AscendC::DataCopyCO12DstParams &p) {
+    const Registers &own = recorder.registers;
+    bool column = p.quantPre == VREQ8 || p.quantPre == VDEQF16, one = p.quantPre == REQ8 || p.quantPre == DEQF16;
+    record(site, word, {dst, src},
+           {format, source, p.sid, p.nSize, p.mSize, p.dstStride, p.srcStride, p.unitFlag, p.quantPre, p.reluPre, p.channelSplit,
+            p.nz2ndEn, own.nd_parameters, one ? own.scale : 0, column ? own.configuration : 0, own.atomic});
+}
+
+}  // namespace asim
+
+namespace AscendC {
+
+// -- from GM and to L0A and L0B
+
+template <class T> inline void DataCopy(const LocalTensor<T> &dst, const GlobalTensor<T> &src, const Nd2NzParams &p, ASIM_SITE) {
+    asim::expect(site, "DataCopy with Nd2NzParams", "destination", asim::place_of(dst), Hardware::L1);
+    asim::Word word = sizeof(T) == 1   ? asim::Word::copy_gm_to_cbuf_multi_nd2nz_b8
+                      : sizeof(T) == 2 ? asim::Word::copy_gm_to_cbuf_multi_nd2nz_b16
+                                       : asim::Word::copy_gm_to_cbuf_multi_nd2nz_b32s;
+    asim::record(site, word, {asim::at(dst), asim::at(src)},
+                 {0, p.ndNum, p.nValue, p.dValue, p.srcNdMatrixStride, p.srcDValue, p.dstNzC0Stride, p.dstNzNStride, p.dstNzMatrixStride});
+}
+template <class T> inline void LoadData(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LoadData2DParams &p, ASIM_SITE) {
+    asim::expect(site, "LoadData", "source", asim::place_of(src), Hardware::L1);
+    bool left = asim::to_left(site, "LoadData", asim::place_of(dst));
+    asim::record(site, left ? asim::Word::load_cbuf_to_ca : asim::Word::load_cbuf_to_cb, {asim::at(dst), asim::at(src)},
+                 {asim::format_of<T>(), p.startIndex, p.repeatTimes, p.srcStride, p.dstGap, p.sid, p.ifTranspose, p.addrMode});
+}
+template <class T> inline void LoadData(const LocalTensor<T> &dst, const GlobalTensor<T> &src, const LoadData2DParams &p, ASIM_SITE) {
+    Hardware place = asim::place_of(dst);
+    bool to_l1 = place == Hardware::L1, left = !to_l1 && asim::to_left(site, "LoadData", place);
+    asim::record(site, to_l1 ? asim::Word::load_gm_to_cbuf : left ? asim::Word::load_gm_to_ca : asim::Word::load_gm_to_cb,
+                 {asim::at(dst), asim::at(src)}, {p.startIndex, p.repeatTimes, p.srcStride, p.dstGap, p.sid, p.addrMode});
+}
+template <class T>
+inline void LoadDataWithTranspose(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LoadData2dTransposeParams &p, ASIM_SITE) {
+    asim::expect(site, "LoadDataWithTranspose", "source", asim::place_of(src), Hardware::L1);
+    bool left = asim::to_left(site, "LoadDataWithTranspose", asim::place_of(dst));
+    asim::record(site, left ? asim::Word::load_cbuf_to_ca_transpose : asim::Word::load_cbuf_to_cb_transpose,
+                 {asim::at(dst), asim::at(src)},
+                 {asim::format_of<T>(), p.startIndex, p.repeatTimes, p.srcStride, p.dstGap, p.addrMode, p.dstFracGap});
+}
+
+// -- img2col
+
+inline void SetFmatrix(uint16_t height, uint16_t width, const uint8_t pads[4], const FmatrixMode &mode, ASIM_SITE) {
+    bool right = mode == FmatrixMode::FMATRIX_RIGHT;
+    asim::set_register(site, right ? asim::Word::set_fmatrix_b : asim::Word::set_fmatrix, asim::recorder.registers.fmatrix[right],
+                       asim::map_of(height, width, pads));
+}
+template <class T> inline void SetLoadDataPaddingValue(const T value, ASIM_SITE) {
+    asim::set_register(site, asim::Word::set_padding, asim::recorder.registers.padding, asim::padding_of(value));
+}
+inline void SetLoadDataBoundary(uint32_t size, ASIM_SITE) {
+    asim::set_register(site, asim::Word::set_l1_3d_size, asim::recorder.registers.boundary, size);
+}
+template <class T, const IsResetLoad3dConfig &config = IS_RESER_LOAD3D_DEFAULT_CONFIG, class U = T>
+inline void LoadData(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LoadData3DParamsV2<U> &p, ASIM_SITE) {
+    if (config.isSetFMatrix) SetFmatrix(p.l1H, p.l1W, p.padList, FmatrixMode::FMATRIX_LEFT, site);
+    if (config.isSetPadding) SetLoadDataPaddingValue(p.padValue, site);
+    asim::img2col(site, dst, src, {p.kExtension, p.mExtension, p.kStartPt, p.mStartPt},
+                  {p.strideW, p.strideH, p.filterW, p.filterH, p.dilationFilterW, p.dilationFilterH},
+                  {p.filterSizeW, p.filterSizeH, p.enTranspose, p.fMatrixCtrl, p.enSmallK}, p.channelSize);
+}
+// Its fields are packed, and the word has them as they are shifted (recorded words).
+template <class T>
+inline void LoadData(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LoadData3DParamsV2Pro &p, ASIM_SITE) {
+    uint64_t e = p.extConfig, f = p.filterConfig;
+    asim::img2col(site, dst, src, {(int64_t)e, (int64_t)(e >> 16), (int64_t)(e >> 32), (int64_t)(e >> 48)},
+                  {(int64_t)f, (int64_t)(f >> 8), (int64_t)(f >> 16), (int64_t)(f >> 24), (int64_t)(f >> 32), (int64_t)(f >> 40)},
+                  {p.filterSizeW, p.filterSizeH, p.enTranspose, p.fMatrixCtrl, p.enSmallK}, p.channelSize);
+}
+
+// -- constants
+
+template <class T, class U = T> inline void InitConstValue(const LocalTensor<T> &dst, const InitConstValueParams<U> &p, ASIM_SITE) {
+    asim::marked<asim::CUBE_CALLS>();
+    Hardware place = asim::place_of(dst);
+    if (place != Hardware::L1 && place != Hardware::L0A && place != Hardware::L0B)
+        asim::refuse(site, "InitConstValue of %s; L1, L0A and L0B are filled so", asim::name_of(place));
+    asim::Word word = place == Hardware::L0A   ? asim::Word::create_ca_matrix
+                      : place == Hardware::L0B ? asim::Word::create_cb_matrix
+                      : std::is_same_v<T, bfloat16_t> ? asim::Word::create_cbuf_matrix_bf16
+                                                      : asim::Word::create_cbuf_matrix;
+    int64_t times = p.repeatTimes | (int64_t)p.blockNum << 16 | (int64_t)p.dstGap << 32;
+    // Numbers of four bytes go as their bits.
+    asim::record(site, word, {asim::at(dst)}, {sizeof(T) == 4 ? asim::U32 : asim::format_of<T>(), times, asim::exact((U)p.initValue)});
+}
+template <class T, class U = T> inline void Fill(const LocalTensor<T> &dst, const InitConstValueParams<U> &p, ASIM_SITE) {
+    InitConstValue<T, U>(dst, p, site);
+}
+
+// -- products
+
+inline void SetHF32Mode(bool on, ASIM_SITE) { asim::set_control(site, asim::HF32, on); }
+inline void SetHF32TransMode(bool truncates, ASIM_SITE) { asim::set_control(site, asim::HF32_TRUNCATES, truncates); }
+inline void SetMMLayoutTransform(bool columns_first, ASIM_SITE) { asim::set_control(site, asim::COLUMNS_FIRST, columns_first); }
+template <class T, class U, class S>
+inline void asim_mmad(asim::Site site, const LocalTensor<T> &dst, const LocalTensor<U> &left, const LocalTensor<S> &right, int64_t bias,
+                      bool from_bias, const MmadParams &p) {
+    asim::expect(site, "Mmad", "result", asim::place_of(dst), Hardware::L0C);
+    asim::expect(site, "Mmad", "left operand", asim::place_of(left), Hardware::L0A);
+    asim::expect(site, "Mmad", "right operand", asim::place_of(right), Hardware::L0B);
+    if (p.enSsparse || p.enWinogradA || p.enWinogradB || p.fmOffset)
+        asim::refuse(site, "Mmad: enSsparse, enWinogradA, enWinogradB and fmOffset are not simulated; false and 0 are");
+    asim::record(site, asim::Word::mad, {asim::at(dst), asim::at(left), asim::at(right)},
+                 {asim::format_of<T>(), asim::format_of<U>(), asim::format_of<S>(), bias, p.m, p.k, p.n, p.unitFlag, p.kDirectionAlign,
+                  from_bias, p.cmatrixInitVal && !p.isBias, asim::recorder.registers.control});
+}
+template <class T, class U, class S>
+inline void Mmad(const LocalTensor<T> &dst, const LocalTensor<U> &left, const LocalTensor<S> &right, const MmadParams &p, ASIM_SITE) {
+    asim_mmad(site, dst, left, right, -1, p.cmatrixSource, p);
+}
+template <class T, class U, class S, class V>
+inline void Mmad(const LocalTensor<T> &dst, const LocalTensor<U> &left, const LocalTensor<S> &right, const LocalTensor<V> &bias,
+                 const MmadParams &p, ASIM_SITE) {
+    Hardware place = asim::place_of(bias);
+    if (place != Hardware::BIAS && place != Hardware::L0C)
+        asim::refuse(site, "Mmad: the bias lies in %s; it must lie in the bias table or in L0C", asim::name_of(place));
+    asim_mmad(site, dst, left, right, asim::at(bias), place == Hardware::BIAS, p);
+}
+
+// -- results
+
+inline void SetFixpipeNz2ndFlag(uint16_t matrices, uint16_t src_matrix, uint16_t dst_matrix, ASIM_SITE) {
+    asim::set_register(site, asim::Word::set_nd_para, asim::recorder.registers.nd_parameters,
+                       matrices | (int64_t)src_matrix << 16 | (int64_t)dst_matrix << 32);
+}
+inline void SetFixpipePreQuantFlag(uint64_t scale, ASIM_SITE) {
+    asim::set_register(site, asim::Word::set_quant_pre, asim::recorder.registers.scale, scale);
+}
+// Where the Fixpipe buffer has scales (units of 128 bytes) and ReLU's slopes (units of 64), and the unit flag (recorded words).
+template <class T, bool relu = false> inline void SetFixPipeConfig(const LocalTensor<T> &data, bool unit = false, ASIM_SITE) {
+    int64_t place = relu ? asim::at(data) >> 6 : asim::at(data) >> 7 << 8;
+    asim::set_register(site, asim::Word::set_fpc, asim::recorder.registers.configuration, place | (int64_t)((uint64_t)unit << 63));
+}
+template <class T>
+inline void SetFixPipeConfig(const LocalTensor<T> &relu, const LocalTensor<T> &scales, bool unit = false, ASIM_SITE) {
+    asim::set_register(site, asim::Word::set_fpc, asim::recorder.registers.configuration,
+                       asim::at(relu) >> 6 | asim::at(scales) >> 7 << 8 | (int64_t)((uint64_t)unit << 63));
+}
+template <class T, class U>
+inline void DataCopy(const GlobalTensor<T> &dst, const LocalTensor<U> &src, const DataCopyCO12DstParams &p, ASIM_SITE) {
+    asim::expect(site, "DataCopy with DataCopyCO12DstParams", "source", asim::place_of(src), Hardware::L0C);
+    if (p.clipReluPre || p.eltWiseOp) asim::refuse(site, "DataCopy: clipReluPre and eltWiseOp are not simulated; 0 is");
+    asim::drain(site, asim::Word::copy_matrix_cc_to_gm, asim::at(dst), asim::at(src), asim::format_of<T>(), asim::format_of<U>(), p);
+}
+template <class U>
+inline DataCopyCO12DstParams asim_drained(asim::Site site, const LocalTensor<U> &src, const FixpipeParamsV220 &p, bool rows) {
+    asim::expect(site, "Fixpipe", "source", asim::place_of(src), Hardware::L0C);
+    DataCopyCO12DstParams out(p.nSize, p.mSize, p.dstStride, p.srcStride, p.quantPre, p.reluEn, p.isChannelSplit, rows);
+    out.unitFlag = p.unitFlag;
+    return out;
+}
+// Scales of the columns, if `scales` has any, go to the start of the Fixpipe buffer, in units of 128 bytes.
+template <class T, class U>
+inline void asim_to_gm(asim::Site site, const GlobalTensor<T> &dst, const LocalTensor<U> &src, const FixpipeParamsV220 &p, bool rows,
+                       int64_t scales) {
+    DataCopyCO12DstParams out = asim_drained(site, src, p, rows);
+    if (rows) SetFixpipeNz2ndFlag(p.ndNum, p.srcNdStride, p.dstNdStride, site);
+    if (p.quantPre == REQ8 || p.quantPre == DEQF16) SetFixpipePreQuantFlag(p.deqScalar, site);
+    if (p.quantPre == VREQ8 || p.quantPre == VDEQF16) {
+        if (scales < 0) asim::refuse(site, "Fixpipe: VREQ8 and VDEQF16 take the scales of the columns, a tensor in L1");
+        asim::record(site, asim::Word::copy_cbuf_to_fbuf, {0, scales}, {1, (p.nSize * 8 + 127) / 128, 0, 0});
+        asim::set_register(site, asim::Word::set_fpc, asim::recorder.registers.configuration, 0);
+    }
+    asim::record(site, asim::Word::own_barrier_);
+    asim::record(site, asim::Word::pipe_barrier, {0}, {(int64_t)PIPE_FIX});
+    asim::drain(site, asim::Word::copy_matrix_cc_to_gm, asim::at(dst), asim::at(src), asim::format_of<T>(), asim::format_of<U>(), out);
+}
+template <class T, class U, const FixpipeConfig &config = CFG_ROW_MAJOR>
+inline void Fixpipe(const GlobalTensor<T> &dst, const LocalTensor<U> &src, const FixpipeParamsV220 &p, ASIM_SITE) {
+    static_assert(config.format != CO2Layout::COLUMN_MAJOR, "Fixpipe writes rows (CFG_ROW_MAJOR) or fractals (CFG_NZ) on this architecture");
+    asim_to_gm(site, dst, src, p, config.format == CO2Layout::ROW_MAJOR, -1);
+}
+template <class T, class U, const FixpipeConfig &config = CFG_ROW_MAJOR, class S = uint64_t>
+inline void Fixpipe(const GlobalTensor<T> &dst, const LocalTensor<U> &src, const LocalTensor<S> &scales, const FixpipeParamsV220 &p, ASIM_SITE) {
+    asim::expect(site, "Fixpipe", "tensor of scales", asim::place_of(scales), Hardware::L1);
+    asim_to_gm(site, dst, src, p, config.format == CO2Layout::ROW_MAJOR, asim::at(scales));
+}
+template <class T, class U, const FixpipeConfig &config = CFG_ROW_MAJOR>
+inline void Fixpipe(const LocalTensor<T> &dst, const LocalTensor<U> &src, const FixpipeParamsV220 &p, ASIM_SITE) {
+    asim::expect(site, "Fixpipe", "destination", asim::place_of(dst), Hardware::L1);
+    if (p.quantPre == REQ8 || p.quantPre == DEQF16) SetFixpipePreQuantFlag(p.deqScalar, site);
+    asim::drain(site, asim::Word::copy_matrix_cc_to_cbuf, asim::at(dst), asim::at(src), asim::format_of<T>(), asim::format_of<U>(),
+                asim_drained(site, src, p, false));
+}
+
+}  // namespace AscendC

@@ -1,0 +1,109 @@
+"""The unit flag of products and drains: the word has a mode, and the flags of a tile of L0C are rows of their own here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ascend_sim.ascend_c.words import Word
+from ascend_sim.errors import SimError
+from ascend_sim.isa.base import Instruction
+from ascend_sim.isa.sync import SetFlag, WaitUnitFlag
+from ascend_sim.kernel.kernel import Kernel
+from ascend_sim.kernel.program import Key
+
+SETS, ASKS = 3, 2
+"""Modes of a word: it waits for the tile and hands it on, or waits alone (asc-devkit, Mmad page, unitFlag)."""
+
+
+class _Inserted(NamedTuple):
+    """A row of a flag: the row before which it stands, and its key."""
+
+    before: int
+    key: Key
+
+
+class _Tiles:
+    """The tiles of L0C by address: which product filled each last, and which drain emptied it."""
+
+    def __init__(self, k: Kernel) -> None:
+        self.k = k
+        self.filled: dict[int, Instruction] = {}
+        self.drained: dict[int, tuple[int, Instruction]] = {}
+        self.found: list[_Inserted] = []
+
+    def product(self, row: int, tile: int, mode: int, one: Instruction) -> None:
+        """A product waits for the drain of its tile; the last one hands the tile to the next drain."""
+        chip = self.k.chip
+        if tile in self.drained:
+            at, drain = self.drained.pop(tile)
+            behind, before = one.pace(chip), drain.pace(chip)
+            early = 0
+            if behind is not None and before is not None:
+                head = min(behind.head, before.head)
+                early = chip.sync.flag_latency + drain.cost(chip).latency + head + behind.overlap(before)
+            self._pair("FIX", "M", f"unit flag {tile} free", at + 1, row, early)
+        if mode == SETS:
+            self.filled[tile] = one
+            self.found.append(_Inserted(row + 1, self._set("M", "FIX", f"unit flag {tile} full")))
+
+    def drain(self, row: int, tile: int, one: Instruction) -> None:
+        """A drain waits for the product that filled its tile."""
+        product = self.filled.pop(tile, None)
+        if product is None:
+            raise SimError(f"Fixpipe with unitFlag 3: no Mmad with unitFlag 3 filled the tile at {tile} of L0C")
+        chip, early = self.k.chip, 0
+        before, behind = product.pace(chip), one.pace(chip)
+        if before is not None and behind is not None:
+            early = before.overlap(behind) + chip.sync.flag_latency
+        self.found.append(_Inserted(row, self._wait("M", "FIX", f"unit flag {tile} full", early)))
+        self.drained[tile] = row, one
+
+    def _pair(self, source: str, destination: str, name: str, sets: int, waits: int, early: int) -> None:
+        self.found.append(_Inserted(sets, self._set(source, destination, name)))
+        self.found.append(_Inserted(waits, self._wait(source, destination, name, early)))
+
+    def _set(self, source: str, destination: str, name: str) -> Key:
+        flag = self.k.unit_flag(source, destination, name)
+        self.k.count_flag(flag, 1)
+        return SetFlag, source, destination, flag.identity
+
+    def _wait(self, source: str, destination: str, name: str, early: int) -> Key:
+        flag = self.k.unit_flag(source, destination, name)
+        self.k.count_flag(flag, -1)
+        return WaitUnitFlag, source, destination, flag.identity, self.k.is_armed(flag), early
+
+
+def with_unit_flags(
+    k: Kernel, rows: NDArray[np.int64], source: NDArray[np.int64], words: Sequence[Word]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the rows with those of unit flags among them, and the recorded word of each; `words` are those of the rows.
+
+    The flag of a drain that no product follows is left out.
+    """
+    tiles = _Tiles(k)
+    for row, word in enumerate(words):
+        mode = word.fields.get("unit_flag", 0)
+        if not mode:
+            continue
+        if mode not in (SETS, ASKS) or (mode == ASKS and word.name != "mad"):
+            raise SimError(f"{word.name}: unitFlag {mode} is not simulated; 0 and 3, of Mmad 2 too, are")
+        one = k.table.instructions[rows[row, 0]]
+        if word.name == "mad":
+            tiles.product(row, int(rows[row, 1]), mode, one)
+        else:
+            tiles.drain(row, int(rows[row, 2]), one)
+    listed = sorted(tiles.found, key=lambda one: one.before)
+    places = [one.before for one in listed]
+    new = np.zeros((len(listed), rows.shape[1]), np.int64)
+    known = k.table.index
+    new[:, 0] = [known[one.key] if one.key in known else k.table.add(one.key) for one in listed]
+    theirs = [source[min(one.before, len(source) - 1)] if _is_wait(one) else source[one.before - 1] for one in listed]
+    return np.insert(rows, places, new, axis=0), np.insert(source, places, theirs)
+
+
+def _is_wait(one: _Inserted) -> bool:
+    return one.key[0] is WaitUnitFlag

@@ -1,0 +1,163 @@
+"""`ascend-sim judge DIR|FILE...`: verdicts on many C++ kernels, each in a process of its own with limits."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ascend_sim.cli.app import errors
+from ascend_sim.cli.options import Jobs, command
+from ascend_sim.errors import SimError
+
+MEGABYTE = 1 << 20
+
+
+@dataclass(frozen=True)
+class JudgeLimits:
+    """Limits of the process of a case: seconds, and bytes of memory."""
+
+    timeout: Annotated[float, typer.Option(min=1, help="Seconds that a case may take.")] = 60.0
+    memory: Annotated[
+        int, typer.Option(min=512, help="Megabytes of memory (of addresses) that a process may take.")
+    ] = 8192
+
+
+@command(epilog="Example:  ascend-sim judge kernels/ --jobs 2 --timeout 30 --results verdicts.jsonl")
+def judge(
+    cases: Annotated[
+        list[Path], typer.Argument(help="C++ kernels with a Python file beside each, or folders of them.")
+    ],
+    limits: JudgeLimits,
+    jobs: Jobs = None,
+    chip: Annotated[str, typer.Option(help="Chip name or chip file.")] = "ascend910b3",
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Seed of arguments(rng); default: another one for each case.")
+    ] = None,
+    results: Annotated[
+        Path | None, typer.Option(help="Append the lines to this file too; cases that stand in it are left out.")
+    ] = None,
+) -> None:
+    """Judge kernels that a machine wrote: one line of JSON for each as it ends. Exit code 1 where one fails."""
+    with errors(False):
+        from ascend_sim.sequence import chip_of
+
+        chip_of(chip)
+        known = _judged_before(results)
+        files = [one for one in _files(cases) if str(one) not in known]
+        passed = True
+        with ThreadPoolExecutor(jobs or os.cpu_count() or 1) as pool:
+            waiting = [
+                pool.submit(_judged, one, chip, secrets.randbits(31) if seed is None else seed, limits) for one in files
+            ]
+            for done in as_completed(waiting):
+                line = json.dumps(done.result())
+                passed &= bool(done.result()["passed"])
+                print(line, flush=True)
+                if results is not None:
+                    _append(results, line)
+    raise typer.Exit(0 if passed else 1)
+
+
+def _files(cases: Sequence[Path]) -> Iterator[Path]:
+    """Return the kernels: files as given, of folders all that have their arguments beside them."""
+    from ascend_sim.cli.cpp import is_cpp
+
+    for one in cases:
+        if one.is_dir():
+            found = [path for path in sorted(one.rglob("*")) if is_cpp(path) and path.with_suffix(".py").is_file()]
+            if not found:
+                raise SimError(
+                    f"{one}: no C++ file with a Python file of its name beside it; that file has arguments(rng)"
+                )
+            yield from found
+        elif not is_cpp(one) or not one.is_file():
+            raise SimError(f"{one}: no C++ file and no folder; give kernels, or folders of them")
+        elif not one.with_suffix(".py").is_file():
+            raise SimError(
+                f"{one}: no {one.with_suffix('.py').name} beside it; that file has arguments(rng) and expected(...)"
+            )
+        else:
+            yield one
+
+
+def _append(results: Path, line: str) -> None:
+    """Append a line, behind one that was cut off too."""
+    with results.open("ab+") as out:
+        begun = out.tell() > 0
+        if begun:
+            out.seek(-1, os.SEEK_END)
+        cut_off = begun and out.read(1) != b"\n"
+        out.write(f"{chr(10) if cut_off else ''}{line}\n".encode())
+
+
+def _judged_before(results: Path | None) -> set[str]:
+    """Return the cases that a file of results has already; a last line that was cut off counts for nothing."""
+    found = set()
+    if results is not None and results.is_file():
+        for line in results.read_text(encoding="utf-8").splitlines():
+            with suppress(ValueError, KeyError, TypeError):
+                found.add(str(json.loads(line)["case"]))
+    return found
+
+
+def _judged(file: Path, chip: str, seed: int, limits: JudgeLimits) -> dict[str, Any]:
+    """Judge one case in a process of its own."""
+    from ascend_sim.ascend_c.recorder import JUDGED
+
+    command = [sys.executable, "-m", "ascend_sim.cli.judge_worker", str(file), chip, str(seed)]
+    begun = time.monotonic()
+    environment = {**os.environ, JUDGED: "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (limits.memory * MEGABYTE,) * 2)
+        seconds = int(limits.timeout) + 1
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=environment,
+        start_new_session=True,
+        preexec_fn=limit,
+    )
+    try:
+        said, _ = process.communicate(timeout=limits.timeout)
+        found = _read(said, process.returncode)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        found = _ended(f"the case did not end within {limits.timeout:g} s (--timeout)")
+    return {"case": str(file), **found, "seed": seed, "seconds": round(time.monotonic() - begun, 3)}
+
+
+def _read(said: bytes, code: int) -> dict[str, Any]:
+    from ascend_sim.cli.verdict import SCHEMA
+
+    with suppress(ValueError, IndexError, TypeError, KeyError):
+        found: dict[str, Any] = json.loads(said.splitlines()[-1])
+        if found["schema"] == SCHEMA:
+            return found
+    return _ended(f"the process of the case ended with code {code}; --memory limits what it may take")
+
+
+def _ended(text: str) -> dict[str, Any]:
+    from ascend_sim.cli.verdict import SCHEMA, STAGES
+
+    return {"schema": SCHEMA, "passed": False, "stage": "limits", **dict.fromkeys(STAGES), "unknown": [text]}

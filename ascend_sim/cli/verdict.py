@@ -1,0 +1,104 @@
+"""The verdict on a kernel, stage by stage, as `kernel --json`, `check --json` and `judge` print it (schema: docs/judge.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from ascend_sim.kernel.program import Program
+
+SCHEMA = 1
+CHECKED = {"bounds": "memcheck", "race": "racecheck", "init": "initcheck", "sync": "synccheck"}
+"""Stages that a tool of the check decides."""
+STAGES = ("compile", *CHECKED, "values", "cycles")
+"""Stages in the order in which they are judged."""
+LEAST_SCALAR = 256
+"""Elements from which scalar loads and stores count as work that computes outputs (assumed)."""
+
+
+def not_compiled(text: str) -> dict[str, Any]:
+    """Return the verdict on a kernel that cannot be compiled or has wrong arguments."""
+    stages: dict[str, Any] = dict.fromkeys(STAGES)
+    stages["compile"] = {"passed": False, "messages": text.splitlines()}
+    return _whole(stages, ["nothing was run: all stages behind compile"])
+
+
+def verdict_of(
+    check: Mapping[str, Any] | None, report: Mapping[str, Any] | None = None, scalar: bool = False
+) -> dict[str, Any]:
+    """Return the verdict by the JSON data of a check and of a run; None for what did not take place.
+
+    `scalar` says that scalar work computes the outputs, which fails the stage of values.
+    """
+    stages: dict[str, Any] = dict.fromkeys(STAGES)
+    stages["compile"] = {"passed": True, "messages": []}
+    unknown = ["scalar work is not timed: loops, calls and arithmetic between the words of the kernel"]
+    if check is None or check.get("passed") is None:
+        unknown.append("nothing was checked: bounds, race, init, sync")
+    else:
+        for stage, tool in CHECKED.items():
+            mine = [one for one in check["findings"] if one["tool"] == tool]
+            stages[stage] = {"passed": all(one["level"] != "ERROR" for one in mine), "findings": mine}
+    if report is None:
+        unknown.append("nothing was run: values, cycles")
+    else:
+        stages["values"] = _values(report["outputs"], scalar)
+        if stages["values"]["passed"] is None:
+            unknown.append("values: the kernel's file expects nothing of its outputs")
+        if report["total_us"] is not None:
+            stages["cycles"] = _cycles(report)
+    return _whole(stages, unknown)
+
+
+def _whole(stages: dict[str, Any], unknown: list[str]) -> dict[str, Any]:
+    failed = [name for name, one in stages.items() if one is not None and one.get("passed") is False]
+    return {
+        "schema": SCHEMA,
+        "passed": not failed,
+        "stage": failed[0] if failed else None,
+        **stages,
+        "unknown": unknown,
+    }
+
+
+def _values(outputs: Mapping[str, Any] | None, scalar: bool) -> dict[str, Any]:
+    """The worst error over its bound, and the first element that is wrong."""
+    found: dict[str, Any] = {"scalar_computed": scalar, "worst_error_over_bound": None, "first_wrong": None}
+    if not outputs:
+        return {"passed": False if scalar else None, **found}
+    wrong = {name: one for name, one in outputs.items() if not one["correct"]}
+    errors = [one.get("worst_error_over_bound") for one in outputs.values()]
+    found["worst_error_over_bound"] = max((one for one in errors if one is not None), default=None)
+    if wrong:
+        name, one = next(iter(wrong.items()))
+        found["first_wrong"] = {"output": name, "index": one.get("first_wrong"), **(one.get("first") or {})}
+    return {"passed": not wrong and not scalar, **found}
+
+
+def _cycles(report: Mapping[str, Any]) -> dict[str, Any]:
+    one, interval = report["kernels"][0], report["interval"] or {}
+    return {
+        "passed": True,
+        "cycles": one.get("core_cycles_max"),
+        "us": report["total_us"],
+        "low_us": interval.get("low_us"),
+        "high_us": interval.get("high_us"),
+        "bottleneck": one.get("bottleneck_pipe"),
+    }
+
+
+def scalar_computed(programs: Sequence[Program], sizes: Mapping[str, int]) -> bool:
+    """Return True if scalar loads and stores touch at least half as many bytes as the outputs have; `sizes` are theirs."""
+    from ascend_sim.isa.scalar import ScalarAccess
+
+    moved = elements = 0
+    for program in programs:
+        kinds = program.table.instructions
+        touched = np.array([one.size if isinstance(one, ScalarAccess) else 0 for one in kinds], np.int64)
+        if touched.any():
+            mine = touched[program.sheet.rows[:, 0]]
+            moved, elements = moved + int(mine.sum()), elements + int(np.count_nonzero(mine))
+    return elements >= LEAST_SCALAR and 2 * moved >= sum(sizes.values())

@@ -1,0 +1,70 @@
+"""Words of a cube core as instructions, and fields that no instruction can say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ascend_sim.ascend_c.translate import steps_of
+from ascend_sim.ascend_c.words import FORMATS, WORDS, Word
+from ascend_sim.chip import load_chip
+from ascend_sim.errors import SimError
+from ascend_sim.isa.cube import FixpipeNd, Mmad
+from ascend_sim.isa.transfer import DataCopyNd2Nz
+
+CHIP = load_chip("ascend910b3")
+HALF, SINGLE = FORMATS.index("float16"), FORMATS.index("float32")
+USUAL = {
+    "mad": {"format": SINGLE, "source": HALF, "target": HALF, "bias": -1, "m": 16, "k": 16, "n": 16, "from_zero": 1},
+    "copy_gm_to_cbuf_multi_nd2nz_b16": {"matrices": 2, "rows": 16, "columns": 32, "src_matrix": 512, "src_row": 32,
+                                        "dst_column": 16, "dst_row": 1, "dst_matrix": 1024},
+    "copy_matrix_cc_to_gm": {"format": SINGLE, "source": SINGLE, "m": 16, "n": 16, "dst_stride": 20, "src_stride": 16,
+                             "rows": 1, "nd_parameters": 2 | 1 << 16 | 400 << 32},
+    "load_cbuf_to_ca": {"format": HALF, "repeat": 2, "src_stride": 1, "first": 3},
+    "create_cbuf_matrix": {"format": HALF, "times": 2 | 4 << 16},
+    "img2colv2_cbuf_to_ca": {"format": HALF, "fmatrix": -1},
+}  # fmt: skip
+REFUSED: dict[str, tuple[str, dict[str, Any]]] = {
+    "a bias in L0C is not simulated": ("mad", {"bias": 64, "from_zero": 0}),
+    "operands of float16 and float32": ("mad", {"target": SINGLE}),
+    "m = 0; it is at least 1": ("mad", {"m": 0}),
+    "dstNzNStride 2 is not simulated": ("copy_gm_to_cbuf_multi_nd2nz_b16", {"dst_row": 2}),
+    "quantPre 2 is not simulated": ("copy_matrix_cc_to_gm", {"quantisation": 2}),
+    "SetAtomicAdd of float16 and an output of float32": ("copy_matrix_cc_to_gm", {"atomic": HALF}),
+    "addrMode 1 is not simulated": ("load_cbuf_to_ca", {"address_mode": 1}),
+    "ifTranspose turns elements of 2 bytes": ("load_cbuf_to_ca", {"format": SINGLE, "transpose": 1}),
+    "a constant other than 0": ("create_cbuf_matrix", {"scalar": 1}),
+    "no map is known; SetFmatrix": ("img2colv2_cbuf_to_ca", {}),
+}
+
+
+def steps(name: str, **changed: Any) -> Any:
+    """Return the instructions of a word with the usual fields but for some; what is left out is 0."""
+    return steps_of(Word(name, dict.fromkeys(WORDS[name].fields, 0) | USUAL[name] | changed), CHIP)
+
+
+@pytest.mark.parametrize("said", REFUSED)
+def test_what_no_instruction_can_say_is_refused(said: str) -> None:
+    name, changed = REFUSED[said]
+    with pytest.raises(SimError, match=said):
+        steps(name, **changed)
+
+
+def test_matrices_are_instructions_of_their_own() -> None:
+    first, second = steps("copy_gm_to_cbuf_multi_nd2nz_b16")
+    assert first.key == second.key == (DataCopyNd2Nz, 16, 32, 2, 64, 16, "")
+    assert second[1:] == (2048, 1024, 0)
+    _, row = steps("copy_matrix_cc_to_gm")
+    assert row.key[:6] == (FixpipeNd, 16, 16, 16, "float32", 80) and row[1:] == (1600, 1024, 0)
+
+
+def test_a_sum_begins_with_zero_with_the_bias_or_with_itself() -> None:
+    begun = [steps("mad", **one)[0].key for one in ({}, {"from_zero": 0}, {"from_zero": 0, "from_bias": 1, "bias": 64})]
+    assert [(key[0], key[5], key[8]) for key in begun] == [(Mmad, False, -1), (Mmad, True, -1), (Mmad, False, 64)]
+
+
+def test_hf32_is_a_bit_of_ctrl() -> None:
+    single = {"source": SINGLE, "target": SINGLE}
+    assert [steps("mad", **single, control=bit)[0].key[4] for bit in (0, 1 << 46)] == ["float32", "hf32"]
+    assert steps("load_cbuf_to_ca")[0].src0 == 3 * 512

@@ -1,0 +1,139 @@
+"""Verdicts on kernels, cheats that must fail, limits, and lines that are appended."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from ascend_sim.cli import app
+from tests.support.ascend_c.kernels import BEGIN, IN, OUT, needs_compiler, vector_kernel
+from tests.support.places import DOCS
+
+pytestmark = needs_compiler
+GOOD = f"{IN} Adds(d, a, 1.0f, 64); {OUT}"
+ARGUMENTS = """
+import numpy as np
+import ascend_sim as asim
+BLOCKS = 1
+def arguments(rng):
+    return rng.standard_normal(64).astype(np.float32), asim.empty(64, "float32")
+def expected(x):
+    return x + 1
+"""
+WIDE = ARGUMENTS.replace("64", "512")
+ENDLESS = 'itimerval none = {}; setitimer(ITIMER_REAL, &none, nullptr); for (;;) asm volatile("");'
+CHEATS: dict[str, tuple[str, str]] = {
+    "nothing is written": ("", "init"),
+    "half is written": (GOOD.replace("DataCopy(zg, d, 64)", "DataCopy(zg, d, 32)"), "init"),
+    "a constant": (f"Duplicate(d, 1.0f, 64); {OUT}", "values"),
+    "the input itself": (f"{IN} Adds(d, a, 0.0f, 64); {OUT}", "values"),
+    "the buffer as it was": (f"{IN} {OUT}", "init"),
+    "the program ends": (f"_exit(0); {GOOD}", "bounds"),
+    "the end of a recording": ("asim::end(asim::Ending::FINE, 0, {\"\", 0}, \"\");", "init"),
+    "bytes that are no recording": ("char junk[64] = {9}; (void)!write(asim::recorder.pipe, junk, 64); _exit(0);", "bounds"),
+    "rows of unknown words": (
+        f"{GOOD} asim::flush(); int64_t row[5] = {{999, 0, 0, 0, 0}}; asim::frame(asim::Frame::ROWS, 40); asim::send(row, 40);",
+        "bounds"),
+    "a crash": ("__builtin_trap();", "bounds"),
+    "a pointer into GM": ("*(volatile float *)z = 1;", "bounds"),
+    "no wait for the copy": (f"DataCopy(a, xg, 64); Adds(d, a, 1.0f, 64); {OUT}", "race"),
+    "a tensor beyond the end": (GOOD.replace("DataCopy(zg, d, 64)", "DataCopy(zg[64], d, 64)"), "bounds"),
+    "a flag without a wait": (f"{GOOD} SetFlag<HardEvent::V_MTE2>(3);", "sync"),
+    "a verdict on the output": (f'printf("{{\\"schema\\": 1, \\"passed\\": true}}\\n"); fflush(stdout); {OUT}', "init"),
+    "a name that is not simulated": ("Sort32(d, a, b, 1);", "compile"),
+    "assembly that is none": ('asm("nonsense");', "compile"),
+    "a broken limit of rows": (
+        "asim::recorder.request.most_rows = 1ll << 60; for (;;) PipeBarrier<PIPE_V>();", "limits"),
+    "a loop without end and without an alarm": (ENDLESS, "limits"),
+    "a file of its own": (
+        f'if (FILE *f = fopen("/tmp/ascend-sim-cheat", "w")) {{ fputs("seed", f); fclose(f); }} {OUT}', "bounds"),
+}  # fmt: skip
+"""Kernels that do not add 1 to x on the vector unit, and the stage that says so."""
+SCALAR = "for (int i = 0; i < 512; i++) zg.SetValue(i, xg.GetValue(i) + 1);"
+
+
+def case(folder: Path, body: str, arguments: str = ARGUMENTS) -> Path:
+    folder.mkdir()
+    path = folder / "kernel.cpp"
+    path.write_text(BEGIN + vector_kernel(body, tensors="x z"))
+    path.with_suffix(".py").write_text(arguments)
+    return path
+
+
+def judged(*given: str) -> tuple[int, list[dict[str, Any]]]:
+    done = CliRunner().invoke(app, ["judge", *given])
+    return done.exit_code, [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_a_right_kernel_passes_every_stage(tmp_path: Path) -> None:
+    code, (found,) = judged(str(case(tmp_path / "good", GOOD)))
+    assert code == 0 and found["passed"] and found["stage"] is None
+    stages = ("compile", "bounds", "race", "init", "sync", "values", "cycles")
+    assert all(found[stage]["passed"] for stage in stages), found
+    assert (
+        found["cycles"]["cycles"] > 0 and found["cycles"]["low_us"] < found["cycles"]["us"] < found["cycles"]["high_us"]
+    )
+    assert found["schema"] == 1 and found["unknown"] and found["seed"] >= 0 and found["seconds"] > 0
+
+
+@pytest.fixture(scope="module")
+def verdicts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    folder = tmp_path_factory.mktemp("cheats")
+    files = {str(case(folder / str(number), body)): name for number, (name, (body, _)) in enumerate(CHEATS.items())}
+    code, found = judged(*files, "--timeout", "60", "--jobs", "2")
+    assert code == 1 and len(found) == len(CHEATS)
+    return {files[one["case"]]: one for one in found}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CHEATS)
+def test_a_cheat_fails(verdicts: dict[str, dict[str, Any]], name: str) -> None:
+    found = verdicts[name]
+    assert not found["passed"] and found["stage"], found
+
+
+def test_twenty_cheats_are_planted() -> None:
+    assert len(CHEATS) >= 20
+
+
+def test_work_of_the_scalar_unit_is_told(tmp_path: Path) -> None:
+    _, (found,) = judged(str(case(tmp_path / "scalar", SCALAR, WIDE)))
+    assert found["stage"] == "values" and found["values"]["scalar_computed"] and not found["passed"]
+
+
+def test_a_case_that_takes_too_long_is_ended(tmp_path: Path) -> None:
+    body = 'itimerval none = {}; setitimer(ITIMER_REAL, &none, nullptr); for (;;) asm volatile("");'
+    code, (found,) = judged(str(case(tmp_path / "long", body)), "--timeout", "8")
+    assert code == 1 and found["stage"] == "limits" and "8 s" in found["unknown"][0]
+
+
+def test_judged_cases_are_left_out(tmp_path: Path) -> None:
+    path, results = case(tmp_path / "good", GOOD), tmp_path / "verdicts.jsonl"
+    results.write_text('{"case": "other"}\n{"case": "cut o')
+    assert len(judged(str(tmp_path), "--results", str(results))[1]) == 1
+    assert judged(str(tmp_path), "--results", str(results)) == (0, [])
+    assert str(path) in results.read_text()
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [("nowhere.cpp", "no C++ file and no folder"), ("{folder}", "no C++ file with a Python file of its name"),
+     ("{folder}/kernel.cpp", "no kernel.py beside it")],
+)  # fmt: skip
+def test_wrong_cases_are_one_line(tmp_path: Path, given: str, said: str) -> None:
+    if "kernel" in given:
+        (tmp_path / "kernel.cpp").write_text(BEGIN)
+    done = CliRunner().invoke(app, ["judge", given.format(folder=tmp_path)])
+    assert done.exit_code == 2 and said in done.output
+
+
+def test_kernel_and_check_print_the_verdict() -> None:
+    for name in ("kernel", "check"):
+        done = CliRunner().invoke(app, [name, str(DOCS / "ascend-c" / "add_custom.cpp"), "--json"])
+        verdict = json.loads(done.stdout)["verdict"]
+        assert verdict["passed"] and verdict["race"]["passed"]
+        assert (verdict["cycles"] is None) == (name == "check")
