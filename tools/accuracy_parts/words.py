@@ -28,8 +28,7 @@ where a product's source gives them.
 **In-sample or not.** "fitted" says whether costs of the chip were fitted on rows of the same network or sample. "structure"
 says that a rule was chosen with these rows in view; both are in-sample. The tables list the
 [costs](accuracy-tables.md#fitted-costs-and-the-rows-that-fitted-them) and the
-[choices](accuracy-tables.md#what-else-was-chosen-with-rows-in-view). One choice decides a figure: if the V1 3-D kernel of
-npu_conv3d_backward did load ahead, its mean error would be {v1_ahead} %. How rows do whose costs are fitted without them is
+[choices](accuracy-tables.md#what-else-was-chosen-with-rows-in-view). How rows do whose costs are fitted without them is
 in [another table](accuracy-tables.md#rows-left-out-of-a-fit).
 
 **Figures.** Error of a row: (predicted - measured) / measured. "mean" and "median" are of the sizes of errors, "bias" is the
@@ -44,9 +43,8 @@ For whoever checks a figure of [accuracy.md](accuracy.md), which defines the col
 are us, errors percent; tables are told nothing where they do not say otherwise."""
 
 
-BLOCKS = """The blocks of the first 910 follow from a rule on images and cores that was read off these rows
-(`images_first`, guessed), so they are no blind test: [where it jumps](accuracy-tables.md#blocks-of-the-first-910). The batch 32 rows come from other
-software: never average them with the rest."""
+BLOCKS = """The blocks of the first 910 follow from a rule that was read off these rows (`images_first`, guessed): no blind test
+([where it jumps](accuracy-tables.md#blocks-of-the-first-910)). Batch 32 is of other software."""
 
 
 UNSEEN = """## Layers of the first 910 without rows
