@@ -145,13 +145,15 @@ class CubeRate(Section):
 class Cube(Section):
     """Mmad occupies head + ceil(m / m0) ceil(n / n0) ceil(k / k0) k0 / k_per_cycle cycles.
 
-    `hf32_mantissa_bits` is what HF32 mode keeps of an fp32 operand; absent where the cube has no such mode.
+    `hf32_mantissa_bits` is what HF32 mode keeps of an fp32 operand; absent where the cube has no such mode. `l0a_by_columns`:
+    fractals of L0A lie as [K1][M1], not as [M1][K1].
     """
 
     m0: Annotated[Elements, _only(FRACTAL)]
     n0: Annotated[Elements, _only(FRACTAL)]
     rates: dict[CubeDtype, CubeRate]
     hf32_mantissa_bits: Bits | None = None
+    l0a_by_columns: Flag = False
     head_first: Cycles
     head_stream: Cycles
     latency: Cycles

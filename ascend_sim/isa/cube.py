@@ -126,11 +126,19 @@ class Mmad(Instruction):
             return (Region("dst", "L0C", ACCUMULATOR_ROW_BYTES, ACCUMULATOR_FRACTAL_BYTES, n1),)
         return (Region("dst", "L0C", m1 * n1 * ACCUMULATOR_FRACTAL_BYTES),)
 
+    def _left_steps(self, chip: ChipSpec) -> tuple[int, int]:
+        """Return the bytes in L0A from one row of fractals to the next, and along K from one fractal to the next."""
+        m1, k1, _, _ = self._shapes()
+        fractal = self._rows * BLOCK_BYTES
+        return (fractal, m1 * fractal) if chip.cube.l0a_by_columns else (k1 * fractal, fractal)
+
     def operands(self, memory: Memory, src0: int, src1: int) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return views of both operands in L0A and L0B: [M1, 16, K1, C0] and [N1, 16, K1, C0]; [1, 1, K1, C0] of one row."""
         m1, k1, n1, c0 = self._shapes()
         dtype = storage("float32" if self.dtype == "hf32" else self.dtype)
-        left = memory.array("L0A", src0, (m1, k1, self._rows, c0), dtype).transpose(0, 2, 1, 3)
+        by_columns = memory.model.chip.cube.l0a_by_columns
+        held = memory.array("L0A", src0, (k1, m1, self._rows, c0) if by_columns else (m1, k1, self._rows, c0), dtype)
+        left = held.transpose(1, 2, 0, 3) if by_columns else held.transpose(0, 2, 1, 3)
         right = memory.array("L0B", src1, (k1, n1, FRACTAL, c0), dtype).transpose(1, 2, 0, 3)
         return left, right
 
@@ -141,7 +149,8 @@ class Mmad(Instruction):
     def moves(self, model: ValueModel) -> Moves:
         m1, k1, n1, c0 = self._shapes()
         high = self._rows
-        shape, strides = (m1, high, k1, c0), (k1 * FRACTAL_BYTES, BLOCK_BYTES, high * BLOCK_BYTES, self.itemsize)
+        down, along = self._left_steps(model.chip)
+        shape, strides = (m1, high, k1, c0), (down, BLOCK_BYTES, along, self.itemsize)
         left = loops("src0", "L0A", shape, strides, self.itemsize)
         shape, strides = (n1, FRACTAL, k1, c0), (FRACTAL_BYTES, BLOCK_BYTES, n1 * FRACTAL_BYTES, self.itemsize)
         right = loops("src1", "L0B", shape, strides, self.itemsize)

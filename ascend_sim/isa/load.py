@@ -1,7 +1,7 @@
 """The MTE1 loads from L1 into L0A and L0B: plain fractals (load_data_2d) and img2col (load_data_3d).
 
-L0A holds [M1][K1] fractals of 16 rows x 32 bytes; L0B holds [K1][N1] fractals of 16 columns x 32 bytes, K inside
-(asc-devkit, Mmad and LoadData pages). C0 = 32 bytes / item size is the K extent of one fractal.
+L0A holds [M1][K1] fractals of 16 rows x 32 bytes, on the 950 [K1][M1]; L0B holds [K1][N1] fractals of 16 columns x 32 bytes,
+K inside (asc-devkit, Mmad and LoadData pages). C0 = 32 bytes / item size is the K extent of one fractal.
 """
 
 from __future__ import annotations
@@ -179,11 +179,15 @@ class LoadData3D(Instruction):
         if outside is not None:
             places[outside] = -1
         take = listed("src0", "L1", places, BLOCK_BYTES)
-        if self.destination == "L0A" and not self.transpose:
-            return moves(take, put=loops("dst", self.destination, (len(index) * BLOCK_BYTES,), (1,), 1))
+        by_columns = self.destination == "L0B" or model.chip.cube.l0a_by_columns
+        if self.destination == "L0A" and not self.transpose:  # taken as [M1][K1]
+            m1, k1 = self.rows // FRACTAL, self.blocks
+            steps = (1, m1) if by_columns else (k1, 1)
+            strides = (steps[0] * FRACTAL_BYTES, steps[1] * FRACTAL_BYTES, 1)
+            return moves(take, put=loops("dst", self.destination, (m1, k1, FRACTAL_BYTES), strides, 1))
         k1, across = self.rows // self.c0, self.fractals
         # In fractals, along K and along the other side.
-        steps = (self.dst_stride or across, 1) if self.destination == "L0B" else (1, k1)
+        steps = (self.dst_stride or across, 1) if by_columns else (1, k1)
         strides = (steps[0] * FRACTAL_BYTES, self.itemsize, steps[1] * FRACTAL_BYTES, BLOCK_BYTES)
         return moves(take, put=loops("dst", self.destination, (k1, self.c0, across, FRACTAL), strides, self.itemsize))
 

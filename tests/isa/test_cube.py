@@ -81,6 +81,23 @@ def rounded(value: float, bits: int) -> float:
     return float(round(exact / unit) * unit)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_products_of_the_950_take_l0a_by_columns(dtype: str) -> None:
+    """Fractals of L0A as [K1][M1], written here by hand."""
+    rng, item = np.random.default_rng(0), np.dtype(DTYPES[dtype])
+    c0 = 32 // item.itemsize
+    a, b = rng.integers(-9, 10, (48, 2 * c0)), rng.integers(-9, 10, (2 * c0, 32))
+    bench = Workbench()
+    bench.memory.model = ValueModel.of(load_chip("ascend950pr_9589"))
+    store(bench, a.astype(item), b.astype(item), None)
+    bench.put("L0A", 512, a.reshape(3, 16, 2, c0).transpose(2, 0, 1, 3).astype(item))
+    product = Mmad(48, 2 * c0, 32, dtype, False)
+    left, _ = product.operands(bench.memory, 512, 1024)
+    np.testing.assert_array_equal(left.reshape(48, 2 * c0).astype(np.int64), a)
+    bench.do(product, 1024, 512, 1024)
+    np.testing.assert_array_equal(result(bench, 48, 32), (a @ b).astype(np.float32))
+
+
 @sampled(20, 80)
 @given(
     st.integers(1, 40), st.integers(1, 40), st.integers(1, 40), st.sampled_from(sorted(DTYPES)), st.booleans(),

@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ascend_sim.chip import load_chip
 from ascend_sim.errors import SimError
 from ascend_sim.isa.load import LoadData2D, LoadData3D
+from ascend_sim.isa.memory import ValueModel
 from tests.support.isa.workbench import CHIP, Workbench, covered
 from tests.support.sampling import sampled
 
@@ -108,6 +110,23 @@ def test_load_data_3d(load: LoadData3D, seed: int) -> None:
     assert region.row_bytes == wanted.nbytes
     bench.do(load, TARGET, SOURCE)
     np.testing.assert_array_equal(bench.get(load.destination, TARGET, wanted.dtype, len(wanted)), wanted)
+
+
+@pytest.mark.parametrize("transpose", [False, True])
+@pytest.mark.parametrize("itemsize", [1, 2, 4])
+def test_l0a_of_the_950_lies_by_columns(itemsize: int, transpose: bool) -> None:
+    """The fractals of L0A that dav-2201 has as [M1][K1], as [K1][M1]."""
+    c0 = 32 // itemsize
+    load = LoadData3D("L0A", itemsize, 4, 12, 1, 1, 1, 1, 1, 1, 0, 0, 4, 12, 0, 48, 0, 4 * c0, transpose)
+    m1, k1 = (-(-4 * c0 // 16), -(-48 // c0)) if transpose else (3, 4)
+    found = []
+    for chip in ("ascend910b3", "ascend950pr_9589"):
+        bench = Workbench(3)
+        bench.memory.model = ValueModel.of(load_chip(chip))
+        bench.do(load, TARGET, SOURCE)
+        found.append(bench.get("L0A", TARGET, np.uint8, m1 * k1 * 512))
+    by_rows, by_columns = found[0].reshape(m1, k1, 512), found[1].reshape(k1, m1, 512)
+    np.testing.assert_array_equal(by_columns, by_rows.transpose(1, 0, 2))
 
 
 @sampled(40, 200)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cache
 from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
 
-from ascend_sim.chip import load_chip
+from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.engine.compiled import library
 from ascend_sim.engine.compiled.values import Workspace, rows_for_python
 from ascend_sim.engine.values import ProgramValues
@@ -21,7 +22,15 @@ from ascend_sim.memory.regions import Region
 CHIP = load_chip("ascend910b3")
 SIZES = {"L1": 16384, "L0A": 16384, "L0B": 16384, "L0C": 16384, "UB": 8192, "BT": 1024, "FB": 2048}
 GM_BYTES = 16384
-MODELS = (ValueModel.of(CHIP), ValueModel.of(CHIP, overflow="saturate"))
+
+
+@cache
+def models_of(chip: ChipSpec) -> tuple[ValueModel, ValueModel]:
+    """Return the models of a chip with both ways of overflow."""
+    return ValueModel.of(chip), ValueModel.of(chip, overflow="saturate")
+
+
+MODELS = models_of(CHIP)
 
 
 def copy_of(memory: Memory, model: ValueModel) -> Memory:
@@ -77,7 +86,7 @@ class Workbench:
         """Start and retire. Copies of the memory go through C as well, with both ways of overflow."""
         with np.errstate(all="ignore"):
             if library.load() is not None:
-                for model in MODELS:
+                for model in models_of(self.memory.model.chip):
                     memory, other = copy_of(self.memory, model), copy_of(self.memory, model)
                     if run_in_c(instruction, other, dst, src0, src1):
                         instruction.commit(memory, dst, instruction.read(memory, dst, src0, src1))
