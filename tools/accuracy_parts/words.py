@@ -33,8 +33,7 @@ in [another table](accuracy-tables.md#rows-left-out-of-a-fit).
 
 **Figures.** Error of a row: (predicted - measured) / measured. "mean" and "median" are of the sizes of errors, "bias" is the
 mean of errors, "rank" is Spearman's correlation over rows (three kernels or more). "kernels" counts distinct ones. Core and
-pipe times are means over the launched cores. `ascend-sim validate --csv rows.csv` prints the first table and writes every row
-with the 80 % interval of its predicted time (`predicted_low_us`, `predicted_high_us`). """
+pipe times are means over the launched cores. """
 
 
 TABLES = """# Accuracy: the tables
