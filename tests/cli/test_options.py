@@ -54,6 +54,7 @@ def test_every_command_is_asked() -> None:
         "validate",
         "compare",
         "c",
+        "judge",
         "tile",
         "sweep",
     }
