@@ -190,6 +190,7 @@ class LaunchJob(Job):
                 "blocks": started.blocks,
                 **{name: value for name, value in fields.items() if isinstance(value, bool | int | float | str)},
                 "l2": self.options["l2"],
+                "launches": self.options["launches"],
             },
             "warnings": (),
         }

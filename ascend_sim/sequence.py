@@ -24,12 +24,21 @@ from ascend_sim.engine.timeline import Timeline
 from ascend_sim.engine.values import Finding
 from ascend_sim.errors import SimError
 from ascend_sim.kernel.program import Program
-from ascend_sim.options.run_options import AnyRunOptions
+from ascend_sim.options.run_options import STEP, AnyRunOptions
 from ascend_sim.report.counts import Counts
 from ascend_sim.report.report import Outputs, Report, RunFacts
 from ascend_sim.report.summary import lines_of
 from ascend_sim.report.words import words
-from ascend_sim.runtime import Allocation, Device, Recording, Task, ValueModel, run_tasks, without_recording
+from ascend_sim.runtime import (
+    Allocation,
+    Device,
+    KernelMoves,
+    Recording,
+    Task,
+    ValueModel,
+    run_tasks,
+    without_recording,
+)
 from ascend_sim.settings import check_disarmed, check_limit, disarmed_warnings
 
 __all__ = ["Job", "RunResult", "chip_of", "run_job"]
@@ -121,6 +130,10 @@ class Job(ABC):
     chip: ChipSpec
     disarm: Mapping[str, Sequence[str]]
     """Flags whose waits hold nothing, by kernel."""
+    before: Sequence[KernelMoves] | None = None
+    """The kernels of a training step before this run, None outside of one."""
+    held: Mapping[str, Allocation] = {}
+    """The tensors by their names, once they are placed."""
     strict = False
     """True if checks count buffers that the kernels take and do not use."""
     programs: list[Program] | None = None
@@ -183,9 +196,18 @@ def run_job(job: Job, options: AnyRunOptions, make: type[Made]) -> Made:
     check_limit(options["max_cycles"], mode)
     device = Device(chip, with_values=mode != "timing")
     tasks, inputs = job.place(device, mode)
+    if options["l2"] == STEP:
+        if job.before is None:
+            raise SimError(
+                "l2 'step' is what the earlier kernels of a training step leave; it needs a network (run-network NETWORK "
+                "--l2 step), a profile (validate --rows PROFILE) or a model (ascend_sim.torch.simulate)"
+            )
+        device.replay(job.before, job.held)
     warm = inputs if options["l2"] == "warm" else []
     for allocation in warm:
         device.warm(allocation)
+    repeated = options["launches"] == "warm"
+    device.repeat(tasks if repeated else ())
     facts = RunFacts(chip, bounds=mode != "functional")
 
     def on_program(index: int, task: Task, program: Program) -> None:
@@ -218,5 +240,5 @@ def run_job(job: Job, options: AnyRunOptions, make: type[Made]) -> Made:
         problem["disarmed"] = job.disarmed
     warnings = (*told["warnings"], *experiment, *unused)
     report = replace(built, **{**told, "mode": mode, "problem": problem, "warnings": warnings})
-    recording = None if timeline is None else Recording(chip, timeline, tasks, warm)
+    recording = None if timeline is None else Recording(chip, timeline, tasks, warm, repeated)
     return make(outputs, report, job.dtypes, findings, timeline, recording, tasks)

@@ -146,6 +146,7 @@ class Case(FileEntry):
         default="documented", description="Whose rules accept the call."
     )
     l2: Literal["cold", "warm"] = Field(default="cold", description="warm: the input tensors are in the L2 before.")
+    launches: Literal["cold", "warm"] = Field(default="cold", description="warm: the same call ran just before.")
     tiling: dict[str, TilingFields] = Field(default={}, description="The vendor's tiling fields, by cube kernel.")
     block_dim: dict[str, CountedFromOne] = Field(
         default={}, description="Blocks to launch, by cube kernel; a bare number means each."

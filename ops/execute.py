@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,8 +16,8 @@ from ascend_sim.ops.arguments import TensorArg
 from ascend_sim.ops.call import AcceptedCall
 from ascend_sim.ops.plan import Plan
 from ascend_sim.options.description import check_choices
-from ascend_sim.options.run_options import CacheOptions, TaskOptions
-from ascend_sim.runtime import Device, Outcome, Task, Timeline, ValueModel, run_tasks, run_values
+from ascend_sim.options.run_options import STEP, CacheOptions, TaskOptions
+from ascend_sim.runtime import Device, KernelMoves, Outcome, Task, Timeline, ValueModel, run_tasks, run_values
 
 Array = NDArray[Any]
 
@@ -39,15 +39,23 @@ def execute(
     options: TaskOptions,
     *,
     l2: str = "cold",
+    launches: str = "cold",
+    before: Sequence[KernelMoves] = (),
     model: ValueModel | None = None,
 ) -> Execution:
-    """Run a placed plan on a fresh device. `inputs` are flat storages (None in timing mode); `l2` is "cold" or "warm"."""
-    check_choices(CacheOptions, {"l2": l2})
+    """Run a placed plan on a fresh device; `l2` and `launches` as in `CacheOptions`.
+
+    `inputs` are flat storages (None in timing mode). `before` are the kernels of the step, where `l2` is "step"; the buffers of
+    the plan's tensors have their names.
+    """
+    check_choices(CacheOptions, {"l2": l2, "launches": launches})
     device = Device(chip, with_values=options.get("mode") != "timing")
     tasks, allocations = place(plan, device, inputs)
     warm = [allocations[name] for name in inputs] if l2 == "warm" else []
     for allocation in warm:
         device.warm(allocation)
+    device.replay(before if l2 == STEP else (), allocations)
+    device.repeat(tasks if launches == "warm" else ())
     return Execution(run_tasks(device, tasks, options, model=model), tasks, outputs_of(plan, allocations), warm)
 
 

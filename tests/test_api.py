@@ -177,7 +177,7 @@ def test_a_foreign_byte_order_is_refused() -> None:
         (arrays(ml_dtypes.bfloat16), {}, {"cube_math_type": 2}, AclnnError, "cubeMathType"),
         (arrays(shapes=((2, 16, 8, 9), *SHAPES[1:])), {}, {}, AclnnError, "gradOutput"),
         (None, {}, {"mode": "fast"}, SimError, "full, functional, timing"),
-        (None, {}, {"l2": "hot"}, SimError, "cold and warm"),
+        (None, {}, {"l2": "hot"}, SimError, "cold, warm, step"),
         (None, {}, {"chip": "ascend910b33"}, SimError, "did you mean ascend910b3"),
         (None, {}, {"block_dim": 0}, SimError, "whole number from 1"),
         (None, {}, {"block_dim": True}, SimError, "block_dim True must be a whole number, or one per kernel"),

@@ -70,7 +70,7 @@ Y = asim.empty((2, 32), "float16")
         ((X, Y), {"blocks": 2.0}, "2.0 blocks"),
         ((X, Y), {"mode": "fast"}, "mode 'fast': allowed are full, functional, timing"),
         ((X, Y), {"engine": "steam"}, "steam"),
-        ((X, Y), {"l2": "hot"}, "l2 'hot': allowed are cold and warm"),
+        ((X, Y), {"l2": "hot"}, "l2 'hot': allowed are cold, warm, step"),
         ((X, Y), {"chip": "ascend911"}, "ascend911"),
         ((X, Y), {"chip": "ascend910a"}, "kernel move runs on AIV; ascend910a (dav-1001) has AI_CORE (chip file, cores.kinds)"),
         ((X, Y), {"kernel": turns, "chip": "ascend310p3"}, "runs on AIV"),

@@ -114,7 +114,7 @@ def test_progress_is_told(run: Run) -> None:
         ({"mode": "functional", "disarm": ["x"]}, "x given; functional mode runs one instruction after the other"),
         ({"disarm": ["no such flag"]}, "disarm: no flag 'no such flag' in "),
         ({"mode": "quick"}, "mode 'quick': allowed are full, functional, timing"),
-        ({"l2": "hot"}, "l2 'hot': allowed are cold and warm"),
+        ({"l2": "hot"}, "l2 'hot': allowed are cold, warm, step"),
         ({"accumulate": "kahan"}, "accumulate 'kahan': allowed are blas, chunk, exact_group"),
         ({"overflow": "wrap"}, "overflow 'wrap': ascend910b3 (dav-2201) has inf_nan and saturate"),
         ({"engine": "quick"}, "engine 'quick': allowed are auto, simpy, compiled"),

@@ -19,6 +19,7 @@ from accuracy_parts.picture import TEXT
 from accuracy_parts.programs import POINTS, programs
 from accuracy_parts.refit import refits, refitted
 from accuracy_parts.rows import B2, DW, DX, FIRST, SIMULATED
+from accuracy_parts.sealed import open_and_sealed, step
 from accuracy_parts.structure import choices
 from accuracy_parts.sure import intervals, sure
 from accuracy_parts.tables import by_label, calls, headline, kernels, kind, layer, products, three_columns
@@ -29,7 +30,7 @@ from ascend_sim.runtime.workers import usable_cores
 from ascend_sim.studies.validate.instruction_points import compare_points, shipped_points
 from ascend_sim.studies.validate.launches import MATMULS
 from ascend_sim.studies.validate.pages import group_by, group_points, markdown, points_text, skipped_lines
-from ascend_sim.studies.validate.rows import TOLD, of_chips, shipped_rows
+from ascend_sim.studies.validate.rows import TOLD, of_chips, sealed_rows, shipped_rows
 from ascend_sim.studies.validate.run import compare
 
 
@@ -37,11 +38,12 @@ def main(page: str, long: bool, keep: Path | None) -> None:
     """Run all rows once, those of the 910B2 also with a cold L2, and write both pages."""
     if keep is not None:
         keep.mkdir(exist_ok=True)
-    plain, helped = shipped_rows(), shipped_rows(told=TOLD)
+    plain, helped, closed = shipped_rows(), shipped_rows(told=TOLD), sealed_rows()
     chilled = of_chips([row for row in shipped_rows("cold") if row.kernel.op_type in SIMULATED], [B2])
     # equal kernels run once
-    every = compare([*plain, *helped, *chilled], jobs=usable_cores(), long=long, out=keep)
-    compared, told, cold = every[: len(plain)], every[len(plain) : -len(chilled)], every[-len(chilled) :]
+    parts = (plain, helped, closed, chilled)
+    every = iter(compare([row for rows in parts for row in rows], jobs=usable_cores(), long=long, out=keep))
+    compared, told, sealed, cold = ([next(every) for _ in rows] for rows in parts)
     groups = group_by(compared)
     on_b2 = [
         one
@@ -54,6 +56,7 @@ def main(page: str, long: bool, keep: Path | None) -> None:
         Path(page),
         words.HEAD.format(rows_910b2=len(on_b2), kernels_910b2=len({one.row.kernel for one in on_b2}), **asked),
         TEXT,
+        open_and_sealed(compared, sealed),
         "## Convolutions\n\n" + headline(compared, told),
         words.BLOCKS,
         words.CALLS_TEXT.format(**asked),
@@ -65,6 +68,7 @@ def main(page: str, long: bool, keep: Path | None) -> None:
         Path(page).with_stem(f"{Path(page).stem}-tables"),
         words.TABLES,
         "## Task time by chip and operator\n\n" + three_columns(compared, told),
+        step(),
         "## Whole calls\n\n"
         '"named": the source names the kernels. "inside": calls whose measured time lies in the sum of its kernels\' '
         f"intervals.\n\n{table}\n\n### Every call\n\n{rows}",

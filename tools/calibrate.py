@@ -346,6 +346,11 @@ def value_of(chip: str, field: str) -> float:
     return float(number) if isinstance(number, float) else int(number)
 
 
+def can_be_scaled(chip: str, field: str) -> bool:
+    """Return whether factors of the field's value differ: 0 has none."""
+    return _number(chip, field) != 0
+
+
 def overlay(chip: str, values: Values, source: str, folder: Path) -> str:
     """The YAML of a chip that extends `chip` with these values, units as the chip file has them; it will lie in `folder`."""
     sources = load_chip(chip).sources

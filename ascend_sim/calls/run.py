@@ -21,10 +21,10 @@ from ascend_sim.ops.call import AcceptedCall
 from ascend_sim.ops.execute import output_of, outputs_of, place, roles_of, values_again
 from ascend_sim.ops.operator import Operator
 from ascend_sim.options.description import filled
-from ascend_sim.options.run_options import AcceptOptions, RunOptions
+from ascend_sim.options.run_options import AcceptOptions, CacheOptions, RunOptions
 from ascend_sim.report.advice import statements
 from ascend_sim.report.report import Outputs
-from ascend_sim.runtime import Allocation, Device, Task, ValueModel
+from ascend_sim.runtime import Allocation, Device, KernelMoves, Task, ValueModel
 from ascend_sim.sequence import Array, Job, chip_of, run_job
 from ascend_sim.settings import check_options
 
@@ -40,11 +40,20 @@ def call_operator(
 
 
 def run_call(
-    operator: Operator[Any, Any], given: Mapping[str, Any], attributes: Mapping[str, Any], options: RunOptions
+    operator: Operator[Any, Any],
+    given: Mapping[str, Any],
+    attributes: Mapping[str, Any],
+    options: RunOptions,
+    *,
+    before: Sequence[KernelMoves] | None = None,
 ) -> Result:
-    """Run one call; `given` are its tensors by the caller's names. Options that are left out have their defaults."""
+    """Run one call; `given` are its tensors by the caller's names. Options that are left out have their defaults.
+
+    `before` are the kernels of the training step before it, for an option `l2` "step".
+    """
     how = filled(RunOptions, options)
     job = CallJob(operator, given, attributes, how)
+    job.before = before
     result = run_job(job, how, Result)
     result.call = job.accepted
     return result
@@ -62,7 +71,7 @@ class CallJob(Job):
         self.accepted: AcceptedCall = operator.accept(self.arguments, self.chip, **filled(AcceptOptions, options))
         self.disarm = {kernel: list(flags) for kernel, flags in self.accepted.disarm.items()}
         self.arrays: dict[str, Array] = {}
-        self.held: dict[str, Allocation] = {}
+        self.held = {}
 
     def place(self, device: Device, mode: str) -> tuple[list[Task], list[Allocation]]:
         """Plan the call and put its tensors on the device; SimError where they do not fit, or lack values."""
@@ -122,7 +131,7 @@ class CallJob(Job):
         """Return the report's entries on the problem, the plan and the operator's warnings."""
         trials = Trials(self.operator, self.given, self.attributes, self.options, self.chip)
         return {
-            "problem": _problem(self.operator, self.arguments, self.accepted, self.options["l2"]),
+            "problem": _problem(self.operator, self.arguments, self.accepted, filled(CacheOptions, self.options)),
             "warnings": (*self.accepted.warnings, *self.plan.warnings),
             "plan": tuple(self.plan.rows()),
             "workspace_bytes": self.plan.workspace_bytes,
@@ -153,7 +162,7 @@ def check_fits(tensors: Mapping[str, tuple[Sequence[int], str]], spec: ChipSpec)
         )
 
 
-def _problem(operator: Operator[Any, Any], arguments: Any, call: AcceptedCall, l2: str) -> dict[str, Any]:
+def _problem(operator: Operator[Any, Any], arguments: Any, call: AcceptedCall, left: CacheOptions) -> dict[str, Any]:
     """Return the report's entry on the call."""
     tensors = {name: tensor for name in operator.tensors if (tensor := getattr(arguments, name)) is not None}
     return {
@@ -164,6 +173,6 @@ def _problem(operator: Operator[Any, Any], arguments: Any, call: AcceptedCall, l
         "compute_dtype": call.compute_dtype,
         "deterministic": call.deterministic,
         "conformance": call.conformance,
-        "l2": l2,
+        **left,
         "macs": operator.macs(call),
     } | ({"library": call.library} if call.library else {})

@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+LAUNCH_TABLES = (
+    "task_overhead_us", "overhead_per_block_us", "block_us", "core_start_us", "cold_us", "cold_per_block_us", "prologue_us",
+    "uncached_per_block_us",
+)  # fmt: skip
+"""Tables of the chip file's section `launch`, each in us by kind of core or by template."""
 MOST_CYCLES = (1 << 31) - 1
 """Limit for one instruction or latency; 2**30 of them in a row still fit a clock of 2**61 cycles."""
 LEAST_RATE, MOST_RATE = 2.0**-16, 2.0**30
 """Bytes per cycle; an engine's unit is 2**-16, and what is left of a bandwidth times a fraction in 2**-16 stays below 2**62."""
+MOST_RATIO = 1 << 10
 MOST_LINE = 1 << 16
 """Bytes of an L2 line: an engine keeps a number for every address inside one."""
 
@@ -34,7 +40,7 @@ def _cycles(chip: Any) -> Iterator[tuple[str, int]]:
 
 
 def _launch_cycles(chip: Any) -> Iterator[tuple[str, int]]:
-    for table in ("task_overhead_us", "overhead_per_block_us", "block_us", "core_start_us", "prologue_us"):
+    for table in LAUNCH_TABLES:
         for kind, us in getattr(chip.launch, table).items():
             yield f"launch.{table}.{kind}", chip.cycles(us)
 
@@ -54,4 +60,6 @@ def headroom_fault(chip: Any) -> str | None:
         return f"memory.l2_line_bytes: is {chip.memory.l2_line_bytes}; at most {MOST_LINE}"
     if chip.memory.same_line_read_ratio >= MOST_RATE:
         return f"memory.same_line_read_ratio: is {chip.memory.same_line_read_ratio:g}; must be below 2**30 (int64)"
+    if chip.memory.write_back_ratio >= MOST_RATIO:
+        return f"memory.write_back_ratio: is {chip.memory.write_back_ratio:g}; must be below {MOST_RATIO} (int64)"
     return None

@@ -372,6 +372,8 @@ class MemoryRates(Section):
     """HBM and L2: rates per AIC sum to the chip, streams reach their efficiency; `hbm_latency`: a miss adds it to a path's.
 
     `same_line_read_ratio` is what the read of a line costs the L2 while others read the same line, a plain read being 1.
+    `write_back_ratio` is how many bytes of HBM's time it takes to write back a byte that a read drives out of the L2; one that
+    a write drives out takes 1.
     """
 
     hbm_bytes: Bytes
@@ -384,6 +386,7 @@ class MemoryRates(Section):
     l2_write_bytes_per_cycle_per_aic: ByteRate
     l2_write_efficiency: Fraction
     same_line_read_ratio: Ratio
+    write_back_ratio: Ratio
     partial_line_refetch: Flag
     atomic_read_ratio: Ratio
 
@@ -415,8 +418,11 @@ class LaunchCosts(Section):
 
     A task has at most `blocks_max` blocks. It pays `task_overhead_us`, and `overhead_per_block_us` for each of its blocks,
     before the first is dispatched; blocks are dispatched `block_us` after each other and begin `core_start_us` later.
-    `prologue_us` is what a compiled kernel does on every core before its first data move (tiling data, address set-up,
-    instruction cache), by `Task.template`.
+    A block begins another `cold_us`, and `cold_per_block_us` for each of the task's blocks that run at once, later if the code
+    is cold: all cores fetch the same lines. Code is warm if it is among the last `kept_launches` launches on that kind of core
+    (`Task.binary`). Code that is larger than the instruction cache is fetched at every launch, in `uncached_per_block_us` for
+    each of those blocks, by `Task.template`. `prologue_us` is what a compiled kernel does on every core before its first data
+    move (tiling data, address set-up), by `Task.template`.
     """
 
     blocks_max: Annotated[Count, Field(gt=0)]
@@ -424,5 +430,9 @@ class LaunchCosts(Section):
     overhead_per_block_us: dict[CoreKind, Microseconds] = {}
     block_us: dict[CoreKind, Microseconds] = {}
     core_start_us: dict[CoreKind, Microseconds]
+    cold_us: dict[CoreKind, Microseconds] = {}
+    cold_per_block_us: dict[CoreKind, Microseconds] = {}
+    kept_launches: Count
+    uncached_per_block_us: dict[str, Microseconds] = {}
     prologue_us: dict[str, Microseconds] = {}
     hidden_us: Microseconds

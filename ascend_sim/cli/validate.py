@@ -58,12 +58,13 @@ def validate(
         ),
     ] = "",
     l2: Annotated[
-        str,
+        str | None,
         typer.Option(
             help="What the L2 holds, where a row does not say it. warm: a kernel finds its inputs in the L2, as far as they "
-            "fit; cold: nothing."
+            "fit; cold: nothing; step: what the earlier kernels of a profile leave, which is the default of a profile with "
+            "start times."
         ),
-    ] = "warm",
+    ] = None,
     long: Annotated[
         bool, typer.Option("--long", help="Run the rows that take minutes too (MatMul of 8192 and more).")
     ] = False,

@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
 from ascend_sim.chip import ChipSpec
 from ascend_sim.engine.l2 import L2Cache
+from ascend_sim.engine.task import Task
 from ascend_sim.memory.gm import Allocation, GlobalMemory
+
+Moved = tuple[Hashable, int, bool]
+"""A tensor that a kernel moves: what tells its buffer from others, its bytes, and whether it is written."""
+KernelMoves = tuple[Moved, ...]
+"""The tensors that one kernel moves."""
+_PARTS = 64
+"""Parts of a tensor in which a kernel that is not simulated moves it (assumed)."""
+_NO_LINES = np.empty(0, np.int64)
 
 
 class Device:
@@ -15,11 +29,51 @@ class Device:
         self.with_values = with_values
         self.gm = GlobalMemory(chip.memory.hbm_bytes, chip.memory.l2_line_bytes)
         self.l2 = L2Cache(chip.memory.l2_bytes // chip.memory.l2_line_bytes)
+        self._launched: dict[str, list[object]] = {}
         self.clock = 0
+
+    def launch(self, task: Task) -> bool:
+        """Note a launch; returns whether the cores of its kind must fetch its code (chip file, launch.kept_launches)."""
+        launched = self._launched.setdefault(task.main_kind, [])
+        cold = task.binary not in launched
+        launched.append(task.binary)
+        del launched[: -self.chip.launch.kept_launches or len(launched)]
+        return cold
+
+    def repeat(self, tasks: Iterable[Task]) -> None:
+        """Leave the code that a run of `tasks` leaves."""
+        for task in tasks:
+            if task.block_dim:
+                self.launch(task)
 
     def allocate(self, size: int, name: str) -> Allocation:
         """Reserve `size` bytes of GM."""
         return self.gm.allocate(size, name, with_data=self.with_values)
+
+    def pass_over(self, tensors: Sequence[tuple[Allocation, bool]]) -> int:
+        """Leave in the L2 what a kernel leaves that moves each of `tensors` once; True beside one that it writes.
+
+        Returns how many dirty lines it drives out. Parts of all tensors take turns, as the blocks of a kernel do.
+        """
+        line, driven_out = self.chip.memory.l2_line_bytes, 0
+        self.l2.know(max((-(-(tensor.base + tensor.size) // line) for tensor, _ in tensors), default=0))
+        for part in range(_PARTS):
+            for tensor, written in tensors:
+                first, end = tensor.base // line, -(-(tensor.base + tensor.size) // line)
+                lines = slice(*(first + (end - first) * edge // _PARTS for edge in (part, part + 1)))
+                if lines.start < lines.stop:
+                    moved = self.l2.write(lines, _NO_LINES) if written else self.l2.read(lines, _NO_LINES)
+                    driven_out += moved[1]
+        return driven_out
+
+    def replay(self, kernels: Iterable[KernelMoves], held: Mapping[Any, Allocation]) -> None:
+        """Leave in the L2 what `kernels` leave one after the other; `held` are buffers that there are, others are allocated."""
+        buffers: dict[Hashable, Allocation] = dict(held)
+        for moved in kernels:
+            for buffer, nbytes, _ in moved:
+                if buffer not in buffers:
+                    buffers[buffer] = self.allocate(nbytes, f"earlier {buffer}")
+            self.pass_over([(buffers[buffer], written) for buffer, _, written in moved])
 
     def warm(self, allocation: Allocation) -> None:
         """Make a tensor resident in the L2, as far as it fits."""

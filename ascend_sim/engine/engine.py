@@ -176,6 +176,7 @@ class Engine:
         self._events: dict[str, simpy.Event] = {}
         self._unfinished: list[RunningProgram] = []
         self._tickets = 0
+        self._cold: set[int] = set()
         self._held_up: dict[int, tuple[Task, str]] = {}
         self._faults: list[tuple[tuple[int, ...], str]] = []
         timeline = Timeline([TaskRun(task, 0) for task in tasks], [], bool(keep))
@@ -226,7 +227,7 @@ class Engine:
     def _check(self, task: Task) -> None:
         if not task.block_dim:
             return
-        limit = self._core_counts().get(_main_kind(task), 0)
+        limit = self._core_counts().get(task.main_kind, 0)
         if task.core_kind == "MIX_VECTOR_CORE":
             limit = self.chip.cores.vector_units
         if not limit:
@@ -265,7 +266,9 @@ class Engine:
                 yield self._events[name]
             self._held_up.pop(index, None)
             run.launch = int(self.env.now)
-            kind = _main_kind(run.task)
+            kind = run.task.main_kind
+            if self.device.launch(run.task):
+                self._cold.add(index)
             overhead_us = launch.task_overhead_us[kind]  # type: ignore[index]
             overhead_us += run.task.block_dim * launch.overhead_per_block_us.get(kind, 0.0)  # type: ignore[call-overload]
             if previous_end == run.launch:
@@ -289,7 +292,7 @@ class Engine:
         at_once = (
             max(task.block_dim, 1) if task.all_cores else 1
         )  # a gang gets all its cores before its first block begins
-        interval = self.chip.cycles(self.chip.launch.block_us.get(_main_kind(task), 0.0))  # type: ignore[call-overload]
+        interval = self.chip.cycles(self.chip.launch.block_us.get(task.main_kind, 0.0))  # type: ignore[call-overload]
         earliest = run.begin  # of the next dispatch
         for first in range(0, task.block_dim, at_once):
             dealt: dict[str, list[int]] = {}
@@ -309,6 +312,14 @@ class Engine:
         fault = cross.fault()
         if fault:
             yield self._refused(f"{task.name}: {fault}", index, task.block_dim)
+
+    def _fetch_us(self, index: int, task: Task, kind: str) -> float:
+        """The time in us for which a core of `kind` waits for the task's code."""
+        launch, at_once = self.chip.launch, min(task.block_dim, self._core_counts().get(task.main_kind, task.block_dim))
+        fetched = at_once * launch.uncached_per_block_us.get(task.template or task.op_type, 0.0)
+        if index in self._cold:
+            fetched += launch.cold_us.get(kind, 0.0) + at_once * launch.cold_per_block_us.get(kind, 0.0)  # type: ignore[call-overload]
+        return fetched
 
     def _refused(self, error: str, *place: int) -> simpy.Event:
         """Return an event for a program or task that cannot go on: the first of an instant, by place, is raised at its end, in
@@ -346,7 +357,7 @@ class Engine:
                 self._machine.keep_no_more()
             core = held[program.core_kind][program.sub_block]
             start_us = launch.core_start_us[program.core_kind]  # type: ignore[index]
-            begin = now + self.chip.cycles(start_us + prologue_us)
+            begin = now + self.chip.cycles(start_us + prologue_us + self._fetch_us(index, task, program.core_kind))
             core_run = self._machine.core(program, begin, order_of(index, program), cross, bases)
             self._unfinished.append(core_run)
             runs.append((core_run, core))
@@ -361,8 +372,3 @@ class Engine:
                 timeline.programs.append(self._store.kept(_columns_of(index, core_run, core, now)))
         for kind, numbers in held.items():
             self._cores[kind].release(numbers)
-
-
-def _main_kind(task: Task) -> str:
-    """Return the kind of core that decides a task's core number and launch costs."""
-    return {"MIX": "AIC", "MIX_VECTOR_CORE": "AI_CORE"}.get(task.core_kind, task.core_kind)

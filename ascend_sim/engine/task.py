@@ -38,6 +38,16 @@ class Task:
     vector_cores: int | None = None
     info: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def binary(self) -> object:
+        """The code that the task runs: tasks of equal operator, template, dtypes and formats run the same."""
+        return self.op_type, self.template, str(self.info.get("dtypes")), str(self.info.get("formats"))
+
+    @property
+    def main_kind(self) -> str:
+        """The kind of core whose number and launch figures count."""
+        return {"MIX": "AIC", "MIX_VECTOR_CORE": "AI_CORE"}.get(self.core_kind, self.core_kind)
+
     def cores(self, chip: ChipSpec, block: int) -> list[CrossCore]:
         """Return the cores that a block takes, each as (block, kind, sub-block)."""
         if self.core_kind == "MIX_VECTOR_CORE":

@@ -116,6 +116,7 @@ class Traffic:
         self.l2_write = scaled(chip.l2_write_bytes_per_cycle())
         self.hbm = scaled(chip.hbm_bytes_per_cycle())
         self.miss_latency = chip.memory.hbm_latency
+        self.write_back = scaled(chip.memory.write_back_ratio)
         self.same_line = scaled(chip.memory.same_line_read_ratio - 1)
         self._read_until = np.zeros(1024, np.int64)
         self._classes: dict[_Key, _Class] = {}
@@ -263,21 +264,21 @@ class Traffic:
         transfer.stamp = self.l2.clock
         lines = shape.at(first)
         touched = transfer.lines = shape.touched
-        weight = 1 << FRACTION
+        weight, driven_out, victims = 1 << FRACTION, 0, 0  # dirty lines that reads drive out, and that writes do
         if access.direction == "read":
             if self.same_line:
                 until = now + (touched * self.line << FRACTION) // port
                 weight += self.same_line * self._shared(lines, now, until) // SHARED_STEPS
             tails = shape.tails if self.refetch_tail else _NO_LINES
             past = tails if access.kept else np.arange(len(shape.lines))
-            fetched, victims, stamps = self.l2.read(lines, past)
+            fetched, driven_out, stamps = self.l2.read(lines, past)
             if len(stamps):
                 self._await_fills(transfer, stamps, now)
         elif access.direction == "write":
             fetched, victims = self.l2.write(lines, shape.partial)
         else:
-            fetched, victims, _ = self.l2.read(lines, _NO_LINES)
-            victims += self.l2.write(lines, _NO_LINES)[1]
+            fetched, driven_out, _ = self.l2.read(lines, _NO_LINES)
+            victims = self.l2.write(lines, _NO_LINES)[1]
         if self.l2.clock > transfer.stamp:
             self._fills.append(transfer)
             if len(self._fills) > _REMEMBERED:
@@ -285,10 +286,10 @@ class Traffic:
         transfer.misses = fetched
         transfer.allocated = self.l2.clock - transfer.stamp
         transfer.hits = len(shape.lines) - (transfer.allocated if access.direction == "write" else fetched)
-        moved = fetched + victims
-        transfer.hbm_bytes = moved * self.line
+        moved = (fetched + victims << FRACTION) + driven_out * self.write_back
+        transfer.hbm_bytes = (fetched + victims + driven_out) * self.line
         self.hbm_bytes += transfer.hbm_bytes
-        key = (port, access.direction, (moved << FRACTION) // touched, weight)
+        key = (port, access.direction, moved // touched, weight)
         kind = self._classes.get(key)
         if kind is None:
             kind = self._classes[key] = _Class()

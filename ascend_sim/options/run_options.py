@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 __all__ = [
     "CONFORMANCES",
     "L2_STATES",
+    "LAUNCH_STATES",
     "MODES",
+    "STEP",
     "AcceptOptions",
     "AnyRunOptions",
     "CacheOptions",
@@ -42,6 +44,9 @@ __all__ = [
 
 MODES = ("full", "functional", "timing")
 L2_STATES = ("cold", "warm")
+STEP = "step"
+"""State of the L2 that the earlier kernels of a training step leave; only a network or a profile has them."""
+LAUNCH_STATES = ("cold", "warm")
 Conformance = Literal["documented", "library"]
 CONFORMANCES: tuple[Conformance, ...] = ("documented", "library")
 
@@ -128,16 +133,35 @@ class TaskOptions(EngineOptions, total=False):
 
 @described
 class CacheOptions(TypedDict, total=False):
-    """Options of the L2 cache."""
+    """Options of the state that earlier kernels left: lines of the L2, code in the cores' instruction caches."""
 
     l2: Annotated[
         "str",
         Option(
             "cold",
             "a text",
-            '"cold": the L2 holds nothing when the run starts; "warm": it holds the inputs, as far as they fit.',
-            Shell(("run", "kernel", "run-network"), "cold: nothing is in the L2 at the start; warm: the inputs are."),
-            choices=L2_STATES,
+            '"cold": the L2 holds nothing when the run starts; "warm": it holds the inputs, as far as they fit; "step", of '
+            "networks and models: what the earlier kernels of the training step left.",
+            Shell(
+                ("run", "kernel", "run-network"),
+                "cold: nothing is in the L2 at the start; warm: the inputs are; step (run-network): what the step left.",
+            ),
+            choices=(*L2_STATES, STEP),
+            case=True,
+        ),
+    ]
+    launches: Annotated[
+        "str",
+        Option(
+            "cold",
+            "a text",
+            '"cold": other kernels ran before, as in a training step, and each kernel fetches its code unless the call itself '
+            'launched it shortly before; "warm": the same call ran just before, as in a benchmark.',
+            Shell(
+                ("run", "kernel", "run-network"),
+                "cold: other kernels ran before, and code is fetched; warm: the same call ran just before.",
+            ),
+            choices=LAUNCH_STATES,
             case=True,
         ),
     ]

@@ -54,6 +54,7 @@ def summary_of(report: Mapping[str, Any], case: str = "") -> dict[str, Any]:
         "chip": report["chip"],
         "mode": report["mode"],
         "l2": problem.get("l2"),
+        "launches": problem.get("launches"),
         "total_us": total,
         "interval": report["interval"],
         "parts": [] if not total else _parts(report, total),
@@ -75,7 +76,7 @@ def lines_of(summary: Mapping[str, Any], more: str = "", check: Sequence[str] = 
     values = {"wrong": "WRONG", None: "not computed" if summary["mode"] == "timing" else "not compared"}
     told = [f"values: {values.get(summary['values'], summary['values'])}", f"mode {summary['mode']}"]
     if summary["l2"] and summary["total_us"] is not None:
-        told.append(f"L2 {summary['l2']} at the start")
+        told.append(before_words(summary))
     lines.append("   ".join(told))
     for word in ("wrong", "findings", "warnings"):
         before = "warning: " if word == "warnings" else ""
@@ -110,6 +111,11 @@ def head_words(total: float | None, interval: Mapping[str, Any] | None) -> str:
     return f"{total:,.1f} us   ({ends})"
 
 
+def before_words(summary: Mapping[str, Any]) -> str:
+    """Return the state that the run found in the L2 and in the cores' instruction caches."""
+    return f"L2 {summary['l2']}, code {summary.get('launches') or 'cold'} at the start"
+
+
 def parts_words(parts: Sequence[Mapping[str, Any]]) -> str:
     """Return the parts of a time with their shares, largest first; the smallest beyond some are left out."""
     return "   ".join(f"{one['part']} {100 * one['share']:.0f} %" for one in parts[:_PARTS])
@@ -123,7 +129,7 @@ def summary_html(report: Mapping[str, Any]) -> str:
         for one in summary["parts"][:5]
     ]
     sure = head_words(summary["total_us"], summary["interval"])
-    l2 = f"; L2 {summary['l2']} at the start" if summary["l2"] else ""
+    l2 = f"; {before_words(summary)}" if summary["l2"] else ""
     advice = [
         f"<li>{escape(', '.join(one['kernels']))}: {escape(one['what'])} "
         + (f"<b>{-one['gain_us']:.1f} us</b> " if one["gain_us"] is not None else "")

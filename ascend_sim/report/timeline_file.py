@@ -40,7 +40,7 @@ from ascend_sim.report.lines import SourceLine, line_table, notes_of
 from ascend_sim.report.report import plain
 from ascend_sim.runtime.recording import Recording, not_built
 
-VERSION = 4
+VERSION = 5
 """Version of the columns; increased when one is removed or changes its meaning."""
 _TIMES = ("start", "end", "retire", "stall", "cause", "l2_wait", "hbm_wait", "l2_hits", "l2_misses", "hbm_bytes")
 _GROUPS = ("rows", "programs", "tasks", "instructions", "tensors", "lines")
@@ -68,7 +68,7 @@ _TEXTS = {
     "tensors": ("name",),
     "lines": ("file", "text"),
 }
-_SINGLE = ("version", "chip", "chip_file", "cube_mhz", "report", "digest")
+_SINGLE = ("version", "chip", "chip_file", "cube_mhz", "report", "repeated", "digest")
 
 Columns = dict[str, NDArray[Any]]
 
@@ -86,7 +86,7 @@ class TimelineFile:
     first_row, row_count. `tasks`: name, op_type, core_kind, block_dim, stream, all_cores, template, launch, begin, finish, and
     as JSON wait_events, record_events, info. `instructions`: text, name, path, label, bytes, table, key (class and
     parameters as JSON). `tensors`: task (-1: was in the L2 before), name, base, size; those of a task in the order of
-    its slots. `lines`: file, number and text of the kernels' source.
+    its slots. `lines`: file, number and text of the kernels' source. `repeated`: whether the same tasks ran just before.
     """
 
     chip: str
@@ -99,6 +99,7 @@ class TimelineFile:
     lines: Columns
     chip_file: str
     report: str
+    repeated: bool
 
     def program(self, index: int) -> Columns:
         """Return the rows of one program, in issue order."""
@@ -147,6 +148,7 @@ def write_timeline(path: str | Path, recording: Recording, report: Mapping[str, 
     tensors = {"task": [index for index, _ in placed], **_fields([one for _, one in placed], "name", "base", "size")}
     arrays: dict[str, NDArray[Any] | _Joined] = {"version": np.asarray(VERSION), "chip": np.asarray(chip.name)}
     arrays["chip_file"] = np.asarray(chip.to_json())
+    arrays["repeated"] = np.asarray(int(recording.repeated))
     arrays["cube_mhz"] = np.asarray(chip.clock.cube_mhz, np.float64)
     groups: tuple[Mapping[str, Any], ...] = (
         rows, programs, task_columns, texts, tensors, _fields(lines, "file", "number", "text"),
@@ -188,7 +190,8 @@ def load_timeline(path: str | Path) -> TimelineFile:
         if name:
             groups[group][name] = column
     chip, file, report = (str(arrays[name]) for name in ("chip", "chip_file", "report"))
-    return TimelineFile(chip, float(arrays["cube_mhz"]), **groups, chip_file=file, report=report)
+    mhz, repeated = float(arrays["cube_mhz"]), bool(arrays["repeated"])
+    return TimelineFile(chip, mhz, **groups, chip_file=file, report=report, repeated=repeated)
 
 
 def _check_headers(headers: Mapping[str, Header]) -> None:
@@ -314,7 +317,7 @@ def _recording(file: TimelineFile) -> Recording:
         times: dict[str, Any] = {name: columns[name].astype(np.int64) for name in _TIMES}
         span = {name: row[name] for name in ("task", "core", "begin", "finish", "queue_full", "launch")}
         timeline.programs.append(ProgramRun(program=program, columns=times, **span))
-    return Recording(chip, timeline, tasks, tensors.get(_WARM, []))
+    return Recording(chip, timeline, tasks, tensors.get(_WARM, []), file.repeated)
 
 
 def _stored(table: InstructionTable, key: Key) -> list[Any]:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from ascend_sim.chip import ChipSpec
+from ascend_sim.chip.headroom import LAUNCH_TABLES
 from ascend_sim.engine.engine import Progress
 from ascend_sim.engine.timeline import TaskRun
 from ascend_sim.frozen import frozen
@@ -104,10 +105,8 @@ def _hbm(chip: ChipSpec) -> ChipSpec:
 
 
 def _launch(chip: ChipSpec) -> ChipSpec:
-    names = ("task_overhead_us", "overhead_per_block_us", "block_us", "core_start_us", "prologue_us")
-    return _with(
-        chip, launch={name: {kind: us / 2 for kind, us in getattr(chip.launch, name).items()} for name in names}
-    )
+    halves = {name: {kind: us / 2 for kind, us in getattr(chip.launch, name).items()} for name in LAUNCH_TABLES}
+    return _with(chip, launch=halves)
 
 
 def _listed(cycles: Iterable[int]) -> str:

@@ -1,6 +1,6 @@
 """The runtime: devices, tasks, and functions that run them."""
 
-from ascend_sim.engine.device import Device
+from ascend_sim.engine.device import Device, KernelMoves, Moved
 from ascend_sim.engine.engine import OnProgram, Progress
 from ascend_sim.engine.replay import Observer
 from ascend_sim.engine.task import Task
@@ -13,6 +13,8 @@ from ascend_sim.runtime.session import Outcome, run_tasks, run_values
 __all__ = [
     "Allocation",
     "Device",
+    "KernelMoves",
+    "Moved",
     "Observer",
     "OnProgram",
     "Outcome",

@@ -19,12 +19,16 @@ from ascend_sim.memory.gm import Allocation
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Recording:
-    """Recorded run on `chip`: `tasks` in launch order and their `timeline`; `warm` are tensors that were in the L2 before."""
+    """Recorded run on `chip`: `tasks` in launch order and their `timeline`.
+
+    `warm` are tensors that the L2 held before; `repeated` is whether the same tasks ran just before.
+    """
 
     chip: ChipSpec
     timeline: Timeline
     tasks: Sequence[Task]
     warm: Sequence[Allocation] = ()
+    repeated: bool = False
 
     def __repr__(self) -> str:
         """Return one line: the chip, and how much ran."""
@@ -47,6 +51,7 @@ class Recording:
         for tensor in self.warm:
             device.warm(tensor)
         tasks = [replace(task, build=_builder(made)) for task, made in zip(self.tasks, programs, strict=True)]
+        device.repeat(tasks if self.repeated else ())
         return Engine(device, progress=progress).run(tasks)
 
     def without_kernels(self) -> Recording:

@@ -14,6 +14,7 @@ from ascend_sim.frozen import frozen
 from ascend_sim.ops.layer import OVER_TIME
 from ascend_sim.ops.network import layer_text
 from ascend_sim.ops.operators import OPERATORS
+from ascend_sim.runtime import KernelMoves
 
 CONV = "conv"
 MATMUL = "matmul"
@@ -24,12 +25,16 @@ PARTS = ("output", "grad_input", "grad_weight", "grad_bias")
 
 @frozen
 class Call:
-    """One call; equal calls take equal time. `part` is what a matrix product makes of a layer, "" for operators."""
+    """One call; equal calls take equal time. `part` is what a matrix product makes of a layer, "" for operators.
+
+    `before` are the kernels of the step before it, where the L2 is as they leave it.
+    """
 
     operator: str
     tensors: tuple[tuple[str, TensorSpec | None], ...]
     attributes: tuple[tuple[str, Any], ...]
     part: str = ""
+    before: tuple[KernelMoves, ...] | None = None
 
     @property
     def given(self) -> dict[str, TensorSpec | None]:

@@ -28,6 +28,7 @@ from ascend_sim.studies.tiles.command import search_tilings
 from ascend_sim.studies.tiles.options import SearchOptions
 from ascend_sim.studies.tiles.search import SearchOutcome
 from ascend_sim.torch.calls import MATMUL, Call
+from ascend_sim.torch.options import alone
 from ascend_sim.torch.outcome import CallSettings
 from ascend_sim.torch.precision import case_of
 from ascend_sim.torch.report import LayerRow
@@ -41,6 +42,8 @@ _LISTED = 8
 class SimulatedLayer:
     """One layer of a model, with the settings of its simulation. All methods mean its backward call unless `forward` is
     True.
+
+    A run of its own has no step before it: where the simulation's L2 is as the step leaves it, the layer's is cold.
     """
 
     name: str
@@ -75,7 +78,7 @@ class SimulatedLayer:
     def run(self, *, forward: bool = False) -> Result:
         """Run the call in timing mode, with its timeline and the settings of the simulation."""
         call = self.call(forward=forward)
-        options = {**self.settings.options, "chip": self.settings.chip, "mode": "timing", "timeline": True}
+        options = {**alone(self.settings.options), "chip": self.settings.chip, "mode": "timing", "timeline": True}
         return run_call(OPERATORS[call.operator], call.given, call.named, filled(RunOptions, options))
 
     def tile(self, kernel: str | None = None, **options: Unpack[SearchOptions]) -> list[SearchOutcome]:

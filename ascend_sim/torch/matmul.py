@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ascend_sim.calls.tensors import TensorSpec
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
@@ -9,7 +11,7 @@ from ascend_sim.numerics import canonical
 from ascend_sim.ops.kernels.matmul.program import matmul_task
 from ascend_sim.ops.kernels.matmul.tiling import MatMulProblem, choose_matmul
 from ascend_sim.report.report import Report
-from ascend_sim.runtime import Device, run_tasks
+from ascend_sim.runtime import Device, KernelMoves, run_tasks
 from ascend_sim.torch.calls import turned
 
 
@@ -36,15 +38,23 @@ def matmul_problem(a: TensorSpec, b: TensorSpec, cube_math_type: int, chip: Chip
     )
 
 
-def time_matmul(problem: MatMulProblem, chip: ChipSpec, *, l2: str = "cold", engine: str | None = None) -> Report:
+def time_matmul(
+    problem: MatMulProblem,
+    chip: ChipSpec,
+    *,
+    l2: str = "cold",
+    engine: str | None = None,
+    before: Sequence[KernelMoves] = (),
+) -> Report:
     """Run the kernel alone in timing mode and return its report. Raises SimError where the chip lacks the kernel or no tiling
-    fits.
+    fits. `before` are the kernels of the step, whose operands have the names a and b.
     """
     tiling = choose_matmul(problem, chip)
     device = Device(chip, with_values=False)
     tensors = [device.allocate(size, name) for size, name in zip(problem.sizes, "abc", strict=True)]
     for operand in tensors[:2] if l2 == "warm" else ():
         device.warm(operand)
+    device.replay(before, dict(zip("abc", tensors, strict=True)))
     task = matmul_task(chip, problem, tiling, tensors)
     outcome = run_tasks(device, [task], {"mode": "timing", "engine": engine})
     assert outcome.timeline is not None

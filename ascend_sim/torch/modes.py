@@ -15,6 +15,7 @@ from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.torch import calls, over_time
 from ascend_sim.torch.calls import Call, CalledLayer
 from ascend_sim.torch.names import GRADIENTS, NO_MODULE, OUTSIDE, Names
+from ascend_sim.torch.step import StepOrder
 
 aten = torch.ops.aten
 _TWICE = {"ConvolutionBackwardBackward0", "_ConvTbcGradBackward", "_ConvTbcGradGeneratedBackward"}
@@ -24,11 +25,14 @@ _TWICE = {"ConvolutionBackwardBackward0", "_ConvTbcGradBackward", "_ConvTbcGradG
 class Watcher(Protocol):
     """Interface of a simulation that is told of calls; `forward` and `matmul` say whether forward calls and matrix products
     count.
+
+    `order` notes every operator, where the L2 is to be as the step leaves it.
     """
 
     names: Names
     forward: bool
     matmul: bool
+    order: StepOrder | None
 
     def row(self, layer: CalledLayer) -> Any:
         """Return the layer's row, a new one at its first call."""
@@ -51,18 +55,24 @@ class Operators(TorchDispatchMode):
         self.watcher = watcher
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        results = self._run(func, args, kwargs or {})
+        if self.watcher.order is not None and results is not NotImplemented:
+            self.watcher.order.ran(func, args, kwargs or {}, results)
+        return results
+
+    def _run(self, func: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
         seen = _SEEN.get(func)
         if seen is None:
             if torch.is_inference_mode_enabled():  # without autograd, composite operators arrive in one piece
                 with self:
-                    parts = func.decompose(*args, **(kwargs or {}))
+                    parts = func.decompose(*args, **kwargs)
                 if parts is not NotImplemented:
                     return parts
-            return func(*args, **(kwargs or {}))
+            return func(*args, **kwargs)
         if not all(is_plain(one) for one in args if isinstance(one, torch.Tensor)):
             self.watcher.names.sign(None)
-            return func(*args, **(kwargs or {}))
-        return seen(self.watcher, func, args, kwargs or {})
+            return func(*args, **kwargs)
+        return seen(self.watcher, func, args, kwargs)
 
 
 class Functions(TorchFunctionMode):
@@ -139,7 +149,7 @@ def _product(sim: Watcher, func: Any, args: Any, kwargs: Any, *, first: int) -> 
             seen.clear()
         seen.add(part)
     if sim.matmul and (sim.forward or part != "output"):
-        sim.note(layer, calls.matmul_call(left, right, part), {}, {})
+        sim.note(layer, calls.matmul_call(left, right, part), {"a": left, "b": right}, {})
     return func(*args, **kwargs)
 
 

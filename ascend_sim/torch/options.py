@@ -3,9 +3,9 @@
 from typing import Annotated
 
 from ascend_sim.options.description import Option, described
-from ascend_sim.options.run_options import CacheOptions, ChipOptions, ChoiceOptions, EngineOptions, ValueOptions
+from ascend_sim.options.run_options import STEP, CacheOptions, ChipOptions, ChoiceOptions, EngineOptions, ValueOptions
 
-__all__ = ["SimulateOptions"]
+__all__ = ["SimulateOptions", "alone"]
 
 
 @described
@@ -40,3 +40,8 @@ class SimulateOptions(ChipOptions, EngineOptions, ChoiceOptions, CacheOptions, V
             '`if __name__ == "__main__"`.',
         ),
     ]
+
+
+def alone(options: SimulateOptions) -> SimulateOptions:
+    """Return the options of a call that runs alone: without a step before it the L2 is cold."""
+    return SimulateOptions(**{**options, "l2": "cold"}) if options["l2"] == STEP else options

@@ -71,13 +71,15 @@ def simulate_call(
             assert a is not None and b is not None
             problem = matmul_problem(a, b, settings.options["cube_math_type"], settings.chip)
             l2, engine = settings.options["l2"], settings.options["engine"]
-            return _of_report(time_matmul(problem, settings.chip, l2=l2, engine=engine), {"MatMul": call.part}), {}
+            report = time_matmul(problem, settings.chip, l2=l2, engine=engine, before=call.before or ())
+            return _of_report(report, {"MatMul": call.part}), {}
         operator = OPERATORS[call.operator]
         result = run_call(
             operator,
             call.given if arrays is None else {name: arrays.get(name) for name in operator.tensors},
             call.named,
             filled(RunOptions, {**settings.options, "chip": settings.chip, "timeline": False}),
+            before=call.before,
         )
     except SimError as error:
         if strict:

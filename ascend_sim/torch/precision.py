@@ -14,10 +14,12 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.frozen import frozen
 from ascend_sim.ops.case_entries import Case
 from ascend_sim.ops.operators import OPERATORS
+from ascend_sim.options.description import filled
+from ascend_sim.options.run_options import CacheOptions
 from ascend_sim.studies.precision.pages import detail
 from ascend_sim.studies.precision.run import PrecisionTable, precision
 from ascend_sim.torch.calls import MATMUL, Call
-from ascend_sim.torch.options import SimulateOptions
+from ascend_sim.torch.options import SimulateOptions, alone
 from ascend_sim.torch.report import LayerRow
 
 _WIDTH = 10_000
@@ -92,5 +94,6 @@ def case_of(call: Call, options: SimulateOptions) -> Case:
         if spec is not None:
             entries[name] = {"shape": spec.shape, "dtype": spec.dtype}
     entries |= {name: value for name, value in call.attributes if value is not None}
-    entries |= {"deterministic": options["deterministic"], "conformance": options["conformance"], "l2": options["l2"]}
+    entries |= {"deterministic": options["deterministic"], "conformance": options["conformance"]}
+    entries |= filled(CacheOptions, alone(options))
     return OPERATORS[call.operator].case.model_validate(entries)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
@@ -21,7 +22,9 @@ from numpy.typing import NDArray
 from ascend_sim.calls.torch_tensors import array_of, distance, has_values, put
 from ascend_sim.engine.choice import chosen_engine
 from ascend_sim.errors import SimError
+from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.options.description import with_options
+from ascend_sim.options.run_options import STEP
 from ascend_sim.report.files import make_folder, write_json
 from ascend_sim.report.layer_pages import folder_of, page_name
 from ascend_sim.runtime import ValueModel
@@ -39,6 +42,7 @@ from ascend_sim.torch.outcome import CallOutcome, CallSettings, simulate_call
 from ascend_sim.torch.page import write_page
 from ascend_sim.torch.precision import LayerPrecision, layer_precision
 from ascend_sim.torch.report import LayerRow, ModelReport
+from ascend_sim.torch.step import StepOrder
 
 Array = NDArray[Any]
 
@@ -75,6 +79,7 @@ class Simulation:
         self.values, self.forward, self.strict = options["values"], options["forward"], options["strict"]
         self.matmul = options["matmul"] and options["mode"] != "functional"  # the kernel has times alone
         self.jobs = options["jobs"]
+        self.order = StepOrder(chip.memory.l2_bytes) if options["l2"] == STEP else None
         self.names = Names(model)
         self._rows: dict[CalledLayer, LayerRow] = {}
         self._outcomes: dict[Call, CallOutcome] = {}
@@ -215,6 +220,9 @@ class Simulation:
     def note(self, layer: CalledLayer, call: Call, tensors: Mapping[str, Any], results: Mapping[str, Any]) -> None:
         """Note one call with its tensors and PyTorch's results by output name; `values="chip"` overwrites the results."""
         with self._lock:
+            if self.order is not None:
+                own = tensors if call.operator == MATMUL else OPERATORS[call.operator].by_our_names(tensors)
+                call = replace(call, before=self.order.before({**own, **results}))
             row = self.row(layer)
             row.calls[call] = row.calls.get(call, 0) + 1
             if self._later(call):

@@ -155,7 +155,6 @@ def test_its_twin_is_clean(kernels: dict[str, Any], kind: str, number: int) -> N
     assert not [one for one in found.findings if one.level == "ERROR"], found.render()
 
 
-def test_forty_mistakes_are_planted() -> None:
-    from tests.ascend_c.test_planted import PLANTED as IN_VECTOR
-
-    assert len(IN_VECTOR) + len(NAMES) >= 40
+def test_enough_mistakes_are_planted() -> None:
+    """With those of `test_planted.py` there are forty."""
+    assert len(NAMES) >= 14

@@ -60,7 +60,7 @@ def test_a_missing_case_and_broken_yaml(tmp_path: Path) -> None:
         (["--chip", "ascend910b33"], ["did you mean ascend910b3?"]),
         (["--chip", "missing.yaml"], ["missing.yaml", "No such file"]),
         (["--mode", "fast"], ["--mode fast", "full, functional, timing"]),
-        (["--l2", "lukewarm"], ["lukewarm", "cold and warm"]),
+        (["--l2", "lukewarm"], ["lukewarm", "cold, warm, step"]),
         (["--conformance", "strict"], ["strict", "documented"]),
         (["--cube-math-type", "9"], ["161002", "cubeMathType = 9"]),
         (["--block-dim", "many"], ["--block-dim 'many'", "grad_weight=32"]),

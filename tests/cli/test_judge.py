@@ -50,7 +50,7 @@ CHEATS: dict[str, tuple[str, str]] = {
         "asim::recorder.request.most_rows = 1ll << 60; for (;;) PipeBarrier<PIPE_V>();", "limits"),
     "a loop without end and without an alarm": (ENDLESS, "limits"),
     "a file of its own": (
-        f'if (FILE *f = fopen("/tmp/ascend-sim-cheat", "w")) {{ fputs("seed", f); fclose(f); }} {OUT}', "bounds"),
+        f'if (FILE *f = fopen(P_tmpdir "/ascend-sim-cheat", "w")) {{ fputs("seed", f); fclose(f); }} {OUT}', "bounds"),
 }  # fmt: skip
 """Kernels that do not add 1 to x on the vector unit, and the stage that says so."""
 SCALAR = "for (int i = 0; i < 512; i++) zg.SetValue(i, xg.GetValue(i) + 1);"

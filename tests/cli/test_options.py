@@ -54,6 +54,7 @@ def test_every_command_is_asked() -> None:
         "validate",
         "compare",
         "c",
+        "judge",
         "tile",
         "sweep",
     }
@@ -155,7 +156,7 @@ def test_an_error_of_reading_is_json_under_json(program: typer.Typer) -> None:
     ("line", "there"),
     [
         ("run by_hand --mode f", {"full", "functional"}),
-        ("run-network resnet18 --l2 ", {"cold", "warm"}),
+        ("run-network resnet18 --l2 ", {"cold", "warm", "step"}),
         ("explain by_hand --conformance d", {"documented"}),
         ("sweep strided --mode ", {"timing", "full"}),
     ],

@@ -115,6 +115,7 @@ def test_rows_of_any_layout_are_taken() -> None:
         ({"hbm_latency": 1 << 31}, "memory.hbm_latency: is 2147483648; at most 2147483647"),
         ({"l2_line_bytes": 1 << 17}, "memory.l2_line_bytes: is 131072; at most 65536"),
         ({"same_line_read_ratio": 2.0**30}, "memory.same_line_read_ratio: is 1.07374e.09; must be below 2..30"),
+        ({"write_back_ratio": 1024.0}, "memory.write_back_ratio: is 1024; must be below 1024"),
     ],
 )
 def test_a_chip_with_which_counts_could_wrap_is_refused(fields: dict[str, Any], words: str) -> None:

@@ -71,3 +71,23 @@ def test_lines_survive_kernels_and_new_readers(dirty: bool) -> None:
     device = Device(CHIP, with_values=False)
     (write if dirty else read)(device.l2, 7)
     assert read(device.l2, 7) == (0, 0)
+
+
+def test_a_kernel_leaves_what_it_moved_and_what_it_wrote_is_dirty() -> None:
+    """Ten lines: reading six and writing four of another tensor fills them; reading six more drives the first six out."""
+    chip = changed(CHIP, memory={"l2_bytes": 10 * 512})
+    device = Device(chip, with_values=False)
+    source, target, other = (device.allocate(count * 512, name) for count, name in ((6, "a"), (4, "b"), (10, "c")))
+    assert device.pass_over([(source, False), (target, True)]) == 0
+    assert device.l2.resident(np.append(lines_of(source), lines_of(target))).all()
+    assert device.pass_over([(other, False)]) == 4
+    assert read(device.l2, *lines_of(source), *lines_of(target)) == (10, 0)
+
+
+def test_kernels_before_a_run_leave_its_own_tensors_in_the_l2() -> None:
+    chip = changed(CHIP, memory={"l2_bytes": 10 * 512})
+    device = Device(chip, with_values=False)
+    own = device.allocate(4 * 512, "own")
+    device.replay([(("x", 4 * 512, True),), (("own", 4 * 512, False), ("x", 4 * 512, False))], {"own": own})
+    assert device.l2.resident(np.arange(4)).all()
+    assert read(device.l2, 100, 101, 102, 103, 104, 105) == (6, 4)  # the lines of x, which came first, are dirty

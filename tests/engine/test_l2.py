@@ -166,6 +166,6 @@ def test_against_a_plain_list(capacity: int, refetch: bool, requests: list[tuple
             fetched, left, _ = l2.read(touched, NONE)
             got = fetched, left + l2.write(touched, NONE)[1]
         move = NaiveTransfer(0, 0, direction, region, address, 1)  # type: ignore[arg-type]
-        begin(move, cache, 512, refetch, Fraction(1))
+        begin(move, cache, 512, refetch, Fraction(1), Fraction(1))
         assert got == (move.fetched, move.victims)
         assert [bool(x) for x in l2.resident(np.arange(80))] == [line in cache.lines for line in range(80)]

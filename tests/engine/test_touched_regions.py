@@ -35,7 +35,7 @@ class TouchingRegions(Instruction):
     """Reads and writes these regions of UB, for some cycles on some pipe."""
 
     place: str
-    taken: tuple[Region, ...]
+    sources: tuple[Region, ...]
     put: tuple[Region, ...]
     cycles: int
 
@@ -48,7 +48,7 @@ class TouchingRegions(Instruction):
         return Cost(0, 0, self.cycles, 3)
 
     def reads(self) -> tuple[Region, ...]:
-        return self.taken
+        return self.sources
 
     def writes(self) -> tuple[Region, ...]:
         return self.put
@@ -76,7 +76,7 @@ def instructions(draw: st.DrawFn) -> tuple[TouchingRegions, tuple[int, int, int]
 def touching(todo: list[tuple[TouchingRegions, tuple[int, int, int]]]) -> Program:
     def write(k: KernelBuilder) -> None:
         for one, (dst, src0, src1) in todo:
-            k._emit((TouchingRegions, one.place, one.taken, one.put, one.cycles), dst, src0, src1)
+            k._emit((TouchingRegions, one.place, one.sources, one.put, one.cycles), dst, src0, src1)
 
     return program(CHIP, "AIV", write, [KIB])
 
@@ -109,7 +109,7 @@ def test_two_regions_at_many_distances() -> None:
         for _ in range(4000):
             places = [0, random.randrange(0, half, 32)]
             random.shuffle(places)
-            k._emit((TouchingRegions, reader.place, reader.taken, (), reader.cycles), 0, places[0])
+            k._emit((TouchingRegions, reader.place, reader.sources, (), reader.cycles), 0, places[0])
             k._emit((TouchingRegions, writer.place, (), writer.put, writer.cycles), places[1])
             k.pipe_barrier("ALL")
 

@@ -30,7 +30,7 @@ SLACK = 1
 
 
 def memory(
-    read: float, write: float, hbm: float, latency: int = 0, refetch: bool = False, same_line: float = 1
+    read: float, write: float, hbm: float, latency: int = 0, refetch: bool = False, ratios: tuple[float, float] = (1, 1)
 ) -> ChipSpec:
     """A chip with these bandwidths in bytes per cycle for the whole chip."""
     cores = CHIP.cores.aic
@@ -44,7 +44,8 @@ def memory(
             "hbm_latency": latency,
             "l2_write_efficiency": 1.0,
             "partial_line_refetch": refetch,
-            "same_line_read_ratio": same_line,
+            "same_line_read_ratio": ratios[0],
+            "write_back_ratio": ratios[1],
         },
     )
 
@@ -82,7 +83,7 @@ def exact(chip: ChipSpec, capacity: int, moves: list[NaiveTransfer]) -> None:
         read,
         write,
         hbm,
-        Fraction(m.same_line_read_ratio),
+        (Fraction(m.same_line_read_ratio), Fraction(m.write_back_ratio)),
     )
 
 
@@ -105,12 +106,20 @@ moves_strategy = st.lists(
 @sampled(60, 250)
 @given(
     moves_strategy, st.integers(40, 600), st.integers(40, 600), st.integers(20, 600), st.integers(40, 200),
-    st.integers(0, 300), st.booleans(), st.sampled_from([1.0, 1.5, 2.25]),
+    st.integers(0, 300), st.booleans(),
+    st.tuples(st.sampled_from([1.0, 1.5, 2.25]), st.sampled_from([1.0, 1.6, 0.5])),
 )  # fmt: skip
 def test_against_exact_fractions(
-    drawn: list[Any], read: int, write: int, hbm: int, capacity: int, latency: int, refetch: bool, same_line: float
+    drawn: list[Any],
+    read: int,
+    write: int,
+    hbm: int,
+    capacity: int,
+    latency: int,
+    refetch: bool,
+    ratios: tuple[float, float],
 ) -> None:
-    chip = memory(read, write, hbm, latency, refetch, same_line)
+    chip = memory(read, write, hbm, latency, refetch, ratios)
     moves = [
         NaiveTransfer(start, i, d, region, at, whole(Fraction(port)))
         for i, (start, d, region, at, port) in enumerate(drawn)
@@ -350,7 +359,7 @@ def test_one_line_for_many_readers_costs_the_l2_more(apart: int, cycles: int) ->
     """Four readers of 64 lines each, 128 bytes per cycle for all: 1024 cycles. When the lines are the same, three of them
     find a reader at work and count 1.5 times: rates are equal, so the end comes after (1 + 3 x 1.5) / 4 of that.
     """
-    chip = memory(128, 128, 1e6, same_line=1.5)
+    chip = memory(128, 128, 1e6, ratios=(1.5, 1))
     region = Region("src0", "GM", 64 * LINE)
     moves = [NaiveTransfer(0, i, "read", region, i * apart, whole(Fraction(100))) for i in range(4)]
     _, ends, _ = fly(chip, 10_000, moves)

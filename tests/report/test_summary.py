@@ -92,11 +92,11 @@ def test_at_most_fifteen_lines_on_a_screen(tmp_path: Path, monkeypatch: pytest.M
         ran = run("run", case, "--mode", "timing")
         lines = ran.out.splitlines()
         assert len(lines) <= 15 and lines[0].startswith(f"convolution_backward  {case}  ascend910b3   "), case
-        assert "values: not computed   mode timing   L2 cold at the start" in lines
+        assert "values: not computed   mode timing   L2 cold, code cold at the start" in lines
         assert lines[-1] == "more: --full, --html page.html"
     lines = run("run", "case.yaml", "--chip", "ascend910a", "--l2", "warm").out.splitlines()
     assert lines[0].startswith("convolution_backward  case.yaml  ascend910a   ")
-    assert "values: correct   mode full   L2 warm at the start" in lines
+    assert "values: correct   mode full   L2 warm, code cold at the start" in lines
     assert run("run", "case.yaml", "--mode", "functional").out.splitlines()[1:] == [
         "values: correct   mode functional",
         "more: --full",

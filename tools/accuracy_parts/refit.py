@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from calibrate import Bench, Values, value_of
+from calibrate import Bench, Values, can_be_scaled, value_of
 
 from accuracy_parts.rows import B2, DW, DX, FIRST
 from accuracy_parts.structure import was_chosen_on
@@ -90,12 +90,14 @@ def _leaf(field: str) -> dict[str, Any]:
 
 
 def fitted_fields(chip: str, rows: Sequence[MeasuredRow]) -> tuple[str, ...]:
-    """The costs that these rows fitted; what was derived or assumed and chosen by them stays as it is."""
+    """The costs that these rows fitted; what was derived or assumed and chosen by them stays as it is, and so does a 0."""
     cells = [dict(row.cells) for row in rows]
     return tuple(
         place
         for place, (source, texts) in fitted_of(load_chip(chip)).items()
-        if source.startswith("fitted:") and any(dict(row) in cells for text in texts for row in selected(text))
+        if source.startswith("fitted:")
+        and (_of_library(place) or can_be_scaled(chip, place))
+        and any(dict(row) in cells for text in texts for row in selected(text))
     )
 
 

@@ -35,6 +35,25 @@ CHOICES = (
         TBE,
         ("calls.csv: chip=ascend910b2, kernels=TransData TransData MemSet Conv3DBackpropFilter TransData",),
     ),
+    Choice(
+        "910B, V1 dW, 3-D",
+        "0.6 us a block for code that no cache holds: a surrogate, whose mechanism is not known "
+        "(`launch.uncached_per_block_us`)",
+        "configs/chips/dav-2201.yaml",
+        ("calls.csv: chip=ascend910b2, kernels=TransData TransData MemSet Conv3DBackpropFilter TransData",),
+    ),
+    Choice(
+        "910B, whole calls",
+        "launches before are the same call, and the inputs of cann-bench's rows are cold (column launches and l2)",
+        "configs/measurements/calls.csv",
+        ("later/vector_calls.csv: run=cann_bench_vector_910b2",),
+    ),
+    Choice(
+        "kernels of a profile",
+        "in which buffers of its size a tensor lies",
+        "ascend_sim/studies/validate/profile_order.py",
+        tuple(f"steps/alexnet_910b2_{rank}.csv: Type=MatMulV2" for rank in ("rank0", "rank1")),
+    ),
     Choice("910B, V1 dW, 32-bit", "L0A and L0B are handed over by flags of their own (`own_flags`)", TBE, (DW_910B2,)),
     Choice("910B, V1 dW", "a step's gradOutput is turned by one load", TBE, (DW_910B2,)),
     Choice(

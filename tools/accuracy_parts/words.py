@@ -12,8 +12,6 @@ off. `tools/accuracy` writes this page, and the tables behind it into [accuracy-
 - **Mean errors** of task times stand by chip and operator in a [table](accuracy-tables.md#task-time-by-chip-and-operator).
 - **New layers are worse.** Kernels and tilings were written with these rows in view. Whole calls are the odd rows of their
   sources; the even ones are kept back.
-- **Two shapes only.** The 910B2 has {rows_910b2} rows with counters, but {kernels_910b2} distinct kernels, and its convolutions
-  have two shapes. No second network with counters exists, so no error without its network can be given for them.
 
 ## How it is measured
 
@@ -30,14 +28,12 @@ where a product's source gives them.
 **In-sample or not.** "fitted" says whether costs of the chip were fitted on rows of the same network or sample. "structure"
 says that a rule was chosen with these rows in view; both are in-sample. The tables list the
 [costs](accuracy-tables.md#fitted-costs-and-the-rows-that-fitted-them) and the
-[choices](accuracy-tables.md#what-else-was-chosen-with-rows-in-view). One choice decides a figure: if the V1 3-D kernel of
-npu_conv3d_backward did load ahead, its mean error would be {v1_ahead} %. How rows do whose costs are fitted without them is
+[choices](accuracy-tables.md#what-else-was-chosen-with-rows-in-view). How rows do whose costs are fitted without them is
 in [another table](accuracy-tables.md#rows-left-out-of-a-fit).
 
 **Figures.** Error of a row: (predicted - measured) / measured. "mean" and "median" are of the sizes of errors, "bias" is the
 mean of errors, "rank" is Spearman's correlation over rows (three kernels or more). "kernels" counts distinct ones. Core and
-pipe times are means over the launched cores. `ascend-sim validate --csv rows.csv` prints the first table and writes every row
-with the 80 % interval of its predicted time (`predicted_low_us`, `predicted_high_us`). """
+pipe times are means over the launched cores. """
 
 
 TABLES = """# Accuracy: the tables
@@ -46,13 +42,8 @@ For whoever checks a figure of [accuracy.md](accuracy.md), which defines the col
 are us, errors percent; tables are told nothing where they do not say otherwise."""
 
 
-BLOCKS = """The blocks of the first 910 follow from a rule on images and cores that was read off these rows (`images_first`,
-guessed; the
-vendor's procedure of 2021 is not public). So they are no blind test. The rule depends on the number of images alone, so times
-jump where it changes over; no measured row lies on both sides of a jump. With images for up to half of the cores, every core
-has a share of the work. With more, each image has a core. With more images than cores there are 32 blocks, two rounds on 30
-cores. [Where it jumps, and rules without a jump](accuracy-tables.md#blocks-of-the-first-910). The batch 32 rows come from other
-software (other splits, other fusion): never average them with the rest."""
+BLOCKS = """The blocks of the first 910 follow from a rule that was read off these rows (`images_first`, guessed): no blind test
+([where it jumps](accuracy-tables.md#blocks-of-the-first-910)). Batch 32 is of other software."""
 
 
 UNSEEN = """## Layers of the first 910 without rows

@@ -62,7 +62,7 @@ class CoreNumbers(ctypes.Structure):
 class GmNumbers(ctypes.Structure):
     """`GmNumbers` of traffic.h."""
 
-    _fields_ = _numbers("shared", "line", "l2_read", "l2_write", "hbm", "miss_latency", "same_line")
+    _fields_ = _numbers("shared", "line", "l2_read", "l2_write", "hbm", "miss_latency", "same_line", "write_back")
 
 
 class ProgramStruct(ctypes.Structure):

@@ -83,6 +83,7 @@ class CompiledMachine:
             scaled(chip.hbm_bytes_per_cycle()),
             chip.memory.hbm_latency,
             scaled(chip.memory.same_line_read_ratio - 1),
+            scaled(chip.memory.write_back_ratio),
         )
         self._c = c.Handle(numbers, int(env.now), _NEVER if last is None else min(last, _NEVER))
         self.lib = self._c.lib

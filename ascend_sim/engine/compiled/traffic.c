@@ -284,7 +284,7 @@ static void start(Traffic *traffic, Transfer *transfer, i64 now) {
     L2 *l2 = &traffic->l2;
     const i64 count = shape->n.count, line = traffic->gm.line;
     const Lines lines = {transfer->first, count, shape->run_count, shape->runs};
-    i64 weight = (i64)1 << FRACTION, fetched, victims = 0, hits = 0;
+    i64 weight = (i64)1 << FRACTION, fetched, driven_out = 0, victims = 0, hits = 0; /* dirty lines that reads drive out, and that writes do */
     make_room_for_fill(traffic, now); /* before the L2 changes: from here on nothing fails */
     traffic->found = grow(traffic->way_out, traffic->found, &traffic->found_room, count, sizeof(i64));
     transfer->stamp = l2->clock;
@@ -295,12 +295,12 @@ static void start(Traffic *traffic, Transfer *transfer, i64 now) {
         }
         forget_fills(traffic, now);
         const i64 since = traffic->fill_head < traffic->fill_end ? traffic->fills[traffic->fill_head].begin : NEVER;
-        fetched = l2_read(l2, lines, shape->special, shape->n.specials, since, &victims, traffic->found, &hits);
+        fetched = l2_read(l2, lines, shape->special, shape->n.specials, since, &driven_out, traffic->found, &hits);
         if (hits) await_fills(traffic, transfer, traffic->found, hits);
     } else if (shape->n.direction == WRITE) {
         fetched = l2_write(l2, lines, shape->special, shape->n.specials, &victims);
     } else {
-        fetched = l2_read(l2, lines, NULL, 0, NEVER, &victims, traffic->found, &hits);
+        fetched = l2_read(l2, lines, NULL, 0, NEVER, &driven_out, traffic->found, &hits);
         l2_write(l2, lines, NULL, 0, &victims);
     }
     if (l2->clock > transfer->stamp) {
@@ -310,10 +310,10 @@ static void start(Traffic *traffic, Transfer *transfer, i64 now) {
     transfer->misses = fetched;
     transfer->allocated = l2->clock - transfer->stamp;
     transfer->hits = count - (shape->n.direction == WRITE ? transfer->allocated : fetched);
-    i64 moved = fetched + victims;
-    transfer->hbm_bytes = moved * line;
+    const i64 moved = (fetched + victims << FRACTION) + driven_out * traffic->gm.write_back;
+    transfer->hbm_bytes = (fetched + victims + driven_out) * line;
     traffic->hbm_bytes += transfer->hbm_bytes;
-    join(traffic, transfer, (moved << FRACTION) / shape->n.touched, weight);
+    join(traffic, transfer, moved / shape->n.touched, weight);
 }
 
 /* Its own bytes, or those of a fill that it waits for, are through (Traffic._complete; "GM transfers in classes"). */

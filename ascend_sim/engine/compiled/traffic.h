@@ -12,7 +12,7 @@ enum limit { PORT, L2_SHARE, HBM_SHARE };
 
 /* What the shared GM needs to know of its chip; `shared` 0: every transfer runs at the speed of its port. */
 typedef struct {
-    i64 shared, line, l2_read, l2_write, hbm, miss_latency, same_line;
+    i64 shared, line, l2_read, l2_write, hbm, miss_latency, same_line, write_back;
 } GmNumbers;
 
 /* The lines of one access at one phase inside a line, relative to the line of its address (../lines.py, Footprint). */

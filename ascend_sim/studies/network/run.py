@@ -26,19 +26,22 @@ from ascend_sim.engine.engine import Progress
 from ascend_sim.engine.watch import watched
 from ascend_sim.errors import AclnnError, SimError, TilingError
 from ascend_sim.frozen import frozen
+from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.case_entries import Case
 from ascend_sim.ops.execute import execute
 from ascend_sim.ops.kernels.cube.libraries import known_library
 from ascend_sim.ops.network import Layer, Network, load_network
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.options.description import filled, with_options
-from ascend_sim.options.run_options import ProfileOptions
+from ascend_sim.options.run_options import STEP, CacheOptions, ProfileOptions, TaskOptions
 from ascend_sim.report.certainty import together
 from ascend_sim.report.report import ideal_cycles, interval_of
 from ascend_sim.report.summary import LAYOUT
+from ascend_sim.runtime import KernelMoves
 from ascend_sim.sequence import chip_of
 from ascend_sim.settings import check_options
 from ascend_sim.studies.network.options import NetworkOptions
+from ascend_sim.studies.network.step import kernels_before
 from ascend_sim.studies.network.summary import summary_of
 from ascend_sim.studies.points import finish
 from ascend_sim.studies.pools import Failed, Processes
@@ -101,6 +104,7 @@ class NetworkRun:
     direction: str = "backward"
     complete: bool = True
     l2: str = "cold"
+    launches: str = "cold"
 
     def __str__(self) -> str:
         from ascend_sim.report.printed import UNLIMITED, printed
@@ -221,13 +225,22 @@ def run_network(
     if unknown:
         raise SimError(f"tilings: {network.name} has no layer {unknown[0]!r}")
     problems = [_problem(layer, direction, given.get(layer.name)) for layer in network.layers]
+    before: dict[str, tuple[KernelMoves, ...]] = dict.fromkeys(problems, ())
+    if how["l2"] == STEP:  # equal layers find another L2
+        problems = [f"{problem} at {place}" for place, problem in enumerate(problems)]
+        sizes = [_sizes(layer, spec, how, direction) for layer in network.layers]
+        l2_bytes = spec.memory.l2_bytes
+        before = {
+            problem: kernels_before(sizes, place, direction, l2_bytes) if sizes[place] else ()
+            for place, problem in enumerate(problems)
+        }
     first: dict[Any, str] = {}
     same_as = []
     for layer, problem in zip(network.layers, problems, strict=True):
         owner = first.setdefault(problem, layer.name)
         same_as.append(None if owner == layer.name else owner)
     items = {
-        problem: (layer, given.get(layer.name))
+        problem: (layer, given.get(layer.name), before[problem])
         for layer, problem, same in zip(network.layers, problems, same_as, strict=True)
         if same is None
     }
@@ -238,7 +251,7 @@ def run_network(
         "numbers": hashlib.sha256(spec.model_dump_json().encode()).hexdigest(),
         "conformance": how["conformance"],
         "library": known_library(how["library"]),
-        "l2": how["l2"],
+        **filled(CacheOptions, how),
         "direction": direction,
     }
     store = Store(what, None if out is None else Path(out) / RESULTS, room="studies.network")
@@ -271,7 +284,7 @@ def run_network(
         [same for _, _, same in finished],
         direction,
         complete,
-        how["l2"],
+        **filled(CacheOptions, how),
     )
     if all(layer.refused for layer in run.layers):
         refusal = run.layers[0]
@@ -289,8 +302,21 @@ def _problem(layer: Layer, direction: str, tiling: Mapping[str, Mapping[str, int
     return json.dumps(said, sort_keys=True)
 
 
+def _sizes(layer: Layer, chip: ChipSpec, options: NetworkOptions, direction: str) -> dict[str, int]:
+    """Bytes of the tensors of a layer's call; none of a layer that has none, or that is refused."""
+    if not (layer.trains or direction == "forward"):
+        return {}
+    operator = OPERATORS.of_pass(direction, layer.kind)
+    try:
+        call = accept_case(operator.of_layer(layer), chip, **filled(ProfileOptions, options))
+    except SimError:
+        return {}
+    tensors = {**call.inputs, **call.outputs}
+    return {name: one.size * int(numpy_dtype(one.dtype).itemsize) for name, one in tensors.items()}
+
+
 def _run_layer(
-    item: tuple[Layer, Mapping[str, Mapping[str, int]] | None],
+    item: tuple[Layer, Mapping[str, Mapping[str, int]] | None, Sequence[KernelMoves]],
     *,
     chip: ChipSpec,
     options: NetworkOptions,
@@ -299,14 +325,15 @@ def _run_layer(
     """Run one call of the operator and return its times as plain data, without a full report, which would take almost
     as long.
     """
-    layer, tiling = item
+    layer, tiling, before = item
     operator = OPERATORS.of_pass(direction, layer.kind)
     if direction == "backward" and not layer.trains:
         return asdict(LayerTimes(dict.fromkeys((*operator.layer_parts, LAYOUT, "total"), 0.0)))
     try:
         call = accept_case(operator.of_layer(layer), chip, tiling=tiling, **filled(ProfileOptions, options))
         plan = operator.plan(call, chip)
-        run = execute(plan, chip, dict.fromkeys(call.inputs), {"mode": "timing", "timeline": False}, l2=options["l2"])
+        what: TaskOptions = {"mode": "timing", "timeline": False}
+        run = execute(plan, chip, dict.fromkeys(call.inputs), what, **filled(CacheOptions, options), before=before)
     except AclnnError as error:
         return asdict(LayerTimes({}, refused=error.message, status=int(error.status)))
     except TilingError as error:

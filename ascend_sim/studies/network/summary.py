@@ -6,7 +6,7 @@ from typing import Any
 
 from ascend_sim.ops.network import text_of
 from ascend_sim.report.grid import counted
-from ascend_sim.report.summary import LAYOUT, head_words, parts_words
+from ascend_sim.report.summary import LAYOUT, before_words, head_words, parts_words
 
 __all__ = ["lines_of", "ranked", "summary_of"]
 
@@ -52,6 +52,7 @@ def summary_of(run: Any) -> dict[str, Any]:
         "chip": run.chip,
         "batch": run.batch,
         "l2": run.l2,
+        "launches": run.launches,
         "layers": len(run.layers),
         "distinct_layers": run.distinct,
         "total_us": round(total, 4),
@@ -85,7 +86,8 @@ def _next(run: Any, layer: str) -> str:
         return ""
     forward = ":forward" if run.direction == "forward" else ""
     chip = "" if run.chip == _USUAL_CHIP else f" --chip {run.chip}"
-    warm = "" if run.l2 == "cold" else f" --l2 {run.l2}"
+    states = (("l2", run.l2), ("launches", run.launches))
+    warm = "".join(f" --{name} {state}" for name, state in states if state != "cold")
     return f"ascend-sim run {run.network.address}:{layer}{forward} --mode timing{chip}{warm}"
 
 
@@ -94,7 +96,7 @@ def lines_of(summary: dict[str, Any], more: str = "") -> list[str]:
     what = f"{summary['network']}  {summary['direction']}  batch {summary['batch']}  {summary['chip']}"
     lines = [f"{what}   {head_words(summary['total_us'], summary['interval'])}", parts_words(summary["parts"])]
     layers = f"{counted(summary['layers'], 'layer')}, {summary['distinct_layers']} distinct"
-    lines.append(f"{layers}   L2 {summary['l2']} at the start of each layer   most time, all copies together:")
+    lines.append(f"{layers}   {before_words(summary)} of each layer   most time, all copies together:")
     widest = max((len(row["layer"]) for row in summary["most"]), default=0)
     for row in summary["most"]:
         share, times = f"{100 * row['share']:4.0f} %", f"{row['copies']} x"

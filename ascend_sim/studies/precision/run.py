@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import asdict, field, replace
 from pathlib import Path
-from typing import Any, Unpack, get_args
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,11 +30,9 @@ from ascend_sim.numerics.accumulate import ACCUMULATIONS
 from ascend_sim.numerics.cube_math import CUBE_MATH_TYPES
 from ascend_sim.ops.arguments import EIGHT_BIT
 from ascend_sim.ops.call import AcceptedCall
-from ascend_sim.ops.case import Case, DataEntry, case_label, load_case, make_tensors
-from ascend_sim.ops.case_data import Distribution
+from ascend_sim.ops.case import Case, case_label, load_case
 from ascend_sim.ops.operator import Sums
 from ascend_sim.ops.operators import OPERATORS
-from ascend_sim.ops.tensor_files import load_tensors
 from ascend_sim.ops.verdicts.sums import sums_of
 from ascend_sim.ops.verdicts.values import numbers, operand
 from ascend_sim.ops.verdicts.values import typed as as_format
@@ -43,6 +41,7 @@ from ascend_sim.runtime import Progress, ValueModel
 from ascend_sim.sequence import chip_of
 from ascend_sim.settings import check_options
 from ascend_sim.studies.precision.errors import effective_bits, error_histogram, mean_error, rounding_effect
+from ascend_sim.studies.precision.inputs import base_tensors, given_tensors, source_of, with_inputs
 from ascend_sim.studies.precision.options import PrecisionOptions
 
 Array = NDArray[Any]
@@ -164,7 +163,7 @@ def precision(
             raise SimError(f"dtype {dtype!r}: allowed are {', '.join((*DTYPES, *EIGHT_BIT))}")
     if tensors is not None and inputs is not None:
         raise SimError("inputs and tensors: give only one of them")
-    base = base_tensors(named) if tensors is None else _own(named, tensors)
+    base = base_tensors(named) if tensors is None else given_tensors(named, tensors)
     bench = _Bench(named, base, how, progress, _steps(len(dtypes), models))
     rows: list[PrecisionRow] = []
     complete = True
@@ -181,46 +180,13 @@ def precision(
     return PrecisionTable(
         case=name,
         operator=named.operator,
-        inputs="given" if tensors is not None else _source(named),
+        inputs="given" if tensors is not None else source_of(named),
         conformance=bench.conformance,
         overflow={spec.name: own[0].overflow for spec, own in zip(specs, models, strict=True)},
         hf32_bits={spec.name: spec.cube.hf32_mantissa_bits for spec in specs},
         rows=tuple(rows),
         complete=complete,
     )
-
-
-def with_inputs(case: Case, inputs: str | Path | None) -> Case:
-    """Return the case with other values: a distribution of the same seed and scale, or a `.npz` file."""
-    if inputs is None:
-        return case
-    if str(inputs).endswith(".npz"):
-        return case.with_file(inputs)
-    if str(inputs) not in get_args(Distribution):
-        raise SimError(f"inputs {str(inputs)!r}: allowed are {', '.join(get_args(Distribution))}, or a .npz file")
-    drawn = {"distribution": str(inputs), "seed": case.data.seed, "scale": case.data.scale}
-    return case.model_copy(update={"data": DataEntry.model_validate(drawn)})
-
-
-def base_tensors(case: Case) -> dict[str, Array]:
-    """Return the case's tensors in float32, before they are rounded to a row's dtype."""
-    if case.data.file is None:
-        return make_tensors(case.in_dtype("float32"))
-    found = load_tensors(case.data.file, {name: (shape, None) for name, (shape, _) in case.tensors.items()})
-    return {name: numbers(array, dtype).astype(np.float32, copy=False) for name, (array, dtype) in found.items()}
-
-
-def _own(case: Case, tensors: Mapping[str, Array]) -> dict[str, Array]:
-    """Return the caller's arrays in float32. Raises SimError for names or shapes other than the case's."""
-    shapes = {name: shape for name, (shape, _) in case.tensors.items()}
-    given = {name: tuple(array.shape) for name, array in tensors.items()}
-    if given != shapes:
-        raise SimError(f"tensors: {given} given; the case needs {shapes}")
-    return {name: array.astype(np.float32) for name, array in tensors.items()}
-
-
-def _source(case: Case) -> str:
-    return str(case.data.file) if case.data.file else f"{case.data.distribution}, seed {case.data.seed}"
 
 
 def _steps(dtypes: int, models: Sequence[Sequence[ValueModel]]) -> int:

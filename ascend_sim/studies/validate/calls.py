@@ -39,7 +39,9 @@ def named_kernels(kernel: MeasuredKernel) -> list[tuple[str, float | None]]:
 
 
 class ConvCall(ConvRow):
-    """A measured call that consists of one convolution."""
+    """A measured call that consists of one convolution; a source repeats it, unless the row says otherwise."""
+
+    launches = "warm"
 
     def check(self, kernel: MeasuredKernel) -> None:
         super().check(kernel)

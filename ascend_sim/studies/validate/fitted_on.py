@@ -18,6 +18,11 @@ from ascend_sim.studies.validate.sealed import refuse_sealed
 FOLDER = "measurements"
 
 
+def folder() -> Path:
+    """Return the folder of the measured rows that ship with the package."""
+    return Path(str(files("ascend_sim.configs"))) / FOLDER
+
+
 def selected(text: str) -> list[Mapping[str, str]]:
     """Return the measured rows that a text selects by file and columns. Raises ConfigError for an unknown file, column
     or row.
@@ -45,7 +50,7 @@ def _parse(text: str) -> tuple[str, dict[str, str]]:
 
 @cache
 def _rows(name: str) -> Sequence[Mapping[str, str]]:
-    path = Path(str(files("ascend_sim.configs"))) / FOLDER / name
+    path = folder() / name
     if not path.is_file():
         raise ConfigError(f"fitted_on: {name} is no file of configs/{FOLDER}")
     lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip() and line[0] != "#"]

@@ -7,6 +7,7 @@ from dataclasses import field
 
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
+from ascend_sim.runtime import KernelMoves
 
 PIPES = {
     "mac": "cube",
@@ -24,6 +25,11 @@ _CUBE_DTYPES = {"hf32": ("float32", 3), "fp32": ("float32", 0), "fp16": ("float1
 
 L2_STATES = ("cold", "warm")
 """States of the L2 before a kernel: nothing, or its inputs, as far as they fit."""
+STEP = "step"
+"""State of the L2 that the earlier kernels of a profile leave."""
+
+LAUNCH_STATES = ("cold", "warm")
+"""States of a kernel's code: "warm" where the same kernel or call was launched shortly before."""
 
 
 @frozen
@@ -36,6 +42,11 @@ class MeasuredKernel:
     sizes: tuple[tuple[str, int], ...]
     labels: tuple[tuple[str, str], ...] = ()
     l2: str = "warm"
+    launches: str = "cold"
+    moved: KernelMoves = ()
+    """The tensors of the kernel itself, where `l2` is STEP."""
+    before: tuple[KernelMoves, ...] = ()
+    """Tensors that the kernels before it move, as far back as the L2 remembers."""
 
     def __getitem__(self, column: str) -> int:
         return dict(self.sizes)[column]

@@ -22,6 +22,9 @@ class MeasuredLaunch:
     helps: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     """Columns that a prediction gets only when it is told: what the measured library decided, not what was asked of it."""
 
+    launches: ClassVar[str] = "cold"
+    """The state of the code before a row that says none; see LAUNCH_STATES."""
+
     def unlike(self, labels: Mapping[str, str]) -> str:
         """Return why a row with these text columns is not simulated; "" where it is."""
         return ""

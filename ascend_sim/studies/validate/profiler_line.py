@@ -11,6 +11,7 @@ NAMES = {
     "type": ("op type", "type"),
     "name": ("op name", "name"),
     "core": ("task type", "accelerator core"),
+    "start": ("task start time(us)", "start time(us)"),
     "duration": ("task duration(us)", "duration(us)"),
     "blocks": ("block dim", "block num"),
     "hf32": ("hf32 eligible",),

@@ -3,7 +3,8 @@
 A row is one launch. Columns of a file of one's own: chip, op_type, dtype, duration_us, what the kernel's size needs
 (`launches`), `block_dim` for the cube kernels, and where counters exist aicore_time_us and mac_ratio, mte1_ratio, ... (parts
 of it). Lines that begin with # are comments, other columns are carried along. Nothing of a row but its sizes,
-what is known of the L2 before it (column l2, where a source cleared it) and the version of the library where the row names one
+what is known of the launches before it (columns l2, where a source cleared it, and launches: warm where the same kernel ran
+shortly before) and the version of the library where the row names one
 (column library, of whole calls), reaches the simulator unless it is `told`: the row's
 blocks, of a MatMul its tiling as far as it is known.
 """
@@ -12,17 +13,19 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from ascend_sim.chip import load_chip
 from ascend_sim.chip.files import is_path, read_layers
 from ascend_sim.errors import ConfigError, SimError
 from ascend_sim.studies.validate import op_summary
-from ascend_sim.studies.validate.kernel import L2_STATES, PIPES, MeasuredKernel, MeasuredRow
+from ascend_sim.studies.validate.kernel import L2_STATES, LAUNCH_STATES, PIPES, STEP, MeasuredKernel, MeasuredRow
 from ascend_sim.studies.validate.launches import COLUMNS, LAUNCHES
+from ascend_sim.studies.validate.profile_order import moved_by, note_launches
 from ascend_sim.studies.validate.profiler_line import Line
 from ascend_sim.studies.validate.sealed import is_sealed
 
@@ -57,7 +60,7 @@ def _all_shipped(l2: str, told: Collection[str]) -> list[MeasuredRow]:
 
 def read_rows(
     path: str | Path,
-    l2: str = "warm",
+    l2: str | None = None,
     chip: str | None = None,
     told: Collection[str] = (),
     *,
@@ -65,13 +68,14 @@ def read_rows(
 ) -> list[MeasuredRow]:
     """Return the rows of a CSV file, or of a profiler's table or folder, whose `chip` must then be given.
 
-    `l2` is one of L2_STATES, for rows that say none of their own; `told` names what of TOLD the predictions may know of the
+    `l2` is one of L2_STATES or STEP, for rows that say none of their own; None is STEP for a profile with start times and warm
+    for others. `told` names what of TOLD the predictions may know of the
     rows. Raises ConfigError with file, line and column for a value that cannot be. With `skip` its row says so in `unlike`
     beside the others; the error is raised where no row is left.
     """
     path = Path(path)
-    if l2 not in L2_STATES:
-        raise SimError(f"l2 {l2!r}: allowed are {', '.join(L2_STATES)}")
+    if l2 not in (None, *L2_STATES, STEP):
+        raise SimError(f"l2 {l2!r}: allowed are {', '.join((*L2_STATES, STEP))}")
     strange = sorted(set(told) - set(TOLD))
     if strange:
         raise SimError(f"told {strange[0]!r}: allowed are {', '.join(TOLD)}")
@@ -88,7 +92,7 @@ def read_rows(
 
 
 def _read_file(
-    path: Path, l2: str, chip: str | None, told: Collection[str], wrong: list[ConfigError]
+    path: Path, l2: str | None, chip: str | None, told: Collection[str], wrong: list[ConfigError]
 ) -> list[MeasuredRow]:
     """Return the rows of a file; errors of unusable rows are added to `wrong`."""
     if not path.exists():
@@ -107,18 +111,49 @@ def _read_file(
     missing = [name for name in ("chip", "op_type", "dtype", "duration_us") if name not in heads]
     if missing and not from_profiler:
         raise ConfigError(f"{path}: no column {', '.join(missing)} in the first line: {', '.join(heads)}")
-    rows = []
-    for number, line in numbered[1:]:
-        where, cells = f"{path}, line {number}", {}
+    rows, parsed = [], list(_parsed(path, heads, numbered[1:]))
+    moved: dict[int, Any] = {}
+    if from_profiler and chip:
+        in_order = {place: cells for place, (_, cells) in enumerate(parsed) if isinstance(cells, dict)}
+        note_launches(list(in_order.values()), load_chip(chip))
+        if l2 in (None, STEP):
+            found_in_order = moved_by(list(in_order.values()), load_chip(chip))
+            moved = {place: found_in_order[at] for at, place in enumerate(in_order) if at in found_in_order}
+    if l2 == STEP and not moved:
+        raise SimError(
+            f"{path}: l2 'step' is what the earlier kernels of a profile leave; give a profiler's table with start times"
+        )
+    for place, (where, found) in enumerate(parsed):
+        cells = {}
         try:
-            cells = dict(zip(heads, _cells(where, line), strict=False))
-            row = _profiled(where, cells, l2, chip, told) if from_profiler and chip else _row(where, cells, l2, told)
+            if isinstance(found, ConfigError):
+                raise found
+            cells = found
+            if from_profiler and chip:
+                row = _profiled(where, cells, STEP if place in moved else l2 or "warm", chip, told)
+                if place in moved and not row.unlike:
+                    of_step, before = moved[place]
+                    row = replace(row, kernel=replace(row.kernel, moved=of_step, before=before))
+            else:
+                row = _row(where, cells, l2 or "warm", told)
         except ConfigError as error:
             wrong.append(error)
             named = (chip, Line(cells)["type"]) if from_profiler else (cells.get("chip"), cells.get("op_type"))
             row = _skipped(*named, str(error), cells)
         rows.append(row)
     return rows
+
+
+def _parsed(
+    path: Path, heads: Sequence[str], numbered: Iterable[tuple[int, str]]
+) -> Iterator[tuple[str, dict[str, str] | ConfigError]]:
+    """The columns of every line behind its place, or what is wrong with the line."""
+    for number, line in numbered:
+        where = f"{path}, line {number}"
+        try:
+            yield where, dict(zip(heads, _cells(where, line), strict=False))
+        except ConfigError as error:
+            yield where, error
 
 
 def _cells(where: str, line: str) -> list[str]:
@@ -138,7 +173,7 @@ def _skipped(chip: str | None, op_type: str | None, why: str, cells: Mapping[str
 def _profiled(where: str, cells: Mapping[str, str], l2: str, chip: str, told: Collection[str]) -> MeasuredRow:
     """Return a row from a line of a profiler's table; a line that cannot be simulated has the reason."""
     try:
-        row = {"chip": chip, **op_summary.to_row(cells, COLUMNS)}
+        row = {"chip": chip, "launches": cells.get("launches", ""), **op_summary.to_row(cells, COLUMNS)}
     except ValueError as error:
         raise ConfigError(f"{where}: {error}") from None
     skipped = row.get("skipped") or _unlike(row["op_type"], "")
@@ -181,14 +216,16 @@ def _row(where: str, cells: Mapping[str, str], l2: str, told: Collection[str]) -
     labels = {name: text[name] for name in _LABELS if text.get(name)}
     labels |= _formats(labels)
     known = text.get("l2") or l2
-    if known not in L2_STATES:
+    if known not in (*L2_STATES, STEP) or (text.get("l2") and known == STEP):
         raise ConfigError(f"{where}: l2: {known!r} given; allowed: {', '.join(L2_STATES)}")
+    launches = text.get("launches") or (LAUNCHES[op_type].launches if op_type in LAUNCHES else "cold")
+    if launches not in LAUNCH_STATES:
+        raise ConfigError(f"{where}: launches: {launches!r} given; allowed: {', '.join(LAUNCH_STATES)}")
     helps = LAUNCHES[op_type].helps if op_type in LAUNCHES else {}
     withheld = {column for name, columns in helps.items() if name not in told for column in columns}
     sizes = {name: size for name, size in sizes.items() if name not in withheld}
-    kernel = MeasuredKernel(
-        chip, op_type, text.get("dtype", "").lower(), tuple(sorted(sizes.items())), tuple(labels.items()), known
-    )
+    dtype, sorted_sizes = text.get("dtype", "").lower(), tuple(sorted(sizes.items()))
+    kernel = MeasuredKernel(chip, op_type, dtype, sorted_sizes, tuple(labels.items()), known, launches)
     unlike = _unlike(op_type, text.get("fused", "")) or LAUNCHES[op_type].unlike(labels)
     if not unlike:
         try:

@@ -28,8 +28,9 @@ from ascend_sim.studies.points import finish
 from ascend_sim.studies.pools import Failed, Processes
 from ascend_sim.studies.store import RESULTS, Store
 from ascend_sim.studies.validate.calls import ConvCall, named_kernels
-from ascend_sim.studies.validate.kernel import PIPES, MeasuredKernel, MeasuredRow
+from ascend_sim.studies.validate.kernel import PIPES, STEP, MeasuredKernel, MeasuredRow
 from ascend_sim.studies.validate.launches import LAUNCHES, Timed
+from ascend_sim.studies.validate.profile_order import leave_step
 from ascend_sim.studies.validate.rows import of_chips, read_rows, shipped_rows
 
 INTERRUPTED = "interrupted before it was run"
@@ -90,7 +91,7 @@ def validate(
     rows: str | Path | None = None,
     *,
     chips: str | Sequence[str] = (),
-    l2: str = "warm",
+    l2: str | None = None,
     told: Sequence[str] = (),
     jobs: int = 1,
     progress: Progress | None = None,
@@ -104,7 +105,7 @@ def validate(
     """
     named = [chips] if isinstance(chips, str) else list(chips)
     given = None if not named else ",".join(named)
-    measured = shipped_rows(l2, told) if rows is None else read_rows(rows, l2, given, told, skip=True)
+    measured = shipped_rows(l2 or "warm", told) if rows is None else read_rows(rows, l2, given, told, skip=True)
     measured = of_chips(measured, named) if named else measured
     return compare(measured, jobs=jobs, progress=progress, long=long, out=out)
 
@@ -180,7 +181,7 @@ def _simulated(kernel: MeasuredKernel) -> dict[str, Any] | Failed:
 def simulate(kernel: MeasuredKernel) -> Prediction:
     """Simulate one launch on a fresh device; a refusal or an error becomes the prediction's `skipped`.
 
-    The L2 begins in the kernel's state, see L2_STATES.
+    L2 and code begin in the kernel's state, see L2_STATES and LAUNCH_STATES.
     """
     try:
         chip = load_chip(kernel.chip)
@@ -191,6 +192,9 @@ def simulate(kernel: MeasuredKernel) -> Prediction:
         tasks, inputs = launch.tasks(kernel, chip, device)
         for tensor in inputs if kernel.l2 == "warm" else ():
             device.warm(tensor)
+        if kernel.l2 == STEP:
+            leave_step(device, kernel, inputs, [one for one in tasks[0].tensors if one not in inputs])
+        device.repeat(tasks if kernel.launches == "warm" else ())
         facts = RunFacts(chip)
         timeline = Engine(device).run(tasks, keep=False, on_program=facts.add)
         figures = Report.build(chip, timeline, tasks, facts, l2=kernel.l2).kernels

@@ -58,8 +58,8 @@ def test_dw_stays_in_fp32(tmp_path: Path) -> None:
     for dtype in ("fp32", "fp16"):
         path = tmp_path / f"{dtype}.csv"
         path.write_text(
-            "chip,op_type,dtype,format_in,format_out,Co,Ci,kh,kw,C0,duration_us\n"
-            f"ascend910b2,TransData,{dtype},FRACTAL_Z,NCHW,24,20,3,3,16,9\n"
+            "chip,op_type,dtype,format_in,format_out,Co,Ci,kh,kw,C0,duration_us,launches\n"
+            f"ascend910b2,TransData,{dtype},FRACTAL_Z,NCHW,24,20,3,3,16,9,warm\n"
         )
         alone.append(simulate(read_rows(path)[0].kernel).task_us)
     assert call.kernels[-1] == ("TransData", pytest.approx(alone[0], rel=0.01))

@@ -47,6 +47,9 @@ def quiet(chip: ChipSpec) -> ChipSpec:
             "core_start_us": none,
             "block_us": {},
             "overhead_per_block_us": {},
+            "cold_us": {},
+            "cold_per_block_us": {},
+            "uncached_per_block_us": {},
             "prologue_us": {},
         },
     )

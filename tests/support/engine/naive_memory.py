@@ -47,6 +47,7 @@ class NaiveTransfer:
     port: Fraction
     fetched: int = 0
     victims: int = 0
+    by_reads: int = 0
     touched: int = 0
     left: Fraction = Fraction(0)
     m: Fraction = Fraction(0)
@@ -70,7 +71,9 @@ def bytes_of(region: Region, address: int) -> list[tuple[int, int]]:
     return runs
 
 
-def begin(move: NaiveTransfer, cache: Cache, size: int, refetch: bool, same_line: Fraction) -> None:
+def begin(
+    move: NaiveTransfer, cache: Cache, size: int, refetch: bool, same_line: Fraction, write_back: Fraction
+) -> None:
     """Look up every line at the start of a move: what HBM has to fetch and to take back, and who else reads it."""
     covered: dict[int, set[int]] = {}
     tails: set[int] = set()
@@ -91,11 +94,11 @@ def begin(move: NaiveTransfer, cache: Cache, size: int, refetch: bool, same_line
         bypass = tails if refetch else set()
         move.awaits = {cache.lines[line][1] for line in present if isinstance(cache.lines[line][1], NaiveTransfer)}  # type: ignore[misc]
         move.fetched = sum(line not in present or line in bypass for line in order)
-        move.victims = sum(cache.bring(line, False, move) for line in order if line not in present | bypass)
+        move.by_reads = sum(cache.bring(line, False, move) for line in order if line not in present | bypass)
     else:
         if move.direction == "atomic":
             move.fetched = sum(line not in present for line in order)
-            move.victims = sum(cache.bring(line, False, move) for line in order if line not in present)
+            move.by_reads = sum(cache.bring(line, False, move) for line in order if line not in present)
             present = {line for line in covered if line in cache.lines}
         else:
             move.fetched = sum(line not in present and len(covered[line]) < size for line in order)
@@ -103,7 +106,9 @@ def begin(move: NaiveTransfer, cache: Cache, size: int, refetch: bool, same_line
         for line in order:
             if line in cache.lines:
                 cache.lines[line] = (True, cache.lines[line][1])
-    move.m = whole(Fraction(move.fetched + move.victims, move.touched))
+    # Lines that reads drive out cost HBM more than those that writes do.
+    move.m = whole((move.fetched + move.victims + move.by_reads * whole(write_back)) / move.touched)
+    move.victims += move.by_reads
     move.left = Fraction(move.touched * size)
 
 
@@ -142,9 +147,12 @@ def simulate(
     read: Fraction,
     write: Fraction,
     hbm: Fraction,
-    same_line: Fraction = Fraction(1),
+    ratios: tuple[Fraction, Fraction] = (Fraction(1), Fraction(1)),
 ) -> None:
-    """Fill in `done` and `ready` (when the last of its lines is out of HBM) of every move."""
+    """Fill in `done` and `ready` (when the last of its lines is out of HBM) of every move.
+
+    `ratios` are what reads of a line that others read cost the L2, and lines that reads drive out cost HBM.
+    """
     waiting = sorted(moves, key=lambda move: (move.start, move.order))
     active: list[NaiveTransfer] = []
     now = 0
@@ -157,7 +165,7 @@ def simulate(
                 move.ready = max([now + latency * bool(move.fetched), *(other.ready for other in move.awaits)])
                 active.remove(move)
         while waiting and waiting[0].start <= now:
-            begin(waiting[0], cache, line, refetch, same_line)
+            begin(waiting[0], cache, line, refetch, *ratios)
             active.append(waiting.pop(0))
         flowing = [move for move in active if move.left > 0]
         share(flowing, read, write, hbm)

@@ -79,6 +79,7 @@ class RandomRun:
             memory["hbm_gb_per_s"] = random.choice([1e-4, 1.0, 20.0, 300.0, 1e9])
         if random.random() < 0.6:
             memory["same_line_read_ratio"] = random.choice([0.0, 0.3, 1.0, 1.3, 4.0])
+            memory["write_back_ratio"] = random.choice([0.0, 0.5, 1.0, 1.6])
             memory["partial_line_refetch"] = random.random() < 0.5
             memory["hbm_latency"] = random.choice([0, 3, 70, 700])
         # Flags that count, so that random sets and waits come to an end; and now and then some of few, or one bit.
@@ -118,6 +119,10 @@ class RandomRun:
                 "core_start_us": few,
                 "overhead_per_block_us": few,
                 "block_us": few,
+                "cold_us": few,
+                "cold_per_block_us": few,
+                "kept_launches": self.random.randint(0, 2),
+                "uncached_per_block_us": {"Test": self.random.randint(0, 2) * cycle},
                 "prologue_us": {"Test": self.random.randint(0, 9) * cycle},
                 "hidden_us": self.random.randint(0, 9) * cycle,
             },

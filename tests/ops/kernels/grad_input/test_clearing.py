@@ -12,8 +12,8 @@ from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.program import InstructionTable
 from ascend_sim.memory.gm import OFFSET_MASK
 from ascend_sim.ops.kernels.grad_input.clearing import clear
-from tests.ops.kernels.grad_weight.test_arch22 import Volume
 from tests.support.ops.cube_runs import kernel_of
+from tests.support.ops.volumes import Volume
 
 STRIDED = Volume((1, 32, 2, 14, 14), 48, (1, 1, 1), (1, 2, 2), (0, 0, 0))
 

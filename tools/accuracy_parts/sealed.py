@@ -1,0 +1,95 @@
+"""Tables of rows that nothing was fitted on, and of a training step in its order."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+
+from ascend_sim.chip import load_chip
+from ascend_sim.studies.validate.fitted_on import folder
+from ascend_sim.studies.validate.launches import MICROBENCHMARKS
+from ascend_sim.studies.validate.pages import Errors, spearman
+from ascend_sim.studies.validate.profile_order import victims
+from ascend_sim.studies.validate.rows import read_rows
+from ascend_sim.studies.validate.run import RowComparison, compare
+
+STEPS = ("steps/alexnet_910b2_rank0.csv", "steps/alexnet_910b2_rank1.csv")
+STEP_CHIP = "ascend910b2"
+SEALED = """## Open and sealed rows
+
+How far off a number of this kind on this chip is. Nothing was fitted on sealed rows, or chosen with them in view
+(`configs/measurements/sealed.yaml`); open ones were in view. "worst" has its sign, "inside" counts measured times in the 80 %
+interval."""
+STEP = """## A training step in its order
+
+AlexNet, batch 32, on a 910B2: every kernel finds in the L2 what the kernels before it left (`validate --l2 step`), or its
+inputs (`--l2 warm`). Lines that reads drive out cost `memory.write_back_ratio`, fitted on others of this step."""
+
+
+def open_and_sealed(compared: Sequence[RowComparison], closed: Sequence[RowComparison]) -> str:
+    """Return a line for each chip and kind with sealed rows: the sealed ones, then the open ones of the kind."""
+    lines = [
+        "| chip | kind | | rows | mean % | worst % | rank | inside |",
+        "|" + "---|" * 8,
+    ]
+    kinds = sorted({_kind(one) for one in closed if not one.prediction.skipped})
+    for chip, kind in kinds:
+        for name, rows in (("sealed", closed), ("open", compared)):
+            own = [one for one in rows if not one.prediction.skipped and _kind(one) == (chip, kind)]
+            pairs = [(one.prediction.task_us, one.row.duration_us) for one in own]
+            errors = Errors.of(pairs)
+            if errors is None:
+                continue
+            rank = spearman(*zip(*pairs, strict=True)) if len(pairs) > 2 else None
+            inside = sum(one.prediction.low_us <= one.row.duration_us <= one.prediction.high_us for one in own)
+            lines.append(
+                f"| {chip} | {kind} | {name} | {errors.rows} | {errors.mean:.1f} | {errors.worst:+.1f} | "
+                f"{'-' if rank is None else f'{rank:.3f}'} | {inside} of {len(own)} |"
+            )
+    return SEALED + "\n\n" + "\n".join(lines)
+
+
+def _kind(one: RowComparison) -> tuple[str, str]:
+    """Chip and kind of a row: products of all series together."""
+    kernel = one.row.kernel
+    return kernel.chip, "program" if kernel.op_type in MICROBENCHMARKS else kernel.op_type.removesuffix(
+        "V2"
+    ).removesuffix("V3")
+
+
+def step() -> str:
+    """Return errors of a step's kernels with and without its order, and the dirty lines that kernels drive out."""
+    in_order, warm = (
+        compare([row for name in STEPS for row in read_rows(folder() / name, l2, STEP_CHIP, skip=True)])
+        for l2 in (None, "warm")
+    )
+    lines = ["| kernel | rows | step: mean % | bias % | warm: mean % | bias % |", "|" + "---|" * 6]
+    for op_type in sorted({one.row.kernel.op_type for one in in_order if not one.prediction.skipped}):
+        figures = []
+        for rows in (in_order, warm):
+            own = [one for one in rows if one.row.kernel.op_type == op_type and not one.prediction.skipped]
+            errors = Errors.of([(one.prediction.task_us, one.row.duration_us) for one in own])
+            assert errors is not None
+            figures.append(f"{errors.mean:.1f} | {errors.bias:+.1f}")
+        lines.append(f"| {op_type} | {errors.rows} | {' | '.join(figures)} |")
+    return f"{STEP}\n\n" + "\n".join(lines) + f"\n\n{_victims()}"
+
+
+def _victims() -> str:
+    """The dirty lines driven out, predicted beside measured, by operator."""
+    predicted: dict[str, float] = {}
+    measured: dict[str, float] = {}
+    for name in STEPS:
+        text = (folder() / name).read_text(encoding="utf-8")
+        lines = list(csv.DictReader(line for line in text.splitlines() if not line.startswith("#")))
+        for cells, ours, theirs in zip(lines, *victims(lines, load_chip(STEP_CHIP)), strict=True):
+            predicted[cells["Type"]] = predicted.get(cells["Type"], 0.0) + ours / 1e6
+            measured[cells["Type"]] = measured.get(cells["Type"], 0.0) + theirs / 1e6
+    shown = sorted(
+        (kind for kind in measured if max(measured[kind], predicted[kind]) >= 10), key=lambda kind: -measured[kind]
+    )
+    rows = ["| kernel | driven out, MB: predicted | measured |", "|---|---|---|"]
+    rows += [f"| {kind} | {predicted[kind]:.0f} | {measured[kind]:.0f} |" for kind in shown]
+    total = f"| all | {sum(predicted.values()):.0f} | {sum(measured.values()):.0f} |"
+    what = "Dirty lines that kernels drive out (victim rate of the profile times the bytes of its tensors):"
+    return f"{what}\n\n" + "\n".join([*rows, total])
