@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
-from ascend_sim.studies.compare.facts import RunComparison
+from ascend_sim.studies.compare.facts import Fact, RunComparison
 from tests.support.studies.compared_runs import kernel_of, shown
 
 pytestmark = pytest.mark.fast
@@ -25,10 +26,12 @@ def test_two_runs_fit_80_columns_and_every_row_has_its_name(planted: RunComparis
 
 def test_equal_errors_of_an_output_are_left_out(planted: RunComparison) -> None:
     """Verdicts and the share of equal bits always stand there; an error that differs does too."""
-    text, whole = shown(planted), shown(planted, everything=True)
-    for fact in planted.outputs:
-        assert fact.name in whole
-        assert (f" {fact.name} " in text) == (fact.differs or not fact.name.endswith(("dtype", "error", "bound"))), fact
+    equal, other = Fact("grad_input max abs error", (0.5, 0.5)), Fact("grad_bias max abs error", (0.5, 0.25))
+    verdict = Fact("grad_input", ("correct", "correct"))
+    compared = replace(planted, outputs=(verdict, equal, other))
+    text, whole = shown(compared), shown(compared, everything=True)
+    assert equal.name not in text and equal.name in whole
+    assert other.name in text and " grad_input  " in text and "correct" in text
 
 
 def test_what_is_equal_is_counted(planted: RunComparison) -> None:
