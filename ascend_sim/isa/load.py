@@ -183,8 +183,8 @@ class LoadData3D(Instruction):
         if self.destination == "L0A" and not self.transpose:  # taken as [M1][K1]
             m1, k1 = self.rows // FRACTAL, self.blocks
             steps = (1, m1) if by_columns else (k1, 1)
-            strides = (steps[0] * FRACTAL_BYTES, steps[1] * FRACTAL_BYTES, 1)
-            return moves(take, put=loops("dst", self.destination, (m1, k1, FRACTAL_BYTES), strides, 1))
+            whole = (steps[0] * FRACTAL_BYTES, steps[1] * FRACTAL_BYTES, 1)
+            return moves(take, put=loops("dst", self.destination, (m1, k1, FRACTAL_BYTES), whole, 1))
         k1, across = self.rows // self.c0, self.fractals
         # In fractals, along K and along the other side.
         steps = (self.dst_stride or across, 1) if by_columns else (1, k1)

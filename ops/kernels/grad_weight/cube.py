@@ -398,8 +398,8 @@ class CubeBuilder:
             "L0A", left, self.a1.address, self.itemsize, matrix_window(in_a1.length), rows, columns, transpose=True
         )
         window, rows = self.input.window(strip, pixels, in_b1, held)
-        for place, columns in self.columns(tile):
-            k.load_data_3d("L0B", right + place, self.b1.address, self.itemsize, window, rows, columns)
+        for place, taken in self.columns(tile):
+            k.load_data_3d("L0B", right + place, self.b1.address, self.itemsize, window, rows, taken)
         self.pipeline.multiply(half, tile.rows, pixels.length, tile.n_count, self.call.dtype, self.call.hf32_bits)
 
     def columns(self, tile: SummedTile) -> Iterator[tuple[int, Span | ColumnRuns]]:
