@@ -189,7 +189,9 @@ class CubeBuilder:
 
     def cube_pipeline(self, tile_bytes: int) -> CubePipeline:
         """Return the buffers of L0, and of L0C for tiles of so many bytes."""
-        return CubePipeline(self.k, self.tiling.al0_buffers, self.tiling.cl0_buffers, tile_bytes)
+        # Items of 1 byte are turned in squares, so that L0A has whole ones.
+        tiling = self.tiling
+        return CubePipeline(self.k, tiling.al0_buffers, tiling.cl0_buffers, tile_bytes, row_unit=self.inp.unit)
 
     def program(self) -> Program:
         runs = [(run, where) for run, where in self.runs() if run.pieces]
