@@ -26,7 +26,7 @@ def printed(draw: Callable[[Console], object], width: int = 120) -> str:
 
 
 def printed_by(place: str, value: object, width: int = 120, more: str | None = None) -> str:
-    """Return the text of a result that `place`, "module:function", draws on a console; `more` is its last line, if it takes one.
+    """Return the text of a result that `place`, "module:function", draws on a console; `more` ends it.
 
     The page of a study imports its results; a result names its page, so that its own import loads no page.
     """
