@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from functools import partial
+from importlib import import_module
 from io import StringIO
 from shutil import get_terminal_size
 
@@ -21,3 +23,13 @@ def printed(draw: Callable[[Console], object], width: int = 120) -> str:
     text = StringIO()
     draw(Console(file=text, width=width, force_terminal=False, color_system=None))
     return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
+
+
+def printed_by(place: str, value: object, width: int = 120, more: str | None = None) -> str:
+    """Return the text of a result that `place`, "module:function", draws on a console; `more` ends it.
+
+    The page of a study imports its results; a result names its page, so that its own import loads no page.
+    """
+    module, _, name = place.partition(":")
+    draw = getattr(import_module(module), name)
+    return printed(partial(draw, value) if more is None else partial(draw, value, more=more), width)

@@ -19,6 +19,7 @@ from ascend_sim.report.certainty import (
     MeasuredError,
     between_networks,
     interval,
+    kinds,
     nearest,
     of_kind,
     together,
@@ -181,7 +182,9 @@ def test_what_is_borrowed_is_wider_and_names_its_kind() -> None:
     assert (both.chips, both.borrowed) == (("ascend910b2",), "dav-2201 TransData")
     assert own.kernels == elsewhere.kernels == lent.kernels == both.kernels
     within, wider, wide, widest = (math.log(one.high_us / one.low_us) ** 2 for one in (own, elsewhere, lent, both))
-    assert wide > 1.2 * within and widest - wider == pytest.approx(wide - within) == pytest.approx((wider - within) / 2)
+    kind = 4 * 1.3006**2 * between_networks(kinds())  # both sides, Student's t of 45 degrees of freedom as printed
+    assert wide - within == pytest.approx(kind, rel=0.001) and kind > 0
+    assert widest - wider == pytest.approx(wide - within) == pytest.approx((wider - within) / 2)
 
 
 CHIPS = ("ascend910a", "ascend310p3", "ascend910b2", "ascend950pr_9579")

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from calibrate import Bench, Values, can_be_scaled, value_of
+from calibrate import CostBench, Values, can_be_scaled, value_of
 
 from accuracy_parts.rows import B2, DW, DX, FIRST
 from accuracy_parts.structure import was_chosen_on
@@ -52,7 +52,7 @@ class Refit:
         return float(100 * np.mean([abs(times[as_timed(row.kernel)] / row.duration_us - 1) for row in self.rows]))
 
 
-class LibraryBench(Bench):
+class LibraryBench(CostBench):
     """Trials in this process, also of costs of a kernel of `configs/libraries.yaml`: fields `VERSION, OPERATOR.COST`."""
 
     def run(self, settings: Sequence[tuple[Sequence[MeasuredRow], Values]]) -> None:
@@ -135,7 +135,7 @@ def _digest(given: Sequence[MeasuredRow], chip: str, fields: Sequence[str]) -> s
 
 def _fitted_again(given: Sequence[MeasuredRow], chip: str, fields: Sequence[str]) -> dict[str, list[Any]]:
     """Return the rows that can be simulated, with their us as shipped and left out."""
-    kind = LibraryBench if any(_of_library(field) for field in fields) else Bench
+    kind = LibraryBench if any(_of_library(field) for field in fields) else CostBench
     with tempfile.TemporaryDirectory() as folder:
         start = {field: _leaf(field)["value"] if _of_library(field) else value_of(chip, field) for field in fields}
         bench = kind(chip, start, Path(folder), usable_cores())

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from ascend_sim.frozen import frozen
@@ -104,10 +103,9 @@ class RunComparison:
     kernels: tuple[KernelFacts, ...]
 
     def __str__(self) -> str:
-        from ascend_sim.report.printed import printed
-        from ascend_sim.studies.compare.text import render
+        from ascend_sim.report.printed import printed_by
 
-        return printed(partial(render, self))
+        return printed_by("ascend_sim.studies.compare.text:render", self)
 
     def __repr__(self) -> str:
         count = sum(kernel.differs for kernel in self.kernels)

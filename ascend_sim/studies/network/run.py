@@ -107,10 +107,9 @@ class NetworkRun:
     launches: str = "cold"
 
     def __str__(self) -> str:
-        from ascend_sim.report.printed import UNLIMITED, printed
-        from ascend_sim.studies.network.pages import render_summary
+        from ascend_sim.report.printed import UNLIMITED, printed_by
 
-        return printed(partial(render_summary, self, more=""), UNLIMITED)
+        return printed_by("ascend_sim.studies.network.pages:render_summary", self, UNLIMITED, more="")
 
     def __repr__(self) -> str:
         what = f"{self.network.name}, batch {self.batch}, {self.direction} on {self.chip}"

@@ -108,10 +108,9 @@ class PrecisionTable:
     complete: bool = True
 
     def __str__(self) -> str:
-        from ascend_sim.report.printed import printed
-        from ascend_sim.studies.precision.summary import render_summary
+        from ascend_sim.report.printed import printed_by
 
-        return printed(lambda console: render_summary(self, console, more=""))
+        return printed_by("ascend_sim.studies.precision.summary:render_summary", self, more="")
 
     def __repr__(self) -> str:
         verdict = "all correct" if self.passed else f"{sum(not row.passed for row in self.rows)} wrong"

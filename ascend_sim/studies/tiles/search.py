@@ -92,10 +92,9 @@ class SearchOutcome:
         return len(self.results) + self.slower
 
     def __str__(self) -> str:
-        from ascend_sim.report.printed import printed
-        from ascend_sim.studies.tiles.pages import render
+        from ascend_sim.report.printed import printed_by
 
-        return printed(partial(render, self))
+        return printed_by("ascend_sim.studies.tiles.pages:render", self)
 
     def __repr__(self) -> str:
         gain = f"best {self.best['cycles']:,} cycles, in the call {self.call['cycles']:,}"

@@ -265,11 +265,20 @@ CASES |= {
     for way, problem in WAYS.items()
 }
 COVERED = {
+    "grad_weight": ["L0[2] spare", *(f"clearing[{i}]" for i in range(3))],
     "grad_weight, older kernel, 32-bit": [
         f"L0{side}[{i}] {state}" for side, state in (("A", "full"), ("B", "free")) for i in (0, 1)
-    ]
+    ],
 }
-"""A step fills L0A, then L0B: where both have flags of their own, L0B is full only after L0A, and L0A free with L0B."""
+"""Waits that cannot matter by themselves.
+
+grad_weight: those of the vendor's deterministic kernel, kept because it has them (stated). A TPipe raises three flags
+M -> MTE1 where it begins and takes them where it ends, whether or not its queues use them. "L0[2] spare" has no third half of
+L0 to guard. "clearing" are the flags of the first TPipe, in which the cube multiplies nothing, and a barrier of all pipes
+stands before and behind them.
+
+32-bit: a step fills L0A, then L0B: where both have flags of their own, L0B is full only after L0A, and L0A free with L0B.
+"""
 EACH = [(kernel, name) for kernel, cases in CASES.items() for name in cases]
 
 
@@ -338,10 +347,10 @@ def test_without_a_wait_both_engines_do_the_same(kernel: str) -> None:
     assert wrong
 
 
-@pytest.mark.parametrize("kernel", COVERED)
 @pytest.mark.parametrize("state", ["full", "free"])
-def test_a_covered_wait_and_the_one_that_covers_it_matter(kernel: str, state: str) -> None:
+def test_a_covered_wait_and_the_one_that_covers_it_matter(state: str) -> None:
     """The one that covers matters by itself (above); here what is covered no longer holds anything when it is gone."""
+    kernel = "grad_weight, older kernel, 32-bit"
     case = next(iter(CASES[kernel].values())).of(kernel)
     for i in (0, 1):
         assert case.goes_wrong([f"L0A[{i}] {state}", f"L0B[{i}] {state}"])

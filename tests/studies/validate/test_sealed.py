@@ -56,7 +56,7 @@ def row_of(folder: Path, sealed: bool) -> list[MeasuredRow]:
 def test_a_planted_read_of_a_sealed_row_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither a fit nor the rows that a cost names can have one; an open row of the same source passes."""
     monkeypatch.syspath_prepend(TOOLS)
-    bench = importlib.import_module("calibrate").Bench("ascend910b2", {}, tmp_path, 1)
+    bench = importlib.import_module("calibrate").CostBench("ascend910b2", {}, tmp_path, 1)
     sealed, free = row_of(tmp_path, True), row_of(tmp_path, False)
     refused = "the row of MatMul in run catlass is sealed; costs are fitted on open"
     with pytest.raises(SimError, match=f"calibrate: {refused}"):

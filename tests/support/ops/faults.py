@@ -27,7 +27,7 @@ class Faulty:
                 place = next(choose(a, b), None)
                 if place is not None:
                     m, n, k = place
-                    result[m, n] += np.float32(factor) * a[m, k] * b[n, k]
+                    result = with_product(result, (m, n), np.float32(factor) * a[m, k], b[n, k])
                     self.hits += 1
             self.count += 1
             return result
@@ -39,6 +39,19 @@ class Faulty:
         patch.setattr(Mmad, "read", spoiled)
         patch.setattr(execute, "place", anew)
         patch.setattr("ascend_sim.calls.run.place", anew)
+
+
+def with_product(result, place, left, right):
+    """What a Mmad has read, with one more product at `place`: its sums (`blas`), or factors that are added up later."""
+    if not isinstance(result, tuple):
+        result[place] += left * right
+        return result
+    columns = []
+    for factor, row, value in zip(result[:2], place, (left, right), strict=True):
+        column = np.zeros((len(factor), 1), factor.dtype)
+        column[row] = value
+        columns.append(np.concatenate((factor, column), axis=1))
+    return *columns, result[2]
 
 
 def first(a, b, step=1):
