@@ -42,7 +42,7 @@ class Faulty:
 
 
 def with_product(result, place, left, right):
-    """Return the operands that a Mmad has read, with one more product at `place`: its sums (`blas`), or factors that are added up later."""
+    """Add a product at `place` to the operands of a Mmad: to its sums (`blas`), or to factors that are added up later."""
     if not isinstance(result, tuple):
         result[place] += left * right
         return result
