@@ -41,12 +41,13 @@ class CubePipeline:
 
     That way is the Fixpipe, or on coupled chips the vector unit: L0C -> UB -> GM in pieces of a quarter of UB. `unit_flag`:
     cube and Fixpipe hand tiles of L0C over fractal by fractal. `own_flags`: L0A and L0B are handed over by flags of their own;
-    then `load_right` stands between the loads into L0A and those into L0B. `row_unit`: products and tiles have whole units of
-    so many rows, which a load fills.
+    then `load_right` stands between the loads into L0A and those into L0B.
     """
 
     queue_type: type[BufferQueue[int]] = BufferQueue
     """Type of the queues of L0A and L0B."""
+    row_unit: int = FRACTAL
+    """Rows that products and tiles have whole units of, because a load fills them."""
 
     def __init__(
         self,
@@ -58,9 +59,8 @@ class CubePipeline:
         unit_flag: bool = False,
         own_flags: bool = False,
         barriers: Barriers = NO_BARRIERS,
-        row_unit: int = FRACTAL,
     ) -> None:
-        self._k, self._barriers, self._row_unit = k, barriers, row_unit
+        self._k, self._barriers = k, barriers
         self._staged: BufferQueue | None = None
         sizes = {name: k.chip.buffers[name] // l0_buffers for name in ("L0A", "L0B")}
         unit = k.chip.alignment.fractal
@@ -125,8 +125,8 @@ class CubePipeline:
         """
         if m == 1 and not self._k.gemv_is_optional:
             m = FRACTAL
-        if self._row_unit > FRACTAL:
-            m = ceil_to(m, self._row_unit)
+        if self.row_unit > FRACTAL:
+            m = ceil_to(m, self.row_unit)
         self._take()
         begins = self._bias is not None and not self._begun
         bias = self._bias_places[self._bias_turn] if begins else -1
@@ -165,7 +165,7 @@ class CubePipeline:
         """End the tile's sum; a tile without products is computed as zeros times zeros, because only an Mmad writes L0C."""
         if self._begun:
             return
-        half, m = self.acquire(), ceil_to(m, self._row_unit) if self._row_unit > FRACTAL else m
+        half, m = self.acquire(), ceil_to(m, self.row_unit) if self.row_unit > FRACTAL else m
         if "FILL->L0A" in self._k.chip.paths:
             self._k.fill("L0A", self.left[half], ceil_div(m, FRACTAL) * FRACTAL_BYTES)
             self.load_right()
@@ -205,7 +205,7 @@ class CubePipeline:
         """Store whole rows of the finished tile of `height` rows and `n` columns to GM, each piece from a fractal's
         first row.
         """
-        k, m_padded = self._k, ceil_to(height, self._row_unit)
+        k, m_padded = self._k, ceil_to(height, self.row_unit)
         if (
             isinstance(self.tiles, UnitFlagTiles)
             and [piece.row for piece in pieces] == [0]
@@ -240,7 +240,7 @@ class CubePipeline:
         bytes.
         """
         self.tiles.publish()
-        tile, m_padded = self.tiles.take(), ceil_to(height, self._row_unit)
+        tile, m_padded = self.tiles.take(), ceil_to(height, self.row_unit)
         for target, row, rows, column, columns in pieces:
             source = tile + column // FRACTAL * m_padded * FRACTAL * ACCUMULATOR_BYTES
             piece = TilePiece(rows, columns, m_padded, column % FRACTAL, row)
@@ -250,7 +250,7 @@ class CubePipeline:
     def drain_fractals(self, pieces: list[DrainPiece], height: int, atomic_add: bool) -> None:
         """Store pieces of the finished tile of `height` rows to GM as they lie in L0C, [column / 16][row][16] of fp32 each."""
         self.tiles.publish()
-        tile, m_padded, row_bytes = self.tiles.take(), ceil_to(height, self._row_unit), FRACTAL * ACCUMULATOR_BYTES
+        tile, m_padded, row_bytes = self.tiles.take(), ceil_to(height, self.row_unit), FRACTAL * ACCUMULATOR_BYTES
         for target, row, rows, column, columns in pieces:
             source = tile + (column // FRACTAL * m_padded + row) * row_bytes
             self._k.fixpipe(target, source, rows, columns, m_padded, "float32", FRACTAL, rows * row_bytes, atomic_add)

@@ -191,7 +191,9 @@ class CubeBuilder:
         """Return the buffers of L0, and of L0C for tiles of so many bytes."""
         # Items of 1 byte are turned in squares, so that L0A has whole ones.
         tiling = self.tiling
-        return CubePipeline(self.k, tiling.al0_buffers, tiling.cl0_buffers, tile_bytes, row_unit=self.inp.unit)
+        pipeline = CubePipeline(self.k, tiling.al0_buffers, tiling.cl0_buffers, tile_bytes)
+        pipeline.row_unit = self.inp.unit
+        return pipeline
 
     def program(self) -> Program:
         runs = [(run, where) for run, where in self.runs() if run.pieces]
