@@ -22,7 +22,7 @@ __all__ = ["AclDevice", "Context", "MemoryUse", "Queued"]
 
 @frozen
 class MemoryUse:
-    """Memory that queued work touches."""
+    """A range of memory that queued work touches; `writes` is True if it writes there."""
 
     range: ByteRange
     writes: bool
@@ -30,7 +30,7 @@ class MemoryUse:
 
 @dataclass(eq=False)
 class Queued:
-    """One task in the queue. `label` names the call; `dropped` is told when the task cannot run."""
+    """One task in the queue. `label` names the call, `uses` its memory; `dropped` is called if the task cannot run."""
 
     task: Task
     label: str
@@ -56,7 +56,7 @@ class AclDevice:
         self._failures: dict[int, str] = {}
 
     def run_to_idle(self) -> None:
-        """Run everything that is queued. What cannot run is dropped; `failure` tells its stream about it."""
+        """Run everything that is queued. A task that cannot run is dropped, and `failure` reports it for its stream."""
         queue, self.queue = self.queue, []
         ready: list[Queued] = []
         lost_events: set[str] = set()
@@ -84,7 +84,9 @@ class AclDevice:
         self._tell(ready, self.last_run)
 
     def _problem(self, entry: Queued, lost_events: set[str]) -> str | None:
-        """Return why a task cannot run: its stream has failed, it waits for one that has, or its memory is gone."""
+        """Return why a task cannot run: its stream or one that it waits for has failed, or its memory is gone. None if
+        it can.
+        """
         if entry.task.stream in self._failures:
             return self._failures[entry.task.stream]
         if lost_events.intersection(entry.task.wait_events):
@@ -109,7 +111,7 @@ class AclDevice:
             self._warn(f"{counted(len(run.findings), 'finding')}, first: {found.kind} in {found.task}: {found.text}")
 
     def failure(self, stream: int | None = None) -> None:
-        """Raise Refused once if work of a stream could not run (None: work of any stream)."""
+        """Raise Refused if work of a stream (None: of any stream) could not run; only the first call after that does."""
         key = next(iter(self._failures), None) if stream is None else stream
         if key is None or key not in self._failures:
             return
@@ -144,7 +146,7 @@ class Context:
 
     @property
     def alive(self) -> bool:
-        """Not destroyed, and its device is open."""
+        """Return True until the context is destroyed or its device is closed."""
         return self.live and self.owner.open
 
 
