@@ -123,17 +123,21 @@ def aclrtDestroyStream(stream: Any) -> None:
     if known is known.context.default_stream:
         raise Refused("argument", "the default stream is not destroyed")
     device().run_to_idle()
+    device().waited_for(known.number)
     known.live = False
     device().failure(known.number)
 
 
 @call()
 def aclrtSynchronizeStream(stream: Any) -> None:
-    """Run the queued work of all streams, so that they overlap in simulated time; end in a code if this stream's could
-    not run.
+    """Run the queued work of all streams, so that they overlap in simulated time; end in a code if this stream's has
+    failed.
+
+    The host may rely on this stream's work alone, and on the work that its events waited for.
     """
     known = stream_of(stream)
     device().run_to_idle()
+    device().waited_for(known.number)
     device().failure(known.number)
 
 
@@ -179,6 +183,7 @@ def aclrtSynchronizeEvent(event: Any) -> None:
     record = _recorded(event)
     if record.state == "queued":
         device().run_to_idle()
+    device().waited_for(event=record.name)
     _refuse_dropped(record)
 
 
@@ -191,6 +196,8 @@ def aclrtQueryEventStatus(event: Any) -> aclrtEventRecordedStatus:
     record = _recorded(event)
     _refuse_dropped(record)
     ready = record.state == "complete"
+    if ready:
+        device().waited_for(event=record.name)
     return aclrtEventRecordedStatus(int(ready))
 
 

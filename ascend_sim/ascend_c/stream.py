@@ -136,12 +136,9 @@ def _texts(body: NDArray[Any]) -> list[str]:
 
 
 def _check(recording: WordStream, rows: NDArray[np.int64]) -> None:
-    """Raise SimError for rows with an unknown word or line: user code runs in the process and may have written
-    anything.
-    """
-    wrong = (rows[:, 0] < 0) | (rows[:, 0] >= len(recording.shapes))
-    wrong |= (rows[:, 1] < 0) | (rows[:, 1] >= len(recording.lines))
-    if wrong.any():
+    """Raise SimError for rows with an unknown word or line: user code runs in the process and may write anything."""
+    known = (len(recording.shapes), len(recording.lines))
+    if len(rows) and any(rows[:, at].min() < 0 or rows[:, at].max() >= known[at] for at in range(2)):
         raise SimError(
             "the recorder of the kernel wrote rows of unknown words; the kernel overwrote the recorder's memory"
         )
