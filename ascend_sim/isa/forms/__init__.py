@@ -34,6 +34,7 @@ __all__ = [
 
 _GROUP = {
     "ascend_sim.isa.transfer": ("copies",),
+    "ascend_sim.isa.vector.movement": ("copies",),
     "ascend_sim.isa.load": ("loads",),
     "ascend_sim.isa.cube": ("cube",),
     "ascend_sim.isa.bias": ("cube",),
