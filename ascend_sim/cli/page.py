@@ -38,7 +38,7 @@ class RunFiles:
         bool,
         typer.Option(
             "--full",
-            help="Print every table: problem, kernels, bounds, waterfalls. JSON then has advice too.",
+            help="Print every table: problem, kernels, bounds, waterfalls.",
         ),
     ] = False
     trace_limit: Annotated[
@@ -80,10 +80,8 @@ class RunFiles:
 
     @property
     def timeline(self) -> bool | int:
-        """Return how much of its timeline a timing run keeps: all for files, none for short JSON, a limited one for text."""
-        if self.out is not None or self.html is not None:
-            return True
-        return False if self.json_output and not self.full else _ROWS_OF_TEXT
+        """Return how much of its timeline a timing run keeps: all for files, a limited one for what is printed."""
+        return True if self.out is not None or self.html is not None else _ROWS_OF_TEXT
 
     def write(self, run: RunResult, progress: Progress) -> tuple[list[Path], list[str]]:
         """Write the files; returns their paths, and what the page says of the bottleneck."""
