@@ -194,9 +194,9 @@ class FunctionalEngine:
 
 
 def _built_ahead(task: Task) -> Iterator[Sequence[Program]]:
-    """Yield the programs of each block; some blocks are built before the first of them runs.
+    """Yield the programs of each block; a few blocks are built ahead of the one that runs.
 
-    Most programs of a task are another one moved, which works as long as that one exists (`KernelBuilder.repeated`).
+    Most programs are copies of another one with moved addresses, which must still exist (`KernelBuilder.repeated`).
     """
     for first in range(0, task.block_dim, _AHEAD):
         blocks = [task.build(block) for block in range(first, min(first + _AHEAD, task.block_dim))]
@@ -261,6 +261,8 @@ def _deadlock(task: Task, program: Program, stuck: Sequence[int]) -> DeadlockErr
 
 
 def _parts(task: Task, counter: CrossCounter, chip: ChipSpec) -> int:
-    """Return the number of programs of each block that raise a counter together."""
+    """Return how many programs must raise a counter together: of one block, or for a counter of all cores of all
+    blocks.
+    """
     block = max(counter[3], 0)
     return len(cross_members(counter, task.cores(chip, block))) * (task.block_dim if counter[3] < 0 else 1)
