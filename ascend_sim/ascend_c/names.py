@@ -37,6 +37,10 @@ _CUBE_TYPES = (
     "IsResetLoad3dConfig FmatrixMode InitConstValueParams Nd2NzParams FixpipeParamsV220 FixpipeConfig CO2Layout "
     "DataCopyCO12DstParams QuantMode_t"
 )
+_MATMUL = (
+    "Matmul MatmulImpl MatmulType TCubeTiling CubeFormat REGIST_MATMUL_OBJ SetTensorA SetTensorB SetBias DisableBias ClearBias "
+    "SetOrgShape SetSingleShape SetTail SetHF32 Iterate IterateAll GetTensorC End"
+)
 _MACROS = (
     "KERNEL_TASK_TYPE_DEFAULT KERNEL_TASK_TYPE REGISTER_TILING_DEFAULT GET_TILING_DATA GET_TILING_DATA_WITH_STRUCT "
     "ASCEND_IS_AIC ASCEND_IS_AIV"
@@ -57,6 +61,7 @@ SIMULATED: dict[str, tuple[str, ...]] = {
     "types and enumerations": tuple(_TYPES.split()),
     "cube": tuple(_CUBE_CALLS.split()),
     "types of the cube": tuple(_CUBE_TYPES.split()),
+    "Matmul on a cube core": tuple(_MATMUL.split()),
     "scalar access to memory": ("GetValue", "SetValue", "DataCacheCleanAndInvalid", "CacheLine", "DcciDst"),
     "flags between cores": ("CrossCoreSetFlag", "CrossCoreWaitFlag", "SyncAll"),
     "functions of elements": tuple(_ELEMENTS.split()),
@@ -71,7 +76,7 @@ ASSUMED = ("functions of elements", "functions of rows")
 
 _SCALAR = "scalar access to memory"
 _CUBE = "kernels of the cube core"
-_MATMUL = "the Matmul library"
+_OF_MATMUL = "the Matmul library"
 _SORT = "sorting"
 _CROSS = "flags between cores"
 _OTHER = "not written yet"
@@ -85,9 +90,9 @@ _REFUSED = {
         "LoadData2DParamsV2 FixpipeParamsC310 SetLoadDataRepeat DataCopyEnhancedParams Nz2NdParamsFull MmadWithSparse "
         "LoadData3DParamsV1"
     ),
-    _MATMUL: (
-        "Matmul MatmulImpl MatmulType REGIST_MATMUL_OBJ SetTensorA SetTensorB SetBias Iterate IterateAll GetTensorC End "
-        "SetTail SetOrgShape SetSingleShape TCubeTiling"
+    _OF_MATMUL: (
+        "SetBatchNum IterateBatch IterateNBatch SetQuantScalar SetQuantVector SetAntiQuantScalar SetAntiQuantVector "
+        "SetSparseIndex GetOffsetC SetWorkspace SetLocalWorkspace SetSubBlockIdx SetSelfDefineData SetUserDefInfo"
     ),
     _SORT: (
         "Sort Sort32 MrgSort MrgSort4 MrgSort4Info Concat Extract GetSortLen GetSortOffset TopK RpSort16 ProposalConcat "

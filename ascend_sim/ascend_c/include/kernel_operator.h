@@ -11,4 +11,5 @@
 #include "asim/row_functions.h"
 #include "asim/cube_types.h"
 #include "asim/cube.h"
+#include "asim/matmul.h"
 #include "asim/launch.h"
