@@ -321,7 +321,10 @@ def _task(started: Launch, held: Sequence[Allocation], kernel: KernelFunction, f
 
 
 def _products(counts: Counts) -> dict[str, Any]:
-    """Return the multiplications of the cube for its ideal time; {} for none, or for more than one dtype."""
+    """Return the cube's multiplications as "macs" and their dtype as "compute_dtype", for the ideal time.
+
+    {} without any, or with several dtypes.
+    """
     macs: dict[str, int] = {}
     for table, argument, count in counts.instructions():
         instruction = table.instructions[argument]

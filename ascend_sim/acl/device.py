@@ -22,7 +22,7 @@ __all__ = ["AclDevice", "Context", "MemoryUse", "Queued"]
 
 @frozen
 class MemoryUse:
-    """Memory that queued work touches."""
+    """A range of memory that queued work touches; `writes` is True if it writes there."""
 
     range: ByteRange
     writes: bool
@@ -30,7 +30,7 @@ class MemoryUse:
 
 @dataclass(eq=False)
 class Queued:
-    """One task in the queue. `label` names the call; `dropped` is told when the task cannot run."""
+    """One task in the queue. `label` names the call, `uses` its memory; `dropped` is called if the task cannot run."""
 
     task: Task
     label: str
@@ -54,10 +54,17 @@ class AclDevice:
         self.recorder = recorder
         self.open = True
         self._failures: dict[int, str] = {}
+        self._unseen: list[Queued] = []
+        """Work that has run although the host never waited for it."""
 
     def run_to_idle(self) -> None:
-        """Run everything that is queued. What cannot run is dropped; `failure` tells its stream about it."""
+        """Run everything that is queued. A task that cannot run is dropped, and `failure` reports it for its stream.
+
+        The host may not rely on work that ran without its wait: `warn_if_busy` warns of it until `waited_for` is
+        called.
+        """
         queue, self.queue = self.queue, []
+        self._unseen += queue
         ready: list[Queued] = []
         lost_events: set[str] = set()
         for entry in queue:
@@ -84,7 +91,9 @@ class AclDevice:
         self._tell(ready, self.last_run)
 
     def _problem(self, entry: Queued, lost_events: set[str]) -> str | None:
-        """Return why a task cannot run: its stream has failed, it waits for one that has, or its memory is gone."""
+        """Return why a task cannot run: its stream or one that it waits for has failed, or its memory is gone. Else
+        None.
+        """
         if entry.task.stream in self._failures:
             return self._failures[entry.task.stream]
         if lost_events.intersection(entry.task.wait_events):
@@ -109,7 +118,7 @@ class AclDevice:
             self._warn(f"{counted(len(run.findings), 'finding')}, first: {found.kind} in {found.task}: {found.text}")
 
     def failure(self, stream: int | None = None) -> None:
-        """Raise Refused once if work of a stream could not run (None: work of any stream)."""
+        """Raise Refused if work of a stream (None: of any stream) could not run; only the first call after that does."""
         key = next(iter(self._failures), None) if stream is None else stream
         if key is None or key not in self._failures:
             return
@@ -118,12 +127,28 @@ class AclDevice:
             self._failures.clear()
         raise Refused("work failed", message)
 
+    def waited_for(self, stream: int | None = None, event: str | None = None) -> None:
+        """Note that the host has waited for all work, for a stream, or for a record of an event, and for all before
+        that.
+        """
+        if stream is None and event is None:
+            self._unseen.clear()
+            return
+        streams, events, left = {stream}, {event}, []
+        for entry in reversed(self._unseen):
+            if entry.task.stream not in streams and events.isdisjoint(entry.task.record_events):
+                left.append(entry)
+                continue
+            streams.add(entry.task.stream)  # what it queued before this entry has run too
+            events.update(entry.task.wait_events)
+        self._unseen = left[::-1]
+
     def warn_if_busy(self, what: str, touched: ByteRange, writes: bool) -> None:
-        """Warn when the host touches memory that queued work has yet to use."""
-        for entry in self.queue:
+        """Warn when the host touches memory of work that it has not waited for; `what` names the call."""
+        for entry in (*self._unseen, *self.queue):
             place = _clash([MemoryUse(touched, writes)], entry.uses)
             if place is not None:
-                self._warn(f"{what} touches {place} before {entry.label} has run; synchronise its stream first")
+                self._warn(f"{what} touches {place} without a wait for {entry.label}; synchronise its stream first")
                 return
 
     def _warn(self, text: str) -> None:
@@ -144,7 +169,7 @@ class Context:
 
     @property
     def alive(self) -> bool:
-        """Not destroyed, and its device is open."""
+        """Return True until the context is destroyed or its device is closed."""
         return self.live and self.owner.open
 
 

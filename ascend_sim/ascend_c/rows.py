@@ -18,6 +18,7 @@ from ascend_sim.ascend_c.stream import ROW, WordStream
 from ascend_sim.ascend_c.translate import steps_of
 from ascend_sim.ascend_c.unit_flags import with_unit_flags
 from ascend_sim.ascend_c.words import PIPE_NUMBERS, WORDS, Word, word_of
+from ascend_sim.engine.compiled import library
 from ascend_sim.errors import SimError
 from ascend_sim.isa.scalar import CleanDataCache, ScalarAccess, ScalarLoad
 from ascend_sim.isa.sync import CrossCoreWaitFlag, SetFlag, WaitFlag
@@ -35,14 +36,16 @@ _POSITIONS = {
 
 
 class ShapeSteps:
-    """Instructions of shapes: those of each by number in a table, how far their operands lie apart, and which are in GM."""
+    """The instructions of each recorded shape: numbers in a table, offsets of their operands, and which operands are in
+    GM.
+    """
 
     def __init__(self) -> None:
         self.count, self.in_gm = np.empty(0, np.int64), np.empty((0, 3), np.bool_)
         self._steps = np.empty((0, 4), np.int64)
 
     def add(self, shapes: Sequence[Sequence[tuple[int, int, int, int]]], words: Sequence[Word]) -> None:
-        """Take in the steps of further shapes: number in the table, and how far dst, src0 and src1 are moved."""
+        """Append the steps of further shapes: for each its number in the table, and the offsets of dst, src0 and src1."""
         if not shapes:
             return
         spaces = [[one == "GM" for one in WORDS[word.name].addresses] for word in words]
@@ -53,7 +56,7 @@ class ShapeSteps:
         self._steps = np.concatenate((self._steps, new))
 
     def rows(self, recorded: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the rows of recorded words, their pointers into GM as they are, and the word that each row comes from."""
+        """Return the rows of recorded words, with unchanged pointers into GM, and for each row the index of its word."""
         shape = recorded[:, 0]
         count = self.count[shape]
         word = np.repeat(np.arange(len(recorded)), count)
@@ -64,12 +67,31 @@ class ShapeSteps:
         made[:, 1:4] = recorded[word, 2:5] + self._steps[step, 1:]
         return made, word
 
+    def rows_in_c(
+        self, recorded: NDArray[np.int64], tensors: int, line_numbers: NDArray[np.int32]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int32]] | None:
+        """Return the rows of recorded words with addresses of tensors, and their lines.
+
+        Returns None without a compiled engine, and for a pointer into GM that lies in no tensor.
+        """
+        lib = library.beside()
+        if lib is None or not len(recorded):
+            return None
+        first = np.cumsum(self.count) - self.count
+        shapes = np.column_stack((first, self.count, self.in_gm)).astype(np.int64)
+        many = int(self.count @ np.bincount(recorded[:, 0], minlength=len(self.count)))
+        rows, lines = np.empty((many, ROW), np.int64), np.empty(many, np.int32)
+        tables = np.ascontiguousarray(recorded), shapes, self._steps, line_numbers, rows, lines
+        words, shape, step, number, row, line = (one.ctypes.data for one in tables)
+        made = lib.words_to_rows(words, len(recorded), shape, step, tensors, number, row, line)
+        return None if made < 0 else (rows, lines)
+
 
 def append(k: Kernel, recording: WordStream, tensors: int) -> None:
-    """Write the rows of a recording to a program that has so many `tensors`, each row with its line.
+    """Append the rows of a recording to a program with that number of `tensors`, each row with its line.
 
-    Raises SourceError for a word that no instruction can say and for a GM address in no tensor; an inspection notes them, and
-    the rows stay out.
+    Raises SourceError for a word that no instruction can say and for a GM address in no tensor; an inspection records
+    these as faults and leaves the rows out.
     """
     notes = k.notes = k.notes or Notes(k.table.source)
     words = [word_of(shape) for shape in recording.shapes]
@@ -93,18 +115,27 @@ def append(k: Kernel, recording: WordStream, tensors: int) -> None:
     _note_library(k, notes, recording, words)
     steps = ShapeSteps()
     steps.add(made, words)
-    rows, source = steps.rows(recording.rows)
-    kept = _moved_to_tensors(k, rows, steps.in_gm[shape[source]], line[source], recording, tensors)
-    rows, source = rows[kept], source[kept]
-    if any(word.fields.get("unit_flag") for word in words):
-        rows, source = with_unit_flags(k, rows, source, [words[one] for one in shape[source].tolist()])
-    _find_cached(k.table, rows)
     numbers = np.array([notes.source.number(one) for one in recording.lines], np.int32)
-    k.extend(rows, numbers[line[source]] if len(numbers) else np.empty(0, np.int32))
+    has_unit_flags = any(word.fields.get("unit_flag") for word in words)
+    in_c = None if has_unit_flags else steps.rows_in_c(recording.rows, tensors, numbers)
+    if in_c is not None:
+        rows, lines = in_c
+    else:
+        rows, source = steps.rows(recording.rows)
+        kept = _moved_to_tensors(k, rows, steps.in_gm[shape[source]], line[source], recording, tensors)
+        rows, source = rows[kept], source[kept]
+        if has_unit_flags:
+            rows, source = with_unit_flags(k, rows, source, [words[one] for one in shape[source].tolist()])
+        lines = numbers[line[source]] if len(numbers) else np.empty(0, np.int32)
+    _find_cached(k.table, rows)
+    k.extend(rows, lines)
 
 
 def _steps(k: Kernel, word: Word, times: int, balance: Counter[str]) -> list[tuple[int, int, int, int]]:
-    """Return the instructions of a word by their numbers in the table, with offsets; sets and waits are counted."""
+    """Return the instructions of a word as (number in the table, offsets of dst, src0 and src1).
+
+    Sets and waits are counted `times` times in the builder and in `balance`.
+    """
     key: Key
     if word.name in ("set_flag", "wait_flag"):
         flag = _flag(k, word)
@@ -122,7 +153,7 @@ def _steps(k: Kernel, word: Word, times: int, balance: Counter[str]) -> list[tup
 
 
 def _number(table: InstructionTable, key: Key) -> int:
-    """Return the number of an instruction in a table, which takes it in."""
+    """Return the number of an instruction in a table; add it if it is new."""
     known = table.index.get(key)
     return table.add(key) if known is None else known
 
@@ -130,9 +161,10 @@ def _number(table: InstructionTable, key: Key) -> int:
 def translated(
     table: InstructionTable, recording: WordStream, first: int, known: ShapeSteps, tensors: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the rows from the `first` piece on that have values or join cores, and their lines; `known` grows with shapes.
+    """Return the rows with values or cross-core flags from piece `first` on, and their lines; new shapes are added to
+    `known`.
 
-    What cannot be said, or lies in no tensor, is left out: `append` refuses it.
+    Words that no instruction can say, and addresses in no tensor, are left out: `append` refuses them.
     """
     words = [word_of(shape) for shape in recording.shapes[len(known.count) :]]
     made: list[list[tuple[int, int, int, int]]] = []
@@ -178,7 +210,7 @@ def _find_cached(table: InstructionTable, rows: NDArray[np.int64]) -> None:
 
 
 def _check_waits(k: Kernel, recording: WordStream, words: Sequence[Word], balance: Counter[str]) -> None:
-    """SourceError for a flag with more waits than sets, at its last wait; an inspection looks at flags by itself."""
+    """Refuse a flag with more waits than sets, at its last wait; an inspection checks flags by itself."""
     if current_inspection() is not None or min(balance.values(), default=0) >= 0:
         return
     for number, word in enumerate(words):
@@ -190,10 +222,12 @@ def _check_waits(k: Kernel, recording: WordStream, words: Sequence[Word], balanc
 
 
 def _check_sets(k: Kernel, recording: WordStream, words: Sequence[Word]) -> None:
-    """Refuse a set of a flag whose last set has no wait between them, in the order of issue."""
+    """Refuse a set of a flag that is still set, because no wait was issued since the last set."""
     moves = np.array([{"set_flag": 1, "wait_flag": -1}.get(word.name, 0) for word in words], np.int64)
     names = [_flag(k, word).name if moves[number] else "" for number, word in enumerate(words)]
     shape = recording.rows[:, 0]
+    if not _may_set_twice(k, recording.rows, names, moves):
+        return
     for name in sorted({*names} - {""}):
         own = np.array([one == name for one in names])
         stands = np.cumsum(np.where(own, moves, 0)[shape])
@@ -201,6 +235,18 @@ def _check_sets(k: Kernel, recording: WordStream, words: Sequence[Word]) -> None
         if len(twice):
             text = f"flag {name!r} is set twice without a wait between; a flag holds {k.chip.sync.flag_max} (sync.flag_max)"
             _refuse(k, text, recording.lines[recording.rows[twice[0], 1]])
+
+
+def _may_set_twice(k: Kernel, rows: NDArray[np.int64], names: Sequence[str], moves: NDArray[np.int64]) -> bool:
+    """Return False if C finds no flag that is set twice; True also where the compiled engine is missing."""
+    lib, known = library.beside(), [*dict.fromkeys(name for name in names if name)]
+    if lib is None:
+        return True
+    number = {"": -1} | {name: place for place, name in enumerate(known)}
+    flags = np.column_stack((np.array([number[name] for name in names], np.int64), moves))
+    stands, twice, rows = np.zeros(len(known), np.int64), np.full(len(known), -1, np.int64), np.ascontiguousarray(rows)
+    places = [one.ctypes.data for one in (rows, flags, stands, twice)]
+    return bool(lib.words_set_twice(places[0], len(rows), places[1], k.chip.sync.flag_max, *places[2:]))
 
 
 def _flag(k: Kernel, word: Word) -> Flag:
@@ -224,7 +270,9 @@ def _moved_to_tensors(
     recording: WordStream,
     tensors: int,
 ) -> NDArray[np.bool_]:
-    """Turn GM pointers of C++ into addresses of tensors, in place; return which rows have none outside all tensors."""
+    """Turn GM pointers of C++ into addresses of tensors, in place; return False for each row with a pointer into no
+    tensor.
+    """
     right = np.ones(len(rows), np.bool_)
     for column in range(3):
         which = np.flatnonzero(in_gm[:, column])
@@ -239,15 +287,17 @@ def _moved_to_tensors(
 
 
 def _note_library(k: Kernel, notes: Notes, recording: WordStream, words: Sequence[Word]) -> None:
-    """Note what TPipe and TQue did: buffers, the flags of queues, the barrier at the end.
+    """Record in the notes what belongs to TPipe and TQue: buffers, the flags of queues, the barrier at the end.
 
-    Of buffers that were handed out twice (Reset) there is nothing to say.
+    Buffers that overlap because they were handed out twice (Reset) are left out.
     """
     found: dict[str, list[Allocated]] = defaultdict(list)
+    looked_at = np.array([word.name in ("own_barrier_", "allocate_") for word in words], np.bool_)
+    told = recording.rows[looked_at[recording.rows[:, 0]]] if looked_at.any() else recording.rows[:0]
     for number, word in enumerate(words):
         if not WORDS[word.name].note:
             continue
-        mine = recording.rows[recording.rows[:, 0] == number]
+        mine = told[told[:, 0] == number]
         if word.name == "own_barrier_":
             lines = {recording.lines[line] for line in mine[:, 1].tolist()}
             notes.own_barriers |= lines

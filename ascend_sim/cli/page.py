@@ -126,7 +126,7 @@ def write_html(
     other_rates: bool,
     all_blocks: bool = False,
 ) -> list[str]:
-    """Write the page; returns what it says of the bottleneck."""
+    """Write the HTML page of a run; return the lines that it shows on the bottleneck."""
     from ascend_sim.report.packed import LIMIT
     from ascend_sim.report.page import write_page
     from ascend_sim.report.what_if import what_if

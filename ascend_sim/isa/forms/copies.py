@@ -75,12 +75,12 @@ class StartedRows(AnyRows):
 
 
 def _sides(i: DataCopy) -> tuple[int, int]:
-    """Return the strides in GM and in the local buffer."""
+    """Return the strides of a copy as (in GM, in the local buffer)."""
     return (i.src_stride, i.dst_stride) if i.source == "GM" else (i.dst_stride, i.src_stride)
 
 
 def _copied(route: str, size: int, rows: int, far: int, near: int) -> DataCopy:
-    """Return a copy by its strides in GM and in the local buffer."""
+    """Return the copy on a route with stride `far` in GM and `near` in the local buffer."""
     source, destination = route.split("->")
     return DataCopy(source, destination, size, rows, *((far, near) if source == "GM" else (near, far)))
 
@@ -116,7 +116,7 @@ class SteppedRows(AnyRows):
 
     @staticmethod
     def copied(route: str, f: Fields) -> DataCopy:
-        """Return the copy that the common fields `f` say on a route."""
+        """Return the copy that the fields `f`, which all its forms have, express on a route."""
         return _copied(route, f["len_burst"], f["n_burst"], f["gm_stride"], f["local_stride"])
 
     def rows_held(self, i: DataCopy) -> str:

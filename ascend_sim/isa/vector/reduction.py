@@ -24,7 +24,9 @@ _REDUCTIONS = {"sum": None, "max": np.maximum, "min": np.minimum}
 
 
 def _reduced(operation: str, rows: NDArray[Any]) -> NDArray[Any]:
-    """Return [rows, columns] reduced to [rows], in the format of the elements; sums pairwise, like the unit's adder tree."""
+    """Return [rows, columns] reduced to [rows] in the format of the elements; sums are pairwise, like the unit's adder
+    tree.
+    """
     function = _REDUCTIONS[operation]
     if function is not None:
         return np.asarray(function.reduce(rows, axis=1))
@@ -102,11 +104,11 @@ class ReduceRows(VectorInstruction):
 
 @frozen
 class ReduceWithIndex(ReduceRows):
-    """The largest or smallest of each row and its place there: values and indices in turn (`order` "value index" or
-    "index value"), or indices alone ("index").
+    """The largest or smallest element of each row, and its index there.
 
-    An index is an unsigned number as wide as an element; of equal elements the first counts. A mask leaves elements out
-    (WholeReduceMax, WholeReduceMin). dst begins at whole pairs (stated: asc-devkit, ReduceRepeat).
+    `order`: "value index" or "index value" in turn, or "index" alone. An index is an unsigned number as wide as an
+    element; of equal elements the first counts. A mask leaves elements out (WholeReduceMax, WholeReduceMin). dst begins
+    at whole pairs (stated: asc-devkit, ReduceRepeat).
     """
 
     order: str = "value index"
@@ -184,9 +186,9 @@ class ReducePairs(VectorInstruction):
 
 @frozen
 class ReduceBlocks(VectorInstruction):
-    """dst[b] = sum, max or min of the 32-byte block b of src0, for the blocks that `count` elements begin.
+    """dst[b] = sum, max or min of the 32-byte block b of src0, for `count` elements of src0.
 
-    Of a last block that is not full the elements that are there. (BlockReduceSum, BlockReduceMax, BlockReduceMin.)
+    Of a last block that is not full only its elements count. (BlockReduceSum, BlockReduceMax, BlockReduceMin.)
     """
 
     operation: str
