@@ -144,7 +144,7 @@ class Operator(ABC, Generic[Arguments, Call]):
 
     @abstractmethod
     def kernels(self, call: Call, chip: ChipSpec) -> Plan:
-        """Return the placed plan of an accepted call; TilingError where no tiling fits."""
+        """Return the plan of an accepted call, placed; TilingError where no tiling fits."""
 
     def product(self, chip: ChipSpec) -> ProductSpec:
         """Return what the operator accepts on a chip; AclnnError 161002 for an unknown product.
@@ -370,7 +370,7 @@ class Operator(ABC, Generic[Arguments, Call]):
         raise SimError(f"tile: the tilings of {self.name} are not searched")
 
     def of_layer(self, layer: Layer) -> Case:
-        """Return the case of a layer's pass `layer_direction`. Raises pydantic's ValidationError for an invalid one."""
+        """Return this operator's case for its pass of a layer. Raises pydantic's ValidationError for an invalid one."""
         said = layer.said
         if self.layer_direction == "forward":
             said.pop("output_mask", None)

@@ -22,7 +22,7 @@ from ascend_sim.ops.case_entries import (
 
 
 class ConvolutionFields(FileEntry):
-    """The arguments of a convolution of torch's, in a case and in a layer of a network."""
+    """The arguments of a convolution as torch has them, in a case and in a layer of a network."""
 
     input: InputEntry = Field(description="[N, C_in, spatial...], 1 to 3 spatial axes.")
     weight: InputEntry = Field(

@@ -131,7 +131,7 @@ class ChannelsLastFilters(PlainFilters):
         finished.drain_elements(pieces, tile.rows, SUM_BYTES, self.channel_stride, atomic_add)
 
     def turned(self, total: FilterTile, room: int) -> Iterator[Turned]:
-        """Yield the lines of rows, one for each column; as many columns as there is room for."""
+        """Yield the parts of a tile's sum as columns, each a line of filters; as many columns a part as `room` bytes hold."""
         rows, line = total.rows, ceil_to(total.rows * SUM_BYTES, BLOCK_BYTES)
         row, pieces = FRACTAL * SUM_BYTES, list(self.channel_pieces(total))
         for first, count in cut(ceil_div(total.columns, FRACTAL), max(room // (FRACTAL * line), 1)):

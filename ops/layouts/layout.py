@@ -189,7 +189,7 @@ class DrainPiece(NamedTuple):
 
 
 class FinishedTile(Protocol):
-    """Interface of a finished L0C tile, `height` rows high, with two ways to store it."""
+    """Interface of a finished L0C tile, with two ways to store it; `height` is the number of its rows."""
 
     def drain_rows(
         self,

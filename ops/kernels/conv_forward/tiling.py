@@ -160,7 +160,7 @@ def strip_input(inp: TilingInput, width: int) -> TilingInput:
 
 
 def in_strips(inp: TilingInput, buffers: int, width: int) -> ConvForwardTiling:
-    """Return a tiling for strips of `width` columns."""
+    """Return the tiling for strips of `width` columns. TilingError where none fits."""
     tiling, p = of_rows(strip_input(inp, width), buffers), inp.problem
     tiles = strip_count(p.w_out, width) * ceil_div(p.h_out * width, tiling.base_m)
     tasks = inp.real_groups * ceil_div(ceil_to(inp.cout_g, FRACTAL), tiling.base_n) * tiles * p.n * p.d_out

@@ -27,7 +27,8 @@ T = TypeVar("T", bound=ConvTiling)
 
 
 class Procedure(NamedTuple, Generic[T]):
-    """Procedure of the vendor: a test for the problems that it decides, and its tiling for a question of its kernel.
+    """Procedure of the vendor: `covers` returns True for problems that it decides, `decide` the tiling for a ladder's
+    question.
 
     `decide` raises TilingError where the procedure does not cover the problem, or where the vendor refuses.
     """

@@ -61,7 +61,7 @@ class Exchange:
 
     @property
     def bytes(self) -> int:
-        """Return the bytes of the workspace."""
+        """Return the bytes of the workspace: the turned weights, and the slots."""
         return self._weights + self.tiling.block_dim * self.turns * len(self.parts) * self.tiling.base_n * self.pitch
 
     @property
@@ -155,7 +155,7 @@ class _Interleaver:
         self.dx = PlanarMap(self.p.c_in, (self.p.d_in, self.p.h_in, self.p.w_in), self.itemsize)
 
     def write(self, tiles: Sequence[DataTile]) -> None:
-        """Interleave all tiles of the block, for this core's channels."""
+        """Append the interleaving of all tiles of the block, for this core's channels."""
         k, cores = self.k, self.exchange.call.chip.cores.aiv_per_aic
         turns = self.exchange.turns
         pieces = (

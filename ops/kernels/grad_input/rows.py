@@ -57,7 +57,7 @@ class PlacedTile(NamedTuple):
 
 
 class TileRows:
-    """Relative tiles of one launch, computed once for all blocks."""
+    """Relative tiles of one launch, each computed once and shared by all blocks."""
 
     def __init__(
         self, call: CubeCall, tiling: GradInputTiling, exchange: Exchange | None, open_rows: bool, cleared: bool

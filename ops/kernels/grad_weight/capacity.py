@@ -59,7 +59,7 @@ def b1_pixels(inp: TilingInput, pixels: int, *, clipped: bool = False) -> int:
 
 
 def grad_weight_l1(tiling: GradWeightTiling, inp: TilingInput, *, clipped: bool = False) -> tuple[int, int]:
-    """Return the bytes of gradOutput (A1) and of input (B1) in L1, all buffers counted."""
+    """Return the bytes in L1 of (gradOutput, input), all buffers counted."""
     a1 = tiling.step_ka * tiling.base_k * tiling.step_m * tiling.base_m * inp.itemsize * tiling.al1_buffers
     return a1, bl1_bound(tiling, inp, clipped=clipped) * inp.itemsize * tiling.bl1_buffers
 
@@ -120,7 +120,9 @@ def check_grad_weight(tiling: GradWeightTiling, inp: TilingInput) -> None:
 
 
 def check_walk(width: int, taps: int, inp: TilingInput) -> None:
-    """Raise TilingError where gradOutput has no strips of `width` columns (splitWo), or no single taps (isSplitKernelHW)."""
+    """Raise TilingError where gradOutput cannot be cut in strips of `width` columns (splitWo), or the kernel in single
+    taps if `taps` is 1 (isSplitKernelHW).
+    """
     if taps not in (0, 1):
         raise TilingError(f"isSplitKernelHW = {taps}; allowed 0 or 1 (taps of the kernel one by one)")
     if taps and not inp.layout.plain:

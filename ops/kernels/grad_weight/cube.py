@@ -124,7 +124,7 @@ class Image(NamedTuple):
 
 
 class Round(Enum):
-    """Step of a program: the begin or end of a round in which all cores compute one tile of their shared task."""
+    """Step of a program: the begin or end of a round, in which each core computes one tile that goes to its slot."""
 
     BEGINS = 0
     ENDS = 1
@@ -188,7 +188,7 @@ class CubeBuilder:
         )
 
     def cube_pipeline(self, tile_bytes: int) -> CubePipeline:
-        """Return the buffers of L0, and of L0C for tiles of so many bytes."""
+        """Return the buffers of L0A and L0B, and of L0C for tiles of `tile_bytes` bytes."""
         # Items of 1 byte are turned in squares, so that L0A has whole ones.
         tiling = self.tiling
         pipeline = CubePipeline(self.k, tiling.al0_buffers, tiling.cl0_buffers, tile_bytes)
@@ -204,7 +204,7 @@ class CubeBuilder:
         )
 
     def written(self, pieces: Iterable[tuple[Piece, Where]]) -> Program:
-        """Return the program of `pieces`."""
+        """Return the program of the steps `pieces`, with the end of all queues."""
         for piece, where in self.k.stamped(pieces):
             self.write_piece(piece, where)
         self.a1.close()
@@ -225,7 +225,7 @@ class CubeBuilder:
         self.k.cross_core_set(CUBE_TO_VECTOR, 2, "FIX")
 
     def runs(self) -> Iterator[tuple[Run, Where]]:
-        """Yield the tiles of the block's tasks in order, as runs of steps with the place of each run."""
+        """Yield (run of steps, its place) for the tiles of the block's tasks, in order."""
         for task in grad_weight_tasks(self.tiling, self.inp, self.k.block):
             for part, images in self.parts(task):
                 yield self.run(part, images)
@@ -326,12 +326,12 @@ class CubeBuilder:
             self.write(FilterTile(tile.group, piece.plane, tile.m, tile.rows, tile.column, tile.n_count), piece.slot)
 
     def begin(self, begin: Begin) -> None:
-        """Begin the next tile of L0C."""
+        """Append the begin of the next tile of L0C."""
         self.k.next_tile(counted=begin.counted)
         self.pipeline.begin_sum()
 
     def plane(self, plane: Plane, strip: Strip, steps: Sequence[Step], where: Where) -> None:
-        """Multiply the gradOutput pixels of a strip by the input that they read."""
+        """Append the loads and products of a plane: gradOutput pixels of a strip times the input that they read."""
         tile, batch, row = self.placed(plane.tile, where), where.batch, where.row
         last = None
         for step in steps:
@@ -368,11 +368,11 @@ class CubeBuilder:
         return boxes(strip, span)
 
     def key_of_rows(self, tile: SummedTile, strip: Strip, image: Image, span: Span) -> Hashable:
-        """Return the key of gradOutput pixels in L1; it includes the strip, since taps number pixels differently."""
+        """Return the key of the tile's gradOutput pixels in L1; it has the strip, since taps number pixels differently."""
         return (*image, tile.group, tile.held.start, strip.column, strip.columns, *span)
 
     def place_of_rows(self, tile: SummedTile, image: Image) -> ChannelPlace:
-        """Return the first element in GM of the gradOutput rows that L1 holds."""
+        """Return the place in the map of the first gradOutput channel that L1 holds for a tile."""
         return ChannelPlace(image.batch, tile.group * self.inp.cout_g + tile.held.start, image.depth)
 
     def load_b1(self, tile: SummedTile, strip: Strip, image: Image, span: Span, held: InputRows) -> Hashable:

@@ -70,7 +70,7 @@ def _strip(p: ConvProblem, width: int, index: int) -> Strip:
 
 @lru_cache(maxsize=4096)
 def piece(p: ConvProblem, column: int, columns: int) -> Strip:
-    """Return `columns` gradOutput columns from `column` on, as a problem of their own."""
+    """Return the strip of `columns` gradOutput columns from `column` on, with its own problem."""
     start = column * p.stride_w - p.pad_left
     end = start + _window(p, columns)
     first, last = max(start, 0), min(end, p.w_in)
@@ -118,7 +118,7 @@ def stacked(inp: TilingInput, width: int) -> TilingInput:
 
 
 def sections(problem: ConvProblem, width: int, first: int, count: int) -> list[tuple[Strip, int, int]]:
-    """Return (strip, its first row, rows) for rows `first` .. of the stacked strips, one strip after the other."""
+    """Return (strip, its first row, rows) for `count` rows from `first` on, counted over strips that stand below each other."""
     found, height = [], problem.h_out
     for index in range(first // height, ceil_div(first + count, height)):
         start, end = max(first - index * height, 0), min(first + count - index * height, height)
@@ -152,7 +152,7 @@ def by_tap(inp: TilingInput) -> TilingInput:
 
 
 def walked_input(inp: TilingInput, tiling: GradWeightTiling) -> TilingInput:
-    """Return the input whose sizes the fields of a tiling count: the problem in strips or tap by tap, else itself."""
+    """Return the problem whose sizes the fields of a tiling count: in strips, tap by tap, or the given one."""
     return stacked(by_tap(inp) if tiling.split_kernel else inp, tiling.split_wo)
 
 

@@ -42,7 +42,7 @@ class Run:
 
 
 class Runs:
-    """Cache of the runs of a task, shared by its blocks."""
+    """Cache of the runs of steps of a launch, shared by its blocks."""
 
     def __init__(self) -> None:
         self._known: dict[Hashable, tuple[Run, Where]] = {}
@@ -77,7 +77,10 @@ class Step(NamedTuple):
 
 
 def steps_of(problem: ConvProblem, first: int, pixels: int, base_k: int, span_a: int, span_b: int) -> Iterator[Step]:
-    """Yield the base blocks of `pixels` pixels of gradOutput from `first`, without those that read padding only."""
+    """Yield the base blocks of `pixels` gradOutput pixels from `first` on, without those that read padding only.
+
+    L1 holds A for `span_a` pixels at a time, and B for `span_b`.
+    """
     end = first + pixels
     for pixel in range(first, end, base_k):
         count = min(base_k, end - pixel)
@@ -96,7 +99,7 @@ class StripWalk:
 
 
 class TaskWalks:
-    """Cache of the walks of a task, shared by its blocks."""
+    """Cache of the walks of a launch, shared by its blocks."""
 
     def __init__(self, problem: ConvProblem, tiling: GradWeightTiling) -> None:
         self._problem, self._tiling = problem, tiling

@@ -59,7 +59,7 @@ class StreamKBuilder:
         return k.finish()
 
     def add(self, task: GradWeightTask) -> None:
-        """Add this core's share of a task's slots in order and store the sum to dW, portion by portion."""
+        """Append the sum of this core's share of a task's slots, in slot order, and its store to dW, portion by portion."""
         k, parts = self.k, parts_of(self.tiling, self.inp, self.k.block, task)
         cores = self.call.chip.cores.aiv_per_aic
         lanes, lane = len(parts) * cores, [block for block, _ in parts].index(k.block) * cores + k.sub_block

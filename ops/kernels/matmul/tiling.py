@@ -71,7 +71,7 @@ class MatMulProblem:
 
     @property
     def sizes(self) -> tuple[int, int, int]:
-        """Return the bytes of A, B and C."""
+        """Return the bytes of (A, B, C)."""
         b_batch = self.batch if self.b_batched else 1
         a, b = self.batch * self.m * self.k, b_batch * self.k * self.n
         return a * self.itemsize, b * self.itemsize, self.batch * self.m * self.n * self.out_itemsize
@@ -120,7 +120,7 @@ class MatMulTile:
 
 
 def matmul_tiles(tiling: MatMulTiling, problem: MatMulProblem, block: int) -> Iterator[MatMulTile]:
-    """Yield the tiles of one block, in its order."""
+    """Yield the tiles of block number `block`, in the order in which it computes them."""
     m_parts, n_parts = tiling.grid(problem)
     for number in range(block, problem.batch * m_parts * n_parts, tiling.block_dim):
         batch, inside = divmod(number, m_parts * n_parts)
@@ -343,5 +343,5 @@ def _right_loads(tiling: MatMulTiling, problem: MatMulProblem, chip: ChipSpec) -
 
 
 def one_load_for_each_k(chip: ChipSpec) -> bool:
-    """Return True if 16-bit B of layout [K, N] takes a load for each fractal row of K."""
+    """Return True if a 16-bit B stored [K, N] is loaded to L0B by load_data_2d, one load for each 16 elements of K."""
     return bool(architecture(chip)["right_load"] == "load_data_2d")

@@ -39,7 +39,7 @@ from ascend_sim.runtime import Task
 
 
 class FeatureShape(NamedTuple):
-    """A feature map [n][c][d][hw]."""
+    """Shape of a feature map, [n][c][d][hw]."""
 
     n: int
     c: int

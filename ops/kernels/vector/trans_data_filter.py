@@ -47,7 +47,7 @@ _UNITS: Mapping[tuple[int, int, bool], type[WeightUnits] | type[GradientLines]] 
 
 
 class FilterShape(NamedTuple):
-    """Weights [c_out][c_in_per_group][k_d][taps] in `groups` groups; `taps` are the K_h*K_w positions of a plane."""
+    """Shape of weights, [c_out][c_in_per_group][k_d][taps] in `groups` groups; `taps` are the K_h*K_w positions of a plane."""
 
     c_out: int
     c_in_per_group: int

@@ -244,7 +244,7 @@ class MovedWeights(FilterUnits):
 
     @cached_property
     def room(self) -> int:
-        """Return the bytes of a unit."""
+        """Return the bytes that a unit may take, half of UB."""
         return used_bytes(self.ub) // 2 // BLOCK_BYTES * BLOCK_BYTES
 
     @cached_property

@@ -263,7 +263,7 @@ def finish(tiling: GradInputTiling, inp: TilingInput, keep: frozenset[str] = fro
 
 
 def task_count(tiling: GradInputTiling, inp: TilingInput) -> int:
-    """Return the tasks of the whole kernel."""
+    """Return the number of tasks of the whole kernel."""
     problem = tiling_input(tiling, inp).problem
     chunks = ceil_div(problem.h_in * problem.w_in, max(tiling.single_core_m, 1))
     outer = problem.n * ceil_div(problem.d_in, max(tiling.single_core_din, 1)) * inp.real_groups

@@ -212,7 +212,7 @@ class DirectCubeBuilder(CubeBuilder):
     # -- a plane -------------------------------------------------------------------------------------------------------
 
     def plane(self, plane: Plane, strip: Strip, steps: Sequence[Step], where: Where) -> None:
-        """Compute a plane's products, chunk by chunk."""
+        """Append the loads and products of a plane, chunk by chunk."""
         if plane_cycles := self.kernel["plane_cycles"]["value"]:
             self.k.scalar(plane_cycles)
         self.a1.restart()
@@ -243,7 +243,7 @@ class DirectCubeBuilder(CubeBuilder):
         operand.use(key)
 
     def load_a1(self, tile: SummedTile, strip: Strip, image: Image, span: Span) -> Hashable:
-        """Load a chunk of gradOutput to L1 and return its key; whole rows adjoin, so that it is one transfer."""
+        """Load a chunk of gradOutput to L1, in one transfer since whole rows adjoin; return its key."""
         if strip.columns < self.p.w_out:
             return super().load_a1(tile, strip, image, span)
         key = self.key_of_rows(tile, strip, image, span)
@@ -258,7 +258,7 @@ class DirectCubeBuilder(CubeBuilder):
     # -- L0C -> GM -----------------------------------------------------------------------------------------------------
 
     def write(self, tile: FilterTile, slot: tuple[GradWeightTask, int] | None) -> None:
-        """Add the tile to dW, or to this core's slot."""
+        """Append the store of the tile in L0C, which adds it to dW or to this core's slot."""
         if slot is None:
             self.dw.drain(self.pipeline, GRAD_WEIGHT, tile, True)
             return

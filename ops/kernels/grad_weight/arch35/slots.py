@@ -48,7 +48,7 @@ class SlotPiece(NamedTuple):
 
 
 def slot_bytes(tiling: GradWeightTiling) -> int:
-    """Return the bytes of a slot: the largest tile."""
+    """Return the bytes of a slot, which holds the largest tile."""
     return ceil_to(tiling.base_m, FRACTAL) * ceil_to(tiling.base_n, FRACTAL) * SUM_BYTES
 
 

@@ -86,7 +86,7 @@ def vendor_grad_weight(inp: TilingInput) -> GradWeightTiling:
 
 
 def task_count(tiling: GradWeightTiling, inp: TilingInput) -> int:
-    """Return the tasks of the whole kernel, before a tail is shared by StreamK."""
+    """Return the number of tasks of the whole kernel, before a tail is shared by StreamK."""
     m, _, n = gemm(inp, tiling.split_kd)
     pixels = inp.problem.h_out * inp.problem.w_out  # without the padding of K, of which no task is made
     lanes = inp.real_groups * inp.problem.k_d if tiling.split_kd else 1
@@ -294,7 +294,7 @@ def _even_columns(tiling: GradWeightTiling, inp: TilingInput) -> GradWeightTilin
     lanes = tasks // ceil_div(n, tiling.single_core_n)
 
     def for_cores(target: int) -> tuple[int, int]:
-        """Return the single_core_n that makes about `target` tasks, and the tasks it makes."""
+        """Return (single_core_n, tasks) for about `target` tasks."""
         missing = target // math.gcd(lanes, target)
         wanted = min(ceil_div(inp.n1, missing) * n_slice(inp), n)
         columns = max(wanted, tiling.single_core_n)
@@ -315,7 +315,9 @@ def _even_columns(tiling: GradWeightTiling, inp: TilingInput) -> GradWeightTilin
 
 
 def _whole_windows(tiling: GradWeightTiling, inp: TilingInput, depth: int) -> GradWeightTiling:
-    """Return base_n in whole kernel windows if a task's last base block along N would be only one or two fractals wide."""
+    """Return the tiling with base_n in whole kernel windows if a task's last base block along N has only one or two
+    fractals; else the tiling itself.
+    """
     columns = ceil_to(tiling.single_core_n, FRACTAL)
     tiling = tiling.but(base_n=min(tiling.base_n, columns))
     blocks = tiling.base_n // FRACTAL
@@ -345,10 +347,10 @@ def _whole_windows(tiling: GradWeightTiling, inp: TilingInput, depth: int) -> Gr
 
 
 def stream_k(tiling: GradWeightTiling, tasks: int, inp: TilingInput) -> GradWeightTiling:
-    """Set stream_k_type, core_stream_k and block_dim for `tasks` tasks on `inp.cores` cores.
+    """Return the tiling with stream_k_type, core_stream_k and block_dim for `tasks` tasks on `inp.cores` cores.
 
-    Only a tail of at most half the cores is shared. By images where this gives no fewer parts than rows do, and where
-    no short last part is emptier than the rows' one; else by rows.
+    Only a tail of at most half the cores is shared. It is shared by images if these make no fewer parts than rows do,
+    and their short last part, if any, is no emptier than that of the rows; else by rows.
     """
     plain = tiling.but(stream_k_type=STREAM_NONE, core_stream_k=0)
     cores = tasks if inp.cores // 2 < tasks < inp.cores else inp.cores
@@ -377,7 +379,7 @@ def rows_per_part(tiling: GradWeightTiling, inp: TilingInput, wanted: int) -> in
 
 
 def _parts(total: int, size: int) -> tuple[int, Fraction]:
-    """Return how many parts of `size` cover `total`, and how full a short last one is (0 when there is none)."""
+    """Return (parts of `size` that cover `total`, how full a short last part is as a fraction, 0 if there is none)."""
     return ceil_div(total, size), Fraction(total % size, size)
 
 

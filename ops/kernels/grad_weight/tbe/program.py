@@ -114,7 +114,7 @@ class _TbeBuilder:
         )
 
     def program(self, pieces: list[tuple[Piece, Where]]) -> Program:
-        """Return the program of `pieces`."""
+        """Return the program of the steps `pieces`."""
         parts = {what.part for what, _ in pieces if isinstance(what, TbePlane)}
         self.pad_runs([step for part in parts for step in part.steps])
         for what, where in self.k.stamped(pieces):
@@ -218,7 +218,7 @@ class _TbeBuilder:
         self.k.pipe_barrier("MTE2")
 
     def fill_left(self, tile: HeldTile, step: TbeStep) -> None:
-        """Take the next half of L0 and load gradOutput, transposed, to L0A; the load to L0B follows."""
+        """Take the next half of L0A and L0B, load gradOutput, transposed, to L0A and hand it over; the load to L0B follows."""
         left, held = self.pipeline.left[self.pipeline.operands.acquire()], step.in_a1
         rows = Span(tile.m.start - tile.m_held.start, ceil_to(tile.m.length, self.c0))
         if self.itemsize == 2:
@@ -230,7 +230,7 @@ class _TbeBuilder:
         self.pipeline.load_right()
 
     def leave_out(self, tile: HeldTile, pixels: int) -> None:
-        """Fill L0B with zeros and skip the product, for a plane in the padding."""
+        """Fill L0B with zeros and free both halves without a product, for a plane in the padding."""
         right = self.pipeline.right[self.pipeline.operands.filling]
         self.k.fill("L0B", right, ceil_div(pixels, self.c0) * ceil_div(tile.n.length, FRACTAL) * FRACTAL_BYTES)
         self.pipeline.leave_out()

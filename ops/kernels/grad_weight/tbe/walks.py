@@ -95,7 +95,7 @@ def further(p: FilterProblem, step: TbeStep, row: int) -> TbeStep:
 
 
 class TbeWalks:
-    """Cache of the walks of a task and their parts, shared by its blocks."""
+    """Cache of the walks of a launch and of their parts, shared by its blocks."""
 
     def __init__(self, call: CubeCall, p: FilterProblem, tiling: CacheTiling) -> None:
         problem = call.inp.problem
@@ -107,7 +107,7 @@ class TbeWalks:
         self._parts: dict[tuple[TbeStep, ...], TbePart] = {}
 
     def of(self, k: range) -> Walk:
-        """Return the walk of a block with units `k` of K."""
+        """Return the walk of a block over the units `k` of K: its parts with their rows."""
         if k not in self._known:
             self._known[k] = tuple(self._made(k))
         return self._known[k]
@@ -126,7 +126,7 @@ class TbeWalks:
             yield self._parts.setdefault(part, TbePart(part, b_first)), row
 
     def _row(self, step: TbeStep) -> int:
-        """Return the row of gradOutput, of a signal the pixel, with which a step begins."""
+        """Return the row of gradOutput with which a step begins; in a signal, its pixel."""
         return step.pixels.start if self._p.conv1d else step.pixels.start // step.strip.problem.w_out
 
     def _runs(self, k: range) -> Iterator[TbeRun]:

@@ -56,12 +56,12 @@ class DataProblem:
 
     @property
     def spare(self) -> int:
-        """Return the bytes of L1 that have to stay free."""
+        """Return the bytes of L1 that must stay free."""
         return 1
 
     @property
     def whole_rows(self) -> bool:
-        """Return True if a core's pixels are whole rows even where that costs a tile."""
+        """Return True if a core's pixels must be whole rows even where that costs a tile."""
         return False
 
     @property

@@ -79,7 +79,8 @@ def longest_k(base_m: int, base_n: int, p: WeightProblem, width: int | None = No
 
 
 def with_steps(block: GradWeightTiling, p: WeightProblem) -> GradWeightTiling:
-    """Return the block with two buffers of each operand and as many steps as L1 holds, else one; else a smaller block.
+    """Return the block with the most L1 steps that fit with two buffers of each operand, else with one; else a smaller
+    block.
 
     A task is one block, or all taps of the channels that it is part of.
     """
@@ -172,7 +173,7 @@ def _with_block(tiling: GradWeightTiling, p: WeightProblem, base_m: int, base_k:
 
 
 def _shared(tiling: GradWeightTiling, p: WeightProblem) -> GradWeightTiling:
-    """Return the tiling with the last round shared by images or rows; a part of rows may need a shorter K and other steps."""
+    """Return the tiling with the last round shared, by images or by rows, for which K and L1 steps may become smaller."""
     tasks, problem = p.tasks(tiling.single_core_m, tiling.single_core_n), p.inp.problem
     # A part may be as short as a row here: no base block limits it.
     shared = stream_k(tiling.but(base_k=1), tasks, p.inp).but(base_k=tiling.base_k, block_dim=p.inp.cores)

@@ -28,7 +28,7 @@ LONGEST_PACKET = (
 
 @frozen
 class CycleCosts:
-    """Numbers of the estimate for one architecture; see the file for units and sources."""
+    """Numbers of the estimate for one architecture; units and sources are in configs/cache_tiling.yaml."""
 
     source: str
     mmad_head: int

@@ -159,7 +159,7 @@ def _loops(repeats: int, m: int, n: int, tile: int) -> int:
 
 
 def _load_from_gm(p: FilterProblem, part: _Parts, images: int, groups: int) -> int | None:
-    """Return the units of A and B that a core loads to L1; None where nothing fits."""
+    """Return the loads of A and B from GM to L1 by one core, in units of a tile; None where nothing fits."""
     m, n, k = part.m, part.n, part.k
     if images == groups == 1 and part.whole(p.cin1):
         return (m + n) * k

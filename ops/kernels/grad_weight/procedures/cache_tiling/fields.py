@@ -71,7 +71,7 @@ class Tile(NamedTuple):
     db_bl1: int = 1
 
     def same_k(self, k: int) -> Tile:
-        """Return the tile with `k` units in L0 and in L1."""
+        """Return the tile with K of `k` units in L0 and, for both operands, in L1."""
         return self._replace(k_l0=k, k_al1=k, k_bl1=k)
 
 

@@ -243,9 +243,7 @@ class FilterProblem:
 
     @cached_property
     def linear_embedding(self) -> bool:
-        """Return True for a patch embedding that the library knows by its shape: a gather whose blocks may outnumber
-        the cores.
-        """
+        """Return True for a patch embedding whose shape the library knows; its gather may have more blocks than cores."""
         p, (channels, size, kernel) = self.problem, EMBEDDING
         square = (p.h_in, p.w_in, p.k_h, p.k_w, p.stride_h, p.stride_w) == (size, size, *(kernel,) * 4)
         plain = p.dilation_h == p.dilation_w == p.groups == 1 and not any(self.pads) and not self.volumetric
@@ -265,7 +263,7 @@ class FilterProblem:
 
     @property
     def _least_rows(self) -> int:
-        """Return the most input rows that 16 pixels can read."""
+        """Return the most input rows that 16 pixels read, the least that L1 must hold."""
         p = self.problem
         if p.w_out % FRACTAL == 0:
             return self.kh_dilated

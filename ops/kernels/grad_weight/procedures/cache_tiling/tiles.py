@@ -28,7 +28,7 @@ SIDE, LONG_SIDE = 16, 32  # blocks along M or N of a tile; of the operand that s
 
 
 def largest_divisor(number: int, limit: int, even: bool = False) -> int:
-    """Return the largest (even) divisor that is not above `limit`; 0 for none. All of `number` where the limit allows it."""
+    """Return the largest (if asked, `even`) divisor of `number` up to `limit`; `number` itself if it fits, 0 for none."""
     if limit >= number:
         return number
     return next((d for d in reversed(divisors(number, limit)) if d % 2 == 0 or not even), 0)
@@ -36,7 +36,7 @@ def largest_divisor(number: int, limit: int, even: bool = False) -> int:
 
 @lru_cache(maxsize=4096)
 def richness(number: int, low: int, high: int) -> int:
-    """Return the greatest number of divisors that any divisor of `number` within [low, high] has."""
+    """Return the most divisors that a divisor of `number` within [low, high] has; 0 if there is no such divisor."""
     inside = (d for d in divisors(number, high) if d >= low)
     return max((len(divisors(d, d)) for d in inside), default=0)
 
