@@ -147,7 +147,7 @@ class Operator(ABC, Generic[Arguments, Call]):
         """Return the plan of an accepted call, placed; TilingError where no tiling fits."""
 
     def product(self, chip: ChipSpec) -> ProductSpec:
-        """Return what the operator accepts on a chip; AclnnError 161002 for an unknown product.
+        """Return the accepted arguments of the operator on a chip; AclnnError 161002 for an unknown product.
 
         An operator without cube kernels needs no file in configs/operators.
         """
@@ -366,7 +366,9 @@ class Operator(ABC, Generic[Arguments, Call]):
         return None
 
     def cube_call(self, call: Call, chip: ChipSpec, kernel: str) -> CubeCall:
-        """Return what a cube kernel of an accepted call computes, before its tiling; SimError if the tiling has no fields."""
+        """Return the cube call (problem, dtype, options) of a kernel of an accepted call; SimError if its tiling has no
+        fields.
+        """
         raise SimError(f"tile: the tilings of {self.name} are not searched")
 
     def of_layer(self, layer: Layer) -> Case:

@@ -105,7 +105,9 @@ class Plan:
         return lambda chip, t: kernel_task(chip, launch, told, [t[name] for name in names])
 
     def place(self, slack: bool = False) -> None:
-        """Give each intermediate the first free place of the workspace, until its last use; `slack`: with room behind it."""
+        """Place each intermediate where the workspace first has room, until its last use; `slack`: with spare bytes
+        behind it.
+        """
         last = {name: index for index, step in enumerate(self.steps) for name in step.tensors}
         live: dict[str, tuple[int, int]] = {}
         for index, step in enumerate(self.steps):

@@ -193,7 +193,7 @@ def products(operator: str) -> dict[str, ProductSpec]:
 
 
 def parse_products(text: str, name: str) -> dict[str, ProductSpec]:
-    """Return what `products` does, from the text of an operator file; `name` is for error messages."""
+    """Return upper-case name or alias -> product, from the text of an operator file; `name` is for error messages."""
     try:
         document: Any = load_shipped(text)
         specs = [
@@ -213,8 +213,10 @@ def parse_products(text: str, name: str) -> dict[str, ProductSpec]:
 
 
 def any_arguments(operator: str, product: str) -> ProductSpec:
-    """Return what an operator without file and without cube kernels accepts: any rank, and the formats of the vector
-    unit. Its rules decide the rest.
+    """Return the accepted arguments of an operator without a file and without cube kernels: any rank, and the vector
+    unit's formats.
+
+    The operator's own rules decide the rest.
     """
     source = f"assumed: there is no configs/operators/{operator}.yaml"
     compute = {dtype: {n: CubeEntry(compute=dtype, source=source) for n in CUBE_MATH_TYPES} for dtype in FLOATS}
@@ -228,7 +230,7 @@ def any_arguments(operator: str, product: str) -> ProductSpec:
 
 
 def load_product(operator: str, product: str) -> ProductSpec:
-    """Return what `operator` accepts on `product` ("310P", "910", "910B", "910_93", "910_95" or an alias).
+    """Return the accepted arguments of `operator` on `product` ("310P", "910", "910B", "910_93", "910_95" or an alias).
 
     AclnnError 161002 for a product that the operator's file does not name.
     """

@@ -135,7 +135,7 @@ def answered(answer: T | Refusal) -> T:
 
 @frozen
 class TilingQuestion:
-    """What a ladder is asked: the problem, the chip (None: a 910B) and the call's demands.
+    """A question to a ladder: the problem, the chip (None: a 910B) and the call's demands.
 
     `fields` are the user's, by the vendor's names: None if he names none, {} if he names only the kernel whose fields
     they would be. `dtype` is the cube's ("" for any), `op_type` the library's operator ("" for the open kernel itself),

@@ -245,7 +245,7 @@ def _l0c_fractals(inp: TilingInput) -> int:
 
 @frozen
 class _Load:
-    """What L1 loads at a time: `m` and `n` base blocks, C_out blocks (`k_a`, `k_b`) and number of buffers of each operand."""
+    """Load to L1 at a time: `m` and `n` base blocks, C_out blocks (`k_a`, `k_b`) and number of buffers of each operand."""
 
     m: int
     n: int

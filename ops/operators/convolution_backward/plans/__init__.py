@@ -19,7 +19,8 @@ def plan_call(call: ConvolutionCall, chip: ChipSpec) -> Plan:
 
 
 def cube_call(call: ConvolutionCall, chip: ChipSpec, kernel: str) -> CubeCall:
-    """Return what the cube kernel "grad_input" or "grad_weight" of an accepted call computes, before it has a tiling.
+    """Return the cube call (problem, dtype, options) of kernel "grad_input" or "grad_weight" of an accepted call,
+    without a tiling.
 
     Raises SimError where the call has no such kernel, or one whose tiling has no fields.
     """

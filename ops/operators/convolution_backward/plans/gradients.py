@@ -64,7 +64,7 @@ class Gradients(PlanDraft, ABC):
 
     @abstractmethod
     def data_call(self) -> CubeCall:
-        """Return what the data kernel computes: problem, dtype and options."""
+        """Return the data kernel's call: problem, dtype and options."""
 
     @abstractmethod
     def data_op_type(self) -> str:
@@ -171,7 +171,7 @@ class Gradients(PlanDraft, ABC):
         return []
 
     def filter_call(self) -> CubeCall:
-        """Return what the filter kernel computes: problem, dtype and options."""
+        """Return the filter kernel's call: problem, dtype and options."""
         return CubeCall(self.chip, self.inp, self.call.compute_dtype, self.call.disarm.get("grad_weight", ()))
 
     def data_kernel(self, source: str, weight: str, result: str, *, turned: bool = False) -> None:
