@@ -337,10 +337,12 @@ class _Piece:
         rows = self.rows()
         every = np.arange(limits.shape[1])[:, None]
         if not any(len(stamp.moves) for stamp in self.stamps):
+            some = (rows[at : at + _PIECE] for at in range(0, len(rows), _PIECE))
+            if any(_asked_of(limits, sizes, every, one).wrong().any() for one in some):
+                return False
             for stamp in self.stamps:
                 stamp.ways = []
-            some = (rows[at : at + _PIECE] for at in range(0, len(rows), _PIECE))
-            return not any(_asked_of(limits, sizes, every, one).wrong().any() for one in some)
+            return True
         found = _asked_of(limits, sizes, every, rows)
         if found.wrong().any():
             return False
