@@ -28,8 +28,8 @@ class LocalMemory:
         }
 
     def poison(self) -> None:
-        """Reset all buffers to unwritten, as at the start of a block."""
-        for buffer in self.buffers.values():
-            buffer.fill(POISON)
-        for shadow in self.written.values():
-            shadow.fill(False)
+        """Reset all buffers to unwritten, as at the start of a block; costs what was written, not what there is."""
+        for name, shadow in self.written.items():
+            end = shadow.tobytes().rfind(1) + 1
+            self.buffers[name][: end * BLOCK_BYTES] = POISON
+            shadow[:end] = False
