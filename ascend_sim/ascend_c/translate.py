@@ -19,7 +19,6 @@ from ascend_sim.isa.vector import (
     Duplicate,
     Mask,
     ReduceBlocks,
-    ReducePairs,
     ReduceRows,
     ReduceWithIndex,
     Select,
@@ -31,6 +30,7 @@ from ascend_sim.isa.vector import (
     VectorUnary,
 )
 from ascend_sim.isa.vector.base import size_of
+from ascend_sim.isa.vector.named.pair_reduce_sum import PairReduceSum
 from ascend_sim.kernel.program import Key
 from ascend_sim.numerics.integers import INTEGERS
 
@@ -259,7 +259,9 @@ def _reduce_pairs(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
     it = _spread(name, f, (size_of(dtype),), ("src",))
     if it.mask is not None or it.rows > 1 or (f["dst_repeat"] != 1 and f["repeat"] > 1):
         raise SimError(f"{name}: a mask, or repeats with gaps, are not simulated")
-    return ReducePairs, dtype, it.columns
+    if it.columns % 2:
+        raise SimError(f"{name}: {it.columns} elements; they are an even number")
+    return PairReduceSum, dtype, it.columns // 2
 
 
 def _reduce_blocks(name: str, f: dict[str, int], chip: ChipSpec) -> Key:

@@ -16,7 +16,6 @@ from ascend_sim.isa.vector import (
     Gather,
     Mask,
     ReduceBlocks,
-    ReducePairs,
     ReduceRows,
     ReduceWithIndex,
     Select,
@@ -192,11 +191,7 @@ class VectorMethods:
 
     def pair_reduce_sum(self, dst: Tensor, src: Tensor) -> None:
         """dst[i] = src[2 i] + src[2 i + 1]."""
-        self._same_format("pair_reduce_sum", dst, src)
-        count = self._run("pair_reduce_sum", src)
-        if 2 * self._run("pair_reduce_sum", dst) != count:
-            raise SimError(f"pair_reduce_sum: dst must have half as many elements as src; it is {dst}, src {src}")
-        self._emit((ReducePairs, src.dtype, count), dst.address, src.address)
+        self.vector("pair_reduce_sum", dst, src)
 
     def block_reduce_sum(self, dst: Tensor, src: Tensor) -> None:
         """dst[b] = the sum of the 32-byte block b of src."""

@@ -151,40 +151,6 @@ class ReduceWithIndex(ReduceRows):
 
 
 @frozen
-class ReducePairs(VectorInstruction):
-    """dst[i] = src0[2 i] + src0[2 i + 1], for `count` elements of src0 (PairReduceSum)."""
-
-    dtype: str
-    count: int
-
-    name = "reduce_pairs"
-
-    def __post_init__(self) -> None:
-        if self.count % 2:
-            raise SimError(f"reduce_pairs: {self.count} elements; they are an even number")
-
-    @property
-    def opcode(self) -> str:
-        return "pair_reduce_sum"
-
-    def _cost_key(self) -> tuple[str, int]:
-        return self.dtype, self.count * size_of(self.dtype)
-
-    def reads(self) -> tuple[Region, ...]:
-        return rows_of("src0", self.dtype, self.count)
-
-    def writes(self) -> tuple[Region, ...]:
-        return rows_of("dst", self.dtype, self.count // 2)
-
-    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
-        values = view(memory, src0, self.dtype, self.count)
-        return memory.model.settled(np.asarray(values[::2] + values[1::2]))
-
-    def commit(self, memory: Memory, dst: int, pending: Any) -> None:
-        view(memory, dst, self.dtype, len(pending))[...] = pending
-
-
-@frozen
 class ReduceBlocks(VectorInstruction):
     """dst[b] = sum, max or min of the 32-byte block b of src0, for `count` elements of src0.
 
