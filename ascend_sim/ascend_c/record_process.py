@@ -16,7 +16,7 @@ DESCRIPTOR = 4
 
 
 def received(control):
-    """Return a request, its limit of memory and its socket; None where the other side has closed its end."""
+    """Return a request, its limit of memory and its socket; None if the other side has closed its end."""
     head, control_data, _, _ = control.recvmsg(16, _socket.CMSG_SPACE(DESCRIPTOR))
     if not control_data:
         return None
@@ -31,7 +31,7 @@ def received(control):
 
 
 def main():
-    """Start a child for each request, until the other side closes its end."""
+    """Fork a child for each request, until the other side closes its end."""
     control = _socket.socket(fileno=0)
     os.dup2(2, 1)  # a kernel may print
     _signal.signal(_signal.SIGCHLD, _signal.SIG_IGN)  # nobody waits for a child

@@ -20,7 +20,6 @@ from ascend_sim.isa.vector import (
     Gather,
     Mask,
     ReduceBlocks,
-    ReducePairs,
     ReduceRows,
     ReduceWithIndex,
     Select,
@@ -33,6 +32,7 @@ from ascend_sim.isa.vector import (
     VectorUnary,
 )
 from ascend_sim.isa.vector.base import size_of
+from ascend_sim.isa.vector.named.pair_reduce_sum import PairReduceSum
 from ascend_sim.kernel.program import Key
 from ascend_sim.numerics.integers import INTEGERS
 
@@ -58,7 +58,7 @@ _REDUCTIONS = {"vcadd": "sum", "vcmax": "max", "vcmin": "min", "vcgadd": "sum", 
 
 
 class _WordRows(NamedTuple):
-    """The elements that a vector word takes part in: rows of `columns` elements, and which of each repeat where not all."""
+    """The elements of a vector word that take part: `rows` of `columns` elements; `mask` for each repeat, None for all."""
 
     columns: int
     rows: int
@@ -67,7 +67,7 @@ class _WordRows(NamedTuple):
 
 
 def steps_of(word: Word, chip: ChipSpec) -> Sequence[WordStep]:
-    """Return the instructions that a word is; none for a word without a row.
+    """Return the instructions of a word with their offsets; () for a word without a row.
 
     Raises SimError for fields that no instruction here can say.
     """
@@ -80,7 +80,7 @@ def steps_of(word: Word, chip: ChipSpec) -> Sequence[WordStep]:
 
 
 def key_of(word: Word, chip: ChipSpec) -> Key | None:
-    """Return the key of the instruction that a word is, or None for a word without a row; of a word of one instruction.
+    """Return the key of the one instruction of a word; None for a word without a row.
 
     Raises SimError for fields that no instruction here can say.
     """
@@ -96,14 +96,14 @@ def _dtype(number: int) -> str:
 
 
 def _immediate(dtype: str, bits: int) -> float:
-    """Return the number of a scalar operand: floats are recorded as the bits of a float32."""
+    """Return the number of a scalar operand, which is recorded as the bits of a float32 for floats."""
     if dtype in INTEGERS:
         return bits
     return float(struct.unpack("<f", struct.pack("<I", bits & 0xFFFFFFFF))[0])
 
 
 def _spread(name: str, f: dict[str, int], sizes: tuple[int, ...], sides: tuple[str, ...]) -> _WordRows:
-    """Return the elements of a word whose operands `sides` have elements of `sizes` bytes."""
+    """Return the elements that a word touches in its operands `sides`, whose elements have `sizes` bytes."""
     per = REPEAT // max(sizes)
     steps = [f[f"{side}_repeat"] * BLOCK for side in sides]
     adjoining = all(step == per * size for step, size in zip(steps, sizes, strict=True))
@@ -136,12 +136,12 @@ def _spread(name: str, f: dict[str, int], sizes: tuple[int, ...], sides: tuple[s
 
 
 def _bits(f: dict[str, int]) -> int:
-    """Return the mask registers as one number: bit i stands for element i of a repeat."""
+    """Return the mask registers as one number whose bit i stands for element i of a repeat."""
     return (f["mask_high"] & (1 << 64) - 1) << 64 | f["mask_low"] & (1 << 64) - 1
 
 
 def _check_blocks(name: str, f: dict[str, int], sides: tuple[str, ...], size: int) -> None:
-    """SimError for operands whose blocks do not adjoin; one block has no neighbour."""
+    """Raise SimError for operands with gaps between their blocks; a single block has no gap."""
     for side in sides:
         stride = f.get(f"{side}_block", 1)
         if stride != 1 and size > BLOCK:
@@ -237,7 +237,9 @@ def _compare(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
 
 
 def _select(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
-    """The mask's bits go on from repeat to repeat, but for the register, which has the bits of one repeat."""
+    """Return the key of a Select. The bits of a mask continue from repeat to repeat; the mask register has one
+    repeat's.
+    """
     dtype = _dtype(f["format"])
     by_register, by_scalar = f["mode"] == 0, f["mode"] == 1
     sides = ("dst", "src0") if by_scalar else ("dst", "src0", "src1")
@@ -277,7 +279,9 @@ def _reduce(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
 
 
 def _reduce_with_index(name: str, f: dict[str, int], dtype: str) -> Key:
-    """One repeat is a row, whatever of it takes part; the results of rows lie one behind the other."""
+    """Return the key of a ReduceWithIndex: each repeat is a row, whatever part of it counts, and results lie without
+    gaps.
+    """
     if f["counting"] or not 1 <= f["repeat"] <= 255 or (f["dst_repeat"] != 1 and f["repeat"] > 1):
         raise SimError(f"{name}: results with their index in count mode, or with gaps, are not simulated")
     per = REPEAT // size_of(dtype)
@@ -296,7 +300,9 @@ def _reduce_pairs(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
     it = _spread(name, f, (size_of(dtype),), ("src",))
     if it.mask is not None or it.rows > 1 or (f["dst_repeat"] != 1 and f["repeat"] > 1):
         raise SimError(f"{name}: a mask, or repeats with gaps, are not simulated")
-    return ReducePairs, dtype, it.columns
+    if it.columns % 2:
+        raise SimError(f"{name}: {it.columns} elements; they are an even number")
+    return PairReduceSum, dtype, it.columns // 2
 
 
 def _reduce_blocks(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
@@ -319,7 +325,7 @@ def _move(source: str, destination: str) -> Callable[[str, dict[str, int], ChipS
 
 def _aligned(source: str, destination: str) -> Callable[[str, dict[str, int], ChipSpec], Key]:
     def make(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
-        """Bytes in GM, whole blocks in the Unified Buffer: gaps are bytes on the one side and blocks on the other."""
+        """Return the key of a copy of bytes in GM from or to whole blocks in UB; gaps are bytes in GM and blocks in UB."""
         size, count = f["length"], f["count"]
         _check_move(name, count, size)
         item = ITEMSIZES[name]
@@ -348,7 +354,7 @@ def _check_move(name: str, count: int, size: int) -> None:
 
 
 def _atomic(f: dict[str, int], destination: str) -> str:
-    """Return the format in which a copy adds to GM: that of SetAtomicAdd."""
+    """Return the format in which a copy to GM adds, as SetAtomicAdd set it; "" if it overwrites."""
     return FORMATS[f["atomic"]] if destination == "GM" else ""
 
 

@@ -31,10 +31,10 @@ PIPE_NUMBERS = {0: "S", 1: "V", 2: "M", 3: "MTE1", 4: "MTE2", 5: "MTE3", 6: "ALL
 
 @frozen
 class WordForm:
-    """The operands of a word: the space of each address ("bits": a number), and the names of its fields as they are recorded.
+    """Form of a word: the space of each address ("bits": a number), and the names of its fields in recorded order.
 
-    A `register` word has no row; it is recorded on request alone. A `note` has no row either: it tells what the library does.
-    `core` is the only kind of core that has the word, "" where both have it.
+    A `register` word has no row and is recorded on request only. A `note` has no row either: it reports an action of
+    the library. `core` is the only kind of core that has the word, "" if both have it.
     """
 
     addresses: tuple[str, ...]
@@ -243,13 +243,13 @@ NAMES = tuple(WORDS)
 
 
 def core_of(name: str) -> str:
-    """Return the only kind of core that has a word, or "" where both have it."""
+    """Return the only kind of core that has a word; "" if both have it."""
     form = WORDS[name]
     return form.core or ("AIV" if "UB" in form.addresses else "")
 
 
 def header() -> str:
-    """Return the C++ file that numbers the words, and says which of them set registers and which core has them alone."""
+    """Return the C++ file that numbers the words and marks those that set registers or belong to one kind of core."""
     listed = ", ".join(NAMES)
 
     def is_one(names: list[str]) -> str:
@@ -266,6 +266,6 @@ def header() -> str:
 
 
 def word_of(record: tuple[int, ...]) -> Word:
-    """Return the word of a recorded shape: its number and its fields."""
+    """Return the word of a recorded shape, which is its number followed by its fields."""
     name = NAMES[record[0]]
     return Word(name, dict(zip(WORDS[name].fields, record[1:], strict=True)))

@@ -81,7 +81,9 @@ def compare_training(
 
 
 def _training(script: Path, training: Callable[[], Any]) -> Any:
-    """Return the losses that the script's function yields, or its result; an error on the way names its line."""
+    """Call the script's function; return its losses one by one, or a result that cannot be iterated. Errors name its
+    line.
+    """
     made = called(script, training)
     return _losses(script, iter(made)) if isinstance(made, Iterable) else made
 

@@ -114,7 +114,7 @@ def _print(
     said: list[str],
     written: list[Path],
 ) -> None:
-    """Print a run's summary or, with `full`, all tables and the page's texts; then the names of the files `written`."""
+    """Print a run's summary or, with `full`, all tables and the page's lines; then the names of the files `written`."""
     from ascend_sim.report.pages import plan_table
     from ascend_sim.report.text import render, render_summary
 

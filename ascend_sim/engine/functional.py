@@ -93,9 +93,9 @@ class FunctionalEngine:
 
 
 def _built_ahead(task: Task) -> Iterator[Sequence[Program]]:
-    """Yield the programs of each block; some blocks are built before the first of them runs.
+    """Yield the programs of each block; a few blocks are built ahead of the one that runs.
 
-    Most programs of a task are another one moved, which works as long as that one exists (`KernelBuilder.repeated`).
+    Most programs are copies of another one with moved addresses, which must still exist (`KernelBuilder.repeated`).
     """
     for first in range(0, task.block_dim, _AHEAD):
         blocks = [task.build(block) for block in range(first, min(first + _AHEAD, task.block_dim))]
@@ -117,9 +117,9 @@ def _advance(programs: list[Iterator[bool]]) -> tuple[list[Iterator[bool]], bool
 
 
 def _execute(values: ProgramValues, raised: _Raised, task: Task, work: Workspace | None) -> Iterator[bool]:
-    """Run one program as a generator: at every flag that is not yet raised it yields True if it advanced since the last time.
+    """Run one program as a generator that yields at each wait for a cross-core flag that is not yet raised.
 
-    With a workspace C runs the rows it can.
+    It yields True if the program advanced since the last yield. With a workspace C runs the rows it can.
     """
     program = values.program
     table, memory = program.table, values.memory
@@ -178,6 +178,8 @@ def _deadlock(task: Task, program: Program, stuck: Sequence[int]) -> DeadlockErr
 
 
 def _parts(task: Task, counter: CrossCounter, chip: ChipSpec) -> int:
-    """Return the number of programs of each block that raise a counter together."""
+    """Return how many programs must raise a counter together: of one block, or for a counter of all cores of all
+    blocks.
+    """
     block = max(counter[3], 0)
     return len(cross_members(counter, task.cores(chip, block))) * (task.block_dim if counter[3] < 0 else 1)

@@ -27,7 +27,9 @@ __all__ = ["Collected", "ColumnWatch", "from_columns", "watched"]
 
 
 def watched(timeline: Timeline) -> Watched:
-    """Return the totals of a run; worked out of the columns the first time, where the run kept them."""
+    """Return the totals of a run; they are computed from its columns the first time, if it did not note them while it
+    ran.
+    """
     if timeline.watched is None:
         timeline.watched = from_columns([run.task for run in timeline.tasks], timeline.programs)
     found: Watched = timeline.watched

@@ -25,7 +25,7 @@ class Recorded(Instruction):
 
     @classmethod
     def of(cls, instruction: Instruction, chip: ChipSpec) -> Recorded:
-        """Record the properties of `instruction` on `chip`."""
+        """Return a recording of the properties that `instruction` has on `chip`."""
         access = instruction.gm_access(chip)
         told = {
             "name": instruction.name,

@@ -56,7 +56,7 @@ class DataCopy(Instruction):
         return Cost(path.head, path.head, work, path.latency)
 
     def _unaligned(self, block: int) -> bool:
-        """Return True if rows end or begin inside a block of GM (as far as strides say)."""
+        """Return True if rows begin or end inside a block of GM, as far as their lengths and strides show."""
         stride = self.src_stride if self.source == "GM" else self.dst_stride
         return self.row_bytes % block > 0 or (self.rows > 1 and stride % block > 0)
 

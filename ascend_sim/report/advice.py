@@ -53,26 +53,26 @@ _PRECISIONS = {1: "down to half precision or HF32 where it can", 2: "in float16"
 
 
 class TrialSource(Protocol):
-    """Trials of a change of the call (`calls.trials`)."""
+    """Interface that tries changes of the call (`calls.trials`)."""
 
     @property
     def batch(self) -> int:
         """Return the batch of the call; 0 where it has none."""
 
     def added(self, kernel: str, change: Mapping[str, Any], *, whole: bool) -> int | None:
-        """Return the cycles that a kernel takes more with a change, tried with all its blocks or one; None where that cannot be
-        told.
+        """Return how many cycles more a kernel takes with a change, simulated with all its blocks (`whole`) or one;
+        None if unknown.
         """
 
 
 @frozen
 class Statement:
-    """Parts of a waterfall in words: `cycles` are what they cost.
+    """One or more parts of a waterfall in words: `cycles` are their cost.
 
-    `change` is what the text promises a gain of, {} for nothing: {"batch": f} a batch f times as large, {"channels": c}
-    channels (of a group) filled up to multiples of c, else keywords of the call ({"tiling": ...}). `gain` is in cycles of the
-    whole kernel, against as many of these calls as do the same work; None where nothing is promised. `at_most`: no change was
-    found, and `gain` is what one that takes the parts away would save.
+    `change` is the change whose gain the text promises, {} for none: {"batch": f} a batch f times as large,
+    {"channels": c} channels (of a group) filled up to multiples of c, else keywords of the call ({"tiling": ...}).
+    `gain` is in cycles of the whole kernel, against as many of these calls as do the same work; None where nothing is
+    promised. `at_most`: no change was found, and `gain` is the cost of the parts.
     """
 
     parts: tuple[str, ...]
@@ -91,9 +91,10 @@ def statements(
     case: str = "",
     trials: TrialSource | None = None,
 ) -> list[Statement]:
-    """Return the largest parts of `kernel` (an entry of `Report.kernels`) besides the useful products, the largest first.
+    """Return statements on the largest parts of `kernel` (an entry of `Report.kernels`) besides the useful products,
+    largest first.
 
-    `problem` is the report's; `case` is how a command names the call, with its options, "" where none does.
+    `problem` is the report's; `case` names the call in commands, with its options, "" if no command can.
     """
     return _Speaker(chip, kernel, problem, case, trials).statements() if kernel.get("waterfall") else []
 
@@ -111,7 +112,7 @@ class _Advice:
 
 @frozen
 class _Speaker:
-    """Maker of the statements on one kernel."""
+    """Makes the statements on one kernel."""
 
     chip: ChipSpec
     kernel: Mapping[str, Any]
@@ -145,7 +146,7 @@ class _Speaker:
         )
 
     def _without_case(self, advice: _Advice) -> str:
-        """Return the advice in words, for a call that no command line can name."""
+        """Return a text on how to follow the advice for a call that no command line can name; "" if it has no keywords."""
         if advice.at_most and self._name in _tilings():
             return " (ascend-sim tile searches, given a case file of the call)"
         keywords = {name: value for name, value in (advice.change or {}).items() if name not in ("batch", "channels")}
@@ -168,29 +169,29 @@ class _Speaker:
         return f"{100 * cycles / (calls * self._elapsed):.0f} %"
 
     def _command(self, verb: str, options: str) -> str:
-        """Return a command on the case; "" where it has no name."""
+        """Return a command line on the case; "" if the case has no name."""
         return f"ascend-sim {verb} {self.case} {options}" if self.case else ""
 
     def _saved(self, change: Mapping[str, Any]) -> int | None:
-        """Return the cycles that the kernel takes less with a change of its settings; None where that cannot be told."""
+        """Return how many cycles less the kernel takes with a change of its settings; None if unknown."""
         added = self._added(change)
         return None if added is None else -added
 
     def _added(self, change: Mapping[str, Any]) -> int | None:
-        """Return the cycles that the kernel takes more with a change of the call; None where that cannot be told."""
+        """Return how many cycles more the kernel takes with a change of the call; None if unknown."""
         if self.trials is None:
             return None
         whole = sum(self.kernel["counts"]["instructions"].values()) <= _TRIED_WHOLE
         return self.trials.added(self._name, change, whole=whole)
 
     def _best(self, changes: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any], int] | None:
-        """Return the change that saves most, and how much; None where none is worth it."""
+        """Return the change that saves most and the cycles it saves; None if none saves enough."""
         tried = [(change, saved) for change in changes if (saved := self._saved(change)) is not None]
         best = max(tried, key=lambda pair: pair[1], default=None)
         return best if best is not None and best[1] >= _WORTH_DOING * self._elapsed else None
 
     def _once(self, parts: tuple[str, ...]) -> tuple[str, _Advice]:
-        """Return the words and the advice on costs once a launch, and on cores without a block."""
+        """Return the causes in words, and the advice, for costs that come once a launch and for cores without a block."""
         blocks, cores = self.kernel["block_dim"], self.chip.cores.aic
         causes = [f"{_CAUSES[name]} ({self._share(self._parts[name])})" for name in parts if name in _CAUSES]
         if "idle cores" in parts:
@@ -238,8 +239,9 @@ class _Speaker:
         return _CAUSES.get(part, WORDS[part])
 
     def _tiled(self, part: str) -> _Advice:
-        """Return the advice to change one field of the kernel's own tiling by a step, or else the most that a search could
-        gain.
+        """Return the advice to change one field of the kernel's tiling by one step.
+
+        If no step saves enough, return as advice the most that a search could gain.
         """
         cycles, tiling = self._parts[part], self.kernel["tiling"]
         own = [(field, up, down) for field, up, down in _STEPS.get(part, ()) if field in tiling]
@@ -311,8 +313,9 @@ class _Speaker:
 
 
 def _step(field: str, value: int, up: int, down: int) -> int:
-    """Return the value of a field one step up or down: whole fractals, at most two buffers; `value` itself where there is no
-    step.
+    """Return the value of a field one step up or down, in whole fractals and at most two buffers.
+
+    Without such a step it returns `value` itself.
     """
     if field.endswith("Pbuffer"):
         return min(value * up, _BUFFERS_AT_MOST)
@@ -352,7 +355,7 @@ def _list(parts: Sequence[str]) -> str:
 
 
 def _tilings() -> Mapping[str, object]:
-    """Return the kernels whose tiling can be chosen, imported when a report first has advice."""
+    """Return {kernel: its tiling class} of the kernels whose tiling can be set; imported when a report first needs it."""
     from ascend_sim.ops.kernels.tilings import TILINGS
 
     return TILINGS

@@ -36,10 +36,11 @@ def run_tasks(
     model: ValueModel | None = None,
     on_program: OnProgram | None = None,
 ) -> Outcome:
-    """Run tasks to idle; in mode "timing" tensors need no bytes.
+    """Run tasks to idle and return the outcome; in mode "timing" tensors need no bytes.
 
-    `model` says how values come about where there is a choice (None: the chip's). `on_program` is called with every program,
-    in block order. Raises SimError for an unknown mode or engine, DeadlockError when programs wait for each other.
+    `model` decides how values are computed where there is a choice (None: the chip's). `on_program` is called with
+    every program, in block order. Raises SimError for an unknown mode or engine, DeadlockError when programs wait for
+    each other.
     """
     how = filled(TaskOptions, options)
     check_choices(TaskOptions, how)
@@ -59,8 +60,8 @@ def run_tasks(
 
 
 def _kept(timeline: bool | int) -> bool | int:
-    """Return the option `timeline` as a bool, or as the most instructions of a kept timeline; 0 and 1 stand for False
-    and True.
+    """Return the option `timeline` as a bool, or as the most instructions for which it is kept; 0 and 1 are False and
+    True.
     """
     return bool(timeline) if timeline in (0, 1) else int(timeline)
 

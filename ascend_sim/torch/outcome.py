@@ -28,20 +28,21 @@ _KERNEL = ("op_type", "name", "block_dim", "task_us", "bottleneck_pipe", "tiling
 
 @frozen
 class CallSettings:
-    """Settings of simulated calls, beside tensors and attributes."""
+    """Settings of simulated calls that are neither tensors nor attributes."""
 
     chip: ChipSpec
     options: SimulateOptions
 
     @property
     def mode(self) -> str:
-        """Return the mode of every call."""
+        """Return the mode in which every call runs."""
         return self.options["mode"]
 
 
 @frozen
 class CallOutcome:
-    """`status` 0: accepted; another code: refused; None: accepted, and the simulator cannot. `message` says why.
+    """`status` 0: accepted; another code: refused; None: accepted, but the simulator cannot run it. `message` has the
+    reason.
 
     Times in us; `parts` are those of the kernels that make an output, and "layout". None and empty in functional mode.
     """
@@ -58,9 +59,9 @@ class CallOutcome:
 def simulate_call(
     call: Call, settings: CallSettings, arrays: Mapping[str, Array] | None = None, *, strict: bool = False
 ) -> tuple[CallOutcome, dict[str, Array]]:
-    """Return the outcome of a call and its outputs, where it has values (`arrays`, by the tensors' names).
+    """Run a call; return its outcome, and its outputs if it has values (`arrays`, by the tensors' names).
 
-    What the operator refuses and what the simulator cannot take is an outcome too, unless `strict`: then it raises SimError.
+    A call that the operator refuses or the simulator cannot run has an outcome too; with `strict` it raises SimError.
     """
     try:
         if any(spec is not None and OPEN in spec.shape for _, spec in call.tensors):
@@ -93,7 +94,7 @@ def simulate_call(
 
 
 def _of_report(report: Report, part_of: Mapping[str, str]) -> CallOutcome:
-    """Return the outcome from a report, without its other data: a training step has many calls."""
+    """Return the outcome with the few figures of a report that are kept, because a training step has many calls."""
     kernels: tuple[Mapping[str, Any], ...] = tuple({key: one.get(key) for key in _KERNEL} for one in report.kernels)
     parts: dict[str, float] = {}
     for kernel in kernels if report.total_us is not None else ():

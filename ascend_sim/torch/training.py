@@ -51,9 +51,9 @@ Training = Callable[[], Iterable[Any]]
 
 @frozen
 class TrainingComparison:
-    """Losses of each run by step; run "torch" is PyTorch alone, "torch bf16" the same under autocast.
+    """Losses of each run by step; run "torch" is PyTorch alone, "torch bf16" PyTorch under autocast to bfloat16.
 
-    `remarks`: a line each on limits of the comparison.
+    `remarks` are lines on limits of the comparison.
     """
 
     chip: str
@@ -77,7 +77,7 @@ class TrainingComparison:
         }
 
     def render(self, console: Console) -> None:
-        """Print first and last loss of each run, how far it went from PyTorch's, and the remarks."""
+        """Print first and last loss of each run, its distance from PyTorch's, and the remarks."""
         steps = len(self.losses[TORCH])
         heads = (">first loss", ">last loss", ">from torch, first", ">last", ">largest")
         table = Grid(f"{steps} steps on {self.chip}", ("run", *heads))
@@ -96,7 +96,7 @@ class TrainingComparison:
         return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
 
     def csv_text(self) -> str:
-        """Return one line a step, a column a run."""
+        """Return the losses as CSV: a line for each step, a column for each run."""
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(["step", *self.losses])
@@ -105,7 +105,9 @@ class TrainingComparison:
         return out.getvalue()
 
     def plot(self, path: str | Path) -> None:
-        """Write a PNG: the loss curves, and below how far each is from PyTorch's. SimError without matplotlib."""
+        """Write a PNG: the loss curves, and below each one's distance from PyTorch's. Raises SimError without
+        matplotlib.
+        """
         figure = png_figure(path)(figsize=(9, 7), layout="constrained")
         above, below = figure.subplots(2, 1, sharex=True)
         for name, losses in self.losses.items():
@@ -135,10 +137,10 @@ def compare_training(
     progress: Progress | None = None,
     **options: Unpack[TrainingOptions],
 ) -> TrainingComparison:
-    """Run `training()` once with PyTorch alone and once for each precision; a run is the first `steps` losses that it yields.
+    """Run `training()` once with PyTorch alone and once for each precision; return at most `steps` losses of each run.
 
-    `forward=False` leaves the forward pass to PyTorch. Raises SimError for unknown names, a training that yields no loss or
-    runs of different lengths, and AclnnError where the chip refuses a call.
+    `forward=False` leaves the forward pass to PyTorch. Raises SimError for unknown names, a training that yields no
+    loss or runs of different lengths, and AclnnError where the chip refuses a call.
     """
     for name in precisions:
         if name not in PRECISIONS:

@@ -23,7 +23,6 @@ from ascend_sim.isa.vector import (
     Interleave,
     Mask,
     ReduceBlocks,
-    ReducePairs,
     ReduceRows,
     ReduceWithIndex,
     Scatter,
@@ -38,6 +37,7 @@ from ascend_sim.isa.vector import (
     VectorUnary,
 )
 from ascend_sim.isa.vector.named import NamedInstruction, named
+from ascend_sim.isa.vector.named.pair_reduce_sum import PairReduceSum
 from ascend_sim.kernel.local_tensor import LocalTensor
 from ascend_sim.memory.gm import gm_operand
 from tests.support.isa.workbench import Workbench, covered
@@ -68,7 +68,7 @@ CASES: list[tuple[Instruction, int, int, int]] = [
     (ScalarCopy("UB", 4), 68, 132, 0),
     (ReduceWithIndex(3, 40, 256, "max", "float32"), 1024, 0, 0),
     (ReduceWithIndex(2, 61, 256, "min", "float16", "index", Mask(0x1001100010010101, 128)), 1024, 0, 0),
-    (ReducePairs("float16", 90), 1024, 0, 0),
+    (PairReduceSum("float16", 45), 1024, 0, 0),
     (DataCopy("UB", "GM", 50, 4, 64, 500), GM1, 96, 0),
     (DataCopy("L1", "GM", 32, 2, 32, 32), GM1, 96, 0),
     (DataCopy("UB", "GM", 64, 2, 96, 100, "float32"), GM1, 96, 0),

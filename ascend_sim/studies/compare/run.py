@@ -96,7 +96,10 @@ def _groups(runs: Sequence[OneRun], rows: Sequence[int | None]) -> dict[str, tup
 
 
 def _facts(columns: Sequence[Column], missing: Value) -> tuple[Fact, ...]:
-    """Return all facts by name in the order in which they occur, with `missing` where a run lacks one."""
+    """Return all facts by name, in the order in which they first occur; a run that lacks one has the value `missing`.
+
+    A column None stands for a run that lacks them all: its values are None.
+    """
     names = dict.fromkeys(name for column in columns if column is not None for name in column)
     values = {name: tuple(None if one is None else one.get(name, missing) for one in columns) for name in names}
     return tuple(Fact(name, found) for name, found in values.items() if any(value is not None for value in found))
@@ -134,7 +137,7 @@ def _outputs(report: Mapping[str, Any]) -> dict[str, Value]:
 
 
 def _apart(first: OneRun, run: OneRun) -> dict[str, Value]:
-    """Return how far the values of a run are from those of the first: the share of equal bits, and the largest difference."""
+    """Return for each output of both runs the share of equal values and the largest difference, each under its name."""
     found: dict[str, Value] = {}
     for name, (array, dtype) in run.outputs.items() if run is not first else ():
         other, other_dtype = first.outputs.get(name, (array, ""))
@@ -203,5 +206,5 @@ _PLACE = {name: place for place, name in enumerate(WORDS)}
 
 
 def _text(value: Any) -> Value:
-    """Return a value as it is, a list as text."""
+    """Return a value unchanged, but a list as text."""
     return ", ".join(map(str, value)) if isinstance(value, list | tuple) else plain(value)

@@ -37,9 +37,9 @@ def kernels_of(
     l2: str = IN_CALL,
     **options: Unpack[ChoiceOptions],
 ) -> list[CubeKernel]:
-    """Return the cube kernels to search, chip by chip; without `kernel` all that the case has.
+    """Return the cube kernels to search, chip by chip: `kernel`, or for None all that the case has.
 
-    Raises SimError for an operator without any, and for one that has no fields to set.
+    Raises SimError for an operator without cube kernels, and for a kernel without fields to set.
     """
     kernels = [one for one in OPERATORS[case.operator].cube_kernels if one in TILINGS]
     if not kernels:
@@ -119,7 +119,10 @@ def run_searches(
     progress: Callable[[str, State], None] | None = None,
     **limits: Unpack[LimitOptions],
 ) -> list[SearchOutcome]:
-    """Search kernel by kernel; results go to `out` as they come. An interrupt ends all, with the results so far."""
+    """Search kernel by kernel and return the outcomes; results go to `out` as they come.
+
+    An interrupt ends all searches, with the results so far.
+    """
     fixed = parse_fields(fields, list(dict.fromkeys(kernel.name for kernel in kernels)))
     outcomes: list[SearchOutcome] = []
     for kernel in kernels:
@@ -143,9 +146,9 @@ def run_searches(
 
 
 def write_best(outcomes: Sequence[SearchOutcome], out: Path) -> dict[Path, Path | None]:
-    """best.yaml for one chip, best-CHIP.yaml for each of several.
+    """Write best.yaml for one chip, best-CHIP.yaml for each of several.
 
-    Returns what was written, each with the new name of the file that stood there with other tilings, if one did.
+    Return {file: the new name of the file that stood there with other tilings, or None}.
     """
     chips = list(dict.fromkeys(outcome.kernel.chip.name for outcome in outcomes))
     written = {}

@@ -147,7 +147,7 @@ def _read_file(
 def _parsed(
     path: Path, heads: Sequence[str], numbered: Iterable[tuple[int, str]]
 ) -> Iterator[tuple[str, dict[str, str] | ConfigError]]:
-    """The columns of every line behind its place, or what is wrong with the line."""
+    """Yield for every line its place in words, and its columns by name or the error in it."""
     for number, line in numbered:
         where = f"{path}, line {number}"
         try:
@@ -171,7 +171,7 @@ def _skipped(chip: str | None, op_type: str | None, why: str, cells: Mapping[str
 
 
 def _profiled(where: str, cells: Mapping[str, str], l2: str, chip: str, told: Collection[str]) -> MeasuredRow:
-    """Return a row from a line of a profiler's table; a line that cannot be simulated has the reason."""
+    """Return the row of a line of a profiler's table; a line that cannot be simulated has the reason in `unlike`."""
     try:
         row = {"chip": chip, "launches": cells.get("launches", ""), **op_summary.to_row(cells, COLUMNS)}
     except ValueError as error:
@@ -182,7 +182,7 @@ def _profiled(where: str, cells: Mapping[str, str], l2: str, chip: str, told: Co
 
 
 def of_chips(rows: Iterable[MeasuredRow], names: Iterable[str]) -> list[MeasuredRow]:
-    """Return the rows of these chips. Raises SimError, with the chips that have rows, if one has none.
+    """Return the rows of the named chips. Raises SimError, with the chips that have rows, if one has none.
 
     A chip file of the user's takes the rows of the nearest chip that it extends.
     """
@@ -254,8 +254,9 @@ def _unlike(op_type: str, fused: str) -> str:
 
 
 def _formats(labels: Mapping[str, str]) -> dict[str, str]:
-    """Return the formats as the simulated kernels name them: ND beside channel blocks is NCHW, C0 = 16 of fp32 is ":1" in
-    profilers.
+    """Return the formats as the simulated kernels name them: ND beside channel blocks is NCHW.
+
+    ":1", which profilers append for the C0 = 16 of fp32, is dropped.
     """
     found = {side: labels[side].upper().split(":")[0] for side in ("format_in", "format_out") if side in labels}
     blocked = {"NC1HWC0", "FRACTAL_Z"} & set(found.values())
