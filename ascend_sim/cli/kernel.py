@@ -1,4 +1,4 @@
-"""`ascend-sim kernel FILE [NAME]`: run a kernel of one's own, and compare what it gives with what its file expects."""
+"""`ascend-sim kernel FILE [NAME]`: run a kernel of one's own, and compare its outputs with those that its file expects."""
 
 from __future__ import annotations
 

@@ -5,8 +5,8 @@
     by_what(path)                      # {"MTE1": 41200, "launch": 5760, ...} cycles
 
 It is found backwards, from the last retirement: whatever an instruction waited for longest (its pipe, its flag, its issue,
-a place in a queue, the outstanding limit, a barrier) is followed, until the launch of the first task is reached. Whoever
-makes a step of the path longer by a cycle makes the run longer by a cycle, as long as transfers do not share bandwidth.
+a place in a queue, the outstanding limit, a barrier) is followed, until the launch of the first task is reached. A step
+of the path that takes a cycle longer makes the run a cycle longer, as long as transfers do not share bandwidth.
 """
 
 from __future__ import annotations

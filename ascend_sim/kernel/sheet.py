@@ -1,7 +1,7 @@
 """The rows of a program: stamps at their places, and between them single rows.
 
-Nobody holds them all but who asks for `Sheet.rows`: a run that keeps no columns reads them piece by piece where the stamps lie
-(engine/compiled/rows.c), and what is asked of addresses is asked of the places.
+The rows are materialised only by `Sheet.rows`. A run that keeps no columns reads them stamp by stamp (engine/compiled/rows.c),
+and addresses are checked by the places of the stamps.
 """
 
 from __future__ import annotations
@@ -337,10 +337,12 @@ class _Piece:
         rows = self.rows()
         every = np.arange(limits.shape[1])[:, None]
         if not any(len(stamp.moves) for stamp in self.stamps):
+            some = (rows[at : at + _PIECE] for at in range(0, len(rows), _PIECE))
+            if any(_asked_of(limits, sizes, every, one).wrong().any() for one in some):
+                return False
             for stamp in self.stamps:
                 stamp.ways = []
-            some = (rows[at : at + _PIECE] for at in range(0, len(rows), _PIECE))
-            return not any(_asked_of(limits, sizes, every, one).wrong().any() for one in some)
+            return True
         found = _asked_of(limits, sizes, every, rows)
         if found.wrong().any():
             return False
