@@ -63,11 +63,16 @@ def place(plan: Plan, device: Device, inputs: Mapping[str, Array | None]) -> tup
     """Put the plan's tensors on a fresh device, with the values of `inputs`; returns its tasks, and the tensors by name."""
     tensors = [tensor for tensor in plan.tensors.values() if tensor.role != "workspace"]
     allocations = {tensor.name: device.allocate(tensor.size, tensor.name) for tensor in tensors}
+    fill(allocations, inputs)
+    return bind(plan, device.chip, allocations, device.allocate(plan.workspace_bytes, "workspace")), allocations
+
+
+def fill(allocations: Mapping[str, Allocation], inputs: Mapping[str, Array | None]) -> None:
+    """Copy flat storages into the tensors of their names; a tensor without bytes, or without a storage, is left alone."""
     for name, storage in inputs.items():
         data = allocations[name].data
         if storage is not None and data is not None:
             data[:] = storage.view(np.uint8).ravel()
-    return bind(plan, device.chip, allocations, device.allocate(plan.workspace_bytes, "workspace")), allocations
 
 
 def values_again(

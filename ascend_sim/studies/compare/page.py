@@ -146,7 +146,11 @@ def _longest_us(kernel: KernelFacts) -> float:
 def _facts(
     comparison: RunComparison, facts: Sequence[Fact], marks: Sequence[bool] = (), *, kernels: bool = False
 ) -> str:
-    """Return facts as an HTML table; `marks` says which differ besides their values, `kernels` that a row shows its kernel."""
+    """Return facts as an HTML table. `marks` has True for each row to mark; without it the facts that differ are
+    marked.
+
+    With `kernels` each row has the number of its kernel, for the page's script.
+    """
     two = len(comparison.runs) == 2
     rows: list[list[str]] = []
     attributes: list[str] = []

@@ -25,7 +25,7 @@ from ascend_sim.studies.validate.launch import Launched
 
 
 def named_kernels(kernel: MeasuredKernel) -> list[tuple[str, float | None]]:
-    """Return the kernels of a call in order, with measured us where the row has them; none if the plan is our own."""
+    """Return (operator, measured us or None) of each kernel of a call in order; [] if the row names none."""
     found = []
     for entry in kernel.label("kernels").split():
         name, _, us = entry.partition("=")
@@ -91,7 +91,7 @@ class ForwardConvolution(ConvCall):
 
 
 def _apart(named: Sequence[str], plan: Plan) -> int:
-    """Return the number of kernels that are in only one of two lists."""
+    """Return how many kernels are in only one of the two: the named ones and the plan's."""
     ran, known = Counter(named), Counter(step.op_type for step in plan.steps)
     return (ran - known).total() + (known - ran).total()
 

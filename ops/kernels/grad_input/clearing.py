@@ -34,9 +34,9 @@ def clear(k: KernelBuilder, elements: int, itemsize: int, dtype: str, blocks: in
         k.set_flag(summed)
         k.wait_flag(summed)
         whole = count // FRACTAL * FRACTAL
-        for first, length in cut(whole, rows * FRACTAL) if whole else ():
-            target = gm_operand(GRAD_INPUT, (start + first) * itemsize)
-            k.fixpipe(target, 0, length // FRACTAL, FRACTAL, rows, dtype, FRACTAL, length * itemsize)
+        for first, height in cut(whole // FRACTAL, rows) if whole else ():
+            target = gm_operand(GRAD_INPUT, (start + first * FRACTAL) * itemsize)
+            k.fixpipe(target, 0, height, FRACTAL, rows, dtype, FRACTAL, height * FRACTAL * itemsize)
         if rest := count - whole:
             k.fixpipe_nd(gm_operand(GRAD_INPUT, (start + whole) * itemsize), 0, 1, rest, rows, dtype, rest * itemsize)
     pipe.meet("FIX")
