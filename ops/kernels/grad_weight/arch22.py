@@ -184,7 +184,9 @@ class OpenCubeBuilder(CubeBuilder):
     def summed(
         self, task: GradWeightTask, images: range, placed: tuple[int, SummedTile]
     ) -> Iterator[tuple[Piece, Where]]:
-        """Yield the steps of a tile summed over planes `images`, with their loads; L1 keeps none of several planes or strips."""
+        """Yield the steps of a tile summed over planes `images`, with their loads; L1 keeps nothing of several planes
+        or strips.
+        """
         kept = self.loads(task, placed[1]) if len(images) == 1 else (ALWAYS, ALWAYS)
         for piece, where in super().summed(task, images, placed):
             if isinstance(piece, Plane):
