@@ -214,6 +214,12 @@ class CoreRun:
                     t += issue
                     self.start[i] = t
                     self._flags[first].taken.append(t)
+                elif kind == CROSS_SET:
+                    t += issue
+                    self.start[i] = t
+                    raising = self.program.table.instructions[argument]
+                    assert isinstance(raising, CrossCoreSetFlag)
+                    self.cross.set(self.program, raising, t)
                 elif kind == CROSS_WAIT:
                     t += issue
                     self.start[i] = t
