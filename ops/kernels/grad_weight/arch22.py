@@ -178,10 +178,12 @@ class OpenCubeBuilder(CubeBuilder):
     def summed(
         self, task: GradWeightTask, images: range, placed: tuple[int, SummedTile]
     ) -> Iterator[tuple[Piece, Where]]:
-        """A tile summed over planes `images`, each with its loads."""
-        loads = (ALWAYS, ALWAYS) if len(images) > 1 else self.loads(task, placed[1])
+        """A tile summed over planes `images`, each with its loads; L1 keeps nothing of several planes or strips."""
+        kept = self.loads(task, placed[1]) if len(images) == 1 else (ALWAYS, ALWAYS)
         for piece, where in super().summed(task, images, placed):
-            yield (piece._replace(loads=loads) if isinstance(piece, Plane) else piece), where
+            if isinstance(piece, Plane):
+                piece = piece._replace(loads=kept if len(piece.walk.parts) == 1 else (ALWAYS, ALWAYS))
+            yield piece, where
 
     def loads(self, task: GradWeightTask, tile: SummedTile) -> tuple[Loads, Loads]:
         """Return the loads of a tile: of gradOutput (A) and of the input (B).
@@ -246,8 +248,10 @@ class OpenCubeBuilder(CubeBuilder):
         k.load_data_3d("L0B", right, self.b1.read(), self.itemsize, window, rows, columns)
         if freed[1]:
             self.b1.done()
-        height = ceil_to(tile.rows, FRACTAL)
-        offset = (tile.m - tile.held.start) // self.c0 * in_a1.length + pixels.start - in_a1.start
+        above = tile.m - tile.held.start
+        # Where C0 is half of a fractal, L1 may hold the first half of the last fractal alone.
+        height = min(ceil_to(tile.rows, FRACTAL), ceil_to(tile.held.length - above, self.c0))
+        offset = above // self.c0 * in_a1.length + pixels.start - in_a1.start
         matrix, rows, columns = matrix_window(in_a1.length), Span(0, pixels.length), Span(0, height)
         source = self.a1.read() + offset * BLOCK_BYTES
         k.load_data_3d("L0A", left, source, self.itemsize, matrix, rows, columns, transpose=True)
