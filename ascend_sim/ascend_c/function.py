@@ -119,7 +119,7 @@ class CppKernel(KernelFunction):
         super().__init__(write, (core,), any(ALL_CORES in one.marks for one in described))
 
     def _kind_of_core(self) -> str:
-        """Return the cores that the kernel names (KERNEL_TASK_TYPE_DEFAULT), or those whose units it calls.
+        """Return the cores that the kernel names (KERNEL_TASK_TYPE_DEFAULT), else those whose units it calls.
 
         A file without a word of the cube is compiled for vector cores alone.
         """

@@ -147,7 +147,7 @@ def _command(file: Path, name: str | None, asked: LaunchOptions, given: dict[str
 
 @dataclass(frozen=True)
 class KernelSubject:
-    """A kernel with its arguments, and the Python file that gave them."""
+    """A kernel with its arguments, and the Python file and module that they are from."""
 
     kernel: Any
     tensors: Sequence[Any]
