@@ -102,7 +102,10 @@ class LadderAnswer(Generic[T]):
 
 
 def climb(rungs: Iterable[Rung[Q, T]], question: Q) -> LadderAnswer[T] | Refusal:
-    """Return the answer of the first rung that applies and has a tiling; else the last refusal of a rung that `explains`."""
+    """Return the answer of the first rung that applies and has a tiling.
+
+    If none has, return the last refusal of a rung that `explains`, or of any rung if none of them does.
+    """
     steps: list[RungStep] = []
     refusal, explained = None, False
     for rung in rungs:

@@ -141,7 +141,7 @@ class GradInputQuestion(TilingQuestion):
         return replace(found, tiling=tiling if self.free else _with_fields(self, tiling))
 
     def tiling(self) -> GradInputTiling:
-        """Return the tiling of the ladder's answer."""
+        """Return the tiling of the ladder's answer. Raises TilingError where no rung has one."""
         return self.answer().tiling
 
 

@@ -366,7 +366,7 @@ LADDER: tuple[Rung[GradWeightQuestion, GradWeightTiling | OlderKernel], ...] = (
 
 
 def _with_fields(q: GradWeightQuestion, tiling: GradWeightTiling) -> GradWeightTiling:
-    """Return the tiling with the user's fields."""
+    """Return the tiling with the user's fields and the others derived again from them. TilingError if it cannot run."""
     inp, given = walked_input(q.inp, tiling), q.given
     tiling = refit_block(tiling.but(**given), inp, given)
     if tiling.template != SPLIT_GRID:

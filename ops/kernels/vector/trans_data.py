@@ -74,8 +74,8 @@ class TurnTile:
     def address_lists(self, itemsize: int) -> int:
         """Return the number of address lists of TransDataTo5HD that all turns need.
 
-        One list serves all of an aligned row; other rows need one for every 32 bytes. Single pixels are copied without
-        a turn.
+        A list serves `ROWS_AT_ONCE` rows, whole ones if they are aligned, else 32 bytes of each. Single pixels are
+        copied without a turn.
         """
         rows = 0
         for turn in self.turns:

@@ -284,8 +284,8 @@ TAIL_TOLERANCE = 2  # idle cores in the last round that are not worth a split (o
 
 
 def _even_columns(tiling: GradWeightTiling, inp: TilingInput) -> GradWeightTiling:
-    """Return the tiling with a wider single_core_n if the tasks then fill whole rounds of the cores, or almost, or if a number
-    of cores for each task of the tail does; else the tiling itself.
+    """Return the tiling with a wider single_core_n if its tasks then fill whole rounds of the cores, or if several
+    cores a task fill the last round, or nearly; else the tiling itself.
     """
     _, k, n = gemm(inp)
     tasks, cores = task_count(tiling, inp), inp.cores

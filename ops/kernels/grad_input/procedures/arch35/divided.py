@@ -340,7 +340,7 @@ def _least(tiling: GradInputTiling, p: DividedProblem) -> tuple[int, int]:
 
 
 def _smaller_sides(tiling: GradInputTiling, p: DividedProblem) -> GradInputTiling | None:
-    """Return the largest smaller block for which L1 holds one block of output channels; None where there is none."""
+    """Return the first block, sides reduced step by step, for which L1 holds one block of output channels; None for none."""
     m, n, least = tiling.base_m, tiling.base_n, max(p.width * p.across, FRACTAL)
     weights_first = _least(tiling, p)[1] >= p.inp.buffers["L1"] or p.slice * p.itemsize > p.row_bytes * p.c0
     while m > least or n > FRACTAL:
