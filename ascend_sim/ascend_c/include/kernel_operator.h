@@ -13,3 +13,4 @@
 #include "asim/cube.h"
 #include "asim/matmul.h"
 #include "asim/launch.h"
+#include "asim/machine.h"
