@@ -4,8 +4,8 @@
     trials.added("grad_input", {"batch": 2})                        # cycles, below zero where the kernel gets shorter
     trials.added("grad_input", {"tiling": {"grad_input": {"baseN": 128}}})
 
-A kernel of few instructions is run whole. Of a long one block 0 alone, which takes milliseconds: it is taken to have as much to
-do as any, and what others on the same memories cost it to stay.
+A kernel of few instructions is run whole. Of a long one block 0 alone, which takes milliseconds: it is assumed to have as much
+work as any block, and to lose as much time to others on the same memories as before.
 """
 
 from __future__ import annotations

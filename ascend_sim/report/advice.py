@@ -5,8 +5,8 @@ for statement in statements(chip, kernel, problem, case, trials):
     statement.change, statement.gain        # {"batch": 2}, and the cycles that twice the batch saves against two of these calls
 
 A change that a statement names was tried (`TrialSource`: one block of the changed kernel), and its gain is what that gave, of
-the whole kernel. Where no change was found the gain is what the part costs, told as "at most" (tools/promises.py does what the
-statements of ten layers say, and compares).
+the whole kernel. Where no change was found the gain is the cost of the part, stated as "at most" (tools/promises.py tries the
+statements of ten layers and compares).
 """
 
 from __future__ import annotations

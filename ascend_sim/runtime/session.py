@@ -43,9 +43,9 @@ def run_tasks(
 ) -> Outcome:
     """Run tasks to idle and return the outcome; in mode "timing" tensors need no bytes.
 
-    `model` decides how values are computed where there is a choice (None: the chip's). `on_program` is called with every
-    program, in block order. `keep` as in `FunctionalEngine`. Raises SimError for an unknown mode or engine, DeadlockError when
-    programs wait for each other.
+    `model` decides how values are computed where there is a choice (None: the chip's). `on_program` is called with
+    every program, in block order. `keep` as in `FunctionalEngine`. Raises SimError for an unknown mode or engine,
+    DeadlockError when programs wait for each other.
     """
     how = filled(TaskOptions, options)
     check_choices(TaskOptions, how)

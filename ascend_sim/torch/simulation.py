@@ -2,7 +2,7 @@
 
 1. `with simulate(...) as sim:` puts a dispatch mode below autograd, which sees every aten operator of this thread.
 2. Convolutions, their gradients and matrix products are noted with their layer (`names`), all others pass untouched.
-3. In mode "timing" nothing is simulated until somebody asks (`sim.report`, `print(sim)`): equal calls then run once.
+3. In mode "timing" nothing is simulated until results are used (`sim.report`, `print(sim)`): equal calls then run once.
    With values ("functional", "full") each call runs when PyTorch makes it, and `values="chip"` returns its numbers.
 """
 
