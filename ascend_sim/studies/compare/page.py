@@ -25,7 +25,7 @@ _ROWS = 2400
 
 
 def write_page(path: str | Path, comparison: RunComparison) -> None:
-    """Write the page. Raises SimError without Plotly, and where the file cannot be written."""
+    """Write a comparison as one HTML page. Raises SimError without Plotly, and where the file cannot be written."""
     check_plotly()
     figures = Figures()
     title = f"{', '.join(run.label for run in comparison.runs)} side by side"
