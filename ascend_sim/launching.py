@@ -8,7 +8,7 @@ run = ascend_sim.launch(add, 48, x, y, ascend_sim.empty(x.shape, "float16"), chi
 run.outputs["z"], run.report.to_dict(), run.findings
 run.write_html("add.html")
 
-It stands among the faces: it takes what the user has; the sequence of the run is that of every run (`ascend_sim.sequence`).
+The steps of the run are those of every run (`ascend_sim.sequence`).
 """
 
 from __future__ import annotations

@@ -32,6 +32,7 @@ from ascend_sim.report.words import words
 from ascend_sim.runtime import (
     Allocation,
     Device,
+    FunctionalEngine,
     KernelMoves,
     Recording,
     Task,
@@ -139,6 +140,10 @@ class Job(ABC):
     """True if checks count buffers that the kernels take and do not use."""
     programs: list[Program] | None = None
     """Programs of a run that computes values, if the job keeps them."""
+    keep = 0
+    """Bytes of built programs that a functional run may keep for other values."""
+    kept: FunctionalEngine | None = None
+    """The engine of a functional run that kept its programs."""
 
     @abstractmethod
     def place(self, device: Device, mode: str) -> tuple[list[Task], list[Allocation]]:
@@ -216,7 +221,8 @@ def run_job(job: Job, options: AnyRunOptions, make: type[Made]) -> Made:
         if job.programs is not None and mode != "timing":
             job.programs.append(program)
 
-    outcome = run_tasks(device, tasks, options, model=model, on_program=on_program)
+    outcome = run_tasks(device, tasks, options, model=model, on_program=on_program, keep=job.keep)
+    job.kept = outcome.kept
     counts = {task.name: facts.of(index, task).counts for index, task in enumerate(tasks)}
     for kernel, flags in job.disarm.items():
         if kernel not in counts:

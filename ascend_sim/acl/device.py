@@ -41,7 +41,7 @@ class Queued:
 class AclDevice:
     """The open device. Work waits in `queue`, in the order of the calls, until something synchronises.
 
-    A `recorder` keeps what ran and what was warned of.
+    A `recorder` keeps the runs and the warnings.
     """
 
     def __init__(self, chip: ChipSpec, mode: str, recorder: DeviceRecorder | None = None) -> None:

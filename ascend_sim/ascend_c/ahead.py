@@ -20,7 +20,7 @@ from ascend_sim.ascend_c.session import Session
 from ascend_sim.ascend_c.stream import WordStream
 from ascend_sim.chip import ChipSpec
 from ascend_sim.engine.compiled import library
-from ascend_sim.engine.compiled.values import Workspace, rows_for_python
+from ascend_sim.engine.compiled.values import CompiledValues, Workspace, rows_for_python
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.values import BlockShadow, ProgramValues
 from ascend_sim.errors import SimError
@@ -194,8 +194,9 @@ class _Block:
             self._values = values
         memory = self._values.memory
         order = np.arange(len(rows))
-        in_c = whole.work is not None and len(rows) >= _MANY
-        for row in rows_for_python(self._values, whole.work, order) if in_c and whole.work else order.tolist():
+        work = whole.work if len(rows) >= _MANY else None
+        in_c = work and rows_for_python(CompiledValues(self._values, work, order), work)
+        for row in in_c or order.tolist():
             argument, dst, src0, src1 = rows[row, :4].tolist()
             one = instructions[argument]
             one.commit(memory, dst, one.read(memory, dst, src0, src1))

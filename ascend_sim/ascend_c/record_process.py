@@ -1,4 +1,4 @@
-"""The process that runs a compiled kernel: for each request it forks, and the child talks to whoever asked.
+"""The process that runs a compiled kernel: for each request it forks, and the child talks to the requester.
 
 It is started as a script of its own, without the package, with a socket as its standard input. A request is its length, the
 limit of memory, its bytes, and a socket for the child. A kernel that crashes, or runs for ever, ends its child alone.

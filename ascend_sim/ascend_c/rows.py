@@ -70,9 +70,10 @@ class ShapeSteps:
     def rows_in_c(
         self, recorded: NDArray[np.int64], tensors: int, line_numbers: NDArray[np.int32]
     ) -> tuple[NDArray[np.int64], NDArray[np.int32]] | None:
-        """Return the rows of recorded words with addresses of tensors, and their lines.
+        """Return the rows of recorded words with addresses of tensors, and their lines, computed by the compiled
+        engine.
 
-        Returns None without a compiled engine, and for a pointer into GM that lies in no tensor.
+        None if the engine is missing, or a pointer into GM lies in no tensor.
         """
         lib = library.beside()
         if lib is None or not len(recorded):
@@ -190,7 +191,7 @@ def translated(
 
 
 def _find_cached(table: InstructionTable, rows: NDArray[np.int64]) -> None:
-    """Set the cycles of loads and stores of GM whose line the data cache holds, in place."""
+    """Set, in place, the cycles of scalar loads and stores of GM whose line the data cache already holds."""
     known = [isinstance(one, ScalarAccess | CleanDataCache) for one in table.instructions]
     if not any(known):
         return
@@ -238,7 +239,9 @@ def _check_sets(k: Kernel, recording: WordStream, words: Sequence[Word]) -> None
 
 
 def _may_set_twice(k: Kernel, rows: NDArray[np.int64], names: Sequence[str], moves: NDArray[np.int64]) -> bool:
-    """Return False if C finds no flag that is set twice; True also where the compiled engine is missing."""
+    """Return False if C finds that no flag is set twice without a wait; True otherwise, and without the compiled
+    engine.
+    """
     lib, known = library.beside(), [*dict.fromkeys(name for name in names if name)]
     if lib is None:
         return True

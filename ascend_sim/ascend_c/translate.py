@@ -12,16 +12,18 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
 from ascend_sim.isa.scalar import CleanDataCache, ScalarCopy, ScalarLoad, ScalarStore
 from ascend_sim.isa.sync import CrossCoreSetFlag, PipeBarrier
-from ascend_sim.isa.transfer import DataCopy
+from ascend_sim.isa.transfer import DataCopy, DataCopyPadded
 from ascend_sim.isa.vector import (
     BroadcastColumn,
     Compare,
     Duplicate,
+    Gather,
     Mask,
     ReduceBlocks,
     ReduceRows,
     ReduceWithIndex,
     Select,
+    Transpose,
     VectorBinary,
     VectorCast,
     VectorCopy,
@@ -41,10 +43,14 @@ REPEAT = 256
 
 SPACES = {"load_ub_": "UB", "load_gm_": "GM", "store_ub_": "UB", "store_gm_": "GM"}
 """Where the words of the scalar unit read and write."""
+ITEMSIZES = {name: 1 << number for names in (ALIGNED_IN, ALIGNED_OUT) for number, name in enumerate(names)}
+"""Bytes of an element, in which the padding of a copy counts."""
 _BINARY = dict(zip(BINARY, ("add", "sub", "mul", "div", "max", "min", "and", "or", "mul_add"), strict=True))
 _UNARY = dict(zip(UNARY, ("abs", "exp", "ln", "sqrt", "rsqrt", "reciprocal", "relu", "not"), strict=True))
 _SCALAR = dict(zip(SCALAR, ("adds", "muls", "maxs", "mins", "leaky_relu", "axpy"), strict=True))
 _ROUNDING = ("NONE", "RINT", "FLOOR", "CEIL", "ROUND", "TRUNC", "ODD")
+_SCALE_OF_ONE = 0x3C00
+"""The bits of 1 as float16, which SetDeqScale puts into its register."""
 _COMPARISONS = ("lt", "gt", "eq", "le", "ge", "ne")
 _ORDERS = ("", "value index", "index value", "index")
 """Orders of results by their number (asim/vector.h, asim_order)."""
@@ -67,6 +73,8 @@ def steps_of(word: Word, chip: ChipSpec) -> Sequence[WordStep]:
     """
     if word.name in CUBE_MAKERS:
         return CUBE_MAKERS[word.name](word.name, word.fields, chip)
+    if word.name.startswith("scatter_vnchwconv"):
+        return _columns(word.name, word.fields, chip)
     key = key_of(word, chip)
     return () if key is None else (WordStep(key),)
 
@@ -178,8 +186,41 @@ def _convert(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
     it = _spread(name, f, (size_of(target), size_of(source)), ("dst", "src"))
     if it.mask is not None:
         raise SimError(f"{name}: a cast of scattered elements (mask {it.mask.bits:#x}) is not simulated")
+    if (source, target) == ("int32", "float16") and f["deq_scale"] != _SCALE_OF_ONE:
+        raise SimError(
+            "Cast of int32 to half multiplies by SetDeqScale(scale), of which 1 is simulated; call SetDeqScale((half)1)"
+        )
     rounding = chip.vector.cast_mode(source, target, _ROUNDING[f["mode"]])
     return VectorCast, source, target, it.columns, rounding, it.rows, *it.strides
+
+
+def _gather(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
+    """One repeat after the other reads its offsets; what they reach ends with the source's tensor."""
+    dtype = _dtype(f["format"])
+    it = _spread(name, f, (size_of(dtype),), ("dst",))
+    if it.rows > 1 or it.mask is not None:
+        raise SimError(f"{name}: a scattered mask, or repeats with gaps, are not simulated")
+    if f["source_bytes"] < size_of(dtype):
+        raise SimError(f"{name}: srcBaseOffset lies behind the source's tensor")
+    return Gather, dtype, it.columns, f["source_bytes"] // size_of(dtype)
+
+
+def _square(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
+    dtype = _dtype(f["format"])
+    if size_of(dtype) != 2:
+        raise SimError(f"Transpose: elements of {dtype}; a square of 16 x 16 elements of 2 bytes is simulated")
+    return Transpose, dtype, 16, 16, BLOCK, BLOCK
+
+
+def _columns(name: str, f: dict[str, int], chip: ChipSpec) -> Sequence[WordStep]:
+    """Sixteen rows of a block each, turned: rows of 16 elements of 2 bytes, or of 4 bytes, two addresses a row."""
+    dtype, repeat = _dtype(f["format"]), f["repeat"]
+    size, dst_step, src_step = size_of(dtype), f["dst_step"], f["src_step"]
+    if not 1 <= repeat <= 255:
+        raise SimError(f"TransDataTo5HD: repeatTimes {repeat}; a repeat is 1 to 255 (public documentation)")
+    pair = dst_step * (size // 2)
+    key = Transpose, dtype, 16, BLOCK // size, pair, src_step
+    return [WordStep(key, n * f["dst_repeat"] * BLOCK, n * f["src_repeat"] * BLOCK) for n in range(repeat)]
 
 
 def _compare(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
@@ -287,25 +328,22 @@ def _aligned(source: str, destination: str) -> Callable[[str, dict[str, int], Ch
         """Return the key of a copy of bytes in GM from or to whole blocks in UB; gaps are bytes in GM and blocks in UB."""
         size, count = f["length"], f["count"]
         _check_move(name, count, size)
-        if f["left"] or f["right"]:
+        item = ITEMSIZES[name]
+        left, right = f["left"] * item, f["right"] * item
+        if left > BLOCK or right > BLOCK:
             raise SimError(
-                f"DataCopyPad: padding of {f['left']} and {f['right']} elements is not simulated; isPad false is"
+                f"DataCopyPad: padding of {f['left']} and {f['right']} elements; {BLOCK // item} are possible on a side "
+                f"({BLOCK} bytes; public documentation of DataCopyPadExtParams)"
             )
-        whole = -(-size // BLOCK) * BLOCK
+        whole = -(-(left + size + right) // BLOCK) * BLOCK
         in_gm, in_ub = size + f["src_gap"], whole + f["dst_gap"] * BLOCK
         if destination == "GM":
             in_gm, in_ub = size + f["dst_gap"], whole + f["src_gap"] * BLOCK
         steps = (in_gm, in_ub) if destination == "UB" else (in_ub, in_gm)
-        return (
-            DataCopy,
-            source,
-            destination,
-            size,
-            count,
-            *(steps if count > 1 else (0, 0)),
-            _atomic(f, destination),
-            "",
-        )
+        moved = source, destination, size, count, *(steps if count > 1 else (0, 0)), _atomic(f, destination), ""
+        if f["pads"] and left + right:
+            return DataCopyPadded, *moved, left, right, f["padding"] & (1 << 8 * item) - 1, item
+        return DataCopy, *moved
 
     return make
 
@@ -344,8 +382,6 @@ def _clean(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
 
 def _cross_set(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
     pipe = PIPE_NUMBERS[f["pipe"]]
-    if pipe == "S":
-        raise SimError("CrossCoreSetFlag from PIPE_S is not simulated; PIPE_MTE3 is")
     return CrossCoreSetFlag, f["flag"], f["mode"], pipe
 
 
@@ -359,6 +395,8 @@ _MAKERS: dict[str, Callable[[str, dict[str, int], ChipSpec], Any]] = {
     "vcmpv": _compare,
     "vcmpvs": _compare,
     "vsel": _select,
+    "vgather": _gather,
+    "vtranspose": _square,
     "vbrcb": _broadcast,
     **dict.fromkeys(("vcadd", "vcmax", "vcmin"), _reduce),
     **dict.fromkeys(("vcgadd", "vcgmax", "vcgmin"), _reduce_blocks),

@@ -28,7 +28,7 @@ from ascend_sim.runtime import Allocation, Device, KernelMoves, Task, ValueModel
 from ascend_sim.sequence import Array, Job, chip_of, run_job
 from ascend_sim.settings import check_options
 
-__all__ = ["arguments_of", "call_operator", "check_fits", "run_call"]
+__all__ = ["CallJob", "arguments_of", "call_operator", "check_fits", "run_call", "run_call_job"]
 
 
 def call_operator(
@@ -54,7 +54,12 @@ def run_call(
     how = filled(RunOptions, options)
     job = CallJob(operator, given, attributes, how)
     job.before = before
-    result = run_job(job, how, Result)
+    return run_call_job(job, how)
+
+
+def run_call_job(job: CallJob, options: RunOptions) -> Result:
+    """Run a call that was accepted, with complete options."""
+    result = run_job(job, options, Result)
     result.call = job.accepted
     return result
 

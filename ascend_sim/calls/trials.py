@@ -4,8 +4,8 @@
     trials.added("grad_input", {"batch": 2})                        # cycles, below zero where the kernel gets shorter
     trials.added("grad_input", {"tiling": {"grad_input": {"baseN": 128}}})
 
-A kernel of few instructions is run whole. Of a long one block 0 alone, which takes milliseconds: it is taken to have as much to
-do as any, and what others on the same memories cost it to stay.
+A kernel of few instructions is run whole. Of a long one block 0 alone, which takes milliseconds: it is assumed to have as much
+work as any block, and to lose as much time to others on the same memories as before.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Trials:
         self._specs = {name: None if one is None else TensorSpec(one.shape, one.dtype) for name, one in tensors.items()}
         self._operator, self._attributes, self._chip = operator, dict(attributes), chip
         self._options = filled(PlanOptions, options)
-        self._known: dict[tuple[str, str], int | None] = {}
+        self._known: dict[tuple[str, str, bool], int | None] = {}
         self._plans: dict[str, Plan | None] = {}
 
     @property
@@ -63,7 +63,7 @@ class Trials:
 
     def _cycles(self, kernel: str, change: Mapping[str, Any], whole: bool) -> int | None:
         """Return the result of `_tried`, computed once for each change, because parts of a waterfall share some."""
-        key = (kernel, json.dumps(change, sort_keys=True))
+        key = (kernel, json.dumps(change, sort_keys=True), whole)
         if key not in self._known:
             self._known[key] = self._tried(kernel, change, whole)
         return self._known[key]

@@ -1,7 +1,7 @@
 """Accesses to bytes, gathered into footprints.
 
 A footprint is the bytes of one kind of access (program, pipe, read or write) at one address; a tile loop touches the same
-few again and again, so that what is asked of pairs is asked of few.
+few again and again, so that few pairs must be compared.
 """
 
 from __future__ import annotations

@@ -174,8 +174,8 @@ class Events:
         return np.where(number > self._first[track], number, 0)
 
     def _meet(self, counter: Ints) -> tuple[NDArray[np.int16], int]:
-        """Return the number of the counter that each event waits for, counted within its program, and the most counters
-        of one.
+        """Return the number of the counter that each event waits for, counted within its program, and the most of any
+        program.
         """
         meets = np.zeros(len(self), np.int16)
         waits = np.flatnonzero(self.released)

@@ -1,4 +1,4 @@
-"""The application: its commands, imported when they are called, and how each tells what went wrong in one line.
+"""The application: its commands, imported when they are called, and their errors, one line each.
 
 That line is JSON under --json; the exit code is 2.
 """

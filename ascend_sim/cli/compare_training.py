@@ -39,7 +39,7 @@ def compare_training(
     printed: Printed,
     steps: Annotated[int, typer.Option(min=1, help="Losses that are taken of each run.")] = 20,
     precisions: Annotated[
-        str, typer.Option(help="fp32, hf32, fp16 (cubeMathType 0, 3, 2) and bf16 (autocast), with commas.")
+        str, typer.Option(help="fp32, hf32, fp16 (cubeMathType 0, 3, 2), bf16 (autocast), hifloat8 (950), with commas.")
     ] = "fp32,hf32,fp16,bf16",
     forward: Annotated[
         bool, typer.Option("--forward/--no-forward", help="Whether the chip computes the forward pass too.")

@@ -38,7 +38,7 @@ class RunFiles:
         bool,
         typer.Option(
             "--full",
-            help="Print every table: problem, kernels, bounds, waterfalls. JSON then has advice too.",
+            help="Print every table: problem, kernels, bounds, waterfalls.",
         ),
     ] = False
     trace_limit: Annotated[
@@ -80,13 +80,8 @@ class RunFiles:
 
     @property
     def timeline(self) -> bool | int:
-        """Return the option `timeline` of a run in timing mode.
-
-        True (all) if files are written, False (none) for short JSON, else the most instructions for which it is kept.
-        """
-        if self.out is not None or self.html is not None:
-            return True
-        return False if self.json_output and not self.full else _ROWS_OF_TEXT
+        """Return how much of its timeline a timing run keeps: all for files, a limited one for what is printed."""
+        return True if self.out is not None or self.html is not None else _ROWS_OF_TEXT
 
     def write(self, run: RunResult, progress: Progress) -> tuple[list[Path], list[str]]:
         """Write the files; return their paths, and the lines of the page on the bottleneck."""

@@ -47,9 +47,8 @@ def run(
 ) -> None:
     """Run one convolution, backward or forward, and print how long it takes, where the time goes, and what helps.
 
-    Without --out and --html a run in timing mode keeps no timeline beyond 100 million instructions, and with --json one only
-    with --full: its report then has no waterfall and no advice. A timeline lies in a temporary file (TMPDIR), some 20 bytes an
-    instruction.
+    Without --out and --html a run in timing mode keeps no timeline beyond 100 million instructions: its report then has no
+    waterfall and no advice. A timeline lies in a temporary file (TMPDIR), some 20 bytes an instruction.
     """
     from ascend_sim.calls.cases import named_in_commands, of_this_case, run_case
     from ascend_sim.calls.run import check_fits

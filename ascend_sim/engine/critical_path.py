@@ -5,8 +5,8 @@
     by_what(path)                      # {"MTE1": 41200, "launch": 5760, ...} cycles
 
 It is found backwards, from the last retirement: whatever an instruction waited for longest (its pipe, its flag, its issue,
-a place in a queue, the outstanding limit, a barrier) is followed, until the launch of the first task is reached. Whoever
-makes a step of the path longer by a cycle makes the run longer by a cycle, as long as transfers do not share bandwidth.
+a place in a queue, the outstanding limit, a barrier) is followed, until the launch of the first task is reached. A step
+of the path that takes a cycle longer makes the run a cycle longer, as long as transfers do not share bandwidth.
 """
 
 from __future__ import annotations
@@ -79,12 +79,12 @@ class PathStep:
 
 
 def critical_path(timeline: Timeline) -> list[PathStep]:
-    """Return the steps in the order of time; empty when nothing ran."""
+    """Return the steps of the path in the order of time; [] if nothing ran."""
     return _Walk(timeline).steps() if timeline.tasks else []
 
 
 def by_what(path: Sequence[PathStep], task: int | None = None) -> dict[str, int]:
-    """Return the cycles of the path by what took them, longest first; of one task where it is named."""
+    """Return {what took the time: cycles} of a path, longest first; with `task` only of that task's steps."""
     cycles: dict[str, int] = {}
     for step in path:
         if task is None or step.task == task:

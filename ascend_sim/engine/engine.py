@@ -12,7 +12,7 @@ Lifecycle:
    waves; between two dispatches lie `launch.block_us`. A block's programs are built when it is dispatched.
 3. `CoreRun` computes the block's timeline; GM transfers meet in `Traffic`. Their compiled twin (`engine/compiled/`) does
    the same faster; `engine` says which.
-4. When nothing is left to happen the run is over; whoever has not finished then is deadlocked.
+4. When no event is left the run is over; a program that has not finished then is deadlocked.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Origin of values: byte regions followed backwards through the programs that ran.
 
 Inside a program the last writer of a byte is the last row before the reader that writes it; in GM it is the last
-instruction of any program that retired before the reader started. What a writer did with the bytes it is asked itself
-(`engine.flow`). GM addresses are absolute here, so a tensor's name plays no part and reused workspace does no harm.
+instruction of any program that retired before the reader started. `engine.flow` finds what a writer did with the
+bytes. GM addresses are absolute here, so a tensor's name plays no part and reused workspace does no harm.
 """
 
 from __future__ import annotations

@@ -85,6 +85,11 @@ class BlockShadow:
         return known + address // BLOCK_BYTES if not isinstance(known, slice) else known
 
 
+def local_memory(chip: ChipSpec, kind: str) -> LocalMemory:
+    """Return the unwritten buffers of a core of that kind."""
+    return LocalMemory({name: chip.buffers[name] for name in chip.cores.kinds[kind].buffers})  # type: ignore[index]
+
+
 class ProgramValues:
     """The memory of one program, with reads checked against what was written."""
 
@@ -96,11 +101,11 @@ class ProgramValues:
         findings: list[Finding],
         shadow: BlockShadow,
         model: ValueModel | None = None,
+        local: LocalMemory | None = None,
     ) -> None:
         self.task = task
         self.program = program
-        buffers = chip.cores.kinds[program.core_kind].buffers  # type: ignore[index]
-        self.local = LocalMemory({name: chip.buffers[name] for name in buffers})
+        self.local = local_memory(chip, program.core_kind) if local is None else local
         gm = []
         for tensor in task.tensors:
             if tensor.memory is None:
@@ -113,6 +118,13 @@ class ProgramValues:
         self._local: dict[int, tuple[int, int, int]] = {}
         self._started: set[tuple[int, int, int, int]] = set()
         self.retired: set[tuple[int, int, int, int]] = set()
+
+    def run_again(self, local: LocalMemory) -> None:
+        """Forget what the program did, before it runs another time; `local` is unwritten."""
+        self.local = local
+        self.memory = Memory(local, self.memory.gm, self.memory.model)
+        self._started.clear()
+        self.retired.clear()
 
     def _prepare(self, argument: int) -> None:
         """Note the local regions of an instruction: those read at its start, those read at its retirement, and those

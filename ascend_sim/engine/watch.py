@@ -4,8 +4,8 @@ totals = watched(timeline)                       # of whatever run
 totals.of_task[0].pipes["AIC", "MTE1"].busy      # cycles, summed over the task's programs
 totals.findings                                  # its hazards
 
-A run that is asked to `watch`, or keeps no columns, notes of every program what it came to when its block ends; another one is
-looked at afterwards. The compiled engine takes them as it goes (compiled/watch.c); numpy takes the same from columns.
+A run that is asked to `watch`, or keeps no columns, notes the totals of every program when its block ends; those of another
+run are computed afterwards. The compiled engine counts while it runs (compiled/watch.c); numpy counts the same from columns.
 """
 
 from __future__ import annotations

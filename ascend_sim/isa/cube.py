@@ -302,7 +302,7 @@ class Fixpipe(Drain):
 class FixpipeUnitFlag(Fixpipe):
     """A Fixpipe with the unit flag: it follows the last Mmad of its tile fractal by fractal, and the next Mmad follows it.
 
-    What it reads is read by the end of its occupancy.
+    Its operands have been read by the end of its occupancy.
     """
 
     name = "fixpipe"

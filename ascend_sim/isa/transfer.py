@@ -6,6 +6,7 @@ from dataclasses import replace
 from math import gcd
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import BLOCK_BYTES
@@ -13,8 +14,9 @@ from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.isa import effect
 from ascend_sim.isa.base import LOCAL, TRANSFER, Cost, GmAccess, Instruction, ceil_div, cycles_of
-from ascend_sim.isa.memory import ValueModel
+from ascend_sim.isa.memory import Memory, ValueModel
 from ascend_sim.isa.moves import Moves, listed, loops, moves, offsets_of
+from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 from ascend_sim.memory.regions import Region
 
 
@@ -114,6 +116,43 @@ class DataCopyExtreme(DataCopy):
 
     def moves(self, model: ValueModel) -> Moves:
         return replace(super().moves(model), keeps=self.keep)
+
+
+@frozen
+class DataCopyPadded(DataCopy):
+    """Copy from GM whose rows get `left` and `right` bytes of `value`, a number of `itemsize` bytes (asc-devkit, DataCopyPad).
+
+    The padding costs nothing of its own (assumed).
+    """
+
+    left: int = 0
+    right: int = 0
+    value: int = 0
+    itemsize: int = 1
+
+    name = "data_copy_padded"
+
+    @property
+    def _whole(self) -> int:
+        return self.left + self.row_bytes + self.right
+
+    def writes(self) -> tuple[Region, ...]:
+        return (Region("dst", self.destination, self._whole, self.dst_stride, self.rows),)
+
+    def moves(self, model: ValueModel) -> None:
+        return None
+
+    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> NDArray[np.uint8]:
+        fill = np.frombuffer(self.value.to_bytes(self.itemsize, "little"), np.uint8)
+        found = np.tile(fill, (self.rows, self._whole // self.itemsize))
+        tensor, start = memory.gm[src0 >> SLOT_SHIFT], src0 & OFFSET_MASK
+        shape, steps = (self.rows, self.row_bytes), (self.src_stride, 1)
+        found[:, self.left : self.left + self.row_bytes] = np.ndarray(shape, np.uint8, tensor, start, steps)
+        return found
+
+    def commit(self, memory: Memory, dst: int, pending: NDArray[np.uint8]) -> None:
+        steps = (self.dst_stride, 1)
+        np.ndarray((self.rows, self._whole), np.uint8, memory.buffers[self.destination], dst, steps)[...] = pending
 
 
 @frozen

@@ -312,7 +312,7 @@ def ranges(first: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.in
 
 @frozen
 class InstructionView:
-    """A readable copy of one row, made on demand."""
+    """A row of a program in readable form, a copy that is made when it is asked for."""
 
     index: int
     pipe: str

@@ -1,7 +1,7 @@
 """The rows of a program: stamps at their places, and between them single rows.
 
-Nobody holds them all but who asks for `Sheet.rows`: a run that keeps no columns reads them piece by piece where the stamps lie
-(engine/compiled/rows.c), and what is asked of addresses is asked of the places.
+The rows are materialised only by `Sheet.rows`. A run that keeps no columns reads them stamp by stamp (engine/compiled/rows.c),
+and addresses are checked by the places of the stamps.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
 `what` decides which rows the body writes and `where` is the integer by which their addresses move. The first time that a
 `what` comes up in some phase of the kernel the body runs with a `Moving` in the place of `where`, and its rows become a
 `Stamp`; every further time the stamp is repeated without running the body. The phase is all that one piece leaves to the next:
-which buffer of a queue is next, what L1 holds, which flags are raised. Whoever keeps such a thing tells the builder
+which buffer of a queue is next, what L1 holds, which flags are raised. An object with such a state registers it
 (`KernelBuilder.carry`).
 
 Rows are those of the same loop without stamps. A `Moving` sees to that for addresses: it knows the arithmetic that is the

@@ -5,8 +5,8 @@ for statement in statements(chip, kernel, problem, case, trials):
     statement.change, statement.gain        # {"batch": 2}, and the cycles that twice the batch saves against two of these calls
 
 A change that a statement names was tried (`TrialSource`: one block of the changed kernel), and its gain is what that gave, of
-the whole kernel. Where no change was found the gain is what the part costs, told as "at most" (tools/promises.py does what the
-statements of ten layers say, and compares).
+the whole kernel. Where no change was found the gain is the cost of the part, stated as "at most" (tools/promises.py tries the
+statements of ten layers and compares).
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ _WORTH_SAYING = 0.05
 """Parts below this share of the kernel are not spoken of."""
 _WORTH_DOING = 0.08
 """Changes of a setting that save less are not named: one block tells the whole kernel to some 1 %."""
+_WORTH_TRYING = 0.03
+"""Changes that save less of one block are not tried on all of them."""
 _ONCE = ("start", "launch", "idle cores")
 """Parts that one and the same change helps: more work in one launch."""
 _STEPS: Mapping[str, Sequence[tuple[str, int, int]]] = {
@@ -172,23 +174,29 @@ class _Speaker:
         """Return a command line on the case; "" if the case has no name."""
         return f"ascend-sim {verb} {self.case} {options}" if self.case else ""
 
-    def _saved(self, change: Mapping[str, Any]) -> int | None:
-        """Return how many cycles less the kernel takes with a change of its settings; None if unknown."""
-        added = self._added(change)
-        return None if added is None else -added
+    def _added(self, change: Mapping[str, Any], *, whole: bool = True) -> int | None:
+        """Return how many cycles more the kernel takes with a change of the call; None if unknown.
 
-    def _added(self, change: Mapping[str, Any]) -> int | None:
-        """Return how many cycles more the kernel takes with a change of the call; None if unknown."""
+        A long kernel, or one that is not wanted `whole`, is told by one block.
+        """
         if self.trials is None:
             return None
-        whole = sum(self.kernel["counts"]["instructions"].values()) <= _TRIED_WHOLE
-        return self.trials.added(self._name, change, whole=whole)
+        short = sum(self.kernel["counts"]["instructions"].values()) <= _TRIED_WHOLE
+        return self.trials.added(self._name, change, whole=whole and short)
 
     def _best(self, changes: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any], int] | None:
-        """Return the change that saves most and the cycles it saves; None if none saves enough."""
-        tried = [(change, saved) for change in changes if (saved := self._saved(change)) is not None]
-        best = max(tried, key=lambda pair: pair[1], default=None)
-        return best if best is not None and best[1] >= _WORTH_DOING * self._elapsed else None
+        """Return the change that saves most and the cycles it saves; None if none saves enough.
+
+        One block chooses among several, which costs a tenth of trying each as a whole; the gain is the chosen one's.
+        """
+        costs = [
+            (cost, change) for change in changes if (cost := self._added(change, whole=len(changes) == 1)) is not None
+        ]
+        chosen = min(costs, key=lambda pair: pair[0], default=None)
+        if chosen is None or chosen[0] > -_WORTH_TRYING * self._elapsed:
+            return None
+        added = self._added(chosen[1])
+        return None if added is None or added > -_WORTH_DOING * self._elapsed else (chosen[1], -added)
 
     def _once(self, parts: tuple[str, ...]) -> tuple[str, _Advice]:
         """Return the causes in words, and the advice, for costs that come once a launch and for cores without a block."""

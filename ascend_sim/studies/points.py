@@ -3,7 +3,7 @@
     for name, data in finish(store, {"a": 1, "b": 2}, work, Processes(2)):
         ...
 
-`work` gives plain data; it is killed with everything else at any moment, and the next call goes on with what is missing.
+`work` returns plain data. The process may be killed at any moment; the next call computes the missing results.
 """
 
 from __future__ import annotations

@@ -141,7 +141,9 @@ class Names:
         return ".".join(filter(None, (self._prefix(root), plain))) or kind_of(root)
 
     def _prefix(self, root: torch.nn.Module) -> str:
-        """Return the prefix of a root module's layers: "" for the first root with layers, the (numbered) class for others."""
+        """Return the prefix of a root module's layers: "" for the first root module, else its class, numbered if it
+        repeats.
+        """
         if root not in self._prefixes:
             kind = kind_of(root)
             same = sum(kind_of(other) == kind for other in self._prefixes)

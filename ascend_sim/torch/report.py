@@ -183,7 +183,7 @@ class ModelReport:
             console.print(Text(note), highlight=False)
 
     def columns(self) -> list[tuple[str, str]]:
-        """Return the heads of the table's columns, with their alignment."""
+        """Return (head, alignment) of each column of the table."""
         times = [*((head, "right") for head in HEADS.values()), ("share", "right"), ("bottleneck", "left")]
         return [
             ("layer", "left"), ("input * weight", "left"), ("dtype", "left"), ("calls", "right"), ("kernels", "right"),

@@ -2,7 +2,7 @@
 
 1. `with simulate(...) as sim:` puts a dispatch mode below autograd, which sees every aten operator of this thread.
 2. Convolutions, their gradients and matrix products are noted with their layer (`names`), all others pass untouched.
-3. In mode "timing" nothing is simulated until somebody asks (`sim.report`, `print(sim)`): equal calls then run once.
+3. In mode "timing" nothing is simulated until results are used (`sim.report`, `print(sim)`): equal calls then run once.
    With values ("functional", "full") each call runs when PyTorch makes it, and `values="chip"` returns its numbers.
 """
 
@@ -38,7 +38,7 @@ from ascend_sim.torch.modes import Functions, Operators
 from ascend_sim.torch.names import Names
 from ascend_sim.torch.network import network_of
 from ascend_sim.torch.options import SimulateOptions
-from ascend_sim.torch.outcome import CallOutcome, CallSettings, simulate_call
+from ascend_sim.torch.outcome import CallOutcome, CallSettings, KeptCalls, simulate_call
 from ascend_sim.torch.page import write_page
 from ascend_sim.torch.precision import LayerPrecision, layer_precision
 from ascend_sim.torch.report import LayerRow, ModelReport
@@ -83,6 +83,7 @@ class Simulation:
         self.names = Names(model)
         self._rows: dict[CalledLayer, LayerRow] = {}
         self._outcomes: dict[Call, CallOutcome] = {}
+        self._kept = KeptCalls()
         self._lock = threading.RLock()
         self._inside = 0
         self._stacks = threading.local()
@@ -254,7 +255,7 @@ class Simulation:
                 raise SimError(text)
             return CallOutcome(None, text), {}, {}
         arrays = {name: array_of(tensor) for name, tensor in tensors.items() if tensor is not None}
-        outcome, outputs = simulate_call(call, self.settings, arrays, strict=self.strict)
+        outcome, outputs = simulate_call(call, self.settings, arrays, strict=self.strict, kept=self._kept)
         return outcome, outputs, arrays
 
 

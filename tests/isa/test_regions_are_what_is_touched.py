@@ -14,7 +14,7 @@ from ascend_sim.isa.direct import DataCopyDn2Nz, FixpipeDn
 from ascend_sim.isa.load import LoadData2D, LoadData3D
 from ascend_sim.isa.quantisation import Quantisation
 from ascend_sim.isa.scalar import ScalarCopy, ScalarLoad, ScalarStore
-from ascend_sim.isa.transfer import DataCopy, DataCopyNd2Nz, DataCopyPlanes, Fill
+from ascend_sim.isa.transfer import DataCopy, DataCopyNd2Nz, DataCopyPadded, DataCopyPlanes, Fill
 from ascend_sim.isa.vector import (
     BroadcastColumn,
     Compare,
@@ -62,6 +62,7 @@ def example(kind: type[NamedInstruction], dtype: str) -> tuple[Instruction, int,
 CASES: list[tuple[Instruction, int, int, int]] = [
     (DataCopy("GM", "UB", 70, 3, 200, 96), 64, GM0, 0),
     (DataCopy("GM", "L1", 128), 32, GM0, 0),
+    (DataCopyPadded("GM", "UB", 10, 3, 14, 32, "", "", 2, 4, 0x1234, 2), 64, GM0, 0),
     (ScalarLoad("UB", 4), 0, 68, 0),
     (ScalarStore("UB", 2), 66, -7, 0),
     (ScalarCopy("UB", 4), 68, 132, 0),

@@ -30,9 +30,7 @@ _Values = dict[str, Any]
 
 
 def install(ffi: Any, lib: Any) -> None:
-    """Bind every function of the library to its Python function; at the end of the process the files of ASCEND_SIM_OUT
-    are written.
-    """
+    """Bind every function of the library to its Python function, and have ASCEND_SIM_OUT written when the process ends."""
     warnings.simplefilter("always", RuntimeWarning)
     warnings.showwarning = _show_warning
     shim = Shim(ffi)

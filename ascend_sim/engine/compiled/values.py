@@ -23,6 +23,7 @@ from ascend_sim.isa.effect import whole_product
 from ascend_sim.isa.memory import ValueModel
 from ascend_sim.isa.moves import Moves, Place, Product
 from ascend_sim.kernel.program import OPERAND_COLUMN, PLACED, SPACES, InstructionTable
+from ascend_sim.memory.local import LocalMemory
 
 NO_VALUES, MOVES, MULTIPLIES, IN_PYTHON = range(4)
 ENDED, WANTS_PRODUCT, WANTS_PYTHON, NOT_WRITTEN, NOT_WRITTEN_LATE, WANTS_PROGRAM, PROGRAM_ENDED = range(7)
@@ -117,7 +118,7 @@ class Workspace:
         self._tables: dict[int, _Actions] = {}
 
     def actions(self, table: InstructionTable) -> _Actions:
-        """Return the actions of a table's instructions so far."""
+        """Return the C actions of all instructions that the table has so far."""
         found = self._tables.get(id(table))
         if found is None:
             found = self._tables[id(table)] = _Actions(table)
@@ -230,7 +231,7 @@ class _Actions:
         self._kept: list[Any] = []
 
     def extend(self, work: Workspace) -> None:
-        """Add the actions of instructions that are new in the table."""
+        """Append the actions of instructions that were added to the table since the last call."""
         known, rows = len(self.columns), []
         for number, instruction in enumerate(self.table.instructions[known:], known):
             row, product = work.action(instruction, self._kept)
@@ -259,13 +260,22 @@ class CompiledValues:
         self.factors = actions.factors
         self.rows = np.ascontiguousarray(values.program.rows)
         touches = actions.table.touches
-        local, gm = values.local, values.memory.gm
+        gm = values.memory.gm
         tensors = (_Bytes * max(len(gm), 1))(*(_Bytes.of(tensor) for tensor in gm))
         self._kept = actions.columns, touches, tensors
         self.struct = _Values(
             self.rows.ctypes.data, order.ctypes.data, len(order), actions.columns.ctypes.data,
             touches.first.ctypes.data, touches.columns.ctypes.data, ctypes.addressof(tensors), len(gm), BLOCK_BYTES,
         )  # fmt: skip
+        self._stands_on(values.local)
+
+    def run_again(self) -> None:
+        """Take the memory that the program has now."""
+        if self.values.local is not self._local:
+            self._stands_on(self.values.local)
+
+    def _stands_on(self, local: LocalMemory) -> None:
+        self._local = local
         for place, name in enumerate(SPACES):
             if name in local.buffers:
                 self.struct.buffers[place] = _Bytes.of(local.buffers[name])
@@ -288,9 +298,8 @@ class CompiledValues:
         (self.values.at_retirement if late else self.values.at_start)(row, key)
 
 
-def rows_for_python(values: ProgramValues, work: Workspace, order: NDArray[np.int64]) -> Iterator[int]:
-    """Run the rows `order` of a program in C; yield the rows that Python has to run."""
-    program = CompiledValues(values, work, order)
+def rows_for_python(program: CompiledValues, work: Workspace) -> Iterator[int]:
+    """Run the rows of a program in C; yield the rows that Python has to run."""
     run = library.load().values_run
     course = _Course(ctypes.addressof(program.struct), None, ctypes.addressof(work.scratch), 0, FRESH)
     told = ctypes.byref(course)

@@ -1,7 +1,7 @@
 """Forms of each chip's instruction words: their fields and limits, declared once in configs/instructions.
 
 An instruction of the builder describes an effect; it is legal on a chip if one of the forms of the chip's architecture says it
-(`form_of`). Nothing is known of what nobody declared, and it passes: a user's own instructions, and what only orders or waits.
+(`form_of`). An instruction without a declared form passes: a user's own, and one that only orders or waits.
 """
 
 from __future__ import annotations

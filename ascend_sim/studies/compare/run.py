@@ -38,15 +38,15 @@ def compare_runs(
     html: str | Path | None = None,
     progress: Progress | None = None,
 ) -> RunComparison:
-    """Lay runs side by side and say what differs; the numerical comparison of arrays is `ascend_sim.compare`.
+    """Return a comparison of runs side by side; arrays are compared by `ascend_sim.compare`.
 
-    Each is a case (name or file), a chip or a tiling file such as `best.yaml` (both for `case`), a folder that `run --out` or
-    `kernel --out` wrote, a timeline.npz, or what a call or `launch` returned. What has not run yet is simulated in timing
-    mode with the options of its case; `chip` replaces the chip of cases and tilings. `html` names a file for the comparison as
-    a page, with the timelines of each kernel on one zoom.
+    A run is a case (name or file), a chip or a tiling file such as `best.yaml` (both for `case`), a folder that `run
+    --out` or `kernel --out` wrote, a timeline.npz, or the result of a call or of `launch`. Cases, chips and tilings are
+    simulated in timing mode with the options of the case; `chip` replaces the chip of cases and tilings. With `html`
+    the comparison is also written to that file as a page, with the timelines of each kernel on one zoom.
 
-    Raises SimError for fewer than two runs, for what is none of these, and for `html` without Plotly; AclnnError where an
-    operator refuses the call.
+    Raises SimError for fewer than two runs, for anything else in their place, and for `html` without Plotly; AclnnError
+    where an operator refuses the call.
     """
     if not 2 <= len(runs) <= len(LETTERS):
         raise SimError(f"compare: {len(runs)} given; allowed are 2 to {len(LETTERS)} runs")

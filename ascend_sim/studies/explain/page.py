@@ -139,7 +139,7 @@ class _Map:
         return [int(row.min()), int(column.min()), int(row.max()), int(column.max())]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the sizes, and the numbers of small maps."""
+        """Return the page's data of the map: its sizes, and for a small map its numbers."""
         shown = []
         weight = self.stored == "weight"
         channels = ("ci", "co") if self.explanation.call.y == "input" else ("co", "ci")

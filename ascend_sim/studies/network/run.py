@@ -205,8 +205,8 @@ def run_network(
 
     `network` is the name of one that ships with the package, a network file, or a Network.
     `jobs` processes share the distinct layers. A layer without gradients takes no backward pass.
-    `tilings` are fields of the cube kernels by layer, for the backward pass. `out` is a folder with a store: what it has is not
-    simulated again. An interrupt (Ctrl-C) ends it with the layers that were finished, if there are any.
+    `tilings` are fields of the cube kernels by layer, for the backward pass. `out` is a folder with a store: results in it are
+    not simulated again. An interrupt (Ctrl-C) ends it with the layers that were finished, if there are any.
 
     Raises SimError for a batch below 1, for tilings of layers that there are not, and where every layer is refused.
     """

@@ -137,14 +137,14 @@ def precision(
     progress: Progress | None = None,
     **options: Unpack[PrecisionOptions],
 ) -> PrecisionTable:
-    """Run a case in every precision of each chip (default: the case's chip).
+    """Run a case in every precision of each chip (default: the case's chip) and return the table.
 
     `inputs`: a distribution ("uniform", "normal", "relu", "wide", "ones", "adversarial") or a `.npz` file; None: the
-    case's. `dtypes`: of the inputs, row by row; None: the 16- and 32-bit ones, and the case's own where it has 8 bits.
-    `tensors`: values of one's own in the case's shapes, by name, in place of `inputs`. With `probe` "decided_by" of an output
-    says which test had the last word. With adversarial inputs `correct` uses the rigorous
-    bound. An interrupt (Ctrl-C) ends it with the input dtypes that were finished, if there are any. Raises SimError for
-    unknown names and files that do not fit the case.
+    case's. `dtypes`: of the inputs, row by row; None: the 16- and 32-bit ones, and the case's own if it has 8 bits.
+    `tensors`: the caller's values in the case's shapes, by name, in place of `inputs`. With `probe` "decided_by" of an
+    output names the test that decided its verdict. With adversarial inputs `correct` uses the rigorous bound. An
+    interrupt (Ctrl-C) ends it with the input dtypes that were finished, if there are any. Raises SimError for unknown
+    names and files that do not fit the case.
     """
     how = PrecisionOptions(**options)
     check_options(PrecisionOptions, {name: value for name, value in how.items() if value is not None})

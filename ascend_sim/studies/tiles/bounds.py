@@ -4,7 +4,7 @@ For the core with the most work: the cycles of each pipe with the shortest heads
 cycles for each kind of buffer to be filled, handed over, emptied and handed back (`_turns`). For the chip: the bytes through
 the L2, and over HBM when the L2 is cold. All of them count from the launch of the kernel to its end, like the simulated cycles.
 
-What the kernels do with a tiling is told a second time in `grad_input_work` and `grad_weight_work`, for many tilings at once.
+`grad_input_work` and `grad_weight_work` describe the kernels' work with a tiling a second time, for many tilings at once.
 Tests hold it against their programs.
 """
 

@@ -76,10 +76,11 @@ def search_tilings(
     progress: Callable[[str, State], None] | None = None,
     **options: Unpack[SearchOptions],
 ) -> list[SearchOutcome]:
-    """Search the tiling with the fewest cycles of each cube kernel of a case (or of `kernel`), as `ascend-sim tile` does.
+    """Search the tiling with the fewest cycles of each cube kernel of a case (or of `kernel`), as `ascend-sim tile`
+    does.
 
-    `out` is a folder with a store: what it has is not simulated again, and best.yaml is written to it. Raises SimError for
-    what cannot be searched.
+    `out` is a folder with a store: results in it are not simulated again, and best.yaml is written to it. Raises
+    SimError for a case or kernel that cannot be searched.
     """
     how = SearchOptions(**options)
     check_options(SearchOptions, {name: value for name, value in how.items() if value is not None})

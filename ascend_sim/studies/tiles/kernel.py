@@ -119,10 +119,10 @@ class CubeKernel:
         return rows[: next(place for place, row in enumerate(rows) if row["name"] == self.name)]
 
     def launch(self, fields: Fields | None) -> tuple[Device, Task]:
-        """Return a device and the kernel on it; TilingError for fields that do not fit.
+        """Return a device and the kernel's task on it. Raises TilingError for fields that do not fit.
 
-        With no fields ({}) it is the kernel that takes fields, with its own choice: not the older kernel of the 910B's
-        grad_weight, whose tiling nobody can set. None is the call's own kernel.
+        With no fields ({}) the kernel chooses its own, and it is one that takes fields: not the older kernel of the
+        910B's grad_weight, whose tiling nobody can set. None is the call's own kernel.
         """
         plan, step = self._step(fields)
         if self.l2 == IN_CALL:
@@ -154,13 +154,12 @@ class CubeKernel:
         return _LEFT[key]
 
     def sharper_bound(self, bounds: Bounds, fields: Fields, block: int, launch: TilingLaunch | None = None) -> int:
-        """Return the cycles that `block` (the one with the most work) takes alone, every transfer at the speed of its port.
+        """Return the cycles that `block` (the one with the most work) takes alone, every transfer at the speed of its
+        port.
 
-        `launch` is that of the tiling, where somebody has it, and then holds the block.
-
-        Its program knows what waits for what. Others delay it, and no delay spares a cycle where all heads are alike: here the
-        cube has the shorter one also after it stood still. Mixed blocks may wait for each other: of one alone nothing is known
-        but when it begins.
+        `launch` is the tiling's launch if it exists already; it then keeps the block. The block's program has its
+        waits. Other blocks delay it, and no delay saves a cycle if all heads are alike: here the cube has the shorter
+        one also after it stood still. Mixed blocks may wait for each other: for one alone only its begin is known.
         """
         launch = launch or TilingLaunch(*self.launch(fields))
         task = launch.task
@@ -178,15 +177,13 @@ class CubeKernel:
     def simulate(
         self, fields: Fields | None, most: int | None = None, launch: TilingLaunch | None = None
     ) -> dict[str, Any]:
-        """Return one launch in `timing` mode, as plain data; where it takes more than `most` cycles "slower_than" that and
-        "fields".
+        """Run one launch in `timing` mode and return its figures as a dict; fields as for `launch`.
 
-        Fields as `launch`.
-
-        "cycles" from launch to end, "us" the same, "busy" the share of the cores' time by pipe, "bytes" by path, "stall"
-        {"cause", "share"} of the busiest pipe "bottleneck", "l1" bytes of L1 that the tiling takes, "findings" of the hazard
-        check, "tiling" every field and "source" where it is from, "op_type" and "blocks"; without fields "ladder", its rungs.
-        `launch` is that of the tiling, where somebody has it.
+        A run of more than `most` cycles is stopped: the dict has only "slower_than" (`most`) and "fields". Else it has
+        "cycles" from launch to end, "us" the same, "busy" the share of the cores' time by pipe, "bytes" by path,
+        "stall" {"cause", "share"} of the busiest pipe "bottleneck", "l1" bytes of L1 that the tiling takes, "findings"
+        of the hazard check, "tiling" every field and its "source", "op_type" and "blocks"; without fields "ladder", its
+        rungs. `launch` is the tiling's launch if it exists already.
         """
         launch = launch or TilingLaunch(*self.launch(fields))
         task = replace(launch.task, build=launch.build)

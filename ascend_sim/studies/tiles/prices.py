@@ -64,8 +64,8 @@ class LeastCycles:
         own += np.bincount(owner, np.broadcast_to(amounts, owner.shape), minlength=len(own))
 
     def loaded(self, operand: str, owner: Ints, times: Any, cycles: Floats, copied: Any = True) -> None:
-        """Add `times` loads of operand "a" or "b" into L1, each of `cycles`; only loads with `copied` count as turns of
-        a buffer.
+        """Add `times` loads of operand "a" or "b" into L1, each of `cycles`; with `copied` false they count as no turn
+        of a buffer.
         """
         self.add(f"load_{operand}", owner, times * cycles)
         self.add(f"loads_{operand}", owner, times * (copied & (cycles > 0)))

@@ -144,7 +144,7 @@ def search(
     with the simulator's own choice, which comes first, in any case. With `within` (a share, 0.01 is 1 %) tilings that can only
     be better by less are left out. With `top` a simulation stops when so many others, not counting the own choice, have fewer
     cycles: the first `top` results are the same, and of the rest it is known that they are slower. Results go to `store` as
-    they come, and what it has is not simulated again. An interrupt (Ctrl-C) ends the search as a limit does.
+    they come, and results in it are not simulated again. An interrupt (Ctrl-C) ends the search as a limit does.
 
     Raises TilingError for fields that no tiling can have, SimError where no tiling of the grid fits.
     """

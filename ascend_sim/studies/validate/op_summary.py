@@ -3,8 +3,8 @@
 Read are `op_summary_*.csv` of msprof, `kernel_details.csv` of torch_npu, and folders that hold some (`PROF_*`). Column
 names: hiascend.com, Profiling, "op_summary (Operator Details)"; they differ between versions, case and unit included.
 
-What is inferred from the shapes (`inferred_sizes`) and had to be assumed is told in the column `assumed`, what stays open is
-told in `skipped` and not simulated.
+Column `assumed` lists the assumptions on sizes that are inferred from shapes (`inferred_sizes`); a row with a size left open is
+not simulated, and `skipped` has the reason.
 """
 
 from __future__ import annotations

@@ -68,10 +68,10 @@ def read_rows(
 ) -> list[MeasuredRow]:
     """Return the rows of a CSV file, or of a profiler's table or folder, whose `chip` must then be given.
 
-    `l2` is one of L2_STATES or STEP, for rows that say none of their own; None is STEP for a profile with start times and warm
-    for others. `told` names what of TOLD the predictions may know of the
-    rows. Raises ConfigError with file, line and column for a value that cannot be. With `skip` its row says so in `unlike`
-    beside the others; the error is raised where no row is left.
+    `l2` is one of L2_STATES or STEP, for rows without a state of their own; None is STEP for a profile with start times
+    and warm for others. `told` names which facts of TOLD the predictions may use. Raises ConfigError with file, line
+    and column for an impossible value. With `skip` that row has the reason in `unlike` instead; the error is raised if
+    no row is left.
     """
     path = Path(path)
     if l2 not in (None, *L2_STATES, STEP):

@@ -120,7 +120,7 @@ def compare(
 ) -> list[RowComparison]:
     """Return every row with its prediction, in order; equal kernels run once, `jobs` processes share the distinct ones.
 
-    Without `long` rows that take minutes are skipped. `out` is a folder with a store: what it has is not run again. An
+    Without `long` rows that take minutes are skipped. `out` is a folder with a store: results in it are not run again. An
     interrupt (Ctrl-C) ends it with the rows that were finished, if there are any; the others are skipped as `INTERRUPTED`.
     """
     rows = [
