@@ -119,6 +119,7 @@ def aclrtGetDeviceCount() -> int:
 def aclrtSynchronizeDevice() -> None:
     """Run everything that is queued."""
     device().run_to_idle()
+    device().waited_for()
     device().failure()
 
 
@@ -154,6 +155,7 @@ def aclrtDestroyContext(context: Any) -> None:
     if known.implicit:
         raise Refused("argument", "the default context of a device goes with aclrtResetDevice")
     device().run_to_idle()
+    device().waited_for()
     known.live = False
     device().failure()
 

@@ -48,7 +48,7 @@ def aclrtFree(devPtr: Any) -> None:
 
 @call()
 def aclrtMemcpy(dst: Any, destMax: int, src: Any, count: int, kind: int) -> None:
-    """Copy `count` bytes now. It waits for the default stream, not for others (theirs are synchronised by name)."""
+    """Copy `count` bytes now, after the default stream's work. A warning names work of other streams on these bytes."""
     copy = _Copy(dst, destMax, src, count, kind)
     _before("aclrtMemcpy", copy.uses)
     copy.run(None)
@@ -141,6 +141,7 @@ def _before(what: str, uses: Sequence[MemoryUse]) -> None:
     if any(entry.task.stream == default.number for entry in device().queue):
         device().run_to_idle()
         device().failure(default.number)
+    device().waited_for(default.number)
     for use in uses:
         device().warn_if_busy(what, use.range, use.writes)
 

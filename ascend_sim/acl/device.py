@@ -54,10 +54,16 @@ class AclDevice:
         self.recorder = recorder
         self.open = True
         self._failures: dict[int, str] = {}
+        self._unseen: list[Queued] = []
+        """Work that has run although the host never waited for it."""
 
     def run_to_idle(self) -> None:
-        """Run everything that is queued. What cannot run is dropped; `failure` tells its stream about it."""
+        """Run everything that is queued. What cannot run is dropped; `failure` tells its stream about it.
+
+        The host may not rely on work that ran without its wait: `warn_if_busy` warns of it until `waited_for` is told.
+        """
         queue, self.queue = self.queue, []
+        self._unseen += queue
         ready: list[Queued] = []
         lost_events: set[str] = set()
         for entry in queue:
@@ -118,12 +124,26 @@ class AclDevice:
             self._failures.clear()
         raise Refused("work failed", message)
 
+    def waited_for(self, stream: int | None = None, event: str | None = None) -> None:
+        """Note that the host has waited: for all work, or for a stream, or for a record and what runs before it."""
+        if stream is None and event is None:
+            self._unseen.clear()
+            return
+        streams, events, left = {stream}, {event}, []
+        for entry in reversed(self._unseen):
+            if entry.task.stream not in streams and events.isdisjoint(entry.task.record_events):
+                left.append(entry)
+                continue
+            streams.add(entry.task.stream)  # what it queued before this entry has run too
+            events.update(entry.task.wait_events)
+        self._unseen = left[::-1]
+
     def warn_if_busy(self, what: str, touched: ByteRange, writes: bool) -> None:
-        """Warn when the host touches memory that queued work has yet to use."""
-        for entry in self.queue:
+        """Warn when the host touches memory of work that it has not waited for."""
+        for entry in (*self._unseen, *self.queue):
             place = _clash([MemoryUse(touched, writes)], entry.uses)
             if place is not None:
-                self._warn(f"{what} touches {place} before {entry.label} has run; synchronise its stream first")
+                self._warn(f"{what} touches {place} without a wait for {entry.label}; synchronise its stream first")
                 return
 
     def _warn(self, text: str) -> None:

@@ -120,15 +120,20 @@ def aclrtDestroyStream(stream: Any) -> None:
     if known is known.context.default_stream:
         raise Refused("argument", "the default stream is not destroyed")
     device().run_to_idle()
+    device().waited_for(known.number)
     known.live = False
     device().failure(known.number)
 
 
 @call()
 def aclrtSynchronizeStream(stream: Any) -> None:
-    """Run the device to idle: what every stream has queued, so that streams overlap in simulated time."""
+    """Run the device to idle: what every stream has queued, so that streams overlap in simulated time.
+
+    The host may rely on this stream's work alone, and on the work that its events waited for.
+    """
     known = stream_of(stream)
     device().run_to_idle()
+    device().waited_for(known.number)
     device().failure(known.number)
 
 
@@ -174,6 +179,7 @@ def aclrtSynchronizeEvent(event: Any) -> None:
     record = _recorded(event)
     if record.state == "queued":
         device().run_to_idle()
+    device().waited_for(event=record.name)
     _refuse_dropped(record)
 
 
@@ -183,6 +189,8 @@ def aclrtQueryEventStatus(event: Any) -> aclrtEventRecordedStatus:
     record = _recorded(event)
     _refuse_dropped(record)
     ready = record.state == "complete"
+    if ready:
+        device().waited_for(event=record.name)
     return aclrtEventRecordedStatus(int(ready))
 
 

@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
+from ascend_sim.ascend_c.confinement import JUDGED, confined
 from ascend_sim.ascend_c.session import Session
 from ascend_sim.errors import SimError
 
@@ -35,8 +36,6 @@ class Limits(NamedTuple):
 
 
 NO_OTHERS = Limits()
-JUDGED = "ASCEND_SIM_JUDGED"
-"""The variable that is set for the processes of a case of `ascend-sim judge`."""
 ALL_CORES, CUBE_CALLS, VECTOR_CALLS, TASK_TYPES = 0, 1, 2, 16
 """Marks of a library (asim/sync.h): the kernel joins all cores, calls the cube, calls the vector unit; from 16 on its cores."""
 _MOST_MARKS = 32
@@ -84,7 +83,8 @@ def describe(library: Path) -> Description:
         f"marks = [n for n in range({_MOST_MARKS}) if hasattr(library, f'_ZN4asim4MarkILi{{n}}EE4markE')]\n"
         "print(len(marks), *marks, *out[: 2 * count])\n"
     )
-    found = subprocess.run([sys.executable, "-I", "-S", "-c", code, str(library)], capture_output=True, text=True)
+    command = confined([sys.executable, "-I", "-S", "-c", code, str(library)], [library])
+    found = subprocess.run(command, capture_output=True, text=True)
     if found.returncode:
         said = (found.stderr.strip().splitlines() or ["it crashed"])[-1].removeprefix("OSError: ")
         raise SimError(f"the compiled kernel cannot be loaded: {said}")
@@ -176,7 +176,7 @@ class ProgramRecorder:
         """Return the process of this process: after a fork each side has one of its own."""
         if self._process is None or self._owner != os.getpid() or self._process.poll() is not None:
             script = Path(__file__).with_name("record_process.py")
-            command = [sys.executable, "-I", "-S", str(script), str(self.library)]
+            command = confined([sys.executable, "-I", "-S", str(script), str(self.library)], [script, self.library])
             self._control, theirs = socket.socketpair()
             apart = JUDGED not in os.environ  # a judge ends the process group of a case
             with theirs:

@@ -18,6 +18,7 @@ from ascend_sim.ascend_c.stream import ROW, WordStream
 from ascend_sim.ascend_c.translate import steps_of
 from ascend_sim.ascend_c.unit_flags import with_unit_flags
 from ascend_sim.ascend_c.words import PIPE_NUMBERS, WORDS, Word, word_of
+from ascend_sim.engine.compiled import library
 from ascend_sim.errors import SimError
 from ascend_sim.isa.scalar import CleanDataCache, ScalarAccess, ScalarLoad
 from ascend_sim.isa.sync import CrossCoreWaitFlag, SetFlag, WaitFlag
@@ -64,6 +65,25 @@ class ShapeSteps:
         made[:, 1:4] = recorded[word, 2:5] + self._steps[step, 1:]
         return made, word
 
+    def rows_in_c(
+        self, recorded: NDArray[np.int64], tensors: int, line_numbers: NDArray[np.int32]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int32]] | None:
+        """Return the rows of recorded words with addresses of tensors, and their lines.
+
+        Returns None without a compiled engine, and for a pointer into GM that lies in no tensor.
+        """
+        lib = library.beside()
+        if lib is None or not len(recorded):
+            return None
+        first = np.cumsum(self.count) - self.count
+        shapes = np.column_stack((first, self.count, self.in_gm)).astype(np.int64)
+        many = int(self.count @ np.bincount(recorded[:, 0], minlength=len(self.count)))
+        rows, lines = np.empty((many, ROW), np.int64), np.empty(many, np.int32)
+        tables = np.ascontiguousarray(recorded), shapes, self._steps, line_numbers, rows, lines
+        words, shape, step, number, row, line = (one.ctypes.data for one in tables)
+        made = lib.words_to_rows(words, len(recorded), shape, step, tensors, number, row, line)
+        return None if made < 0 else (rows, lines)
+
 
 def append(k: Kernel, recording: WordStream, tensors: int) -> None:
     """Write the rows of a recording to a program that has so many `tensors`, each row with its line.
@@ -93,14 +113,20 @@ def append(k: Kernel, recording: WordStream, tensors: int) -> None:
     _note_library(k, notes, recording, words)
     steps = ShapeSteps()
     steps.add(made, words)
-    rows, source = steps.rows(recording.rows)
-    kept = _moved_to_tensors(k, rows, steps.in_gm[shape[source]], line[source], recording, tensors)
-    rows, source = rows[kept], source[kept]
-    if any(word.fields.get("unit_flag") for word in words):
-        rows, source = with_unit_flags(k, rows, source, [words[one] for one in shape[source].tolist()])
-    _find_cached(k.table, rows)
     numbers = np.array([notes.source.number(one) for one in recording.lines], np.int32)
-    k.extend(rows, numbers[line[source]] if len(numbers) else np.empty(0, np.int32))
+    has_unit_flags = any(word.fields.get("unit_flag") for word in words)
+    in_c = None if has_unit_flags else steps.rows_in_c(recording.rows, tensors, numbers)
+    if in_c is not None:
+        rows, lines = in_c
+    else:
+        rows, source = steps.rows(recording.rows)
+        kept = _moved_to_tensors(k, rows, steps.in_gm[shape[source]], line[source], recording, tensors)
+        rows, source = rows[kept], source[kept]
+        if has_unit_flags:
+            rows, source = with_unit_flags(k, rows, source, [words[one] for one in shape[source].tolist()])
+        lines = numbers[line[source]] if len(numbers) else np.empty(0, np.int32)
+    _find_cached(k.table, rows)
+    k.extend(rows, lines)
 
 
 def _steps(k: Kernel, word: Word, times: int, balance: Counter[str]) -> list[tuple[int, int, int, int]]:
@@ -194,6 +220,8 @@ def _check_sets(k: Kernel, recording: WordStream, words: Sequence[Word]) -> None
     moves = np.array([{"set_flag": 1, "wait_flag": -1}.get(word.name, 0) for word in words], np.int64)
     names = [_flag(k, word).name if moves[number] else "" for number, word in enumerate(words)]
     shape = recording.rows[:, 0]
+    if not _may_set_twice(k, recording.rows, names, moves):
+        return
     for name in sorted({*names} - {""}):
         own = np.array([one == name for one in names])
         stands = np.cumsum(np.where(own, moves, 0)[shape])
@@ -201,6 +229,18 @@ def _check_sets(k: Kernel, recording: WordStream, words: Sequence[Word]) -> None
         if len(twice):
             text = f"flag {name!r} is set twice without a wait between; a flag holds {k.chip.sync.flag_max} (sync.flag_max)"
             _refuse(k, text, recording.lines[recording.rows[twice[0], 1]])
+
+
+def _may_set_twice(k: Kernel, rows: NDArray[np.int64], names: Sequence[str], moves: NDArray[np.int64]) -> bool:
+    """Return False if C finds no flag that is set twice; True also where the compiled engine is missing."""
+    lib, known = library.beside(), [*dict.fromkeys(name for name in names if name)]
+    if lib is None:
+        return True
+    number = {"": -1} | {name: place for place, name in enumerate(known)}
+    flags = np.column_stack((np.array([number[name] for name in names], np.int64), moves))
+    stands, twice, rows = np.zeros(len(known), np.int64), np.full(len(known), -1, np.int64), np.ascontiguousarray(rows)
+    places = [one.ctypes.data for one in (rows, flags, stands, twice)]
+    return bool(lib.words_set_twice(places[0], len(rows), places[1], k.chip.sync.flag_max, *places[2:]))
 
 
 def _flag(k: Kernel, word: Word) -> Flag:
@@ -244,10 +284,12 @@ def _note_library(k: Kernel, notes: Notes, recording: WordStream, words: Sequenc
     Of buffers that were handed out twice (Reset) there is nothing to say.
     """
     found: dict[str, list[Allocated]] = defaultdict(list)
+    looked_at = np.array([word.name in ("own_barrier_", "allocate_") for word in words], np.bool_)
+    told = recording.rows[looked_at[recording.rows[:, 0]]] if looked_at.any() else recording.rows[:0]
     for number, word in enumerate(words):
         if not WORDS[word.name].note:
             continue
-        mine = recording.rows[recording.rows[:, 0] == number]
+        mine = told[told[:, 0] == number]
         if word.name == "own_barrier_":
             lines = {recording.lines[line] for line in mine[:, 1].tolist()}
             notes.own_barriers |= lines

@@ -135,9 +135,8 @@ def _texts(body: NDArray[Any]) -> list[str]:
 
 def _check(recording: WordStream, rows: NDArray[np.int64]) -> None:
     """SimError for rows that name a word or a line that was never told: the process is the user's, and may write anything."""
-    wrong = (rows[:, 0] < 0) | (rows[:, 0] >= len(recording.shapes))
-    wrong |= (rows[:, 1] < 0) | (rows[:, 1] >= len(recording.lines))
-    if wrong.any():
+    known = (len(recording.shapes), len(recording.lines))
+    if len(rows) and any(rows[:, at].min() < 0 or rows[:, at].max() >= known[at] for at in range(2)):
         raise SimError(
             "the recorder of the kernel wrote rows of unknown words; the kernel overwrote the recorder's memory"
         )

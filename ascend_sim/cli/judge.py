@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import secrets
-import signal
 import subprocess
 import sys
 import time
@@ -15,15 +13,15 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Annotated, Any
 
 import typer
 
 from ascend_sim.cli.app import errors
+from ascend_sim.cli.judge_worker import JudgeRequest
 from ascend_sim.cli.options import Jobs, command
 from ascend_sim.errors import SimError
-
-MEGABYTE = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -59,16 +57,32 @@ def judge(
         known = _judged_before(results)
         files = [one for one in _files(cases) if str(one) not in known]
         passed = True
-        with ThreadPoolExecutor(jobs or os.cpu_count() or 1) as pool:
-            waiting = [
-                pool.submit(_judged, one, chip, secrets.randbits(31) if seed is None else seed, limits) for one in files
-            ]
-            for done in as_completed(waiting):
-                line = json.dumps(done.result())
-                passed &= bool(done.result()["passed"])
-                print(line, flush=True)
-                if results is not None:
-                    _append(results, line)
+        many = min(jobs or os.cpu_count() or 1, max(len(files), 1))
+        free: SimpleQueue[JudgeWorker] = SimpleQueue()
+        workers = [JudgeWorker() for _ in range(many)]
+        for worker in workers:
+            free.put(worker)
+
+        def judged(file: Path) -> dict[str, Any]:
+            worker = free.get()
+            try:
+                number = secrets.randbits(31) if seed is None else seed
+                return worker.judge(JudgeRequest(str(file), chip, number, limits.timeout, limits.memory))
+            finally:
+                free.put(worker)
+
+        with ThreadPoolExecutor(many) as pool:
+            try:
+                for done in as_completed([pool.submit(judged, one) for one in files]):
+                    line = json.dumps(done.result())
+                    passed &= bool(done.result()["passed"])
+                    print(line, flush=True)
+                    if results is not None:
+                        _append(results, line)
+            finally:
+                pool.shutdown(wait=False, cancel_futures=True)
+                for worker in workers:
+                    worker.close()
     raise typer.Exit(0 if passed else 1)
 
 
@@ -114,40 +128,60 @@ def _judged_before(results: Path | None) -> set[str]:
     return found
 
 
-def _judged(file: Path, chip: str, seed: int, limits: JudgeLimits) -> dict[str, Any]:
-    """Judge one case in a process of its own."""
-    from ascend_sim.ascend_c.recorder import JUDGED
+class JudgeWorker:
+    """A process that judges cases one after the other; it is started again where a case has ended it."""
 
-    command = [sys.executable, "-m", "ascend_sim.cli.judge_worker", str(file), chip, str(seed)]
-    begun = time.monotonic()
-    environment = {**os.environ, JUDGED: "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
 
-    def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_AS, (limits.memory * MEGABYTE,) * 2)
-        seconds = int(limits.timeout) + 1
-        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    def judge(self, request: JudgeRequest) -> dict[str, Any]:
+        """Judge one case in a process of its own."""
+        begun = time.monotonic()
+        answer = self._answer(request)
+        if answer is None:
+            found = _ended("the process that judges was ended while this case ran")
+        elif answer["code"] is None:
+            found = _ended(f"the case did not end within {request.timeout:g} s (--timeout)")
+        else:
+            found = _read(answer["said"], answer["code"])
+        return {"case": request.file, **found, "seed": request.seed, "seconds": round(time.monotonic() - begun, 3)}
 
-    process = subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env=environment,
-        start_new_session=True,
-        preexec_fn=limit,
-    )
-    try:
-        said, _ = process.communicate(timeout=limits.timeout)
-        found = _read(said, process.returncode)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
-        found = _ended(f"the case did not end within {limits.timeout:g} s (--timeout)")
-    return {"case": str(file), **found, "seed": seed, "seconds": round(time.monotonic() - begun, 3)}
+    def _answer(self, request: JudgeRequest) -> dict[str, Any] | None:
+        process = self._running()
+        assert process.stdin is not None and process.stdout is not None
+        try:
+            process.stdin.write(json.dumps(request).encode() + b"\n")
+            process.stdin.flush()
+            answer: dict[str, Any] = json.loads(process.stdout.readline())
+        except (OSError, ValueError):
+            self.close()
+            return None
+        return answer
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._process is None:
+            from ascend_sim.ascend_c.confinement import JUDGED
+
+            environment = {**os.environ, JUDGED: "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "ascend_sim.cli.judge_worker"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env=environment,
+                start_new_session=True,
+            )
+        return self._process
+
+    def close(self) -> None:
+        """End the process, and a case that still runs."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.terminate()
+            process.communicate()
 
 
-def _read(said: bytes, code: int) -> dict[str, Any]:
+def _read(said: str, code: int) -> dict[str, Any]:
     from ascend_sim.cli.verdict import SCHEMA
 
     with suppress(ValueError, IndexError, TypeError, KeyError):

@@ -1,11 +1,39 @@
-"""The process of one case of `judge`: it compiles, checks and runs a kernel, and prints its verdict as one line of JSON."""
+"""A process that judges one case of `judge` after the other, each in a fork of its own: what they import is imported once."""
 
 from __future__ import annotations
 
 import json
+import os
+import resource
+import select
+import signal
 import sys
+import time
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+MEGABYTE = 1 << 20
+_NEEDED = (
+    "numpy.random",
+    "ascend_sim.ascend_c.function",
+    "ascend_sim.checking",
+    "ascend_sim.cli.kernel",
+    "ascend_sim.cli.verdict",
+    "ascend_sim.launching",
+)
+"""Modules that every case needs; imported once."""
+
+
+class JudgeRequest(NamedTuple):
+    """A case: its file, the chip and the seed of its arguments, and its limits in seconds and megabytes."""
+
+    file: str
+    chip: str
+    seed: int
+    timeout: float
+    memory: int
 
 
 def judged(file: Path, chip: str, seed: int) -> dict[str, Any]:
@@ -39,10 +67,89 @@ def judged(file: Path, chip: str, seed: int) -> dict[str, Any]:
     return verdict_of(checked, run.report.to_dict(), scalar_computed(run.programs, sizes))
 
 
+def _prepare() -> None:
+    """Import what every case needs, and find the compiler."""
+    for name in _NEEDED:
+        import_module(name)
+    from ascend_sim.ascend_c import compiler, confinement
+    from ascend_sim.errors import SimError
+
+    confinement.confines()
+    with suppress(SimError):  # each case then says so
+        compiler.compiler()
+
+
+_running: list[int] = []
+"""The process group of the case that runs."""
+
+
+def _run(request: JudgeRequest) -> dict[str, Any]:
+    """Return the output of a case's process and its exit code, which is None if its time was over."""
+    begun = time.monotonic()
+    out, into = os.pipe()
+    case = os.fork()
+    if not case:
+        _child(request, into)
+    _running[:] = [case]
+    os.close(into)
+    said, over = bytearray(), False
+    while not over and select.select([out], [], [], max(begun + request.timeout - time.monotonic(), 0))[0]:
+        more = os.read(out, 1 << 20)
+        said += more
+        over = not more
+    os.close(out)
+    code = os.waitstatus_to_exitcode(os.waitpid(case, 0)[1]) if over else None
+    _end_group(case)
+    if not over:
+        os.waitpid(case, 0)
+    return {"said": said.decode("utf-8", "replace"), "code": code}
+
+
+def _end_group(case: int) -> None:
+    """End whatever is left of the processes of a case."""
+    for kill in (os.killpg, os.kill):  # a case that was just forked has no group yet
+        with suppress(ProcessLookupError, PermissionError):
+            kill(case, signal.SIGKILL)
+
+
+def _child(request: JudgeRequest, into: int) -> None:
+    """Judge in a process group of its own with limits, print the verdict, and end."""
+    code = 1
+    try:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        os.setsid()
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for source, target in ((nothing, 0), (into, 1), (nothing, 2)):
+            os.dup2(source, target)
+        os.closerange(3, 1 << 10)
+        resource.setrlimit(resource.RLIMIT_AS, (request.memory * MEGABYTE,) * 2)
+        seconds = int(request.timeout) + 1
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        sys.stdin, sys.stdout, sys.stderr = os.fdopen(0), os.fdopen(1, "w"), os.fdopen(2, "w")
+        print("\n" + json.dumps(judged(Path(request.file), request.chip, request.seed)), flush=True)
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def _stop(number: int, frame: object) -> None:
+    for case in _running:
+        _end_group(case)
+    os._exit(128 + number)
+
+
 def main() -> None:
-    """Read the file, the chip and the seed from the command line, and print the verdict."""
-    file, chip, seed = sys.argv[1:4]
-    print(json.dumps(judged(Path(file), chip, int(seed))))
+    """Read requests as lines of JSON until there are no more, and answer each with a line."""
+    requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, 0)
+    os.dup2(nothing, 1)
+    signal.signal(signal.SIGTERM, _stop)
+    _prepare()
+    for line in requests:
+        answers.write(json.dumps(_run(JudgeRequest(*json.loads(line)))).encode() + b"\n")
+        answers.flush()
 
 
 if __name__ == "__main__":

@@ -23,6 +23,8 @@ _AT_ONCE = 4096
 """Stamps that are written out or looked at together."""
 _SOME_ROWS = 64
 """Rows that are looked through at a time."""
+_PIECE = 4096
+"""Rows that are checked at a time: their columns stay in the processor's cache."""
 _FAR = 1 << 62
 
 
@@ -328,7 +330,12 @@ class _Piece:
         """Return True if all rows are right at these places; then derive the stamps' conditions (`ways`)."""
         rows = self.rows()
         every = np.arange(limits.shape[1])[:, None]
-        found = asked(limits, sizes, rows[:, 0], every, rows[:, 1 : 1 + len(every)].T)
+        if not any(len(stamp.moves) for stamp in self.stamps):
+            for stamp in self.stamps:
+                stamp.ways = []
+            some = (rows[at : at + _PIECE] for at in range(0, len(rows), _PIECE))
+            return not any(_asked_of(limits, sizes, every, one).wrong().any() for one in some)
+        found = _asked_of(limits, sizes, every, rows)
         if found.wrong().any():
             return False
         behind = 0
@@ -337,6 +344,10 @@ class _Piece:
             stamp.ways = _ways(found, behind, stamp, place) if len(stamp.moves) else []
             behind += len(stamp.rows)
         return True
+
+
+def _asked_of(limits: Numbers, sizes: Sequence[int], every: Numbers, rows: Numbers) -> Asked:
+    return asked(limits, sizes, rows[:, 0], every, rows[:, 1 : 1 + len(every)].T)
 
 
 def _ways(found: Asked, first: int, stamp: Stamp, place: Sequence[int]) -> list[Guard]:

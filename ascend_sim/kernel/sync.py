@@ -165,9 +165,9 @@ class SyncMethods(StampedLoops):
 
         Their flags are counted by `count_flag`.
         """
-        self._sheet.written.frombytes(np.ascontiguousarray(rows, np.int64).tobytes())
+        self._sheet.written.frombytes(np.ascontiguousarray(rows, np.int64).reshape(-1).view(np.uint8))
         if self.notes is not None:
-            self.notes.rows.frombytes(np.ascontiguousarray(lines, np.int32).tobytes())
+            self.notes.rows.frombytes(np.ascontiguousarray(lines, np.int32).view(np.uint8))
 
     def count_flag(self, flag: Flag, sets: int) -> None:
         """Count sets of a flag that stand in rows made elsewhere; waits count below 0."""

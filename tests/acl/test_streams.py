@@ -29,7 +29,7 @@ CUBE = ("Conv2DBackpropInput", "Conv2DBackpropFilter")
 def test_results_are_there_only_after_a_synchronise(stream):
     conv = AclConvolution().prepare()
     ok(conv.launch(stream))
-    with pytest.warns(RuntimeWarning, match="aclrtMemcpy touches .* before aclnnConvolutionBackward has run"):
+    with pytest.warns(RuntimeWarning, match="aclrtMemcpy touches .* without a wait for aclnnConvolutionBackward"):
         early = conv.result("gradInput")
     assert (early == -1).all()
     ok(acl.aclrtSynchronizeStream(stream))
@@ -237,3 +237,39 @@ def test_functional_mode_has_no_time():
     ok(acl.aclrtSynchronizeStream(stream))
     assert ok(acl.aclrtQueryEventStatus(end)) == acl.ACL_EVENT_RECORDED_STATUS_COMPLETE
     refused(acl.aclrtEventElapsedTime(start, end), "no time", "mode='full'")
+
+
+def test_work_that_another_wait_ran_is_still_not_waited_for(stream):
+    other = ok(acl.aclrtCreateStream())
+    conv = AclConvolution().prepare()
+    ok(conv.launch(stream))
+    for wait in (lambda: acl.aclrtSynchronizeStream(other), lambda: acl.aclrtSynchronizeStream(None)):
+        ok(wait())
+        with pytest.warns(RuntimeWarning, match="without a wait for aclnnConvolutionBackward"):
+            conv.result("gradInput")
+    ok(acl.aclrtSynchronizeStream(stream))
+    np.testing.assert_array_equal(conv.result("gradInput"), conv.expected("gradInput"))
+
+
+def test_a_wait_covers_what_its_events_waited_for_and_no_later_work(stream):
+    other = ok(acl.aclrtCreateStream())
+    first, second = AclConvolution().prepare(), AclConvolution().prepare()
+    event = ok(acl.aclrtCreateEvent())
+    ok(first.launch(stream))
+    ok(acl.aclrtRecordEvent(event, stream))
+    ok(second.launch(stream))
+    ok(acl.aclrtStreamWaitEvent(other, event))
+    ok(acl.aclrtSynchronizeStream(other))
+    np.testing.assert_array_equal(first.result("gradInput"), first.expected("gradInput"))
+    with pytest.warns(RuntimeWarning, match="without a wait for aclnnConvolutionBackward"):
+        second.result("gradInput")
+
+
+def test_an_event_seen_complete_is_a_wait(stream):
+    conv = AclConvolution().prepare()
+    event = ok(acl.aclrtCreateEvent())
+    ok(conv.launch(stream))
+    ok(acl.aclrtRecordEvent(event, stream))
+    ok(acl.aclrtSynchronizeStream(None))
+    assert ok(acl.aclrtQueryEventStatus(event)) == acl.ACL_EVENT_RECORDED_STATUS_COMPLETE
+    np.testing.assert_array_equal(conv.result("gradInput"), conv.expected("gradInput"))

@@ -5,8 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import ascend_sim as asim
+from ascend_sim.ascend_c.recorder import GM_SHIFT
+from ascend_sim.ascend_c.rows import ShapeSteps
+from ascend_sim.ascend_c.words import Word
+from ascend_sim.engine.compiled import library
+from ascend_sim.memory.gm import SLOT_SHIFT
 from tests.support.ascend_c.kernels import made, needs_compiler, vector_kernel
 
 pytestmark = needs_compiler
@@ -46,3 +54,56 @@ def test_what_queues_and_the_pipe_do_by_themselves_is_no_finding(tmp_path: Path)
         made(tmp_path, vector_kernel(QUEUE.format(more=""), tensors="x")), 1, np.ones(64, np.float32)
     )
     assert not [one for one in report.findings if "redundant" in one.kind], report.render()
+
+
+COMPILED = pytest.mark.skipif(library.beside() is None, reason="no compiled engine")
+STEPS = ShapeSteps()
+STEPS.add(
+    [[(7, 0, 0, 0)], [(1, 0, 32, 0), (2, 64, 0, 0)], []],
+    [Word(one, {}) for one in ("vadd", "copy_gm_to_ubuf", "set_ctrl_")],
+)
+"""A word of one instruction, one of two whose source lies in GM, and one without."""
+
+
+@COMPILED
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3), st.integers(0, 1), st.integers(0, 1 << 30)), min_size=1)
+)
+def test_rows_of_words_are_the_same_in_c_and_in_numpy(words: list[tuple[int, int, int, int]]) -> None:
+    recorded = np.array(
+        [
+            (shape, line, at, at + 64 if shape != 1 else (slot + 1 << GM_SHIFT) + at, 3)
+            for shape, line, slot, at in words
+        ],
+        np.int64,
+    )
+    numbers = np.array([9, 8, 7, 6], np.int32)
+    rows, source = STEPS.rows(recorded)
+    moved = STEPS.in_gm[recorded[source, 0]]
+    pointers = rows[:, 1:4]
+    there = ((pointers >> GM_SHIFT) - 1 << SLOT_SHIFT) + (pointers & (1 << GM_SHIFT) - 1)
+    rows[:, 1:4] = np.where(moved, there, pointers)
+    found = STEPS.rows_in_c(recorded, 2, numbers)
+    assert found is not None
+    assert np.array_equal(found[0], rows) and np.array_equal(found[1], numbers[recorded[source, 1]])
+
+
+@COMPILED
+@pytest.mark.parametrize(("slot", "tensors"), [(-1, 1), (1, 1), (2, 2)])
+def test_a_pointer_into_no_tensor_is_left_to_numpy(slot: int, tensors: int) -> None:
+    recorded = np.array([(1, 0, 0, slot + 1 << GM_SHIFT, 0)], np.int64)
+    assert STEPS.rows_in_c(recorded, tensors, np.zeros(1, np.int32)) is None
+
+
+@pytest.mark.parametrize("in_c", [True, False])
+def test_a_flag_that_is_set_twice_is_refused_at_its_second_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_c: bool
+) -> None:
+    if not in_c:
+        monkeypatch.setattr(library, "beside", lambda: None)
+    body = """SetFlag<HardEvent::MTE2_V>(0);
+SetFlag<HardEvent::MTE2_V>(0);
+WaitFlag<HardEvent::MTE2_V>(0); WaitFlag<HardEvent::MTE2_V>(0);
+"""
+    with pytest.raises(asim.SimError, match=r"kernel.cpp:5: .*set twice"):
+        asim.launch(made(tmp_path, vector_kernel(body, tensors="x")), 1, np.ones(64, np.float32))

@@ -111,6 +111,24 @@ def test_a_case_that_takes_too_long_is_ended(tmp_path: Path) -> None:
     assert code == 1 and found["stage"] == "limits" and "8 s" in found["unknown"][0]
 
 
+def test_a_case_that_ends_its_judge_is_told_and_the_others_go_on(tmp_path: Path) -> None:
+    murder = ARGUMENTS.replace(
+        "    return", "    import os, signal; os.kill(os.getppid(), signal.SIGKILL)\n    return", 1
+    )
+    files = [str(case(tmp_path / "bad", GOOD, murder)), str(case(tmp_path / "good", GOOD))]
+    code, found = judged(*files, "--jobs", "1")
+    assert code == 1 and [one["passed"] for one in found] == [False, True]
+    assert found[0]["stage"] == "limits" and "was ended" in found[0]["unknown"][0]
+
+
+def test_cases_share_a_process_but_no_state(tmp_path: Path) -> None:
+    """A file that leaves something behind in Python does not change the next case."""
+    leaves = ARGUMENTS + "import ascend_sim.launching\nascend_sim.launching.launch = None\n"
+    files = [str(case(tmp_path / "first", GOOD, leaves)), str(case(tmp_path / "second", GOOD))]
+    _, found = judged(*files, "--jobs", "1")
+    assert [one["passed"] for one in found] == [True, True]
+
+
 def test_judged_cases_are_left_out(tmp_path: Path) -> None:
     path, results = case(tmp_path / "good", GOOD), tmp_path / "verdicts.jsonl"
     results.write_text('{"case": "other"}\n{"case": "cut o')

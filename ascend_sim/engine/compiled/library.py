@@ -116,6 +116,8 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "values_run": (c_int64, [c_void_p]),
     "values_replay": (c_int64, [c_void_p]),
     "values_drop": (None, [c_void_p, c_int64]),
+    "words_to_rows": (c_int64, [c_void_p, c_int64, c_void_p, c_void_p, c_int64, c_void_p, c_void_p, c_void_p]),
+    "words_set_twice": (c_int64, [c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_void_p]),
 }  # fmt: skip
 
 

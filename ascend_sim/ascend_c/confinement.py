@@ -1,0 +1,56 @@
+"""A sandbox of bubblewrap around the processes that run a judged kernel, where the machine has one that works."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+JUDGED = "ASCEND_SIM_JUDGED"
+"""The variable that is set for the processes of a case of `ascend-sim judge`."""
+_SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache")
+"""Files of the machine that a program needs to start."""
+
+
+def confined(command: Sequence[str], needed: Sequence[Path]) -> list[str]:
+    """Return the command that runs `command` in a sandbox if a case is judged; it then reads `needed` and Python alone.
+
+    Without a bubblewrap that works here, and outside of `judge`, it is `command` itself.
+    """
+    if JUDGED not in os.environ or not confines():
+        return list(command)
+    return [*_sandbox(needed), "--", *command]
+
+
+@cache
+def confines() -> bool:
+    """Return True if bubblewrap is installed and may make namespaces on this machine."""
+    if shutil.which("bwrap") is None:
+        return False
+    try:
+        done = subprocess.run(
+            [*_sandbox(()), "--", sys.executable, "-I", "-S", "-c", ""], capture_output=True, timeout=20
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0
+
+
+def _sandbox(needed: Sequence[Path]) -> list[str]:
+    """Return the command of a sandbox: no network, no other processes, no file but those that are named, none to write."""
+    python = Path(sys.executable)
+    shown = [
+        *_SYSTEM,
+        sys.base_prefix,
+        sys.prefix,
+        str(python.parent),
+        str(python.resolve().parent.parent),
+        *map(str, needed),
+    ]
+    bound = [word for path in dict.fromkeys(shown) if os.path.exists(path) for word in ("--ro-bind", path, path)]
+    alone = ["--unshare-all", "--die-with-parent", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"]
+    return ["bwrap", *alone, *bound, "--chdir", "/"]
