@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from ascend_sim.ascend_c.names import ARCHITECTURES, REFUSED, SIMULATED
+from ascend_sim.ascend_c.names import ARCHITECTURES, ASSUMED, REFUSED, SIMULATED
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "ascend-c.md"
 HEADING = "## Names\n"
@@ -16,7 +16,8 @@ def tables() -> str:
     lines = ["", "| names | architectures | simulated / refused |", "|---|---|---|"]
     for what, names in SIMULATED.items():
         listed = ", ".join(f"`{name}`" for name in names)
-        lines.append(f"| {what}: {listed} | {', '.join(ARCHITECTURES)} | simulated |")
+        state = "assumed" if what in ASSUMED else "simulated"
+        lines.append(f"| {what}: {listed} | {', '.join(ARCHITECTURES)} | {state} |")
     reasons = dict.fromkeys(REFUSED.values())
     for why in reasons:
         listed = ", ".join(f"`{name}`" for name in sorted(REFUSED) if REFUSED[name] == why)

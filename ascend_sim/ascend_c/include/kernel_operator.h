@@ -7,6 +7,8 @@
 #include "asim/pipe.h"
 #include "asim/copy.h"
 #include "asim/vector.h"
+#include "asim/functions.h"
+#include "asim/row_functions.h"
 #include "asim/cube_types.h"
 #include "asim/cube.h"
 #include "asim/launch.h"
