@@ -34,7 +34,7 @@ def clear(k: KernelBuilder, elements: int, itemsize: int, dtype: str, blocks: in
         k.set_flag(summed)
         k.wait_flag(summed)
         whole = count // FRACTAL * FRACTAL
-        for first, length in cut(whole, rows * FRACTAL) if whole else ():
+        for first, length in cut(whole, rows * FRACTAL, FRACTAL) if whole else ():
             target = gm_operand(GRAD_INPUT, (start + first) * itemsize)
             k.fixpipe(target, 0, length // FRACTAL, FRACTAL, rows, dtype, FRACTAL, length * itemsize)
         if rest := count - whole:
