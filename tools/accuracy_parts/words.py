@@ -19,9 +19,8 @@ they fit, unless the source cleared it.
 **Inputs of a prediction.** The table above is told nothing, as a user is: sizes and dtype of the row. "told" (`ascend-sim
 validate --told block_dim,tiling`) also takes from the row what the measured library had decided.
 
-**In-sample or not.** "fitted" says whether costs of the chip were fitted on rows of the same network or sample. "structure"
-says that a rule was chosen with these rows in view; both are in-sample. The tables list the
-[costs](accuracy-tables.md#fitted-costs-and-the-rows-that-fitted-them), the
+**In-sample or not.** The tables mark rows of which costs were "fitted", and with which a rule was chosen ("structure"). They
+list the [costs](accuracy-tables.md#fitted-costs-and-the-rows-that-fitted-them), the
 [choices](accuracy-tables.md#what-else-was-chosen-with-rows-in-view) and
 [rows whose costs are fitted without them](accuracy-tables.md#rows-left-out-of-a-fit).
 
