@@ -10,11 +10,10 @@ off. `tools/accuracy` writes this page, and the tables behind it into [accuracy-
 
 MEASURED = """## How it is measured
 
-**Rows.** `configs/measurements/` holds measured rows with their sources: AlexNet training steps on a 910B2 (HF32, with
-counters; Ascend/msinsight test data), ResNet-50 training steps on the first 910 (fp16; Wu et al., HPCC 2022), matrix products,
-microbenchmarks and whole calls on A2, A3 and 950PR. A row is one kernel, which runs alone, or a call, whose kernels run one
-after the other. Whole calls are the odd rows of their sources; the even ones are kept back. Inputs are in the L2 as far as
-they fit, unless the source cleared it.
+**Rows.** `configs/measurements/` holds measured rows with their sources: training steps of AlexNet on a 910B2 and of ResNet-50
+on the first 910, matrix products, microbenchmarks and whole calls on A2, A3 and 950PR. A row is one kernel, which runs alone, or
+a call, whose kernels run one after the other. Of whole calls the even rows are kept back. Inputs are in the L2 as far as they
+fit, unless the source cleared it.
 
 **Inputs of a prediction.** The table above is told nothing, as a user is: sizes and dtype of the row. "told" (`ascend-sim
 validate --told block_dim,tiling`) also takes from the row what the measured library had decided.
@@ -48,9 +47,7 @@ with the 80 % interval, and the longest core over its roofline:
 
 NOT_MODELLED = """Not modelled: misses of the instruction cache, dual issue.
 
-No measured row speaks for or against: the cut of dX of the 910B's older kernels where there are fewer tiles than cores
-(inferred), and small layers on the 950, where the vector cores take a transfer with a head of 38 cycles (assumed) for each
-channel and part of a tile."""
+No measured row speaks for or against small layers on the 950, and the 910B's older dX with fewer tiles than cores."""
 
 
 CALLS_TEXT = """## Whole calls
@@ -73,6 +70,4 @@ chosen with them; that the 910B2's V1 kernel loads nothing ahead was inferred fr
 - **The 950's rows** name version 9.0.0 of the library; as version 2026-08, which loads ahead, they have a mean error of
   {newer} %. The two largest depthwise forward convolutions are half too fast. The library's vector cores bring the weights of
   each group by themselves, in turns (stated), which is not simulated: a constant per image and group makes these open rows
-  worse.
-- **Forward calls of the 910B2** are counted by kernels: what they are follows from the library (npu_conv2d of op-plugin,
-  trans_data_groups: steps stated, the cut over cores inferred)."""
+  worse."""
