@@ -11,9 +11,9 @@ off. `tools/accuracy` writes this page, and the tables behind it into [accuracy-
 MEASURED = """## How it is measured
 
 **Rows.** `configs/measurements/` holds measured rows with their sources: training steps of AlexNet on a 910B2 and of ResNet-50
-on the first 910, matrix products, microbenchmarks and whole calls on A2, A3 and 950PR. A row is one kernel, which runs alone, or
-a call, whose kernels run one after the other. Of whole calls the even rows are kept back. Inputs are in the L2 as far as they
-fit, unless the source cleared it.
+on the first 910, matrix products, microbenchmarks and whole calls on A2, A3 and 950PR. A row is one kernel, which runs alone,
+or a call, whose kernels run one after the other. Of whole calls the even rows are kept back. Inputs are in the L2 as far as
+they fit, unless the source cleared it.
 
 **Inputs of a prediction.** The table above is told nothing, as a user is: sizes and dtype of the row. "told" (`ascend-sim
 validate --told block_dim,tiling`) also takes from the row what the measured library had decided.
