@@ -163,7 +163,9 @@ _HOME = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used, so that the lower floors can be imported without the upper ones."""
+    """Import a public name at its first use and return it, so that the lower floors can be imported without the upper
+    ones.
+    """
     if name in _HOME:
         import importlib
 
@@ -172,5 +174,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """The public names, whether they were used yet or not."""
+    """Return the public names, used already or not."""
     return sorted([*__all__, "__version__", "__doc__", "__name__", "__path__"])

@@ -19,7 +19,7 @@ are slow to load. A test compares them."""
 
 
 def built_file() -> Path | None:
-    """Return the path of the compiled engine's shared library; None where the install found no compiler."""
+    """Return the path of the compiled engine's shared library; None if it was not built at installation."""
     folder = Path(__file__).parent / "engine/compiled"
     paths = (folder / ("_machine" + suffix) for suffix in EXTENSION_SUFFIXES)
     return next((path for path in paths if path.exists()), None)

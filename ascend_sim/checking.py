@@ -41,11 +41,12 @@ def check_kernel(
     disarm: str | Sequence[str] = (),
     **fields: Any,
 ) -> CheckReport:
-    """Look for mistakes in a kernel: memory, races, initialisation, synchronisation (`tools`, all unless given).
+    """Look for mistakes in a kernel and return the report: memory, races, initialisation, synchronisation (`tools`,
+    default all).
 
-    Arguments are those of `launch`; arrays hold values, `empty` tensors are to be filled, and those with `workspace=True` hold
-    nothing at first. What a launch would refuse inside the kernel is a finding. Raises SimError for arguments that do not fit
-    kernel or chip.
+    Arguments are those of `launch`; arrays hold values, `empty` tensors are to be filled, and those with
+    `workspace=True` hold nothing at first. A fault inside the kernel that a launch would refuse is a finding. Raises
+    SimError for arguments that do not fit kernel or chip.
     """
     check_options(LaunchOptions, {"chip": chip, "disarm": disarm})
     spec, flags = chip_of(chip), flags_of(disarm)
@@ -58,7 +59,8 @@ def check_kernel(
 def check_call(
     case: Case, chip: ChipSpec, *, tools: str | Sequence[str] | None = None, **options: Unpack[PlanOptions]
 ) -> CheckReport:
-    """Check the kernels that a case launches on `chip`; `options` are those of `calls.cases.accept_case`.
+    """Check the kernels that a case launches on `chip` and return the report; `options` are those of
+    `calls.cases.accept_case`.
 
     Raises AclnnError where the operator refuses the call.
     """
@@ -70,10 +72,9 @@ def check_call(
 
 
 def flags_of_call(case: Case, chip: ChipSpec, **options: Unpack[PlanOptions]) -> dict[str, list[str]]:
-    """Return the flags of every kernel that a case launches, by the names that `disarm` takes: those that order its pipes and
-    cores.
+    """Return {kernel: its flags} for the kernels that a case launches, by the names that `disarm` takes.
 
-    `options` and errors are those of `check_call`.
+    These flags order the kernel's pipes and cores. `options` and errors are those of `check_call`.
     """
     _, tasks = tasks_of_call(case, chip, **options)
     return {
@@ -85,7 +86,7 @@ def flags_of_call(case: Case, chip: ChipSpec, **options: Unpack[PlanOptions]) ->
 
 
 def tasks_of_call(case: Case, chip: ChipSpec, **options: Unpack[PlanOptions]) -> tuple[Plan, list[Task]]:
-    """Return the plan of a case, and its kernels with tensors at addresses that hold nothing; `options` and errors as
+    """Return the plan of a case and its tasks, with tensors at addresses without values; `options` and errors as
     `check_call`.
     """
     plan = OPERATORS[case.operator].plan(accept_case(case, chip, **options), chip)
@@ -93,7 +94,10 @@ def tasks_of_call(case: Case, chip: ChipSpec, **options: Unpack[PlanOptions]) ->
 
 
 def check_folder(folder: Path, *, tools: str | Sequence[str] | None = None) -> CheckReport:
-    """Check the programs that `run --out` or `kernel --out` wrote. The file does not say which tensors held values before."""
+    """Check the programs that `run --out` or `kernel --out` wrote to a folder, and return the report.
+
+    The file does not say which tensors held values before.
+    """
     path = folder / "timeline.npz"
     if not path.is_file():
         raise SimError(f"{folder}: no timeline.npz in it; `ascend-sim run --out` and `kernel --out` write one")

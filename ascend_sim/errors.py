@@ -22,7 +22,9 @@ class TilingError(SimError):
 
 
 class RowError(SimError):
-    """An instruction of a program that cannot run, found when the program is finished; `row` is its place in issue order."""
+    """An instruction of a program that cannot run, found when the program is finished; `row` is its index in issue
+    order.
+    """
 
     def __init__(self, message: str, row: int) -> None:
         super().__init__(message, row)  # all of them in `args`, from which pickle and SimPy make the error again
@@ -34,7 +36,7 @@ class RowError(SimError):
 
 
 class CycleLimitError(SimError):
-    """A run that is longer than it may be (`max_cycles`)."""
+    """A run that takes more cycles than `max_cycles` allows."""
 
 
 class MemoryLimitError(SimError):
@@ -42,7 +44,7 @@ class MemoryLimitError(SimError):
 
 
 class DeadlockError(SimError):
-    """No event is left and a block is unfinished; the message lists every pipe that stands still."""
+    """A run in which no event is left and a block is unfinished; the message lists every pipe that waits."""
 
     whole = True
 
@@ -63,7 +65,7 @@ class AclnnError(SimError):
 
 
 def binary_size(size: float) -> str:
-    """Return the bytes as people read them: "312 bytes", "4.5 KiB", "64 GiB"."""
+    """Return a number of bytes as text with a unit: "312 bytes", "4.5 KiB", "64 GiB"."""
     units = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
     power = 0
     while abs(size) >= 1024 and power < len(units) - 1:

@@ -25,15 +25,15 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class Expected:
-    """The right values of an output in float64, and how far a machine that works may be from them.
+    """The right values of an output in float64, and the largest error that a working machine may make.
 
     An element may be off by half an ULP of the output's format plus 4 u sqrt(`products`) (|value| + `magnitude`) plus
-    `products` q. u is half an ULP of 1 in `precision`, the format in which the kernel rounds on its way, q half its smallest
-    positive value. `products` is how many terms an
-    element sums up, `magnitude` the root of the sum of their squares (an array like `values`, or a number): what a sum
-    that cancels has lost. The bound is that of the gradients (`numerics.accumulation_bound`): one wrong term fails.
+    `products` q. u is half an ULP of 1 in `precision`, the format in which the kernel rounds on its way, q half its
+    smallest positive value. `products` is how many terms an element sums up, `magnitude` the root of the sum of their
+    squares (an array like `values`, or a number): the loss of a sum that cancels. The bound is that of the gradients
+    (`numerics.accumulation_bound`): one wrong term fails.
 
-    With `rtol` or `atol` an element may be off by atol + rtol |value| instead, as in numpy.allclose; what is left out is 0.
+    With `rtol` or `atol` an element may be off by atol + rtol |value| instead, as in numpy.allclose; one left out is 0.
     """
 
     values: ArrayLike
@@ -59,7 +59,7 @@ class Expected:
 
     @classmethod
     def product(cls, left: ArrayLike, right: ArrayLike) -> Expected:
-        """Return the matrix product of [..., m, k] and [..., k, n], summed in float32 by a cube."""
+        """Return the expectation of the product of [..., m, k] and [..., k, n], summed in float32 by a cube."""
         a, b = (np.asarray(side).astype(np.float64) for side in (left, right))
         with threadpool_limits(limits=1, user_api="blas"):
             return cls(a @ b, np.sqrt(a**2 @ b**2), a.shape[-1])
@@ -72,9 +72,9 @@ Expectations = ArrayLike | Expected | Mapping[str, ArrayLike | Expected]
 def read_expectations(
     expected: Expectations | Callable[..., Expectations], inputs: Mapping[str, Array], outputs: Mapping[str, Array]
 ) -> dict[str, Expected]:
-    """Return the expectation of each output; a function is called with the `inputs` that its parameters name.
+    """Return {output: Expected}; if `expected` is a function, it is called with the `inputs` that its parameters name.
 
-    Raises SimError for names and shapes that the kernel does not have, and for what is no array of numbers.
+    Raises SimError for names and shapes that the kernel does not have, and for anything but arrays of numbers.
     """
     if callable(expected):
         expected = expected(**arguments_of(expected, inputs))
@@ -117,7 +117,7 @@ def _kind(given: object) -> str:
 
 
 def arguments_of(function: Callable[..., Any], inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """Return the inputs that a function asks for, by the names of its parameters; SimError for one that there is not."""
+    """Return the inputs that the parameters of a function name. Raises SimError for an unknown one."""
     parameters = inspect.signature(function).parameters.values()
     if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters):
         return dict(inputs)
@@ -172,7 +172,7 @@ def _judge(wanted: Expected, output: Array, dtype: str, model: ValueModel) -> di
 
 
 def _tolerance(wanted: Expected, reference: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return how far each element may be off by `rtol` and `atol`; an infinite value not at all."""
+    """Return how far each element may be off by `rtol` and `atol`; 0 for an infinite value."""
     return np.where(np.isfinite(reference), (wanted.atol or 0.0) + (wanted.rtol or 0.0) * np.abs(reference), 0.0)
 
 

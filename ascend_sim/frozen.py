@@ -17,7 +17,7 @@ _MADE_LATER = ("__repr__", "__eq__", "__hash__")
 
 
 class _Unwritten:
-    """Descriptor for a method that is generated when it is first looked up, in its class or a subclass."""
+    """Descriptor of a method that is generated when it is first looked up, in its class or a subclass."""
 
     def __init__(self, cls: type, name: str) -> None:
         self.cls, self.name = cls, name
@@ -30,7 +30,10 @@ class _Unwritten:
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def frozen(cls: _Class) -> _Class:
-    """Make a frozen dataclass as `dataclass(frozen=True)` does, but faster to import; own methods of the class stay."""
+    """Make a class a frozen dataclass as `dataclass(frozen=True)` does, but faster to import; return the class.
+
+    Methods that the class defines itself stay.
+    """
     dataclass(frozen=True, repr=False, eq=False)(cls)
     for name in _MADE_LATER:
         if cls.__dict__.get(name) is None:  # a class with an __eq__ of its own has None for its __hash__
@@ -39,7 +42,7 @@ def frozen(cls: _Class) -> _Class:
 
 
 def _write_methods(cls: type) -> None:
-    """Generate the missing methods of `cls` from a dataclass with the same fields."""
+    """Generate the methods of `cls` that are still missing, taken from a dataclass with the same fields."""
     alike = [(one.name, Any, field(repr=one.repr, hash=one.hash, compare=one.compare)) for one in fields(cls)]
     described = {"__doc__": __doc__}  # else a dataclass works out its signature, which takes longest
     twin = make_dataclass(cls.__name__, alike, namespace=described, init=False, unsafe_hash=True)

@@ -24,10 +24,10 @@ GIB = 1 << 30
 
 
 def memory_limit(given: str | None = None) -> int | None:
-    """Return the bytes that a process may hold: `given` or the variable in GiB, else all that the machine has; None if it
-    cannot be told.
+    """Return the bytes that a process may hold: `given` or the variable in GiB, else all of the machine; None if
+    unknown.
 
-    Raises SimError for what is no number above 0.
+    Raises SimError for anything but a number above 0.
     """
     text = os.environ.get(MEMORY_VARIABLE) if given is None else given
     if not text:
@@ -43,7 +43,7 @@ def memory_limit(given: str | None = None) -> int | None:
 
 
 def machine_memory() -> int | None:
-    """Return the bytes of memory of this machine, or of the container that it is; None where the system does not tell."""
+    """Return the bytes of memory of this machine or container; None where the system has no figure."""
     try:
         found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
@@ -54,8 +54,8 @@ def machine_memory() -> int | None:
 
 
 def held_memory() -> int:
-    """Return the bytes of memory that this process holds now (its peak where the system does not tell); 0 where nothing is
-    told.
+    """Return the bytes of memory that this process holds now, or its peak where the system knows only that; 0 if
+    unknown.
     """
     with suppress(OSError, ValueError):
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -79,7 +79,7 @@ _HELD = Lock()
 
 
 class Lately:
-    """Cache of arrays that can be made again: the most recently used ones up to `most` bytes, and always the last.
+    """Cache of arrays that can be computed again: the most recently used ones up to `most` bytes, and always the last.
 
     A key is valid as long as the object it stands for does not change.
     """
@@ -89,7 +89,7 @@ class Lately:
         self._held: dict[Hashable, NDArray[Any]] = {}
 
     def get(self, key: Hashable, make: Callable[[], NDArray[Any]]) -> NDArray[Any]:
-        """Return the array of this key, which `make` makes where it is not held."""
+        """Return the array of this key; if it is not held, `make` computes it."""
         with _HELD:
             found = self._held.pop(key, None)
         made = found is None
@@ -107,7 +107,9 @@ class Lately:
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """Pause Python's cycle collector: with many small objects and no cycles it costs a tenth of the time and more."""
+    """Pause Python's cycle collector in the block: with many small objects and no cycles it takes a tenth of the time
+    and more.
+    """
     enabled = gc.isenabled()
     gc.disable()
     try:

@@ -8,7 +8,7 @@ run = ascend_sim.launch(add, 48, x, y, ascend_sim.empty(x.shape, "float16"), chi
 run.outputs["z"], run.report.to_dict(), run.findings
 run.write_html("add.html")
 
-It stands among the faces: it takes what the user has; the sequence of the run is that of every run (`ascend_sim.sequence`).
+The steps of the run are those of every run (`ascend_sim.sequence`).
 """
 
 from __future__ import annotations
@@ -56,10 +56,11 @@ class Empty:
 
 
 def empty(shape: int | Sequence[int], dtype: Any, *, workspace: bool = False) -> Empty:
-    """Return a tensor of GM that holds nothing (every byte 0xFF, a NaN in every float format) until the kernel writes it.
+    """Return a tensor of GM that holds nothing (every byte 0xFF, a NaN in every float format) until the kernel writes
+    it.
 
     `dtype` is a name ("float16", "bfloat16", "int32", ...) or a numpy or ml_dtypes dtype. A `workspace` is the kernel's
-    own: it is not among the outputs. In timing mode, where nothing has values, it stands for an input as well.
+    own: it is not among the outputs. In timing mode, which has no values, it can be an input as well.
     """
     sizes: Any = shape if isinstance(shape, Sequence) or np.ndim(shape) else (shape,)
     check_kinds({"shape": sizes}, {"shape": SHAPE})
@@ -92,13 +93,12 @@ def launch(kernel: KernelFunction, blocks: int, /, *tensors: Any, **keywords: An
 
 @with_options(LaunchOptions, rest="fields")
 def launch(kernel: KernelFunction, blocks: int, /, *tensors: Any, **keywords: Any) -> KernelRun:
-    """Run `blocks` blocks of a kernel on a simulated chip.
+    """Run `blocks` blocks of a kernel on a simulated chip and return the result.
 
-    `tensors` are the kernel's arguments in order: numpy arrays, which are copied to GM, and `empty` tensors. `fields` go to
-    the kernel as they are: its tiling, for example.
-
-    Raises SimError for arguments that do not fit kernel, chip or mode, KernelError for what goes wrong inside the kernel
-    (with its file and line), DeadlockError where programs wait for each other.
+    `tensors` are the kernel's arguments in order: numpy arrays, which are copied to GM, and `empty` tensors. `fields`
+    are passed to the kernel unchanged: its tiling, for example. Raises SimError for arguments that do not fit kernel,
+    chip or mode, KernelError for errors inside the kernel (with its file and line), DeadlockError where programs wait
+    for each other.
     """
     options = filled(LaunchOptions, keywords)
     check_options(LaunchOptions, options)
@@ -127,7 +127,7 @@ class LaunchJob(Job):
 
     @property
     def disarm(self) -> dict[str, list[str]]:  # type: ignore[override]
-        """Return the disarmed flags by kernel, here the one kernel."""
+        """Return {kernel: its disarmed flags}, with the one kernel of the launch."""
         return {self.kernel.name: self.flags} if self.flags else {}
 
     @property
@@ -136,7 +136,7 @@ class LaunchJob(Job):
         return self.flags
 
     def place(self, device: Device, mode: str) -> tuple[list[Task], list[Allocation]]:
-        """Put the arrays and the empty tensors on the device."""
+        """Put the arrays and the empty tensors on the device; return the task, and the tensors that a warm L2 holds."""
         self.made = made = prepared(
             self.kernel, self.blocks, self.tensors, self.fields, self.chip, device, mode, self.flags
         )
@@ -152,15 +152,15 @@ class LaunchJob(Job):
 
     @property
     def dtypes(self) -> dict[str, str]:
-        """The format of every tensor."""
+        """Return {tensor: its format}."""
         return {tensor.name: tensor.dtype for tensor in self.made.places}
 
     def counted(self, counts: Counts) -> dict[str, Any]:
-        """Return the multiplications of the cube, for the ideal time."""
+        """Return the cube's multiplications and their dtype, for the ideal time; see `_products`."""
         return _products(counts)
 
     def outputs(self) -> dict[str, Array]:
-        """The tensors that the kernel wrote and those made with `empty`, workspaces apart."""
+        """Return the tensors that the kernel wrote and those made with `empty`, without workspaces."""
         made = self.made
         kept = _written(self.programs)
         for slot, value in enumerate(made.given.values()):
@@ -171,7 +171,7 @@ class LaunchJob(Job):
     def verdicts(
         self, outputs: Mapping[str, Array], model: ValueModel, timeline: Timeline | None
     ) -> Callable[[], Outputs] | None:
-        """Return a function that compares the outputs with `expected`; None where nothing is expected."""
+        """Return a function that compares the outputs with `expected`; None if nothing is expected."""
         if self.options["expected"] is None:
             return None
         inputs = {name: array for name, array in self.made.arrays.items() if array is not None}
@@ -179,7 +179,7 @@ class LaunchJob(Job):
         return partial(judge_outputs, wanted, outputs, self.dtypes, model)
 
     def told(self) -> dict[str, Any]:
-        """Return the report's entries on the kernel, its tensors and its fields."""
+        """Return the report's fields of the job, on the kernel, its tensors and its fields."""
         started = self.made.started
         fields = {**self.kernel.defaults(), **self.fields}
         return {
@@ -197,13 +197,13 @@ class LaunchJob(Job):
 
 
 def flags_of(disarm: str | Sequence[str]) -> list[str]:
-    """Return the flags of `disarm` as a list; a single name may stand alone."""
+    """Return the flags of `disarm` as a list; it may be a single name."""
     return [disarm] if isinstance(disarm, str) else list(disarm)
 
 
 @frozen
 class Prepared:
-    """A launch up to its task: arguments by name, their values, and where they lie on the device."""
+    """A launch before its run: its task, arguments by name, their values, and their places on the device."""
 
     given: Mapping[str, Any]
     arrays: Mapping[str, Array | None]
@@ -253,7 +253,7 @@ def prepared(
 
 
 def _array(kernel: KernelFunction, name: str, value: Any, mode: str) -> Array | None:
-    """Return the values of an argument, or None where it has none. Raises SimError for anything but a tensor."""
+    """Return the values of an argument; None if it has none. Raises SimError for anything but a tensor."""
     if isinstance(value, np.ndarray):
         if not value.dtype.isnative:
             raise SimError(
@@ -287,7 +287,7 @@ def _check_fits(kernel: KernelFunction, tensors: Sequence[Tensor], chip: ChipSpe
 
 
 def _place(device: Device, tensor: Tensor, array: Array | None) -> Allocation:
-    """Allocate GM for a tensor and fill it with its values, if it has any."""
+    """Allocate GM for a tensor and fill it with its values, if it has any; return the allocation."""
     allocation = device.allocate(tensor.nbytes, tensor.name)
     if array is not None and allocation.data is not None:
         allocation.data[:] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
@@ -321,7 +321,10 @@ def _task(started: Launch, held: Sequence[Allocation], kernel: KernelFunction, f
 
 
 def _products(counts: Counts) -> dict[str, Any]:
-    """Return the multiplications of the cube for its ideal time; {} for none, or for more than one dtype."""
+    """Return the cube's multiplications as "macs" and their dtype as "compute_dtype", for the ideal time.
+
+    {} without any, or with several dtypes.
+    """
     macs: dict[str, int] = {}
     for table, argument, count in counts.instructions():
         instruction = table.instructions[argument]
@@ -335,7 +338,7 @@ def _products(counts: Counts) -> dict[str, Any]:
 
 
 def _written(programs: Sequence[Program]) -> set[int]:
-    """Return the slots of the tensors that some instruction writes."""
+    """Return the slots of the tensors that some instruction of the programs writes."""
     slots: set[int] = set()
     for program in programs:
         to_gm = [any(r.space == "GM" for r in one.writes()) for one in program.table.instructions]

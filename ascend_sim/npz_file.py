@@ -31,7 +31,9 @@ class NpzError(Exception):
 
 
 class Header(NamedTuple):
-    """Shape and dtype of an array; `dtype` is None where the entry is no array of numbers or text, `fault` says why."""
+    """Shape and dtype of an array; for an entry that is no array of numbers or text `dtype` is None and `fault` the
+    reason.
+    """
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any] | None
@@ -39,12 +41,12 @@ class Header(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """Return the bytes of its values."""
+        """Return the bytes of the array's values."""
         return 0 if self.dtype is None else prod(self.shape) * self.dtype.itemsize
 
 
 def read_headers(path: Path) -> Mapping[str, Header]:
-    """Return the headers of the archive at `path` by the names of its arrays; values are not read. Raises NpzError."""
+    """Return {array: its header} of the archive at `path`, without reading values. Raises NpzError."""
     if not path.is_file():
         raise NpzError("is a directory" if path.is_dir() else "no such file")
     if not zipfile.is_zipfile(path):

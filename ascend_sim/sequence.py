@@ -32,6 +32,7 @@ from ascend_sim.report.words import words
 from ascend_sim.runtime import (
     Allocation,
     Device,
+    FunctionalEngine,
     KernelMoves,
     Recording,
     Task,
@@ -48,11 +49,11 @@ Array = NDArray[Any]
 
 @dataclass(repr=False)
 class RunResult:
-    """A run's outputs by name (none in timing mode), its report, and what that was made from.
+    """A run's outputs by name (none in timing mode), its report, and the data that it was made from.
 
-    `dtypes` names the format of every output. `findings` are hazards and reads of what nobody wrote, and with `check` what the
-    checks found. `timeline` and `recording` hold every instruction's cycles; both are None in functional mode, and where no
-    timeline was kept.
+    `dtypes` names the format of every output. `findings` are hazards and reads of unwritten bytes, and with `check` the
+    findings of the checks. `timeline` and `recording` hold every instruction's cycles; both are None in functional
+    mode, and where no timeline was kept.
     """
 
     outputs: dict[str, Array]
@@ -88,7 +89,7 @@ class RunResult:
         return self.report.passed
 
     def write_html(self, path: str | Path, *, what_if: bool = True) -> None:
-        """Write the run as one page; with `what_if` the programs run again with each rate of the chip doubled.
+        """Write the run as one page; with `what_if` the programs also run with each rate of the chip doubled.
 
         Raises SimError in functional mode, which has no times, where no timeline was kept, and without Plotly.
         """
@@ -103,7 +104,8 @@ class RunResult:
         write_page(path, self.recording, self.report.to_dict(statements=True), outcomes)
 
     def write(self, folder: str | Path, *, msprof: bool = False, trace_limit: int | None = None) -> list[Path]:
-        """Write report.json, outputs (.npz) and, with times, trace.json.gz and timeline.npz to a folder; returns their paths.
+        """Write report.json, outputs (.npz) and, with times, trace.json.gz and timeline.npz to a folder; return their
+        paths.
 
         `ascend-sim report FOLDER` draws the page of such a folder. `msprof` adds the folders of the vendor's simulator;
         `trace_limit` is the most events in the trace.
@@ -138,10 +140,14 @@ class Job(ABC):
     """True if checks count buffers that the kernels take and do not use."""
     programs: list[Program] | None = None
     """Programs of a run that computes values, if the job keeps them."""
+    keep = 0
+    """Bytes of built programs that a functional run may keep for other values."""
+    kept: FunctionalEngine | None = None
+    """The engine of a functional run that kept its programs."""
 
     @abstractmethod
     def place(self, device: Device, mode: str) -> tuple[list[Task], list[Allocation]]:
-        """Put the tensors on a fresh device; returns the tasks, and the tensors that a warm L2 holds."""
+        """Put the tensors on a fresh device; return the tasks, and the tensors that a warm L2 holds."""
 
     @property
     @abstractmethod
@@ -154,7 +160,7 @@ class Job(ABC):
         return [f"{kernel}.{flag}" for kernel, flags in self.disarm.items() for flag in flags]
 
     def counted(self, counts: Counts) -> dict[str, Any]:
-        """Return facts of a task that follow from its counts."""
+        """Return facts of a task that follow from its counts, as keys of its `info`; {} by default."""
         return {}
 
     @property
@@ -164,13 +170,13 @@ class Job(ABC):
 
     @abstractmethod
     def outputs(self) -> dict[str, Array]:
-        """The outputs of a run with values."""
+        """Return the outputs by name, for a run with values."""
 
     @abstractmethod
     def verdicts(
         self, outputs: Mapping[str, Array], model: ValueModel, timeline: Timeline | None
     ) -> Callable[[], Outputs] | None:
-        """Return a function that judges the outputs; None where there is no reference."""
+        """Return a function that judges the outputs; None if there is no reference."""
 
     @abstractmethod
     def told(self) -> dict[str, Any]:
@@ -181,7 +187,7 @@ Made = TypeVar("Made", bound=RunResult)
 
 
 def chip_of(chip: str | Path | ChipSpec) -> ChipSpec:
-    """Return the chip given as an option; a chip with a misleading name warns with its note."""
+    """Return the ChipSpec of a chip that was given as an option; a chip with a misleading name warns with its note."""
     spec = chip if isinstance(chip, ChipSpec) else load_chip(chip)
     if spec.identity.note and spec is not chip:
         warnings.warn(spec.identity.note, stacklevel=2)
@@ -215,7 +221,8 @@ def run_job(job: Job, options: AnyRunOptions, make: type[Made]) -> Made:
         if job.programs is not None and mode != "timing":
             job.programs.append(program)
 
-    outcome = run_tasks(device, tasks, options, model=model, on_program=on_program)
+    outcome = run_tasks(device, tasks, options, model=model, on_program=on_program, keep=job.keep)
+    job.kept = outcome.kept
     counts = {task.name: facts.of(index, task).counts for index, task in enumerate(tasks)}
     for kernel, flags in job.disarm.items():
         if kernel not in counts:

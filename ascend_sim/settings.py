@@ -86,7 +86,7 @@ KINDS: dict[str, Callable[[Any], bool]] = {
 
 
 def check_options(options: type, given: Mapping[str, Any], own: Mapping[str, ArgumentKind] | None = None) -> None:
-    """Raise SimError for the first argument of a wrong kind; `own` are the kinds of arguments that are no options."""
+    """Raise SimError for the first argument of a wrong kind; `own` has the kinds of arguments that are no options."""
     kinds = {
         name: ArgumentKind(option.kind, KINDS[option.kind]) for name, _, option in options_in(options) if option.kind
     }

@@ -120,7 +120,7 @@ class _Loader(_Limited, yaml.SafeLoader):
 def read_yaml(path: Path, what: str) -> dict[Any, Any]:
     """Return the mapping in a YAML file.
 
-    ConfigError in one line (file, line, column, fault), with `what` the file should be.
+    Raises ConfigError in one line (file, line, column, fault); `what` is a sentence on what the file should be.
     """
     try:
         # Without O_NONBLOCK the opening of a pipe would wait for a writer.
@@ -148,7 +148,7 @@ def load_shipped(text: str) -> Any:
 
 
 def parse_yaml(text: str, name: str | Path, what: str) -> dict[Any, Any]:
-    """Return the mapping in a YAML text, as `read_yaml`; `name` stands in the messages."""
+    """Return the mapping in a YAML text, as `read_yaml` does; `name` is its name in messages."""
     try:
         entries = yaml.load(text, _Loader)
     except yaml.MarkedYAMLError as error:

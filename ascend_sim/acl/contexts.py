@@ -38,7 +38,7 @@ _INT32 = (-(1 << 31), (1 << 31) - 1)
 
 @call(needs="nothing")
 def aclInit(configPath: Any = None) -> None:
-    """Initialise; `configPath` None or a JSON file, whose content changes nothing here."""
+    """Initialise the interface; `configPath` is None or a JSON file, whose content changes nothing here."""
     if PROCESS.initialised:
         raise Refused("initialised twice", "aclInit was called before; aclFinalize must come between")
     if configPath is not None:
@@ -52,7 +52,7 @@ def aclInit(configPath: Any = None) -> None:
 
 @call(needs="nothing")
 def aclFinalize() -> None:
-    """Run what is queued, release everything. aclInit may follow (the vendor initialises a process once; ours)."""
+    """Run all queued work and release everything; aclInit may follow (ours: the vendor initialises a process once)."""
     if not PROCESS.initialised:
         if PROCESS.was_finalised:
             raise Refused("finalised twice", "aclFinalize was called before")
@@ -64,7 +64,7 @@ def aclFinalize() -> None:
 
 
 def _close(owner: AclDevice | None) -> None:
-    """Close the device; its streams, events, contexts and memory become invalid."""
+    """Run all queued work and close the device; its streams, events, contexts and memory become invalid."""
     if owner is None:
         return
     try:
@@ -79,9 +79,9 @@ def _close(owner: AclDevice | None) -> None:
 
 @call(needs="init")
 def aclrtSetDevice(deviceId: int) -> None:
-    """Open device 0 (the only one), whose default context all threads share, and make that current in this thread.
+    """Open device 0, the only one, and make its default context current in this thread; all threads share that context.
 
-    Counted: as many resets close it.
+    Calls are counted: the device closes after as many resets.
     """
     _device_number(deviceId)
     if PROCESS.device is None:
@@ -96,7 +96,7 @@ def aclrtSetDevice(deviceId: int) -> None:
 
 @call(needs="device")
 def aclrtResetDevice(deviceId: int) -> None:
-    """Run what is queued and close the device with everything on it."""
+    """Undo one aclrtSetDevice; the last one runs all queued work and closes the device with everything on it."""
     _device_number(deviceId)
     PROCESS.device_users -= 1
     if PROCESS.device_users == 0:
@@ -105,19 +105,19 @@ def aclrtResetDevice(deviceId: int) -> None:
 
 @call(None)
 def aclrtGetDevice() -> int:
-    """-> ret, deviceId."""
+    """Return ret and the number of the device that is open."""
     return 0
 
 
 @call(0, needs="init")
 def aclrtGetDeviceCount() -> int:
-    """-> ret, count."""
+    """Return ret and the number of devices, 1."""
     return 1
 
 
 @call()
 def aclrtSynchronizeDevice() -> None:
-    """Run everything that is queued."""
+    """Run the queued work of all streams; end in a code if some of it could not run."""
     device().run_to_idle()
     device().waited_for()
     device().failure()
@@ -125,7 +125,7 @@ def aclrtSynchronizeDevice() -> None:
 
 @call(0, 0)
 def aclrtGetMemInfo(attr: int) -> tuple[int, int]:
-    """-> ret, free, total (bytes of HBM)."""
+    """Return ret, the free and the total bytes of HBM."""
     if attr not in (aclrtMemAttr.ACL_HBM_MEM, aclrtMemAttr.ACL_HBM_MEM_HUGE, aclrtMemAttr.ACL_HBM_MEM_NORMAL):
         raise Refused("argument", f"attr = {attr!r}: {device().chip.name} has HBM alone (ACL_HBM_MEM)")
     memory = device().memory
@@ -142,7 +142,7 @@ def _device_number(number: Any) -> None:
 
 @call(None, needs="device")
 def aclrtCreateContext(deviceId: int) -> Context:
-    """-> ret, context; it becomes current in this thread."""
+    """Return ret and a new context, which becomes current in this thread."""
     _device_number(deviceId)
     PROCESS.thread.context = Context(device())
     return PROCESS.thread.context
@@ -168,12 +168,12 @@ def aclrtSetCurrentContext(context: Any) -> None:
 
 @call(None)
 def aclrtGetCurrentContext() -> Context:
-    """-> ret, context."""
+    """Return ret and the current context of this thread."""
     return current_context()
 
 
 def current_context() -> Context:
-    """Return the current context of this thread, or Refused."""
+    """Return the current context of this thread. Raises Refused without one."""
     context = PROCESS.thread.context
     if context is None or not context.alive:
         raise Refused("handle gone", "the current context was destroyed; set another one with aclrtSetCurrentContext")
@@ -201,19 +201,19 @@ def aclrtSetSysParamOpt(opt: int, value: int) -> None:
 
 @call()
 def aclrtCtxSetSysParamOpt(opt: int, value: int) -> None:
-    """Set a system parameter of the current context, 0 or 1; it goes before the one of the process."""
+    """Set a system parameter of the current context, 0 or 1; it overrides that of the process."""
     _set(current_context().options, opt, value)
 
 
 @call(0, needs="init")
 def aclrtGetSysParamOpt(opt: int) -> int:
-    """-> ret, value; 0 where it was never set."""
+    """Return ret and a system parameter of the process; 0 if it was never set."""
     return PROCESS.options.get(_option(opt), 0)
 
 
 @call(0)
 def aclrtCtxGetSysParamOpt(opt: int) -> int:
-    """-> ret, value of the current context, or of the process where the context has none."""
+    """Return ret and a system parameter of the current context; the process's value if the context has none."""
     number = _option(opt)
     return current_context().options.get(number, PROCESS.options.get(number, 0))
 

@@ -29,7 +29,7 @@ SIDES = {
 
 @call(None)
 def aclrtMalloc(size: int, policy: int = aclrtMemMallocPolicy.ACL_MEM_MALLOC_HUGE_FIRST) -> int:
-    """-> ret, address of `size` bytes of HBM, aligned to 512; they hold a poison pattern."""
+    """Return ret and the address of `size` new bytes of HBM, aligned to 512; they hold a poison pattern."""
     integer("policy", policy, 0, max(aclrtMemMallocPolicy))
     if isinstance(size, bool):  # C would take it for a size of 1
         raise Refused("argument", f"size must be an integer, not {type(size).__name__}")
@@ -77,7 +77,7 @@ def aclrtMemsetAsync(devPtr: Any, maxCount: int, value: int, count: int, stream:
 
 
 class _Copy:
-    """A checked copy: two places of `count` bytes."""
+    """A copy whose arguments were checked: source and destination of `count` bytes."""
 
     def __init__(self, dst: Any, dest_max: Any, src: Any, count: Any, kind: Any) -> None:
         size = integer("count", count, *_SIZE)
@@ -98,7 +98,7 @@ class _Copy:
 
 
 class _Memset:
-    """A checked memset."""
+    """A memset whose arguments were checked."""
 
     def __init__(self, pointer: Any, max_count: Any, value: Any, count: Any) -> None:
         size = integer("count", count, *_SIZE)
@@ -136,7 +136,11 @@ def _place(name: str, pointer: Any, size: int, side: str, writable: bool) -> Byt
 
 
 def _before(what: str, uses: Sequence[MemoryUse]) -> None:
-    """Run the default stream of the current context, if it has queued work, before a synchronous copy."""
+    """Run all queued work before a synchronous call if the default stream has some, and count that stream as waited
+    for.
+
+    Then warn of other work that uses the memory.
+    """
     default = stream_of(None)
     if any(entry.task.stream == default.number for entry in device().queue):
         device().run_to_idle()

@@ -22,7 +22,7 @@ __all__ = ["AclDevice", "Context", "MemoryUse", "Queued"]
 
 @frozen
 class MemoryUse:
-    """Memory that queued work touches."""
+    """A range of memory that queued work touches; `writes` is True if it writes there."""
 
     range: ByteRange
     writes: bool
@@ -30,7 +30,7 @@ class MemoryUse:
 
 @dataclass(eq=False)
 class Queued:
-    """One task in the queue. `label` names the call; `dropped` is told when the task cannot run."""
+    """One task in the queue. `label` names the call, `uses` its memory; `dropped` is called if the task cannot run."""
 
     task: Task
     label: str
@@ -41,7 +41,7 @@ class Queued:
 class AclDevice:
     """The open device. Work waits in `queue`, in the order of the calls, until something synchronises.
 
-    A `recorder` keeps what ran and what was warned of.
+    A `recorder` keeps the runs and the warnings.
     """
 
     def __init__(self, chip: ChipSpec, mode: str, recorder: DeviceRecorder | None = None) -> None:
@@ -58,9 +58,10 @@ class AclDevice:
         """Work that has run although the host never waited for it."""
 
     def run_to_idle(self) -> None:
-        """Run everything that is queued. What cannot run is dropped; `failure` tells its stream about it.
+        """Run everything that is queued. A task that cannot run is dropped, and `failure` reports it for its stream.
 
-        The host may not rely on work that ran without its wait: `warn_if_busy` warns of it until `waited_for` is told.
+        The host may not rely on work that ran without its wait: `warn_if_busy` warns of it until `waited_for` is
+        called.
         """
         queue, self.queue = self.queue, []
         self._unseen += queue
@@ -90,7 +91,9 @@ class AclDevice:
         self._tell(ready, self.last_run)
 
     def _problem(self, entry: Queued, lost_events: set[str]) -> str | None:
-        """Return why a task cannot run: its stream has failed, it waits for one that has, or its memory is gone."""
+        """Return why a task cannot run: its stream or one that it waits for has failed, or its memory is gone. Else
+        None.
+        """
         if entry.task.stream in self._failures:
             return self._failures[entry.task.stream]
         if lost_events.intersection(entry.task.wait_events):
@@ -115,7 +118,7 @@ class AclDevice:
             self._warn(f"{counted(len(run.findings), 'finding')}, first: {found.kind} in {found.task}: {found.text}")
 
     def failure(self, stream: int | None = None) -> None:
-        """Raise Refused once if work of a stream could not run (None: work of any stream)."""
+        """Raise Refused if work of a stream (None: of any stream) could not run; only the first call after that does."""
         key = next(iter(self._failures), None) if stream is None else stream
         if key is None or key not in self._failures:
             return
@@ -125,7 +128,9 @@ class AclDevice:
         raise Refused("work failed", message)
 
     def waited_for(self, stream: int | None = None, event: str | None = None) -> None:
-        """Note that the host has waited: for all work, or for a stream, or for a record and what runs before it."""
+        """Note that the host has waited for all work, for a stream, or for a record of an event, and for all before
+        that.
+        """
         if stream is None and event is None:
             self._unseen.clear()
             return
@@ -139,7 +144,7 @@ class AclDevice:
         self._unseen = left[::-1]
 
     def warn_if_busy(self, what: str, touched: ByteRange, writes: bool) -> None:
-        """Warn when the host touches memory of work that it has not waited for."""
+        """Warn when the host touches memory of work that it has not waited for; `what` names the call."""
         for entry in (*self._unseen, *self.queue):
             place = _clash([MemoryUse(touched, writes)], entry.uses)
             if place is not None:
@@ -164,7 +169,7 @@ class Context:
 
     @property
     def alive(self) -> bool:
-        """Not destroyed, and its device is open."""
+        """Return True until the context is destroyed or its device is closed."""
         return self.live and self.owner.open
 
 

@@ -47,12 +47,12 @@ class DeviceBlock:
 
     @property
     def data(self) -> Bytes:
-        """Return the block's bytes, poisoned until something writes them; host memory is taken at the first use."""
+        """Return the block's bytes; until something writes them they hold a poison pattern."""
         return self.memory[: self.size]
 
     @property
     def memory(self) -> Bytes:
-        """Return the block's bytes and the slack behind them."""
+        """Return the block's bytes and the slack behind them; the host allocates them at the first call."""
         if self.allocation.memory is None:
             self.allocation.memory = np.full(self.allocation.room, POISON, np.uint8)
         return self.allocation.memory
@@ -60,7 +60,7 @@ class DeviceBlock:
 
 @frozen
 class ByteRange:
-    """`size` bytes of a block from `offset`."""
+    """The `size` bytes of a block that begin at byte `offset` of it."""
 
     block: DeviceBlock
     offset: int
@@ -68,7 +68,7 @@ class ByteRange:
 
     @property
     def data(self) -> Bytes:
-        """The bytes, as a view."""
+        """Return the bytes as a view of the block."""
         return self.block.data[self.offset : self.offset + self.size]
 
     def part(self, offset: int, size: int, name: str) -> Allocation:
@@ -99,12 +99,12 @@ class DeviceMemory:
 
     @property
     def capacity(self) -> int:
-        """Bytes of HBM."""
+        """Return the bytes of HBM."""
         return self._device.gm.capacity
 
     @property
     def used(self) -> int:
-        """Bytes given out, rounded up to what an allocation takes."""
+        """Return the bytes of HBM that live blocks take, each rounded up."""
         return sum(self._device.gm.taken(block.size) for block in self._blocks if block.live)
 
     @property
@@ -157,9 +157,10 @@ class DeviceMemory:
         beyond: str = "beyond",
         wrong: str = "argument",
     ) -> ByteRange:
-        """Return the range of `size` bytes at the address of argument `name`.
+        """Return the range of `size` bytes at `address`; `name` is the argument that gave it, for messages.
 
-        The other keywords are the reasons of refusal: a freed block, a foreign address, a range beyond its block.
+        The keywords are the reasons with which it refuses a freed block (`gone`), a foreign address, a range beyond its
+        block, and another type (`wrong`).
         """
         if not isinstance(address, int | np.integer) or isinstance(address, bool):
             raise Refused(wrong, f"{name} must be a device address (an int), not {type(address).__name__}")
@@ -187,7 +188,7 @@ class DeviceMemory:
 
 
 def is_device_address(address: int) -> bool:
-    """Return True if an address is from the range in which aclrtMalloc of this process has allocated so far."""
+    """Return True if an address lies below the next one that aclrtMalloc gives out, and not below its first."""
     return _FIRST_ADDRESS <= address < DeviceMemory._next_address
 
 

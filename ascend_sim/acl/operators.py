@@ -79,7 +79,10 @@ def aclnnConvolutionBackwardGetWorkspaceSize(
     gradWeight: Any,
     gradBias: Any,
 ) -> tuple[int, aclOpExecutor]:
-    """-> ret, workspaceSize (bytes), executor. Tensors are aclTensors, lists aclIntArrays, outputMask an aclBoolArray."""
+    """Check and plan a call; return ret, the bytes of its workspace, and its executor.
+
+    Tensors are aclTensors, lists aclIntArrays, outputMask an aclBoolArray.
+    """
     tensors = _tensors(
         grad_output=("gradOutput", gradOutput),
         input=("input", input),
@@ -121,7 +124,10 @@ def aclnnConvTbcBackwardGetWorkspaceSize(
     gradWeight: Any,
     gradBias: Any,
 ) -> tuple[int, aclOpExecutor]:
-    """-> ret, workspaceSize (bytes), executor. `self` is the gradient of the output; all tensors are aclTensors."""
+    """Check and plan a call; return ret, the bytes of its workspace, and its executor.
+
+    `self` is the gradient of the output; all tensors are aclTensors.
+    """
     tensors = _tensors(
         grad_output=("self", self),
         input=("input", input),
@@ -143,13 +149,13 @@ def aclnnConvTbcBackwardGetWorkspaceSize(
 
 @call(family="aclnn")
 def aclnnConvolutionBackward(workspace: Any, workspaceSize: int, executor: Any, stream: Any) -> None:
-    """Queue the call on a stream; its gradients are in device memory once that is synchronised."""
+    """Queue the planned call on a stream; its gradients are in device memory once the stream is synchronised."""
     _phase_two("aclnnConvolutionBackward", workspace, workspaceSize, executor, stream)
 
 
 @call(family="aclnn")
 def aclnnConvTbcBackward(workspace: Any, workspaceSize: int, executor: Any, stream: Any) -> None:
-    """Queue the call on a stream; its gradients are in device memory once that is synchronised."""
+    """Queue the planned call on a stream; its gradients are in device memory once the stream is synchronised."""
     _phase_two("aclnnConvTbcBackward", workspace, workspaceSize, executor, stream)
 
 
@@ -282,7 +288,7 @@ def _view(ready: aclOpExecutor, name: str, place: ByteRange) -> np.ndarray[Any, 
 
 
 def _allocation(name: str, place: ByteRange | None) -> Allocation:
-    """Return the allocation that kernels see for a place; an empty tensor has no bytes."""
+    """Return the allocation that kernels see for a tensor's range of memory; for an empty tensor one without bytes."""
     return Allocation(0, 0, name, np.zeros(room_of(0), np.uint8)) if place is None else place.part(0, place.size, name)
 
 

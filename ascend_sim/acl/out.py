@@ -56,7 +56,7 @@ class DeviceRecorder:
         return len(self._tasks)
 
     def add(self, run: StreamRun) -> None:
-        """Keep one run to idle."""
+        """Append the kernels, programs and findings of one run of the queue."""
         first = len(self._tasks)
         kept = [index for index, task in enumerate(run.tasks) if not isinstance(task, StreamStep)]
         if not kept:
@@ -105,7 +105,7 @@ class DeviceRecorder:
         return kernels
 
     def check(self, tools: Sequence[str]) -> CheckReport:
-        """Look for mistakes in all kernels that the device ran, and between its streams."""
+        """Run the named check tools on all kernels that the device ran, and between its streams; return the report."""
         if self.mode == "full":
             return check_timeline(self.chip, self._tasks, self._timeline, tools=tools)
         programs: list[list[Program]] = [[] for _ in self._tasks]

@@ -54,7 +54,7 @@ class Thread(local):
 
 @dataclass
 class Process:
-    """The state of the C interface. One lock: calls of several threads follow each other.
+    """The state of the C interface in this process; `lock` lets calls of several threads follow each other.
 
     `watched`, where it is a list, gets the recorder of every device that is opened.
     """
@@ -87,11 +87,13 @@ class Process:
         return context is not None and context.owner.open
 
     def mode(self) -> str:
-        """ "full" or "functional". Raises SimError for an unknown name in the environment."""
+        """Return "full" or "functional". Raises SimError for an unknown name in the environment."""
         return _one_of("ASCEND_SIM_MODE", self.settings.mode or os.environ.get("ASCEND_SIM_MODE") or _MODES[0], _MODES)
 
     def open(self) -> AclDevice:
-        """Return a device as settings and environment ask for it. Raises SimError for an unknown chip, profile or mode."""
+        """Open and return a device as settings and environment ask for it. Raises SimError for an unknown chip, profile
+        or mode.
+        """
         self.conformance()
         chip, mode, out = self.chip(), self.mode(), os.environ.get("ASCEND_SIM_OUT")
         recorder = None
@@ -123,7 +125,7 @@ atexit.register(PROCESS.end)
 
 @contextmanager
 def watched() -> Iterator[list[DeviceRecorder]]:
-    """Record the devices that are opened inside the block; queued work is run at its end."""
+    """Yield the list of recorders of the devices that are opened inside the block; queued work is run at its end."""
     devices: list[DeviceRecorder] = []
     PROCESS.watched = devices
     try:
@@ -141,12 +143,11 @@ def device() -> AclDevice:
 
 
 def use(*, chip: str | Path | ChipSpec | None = None, conformance: str | None = None, mode: str | None = None) -> None:
-    """Say what `ascend_sim.acl` simulates; what is left out stays as it is.
+    """Set the chip, profile and mode that `ascend_sim.acl` simulates; an argument left out keeps its setting.
 
-    `chip` is a name or YAML file (else ASCEND_SIM_CHIP, else ascend910b3), `conformance` "documented" or "library" (else
-    ASCEND_SIM_CONFORMANCE, else library), `mode` "full" or "functional" (values without time; else
-    ASCEND_SIM_MODE, else full). Raises SimError for
-    unknown names, and for another chip or mode while a device is open.
+    `chip` is a name or YAML file (else ASCEND_SIM_CHIP, else ascend910b3), `conformance` "documented" or "library"
+    (else ASCEND_SIM_CONFORMANCE, else library), `mode` "full" or "functional" (values without time; else
+    ASCEND_SIM_MODE, else full). Raises SimError for unknown names, and for another chip or mode while a device is open.
     """
     with PROCESS.lock:
         if PROCESS.device is not None and (chip is not None or mode is not None):
@@ -241,7 +242,7 @@ def _returned(code: int, result: Any) -> Any:
 
 
 def note(function: str, refusal: Refused) -> int:
-    """Return the code that a refused call ends in; its message is this thread's from now on."""
+    """Make a refusal the message of this thread's last failed call; return the code that the call ends in."""
     name = CODE_NAMES.get(refusal.code, "ACLNN_ERR")
     PROCESS.thread.message = f"{function}: {refusal.code} {name}: {refusal}"
     return refusal.code

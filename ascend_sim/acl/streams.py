@@ -32,7 +32,7 @@ _numbers = count()
 
 @dataclass(eq=False)
 class Stream:
-    """A stream of a context; the default one is what a null stream means."""
+    """A stream of a context; a null stream means the context's default stream."""
 
     context: Context
     number: int = field(default_factory=lambda: next(_numbers))
@@ -40,13 +40,13 @@ class Stream:
 
     @property
     def alive(self) -> bool:
-        """Not destroyed, nor its context or device."""
+        """Return True until the stream, its context or its device is destroyed or closed."""
         return self.live and self.context.alive
 
 
 @dataclass(eq=False)
 class _Record:
-    """One call of aclrtRecordEvent: its simulated time, once it was reached."""
+    """One call of aclrtRecordEvent; `cycle` is its simulated time, None until the device has reached it."""
 
     name: str
     state: str = "queued"
@@ -61,7 +61,7 @@ class _Record:
 
 @dataclass(eq=False)
 class Event:
-    """An event; `record` is its last aclrtRecordEvent."""
+    """An event; `record` is its last aclrtRecordEvent, None before the first."""
 
     context: Context
     live: bool = True
@@ -69,12 +69,15 @@ class Event:
 
     @property
     def alive(self) -> bool:
-        """Not destroyed, nor its context or device."""
+        """Return True until the event, its context or its device is destroyed or closed."""
         return self.live and self.context.alive
 
 
 def stream_of(stream: Any, gone: str = "handle gone", foreign: str = "foreign handle") -> Stream:
-    """Return the stream that an argument names; None is the default stream of the current context."""
+    """Return the stream that an argument names; for None the default stream of the current context.
+
+    `gone` and `foreign` are the reasons with which it refuses a destroyed stream and another object.
+    """
     if stream is None:
         context = current_context()
         if context.default_stream is None:
@@ -107,13 +110,13 @@ def last_run() -> StreamRun | None:
 
 @call(None)
 def aclrtCreateStream() -> Stream:
-    """-> ret, stream."""
+    """Return ret and a new stream of the current context."""
     return Stream(current_context())
 
 
 @call()
 def aclrtDestroyStream(stream: Any) -> None:
-    """Destroy a stream; queued work is run before."""
+    """Run all queued work and destroy a stream."""
     if stream is None:
         raise Refused("null pointer", "stream is a null pointer; the default stream is not destroyed")
     known = stream_of(stream)
@@ -127,7 +130,8 @@ def aclrtDestroyStream(stream: Any) -> None:
 
 @call()
 def aclrtSynchronizeStream(stream: Any) -> None:
-    """Run the device to idle: what every stream has queued, so that streams overlap in simulated time.
+    """Run the queued work of all streams, so that they overlap in simulated time; end in a code if this stream's has
+    failed.
 
     The host may rely on this stream's work alone, and on the work that its events waited for.
     """
@@ -142,19 +146,19 @@ def aclrtSynchronizeStream(stream: Any) -> None:
 
 @call(None)
 def aclrtCreateEvent() -> Event:
-    """-> ret, event."""
+    """Return ret and a new event."""
     return Event(current_context())
 
 
 @call()
 def aclrtDestroyEvent(event: Any) -> None:
-    """Destroy an event; what was queued with it keeps its order."""
+    """Destroy an event; queued work that waits for it still does."""
     _event(event).live = False
 
 
 @call()
 def aclrtRecordEvent(event: Any, stream: Any) -> None:
-    """Mark the end of what the stream has queued; recording again moves the event."""
+    """Queue on a stream a record of the event: the end of all work queued there before. A new record replaces the last."""
     known, where = _event(event), stream_of(stream)
     record = _Record(f"event {next(_numbers)}")
     step = StreamStep.of(record.name, "EventRecord", where.number, action=record.happen)
@@ -185,7 +189,10 @@ def aclrtSynchronizeEvent(event: Any) -> None:
 
 @call(aclrtEventRecordedStatus.ACL_EVENT_RECORDED_STATUS_NOT_READY)
 def aclrtQueryEventStatus(event: Any) -> aclrtEventRecordedStatus:
-    """-> ret, status: complete once something has synchronised (the host's time does not pass on the device)."""
+    """Return ret and the status of an event: complete once a synchronising call has run its last record.
+
+    The host's time does not pass on the device, so that asking alone changes nothing.
+    """
     record = _recorded(event)
     _refuse_dropped(record)
     ready = record.state == "complete"
@@ -196,7 +203,7 @@ def aclrtQueryEventStatus(event: Any) -> aclrtEventRecordedStatus:
 
 @call(None)
 def aclrtEventElapsedTime(startEvent: Any, endEvent: Any) -> float:
-    """-> ret, ms: simulated milliseconds between two complete events."""
+    """Return ret and the simulated milliseconds between two complete events."""
     records = [_recorded(event, name) for name, event in (("startEvent", startEvent), ("endEvent", endEvent))]
     for name, record in zip(("startEvent", "endEvent"), records, strict=True):
         _refuse_dropped(record)

@@ -76,10 +76,10 @@ def aclCreateTensor(
     storageDimsNum: int,
     tensorData: Any,
 ) -> aclTensor:
-    """-> aclTensor, or None (see aclGetRecentErrMsg).
+    """Return an aclTensor, or None for arguments that are refused (see aclGetRecentErrMsg).
 
-    `stride` and `offset` in elements, `stride` None: contiguous; `storageDims` None: as large as the view needs;
-    `tensorData` an address or None. What the values mean is checked by the operator that gets the tensor.
+    `stride` and `offset` are in elements; `stride` None: contiguous; `storageDims` None: as large as the view needs.
+    `tensorData` is an address or None. The operator that gets the tensor checks what the values mean.
     """
     shape = _integers("viewDims", viewDims, viewDimsNum)
     strides = None if stride is None else _integers("stride", stride, viewDimsNum)
@@ -97,13 +97,13 @@ def aclCreateTensor(
 
 @call(needs="nothing", handle=True)
 def aclCreateIntArray(value: Any, size: int) -> aclIntArray:
-    """-> aclIntArray of the first `size` values, or None."""
+    """Return an aclIntArray of the first `size` values, or None for arguments that are refused."""
     return aclIntArray(_integers("value", value, size))
 
 
 @call(needs="nothing", handle=True)
 def aclCreateBoolArray(value: Any, size: int) -> aclBoolArray:
-    """-> aclBoolArray of the first `size` values, or None."""
+    """Return an aclBoolArray of the first `size` values, or None for arguments that are refused."""
     return aclBoolArray(tuple(bool(v) for v in _integers("value", value, size)))
 
 
@@ -132,7 +132,7 @@ def _destroy(handle: Any, kind: type) -> None:
 
 
 def known(name: str, handle: Any, kind: type) -> Any:
-    """Return a handle of this kind that was not destroyed; None stays None, for the operator to judge."""
+    """Return `handle` if it is an object of type `kind` that was not destroyed, or None; refuse anything else."""
     if handle is None:
         return None
     if not isinstance(handle, kind):
@@ -143,7 +143,7 @@ def known(name: str, handle: Any, kind: type) -> Any:
 
 
 def check_storage(name: str, tensor: TensorArg) -> None:
-    """Refuse a view that reaches outside its storage. Offsets and strides in elements."""
+    """Refuse a view that reaches outside its storage."""
     if tensor.offset < 0 or min(tensor.strides or (0,)) < 0:
         raise Refused(
             "aclnn argument", f"{name} has offset {tensor.offset}, strides {tensor.strides}: none may be negative"
@@ -156,7 +156,7 @@ def check_storage(name: str, tensor: TensorArg) -> None:
 
 
 def _reach(tensor: TensorArg) -> int:
-    """Return how many elements of its storage a view spans."""
+    """Return the number of elements of its storage up to the last one that a view touches."""
     if tensor.is_empty:
         return 0
     if tensor.strides is None:
@@ -165,7 +165,7 @@ def _reach(tensor: TensorArg) -> int:
 
 
 def _integers(name: str, values: Any, count: Any) -> tuple[int, ...]:
-    """Return the first `count` integers of a host array; any sequence or numpy array."""
+    """Return the first `count` integers of a host array, which is any sequence or numpy array."""
     number = integer(f"number of {name}", count, 0, (1 << 32) - 1)
     if values is None:
         if number == 0:
@@ -180,7 +180,7 @@ def _integers(name: str, values: Any, count: Any) -> tuple[int, ...]:
 
 
 def _dtype_name(number: int) -> str:
-    """Our name of a data type, or the vendor's where we have none; the checks refuse what they do not know."""
+    """Return our name of a data type; the vendor's where we have none, which the checks refuse."""
     try:
         value = aclDataType(number)
     except ValueError:

@@ -20,7 +20,7 @@ from ascend_sim.ascend_c.session import Session
 from ascend_sim.ascend_c.stream import WordStream
 from ascend_sim.chip import ChipSpec
 from ascend_sim.engine.compiled import library
-from ascend_sim.engine.compiled.values import Workspace, rows_for_python
+from ascend_sim.engine.compiled.values import CompiledValues, Workspace, rows_for_python
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.values import BlockShadow, ProgramValues
 from ascend_sim.errors import SimError
@@ -50,8 +50,8 @@ MOST_POLLS = 1000
 class Blocks:
     """The programs of one launch, recorded together.
 
-    `begin` starts the program of a core of `cores`. `contents` are the values of the tensors by slot (None: nobody gave any, so
-    poison), `sizes` their bytes.
+    `begin` starts recording the program of one of `cores`. `contents` are the values of the tensors by slot (None: none
+    were given, so poison), `sizes` their bytes.
     """
 
     def __init__(
@@ -71,7 +71,9 @@ class Blocks:
         self._blocks = [_Block(self, number, begin) for number in range(len(cores))]
 
     def recordings(self) -> dict[CrossCore, WordStream]:
-        """Run all programs to their ends; SourceError where they wait for each other for ever."""
+        """Run all programs to their ends and return their recordings by core; SourceError if they wait for each other
+        for ever.
+        """
         running = {block: block.run() for block in self._blocks}
         polls = 0
         try:
@@ -94,7 +96,7 @@ class Blocks:
 
 
 class _Block:
-    """One program of a block: what it recorded, how far that was executed, and its memory."""
+    """One program of a block: its recording, how far that was executed, and its memory."""
 
     def __init__(self, whole: Blocks, number: int, begin: Callable[[CrossCore], Session]) -> None:
         self.whole, self.number, self._begin = whole, number, begin
@@ -112,7 +114,7 @@ class _Block:
         self._last: list[list[int]] = []
 
     def run(self) -> Iterator[bool]:
-        """Go on from one wait to the next; whether it got on since the last one."""
+        """Run the program; yield at every wait True if it advanced since the last one, else False."""
         session = self.session = self._begin(self.core)
         while True:
             asks = session.goes_on()
@@ -131,18 +133,18 @@ class _Block:
 
     @property
     def name(self) -> str:
-        """The block, and the core where the kernel has several."""
+        """Return the block in words, with the core if the kernel has several."""
         number, kind, sub_block = self.core
         both = len(self.whole.tables) > 1
         return f"block {number}" + (f" {kind}{sub_block if kind == 'AIV' else ''}" if both else "")
 
     def close(self) -> None:
-        """End its process."""
+        """End the process that records the program."""
         if self.session is not None:
             self.session.close()
 
     def _polls_again(self, rows: NDArray[np.int64]) -> bool:
-        """Return True if a block reads the values of last time, and did nothing meanwhile that others could see."""
+        """Return True if the block reads the same addresses of GM as last time and did nothing else."""
         instructions = self.table.instructions
         told: list[list[int]] = rows[:, :4].tolist() if len(rows) < _MANY else []
         again = bool(told) and told == self._last
@@ -152,7 +154,7 @@ class _Block:
         return again and only_reads and cast(ScalarAccess, kinds[-1]).space == "GM"
 
     def _execute(self, rows: NDArray[np.int64], lines: NDArray[np.int64]) -> Iterator[bool]:
-        """Run rows, and stop at each flag between cores that is not raised."""
+        """Execute rows; yield at each wait for a cross-core flag that is not raised, as `run` does."""
         instructions = self.table.instructions
         cross = [isinstance(one, CrossCoreSetFlag | CrossCoreWaitFlag) for one in instructions]
         stops = np.flatnonzero(np.array(cross, np.bool_)[rows[:, 0]]) if any(cross) else ()
@@ -178,7 +180,7 @@ class _Block:
         self._run(rows[first:])
 
     def _run(self, rows: NDArray[np.int64]) -> None:
-        """Execute rows that wait for nobody."""
+        """Execute rows without waits for other cores."""
         if not len(rows):
             return
         whole, instructions = self.whole, self.table.instructions
@@ -192,21 +194,22 @@ class _Block:
             self._values = values
         memory = self._values.memory
         order = np.arange(len(rows))
-        in_c = whole.work is not None and len(rows) >= _MANY
-        for row in rows_for_python(self._values, whole.work, order) if in_c and whole.work else order.tolist():
+        work = whole.work if len(rows) >= _MANY else None
+        in_c = work and rows_for_python(CompiledValues(self._values, work, order), work)
+        for row in in_c or order.tolist():
             argument, dst, src0, src1 = rows[row, :4].tolist()
             one = instructions[argument]
             one.commit(memory, dst, one.read(memory, dst, src0, src1))
 
     def _asked(self, row: NDArray[np.int64]) -> int:
-        """Return the bits of the element that the last row read."""
+        """Return, for the load in `row`, the bits of the element that it reads."""
         assert self._values is not None
         one = self.table.instructions[row[0]]
         return int.from_bytes(one.read(self._values.memory, 0, int(row[2]), 0).tobytes(), "little")
 
 
 def _bytes(content: NDArray[Any] | None, size: int) -> NDArray[np.uint8]:
-    """Return the bytes of a tensor, those that nobody gave as a device has them at the start."""
+    """Return the bytes of a tensor; without a content, and behind it, the poison of fresh device memory."""
     found = np.full(room_of(size), POISON, np.uint8)
     if content is not None:
         found[:size] = np.ascontiguousarray(content).reshape(-1).view(np.uint8)
@@ -214,7 +217,7 @@ def _bytes(content: NDArray[Any] | None, size: int) -> NDArray[np.uint8]:
 
 
 def _deadlock(stuck: Sequence[_Block]) -> None:
-    """SourceError for blocks that wait for each other, with the line of the first."""
+    """Return the SourceError for blocks that wait for each other, with the line of the first."""
     told = []
     for block in stuck[:8]:
         what = f"flag {block.waits_for}" if block.waits_for else "a value of GM that no block writes"
@@ -225,7 +228,7 @@ def _deadlock(stuck: Sequence[_Block]) -> None:
 
 
 def contents_known(contents: Sequence[NDArray[Any] | None] | None) -> Sequence[NDArray[Any] | None]:
-    """Return the values of a launch's tensors; SimError where a program is built without a launch."""
+    """Return the values of a launch's tensors. Raises SimError if a program is built without a launch."""
     if contents is None:
         raise SimError("scalar code reads memory: its values come from the tensors of a launch, and there is none")
     return contents

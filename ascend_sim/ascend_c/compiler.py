@@ -56,7 +56,7 @@ CACHE_VARIABLE = "ASCEND_SIM_CACHE"
 
 @frozen
 class Compiler:
-    """The commands that compile and link, and what tells this compiler from others."""
+    """The commands that compile and link, and a text that identifies this compiler."""
 
     compile: tuple[str, ...]
     link: tuple[str, ...]
@@ -64,7 +64,7 @@ class Compiler:
 
 
 def cache_folder() -> Path:
-    """Return the folder of the user's cache, made where there is none."""
+    """Return the folder of the user's cache; create it if there is none."""
     given = os.environ.get(CACHE_VARIABLE)
     base = Path(given) if given else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ascend-sim"
     try:
@@ -100,7 +100,7 @@ def _version(command: str) -> int:
 
 
 def _identity(command: str) -> str:
-    """Return path, size and time of a compiler: another one makes other libraries."""
+    """Return a text of path, size and time of a compiler, which differs for one that may make other libraries."""
     there = os.stat(command)
     return f"{command} {there.st_size} {there.st_mtime_ns}"
 
@@ -108,9 +108,10 @@ def _identity(command: str) -> str:
 def library(
     sources: Sequence[Path], stub: str, include: Sequence[Path] = (), defines: Sequence[str] = (), core: str = "AIV"
 ) -> Path:
-    """Return the shared library of a kernel for a kind of core; `stub` is the text behind the first source: its entry.
+    """Return the path of the shared library of a kernel for a kind of core, compiled unless it is in the cache.
 
-    `sources` behind the first are compiled beside it. Raises CompileError with the compiler's errors.
+    `stub`, the C++ of the entry, is appended to the first source; the other sources are compiled beside it. Raises
+    CompileError with the compiler's errors.
     """
     chosen = compiler()
     options = [
@@ -137,7 +138,7 @@ def library(
 
 
 def _kept(manifest: Path, folder: Path) -> Path | None:
-    """Return the library of a manifest whose files are as they were."""
+    """Return the library that a manifest names; None if a file that it was made of has changed."""
     try:
         told_of = json.loads(manifest.read_text())
         for path, content in told_of["files"].items():
@@ -152,7 +153,10 @@ def _kept(manifest: Path, folder: Path) -> Path | None:
 def _compiled(
     chosen: Compiler, sources: Sequence[Path], stub: str, options: Sequence[str], scratch: Path
 ) -> tuple[Path, dict[str, str]]:
-    """Compile and link in a folder of its own: the library, and the contents of the user's files that it was made of."""
+    """Compile and link in the folder `scratch`.
+
+    Return the path of the library, and the digests of the user's files that it was made of.
+    """
     (scratch / "asim").mkdir()
     (scratch / "asim" / "words.h").write_text(header())
     environment = os.environ | dict.fromkeys(
@@ -197,7 +201,7 @@ _LAUNCH = re.compile(r"\b\w+\s*(?:<[^<>;]*>\s*)?<<<[^;]*?>>>\s*\(")
 
 
 def _without_launches(source: Path, copy: Path) -> Path:
-    """Return the file, or a copy in which host code launches nothing: NAME<<<...>>>(...) is a call without effect there."""
+    """Return the file, or a copy without launches by host code: NAME<<<...>>>(...) becomes a call without effect."""
     text = source.read_text(encoding="utf-8", errors="surrogateescape")
     if "<<<" not in text:
         return source
@@ -207,7 +211,7 @@ def _without_launches(source: Path, copy: Path) -> Path:
 
 
 def _prerequisites(rules: str) -> list[Path]:
-    """Return the files that a rule for `make` lists."""
+    """Return the files that a rule for `make` lists as prerequisites."""
     _, _, listed = rules.replace("\\\n", " ").partition(": ")
     return [Path(one.replace("\\ ", " ")).absolute() for one in re.findall(r"(?:\\ |\S)+", listed)]
 

@@ -41,7 +41,10 @@ def confines() -> bool:
 
 
 def _sandbox(needed: Sequence[Path]) -> list[str]:
-    """Return the command of a sandbox: no network, no other processes, no file but those that are named, none to write."""
+    """Return the bwrap command of a sandbox without network and other processes, which can read the named files only.
+
+    It can write nothing but its own /tmp.
+    """
     python = Path(sys.executable)
     shown = [
         *_SYSTEM,

@@ -35,7 +35,7 @@ _SIGN_OF_INT8 = 1 << 14
 
 
 class WordStep(NamedTuple):
-    """One instruction of a word, and how far its operands lie from the word's addresses, in bytes."""
+    """One instruction of a word: its key, and the offsets in bytes of its operands from the word's addresses."""
 
     key: Key
     dst: int = 0
@@ -128,7 +128,7 @@ def _fractals(name: str, f: Fields, chip: ChipSpec) -> Steps:
 
 
 def _squares(name: str, f: Fields, chip: ChipSpec) -> Steps:
-    """Turned squares: one fractal of 2-byte elements, two of 1-byte elements."""
+    """Return the load of a word that transposes squares: one fractal of 2-byte elements, two of 1-byte elements."""
     _increasing(name, f)
     _positive(name, {"repeatTimes": f["repeat"]})
     size = _itemsize(name, f["format"])
@@ -143,7 +143,9 @@ def _squares(name: str, f: Fields, chip: ChipSpec) -> Steps:
 
 
 def _img2col(name: str, f: Fields, chip: ChipSpec) -> Steps:
-    """Fields of more bits than the word has come packed, as the public API hands them on."""
+    """Return the load_data_3d of a word. Fields that are wider than the instruction's are packed there by the public
+    API.
+    """
     if f["fmatrix"] == -1:
         side = "FMATRIX_RIGHT" if f["right_matrix"] else "FMATRIX_LEFT"
         raise SimError(f"{name}: no map is known; SetFmatrix with {side} says its height, width and padding")
@@ -218,7 +220,7 @@ def _product(name: str, f: Fields, chip: ChipSpec) -> Steps:
 
 
 def _arithmetic(f: Fields, source: str, dtype: str) -> Quantisation | None:
-    """Return the arithmetic of the Fixpipe, or None for a plain cast."""
+    """Return the arithmetic of a Fixpipe word as a Quantisation; None for a plain cast."""
     mode, relu = f["quantisation"], f["relu"]
     if relu > 1:
         raise SimError(f"Fixpipe: reluPre {relu} is not simulated; 0 and 1 (ReLU) are")

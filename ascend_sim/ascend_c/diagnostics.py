@@ -25,7 +25,7 @@ _UNKNOWN = (
 
 
 def told(said: str, ours: Sequence[Path]) -> str:
-    """Return the errors of a compiler's output, each with the innermost line outside the folders `ours`."""
+    """Return the errors in a compiler's output as text, each with the innermost line outside the folders `ours`."""
     found: dict[str, None] = {}
     others: dict[str, None] = {}
     groups: list[list[re.Match[str]]] = []
@@ -60,7 +60,7 @@ def _is_ours(file: str, ours: Sequence[Path]) -> bool:
 
 
 def _text(said: str) -> str:
-    """Return an error in our words where it names a call of the API that is not simulated."""
+    """Return an error's text; in our words if it names a call of the API that is not simulated."""
     if any(word in said for word in _UNKNOWN):
         for name in _NAMES.findall(said):
             if name in REFUSED:

@@ -9,7 +9,7 @@ from ascend_sim.kernel.inspection import Line
 
 
 class SourceError(SimError):
-    """A refusal that a line of the kernel's C++ caused; `line` is that line, where it is known."""
+    """A refusal that a line of the kernel's C++ caused; `line` is that line, None if it is unknown."""
 
     def __init__(self, text: str, line: Line | None = None) -> None:
         super().__init__(text)
@@ -17,12 +17,12 @@ class SourceError(SimError):
 
 
 class CompileError(SimError):
-    """The compiler refuses the kernel's C++: one to three lines for each error, file and line first."""
+    """The compiler's refusal of the kernel's C++: one to three lines for each error, file and line first."""
 
     whole = True
 
 
 def shown(file: str) -> str:
-    """Return a file as messages name it: from the working folder on, where it lies there."""
+    """Return a file as messages name it: relative to the working folder if it lies in it."""
     path = Path(file)
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else file

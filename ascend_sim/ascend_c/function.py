@@ -71,7 +71,7 @@ TILING = "tiling"
 
 @frozen
 class EntryParameter:
-    """A parameter of an entry: its name, its kind (`recorder`) and its bytes."""
+    """A parameter of an entry: its name, its kind (`recorder`) and its size in bytes."""
 
     name: str
     kind: int
@@ -89,7 +89,10 @@ class EntryParameter:
 
 
 class CppKernel(KernelFunction):
-    """An entry of a C++ file. Tensors go by position, in the order of the entry's pointers; numbers and fields by keyword."""
+    """A kernel whose function is an entry of a C++ file.
+
+    Tensors are given by position, in the order of the entry's pointers; numbers and fields of structures by keyword.
+    """
 
     def __init__(
         self,
@@ -116,7 +119,7 @@ class CppKernel(KernelFunction):
         super().__init__(write, (core,), any(ALL_CORES in one.marks for one in described))
 
     def _kind_of_core(self) -> str:
-        """Return the cores that the kernel names (KERNEL_TASK_TYPE_DEFAULT), or those whose units it calls.
+        """Return the cores that the kernel names (KERNEL_TASK_TYPE_DEFAULT), else those whose units it calls.
 
         A file without a word of the cube is compiled for vector cores alone.
         """
@@ -136,7 +139,9 @@ class CppKernel(KernelFunction):
         return "MIX" if VECTOR_CALLS in self._described("AIV").marks else "AIC"
 
     def _texts(self) -> list[str]:
-        """Return the user's files: the sources, and headers of the same folders and of --include that they name."""
+        """Return the texts of the user's files: the sources, and headers that they include from the same folders and
+        `include`.
+        """
         found = [one.read_text(encoding="utf-8", errors="replace") for one in self.sources]
         folders = [*dict.fromkeys(one.parent for one in self.sources), *self.include]
         known: set[Path] = set()
@@ -153,15 +158,17 @@ class CppKernel(KernelFunction):
 
     @property
     def first_line(self) -> Line:
-        """The line of the entry."""
+        """Return file and line of the entry."""
         return str(self.sources[0]), self.entry.line
 
     def raised_at(self, error: BaseException) -> Line | None:
-        """Return the line of C++ that an error names."""
+        """Return the line of C++ that an error names, None if it names none."""
         return error.line if isinstance(error, SourceError) else None
 
     def core_on(self, chip: ChipSpec) -> str:
-        """Return the kind of core; SimError for a chip of another architecture than the headers are for."""
+        """Return the kind of core that the kernel runs on; SimError for a chip of another architecture than the
+        headers'.
+        """
         if chip.identity.arch not in ARCHITECTURES:
             raise SimError(
                 f"kernel {self.name}: Ascend C kernels run on {', '.join(ARCHITECTURES)} (910B, 910_93); {chip.name} is "
@@ -197,7 +204,10 @@ class CppKernel(KernelFunction):
     def _recorded(
         self, k: Kernel, tensors: Sequence[Tensor], given: list[Argument], by_name: Mapping[str, float]
     ) -> WordStream:
-        """Return the words of a block. As soon as scalar code asks for a value all blocks are recorded together."""
+        """Return the recording of a core's program.
+
+        If its scalar code asks for a value, the programs of all blocks are recorded together, once for the launch.
+        """
         recorders = {kind: self._recorder(tuple(by_name), kind) for kind in self.kinds}
         vectors = {"MIX": k.chip.cores.aiv_per_aic, "MIX_1_1": 1}.get(self.cores[0], 0)
         buffers = tuple(int(k.chip.buffers[one]) for one in BUFFERS)  # type: ignore[index]
@@ -224,7 +234,9 @@ class CppKernel(KernelFunction):
         return found[k.block, k.core_kind, k.sub_block]
 
     def _recorder(self, fields: tuple[str, ...], core: str = "") -> ProgramRecorder:
-        """Return the recorder of the library for a kind of core (the kernel's first) that fills these fields by name."""
+        """Return the recorder of a kind of core ("": the kernel's first) whose library sets the fields `fields` by
+        name.
+        """
         core = core or self.kinds[0]
         found = self._recorders.get((core, fields))
         if found is None:
@@ -241,7 +253,7 @@ class CppKernel(KernelFunction):
     def _arguments(
         self, tensors: Sequence[Tensor], fields: Mapping[str, Any]
     ) -> tuple[list[Argument], dict[str, float]]:
-        """Return the arguments in the order of the parameters, and the fields that are filled by name."""
+        """Return the arguments in the order of the parameters, and {field: value} of fields that are set by name."""
         rest, slots = dict(fields), list(tensors)
         if len(slots) > MOST_TENSORS:
             raise SimError(f"{len(slots)} tensors; a C++ kernel takes at most {MOST_TENSORS}")
@@ -266,7 +278,9 @@ class CppKernel(KernelFunction):
         return given, {name: _number(name, None, value) for name, value in by_name.items()}
 
     def _structure(self, one: EntryParameter, value: Any, by_name: Mapping[str, Any]) -> Argument:
-        """Return a structure, or what a pointer to one points to, as bytes; where it is filled by name, what stands for it."""
+        """Return the argument for a structure or a pointer to one: its bytes, or a placeholder if its fields are set by
+        name.
+        """
         if value is not None:
             data = value.tobytes() if isinstance(value, np.generic | np.ndarray) else bytes(memoryview(value).cast("B"))
             if one.kind == STRUCT and len(data) != one.size:
@@ -283,7 +297,9 @@ class CppKernel(KernelFunction):
 
 
 def _number(name: str, kind: int | None, value: Any) -> float:
-    """Return a number as the process takes it; SimError for what is none, and for a fraction where the kernel wants none."""
+    """Return a number as the recorder takes it; SimError for anything else, and for a fraction where the kernel takes
+    integers.
+    """
     if isinstance(value, bool | np.bool_):
         value = int(value)
     whole = isinstance(value, int | np.integer)
@@ -301,7 +317,7 @@ def _number(name: str, kind: int | None, value: Any) -> float:
 
 
 def _parameters(entry: KernelEntry, described: Sequence[tuple[int, int]]) -> tuple[EntryParameter, ...]:
-    """Return the parameters with names that a launch can take: those of its own options get an underscore."""
+    """Return the entry's parameters; a name that is also an option of a launch gets an underscore."""
     own = names_of(LaunchOptions)
     names = [*entry.parameters, *(f"argument{number}" for number in range(len(entry.parameters), len(described)))]
     return tuple(
@@ -311,7 +327,7 @@ def _parameters(entry: KernelEntry, described: Sequence[tuple[int, int]]) -> tup
 
 
 def _stub(named: str, fields: Sequence[str], registers_tiling: bool) -> str:
-    """Return the C++ that calls the entry of the file before it and fills fields by name."""
+    """Return the C++ that calls the entry and first sets the `fields` by name."""
     assigned = " ".join(f"asim::assign(data.{name}, given[{number}]);" for number, name in enumerate(fields))
     export = 'extern "C" __attribute__((visibility("default")))'
     return (
@@ -327,7 +343,7 @@ def _stub(named: str, fields: Sequence[str], registers_tiling: bool) -> str:
 
 
 def _ended(recording: WordStream, limits: Limits) -> str:
-    """Return in words how a program ended that did not end well."""
+    """Return in words why a program did not end well: refused, crashed or too long."""
     if recording.how == REFUSED:
         return recording.text
     if recording.how == TOO_LONG and recording.detail:
@@ -355,9 +371,9 @@ def cpp_kernel(
 ) -> CppKernel:
     """Compile a C++ file with an Ascend C kernel, and return the kernel for `launch` and `check_kernel`.
 
-    `more` are further files that it needs, `entry` the kernel where the file has several (a template with its arguments:
-    "scale<half>"), `include` folders that come before the headers here, `defines` macros. `rows` and `seconds` are what one
-    block may take before it counts as endless. Raises CompileError with the compiler's errors, SimError for a file
+    `more` are further files that it needs, `entry` the kernel if the file has several (a template with its arguments:
+    "scale<half>"), `include` folders that come before the headers here, `defines` macros. A block that takes more than
+    `rows` calls or `seconds` counts as endless. Raises CompileError with the compiler's errors, SimError for a file
     without a kernel and where there is no compiler.
     """
     paths = [Path(one).absolute() for one in (file, *more)]

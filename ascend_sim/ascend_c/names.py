@@ -19,14 +19,16 @@ _PIPE = (
 )
 _SYNC = (
     "SetFlag WaitFlag PipeBarrier SetMaskCount SetMaskNorm SetVectorMask ResetMask SetAtomicAdd SetAtomicNone GetBlockIdx "
-    "GetBlockNum GetSubBlockIdx GetSubBlockNum GetTaskRation set_flag wait_flag pipe_barrier"
+    "GetBlockNum GetSubBlockIdx GetSubBlockNum GetTaskRation DisableDmaAtomic InitSocState Trap set_flag wait_flag "
+    "pipe_barrier"
 )
-_COPY = "DataCopy DataCopyPad Copy"
+_COPY = "DataCopy DataCopyPad SetPadValue Copy"
 _VECTOR = (
     "Add Sub Mul Div Max Min And Or MulAddDst Abs Exp Ln Sqrt Rsqrt Reciprocal Relu Not Adds Muls Maxs Mins LeakyRelu Axpy "
     "Duplicate Cast Compare CompareScalar Compares Select Brcb RepeatReduceSum WholeReduceSum WholeReduceMax WholeReduceMin "
     "BlockReduceSum BlockReduceMax "
-    "BlockReduceMin PairReduceSum ReduceSum ReduceMax ReduceMin"
+    "BlockReduceMin PairReduceSum ReduceSum ReduceMax ReduceMin Gather Transpose TransDataTo5HD "
+    "TransDataTo5HDParams SetDeqScale"
 )
 _CUBE_CALLS = (
     "Mmad LoadData LoadDataWithTranspose Fixpipe InitConstValue Fill SetFmatrix SetLoadDataBoundary SetLoadDataPaddingValue "
@@ -37,9 +39,13 @@ _CUBE_TYPES = (
     "IsResetLoad3dConfig FmatrixMode InitConstValueParams Nd2NzParams FixpipeParamsV220 FixpipeConfig CO2Layout "
     "DataCopyCO12DstParams QuantMode_t"
 )
+_VALUES = (
+    "GetDataBlockSizeInBytes GetVecLen GetUBSizeInBytes GetUserWorkspace SetSysWorkspace ScalarCast ScalarCountLeadingZero "
+    "ScalarGetCountOfValue ScalarGetSFFValue CountBitsCntSameAsSignBit"
+)
 _MACROS = (
     "KERNEL_TASK_TYPE_DEFAULT KERNEL_TASK_TYPE REGISTER_TILING_DEFAULT GET_TILING_DATA GET_TILING_DATA_WITH_STRUCT "
-    "ASCEND_IS_AIC ASCEND_IS_AIV"
+    "GET_TILING_DATA_MEMBER REGISTER_TILING_FOR_TILINGKEY TILING_KEY_IS TILING_KEY_VAR ASCEND_IS_AIC ASCEND_IS_AIV"
 )
 
 _ELEMENTS = "Sigmoid Tanh Erf Sin Cos Floor Ceil Round Trunc Sign Log Log2 Log10 Silu Swish Gelu FasterGelu Power"
@@ -62,6 +68,7 @@ SIMULATED: dict[str, tuple[str, ...]] = {
     "functions of elements": tuple(_ELEMENTS.split()),
     "functions of rows": tuple(_ROWS.split()),
     "macros": tuple(_MACROS.split()),
+    "sizes and scalar functions": tuple(_VALUES.split()),
     "printing (to stderr)": ("printf", "PRINTF"),
 }
 """Names that are simulated, by what they are for."""
@@ -78,8 +85,8 @@ _OTHER = "not written yet"
 _REFUSED = {
     _SCALAR: (
         "DataCachePreload DataSyncBarrier "
-        "GetAccVal GetReduceMaxMinCount AtomicAdd AtomicCas AtomicMax AtomicMin ScalarCast ScalarCountLeadingZero "
-        "ScalarGetCountOfValue ScalarGetSFFValue SetL2CacheHint"
+        "GetAccVal GetReduceMaxMinCount AtomicAdd AtomicCas AtomicMax AtomicMin "
+        "SetL2CacheHint"
     ),
     _CUBE: (
         "LoadData2DParamsV2 FixpipeParamsC310 SetLoadDataRepeat DataCopyEnhancedParams Nz2NdParamsFull MmadWithSparse "
@@ -95,14 +102,14 @@ _REFUSED = {
     ),
     _CROSS: "IBSet IBWait SetNextTaskStart WaitPreTaskEnd TQueSync",
     _OTHER: (
-        "AddDeqRelu AddRelu AddReluCast CastDeq ClearSpr CountBitsCntSameAsSignBit "
-        "CreateVecIndex DisableDmaAtomic DumpTensor FusedMulAdd FusedMulAddRelu Gather GatherMask GatherMaskParams Gatherb "
-        "GetArchVersion GetCmpMask GetCtrlSpr GetDataBlockSizeInBytes GetShapeSize GetSysWorkSpacePtr GetUBSizeInBytes "
-        "GetUintDivMagicAndShift GetUserWorkspace GetVecLen InitBufPool InitSocState Interleave ListTensorDesc "
+        "AddDeqRelu AddRelu AddReluCast CastDeq ClearSpr "
+        "CreateVecIndex DumpTensor FusedMulAdd FusedMulAddRelu GatherMask GatherMaskParams Gatherb "
+        "GetArchVersion GetCmpMask GetCtrlSpr GetShapeSize GetSysWorkSpacePtr "
+        "GetUintDivMagicAndShift InitBufPool Interleave ListTensorDesc "
         "LocalMemAllocator MulCast PopStackBuffer ReduceDataBlock ReducePairElem ReduceRepeat "
-        "Scatter SetAtomicMax SetAtomicMin SetAtomicType SetCmpMask SetCtrlSpr SetDeqScale "
-        "SetPadValue ShapeInfo ShiftLeft ShiftRight SubRelu SubReluCast Subs TBufPool TensorDesc TransDataTo5HD "
-        "TransDataTo5HDParams Transpose TransposeParamsExt TransposeType Trap Truncate TILING_KEY_IS TILING_KEY_VAR "
+        "Scatter SetAtomicMax SetAtomicMin SetAtomicType SetCmpMask SetCtrlSpr "
+        "ShapeInfo ShiftLeft ShiftRight SubRelu SubReluCast Subs TBufPool TensorDesc "
+        "TransposeParamsExt TransposeType Truncate "
         "SoftmaxFlashV2 RmsNorm AscendDequant AscendQuant DropOut"
     ),
 }

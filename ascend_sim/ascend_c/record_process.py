@@ -1,4 +1,4 @@
-"""The process that runs a compiled kernel: for each request it forks, and the child talks to whoever asked.
+"""The process that runs a compiled kernel: for each request it forks, and the child talks to the requester.
 
 It is started as a script of its own, without the package, with a socket as its standard input. A request is its length, the
 limit of memory, its bytes, and a socket for the child. A kernel that crashes, or runs for ever, ends its child alone.
@@ -16,7 +16,7 @@ DESCRIPTOR = 4
 
 
 def received(control):
-    """Return a request, its limit of memory and its socket; None where the other side has closed its end."""
+    """Return a request, its limit of memory and its socket; None if the other side has closed its end."""
     head, control_data, _, _ = control.recvmsg(16, _socket.CMSG_SPACE(DESCRIPTOR))
     if not control_data:
         return None
@@ -31,7 +31,7 @@ def received(control):
 
 
 def main():
-    """Start a child for each request, until the other side closes its end."""
+    """Fork a child for each request, until the other side closes its end."""
     control = _socket.socket(fileno=0)
     os.dup2(2, 1)  # a kernel may print
     _signal.signal(_signal.SIGCHLD, _signal.SIG_IGN)  # nobody waits for a child

@@ -49,14 +49,14 @@ Argument = int | float | bytes | None
 
 
 class Description(NamedTuple):
-    """Description of a library's entry: kind and size in bytes of each parameter, and the marks of the kernel."""
+    """A library's entry: kind and size in bytes of each parameter, and the marks of the kernel."""
 
     parameters: list[tuple[int, int]]
     marks: tuple[int, ...]
 
 
 class RecordedCore(NamedTuple):
-    """The core whose program is recorded: its block of `blocks`, and which of the block's vector cores it is.
+    """The core whose program is recorded: its block of `blocks`, and its number among the block's vector cores.
 
     `sub_blocks` is 0 in a kernel of one kind of core. `buffers` are the bytes of the chip's `BUFFERS`.
     """
@@ -109,7 +109,7 @@ def _signed(number: int) -> int:
 
 
 class ProgramRecorder:
-    """Records programs of one library; its process starts with the first one, and ends with this object."""
+    """Records programs of one library in a process, which starts with the first program and ends with this object."""
 
     def __init__(self, library: Path) -> None:
         self.library = library
@@ -126,9 +126,9 @@ class ProgramRecorder:
         limits: Limits = NO_OTHERS,
         registers: bool = False,
     ) -> Session:
-        """Begin to record the program of a core, with the words that set registers on request.
+        """Begin to record the program of a core and return the session; with `registers` also words that set registers.
 
-        The recording says how the program ended, also where it was a crash.
+        The recording says how the program ended, even if it crashed.
         """
         sizes = len(arguments), len(fields)
         milliseconds = max(int(limits.seconds * 1000), 1)
@@ -161,19 +161,21 @@ class ProgramRecorder:
             return Session(ours, partial(self._check_alive, process))
 
     def _check_alive(self, process: subprocess.Popen[bytes]) -> None:
-        """SimError for a process that has ended."""
+        """Raise SimError if the process has ended."""
         with suppress(subprocess.TimeoutExpired):
             process.wait(timeout=0.2)
             self._lost(process)
 
     def _lost(self, process: subprocess.Popen[bytes]) -> NoReturn:
-        """SimError for a process that is no longer there; the next program gets another one."""
+        """Raise SimError for a process that has ended by itself; the next program gets a new one."""
         self._process = None
         _end(process, self._control, self._owner)
         raise SimError(f"the process that records {self.library.name} ended by itself (code {process.returncode})")
 
     def _running(self) -> subprocess.Popen[bytes]:
-        """Return the process of this process: after a fork each side has one of its own."""
+        """Return the recording process; start one if there is none, it has ended, or it belongs to the parent of a
+        fork.
+        """
         if self._process is None or self._owner != os.getpid() or self._process.poll() is not None:
             script = Path(__file__).with_name("record_process.py")
             command = confined([sys.executable, "-I", "-S", str(script), str(self.library)], [script, self.library])
@@ -187,7 +189,7 @@ class ProgramRecorder:
 
 
 def _end(process: subprocess.Popen[bytes], control: socket.socket, owner: int) -> None:
-    """End the process; a fork of its owner only closes its own end of the socket."""
+    """Close the socket, and in the process that is its owner also end the process."""
     with suppress(OSError):
         control.close()
     if process.returncode is None and os.getpid() == owner:

@@ -36,14 +36,16 @@ _POSITIONS = {
 
 
 class ShapeSteps:
-    """Instructions of shapes: those of each by number in a table, how far their operands lie apart, and which are in GM."""
+    """The instructions of each recorded shape: numbers in a table, offsets of their operands, and which operands are in
+    GM.
+    """
 
     def __init__(self) -> None:
         self.count, self.in_gm = np.empty(0, np.int64), np.empty((0, 3), np.bool_)
         self._steps = np.empty((0, 4), np.int64)
 
     def add(self, shapes: Sequence[Sequence[tuple[int, int, int, int]]], words: Sequence[Word]) -> None:
-        """Take in the steps of further shapes: number in the table, and how far dst, src0 and src1 are moved."""
+        """Append the steps of further shapes: for each its number in the table, and the offsets of dst, src0 and src1."""
         if not shapes:
             return
         spaces = [[one == "GM" for one in WORDS[word.name].addresses] for word in words]
@@ -54,7 +56,7 @@ class ShapeSteps:
         self._steps = np.concatenate((self._steps, new))
 
     def rows(self, recorded: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the rows of recorded words, their pointers into GM as they are, and the word that each row comes from."""
+        """Return the rows of recorded words, with unchanged pointers into GM, and for each row the index of its word."""
         shape = recorded[:, 0]
         count = self.count[shape]
         word = np.repeat(np.arange(len(recorded)), count)
@@ -68,9 +70,10 @@ class ShapeSteps:
     def rows_in_c(
         self, recorded: NDArray[np.int64], tensors: int, line_numbers: NDArray[np.int32]
     ) -> tuple[NDArray[np.int64], NDArray[np.int32]] | None:
-        """Return the rows of recorded words with addresses of tensors, and their lines.
+        """Return the rows of recorded words with addresses of tensors, and their lines, computed by the compiled
+        engine.
 
-        Returns None without a compiled engine, and for a pointer into GM that lies in no tensor.
+        None if the engine is missing, or a pointer into GM lies in no tensor.
         """
         lib = library.beside()
         if lib is None or not len(recorded):
@@ -86,10 +89,10 @@ class ShapeSteps:
 
 
 def append(k: Kernel, recording: WordStream, tensors: int) -> None:
-    """Write the rows of a recording to a program that has so many `tensors`, each row with its line.
+    """Append the rows of a recording to a program with that number of `tensors`, each row with its line.
 
-    Raises SourceError for a word that no instruction can say and for a GM address in no tensor; an inspection notes them, and
-    the rows stay out.
+    Raises SourceError for a word that no instruction can say and for a GM address in no tensor; an inspection records
+    these as faults and leaves the rows out.
     """
     notes = k.notes = k.notes or Notes(k.table.source)
     words = [word_of(shape) for shape in recording.shapes]
@@ -130,7 +133,10 @@ def append(k: Kernel, recording: WordStream, tensors: int) -> None:
 
 
 def _steps(k: Kernel, word: Word, times: int, balance: Counter[str]) -> list[tuple[int, int, int, int]]:
-    """Return the instructions of a word by their numbers in the table, with offsets; sets and waits are counted."""
+    """Return the instructions of a word as (number in the table, offsets of dst, src0 and src1).
+
+    Sets and waits are counted `times` times in the builder and in `balance`.
+    """
     key: Key
     if word.name in ("set_flag", "wait_flag"):
         flag = _flag(k, word)
@@ -148,7 +154,7 @@ def _steps(k: Kernel, word: Word, times: int, balance: Counter[str]) -> list[tup
 
 
 def _number(table: InstructionTable, key: Key) -> int:
-    """Return the number of an instruction in a table, which takes it in."""
+    """Return the number of an instruction in a table; add it if it is new."""
     known = table.index.get(key)
     return table.add(key) if known is None else known
 
@@ -156,9 +162,10 @@ def _number(table: InstructionTable, key: Key) -> int:
 def translated(
     table: InstructionTable, recording: WordStream, first: int, known: ShapeSteps, tensors: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the rows from the `first` piece on that have values or join cores, and their lines; `known` grows with shapes.
+    """Return the rows with values or cross-core flags from piece `first` on, and their lines; new shapes are added to
+    `known`.
 
-    What cannot be said, or lies in no tensor, is left out: `append` refuses it.
+    Words that no instruction can say, and addresses in no tensor, are left out: `append` refuses them.
     """
     words = [word_of(shape) for shape in recording.shapes[len(known.count) :]]
     made: list[list[tuple[int, int, int, int]]] = []
@@ -184,7 +191,7 @@ def translated(
 
 
 def _find_cached(table: InstructionTable, rows: NDArray[np.int64]) -> None:
-    """Set the cycles of loads and stores of GM whose line the data cache holds, in place."""
+    """Set, in place, the cycles of scalar loads and stores of GM whose line the data cache already holds."""
     known = [isinstance(one, ScalarAccess | CleanDataCache) for one in table.instructions]
     if not any(known):
         return
@@ -204,7 +211,7 @@ def _find_cached(table: InstructionTable, rows: NDArray[np.int64]) -> None:
 
 
 def _check_waits(k: Kernel, recording: WordStream, words: Sequence[Word], balance: Counter[str]) -> None:
-    """SourceError for a flag with more waits than sets, at its last wait; an inspection looks at flags by itself."""
+    """Refuse a flag with more waits than sets, at its last wait; an inspection checks flags by itself."""
     if current_inspection() is not None or min(balance.values(), default=0) >= 0:
         return
     for number, word in enumerate(words):
@@ -216,7 +223,7 @@ def _check_waits(k: Kernel, recording: WordStream, words: Sequence[Word], balanc
 
 
 def _check_sets(k: Kernel, recording: WordStream, words: Sequence[Word]) -> None:
-    """Refuse a set of a flag whose last set has no wait between them, in the order of issue."""
+    """Refuse a set of a flag that is still set, because no wait was issued since the last set."""
     moves = np.array([{"set_flag": 1, "wait_flag": -1}.get(word.name, 0) for word in words], np.int64)
     names = [_flag(k, word).name if moves[number] else "" for number, word in enumerate(words)]
     shape = recording.rows[:, 0]
@@ -232,7 +239,9 @@ def _check_sets(k: Kernel, recording: WordStream, words: Sequence[Word]) -> None
 
 
 def _may_set_twice(k: Kernel, rows: NDArray[np.int64], names: Sequence[str], moves: NDArray[np.int64]) -> bool:
-    """Return False if C finds no flag that is set twice; True also where the compiled engine is missing."""
+    """Return False if C finds that no flag is set twice without a wait; True otherwise, and without the compiled
+    engine.
+    """
     lib, known = library.beside(), [*dict.fromkeys(name for name in names if name)]
     if lib is None:
         return True
@@ -264,7 +273,9 @@ def _moved_to_tensors(
     recording: WordStream,
     tensors: int,
 ) -> NDArray[np.bool_]:
-    """Turn GM pointers of C++ into addresses of tensors, in place; return which rows have none outside all tensors."""
+    """Turn GM pointers of C++ into addresses of tensors, in place; return False for each row with a pointer into no
+    tensor.
+    """
     right = np.ones(len(rows), np.bool_)
     for column in range(3):
         which = np.flatnonzero(in_gm[:, column])
@@ -279,9 +290,9 @@ def _moved_to_tensors(
 
 
 def _note_library(k: Kernel, notes: Notes, recording: WordStream, words: Sequence[Word]) -> None:
-    """Note what TPipe and TQue did: buffers, the flags of queues, the barrier at the end.
+    """Record in the notes what belongs to TPipe and TQue: buffers, the flags of queues, the barrier at the end.
 
-    Of buffers that were handed out twice (Reset) there is nothing to say.
+    Buffers that overlap because they were handed out twice (Reset) are left out.
     """
     found: dict[str, list[Allocated]] = defaultdict(list)
     looked_at = np.array([word.name in ("own_barrier_", "allocate_") for word in words], np.bool_)

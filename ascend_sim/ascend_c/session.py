@@ -13,9 +13,10 @@ _ONCE = 1 << 20
 
 
 class Session:
-    """The words of one program so far (`recording`), which another process writes to `socket`.
+    """One program while it is recorded: another process writes its words to `socket`, and they are collected in
+    `recording`.
 
-    `lost` is called for a process that ended without a word, and raises.
+    `lost` is called if that process ended without a word, and raises.
     """
 
     def __init__(self, ours: socket.socket, lost: Callable[[], None]) -> None:
@@ -24,11 +25,13 @@ class Session:
 
     @property
     def recording(self) -> WordStream:
-        """Return the recording so far."""
+        """Return the recording as far as it was read."""
         return self._reader.recording
 
     def goes_on(self) -> bool:
-        """Read on until scalar code asks for a value, which is that of the last row; False at the end of the program."""
+        """Read words until scalar code asks for the value of the last row, and return True; at the program's end return
+        False.
+        """
         while not self._reader.asks() and not self._reader.ended:
             try:
                 data = self._socket.recv(_ONCE)
@@ -45,7 +48,7 @@ class Session:
         return not self._reader.ended
 
     def answer(self, value: int) -> None:
-        """Hand out the value that was asked for, as the bits of an unsigned number."""
+        """Send the value that scalar code asked for, as the bits of an unsigned number."""
         self._reader.go_on()
         try:
             self._socket.sendall(value.to_bytes(8, "little"))
@@ -53,12 +56,12 @@ class Session:
             self._reader.broken()
 
     def finish(self) -> WordStream:
-        """Return the words of a program whose scalar code reads no memory; SimError where it does."""
+        """Read to the end and return the recording; SimError if scalar code reads memory."""
         if self.goes_on():
             self.close()
             raise SimError("scalar code reads memory, and nobody here knows what it holds")
         return self.recording
 
     def close(self) -> None:
-        """End the program, wherever it is."""
+        """End the child process of the program, wherever it is."""
         self._socket.close()

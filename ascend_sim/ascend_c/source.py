@@ -26,7 +26,7 @@ class KernelEntry:
 
 
 def entries(path: Path) -> list[KernelEntry]:
-    """Return the kernels of a file in their order; SimError for a file that cannot be read."""
+    """Return the kernels of a file in their order. Raises SimError for a file that cannot be read."""
     if not path.is_file():
         found = "that is a folder" if path.is_dir() else "there is no such file"
         raise SimError(f"{path}: {found}; give a C++ file with a kernel")
@@ -46,9 +46,9 @@ def entries(path: Path) -> list[KernelEntry]:
 
 
 def choose(path: Path, name: str | None) -> tuple[str, KernelEntry]:
-    """Return how C++ names the entry `name`, or the only one of the file, and the entry; SimError with what there is.
+    """Return the C++ name of the entry `name`, or of the file's only one, and the entry itself.
 
-    The name of a template has its arguments: scale<half>.
+    The name of a template has its arguments: scale<half>. Raises SimError, with the names of all, if it cannot choose.
     """
     there = entries(path)
     if not there:
@@ -65,7 +65,7 @@ def choose(path: Path, name: str | None) -> tuple[str, KernelEntry]:
 
 
 def _closing(text: str, begin: int) -> int:
-    """Return where the parenthesis closes that was opened before `begin`."""
+    """Return the index of the parenthesis that closes the one opened before `begin`."""
     depth = 1
     for at in range(begin, len(text)):
         depth += {"(": 1, ")": -1}.get(text[at], 0)
@@ -87,7 +87,7 @@ def _names(parameters: str) -> tuple[str, ...]:
 
 
 def _parts(text: str) -> Sequence[str]:
-    """Return the pieces between the commas that stand in no bracket."""
+    """Return the pieces of a text between the commas that stand in no bracket."""
     parts, depth, begin = [], 0, 0
     for at, letter in enumerate(text):
         depth += {"<": 1, "(": 1, ">": -1, ")": -1}.get(letter, 0)

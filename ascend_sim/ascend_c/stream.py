@@ -21,9 +21,9 @@ _MOST_BYTES = 1 << 30
 
 @dataclass
 class WordStream:
-    """The words of one program.
+    """The recorded words of one program.
 
-    `how` is FINE, REFUSED, CRASHED or TOO_LONG; `last` is the line of the last call before that.
+    `how` it ended is FINE, REFUSED, CRASHED or TOO_LONG; `last` is the line of the last call before that.
     """
 
     shapes: list[tuple[int, ...]] = field(default_factory=list)
@@ -37,14 +37,16 @@ class WordStream:
 
     @property
     def rows(self) -> NDArray[np.int64]:
-        """All rows so far."""
+        """Return all rows read so far."""
         if len(self.pieces) != 1:
             self.pieces[:] = [np.concatenate([np.empty((0, ROW), np.int64), *self.pieces])]
         return self.pieces[0]
 
 
 class WordReader:
-    """Reads the frames of a program as they come; whatever is no frame is refused, for the process is the user's."""
+    """Reads the frames of a program as they arrive; anything else is refused, because user code runs in the writing
+    process.
+    """
 
     def __init__(self) -> None:
         self.recording = WordStream()
@@ -56,7 +58,7 @@ class WordReader:
         self._parts: list[NDArray[np.int64]] = []
 
     def feed(self, data: bytes) -> None:
-        """Take in some bytes, and read the frames that are complete."""
+        """Append received bytes, and read the frames that are complete."""
         self.size += len(data)
         self._data += data
         at = 0
@@ -75,16 +77,16 @@ class WordReader:
         return self._asks
 
     def go_on(self) -> None:
-        """The value was given."""
+        """Note that scalar code got the value that it asked for."""
         self._asks = False
 
     def check_end(self) -> None:
-        """SimError for bytes behind the end of a program."""
+        """Raise SimError if bytes follow the end of the program."""
         if not self.ended or self._data:
             self.broken()
 
     def broken(self) -> NoReturn:
-        """SimError for what is no recording."""
+        """Raise SimError: the bytes are no recording."""
         raise SimError(
             f"the recorder of the kernel wrote {self.size} bytes that are no recording; it was ended from outside"
         )
@@ -112,7 +114,7 @@ class WordReader:
             self.broken()
 
     def _gather(self) -> None:
-        """Put the rows that came since the last time behind those before."""
+        """Append the rows that arrived since the last call to the recording, as one piece."""
         if self._parts:
             new = np.concatenate(self._parts)
             _check(self.recording, new)
@@ -121,7 +123,7 @@ class WordReader:
 
 
 def read(data: bytes) -> WordStream:
-    """Return the recording of a program; SimError for bytes that are none."""
+    """Return the recording that `data` holds. Raises SimError for other bytes."""
     reader = WordReader()
     reader.feed(data)
     reader.check_end()
@@ -129,12 +131,12 @@ def read(data: bytes) -> WordStream:
 
 
 def _texts(body: NDArray[Any]) -> list[str]:
-    """Return texts that end with zeros, each filled up to a whole number."""
+    """Return the texts in a frame, each of which ends with zero bytes."""
     return [one.decode("utf-8", "replace") for one in body.tobytes().split(b"\0") if one] + ["", ""]
 
 
 def _check(recording: WordStream, rows: NDArray[np.int64]) -> None:
-    """SimError for rows that name a word or a line that was never told: the process is the user's, and may write anything."""
+    """Raise SimError for rows with an unknown word or line: user code runs in the process and may write anything."""
     known = (len(recording.shapes), len(recording.lines))
     if len(rows) and any(rows[:, at].min() < 0 or rows[:, at].max() >= known[at] for at in range(2)):
         raise SimError(

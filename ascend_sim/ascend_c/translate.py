@@ -12,17 +12,18 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
 from ascend_sim.isa.scalar import CleanDataCache, ScalarCopy, ScalarLoad, ScalarStore
 from ascend_sim.isa.sync import CrossCoreSetFlag, PipeBarrier
-from ascend_sim.isa.transfer import DataCopy
+from ascend_sim.isa.transfer import DataCopy, DataCopyPadded
 from ascend_sim.isa.vector import (
     BroadcastColumn,
     Compare,
     Duplicate,
+    Gather,
     Mask,
     ReduceBlocks,
-    ReducePairs,
     ReduceRows,
     ReduceWithIndex,
     Select,
+    Transpose,
     VectorBinary,
     VectorCast,
     VectorCopy,
@@ -31,6 +32,7 @@ from ascend_sim.isa.vector import (
     VectorUnary,
 )
 from ascend_sim.isa.vector.base import size_of
+from ascend_sim.isa.vector.named.pair_reduce_sum import PairReduceSum
 from ascend_sim.kernel.program import Key
 from ascend_sim.numerics.integers import INTEGERS
 
@@ -41,10 +43,14 @@ REPEAT = 256
 
 SPACES = {"load_ub_": "UB", "load_gm_": "GM", "store_ub_": "UB", "store_gm_": "GM"}
 """Where the words of the scalar unit read and write."""
+ITEMSIZES = {name: 1 << number for names in (ALIGNED_IN, ALIGNED_OUT) for number, name in enumerate(names)}
+"""Bytes of an element, in which the padding of a copy counts."""
 _BINARY = dict(zip(BINARY, ("add", "sub", "mul", "div", "max", "min", "and", "or", "mul_add"), strict=True))
 _UNARY = dict(zip(UNARY, ("abs", "exp", "ln", "sqrt", "rsqrt", "reciprocal", "relu", "not"), strict=True))
 _SCALAR = dict(zip(SCALAR, ("adds", "muls", "maxs", "mins", "leaky_relu", "axpy"), strict=True))
 _ROUNDING = ("NONE", "RINT", "FLOOR", "CEIL", "ROUND", "TRUNC", "ODD")
+_SCALE_OF_ONE = 0x3C00
+"""The bits of 1 as float16, which SetDeqScale puts into its register."""
 _COMPARISONS = ("lt", "gt", "eq", "le", "ge", "ne")
 _ORDERS = ("", "value index", "index value", "index")
 """Orders of results by their number (asim/vector.h, asim_order)."""
@@ -52,7 +58,7 @@ _REDUCTIONS = {"vcadd": "sum", "vcmax": "max", "vcmin": "min", "vcgadd": "sum", 
 
 
 class _WordRows(NamedTuple):
-    """The elements that a vector word takes part in: rows of `columns` elements, and which of each repeat where not all."""
+    """The elements of a vector word that take part: `rows` of `columns` elements; `mask` for each repeat, None for all."""
 
     columns: int
     rows: int
@@ -61,18 +67,20 @@ class _WordRows(NamedTuple):
 
 
 def steps_of(word: Word, chip: ChipSpec) -> Sequence[WordStep]:
-    """Return the instructions that a word is; none for a word without a row.
+    """Return the instructions of a word with their offsets; () for a word without a row.
 
     Raises SimError for fields that no instruction here can say.
     """
     if word.name in CUBE_MAKERS:
         return CUBE_MAKERS[word.name](word.name, word.fields, chip)
+    if word.name.startswith("scatter_vnchwconv"):
+        return _columns(word.name, word.fields, chip)
     key = key_of(word, chip)
     return () if key is None else (WordStep(key),)
 
 
 def key_of(word: Word, chip: ChipSpec) -> Key | None:
-    """Return the key of the instruction that a word is, or None for a word without a row; of a word of one instruction.
+    """Return the key of the one instruction of a word; None for a word without a row.
 
     Raises SimError for fields that no instruction here can say.
     """
@@ -88,14 +96,14 @@ def _dtype(number: int) -> str:
 
 
 def _immediate(dtype: str, bits: int) -> float:
-    """Return the number of a scalar operand: floats are recorded as the bits of a float32."""
+    """Return the number of a scalar operand, which is recorded as the bits of a float32 for floats."""
     if dtype in INTEGERS:
         return bits
     return float(struct.unpack("<f", struct.pack("<I", bits & 0xFFFFFFFF))[0])
 
 
 def _spread(name: str, f: dict[str, int], sizes: tuple[int, ...], sides: tuple[str, ...]) -> _WordRows:
-    """Return the elements of a word whose operands `sides` have elements of `sizes` bytes."""
+    """Return the elements that a word touches in its operands `sides`, whose elements have `sizes` bytes."""
     per = REPEAT // max(sizes)
     steps = [f[f"{side}_repeat"] * BLOCK for side in sides]
     adjoining = all(step == per * size for step, size in zip(steps, sizes, strict=True))
@@ -128,12 +136,12 @@ def _spread(name: str, f: dict[str, int], sizes: tuple[int, ...], sides: tuple[s
 
 
 def _bits(f: dict[str, int]) -> int:
-    """Return the mask registers as one number: bit i stands for element i of a repeat."""
+    """Return the mask registers as one number whose bit i stands for element i of a repeat."""
     return (f["mask_high"] & (1 << 64) - 1) << 64 | f["mask_low"] & (1 << 64) - 1
 
 
 def _check_blocks(name: str, f: dict[str, int], sides: tuple[str, ...], size: int) -> None:
-    """SimError for operands whose blocks do not adjoin; one block has no neighbour."""
+    """Raise SimError for operands with gaps between their blocks; a single block has no gap."""
     for side in sides:
         stride = f.get(f"{side}_block", 1)
         if stride != 1 and size > BLOCK:
@@ -178,8 +186,41 @@ def _convert(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
     it = _spread(name, f, (size_of(target), size_of(source)), ("dst", "src"))
     if it.mask is not None:
         raise SimError(f"{name}: a cast of scattered elements (mask {it.mask.bits:#x}) is not simulated")
+    if (source, target) == ("int32", "float16") and f["deq_scale"] != _SCALE_OF_ONE:
+        raise SimError(
+            "Cast of int32 to half multiplies by SetDeqScale(scale), of which 1 is simulated; call SetDeqScale((half)1)"
+        )
     rounding = chip.vector.cast_mode(source, target, _ROUNDING[f["mode"]])
     return VectorCast, source, target, it.columns, rounding, it.rows, *it.strides
+
+
+def _gather(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
+    """One repeat after the other reads its offsets; what they reach ends with the source's tensor."""
+    dtype = _dtype(f["format"])
+    it = _spread(name, f, (size_of(dtype),), ("dst",))
+    if it.rows > 1 or it.mask is not None:
+        raise SimError(f"{name}: a scattered mask, or repeats with gaps, are not simulated")
+    if f["source_bytes"] < size_of(dtype):
+        raise SimError(f"{name}: srcBaseOffset lies behind the source's tensor")
+    return Gather, dtype, it.columns, f["source_bytes"] // size_of(dtype)
+
+
+def _square(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
+    dtype = _dtype(f["format"])
+    if size_of(dtype) != 2:
+        raise SimError(f"Transpose: elements of {dtype}; a square of 16 x 16 elements of 2 bytes is simulated")
+    return Transpose, dtype, 16, 16, BLOCK, BLOCK
+
+
+def _columns(name: str, f: dict[str, int], chip: ChipSpec) -> Sequence[WordStep]:
+    """Sixteen rows of a block each, turned: rows of 16 elements of 2 bytes, or of 4 bytes, two addresses a row."""
+    dtype, repeat = _dtype(f["format"]), f["repeat"]
+    size, dst_step, src_step = size_of(dtype), f["dst_step"], f["src_step"]
+    if not 1 <= repeat <= 255:
+        raise SimError(f"TransDataTo5HD: repeatTimes {repeat}; a repeat is 1 to 255 (public documentation)")
+    pair = dst_step * (size // 2)
+    key = Transpose, dtype, 16, BLOCK // size, pair, src_step
+    return [WordStep(key, n * f["dst_repeat"] * BLOCK, n * f["src_repeat"] * BLOCK) for n in range(repeat)]
 
 
 def _compare(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
@@ -196,7 +237,9 @@ def _compare(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
 
 
 def _select(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
-    """The mask's bits go on from repeat to repeat, but for the register, which has the bits of one repeat."""
+    """Return the key of a Select. The bits of a mask continue from repeat to repeat; the mask register has one
+    repeat's.
+    """
     dtype = _dtype(f["format"])
     by_register, by_scalar = f["mode"] == 0, f["mode"] == 1
     sides = ("dst", "src0") if by_scalar else ("dst", "src0", "src1")
@@ -236,7 +279,9 @@ def _reduce(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
 
 
 def _reduce_with_index(name: str, f: dict[str, int], dtype: str) -> Key:
-    """One repeat is a row, whatever of it takes part; the results of rows lie one behind the other."""
+    """Return the key of a ReduceWithIndex: each repeat is a row, whatever part of it counts, and results lie without
+    gaps.
+    """
     if f["counting"] or not 1 <= f["repeat"] <= 255 or (f["dst_repeat"] != 1 and f["repeat"] > 1):
         raise SimError(f"{name}: results with their index in count mode, or with gaps, are not simulated")
     per = REPEAT // size_of(dtype)
@@ -255,7 +300,9 @@ def _reduce_pairs(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
     it = _spread(name, f, (size_of(dtype),), ("src",))
     if it.mask is not None or it.rows > 1 or (f["dst_repeat"] != 1 and f["repeat"] > 1):
         raise SimError(f"{name}: a mask, or repeats with gaps, are not simulated")
-    return ReducePairs, dtype, it.columns
+    if it.columns % 2:
+        raise SimError(f"{name}: {it.columns} elements; they are an even number")
+    return PairReduceSum, dtype, it.columns // 2
 
 
 def _reduce_blocks(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
@@ -278,28 +325,25 @@ def _move(source: str, destination: str) -> Callable[[str, dict[str, int], ChipS
 
 def _aligned(source: str, destination: str) -> Callable[[str, dict[str, int], ChipSpec], Key]:
     def make(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
-        """Bytes in GM, whole blocks in the Unified Buffer: gaps are bytes on the one side and blocks on the other."""
+        """Return the key of a copy of bytes in GM from or to whole blocks in UB; gaps are bytes in GM and blocks in UB."""
         size, count = f["length"], f["count"]
         _check_move(name, count, size)
-        if f["left"] or f["right"]:
+        item = ITEMSIZES[name]
+        left, right = f["left"] * item, f["right"] * item
+        if left > BLOCK or right > BLOCK:
             raise SimError(
-                f"DataCopyPad: padding of {f['left']} and {f['right']} elements is not simulated; isPad false is"
+                f"DataCopyPad: padding of {f['left']} and {f['right']} elements; {BLOCK // item} are possible on a side "
+                f"({BLOCK} bytes; public documentation of DataCopyPadExtParams)"
             )
-        whole = -(-size // BLOCK) * BLOCK
+        whole = -(-(left + size + right) // BLOCK) * BLOCK
         in_gm, in_ub = size + f["src_gap"], whole + f["dst_gap"] * BLOCK
         if destination == "GM":
             in_gm, in_ub = size + f["dst_gap"], whole + f["src_gap"] * BLOCK
         steps = (in_gm, in_ub) if destination == "UB" else (in_ub, in_gm)
-        return (
-            DataCopy,
-            source,
-            destination,
-            size,
-            count,
-            *(steps if count > 1 else (0, 0)),
-            _atomic(f, destination),
-            "",
-        )
+        moved = source, destination, size, count, *(steps if count > 1 else (0, 0)), _atomic(f, destination), ""
+        if f["pads"] and left + right:
+            return DataCopyPadded, *moved, left, right, f["padding"] & (1 << 8 * item) - 1, item
+        return DataCopy, *moved
 
     return make
 
@@ -310,7 +354,7 @@ def _check_move(name: str, count: int, size: int) -> None:
 
 
 def _atomic(f: dict[str, int], destination: str) -> str:
-    """Return the format in which a copy adds to GM: that of SetAtomicAdd."""
+    """Return the format in which a copy to GM adds, as SetAtomicAdd set it; "" if it overwrites."""
     return FORMATS[f["atomic"]] if destination == "GM" else ""
 
 
@@ -338,8 +382,6 @@ def _clean(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
 
 def _cross_set(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
     pipe = PIPE_NUMBERS[f["pipe"]]
-    if pipe == "S":
-        raise SimError("CrossCoreSetFlag from PIPE_S is not simulated; PIPE_MTE3 is")
     return CrossCoreSetFlag, f["flag"], f["mode"], pipe
 
 
@@ -353,6 +395,8 @@ _MAKERS: dict[str, Callable[[str, dict[str, int], ChipSpec], Any]] = {
     "vcmpv": _compare,
     "vcmpvs": _compare,
     "vsel": _select,
+    "vgather": _gather,
+    "vtranspose": _square,
     "vbrcb": _broadcast,
     **dict.fromkeys(("vcadd", "vcmax", "vcmin"), _reduce),
     **dict.fromkeys(("vcgadd", "vcgmax", "vcgmin"), _reduce_blocks),

@@ -20,14 +20,14 @@ SETS, ASKS = 3, 2
 
 
 class _Inserted(NamedTuple):
-    """A row of a flag: the row before which it stands, and its key."""
+    """A row to insert for a unit flag: the row before which it stands, and its instruction's key."""
 
     before: int
     key: Key
 
 
 class _Tiles:
-    """The tiles of L0C by address: which product filled each last, and which drain emptied it."""
+    """The tiles of L0C by address: the product that filled each last, and the drain that emptied it."""
 
     def __init__(self, k: Kernel) -> None:
         self.k = k
@@ -36,7 +36,9 @@ class _Tiles:
         self.found: list[_Inserted] = []
 
     def product(self, row: int, tile: int, mode: int, one: Instruction) -> None:
-        """A product waits for the drain of its tile; the last one hands the tile to the next drain."""
+        """Add the product's wait for the drain of its tile; if it is the last one of its tile, also its set for the
+        next drain.
+        """
         chip = self.k.chip
         if tile in self.drained:
             at, drain = self.drained.pop(tile)
@@ -51,7 +53,7 @@ class _Tiles:
             self.found.append(_Inserted(row + 1, self._set("M", "FIX", f"unit flag {tile} full")))
 
     def drain(self, row: int, tile: int, one: Instruction) -> None:
-        """A drain waits for the product that filled its tile."""
+        """Add the drain's wait for the product that filled its tile."""
         product = self.filled.pop(tile, None)
         if product is None:
             raise SimError(f"Fixpipe with unitFlag 3: no Mmad with unitFlag 3 filled the tile at {tile} of L0C")
@@ -80,7 +82,8 @@ class _Tiles:
 def with_unit_flags(
     k: Kernel, rows: NDArray[np.int64], source: NDArray[np.int64], words: Sequence[Word]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the rows with those of unit flags among them, and the recorded word of each; `words` are those of the rows.
+    """Return the rows with rows for unit flags inserted, and for each row its recorded word; `words` are those of
+    `rows`.
 
     The flag of a drain that no product follows is left out.
     """

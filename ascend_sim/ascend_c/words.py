@@ -31,10 +31,10 @@ PIPE_NUMBERS = {0: "S", 1: "V", 2: "M", 3: "MTE1", 4: "MTE2", 5: "MTE3", 6: "ALL
 
 @frozen
 class WordForm:
-    """The operands of a word: the space of each address ("bits": a number), and the names of its fields as they are recorded.
+    """Form of a word: the space of each address ("bits": a number), and the names of its fields in recorded order.
 
-    A `register` word has no row; it is recorded on request alone. A `note` has no row either: it tells what the library does.
-    `core` is the only kind of core that has the word, "" where both have it.
+    A `register` word has no row and is recorded on request only. A `note` has no row either: it reports an action of
+    the library. `core` is the only kind of core that has the word, "" if both have it.
     """
 
     addresses: tuple[str, ...]
@@ -68,7 +68,7 @@ _UNARY = ("format", "repeat", *_UNARY_STRIDES, *_MASK)
 _SCALAR = ("format", "scalar", "repeat", *_UNARY_STRIDES, *_MASK)
 _REDUCE = ("format", "repeat", "dst_repeat", "src_block", "src_repeat")
 _COPY = ("sid", "count", "length", "src_gap", "dst_gap", "atomic")
-_ALIGNED = ("sid", "count", "length", "left", "right", "src_gap", "dst_gap", "atomic")
+_ALIGNED = ("sid", "count", "length", "left", "right", "src_gap", "dst_gap", "atomic", "padding", "pads")
 
 
 def _register(*fields: str) -> WordForm:
@@ -132,6 +132,8 @@ WORDS: dict[str, WordForm] = {
     "set_vector_mask": _register("high", "low"),
     "set_mov_pad_val": _register("value"),
     "set_cmpmask": _register("address"),
+    "set_deqscale": _register("value"),
+    "set_va_reg_sb": _register("number", *(f"address{number}" for number in range(8))),
     "allocate_": _note("size", "position"),
     "queue_event_": _note("source", "destination", "id"),
     "own_barrier_": _note("with_flags"),
@@ -157,7 +159,7 @@ WORDS: dict[str, WordForm] = {
     "vector_dup": WordForm(
         ("UB",), ("format", "scalar", "repeat", "dst_block", "src_block", "dst_repeat", "src_repeat", *_MASK)
     ),
-    "vconv": WordForm(("UB", "UB"), ("source", "target", "mode", "repeat", *_UNARY_STRIDES, *_MASK)),
+    "vconv": WordForm(("UB", "UB"), ("source", "target", "mode", "repeat", *_UNARY_STRIDES, "deq_scale", *_MASK)),
     "vcopy": WordForm(("UB", "UB"), _UNARY),
     "vcmpv": WordForm(
         ("UB", "UB", "UB"),
@@ -180,6 +182,12 @@ WORDS: dict[str, WordForm] = {
             *("format", "mode", "scalar", "mask_offset", "other_offset", "repeat"),
             *("dst_repeat", "src0_repeat", "src1_repeat", "adjoining", *_MASK),
         ),
+    ),
+    "vgather": WordForm(("UB", "UB", "UB"), ("format", "source_bytes", "dst_repeat", "repeat", *_MASK)),
+    "vtranspose": WordForm(("UB", "UB"), ("format",)),
+    **dict.fromkeys(
+        ("scatter_vnchwconv_b16", "scatter_vnchwconv_b32"),
+        WordForm(("UB", "UB"), ("format", "repeat", "dst_repeat", "src_repeat", "dst_step", "src_step")),
     ),
     "vbrcb": WordForm(("UB", "UB"), ("format", "dst_block", "dst_repeat", "repeat")),
     **dict.fromkeys(("vcadd", "vcmax", "vcmin"), WordForm(("UB", "UB"), (*_REDUCE, "order", *_MASK))),
@@ -235,13 +243,13 @@ NAMES = tuple(WORDS)
 
 
 def core_of(name: str) -> str:
-    """Return the only kind of core that has a word, or "" where both have it."""
+    """Return the only kind of core that has a word; "" if both have it."""
     form = WORDS[name]
     return form.core or ("AIV" if "UB" in form.addresses else "")
 
 
 def header() -> str:
-    """Return the C++ file that numbers the words, and says which of them set registers and which core has them alone."""
+    """Return the C++ file that numbers the words and marks those that set registers or belong to one kind of core."""
     listed = ", ".join(NAMES)
 
     def is_one(names: list[str]) -> str:
@@ -258,6 +266,6 @@ def header() -> str:
 
 
 def word_of(record: tuple[int, ...]) -> Word:
-    """Return the word of a recorded shape: its number and its fields."""
+    """Return the word of a recorded shape, which is its number followed by its fields."""
     name = NAMES[record[0]]
     return Word(name, dict(zip(WORDS[name].fields, record[1:], strict=True)))

@@ -47,11 +47,12 @@ def run_case(
     values: str | Path | Mapping[str, Any] | None = None,
     **options: Unpack[CaseOptions],
 ) -> Result:
-    """Run a case: a shipped name, a case file, a layer of a network (`resnet50:conv1`), or a Case; as `ascend-sim run` does.
+    """Run a case as `ascend-sim run` does: a shipped name, a case file, a layer of a network (`resnet50:conv1`), or a
+    Case.
 
-    `values` are arrays by name or a `.npz` file in place of the case's own; in timing mode none are made. Of what a case may
-    say (chip, tiling, cube_math_type, ...), what is left out or None is the case's. Raises AclnnError where the operator
-    refuses the call, and other SimErrors for what cannot be.
+    `values` are arrays by name or a `.npz` file in place of the case's own; in timing mode none are made. An option
+    that a case may set (chip, tiling, cube_math_type, ...) has the case's value if it is left out or None. Raises
+    AclnnError where the operator refuses the call, and SimError for other faults.
     """
     loaded = case if isinstance(case, Case) else load_case(case)
     from_file = isinstance(values, str | Path)
@@ -84,7 +85,7 @@ def specs_of(case: Case) -> dict[str, TensorSpec]:
 
 
 def named_in_commands(case: str | Path, chip: str | Path | ChipSpec | None) -> str:
-    """Return the case as a command line names it, with `--chip` where the chip is not the case's own; "" for a chip without a
+    """Return how a command line names the case, with `--chip` for a chip other than its own; "" for a chip without a
     name.
     """
     if isinstance(chip, ChipSpec):
@@ -94,7 +95,7 @@ def named_in_commands(case: str | Path, chip: str | Path | ChipSpec | None) -> s
 
 @with_options(StatusOptions)
 def explain_status(case: str | Path | Case, **options: Unpack[StatusOptions]) -> tuple[CheckResult, list[Rule]]:
-    """Return every rule that the operator checks for a case and what each said, as `ascend-sim explain-status` shows it.
+    """Return every rule that the operator checks for a case with its result, as `ascend-sim explain-status` prints it.
 
     Shapes that contradict each other and values that no rule allows get the status that a call gets.
     """
@@ -104,14 +105,16 @@ def explain_status(case: str | Path | Case, **options: Unpack[StatusOptions]) ->
 
 
 def call_case(case: Case, values: Mapping[str, Any], **options: Unpack[CaseOptions]) -> Result:
-    """Run a case with `values` by name, as `make_tensors` gives them; what is left out of the options is the case's."""
+    """Run a case with `values` by name, as `make_tensors` returns them; an option left out or None has the case's
+    value.
+    """
     operator, how = OPERATORS[case.operator], of_this_case(case, options)
     check_options(RunOptions, case.attributes | how, operator.kinds)
     return run_call(operator, {name: values.get(name) for name in operator.tensors}, case.attributes, how)
 
 
 def check_case(case: Case, spec: ChipSpec, **options: Unpack[PlanOptions]) -> tuple[CheckResult, list[Rule]]:
-    """Run the checks of the case's operator; return their result and all of the operator's rules in order."""
+    """Run the checks of the case's operator; return their result, and all rules of the operator in order."""
     operator, how = OPERATORS[case.operator], of_this_case(case, options)
     product, conformance, deterministic = operator.product(spec), how["conformance"], how["deterministic"]
     if deterministic is None:
@@ -121,7 +124,10 @@ def check_case(case: Case, spec: ChipSpec, **options: Unpack[PlanOptions]) -> tu
 
 
 def phase_one_of_case(case: Case, spec: ChipSpec, **options: Unpack[PlanOptions]) -> tuple[CheckResult, list[Rule]]:
-    """Run the checks of `check_case` and then the planning, as one more rule: all that GetWorkspaceSize does."""
+    """Run the checks of `check_case` and then, as one more rule, the planning: all that GetWorkspaceSize does.
+
+    Return the result and the rules as `check_case` does.
+    """
     result, rules = check_case(case, spec, **options)
     rules.append(Rule("plan", "ruling 9: kernels and tilings that take the problem", lambda _: None))
     if result.failure is not None:
@@ -137,7 +143,7 @@ def phase_one_of_case(case: Case, spec: ChipSpec, **options: Unpack[PlanOptions]
 def accept_case(case: Case, spec: ChipSpec, **options: Unpack[PlanOptions]) -> AcceptedCall:
     """Return a case as an accepted call on `spec`, without values. Raises AclnnError as the call does.
 
-    Tilings and blocks are those given; of the other options, what is left out or None is the case's.
+    Tilings and blocks are those given; any other option has the case's value if it is left out or None.
     """
     how = of_this_case(case, options)
     given = filled(AcceptOptions, {**options, "conformance": how["conformance"], "deterministic": how["deterministic"]})

@@ -17,7 +17,7 @@ Array = NDArray[Any]
 class Result(RunResult):
     """Result of a call: its outputs in the caller's layout and dtype, and the report.
 
-    `outputs` lacks what was masked off. `call` is the call as it was accepted. The rest is as in `RunResult`.
+    `outputs` has no masked outputs. `call` is the call as it was accepted. The rest is as in `RunResult`.
     """
 
     call: AcceptedCall | None = None

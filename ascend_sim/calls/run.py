@@ -28,7 +28,7 @@ from ascend_sim.runtime import Allocation, Device, KernelMoves, Task, ValueModel
 from ascend_sim.sequence import Array, Job, chip_of, run_job
 from ascend_sim.settings import check_options
 
-__all__ = ["arguments_of", "call_operator", "check_fits", "run_call"]
+__all__ = ["CallJob", "arguments_of", "call_operator", "check_fits", "run_call", "run_call_job"]
 
 
 def call_operator(
@@ -54,7 +54,12 @@ def run_call(
     how = filled(RunOptions, options)
     job = CallJob(operator, given, attributes, how)
     job.before = before
-    result = run_job(job, how, Result)
+    return run_call_job(job, how)
+
+
+def run_call_job(job: CallJob, options: RunOptions) -> Result:
+    """Run a call that was accepted, with complete options."""
+    result = run_job(job, options, Result)
     result.call = job.accepted
     return result
 
@@ -74,7 +79,10 @@ class CallJob(Job):
         self.held = {}
 
     def place(self, device: Device, mode: str) -> tuple[list[Task], list[Allocation]]:
-        """Plan the call and put its tensors on the device; SimError where they do not fit, or lack values."""
+        """Plan the call and put its tensors on the device; return the tasks and the tensors that a warm L2 holds.
+
+        Raises SimError if the tensors do not fit, or lack values.
+        """
         inputs = self.accepted.inputs
         check_fits({name: (tensor.shape, tensor.dtype) for name, tensor in inputs.items()}, self.chip)
         self.plan = self.operator.plan(self.accepted, self.chip)
@@ -97,11 +105,11 @@ class CallJob(Job):
 
     @property
     def dtypes(self) -> dict[str, str]:
-        """The format of every output, masked ones apart."""
+        """Return {output: its format}, without masked outputs."""
         return {name: tensor.dtype for name, tensor in self.accepted.outputs.items()}
 
     def outputs(self) -> dict[str, Array]:
-        """The outputs as the caller sees them, in the operator's order."""
+        """Return the outputs in the caller's layout and dtype, in the operator's order."""
         held = outputs_of(self.plan, self.held)
         return {name: output_of(self.accepted, held[name], name) for name in self.operator.outputs if name in held}
 
@@ -128,7 +136,9 @@ class CallJob(Job):
         return judged
 
     def told(self) -> dict[str, Any]:
-        """Return the report's entries on the problem, the plan and the operator's warnings."""
+        """Return the report's fields of the job: the problem, warnings, the plan, its workspace, and the source of
+        advice.
+        """
         trials = Trials(self.operator, self.given, self.attributes, self.options, self.chip)
         return {
             "problem": _problem(self.operator, self.arguments, self.accepted, filled(CacheOptions, self.options)),
@@ -142,7 +152,7 @@ class CallJob(Job):
 def arguments_of(
     operator: Operator[Any, Any], given: Mapping[str, Any], attributes: Mapping[str, Any], options: RunOptions
 ) -> Any:
-    """The operator's own argument list; `given` are arrays or TensorSpecs by the caller's names."""
+    """Return the operator's own argument list; `given` are arrays or TensorSpecs by the caller's names."""
     how = filled(RunOptions, options)
     return operator.arguments(
         tensor_args(operator, given, how["dtypes"]),
@@ -163,7 +173,7 @@ def check_fits(tensors: Mapping[str, tuple[Sequence[int], str]], spec: ChipSpec)
 
 
 def _problem(operator: Operator[Any, Any], arguments: Any, call: AcceptedCall, left: CacheOptions) -> dict[str, Any]:
-    """Return the report's entry on the call."""
+    """Return the report's "problem": operator, tensors, arguments and settings of the call."""
     tensors = {name: tensor for name in operator.tensors if (tensor := getattr(arguments, name)) is not None}
     return {
         "operator": operator.name,

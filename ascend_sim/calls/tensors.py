@@ -23,7 +23,7 @@ Array = NDArray[Any]
 class TensorSpec:
     """A tensor without values, for `timing` mode: shape and dtype (a name such as "float16", or a numpy dtype).
 
-    `strides` in elements, from 0; None: contiguous. Raises SimError where there is not one for each axis.
+    `strides` in elements, each at least 0; None: contiguous. Raises SimError unless there is one for each axis.
     """
 
     shape: tuple[int, ...]
@@ -43,7 +43,7 @@ class TensorSpec:
 
     @property
     def storage_size(self) -> int:
-        """Return the elements from the first to the last that the view touches."""
+        """Return the number of elements from the first to the last that the view touches."""
         if 0 in self.shape:
             return 0
         if self.strides is None:
@@ -54,9 +54,10 @@ class TensorSpec:
 def tensor_args(
     operator: Operator[Any, Any], given: Mapping[str, Any], dtypes: str | Mapping[str, str] | None = None
 ) -> dict[str, TensorArg | None]:
-    """Return the caller's tensors as the operator's checks see them; `dtypes` is the format of uint8 codes (by tensor).
+    """Return the caller's tensors as the operator's checks take them; `dtypes` names the format of uint8 codes (by
+    tensor).
 
-    Raises SimError for anything but arrays and TensorSpecs, and None where the tensor is not optional.
+    Raises SimError for anything but arrays and TensorSpecs, and for None unless the tensor is optional.
     """
     formats = _code_formats(given, dtypes)
     return {
@@ -68,7 +69,7 @@ def tensor_args(
 
 
 def _code_formats(given: Mapping[str, Any], dtypes: str | Mapping[str, str] | None) -> Mapping[str, str]:
-    """Return the format of every tensor that is uint8 codes; SimError for a name or a format that there is not."""
+    """Return {tensor: the format of its uint8 codes}. Raises SimError for an unknown tensor or format."""
     codes = [name for name, value in given.items() if isinstance(value, np.ndarray) and value.dtype == np.uint8]
     formats = dict.fromkeys(codes, dtypes) if isinstance(dtypes, str) else dict(dtypes or {})
     if isinstance(dtypes, str) and not codes:
@@ -103,7 +104,7 @@ def _argument(operator: Operator[Any, Any], name: str, value: Any, codes: str | 
 
 
 def fresh_like(array: Array) -> tuple[Array, Array]:
-    """New flat memory (zeros) as that under an array, and the view of it that has the array's shape and strides."""
+    """Return new flat memory (zeros) as large as that under an array, and its view with the array's shape and strides."""
     storage, strides, offset = flat_storage(array)
     storage = np.zeros_like(storage)
     if strides is None:

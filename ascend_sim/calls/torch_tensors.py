@@ -17,7 +17,7 @@ Array = NDArray[Any]
 
 
 def has_values(tensor: torch.Tensor) -> bool:
-    """Return True if the tensor has numbers to read: it is not on the meta device, and no FakeTensor."""
+    """Return True if the tensor has numbers to read: it is neither on the meta device nor a FakeTensor."""
     return tensor.device.type != "meta" and type(tensor).__name__ != "FakeTensor"
 
 
@@ -31,7 +31,7 @@ OPEN = -1
 
 
 def size_of(size: Any) -> int:
-    """Return a size as an int: of a symbol the value that it was traced with, or OPEN.
+    """Return a size as an int; for a symbol the value that it was traced with, or OPEN.
 
     Any other question to a symbol would restrict the trace.
     """
@@ -43,16 +43,16 @@ def _hint(size: torch.SymInt) -> int:
 
 
 def written_out(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the tensor with memory of its own where an axis repeats one element, as the gradient of `sum()` does.
+    """Return the tensor, or a contiguous copy if an axis repeats one element, as in the gradient of `sum()`.
 
-    The kernel that does so on the chip is not simulated: which one the vendor's adapter launches is not known.
+    The kernel that copies it on the chip is not simulated: which one the vendor's adapter launches is not known.
     """
     repeated = any(stride == 0 and size > 1 for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
     return tensor.contiguous() if repeated else tensor
 
 
 def spec_of(tensor: torch.Tensor) -> TensorSpec:
-    """Shape, dtype and strides; the strides of a tensor that `written_out` would write out are those of the new one."""
+    """Return shape, dtype and strides as a TensorSpec; strides are those of the copy if `written_out` makes one."""
     if any(isinstance(size, torch.SymInt) for size in (*tensor.shape, *tensor.stride())):
         return _of_symbols(tensor)
     whole = tensor.is_contiguous() or 0 in tensor.stride()
@@ -78,7 +78,7 @@ def dtype_of(tensor: torch.Tensor) -> str:
 
 
 def array_of(tensor: torch.Tensor) -> Array:
-    """Return the values as a numpy array, a view where memory allows; SimError where there are none."""
+    """Return the values as a numpy array, a view if possible. Raises SimError if the tensor has none."""
     if not has_values(tensor):
         raise SimError("a tensor without values (meta or fake): only mode 'timing' runs without")
     plain = written_out(tensor.detach().resolve_conj().resolve_neg()).cpu()
@@ -90,7 +90,7 @@ def array_of(tensor: torch.Tensor) -> Array:
 
 
 def put(array: Array, tensor: torch.Tensor) -> None:
-    """Overwrite a tensor's values, in its own memory format."""
+    """Write the values of an array to a tensor, in the tensor's own memory format."""
     if array.dtype == ml_dtypes.bfloat16:
         source = torch.from_numpy(np.ascontiguousarray(array).view(np.int16)).view(torch.bfloat16)
     else:
@@ -100,7 +100,7 @@ def put(array: Array, tensor: torch.Tensor) -> None:
 
 
 def distance(array: Array, tensor: torch.Tensor) -> float:
-    """max |array - tensor| / max |tensor| in float64, over finite elements; 0 where both are 0 or empty."""
+    """Return max |array - tensor| / max |tensor| in float64, over finite elements; 0 where both are 0 or empty."""
     ours, theirs = array.astype(np.float64), array_of(tensor).astype(np.float64)
     finite = np.isfinite(ours) & np.isfinite(theirs)
     error = float(np.abs(ours - theirs)[finite].max(initial=0.0))

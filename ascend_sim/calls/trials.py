@@ -4,8 +4,8 @@
     trials.added("grad_input", {"batch": 2})                        # cycles, below zero where the kernel gets shorter
     trials.added("grad_input", {"tiling": {"grad_input": {"baseN": 128}}})
 
-A kernel of few instructions is run whole. Of a long one block 0 alone, which takes milliseconds: it is taken to have as much to
-do as any, and what others on the same memories cost it to stay.
+A kernel of few instructions is run whole. Of a long one block 0 alone, which takes milliseconds: it is assumed to have as much
+work as any block, and to lose as much time to others on the same memories as before.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Trials:
         self._specs = {name: None if one is None else TensorSpec(one.shape, one.dtype) for name, one in tensors.items()}
         self._operator, self._attributes, self._chip = operator, dict(attributes), chip
         self._options = filled(PlanOptions, options)
-        self._known: dict[tuple[str, str], int | None] = {}
+        self._known: dict[tuple[str, str, bool], int | None] = {}
         self._plans: dict[str, Plan | None] = {}
 
     @property
@@ -53,23 +53,26 @@ class Trials:
         return next(sizes, 0)
 
     def added(self, kernel: str, change: Mapping[str, Any], *, whole: bool) -> int | None:
-        """Return the cycles that the kernel takes more with `change` than without; `whole`: with all its blocks.
+        """Return how many cycles more the kernel takes with `change`; `whole`: with all its blocks, else block 0 alone.
 
-        `change` is {"batch": f} for f times the batch, or keywords of the call. None for a call that is refused, and where
-        the blocks outnumber the cores, so that one of them does not tell.
+        `change` is {"batch": f} for f times the batch, or keywords of the call. None if the changed call is refused,
+        and if there are more blocks than cores, so that one block does not show the difference.
         """
         before, after = (self._cycles(kernel, one, whole) for one in ({}, change))
         return None if before is None or after is None else after - before
 
     def _cycles(self, kernel: str, change: Mapping[str, Any], whole: bool) -> int | None:
-        """`_tried`, once for each change: parts of a waterfall share some."""
-        key = (kernel, json.dumps(change, sort_keys=True))
+        """Return the result of `_tried`, computed once for each change, because parts of a waterfall share some."""
+        key = (kernel, json.dumps(change, sort_keys=True), whole)
         if key not in self._known:
             self._known[key] = self._tried(kernel, change, whole)
         return self._known[key]
 
     def _tried(self, kernel: str, change: Mapping[str, Any], whole: bool) -> int | None:
-        """Return the cycles of a launch, or of its block 0 alone; operands are in the L2 as the kernels before left them."""
+        """Return the cycles of a launch, or of its block 0 alone; its operands are in the L2 as far as they fit.
+
+        None if the changed call is refused or one block does not show the difference.
+        """
         plan = self._plan_of(change)
         if plan is None:
             return None
@@ -91,7 +94,7 @@ class Trials:
         return span.finish - span.launch
 
     def _plan_of(self, change: Mapping[str, Any]) -> Plan | None:
-        """Return the plan of the call with a change; None where the changed call is refused."""
+        """Return the plan of the call with a change; None if the changed call is refused."""
         key = json.dumps(change, sort_keys=True)
         if key not in self._plans:
             try:

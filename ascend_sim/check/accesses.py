@@ -1,7 +1,7 @@
 """Accesses to bytes, gathered into footprints.
 
 A footprint is the bytes of one kind of access (program, pipe, read or write) at one address; a tile loop touches the same
-few again and again, so that what is asked of pairs is asked of few.
+few again and again, so that few pairs must be compared.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ APART = 44
 
 
 class Shapes:
-    """The distinct regions of instructions, each without its address, by number."""
+    """The distinct regions that instructions touch, without their addresses; each has a number."""
 
     def __init__(self) -> None:
         self.forms: list[Region] = []
@@ -37,8 +37,10 @@ class Shapes:
         self._extents, self._contiguous = np.empty(0, np.int64), np.empty(0, np.bool_)
 
     def of(self, table: InstructionTable, space: str) -> tuple[RegionColumns, Rows, Rows]:
-        """Return the regions of a table in a space, the number of each region's shape, and the format that it adds (0:
-        none).
+        """Return the regions that a table touches in a space and, for each, the number of its shape and of the format
+        that it adds.
+
+        Format 0: it adds nothing.
         """
         known = self._tables.get((id(table), space))
         columns = regions_in(table.touches, space)
@@ -86,10 +88,11 @@ def _added(one: Instruction) -> str:
 
 @dataclass
 class Accesses:
-    """Accesses of programs to one space, sorted by footprint and place in the pipe.
+    """Accesses of programs to one space, sorted by footprint and place in the pipe; all columns are arrays.
 
-    Per access: `row`, `place` (in its pipe), `footprint`. Per footprint: `owner` (program * WIDTH + pipe), `form`, `start`
-    (bytes), `writes`, `atomic` (the number of the format that is added, or 0), and `first`, where its accesses begin.
+    Per access: `row`, `place` (in its pipe), `footprint`. Per footprint: `owner` (program * WIDTH + pipe), `form` (its
+    shape), `start` (bytes), `writes`, `atomic` (the number of the format that is added, or 0), and `first`, the index
+    of its first access.
     """
 
     space: str
@@ -116,7 +119,10 @@ class Accesses:
 def gather(
     lined: Iterable[Stack], synced: Sequence[SyncRows], shapes: Shapes, tensors: Sequence[Allocation] = ()
 ) -> dict[str, Accesses]:
-    """Return all accesses of the programs in stacks (numbers in `synced`), by space; to GM at the addresses of `tensors`."""
+    """Return {space: all accesses to it} of the programs of stacks, whose numbers are indices into `synced`.
+
+    In GM the accesses are at the addresses of `tensors`.
+    """
     parts: dict[str, list[tuple[Any, ...]]] = {space: [] for space in SPACES}
     for stack in lined:
         place = np.concatenate([synced[one].place for one in stack.programs])
@@ -133,7 +139,10 @@ def gather(
 def _in_stack(
     stack: Stack, space: str, place: Rows, pipe: NDArray[np.int8], shapes: Shapes, tensors: Sequence[Allocation]
 ) -> tuple[Any, ...]:
-    """Return row, place, owner, form, start, writes and atomic of every access to a space."""
+    """Return row, place, owner, form, start, writes and atomic of every access of a stack to a space.
+
+    Accesses outside the space or its tensors are left out: memcheck reports them.
+    """
     columns, forms, atomic = shapes.of(stack.table, space)
     row, region = stack.accesses(space)
     address = operand_values(stack.rows, row, columns.column[region])
@@ -158,7 +167,7 @@ def _in_stack(
 
 
 def _by_footprint(space: str, parts: Sequence[tuple[Any, ...]], shapes: Shapes) -> Accesses:
-    """Return accesses of stacks together and sorted."""
+    """Join the accesses of several stacks to a space, sorted by footprint."""
     if not parts:
         empty, no = np.empty(0, np.int32), np.empty(0, np.bool_)
         return Accesses(space, *(empty,) * 5, empty.astype(np.int64), no, empty, np.zeros(1, np.int64))

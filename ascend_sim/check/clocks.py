@@ -23,12 +23,12 @@ Bits = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Clocks:
-    """Knowledge of every row at its start.
+    """The number of rows of each pipe that have retired when a row starts, for every row of all programs.
 
-    Row `row` of program p, at `offset[p] + row`, knows what its pipe learned last, at `event`; nothing at event 0. Then so many
-    rows of pipe q of its own program have retired: `retired[event, column[q]]`. Of other programs it knows what the vectors
-    `outer[event]` know together: `vectors[outer, place]` with the `place` of a (program, pipe), or -1, among its own `group`;
-    `level` orders them.
+    The pipe of row `row` of program p learned last at event `event[offset[p] + row]` (0: it knows nothing). By then
+    `retired[event, column[q]]` rows of pipe q of its own program have retired. For other programs the maximum over the
+    vectors `outer[event]` counts: `vectors[outer, place]`, `place` of a (program, pipe) within its `group`, -1 for one
+    of another group. `level` orders the vectors.
     """
 
     offset: Ints
@@ -59,21 +59,25 @@ class Clocks:
         return np.where(program == of, own, np.where(there, others, 0))
 
     def levels(self, event: Rows) -> Rows:
-        """Return the level of the knowledge about other programs at each event."""
+        """Return for each event the level of its knowledge of other programs: above that of every set that this builds
+        on.
+        """
         found: Rows = self.level[self.outer[event]].max(axis=1, initial=0)
         return found
 
 
 class Events:
-    """The places at which pipes learn, by pipe and in order of rows; number 0 is before all of them.
+    """The places at which pipes learn that rows have retired, by pipe and in order of rows; number 0 is before all of
+    them.
 
-    A track is a pipe of a program that has rows. Event i hears of `heard[i, q]` rows of pipe q, at event `through[i, q]` of
-    that pipe; or other cores end it by their sets number `released[i]`, counted from 1 on, in column `meets[i]` of `inputs`.
-    A wait of the scalar unit is an event of every pipe: of S what ends it, of the others that S has passed it.
+    A track is a pipe of a program that has rows. At event i `heard[i, q]` rows of pipe q have retired, and all that
+    pipe knew at its event `through[i, q]` is known. Sets of other cores, number `released[i]` counted from 1 on, may
+    end it, in column `meets[i]` of `inputs`. A wait of the scalar unit is an event of every pipe: for S its own end,
+    for the others that S has passed it.
     """
 
     def __init__(self, synced: Sequence[SyncRows], matches: Matches, counter: Ints) -> None:
-        """`counter` has for each of the sets that came together the counter that they raise.
+        """Collect the events of `matches`; `counter` has the number of the counter that each set between cores raises.
 
         A barrier of the scalar unit waits for its own stores too.
         """
@@ -117,7 +121,7 @@ class Events:
         return len(self.item)
 
     def _before(self, synced: Sequence[SyncRows], joins: Ints) -> Rows:
-        """Return the rows of every pipe that stand before a row of the scalar unit."""
+        """Return how many rows of every pipe stand before each of the rows `joins` of the scalar unit."""
         items, found = self.matches.items, np.zeros((len(joins), self.columns), np.int32)
         for program in np.unique(items.program[joins]).tolist():
             mine = items.program[joins] == program
@@ -170,7 +174,9 @@ class Events:
         return np.where(number > self._first[track], number, 0)
 
     def _meet(self, counter: Ints) -> tuple[NDArray[np.int16], int]:
-        """Number the counters by which each program hears of others. Return each event's number and the largest count."""
+        """Return the number of the counter that each event waits for, counted within its program, and the most of any
+        program.
+        """
         meets = np.zeros(len(self), np.int16)
         waits = np.flatnonzero(self.released)
         program = self.matches.items.program[self.item[waits]].astype(np.int64)
@@ -199,10 +205,10 @@ class Events:
         return np.concatenate([np.empty(0, np.int32), *found])
 
     def spread(self, out: Bits, part: Ints | None = None, known: Rows | None = None) -> Rows:
-        """Return the rows known at every event when the rows `out` are left out.
+        """Return how many rows of each pipe are known to have retired at every event, when the rows `out` are left out.
 
-        The columns are the rows of each of `pipes`, a column of zeros for any other pipe, and the last sets that other cores
-        made together. A `part` holds the first events of some tracks: it is written to `known`, which has the knowledge of all
+        Columns: each of `pipes`, zeros for any other pipe, then the last sets that other cores made together. With
+        `part`, the first events of some tracks, only these are computed: they are written to `known`, which has the
         other events.
         """
         here: Ints | slice = slice(None) if part is None else part

@@ -1,7 +1,7 @@
 """initcheck: reads of bytes that were never written, in a core's buffers and in GM, and outputs that stay unwritten.
 
 What was written stays written, so of each footprint only the first access is looked at, in an order that no flag contradicts.
-A read that races with the write is told as a race and not here.
+A read that races with the write is reported as a race and not here.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _MARKED = memoryview(b"\1" * (1 << 16))
 
 
 class _Units:
-    """Units of `size` bytes each, some of which are marked: a byte is 1 for each that is."""
+    """Marks of bytes, in units of `size` bytes: `all` has one item for each unit, 1 where it is marked."""
 
     def __init__(self, count: int, size: int = 1, marked: bool = False) -> None:
         self.size = size
@@ -60,7 +60,7 @@ class _Units:
         return int(view.size - np.count_nonzero(view)) * self.size
 
     def _view(self, region: Region, start: int) -> NDArray[np.bool_]:
-        """Return the units of a region as an array [planes, rows, units]."""
+        """Return the marks of a region at byte `start` as an array [planes, rows, units]."""
         size = self.size
         shape = (region.planes, region.rows, region.row_bytes // size)
         strides = (region.plane_stride // size, region.row_stride // size, 1)
@@ -69,7 +69,7 @@ class _Units:
 
 @dataclass
 class _TouchedUnits:
-    """Units of a tensor that were written, and units that were touched at all."""
+    """Marks of one tensor: the units that were written, and the units that were touched at all."""
 
     written: _Units
     touched: _Units
@@ -77,7 +77,10 @@ class _TouchedUnits:
 
 @dataclass
 class Contents:
-    """Contents of GM from task to task. `roles` by the names of tensors; an unlisted tensor is `given`."""
+    """The bytes of GM that tasks have written so far, and the findings on reads of others.
+
+    `roles` says by name whose tensors are written at the beginning (ROLES); an unlisted one is "given".
+    """
 
     roles: Mapping[str, str]
     findings: list[CheckFinding] = field(default_factory=list)
@@ -86,7 +89,7 @@ class Contents:
     _seen: dict[tuple[int, int, str], tuple[Allocation, str]] = field(default_factory=dict)
 
     def plan(self, subject: Subject) -> None:
-        """Note a task before any task is checked: its accesses decide the unit in which its tensors are marked."""
+        """Choose the unit in which the tensors of a task are marked; it is called for every task before any is checked."""
         a = subject.accesses["GM"]
         for tensor, mine in zip(subject.task.tensors, _by_tensor(subject, a), strict=True):
             key = _key(tensor)
@@ -100,7 +103,7 @@ class Contents:
             self._seen.setdefault(key, (tensor, subject.task.name))
 
     def find(self, subject: Subject, broken: Collection[str] = ()) -> list[CheckFinding]:
-        """Return the uninitialised reads of one task, and mark what it wrote.
+        """Return the reads of unwritten bytes in one task, and mark what it wrote.
 
         Spaces that are `broken` (accesses to wrong addresses) are left out: bytes missing there were written elsewhere.
         """
@@ -149,7 +152,7 @@ class Contents:
         return found
 
     def state(self, tensor: Allocation) -> _TouchedUnits:
-        """Return the known state of a tensor's bytes."""
+        """Return the marks of a tensor; at its first use those of its role."""
         key = _key(tensor)
         known = self._held.get(key)
         if known is None:
@@ -166,14 +169,17 @@ def _key(tensor: Allocation) -> tuple[int, int, str]:
 
 
 def _by_tensor(subject: Subject, a: Accesses) -> list[Ints]:
-    """Return the footprints in each tensor."""
+    """Return for each tensor of the task the footprints in it."""
     owner = subject.slots(a.start)
     order = np.argsort(owner, kind="stable")
     return np.split(order, np.searchsorted(owner[order], np.arange(len(subject.task.tensors) + 1)))[1:-1]
 
 
 def _in_order(subject: Subject, a: Accesses, chosen: Ints) -> Ints:
-    """Return footprints in an order of their first accesses that flags allow; of one row reads come before writes."""
+    """Return the `chosen` footprints sorted so that their first accesses stand in an order that the flags allow.
+
+    Of one row reads come before writes.
+    """
     first = a.first[chosen]
     program, row = a.program(first), a.row[first]
     clocks = subject.order.clocks
@@ -256,9 +262,10 @@ def _local_reads(subject: Subject, space: str) -> Iterator[CheckFinding]:
 
 
 def _whole_blocks(region: Region, room: int) -> Region:
-    """Return the region that a transfer out of GM fills: its last block to the end.
+    """Return a written region extended to whole blocks of 32 bytes, if that fits in `room` bytes and its rows are
+    aligned.
 
-    Where copies out of UB count whole blocks, other writes fill their last block too: its rest can only leave with them.
+    Where copies out of UB count whole blocks, the rest of a last block can only leave with the bytes that were written.
     """
     if region.rows > 1 and region.row_stride % BLOCK_BYTES:
         return region

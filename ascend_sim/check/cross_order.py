@@ -15,14 +15,14 @@ from ascend_sim.isa.sync import CrossCoreSetFlag, CrossCoreWaitFlag, CrossCounte
 
 
 class Walker(Protocol):
-    """A walk over a program, as far as a flag between cores asks it."""
+    """Interface of a walk over one program, as `CrossMatches` uses it."""
 
     index: int
     free_pass: bool
 
 
 class Meetings:
-    """The programs that raise and that wait for each flag between the cores of a task, as in `engine.cross.CrossFlags`."""
+    """The programs of a task that raise and that wait for each cross-core counter, as in `engine.cross.CrossFlags`."""
 
     def __init__(self, synced: Sequence[SyncRows]) -> None:
         self.synced = synced
@@ -61,7 +61,7 @@ class Meetings:
 
     @cached_property
     def total(self) -> dict[CrossCounter, dict[int, int]]:
-        """Return how often each program raises each counter."""
+        """Return {counter: {program: how often it raises its part}}."""
         found: dict[CrossCounter, dict[int, int]] = {}
         for index, one in enumerate(self.synced):
             codes, times = np.unique(one.code[one.kind == CROSS_SET], return_counts=True)
@@ -72,7 +72,7 @@ class Meetings:
 
     @cached_property
     def turns(self) -> dict[CrossCounter, int]:
-        """Return how often each counter is raised by all."""
+        """Return {counter: how often all its setters raise it}."""
         return {
             group: min((counts.get(i, 0) for i in self.setters(group)), default=0)
             for group, counts in self.total.items()
@@ -90,7 +90,9 @@ class Meetings:
 
 
 class Counter:
-    """One counter between cores as far as it has come: the sets of each program (`parts`), and the turns that all raised."""
+    """One cross-core counter during the walk: the sets that each program has made (`parts`), and the turns that are
+    complete.
+    """
 
     def __init__(self, setters: Sequence[int], waiters: Sequence[int]) -> None:
         self.setters, self.waiters = setters, waiters
@@ -102,15 +104,15 @@ class Counter:
 
     @property
     def rounds(self) -> int:
-        """Return how often all have raised it."""
+        """Return how often all setters have raised the counter."""
         return min(map(len, self.parts.values()))
 
 
 class CrossMatches:
-    """Matches of sets and waits between cores, by the numbers of rows that synchronise.
+    """Matches of sets and waits between cores; rows are numbers in `SyncItems`.
 
-    `released` are the sets that came together. `partner` gets for each wait that holds its pipe its place in `released`, and
-    `of` has the counter of each of these.
+    `released` are the sets that completed a turn of a counter, `of` the counter of each. `partner` has for each wait
+    the place in `released` of the set that ends it.
     """
 
     def __init__(self, meetings: Meetings, row: Rows, partner: Rows, faults: SyncFaults) -> None:
@@ -153,7 +155,7 @@ class CrossMatches:
                 self.woken += counter.asleep.pop(turn, ())
 
     def wait(self, walk: Walker, item: int, code: int) -> bool:
-        """Let a program pass a wait for a cross-core flag; return False where the flag is not raised yet."""
+        """Let a program pass a wait for a cross-core flag and return True; return False while the flag is not raised."""
         group, counter = self._counter(walk.index, code)
         taken = counter.taken[walk.index]
         turn = len(taken)
@@ -170,7 +172,7 @@ class CrossMatches:
         return True
 
     def count(self) -> None:
-        """Note the flags that are still raised after the walk, as faults."""
+        """Record as faults the counters that are still raised after the walk."""
         for counter in self.raised:
             rounds, parts = counter.rounds, counter.parts
             late = tuple(self.meetings.synced[i].program.where for i in counter.setters if len(parts[i]) == rounds)
@@ -185,8 +187,10 @@ class CrossMatches:
 
     @cached_property
     def counted(self) -> tuple[Ints, Ints, Ints]:
-        """Return sets that may raise a counter too far, the waits that must come before them (-1: none), and numbers that are
-        equal for the same counter and waiter.
+        """Return sets that raise a counter beyond its maximum unless a wait comes first, these waits, and a number for
+        each.
+
+        A wait is -1 if there is none; numbers are equal for the same counter and waiter.
         """
         sets, waits, numbers = array("i"), array("i"), array("i")
         number = 0

@@ -48,14 +48,14 @@ class FindingPlace:
         return f"{_KINDS.get(self.core, self.core.lower())}({number})"
 
     def where(self) -> str:
-        """File, line and instruction."""
+        """Return file, line and instruction in one text."""
         cycle = "" if self.cycle is None else f", cycle {self.cycle}"
         line = f"{shown(self.line)} " if self.line is not None else ""
         call = f": {self.call}" if self.call else ""
         return f"#0 {line}{self.instruction} (row {self.row}{cycle}){call}"
 
     def said(self) -> str:
-        """Return the line without its folder, and its text: "add.py:7 `k.gm_to_ub(row, x)`"."""
+        """Return the source line as a text without its folder, with its code: "add.py:7 `k.gm_to_ub(row, x)`"."""
         call = f"`{shorten(self.call, _CALL, placeholder=' ...')}`" if self.call else self.instruction
         return f"{Path(self.line[0]).name}:{self.line[1]} {call}" if self.line is not None else call
 
@@ -82,8 +82,10 @@ _KINDS = {"AI_CORE": "aicore"}
 
 @frozen
 class CheckFinding(Finding):
-    """`kind` is what was found ("RAW", "illegal read", ...), `tool` which check found it, `title` its first line, `details` the
-    others, `count` how often the same lines of the kernel did it, `advice` what would mend it.
+    """One finding: `kind` ("RAW", "illegal read", ...), the `tool` that found it, its `title` and further lines
+    `details`.
+
+    `count` is how often the same lines of the kernel did it, `advice` a change that would mend it.
     """
 
     tool: str = ""
@@ -100,7 +102,7 @@ class CheckFinding(Finding):
 
     @classmethod
     def of(cls, tool: str, kind: str, task: str, title: str, **options: Any) -> CheckFinding:
-        """Return a finding whose one-line `text` is made from its parts."""
+        """Return a finding and make its one-line `text` from the given parts."""
         made = cls(kind, task, "", tool=tool, title=title, **options)
         return replace(made, text=made._in_one_line())
 
@@ -165,9 +167,10 @@ class CheckFinding(Finding):
 
 @dataclass
 class CheckReport:
-    """Report of a check: its findings, and the numbers of checked programs and rows.
+    """Report of a check: its findings, and how many programs and rows were checked.
 
-    `unused` is memory that nobody uses: no mistake, for a right kernel may read a part of its input. Its texts begin `remarks`.
+    `unused` has memory that nobody uses. It is no mistake, for a right kernel may read a part of its input; `remarks`
+    begin with its texts.
     """
 
     chip: str
@@ -213,7 +216,7 @@ class CheckReport:
 
 
 def shown(line: Line) -> str:
-    """Return a line as messages show it; files of this package without the way to them."""
+    """Return a line (file and number) as messages show it: a file of this package without the path to the package."""
     path = Path(line[0])
     if path.is_relative_to(_ROOT):
         return f"{path.relative_to(_ROOT)}:{line[1]}"

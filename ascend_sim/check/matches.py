@@ -19,7 +19,7 @@ Walk = TypeVar("Walk", CrossWalk, ProgramWalk)
 
 
 class SyncItems:
-    """The rows of all programs that synchronise, as columns; flags inside cores are numbered through."""
+    """The rows of all programs that synchronise, as columns; flags inside cores have numbers over all programs."""
 
     def __init__(self, synced: Sequence[SyncRows]) -> None:
         lengths = [len(one.rows) for one in synced]
@@ -38,13 +38,15 @@ class SyncItems:
         return len(self.row)
 
     def flags(self, items: Ints) -> Ints:
-        """Return the numbers, among those of all programs, of the flags that these rows set or wait for."""
+        """Return for each of the rows `items` the number, over all programs, of the flag that it sets or waits for."""
         return self.flag[self.program[items]] + self.code[items]
 
 
 class Matches:
-    """The sets that end waits. `partner` has for each wait its set, and for one between cores its place in `cross.released`; -1
-    where nothing ends it.
+    """Pairs of waits and the sets that end them, by numbers in `SyncItems`.
+
+    `partner` has for each wait its set; for a wait between cores the place in `cross.released`; -1 where nothing ends
+    it.
     """
 
     def __init__(self, synced: Sequence[SyncRows]) -> None:
@@ -67,7 +69,7 @@ class Matches:
         self.cross = CrossMatches(self._meetings, self.items.row, self.partner, self.faults)
 
     def _by_flag(self, items: Ints) -> tuple[Ints, Ints]:
-        """Return the rows `items` sorted by flag and turn, and where each flag begins."""
+        """Return the rows `items` sorted by flag and turn, and the index at which each flag begins."""
         flags = self.items.flags(items)
         counts = np.bincount(flags, minlength=self.items.flag[-1])
         return items[np.argsort(flags, kind="stable")], np.cumsum([0, *counts])
@@ -91,13 +93,15 @@ class Matches:
 
     @staticmethod
     def _turns(first: Ints) -> Ints:
-        """Return the number of each row among the rows of its flag; `first` is where each flag begins."""
+        """Return the place of each row among the rows of its flag, from 0 on; `first` has the index at which each flag
+        begins.
+        """
         return np.arange(first[-1]) - np.repeat(first[:-1], np.diff(first))
 
     def _cross_in_rows(self) -> bool:
-        """Match waits between cores in the order of rows, where each program meets the others with each flag on one pipe.
+        """Match waits between cores in the order of rows; return True if every wait has its set.
 
-        Returns True if every wait has its set.
+        It returns False too if a program meets one flag on several pipes, whose order is not that of rows.
         """
         items, walks = self.items, []
         crossing = np.flatnonzero(np.isin(items.kind, (CROSS_SET, CROSS_WAIT)))
@@ -137,7 +141,7 @@ class Matches:
         return [walk for walk in walks if not walk.done]
 
     def _count_flags(self) -> None:
-        """Note the flags that are still raised after the walk, as faults."""
+        """Record as faults the flags that are still raised after the walk."""
         left = np.diff(self._first_set) - np.diff(self._first_take)
         for flag in np.flatnonzero(left > 0).tolist():
             last = self._sets[self._first_set[flag + 1] - 1]
@@ -147,7 +151,9 @@ class Matches:
 
     @cached_property
     def counted(self) -> tuple[Ints, Ints]:
-        """Return sets that may raise a flag too far, and the waits that must have happened before (-1: none)."""
+        """Return sets that raise a flag beyond its maximum unless a wait comes first, and these waits (-1: there is
+        none).
+        """
         table = self.synced[0].program.table if self.synced else None
         if table is None or table.flags_count:
             return np.empty(0, np.int64), np.empty(0, np.int64)

@@ -29,7 +29,7 @@ _FAR = 1 << 62
 def find_memory_faults(subject: Subject, races: Sequence[CheckFinding], strict: bool) -> list[CheckFinding]:
     """Return the memory faults of one task; findings on whole tensors need all tasks (`contents`).
 
-    `strict`: what a kernel takes of a buffer is meant to be used, whatever the shapes.
+    With `strict` also pieces of buffers that nothing uses, if nothing else is wrong.
     """
     wrong = [*_addresses(subject), *_overruns(subject), *_rows_over_each_other(subject)]
     unused = _unused_buffers(subject) if strict and not wrong else ()  # what goes astray may be meant for any of them
@@ -37,7 +37,7 @@ def find_memory_faults(subject: Subject, races: Sequence[CheckFinding], strict: 
 
 
 class _WrongAddress(NamedTuple):
-    """An access of `size` bytes: its program, row and address, and what that must be a multiple of."""
+    """An access of `size` bytes: its program, row and address, and the unit of which the address must be a multiple."""
 
     program: int
     row: int
@@ -47,7 +47,7 @@ class _WrongAddress(NamedTuple):
 
 
 def _addresses(subject: Subject) -> Iterator[CheckFinding]:
-    """Accesses outside, one finding for each line of the kernel."""
+    """Yield findings on accesses outside a tensor or buffer and on misaligned ones, one for each line of the kernel."""
     found: dict[tuple[str, str, bool, tuple[object, ...]], list[_WrongAddress]] = {}
     for stack in subject.stacks():
         for space in SPACES:
@@ -104,9 +104,10 @@ def _addresses(subject: Subject) -> Iterator[CheckFinding]:
 
 
 def _overruns(subject: Subject) -> Iterator[CheckFinding]:
-    """Accesses that begin in a piece of a buffer that the kernel took and go on behind its end, one for each line.
+    """Yield findings on accesses that begin in a piece of a buffer that the kernel took and end behind it, one for each
+    line.
 
-    Behind its end means behind its last unit of address: no other piece begins in that.
+    A piece ends with its last unit of address, because no other piece begins in that.
     """
     accesses = subject.accesses
     extents = subject.shapes.extents
@@ -159,7 +160,7 @@ def _overrun(subject: Subject, a: Accesses, footprints: list[int], piece: Alloca
 
 
 def _rows_over_each_other(subject: Subject) -> Iterator[CheckFinding]:
-    """Rows of one write that begin before the one before has ended, one finding for each line."""
+    """Yield findings on writes whose rows overlap: a row begins before the one before has ended. One for each line."""
     found: dict[tuple[object, ...], list[tuple[str, int]]] = {}
     for space, a in subject.accesses.items():
         lost = np.asarray(
@@ -194,7 +195,7 @@ def _rows_over_each_other(subject: Subject) -> Iterator[CheckFinding]:
 
 
 def _operand(subject: Subject, number: int, row: int, space: str, writes: bool) -> int:
-    """The address operand with which a row touches a space."""
+    """Return the address with which a row touches a space."""
     view = subject.programs[number][row]
     regions = view.instruction.writes() if writes else view.instruction.reads()
     operand = next(region.operand for region in regions if region.space == space)
@@ -219,7 +220,7 @@ def _limit(subject: Subject, space: str, number: int, row: int, at: int, *, writ
 
 
 def _several_cores(races: Sequence[CheckFinding]) -> Iterator[CheckFinding]:
-    """Cores that write the same bytes of GM in no order."""
+    """Yield a finding for each of `races` in which two cores write the same bytes of GM."""
     for race in races:
         a, b = race.places
         if race.kind != "WAW" or race.space != "GM" or (a.block, a.core, a.sub_block) == (b.block, b.core, b.sub_block):
@@ -240,7 +241,7 @@ def _several_cores(races: Sequence[CheckFinding]) -> Iterator[CheckFinding]:
 
 
 def _unused_buffers(subject: Subject) -> Iterator[CheckFinding]:
-    """Pieces of a core's buffer that were taken and that no instruction of any program touches."""
+    """Yield findings on pieces of a core's buffer that were taken and that no instruction of any program touches."""
     touched: dict[tuple[str, str], bool] = {}
     first: dict[tuple[str, str], tuple[int, Allocated]] = {}
     sorted_starts: dict[str, tuple[Ints, Ints]] = {}

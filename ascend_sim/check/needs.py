@@ -12,7 +12,7 @@ from ascend_sim.check.sync_rows import WIDTH, Ints
 
 
 class Needs:
-    """For each event, the rows of each pipe that must have retired: of the own program, and of `others`."""
+    """For each event of a task, how many rows of each pipe must have retired: of its own program, and of `others`."""
 
     def __init__(self, order: TaskOrder) -> None:
         self.order, self.own = order, np.zeros_like(order.clocks.retired)
@@ -32,7 +32,7 @@ class Needs:
         return np.unique(np.concatenate([np.empty((4, 0), np.int64), *self._others], axis=1), axis=1)
 
     def enough(self, clocks: Clocks, part: Ints | None = None) -> bool:
-        """Return True if the clocks know everything needed, at all events or at a `part` of them."""
+        """Return True if the clocks know that all needed rows have retired, at all events or at a `part` of them."""
         here = slice(None) if part is None else part + 1
         if (clocks.retired[here] < self.own[here]).any():
             return False

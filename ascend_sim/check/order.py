@@ -24,9 +24,9 @@ from ascend_sim.isa.base import CROSS_SET
 
 
 class TaskOrder:
-    """The order of the programs of a task (`synced`) without the rows that are `out`.
+    """The order of the programs of a task (`synced`) when the rows `out` are left out.
 
-    `matches` and `events` are the same whatever is left out: which set a wait belongs to does not depend on what pipes know.
+    `matches` and `events` are the same whatever is left out: which set ends a wait does not depend on what pipes know.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class TaskOrder:
         self.faults = replace(self.matches.faults, overflows=self._overflows())
 
     def without(self, left_out: Mapping[int, Sequence[int]] | Bits) -> TaskOrder:
-        """Return the order when more rows are left out, given by program or as a mask of all rows that synchronise."""
+        """Return the order with more rows left out: {program: rows}, or a mask over all rows that synchronise."""
         more = self._rows(left_out) if isinstance(left_out, Mapping) else left_out
         return TaskOrder(self.task, self.synced, self, self.out | more)
 
@@ -57,7 +57,7 @@ class TaskOrder:
 
     @property
     def beside_tiles(self) -> TaskOrder:
-        """Return the order without what unit flags tell."""
+        """Return the order without waits for unit flags, which counts in all spaces but L0C."""
         return self._beside_tiles or self
 
     @cached_property
@@ -70,7 +70,7 @@ class TaskOrder:
         return self._rows({i: one.tile_waits for i, one in enumerate(self.synced)})
 
     def _rows(self, chosen: Mapping[int, Sequence[int] | Ints]) -> Bits:
-        """Return a mask of all rows that synchronise, True for those `chosen` by program."""
+        """Return a mask over all rows that synchronise, True for those `chosen`, {program: rows}."""
         found = np.zeros(len(self.matches.items), np.bool_)
         for program, rows in chosen.items():
             if len(rows):
@@ -80,10 +80,10 @@ class TaskOrder:
         return found
 
     def part(self, part: Ints, out: Bits) -> Clocks:
-        """Return the clocks of some events when the rows `out` are left out too.
+        """Return the clocks at the events `part` when the rows `out` are left out too.
 
-        The knowledge that sets between cores hand on stays as it is. The events are the first of some tracks. The clocks hold
-        until the next call.
+        `part` has the first events of some tracks. The knowledge that sets between cores hand on stays as it is. The
+        clocks hold until the next call.
         """
         known, retired = self._scratch
         if len(self._changed):
@@ -104,7 +104,7 @@ class TaskOrder:
     # -- counters ------------------------------------------------------------------------------------------------------
 
     def _overflows(self) -> list[Unpaired]:
-        """Return the flags that may be raised beyond their maximum: for each the first such set."""
+        """Return for each flag that may be raised beyond its maximum the first set that does so."""
         items, found = self.matches.items, []
         sync = self.synced[0].program.table.chip.sync if self.synced else None
         for sets, waits, alike in self.counters():
@@ -116,15 +116,18 @@ class TaskOrder:
         return found
 
     def counters(self) -> Iterator[tuple[Ints, Ints, Ints]]:
-        """Yield sets that may raise a counter too far, the waits that must come before them (-1: none), and numbers that are
-        equal for the same counter and waiter.
+        """Yield (sets, waits, numbers): sets that raise a flag or counter beyond its maximum unless their wait comes
+        first.
+
+        A wait is -1 if there is none; numbers are equal for the same counter and waiter. Flags inside cores come first,
+        counters between cores second.
         """
         sets, waits = self.matches.counted
         yield sets, waits, self.matches.items.flags(sets)
         yield self.matches.cross.counted
 
     def after(self, sets: Ints, waits: Ints) -> Bits:
-        """Return True for each set that comes after its wait in every order (False for wait -1: none)."""
+        """Return True for each set whose wait is over before it in every order; False where the wait is -1 (none)."""
         items = self.matches.items
         owner = items.program[waits].astype(np.int64) * WIDTH + items.pipe[waits]
         known = self.clocks.at(items.program[sets], self.events.before(sets), owner)
@@ -135,7 +138,7 @@ class TaskOrder:
 class _HandedOver:
     """Knowledge that flags between cores hand from program to program.
 
-    Cores that can hear of each other are a group: all cores of a task, or those of a block.
+    Cores with common flags are a group: all cores of a task, or those of a block.
     """
 
     def __init__(self, synced: Sequence[SyncRows], matches: Matches) -> None:
@@ -158,7 +161,7 @@ class _HandedOver:
         self.offset = np.cumsum([0, *(len(one.pipe) for one in synced)])
 
     def meet(self, events: Events) -> None:
-        """Lay out the columns of the knowledge for `events`, by group of cores."""
+        """Assign the columns of the vectors for `events`: one for each pipe of each program, by group of cores."""
         self.events, columns = events, events.columns
         order = np.argsort(self.group, kind="stable")
         first = np.searchsorted(self.group[order], self.group[order])
@@ -183,7 +186,7 @@ class _HandedOver:
         )  # fmt: skip
 
     def retired(self, known: Rows, vectors: Rows, part: Ints) -> Rows:
-        """Return how many rows of each pipe of its own program have retired at each event (of a `part`)."""
+        """Return how many rows of each pipe of its own program have retired at each event of `part`."""
         found = known[part + 1, : self.events.columns + 1]
         own = self.place[self.matches.items.program[self.events.item[part]]][:, self.events.pipes]
         for release in known[part + 1, self.events.columns + 1 :].T:
@@ -191,7 +194,7 @@ class _HandedOver:
         return found
 
     def _vectors(self, known: Rows) -> tuple[Rows, Rows]:
-        """Return the knowledge at each set that cores made together, and its level; entry 0 is no knowledge."""
+        """Return the knowledge at each set that completed a cross-core counter, and its level; entry 0 knows nothing."""
         events, items, columns = self.events, self.matches.items, self.events.columns
         vectors = np.zeros((len(self.counter) + 1, self.width), np.int32)
         level = np.zeros(len(vectors), np.int32)

@@ -20,9 +20,10 @@ PARTS = ("across", "onward", "back")
 
 
 class Questions:
-    """Questions for a list of footprint pairs (f, g) that must be in order: is each access of `f` ordered with those of `g`?
+    """Questions for pairs of footprints (f, g) that must be in order: is each access of `f` ordered with those of `g`?
 
-    If the first access that does not lie before it comes after it, all later ones do, for a pipe learns and never forgets.
+    Only the first access of `g` that is not over before an access of `f` is looked at. If that comes after it, all
+    later ones do, because knowledge never shrinks.
     """
 
     def __init__(self, a: Accesses, f: Ints, g: Ints) -> None:
@@ -31,9 +32,9 @@ class Questions:
 
     @classmethod
     def of_pairs(cls, a: Accesses, f: Ints, g: Ints, parts: Sequence[str] = PARTS) -> Questions:
-        """Return the questions about pairs of footprints, each of which is listed once.
+        """Return the questions about pairs of footprints, each listed once.
 
-        The scalar unit has done one thing before it begins the next.
+        Two footprints of the scalar unit need none: it ends one instruction before it begins the next.
         """
         scalar = (a.owner[f] == a.owner[g]) & (a.owner[f] % WIDTH == PIPE_INDEX["S"])
         f, g = f[~scalar], g[~scalar]
@@ -50,9 +51,10 @@ class Questions:
         return len(self.f)
 
     def unordered(self, clocks: Clocks, most: int | None = None) -> tuple[Ints, Ints]:
-        """Return pairs of accesses (numbers in `a`) that no flag and no barrier orders; one for each access and footprint.
+        """Return pairs of accesses (numbers in `a`) that no flag and no barrier orders: at most one for each access and
+        footprint.
 
-        Where there are more than `most` it returns the first of them.
+        Only the first `most` are returned.
         """
         none = np.empty(0, np.int64)
         first, second, found = [none], [none], 0
@@ -68,9 +70,9 @@ class Questions:
         return np.concatenate(first)[:most], np.concatenate(second)[:most]
 
     def needs(self, clocks: Clocks) -> Iterator[tuple[Ints, Ints, Ints, Ints] | None]:
-        """Yield the knowledge that keeps all in order: (programs, events, owners, numbers of rows).
+        """Yield the knowledge that keeps all accesses in order: (programs, events, owners, numbers of rows).
 
-        None ends it where something is in no order.
+        If two accesses are in no order, it yields None and ends.
         """
         a = self.a
         for b, x, f, g in self._asked(clocks):
@@ -89,7 +91,7 @@ class Questions:
         return program, clocks.event[clocks.offset[program] + self.a.row[access]], self.a.owner[other], place + 1
 
     def racing(self, clocks: Clocks) -> Ints:
-        """Return all accesses that are in no order with one that they are asked about, or that is asked about them."""
+        """Return the numbers of all accesses that are in no order with an access of the other footprint of their pair."""
         a, found, keys = self.a, [self.unordered(clocks)[0]], self._keys()
         same = a.owner[self.f] == a.owner[self.g]
         found.append(Questions(a, self.g[~same], self.f[~same]).unordered(clocks)[0])
@@ -106,12 +108,14 @@ class Questions:
         return self.a.footprint.astype(np.int64) * self._base + self.a.place
 
     def _known(self, access: Ints, footprint: Ints, other: Ints, clocks: Clocks) -> Rows:
-        """Return how many rows of the other footprint's pipe have retired when an access starts."""
+        """Return for each access how many rows of the pipe of footprint `other` have retired when it starts."""
         return _known(self.a, access, footprint, other, clocks)
 
     def _asked(self, clocks: Clocks) -> Iterator[tuple[Ints, Ints, Ints, Ints]]:
-        """Yield accesses, for each the first access of the other footprint that it does not know to be over (if any), and both
+        """Yield four arrays: accesses, the first access of the other footprint that is not known to be over, and both
         footprints.
+
+        Where all are over, the number lies behind the other footprint's accesses.
         """
         keys = self._keys()
         for b, f, g in self._parts():
@@ -131,7 +135,7 @@ class Questions:
 
 
 def _known(a: Accesses, access: Ints, footprint: Ints, other: Ints, clocks: Clocks) -> Rows:
-    """Return how many rows of the pipe of footprint `other` are over when an access begins.
+    """Return for each access how many rows of the pipe of footprint `other` have retired when it starts.
 
     A load of the scalar unit is over before anything behind it is issued.
     """
@@ -149,9 +153,10 @@ def _known(a: Accesses, access: Ints, footprint: Ints, other: Ints, clocks: Cloc
 
 
 def nearest(a: Accesses, b: Ints, x: Ints, clocks: Clocks) -> tuple[Ints, Ints]:
-    """Replace each unordered access of a pair by the one nearest in the kernel's text, for pairs of one program.
+    """Replace in each unordered pair of one program the second access by the one nearest to `b` in the kernel's text.
 
-    That is the last access of that footprint written before `b`, or the first behind it, if it is unordered too.
+    It is the last access of that footprint written before `b`, or the first behind it if that is unordered too; else
+    `x` stays.
     """
     g = a.footprint[x].astype(np.int64)
     base = int(a.row.max(initial=0)) + 2

@@ -79,7 +79,10 @@ def _group_words(subject: Subject, key: _Group, number: int) -> tuple[str, ...]:
 
 
 def groups(subject: Subject) -> dict[_Group, Ints]:
-    """Return the groups that can be left out, as numbers of synchronising rows: the waits of a flag, a barrier of one line."""
+    """Return the groups of rows that can be left out together: the waits of one flag, or a barrier of one line.
+
+    Rows are numbers among all that synchronise.
+    """
     found: dict[_Group, list[Ints]] = {}
     for number, synced in enumerate(subject.synced):
         key = synced.code.astype(np.int64) * 3
@@ -122,7 +125,7 @@ _TRIED = ("barrier", "cross", "flag", "queue")
 
 
 class Proof:
-    """Tries whether a task stays in order without some of its waits; it begins with a task that is in order."""
+    """Decides whether a task stays in order without some of its waits; it begins with a task that is in order."""
 
     def __init__(self, subject: Subject) -> None:
         order, self._needs = subject.order, subject.needs
@@ -135,7 +138,9 @@ class Proof:
         self._parts = [np.flatnonzero(first & (items.row[events.item] < most)) for most in lengths]
 
     def _keep_counters(self, order: TaskOrder) -> None:
-        """Add the knowledge that keeps each flag within its maximum, where it is within it now."""
+        """Add to the needs the knowledge that keeps each flag within its maximum, for flags that stay within it in
+        `order`.
+        """
         items = order.matches.items
         for sets, waits, alike in order.counters():
             late = np.isin(alike, alike[~order.after(sets, waits)])
@@ -151,7 +156,10 @@ class Proof:
         return found
 
     def _look(self, groups: Sequence[Ints], first: int, end: int, found: list[bool], needed: bool = False) -> None:
-        """Find the spare groups from `first` to `end` by halving; `needed`: at least one of them is known to be needed."""
+        """Set `found` to True for the spare groups from `first` to `end`, by halving.
+
+        `needed`: at least one of them is known to be needed.
+        """
         if first == end:
             return
         if not needed and self._holds(groups[first:end]):

@@ -21,8 +21,10 @@ _ROWS = 1 << 16
 
 @dataclass(frozen=True, eq=False)
 class RegionColumns:
-    """The regions of a table's instructions in one space: those of instruction `i` from `first[i]` to `first[i + 1]`, reads
-    before writes. `column` is where a row has the operand that a region is relative to; `offset` and `extent` are in bytes.
+    """The regions of a table's instructions in one space: those of instruction `i` from `first[i]` to `first[i + 1]`.
+
+    Reads come before writes. `column` is the column of a row with the address that a region is relative to; `offset`
+    and `extent` are in bytes.
     """
 
     first: NDArray[np.int64]
@@ -51,7 +53,8 @@ def regions_in(touches: Touches, space: str) -> RegionColumns:
 
 @dataclass(frozen=True, eq=False)
 class Stack:
-    """Rows of `programs` (numbers) of one table behind each other: many short programs are looked at as one.
+    """Rows of several `programs` (numbers) of one table, one behind the other, so that short programs are handled
+    together.
 
     Per row: `number`, its program, and `row`, its place in it.
     """
@@ -63,7 +66,9 @@ class Stack:
     row: NDArray[np.int32]
 
     def accesses(self, space: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return row of the stack and place in `regions_in` of every access to a space, in order of rows."""
+        """Return for every access to a space its row in the stack and the place of its region in `regions_in`, in order
+        of rows.
+        """
         first, instruction = regions_in(self.table.touches, space).first, self.rows[:, 0]
         rows = np.flatnonzero(np.diff(first)[instruction])
         counts = np.diff(first)[instruction[rows]]
@@ -71,7 +76,7 @@ class Stack:
 
 
 def stacks(programs: Iterable[tuple[int, Program]]) -> Iterator[Stack]:
-    """Yield the programs in stacks of one table, each of limited size or of one program."""
+    """Yield stacks of the programs, each of one table and of limited size, or of one program."""
     waiting: list[tuple[int, Program]] = []
     total = 0
     for number, program in programs:

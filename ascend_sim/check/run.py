@@ -35,7 +35,7 @@ _INSIDE = ("overrun", "rows over each other")
 
 
 def chosen_tools(names: Sequence[str] | str | None) -> tuple[str, ...]:
-    """Return the tools of these names in the order of running, all tools for none. Raises SimError for an unknown name."""
+    """Return the named tools in the order in which they run; None means all. Raises SimError for an unknown name."""
     given = tuple(names or TOOLS) if names is None or isinstance(names, list | tuple) else (names,)
     for name in given:
         if name not in TOOLS:
@@ -53,12 +53,12 @@ def check_tasks(
     strict: bool = False,
     engine: str | None = None,
 ) -> CheckReport:
-    """Check tasks in launch order. `roles` says what their tensors are (`contents.ROLES`; a name that is missing is "given").
+    """Build and check tasks in launch order. `roles` has the role of each tensor by name (`contents.ROLES`; else
+    "given").
 
-    `strict` counts what a kernel takes and does not use, buffers and barriers; kernels for all shapes have what some need.
-
-    The programs are built under inspection, so that what a builder would refuse is a finding; cycles are those of a run in
-    mode "timing", where it comes to an end.
+    `strict` also reports unused buffers, and waits and barriers that a kernel for all shapes needs for other shapes.
+    The programs are built under inspection, so that a builder's refusal is a finding. Cycles are those of a run in mode
+    "timing", if it comes to an end.
     """
     wanted = chosen_tools(tools)
     programs: list[list[Program]] = []
@@ -88,7 +88,7 @@ def check_tasks(
 
 
 def _built(task: Task, stamping: bool = True) -> tuple[list[Program], Inspection]:
-    """Return the programs of a task, and what their builders found."""
+    """Return the programs of a task, and the inspection with the faults that their builders found."""
     programs: list[Program] = []
     with inspect(stamping) as inspection:
         for block in range(task.block_dim):
@@ -104,9 +104,11 @@ def _built(task: Task, stamping: bool = True) -> tuple[list[Program], Inspection
 def _compared(
     repeated: Sequence[Program], plain: list[Program], inspection: Inspection
 ) -> tuple[list[Program], Inspection]:
-    """Return the programs written without stamps, and note where the stamped programs differ from them.
+    """Return the programs written without stamps and their inspection, with a fault for each stamped program that
+    differs.
 
-    The first row that differs in each program is a fault, unless there are faults already: then a program may have broken off.
+    A fault names the first row that differs. Nothing is compared if there are faults already: a program may have broken
+    off.
     """
     if inspection.faults:
         return plain, inspection
@@ -136,7 +138,10 @@ def check_timeline(
     roles: Mapping[str, str] | None = None,
     tools: Sequence[str] | str | None = None,
 ) -> CheckReport:
-    """Check the programs of a run as they ran, with its cycles; what a builder would refuse it has refused before."""
+    """Check the programs of a finished run and report the cycles of that run.
+
+    A builder's refusals are no findings here: they ended the run before.
+    """
     programs = [[run.program for run in timeline.of(index)] for index in range(len(tasks))]
     report = check_programs(chip, tasks, programs, roles=roles, tools=tools)
     report.findings = [_with_cycles(one, timeline) for one in report.findings]
@@ -152,7 +157,7 @@ def check_programs(
     roles: Mapping[str, str] | None = None,
     tools: Sequence[str] | str | None = None,
 ) -> CheckReport:
-    """Check programs that ran without cycles, one list for each task."""
+    """Check existing programs, one list for each task, and return the report; it has no cycles."""
     wanted = chosen_tools(tools)
     found, unused, remarks = _look(_subjects(chip, tasks, programs), roles or {}, wanted, strict=False)
     rows = sum(len(one) for built in programs for one in built)
@@ -170,7 +175,7 @@ def _subjects(chip: ChipSpec, tasks: Sequence[Task], programs: Sequence[Sequence
 def _look(
     subjects: Sequence[Subject], roles: Mapping[str, str], tools: Sequence[str], strict: bool
 ) -> tuple[list[CheckFinding], list[CheckFinding], list[str]]:
-    """Return the tools' findings in the order of tasks, the unused memory, and the remarks."""
+    """Run the tools on each task in order; return their findings, the findings on unused memory, and the remarks."""
     found: list[CheckFinding] = []
     remarks: list[str] = []
     contents = Contents(roles)
@@ -203,7 +208,9 @@ def _line(fault: Fault) -> str:
 
 
 def _refused(task: Task, faults: Sequence[Fault]) -> list[CheckFinding]:
-    """Return the builder's refusals as findings, one for each line of the kernel: numbers differ between blocks."""
+    """Return the builder's refusals as findings, one for each line of the kernel, whatever numbers differ between
+    blocks.
+    """
     alike: dict[tuple[object, ...], list[Fault]] = {}
     for fault in faults:
         alike.setdefault((fault.tool, fault.line, _NUMBERS.sub("", fault.text)), []).append(fault)
@@ -223,7 +230,7 @@ def _refused(task: Task, faults: Sequence[Fault]) -> list[CheckFinding]:
 def _timed(
     chip: ChipSpec, tasks: Sequence[Task], programs: Sequence[Sequence[Program]], engine: str | None
 ) -> tuple[Timeline | None, str]:
-    """Return the timeline of the programs and "", or None and the reason why they do not run to the end."""
+    """Run the programs for their cycles; return (timeline, ""), or (None, the reason) if they do not run to the end."""
     blocks: list[dict[int, list[Program]]] = [{} for _ in tasks]
     for number, built in enumerate(programs):
         for program in built:

@@ -26,7 +26,7 @@ _CHUNK = 1 << 18
 
 
 def kinds_of(a: Accesses) -> Rows:
-    """Return a number for each footprint: write or read, by the cube or not, and the format added; see `meet`."""
+    """Return a number for each footprint that `meet` compares: write or read, by the cube or not, and the format added."""
     cube = a.owner % WIDTH == PIPE_INDEX["M"] if a.space == "L0C" else np.zeros(len(a.owner), np.bool_)
     return (a.atomic * 2 + cube) * 2 + a.writes
 
@@ -40,7 +40,8 @@ def meet(one: int, other: int) -> bool:
 
 
 def _candidates(a: Accesses, shapes: Shapes) -> Iterator[tuple[Ints, Ints, Ints, Ints]]:
-    """Yield candidates of sharing for each two kinds that must be in order: (footprints, first, count, others).
+    """Yield footprints whose byte ranges overlap, for each two kinds that must be in order: (footprints, first, count,
+    others).
 
     `others[first[i] : first[i] + count[i]]` begin inside footprint `i`.
     """
@@ -80,7 +81,10 @@ def sharing_pairs(a: Accesses, shapes: Shapes) -> Pairs | None:
 
 
 def as_told(a: Accesses, f: Ints, g: Ints) -> Pairs:
-    """Return pairs in the order of messages: writes with writes, writes with reads that begin in them, all others."""
+    """Return pairs in the order of messages: writes with writes, writes with reads that begin in them, all others.
+
+    In each pair the footprint that begins first comes first; at one address the write.
+    """
     together = a.start[f] == a.start[g]
     swap = np.where(
         together & (a.writes[f] != a.writes[g]), a.writes[g], (a.start[f] > a.start[g]) | (together & (f > g))
@@ -115,7 +119,9 @@ def _exactly(a: Accesses, f: Ints, g: Ints, shapes: Shapes) -> Pairs:
 
 
 def pairs_among(a: Accesses, shapes: Shapes, chosen: Ints) -> Iterator[Pairs]:
-    """Return the pairs of some footprints that share a byte and must be in order, as `as_told` orders them, some at a time."""
+    """Yield the pairs of `chosen` footprints that share a byte and must be in order, some at a time, in the order of
+    `as_told`.
+    """
     order = chosen[np.lexsort((chosen, a.start[chosen]))]
     written, read = order[a.writes[order]], order[~a.writes[order]]
     kinds, high = kinds_of(a), a.start + shapes.extents[a.form]

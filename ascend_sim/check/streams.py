@@ -16,7 +16,7 @@ from ascend_sim.engine.task import Task
 
 
 def find_stream_races(subjects: Sequence[Subject]) -> list[CheckFinding]:
-    """Return one finding for each pair of tasks, tensor and kind of race."""
+    """Return races between tasks of different streams as findings, one for each pair of tasks, tensor and kind of race."""
     if len({subject.task.stream for subject in subjects}) < 2:
         return []
     before = tasks_before([subject.task for subject in subjects])
@@ -30,7 +30,10 @@ def find_stream_races(subjects: Sequence[Subject]) -> list[CheckFinding]:
 
 
 def tasks_before(tasks: Sequence[Task]) -> list[set[int]]:
-    """Return for every task the set of tasks over when it starts: earlier ones of its stream, and those its events wait for."""
+    """Return for every task the indices of tasks that are over when it starts.
+
+    They are the earlier ones of its stream, those that its events wait for, and all before these.
+    """
     before: list[set[int]] = []
     last: dict[int, int] = {}
     recorded: dict[str, int] = {}
@@ -91,7 +94,9 @@ def _between(first: Subject, second: Subject) -> Iterator[CheckFinding]:
 
 
 def _merged(first: Accesses, second: Accesses, programs: int) -> Accesses:
-    """Return the accesses of both tasks as one, those of the second last; `programs` is added to its program numbers."""
+    """Return the accesses of both tasks as one, those of the second last with `programs` added to their program
+    numbers.
+    """
     shifted = (
         second.row, second.place, second.footprint + len(first.start), second.owner + programs * WIDTH, second.form,
         second.start, second.writes, second.atomic,

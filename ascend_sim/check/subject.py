@@ -31,7 +31,7 @@ MOST_TOLD = 20_000
 
 @dataclass(frozen=True, eq=False)
 class Disorder:
-    """Accesses `first` and `second` that nothing orders, at most `MOST_TOLD` pairs, and all `footprints` that race."""
+    """Accesses that nothing orders: pairs `first` and `second`, at most `MOST_TOLD`, and all `footprints` that race."""
 
     first: Ints
     second: Ints
@@ -56,7 +56,7 @@ class Subject:
         return [SyncRows(program) for program in self.programs]
 
     def stacks(self) -> Iterator[Stack]:
-        """Return all rows, of many programs at a time."""
+        """Return all rows of the task in stacks of programs."""
         return stacks(enumerate(self.programs))
 
     @cached_property
@@ -71,7 +71,9 @@ class Subject:
 
     @cached_property
     def pairs(self) -> dict[str, Pairs | None]:
-        """Return the footprints that share a byte, by space; None where they are asked about by halves."""
+        """Return {space: the pairs of footprints that share a byte}; None in place of the pairs where `halves` compares
+        them.
+        """
         return {space: sharing_pairs(a, self.shapes) for space, a in self.accesses.items()}
 
     @cached_property
@@ -89,7 +91,9 @@ class Subject:
 
     @property
     def needs(self) -> list[Needs]:
-        """Return the needs of the order of tiles, and of the order beside them if it is another."""
+        """Return the knowledge that keeps accesses in order: in L0C and, if its order differs there, in the other
+        spaces.
+        """
         assert self.disorder is not None  # which has asked
         return self._needs
 
@@ -133,8 +137,9 @@ class Subject:
 
     @cached_property
     def ranks(self) -> dict[int, Ints]:
-        """Return the place of each row in an order that flags allow, by program; programs whose order of issue is one are left
-        out.
+        """Return {program: the place of each of its rows in an order that flags allow}.
+
+        Programs that can run in their order of issue are left out.
         """
         if self.order.matches.in_rows:
             return {}
@@ -142,7 +147,7 @@ class Subject:
         return {number: np.argsort(found[0]) for number, found in orders.items() if found is not None}
 
     def place(self, program: int, row: int, access: str = "", address: int | None = None) -> FindingPlace:
-        """Return a row of a program, for a finding."""
+        """Return a row of a program as the place of a finding."""
         one = self.programs[program]
         view, notes = one[row], one.notes
         line = None if notes is None else notes.line(row)
@@ -183,7 +188,7 @@ class Subject:
         return np.asarray(numbers)[notes.numbers(rows)]
 
     def line_keys(self, program: Ints | Rows, row: Ints | Rows) -> Ints:
-        """Return numbers that are equal where `line_key` is."""
+        """Return a number for each row: two are equal where `line_key` is equal."""
         keys = np.empty((4, len(row)), np.int64)
         kinds: dict[str, int] = {}
         names: dict[str, int] = {}

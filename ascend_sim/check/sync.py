@@ -15,7 +15,7 @@ from ascend_sim.isa.sync import CrossCoreSetFlag, CrossCoreWaitFlag, SetFlag, Wa
 
 
 def find_sync_faults(subject: Subject) -> list[CheckFinding]:
-    """Return the flags and barriers of a task that are wrong in themselves."""
+    """Return findings on flags and barriers: without a partner, raised beyond the maximum, or in a deadlock."""
     return [*_unpaired(subject), *_overflows(subject), *_deadlocks(subject)]
 
 
@@ -81,7 +81,7 @@ def _partner(subject: Subject, what: str, found: list[Unpaired]) -> CheckFinding
 
 
 def flag_name(subject: Subject, number: int, key: tuple[str, str, int]) -> str:
-    """Return a flag of a program as its kernel calls it."""
+    """Return in words how the kernel of a program names a flag, or its number."""
     names = [name for name, flag in subject.programs[number].flags.items() if tuple(flag) == key]
     return f"flag {names[0]!r}" if names else f"flag {key[2]}"
 

@@ -34,7 +34,7 @@ FlagKey = tuple[str, str, int]
 
 @frozen
 class Unpaired:
-    """A set that nobody waits for, or a wait that nobody ends: `row` of `program`."""
+    """A set that nobody waits for, or a wait that no set ends: `row` of `program`, `count` times."""
 
     program: int
     row: int
@@ -55,10 +55,10 @@ class SyncFaults:
 
 
 class SyncRows:
-    """The rows of a program that synchronise (`rows`), and where each of its rows stands in its pipe.
+    """The rows of a program that synchronise (`rows`), and the place of each of its rows in its pipe.
 
-    Per row of the program: `pipe` and `place`. Per row that synchronises: `kind` and `code`, the number of its flag in `names`,
-    and of its instruction where it is none of a flag inside the core.
+    Per row of the program: `pipe` and `place`. Per row that synchronises: `kind` and `code`. A flag inside the core has
+    as code its number in `names`; any other row that of its instruction.
     """
 
     def __init__(self, program: Program) -> None:

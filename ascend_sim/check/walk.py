@@ -34,7 +34,7 @@ class CrossWalk:
         self.at = 0
 
     def advance(self) -> None:
-        """Advance until a wait cannot pass."""
+        """Pass rows until a wait cannot pass yet."""
         for place in range(self.at, len(self.items)):
             if self.kinds[place] == CROSS_SET:
                 self.cross.set(self.index, self.items[place], self.codes[place])
@@ -45,10 +45,10 @@ class CrossWalk:
 
 
 class ProgramWalk:
-    """One program, walked in issue order; a pipe that must wait keeps its later rows until what it waits for has come.
+    """One program, walked in issue order; a pipe at a wait that cannot pass yet keeps its later rows.
 
-    Rows that synchronise are told by their numbers in the program, among those of all programs from `first` on. `partner` gets
-    for each wait the set that ends it.
+    Rows that synchronise have numbers over all programs, those of this one from `first` on. `partner` gets for each
+    wait the set that ends it.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class ProgramWalk:
         self.free_pass = False
 
     def advance(self) -> None:
-        """Advance until every pipe stands or is through."""
+        """Pass rows until every pipe stands at a wait or has come to its end."""
         kinds, pipes, codes, blocked, count = self.kinds, self.pipes, self.codes, self.blocked, len(self.kinds)
         moved = True
         while moved and not self.done:
@@ -105,7 +105,10 @@ class ProgramWalk:
         return moved
 
     def _issued_until(self) -> int:
-        """Return the first row that the scalar unit cannot issue, for the queue of a pipe that stands is full."""
+        """Return the first row that the scalar unit cannot issue because the queue of a standing pipe is full.
+
+        Without one it is the number of rows.
+        """
         synced, found = self.synced, [len(self.synced.pipe)]
         for pipe, queue in self.blocked.items():
             if pipe not in self._rows_of:
@@ -129,7 +132,7 @@ class ProgramWalk:
         self.free_pass = False
 
     def _step(self, item: int) -> bool:
-        """Process one row that synchronises; return False where it must wait."""
+        """Process one row that synchronises; return False if it is a wait that cannot pass yet."""
         kind, code = self.kinds[item], self.codes[item]
         if kind == SET:
             self.raised[code].append(item)

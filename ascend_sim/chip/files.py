@@ -24,26 +24,26 @@ _ROWS_KEY = "fitted_on"
 
 @frozen
 class ChipLayer:
-    """One chip file: its name for messages and its tree (without `extends`)."""
+    """One chip file: its name in messages and its tree, without `extends`."""
 
     file: str
     tree: Tree
 
 
 def shipped_files() -> dict[str, str]:
-    """Return the names of the chip files in the package -> their names for messages."""
+    """Return {name of a chip file in the package: its name in messages}."""
     folder = resources.files("ascend_sim.configs").joinpath("chips")
     names = sorted(entry.name.removesuffix(".yaml") for entry in folder.iterdir() if entry.name.endswith(".yaml"))
     return {name: f"configs/chips/{name}.yaml" for name in names}
 
 
 def is_path(name: str | Path) -> bool:
-    """Return True if `name` means a user's file, not a shipped chip."""
+    """Return True if `name` is the path of a user's file and no shipped chip."""
     return isinstance(name, Path) or name.endswith((".yaml", ".yml"))
 
 
 def read_layers(name: str | Path) -> list[ChipLayer]:
-    """Return the layers of a chip, most derived first; `ConfigError` for a file or `extends` that cannot be used."""
+    """Return the layers of a chip, most derived first. Raises ConfigError for a file or `extends` that cannot be used."""
     layers: list[ChipLayer] = []
     seen: list[str] = []
     here = Path()
@@ -72,7 +72,7 @@ def read_layers(name: str | Path) -> list[ChipLayer]:
 
 
 def merge(layers: list[ChipLayer]) -> Tree:
-    """Return the layers (most derived first) as one tree."""
+    """Return the layers (most derived first) merged to one tree."""
     merged: Tree = {}
     for layer in reversed(layers):
         merged = _overlay(merged, layer.tree, layer.file, ())
@@ -89,7 +89,7 @@ def leaves(node: object, at: tuple[object, ...] = ()) -> Iterator[tuple[str, Lea
 
 
 def file_of(layers: list[ChipLayer], at: tuple[object, ...]) -> str:
-    """Name the file that says the field at `at`; the most derived one when none does (a missing key)."""
+    """Return the name of the file that sets the field at `at`; for a missing key the most derived file."""
     for layer in layers:
         node: object = layer.tree
         for key in at:
@@ -100,7 +100,7 @@ def file_of(layers: list[ChipLayer], at: tuple[object, ...]) -> str:
 
 
 def dotted(at: tuple[object, ...]) -> str:
-    """Write a place in the tree as `paths.GM->L1.head`."""
+    """Return a place in the tree as text: `paths.GM->L1.head`."""
     return ".".join(str(key) for key in at)
 
 

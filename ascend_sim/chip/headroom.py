@@ -46,7 +46,9 @@ def _launch_cycles(chip: Any) -> Iterator[tuple[str, int]]:
 
 
 def headroom_fault(chip: Any) -> str | None:
-    """Return the first number of `chip` (a ChipSpec) with which an engine's counts could wrap, in words; None if none."""
+    """Return in words the first number of `chip` (a ChipSpec) with which an engine's counts could wrap; None if there
+    is none.
+    """
     for name, rate in _rates(chip):
         if not LEAST_RATE <= rate < MOST_RATE:
             return f"{name}: comes to {rate:g} bytes per cycle; an engine counts from 2**-16 to below 2**30 (int64)"

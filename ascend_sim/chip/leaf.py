@@ -32,14 +32,16 @@ class Source:
 
     @property
     def mark(self) -> str:
-        """Return how sure the number is: `stated`, `derived`, `fitted` or `assumed`; a source without a mark is `stated`."""
+        """Return the certainty of the number: `stated`, `derived`, `fitted` or `assumed`; a source without a mark is
+        `stated`.
+        """
         head, colon, _ = self.text.partition(":")
         return head if colon and head in MARKS else "stated"
 
 
 @frozen
 class Leaf:
-    """A number as it stands in the file, before its unit is checked against the field's."""
+    """A number with its source as the file has it, before its unit is checked against the field's."""
 
     value: int | float | bool
     source: Source
@@ -51,7 +53,7 @@ class Leaf:
 
 @frozen
 class UnitName:
-    """Field annotation: the value must be a `Leaf` in unit `name`; the field keeps the bare number."""
+    """Annotation of a field: its value must be a `Leaf` in the unit `name`, and the field keeps the plain number."""
 
     name: str
 

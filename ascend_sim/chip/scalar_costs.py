@@ -6,9 +6,10 @@ from ascend_sim.chip.sections import Bytes, CoreKind, Cycles, Flag, Section
 
 
 class ScalarCosts(Section):
-    """Cycles that the scalar unit of each kind of core needs to issue one instruction; those of its own loads and stores.
+    """Cycles in which the scalar unit of each kind of core issues one instruction, and those of its own loads and
+    stores.
 
-    It reads and writes GM through a data cache of lines, which `cleans_data_cache` says can be written back on request.
+    It reads and writes GM through a data cache of lines; if `cleans_data_cache`, the kernel can have them written back.
     """
 
     issue_cycles: dict[CoreKind, Cycles]
@@ -22,10 +23,12 @@ class ScalarCosts(Section):
 
     @property
     def gm_cycles(self) -> tuple[int, int]:
-        """Return the cycles of a load or store of GM: of one that fetches its line, and of one whose line is cached."""
+        """Return the cycles of a load or store of GM: first of one that fetches its line, then of one whose line is
+        cached.
+        """
         return self.gm_line_cycles, self.gm_cached_cycles
 
     @property
     def clean_cycles(self) -> tuple[int, int]:
-        """Return the cycles of writing back one line, and the whole cache."""
+        """Return the cycles of writing back one line, and those of writing back the whole cache."""
         return self.clean_line_cycles, self.clean_all_cycles

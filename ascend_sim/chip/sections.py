@@ -60,7 +60,9 @@ Flag = Annotated[bool, Field(strict=True), UnitName("bool")]
 
 
 def _only(size: int) -> AfterValidator:
-    """Return a validator that accepts `size` alone: layouts, instructions and kernels are written for it (`chip.fractal`)."""
+    """Return a validator that accepts no number but `size`: layouts, instructions and kernels are written for it
+    (`chip.fractal`).
+    """
 
     def check(given: int) -> int:
         if given != size:
@@ -75,7 +77,7 @@ class Section(BaseModel):
 
 
 class Identity(Section):
-    """Names: SoC and short SoC as in the vendor's files, product as in the operator documents.
+    """Names of a chip: SoC and short SoC as in the vendor's files, product as in the operator documents.
 
     `note` is printed once where the chip is used.
     """
@@ -106,11 +108,15 @@ class Cores(Section):
 
     @property
     def vector_units(self) -> int:
-        """Cores that a vector kernel runs on: the vector cores, on coupled chips the AI Cores and those beside them."""
+        """Return how many cores run a vector kernel: all vector cores, on coupled chips the AI Cores and the
+        vector-only ones.
+        """
         return self.aic + self.aiv if self.coupled else self.aiv
 
     def vector_kind(self, block: int) -> CoreKind:
-        """The kind of core that block `block` of a vector kernel runs on; AI Cores come before the vector-only ones."""
+        """Return the kind of core that runs block `block` of a vector kernel; AI Cores get the first blocks,
+        vector-only ones the rest.
+        """
         if not self.coupled:
             return "AIV"
         return "AI_CORE" if block % self.vector_units < self.aic else "AIV"
@@ -159,7 +165,7 @@ class Cube(Section):
     latency: Cycles
 
     def macs_per_cycle(self, dtype: str) -> int:
-        """Multiply-accumulates per cycle and core; `SimError` for a dtype that the cube does not take."""
+        """Return the multiply-accumulates per cycle and core. Raises SimError for a dtype that the cube does not take."""
         rate = self.rates.get(dtype)  # type: ignore[call-overload]
         if rate is None:
             raise SimError(
@@ -191,8 +197,9 @@ class Load3dRates(Section):
 
 
 class Load3dLimits(Section):
-    """The largest value of each field of the instruction: `kernel`, `dilation`, `pad` and `stride` on either axis, and the
-    `k_extent` of one load in elements.
+    """The largest values of the instruction's fields: `kernel`, `dilation`, `pad` and `stride` on either axis.
+
+    `k_extent` is the most elements of K in one load.
     """
 
     kernel: Count
@@ -203,10 +210,10 @@ class Load3dLimits(Section):
 
 
 class Load3d(Section):
-    """Image-to-column load; its head and latency stand instead of the L1 path's, the pipe is the path's.
+    """Image-to-column load; its head and latency replace those of the L1 path, its pipe is the path's.
 
-    `slide_rows` switches on the published rule for an instruction that slides over n > 1 rows:
-    `row_bytes` / (2 stride_w + row_slots + n), rounded down, at least `other`.
+    `slide_rows` switches on the published rule for an instruction that slides over n > 1 rows: `row_bytes` / (2
+    stride_w + row_slots + n), rounded down, at least `other`.
     """
 
     head: Cycles
@@ -261,7 +268,7 @@ class FixpipeRates(Section):
 
 
 class VectorOp(Section):
-    """Cycles per repeat by dtype; `head` only where it differs from the unit's."""
+    """Cycles per repeat by dtype; `head` is given only if it differs from the unit's."""
 
     cycles_per_repeat: dict[VectorDtype, RepeatCycles]
     head: FractionalCycles | None = None
@@ -288,7 +295,9 @@ class Overflow(Section):
 
 
 class UbBanks(Section):
-    """Banks of the Unified Buffer: 32-byte blocks go round the groups, one access per group and cycle."""
+    """Banks of the Unified Buffer: consecutive 32-byte blocks lie in successive groups; a group serves one access per
+    cycle.
+    """
 
     groups: Count
     per_group: Count
@@ -296,13 +305,13 @@ class UbBanks(Section):
 
 
 class Vector(Section):
-    """Occupancy: head + repeats x cycles_per_repeat (x `bank_conflict`) + `count_tail` for a partial repeat.
+    """The vector unit. Occupancy: head + repeats x cycles_per_repeat (x `bank_conflict`) + `count_tail` for a partial
+    repeat.
 
-    Where the unit loops over the rows of a 2-D operand, a row takes at least its repeats + `row_overhead`.
-    One instruction has at most `repeats_per_instruction` of them where its operands have strides (None: any number).
-    `ops` lists the formats that each operation has; `ops_source` says where from.
-    `casts` maps "float32->float16" to the cast modes that the unit has for it; the first is what a kernel gets that names
-    none. `casts_source` says where that table is from.
+    Where the unit loops over the rows of a 2-D operand, a row takes at least its repeats + `row_overhead`. One
+    instruction has at most `repeats_per_instruction` repeats if its operands have strides (None: any number). `ops`
+    lists the formats of each operation, from `ops_source`. `casts` maps "float32->float16" to the unit's cast modes for
+    it, from `casts_source`; the first is the default.
     """
 
     repeat_bytes: Bytes
@@ -319,7 +328,7 @@ class Vector(Section):
     casts_source: str
 
     def scaled(self, factor: float) -> Vector:
-        """Return the unit with all costs times `factor`: cycles of a clock that is `factor` times as fast."""
+        """Return the unit with all cycles times `factor`."""
         return self.model_copy(
             update={
                 "head": self.head * factor,
@@ -330,7 +339,9 @@ class Vector(Section):
         )
 
     def cast_mode(self, source: str, target: str, rounding: str | None = None) -> str:
-        """Return `rounding` in capitals, or the pair's first mode for None; `SimError` for what the unit lacks."""
+        """Return `rounding` in capitals, or for None the pair's first mode. Raises SimError for a pair or mode that the
+        unit lacks.
+        """
         modes = self.casts.get(f"{source}->{target}")
         if modes is None:
             known = ", ".join(self.casts)
@@ -392,9 +403,10 @@ class MemoryRates(Section):
 
 
 class Sync(Section):
-    """Flags in a core and between cores, how far each counts, barriers, depths of the pipes' queues.
+    """Flags in a core and between cores with their largest counts, barriers, and the depths of the pipes' queues.
 
-    `flag_pairs` lists to which pipes of a kind of core a flag can go from each; a kind that is not listed has no rule.
+    `flag_pairs` lists for each kind of core the pipes that a pipe can send a flag to; a kind that is not listed has no
+    rule.
     """
 
     flag_ids: Count

@@ -116,7 +116,9 @@ class ChipSpec(BaseModel):
         return dict(_numbers(json.loads(self.model_dump_json())))
 
     def with_numbers(self, changes: Mapping[str, Any]) -> ChipSpec:
-        """Return the chip with other numbers, by dotted path; ConfigError for a path that it lacks and what does not fit."""
+        """Return the chip with other numbers, by dotted path. Raises ConfigError for an unknown path or a number that
+        does not fit.
+        """
         tree = json.loads(self.model_dump_json())
         known = dict(_numbers(tree))
         for place, value in changes.items():
@@ -145,15 +147,15 @@ class ChipSpec(BaseModel):
         return math.ceil(round(us * self.clock.cube_mhz, 6))
 
     def hbm_bytes_per_cycle(self) -> float:
-        """HBM bandwidth that a long linear stream reaches, whole chip."""
+        """Return the HBM bandwidth of the whole chip that a long linear stream reaches."""
         return self.memory.hbm_gb_per_s * 1e3 * self.memory.hbm_efficiency / self.clock.cube_mhz
 
     def l2_read_bytes_per_cycle(self) -> float:
-        """L2 read bandwidth, whole chip."""
+        """Return the L2 read bandwidth of the whole chip."""
         return self.memory.l2_read_bytes_per_cycle_per_aic * self.cores.aic
 
     def l2_write_bytes_per_cycle(self) -> float:
-        """L2 write bandwidth that streams reach, whole chip."""
+        """Return the L2 write bandwidth of the whole chip that streams reach."""
         return self.memory.l2_write_bytes_per_cycle_per_aic * self.memory.l2_write_efficiency * self.cores.aic
 
     @property
@@ -162,11 +164,11 @@ class ChipSpec(BaseModel):
         return self.fixpipe is not None and self.fixpipe.unit_flag
 
     def headroom_fault(self) -> str | None:
-        """Return a number of this chip with which an engine's int64 counts could wrap, in words (`chip.headroom`)."""
+        """Return in words a number of this chip with which an engine's int64 counts could wrap; None if there is none."""
         return headroom_fault(self)
 
     def peak_tflops(self, dtype: str) -> float:
-        """Dense cube peak of the chip, two operations per multiply-accumulate."""
+        """Return the dense cube peak of the chip, two operations per multiply-accumulate."""
         return 2 * self.cube.macs_per_cycle(dtype) * self.cores.aic * self.clock.cube_mhz / 1e6
 
     def path(self, src: str, dst: str, variant: str | None = None) -> Path:
@@ -236,7 +238,7 @@ class ChipSpec(BaseModel):
 
 
 def _places(node: Any, at: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Yield the path to every number of a dumped chip."""
+    """Yield the path, as keys, to every number of a dumped chip."""
     for key, child in node.items():
         if isinstance(child, dict):
             yield from _places(child, (*at, key))
@@ -258,7 +260,7 @@ def chip_names() -> list[str]:
 
 
 def shipped_name(given: str) -> str | None:
-    """Return the name of the shipped chip that `given` means, or None when it means none.
+    """Return the name of the shipped chip that `given` names; None if there is none.
 
     A name is that of its file, in any case and without `ascend`: `ascend910b3`, `Ascend910B3` and `910b3` are one chip.
     Raises `ConfigError` for the name of a family, with the names of its chips.

@@ -27,7 +27,7 @@ thread so that its sums have one order; a search of all installed packages for p
 
 
 def main() -> None:
-    """Entry point of `ascend-sim`."""
+    """Run the command line `ascend-sim` and exit with its code."""
     streams.take_over()
     warnings.showwarning = _show_warning
     gc.set_threshold(_OBJECTS)
@@ -45,5 +45,5 @@ def main() -> None:
 
 
 def _show_warning(message: Any, category: Any, filename: str, lineno: int, file: Any = None, line: Any = None) -> None:
-    """One line, as an error has, without the place in the program."""
+    """Print a warning as one line, as errors are, without its place in the program."""
     print(f"ascend-sim: warning: {message}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""The application: its commands, imported when they are called, and how each tells what went wrong in one line.
+"""The application: its commands, imported when they are called, and their errors, one line each.
 
 That line is JSON under --json; the exit code is 2.
 """
@@ -58,7 +58,7 @@ _USUAL = {
 
 
 class CommandGroup(TyperGroup):
-    """The commands. A wrong option or command ends as all bad input does: one line (JSON under --json) and exit code 2."""
+    """The group of all commands. A wrong option or command ends in one line (JSON under --json) and exit code 2."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(COMMANDS)
@@ -233,7 +233,7 @@ def _whole_program(
 
 
 class OptionalValues(TyperCommand):
-    """Command whose options in `alone` may be given without a value; `alone` has the value that they then get."""
+    """Command with options that may be given without a value; `alone` has the value that each then gets."""
 
     alone: ClassVar[dict[str, str]] = {}
 
@@ -252,7 +252,10 @@ _MADE: list[list[Path]] = []
 
 @contextmanager
 def errors(as_json: bool) -> Iterator[None]:
-    """Turn the errors that a user can cause into one line and exit code 2; empty folders of `make_folder` are removed."""
+    """Turn the errors that a user can cause inside the block into one line and exit code 2.
+
+    Folders that `make_folder` created are removed if they are empty.
+    """
     made = len(_MADE)
     try:
         yield
@@ -272,7 +275,7 @@ def errors(as_json: bool) -> Iterator[None]:
 
 
 def plain_text(text: str, whole: bool = False) -> str:
-    """Return a text for a terminal: without control characters, on one line, and not too long unless `whole`."""
+    """Return a text for a terminal, without control characters, on one line; cut off if too long, unless `whole`."""
     shown = "".join(one if one.isprintable() or (whole and one == "\n") else repr(one)[1:-1] for one in text)
     if whole or len(shown) <= _LONGEST_LINE:
         return shown
@@ -280,7 +283,7 @@ def plain_text(text: str, whole: bool = False) -> str:
 
 
 def make_folder(out: Path) -> None:
-    """Make the folder of `--out`. Raises SimError where a file has its name or it cannot be made or written."""
+    """Create the folder of `--out`. Raises SimError if a file has its name or it cannot be created or written."""
     if out.exists() and not out.is_dir():
         raise SimError(f"--out {out}: there is a file of that name; give a folder")
     from ascend_sim.report import files

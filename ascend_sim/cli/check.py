@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Checked:
-    """Options of a command that checks a case or a kernel file; each takes some of them."""
+    """Options of a command that checks a case or a kernel file; each kind of subject takes some of them."""
 
     chip: Annotated[
         str | None,
@@ -58,7 +58,9 @@ class Checked:
     ] = None
 
     def refuse(self, subject: str, kind: str, names: Sequence[str]) -> None:
-        """Raise SimError for the first of the options `names` that was given, since this kind of subject has no use for it."""
+        """Raise SimError for the first of the options `names` that was given, since this `kind` of subject has no use
+        for it.
+        """
         for name in names:
             if getattr(self, name) is not None:
                 raise SimError(f"--{name.replace('_', '-')}: {subject} is {kind}, which does not take it")
@@ -144,7 +146,9 @@ def _kernel(one: KernelSubject, asked: Checked, tools: list[str] | None) -> Chec
 
 
 def _program(path: Path, devices: list[DeviceRecorder], tools: list[str] | None, chip: str | None) -> CheckReport:
-    """Check what a program that used `ascend_sim.acl` launched on its devices, and the memory it did not free."""
+    """Run a program that uses `ascend_sim.acl`; check the kernels on its devices, and report memory that it did not
+    free.
+    """
     from ascend_sim.acl import aclGetRecentErrMsg, leaks
     from ascend_sim.check.run import CheckReport, chosen_tools
 

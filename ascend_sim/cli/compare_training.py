@@ -39,7 +39,7 @@ def compare_training(
     printed: Printed,
     steps: Annotated[int, typer.Option(min=1, help="Losses that are taken of each run.")] = 20,
     precisions: Annotated[
-        str, typer.Option(help="fp32, hf32, fp16 (cubeMathType 0, 3, 2) and bf16 (autocast), with commas.")
+        str, typer.Option(help="fp32, hf32, fp16 (cubeMathType 0, 3, 2), bf16 (autocast), hifloat8 (950), with commas.")
     ] = "fp32,hf32,fp16,bf16",
     forward: Annotated[
         bool, typer.Option("--forward/--no-forward", help="Whether the chip computes the forward pass too.")
@@ -81,7 +81,9 @@ def compare_training(
 
 
 def _training(script: Path, training: Callable[[], Any]) -> Any:
-    """Return the losses that the script's function yields, or its result; an error on the way names its line."""
+    """Call the script's function; return its losses one by one, or a result that cannot be iterated. Errors name its
+    line.
+    """
     made = called(script, training)
     return _losses(script, iter(made)) if isinstance(made, Iterable) else made
 

@@ -16,7 +16,7 @@ _FAMILY = "dav-"
 
 
 def _completer(*folders: str, endings: tuple[str, ...] = (".yaml",)) -> Callable[[str], list[str]]:
-    """Return a function that completes shipped names from these folders, and files with one of the endings."""
+    """Return a completion function: shipped names from these folders, and files with one of the endings."""
 
     def complete(incomplete: str) -> list[str]:
         shipped = [one.name for folder in folders for one in files("ascend_sim.configs").joinpath(folder).iterdir()]
@@ -29,12 +29,14 @@ def _completer(*folders: str, endings: tuple[str, ...] = (".yaml",)) -> Callable
 
 
 def among(choices: tuple[str, ...]) -> Callable[[str], list[str]]:
-    """Return a function that completes one of these values."""
+    """Return a completion function for these values."""
     return lambda incomplete: [one for one in choices if one.startswith(incomplete)]
 
 
 def tiling_fields(incomplete: str) -> list[str]:
-    """Complete the last part of KERNEL.FIELD=VALUE,...: a kernel, then its fields by the vendor's names; also files."""
+    """Return completions of the last part of KERNEL.FIELD=VALUE,...: a kernel, then its fields by the vendor's names;
+    also files.
+    """
     from ascend_sim.ops.kernels.tilings import TILINGS
     from ascend_sim.options.short_names import SHORT_NAMES, full_name
 

@@ -69,14 +69,14 @@ def is_cpp(path: Path) -> bool:
 
 
 def tensors_among_files(files: RunFiles, options: CppOptions) -> tuple[RunFiles, CppOptions]:
-    """Return both groups of options, with `--out NAME=DTYPE:SHAPE` moved from the folder to the output tensors."""
+    """Return both groups of options; an `--out` that is NAME=DTYPE:SHAPE is moved to the output tensors."""
     if files.out is None or not _TENSOR.fullmatch(str(files.out)):
         return files, options
     return replace(files, out=None), replace(options, output=[*(options.output or ()), str(files.out)])
 
 
 def compiled(path: Path, name: str | None, options: CppOptions) -> CppKernel:
-    """Return the kernel of a file; `name` and `--entry` say which one."""
+    """Compile a C++ file and return its kernel: the one called `name` or `--entry`, if the file has several."""
     from ascend_sim.ascend_c.function import cpp_kernel
 
     if name and options.entry and name != options.entry:
@@ -98,9 +98,10 @@ def arguments(
     read: Callable[[Path], ModuleType],
     call: Callable[..., Any],
 ) -> tuple[list[Any], dict[str, Any], ModuleType | None]:
-    """Return the tensors of a launch, its numbers, and the Python file beside the kernel, where that gave them.
+    """Return the tensors of a launch, its numbers, and the Python file beside the kernel as a module.
 
-    `read` makes a module of a file, and `call` calls a function of it so that its errors name the line.
+    The arguments come from the options if any was given, else from that file; then only is the module not None. `read`
+    makes a module of a file, `call` calls a function of it so that its errors name the line.
     """
     rng = np.random.default_rng(seed)
     beside = path.with_suffix(".py")
@@ -114,7 +115,10 @@ def arguments(
 
 
 def _from_file(kernel: CppKernel, given: Any, file: Path) -> tuple[list[Any], dict[str, Any]]:
-    """Sort what `arguments` returned, in the order of the kernel's parameters or by their names."""
+    """Return the tensors, in order, and the numbers by name, from the result of the file's `arguments`.
+
+    That result is in the order of the kernel's parameters, or maps their names.
+    """
     names = [one.name for one in kernel.parameters]
     if not isinstance(given, Mapping):
         listed = given if isinstance(given, tuple | list) else (given,)

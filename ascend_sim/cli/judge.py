@@ -26,7 +26,7 @@ from ascend_sim.errors import SimError
 
 @dataclass(frozen=True)
 class JudgeLimits:
-    """Limits of the process of a case: seconds, and bytes of memory."""
+    """Limits of the process that judges a case: seconds, and bytes of memory."""
 
     timeout: Annotated[float, typer.Option(min=1, help="Seconds that a case may take.")] = 60.0
     memory: Annotated[
@@ -87,7 +87,9 @@ def judge(
 
 
 def _files(cases: Sequence[Path]) -> Iterator[Path]:
-    """Return the kernels: files as given, of folders all that have their arguments beside them."""
+    """Yield the kernel files: given files, and in given folders all that have a Python file with their arguments beside
+    them.
+    """
     from ascend_sim.cli.cpp import is_cpp
 
     for one in cases:
@@ -109,7 +111,7 @@ def _files(cases: Sequence[Path]) -> Iterator[Path]:
 
 
 def _append(results: Path, line: str) -> None:
-    """Append a line, behind one that was cut off too."""
+    """Append a line to a file of results; begin a new line first if the last one was cut off."""
     with results.open("ab+") as out:
         begun = out.tell() > 0
         if begun:
@@ -119,7 +121,7 @@ def _append(results: Path, line: str) -> None:
 
 
 def _judged_before(results: Path | None) -> set[str]:
-    """Return the cases that a file of results has already; a last line that was cut off counts for nothing."""
+    """Return the cases that a file of results already has; a last line that was cut off does not count."""
     found = set()
     if results is not None and results.is_file():
         for line in results.read_text(encoding="utf-8").splitlines():
@@ -129,13 +131,13 @@ def _judged_before(results: Path | None) -> set[str]:
 
 
 class JudgeWorker:
-    """A process that judges cases one after the other; it is started again where a case has ended it."""
+    """A process that judges cases one after the other; it is started again if a case has ended it."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
 
     def judge(self, request: JudgeRequest) -> dict[str, Any]:
-        """Judge one case in a process of its own."""
+        """Judge one case in a process of its own; return its verdict with the case, the seed and the seconds it took."""
         begun = time.monotonic()
         answer = self._answer(request)
         if answer is None:

@@ -27,7 +27,7 @@ _NEEDED = (
 
 
 class JudgeRequest(NamedTuple):
-    """A case: its file, the chip and the seed of its arguments, and its limits in seconds and megabytes."""
+    """A case to judge: its file, the chip, the seed of its arguments, and its limits in seconds and megabytes."""
 
     file: str
     chip: str
@@ -37,7 +37,7 @@ class JudgeRequest(NamedTuple):
 
 
 def judged(file: Path, chip: str, seed: int) -> dict[str, Any]:
-    """Return the verdict on a kernel file with its arguments beside it."""
+    """Return the verdict on a kernel file, with arguments from the Python file beside it."""
     from ascend_sim.ascend_c.errors import CompileError
     from ascend_sim.checking import check_kernel
     from ascend_sim.cli.cpp import CppOptions
@@ -84,7 +84,7 @@ _running: list[int] = []
 
 
 def _run(request: JudgeRequest) -> dict[str, Any]:
-    """Return the output of a case's process and its exit code, which is None if its time was over."""
+    """Judge one case in a fork; return {"said": its output, "code": its exit code, or None if it ran out of time}."""
     begun = time.monotonic()
     out, into = os.pipe()
     case = os.fork()
@@ -106,14 +106,14 @@ def _run(request: JudgeRequest) -> dict[str, Any]:
 
 
 def _end_group(case: int) -> None:
-    """End whatever is left of the processes of a case."""
+    """Kill all processes of a case that still run."""
     for kill in (os.killpg, os.kill):  # a case that was just forked has no group yet
         with suppress(ProcessLookupError, PermissionError):
             kill(case, signal.SIGKILL)
 
 
 def _child(request: JudgeRequest, into: int) -> None:
-    """Judge in a process group of its own with limits, print the verdict, and end."""
+    """Judge a case in this fork: in a process group of its own, with limits; print the verdict to `into`, and exit."""
     code = 1
     try:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -140,7 +140,7 @@ def _stop(number: int, frame: object) -> None:
 
 
 def main() -> None:
-    """Read requests as lines of JSON until there are no more, and answer each with a line."""
+    """Read requests, a line of JSON each, until the input ends; print for each a line with the result of `_run`."""
     requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)

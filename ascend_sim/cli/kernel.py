@@ -1,4 +1,4 @@
-"""`ascend-sim kernel FILE [NAME]`: run a kernel of one's own, and compare what it gives with what its file expects."""
+"""`ascend-sim kernel FILE [NAME]`: run a kernel of one's own, and compare its outputs with those that its file expects."""
 
 from __future__ import annotations
 
@@ -111,7 +111,9 @@ def kernel(
 
 @dataclass(frozen=True)
 class CheckAfterRun:
-    """Check of a kernel that has run: its line of the summary, its entry of the JSON, and whether it found no error."""
+    """Result of the check of a kernel that has run: its line of the summary, its JSON entry, and True if it found no
+    error.
+    """
 
     line: str
     data: dict[str, Any]
@@ -120,7 +122,7 @@ class CheckAfterRun:
 
 
 def _checked(subject: KernelSubject, run: KernelRun, blocks: int, asked: LaunchOptions, again: str) -> CheckAfterRun:
-    """Check a kernel that has run; `again` is the command that prints the findings."""
+    """Return the result of checking a kernel that has run; `again` is the command that prints the findings."""
     from ascend_sim.checking import check_kernel
 
     rows = sum(map(len, run.programs))
@@ -136,7 +138,7 @@ def _checked(subject: KernelSubject, run: KernelRun, blocks: int, asked: LaunchO
 
 
 def _command(file: Path, name: str | None, asked: LaunchOptions, given: dict[str, Any]) -> str:
-    """Return the command that checks the kernel of a Python file; one of a C++ file takes its other options as well."""
+    """Return the command line that checks the kernel with the same options."""
     words = ["ascend-sim", "check", str(file), *([name] if name else []), "--chip", str(asked["chip"])]
     for option, value in [*given.items(), *(("disarm", flag) for flag in asked.get("disarm", ()))]:
         words += [f"--{option}", str(value)] if value else []
@@ -145,7 +147,7 @@ def _command(file: Path, name: str | None, asked: LaunchOptions, given: dict[str
 
 @dataclass(frozen=True)
 class KernelSubject:
-    """A kernel with its arguments, and the Python file that gave them."""
+    """A kernel with its arguments, and the Python file and module that they are from."""
 
     kernel: Any
     tensors: Sequence[Any]
@@ -168,7 +170,7 @@ def subject_of(file: Path, name: str | None, fields: dict[str, Any], seed: int, 
 def subject_of_module(
     file: Path, module: ModuleType, name: str | None, fields: dict[str, Any], seed: int
 ) -> KernelSubject:
-    """Return the kernel of a Python file that has been read."""
+    """Return the kernel of a Python file, whose `module` was loaded before, with its arguments."""
     kernel = choose_kernel(module, file, name)
     tensors = called(file, module.arguments, np.random.default_rng(seed))
     given = tensors if isinstance(tensors, tuple | list) else (tensors,)
@@ -176,7 +178,7 @@ def subject_of_module(
 
 
 def expected_of(subject: KernelSubject) -> Any:
-    """Return the file's expectation: arrays, or a function whose errors name their line."""
+    """Return the file's expected outputs: arrays, or a function whose errors name their line; None without any."""
     expected = getattr(subject.module, "expected", None)
     if not callable(expected):
         return expected
@@ -199,7 +201,7 @@ def load_file(
 def check_file(
     file: Path, module: ModuleType, function: str = "arguments(rng); it makes the kernel's tensors, in order"
 ) -> None:
-    """Raise SimError if the file lacks the function."""
+    """Raise SimError if the file's module lacks a function of that name."""
     if not callable(getattr(module, function.partition("(")[0], None)):
         raise SimError(f"{file}: no function {function}")
 
@@ -248,14 +250,16 @@ def choose_kernel(module: ModuleType, file: Path, name: str | None) -> Any:
 
 @contextmanager
 def own_stdout(is_data: bool) -> Iterator[TextIO]:
-    """Yield the command's stdout; if that carries data, prints of the user's file go to stderr meanwhile."""
+    """Yield the command's stdout; if the command prints data there, prints of the user's file go to stderr in the
+    block.
+    """
     stdout = sys.stdout
     with redirect_stdout(sys.stderr if is_data else stdout):
         yield stdout
 
 
 def called(file: Path, function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
-    """Call a function of the file and return its result; SimError with file and line for whatever it raises."""
+    """Call a function of the file and return its result. Raises SimError with file and line for whatever it raises."""
     try:
         return function(*arguments, **keywords)
     except SystemExit as error:

@@ -40,7 +40,7 @@ Jobs = Annotated[int | None, typer.Option(min=1, help="Processes; default: one f
 
 @dataclass(frozen=True)
 class Printed:
-    """Options of a command that compares figures: in which form it prints them."""
+    """Options of a command that compares figures: the form in which it prints them."""
 
     json_output: Annotated[bool, typer.Option("--json", help="Print all figures as JSON.")] = False
     csv_output: Annotated[bool, typer.Option("--csv", help="Print all figures as CSV.")] = False
@@ -63,7 +63,10 @@ def command(name: str | None = None, **settings: Any) -> Callable[[Function], Fu
 
 
 def _spread(function: Function, command: str) -> Function:
-    """Return the function with one parameter for each option of its groups, as typer reads it."""
+    """Return a function with a parameter for each option of the function's groups, as typer reads it.
+
+    It collects them to groups again and calls the function.
+    """
     hints = get_type_hints(function, include_extras=True)
     parameters: list[Parameter] = []
     groups: list[tuple[str, list[str], Callable[[dict[str, Any]], Any]]] = []
@@ -90,7 +93,7 @@ def _spread(function: Function, command: str) -> Function:
 
 
 def _fields(kind: Any) -> Iterator[Parameter]:
-    """Yield a parameter for each field of a dataclass."""
+    """Yield a typer parameter for each field of a dataclass."""
     hints = get_type_hints(kind, include_extras=True)
     for one in fields(kind):
         default = Parameter.empty if one.default is MISSING else one.default
@@ -102,7 +105,7 @@ def _made(kind: Any, given: dict[str, Any]) -> Any:
 
 
 def _options(kind: Any, command: str) -> list[tuple[Described, Shell]]:
-    """Return the options of a class that belong to a command, each with its shell description."""
+    """Return the options of a class that a command has, each with its shell description."""
     told = [(one, one.option.shell) for one in options_in(kind)]
     return [(one, shell) for one, shell in told if shell is not None and command in shell.commands]
 
@@ -113,7 +116,7 @@ def _flag(one: Described, shell: Shell) -> str:
 
 
 def _parameter(described: tuple[Described, Shell]) -> Parameter:
-    """Return a parameter for an option that is described."""
+    """Return the typer parameter of a described option."""
     (name, text, option), shell = described
     kind: Any = list[str] if shell.many else _TYPES.get(text.removesuffix(" | None"), str)
     default = option.default or None if kind not in _TYPES.values() else option.default
@@ -129,7 +132,7 @@ def _parameter(described: tuple[Described, Shell]) -> Parameter:
 
 
 def _completer(shell: Shell, choices: tuple[str, ...]) -> Callable[[str], list[str]] | None:
-    """Return the function that completes an option's value; None for an option without known values."""
+    """Return the completion function of an option's value; None for an option without known values."""
     if isinstance(shell.completed, str):
         return getattr(completing, shell.completed)  # type: ignore[no-any-return]
     known = choices or shell.completed

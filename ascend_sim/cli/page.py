@@ -27,7 +27,7 @@ _ROWS_OF_TEXT = 100_000_000
 
 @dataclass(frozen=True)
 class RunFiles:
-    """Files that a command writes of one run, and the form in which it prints the report."""
+    """Files of one run that a command writes, and the form in which it prints the report."""
 
     out: Annotated[
         Path | None,
@@ -38,7 +38,7 @@ class RunFiles:
         bool,
         typer.Option(
             "--full",
-            help="Print every table: problem, kernels, bounds, waterfalls. JSON then has advice too.",
+            help="Print every table: problem, kernels, bounds, waterfalls.",
         ),
     ] = False
     trace_limit: Annotated[
@@ -55,7 +55,7 @@ class RunFiles:
     ] = False
 
     def check(self, mode: str) -> None:
-        """Refuse what cannot go together before any work is done."""
+        """Raise SimError, before any work, for an unknown mode and for options that do not go together."""
         if mode not in MODES:
             raise SimError(f"--mode {mode}: allowed are {listed(MODES)}")
         if self.msprof and (self.out is None or mode == "functional"):
@@ -70,7 +70,7 @@ class RunFiles:
             )
 
     def make_folder(self) -> None:
-        """Make the folder of `--out`, before the work."""
+        """Create the folder of `--out`, before the work."""
         if self.out is not None:
             make_folder(self.out)
             if self.msprof:
@@ -80,13 +80,11 @@ class RunFiles:
 
     @property
     def timeline(self) -> bool | int:
-        """Return how much of its timeline a timing run keeps: all for files, none for short JSON, a limited one for text."""
-        if self.out is not None or self.html is not None:
-            return True
-        return False if self.json_output and not self.full else _ROWS_OF_TEXT
+        """Return how much of its timeline a timing run keeps: all for files, a limited one for what is printed."""
+        return True if self.out is not None or self.html is not None else _ROWS_OF_TEXT
 
     def write(self, run: RunResult, progress: Progress) -> tuple[list[Path], list[str]]:
-        """Write the files; returns their paths, and what the page says of the bottleneck."""
+        """Write the files; return their paths, and the lines of the page on the bottleneck."""
         said: list[str] = []
         written: list[Path] = []
         if self.lines or self.msprof:
@@ -107,7 +105,7 @@ class RunFiles:
 
 
 def check_html(html: Path, out: Path | None = None) -> None:
-    """Raise SimError, before the work, for an `--html` file that could not be written after it."""
+    """Raise SimError, before the work, for an `--html` file that could not be written afterwards."""
     from ascend_sim.report.skeleton import check_plotly
 
     check_plotly()
@@ -126,7 +124,7 @@ def write_html(
     other_rates: bool,
     all_blocks: bool = False,
 ) -> list[str]:
-    """Write the page; returns what it says of the bottleneck."""
+    """Write the HTML page of a run; return the lines that it shows on the bottleneck."""
     from ascend_sim.report.packed import LIMIT
     from ascend_sim.report.page import write_page
     from ascend_sim.report.what_if import what_if

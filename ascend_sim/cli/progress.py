@@ -20,9 +20,10 @@ LONG_SECONDS = 60.0
 
 
 def announce(name: str, ahead: Callable[[], Outlook], then: str = "") -> None:
-    """Print on a terminal how long the work ahead takes, if that is more than `LONG_SECONDS`; `then` is added to the line.
+    """Print on a terminal how long the work ahead takes, if that is more than `LONG_SECONDS`; `then` is added to the
+    line.
 
-    `ahead` is called only on a terminal: it runs one block of each kernel.
+    `ahead` returns the estimate. It is called only on a terminal, because it runs one block of each kernel.
     """
     if not sys.stderr.isatty():
         return
@@ -73,7 +74,7 @@ class Progress:
             self._bar.console.print(said, highlight=False, markup=False)
 
     def _left(self, done: int, total: int, now: float) -> float | None:
-        """Return the seconds left at the rate since the first counted step; None while the rate is unknown."""
+        """Return the seconds left at the rate since the first counted step; None until that is known."""
         assert self._counted is not None
         _, first, since = self._counted
         return None if done <= first or now <= since else (total - done) * (now - since) / (done - first)
@@ -132,7 +133,7 @@ class ProgressLine:
             self._status.start()
 
     def __call__(self, text: str, left: float | None = None, *, at_most: bool = False) -> None:
-        """Show `text` and the seconds `left`, which are about right or, with `at_most`, an upper limit."""
+        """Show `text` and about how many seconds are `left`; with `at_most` that is an upper limit."""
         if self._status is None:
             return
         rest = words(left).replace("about", "at most") if at_most else words(left)

@@ -47,9 +47,8 @@ def run(
 ) -> None:
     """Run one convolution, backward or forward, and print how long it takes, where the time goes, and what helps.
 
-    Without --out and --html a run in timing mode keeps no timeline beyond 100 million instructions, and with --json one only
-    with --full: its report then has no waterfall and no advice. A timeline lies in a temporary file (TMPDIR), some 20 bytes an
-    instruction.
+    Without --out and --html a run in timing mode keeps no timeline beyond 100 million instructions: its report then has no
+    waterfall and no advice. A timeline lies in a temporary file (TMPDIR), some 20 bytes an instruction.
     """
     from ascend_sim.calls.cases import named_in_commands, of_this_case, run_case
     from ascend_sim.calls.run import check_fits
@@ -114,7 +113,7 @@ def _print(
     said: list[str],
     written: list[Path],
 ) -> None:
-    """Print a run's summary or, with `full`, all tables and the page's texts; then the names of the files `written`."""
+    """Print a run's summary or, with `full`, all tables and the page's lines; then the names of the files `written`."""
     from ascend_sim.report.pages import plan_table
     from ascend_sim.report.text import render, render_summary
 

@@ -30,7 +30,7 @@ _waits_until = 0.0
 
 
 def listen() -> None:
-    """From now on let signals, and more memory than the limit, end the command as Ctrl-C does. For the main thread."""
+    """Install signal handlers and a watch on memory that end the command as Ctrl-C does. For the main thread."""
     for number in _WORDS:
         if signal.getsignal(number) != signal.SIG_IGN:  # that is how nohup starts a command
             signal.signal(number, _stop)
@@ -38,7 +38,7 @@ def listen() -> None:
 
 
 def tell() -> int:
-    """Say in one line what interrupted the command; returns the exit code that shells expect for it."""
+    """Print in one line what interrupted the command; return the exit code that shells expect for it."""
     global _told
     _told = True
     print(f"ascend-sim: {_WORDS[_last]}", file=sys.stderr)
@@ -46,12 +46,12 @@ def tell() -> int:
 
 
 def end_of_start(code: object) -> object:
-    """Return the exit code instead of Typer's `code`: a signal before the command began is reported like Ctrl-C."""
+    """Return Typer's exit code, or that of `tell` for a signal before the command began, which Typer does not report."""
     return tell() if code == 128 + int(signal.SIGINT) and not _told else code
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
-    """Signal handler: raise KeyboardInterrupt or MemoryLimitError, after an import that is under way."""
+    """Handle a signal: raise KeyboardInterrupt or MemoryLimitError, but not in the middle of an import."""
     global _last, _waits_until
     if hasattr(signal, "setitimer") and _is_import(frame):
         now = time.monotonic()

@@ -24,7 +24,7 @@ _SIGPIPE = 128 + 13
 
 
 class _Lasting(io.FileIO):
-    """A standard stream that keeps its first write error and drops all later output."""
+    """A standard stream that remembers its first write error and drops all later output."""
 
     fault: OSError | None = None
 
@@ -41,7 +41,7 @@ _stdout: _Lasting | None = None
 
 
 def take_over() -> None:
-    """Replace standard output and error by streams that survive write errors, also where they are closed."""
+    """Replace standard output and error, even closed ones, by streams that survive write errors."""
     global _stdout
     codecs.register_error(_REPLACED, _replace)
     # A closed descriptor would be given to the next file that is opened, which would then get what is printed.
@@ -55,7 +55,9 @@ def take_over() -> None:
 
 
 def end(code: object) -> object:
-    """Return the exit code of a command that ended with `code`; says in a line that its output could not be written."""
+    """Return the exit code of a command that ended with `code`; if its output could not be written, print that in a
+    line.
+    """
     if _stdout is None or code not in (None, 0, 1, 2):  # a signal ended it
         return code
     sys.stdout.flush()
@@ -68,7 +70,7 @@ def end(code: object) -> object:
 
 
 def _lasting(stream: TextIO | None, number: int) -> _Lasting | None:
-    """Return a surviving stream for Python's own stdout or stderr; None for another stream (of a test or notebook)."""
+    """Return a surviving stream in place of Python's own stdout or stderr; None for any other (of a test or notebook)."""
     buffer = getattr(stream, "buffer", None)
     if stream is not None and type(getattr(buffer, "raw", buffer)) is not io.FileIO:
         return None
@@ -87,7 +89,7 @@ def _text(raw: _Lasting, like: TextIO | None, errors: str) -> TextIO:
 
 
 def _replace(error: UnicodeError) -> tuple[str | bytes, int]:
-    """Return the replacement for the character at which an encoding failed; bytes of a file's name stay as they are."""
+    """Return the replacement for a character that the encoding lacks; bytes of a file's name are unchanged."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     one = error.object[error.start]

@@ -16,7 +16,9 @@ PIPE_WIDTH = 120
 
 
 def console() -> Console:
-    """Standard output; no line is longer than its width, but for words that are longer themselves, such as paths."""
+    """Return a console for standard output: as wide as the terminal or COLUMNS, for a pipe without COLUMNS
+    `PIPE_WIDTH`.
+    """
     from rich.console import Console
 
     told = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()
@@ -31,7 +33,7 @@ def print_text(text: str) -> None:
 
 
 def print_paragraphs(paragraphs: list[str]) -> None:
-    """Print paragraphs with a line between them."""
+    """Print paragraphs with an empty line between them."""
     from ascend_sim.report.grid import say
 
     out = console()

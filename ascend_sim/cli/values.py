@@ -16,8 +16,8 @@ WHOLE_NUMBER = re.compile("-?(?:0|[1-9][0-9]{0,17})")
 
 
 def parse_tiling(text: str) -> dict[str, dict[str, Any]]:
-    """Return tiling fields per cube kernel, from KERNEL.FIELD=VALUE,... or from a YAML file. Raises ConfigError with
-    the fault.
+    """Return {cube kernel: its tiling fields} from KERNEL.FIELD=VALUE,... or a YAML file. Raises ConfigError for a
+    fault.
     """
     if "=" not in text:
         return _tiling_file(Path(text))
@@ -49,7 +49,10 @@ def _tiling_file(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def parse_block_dim(text: str) -> int | dict[str, int]:
-    """Return the blocks of the cube kernels: one number for both, or KERNEL=NUMBER,...; ConfigError names what is wrong."""
+    """Return the blocks of the cube kernels: one number for both, or {kernel: number} from KERNEL=NUMBER,...
+
+    Raises ConfigError with the fault.
+    """
     if WHOLE_NUMBER.fullmatch(text.strip()):
         return int(text)
     blocks: dict[str, int] = {}
@@ -66,17 +69,17 @@ def parse_block_dim(text: str) -> int | dict[str, int]:
 
 
 def parse_share(percent: float) -> float:
-    """Return a share between 0 and 1 from per cent."""
+    """Return a percentage as a share between 0 and 1."""
     return percent / 100
 
 
 def parse_models(text: str) -> str | list[str]:
-    """Return the names with commas, or "all"."""
+    """Return "all", or the list of names from a text with commas."""
     return text if text == "all" else text.split(",")
 
 
 def parse_disarm(flags: list[str] | None) -> dict[str, list[str]] | None:
-    """Return the flags by kernel from KERNEL.FLAG each; ConfigError for anything else."""
+    """Return {kernel: its flags} from texts KERNEL.FLAG. Raises ConfigError for anything else."""
     waits: dict[str, list[str]] = {}
     for one in flags or ():
         kernel, _, flag = one.partition(".")
@@ -89,7 +92,9 @@ def parse_disarm(flags: list[str] | None) -> dict[str, list[str]] | None:
 
 
 def parse_index(option: str, text: str | None) -> tuple[int, ...] | None:
-    """Return the index of an element from whole numbers with commas; ConfigError for anything else."""
+    """Return the index of an element from whole numbers with commas; None for None. Raises ConfigError for anything
+    else.
+    """
     if text is None:
         return None
     parts = text.split(",")
@@ -99,7 +104,7 @@ def parse_index(option: str, text: str | None) -> tuple[int, ...] | None:
 
 
 def fields_of(text: str | None) -> dict[str, Any]:
-    """Return the keywords of NAME=VALUE,...; values are integers, floats, true, false, or text."""
+    """Return the keywords of NAME=VALUE,... as a dict; values are integers, floats, true, false, or text."""
     fields: dict[str, Any] = {}
     for part in text.split(",") if text is not None else ():
         name, equals, value = (piece.strip() for piece in part.partition("="))

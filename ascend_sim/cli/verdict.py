@@ -29,9 +29,9 @@ def not_compiled(text: str) -> dict[str, Any]:
 def verdict_of(
     check: Mapping[str, Any] | None, report: Mapping[str, Any] | None = None, scalar: bool = False
 ) -> dict[str, Any]:
-    """Return the verdict by the JSON data of a check and of a run; None for what did not take place.
+    """Return the verdict from the JSON data of a check and of a run; None for one that did not take place.
 
-    `scalar` says that scalar work computes the outputs, which fails the stage of values.
+    `scalar`: scalar work computes the outputs, which fails the stage of values.
     """
     stages: dict[str, Any] = dict.fromkeys(STAGES)
     stages["compile"] = {"passed": True, "messages": []}
@@ -65,7 +65,9 @@ def _whole(stages: dict[str, Any], unknown: list[str]) -> dict[str, Any]:
 
 
 def _values(outputs: Mapping[str, Any] | None, scalar: bool) -> dict[str, Any]:
-    """The worst error over its bound, and the first element that is wrong."""
+    """Return the entry of the stage of values: if it passed, the worst error over its bound, and the first wrong
+    element.
+    """
     found: dict[str, Any] = {"scalar_computed": scalar, "worst_error_over_bound": None, "first_wrong": None}
     if not outputs:
         return {"passed": False if scalar else None, **found}
@@ -91,7 +93,10 @@ def _cycles(report: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def scalar_computed(programs: Sequence[Program], sizes: Mapping[str, int]) -> bool:
-    """Return True if scalar loads and stores touch at least half as many bytes as the outputs have; `sizes` are theirs."""
+    """Return True if scalar loads and stores touch at least half as many bytes as the outputs have in all.
+
+    `sizes` are the bytes of the outputs; a few accesses never count.
+    """
     from ascend_sim.isa.scalar import ScalarAccess
 
     moved = elements = 0

@@ -20,10 +20,10 @@ _NOT_BUILT = "ascend-sim was installed without a C compiler"
 
 
 def chosen_engine(engine: str | None = None) -> str:
-    """Return the name of the engine that runs: `engine`, or for None and "auto" what `ASCEND_SIM_ENGINE` says, or what is
-    there.
+    """Return the engine to run, "simpy" or "compiled".
 
-    Raises SimError for another name, and for "compiled" where it was not built.
+    For None and "auto" `ASCEND_SIM_ENGINE` decides; without it the compiled engine runs where it was built. Raises
+    SimError for another name, and for "compiled" where it was not built.
     """
     asked, said_by = "auto" if engine is None else engine, "engine"
     if asked == "auto" and os.environ.get(VARIABLE):

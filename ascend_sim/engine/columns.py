@@ -43,9 +43,10 @@ _PACKING = 3
 
 
 class ColumnFile:
-    """An unnamed temporary file to whose end bytes are appended; they never change.
+    """Unnamed temporary file to which bytes are appended; bytes in it never change.
 
-    Several threads may read it, and forked processes, which share its position: nobody reads from there.
+    Threads and forked processes may read it at once: a read names its place and does not use the position that they
+    share.
     """
 
     open: ClassVar[WeakSet[ColumnFile]] = WeakSet()
@@ -73,15 +74,17 @@ class ColumnFile:
 
 @dataclass(eq=False)
 class Written(Mapping[str, NDArray[np.int64]]):
-    """The columns of a program as C writes them: `times` of a row side by side, (rows, 5), and of transfers alone `moves`,
-    (transfers, 6), the number of the row in front.
+    """The columns of a program as C writes them.
+
+    `times` [rows, 5] has five columns of every row; `moves` [transfers, 6] five more of each transfer, behind the
+    number of its row.
     """
 
     times: NDArray[np.int64]
     moves: NDArray[np.int64]
 
     def __getitem__(self, name: str) -> NDArray[np.int64]:
-        """Return one of `TIMES`."""
+        """Return the column called `name`, one of `TIMES`, a number for each row."""
         if name in OF_ALL:
             return self.times[:, OF_ALL.index(name)]
         if name not in OF_MOVES:
@@ -119,7 +122,7 @@ class Packed(Mapping[str, NDArray[np.int64]]):
 
     @classmethod
     def of(cls, columns: Mapping[str, NDArray[np.int64]]) -> Packed:
-        """Pack columns that are there."""
+        """Pack the columns of a finished program in memory."""
         count = len(columns["start"])
         numbers = [np.asarray(columns[name], np.int64) for name in TIMES]
         numbers = [
@@ -131,7 +134,7 @@ class Packed(Mapping[str, NDArray[np.int64]]):
         return cls(count, np.frombuffer(b"".join(pieces), np.uint8), -1 - places)
 
     def __getitem__(self, name: str) -> NDArray[np.int64]:
-        """Return one of `TIMES`, for reading."""
+        """Return the column called `name`, one of `TIMES`, unpacked and read-only."""
         if name not in TIMES:
             raise KeyError(name)
         return self.lately.get((self._own, name), lambda: self._unpacked(name))
@@ -165,7 +168,7 @@ class Packed(Mapping[str, NDArray[np.int64]]):
         return found
 
     def _read(self, place: int, behind: int, dtype: np.dtype[Any], count: int) -> NDArray[Any]:
-        """Return `count` numbers, `behind` bytes behind the beginning of the piece at `place`."""
+        """Return `count` numbers that stand `behind` bytes behind the beginning of the piece at `place`."""
         size = count * dtype.itemsize
         if place < 0:
             first = -1 - place + behind
@@ -208,7 +211,10 @@ class ColumnStore:
         return self._file
 
     def kept(self, run: ProgramRun) -> ProgramRun:
-        """Return the finished program; its columns are packed and written to the file where they exceed the room."""
+        """Return the finished program as the run keeps it.
+
+        Its columns stay arrays while there is room; otherwise they are packed and written to the file.
+        """
         columns = run.columns
         if not isinstance(columns, Packed):
             size = len(TIMES) * 8 * len(run.program)

@@ -5,8 +5,8 @@
     by_what(path)                      # {"MTE1": 41200, "launch": 5760, ...} cycles
 
 It is found backwards, from the last retirement: whatever an instruction waited for longest (its pipe, its flag, its issue,
-a place in a queue, the outstanding limit, a barrier) is followed, until the launch of the first task is reached. Whoever
-makes a step of the path longer by a cycle makes the run longer by a cycle, as long as transfers do not share bandwidth.
+a place in a queue, the outstanding limit, a barrier) is followed, until the launch of the first task is reached. A step
+of the path that takes a cycle longer makes the run a cycle longer, as long as transfers do not share bandwidth.
 """
 
 from __future__ import annotations
@@ -79,12 +79,12 @@ class PathStep:
 
 
 def critical_path(timeline: Timeline) -> list[PathStep]:
-    """Return the steps in the order of time; empty when nothing ran."""
+    """Return the steps of the path in the order of time; [] if nothing ran."""
     return _Walk(timeline).steps() if timeline.tasks else []
 
 
 def by_what(path: Sequence[PathStep], task: int | None = None) -> dict[str, int]:
-    """Return the cycles of the path by what took them, longest first; of one task where it is named."""
+    """Return {what took the time: cycles} of a path, longest first; with `task` only of that task's steps."""
     cycles: dict[str, int] = {}
     for step in path:
         if task is None or step.task == task:
@@ -126,7 +126,7 @@ class _PathRows:
 
     @cached_property
     def passed(self) -> NDArray[np.int64]:
-        """Return when each row had begun, or was over where it waited."""
+        """Return the cycle at which each row had begun; of a wait, the cycle at which it was over."""
         return np.where(np.isin(self.kind, (WAIT, CROSS_WAIT)), self.run.end, self.run.start)
 
     @cached_property
@@ -159,7 +159,7 @@ class _PathRows:
 
     @cached_property
     def sets(self) -> dict[int, int]:
-        """Return the row of a wait -> row of the set that it waits for."""
+        """Return {row of a wait: row of the set that it waits for}, for flags inside the core."""
         return flag_pairs(self.run)
 
     def last(self, number: int, row: int) -> int:
@@ -249,8 +249,9 @@ class _Walk:
         return (_FINISH, last, -1), span.finish, HOST, DIRECT
 
     def _task_launch(self, task: int) -> tuple[_Node | None, int, str, str]:
-        """Return the step before a task's launch: the end of the task before it in its stream, or of one whose event it
-        awaits.
+        """Return the node before a task's launch, its cycle, the kind of the time between them, and the reason.
+
+        It is the end of the task that was over last, or the beginning of the run (None).
         """
         tasks = self._timeline.tasks
         launch = tasks[task].launch
@@ -263,8 +264,10 @@ class _Walk:
         return (_TASK_END, last, -1), tasks[last].finish, HOST, TASK_OVER
 
     def _dispatch(self, index: int) -> tuple[_Node, int, str, str]:
-        """Return the step before a block's dispatch: the start of its task, the dispatch before it, or the end of a block that
-        freed a core.
+        """Return the node before a block's dispatch, its cycle, the kind of the time between them, and the reason.
+
+        It is the start of its task, an earlier dispatch, or the end of a block that freed a core: whichever allowed the
+        dispatch last.
         """
         run = self._timeline.programs[index]
         chip, launch = run.program.table.chip, run.launch
@@ -296,7 +299,9 @@ class _Walk:
 
     @staticmethod
     def _drained(index: int, row: int, rows: _PathRows, only: int | None = None) -> list[tuple[int, _Node]]:
-        """Return the last work, issued before `row`, of every pipe or of pipe `only`, with its cycles."""
+        """Return (cycle, node) of the last work issued before `row` on every pipe, or on pipe `only`: its end and its
+        retirement.
+        """
         found: list[tuple[int, _Node]] = []
         for number in range(1, len(PIPES)) if only is None else (only,):
             last = rows.last(number, row)
@@ -308,9 +313,10 @@ class _Walk:
         return found
 
     def _issued(self, index: int, row: int, rows: _PathRows) -> tuple[_Node, int, str, str]:
-        """Return the step before a row was queued: the row before it, or the row that freed a place in the queue.
+        """Return the node before a row was queued, its cycle, the kind of the time between them, and the reason.
 
-        A row of the scalar unit counts when it is over.
+        It is the issue of the row before it, or the row that freed a place in the queue. A row of the scalar unit
+        counts when it is over.
         """
         if rows.pipe[row] == 0:
             return (_END, index, row), int(rows.run.end[row]), ISSUE, DIRECT
@@ -331,7 +337,10 @@ class _Walk:
         return (_ISSUED, index, row - 1), int(rows.issued[row - 1])
 
     def _start(self, index: int, row: int, rows: _PathRows) -> tuple[_Node, int, str, str]:
-        """Return the step that let a row start: its pipe became free, it was issued, or an outstanding transfer retired."""
+        """Return the node that let a row start, its cycle, the kind of the time between them, and the reason.
+
+        The row's pipe became free, the row was issued, or an outstanding transfer retired.
+        """
         run, at = rows.run, int(rows.run.start[row])
         if rows.pipe[row] == 0:
             node, at = self._previous_issue(index, row, rows)
@@ -344,7 +353,10 @@ class _Walk:
         return (_ISSUED, index, row), at, ISSUE, ISSUED
 
     def _retire(self, index: int, row: int, rows: _PathRows) -> tuple[_Node, int, str, str]:
-        """Return the step before a row's retirement: its end and latency, or the retirement of an earlier row of the pipe."""
+        """Return the node before a row's retirement, its cycle, the kind of the time between them, and the reason.
+
+        It is the row's end, a latency earlier, or the retirement of an earlier row of the pipe.
+        """
         run = rows.run
         at, done = int(run.retire[row]), int(rows.done[row])
         if at > run.end[row] and done >= 0 and run.retire[done] == at:
@@ -352,7 +364,10 @@ class _Walk:
         return (_END, index, row), int(run.end[row]), LATENCY, DIRECT
 
     def _end(self, index: int, row: int, rows: _PathRows) -> tuple[_Node, int, str, str]:
-        """Return the step before a row's end: its own work, or the event that it waited for."""
+        """Return the node before a row's end, its cycle, the kind of the time between them, and the reason.
+
+        It is the row's start, or for a wait the event that it waited for.
+        """
         run, kind = rows.run, int(rows.kind[row])
         start, end = int(run.start[row]), int(run.end[row])
         own: _Node = (_START, index, row)
@@ -394,7 +409,9 @@ class _Walk:
 
     @staticmethod
     def _set(node: _Node, rows: _PathRows) -> _Node:
-        """Return the node at which a flag really goes up: the retirement of the last work before the set on its pipe."""
+        """Return the node at which a flag really goes up: for a retirement, that of the last work before the set on its
+        pipe.
+        """
         kind, index, row = node
         return (_RETIRE, index, int(rows.done[row])) if kind == _RETIRE else node
 

@@ -43,7 +43,7 @@ class CrossFlags:
         return [self._members[index] for index in cross_members(group, self._members, waiters)]
 
     def set(self, program: Program, flag: CrossCoreSetFlag, time: int) -> None:
-        """Raise one core's part of a counter at cycle `time`; the counter goes up when all parts are raised."""
+        """Note that a core raises its part of a counter at cycle `time`; the counter goes up when all parts are raised."""
         group = cross_counter(flag, self._core(program))
         parts = self._raised.get(group)
         if parts is None:
@@ -56,7 +56,11 @@ class CrossFlags:
                 event.succeed()
 
     def take(self, program: Program, flag: CrossCoreWaitFlag, time: int) -> int | None:
-        """Return the cycle at which a wait that begins at `time` is over; None while that is unknown."""
+        """Take the counter down for one wait of a core that begins at `time`; return the cycle at which the wait is
+        over.
+
+        None, and nothing is taken, while the counter has not gone up for it.
+        """
         group = cross_counter(flag, self._core(program))
         taken, released = self._taken[group, self._core(program)], self._released[group]
         if len(taken) >= len(released):
@@ -69,7 +73,7 @@ class CrossFlags:
         self._taken[cross_counter(flag, self._core(program)), self._core(program)].append(time)
 
     def sleep(self, env: simpy.Environment, program: Program, flag: CrossCoreWaitFlag) -> simpy.Event:
-        """Return an event for the next time that the counter goes up."""
+        """Return a SimPy event that fires when the counter that `flag` waits for goes up next."""
         event = env.event()
         self._sleepers[cross_counter(flag, self._core(program))].append(event)
         return event

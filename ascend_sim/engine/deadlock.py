@@ -60,7 +60,7 @@ def describe(runs: Sequence[RunningProgram], events: Sequence[tuple[Task, str]],
 
 
 def _lack(run: RunningProgram, pipe: str, instruction: Instruction, edges: dict[str, str]) -> str:
-    """Return the reason why `pipe` stands at a wait; another pipe of the core that owes the flag is noted in `edges`."""
+    """Return in words what `pipe` waits for; a pipe of the same core that owes the flag is noted in `edges`."""
     if isinstance(instruction, WaitFlag):
         edges[pipe] = instruction.source
         return f"flag {instruction.flag} from {instruction.source}, which has not set it"

@@ -33,7 +33,7 @@ class Device:
         self.clock = 0
 
     def launch(self, task: Task) -> bool:
-        """Note a launch; returns whether the cores of its kind must fetch its code (chip file, launch.kept_launches)."""
+        """Note a task's launch; return True if the cores must fetch its code (chip file, launch.kept_launches)."""
         launched = self._launched.setdefault(task.main_kind, [])
         cold = task.binary not in launched
         launched.append(task.binary)
@@ -41,19 +41,20 @@ class Device:
         return cold
 
     def repeat(self, tasks: Iterable[Task]) -> None:
-        """Leave the code that a run of `tasks` leaves."""
+        """Note the launches of `tasks` as a run of them would; nothing is run."""
         for task in tasks:
             if task.block_dim:
                 self.launch(task)
 
     def allocate(self, size: int, name: str) -> Allocation:
-        """Reserve `size` bytes of GM."""
+        """Reserve `size` bytes of GM and return the allocation."""
         return self.gm.allocate(size, name, with_data=self.with_values)
 
     def pass_over(self, tensors: Sequence[tuple[Allocation, bool]]) -> int:
-        """Leave in the L2 what a kernel leaves that moves each of `tensors` once; True beside one that it writes.
+        """Change the L2 as a kernel does that moves each of `tensors` once: pairs of a tensor and True if it is
+        written.
 
-        Returns how many dirty lines it drives out. Parts of all tensors take turns, as the blocks of a kernel do.
+        Return how many dirty lines that evicts. Parts of all tensors take turns, as the blocks of a kernel do.
         """
         line, driven_out = self.chip.memory.l2_line_bytes, 0
         self.l2.know(max((-(-(tensor.base + tensor.size) // line) for tensor, _ in tensors), default=0))
@@ -67,7 +68,10 @@ class Device:
         return driven_out
 
     def replay(self, kernels: Iterable[KernelMoves], held: Mapping[Any, Allocation]) -> None:
-        """Leave in the L2 what `kernels` leave one after the other; `held` are buffers that there are, others are allocated."""
+        """Change the L2 as `kernels` do that run one after the other.
+
+        Their buffers are those of `held` by name; any other is allocated.
+        """
         buffers: dict[Hashable, Allocation] = dict(held)
         for moved in kernels:
             for buffer, nbytes, _ in moved:

@@ -12,7 +12,7 @@ Lifecycle:
    waves; between two dispatches lie `launch.block_us`. A block's programs are built when it is dispatched.
 3. `CoreRun` computes the block's timeline; GM transfers meet in `Traffic`. Their compiled twin (`engine/compiled/`) does
    the same faster; `engine` says which.
-4. When nothing is left to happen the run is over; whoever has not finished then is deadlocked.
+4. When no event is left the run is over; a program that has not finished then is deadlocked.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ _FAULTS, _LAST = 3, 4
 class _Cores:
     """Free cores of one kind, in the order in which blocks get them.
 
-    At the end of an instant, when every core is back and every request made, they go to whoever waits, the task that
-    began first before the others; so no order of events within the instant matters.
+    They are given out at the end of an instant, after all releases and requests, to the waiting task that began first;
+    so no order of events within the instant matters.
     """
 
     def __init__(self, env: simpy.Environment, order: list[int]) -> None:
@@ -65,14 +65,17 @@ class _Cores:
         self._woken = False
 
     def acquire(self, ticket: int, count: int) -> simpy.Event:
-        """An event that fires with `count` cores; `ticket` is the turn of the task, which has one request at a time."""
+        """Return an event that fires with the numbers of `count` cores.
+
+        `ticket` is the turn of the task, which has one request at a time.
+        """
         event = self._env.event()
         heapq.heappush(self._waiting, (ticket, count, event))
         self._wake()
         return event
 
     def release(self, numbers: list[int]) -> None:
-        """Release cores."""
+        """Return cores to the free ones."""
         self._free = sorted(self._free + numbers, key=self._rank.__getitem__)
         self._wake()
 
@@ -85,7 +88,10 @@ class _Cores:
             self._env.schedule(event, priority=_LAST)  # type: ignore[arg-type]
 
     def _deal(self, _: Any) -> None:
-        """Assign free cores to the first request in turn; its task may ask again at this instant before the next is served."""
+        """Assign free cores to the first request in turn, if there are enough.
+
+        Its task may ask again at this instant before the next request is served.
+        """
         self._woken = False
         if self._waiting and len(self._free) >= self._waiting[0][1]:
             _, count, event = heapq.heappop(self._waiting)
@@ -95,7 +101,7 @@ class _Cores:
 
 
 def _columns_of(task: int, run: RunningProgram, core: int, launch: int) -> ProgramRun:
-    """Return the timeline of a finished program, with its columns."""
+    """Return a finished program as the `ProgramRun` of a Timeline, with its columns."""
     return ProgramRun(task, run.program, core, run.begin, run.finish, run.columns(), run.queue_full, launch)
 
 
@@ -108,7 +114,7 @@ class _Watch:
         self._columns = None if isinstance(machine, CompiledMachine) else ColumnWatch(tasks)
 
     def add(self, task: int, run: RunningProgram, core: int, launch: int) -> None:
-        """Note the totals and hazards of a finished program, of which nothing else is kept."""
+        """Note the totals and hazards of a finished program; nothing else of it is kept here."""
         totals = run.totals if self._columns is None else self._columns.add(_columns_of(task, run, core, launch))
         assert totals is not None
         self._collected.add(task, run.program, core, (launch, run.begin, run.finish), totals)
@@ -156,12 +162,12 @@ class Engine:
         watch: bool = False,
         on_program: OnProgram | None = None,
     ) -> Timeline:
-        """Launch `tasks` (each stream in the given order) and run until the device is idle.
+        """Launch `tasks` (each stream in the given order), run until the device is idle, and return the Timeline.
 
-        Without `keep` the Timeline has no programs: each is dropped when its block ends, and only its totals are `watched`. So
-        are all of a run that comes to have more instructions than `keep`, where that is a number.
-        Who wants both asks the run to `watch`, which is cheaper than to look at the columns afterwards (`watch.watched`).
-        `on_program` is called with every program when it was built, behind its task's index and the task.
+        Without `keep` the Timeline has no programs: each is dropped when its block ends, and only its totals are
+        `watched`. Where `keep` is a number, that holds for a run of more instructions. With `watch` a kept run has the
+        totals too, which is cheaper than `watch.watched` afterwards. `on_program` is called with the task's index, the
+        task and each of its programs when it was built.
         """
         self.env = simpy.Environment(initial_time=self.device.clock)
         self._on_program, watch = on_program, watch or keep is not True
@@ -245,9 +251,9 @@ class Engine:
         self._streams_open -= 1
 
     def _end_of_patience(self, timeline: Timeline) -> None:
-        """Raise CycleLimitError at the first cycle beyond `max_cycles` if an event is still to come.
+        """Raise CycleLimitError if the run goes on beyond `max_cycles`: an event is still to come.
 
-        It is raised too if a program was issued further, even if it waits for something that would never come.
+        It does so too if a program has issued further, even if that waits for something that never comes.
         """
         last = self._last()
         if last is None or not self._streams_open:
@@ -314,7 +320,7 @@ class Engine:
             yield self._refused(f"{task.name}: {fault}", index, task.block_dim)
 
     def _fetch_us(self, index: int, task: Task, kind: str) -> float:
-        """The time in us for which a core of `kind` waits for the task's code."""
+        """Return the time in us for which a core of `kind` waits for the task's code."""
         launch, at_once = self.chip.launch, min(task.block_dim, self._core_counts().get(task.main_kind, task.block_dim))
         fetched = at_once * launch.uncached_per_block_us.get(task.template or task.op_type, 0.0)
         if index in self._cold:
@@ -322,8 +328,9 @@ class Engine:
         return fetched
 
     def _refused(self, error: str, *place: int) -> simpy.Event:
-        """Return an event for a program or task that cannot go on: the first of an instant, by place, is raised at its end, in
-        whichever order they came.
+        """Note the error of a program or task that cannot go on, and return an event that never fires.
+
+        At the end of the instant the error of the first `place` is raised, in whichever order they came.
         """
         if not self._faults:
             Timer(self.env, self._raise_first, simpy.events.EventPriority(_FAULTS))

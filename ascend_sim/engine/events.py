@@ -26,10 +26,10 @@ _PHASES = 3
 
 @frozen
 class ValueEvents:
-    """A start and a retirement of each instruction that has values.
+    """A start and a retirement of each instruction that has values, in the order in which they happen.
 
-    `owner` is the place of its program among all, `row` its row there, `pair` its own number; `starts` tells its start from its
-    retirement.
+    Per event: `owner`, the index of its program; `row` in that program; `pair`, the number of its instruction;
+    `starts`, 1 for a start and 0 for a retirement.
     """
 
     owner: Numbers
@@ -39,7 +39,7 @@ class ValueEvents:
 
     @classmethod
     def of(cls, tasks: Sequence[Task], programs: Sequence[ProgramRun]) -> ValueEvents:
-        """Make the events of `programs` of `tasks`, in an order as above."""
+        """Return the events of `programs` of `tasks`, in the order that this module explains."""
         if not programs:  # a call whose outputs are empty launches nothing
             return cls(_NONE, _NONE, _NONE, np.empty(0, np.int8))
         rows, retires, starts = zip(*(_instructions(run) for run in programs), strict=True)
@@ -63,7 +63,7 @@ class ValueEvents:
 
 
 def _instructions(run: ProgramRun) -> tuple[Numbers, Numbers, Numbers]:
-    """Return the rows that have values, by pipe, with their retirements and starts.
+    """Return the rows that have values, pipe by pipe, with their retirements and the cycles of their reads.
 
     Pipe by pipe is the order of a program's events at one instant.
     """
@@ -74,9 +74,9 @@ def _instructions(run: ProgramRun) -> tuple[Numbers, Numbers, Numbers]:
 
 
 def _stretches(programs: int, owner: Numbers, place: Numbers) -> Numbers:
-    """Return the number of the stretch that holds all events of each program.
+    """Return for each program the number of the stretch of time in which all its events lie.
 
-    Stretches follow each other: no event of one lies inside another.
+    Programs that overlap in time share a stretch; stretches follow each other without overlap.
     """
     first, last = np.full(programs, len(place)), np.full(programs, -1)
     np.minimum.at(first, owner, place)
@@ -94,11 +94,10 @@ def _narrow(programs: int) -> type[np.unsignedinteger[Any]]:
 
 
 def _in_turns(owner: Numbers, place: Numbers, mine: Numbers, meetings: Numbers) -> Numbers:
-    """Return the order of events by turns of programs; `place` is each event's place in time, `mine` the events program by
-    program.
+    """Return the events in the order in which programs take turns.
 
-    A program's turn ends with an event of `meetings`, or with its last event. Turns follow each other by the time of that
-    event.
+    `place` is each event's place in time, `mine` the events program by program. A turn ends with an event of `meetings`
+    or with the program's last one; turns follow each other by the time of their last event.
     """
     ends = np.zeros(len(place), np.bool_)
     ends[meetings] = True
@@ -112,7 +111,7 @@ def _in_turns(owner: Numbers, place: Numbers, mine: Numbers, meetings: Numbers) 
 
 @frozen
 class _Gm:
-    """Accesses to GM: the program, the tensor, the first byte and the end, whether it writes, and the event."""
+    """Accesses to GM as columns: program, slot of the tensor, first byte and end, True for a write, and the event."""
 
     owner: Numbers
     slot: Numbers

@@ -65,17 +65,16 @@ class Flow:
     source: Offsets
 
     def find(self, offsets: Offsets) -> tuple[NDArray[np.bool_], Offsets]:
-        """Return True for each byte of `offsets` in the destination that the instruction writes, and the sources of those."""
+        """Return True for each byte of `offsets` in the destination that the instruction writes, and the source bytes
+        of those.
+        """
         place = np.minimum(np.searchsorted(self.touched, offsets), len(self.touched) - 1)
         hit = self.touched[place] == offsets
         return hit, self.source[place[hit]]
 
 
 def item_dtypes(instruction: Instruction) -> tuple[str, str] | None:
-    """Return the names of the formats before and after an instruction that computes with items.
-
-    None for those that move bytes.
-    """
+    """Return the formats (before, after) of an instruction that computes with items; None for one that moves bytes."""
     if isinstance(instruction, VectorBinary):
         return instruction.dtype, instruction.dtype
     if isinstance(instruction, VectorCast):
@@ -174,8 +173,8 @@ class _Probe:
 class CubeFlow:
     """Byte offsets of the elements of one mmad, from its operands' addresses.
 
-    `left` [M, k] in L0A, `right` [N, k] in L0B (k in the order of the products), `place` {byte of L0C: (m, n)} as an array
-    [bytes / 4] of m * columns + n.
+    `left` [M, k] lies in L0A, `right` [N, k] in L0B (k in the order of the products). `place` [bytes / 4] has for each
+    element of L0C its place m * `columns` + n.
     """
 
     left: Offsets

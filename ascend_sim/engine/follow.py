@@ -51,7 +51,9 @@ class ItemStep:
 
 @frozen
 class OperandLoad:
-    """One instruction that brought `items` operands of an mmad nearer; they came from `space` (of a fill: from nowhere)."""
+    """One instruction that moved `items` operands of an mmad on their way; it read them from `space` (a fill read
+    nothing).
+    """
 
     row: Row
     space: str
@@ -139,7 +141,10 @@ class Follower:
         return self._watched
 
     def _trace(self, reader: Row | None, space: str, address: int, dtype: str) -> ItemStep | SumPart | None:
-        """Return the step that wrote the item where `reader` finds it; None in a tensor that no program wrote."""
+        """Follow an item backwards from `reader` (None: from the end of the run) and record all that it passed.
+
+        Return the step that wrote it, or in L0C its sum; None in a tensor that no program wrote.
+        """
         assert reader is None or space != "L0C" or dtype == _ACCUMULATOR
         if space == "L0C" and reader is not None:
             return self._part(reader, address)
@@ -208,7 +213,9 @@ class Follower:
         return Multiplication(row, m, n, left, right)
 
     def _operand(self, row: Row, space: str, addresses: Array) -> MmadOperand:
-        """Return the loads behind one side of the products, and where the numbers come from."""
+        """Return one side of the products of the mmad `row`: its loads to L0 and L1, and the GM bytes that its numbers
+        come from.
+        """
         origins = np.full(len(addresses), CONSTANT)
         loads, l1_loads = [], []
         for hop in self.provenance.back(row, space, addresses):
@@ -225,7 +232,7 @@ class Follower:
     # -- the values ----------------------------------------------------------------------------------------------------
 
     def started(self, row: Row, memory: Memory) -> None:
-        """Note the factors of an mmad that starts."""
+        """Record the factors of an mmad that starts."""
         for watched in self._watched[row]:
             if isinstance(watched, Multiplication):
                 mmad = self.provenance.instruction(row)
@@ -236,7 +243,7 @@ class Follower:
                 watched.right.values = right[watched.n].copy()
 
     def retired(self, row: Row, memory: Memory) -> None:
-        """Note the item in memory after an instruction that it passed."""
+        """Record the item in memory after an instruction that it passed."""
         for watched in self._watched[row]:
             if isinstance(watched, Multiplication):
                 self._look_at_tile(watched, memory)
@@ -247,7 +254,7 @@ class Follower:
                 watched.value = float(decode(watched.bits, watched.dtype))
 
     def _bytes(self, step: ItemStep, memory: Memory) -> NDArray[np.uint8]:
-        """Return memory from the step's item on, as bytes."""
+        """Return the bytes of memory from the step's item on."""
         if step.space != "GM":
             return memory.buffers[step.space][step.address :]
         operand = int(self.provenance.programs[step.row[0]].program.rows[step.row[1], 1])

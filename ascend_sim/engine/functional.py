@@ -7,17 +7,18 @@ whose sums do not depend on arrival order.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 
 import numpy as np
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.engine.choice import chosen_engine
-from ascend_sim.engine.compiled.values import Workspace, rows_for_python
+from ascend_sim.engine.compiled.values import CompiledValues, Workspace, rows_for_python
 from ascend_sim.engine.device import Device
 from ascend_sim.engine.task import Task
-from ascend_sim.engine.values import BlockShadow, Finding, ProgramValues, raise_fault
+from ascend_sim.engine.values import BlockShadow, Finding, ProgramValues, local_memory, raise_fault
 from ascend_sim.errors import DeadlockError, SimError
 from ascend_sim.isa.base import CROSS_SET, CROSS_WAIT
 from ascend_sim.isa.memory import ValueModel
@@ -31,6 +32,7 @@ from ascend_sim.isa.sync import (
 )
 from ascend_sim.kernel.execution_order import rows_in_order
 from ascend_sim.kernel.program import Program
+from ascend_sim.memory.local import LocalMemory
 
 _Raised = dict[CrossCounter, Counter[tuple[int, int]]]
 """Number of times that each core (block, sub-block) has raised its part of a cross-core flag."""
@@ -43,7 +45,8 @@ class FunctionalEngine:
     """Runs tasks in the given order for their values; `findings` lists what went wrong.
 
     `on_program` is called with a task's index, the task and each of its programs, in block order. `engine` as in `Engine`: the
-    compiled one runs in C what moves bytes.
+    compiled one runs in C what moves bytes. With `keep` the built programs stay, as long as their rows take at most so many
+    bytes: `run_again` then computes other values without building anything.
     """
 
     def __init__(
@@ -53,6 +56,7 @@ class FunctionalEngine:
         model: ValueModel | None = None,
         on_program: Callable[[int, Task, Program], None] | None = None,
         engine: str | None = None,
+        keep: int = 0,
     ) -> None:
         self.device = device
         self.findings: list[Finding] = []
@@ -60,28 +64,65 @@ class FunctionalEngine:
         self._progress = progress
         self._model = model or ValueModel.of(device.chip)
         self._compiled = chosen_engine(engine) == "compiled"
+        self._work: Workspace | None = None
+        self._shadow = BlockShadow()
+        self._idle: dict[str, list[LocalMemory]] = defaultdict(list)
+        self._tasks: Sequence[Task] = ()
+        self._kept: list[list[list[_Ready]]] | None = [] if keep else None
+        self._room = keep
+
+    @property
+    def kept_bytes(self) -> int | None:
+        """Return the bytes that the kept rows take; None if the run kept none."""
+        return None if self._kept is None else sum(one.nbytes for task in self._kept for block in task for one in block)
+
+    def run_again(self) -> None:
+        """Execute the tasks of a run that kept its programs on what their tensors hold now; findings stay those of the run."""
+        if self._kept is None:
+            raise ValueError("the programs of the run were not kept")
+        found = list(self.findings)
+        self._on_program = self._progress = None
+        self._run(self._tasks, self._kept)
+        self.findings[:] = found
 
     def run(self, tasks: Sequence[Task]) -> None:
         """Execute every task; raises SimError when programs wait for each other for ever."""
+        self._tasks = tasks
+        self._run(tasks, None)
+
+    def _run(self, tasks: Sequence[Task], kept: Sequence[Sequence[Sequence[_Ready]]] | None) -> None:
         # Infinities and NaN are ordinary values of a machine.
         with (
-            threadpool_limits(limits=1, user_api="blas"),
+            _threads().limit(limits=1, user_api="blas"),
             np.errstate(over="ignore", invalid="ignore", divide="ignore"),
         ):
             for index, task in enumerate(tasks):
-                self._run_task(index, task)
+                if self._compiled and (self._work is None or self._kept is None):
+                    self._work = Workspace(self.device.chip, self._model)
+                self._run_task(task, self._ready(index, task) if kept is None else kept[index])
 
-    def _run_task(self, index: int, task: Task) -> None:
-        raised: _Raised = defaultdict(Counter)
-        shadow = BlockShadow()
-        work = Workspace(self.device.chip, self._model) if self._compiled else None
-        waiting: list[Iterator[bool]] = []
-        for block, programs in enumerate(_built_ahead(task)):
+    def _ready(self, index: int, task: Task) -> Iterator[list[_Ready]]:
+        """Build the programs of each block; they are kept while there is room."""
+        if self._kept is not None:
+            self._kept.append([])
+        for programs in _built_ahead(task):
+            ready = []
             for program in programs:
                 if self._on_program:
                     self._on_program(index, task, program)
-                values = ProgramValues(task, program, self.device.chip, self.findings, shadow, self._model)
-                waiting.append(_execute(values, raised, task, work))
+                ready.append(_Ready(task, program))
+            if self._kept is not None:
+                self._kept[-1].append(ready)
+                self._room -= sum(one.nbytes for one in ready)
+                if self._room < 0:
+                    self._kept = None
+            yield ready
+
+    def _run_task(self, task: Task, blocks: Iterable[list[_Ready]]) -> None:
+        raised: _Raised = defaultdict(Counter)
+        waiting: list[Iterator[bool]] = []
+        for block, programs in enumerate(blocks):
+            waiting += [self._execute(ready, raised) for ready in programs]
             waiting, _ = _advance(waiting)
             if self._progress:
                 self._progress(task.name, block + 1, task.block_dim)
@@ -91,11 +132,71 @@ class FunctionalEngine:
                 raise SimError(f"{task.name}: {len(waiting)} programs wait for cross-core flags that nobody raises")
             waiting, progressed = _advance(waiting)
 
+    def _execute(self, ready: _Ready, raised: _Raised) -> Iterator[bool]:
+        """Run one program as a generator that yields at each wait for a cross-core flag that is not yet raised.
+
+        It yields True if the program advanced since the last yield. C runs the rows it can.
+        """
+        task, program = ready.task, ready.program
+        if ready.stuck:
+            raise _deadlock(task, program, ready.stuck)
+        idle = self._idle[program.core_kind]
+        local = idle.pop() if idle else local_memory(self.device.chip, program.core_kind)
+        values = ready.values
+        if values is None:
+            values = ProgramValues(task, program, self.device.chip, self.findings, self._shadow, self._model, local)
+            ready.values = values
+        else:
+            values.run_again(local)
+        memory, table = values.memory, program.table
+        taken: dict[CrossCounter, int] = defaultdict(int)
+        core = (program.block, program.core_kind, program.sub_block)
+        got_on = True
+        for row in self._rows_for_python(ready, values):
+            argument, dst, src0, src1, _ = program.rows[row].tolist()
+            kind = table.kinds[argument]
+            instruction = table.instructions[argument]
+            if instruction.has_values:
+                key = values.key(argument, dst, src0, src1)
+                known = key in values.retired
+                if not known:
+                    values.at_start(row, key)
+                try:
+                    instruction.commit(memory, dst, instruction.read(memory, dst, src0, src1))
+                except Exception as error:
+                    raise_fault(error, values, row)
+                if not known:
+                    values.at_retirement(row, key)
+            elif kind == CROSS_SET:
+                assert isinstance(instruction, CrossCoreSetFlag)
+                raised[cross_counter(instruction, core)][program.block, program.sub_block] += 1
+            elif kind == CROSS_WAIT:
+                assert isinstance(instruction, CrossCoreWaitFlag)
+                flag = cross_counter(instruction, core)
+                parts = _parts(task, flag, table.chip)
+                while sum(count > taken[flag] for count in raised[flag].values()) < parts:
+                    yield got_on
+                    got_on = False
+                got_on = True
+                taken[flag] += 1
+        memory.cache.clean()
+        local.poison()
+        idle.append(local)
+
+    def _rows_for_python(self, ready: _Ready, values: ProgramValues) -> Iterable[int]:
+        if self._work is None:
+            return ready.order.tolist()
+        if ready.compiled is None:
+            ready.compiled = CompiledValues(values, self._work, ready.order)
+        else:
+            ready.compiled.run_again()
+        return rows_for_python(ready.compiled, self._work)
+
 
 def _built_ahead(task: Task) -> Iterator[Sequence[Program]]:
-    """Yield the programs of each block; some blocks are built before the first of them runs.
+    """Yield the programs of each block; a few blocks are built ahead of the one that runs.
 
-    Most programs of a task are another one moved, which works as long as that one exists (`KernelBuilder.repeated`).
+    Most programs are copies of another one with moved addresses, which must still exist (`KernelBuilder.repeated`).
     """
     for first in range(0, task.block_dim, _AHEAD):
         blocks = [task.build(block) for block in range(first, min(first + _AHEAD, task.block_dim))]
@@ -116,53 +217,35 @@ def _advance(programs: list[Iterator[bool]]) -> tuple[list[Iterator[bool]], bool
     return left, progressed
 
 
-def _execute(values: ProgramValues, raised: _Raised, task: Task, work: Workspace | None) -> Iterator[bool]:
-    """Run one program as a generator: at every flag that is not yet raised it yields True if it advanced since the last time.
+class _Ready:
+    """A built program with its rows that matter, in the order of their execution, and what C knows of it after a run."""
 
-    With a workspace C runs the rows it can.
-    """
-    program = values.program
-    table, memory = program.table, values.memory
-    taken: dict[CrossCounter, int] = defaultdict(int)
-    core = (program.block, program.core_kind, program.sub_block)
-    kinds, instructions = table.kinds, table.instructions
-    got_on = True
-    matters = np.asarray([i.has_values or isinstance(i, _CROSS) for i in instructions], np.bool_)[program.rows[:, 0]]
-    index = np.flatnonzero(matters)
-    ordered = rows_in_order(program)
-    if ordered is not None:
-        order, stuck = ordered
-        if stuck:
-            raise _deadlock(task, program, stuck)
-        index = order[matters[order]]
-    for row in index.tolist() if work is None else rows_for_python(values, work, index):
-        argument, dst, src0, src1, _ = program.rows[row].tolist()
-        kind = kinds[argument]
-        instruction = instructions[argument]
-        if instruction.has_values:
-            key = values.key(argument, dst, src0, src1)
-            known = key in values.retired
-            if not known:
-                values.at_start(row, key)
-            try:
-                instruction.commit(memory, dst, instruction.read(memory, dst, src0, src1))
-            except Exception as error:
-                raise_fault(error, values, row)
-            if not known:
-                values.at_retirement(row, key)
-        elif kind == CROSS_SET:
-            assert isinstance(instruction, CrossCoreSetFlag)
-            raised[cross_counter(instruction, core)][program.block, program.sub_block] += 1
-        elif kind == CROSS_WAIT:
-            assert isinstance(instruction, CrossCoreWaitFlag)
-            flag = cross_counter(instruction, core)
-            parts = _parts(task, flag, table.chip)
-            while sum(count > taken[flag] for count in raised[flag].values()) < parts:
-                yield got_on
-                got_on = False
-            got_on = True
-            taken[flag] += 1
-    memory.cache.clean()
+    def __init__(self, task: Task, program: Program) -> None:
+        self.task, self.program = task, program
+        self.values: ProgramValues | None = None
+        self.compiled: CompiledValues | None = None
+        instructions = program.table.instructions
+        matters = np.asarray([i.has_values or isinstance(i, _CROSS) for i in instructions], np.bool_)[
+            program.rows[:, 0]
+        ]
+        ordered = rows_in_order(program)
+        self.stuck: list[int] = []
+        if ordered is None:
+            self.order = np.flatnonzero(matters)
+        else:
+            order, self.stuck = ordered
+            self.order = order[matters[order]]
+
+    @property
+    def nbytes(self) -> int:
+        """Return the bytes of the rows and of their order."""
+        return int(self.program.rows.nbytes + self.order.nbytes)
+
+
+@cache
+def _threads() -> ThreadpoolController:
+    """Return the controller of the libraries that this process has loaded; finding them takes milliseconds."""
+    return ThreadpoolController()
 
 
 def _deadlock(task: Task, program: Program, stuck: Sequence[int]) -> DeadlockError:
@@ -178,6 +261,8 @@ def _deadlock(task: Task, program: Program, stuck: Sequence[int]) -> DeadlockErr
 
 
 def _parts(task: Task, counter: CrossCounter, chip: ChipSpec) -> int:
-    """Return the number of programs of each block that raise a counter together."""
+    """Return how many programs must raise a counter together: of one block, or for a counter of all cores of all
+    blocks.
+    """
     block = max(counter[3], 0)
     return len(cross_members(counter, task.cores(chip, block))) * (task.block_dim if counter[3] < 0 else 1)

@@ -27,9 +27,9 @@ _AT_ONCE = 1 << 20
 class Footprint:
     """Lines of a region, relative to the line of its address.
 
-    `touched` counts lines row by row (what port and L2 pay); `lines` are the distinct ones, ascending;
-    `tails` are positions in `lines` that a row at least a line long ends inside; `partial` those not covered whole;
-    `whole` says from where to where (exclusive) the lines go, if none is left out.
+    `touched` counts lines row by row (the port and the L2 move so many); `lines` are the distinct ones, ascending.
+    `tails` are the positions in `lines` of lines in which a row of at least a line ends; `partial` of those not covered
+    whole. `whole` is (first, end) if no line between is left out, else None.
     """
 
     touched: int

@@ -23,7 +23,7 @@ from ascend_sim.kernel.program import Program
 
 
 class RunningProgram(Protocol):
-    """One program on one core, as `CoreRun` explains it."""
+    """One program on one core while it runs; `CoreRun` explains its attributes."""
 
     program: Program
     begin: int
@@ -92,7 +92,7 @@ class SimpyMachine:
         return self._traffic.hbm_bytes if self._traffic else 0
 
     def core(self, program: Program, begin: int, order: int, cross: CrossFlags, gm_bases: Sequence[int]) -> CoreRun:
-        """Return a program on a core, to run as SimPy processes."""
+        """Return `program` on a core of this machine, not yet started, to run as SimPy processes."""
         return CoreRun(self._env, program, begin, order, self._traffic, cross, gm_bases)
 
     def keep_no_more(self) -> None:

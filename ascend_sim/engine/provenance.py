@@ -1,8 +1,8 @@
 """Origin of values: byte regions followed backwards through the programs that ran.
 
 Inside a program the last writer of a byte is the last row before the reader that writes it; in GM it is the last
-instruction of any program that retired before the reader started. What a writer did with the bytes it is asked itself
-(`engine.flow`). GM addresses are absolute here, so a tensor's name plays no part and reused workspace does no harm.
+instruction of any program that retired before the reader started. `engine.flow` finds what a writer did with the
+bytes. GM addresses are absolute here, so a tensor's name plays no part and reused workspace does no harm.
 """
 
 from __future__ import annotations
@@ -26,8 +26,11 @@ Addresses = NDArray[np.int64]
 
 @frozen
 class Hop:
-    """One instruction on the way back: `index` says which of the addresses it wrote, `source` is where in `space` each of
-    those comes from (CONSTANT: from nowhere)."""
+    """One instruction on the way back, program and row in `row`.
+
+    It wrote the addresses at positions `index` of those asked for; each came from byte `source` of `space` (CONSTANT:
+    the instruction made it up).
+    """
 
     row: Row
     index: Addresses
@@ -56,7 +59,7 @@ class Provenance:
         self._gm: _Writes | None = None
 
     def instruction(self, row: Row) -> Instruction:
-        """The instruction of a row."""
+        """Return the instruction of a row."""
         program = self.programs[row[0]].program
         return program.table.instructions[int(program.rows[row[1], 0])]
 
@@ -85,7 +88,11 @@ class Provenance:
             yield int(writes.owner[place]), int(writes.row[place])
 
     def back(self, reader: Row | None, space: str, addresses: Addresses) -> Iterator[Hop]:
-        """Yield the last writers of single bytes of `space` as `reader` sees them; bytes never written are in no hop."""
+        """Yield the instructions that wrote each of `addresses` in `space` last, as `reader` sees them (None: at the
+        end).
+
+        Bytes that no program wrote are in no hop.
+        """
         left = np.arange(len(addresses))
         if not len(left):
             return
@@ -105,7 +112,9 @@ class Provenance:
                 return
 
     def origins(self, reader: Row | None, space: str, addresses: Addresses) -> Addresses:
-        """Return the unwritten GM bytes that were copied to these places by moves alone; CONSTANT where there are none."""
+        """Return for each of `addresses` the unwritten GM byte that moves alone copied to it; CONSTANT where there is
+        none.
+        """
         result = np.full(len(addresses), CONSTANT)
         if space == "GM":
             result[:] = addresses
@@ -130,7 +139,7 @@ class Provenance:
         return self._local[owner, space]
 
     def _table(self, owner: int, space: str) -> tuple[Addresses, ...]:
-        """Columns of `_Writes` for one program."""
+        """Return the columns of `_Writes` for one program."""
         run = self.programs[owner]
         table, rows = run.program.table, run.program.rows
         extents = np.zeros(len(table.instructions), np.int64)

@@ -31,13 +31,13 @@ class Observer(Protocol):
     """Interface of an object that looks at memory while values are computed; it must not change anything."""
 
     def watch(self, tasks: Sequence[Task], programs: Sequence[ProgramRun]) -> Mapping[Row, object]:
-        """Called before the first value is computed, with everything that ran; returns the rows to observe."""
+        """Return the rows to observe; called before the first value is computed, with everything that ran."""
 
     def started(self, row: Row, memory: Memory) -> None:
-        """Called when an observed instruction has read its operands."""
+        """Look at memory when an observed instruction has read its operands."""
 
     def retired(self, row: Row, memory: Memory) -> None:
-        """Called when an observed instruction has written its result."""
+        """Look at memory when an observed instruction has written its result."""
 
 
 def replay(
@@ -50,10 +50,11 @@ def replay(
     observer: Observer | None = None,
     engine: str | None = None,
 ) -> list[Finding]:
-    """Compute the values that `programs` leave in the tensors of `tasks`; return the uninitialised reads.
+    """Compute the values that `programs` leave in the tensors of `tasks`; return the findings, reads of unwritten
+    bytes.
 
-    A program has memory from its first event to its last. `progress` is told of the programs that are through, `observer`
-    of the instructions that it asks for. `engine` as in `Engine`: the compiled one runs in C what moves bytes.
+    A program has memory from its first event to its last. `progress` is called when programs have ended, `observer` for
+    the instructions that it asks for. `engine` as in `Engine`: the compiled one moves bytes in C.
     """
     watched = observer.watch(tasks, programs) if observer is not None else {}
     events = ValueEvents.of(tasks, programs)
@@ -72,7 +73,7 @@ def replay(
 
 
 def _looked_at(events: ValueEvents, watched: Mapping[Row, object]) -> NDArray[np.int8] | None:
-    """Return a mark for each event of an observed row; None if no row is observed."""
+    """Return 1 for each event of an observed row, else 0; None if no row is observed."""
     if not watched:
         return None
     rows = zip(events.owner.tolist(), events.row.tolist(), strict=True)

@@ -82,8 +82,8 @@ class ProgramRun:
         return f"<ProgramRun of {of}: {len(self.program):,} instructions, cycles {self.begin:,} to {self.finish:,}>"
 
     def read_at(self) -> NDArray[np.int64]:
-        """Return the cycle at which each row has read its operands: its start, or the end of its occupancy if it reads till
-        then.
+        """Return the cycle at which each row has read its operands: its start, or the end of its occupancy if it reads
+        until then.
         """
         return np.where(self.program.per_row("reads_late") > 0, self.end, self.start)
 
@@ -140,8 +140,8 @@ class TaskRun:
 class Timeline:
     """All programs of a run, tasks in launch order, programs in block order within a task.
 
-    A run that was not `kept` has no programs, only what was `watched` of it (`engine.totals.Watched`,
-    whose module stands above this one); `engine.watch.watched` says it of every run.
+    A run that was not `kept` has no programs, only its totals and hazards in `watched` (`engine.totals.Watched`);
+    `engine.watch.watched` returns them for every run.
     """
 
     tasks: list[TaskRun] = field(default_factory=list)
@@ -176,7 +176,11 @@ def at_work(program: Program) -> NDArray[np.bool_]:
 def stall_columns(
     program: Program, begin: int, start: NDArray[np.int64], end: NDArray[np.int64], limited: dict[int, int]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return stall cycles and cause of every row: the gap before it on its pipe, or the wait that it is."""
+    """Return stall cycles and cause (index into CAUSES) of every row: the gap before it on its pipe, and the wait if it
+    is one.
+
+    `limited` has the rows held back by the outstanding limit, with the cycles.
+    """
     kind, pipe = program.per_row("kind"), program.per_row("pipe")
     stall = np.zeros(len(program), np.int64)
     cause = np.zeros(len(program), np.int64)

@@ -45,7 +45,7 @@ _Added = tuple[int, int, tuple[int, int, int], NDArray[np.void]]
 
 @frozen
 class ProgramTotals:
-    """One program: `numbers` (one TOTALS) and the hazards in its buffers."""
+    """Totals of one program: `numbers`, a record of dtype TOTALS, and the hazards in its buffers."""
 
     numbers: NDArray[np.void]
     hazards: Hazards
@@ -53,7 +53,7 @@ class ProgramTotals:
 
 @dataclass
 class PipeTotals:
-    """One pipe of a task, in cycles summed over the programs whose core has it; `cores` are those cores."""
+    """Totals of one pipe over a task's programs, times in cycles; `cores` are the numbers of the cores that ran them."""
 
     cores: set[int] = field(default_factory=set)
     rows: int = 0
@@ -74,15 +74,15 @@ class BufferTotals:
 
     @property
     def mean(self) -> int:
-        """Return the bytes, rounded."""
+        """Return the mean number of bytes held, rounded."""
         return round(Fraction(self.shares, self.programs << _SHARE_BITS)) if self.programs else 0
 
 
 @dataclass
 class TaskTotals:
-    """The programs of a task. `core_cycles` from dispatch to end of their blocks, by (kind, core).
+    """Totals over the programs of a task; `core_cycles` are the cycles from dispatch to end of blocks by (kind, core).
 
-    What is added counts when it was `settle`d, many programs at a time.
+    Added programs count after `settle`, which sums up many at a time.
     """
 
     programs: int = 0

@@ -178,7 +178,10 @@ class Traffic:
             self._settle()
 
     def _complete(self, transfer: Transfer, now: int) -> None:
-        """Count one completed part of a transfer, its own bytes or an awaited fill; with the last part the transfer is done."""
+        """Count one part of a transfer as complete: its own bytes, or a fill that it awaited.
+
+        After the last part the transfer fires `done`, and the transfers that follow it count a part too.
+        """
         transfer.open -= 1
         if transfer.open:
             return
@@ -192,14 +195,16 @@ class Traffic:
             self._complete(follower, now)
 
     def _forget_fills(self, now: int) -> None:
-        """Drop the transfers at the front whose lines have all arrived."""
+        """Drop from the front of the list of fills those whose lines have all arrived."""
         arrived = 0
         while arrived < len(self._fills) and not self._fills[arrived].open and self._fills[arrived].ready <= now:
             arrived += 1
         del self._fills[:arrived]
 
     def _await_fills(self, transfer: Transfer, stamps: NDArray[np.int64], now: int) -> None:
-        """Make a read wait for lines that other transfers are still fetching; `stamps` tell which."""
+        """Make a read wait for lines that other transfers still fetch; `stamps` are the L2 stamps of the lines that it
+        hits.
+        """
         self._forget_fills(now)
         if not self._fills or stamps.max() < self._fills[0].stamp:
             return
@@ -241,9 +246,9 @@ class Traffic:
         return shape
 
     def _shared(self, lines: Lines, now: int, until: int) -> int:
-        """Return how many of `lines`, read from `now` to `until`, others are reading now, in eighths rounded down.
+        """Return which share of `lines`, read from `now` to `until`, others are reading now, in eighths rounded down.
 
-        A line remembers until when its last reader needs it at the speed of its port.
+        For each line the end of its last read is kept, at the speed of the reader's port.
         """
         if isinstance(lines, slice):
             last, count = int(lines.stop) - 1, int(lines.stop - lines.start)
@@ -297,7 +302,7 @@ class Traffic:
         heapq.heappush(kind.members, (target, self._started, transfer, kind.l2, kind.hbm))
 
     def _share(self) -> _Shares:
-        """Return rate and limit of every class; equal classes with equal numbers of members always get the same."""
+        """Return (rate, limit) of every class; the answer is cached, so that equal settings always get the same."""
         setting = tuple([(key, len(kind.members)) for key, kind in self._classes.items() if kind.members])
         if len(setting) < len(self._classes):
             self._classes = {key: self._classes[key] for key, _ in setting}

@@ -26,7 +26,7 @@ _Plan = tuple[_Regions, _Regions, _Regions]
 
 @frozen
 class Access:
-    """One instruction of a clash: its program (`order_of`), its row, and whether it writes."""
+    """One of the two accesses of a clash: its program (`order_of`), its row, and True if it writes."""
 
     program: int
     row: int
@@ -35,7 +35,9 @@ class Access:
 
 @frozen
 class Clash:
-    """Two accesses to bytes `low` to `high` of `space`: `late` begins at cycle `start`, `early` is under way until `retire`."""
+    """Two accesses that meet at bytes `low` to `high` of `space`: `late` begins at cycle `start`, `early` retires at
+    `retire`.
+    """
 
     early: Access
     late: Access
@@ -50,7 +52,7 @@ class Clash:
 class Finding:
     """Fault that a run noticed: `kind` is "hazard" or "uninitialised"; `text` names core, instruction, bytes.
 
-    `clash` says of a hazard who met whom.
+    `clash` has the two accesses of a hazard; None otherwise.
     """
 
     kind: str
@@ -83,6 +85,11 @@ class BlockShadow:
         return known + address // BLOCK_BYTES if not isinstance(known, slice) else known
 
 
+def local_memory(chip: ChipSpec, kind: str) -> LocalMemory:
+    """Return the unwritten buffers of a core of that kind."""
+    return LocalMemory({name: chip.buffers[name] for name in chip.cores.kinds[kind].buffers})  # type: ignore[index]
+
+
 class ProgramValues:
     """The memory of one program, with reads checked against what was written."""
 
@@ -94,11 +101,11 @@ class ProgramValues:
         findings: list[Finding],
         shadow: BlockShadow,
         model: ValueModel | None = None,
+        local: LocalMemory | None = None,
     ) -> None:
         self.task = task
         self.program = program
-        buffers = chip.cores.kinds[program.core_kind].buffers  # type: ignore[index]
-        self.local = LocalMemory({name: chip.buffers[name] for name in buffers})
+        self.local = local_memory(chip, program.core_kind) if local is None else local
         gm = []
         for tensor in task.tensors:
             if tensor.memory is None:
@@ -112,8 +119,16 @@ class ProgramValues:
         self._started: set[tuple[int, int, int, int]] = set()
         self.retired: set[tuple[int, int, int, int]] = set()
 
+    def run_again(self, local: LocalMemory) -> None:
+        """Forget what the program did, before it runs another time; `local` is unwritten."""
+        self.local = local
+        self.memory = Memory(local, self.memory.gm, self.memory.model)
+        self._started.clear()
+        self.retired.clear()
+
     def _prepare(self, argument: int) -> None:
-        """Note the local regions of an instruction: read at its start, read at its retirement, written then.
+        """Note the local regions of an instruction: those read at its start, those read at its retirement, and those
+        written.
 
         Accumulators are read late: the cube interlocks its additions to an L0C tile.
         """
@@ -127,7 +142,10 @@ class ProgramValues:
         self._local[argument] = (int(0 in places), int(1 in places), int(2 in places))
 
     def key(self, argument: int, dst: int, src0: int, src1: int) -> tuple[int, int, int, int]:
-        """Return the instruction and its addresses in local memory; each such place is checked once, for it stays written."""
+        """Return (instruction, its addresses in local memory, 0 for GM).
+
+        Reads are checked once for each key, because what was written stays written.
+        """
         if argument not in self._local:
             self._prepare(argument)
         m0, m1, m2 = self._local[argument]
@@ -150,7 +168,7 @@ class ProgramValues:
                 self.local.written[region.space][self._shadow.blocks(region, addresses[place])] = True
 
     def _check(self, row: int, reads: Sequence[tuple[int, Region]], addresses: Sequence[int]) -> None:
-        """Record a finding for local bytes of `reads` that nobody wrote."""
+        """Record a finding if bytes of the local regions `reads` were never written."""
         for place, region in reads:
             written = self.local.written[region.space][self._shadow.blocks(region, addresses[place])]
             if not written.all():

@@ -4,8 +4,8 @@ totals = watched(timeline)                       # of whatever run
 totals.of_task[0].pipes["AIC", "MTE1"].busy      # cycles, summed over the task's programs
 totals.findings                                  # its hazards
 
-A run that is asked to `watch`, or keeps no columns, notes of every program what it came to when its block ends; another one is
-looked at afterwards. The compiled engine takes them as it goes (compiled/watch.c); numpy takes the same from columns.
+A run that is asked to `watch`, or keeps no columns, notes the totals of every program when its block ends; those of another
+run are computed afterwards. The compiled engine counts while it runs (compiled/watch.c); numpy counts the same from columns.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ __all__ = ["Collected", "ColumnWatch", "from_columns", "watched"]
 
 
 def watched(timeline: Timeline) -> Watched:
-    """Return the totals of a run; worked out of the columns the first time, where the run kept them."""
+    """Return the totals of a run; they are computed from its columns the first time, if it did not note them while it
+    ran.
+    """
     if timeline.watched is None:
         timeline.watched = from_columns([run.task for run in timeline.tasks], timeline.programs)
     found: Watched = timeline.watched

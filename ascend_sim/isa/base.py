@@ -56,7 +56,7 @@ class GmAccess:
 class Pace(NamedTuple):
     """Pace of a product or a drain with the unit flag over its tile of L0C, fractal by fractal in order.
 
-    `rows` x `columns` fractals (0 x 0 for a part of a tile) in `work` cycles, after at least `head` cycles.
+    It takes `rows` x `columns` fractals (0 x 0 for a part of a tile) in `work` cycles, after at least `head` cycles.
     """
 
     rows: int
@@ -65,10 +65,10 @@ class Pace(NamedTuple):
     head: int
 
     def overlap(self, other: Pace) -> int:
-        """Return the cycles by which the second of two accesses to one tile may begin before the first is through.
+        """Return how many cycles before the end of the first of two accesses to one tile the second may begin.
 
-        Each has its own speed, and the second may never overtake: it begins so late that neither the first nor the last fractal
-        comes too soon. 0 where their tiles differ in shape.
+        Each has its own speed, and the second may never overtake the first at any fractal. 0 if their tiles differ in
+        shape.
         """
         fractals = self.rows * self.columns
         if not fractals or self[:2] != other[:2]:
@@ -115,11 +115,11 @@ class Instruction:
         return None
 
     def reads(self) -> tuple[Region, ...]:
-        """Regions read, relative to the operands."""
+        """Return the regions that it reads, relative to the operands."""
         return ()
 
     def writes(self) -> tuple[Region, ...]:
-        """Regions written, relative to the operands."""
+        """Return the regions that it writes, relative to the operands."""
         return ()
 
     def moves(self, model: ValueModel) -> Moves | None:
@@ -127,12 +127,12 @@ class Instruction:
         return None
 
     def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
-        """Take the operands as they are when the instruction starts; returns what `commit` writes later."""
+        """Return the operands as they are when the instruction starts, for `commit`."""
         told = self._effect(memory.model)
         return None if told is None else effect.taken(told, memory, {"src0": src0, "src1": src1})
 
     def commit(self, memory: Memory, dst: int, pending: Any) -> None:
-        """Write the result, when the instruction retires."""
+        """Write the result when the instruction retires; `pending` is what `read` returned."""
         told = self._effect(memory.model)
         if told is not None:
             effect.put(told, memory, dst, pending)
@@ -153,11 +153,11 @@ class Instruction:
         return self._effect(model) if own._told_by_moves == (own.read, own.commit) else None
 
     def aligned(self) -> Mapping[str, int]:
-        """Return the alignment in bytes of operands whose address needs another one than their buffer asks for."""
+        """Return {operand: bytes} for operands whose address needs another alignment than their buffer's."""
         return {}
 
     def parameters(self) -> dict[str, Any]:
-        """The fields by name, as listings of programs and traces show them."""
+        """Return the fields by name, as listings of programs and traces show them."""
         return vars(self)
 
     def label(self) -> str:
@@ -170,7 +170,7 @@ class Instruction:
 
 
 def ceil_div(a: int, b: int) -> int:
-    """a / b rounded up."""
+    """Return a / b, rounded up."""
     return -(-a // b)
 
 

@@ -84,7 +84,7 @@ class Mmad(Instruction):
         return Cost(chip.cube.head_first, chip.cube.head_stream, self.work_cycles(chip), chip.cube.latency)
 
     def work_cycles(self, chip: ChipSpec) -> int:
-        """Cycles without head: fractals along m, n and k times the cycles of one fractal."""
+        """Return the cycles without head: fractals along m, n and k times the cycles of one fractal."""
         cube, rate = chip.cube, chip.cube.rates[self.dtype]  # type: ignore[index]
         fractals = ceil_div(self.m, cube.m0) * ceil_div(self.n, cube.n0) * ceil_div(self.k, rate.k0)
         return ceil_div(fractals * rate.k0, rate.k_per_cycle)
@@ -109,7 +109,7 @@ class Mmad(Instruction):
 
     @property
     def _rows(self) -> int:
-        """Return the rows of a fractal that take part: 16, or 1 in GEMV mode."""
+        """Return the number of rows of a fractal that take part: 16, or 1 in GEMV mode."""
         return 1 if self.gemv else FRACTAL
 
     def reads(self) -> tuple[Region, ...]:
@@ -133,7 +133,9 @@ class Mmad(Instruction):
         return (fractal, m1 * fractal) if chip.cube.l0a_by_columns else (k1 * fractal, fractal)
 
     def operands(self, memory: Memory, src0: int, src1: int) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return views of both operands in L0A and L0B: [M1, 16, K1, C0] and [N1, 16, K1, C0]; [1, 1, K1, C0] of one row."""
+        """Return views of both operands in L0A and L0B: [M1, 16, K1, C0] and [N1, 16, K1, C0]; one row is [1, 1, K1,
+        C0].
+        """
         m1, k1, n1, c0 = self._shapes()
         dtype = storage("float32" if self.dtype == "hf32" else self.dtype)
         by_columns = memory.model.chip.cube.l0a_by_columns
@@ -172,7 +174,7 @@ class Mmad(Instruction):
 
 
 def taken_as(dtype: str, pre: Quantisation | None = None) -> str:
-    """Return the format that numbers have in L0C which leave it as `dtype`."""
+    """Return the format in L0C of numbers that a drain writes as `dtype`."""
     if pre is not None:
         return pre.source
     return "int32" if dtype == "int32" else "float32"
@@ -187,10 +189,11 @@ def fixpipe_moves(
     pre: Quantisation | None = None,
     scales: Place | None = None,
 ) -> Moves:
-    """Return the moves of numbers from L0C to `put`, converted to `dtype` or, with `atomic`, added there in that format.
+    """Return the moves of numbers from L0C to `put`, converted to `dtype` or, with `atomic`, added there in that
+    format.
 
-    Without `pre` the numbers are float32, or int32 that stay int32; `scales` is the place of the columns' scales, where each
-    has its own.
+    Without `pre` the numbers are float32, or int32 that stay int32; `scales` is the place of the columns' scales if
+    each has its own.
     """
     saturate = model.fixpipe_saturates(storage(dtype).itemsize)
     whole = dtype in INTEGERS
@@ -204,7 +207,7 @@ def fixpipe_moves(
 
 
 class Drain(Instruction):
-    """A way out of L0C by the Fixpipe, with arithmetic on the way; the classes below say where the numbers go."""
+    """A store of a tile of L0C by the Fixpipe, with arithmetic on the way; its subclasses say where the numbers go."""
 
     dtype: str
     atomic_add: bool
@@ -213,7 +216,7 @@ class Drain(Instruction):
     kind = TRANSFER
 
     def parameters(self) -> dict[str, Any]:
-        """Return the fields without arithmetic where there is none."""
+        """Return the fields by name, without `pre` if there is no arithmetic."""
         return {name: value for name, value in vars(self).items() if value is not None}
 
     @property
@@ -226,7 +229,7 @@ class Drain(Instruction):
 
     @property
     def taken(self) -> str:  # type: ignore[override]
-        """The format that numbers have in L0C."""
+        """Return the format that the numbers have in L0C."""
         return taken_as(self.dtype, self.pre)
 
     def pipe(self, chip: ChipSpec) -> str:
@@ -236,7 +239,9 @@ class Drain(Instruction):
         return _fixpipe_cost(chip)
 
     def scales(self, columns: int) -> tuple[Region, ...]:
-        """The scales of columns, where each has its own."""
+        """Return the region of the scales of `columns` columns in the Fixpipe buffer; () unless each column has its
+        own.
+        """
         return () if self.pre is None or not self.pre.by_column else (Region("src1", "FB", columns * SCALE_BYTES),)
 
     def path(self) -> str:
@@ -296,7 +301,7 @@ class Fixpipe(Drain):
 class FixpipeUnitFlag(Fixpipe):
     """A Fixpipe with the unit flag: it follows the last Mmad of its tile fractal by fractal, and the next Mmad follows it.
 
-    What it reads is read by the end of its occupancy.
+    Its operands have been read by the end of its occupancy.
     """
 
     name = "fixpipe"

@@ -26,8 +26,9 @@ _NARROW = ("float16", "bfloat16")
 
 
 def taken(moves: Moves, memory: Memory, operands: Mapping[str, int]) -> Any:
-    """Return the operands at the instruction's start: bytes, or the product, or its factors if L0C takes part in the
-    additions.
+    """Return the operands at the instruction's start: bytes, or the product.
+
+    For float products added in a modelled order it returns the factors and the numbers that the rows begin with.
     """
     if moves.product is not None:
         left, right = factors(moves, memory, operands)
@@ -45,7 +46,7 @@ def taken(moves: Moves, memory: Memory, operands: Mapping[str, int]) -> Any:
 
 
 def _scaled(moves: Moves, memory: Memory, operands: Mapping[str, int]) -> NDArray[np.uint8]:
-    """Return the items of one place after ReLU and scales, as bytes; computed in float64, which is exact, and rounded once."""
+    """Return the items of one place after ReLU and scales, as bytes; computed exactly in float64 and rounded once."""
     (place,), how = moves.takes, moves.scaling
     values = _items(place, memory, operands[place.operand]).view(storage(moves.source)).astype(np.float64)
     if how.relu:
@@ -62,12 +63,12 @@ def _scaled(moves: Moves, memory: Memory, operands: Mapping[str, int]) -> NDArra
 
 
 def whole_product(left: NDArray[np.int8], right: NDArray[np.int8]) -> NDArray[np.int32]:
-    """Return [m, n] of factors [m, k] and [n, k] of int8, by way of float64, which holds every such sum."""
+    """Return the product [m, n] of int8 factors [m, k] and [n, k], computed in float64, which holds every such sum."""
     return (left.astype(np.float64) @ right.T.astype(np.float64)).astype(np.int32)
 
 
 def factors(moves: Moves, memory: Memory, operands: Mapping[str, int]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Both factors of a product in float32, or in int8: [m, k] and [n, k], copies."""
+    """Return copies of both factors of a product in float32, or in int8: [m, k] and [n, k]."""
     product = moves.product
     assert product is not None
     found = (_converted(_items(place, memory, operands[place.operand]), moves) for place in moves.takes[:2])
@@ -77,7 +78,7 @@ def factors(moves: Moves, memory: Memory, operands: Mapping[str, int]) -> tuple[
 
 
 def _start(moves: Moves, memory: Memory) -> NDArray[Any] | None:
-    """Return the numbers that the rows of a product begin with; None where they begin with zeros or L0C."""
+    """Return the numbers that the rows of a product begin with; None if they begin with zeros or L0C."""
     product = moves.product
     assert product is not None
     dtype = np.int32 if product.dtype == "int8" else np.float32
@@ -85,7 +86,7 @@ def _start(moves: Moves, memory: Memory) -> NDArray[Any] | None:
 
 
 def put(moves: Moves, memory: Memory, address: int, pending: Any) -> None:
-    """Write the items that were `taken` to the place, at the retirement."""
+    """Write the items that `taken` returned to the place of the moves, at the retirement."""
     place = moves.put
     buffer, begin = _where(place, memory, address)
     if not moves.takes:
@@ -109,7 +110,7 @@ def put(moves: Moves, memory: Memory, address: int, pending: Any) -> None:
 
 
 def _where(place: Place, memory: Memory, address: int) -> tuple[NDArray[np.uint8], int]:
-    """Return the bytes of the buffer or tensor of a place, and the index at which the place begins."""
+    """Return the bytes of the buffer or tensor that a place is in, and the index in them of `address`."""
     if place.space == "GM":
         return memory.gm[address >> SLOT_SHIFT], address & OFFSET_MASK
     return memory.buffers[place.space], address
@@ -148,7 +149,7 @@ def _items(place: Place, memory: Memory, address: int) -> NDArray[np.uint8]:
 
 
 def _put_listed(place: Place, buffer: NDArray[np.uint8], begin: int, pending: NDArray[np.uint8]) -> None:
-    """Write items to the places of a list."""
+    """Write items to the byte offsets that a place lists."""
     assert place.listed is not None
     item = place.itemsize
     buffer[begin + place.listed[:, None] + np.arange(item)] = pending[: place.count * item].reshape(-1, item)

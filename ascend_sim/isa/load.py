@@ -52,7 +52,7 @@ class LoadData2D(Instruction):
 
     @property
     def _unit(self) -> int:
-        """Return the bytes that are moved at a time."""
+        """Return the bytes that are moved at a time: a fractal, or a square of two for transposed 1-byte items."""
         return 2 * FRACTAL_BYTES if self.transpose and self.itemsize == 1 else FRACTAL_BYTES
 
     def reads(self) -> tuple[Region, ...]:
@@ -115,25 +115,25 @@ class LoadData3D(Instruction):
     name = "load_data_3d"
 
     def parameters(self) -> dict[str, Any]:
-        """Return the fields without those of repeated columns where there are none."""
+        """Return the fields by name, without those of repeated columns if there are none."""
         plain = {"k_repeat": 1, "k_stride": 0, "dst_stride": 0}
         return {name: value for name, value in vars(self).items() if plain.get(name) != value}
 
     @property
     def c0(self) -> int:
-        """Return the channels in one 32-byte block."""
+        """Return the number of channels in one 32-byte block."""
         return BLOCK_BYTES // self.itemsize
 
     @property
     def rows(self) -> int:
-        """Return the rows moved, rounded up to whole fractals."""
+        """Return the number of rows moved, rounded up to whole fractals."""
         rows_are_k = self.transpose or self.destination == "L0B"
         unit = self.c0 if rows_are_k else FRACTAL
         return ceil_div(self.m_extent, unit) * unit
 
     @property
     def blocks(self) -> int:
-        """Return the column blocks of C0 that are moved, rounded up to whole fractals."""
+        """Return the number of column blocks of C0 moved, rounded up to whole fractals."""
         rows_are_k = self.transpose or self.destination == "L0B"
         columns = self.k_repeat * self.k_extent
         return ceil_div(ceil_div(columns, FRACTAL) * FRACTAL if rows_are_k else columns, self.c0)
@@ -145,7 +145,7 @@ class LoadData3D(Instruction):
 
     @property
     def fractals(self) -> int:
-        """Return the fractals of a row of fractals in L0B."""
+        """Return the number of fractals in a row of fractals in L0B."""
         return self.blocks * self.c0 // FRACTAL
 
     def pipe(self, chip: ChipSpec) -> str:
@@ -197,7 +197,7 @@ class LoadData3D(Instruction):
 
 @lru_cache(maxsize=4096)
 def _block_index(load: LoadData3D) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
-    """Return, for every 32-byte block of the result, its block of the map, and a mark of blocks that are zero."""
+    """Return, for every 32-byte block of the result, the index of its block in the map, and True if it is zero instead."""
     rows = np.arange(load.m_start, load.m_start + load.rows)
     run = ceil_div(load.k_extent, load.c0) if load.k_repeat > 1 else load.blocks
     repeat, block = np.divmod(np.arange(load.blocks), run)
@@ -222,11 +222,11 @@ def _block_index(load: LoadData3D) -> tuple[NDArray[np.int64], NDArray[np.int64]
 
 @lru_cache(maxsize=4096)
 def _touched_blocks(load: LoadData3D) -> tuple[int, int, int, int, int]:
-    """Return the part of a channel block that the load reads (its first block, blocks of a row, rows), and the first and last
-    channel block.
+    """Return the part of a channel block that the load reads, and the first and last channel block.
 
-    A row lies in one row of the map where the pixels are of one output row; else it is whole rows of the map. A map that is a
-    matrix (one tap, stride 1, no padding) is read pixel by pixel, whatever its width.
+    The part is (its first block, blocks of a row, rows). It is within one row of the map if the pixels are of one
+    output row, else whole rows. A map that is a matrix (one tap, stride 1, no padding) is read pixel by pixel, whatever
+    its width.
     """
     taps, pixels = load.k_h * load.k_w, load.out_height * load.out_width
     c1_first = load.k_start // load.c0 // taps

@@ -23,8 +23,8 @@ from ascend_sim.numerics.accumulate import ACCUMULATIONS
 class ValueModel:
     """Choices about values that the chip offers or that nobody published; no cost depends on them.
 
-    `accumulate` names a model of the cube's additions (`numerics.accumulate`); `saturate` is what becomes of inf, NaN and
-    overflow (chip file, overflow). `effects` caches the `Moves` of each instruction, None for one without.
+    `accumulate` names a model of the cube's additions (`numerics.accumulate`); `saturate`: infinities, NaN and overflow
+    become finite numbers (chip file, overflow). `effects` caches the `Moves` of each instruction, None for one without.
     """
 
     chip: ChipSpec
@@ -34,7 +34,10 @@ class ValueModel:
 
     @classmethod
     def of(cls, chip: ChipSpec, accumulate: str = "chunk", overflow: str | None = None) -> ValueModel:
-        """Return a model; `overflow` is "inf_nan", "saturate" or None (the chip's default). SimError for other names."""
+        """Return the model of a chip; `overflow` is "inf_nan", "saturate" or None (the chip's default).
+
+        Raises SimError for other names.
+        """
         if accumulate not in ACCUMULATIONS:
             raise SimError(f"accumulate {accumulate!r}: allowed are {', '.join(ACCUMULATIONS)}")
         modes = chip.overflow.modes
@@ -51,7 +54,9 @@ class ValueModel:
         return "saturate" if self.saturate else "inf_nan"
 
     def settled(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Floating-point `values`, without inf and NaN where the model saturates (that sums do so too: inferred)."""
+        """Return floating-point `values` without inf and NaN if the model saturates, else unchanged (for sums:
+        inferred).
+        """
         if not self.saturate or np.isfinite(values.sum(dtype=np.float64)):
             return values
         return cast(values, values.dtype, saturate=True)
@@ -76,7 +81,9 @@ class Memory:
     def array(
         self, space: str, address: int, shape: tuple[int, ...], dtype: Any, strides: tuple[int, ...] | None = None
     ) -> NDArray[Any]:
-        """A view of `shape` at a byte address of a buffer, or of a tensor slot when `space` is "GM"; strides in bytes."""
+        """Return a view of `shape` at a byte address of a buffer, or of a tensor slot if `space` is "GM"; strides in
+        bytes.
+        """
         if space == "GM":
             buffer = self.gm[address >> SLOT_SHIFT]
             return np.ndarray(shape, dtype, buffer, address & OFFSET_MASK, strides)

@@ -50,8 +50,9 @@ class Place:
 
     @cached_property
     def indices(self) -> tuple[NDArray[np.int64] | None, NDArray[np.int64] | None]:
-        """Return the list's places counted in items, None where one begins inside an item; and the indices of zero items, None
-        without.
+        """Return two index arrays of a list: its offsets counted in items, and the positions of its zero items.
+
+        The first is None if an offset lies inside an item, the second if no item is zero.
         """
         assert self.listed is not None
         outside = np.flatnonzero(self.listed < 0)
@@ -60,7 +61,7 @@ class Place:
 
     @property
     def is_apart(self) -> bool:
-        """Return True if no byte belongs to two items, as far as the strides say: then their order does not matter."""
+        """Return True if the strides show that no byte belongs to two items, so that their order does not matter."""
         if self.listed is not None:
             return bool((np.diff(np.sort(self.listed)) >= self.itemsize).all())
         covered = self.itemsize
@@ -134,14 +135,17 @@ class Product:
 
 @dataclass(frozen=True, eq=False)
 class Moves:
-    """Items of `takes` are taken at the start, converted from `source` to `target` (formats; empty: as they are), and put at
-    retirement, those of a second place behind those of the first; those behind the last that fits are dropped. Two places are
-    the factors of a `product` in float32, a third one is what its rows begin with, as it is. Where nothing is taken, items of
-    the bytes `fill` are put, zeros if it is empty.
+    """Effect of an instruction: at its start it takes the items of the places `takes`, at its retirement it puts them
+    at `put`.
 
-    `rounding` is a mode of the target, None its first; `bits` of the mantissa stay in hf32. `saturate`: overflow, infinities
-    and NaN leave the conversion as finite numbers. `adds`: numbers of this format are added to what is there.
-    `settles`: what is there then saturates. `scaling`: the arithmetic before the conversion (`quantisation.Scaling`).
+    Items are converted from the format `source` to `target` (empty: moved as bytes). Those of a second place stand
+    behind those of the first; items beyond the room of `put` are dropped. With a `product` two places are its factors,
+    a third has the numbers that its rows begin with. Where nothing is taken, the bytes `fill` are put, zeros if empty.
+
+    `rounding` is a mode of the target, None its first; `bits` of the mantissa stay in hf32. `saturate`: the conversion
+    turns overflow, infinities and NaN into finite numbers. `adds`: the format in which numbers are added to what is
+    there. `settles`: the result there then saturates. `scaling`: the arithmetic before the conversion
+    (`quantisation.Scaling`).
     """
 
     takes: tuple[Place, ...]
@@ -159,5 +163,5 @@ class Moves:
 
 
 def moves(*takes: Place, put: Place, **how: Any) -> Moves:
-    """Return the `Moves` from the places `take` to the place `put`."""
+    """Return the `Moves` from the places `take` to the place `put`, with the other fields by keyword."""
     return Moves(takes, put, **how)

@@ -18,10 +18,12 @@ _DROPPED = 0xFFFFE000
 
 @frozen
 class Quantisation:
-    """Numbers of the format `source` in L0C, negative ones as 0 with `relu`, times `scale`, rounded once to the output format.
+    """Numbers of the format `source` in L0C, with `relu` negative ones as 0, times `scale`, rounded once to the output
+    format.
 
-    With `by_column` each column has a scale of its own in the Fixpipe buffer, and `scale` is 0. That the product is exact
-    before it is rounded to nearest even, and that ReLU comes before it, is assumed (positive scales commute with ReLU).
+    With `by_column` each column has a scale of its own in the Fixpipe buffer, and `scale` is 0. That the product is
+    exact before it is rounded to nearest even, and that ReLU comes before it, is assumed (positive scales commute with
+    ReLU).
     """
 
     source: str = "float32"
@@ -65,5 +67,5 @@ class Scaling:
 
 
 def kept(scale: np.ndarray[tuple[int, ...], np.dtype[np.float32]]) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
-    """Return scales as the unit sees them, without the lower 13 bits."""
+    """Return a scale without its lower 13 bits, as the unit uses it."""
     return (scale.view(np.uint32) & np.uint32(_DROPPED)).view(np.float32).astype(np.float64)

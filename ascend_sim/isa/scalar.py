@@ -27,7 +27,7 @@ SPACES = ("UB", "GM")
 class ScalarAccess(Instruction):
     """Base of loads and stores: an element of `size` bytes in `space`.
 
-    `cached` says that the data cache holds its line of GM already, so that nothing is fetched.
+    `cached`: the data cache already holds its line of GM, so that nothing is fetched.
     """
 
     space: str
@@ -60,7 +60,7 @@ class ScalarAccess(Instruction):
 
 @frozen
 class ScalarLoad(ScalarAccess):
-    """Read the element at src0; a program has no place for its value, which only the code that writes programs can ask for."""
+    """Read the element at src0; the program has no place for its value, which only code that writes programs can use."""
 
     name = "scalar_load"
 

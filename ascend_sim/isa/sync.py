@@ -60,10 +60,11 @@ class WaitFlag(Instruction):
 
 @frozen
 class WaitUnitFlag(WaitFlag):
-    """Hold a pipe until a tile of L0C is so far done that its next user can follow fractal by fractal without overtaking.
+    """Hold a pipe until the last user of a tile of L0C is so far that the next can follow fractal by fractal without
+    overtaking.
 
-    That is `early` cycles before a flag raised behind the tile's last user would arrive. The Fixpipe counts as busy while it
-    waits: its profiler counter runs (inferred from measured rows), while the cube's counts products only.
+    That is `early` cycles before a flag raised behind the tile's last user would arrive. The Fixpipe counts as busy
+    while it waits: its profiler counter runs (inferred from measured rows), while the cube's counts products only.
     """
 
     early: int = 0
@@ -151,12 +152,14 @@ def cross_counter(instruction: CrossCoreSetFlag | CrossCoreWaitFlag, core: Cross
 
 
 def across(kind: str, mode: int) -> str:
-    """Return the kind of core at the other end of a flag: the one that raises for `kind`, and that waits for it."""
+    """Return the kind of core at the other end of a cross-core flag of `kind`: it waits for what `kind` raises, and
+    vice versa.
+    """
     return ("AIV" if kind == "AIC" else "AIC") if mode in (2, ONE_VECTOR) else kind
 
 
 def cross_members(counter: CrossCounter, cores: Iterable[CrossCore], waiters: bool = False) -> list[int]:
-    """Return the places in `cores` of the cores that raise a counter together or, with `waiters`, wait for it."""
+    """Return the indices in `cores` of the cores that raise a counter together or, with `waiters`, wait for it."""
     flag, mode, kind, block = counter
     if waiters:
         kind = across(kind, mode)
@@ -175,10 +178,10 @@ def cross_name(flag: int) -> str:
 
 @frozen
 class CrossCoreWaitFlag(Instruction):
-    """Hold a pipe until the cross-core flag was raised by everyone that its mode names.
+    """Hold a pipe until the cross-core flag was raised by all cores that its mode names.
 
-    Where the chip says so (sync.cross_wait_stops_issue) the scalar unit waits, and nothing later is issued to any pipe. For
-    experiments it can be disarmed like `WaitFlag`.
+    Where the chip says so (sync.cross_wait_stops_issue) the scalar unit waits, and nothing later is issued to any pipe.
+    For experiments it can be disarmed like `WaitFlag`.
     """
 
     flag: int

@@ -6,13 +6,15 @@ from dataclasses import replace
 from math import gcd
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import LOCAL, TRANSFER, Cost, GmAccess, Instruction, ceil_div, cycles_of
-from ascend_sim.isa.memory import ValueModel
+from ascend_sim.isa.memory import Memory, ValueModel
 from ascend_sim.isa.moves import Moves, listed, loops, moves, offsets_of
+from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 from ascend_sim.memory.regions import Region
 
 
@@ -54,7 +56,7 @@ class DataCopy(Instruction):
         return Cost(path.head, path.head, work, path.latency)
 
     def _unaligned(self, block: int) -> bool:
-        """Return True if rows end or begin inside a block of GM (as far as strides say)."""
+        """Return True if rows begin or end inside a block of GM, as far as their lengths and strides show."""
         stride = self.src_stride if self.source == "GM" else self.dst_stride
         return self.row_bytes % block > 0 or (self.rows > 1 and stride % block > 0)
 
@@ -96,6 +98,43 @@ class DataCopyPastL2(DataCopy):
     def gm_access(self, chip: ChipSpec) -> GmAccess | None:
         access = super().gm_access(chip)
         return access and replace(access, kept=False)
+
+
+@frozen
+class DataCopyPadded(DataCopy):
+    """Copy from GM whose rows get `left` and `right` bytes of `value`, a number of `itemsize` bytes (asc-devkit, DataCopyPad).
+
+    The padding costs nothing of its own (assumed).
+    """
+
+    left: int = 0
+    right: int = 0
+    value: int = 0
+    itemsize: int = 1
+
+    name = "data_copy_padded"
+
+    @property
+    def _whole(self) -> int:
+        return self.left + self.row_bytes + self.right
+
+    def writes(self) -> tuple[Region, ...]:
+        return (Region("dst", self.destination, self._whole, self.dst_stride, self.rows),)
+
+    def moves(self, model: ValueModel) -> None:
+        return None
+
+    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> NDArray[np.uint8]:
+        fill = np.frombuffer(self.value.to_bytes(self.itemsize, "little"), np.uint8)
+        found = np.tile(fill, (self.rows, self._whole // self.itemsize))
+        tensor, start = memory.gm[src0 >> SLOT_SHIFT], src0 & OFFSET_MASK
+        shape, steps = (self.rows, self.row_bytes), (self.src_stride, 1)
+        found[:, self.left : self.left + self.row_bytes] = np.ndarray(shape, np.uint8, tensor, start, steps)
+        return found
+
+    def commit(self, memory: Memory, dst: int, pending: NDArray[np.uint8]) -> None:
+        steps = (self.dst_stride, 1)
+        np.ndarray((self.rows, self._whole), np.uint8, memory.buffers[self.destination], dst, steps)[...] = pending
 
 
 @frozen

@@ -42,7 +42,10 @@ class Abilities:
     def copy_rows(
         self, path: str, dst: int, src: int, row_bytes: int, rows: CopyLoop, atomic_add: str = "", operand: str = ""
     ) -> None:
-        """Copy rows along a path ("GM->L1") in one instruction, or halve them until one holds their number and their gaps."""
+        """Copy rows along a path ("GM->L1") in one instruction.
+
+        Where none of the chip can hold their number or their gaps, halve the rows until each part fits.
+        """
         source, destination = path.split("->")
         if rows.times == 1 or self.can_copy(source, destination, row_bytes, *rows):
             self.data_copy(source, destination, dst, src, row_bytes, *rows, atomic_add, operand)
@@ -59,12 +62,12 @@ class Abilities:
 
     @property
     def turns_bytes_in_squares(self) -> bool:
-        """Return True if only LoadDataWithTranspose can turn a matrix of 1-byte items for the right operand."""
+        """Return True if only LoadDataWithTranspose can transpose a matrix of 1-byte items for the right operand."""
         window = LoadData3D("L0B", 1, *matrix_window(BLOCK_BYTES), 0, BLOCK_BYTES, 0, BLOCK_BYTES)
         squares = LoadData2D("L0B", 1, 1, transpose=True)
         return not can_say(window, self.chip) and can_say(squares, self.chip)
 
     @property
     def gemv_is_optional(self) -> bool:
-        """Return True if a product of one row can read fractals, as products of more rows do."""
+        """Return True if a product of one row need not be in GEMV mode: its operand may lie in fractals."""
         return can_say(Mmad(1, 1, 1, "float16", False), self.chip)

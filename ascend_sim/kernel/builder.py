@@ -84,7 +84,7 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, ScalarMethods, Abil
         return self._block
 
     def _refuse(self, error: SimError, tool: str = "memcheck") -> None:
-        """Raise the error; under inspection note it for the check `tool` instead, and go on building."""
+        """Raise the error; under inspection record it as a fault of the check `tool` instead."""
         if self._inspection is None:
             raise error
         self._inspection.add(self._where, str(error), tool=tool)
@@ -118,9 +118,9 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, ScalarMethods, Abil
             self.notes.add()
 
     def next_tile(self, *, counted: bool = True) -> None:
-        """Begin a new unit of the kernel's work split, for the rows that follow.
+        """Begin a new tile: the rows that follow count to it.
 
-        A unit that several programs share is `counted` by one of them.
+        A tile that several programs share is `counted` by one of them.
         """
         self._tile += 1
         self._tiles += counted
@@ -211,7 +211,7 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, ScalarMethods, Abil
     def data_copy_dn2nz(
         self, dst: int, src: int, matrices: ChannelMatrices, operand: str = "", most_bytes_per_cycle: float = 0
     ) -> None:
-        """Convert channels that lie apart in GM to blocks in L1; see `DataCopyDn2Nz`."""
+        """Convert channels that lie apart in GM to blocks of channels in L1; see `DataCopyDn2Nz`."""
         self._emit((DataCopyDn2Nz, *matrices, operand, most_bytes_per_cycle), dst, src)
 
     def fill(self, destination: str, dst: int, size: int) -> None:
@@ -258,10 +258,11 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, ScalarMethods, Abil
     # -- finish --------------------------------------------------------------------------------------------------------
 
     def repeated(self, pieces: Sequence[tuple[What, Where]], write: Callable[[], Program], *same: Hashable) -> Program:
-        """Return the program that `write` makes of a stamped loop over `pieces`; equal pieces at another place reuse it.
+        """Return the program that `write` makes by a stamped loop over `pieces`.
 
-        The program is then the first one with its stamps moved, and nothing is written. Rows outside the loop have no address
-        in GM. `same` is whatever else a block's rows depend on, as for `stamped`.
+        If an earlier block had equal pieces at another place, its program is returned with moved stamps, and nothing is
+        written. Rows outside the loop may not have addresses in GM. `same` is whatever else a block's rows depend on,
+        as for `stamped`.
         """
         if not self.stamping or not pieces:
             return write()
@@ -279,9 +280,9 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, ScalarMethods, Abil
         pieces: Callable[[], Sequence[tuple[What, Where]]],
         write: Callable[[Sequence[tuple[What, Where]]], Program],
     ) -> Program:
-        """Return a program as `repeated` does, from pieces that are listed only if it has to be written.
+        """Return a program as `repeated` does; `pieces` is called for the list only if the program has to be written.
 
-        Programs with the same `outline` have the same pieces, each as far from its program's `place` as in the others.
+        Programs with the same `outline` have the same pieces, each as far from the program's `place` as in the others.
         """
         if not self.stamping:
             return write(pieces())
@@ -307,7 +308,7 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, ScalarMethods, Abil
         return Program(self._block, self.core_kind, self.sub_block, self.table, sheet, tiles, flags, notes)
 
     def _checked(self, program: Program) -> Program:
-        """Return the program after every address of it was checked."""
+        """Return the program after a check of its addresses."""
         if not program.sheet.is_right(self.table.limits(), self._sizes):
             check_addresses(program, self._sizes)
             if program.sheet.wraps():
@@ -335,7 +336,9 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, ScalarMethods, Abil
         return checked
 
     def _inspect(self, program: Program, dropped: list[int], inspection: Inspection) -> None:
-        """Note instructions that cannot run; flags and addresses are checked later, by the check of the program."""
+        """Record as faults instructions that cannot run; flags and addresses are checked later, by the check of the
+        program.
+        """
         assert self.notes is not None
         self.notes.without(dropped)
         for error in wrong_instructions(program):
@@ -345,7 +348,7 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, ScalarMethods, Abil
 
 
 def _places(pieces: Sequence[tuple[What, Where]]) -> NDArray[np.int64]:
-    """Return the places of pieces as an array [piece][axis]."""
+    """Return the places of the pieces as an array [piece][axis]."""
     wheres: list[Any] = [where for _, where in pieces]
     if wheres and isinstance(wheres[0], tuple) and len(wheres[0]) == 1:
         wheres = [where for (where,) in wheres]
@@ -356,7 +359,7 @@ def _places(pieces: Sequence[tuple[What, Where]]) -> NDArray[np.int64]:
 
 
 class Closed(dict[Key, int]):
-    """Index of instructions of a finished program: looking one up raises, so that no row is appended any more."""
+    """Index of instructions of a finished program; a look-up raises, so that no further row is appended."""
 
     def __init__(self, where: str) -> None:
         super().__init__()

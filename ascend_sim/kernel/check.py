@@ -44,7 +44,7 @@ def check_pipe(chip: ChipSpec, block: int, core: str, pipe: str, what: str, scal
 
 
 def wrong_instructions(program: Program) -> Iterator[RowError]:
-    """Yield the instructions that run on no pipe of this core, touch no buffer of this core or move no bytes."""
+    """Yield an error for each instruction on a pipe or buffer that this core lacks, and for one that moves no bytes."""
     table, counts = program.table, program.sheet.counts()
     wrong = table.unfit(program.core_kind)[: len(counts)] & (counts > 0)
     for index in np.flatnonzero(wrong).tolist():
@@ -69,7 +69,10 @@ def _why(program: Program, index: int, view: str) -> str:
 
 
 def overlapping(program: Program) -> Iterator[RowError]:
-    """Yield vector instructions with a source that overlaps dst in a forbidden way; each stamp of a task is checked once."""
+    """Yield an error for each vector instruction whose source overlaps its result in a forbidden way.
+
+    Each stamp of a task is checked once.
+    """
     table, sheet = program.table, program.sheet
     if not table.column("by_vector").any():
         return
@@ -81,7 +84,10 @@ def overlapping(program: Program) -> Iterator[RowError]:
 
 
 def _apart(table: InstructionTable, stamp: Stamp) -> bool:
-    """Return True if all operands of a stamp's vector instructions may lie as they do; False where operands move apart."""
+    """Return True if no operands of a stamp's vector instructions overlap in a forbidden way.
+
+    If they move with the stamp it returns False: each place must then be checked.
+    """
     if len(stamp.moves):
         moved = stamp.moves[:, 0]
         in_ub = (table.column("by_vector")[stamp.rows[moved // ROW, 0]] > 0) & (moved % ROW > 0) & (moved % ROW < TILE)
@@ -113,7 +119,7 @@ def _overlaps(table: InstructionTable, rows: NDArray[np.int64]) -> list[tuple[in
 
 
 def misread_sums(program: Program) -> Iterator[RowError]:
-    """Yield the ways out of L0C that take numbers in another format than the products there have.
+    """Yield an error for each drain of L0C that reads numbers in another format than the products left there.
 
     Only a program with products or drains of whole numbers has any; the others are not looked at.
     """
@@ -139,14 +145,16 @@ def misread_sums(program: Program) -> Iterator[RowError]:
 
 
 def _left(instruction: Instruction) -> str:
-    """Return the format of what an instruction leaves in L0C, "" for one that leaves it as it is."""
+    """Return the format of the numbers that an instruction leaves in L0C, `_UNKNOWN` for other data; "" if it writes
+    none there.
+    """
     if isinstance(instruction, Mmad):
         return instruction.result
     return _UNKNOWN if any(region.space == "L0C" for region in instruction.writes()) else ""
 
 
 def _misread(taken: str, held: str, view: InstructionView) -> str:
-    """Return the fault of a drain that takes `held` as `taken`, with advice."""
+    """Return the text of a fault: a drain reads numbers of the format `held` as `taken`; with advice."""
     if held == "int32" and isinstance(view.instruction, Drain):
         advice = 'dequantise with pre=Quantisation("int32", scale), or bring int32 out'
     else:

@@ -70,7 +70,7 @@ class CubeMethods:
             self.load_data_2d("L0B", place, first + row * square, 1, across, held // FRACTAL, transpose=True)
 
     def _load_matrix(self, destination: str, dst: int, src: int, piece: MatrixPiece, transpose: bool) -> None:
-        """Load part of a matrix by img2col: a map one pixel high under a 1 x 1 kernel is the matrix itself."""
+        """Load part of a matrix by img2col, as a map one pixel high under a 1 x 1 kernel."""
         dtype, held, (row, rows), (column, columns) = piece
         c0 = self.chip.alignment.block // (itemsize := item_bytes(dtype))
         if row + rows > held or column % c0:
@@ -166,7 +166,7 @@ class CubeMethods:
         self._drain((FixpipeNd, m, n, m_padded, dtype, dst_stride, atomic_add, pre), dst, src, scales)
 
     def _drain(self, key: Key, dst: int, src: int, scales: int) -> None:
-        """Emit a drain of L0C whose last field is the arithmetic; SimError for anything but a Quantisation or None."""
+        """Append a drain of L0C whose last field is the arithmetic; SimError unless that is a Quantisation or None."""
         if not isinstance(key[-1], Quantisation | None):
             raise SimError(f"{key[0].name}: pre is {key[-1]!r}; a Quantisation or None is allowed")
         self._emit(key, dst, src, scales)

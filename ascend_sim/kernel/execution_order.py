@@ -50,7 +50,7 @@ def _waits_ahead(kinds: NDArray[np.int64], codes: NDArray[np.int64]) -> bool:
 
 
 class _Queues:
-    """Queues of a core's pipes, executed without time."""
+    """Queues of a core's pipes, executed in an order without times."""
 
     def __init__(self, program: Program, codes: NDArray[np.int64]) -> None:
         self._program = program
@@ -63,7 +63,7 @@ class _Queues:
         self._order: list[int] = []
 
     def worked_off(self) -> tuple[list[int], list[int]]:
-        """Return the rows in the order of execution, and those at which pipes stand in the end."""
+        """Return the rows in the order of execution, and the rows at which pipes stand at the end."""
         for row, pipe in enumerate(self._pipes):
             if self._kinds[row] == BARRIER_ALL and self._holds(row):
                 break  # what would end the waits of these pipes is not issued any more; so it is at a full queue
@@ -80,7 +80,7 @@ class _Queues:
         return self._order, [queue[0] for queue in self._blocked.values()]
 
     def _work(self, row: int) -> bool:
-        """Execute a row; return False for a wait whose set is still to come."""
+        """Execute a row and return True; return False if it is a wait whose set has not been executed."""
         kind, code = self._kinds[row], self._codes[row]
         if kind == WAIT and self._balance[code] <= 0:
             return False
@@ -92,7 +92,7 @@ class _Queues:
         return True
 
     def _go_on(self) -> None:
-        """Execute the rows that stood behind waits that are over now."""
+        """Execute the rows of blocked pipes, from the waits whose sets have been executed on."""
         moved = True
         while moved:
             moved = False

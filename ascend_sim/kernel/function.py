@@ -41,7 +41,7 @@ _MOST_TABLES = 32
 
 
 class KernelError(SimError):
-    """A kernel function went wrong while it wrote a program: names file, line and kernel."""
+    """A kernel function failed while it wrote a program; the text names file, line and kernel."""
 
 
 class KernelFunction:
@@ -72,7 +72,7 @@ class KernelFunction:
         return self.function(k, *arguments, **fields)
 
     def visible(self) -> Callable[..., Any]:
-        """Return the function: the state that a snapshot of a traced loop compares (`kernel.snapshot`)."""
+        """Return the function, the state by which a snapshot of a traced loop compares a kernel (`kernel.snapshot`)."""
         return self.function
 
     @property
@@ -81,7 +81,7 @@ class KernelFunction:
         return self.function.__code__.co_filename, self.function.__code__.co_firstlineno
 
     def raised_at(self, error: BaseException) -> Line | None:
-        """Return the innermost line of the kernel's file that an error passed."""
+        """Return the innermost line of the kernel's file in an error's traceback; None if there is none."""
         own, _ = self.first_line
         frames = traceback.extract_tb(error.__traceback__)
         return next(((own, frame.lineno) for frame in reversed(frames) if frame.filename == own and frame.lineno), None)
@@ -117,7 +117,7 @@ class KernelFunction:
         return dict(zip(names, tensors, strict=False))
 
     def defaults(self) -> dict[str, Any]:
-        """Return the fields that have a default, with the default."""
+        """Return {field: its default} for the fields that have one."""
         return {
             name: parameter.default
             for name, parameter in self.signature.parameters.items()
@@ -191,7 +191,9 @@ class Launch:
     def _inspected(
         self, inspection: Inspection, table: InstructionTable, block: int, core: str, sub_block: int
     ) -> Program:
-        """Return the program as far as the function gets; the error that it raises is noted as a fault."""
+        """Return the program with the rows that the function wrote before it ended; an error that it raises becomes a
+        fault.
+        """
         k = self._builder(Kernel, table, block, core, sub_block)
         assert k.notes is not None
         try:
@@ -334,7 +336,7 @@ def _refuse_result(returned: Any) -> None:
 
 
 def _told(error: BaseException, kernel: KernelFunction, line: Line | None = None) -> str:
-    """Return an error in one line: where in the kernel's file it came from (`line` if known), and its text."""
+    """Return an error in one line: its place in the kernel's file (`line` if known), and its text."""
     line = line or kernel.raised_at(error)
     own = Path(kernel.first_line[0] if line is None else line[0])
     if own.is_relative_to(Path.cwd()):

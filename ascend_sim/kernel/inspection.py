@@ -30,7 +30,9 @@ Line = tuple[str, int]
 
 @frozen
 class Fault:
-    """Refusal that an inspection noted: the core in words, the line that asked for it, the reason, and its check."""
+    """A builder's refusal under inspection: the core in words, the line that caused it, the reason, and the check it
+    belongs to.
+    """
 
     where: str
     line: Line | None
@@ -50,7 +52,7 @@ class Allocated:
 
 
 class SourceLines:
-    """Distinct lines that wrote rows, by number; the programs of a table share them with its stamps."""
+    """Distinct lines that wrote rows, each with a number; the programs of a table share them with its stamps."""
 
     def __init__(self) -> None:
         self.lines: list[Line] = []
@@ -66,7 +68,7 @@ class SourceLines:
         return number
 
     def of_frame(self, frame: FrameType) -> tuple[int, CodeType]:
-        """Note the line that a frame executes: return its number, and its code."""
+        """Register the line that a frame executes; return its number and the frame's code."""
         told = self.told[id(frame.f_code), frame.f_lasti] = self.number(_line(frame)), frame.f_code
         return told
 
@@ -94,7 +96,7 @@ class Notes:
     """The line of all rows from now on, where it is not that which writes them."""
 
     def add(self) -> None:
-        """Note that the line that is being executed writes the next row."""
+        """Record the line that is being executed as the one that writes the next row."""
         if self.fixed >= 0:
             self.rows.append(self.fixed)
             return
@@ -110,7 +112,7 @@ class Notes:
         return self.source.lines[number] if number >= 0 else None
 
     def text(self, line: Line) -> str:
-        """Return the text of a line, "" where its file is not there."""
+        """Return the text of a line, "" if its file no longer exists."""
         return self.texts[line] if line in self.texts else linecache.getline(*line).strip()
 
     def numbers(self, rows: NDArray[np.integer]) -> NDArray[np.int32]:
@@ -125,10 +127,10 @@ class Notes:
 
 @dataclass
 class Inspection:
-    """Faults noted while programs were built.
+    """Faults of builders, recorded instead of raised.
 
-    The builders repeat the pieces of loops (`stamping`), and set `stamped`: a fault is then noted for the first piece alone,
-    and whoever needs all has the programs built again without.
+    While `stamping`, builders repeat the pieces of loops and set `stamped`. A fault is then recorded for the first
+    piece only; for all of them the programs must be built again without stamping.
     """
 
     stamping: bool = True
@@ -141,7 +143,7 @@ class Inspection:
         return list(self._faults)
 
     def add(self, where: str, text: str, line: Line | None = None, tool: str = "memcheck") -> None:
-        """Note a fault; unless given, the line is the one that is being executed."""
+        """Record a fault; its line is `line`, or the line that is being executed."""
         self._faults.setdefault(Fault(where, line or calling_line(), text, tool))
 
 
@@ -155,7 +157,7 @@ def current_inspection() -> Inspection | None:
 
 @contextlib.contextmanager
 def inspect(stamping: bool = True) -> Iterator[Inspection]:
-    """Inspect the programs that are built inside the block."""
+    """Yield an inspection of the programs that are built inside the block."""
     inspection = Inspection(stamping)
     token = _CURRENT.set(inspection)
     try:
@@ -165,7 +167,7 @@ def inspect(stamping: bool = True) -> Iterator[Inspection]:
 
 
 def calling_line() -> Line:
-    """Return the innermost line on the stack that belongs to a kernel, not to the builder."""
+    """Return the innermost line on the stack that belongs to a kernel and not to the builder."""
     frame: Any = sys._getframe(1)
     while frame.f_code.co_filename in _MACHINERY:
         frame = frame.f_back

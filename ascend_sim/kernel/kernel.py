@@ -115,9 +115,11 @@ class Kernel(TracedLoops, KernelBuilder):
         *,
         opener: str = "",
     ) -> BufferQueue[Any]:
-        """Return a queue of `buffers` times `size` bytes, filled by pipe `producer` and emptied by `consumer` in turn.
+        """Allocate `buffers` buffers of `size` bytes and return their queue: pipe `producer` fills them, `consumer`
+        empties them.
 
-        With several buffers and as many sizes a place of the queue is a tuple of addresses: operands that go together.
+        With several names in `buffer` and as many sizes, a place of the queue is a tuple of addresses: operands that go
+        together.
         """
         names = _numbered(name, buffers)
         if isinstance(buffer, str) and not isinstance(size, Sequence):
@@ -140,7 +142,7 @@ class Kernel(TracedLoops, KernelBuilder):
         *,
         opener: str = "",
     ) -> BufferQueue[LocalTensor]:
-        """Return a queue of tensors in UB, for the vector instructions; their rows begin at whole blocks."""
+        """Allocate tensors in UB and return their queue, for vector instructions; their rows begin at whole blocks."""
         tensors = [self.local_tensor(shape, dtype, one) for one in _numbered(name, buffers)]
         return self.queue_of(name, tensors, producer, consumer, opener=opener)
 
@@ -159,7 +161,9 @@ class Kernel(TracedLoops, KernelBuilder):
 
     @contextmanager
     def ordered(self, pipe: str) -> Iterator[None]:
-        """Put a pipe barrier behind every instruction of `pipe` written inside: each reads what the one before it wrote."""
+        """Append a barrier of `pipe` behind every instruction of that pipe in the block, so that each may read the one
+        before.
+        """
         self._check_pipe(pipe, "ordered")
         plain, number = self._emit, PIPE_INDEX[pipe]
         opened = self.notes.source.number(calling_line()) if self.notes is not None else -1
@@ -186,15 +190,16 @@ class Kernel(TracedLoops, KernelBuilder):
                 del self._emit
 
     def written_over(self, items: Sequence[Any], write: Callable[[], Program]) -> Program:
-        """Return the program that `write` makes of one loop of `each` over `items`.
+        """Return the program that `write` makes with one loop of `each` over `items`.
 
-        Equal items at another place reuse it, moved there, if its guards hold. Nothing but the items may differ between blocks.
+        If equal items were written at another place and the guards hold here, that program is moved instead. Nothing
+        but the items may differ between blocks.
         """
         pieces = self.split(items)
         return self.repeated(pieces, write) if pieces else write()
 
     def close_queues(self) -> None:
-        """Close the queues at the end of the program: releases that nothing waits for are taken back."""
+        """Take back, at the end of the program, the releases of queues that nothing waits for."""
         for queue in self._queues:
             queue.close()
 
@@ -216,7 +221,7 @@ class Kernel(TracedLoops, KernelBuilder):
         super().cross_core_set(flag, mode, pipe)
 
     def cross_core_wait(self, flag: int, mode: int, pipe: str) -> None:
-        """Hold `pipe` until everyone that the mode names has raised the flag; "cross-core N" is its name to disarm it."""
+        """Hold `pipe` until all cores of the mode have raised the flag; "cross-core N" is its name in `disarm`."""
         self._check_all_cores(flag, mode)
         super().cross_core_wait(flag, mode, pipe)
 
@@ -282,9 +287,10 @@ class Kernel(TracedLoops, KernelBuilder):
     # -- GM <-> UB -----------------------------------------------------------------------------------------------------
 
     def gm_to_ub(self, dst: int | LocalTensor | BufferQueue[LocalTensor], src: Tensor, operand: str = "") -> None:
-        """Copy part of a GM tensor to UB row by row: to a tensor of its shape, or to an address, each row on its own blocks.
+        """Copy part of a GM tensor to UB row by row: to a tensor of its shape, or to an address, where each row begins
+        a new block.
 
-        Where a queue is given, here and in the other moves, it is `write` or `read` around the instruction.
+        For a queue, here and in the other moves, the instruction stands inside its `write` or `read`.
         """
         if isinstance(dst, BufferQueue):
             with dst.write() as place:
@@ -309,7 +315,7 @@ class Kernel(TracedLoops, KernelBuilder):
         self.data_copy("UB", "GM", dst.address, at, size, rows, step, stride, added, operand or dst.name)
 
     def _sides(self, what: str, tensor: Tensor, local: int | LocalTensor) -> _Sides:
-        """Return both sides of a copy; rows without gaps become one row."""
+        """Return both sides of a copy between GM and UB; rows without gaps on both sides become one row."""
         rows, columns, stride = tensor.rows(what)
         size = columns * tensor.itemsize
         if not isinstance(local, LocalTensor):
@@ -372,9 +378,9 @@ class Kernel(TracedLoops, KernelBuilder):
     ) -> None:
         """Load part of an NZ matrix in L1 as the right operand [K, N]; with `transpose` the matrix is stored [N, K].
 
-        Turned it has the order of L0B already and is copied by fractals: rows in multiples of 16, columns from a multiple
-        of C0, in one instruction where all rows are taken, else in one for each C0 columns. `held`, `row` and `column` are
-        as in `l1_to_l0a`.
+        Transposed it already has the order of L0B and is copied by fractals: rows in multiples of 16, columns from a
+        multiple of C0, in one instruction if all rows are loaded, else in one for each C0 columns. `held`, `row` and
+        `column` are as in `l1_to_l0a`.
         """
         if not transpose:
             piece = MatrixPiece(dtype, held, Span(row, rows), Span(column, columns))

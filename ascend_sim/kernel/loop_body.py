@@ -72,7 +72,7 @@ def _same(one: CodeType, other: CodeType) -> bool:
 
 
 def _loop_at(function: ast.FunctionDef, line: int) -> ast.For | None:
-    """Return the `for` statement over a call at that line; None where several calls there could be meant."""
+    """Return the `for` statement over the call that ends at `line`; None if several calls there could be meant."""
     calls = [
         node
         for node in ast.walk(function)
@@ -109,7 +109,7 @@ def _outside(function: ast.FunctionDef, loop: ast.For) -> frozenset[str] | None:
 
 
 def _free(scope: ast.AST) -> set[str]:
-    """Return the names that an inner function takes from the functions around it."""
+    """Return the names that an inner function or comprehension takes from the functions around it."""
     nodes = list(ast.walk(scope))
     brief = {id(one) for node in nodes if isinstance(node, ast.comprehension) for one in ast.walk(node.target)}
     own: set[str] = set()
@@ -126,9 +126,10 @@ def _free(scope: ast.AST) -> set[str]:
 
 
 class _Names:
-    """Goes through statements in the order in which they run: `outside` are the names read before they were surely written,
-    `written` those that some statement writes. `own`, the names surely written so far, goes along; None where no statement
-    follows.
+    """Follows statements in the order in which they run.
+
+    `outside` are the names read before they were surely written, `written` those that some statement writes. The
+    methods take and return `own`, the names surely written so far; None if no statement can follow.
     """
 
     def __init__(self) -> None:
@@ -255,9 +256,9 @@ class _Names:
         own.add(name)
 
     def after(self, statements: list[ast.stmt], loop: ast.For) -> set[str] | None:
-        """Follow the statements behind `loop`, to their end and once more through the loops around it.
+        """Follow the statements behind `loop` to their end, and the loops around it for one more turn.
 
-        Returns the names surely written since; None where the loop is not among the statements.
+        Return the names surely written since; None if the loop is not among the statements.
         """
         for place, node in enumerate(statements):
             if node is loop:

@@ -24,7 +24,7 @@ Where = TypeVar("Where", bound=int | tuple[int, ...])
 
 
 class _Outer(NamedTuple):
-    """The builder's sheet, tiles and notes outside of the stamp that is being written."""
+    """The builder's sheet, tiles and notes, kept while a stamp is written."""
 
     sheet: Sheet
     tile: int
@@ -72,11 +72,11 @@ class StampedLoops:
         self._carried += [(owner, name) for name in names]
 
     def stamped(self, items: Iterable[tuple[What, Where]], *same: Hashable) -> Iterator[tuple[What, Where]]:
-        """Yield the pairs (what, where) of a loop whose body is run once for every `what` and phase of the kernel; see `stamp`.
+        """Yield the pairs (what, where) of a loop whose body runs once for every `what` and phase of the kernel; see
+        `stamp`.
 
-        `same` is what else the rows depend on: whatever the body uses that another run of this loop, in the program of
-        another block, has otherwise, and a name where several loops of a program go through one `for`. The loop is not left
-        early.
+        `same` is what else the rows depend on: all that the body uses and that differs in another block's run of the
+        loop, and a name if several loops go through one `for`. The loop may not be left early.
         """
         if not self.stamping or self._outer is not None:
             yield from items
@@ -152,7 +152,7 @@ class StampedLoops:
         self._tiles += stamp.counted
 
     def _outside_stamps(self, what: str) -> None:
-        """Refuse `what` inside a stamped loop, since no stamp repeats it; a traced loop goes on as a plain one."""
+        """Refuse `what` inside a stamped loop, since no stamp repeats it; a traced loop continues as a plain one."""
         if self._turn is not None:
             self._leave_turn()
         elif self._outer is not None:
@@ -161,7 +161,7 @@ class StampedLoops:
             )
 
     def _end_turn(self) -> Stamp:
-        """Return the stamp of the traced loop's last turn; its tracked numbers are plain integers from here on."""
+        """Return the stamp of the traced turn that ends; its tracked numbers are plain integers from then on."""
         assert self._turn is not None
         made = self._end_stamp(self._turn)
         if self._trace is not None:

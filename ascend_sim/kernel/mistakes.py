@@ -54,7 +54,7 @@ def _about_name(holder: Any, name: str | None) -> str | None:
 
 
 def _shown(kind: type) -> str:
-    """Return the usual variable for an object of the class, as a kernel writes it before a name."""
+    """Return the text that a kernel writes before a name of the class: "k." for the builder."""
     return "k." if kind is Kernel else f"{kind.__name__}."
 
 

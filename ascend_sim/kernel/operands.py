@@ -19,9 +19,10 @@ class Span(NamedTuple):
 
 
 class ColumnRuns(NamedTuple):
-    """Runs of columns of an img2col matrix that adjoin in L0B: `repeat` times `length`, `stride` blocks of C0 apart.
+    """Runs of columns of an img2col matrix that adjoin in L0B: `repeat` runs of `length`, `stride` blocks of C0 apart.
 
-    `line` is the fractals from one row of fractals to the next in L0B, 0 where they adjoin. Fields as in `LoadData3D`.
+    `line` is the distance in L0B of one row of fractals to the next, in fractals; 0 if they adjoin. Fields as in
+    `LoadData3D`.
     """
 
     start: int
@@ -34,7 +35,7 @@ class ColumnRuns(NamedTuple):
 class MapWindow(NamedTuple):
     """A feature map in L1, [c1][height][width][C0], and the kernel that `load_data_3d` slides over it; all in pixels.
 
-    The kernel has one position on `out_height` x `out_width` places; what is left out is that of a 1x1 kernel. Fields as in
+    The kernel has `out_height` x `out_width` positions; the defaults are those of a 1x1 kernel. Fields as in
     `LoadData3D`.
     """
 
@@ -54,7 +55,7 @@ class MapWindow(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def matrix_window(rows: int) -> MapWindow:
-    """Return a matrix [c1][rows][C0] as a map one pixel high under a 1x1 kernel: every row is a pixel."""
+    """Return the window of a matrix [c1][rows][C0]: a map one pixel high, each row a pixel, under a 1x1 kernel."""
     return MapWindow(height=1, width=rows, out_width=rows)
 
 

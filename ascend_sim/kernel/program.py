@@ -55,9 +55,11 @@ TOUCH = np.dtype(
 
 @dataclass(frozen=True, eq=False)
 class Touches:
-    """Regions that the instructions of a table read and write: those of instruction `i` from `first[i]` to `first[i + 1]`,
-    reads before writes. `columns` (TOUCH) hold the place in a row of the operand that a region is relative to, and the
-    region, merged as far as it goes, all in bytes; then the instruction's `Pace`, where it has one (`paced`).
+    """Regions that the instructions of a table read and write: those of instruction `i` from `first[i]` to `first[i +
+    1]`.
+
+    Reads come before writes. `columns` (TOUCH) has for each region, in bytes, the column of a row that holds its
+    operand and its shape, with rows merged as far as possible; then the instruction's `Pace`, if it has one (`paced`).
     """
 
     first: NDArray[np.int64]
@@ -93,7 +95,7 @@ class Touches:
         return self.regions[self.first[number] : self.first[number + 1]]
 
     def and_of(self, instructions: Sequence[Instruction], chip: ChipSpec) -> Touches:
-        """Return these regions followed by those of more instructions."""
+        """Return these regions followed by those of further instructions."""
         more = Touches.of(instructions, chip)
         first = np.concatenate((self.first, self.first[-1] + more.first[1:]))
         columns = np.empty(len(self.columns) + len(more.columns), TOUCH)  # np.concatenate compares all fields by name
@@ -113,7 +115,7 @@ def moves_nothing(region: Region) -> bool:
 
 @cache
 def _whole_fields(kind: type[Instruction]) -> tuple[tuple[int, str], ...]:
-    """Return the place in the key, and the name, of each integer field of an instruction class."""
+    """Return (place in the key, name) of each integer field of an instruction class."""
     return tuple((place, one.name) for place, one in enumerate(fields(kind), 1) if one.type in ("int", int))
 
 
@@ -243,8 +245,8 @@ class InstructionTable:
     def limits(self) -> NDArray[np.int64]:
         """Return the limits of operands' addresses as [extent, capacity, unit][operand][instruction], in bytes.
 
-        `extent`: from the address to the end of the bytes touched (0: no such operand); `capacity`: of its buffer (-1: it is in
-        GM); `unit`: the alignment of its address.
+        `extent`: from the address to the end of the bytes touched (0: no such operand). `capacity`: bytes of its buffer
+        (-1: it is in GM). `unit`: the alignment of its address.
         """
         known = self._limits.shape[2]
         if known < len(self.instructions):
@@ -310,7 +312,7 @@ def ranges(first: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.in
 
 @frozen
 class InstructionView:
-    """A readable copy of one row, made on demand."""
+    """A row of a program in readable form, a copy that is made when it is asked for."""
 
     index: int
     pipe: str
@@ -390,7 +392,7 @@ class Program:
         return replace(self, sheet=Sheet.of(rows))
 
     def counts(self) -> NDArray[np.int64]:
-        """Return how often each instruction of the table occurs in the program."""
+        """Return for each instruction of the table, by its number, how often it occurs in the program."""
         counts = self.sheet.counts()
         return np.concatenate((counts, np.zeros(len(self.table.instructions) - len(counts), np.int64)))
 

@@ -14,7 +14,7 @@ Place = TypeVar("Place")
 
 
 class _Turn(Generic[Place]):
-    """Context manager of a queue's `write` or `read`; after an error the buffer is not handed on."""
+    """Context manager of a queue's `write` or `read`; after an error inside, the buffer is not handed on."""
 
     __slots__ = ("_begin", "_end")
 
@@ -22,7 +22,7 @@ class _Turn(Generic[Place]):
         self._begin, self._end = begin, end
 
     def visible(self) -> tuple[Callable[[], Place], Callable[[], None]]:
-        """Return both callables: the state that a snapshot of a traced loop compares (`kernel.snapshot`)."""
+        """Return both callables, the state by which a snapshot of a traced loop compares it (`kernel.snapshot`)."""
         return self._begin, self._end
 
     def __enter__(self) -> Place:
@@ -37,11 +37,11 @@ class BufferQueue(Generic[Place]):
     """`count` buffers of equal size at `addresses`, filled by pipe `producer` and emptied by pipe `consumer` in turn.
 
     Producer side: `acquire()` (waits until the buffer is free, returns its address) ... writes ... `publish()`.
-    Consumer side: `take()` (waits until it is full, returns its address) ... reads ... `release()`.
-    `with queue.write() as address:` and `with queue.read() as address:` are these pairs.
-    A publish without an acquire and a release without a take are refused. `close()` at the end of the program takes back
-    the releases that nobody waits for, so that all flags end at zero; `settle()` waits for them. `opener` is the pipe that
-    waits for a free buffer where another than the producer touches it first. Flags count the buffers from `first`.
+    Consumer side: `take()` (waits until it is full, returns its address) ... reads ... `release()`. `with queue.write()
+    as address:` and `with queue.read() as address:` are these pairs. A publish without an acquire and a release without
+    a take are refused. `close()` at the end of the program takes back the releases that nobody waits for, so that all
+    flags end at zero; `settle()` waits for them. `opener` is the pipe that waits for a free buffer, if another pipe
+    than the producer touches it first. Flags count the buffers from `first`.
     """
 
     def __init__(
@@ -70,7 +70,8 @@ class BufferQueue(Generic[Place]):
         self._reading = _Turn(self.take, self.release)
 
     def visible(self) -> tuple[str, tuple[Place, ...]]:
-        """Return name and addresses, which never change: the state that a snapshot of a traced loop compares.
+        """Return name and addresses, which never change: the state by which a snapshot of a traced loop compares a
+        queue.
 
         The position belongs to the phase of a loop.
         """
@@ -80,7 +81,7 @@ class BufferQueue(Generic[Place]):
         return self._builder.flag(source, destination, name)
 
     def acquire(self) -> Place:
-        """Producer: the next buffer, free to be overwritten."""
+        """Append the producer's wait for the next buffer to be free; return its address."""
         count = len(self._addresses)
         index = self._acquired % count
         if self._acquired >= count:
@@ -97,21 +98,21 @@ class BufferQueue(Generic[Place]):
         self._builder.wait_flag(self._free[index])
 
     def publish(self) -> None:
-        """Producer: the buffer acquired first and not yet published is full."""
+        """Append the producer's flag that a buffer is full: the one acquired first and not yet published."""
         if self._published == self._acquired:
             raise SimError(f"queue {self._name!r}: publish without an acquire before it")
         self._builder.set_flag(self._full[self._published % len(self._addresses)])
         self._published += 1
 
     def take(self) -> Place:
-        """Consumer: the next full buffer."""
+        """Append the consumer's wait for the next buffer to be full; return its address."""
         index = self._taken % len(self._addresses)
         self._builder.wait_flag(self._full[index])
         self._taken += 1
         return self._addresses[index]
 
     def release(self) -> None:
-        """Consumer: the buffer taken first and not yet released is free."""
+        """Append the consumer's flag that a buffer is free: the one taken first and not yet released."""
         if self._released == self._taken:
             raise SimError(f"queue {self._name!r}: release without a take before it")
         index = self._released % len(self._addresses)
@@ -120,20 +121,20 @@ class BufferQueue(Generic[Place]):
 
     @property
     def filling(self) -> Place:
-        """Return the buffer that was acquired last."""
+        """Return the address of the buffer that was acquired last."""
         return self._addresses[(self._acquired - 1) % len(self._addresses)]
 
     @property
     def reading(self) -> Place:
-        """Return the buffer that was taken last."""
+        """Return the address of the buffer that was taken last."""
         return self._addresses[(self._taken - 1) % len(self._addresses)]
 
     def write(self) -> _Turn[Place]:
-        """Producer: `acquire`, and `publish` at the end of the block."""
+        """Return a context manager for the producer: `acquire` at the beginning of the block, `publish` at its end."""
         return self._writing
 
     def read(self) -> _Turn[Place]:
-        """Consumer: `take`, and `release` at the end of the block."""
+        """Return a context manager for the consumer: `take` at the beginning of the block, `release` at its end."""
         return self._reading
 
     def close(self) -> None:
@@ -142,13 +143,13 @@ class BufferQueue(Generic[Place]):
             self._builder.drop_set(flag)
 
     def settle(self) -> None:
-        """End of the program: wait for every buffer that was released, in order of the buffers."""
+        """Append at the end of the program a wait for every buffer that was released, in order of the buffers."""
         for index in range(min(self._acquired, len(self._addresses))):
             self._await_free(index)
 
 
 class ZeroedQueue(BufferQueue[int]):
-    """UB buffers that V clears, MTE2 fills in part and MTE3 empties."""
+    """UB buffers that pipe V clears, MTE2 fills in part and MTE3 empties."""
 
     def __init__(self, builder: KernelBuilder, name: str, addresses: Sequence[int]) -> None:
         super().__init__(builder, name, "MTE2", "MTE3", addresses, opener="V")

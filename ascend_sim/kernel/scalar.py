@@ -17,10 +17,11 @@ Element = Tensor | LocalTensor
 
 
 class ScalarMethods:
-    """Loads and stores of one element of the Unified Buffer or of GM; they hold back everything that is issued later.
+    """Loads and stores of one element of the Unified Buffer or of GM; later instructions are issued after them.
 
-    What another pipe does to the element is ordered by flags to and from pipe S. GM is read and written through the core's
-    data cache: others see a store when its line was written back, by `clean_data_cache` or (assumed) at the end of the program.
+    Accesses of another pipe to the element are ordered by flags to and from pipe S. GM is read and written through the
+    core's data cache: others see a store when its line was written back, by `clean_data_cache` or (assumed) at the end
+    of the program.
     """
 
     contents: Sequence[Any] | None = None
@@ -33,12 +34,12 @@ class ScalarMethods:
         def _emit(self, key: Key, dst: int = 0, src0: int = 0, src1: int = 0) -> None: ...
 
     def scalar_load(self, src: Element, *, cached: bool = False) -> None:
-        """Read one element; `cached`: its line of GM is in the data cache. A program cannot use the value."""
+        """Append a load of one element; `cached`: its line of GM is in the data cache. A program cannot use the value."""
         space, size = _one_element("scalar_load", src)
         self._emit((ScalarLoad, space, size, cached), 0, src.address)
 
     def scalar_store(self, dst: Element, value: float, *, cached: bool = False) -> None:
-        """Write a number to one element, in its format; `cached` as for `scalar_load`."""
+        """Append a store of a number to one element, in the element's format; `cached` as for `scalar_load`."""
         space, size = _one_element("scalar_store", dst)
         dtype = storage_dtype(dst.dtype)
         if not isinstance(value, int | float | np.number):

@@ -1,7 +1,7 @@
 """The rows of a program: stamps at their places, and between them single rows.
 
-Nobody holds them all but who asks for `Sheet.rows`: a run that keeps no columns reads them piece by piece where the stamps lie
-(engine/compiled/rows.c), and what is asked of addresses is asked of the places.
+The rows are materialised only by `Sheet.rows`. A run that keeps no columns reads them stamp by stamp (engine/compiled/rows.c),
+and addresses are checked by the places of the stamps.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _FAR = 1 << 62
 
 
 class FreeSpan(NamedTuple):
-    """Range, from `low` to `high`, by which numbers with these `steps` may still move, on multiples of `unit`."""
+    """Free range of a number that moves by `steps`: it may move by `low` to `high`, in multiples of `unit`."""
 
     steps: Place
     unit: int
@@ -38,8 +38,10 @@ class FreeSpan(NamedTuple):
 
 
 class Sheet:
-    """The rows of one program. `which` are its stamps in order: numbers of `stamps`, and -1 - i for `own[i]`; each of them has
-    a first tile (`tiles`), and its place is the next of `where`, as many numbers as the stamp has axes.
+    """The rows of one program. `which` are its stamps in order: numbers of `stamps`, and -1 - i for `own[i]`.
+
+    Each has a first tile in `tiles`, and its place in `where`, as many numbers as the stamp has axes, one stamp after
+    the other.
     """
 
     def __init__(self, stamps: Stamps) -> None:
@@ -107,7 +109,9 @@ class Sheet:
     # -- the last rows -------------------------------------------------------------------------------------------------
 
     def last(self, kinds: Sequence[int]) -> list[tuple[int, int, int]]:
-        """Return the last row of each of these instructions, as (stamp in order, row in it, row in the program)."""
+        """Return the last row of each instruction in `kinds` as (index of its stamp, row in the stamp, row in the
+        program).
+        """
         self.close()
         missing, found, first = set(kinds), [], self._count
         for place in range(len(self.which) - 1, -1, -1):
@@ -122,7 +126,7 @@ class Sheet:
         return found
 
     def without_last(self, kinds: Sequence[int]) -> list[int]:
-        """Remove the last row of each of these instructions; return the numbers of the removed rows."""
+        """Remove the last row of each instruction in `kinds`; return the numbers of the removed rows."""
         out: dict[int, list[int]] = {}
         places = self.last(kinds)
         for place, row, _ in places:
@@ -174,7 +178,7 @@ class Sheet:
         return self._rows
 
     def hold_lately(self, lately: Lately) -> None:
-        """Move the rows to a cache: they are materialised again when asked for after `lately` has dropped them."""
+        """Keep materialised rows only in the cache `lately`; they are materialised again after it has dropped them."""
         self._rows, self._lately = None, lately
 
     def _written_out(self) -> Numbers:
@@ -213,8 +217,8 @@ class Sheet:
     def is_right(self, limits: Numbers, sizes: Sequence[int]) -> bool:
         """Return True if every operand lies inside its buffer or tensor, at an aligned address.
 
-        `limits` are those of its table (`InstructionTable.limits`), `sizes` the bytes of its task's tensors. All rows of a new
-        stamp are looked at in one place; elsewhere only how far it has gone.
+        `limits` are those of its table (`InstructionTable.limits`), `sizes` the bytes of its task's tensors. All rows
+        of a new stamp are checked at one place; for other places only the distance to it is.
         """
         self.close()
         room: Room = {}
@@ -231,7 +235,7 @@ class Sheet:
         return any(piece.wraps() for piece in self._pieces())
 
     def may_move(self, by: Place) -> bool:
-        """Return True if this sheet, found right before, stays right when all of its stamps move by `by`."""
+        """Return True if this sheet, which `is_right` accepted, stays right when all of its stamps move by `by`."""
         return self._room is not None and _may_move(self._room, by)
 
     @property
@@ -310,7 +314,9 @@ class _Piece:
         return True
 
     def _narrow(self, room: Room, stamp: Stamp, at: list[int], conditions: Sequence[Guard]) -> bool:
-        """Return True if a stamp's places `at` meet the conditions; narrow `room` to the moves that keep it so."""
+        """Return True if a stamp meets the conditions at each of its places `at`; narrow `room` to the moves that keep
+        it so.
+        """
         steps = np.array([way.steps for way in conditions])
         gone = self.where[self.first[at][:, None] + np.arange(stamp.axes)] @ steps.T
         for way, least, most, one in zip(conditions, gone.min(0).tolist(), gone.max(0).tolist(), gone.T, strict=True):
@@ -321,20 +327,22 @@ class _Piece:
         return True
 
     def narrow_by_guards(self, room: Room) -> None:
-        """Narrow `room` to the moves that keep the stamps' guards."""
+        """Narrow `room` to the moves at which the guards of all stamps still hold."""
         for number in {stamp.number for stamp in self.stamps if stamp.guards}:
             at = [put for put, stamp in enumerate(self.stamps) if stamp.number == number]
             self._narrow(room, self.stamps[at[0]], at, self.stamps[at[0]].guards)
 
     def _look(self, limits: Numbers, sizes: Sequence[int]) -> bool:
-        """Return True if all rows are right at these places; then derive the stamps' conditions (`ways`)."""
+        """Return True if all rows are right at these places; then set the stamps' conditions (`ways`)."""
         rows = self.rows()
         every = np.arange(limits.shape[1])[:, None]
         if not any(len(stamp.moves) for stamp in self.stamps):
+            some = (rows[at : at + _PIECE] for at in range(0, len(rows), _PIECE))
+            if any(_asked_of(limits, sizes, every, one).wrong().any() for one in some):
+                return False
             for stamp in self.stamps:
                 stamp.ways = []
-            some = (rows[at : at + _PIECE] for at in range(0, len(rows), _PIECE))
-            return not any(_asked_of(limits, sizes, every, one).wrong().any() for one in some)
+            return True
         found = _asked_of(limits, sizes, every, rows)
         if found.wrong().any():
             return False
@@ -351,7 +359,10 @@ def _asked_of(limits: Numbers, sizes: Sequence[int], every: Numbers, rows: Numbe
 
 
 def _ways(found: Asked, first: int, stamp: Stamp, place: Sequence[int]) -> list[Guard]:
-    """Return the conditions on a stamp's place under which its rows (from `first` on in `found`) stay within their limits."""
+    """Return the conditions on a stamp's place under which its rows stay within their limits.
+
+    `found` has the operands of its rows, from index `first` on, at `place`.
+    """
     steps: dict[int, list[int]] = {}
     for cell, axis, step in stamp.moves.tolist():
         steps.setdefault(cell, [0] * stamp.axes)[axis] = step
@@ -369,8 +380,10 @@ def _ways(found: Asked, first: int, stamp: Stamp, place: Sequence[int]) -> list[
 
 
 class Asked(NamedTuple):
-    """Columns of operands to check: offset in buffer or tensor, bytes from there (0: no operand), size of the buffer or tensor
-    (-1: no such tensor), and alignment.
+    """Columns of operands to check.
+
+    Offset in buffer or tensor; bytes from there to the end of the access (0: no operand); size of the buffer or tensor
+    (-1: no such tensor); alignment.
     """
 
     offset: Numbers
@@ -385,8 +398,9 @@ class Asked(NamedTuple):
 
 
 def asked(limits: Numbers, sizes: Sequence[int], kinds: Numbers, operand: Any, address: Numbers) -> Asked:
-    """Return the limits of operand number `operand` at `address` of instructions `kinds`; other arguments as of
-    `Sheet.is_right`.
+    """Return the columns to check of operand number `operand` of instructions `kinds`, whose values are `address`.
+
+    The other arguments are those of `Sheet.is_right`.
     """
     extent, limit, unit = limits[:, operand, kinds]
     in_gm, slot = limit < 0, address >> SLOT_SHIFT

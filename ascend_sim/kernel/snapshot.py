@@ -31,14 +31,17 @@ class Unknown(Exception):
 
 
 class Snapshots:
-    """Snapshots for the body of a function; `file` has the names of its module. The builder `k` always counts as equal."""
+    """Takes snapshots of values that a function's body sees; `file` has the names of its module.
+
+    The builder `k` always compares equal.
+    """
 
     def __init__(self, file: Mapping[str, Any], k: object) -> None:
         self._file, self._k = file, k
         self._running: set[int] = set()
 
     def of_names(self, names: Iterable[str], held: Mapping[str, Any]) -> Hashable:
-        """Return a snapshot of variables, from `held` or the module; built-in names are left out."""
+        """Return a snapshot of variables, found in `held` or in the module; built-in names are left out."""
         found = [(name, held if name in held else self._file) for name in sorted(names)]
         return tuple([(name, self.of(place[name])) for name, place in found if name in place])
 
@@ -79,7 +82,7 @@ class Snapshots:
         raise Unknown
 
     def _of_function(self, function: FunctionType) -> Hashable:
-        """Return a snapshot of a function: its code and outer values; a function of another file counts as itself."""
+        """Return a snapshot of a function: its code and outer values; a function of another file compares by identity."""
         if function.__globals__ is not self._file or id(function) in self._running:
             return _Same(function)
         self._running.add(id(function))
@@ -95,7 +98,7 @@ class Snapshots:
 
 @cache
 def _globals(code: CodeType) -> frozenset[str]:
-    """Return the names that a function, or one inside it, takes from its module."""
+    """Return the names of its module that a function, or one inside it, uses."""
     inner = [_globals(one) for one in code.co_consts if isinstance(one, CodeType)]
     return frozenset([row.argval for row in get_instructions(code) if row.opname == "LOAD_GLOBAL"]).union(*inner)
 

@@ -6,7 +6,7 @@
 `what` decides which rows the body writes and `where` is the integer by which their addresses move. The first time that a
 `what` comes up in some phase of the kernel the body runs with a `Moving` in the place of `where`, and its rows become a
 `Stamp`; every further time the stamp is repeated without running the body. The phase is all that one piece leaves to the next:
-which buffer of a queue is next, what L1 holds, which flags are raised. Whoever keeps such a thing tells the builder
+which buffer of a queue is next, what L1 holds, which flags are raised. An object with such a state registers it
 (`KernelBuilder.carry`).
 
 Rows are those of the same loop without stamps. A `Moving` sees to that for addresses: it knows the arithmetic that is the
@@ -51,7 +51,7 @@ class Moving:
 
     @classmethod
     def along(cls, axis: int, axes: int) -> Moving:
-        """Return the number `axis` of the `axes` numbers of `where`."""
+        """Return the `Moving` that stands for number `axis` of the `axes` numbers of `where`."""
         return cls(tuple([int(i == axis) for i in range(axes)]), 0)
 
     def __repr__(self) -> str:
@@ -161,7 +161,9 @@ def distance(steps: Place, where: Place) -> int:
 
 
 def relative(value: Any, where: Place) -> Any:
-    """Return a carried value relative to `where`, so that phases at different places compare equal."""
+    """Return a carried value with its moving numbers relative to `where`, so that phases at different places compare
+    equal.
+    """
     if isinstance(value, Moving):
         return _Relative(value.steps, value.start)
     if type(value) is Placed and len(value.steps) == len(where):
@@ -172,7 +174,7 @@ def relative(value: Any, where: Place) -> Any:
 
 
 def moved(phase: Any, by: Place) -> Any:
-    """Return a phase with its relative values re-expressed for a place `by` further on."""
+    """Return a phase whose relative values are relative to a place `by` further on."""
     if type(phase) is _Relative:
         return _Relative(phase.steps, phase.start - distance(phase.steps, by))
     if isinstance(phase, tuple):
@@ -181,7 +183,7 @@ def moved(phase: Any, by: Place) -> Any:
 
 
 def absolute(phase: Any, number: Callable[[Place, int], Any]) -> Any:
-    """Return the carried values of a phase, with `number(steps, start)` for each relative one."""
+    """Return the carried values of a phase; `number(steps, start)` makes each relative number."""
     if type(phase) is _Relative:
         return number(phase.steps, phase.start)
     if isinstance(phase, tuple):
@@ -190,7 +192,7 @@ def absolute(phase: Any, number: Callable[[Place, int], Any]) -> Any:
 
 
 def placed(where: Place) -> Callable[[Place, int], Placed]:
-    """Return a function that turns (steps, start) of a phase into the number at `where`."""
+    """Return the function for `absolute` that makes the number at `where` from (steps, start)."""
     return lambda steps, start: Placed.of(steps, distance(steps, where) + start)
 
 
@@ -201,7 +203,7 @@ def like(value: tuple[Any, ...], items: list[Any]) -> tuple[Any, ...]:
 
 
 class Guard(NamedTuple):
-    """A condition on a place: steps * place lies between `low` and `high`, and has the remainder `rest` by `unit`."""
+    """A condition on a place: steps * place lies between `low` and `high`, and leaves the remainder `rest` by `unit`."""
 
     steps: Place
     unit: int
@@ -215,7 +217,7 @@ FAR = 1 << 62
 
 
 def meets(guards: Sequence[Guard], axes: int) -> Callable[[Place], bool]:
-    """Return a function that is True for a place (of `axes` numbers) that meets all guards."""
+    """Return a function that returns True for a place (of `axes` numbers) that meets all guards."""
     if axes != 1:
         return lambda place: all(_meets(one, distance(one.steps, place)) for one in guards)
     low, high = -FAR, FAR
@@ -238,13 +240,13 @@ def _meets(guard: Guard, gone: int) -> bool:
 
 @dataclass(eq=False)
 class Stamp:
-    """Rows whose tiles count from the stamp's first one; `moves` are (number of them all, axis, step by which it moves), in
-    order.
+    """Rows that are repeated at places of `axes` numbers; their tiles count from the stamp's first one.
 
-    `number` is its own among the stamps of a task; a place is `axes` numbers. It takes the kernel on by `tiles` tiles, of which
-    it counts `counted`, and to the phase `after`; `notes` says from which lines its rows came, where it was written under
-    inspection. Its `ways` are None before a sheet with the stamp was looked at. A stamp of a traced loop stands only where its
-    `guards` are met, and only in its `block` where it has one.
+    `moves` has (index of a number in the rows, axis, step by which it moves), in order. `number` is its own among the
+    stamps of a task. Behind it the kernel is `tiles` tiles further, `counted` of them counted, in phase `after`.
+    `notes` has the lines that wrote the rows, under inspection. `ways` are the conditions on places from the check of
+    addresses, None before it. A stamp of a traced loop stands only where its `guards` are met, and only in its `block`
+    if it has one.
     """
 
     rows: NDArray[np.int64]
@@ -261,7 +263,7 @@ class Stamp:
 
     @cached_property
     def holds(self) -> Callable[[Place], bool]:
-        """Return a function that is True for a place that meets the stamp's guards."""
+        """Return a function that returns True for a place that meets the stamp's guards."""
         return meets(self.guards, self.axes)
 
     @cached_property
@@ -331,7 +333,7 @@ class Stamps:
         return self._without[key]
 
     def laid(self) -> Laid:
-        """Return the memory addresses of all stamps, by number; valid while this object and the stamps live."""
+        """Return the memory addresses of all stamps for C, by number; valid while this object and the stamps live."""
         new = self.known[len(self._laid.numbers) :]
         if new:
             self._laid = Laid.at_once(np.concatenate((self._laid.numbers, Laid.of(new).numbers)))
@@ -345,7 +347,7 @@ class Stamps:
         return number
 
     def moved(self, number: int, by: Place) -> int:
-        """Return the number of a phase re-expressed for a place `by` further on."""
+        """Return the number of the phase that phase `number` is for a place `by` further on."""
         if (number, by) not in self._moved:
             self._moved[number, by] = self.number(moved(self.phases[number], by))
         return self._moved[number, by]
@@ -367,7 +369,7 @@ class Laid(NamedTuple):
 
     @classmethod
     def at_once(cls, numbers: NDArray[np.int64]) -> Laid:
-        """Return the table made of `numbers`."""
+        """Return the table whose rows are `numbers`."""
         return cls(numbers, address_of(numbers))
 
 

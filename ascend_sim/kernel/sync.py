@@ -51,7 +51,7 @@ def _waits_for(key: Key, flag: Flag) -> bool:
 
 
 class SyncMethods(StampedLoops):
-    """Methods for flags and barriers; flags are handed out by name, and at the end sets and waits must match."""
+    """Methods for flags and barriers; flags get ids by name, and in a finished program sets and waits must match."""
 
     if TYPE_CHECKING:
         chip: ChipSpec
@@ -74,8 +74,8 @@ class SyncMethods(StampedLoops):
         self._dropped: set[Flag] = set()
 
     def unit_flag(self, source: str, destination: str, name: str) -> Flag:
-        """Return the unit flag of a tile of L0C, in one direction; the hardware has one for every fractal, so no ids
-        run out.
+        """Return the unit flag of a tile of L0C in one direction; its ids never run out, for each fractal has a flag of
+        its own.
         """
         if not self.chip.has_unit_flag:
             raise SimError(
@@ -161,9 +161,10 @@ class SyncMethods(StampedLoops):
         self._emit((WaitFlag, *fields) if lead is None else (WaitUnitFlag, *fields, lead))
 
     def extend(self, rows: NDArray[np.int64], lines: NDArray[np.int32]) -> None:
-        """Append rows (instruction, dst, src0, src1, tile) that were made elsewhere; `lines` are the numbers of their lines.
+        """Append rows (instruction, dst, src0, src1, tile) that were made elsewhere; `lines` are the numbers of their
+        lines.
 
-        Their flags are counted by `count_flag`.
+        Flags in them must be counted by `count_flag`.
         """
         self._sheet.written.frombytes(np.ascontiguousarray(rows, np.int64).reshape(-1).view(np.uint8))
         if self.notes is not None:
@@ -174,7 +175,7 @@ class SyncMethods(StampedLoops):
         self._balance[flag] += sets
 
     def is_armed(self, flag: Flag) -> bool:
-        """Return True if waits for the flag hold anything."""
+        """Return True unless the flag is disarmed, so that its waits hold nothing."""
         return flag.name not in self._disarm
 
     def _no_flag(self, method: str, given: object) -> SimError:
@@ -184,7 +185,7 @@ class SyncMethods(StampedLoops):
         )
 
     def drop_set(self, flag: Flag) -> None:
-        """Take back the last set of a flag, if nobody waits for it."""
+        """Take back the last set of a flag if it has more sets than waits."""
         self._outside_stamps(f"drop of flag {flag.name!r}")
         if self._balance[flag] > 0:
             self._balance[flag] -= 1
@@ -212,11 +213,13 @@ class SyncMethods(StampedLoops):
             self._emit((CrossCoreWaitFlag, flag, mode, pipe, self.is_cross_armed(flag)))
 
     def is_cross_armed(self, flag: int) -> bool:
-        """Return True if waits for the cross-core flag hold their pipe."""
+        """Return True unless the cross-core flag is disarmed, so that its waits hold nothing."""
         return cross_name(flag) not in self._disarm
 
     def _check_cross(self, flag: int, mode: int, pipe: str) -> bool:
-        """Return True if the flag can be used; a refusal that an inspection notes leaves the instruction out."""
+        """Return True if the chip has the cross-core flag, mode and pipe; else refuse it, and under inspection return
+        False.
+        """
         self._check_pipe(pipe, f"cross-core flag {flag}")
         sync = self.chip.sync
         modes = CROSS_MODES | (_ONE_VECTOR_MODE if sync.cross_one_vector_ids else {})
@@ -253,5 +256,5 @@ class SyncMethods(StampedLoops):
             raise RowError(f"{what} {text}", max(last for _, _, last in self._sheet.last(kinds)))
 
     def _dropped_kinds(self) -> list[int]:
-        """Return the instructions of the sets that were taken back: of each flag the last set."""
+        """Return the numbers of the set instructions whose last set was taken back."""
         return [self._index[_set_key(flag)] for flag in self._dropped]

@@ -28,8 +28,9 @@ INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64")
 
 
 def dtype_name(dtype: Any) -> str:
-    """Return the name of a tensor's dtype from a name, a numpy or an ml_dtypes dtype; SimError for one that tensors cannot
-    have.
+    """Return the name of a tensor's dtype, given as a name, a numpy or an ml_dtypes dtype.
+
+    Raises SimError for one that tensors cannot have.
     """
     try:
         return canonical(dtype)
@@ -144,7 +145,7 @@ class Tensor:
         return Tensor(self.name, tuple(shape), self.dtype, self.address + offset, (*strides, *self.strides[left:]))
 
     def _places(self, part: slice, size: int, axis: int) -> tuple[int, int, int]:
-        """Return first place, number of places and step of a slice or index."""
+        """Return first index, number of elements and step that a slice or index takes of an axis of `size`."""
         try:
             first, count, step = slice_of(part, size)
         except (TypeError, ValueError):
@@ -167,10 +168,9 @@ class Tensor:
         return place % size
 
     def reshape(self, *shape: int) -> Tensor:
-        """Return the same elements in another shape, one size of which may be -1: the rest; SimError unless that divides
-        evenly.
+        """Return the same elements in another shape; one size may be -1, for all the rest.
 
-        They must be contiguous.
+        The elements must be contiguous. Raises SimError for a shape that does not hold exactly them.
         """
         if shape.count(-1) == 1:
             known = -prod(shape)

@@ -44,7 +44,7 @@ _COMPARED = frozenset([8**power for power in range(20)])
 
 @dataclass(eq=False)
 class TracedLoop:
-    """Stamps of a loop in equal surroundings, by phase and by the part of an item that does not move."""
+    """Stamps of one loop in equal surroundings; keys are the phase and the fixed part of an item."""
 
     stamps: dict[tuple[int, Hashable], list[Stamp]] = field(default_factory=dict)
     moved: dict[tuple[int, Place], int] = field(default_factory=dict)
@@ -52,7 +52,7 @@ class TracedLoop:
     """True if a turn was seen to depend on earlier turns, so that no stamp is right."""
 
     def stamp_at(self, phase: int, what: Hashable, place: Place, block: int) -> Stamp | None:
-        """Return the stamp whose guards hold at a place, or None."""
+        """Return the stamp for a phase and a fixed part `what` whose guards hold at a place; None if there is none."""
         for stamp in self.stamps.get((phase, what), ()):
             if stamp.holds(place) and stamp.block in (None, block):
                 return stamp
@@ -68,12 +68,12 @@ class TurnCount:
 
     @property
     def is_in_vain(self) -> bool:
-        """Return True if too few turns were repeated to go on tracing."""
+        """Return True if so few turns were repeated that tracing should stop."""
         return self.runs > _TRIALS and 2 * self.runs > self.turns
 
 
 class TracedLoops(StampedLoops):
-    """The loops `range` and `each` of a kernel; see the module."""
+    """The loops `range` and `each` of a kernel, as this module explains."""
 
     if TYPE_CHECKING:
         blocks: int
@@ -100,14 +100,15 @@ class TracedLoops(StampedLoops):
         return self._traced(range(index(start), index(stop), index(step)), sys._getframe(1))
 
     def each(self, items: Sequence[Item]) -> Iterator[Item]:
-        """Return the items of a prepared list, for a loop like that of `range`.
+        """Return the items of a prepared list, for a loop whose turns are written once and repeated, as for `range`.
 
-        Whole numbers, alone or in tuples, and the starts of slices are where a turn stands; all else decides which rows it has.
+        Whole numbers, alone or in tuples, and the starts of slices may move from turn to turn; all else decides which
+        rows a turn has.
         """
         return self._traced(items, sys._getframe(1))
 
     def split(self, items: Sequence[Any]) -> Sequence[tuple[Hashable, Place]]:
-        """Split items of `each` into (fixed part, place) in advance; [] if some item has no number that can move.
+        """Return (fixed part, place) of each of the items of `each`; [] if they have no number that can move.
 
         The loop over `items` that follows uses the result.
         """
@@ -178,7 +179,7 @@ class TracedLoops(StampedLoops):
 
     @staticmethod
     def _around(snapshots: Snapshots, names: frozenset[str], frame: FrameType) -> Hashable:
-        """Return a snapshot of the outer values that the body reads; None where a value cannot be seen any more."""
+        """Return a snapshot of the outer values that the body reads; None if a value has a state that cannot be seen."""
         try:
             return snapshots.of_names(names, frame.f_locals)
         except Unknown:
@@ -196,7 +197,7 @@ class TracedLoops(StampedLoops):
         return found
 
     def _begin_turn(self, place: Place, phase: int, traced: bool) -> Trace | None:
-        """Begin a turn at `place`; return its trace, or None where its rows are only compared with a stamp."""
+        """Begin a turn at `place`; return its trace if it is `traced`, else None."""
         trace = Trace(place) if traced else None
         self._resume(absolute(self.table.stamps.phases[phase], placed(place) if trace is None else trace.number))
         self._begin_stamp()
@@ -204,7 +205,7 @@ class TracedLoops(StampedLoops):
         return trace
 
     def _is_compared(self, stamp: Stamp) -> bool:
-        """Return True if the body must run and be compared at this repetition of a stamp."""
+        """Return True if the body must run at this repetition of a stamp, to compare its rows."""
         if self.repeats is None:
             return False
         times = self.repeats[stamp.number] = self.repeats.get(stamp.number, 0) + 1
@@ -217,7 +218,10 @@ class TracedLoops(StampedLoops):
         return made
 
     def _differs(self, loop: TracedLoop, key: tuple[int, Hashable], known: Stamp, made: Stamp) -> Stamp:
-        """Replace a stamp that a compared turn has proved wrong by the turn's own; return the new stamp."""
+        """Replace a stamp by that of a compared turn with other rows, and return the new one.
+
+        Raises SimError if the old one was repeated already.
+        """
         if self.repeats is not None and self.repeats[known.number] > 1:
             raise SimError(
                 "k.range: this turn writes other rows than an earlier one that met the same conditions. The body keeps "
@@ -275,7 +279,7 @@ def _split_columns(items: Sequence[Any]) -> list[tuple[Hashable, Place]] | None:
 
 
 def _split(item: Any, snapshots: Snapshots) -> tuple[Hashable, Place]:
-    """Return the fixed part and the place of an item: integers and starts of slices move, the rest is fixed."""
+    """Return the fixed part of an item and its place: the integers and starts of slices, which may move."""
     numbers: list[int] = []
     return _without_numbers(item, numbers, snapshots), tuple(numbers)
 
@@ -295,7 +299,7 @@ def _without_numbers(item: Any, numbers: list[int], snapshots: Snapshots) -> Has
 
 
 def _at(item: Any, numbers: Iterator[Any]) -> Any:
-    """Return the item with the given numbers in place of its own, in the order of `_split`."""
+    """Return a copy of the item with `numbers` in place of its own, in the order of `_split`."""
     if type(item) is int:
         return next(numbers)
     if isinstance(item, tuple):
@@ -307,7 +311,7 @@ def _at(item: Any, numbers: Iterator[Any]) -> Any:
 
 
 def _repeats(stamp: Stamp, written: Stamp, place: Place) -> bool:
-    """Return True if a stamp gives, at `place`, the same rows as those that a turn has written."""
+    """Return True if a stamp at `place` has the same rows as `written`, the stamp of a turn there."""
     counts = [(one.axes, one.tiles, one.counted, one.after) for one in (stamp, written)]
     if counts[0] != counts[1] or stamp.rows.shape != written.rows.shape:
         return False

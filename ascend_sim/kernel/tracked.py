@@ -31,7 +31,7 @@ _SMALL = 16
 class Trace:
     """Record of one run of a body at a `place`: the conditions on which its rows depend.
 
-    While the body runs its numbers record what they are asked. When it is `over` they are plain integers.
+    While the body runs, its numbers record every question; when the trace is `over` they are plain integers.
     """
 
     def __init__(self, place: Place) -> None:
@@ -63,13 +63,13 @@ class Trace:
             self._rests[steps, unit] = distance(steps, self.place) % unit
 
     def guards(self) -> tuple[Guard, ...]:
-        """Return all conditions; a place that meets them gets the answers of this run."""
+        """Return the recorded conditions; at any place that meets them the body gets the same answers."""
         spans = [Guard(steps, 1, 0, low, high) for steps, (low, high) in self._spans.items()]
         return (*spans, *[Guard(steps, unit, rest, -FAR, FAR) for (steps, unit), rest in self._rests.items()])
 
 
 class Tracked(Moving):
-    """Tracked integer start + the sum of steps * place; its trace records the questions to it."""
+    """Tracked integer start + the sum of steps * place; its trace records what the body asks of it."""
 
     __slots__ = ("trace",)
     __array_ufunc__ = None  # numpy leaves sums and products with it to this class
@@ -81,7 +81,7 @@ class Tracked(Moving):
 
     @property
     def value(self) -> int:
-        """Return the integer at the place of the trace; nothing is noted."""
+        """Return the integer at the trace's place, without a record of that."""
         return self.start + distance(self.steps, self.trace.place)
 
     def __index__(self) -> int:
@@ -222,7 +222,9 @@ class Tracked(Moving):
 
 
 def _here_alone() -> None:
-    """Add to `Tracked` the operations whose result is a plain integer valid at this place only (division, powers, ...)."""
+    """Add to `Tracked` the operations (division, powers, ...) whose result is a plain integer, right at this place
+    only.
+    """
     both = {"truediv": operator.truediv, "pow": pow, "or": operator.or_, "xor": operator.xor}
     right = {
         "floordiv": operator.floordiv,
@@ -259,7 +261,7 @@ def settled(key: Key) -> Key:
 
 
 class SlicePlaces(NamedTuple):
-    """The places of a slice: the first one, how many there are, and the step from one to the next."""
+    """The elements that a slice takes: the index of the first, their number, and the step from one to the next."""
 
     first: int
     places: int
@@ -267,9 +269,9 @@ class SlicePlaces(NamedTuple):
 
 
 def slice_of(part: slice, size: int) -> SlicePlaces:
-    """Return the places of a slice of `size` places, as numpy cuts it off.
+    """Return the elements that a slice takes of an axis of `size`, cut off as in numpy.
 
-    The first place moves with the bounds; how many places there are does not. Raises what `slice.indices` raises.
+    The first index moves with the bounds; the number of elements does not. Raises what `slice.indices` raises.
     """
     if type(part.start) is not Tracked and type(part.stop) is not Tracked:
         first, end, step = part.indices(size)

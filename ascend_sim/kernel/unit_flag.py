@@ -40,8 +40,8 @@ class UnitFlagTiles(BufferQueue[int]):
         self._waits = index  # its first Mmad does
 
     def before(self, product: CubeProduct) -> None:
-        """Append the waits of a product into the tile acquired last: the first product waits until it may overwrite the
-        tile.
+        """Append the waits that a product into the tile acquired last needs: the first one waits until it may overwrite
+        the tile.
         """
         self._last = Mmad(*product)
         if self._waits is not None:
@@ -49,7 +49,10 @@ class UnitFlagTiles(BufferQueue[int]):
             self._waits = None
 
     def _early(self, index: int, product: Mmad) -> int:
-        """Return the cycles by which a product may begin before the flag of its tile's last drain arrives."""
+        """Return how many cycles before its flag's arrival a product into tile `index` may begin.
+
+        The flag is that of the drain which read the tile last; 0 without one.
+        """
         drain, chip = self._drains[index], self._builder.chip
         if drain is None:
             return 0

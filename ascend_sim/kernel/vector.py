@@ -16,7 +16,6 @@ from ascend_sim.isa.vector import (
     Gather,
     Mask,
     ReduceBlocks,
-    ReducePairs,
     ReduceRows,
     ReduceWithIndex,
     Select,
@@ -41,10 +40,10 @@ Tensor = LocalTensor
 class VectorMethods:
     """Vector instructions; operands are `LocalTensor`s, the result comes first, and may lie where an operand lies.
 
-    Element-wise methods want one shape and one format for all operands; a source of one row (one dimension) stands for every
-    row of a result of two. `mask` is the vendor's bitwise mask: an integer whose bit i says whether element i of every
-    repeat (256 bytes) takes part. SimError at once for shapes or formats that do not go together and for what the chip
-    lacks; addresses are checked when the program is finished.
+    Element-wise methods take one shape and one format for all operands; a source of one row (one dimension) stands for
+    every row of a result of two. `mask` is the vendor's bitwise mask: an integer whose bit i is 1 if element i of every
+    repeat (256 bytes) takes part. Raises SimError at once for shapes or formats that do not go together and for what
+    the chip lacks; addresses are checked when the program is finished.
     """
 
     if TYPE_CHECKING:
@@ -161,7 +160,9 @@ class VectorMethods:
         self._unary("relu", dst, src, mask)
 
     def cast(self, dst: Tensor, src: Tensor, rounding: str | None = None) -> None:
-        """dst = src in the format of dst; None is the chip's own mode for that pair (chip file, vector.casts)."""
+        """dst = src in the format of dst; `rounding` None is the chip's own mode for that pair (chip file,
+        vector.casts).
+        """
         mode = self.chip.vector.cast_mode(src.dtype, dst.dtype, rounding)
         count, rows, (at, stride) = self._layout("cast", dst, (src,))
         self._emit((VectorCast, src.dtype, dst.dtype, count, mode, rows, at, stride), dst.address, src.address)
@@ -190,11 +191,7 @@ class VectorMethods:
 
     def pair_reduce_sum(self, dst: Tensor, src: Tensor) -> None:
         """dst[i] = src[2 i] + src[2 i + 1]."""
-        self._same_format("pair_reduce_sum", dst, src)
-        count = self._run("pair_reduce_sum", src)
-        if 2 * self._run("pair_reduce_sum", dst) != count:
-            raise SimError(f"pair_reduce_sum: dst must have half as many elements as src; it is {dst}, src {src}")
-        self._emit((ReducePairs, src.dtype, count), dst.address, src.address)
+        self.vector("pair_reduce_sum", dst, src)
 
     def block_reduce_sum(self, dst: Tensor, src: Tensor) -> None:
         """dst[b] = the sum of the 32-byte block b of src."""
@@ -353,7 +350,9 @@ class VectorMethods:
         self._emit((ReduceBlocks, operation, src.dtype, count), dst.address, src.address)
 
     def _layout(self, what: str, dst: Tensor, sources: tuple[Tensor, ...]) -> tuple[int, int, tuple[int, ...]]:
-        """Return (elements of a row, rows, strides of dst and sources) in bytes; tensors without gaps are one long row."""
+        """Return (elements of a row, rows, strides of dst and sources in bytes); tensors without gaps become one long
+        row.
+        """
         _check_local(what, dst, *sources)
         for source in sources:
             if source.shape != dst.shape and source.shape not in ((dst.columns,), (1, dst.columns)):
@@ -376,7 +375,7 @@ class VectorMethods:
 
     @staticmethod
     def _run(what: str, tensor: Tensor) -> int:
-        """Return the elements of a tensor that must lie one behind the other."""
+        """Return the number of elements of a tensor; SimError if they do not lie one behind the other."""
         _check_local(what, tensor)
         if not tensor.packed:
             raise SimError(f"{what}: takes elements one behind the other; there are gaps between the rows of {tensor}")

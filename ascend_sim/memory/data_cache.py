@@ -19,7 +19,9 @@ Line = tuple[int, int]
 
 
 class DataCache:
-    """The lines of one core; `tensors` are the bytes of GM by slot, `line_bytes` the size of a line."""
+    """The lines of GM that one core's cache holds; `tensors` are the bytes of GM by slot, `line_bytes` the size of a
+    line.
+    """
 
     def __init__(self, tensors: Sequence[NDArray[np.uint8]], line_bytes: int) -> None:
         self._tensors, self._size = tensors, line_bytes
@@ -38,7 +40,7 @@ class DataCache:
         self._dirty.add(line)
 
     def clean(self, address: int | None = None) -> None:
-        """Write back the line of an address, or all lines, where they were changed, and drop them."""
+        """Write back the changed lines of the cache and drop all lines; with an address only its line."""
         for line in [*self._held] if address is None else [self._line(address)[0]]:
             data = self._held.pop(line, None)
             if data is not None and line in self._dirty:

@@ -25,8 +25,9 @@ def gm_operand(slot: int, offset: int) -> int:
 def room_of(size: int) -> int:
     """Return the bytes of device memory that an allocation of `size` takes: whole 32-byte blocks, and a block of slack.
 
-    aclrtMalloc rounds a size up to 32 bytes and adds 32 more; who divides memory himself has to do the same for each part
-    (CANN 8.0, aclrtMalloc page: stated). Chips whose copies count whole blocks read, and end a tensor, in that slack.
+    aclrtMalloc rounds a size up to 32 bytes and adds 32 more; a program that divides memory itself must do so for each
+    part (CANN 8.0, aclrtMalloc page: stated). Chips whose copies count whole blocks read, and end a tensor, in that
+    slack.
     """
     return (-(-size // BLOCK_BYTES) + 1) * BLOCK_BYTES
 
@@ -66,7 +67,7 @@ class GlobalMemory:
         self.high_water = 0
 
     def allocate(self, size: int, name: str, *, with_data: bool = True) -> Allocation:
-        """Reserve `size` bytes and their slack, 0 for a tensor without elements; a fresh range is poisoned.
+        """Reserve `size` bytes and their slack (0 bytes for a tensor without elements) and return the range, poisoned.
 
         Raises SimError when nothing that large is free, and for a negative size.
         """

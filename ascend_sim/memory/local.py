@@ -1,7 +1,7 @@
 """The byte-addressed buffers of one core: L1, L0A, L0B, L0C, BT, FB of a cube core, UB of a vector core.
 
 A buffer starts poisoned (every byte 0xFF, a NaN in every float format); a shadow says which 32-byte blocks were written, so
-that reading what nobody wrote is found. Addresses are byte offsets inside one buffer.
+that reads of unwritten bytes are found. Addresses are byte offsets inside one buffer.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class LocalMemory:
         }
 
     def poison(self) -> None:
-        """Reset all buffers to unwritten, as at the start of a block."""
-        for buffer in self.buffers.values():
-            buffer.fill(POISON)
-        for shadow in self.written.values():
-            shadow.fill(False)
+        """Reset all buffers to unwritten, as at the start of a block; costs what was written, not what there is."""
+        for name, shadow in self.written.items():
+            end = shadow.tobytes().rfind(1) + 1
+            self.buffers[name][: end * BLOCK_BYTES] = POISON
+            shadow[:end] = False

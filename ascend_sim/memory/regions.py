@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 class Region:
     """Bytes of one operand: `operand` is "dst", "src0" or "src1"; `space` a buffer name or "GM"; strides in bytes.
 
-    `offset` is where the first row starts behind the operand's address. An empty `operand` has no address in the row: the
-    instruction itself says where in its buffer the bytes lie, and `offset` is that place.
+    `offset` is where the first row begins behind the operand's address. With an empty `operand` the row has no address;
+    `offset` is then the place in the buffer.
     """
 
     operand: str

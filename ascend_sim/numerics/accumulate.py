@@ -87,10 +87,11 @@ def _add_group(total: Float32, a: Float64, b: Float64, digits: int) -> Float32:
 
 
 def _spans(rows: Float64, digits: int) -> npt.NDArray[np.int64]:
-    """Return, for each row, the digits from the top of its largest value to the last digit of its smallest (zeros left out).
+    """Return for each row the number of binary digits from the top of its largest value to the last digit of its
+    smallest.
 
-    A product of two such rows' values is a multiple of the product of their last places, so a sum of them needs no more
-    digits than both spans together (and the logarithm of their number).
+    Zeros are left out. A product of two such rows' values is a multiple of the product of their last places, so a sum
+    of them needs no more digits than both spans together (and the logarithm of their number).
     """
     magnitude = np.abs(rows)
     largest = magnitude.max(axis=1)
@@ -102,7 +103,7 @@ def _spans(rows: Float64, digits: int) -> npt.NDArray[np.int64]:
 
 
 def _two_sum(a: Float64, b: Float64) -> tuple[Float64, Float64]:
-    """(a + b rounded, its rounding error), together exactly a + b (Knuth)."""
+    """Return (a + b rounded, its rounding error), whose sum is exactly a + b (Knuth)."""
     total = a + b
     virtual = total - a
     error = total - virtual
@@ -113,9 +114,7 @@ def _two_sum(a: Float64, b: Float64) -> tuple[Float64, Float64]:
 
 
 def _add_three(a: Float64, b: Float64, c: Float64) -> tuple[Float64, Float64]:
-    """Return (high, low): a + b + c rounded to one of the two float64 around it, and a number whose sign is the side of the
-    rest.
-    """
+    """Return (high, low) of a + b + c: one of the two float64 around the sum, and a number with the sign of the rest."""
     partial, error = _two_sum(b, c)
     high, rest = _two_sum(a, partial)
     rest, last = _two_sum(rest, error)
@@ -126,9 +125,9 @@ def _add_three(a: Float64, b: Float64, c: Float64) -> tuple[Float64, Float64]:
 
 
 def _round_once(high: Float64, low: Float64) -> Float32:
-    """Return the sum that lies at `high`, or beside it on the side of `low`'s sign, rounded to float32 as if it were exact.
+    """Return a sum rounded to float32 once; it is `high`, or lies beside it on the side of `low`'s sign.
 
-    `high` is moved to the neighbour with an odd last bit where it is inexact: such a float64 can neither look like a tie
+    `high` is moved to the neighbour with an odd last bit if it is inexact: such a float64 can neither look like a tie
     of float32 nor cross one (Boldo and Melquiond, round to odd).
     """
     inexact = (low > 0) | (low < 0)  # not where it is NaN, beside an infinite `high`

@@ -161,7 +161,7 @@ def _sticky_float32(values: Array) -> npt.NDArray[np.float32]:
 
 
 def _round_directed(values: Array, fmt: Format, mode: str) -> npt.NDArray[np.float64]:
-    """Return `values` rounded to a value of `fmt` under floor, ceil, round (half away), trunc or odd; float64, exact.
+    """Return `values` rounded to values of `fmt` by floor, ceil, round (half away), trunc or odd, as exact float64.
 
     A mode that rounds toward zero stops at the largest finite value (IEEE 754; for the vector unit: inferred).
     """
@@ -187,7 +187,9 @@ def _round_directed(values: Array, fmt: Format, mode: str) -> npt.NDArray[np.flo
 
 
 def _saturated(result: Array, values: Array, fmt: Format) -> Array:
-    """Replace overflow and inf by the largest finite value of their sign, and NaN by +0 (CTRL[48] = 0, stated)."""
+    """Return the result with overflow and inf replaced by the largest finite value of their sign, NaN by +0 (CTRL[48] =
+    0, stated).
+    """
     was_nan = np.isnan(values)
     lost = ~np.isfinite(result) & ~was_nan
     largest = np.array(fmt.max_finite).astype(fmt.storage)

@@ -17,9 +17,9 @@ _PROMOTABLE = frozenset({"float32", "float16", "bfloat16"})
 class ComputeChoice:
     """Effect of one cubeMathType on one input dtype.
 
-    `compute_dtype`: "float32", "hf32", "float16", "bfloat16", "hifloat8", "float8_e4m3fn", or None when refused;
-    `status` 0 or the code of the refusal; `warning` a sentence that the library logs without changing the status;
-    `source` where the entry is from.
+    `compute_dtype`: "float32", "hf32", "float16", "bfloat16", "hifloat8", "float8_e4m3fn", or None if refused. `status`
+    is 0 or the code of the refusal; `warning` a sentence that the library logs without changing the status; `source`
+    names the document of the entry.
     """
 
     compute_dtype: str | None
@@ -29,7 +29,7 @@ class ComputeChoice:
 
 
 def promote(*dtypes: str) -> str | None:
-    """Return the common dtype of all arguments, left to right; None when the vendor's table has no entry for a pair.
+    """Return the common dtype of all arguments, left to right; None if the vendor's table has no entry for a pair.
 
     Equal dtypes stay; any two different ones of float32, float16, bfloat16 give float32 (also float16 with bfloat16).
     """

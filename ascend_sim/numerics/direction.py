@@ -20,7 +20,7 @@ FALSE_ALARM = 1e-9
 
 @frozen
 class Direction:
-    """Elements whose magnitude came out too large (`away`) or too small (`towards_zero`)."""
+    """Numbers of elements whose magnitude came out too large (`away`) or too small (`towards_zero`)."""
 
     away: int
     towards_zero: int
@@ -37,7 +37,7 @@ class Direction:
 
     @classmethod
     def of(cls, result: npt.ArrayLike, rounded: npt.ArrayLike) -> Direction:
-        """Return the counts for a result and the correctly rounded one, arrays of one shape; non-finite elements do not
+        """Return the counts for a result and the correctly rounded one, arrays of one shape; only finite elements
         count.
         """
         found, right = (np.abs(np.asarray(part, np.float64)) for part in (result, rounded))

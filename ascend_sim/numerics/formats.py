@@ -21,7 +21,7 @@ from ascend_sim.frozen import frozen
 
 @frozen
 class Format:
-    """One number format: layout, range, specials, storage and where that is written.
+    """One number format: layout, range, special codes, storage, and the source of these.
 
     `mantissa_bits` counts stored bits (the leading 1 is implicit); `min_exponent` is the lowest exponent whose spacing
     still shrinks, `max_exponent` the exponent of the largest finite value. `taper` lists (largest |e|, mantissa bits)
@@ -303,7 +303,7 @@ CAST_OPTIONS = {
 
 
 class CastOptions(TypedDict, total=False):
-    """Keywords of a cast where the sources disagree; values and defaults are those of `CAST_OPTIONS`."""
+    """Keywords of a cast on which sources disagree; values and defaults are those of `CAST_OPTIONS`."""
 
     hybrid_exact: str
     hybrid_overflow: str

@@ -39,10 +39,11 @@ def _code_of_rank() -> npt.NDArray[np.uint8]:
 
 @lru_cache(maxsize=2)
 def _round_table(saturate: bool) -> npt.NDArray[np.uint8]:
-    """Return the code for each value of the upper 13 bits of a float32 (sign, exponent, 4 mantissa bits), rounded half away.
+    """Return the code for each value of the upper 13 bits of a float32 (sign, exponent, 4 mantissa bits), rounded half
+    away.
 
-    Half a step is never finer than the fourth mantissa bit, and a tie goes the same way as all that lies above it.
-    NaN patterns whose upper 13 bits look like infinity are the caller's business.
+    Half a step is never finer than the fourth mantissa bit, and a tie goes the same way as all that lies above it. The
+    caller must handle NaN patterns whose upper 13 bits look like infinity.
     """
     patterns = np.arange(1 << 13, dtype=np.uint32) << 19
     with np.errstate(invalid="ignore"):  # signalling NaN patterns
@@ -85,7 +86,7 @@ def encode_round(x: npt.NDArray[np.float32], saturate: bool = False) -> npt.NDAr
 
 @lru_cache(maxsize=1)
 def _binades() -> tuple[npt.NDArray[np.int32], ...]:
-    """Return, for each exponent field of a float32: e, the mantissa bits kept there, the rank of 2^e.
+    """Return three arrays by the exponent field of a float32: e, the mantissa bits kept there, the rank of 2^e.
 
     One binade below the smallest value -1 bits are kept: there the whole significand lies below the first rung.
     """

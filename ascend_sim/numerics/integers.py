@@ -24,7 +24,9 @@ _TO_WHOLE: dict[str, Callable[[NDArray[Any]], NDArray[Any]]] = {
 
 @lru_cache(maxsize=64)
 def storage(dtype: str) -> np.dtype[Any]:
-    """Return the numpy dtype that holds numbers of an integer or floating-point format; SimError for a name that is none."""
+    """Return the numpy dtype that holds numbers of an integer or floating-point format. Raises SimError for an unknown
+    name.
+    """
     return np.dtype(dtype) if dtype in INTEGERS else numpy_dtype(dtype)
 
 

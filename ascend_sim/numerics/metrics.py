@@ -92,7 +92,7 @@ class Comparison:
 def standard_of(dtype: object, compute_dtype: object = None) -> str | None:
     """Return the vendor's column for a result: that of the coarser of output and compute dtype; None if it has none.
 
-    HiFLOAT32 is such a compute dtype with float32 output; that float16 compute is judged likewise is inferred.
+    HiFLOAT32 is such a compute dtype with float32 output; that float16 compute is judged in this way is inferred.
     """
     names = [canonical(dtype)] + ([] if compute_dtype is None else [canonical(compute_dtype)])
     if any(name not in THRESHOLDS for name in names):
@@ -103,7 +103,7 @@ def standard_of(dtype: object, compute_dtype: object = None) -> str | None:
 def compare(
     result: npt.ArrayLike, reference: npt.ArrayLike, *, dtype: object = None, compute_dtype: object = None
 ) -> Comparison:
-    """Compare a result with a float64 reference of the same shape.
+    """Return the error metrics of a result against a float64 reference of the same shape.
 
     `dtype` is the result's format (default: that of its array; uint8 codes need "hifloat8"), `compute_dtype` the one
     its operands were rounded to. Bit-equal means: the pattern that the reference rounded to `dtype` has. Works in

@@ -31,7 +31,7 @@ class Split:
 
 @lru_cache(maxsize=1024)
 def power_of_two(exponent: int) -> Fraction:
-    """2^exponent, exactly."""
+    """Return 2^exponent, exactly."""
     return Fraction(2) ** exponent
 
 
@@ -42,7 +42,7 @@ def floor_log2(magnitude: Fraction) -> int:
 
 
 def split(x: Number, fmt: Format) -> Split:
-    """Place a finite value on the ladder of `fmt`."""
+    """Return the place of a finite value on the ladder of `fmt`."""
     value = Fraction(x)
     magnitude = abs(value)
     exponent = floor_log2(magnitude) if magnitude else fmt.min_exponent
@@ -53,7 +53,8 @@ def split(x: Number, fmt: Format) -> Split:
 
 
 def goes_up(parts: Split, mode: str) -> bool:
-    """Return True if a value between two rungs moves to the one further from zero, under a mode that looks at the value alone.
+    """Return True if a value between two rungs is rounded to the one further from zero, by a mode that needs the value
+    alone.
 
     rint: nearest, ties to even; round: nearest, ties away from zero; rnz: nearest, ties toward zero; floor, ceil,
     trunc: toward -inf, +inf, zero; odd: to the neighbour whose last bit is 1 (round-to-odd, not nearest).
@@ -80,7 +81,8 @@ def goes_up(parts: Split, mode: str) -> bool:
 
 
 def hybrid_window(x: Number, source: str) -> tuple[int, int]:
-    """(frac, thr) of CAST_HYBRID: the bits after the kept mantissa, and the pseudo-random bits they are compared with.
+    """Return (frac, thr) of CAST_HYBRID: the bits after the kept mantissa, and the pseudo-random bits they are compared
+    with.
 
     From float32 both have 14 bits and thr is the tail of the mantissa; from float16 they have 2 bits and thr is the
     last bit of the pattern followed by a 1. One exponent below the smallest value, -23, the window starts at the
@@ -213,7 +215,7 @@ HIFLOAT8_PREFIXES = ((0b0000, 4, None), (0b0001, 4, 0), (0b001, 3, 1), (0b01, 2,
 
 
 def hifloat8_fields(code: int) -> tuple[int, int, int | None, int, int]:
-    """(prefix, prefix bits, exponent bits or None for denormal, exponent field, mantissa field) of a code."""
+    """Return (prefix, prefix bits, exponent bits or None for denormal, exponent field, mantissa field) of a code."""
     body = code & 0x7F
     for prefix, prefix_bits, exponent_bits in HIFLOAT8_PREFIXES:
         if body >> (7 - prefix_bits) == prefix:

@@ -28,7 +28,7 @@ Float64 = npt.NDArray[np.float64]
 
 @frozen
 class WrongElement:
-    """A wrong element: its value, the right one, and its error in units of the bound."""
+    """A wrong element: its value, the right value, and its error in units of the bound."""
 
     got: float
     expected: float
@@ -37,7 +37,7 @@ class WrongElement:
 
 @frozen
 class Verdict:
-    """Outcome of `check_correct`: worst ratio of error to bound (above 1 is wrong), and the first wrong element."""
+    """Result of `check_correct`: worst ratio of error to bound (above 1 is wrong), and the first wrong element."""
 
     correct: bool
     worst_error_over_bound: float
@@ -61,7 +61,7 @@ class Verdict:
         return cls(place is None, float(ratio.max(initial=0.0)), most, int(bad.sum()), place, first)
 
     def wrong_figures(self) -> dict[str, Any]:
-        """Return how many elements are wrong and what the first is, as plain values; {} where none is wrong."""
+        """Return how many elements are wrong and the first of them, as plain values; {} if none is wrong."""
         if self.first is None:
             return {}
         first = {key: value if math.isfinite(value) else str(value) for key, value in asdict(self.first).items()}
@@ -114,7 +114,7 @@ def _half_ulp_of(value: float, precision: object) -> float:
 
 
 def _underflow(reach: Float64, count: Float64, precision: object, exact_terms: bool) -> Float64 | float:
-    """Return the largest loss of products below the normal range; `reach` is at least the sum of their magnitudes."""
+    """Return the most that products lose below the normal range; `reach` is at least the sum of their magnitudes."""
     return 0.0 if exact_terms else np.minimum(count * _half_ulp_of(0.0, precision), reach)
 
 
@@ -135,10 +135,11 @@ def beyond_range(
     saturate: bool,
     infinite: npt.NDArray[np.bool_],
 ) -> tuple[Float64, Float64]:
-    """Return (sum, loss) of a partial sum after it has passed formats that it may overflow; more is then added to it.
+    """Return (sum, loss) of a partial sum after it has passed formats that it may overflow; further terms are then
+    added to it.
 
-    `bound` is its loss before (`rounded_bound`). With `saturate` the sum is clamped. Otherwise it is infinite where it must
-    overflow, and where it may and the result was `infinite`.
+    `bound` is its loss before (`rounded_bound`). With `saturate` the sum is clamped. Otherwise it is infinite where it
+    must overflow, and where it may and the element is `infinite` in the result.
     """
     sums, lost = np.asarray(reference64, np.float64), np.asarray(bound, np.float64)
     formats = [format_of("float32"), *map(format_of, roundings)]
@@ -153,7 +154,7 @@ def beyond_range(
 
 
 class SumFacts(TypedDict, total=False):
-    """Further facts of the sums for a verdict, elementwise; None counts as left out."""
+    """Further facts of the sums for a verdict, elementwise; None means not given."""
 
     sum_abs: npt.ArrayLike | None
     carried: npt.ArrayLike | None
@@ -172,26 +173,25 @@ def check_correct(
     roundings: Sequence[object],
     **known: Unpack[SumFacts],
 ) -> Verdict:
-    """Judge a result against the float64 sums of products of its rounded operands.
+    """Return the verdict on a result against the float64 sums of products of its rounded operands.
 
     `result`, `reference64` (sum ab) and `sum_ab2` (sum (ab)^2) have one shape; `k`, the number of products, is a number
     or broadcasts to it. `roundings` names the formats that the float32 sum passes through, in order (["float16"], or
-    ["float16", "float32"]); uint8 results of "hifloat8" are codes. `sum_abs` (sum |ab|) chooses the rigorous bound. `carried`
-    is an error that a part of the sum was allowed before the rest was added (see `rounded_bound`). `precision` and
-    `exact_terms` are those of `accumulation_bound`.
+    ["float16", "float32"]); uint8 results of "hifloat8" are codes. `sum_abs` (sum |ab|) chooses the rigorous bound.
+    `carried` is an error that a part of the sum was allowed before the rest was added (see `rounded_bound`).
+    `precision` and `exact_terms` are those of `accumulation_bound`.
 
     An infinite element is correct only if reference and bound together reach the overflow threshold of the accumulator
-    or of a format on the way (NaN likewise, for e4m3fn); NaN only where the reference is NaN, and where `doubtful` says that a
-    zero of padding may have met an infinity. Where the products are so large that a part of the sum may overflow
-    (sqrt(k sum (ab)^2), no less than sum |ab|, beyond float32), any of inf and NaN is right.
+    or of a format on the way (NaN likewise, for e4m3fn); NaN only where the reference is NaN, and where `doubtful`
+    marks that a zero of padding may have met an infinity. Where the products are so large that a part of the sum may
+    overflow (sqrt(k sum (ab)^2), no less than sum |ab|, beyond float32), any of inf and NaN is right.
 
-    With `saturate` every step clamps: the reference is clamped to the largest finite value and nothing infinite is correct.
-    NaN becomes 0 on the way, and what was added before it is gone. The order of additions is not known, so such elements can
-    be any part of their finite sum, at most `partial` (sqrt(k sum (ab)^2) where None), or the largest value on the
-    reference's side, on both where that is NaN; with k = 1 there is no way, and NaN is 0. Where the sum may overflow on the
-    way any finite value is right.
-    Where there is nothing to add (k = 0, or all products zero) the element must be exactly zero. Raises `SimError` on shapes
-    that differ.
+    With `saturate` every step clamps: the reference is clamped to the largest finite value and nothing infinite is
+    correct. NaN becomes 0 on the way, and all terms added before it are lost. The order of additions is not known, so
+    such elements can be any part of their finite sum, at most `partial` (sqrt(k sum (ab)^2) where None), or the largest
+    value on the reference's side, on both where that is NaN; with k = 1 there is no way, and NaN is 0. Where the sum
+    may overflow on the way any finite value is right. Where there is nothing to add (k = 0, or all products zero) the
+    element must be exactly zero. Raises `SimError` on shapes that differ.
     """
     if unknown := known.keys() - SumFacts.__annotations__:
         raise TypeError(f"check_correct() got an unexpected keyword argument {min(unknown)!r}")
@@ -258,8 +258,9 @@ def check_correct(
 
 
 def _cut_short(values: Float64, expected: Float64, reach: Float64, largest: float) -> npt.NDArray[np.bool_]:
-    """Return True where a value can be a saturated sum that lost the terms before a NaN: within `reach` of zero or of a largest
-    value.
+    """Return True for values that can be a saturated sum which lost the terms before a NaN.
+
+    They lie within `reach` of zero, or of the largest value with the sign of `expected` (of either, if that is NaN).
     """
     unknown = np.isnan(expected)
     top, bottom = unknown | (expected >= 0), unknown | (expected <= 0)

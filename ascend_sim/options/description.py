@@ -30,8 +30,8 @@ class Shell(NamedTuple):
     """Description of an option on the command line: its commands, its help and its name there.
 
     `least` and `most` limit a number; `many`: the option may be given more than once. `read` names the function of
-    `ascend_sim.cli.values` that makes the value from the text. `completed` are values that a shell completes where they are not
-    `choices`, or the name of a function of `ascend_sim.cli.completing`.
+    `ascend_sim.cli.values` that makes the value from the text. `completed` are values that a shell completes if the
+    option has no `choices`, or the name of a function of `ascend_sim.cli.completing`.
     """
 
     commands: tuple[str, ...]
@@ -47,8 +47,9 @@ class Shell(NamedTuple):
 class Option(NamedTuple):
     """Description of an option beside its name and type.
 
-    `kind` says in an error what the option must be (`ascend_sim.settings` has the test for it); `choices` are all values that
-    a text may have. `case` marks an option that a case file may set: in functions that take a case, None means the case's.
+    `kind` names in errors what the option must be (`ascend_sim.settings` has the test for it); `choices` are all values
+    that a text may have. `case` marks an option that a case file may set: in functions that take a case, None means the
+    case's.
     """
 
     default: Any
@@ -69,19 +70,21 @@ class Described(NamedTuple):
 
 @dataclass_transform(kw_only_default=True)
 def described(options: Class) -> Class:
-    """Mark a class of options, so that editors which only read source (Jedi) complete its keywords."""
+    """Mark a class of options, so that editors that only read source (Jedi) complete its keywords; return the class."""
     return options
 
 
 @dataclass_transform(kw_only_default=True)
 def of_case(options: Class) -> Class:
-    """Mark a class of options of functions that take a case: an option that is not given has the case's value."""
+    """Mark a class of options for functions that take a case, where an option left out has the case's value; return the
+    class.
+    """
     options._of_case = True  # type: ignore[attr-defined]
     return options
 
 
 def options_in(options: type) -> Iterator[Described]:
-    """Yield the options of a class; in a class `of_case` those of the case have None as their default."""
+    """Yield the options of a class; in one marked `of_case`, options that a case may set have the default None."""
     cased = getattr(options, "_of_case", False)
     for name, annotation in options.__annotations__.items():
         (option,) = annotation.__metadata__
@@ -97,7 +100,7 @@ def names_of(options: type) -> frozenset[str]:
 
 
 def filled(options: type[Options], given: Mapping[str, Any]) -> Options:
-    """Return every option of a class with the value given, or its default; other names in `given` are left out."""
+    """Return every option of a class with its value in `given`, or its default; other names in `given` are dropped."""
     return {one.name: given.get(one.name, one.option.default) for one in options_in(options)}  # type: ignore[return-value]
 
 
@@ -109,14 +112,14 @@ def check_choices(options: type, given: Mapping[str, Any]) -> None:
 
 
 def listed(choices: Sequence[str]) -> str:
-    """Return names joined for an error message: two with "and", more with commas."""
+    """Return names joined for an error message: with "and" before the last, commas between others."""
     return (" and " if len(choices) == 2 else ", ").join(choices)
 
 
 def with_options(options: type, rest: str = "", **defaults: Any) -> Callable[[Function], Function]:
-    """Return a decorator for a function whose `**` takes these options: they stand in its signature and help.
+    """Return a decorator for a function whose `**` takes these options: they appear in its signature and help.
 
-    The function gets all of them, with the default (`defaults` go before the described ones) for what is left out. Another
+    The function gets all of them, with a default for each left out (`defaults` replace the described ones). Another
     name raises TypeError, as for any function, unless `rest` names what further keywords are.
     """
 

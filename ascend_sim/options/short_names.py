@@ -14,12 +14,12 @@ _BY_LOWER_CASE = {short.lower(): name for short, name in SHORT_NAMES.items()}
 
 
 def full_name(name: Any) -> Any:
-    """Return the full name of a gradient; any other value as it is."""
+    """Return the full name of a gradient; any other value unchanged."""
     return _BY_LOWER_CASE.get(name.lower(), name) if isinstance(name, str) else name
 
 
 def with_full_names(what: str, values: Mapping[Any, Value]) -> dict[Any, Value]:
-    """Return values by full names; SimError where a gradient is named twice. `what` begins the message."""
+    """Return values with full names as keys. Raises SimError if a gradient is named twice; `what` begins the message."""
     found = {full_name(name): value for name, value in values.items()}
     if len(found) < len(values):
         raise SimError(f"{what}: {', '.join(map(str, values))} given; two of these names are one gradient")

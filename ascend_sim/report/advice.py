@@ -5,8 +5,8 @@ for statement in statements(chip, kernel, problem, case, trials):
     statement.change, statement.gain        # {"batch": 2}, and the cycles that twice the batch saves against two of these calls
 
 A change that a statement names was tried (`TrialSource`: one block of the changed kernel), and its gain is what that gave, of
-the whole kernel. Where no change was found the gain is what the part costs, told as "at most" (tools/promises.py does what the
-statements of ten layers say, and compares).
+the whole kernel. Where no change was found the gain is the cost of the part, stated as "at most" (tools/promises.py tries the
+statements of ten layers and compares).
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ _WORTH_SAYING = 0.05
 """Parts below this share of the kernel are not spoken of."""
 _WORTH_DOING = 0.08
 """Changes of a setting that save less are not named: one block tells the whole kernel to some 1 %."""
+_WORTH_TRYING = 0.03
+"""Changes that save less of one block are not tried on all of them."""
 _ONCE = ("start", "launch", "idle cores")
 """Parts that one and the same change helps: more work in one launch."""
 _STEPS: Mapping[str, Sequence[tuple[str, int, int]]] = {
@@ -53,26 +55,26 @@ _PRECISIONS = {1: "down to half precision or HF32 where it can", 2: "in float16"
 
 
 class TrialSource(Protocol):
-    """Trials of a change of the call (`calls.trials`)."""
+    """Interface that tries changes of the call (`calls.trials`)."""
 
     @property
     def batch(self) -> int:
         """Return the batch of the call; 0 where it has none."""
 
     def added(self, kernel: str, change: Mapping[str, Any], *, whole: bool) -> int | None:
-        """Return the cycles that a kernel takes more with a change, tried with all its blocks or one; None where that cannot be
-        told.
+        """Return how many cycles more a kernel takes with a change, simulated with all its blocks (`whole`) or one;
+        None if unknown.
         """
 
 
 @frozen
 class Statement:
-    """Parts of a waterfall in words: `cycles` are what they cost.
+    """One or more parts of a waterfall in words: `cycles` are their cost.
 
-    `change` is what the text promises a gain of, {} for nothing: {"batch": f} a batch f times as large, {"channels": c}
-    channels (of a group) filled up to multiples of c, else keywords of the call ({"tiling": ...}). `gain` is in cycles of the
-    whole kernel, against as many of these calls as do the same work; None where nothing is promised. `at_most`: no change was
-    found, and `gain` is what one that takes the parts away would save.
+    `change` is the change whose gain the text promises, {} for none: {"batch": f} a batch f times as large,
+    {"channels": c} channels (of a group) filled up to multiples of c, else keywords of the call ({"tiling": ...}).
+    `gain` is in cycles of the whole kernel, against as many of these calls as do the same work; None where nothing is
+    promised. `at_most`: no change was found, and `gain` is the cost of the parts.
     """
 
     parts: tuple[str, ...]
@@ -91,9 +93,10 @@ def statements(
     case: str = "",
     trials: TrialSource | None = None,
 ) -> list[Statement]:
-    """Return the largest parts of `kernel` (an entry of `Report.kernels`) besides the useful products, the largest first.
+    """Return statements on the largest parts of `kernel` (an entry of `Report.kernels`) besides the useful products,
+    largest first.
 
-    `problem` is the report's; `case` is how a command names the call, with its options, "" where none does.
+    `problem` is the report's; `case` names the call in commands, with its options, "" if no command can.
     """
     return _Speaker(chip, kernel, problem, case, trials).statements() if kernel.get("waterfall") else []
 
@@ -111,7 +114,7 @@ class _Advice:
 
 @frozen
 class _Speaker:
-    """Maker of the statements on one kernel."""
+    """Makes the statements on one kernel."""
 
     chip: ChipSpec
     kernel: Mapping[str, Any]
@@ -145,7 +148,7 @@ class _Speaker:
         )
 
     def _without_case(self, advice: _Advice) -> str:
-        """Return the advice in words, for a call that no command line can name."""
+        """Return a text on how to follow the advice for a call that no command line can name; "" if it has no keywords."""
         if advice.at_most and self._name in _tilings():
             return " (ascend-sim tile searches, given a case file of the call)"
         keywords = {name: value for name, value in (advice.change or {}).items() if name not in ("batch", "channels")}
@@ -168,29 +171,35 @@ class _Speaker:
         return f"{100 * cycles / (calls * self._elapsed):.0f} %"
 
     def _command(self, verb: str, options: str) -> str:
-        """Return a command on the case; "" where it has no name."""
+        """Return a command line on the case; "" if the case has no name."""
         return f"ascend-sim {verb} {self.case} {options}" if self.case else ""
 
-    def _saved(self, change: Mapping[str, Any]) -> int | None:
-        """Return the cycles that the kernel takes less with a change of its settings; None where that cannot be told."""
-        added = self._added(change)
-        return None if added is None else -added
+    def _added(self, change: Mapping[str, Any], *, whole: bool = True) -> int | None:
+        """Return how many cycles more the kernel takes with a change of the call; None if unknown.
 
-    def _added(self, change: Mapping[str, Any]) -> int | None:
-        """Return the cycles that the kernel takes more with a change of the call; None where that cannot be told."""
+        A long kernel, or one that is not wanted `whole`, is told by one block.
+        """
         if self.trials is None:
             return None
-        whole = sum(self.kernel["counts"]["instructions"].values()) <= _TRIED_WHOLE
-        return self.trials.added(self._name, change, whole=whole)
+        short = sum(self.kernel["counts"]["instructions"].values()) <= _TRIED_WHOLE
+        return self.trials.added(self._name, change, whole=whole and short)
 
     def _best(self, changes: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any], int] | None:
-        """Return the change that saves most, and how much; None where none is worth it."""
-        tried = [(change, saved) for change in changes if (saved := self._saved(change)) is not None]
-        best = max(tried, key=lambda pair: pair[1], default=None)
-        return best if best is not None and best[1] >= _WORTH_DOING * self._elapsed else None
+        """Return the change that saves most and the cycles it saves; None if none saves enough.
+
+        One block chooses among several, which costs a tenth of trying each as a whole; the gain is the chosen one's.
+        """
+        costs = [
+            (cost, change) for change in changes if (cost := self._added(change, whole=len(changes) == 1)) is not None
+        ]
+        chosen = min(costs, key=lambda pair: pair[0], default=None)
+        if chosen is None or chosen[0] > -_WORTH_TRYING * self._elapsed:
+            return None
+        added = self._added(chosen[1])
+        return None if added is None or added > -_WORTH_DOING * self._elapsed else (chosen[1], -added)
 
     def _once(self, parts: tuple[str, ...]) -> tuple[str, _Advice]:
-        """Return the words and the advice on costs once a launch, and on cores without a block."""
+        """Return the causes in words, and the advice, for costs that come once a launch and for cores without a block."""
         blocks, cores = self.kernel["block_dim"], self.chip.cores.aic
         causes = [f"{_CAUSES[name]} ({self._share(self._parts[name])})" for name in parts if name in _CAUSES]
         if "idle cores" in parts:
@@ -238,8 +247,9 @@ class _Speaker:
         return _CAUSES.get(part, WORDS[part])
 
     def _tiled(self, part: str) -> _Advice:
-        """Return the advice to change one field of the kernel's own tiling by a step, or else the most that a search could
-        gain.
+        """Return the advice to change one field of the kernel's tiling by one step.
+
+        If no step saves enough, return as advice the most that a search could gain.
         """
         cycles, tiling = self._parts[part], self.kernel["tiling"]
         own = [(field, up, down) for field, up, down in _STEPS.get(part, ()) if field in tiling]
@@ -311,8 +321,9 @@ class _Speaker:
 
 
 def _step(field: str, value: int, up: int, down: int) -> int:
-    """Return the value of a field one step up or down: whole fractals, at most two buffers; `value` itself where there is no
-    step.
+    """Return the value of a field one step up or down, in whole fractals and at most two buffers.
+
+    Without such a step it returns `value` itself.
     """
     if field.endswith("Pbuffer"):
         return min(value * up, _BUFFERS_AT_MOST)
@@ -352,7 +363,7 @@ def _list(parts: Sequence[str]) -> str:
 
 
 def _tilings() -> Mapping[str, object]:
-    """Return the kernels whose tiling can be chosen, imported when a report first has advice."""
+    """Return {kernel: its tiling class} of the kernels whose tiling can be set; imported when a report first needs it."""
     from ascend_sim.ops.kernels.tilings import TILINGS
 
     return TILINGS

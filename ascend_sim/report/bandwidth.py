@@ -17,7 +17,7 @@ _SLICES = 600
 
 
 def moved(recording: Recording, task: int) -> dict[str, tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]:
-    """Return begin and end in cycles and the bytes of every transfer of a kernel, by level."""
+    """Return {level: (begin, end, bytes)} of every transfer of a kernel; begin and end in cycles."""
     chip = recording.chip
     line = chip.memory.l2_line_bytes
     parts: dict[str, list[tuple[NDArray[Any], ...]]] = {level: [] for level in LEVELS}

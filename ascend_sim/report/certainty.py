@@ -47,7 +47,7 @@ _FEWEST = 2
 
 
 class MeasuredError(NamedTuple):
-    """Measured kernel: chip, predicted us, and log(measured / predicted), also with costs fitted without its layer."""
+    """A measured kernel: chip, predicted us, and log(measured / predicted), also by costs fitted without its layer."""
 
     chip: str
     us: float
@@ -61,7 +61,7 @@ Errors = Mapping[str, Sequence[MeasuredError]]
 
 @frozen
 class ErrorKind:
-    """Kernels whose errors are taken together; `library` is "" where the kernel does not depend on the version."""
+    """Kernels whose errors are taken together; `library` is "" if the kernel does not depend on the library's version."""
 
     arch: str
     op_types: tuple[str, ...]
@@ -70,12 +70,12 @@ class ErrorKind:
     errors: Errors = field(default_factory=dict, compare=False)
 
     def where(self, keep: Callable[[str, MeasuredError], bool]) -> ErrorKind:
-        """Return the kind with those kernels alone that `keep` takes, told the network and the kernel."""
+        """Return the kind with only the kernels for which `keep(network, kernel)` is True."""
         kept = {network: [one for one in found if keep(network, one)] for network, found in self.errors.items()}
         return replace(self, errors={network: found for network, found in kept.items() if found})
 
     def on(self, chip: str) -> ErrorKind:
-        """Return the kind with the kernels of one chip alone."""
+        """Return the kind with the kernels of one chip only."""
         return self.where(lambda _, one: one.chip == chip)
 
     @property
@@ -101,10 +101,10 @@ class ErrorKind:
 
 
 class Interval(NamedTuple):
-    """`low_us` .. `high_us`, from so many measured `kernels` of so many `networks`.
+    """`low_us` to `high_us`, from the errors of `kernels` measured kernels of `networks` networks.
 
-    `chips` are those of the kernels where they are not all of the kernel's own chip; `borrowed` names their kind where that is
-    another.
+    `chips` are the chips of these kernels if some are of other chips than the predicted one; `borrowed` names their
+    kind if it is another.
     """
 
     low_us: float
@@ -115,7 +115,7 @@ class Interval(NamedTuple):
     borrowed: str = ""
 
     def times(self, us: float) -> Interval:
-        """Return the interval of a kernel that is predicted to take `us` times as long."""
+        """Return the interval scaled by `us`, for a kernel that is predicted to take so many times as long."""
         return self._replace(low_us=us * self.low_us, high_us=us * self.high_us)
 
 
@@ -136,7 +136,10 @@ def kinds() -> tuple[ErrorKind, ...]:
 
 
 def _by_chip(errors: Mapping[str, Mapping[str, Sequence[Sequence[float]]]]) -> Errors:
-    """Return the errors as chip -> network -> kernels, as in the file; a network that ran on several chips remains one."""
+    """Return {network: kernels} from errors by chip and network, as the file has them.
+
+    A network that ran on several chips remains one.
+    """
     found: dict[str, list[MeasuredError]] = {}
     for chip, networks in errors.items():
         for network, rows in networks.items():
@@ -151,9 +154,9 @@ def _measured(chip: str, us: float, ratio: float, left_out: float | None = None)
 def interval(
     chip: ChipSpec, op_type: str, us: float, *, cube: bool | None = None, grouped: bool = False, library: str = ""
 ) -> Interval:
-    """Return the interval of a kernel that is predicted to take `us`, of its kind or borrowed from the nearest.
+    """Return the interval of a kernel that is predicted to take `us`, from its kind or borrowed from the nearest.
 
-    `cube` says whether the cube works in it; without it the operator's name does.
+    `cube` is True if the cube works in it; None: the operator's name decides.
     """
     return _shipped(chip.identity.arch, chip.name, op_type, us >= LONG_US, cube, grouped, library).times(us)
 
@@ -162,7 +165,7 @@ def interval(
 def _shipped(
     arch: str, chip: str, op_type: str, long: bool, cube: bool | None, grouped: bool, library: str
 ) -> Interval:
-    """Return the interval of a kernel kind in multiples of the predicted time; see `interval`."""
+    """Return the interval of a kind of kernel as multiples of the predicted time; arguments as in `interval`."""
     for kind in kinds():
         if (kind.arch, kind.grouped, kind.library) == (arch, grouped, library) and op_type in kind.op_types:
             found = _multiples(kind, chip, long, _shipped_between(), lent=False)
@@ -210,7 +213,9 @@ def _of_cube(op_type: str) -> bool:
 
 
 def _work(op_type: str) -> str:
-    """Return the operator without rank and version: Conv3DBackpropFilterV2 and Conv2DBackpropFilter do the same."""
+    """Return an operator's name without rank and version: Conv3DBackpropFilterV2 and Conv2DBackpropFilter do the same
+    work.
+    """
     return "MatMul" if "MatMul" in op_type else re.sub(r"[23]D|V\d$", "", op_type)
 
 
@@ -235,16 +240,17 @@ def between_networks(every: Iterable[ErrorKind]) -> float:
 
 
 def of_kind(kind: ErrorKind, chip: str, us: float, between: float, *, lent: bool = False) -> Interval | None:
-    """Return the interval of `us` on a chip by the kernels of a kind, which may be `lent` to another; None for too few.
+    """Return the interval of `us` on a chip from the kernels of a kind; None for too few.
 
-    `between` is the variance of a network, of a chip (where others than its own are among them) and of a kind (assumed).
+    `between` is the variance of a network; it counts once more if other chips are among them (a chip's part) and if the
+    kind is `lent` to another (a kind's part): assumed.
     """
     found = _multiples(kind, chip, us >= LONG_US, between, lent)
     return None if found is None else found.times(us)
 
 
 def _multiples(kind: ErrorKind, chip: str, long: bool, between: float, lent: bool) -> Interval | None:
-    """Return the interval of `of_kind` in multiples of the predicted time, which is long or short."""
+    """Return the interval of `of_kind` as multiples of the predicted time, which is long (`LONG_US`) or short."""
     sized = kind.where(lambda _, one: (one.us >= LONG_US) == long)
     of = next((some for some in (sized.on(chip), sized) if some.kernels >= ENOUGH), kind)
     if of.kernels < _FEWEST:
@@ -261,7 +267,7 @@ def _multiples(kind: ErrorKind, chip: str, long: bool, between: float, lent: boo
 
 
 def _by_network(errors: Errors) -> list[list[float]]:
-    """Return the errors of the shipped costs, a list for each network."""
+    """Return the errors by shipped costs: a list for each network."""
     return [[one.error for one in rows] for rows in errors.values()]
 
 
@@ -286,10 +292,10 @@ def _student(freedom: int) -> float:
 
 
 def as_row(found: Interval) -> dict[str, Any]:
-    """Return the interval as a report holds it.
+    """Return the interval as a dict of a report.
 
-    "chips" has the chips that the interval is of, where too few kernels of the own one were measured; "borrowed" names the
-    kind that it is of, where the kernel's own was not.
+    "chips" are there if too few kernels of the own chip were measured: those that the interval is from. "borrowed" is
+    there if the kernel's own kind was not measured: the kind that it is from.
     """
     row: dict[str, Any] = {
         "low_us": round(found.low_us, 4), "high_us": round(found.high_us, 4),
@@ -302,9 +308,9 @@ def as_row(found: Interval) -> dict[str, Any]:
 def together(kernels: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the interval of the summed time of kernels that have "task_us" and "interval".
 
-    Bounds are added, as if all errors went the same way. "unmeasured_us" are the operators without measured rows, with their
-    us, and "borrowed" whose intervals they have; "other_chips_us" is the time with intervals of rows of these chips, where too
-    few were of the own one.
+    Bounds are added, as if all errors went the same way. "unmeasured_us" has the us of operators without measured rows,
+    and "borrowed" the kinds whose intervals they have; "other_chips_us" is the time whose intervals are from rows of
+    these chips.
     """
     rows = list(kernels)
     unmeasured: dict[str, float] = {}
@@ -328,7 +334,7 @@ def together(kernels: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def words(total: Mapping[str, Any]) -> str:
-    """Return the result of `together` in a line."""
+    """Return the result of `together` as a line of text."""
     ends = f"{total['low_us']:,.1f} to {total['high_us']:,.1f} us"
     line = f"Uncertainty: {total['of_us']:,.1f} us, {100 * LEVEL:.0f} % interval {ends}"
     unmeasured = ", ".join(

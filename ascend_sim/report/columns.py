@@ -11,10 +11,10 @@ GAP = 2
 
 
 def columns(rows: Sequence[Row], align: str = "", width: int | None = None) -> list[str]:
-    """Return the rows as lines, columns two blanks apart; `align` has ">" at those set to the right. A row of one cell stands
-    alone.
+    """Return the rows as lines, columns two blanks apart; `align` has ">" for right-aligned ones. A row of one cell
+    stands alone.
 
-    What does not fit in `width` goes on below, behind the first column of each row and an empty line.
+    Columns that do not fit in `width` go below, behind an empty line and the first column of each row.
     """
     whole = [row for row in rows if len(row) > 1]
     widths = [max(len(row[i]) for row in whole) for i in range(len(whole[0]))] if whole else []
@@ -32,9 +32,9 @@ def columns(rows: Sequence[Row], align: str = "", width: int | None = None) -> l
 
 
 def parts(widths: Sequence[int], names: int, width: int | None) -> list[list[int]]:
-    """Return the columns of a table in parts that fit `width` (None: any), each with the first `names` columns before its own.
+    """Return the columns of a table in groups that fit `width` (None: any), each behind the first `names` columns.
 
-    Where all of the names leave no room beside them, the first alone stands before each part.
+    If these leave no room, only the first column stands before each group.
     """
     if names > 1 and width is not None and sum(widths[:names]) + GAP * names + max(widths[names:], default=0) > width:
         names = 1
@@ -63,9 +63,9 @@ def filled(least: Sequence[int], whole: Sequence[int], width: int) -> list[int]:
 
 
 def wrapped(text: str, width: int, indent: str = "") -> list[str]:
-    """Return a paragraph in lines of `width`, broken at blanks only; what follows the first line is set in by `indent` more.
+    """Return a paragraph as lines of `width`, broken at blanks only; `indent` is put before all lines but the first.
 
-    A word that is longer, such as a path, has a line of its own.
+    A longer word, such as a path, has a line of its own.
     """
     own = text[: len(text) - len(text.lstrip())]
     if len(text) <= width:
@@ -83,7 +83,7 @@ def wrapped(text: str, width: int, indent: str = "") -> list[str]:
 
 
 def middle_out(rows: Sequence[Row], most: int) -> list[Row]:
-    """Return the rows, without those in the middle if there are more than `most`."""
+    """Return at most about `most` rows: those of the middle are replaced by a row with their number."""
     if len(rows) <= most + 1:
         return list(rows)
     tail = most // 3

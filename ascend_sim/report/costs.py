@@ -19,8 +19,10 @@ _NOTHING_TO_DO = CAUSES.index("nothing to do")
 
 @frozen
 class LineCost:
-    """Instructions of one kind from one line, all blocks of a kernel: cycles that they occupy their `pipe` for, cycles that the
-    pipe stood still before or in them for a reason, cycles on the critical path; `index` and `row` are one of them.
+    """Instructions of one kind from one source line, over all blocks of a kernel.
+
+    Cycles that they occupy their `pipe`, cycles that the pipe stood still before or in them for a reason, cycles on the
+    critical path; `index` and `row` are one of them.
     """
 
     instruction: str

@@ -28,7 +28,9 @@ class Counts:
             self.add(program)
 
     def add(self, program: Program) -> NDArray[np.int64]:
-        """Count one program; return how often each instruction of its table occurs, up to the last that does."""
+        """Count one program; return how often each instruction of its table occurs, up to the highest number that
+        occurs.
+        """
         table, counts = program.table, program.sheet.counts()
         if self._task.core_kind != "MIX" or program.core_kind == "AIC":
             self._tiles += program.tiles
@@ -46,16 +48,17 @@ class Counts:
         return counts
 
     def instructions(self) -> Iterator[tuple[InstructionTable, int, int]]:
-        """Yield the table, the number in it and the count of every instruction that occurs."""
+        """Yield (table, number in it, count) of every instruction that occurs."""
         for table, counts in self._by_table.values():
             for argument in np.flatnonzero(counts).tolist():
                 yield table, argument, int(counts[argument])
 
     def as_dict(self) -> dict[str, Any]:
-        """`{"tiles": n, "instructions": {name: n}, "bytes": {"GM->L1": n, "GM->L1:A": n, ...}}`, names sorted.
+        """Return `{"tiles": n, "instructions": {name: n}, "bytes": {"GM->L1": n, "GM->L1:A": n, ...}}`, names sorted.
 
-        Bytes are useful ones: those of the GM side where a path has one (before padding), else those that arrive. A path is
-        counted in whole and, where the kernel names its operands, per operand. Tiles of a mixed kernel are its cube cores'.
+        Bytes are useful ones: those of the GM side where a path has one (before padding), else those that arrive. A
+        path is counted in whole and, where the kernel names its operands, per operand. Tiles of a mixed kernel are its
+        cube cores'.
         """
         instructions: dict[str, int] = {}
         moved: dict[str, int] = {}

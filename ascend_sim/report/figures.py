@@ -156,7 +156,7 @@ def roofline_figure(recording: Recording, report: Mapping[str, Any]) -> Figure |
 
 
 def _level_bytes(recording: Recording, kernel: Mapping[str, Any], task: int) -> dict[str, int]:
-    """Return the bytes of a kernel into L0A and L0B, between core and L2, and over HBM."""
+    """Return the bytes of a kernel at three levels: into L0A and L0B, between core and L2, and over HBM."""
     moved = kernel["counts"]["bytes"]
     whole = {path: count for path, count in moved.items() if ":" not in path}
     return {
@@ -193,7 +193,7 @@ def bounds_figure(kernel: Mapping[str, Any]) -> Figure:
 
 
 def bytes_figure(recording: Recording, kernel: Mapping[str, Any], task: int) -> Figure:
-    """Draw the bytes by path, and over HBM."""
+    """Draw a kernel's bytes by path, and those over HBM."""
     moved = {path: count for path, count in kernel["counts"]["bytes"].items() if ":" not in path}
     moved["HBM"] = hbm_bytes(recording, task)
     figure = new_figure(70 + 26 * len(moved), xaxis_title="MB", showlegend=False)
@@ -218,7 +218,9 @@ def bytes_figure(recording: Recording, kernel: Mapping[str, Any], task: int) -> 
 
 
 def waterfall_figure(chip: ChipSpec, kernel: Mapping[str, Any]) -> Figure:
-    """Draw the waterfall: from the cycles of the useful products to those of the kernel, each part where the last ended."""
+    """Draw the waterfall as bars from the useful products' cycles to the kernel's; each part begins where the last
+    ended.
+    """
     parts: Mapping[str, int] = kernel["waterfall"]
     ends = np.cumsum(list(parts.values()))
     elapsed = int(ends[-1])
@@ -346,7 +348,7 @@ def bandwidth_figure(recording: Recording, task: int) -> Figure:
 
 
 def _thinned(time: NDArray[np.int64], held: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return a curve with fewer steps: the minimum and the maximum in each of many slices."""
+    """Return a step curve with fewer steps: for each of many slices its maximum, then its minimum."""
     if len(time) <= 4 * SLICES:
         return time, held
     edges = np.linspace(0, len(time), SLICES + 1).astype(np.int64)[:-1]

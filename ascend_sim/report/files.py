@@ -24,8 +24,8 @@ except ImportError:  # Windows
 def atomic_write(path: str | Path) -> Iterator[BinaryIO]:
     """Open `path` for writing bytes; the file appears only when the block ends without an error.
 
-    A link stays and its file is replaced; a device or a pipe is written to. Raises SimError when the file cannot be written;
-    a file that stood at `path` before is then untouched.
+    A link is followed, and its file is replaced; a device or a pipe is written to. Raises SimError when the file cannot
+    be written; a file that stood at `path` before is then untouched.
     """
     target = Path(path)
     place = Path(os.path.realpath(target))
@@ -46,9 +46,9 @@ def atomic_write(path: str | Path) -> Iterator[BinaryIO]:
 
 
 def make_folder(folder: Path) -> list[Path]:
-    """Make a folder for output, and its parents; return those that are new, from the inside out.
+    """Create a folder for output and its parents; return the new ones, the innermost first.
 
-    Raises OSError where it cannot be made, or no file can be made in it; then none of them is left.
+    Raises OSError if it cannot be created, or no file can be written in it; no new folder is left then.
     """
     missing = [one for one in (folder, *folder.parents) if not one.exists()]
     try:
@@ -70,7 +70,7 @@ def remove_empty(folders: Sequence[Path]) -> None:
 
 @contextmanager
 def only_writer(folder: Path) -> Iterator[None]:
-    """Lock the folder for the block: other threads and processes that want it wait (where the system has flock).
+    """Lock the folder for the block: other threads and processes wait for it (where the system has flock).
 
     The lock is on the folder itself: it leaves no file, and ends with the process.
     """
@@ -90,7 +90,7 @@ def only_writer(folder: Path) -> Iterator[None]:
 def staging(out: Path) -> Iterator[Path]:
     """Yield a temporary folder in `out` for incomplete files; it is removed with its contents when the block ends.
 
-    Left folders of killed processes are removed first (where the system has flock): nobody holds their lock any more.
+    Folders that killed processes left are removed first (where the system has flock), known by their free locks.
     """
     name = ".run."
     with only_writer(out):
@@ -107,7 +107,7 @@ def staging(out: Path) -> Iterator[Path]:
 
 
 def _locked(folder: Path) -> int | None:
-    """Return the descriptor of a folder, opened and locked; None where it cannot be locked."""
+    """Return the descriptor of a folder, opened and locked; None if it cannot be locked."""
     if fcntl is None:
         return None
     held = os.open(folder, os.O_RDONLY)
@@ -120,7 +120,7 @@ def _locked(folder: Path) -> int | None:
 
 
 def _remove_left(folder: Path) -> None:
-    """Remove a folder of `staging` whose process has ended."""
+    """Remove a folder that `staging` made if its process has ended."""
     with suppress(OSError):  # another one is not ours, or goes at this moment
         held = _locked(folder)
         if held is not None:

@@ -23,7 +23,9 @@ Cell = str | Text
 
 
 class Grid:
-    """Rows of cells under heads; the first `names` columns name the row, and stand before each part of a wide table."""
+    """A table: rows of cells under heads; the first `names` columns name the row and are repeated in each part of a
+    wide table.
+    """
 
     def __init__(self, title: str, heads: Sequence[str], *, names: int = 1) -> None:
         self.title = title
@@ -69,7 +71,7 @@ class Grid:
             yield table
 
     def _parts(self, width: int) -> Iterator[tuple[list[int], list[int]]]:
-        """Yield the columns that stand beside each other, and how wide each is."""
+        """Yield the indices of the columns that stand side by side, with their widths."""
         whole = [
             max(
                 (len(line) for text in (head, *(row[index].plain for row in self._rows)) for line in text.split("\n")),

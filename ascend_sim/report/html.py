@@ -18,10 +18,10 @@ def table(
     identity: str = "",
     sort: bool = False,
 ) -> str:
-    """Return a table of finished cells; a column whose name begins with ">" is right-aligned.
+    """Return an HTML table of cells that are HTML; a column whose name begins with ">" is right-aligned.
 
-    `marks` are attributes of the rows, `bar` is the column that shows the row's share as a bar behind its figure.
-    With `sort` a click on a column's name puts the rows of a page in its order.
+    `marks` are attributes of the rows; column `bar` shows the row's share as a bar behind its figure. With `sort` a
+    click on a column's name sorts the rows.
     """
     right = [' class="n"' if name.startswith(">") else "" for name in head]
     name = (f' id="{identity}"' if identity else "") + (' data-sort="yes"' if sort else "")
@@ -40,7 +40,7 @@ def table(
 
 
 def problem_table(problem: Mapping[str, Any]) -> str:
-    """Return the tensors of a call, and its other arguments in one line."""
+    """Return an HTML table of a call's tensors, and its other arguments in one line."""
     rows = [
         [escape(name), escape("x".join(map(str, tensor.get("shape", ())))), escape(str(tensor.get("dtype", "")))]
         for name, tensor in problem.get("tensors", {}).items()
@@ -53,7 +53,9 @@ def problem_table(problem: Mapping[str, Any]) -> str:
 
 
 def kernel_table(kernels: Sequence[Mapping[str, Any]], total: float | None) -> str:
-    """Return the kernels in launch order with what they took and waited for; without times in functional mode."""
+    """Return an HTML table of the kernels in launch order, with their times and main stalls; without times in
+    functional mode.
+    """
     rows = []
     for kernel in kernels:
         row = [escape(kernel["op_type"]), escape(kernel["name"]), kernel["core_type"], str(kernel["block_dim"])]
@@ -68,7 +70,7 @@ def kernel_table(kernels: Sequence[Mapping[str, Any]], total: float | None) -> s
 
 
 def results_name(names: Collection[str]) -> str:
-    """Return the word for results of these names: "gradient" of a backward operator, else "output"."""
+    """Return the word for results of these names: "gradient" for a backward operator, else "output"."""
     return "gradient" if all(name.startswith("grad_") for name in names) else "output"
 
 
@@ -93,7 +95,7 @@ def wrong_words(name: str, figures: Mapping[str, Any]) -> str:
 
 
 def output_table(outputs: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return a table of every output with its errors and verdict, and a line for each that is wrong."""
+    """Return an HTML table of every output with its errors and verdict, and a line for each wrong one."""
     rows = []
     for name, figures in outputs.items():
         correct = figures.get("correct")
@@ -109,7 +111,7 @@ def output_table(outputs: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def report_html(report: Mapping[str, Any]) -> str:
-    """Return a report (`Report.to_dict()`) as a few tables without style or script of their own."""
+    """Return a report (`Report.to_dict()`) as a few HTML tables, without style or script of their own."""
     total = report["total_us"]
     title = f"{report['problem'].get('operator', 'run')} on {report['chip']}, mode {report['mode']}"
     lines = [

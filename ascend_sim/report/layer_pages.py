@@ -16,11 +16,11 @@ def folder_of(page: str | Path) -> Path:
 
 
 def page_name(layer: str) -> str:
-    """Return a layer's file name, without characters that a file system or a link treats specially."""
+    """Return the file name of a layer's page, without characters that a file system or a link treats specially."""
     return re.sub(r"[^\w.-]", "_", layer) + ".html"
 
 
 def linked(layer: str, links: Mapping[str, str]) -> str:
-    """Return a layer's name as HTML: a link where it has a page."""
+    """Return a layer's name as HTML, as a link if it has a page."""
     name = escape(layer)
     return f'<a href="{escape(links[layer])}">{name}</a>' if layer in links else name

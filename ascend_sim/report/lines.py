@@ -23,7 +23,9 @@ from ascend_sim.runtime import Recording
 
 @frozen
 class SourceLine:
-    """A line of a kernel: `file` without what differs between machines, `number`, and its `text` where the file was there."""
+    """A line of a kernel: `file` without parts that differ between machines, `number`, and its `text` if the file
+    existed.
+    """
 
     file: str
     number: int
@@ -31,7 +33,7 @@ class SourceLine:
 
     @classmethod
     def of(cls, line: Line, notes: Notes) -> SourceLine:
-        """Return the line that wrote a row; files of this package by their place in it, others by their name."""
+        """Return a line with its file shortened: files of this package from its folder on, others by their name."""
         if line in notes.texts:
             return cls(*line, notes.texts[line])
         file = Path(shown(line).rpartition(":")[0])
@@ -44,9 +46,9 @@ class SourceLine:
 
 
 def note_lines(recording: Recording) -> None:
-    """Note for every program of a run the line that wrote each row, by building the kernels once more.
+    """Build the kernels of a run once more, to record for every program the line that wrote each row.
 
-    Raises SimError for a run loaded from a file, whose kernels are not there, and for a kernel that writes other rows every
+    Raises SimError for a run loaded from a file, which has no kernels, and for a kernel that writes other rows every
     time.
     """
     of_block: dict[tuple[int, int], list[Program]] = {}
@@ -71,7 +73,7 @@ def _alike(one: Program, other: Program) -> bool:
 
 
 def line_table(programs: Sequence[Program]) -> tuple[list[SourceLine], list[NDArray[np.int64]]]:
-    """Return the lines of programs, and for each program the place in that list of every row: -1 where it is not known."""
+    """Return the lines of programs, and for each program the index in that list for every row: -1 if unknown."""
     known: dict[SourceLine, int] = {}
     made: dict[Line, int] = {}
     columns = []
@@ -93,7 +95,7 @@ def line_table(programs: Sequence[Program]) -> tuple[list[SourceLine], list[NDAr
 
 
 def notes_of(lines: Sequence[SourceLine], column: NDArray[np.int64]) -> Notes | None:
-    """Return the notes of `note_lines` on one program, from its column of a stored run; None without any."""
+    """Return the notes of one program from its `column` of line indices in a stored run; None if it has no lines."""
     if not (column >= 0).any():
         return None
     source, used = SourceLines(), np.unique(column[column >= 0]).tolist()

@@ -64,10 +64,10 @@ class _ProfiledCore:
 def write_msprof(
     out: str | Path, timeline: Timeline, tasks: Sequence[Task], chip: ChipSpec, trace_limit: int = 500_000
 ) -> Path:
-    """Write `out`/msprof, in place of an earlier one; returns that folder.
+    """Write `out`/msprof in place of an earlier one; return that folder.
 
-    Beyond `trace_limit` instructions of a kernel, cores are left out of its traces (the highest first), never out of tables.
-    Raises SimError when something is there that this did not write.
+    Beyond `trace_limit` instructions of a kernel, cores are left out of its traces (the highest first), never out of
+    tables. Raises SimError if other files stand there.
     """
     folder = Path(out) / FOLDER
     check_msprof(out)
@@ -90,15 +90,16 @@ def write_msprof(
 
 
 def _in_a_path(name: str) -> str:
-    """Return a kernel's name as a part of a path.
-
-    ASCII letters, digits, "_", "-" and "." stay, and no more than a path takes.
+    """Return a kernel's name as a part of a path: ASCII letters, digits, "_", "-" and ".", no longer than a path may
+    be.
     """
     return re.sub(r"[^\w.-]", "_", name, flags=re.ASCII)[:_NAME]
 
 
 def replace_msprof(temporary: Path, folder: Path) -> None:
-    """Move a finished folder to the place of an earlier one; of runs that end together the last one stays, complete."""
+    """Move a finished folder to the place of an earlier one; if several runs end together, the last one's stays,
+    complete.
+    """
     for left in range(_TRIES, -1, -1):
         remove_msprof(folder.parent)
         try:
@@ -170,7 +171,7 @@ def _write_kernel(
 
 
 def _block_rows(runs: Sequence[ProgramRun], chip: ChipSpec, per_block: bool) -> Iterator[dict[str, Value]]:
-    """Yield a row for every program of a kernel; without `per_block`, one for the kernel.
+    """Yield a row of figures for every program of a kernel; without `per_block`, one for the whole kernel.
 
     The vendor's tables of that kind have no block.
     """
@@ -258,7 +259,9 @@ def _fields(instruction: Any) -> str:
 
 
 def _code_rows(core: _ProfiledCore, chip: ChipSpec) -> list[dict[str, Value]]:
-    """Return the instructions' figures by line of code: file and line where they were noted, else the builder's method."""
+    """Return the figures of a core's instructions by line of code: file and line if recorded, else the builder's
+    method.
+    """
     instructions = core.runs[0].program.table.instructions
     lines, columns = line_table([run.program for run in core.runs])
     names = [*(line.place for line in lines), *(instruction.name for instruction in instructions)]
@@ -291,7 +294,9 @@ def _write_trace(
     *,
     whole: bool,
 ) -> None:
-    """Chrome trace events of some cores; `whole` names processes by core and threads by pipe, else processes are pipes."""
+    """Write Chrome trace events of some cores; with `whole` processes are cores and threads pipes, else processes are
+    pipes.
+    """
     numbers = count()
     with atomic_write(path) as file:
         file.write(b'{"profilingType": "op", "displayTimeUnit": "ns", "traceEvents": [\n')
@@ -334,7 +339,7 @@ def _events(
 
 
 def _flag_arrows(run: ProgramRun, numbers: Iterator[int]) -> dict[int, list[int]]:
-    """Return the numbers of the trace's arrows by row: the k-th set of a flag is joined to its k-th wait.
+    """Return {row: numbers of the trace's arrows at it}: an arrow joins the k-th set of a flag to its k-th wait.
 
     A disarmed wait has no arrow.
     """

@@ -98,7 +98,9 @@ class WorkFigures:
 
 
 def figures(work: WorkFigures, chip: ChipSpec, core: str) -> dict[str, Value]:
-    """Column -> value for cores whose columns begin with `core` ("aic" or "aiv"); times and cycles are means over blocks."""
+    """Return {column: value} for cores whose columns begin with `core` ("aic" or "aiv"); times and cycles are means
+    over blocks.
+    """
     blocks, cycles = max(work.blocks, 1), max(work.cycles, 1)
 
     def us(total: float) -> float:
@@ -166,7 +168,7 @@ def _arithmetic(work: WorkFigures, share: _Share) -> dict[str, Value]:
 
 
 def _l2(work: WorkFigures, core: str) -> dict[str, Value]:
-    """Return the lines that transfers found in the L2 and lines that they brought in; all reads stand under the first read
+    """Return the L2's columns: lines found in it, lines brought in, and hit rates; all reads count at the first read
     port.
     """
     counts = work.l2

@@ -33,9 +33,9 @@ _STILL = {WAIT: "flag", CROSS_WAIT: "cross-core"}
 
 
 class PackedBlocks:
-    """The blocks of a run as plain data for JSON, those of `first` (places among the programs) before the others.
+    """The blocks of a run as plain data for JSON; those whose numbers are in `first` come before the others.
 
-    Beyond `limit` bytes (None: without one) blocks are left out, whole ones; `left_out` counts them.
+    Beyond `limit` bytes (None: no limit) whole blocks are left out; `left_out` counts them.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class PackedBlocks:
 
 
 def told_instructions(table: InstructionTable) -> list[dict[str, Any]]:
-    """Return the page's data of every distinct instruction of a table."""
+    """Return for every distinct instruction of a table the data that the page shows."""
     told = []
     for place, instruction in enumerate(table.instructions):
         spaces = {one.operand: one.space for one in (*instruction.reads(), *instruction.writes())}

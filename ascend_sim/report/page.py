@@ -50,10 +50,10 @@ def write_page(
     *,
     limit: int | None = LIMIT,
 ) -> list[str]:
-    """Write the page and return its paragraphs on what holds the run up; `report` is `Report.to_dict()` of the same run.
+    """Write the page and return its paragraphs on the bottleneck; `report` is `Report.to_dict()` of the same run.
 
-    Without `outcomes` it says nothing of other rates. Blocks beyond `limit` bytes, packed, are left out, and it says so.
-    Raises SimError without Plotly and for a report of another run.
+    Without `outcomes` it says nothing of other rates. Blocks beyond `limit` bytes, packed, are left out, and it says
+    so. Raises SimError without Plotly and for a report of another run.
     """
     steps = critical_path(recording.timeline)
     said = words(recording, report, steps, outcomes)
@@ -91,7 +91,7 @@ def open_run(folder: str | Path) -> StoredRun:
 
 
 def _stored_report(path: Path, digest: str) -> dict[str, Any]:
-    """Return the report in a file; SimError unless it is the one of that digest."""
+    """Return the report in a file. Raises SimError if its digest is not `digest`."""
     try:
         report = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
@@ -308,7 +308,7 @@ def _rooflines(recording: Recording, report: Mapping[str, Any], figures: Figures
 def _one_kernel(
     recording: Recording, report: Mapping[str, Any], path: Sequence[PathStep], figures: Figures, limit: int | None
 ) -> tuple[str, PackedBlocks | None]:
-    """Return the sections of the kernels, and their blocks."""
+    """Return the HTML with a section for each kernel, and the packed blocks of the run; ("", None) if no kernel ran."""
     kernels = report["kernels"]
     order = sorted(range(len(kernels)), key=lambda i: -kernels[i]["task_us"])
     shown = [index for index in order if recording.timeline.of(index)]
@@ -351,7 +351,7 @@ def _kernel(
     path: Sequence[PathStep],
     figures: Figures | None,
 ) -> str:
-    """Return the section of one kernel, its timeline on `run`; without `figures` that is all."""
+    """Return the HTML section of one kernel, its timeline on block `run`; without `figures` nothing but the timeline."""
     from ascend_sim.report import figures as drawings
 
     lines = [

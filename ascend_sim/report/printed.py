@@ -17,7 +17,9 @@ UNLIMITED = 10_000
 
 
 def printed(draw: Callable[[Console], object], width: int = 120) -> str:
-    """Return the text that `draw` prints, without colors; `width` holds where neither a terminal nor COLUMNS limits it."""
+    """Return the text that `draw` prints on a console, without colors; `width` holds if no terminal or COLUMNS sets
+    another.
+    """
     if sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit():
         width = get_terminal_size().columns
     text = StringIO()
@@ -26,7 +28,7 @@ def printed(draw: Callable[[Console], object], width: int = 120) -> str:
 
 
 def printed_by(place: str, value: object, width: int = 120, more: str | None = None) -> str:
-    """Return the text of a result that `place`, "module:function", draws on a console; `more` ends it.
+    """Return the text that `place`, "module:function", prints for a result `value`; `more` ends it.
 
     The page of a study imports its results; a result names its page, so that its own import loads no page.
     """

@@ -19,7 +19,7 @@ _SHOWN = 20
 
 @frozen
 class _Group:
-    """Findings of one kind: `title` says what they have in common; each is its text, and its number among the clashes or -1."""
+    """Findings of one kind, named by `title`; each is (its text, its index among the clashes or -1)."""
 
     title: str
     findings: list[tuple[str, int]]
@@ -46,7 +46,7 @@ class Findings:
             self._groups.setdefault(title, _Group(title, [])).findings.append((one["text"], number))
 
     def part(self) -> str:
-        """Return the groups as HTML, each with its findings inside; nothing without any."""
+        """Return the groups with their findings as HTML; "" without findings."""
         if not self._groups:
             return ""
         lines = ['<div class="findings">']
@@ -80,5 +80,5 @@ class Findings:
 
 
 def _alike(text: str) -> str:
-    """Return a finding's text without parameters, addresses and numbers: the key of its group."""
+    """Return a finding's text without parameters, addresses and numbers, the key by which findings are grouped."""
     return re.sub(r"\b[0-9]+\b", "...", re.sub(r" ?\([^)]*\)| (?:dst|src0|src1)=\S+", "", text))

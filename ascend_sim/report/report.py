@@ -52,10 +52,10 @@ _TIME_FIELDS = (
 class Report:
     """Outcome of one call on `chip`; times in us, None in `functional` mode.
 
-    `has_timeline` is False for a run with times that kept none. `verdicts` maps an output to its error figures and "correct",
-    or is a function that works them out when somebody looks (at `outputs`). `findings` are {"kind", "task", "text"}; `problem`
-    describes the call (see `report.text`). `case` is how a command names the call ("" where none does), `advise` makes the
-    statements of a kernel (`report.advice`).
+    `has_timeline` is False for a run with times that kept no timeline. `verdicts` maps an output to its error figures
+    and "correct", or is a function that computes them at the first use of `outputs`. `findings` are {"kind", "task",
+    "text"}; `problem` describes the call (see `report.text`). `case` names the call in commands ("" if none can),
+    `advise` makes the statements of a kernel (`report.advice`).
     """
 
     chip: str
@@ -116,10 +116,10 @@ class Report:
         )
 
     def to_dict(self, *, statements: bool = False) -> dict[str, Any]:
-        """Return the report as new dicts, lists, strings and numbers; what has no finite value is None.
+        """Return the report as new dicts, lists, strings and numbers; infinities and NaN are None.
 
-        That of a run which kept no timeline says so under "timeline". Kernels get `statements` where asked: what is printed
-        and written has them, and a program that reads figures need not wait for the trials behind them.
+        "timeline" says that a run kept none. With `statements` kernels have theirs, as printed and written reports do;
+        they need trials, so that a program that reads figures does without.
         """
         kernels = self.kernels
         if statements:
@@ -171,7 +171,7 @@ class Report:
 
     @cached_property
     def statements(self) -> tuple[Sequence[Mapping[str, Any]], ...]:
-        """Return the statements on the waterfall of each kernel (`report.advice`); computed once, by trials."""
+        """Return for each kernel the statements on its waterfall (`report.advice`); computed once, by trials."""
         if self.advise is None:
             return tuple([] for _ in self.kernels)
         return tuple(
@@ -181,7 +181,7 @@ class Report:
 
     @property
     def gradients(self) -> Outputs:
-        """Return `outputs`, where the outputs are gradients."""
+        """Return `outputs`; the name for outputs that are gradients."""
         return self.outputs
 
 
@@ -191,7 +191,7 @@ def _are_gradients(outputs: Outputs) -> bool:
 
 
 def plain(value: Any) -> Any:
-    """Return a value as JSON knows it: numpy numbers and tuples become Python's, NaN and infinity None."""
+    """Return a value as JSON can hold it: numpy numbers and tuples become Python's, NaN and infinity None."""
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, np.ndarray):
@@ -206,7 +206,8 @@ def plain(value: Any) -> Any:
 
 
 class RunFacts:
-    """Facts for a report from the programs of a run alone, as they are built; holds no rows. `add` is an `OnProgram`.
+    """Facts for a report from the programs of a run alone, added as they are built; no rows are kept. `add` is an
+    `OnProgram`.
 
     A report without times needs no `bounds`.
     """
@@ -256,9 +257,8 @@ def _kernel(chip: ChipSpec, task: Task, counts: Counts) -> dict[str, Any]:
 
 
 def ideal_cycles(chip: ChipSpec, task: Task) -> int | None:
-    """Return the cycles in which all cube cores at their peak do the products of a task; None for a task without products.
-
-    None for one that is none of a cube's.
+    """Return the cycles in which all cube cores at their peak do the products of a task; None for a task without
+    products.
     """
     macs, dtype = task.info.get("macs"), task.info.get("compute_dtype")
     if not macs or not dtype:
@@ -267,7 +267,9 @@ def ideal_cycles(chip: ChipSpec, task: Task) -> int | None:
 
 
 def timed_kernel(chip: ChipSpec, timeline: Timeline, task: Task, counts: Counts) -> dict[str, Any]:
-    """Return the only kernel of a run as in `Report.kernels`, without what takes long to work out: roofline and buffers."""
+    """Return the only kernel of a run as in `Report.kernels`, but without roofline and buffers, which take long to
+    compute.
+    """
     (span,), (totals,) = timeline.tasks, watched(timeline).of_task
     return _kernel(chip, task, counts) | _times(chip, span, totals, span.launch)
 
@@ -310,8 +312,8 @@ def _buffers(chip: ChipSpec, totals: TaskTotals) -> dict[str, dict[str, Any]]:
 
 
 def _times(chip: ChipSpec, span: TaskRun, totals: TaskTotals, origin: int) -> dict[str, Any]:
-    """Return the times of one kernel in us. A core's time runs from the dispatch of a block to its end, summed over its
-    blocks.
+    """Return the times of one kernel in us. A core's time is the sum over its blocks, each from its dispatch to its
+    end.
     """
     core_cycles = totals.core_cycles
     longest = max(core_cycles.values(), default=0)
@@ -363,11 +365,15 @@ class _PipeTime:
         return self.busy / self.cores if self.cores else 0.0
 
     def mean_us(self, chip: ChipSpec, cycles: Mapping[str, int]) -> dict[str, float]:
-        """Return the mean us over the cores, by cause."""
+        """Return {cause: mean us over the pipe's cores} for `cycles` by cause."""
         return {cause: _us(chip, value / self.cores) for cause, value in cycles.items()}
 
     def main_stall(self) -> dict[str, Any] | None:
-        """Return the cause that cost the pipe most time, standing still or held back; `share` is of the pipe's span."""
+        """Return {"cause", "share"} of the cause that cost the pipe most time, standing still or held back; None
+        without any.
+
+        The share is of the pipe's span.
+        """
         lost = {cause: self.stalls.get(cause, 0) + self.held.get(cause, 0) for cause in CAUSES}
         cause = max(lost, key=lost.__getitem__)
         return {"cause": cause, "share": round(lost[cause] / self.span, _SHARE_DECIMALS)} if lost[cause] else None

@@ -70,8 +70,8 @@ class LeastWork:
         return cycles
 
     def pipe_bounds(self) -> dict[str, int]:
-        """Return the cycles of each pipe's busiest program, or an even share of all work per core if that is more (waves of
-        blocks).
+        """Return the least cycles of each pipe: of its busiest program, or the mean of all work per core if that is
+        more.
         """
         most: NDArray[Any] = self._most
         cores = self._chip.cores
@@ -93,10 +93,10 @@ class LeastWork:
 
 
 class Rooflines:
-    """Bounds of the kernels of one run; `of` takes them in the order in which they run.
+    """Bounds of the kernels of one run; `of` must be called for them in the order in which they run.
 
-    `cold` says that the L2 was empty when the run began and that the kernels run one after the other: then every line
-    that no earlier kernel used is a miss. Otherwise the L2 may hold anything, and only reads beyond its capacity are.
+    `cold`: the L2 was empty when the run began and the kernels run one after the other; then every line that no earlier
+    kernel used is a miss. Otherwise the L2 may hold anything, and only reads beyond its capacity are misses.
     """
 
     def __init__(self, chip: ChipSpec, *, cold: bool) -> None:
@@ -104,7 +104,7 @@ class Rooflines:
         self._used: Marks | None = np.zeros(0, np.bool_) if cold else None
 
     def of(self, work: LeastWork) -> dict[str, int]:
-        """Least cycles between the first instruction of a kernel and its end, by what bounds it; only those above zero.
+        """Return {what bounds a kernel: the least cycles from its first instruction to its end}; only those above zero.
 
         Keys are "scalar", "cube", "vec", "mte1", "mte2", "mte3", "fixpipe", "L2 read", "L2 write" and "HBM".
         """

@@ -20,7 +20,7 @@ def check_plotly() -> None:
 
 
 class Figures:
-    """The figures of a page by number; `add` gives the place in the page where one is drawn."""
+    """The figures of a page by number; `add` returns the HTML element in which one is drawn."""
 
     def __init__(self) -> None:
         self._texts: list[str] = []
@@ -43,14 +43,14 @@ class Figures:
         return len(self._texts)
 
     def text(self) -> str:
-        """Return all figures as JSON that may stand in a page."""
+        """Return all figures as JSON that is safe inside a page."""
         return in_script(f"[{','.join(self._texts)}]")
 
 
 def framed(title: str, parts: Sequence[str], figures: Figures, blocks: Any = None) -> str:
-    """Return a whole page of HTML parts; it needs nothing from outside. With figures Plotly has to be there (`check_plotly`).
+    """Return a whole page of HTML parts, which needs nothing from outside. With figures Plotly must be installed.
 
-    `blocks` is what `timeline.js` draws (`packed.Packed`), for a page that has places of class "blocks".
+    `blocks` is what `timeline.js` draws (`packed.PackedBlocks`), for a page that has elements of class "blocks".
     """
     return "\n".join(
         [
@@ -67,7 +67,7 @@ def framed(title: str, parts: Sequence[str], figures: Figures, blocks: Any = Non
 
 
 def window_buttons(names: Sequence[str]) -> str:
-    """Return buttons for the windows of a timeline; they belong in its element of class "timeline"."""
+    """Return HTML buttons for the windows of a timeline; they belong in its element of class "timeline"."""
     return "".join(
         f'<button data-window="{name}"{" class=on" if name == names[0] else ""}>{name}</button> ' for name in names
     )

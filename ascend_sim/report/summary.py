@@ -45,7 +45,7 @@ KINDS = {
 
 
 def summary_of(report: Mapping[str, Any], case: str = "") -> dict[str, Any]:
-    """Return the numbers and the advice of a report; `case` is how a command names the call."""
+    """Return the figures and the advice of a report as plain data; `case` names the call in commands."""
     problem, total, outputs = report["problem"], report["total_us"], report["outputs"]
     judged = [figures["correct"] for figures in outputs.values() if figures.get("correct") is not None]
     return {
@@ -68,7 +68,9 @@ def summary_of(report: Mapping[str, Any], case: str = "") -> dict[str, Any]:
 
 
 def lines_of(summary: Mapping[str, Any], more: str = "", check: Sequence[str] = ()) -> list[str]:
-    """Return a summary as lines; `check` are those of a check, `more` is the last one, where the rest is found."""
+    """Return a summary as lines; `check` are the lines of a check, `more` is the last one, which says where to find the
+    rest.
+    """
     called = "  ".join(one for one in (summary["operator"], summary["case"], summary["chip"]) if one)
     lines = [f"{called}   {head_words(summary['total_us'], summary['interval'])}"]
     if summary["parts"]:
@@ -112,12 +114,12 @@ def head_words(total: float | None, interval: Mapping[str, Any] | None) -> str:
 
 
 def before_words(summary: Mapping[str, Any]) -> str:
-    """Return the state that the run found in the L2 and in the cores' instruction caches."""
+    """Return in words the state in which the run found the L2 and the cores' instruction caches."""
     return f"L2 {summary['l2']}, code {summary.get('launches') or 'cold'} at the start"
 
 
 def parts_words(parts: Sequence[Mapping[str, Any]]) -> str:
-    """Return the parts of a time with their shares, largest first; the smallest beyond some are left out."""
+    """Return in words the parts of a time with their shares, largest first; the smallest ones are left out."""
     return "   ".join(f"{one['part']} {100 * one['share']:.0f} %" for one in parts[:_PARTS])
 
 
@@ -143,7 +145,7 @@ def summary_html(report: Mapping[str, Any]) -> str:
 
 
 def _parts(report: Mapping[str, Any], total: float) -> list[dict[str, Any]]:
-    """Return the time of each part, longest first: the outputs of an operator and layout, or the kernels of another run."""
+    """Return the time of each part, longest first: an operator's outputs and layout, or for another run its kernels."""
     name = report["problem"].get("operator", "")
     from ascend_sim.ops.operators import OPERATORS  # kernels of one's own need none
 
@@ -157,9 +159,10 @@ def _parts(report: Mapping[str, Any], total: float) -> list[dict[str, Any]]:
 
 
 def _advice(report: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the advice of the kernels' statements: simulated gains before bounds, the largest gain first.
+    """Return the kernels' statements as advice: simulated gains before bounds, the largest gain first.
 
-    One change that helps several kernels is one advice, and so is one search that may help with several parts of a kernel.
+    One change that helps several kernels is one advice, and so is one search that may help with several parts of a
+    kernel.
     """
     found: dict[str, dict[str, Any]] = {}
     for kernel in report["kernels"]:
@@ -203,7 +206,7 @@ def _advised(report: Mapping[str, Any], kernel: Mapping[str, Any], said: Mapping
 
 
 def _change(report: Mapping[str, Any], kernel: Mapping[str, Any], change: Mapping[str, Any]) -> str:
-    """Return a change of the call in a few words."""
+    """Return a change of the call in a few words; "" for none."""
     for name, value in change.items():
         if name == "tiling":
             fields = value[kernel["name"]].items()

@@ -28,9 +28,10 @@ _LINE = 80
 
 
 def render(report: Report, console: Console, faster: Mapping[int, str] | None = None) -> None:
-    """Print a report; `problem` may hold "operator", "tensors" {name: {shape, dtype}}, "macs" {name: n}, arguments.
+    """Print a report; its `problem` may have "operator", "tensors" {name: {shape, dtype}}, "macs" {name: n} and
+    arguments.
 
-    `faster` says of kernels, by their place, what a faster chip would change (`what_if.faster_chip`).
+    `faster` is {index of a kernel: a sentence on what a faster chip would change} (`what_if.faster_chip`).
     """
     data = report.to_dict(statements=True)
     problem = data["problem"]
@@ -53,9 +54,9 @@ def render(report: Report, console: Console, faster: Mapping[int, str] | None = 
 
 
 def render_summary(report: Report, console: Console, check: Sequence[str] = (), findings: Sequence[str] = ()) -> None:
-    """Print the answer of a run in a few lines, among them those of its check; a command stays whole, to be copied.
+    """Print the result of a run in a few lines, with those of its check; commands are not wrapped, to be copied.
 
-    `findings` of the check, which name lines of the kernel, stand in place of those of the run.
+    `findings` of the check, which name lines of the kernel, are printed in place of the run's.
     """
     more = "more: --full" + ("" if report.total_us is None else ", --html page.html")
     summary = report.to_dict(statements=True)["summary"]

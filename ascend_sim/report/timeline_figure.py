@@ -25,9 +25,7 @@ _WAITS = (WAIT, CROSS_WAIT)
 
 
 def windows(run: ProgramRun, rows: int = WINDOW_ROWS) -> dict[str, NDArray[np.int64]]:
-    """Return the rows that are drawn one by one: at the start, in the middle and at the end of a block; all of a short
-    block.
-    """
+    """Return {name: rows that are drawn one by one}: the start, the middle and the end of a block; a short block whole."""
     order = np.argsort(run.start, kind="stable")
     if len(order) <= 3 * rows:
         return {"whole block": order}
@@ -44,9 +42,10 @@ def timeline_figure(
     *,
     origin: int | None = None,
 ) -> Figure:
-    """Draw a block: pipes as rows, with instructions, stalls and flags. `layout.meta` holds the windows as ranges of the axis.
+    """Draw a block: pipes as rows, with instructions, stalls and flags; `layout.meta` has the windows as ranges of the
+    axis.
 
-    The axis counts from cycle `origin`, unless given the launch of the first task.
+    The axis counts from cycle `origin`, by default the launch of the first task.
     """
     chip, origin = recording.chip, origin_of(recording) if origin is None else origin
     index = next(i for i, one in enumerate(recording.timeline.programs) if one is run)
@@ -116,7 +115,9 @@ def timeline_figure(
 def _gathered(
     figure: Figure, run: ProgramRun, parts: Mapping[str, NDArray[np.int64]], used: list[str], us: Any
 ) -> None:
-    """Draw, between the windows, how busy each pipe was in every slice of time, as a height."""
+    """Draw, between the windows, a bar for each pipe and slice of time whose height is the share in which the pipe was
+    busy.
+    """
     if len(parts) < 2:
         return
     pipe = run.program.per_row("pipe")
@@ -152,7 +153,7 @@ def _gathered(
 
 
 def _busy_until(start: NDArray[np.int64], end: NDArray[np.int64], times: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the cycles in which a pipe was busy before each of `times`; its instructions do not overlap."""
+    """Return how many cycles a pipe was busy before each of `times`; its instructions do not overlap."""
     if not len(start):
         return np.zeros(len(times))
     moments = np.stack([start, end], 1).ravel()

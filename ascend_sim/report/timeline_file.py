@@ -102,7 +102,7 @@ class TimelineFile:
     repeated: bool
 
     def program(self, index: int) -> Columns:
-        """Return the rows of one program, in issue order."""
+        """Return the rows of one program as columns, in issue order."""
         first, count = int(self.programs["first_row"][index]), int(self.programs["row_count"][index])
         return {name: column[first : first + count] for name, column in self.rows.items()}
 
@@ -231,7 +231,7 @@ def _check_headers(headers: Mapping[str, Header]) -> None:
 
 
 def digest_of(report: Mapping[str, Any]) -> str:
-    """Return a digest that tells a report from any other, however its JSON is formatted."""
+    """Return a digest that identifies a report, whatever the format of its JSON."""
     return hashlib.sha256(json.dumps(report, sort_keys=True).encode()).hexdigest()
 
 
@@ -321,7 +321,7 @@ def _recording(file: TimelineFile) -> Recording:
 
 
 def _stored(table: InstructionTable, key: Key) -> list[Any]:
-    """Return class and parameters of an instruction for the file; a user's instruction becomes a `Recorded`."""
+    """Return the class and parameters of an instruction for the file; a user's own becomes a `Recorded`."""
     if _is_ours(key[0]):
         return [key[0].__name__, *key[1:]]
     return [Recorded.__name__, Recorded.of(table.instructions[table.index[key]], table.chip).text]
@@ -345,7 +345,7 @@ def _subclasses(base: type[Instruction]) -> Iterator[type[Instruction]]:
 
 
 def _rows_of(columns: Columns) -> Iterator[dict[str, Any]]:
-    """Yield the rows of columns, as plain values."""
+    """Yield each row of the columns as a dict of plain values."""
     lists = [column.tolist() for column in columns.values()]
     return (dict(zip(columns, row, strict=True)) for row in zip(*lists, strict=True))
 

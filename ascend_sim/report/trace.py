@@ -66,7 +66,7 @@ class _TraceProcess:
 def write_trace(
     path: str | Path, timeline: Timeline, tasks: Sequence[Task], chip: ChipSpec, limit: int = 500_000
 ) -> tuple[int, int]:
-    """Write the trace, compressed by gzip; returns how many cores it shows, and of how many.
+    """Write the trace, compressed by gzip; return the number of cores in it and that of all cores.
 
     Beyond `limit` events (metadata apart) whole cores are left out, the highest first; the lowest is always shown.
     """
@@ -144,7 +144,7 @@ class _Writer:
                 self._program(process, run)
 
     def _place(self, core: _TraceProcess) -> None:
-        """Compute begin and end of every box of a core in nanoseconds, by run."""
+        """Compute for each run of a core the begin and end of every box, in nanoseconds."""
         free = [0] * len(PIPES)
         per_cycle = 1e3 / self._chip.clock.cube_mhz
         for run in core.runs:
@@ -192,9 +192,10 @@ class _Writer:
                 self._emit(self._rows(run, part, place, arrows))
 
     def _arrows_inside(self, run: ProgramRun) -> _Arrows:
-        """Return the arrows of the flags inside a core by the rows in whose boxes they begin and end.
+        """Return, by row, the arrows of flags inside the core that begin or end in its box.
 
-        A wait for a unit flag can end before its set: the Mmad that raises the flag lets it go early. Its arrow begins there.
+        A wait for a unit flag can end before its set, because the Mmad that raises the flag releases it early. Its
+        arrow begins there.
         """
         arrows: _Arrows = {}
         pipe = run.program.per_row("pipe")
@@ -214,7 +215,7 @@ class _Writer:
         return arrows
 
     def _arrows_between(self, runs: Sequence[ProgramRun]) -> dict[int, _Arrows]:
-        """Return the arrows of cross-core flags by run and row: to each wait from the part that was raised last."""
+        """Return, by run and row, the arrows of cross-core flags: to each wait from the set that was raised last."""
         arrows: dict[int, _Arrows] = {}
         for wait, raised in cross_pairs(runs).items():
             number = next(self._numbers)
@@ -283,12 +284,12 @@ def _address(operand: tuple[str, int, str], addresses: list[int], names: list[st
 
 
 def _moment(nanoseconds: int) -> float:
-    """Return a time as the trace has it, in us."""
+    """Return a time in us, as the trace writes it."""
     return round(nanoseconds / 1000 + _SAFE, _DECIMALS)
 
 
 def _inside(begin: int, end: int, raised: int) -> int:
-    """Return the time in a wait's box at which its arrow ends: behind the set, and before the end of the box."""
+    """Return the time at which an arrow ends in a wait's box: after the set, and before the end of the box."""
     return min(max(raised + 1, begin), max(end - 2, begin))  # one that is cut off is shorter by one
 
 

@@ -69,7 +69,7 @@ WORDS = {
 
 
 class WaterfallPart(NamedTuple):
-    """`cycles` of the waterfall under one of the names of WORDS."""
+    """One part of a waterfall: its `cycles`, under one of the names of WORDS."""
 
     name: str
     cycles: int
@@ -77,7 +77,7 @@ class WaterfallPart(NamedTuple):
 
 @frozen
 class _Core:
-    """Blocks of one core: the cycles from their dispatch to their end, and those in which the cube worked."""
+    """The blocks of one core: the cycles from their dispatch to their end, and those of them in which the cube worked."""
 
     runs: Sequence[ProgramRun]
 
@@ -135,13 +135,15 @@ def _multiplies(run: ProgramRun) -> bool:
 
 
 def _named_products(counts: Counts) -> int:
-    """m * k * n summed over all Mmads."""
+    """Return m * k * n summed over all Mmads."""
     found = ((table.instructions[index], count) for table, index, count in counts.instructions())
     return sum(count * one.m * one.k * one.n for one, count in found if isinstance(one, Mmad))
 
 
 def _block(run: ProgramRun) -> dict[str, int]:
-    """Return one block from its dispatch to its end: "busy" of the cube and what stands around it; they add up."""
+    """Return the cycles of one block by part, from its dispatch to its end: "busy" of the cube and all else; they add
+    up.
+    """
     pipe, kind = run.program.per_row("pipe"), run.program.per_row("kind")
     mmads = np.flatnonzero(_is_mmad(run) & (pipe == PIPE_INDEX[CUBE]))
     first, last = int(run.start[mmads].min()), int(run.end[mmads].max())
@@ -166,7 +168,7 @@ def _is_mmad(run: ProgramRun) -> NDArray[np.bool_]:
 
 
 class _Waits:
-    """Intervals in which each pipe of a block stood at a wait, by the pipe it waited for."""
+    """Intervals in which each pipe of a block waited, by the pipe that it waited for."""
 
     def __init__(self, run: ProgramRun, pipe: NDArray[np.int64], kind: NDArray[np.int64]) -> None:
         self._of: dict[str, dict[str, Intervals]] = {}
@@ -182,10 +184,11 @@ class _Waits:
             }
 
     def behind(self, times: Intervals, pipe: str, through: tuple[str, ...] = ()) -> dict[str, int]:
-        """Return the cycles of `times` by the pipe that `pipe` waited for in the end; its own name where it waited for none.
+        """Return the cycles of `times` by the pipe that `pipe` waited for in the end; under its own name where it did
+        not wait.
 
-        A pipe waits for another, which waits itself: the last one of such a chain is named. A chain that comes back to a
-        pipe it passed through is a flag on its way.
+        If the awaited pipe waits itself, the last one of such a chain is named. A chain that returns to a pipe of its
+        own is the latency of flags: "flags".
         """
         through = (*through, pipe)
         found: dict[str, int] = {}
@@ -215,7 +218,7 @@ def _source(instruction: object) -> str:
 
 
 def overlap(first: Intervals, second: Intervals) -> Intervals:
-    """Return the intersection of two lists of intervals, in order."""
+    """Return the intersection of two lists of intervals, in order of time."""
     low = np.searchsorted(second[:, 1], first[:, 0], side="right")
     high = np.searchsorted(second[:, 0], first[:, 1], side="left")
     counts = np.maximum(high - low, 0)

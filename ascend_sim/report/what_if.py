@@ -150,9 +150,11 @@ _RATES = {
 
 
 def faster_chip(recording: Recording, kernels: Sequence[Mapping[str, Any]]) -> dict[int, str]:
-    """For each of a report's `kernels` that has a waterfall, by its place: what a faster chip would change, in a sentence.
+    """Return {index of a kernel: a sentence on what a faster chip would change}, for `kernels` of a report with a
+    waterfall.
 
-    Only the rates behind its large parts are tried; {} for a run so long that it takes a while to run again.
+    Only rates behind large parts are tried, and kernels that gain little are left out; {} for a run that takes long to
+    repeat.
     """
     if sum(len(run.program) for run in recording.timeline.programs) > _MOST_ROWS:
         return {}
@@ -174,7 +176,7 @@ def faster_chip(recording: Recording, kernels: Sequence[Mapping[str, Any]]) -> d
 def what_if(
     recording: Recording, *, jobs: int = 1, progress: Progress | None = None, only: Collection[str] | None = None
 ) -> list[ChangedRun]:
-    """Return the outcome of every change in `changes`, in their order; `jobs` processes share them (see `workers.spread`).
+    """Run under every change in `changes` and return the outcomes in their order; `jobs` processes share them.
 
     `only` are the keys of the changes to try.
     """

@@ -37,7 +37,7 @@ _KERNEL_SHARE = 0.1
 
 @frozen
 class Wait:
-    """Share of the time of its cores' kernel that `pipe` waited for flags of `source`."""
+    """The share of a kernel's time on its cores in which `pipe` waited for flags of `source`."""
 
     pipe: str
     source: str
@@ -45,12 +45,12 @@ class Wait:
 
     @property
     def words(self) -> str:
-        """Return the awaited thing in words, such as "room in L1"."""
+        """Return in words what is awaited, such as "room in L1"."""
         return _WAITS.get((self.pipe, self.source), f"a flag from {self.source}")
 
 
 def flag_waits(recording: Recording, task: int) -> list[Wait]:
-    """Return every pair of pipes of a kernel of which one waited for the other, the longest wait first."""
+    """Return a Wait for each pair of pipes of a kernel of which one waited for the other, the longest first."""
     waited: dict[tuple[str, str], int] = {}
     spans: dict[str, int] = {}
     for run in recording.timeline.of(task):
@@ -75,7 +75,7 @@ def words(
 ) -> list[str]:
     """Return paragraphs on the bottlenecks: of the whole call, then of its longest kernels.
 
-    Without `outcomes` nothing is said of other rates.
+    Without `outcomes` they say nothing of other rates.
     """
     kernels = report["kernels"]
     if not path:
@@ -116,7 +116,7 @@ def _kernel(
 
 
 def _path(parts: Mapping[str, int], total: int) -> str:
-    """Return the largest parts of a path: "MTE1 takes 73.1 %, ..."."""
+    """Return in words the largest parts of a path: "MTE1 takes 73.1 %, ..."."""
     shown = [(what, cycles / total) for what, cycles in parts.items() if cycles >= 5 * _WORTH_SAYING * total][:4]
     first, *rest = shown or [(next(iter(parts)), next(iter(parts.values())) / total)]
     others = (f"{_NAMES.get(what, what)} {_percent(share)}" for what, share in rest)
@@ -124,7 +124,7 @@ def _path(parts: Mapping[str, int], total: int) -> str:
 
 
 def _moves(what: str, saved: Sequence[tuple[ChangedRun, float]]) -> str:
-    """Return a sentence on the bottleneck: the rate whose doubling saves most."""
+    """Return a sentence on the change that saves most of the time of `what`, or that none saves much."""
     ranked = sorted(saved, key=lambda item: -item[1])
     best, share = ranked[0]
     if share < _WORTH_SAYING:

@@ -31,9 +31,10 @@ the longest.
 
 @frozen
 class Outlook:
-    """Expected work of tasks: `instructions`, by their first blocks, and the `seconds` that they take here.
+    """Expected work of tasks: `instructions` by their first blocks, and the `seconds` that this machine takes to
+    simulate them.
 
-    `seconds` is None where no kernel could be tried: each has too few blocks, or a barrier of all cores.
+    `seconds` is None if no kernel could be tried: each has too few blocks, or a barrier of all cores.
     """
 
     instructions: int
@@ -43,8 +44,8 @@ class Outlook:
 def look_ahead(chip: ChipSpec, tasks: Sequence[Task], trial: Trial | str) -> Outlook:
     """Return the expected work of `tasks`: count their instructions and try one block of each.
 
-    `trial` is a mode of running them, or a function to call with each task. The answer is rough: a block alone costs a little
-    less than one among others, and a start of its own more.
+    `trial` is a mode of running them, or a function to call with each task. The answer is rough: a block alone costs a
+    little less than among others, but has a start of its own.
     """
     attempt = _run(chip, trial) if isinstance(trial, str) else trial
     rows = [sum(len(program) for program in task.build(0)) if task.block_dim else 0 for task in tasks]

@@ -21,7 +21,7 @@ from ascend_sim.memory.gm import Allocation
 class Recording:
     """Recorded run on `chip`: `tasks` in launch order and their `timeline`.
 
-    `warm` are tensors that the L2 held before; `repeated` is whether the same tasks ran just before.
+    `warm` are tensors that the L2 held before; `repeated` is True if the same tasks ran just before.
     """
 
     chip: ChipSpec
@@ -55,7 +55,9 @@ class Recording:
         return Engine(device, progress=progress).run(tasks)
 
     def without_kernels(self) -> Recording:
-        """Return a copy without the builders of programs, which do not pickle, and without columns; `rerun` needs neither."""
+        """Return a copy that can be pickled: without the builders of programs and without columns, which `rerun` does
+        not need.
+        """
         tasks = [replace(task, build=not_built) for task in self.tasks]
         spans = [replace(run, task=task) for run, task in zip(self.timeline.tasks, tasks, strict=True)]
         programs = [replace(run, columns={}) for run in self.timeline.programs]
@@ -63,19 +65,19 @@ class Recording:
 
 
 def without_recording(mode: str) -> str:
-    """Return the reason, in words, why a run has no recording."""
+    """Return in words the reason why a run in a mode has no recording."""
     if mode == "functional":
         return "a run in functional mode has no times to show"
     return "this run kept no timeline; run it with timeline=True"
 
 
 def not_built(block: int) -> list[Program]:
-    """Raise SimError: a task that was only recorded has no builder of programs."""
+    """Raise SimError; it stands in place of a builder in recorded tasks, which have no kernel."""
     raise SimError("a recorded task has no kernel to build its programs; Recording.rerun runs them again")
 
 
 def _on(chip: ChipSpec, program: Program) -> InstructionTable:
-    """Return the program's instructions with the costs of `chip`; scalar time changes with the cycles of an issue."""
+    """Return the program's instruction table with the costs of `chip`; scalar time scales with the cycles of an issue."""
     table = program.table
     other = InstructionTable(chip, table.kind)
     before, after = program.issue_cycles, chip.scalar.issue_cycles[program.core_kind]  # type: ignore[index]
@@ -87,5 +89,5 @@ def _on(chip: ChipSpec, program: Program) -> InstructionTable:
 
 
 def _builder(programs: dict[int, list[Program]]) -> Callable[[int], Sequence[Program]]:
-    """Return a function that returns the existing programs of a block, in place of a builder."""
+    """Return a function {block: programs} for tasks that have their programs already, in place of a builder."""
     return programs.__getitem__

@@ -22,10 +22,14 @@ from ascend_sim.options.run_options import TaskOptions
 
 @dataclass
 class Outcome:
-    """Outcome of a run: its Timeline (None in functional mode) and its findings."""
+    """Outcome of a run: its Timeline (None in functional mode) and its findings.
+
+    `kept` is the engine of a functional run that kept its programs, to run them again on other values.
+    """
 
     timeline: Timeline | None
     findings: list[Finding] = field(default_factory=list)
+    kept: FunctionalEngine | None = None
 
 
 def run_tasks(
@@ -35,19 +39,21 @@ def run_tasks(
     *,
     model: ValueModel | None = None,
     on_program: OnProgram | None = None,
+    keep: int = 0,
 ) -> Outcome:
-    """Run tasks to idle; in mode "timing" tensors need no bytes.
+    """Run tasks to idle and return the outcome; in mode "timing" tensors need no bytes.
 
-    `model` says how values come about where there is a choice (None: the chip's). `on_program` is called with every program,
-    in block order. Raises SimError for an unknown mode or engine, DeadlockError when programs wait for each other.
+    `model` decides how values are computed where there is a choice (None: the chip's). `on_program` is called with
+    every program, in block order. `keep` as in `FunctionalEngine`. Raises SimError for an unknown mode or engine,
+    DeadlockError when programs wait for each other.
     """
     how = filled(TaskOptions, options)
     check_choices(TaskOptions, how)
     mode, progress, engine = how["mode"], how["progress"], chosen_engine(how["engine"])
     if mode == "functional":
-        functional = FunctionalEngine(device, progress, model, on_program, engine)
+        functional = FunctionalEngine(device, progress, model, on_program, engine, keep)
         functional.run(tasks)
-        return Outcome(None, functional.findings)
+        return Outcome(None, functional.findings, functional if functional.kept_bytes else None)
     runner = Engine(device, progress=progress, max_cycles=how["max_cycles"], engine=engine)
     keep = mode == "full" or _kept(how["timeline"])
     timeline = runner.run(tasks, keep=keep, watch=True, on_program=on_program)
@@ -59,8 +65,8 @@ def run_tasks(
 
 
 def _kept(timeline: bool | int) -> bool | int:
-    """Return the option `timeline` as a bool, or as the most instructions of a kept timeline; 0 and 1 stand for False
-    and True.
+    """Return the option `timeline` as a bool, or as the most instructions for which it is kept; 0 and 1 are False and
+    True.
     """
     return bool(timeline) if timeline in (0, 1) else int(timeline)
 

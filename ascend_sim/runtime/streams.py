@@ -35,7 +35,7 @@ __all__ = ["StreamRun", "StreamStep", "copy_cycles", "overlapping", "run_streams
 
 @dataclass(eq=False)
 class StreamStep(Task):
-    """A task without a kernel: a copy, a memset, an event. It lasts `cycles`, then `action(finish cycle)` happens.
+    """A task without a kernel: a copy, a memset, an event. It lasts `cycles`; then `action(finish cycle)` is called.
 
     The cycle is None in functional mode.
     """
@@ -58,9 +58,10 @@ class StreamStep(Task):
 
 @dataclass
 class StreamRun:
-    """Run of a synchronisation: `tasks` as queued, their Timeline (None in functional mode) and the findings.
+    """Run of the queue at a synchronisation: `tasks` as queued, their Timeline (None in functional mode) and the
+    findings.
 
-    `programs` are the kernels' own, with the place of their task, where there is no Timeline to hold them.
+    `programs` are (index of the task, program) of the kernels, kept if there is no Timeline to hold them.
     """
 
     tasks: list[Task]
@@ -105,7 +106,9 @@ class _StreamEngine(Engine):
 
 
 def run_streams(device: Device, tasks: Sequence[Task], mode: str) -> StreamRun:
-    """Run all streams to idle, in mode "full" or "functional". Raises DeadlockError and other SimErrors."""
+    """Run all streams to idle, in mode "full" or "functional", and return the run. Raises DeadlockError and other
+    SimErrors.
+    """
     if mode == "functional":
         return _values_in_order(device, tasks)
     timeline = _StreamEngine(device).run(tasks, watch=True)
@@ -122,7 +125,7 @@ def run_streams(device: Device, tasks: Sequence[Task], mode: str) -> StreamRun:
 
 
 def _note(programs: list[tuple[int, Program]], index: int, _: int, __: Task, program: Program) -> None:
-    """Keep a program of the task at `index` of the queue."""
+    """Append (index of its task in the queue, program) to `programs`."""
     programs.append((index, program))
 
 
@@ -140,7 +143,7 @@ def _values_in_order(device: Device, tasks: Sequence[Task]) -> StreamRun:
 
 
 def overlapping(timeline: Timeline) -> list[tuple[int, int]]:
-    """Return the pairs of tasks of different streams that ran at the same time, by their place in the Timeline."""
+    """Return pairs of tasks of different streams that ran at the same time, as indices in the Timeline."""
     order = sorted(range(len(timeline.tasks)), key=lambda i: timeline.tasks[i].launch)
     pairs = []
     active: list[int] = []

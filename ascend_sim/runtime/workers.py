@@ -50,8 +50,9 @@ def spread(
     name: str = "",
     progress: Progress | None = None,
 ) -> list[Outcome]:
-    """Return `function` of every item, in the order of `items`; `progress(name, done, total)` is called after each. See
-    `spread_as_done`.
+    """Return `function` of every item, in the order of `items`, computed as by `spread_as_done`.
+
+    `progress(name, done, total)` is called after each.
     """
     found: dict[int, Outcome] = {}
     with closing(spread_as_done(function, items, jobs=min(jobs, max(len(items), 1)))) as outcomes:
@@ -65,12 +66,12 @@ def spread(
 def spread_as_done(
     function: Callable[[Item], Outcome], items: Iterable[Item], *, jobs: int = 1, until: float | None = None
 ) -> Generator[tuple[int, Outcome]]:
-    """Yield (place in `items`, `function` of the item) as each is done; the first error ends the run.
+    """Yield (index in `items`, `function` of the item) as each is done; the first error ends the run.
 
-    The next item is asked for when a process is free, so that `items` may depend on what has come back. At the time `until`
-    (of `time.monotonic`) it ends, whatever is under way. With `jobs` above 1 fresh processes share the work: `function` and
-    what goes in and out must pickle, and a script that calls this must guard its own start (`if __name__ == "__main__"`).
-    Raises SimError for fewer than 1 jobs, and when a worker process dies.
+    The next item is fetched when a process is free, so that `items` may depend on earlier results. At the time `until`
+    (of `time.monotonic`) it ends, even if work is under way. With `jobs` above 1 fresh processes share the work:
+    `function`, items and results must pickle, and a script that calls this must guard its own start (`if __name__ ==
+    "__main__"`). Raises SimError for fewer than 1 jobs, and when a worker process dies.
     """
     if jobs < 1:
         raise SimError(f"jobs is {jobs}; allowed is a whole number from 1")
@@ -109,7 +110,7 @@ def spread_as_done(
 
 
 class WorkerDied(SimError):
-    """A worker process ended before it had answered."""
+    """A worker process ended before it returned its result."""
 
 
 def apart(function: Callable[[Item], Outcome], item: Item) -> Outcome:
@@ -123,7 +124,7 @@ def apart(function: Callable[[Item], Outcome], item: Item) -> Outcome:
 
 
 class _Worker:
-    """Process that computes `function` of one item after the other."""
+    """A process that computes `function` of one item after the other."""
 
     def __init__(self, function: Callable[[Any], Any]) -> None:
         forget_typed_in_main()
@@ -136,7 +137,7 @@ class _Worker:
         self._number = -1
 
     def give(self, number: int, item: Any) -> None:
-        """Start the work on item `number`."""
+        """Send item `number` to the process, which starts to work on it."""
         self._number = number
         try:
             self.connection.send(item)
@@ -144,7 +145,7 @@ class _Worker:
             raise _died(self._process.exitcode) from None
 
     def answer(self) -> tuple[int, Any]:
-        """Return the item's number and what came out; raises what the function raised."""
+        """Return the number of the item and its result; raise the error of the function."""
         try:
             outcome, error = self.connection.recv()
         except (EOFError, OSError):
@@ -174,9 +175,9 @@ def _died(code: int | None) -> WorkerDied:
 
 
 def forget_typed_in_main() -> None:
-    """Let processes start from a program read from a pipe (`python - < script`).
+    """Let processes start from a program that Python reads from a pipe (`python - < script`).
 
-    Python names its file "<stdin>", and each new process would look for that to import it.
+    Python names its file "<stdin>", and each new process would try to import that.
     """
     main = sys.modules["__main__"]
     if getattr(main, "__file__", None) == "<stdin>":
@@ -234,7 +235,7 @@ def _end_with_parent() -> None:
 
 
 def _gone(parent: Any) -> bool:
-    """Wait a moment, and return True if the parent has ended."""
+    """Wait a short time; return True if the parent process has ended."""
     if parent.sentinel is not None:
         return bool(wait([parent.sentinel], _EVERY_SECONDS))
     time.sleep(_EVERY_SECONDS)  # joblib's processes have none
@@ -242,7 +243,7 @@ def _gone(parent: Any) -> bool:
 
 
 def _portable(error: Exception) -> Exception:
-    """Return the error in a form that another process can unpickle, with its traceback unless it is a user's error."""
+    """Return the error in a form that another process can unpickle; with its traceback, unless it is a SimError."""
     if not isinstance(error, SimError):
         error.add_note("".join(traceback.format_exception(error)))
     try:

@@ -3,7 +3,7 @@
     for name, data in finish(store, {"a": 1, "b": 2}, work, Processes(2)):
         ...
 
-`work` gives plain data; it is killed with everything else at any moment, and the next call goes on with what is missing.
+`work` returns plain data. The process may be killed at any moment; the next call computes the missing results.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ _LOOK_SECONDS = 0.2
 def finish(
     store: Store, items: Mapping[str, Any], work: Callable[[Any], dict[str, Any] | Failed], pool: Pool
 ) -> Generator[tuple[str, dict[str, Any] | Failed]]:
-    """Yield (name, data) of every item: first those in the store, then `work` of the others as each is done.
+    """Yield (name, data) of every item: first those in the store, then the result of `work` of the others as each is
+    done.
 
-    Failed is not kept: another time the same work may succeed. Items that another process is computing are waited for, and
-    computed here if it dies. Raises errors of `work` and of the store.
+    Failed is not kept: another time the same work may succeed. Items that another process is computing are waited for,
+    and computed here if it dies. Raises errors of `work` and of the store.
     """
     known = store.results()
     for name in items:
@@ -57,7 +58,9 @@ def finish(
 
 
 def _claimed(store: Store, items: Mapping[str, Any], names: list[str], left: list[str]) -> Items:
-    """Yield the items that this process is to compute; those claimed by other processes are added to `left`."""
+    """Claim the items `names` one by one and yield (name, item) of each; names that another process holds are added to
+    `left`.
+    """
     for name in names:
         if store.claim(name) == "mine":
             yield name, items[name]

@@ -42,7 +42,7 @@ _QUIET = "ignore:resource_tracker:UserWarning"
 
 @frozen
 class Failed:
-    """Outcome that must not be kept: the processes that tried the item died, or the pool could not run it."""
+    """Outcome that must not be stored: the processes that tried the item died, or the pool could not run it."""
 
     why: str
 
@@ -51,7 +51,7 @@ class Pool:
     """Interface of a pool; `run` may be called again when it has finished."""
 
     def run(self, function: Function, items: Items) -> Generator[tuple[str, Any]]:
-        """(name, `function` of the item, or Failed) of every item, as each is ready; an error of one ends all."""
+        """Yield (name, `function` of the item, or Failed) for every item, as each is ready; an error of one ends all."""
         raise NotImplementedError
 
 
@@ -80,7 +80,10 @@ class Processes(Pool):
             get_reusable_executor(reuse=True).shutdown(wait=True, kill_workers=True)
 
     def _through_deaths(self, function: Function, items: Items) -> Generator[tuple[str, Any]]:
-        """Run items; restart those that were under way when a process died, alone when that happens to one twice."""
+        """Yield the outcome of every item, restarting items that were under way when a process died.
+
+        An item over which processes died twice runs alone.
+        """
         deaths: dict[str, int] = {}
         again: dict[str, Any] = {}
         while True:
@@ -207,7 +210,7 @@ class Cluster(Pool):
                 client.close(timeout=1)
 
     def _failed(self, error: BaseException) -> Failed:
-        """Return a task over which workers kept dying; any other error is raised."""
+        """Return Failed for an item over which workers kept dying; raise any other error."""
         from distributed import KilledWorker
 
         if isinstance(error, KilledWorker):
@@ -216,7 +219,9 @@ class Cluster(Pool):
 
 
 def _same_code(digest: str, room: str, function: Function, item: Any) -> Any:
-    """Return the outcome of an item on a cluster's worker, if its package has the same code as the caller's; else Failed."""
+    """Return the outcome of an item on a cluster's worker. Raises SimError if its package has other code than the
+    caller's.
+    """
     if code_digest(room) != digest:
         raise SimError(f"the Dask worker on {socket.gethostname()} has another version of ascend-sim")
     return function(item)

@@ -157,9 +157,10 @@ class Store:
     # -- claims --------------------------------------------------------------------------------------------------------
 
     def claim(self, name: str) -> Claim:
-        """Claim a result for this process, unless it exists, or a live process holds its claim.
+        """Claim a result for this process and return "mine"; "done" if it exists, "theirs" if a live process holds its
+        claim.
 
-        A result records how often it was "begun": once, and once more for every process that died over it.
+        The claim counts how often the result was begun: once, and once more for every process that died over it.
         """
         with self._told("written"), self._transaction():
             done = "select 1 from results where study = ? and name = ?"
@@ -181,7 +182,7 @@ class Store:
         return ("", 0) if row is None else (str(row[0]), int(row[1]))
 
     def _own_name(self) -> str:
-        """Return this store's name for claims; a lock that shows it is alive is taken first."""
+        """Return this store's name for claims; at the first call it takes the lock that shows that its process lives."""
         if not self._owner:
             owner = secrets.token_hex(8)
             if self._path is not None:
@@ -213,7 +214,7 @@ class Store:
 
     @contextmanager
     def _told(self, what: str) -> Iterator[None]:
-        """Run the block in one thread at a time; errors of the file become a SimError in one line."""
+        """Hold the store's lock during the block; an error of the file becomes a SimError in one line."""
         with self._lock:
             try:
                 yield
@@ -246,7 +247,7 @@ class Store:
 
 @cache
 def code_digest(room: str) -> str:
-    """Return a digest of the sources, and of the tables in YAML, that decide what a study's results are."""
+    """Return a digest of the sources and YAML tables on which the results of `room` depend."""
     folders: list[tuple[Path, Sequence[str]]] = [
         (Path(str(import_module(f"ascend_sim.{one}").__file__)).parent, _SOURCES) for one in (*_ROOMS, room)
     ]

@@ -25,9 +25,10 @@ PARTS = ("output", "grad_input", "grad_weight", "grad_bias")
 
 @frozen
 class Call:
-    """One call; equal calls take equal time. `part` is what a matrix product makes of a layer, "" for operators.
+    """One call of an operator; equal calls take equal time. `part` is the part of a layer that a matrix product
+    computes, else "".
 
-    `before` are the kernels of the step before it, where the L2 is as they leave it.
+    `before` are the kernels of the step before it, if the L2 is to be as they leave it.
     """
 
     operator: str
@@ -56,7 +57,7 @@ class Call:
 
 @frozen
 class CalledLayer:
-    """Layer that is convolved or multiplied, whatever the pass: the calls of one line of a table."""
+    """A layer that is convolved or multiplied, in either pass: one line of a table."""
 
     name: str
     kind: str
@@ -74,7 +75,7 @@ class CalledLayer:
         return layer_text({name: spec.shape for name, spec in shapes.items()}, attributes)
 
     def called(self, name: str) -> CalledLayer:
-        """Return the layer under another name."""
+        """Return a copy of the layer under another name."""
         return replace(self, name=name)
 
 
@@ -89,7 +90,7 @@ def bound(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[s
 
 
 def geometry(given: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
-    """Return the attributes that both passes of a convolution have, one value for each axis."""
+    """Return the attributes that both passes of a convolution have, each with one value for each axis."""
     axes = given["weight"].dim() - 2
     lists = {
         name: tuple(map(size_of, given[name])) * (axes if len(given[name]) == 1 else 1)
@@ -125,7 +126,7 @@ def convolution_call(given: Mapping[str, Any]) -> Call:
 def convolution_backward_call(given: Mapping[str, Any]) -> Call:
     """Return a call of aten.convolution_backward as a call of the simulated operator.
 
-    PyTorch says bias_sizes [0] where there is no bias; the operator wants the channels.
+    Where PyTorch passes bias_sizes [0] for no bias, the operator gets the number of channels.
     """
     tensors = tuple((key, spec_of(given[key])) for key in ("grad_output", "input", "weight"))
     mask = tuple(map(bool, given["output_mask"]))
@@ -133,7 +134,7 @@ def convolution_backward_call(given: Mapping[str, Any]) -> Call:
 
 
 def conv_tbc_backward_call(given: Mapping[str, torch.Tensor], pad: int) -> Call:
-    """Return the backward of aten.conv_tbc."""
+    """Return a call of the backward of aten.conv_tbc as a call of the simulated operator."""
     tensors = tuple((key, spec_of(given[key])) for key in ("self", "input", "weight", "bias"))
     return Call("conv_tbc_backward", tensors, (("pad", size_of(pad)), ("grad_weight_dtype", None)))
 
@@ -150,9 +151,10 @@ def matmul_layer(name: str, left: torch.Tensor, right: torch.Tensor) -> CalledLa
 
 
 def unseen_product(name: str, node: Any, left: torch.Tensor, right: torch.Tensor) -> CalledLayer:
-    """Return the layer of a matrix product known only by its autograd node and one product of its backward.
+    """Return the layer of a matrix product of which only its autograd node and one product of its backward are known.
 
-    dA = dC x B^T is told from dB = A^T x dC by the operand that the node keeps: A's shape, turned, is that of dB's left one.
+    dA = dC x B^T is told from dB = A^T x dC by the operand that the node keeps: A's transposed shape is that of dB's
+    left one.
     """
     kept = next((one for name in _FIRST if (one := getattr(node, name, None)) is not None), None)
     shape = tuple(kept.shape) if isinstance(kept, torch.Tensor) else kept
@@ -177,13 +179,15 @@ def matmul_call(left: torch.Tensor, right: torch.Tensor, part: str) -> Call:
 
 
 def _matrix(tensor: torch.Tensor) -> TensorSpec:
-    """Return a matrix in its memory layout: row-major or transposed; any other layout counts as copied to row-major."""
+    """Return a matrix as a TensorSpec: row-major or transposed as it is stored; any other layout counts as copied to
+    row-major.
+    """
     spec = spec_of(tensor)
     return spec if spec.strides is None or turned(spec) else TensorSpec(spec.shape, spec.dtype)
 
 
 def turned(spec: TensorSpec) -> bool:
-    """Return True if the matrix is the transpose of a row-major one."""
+    """Return True if the matrix is stored as the transpose of a row-major one."""
     if spec.strides is None:
         return False
     *outer, rows, columns = spec.shape
@@ -193,9 +197,10 @@ def turned(spec: TensorSpec) -> bool:
 
 
 def product_part(layer: CalledLayer, left: torch.Tensor, right: torch.Tensor, seen: set[str]) -> str:
-    """Return the gradient of C[M, N] = A[M, K] x B[K, N] that a product in its backward computes.
+    """Return which gradient of C[M, N] = A[M, K] x B[K, N] a product of its backward computes, "grad_input" or
+    "grad_weight".
 
-    dA = dC x B^T sums over N, dB = A^T x dC over M; where both fit, autograd makes dA first.
+    dA = dC x B^T sums over N, dB = A^T x dC over M; if both fit, the one not in `seen`, dA first as autograd makes it.
     """
     shapes = dict(layer.tensors)
     (m, _), (_, n) = shapes["a"].shape[-2:], shapes["b"].shape[-2:]

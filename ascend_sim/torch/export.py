@@ -18,11 +18,11 @@ from ascend_sim.torch.simulation import simulate
 
 
 def export_network(model: torch.nn.Module, *inputs: Any, path: str | Path | None = None, **options: Any) -> Network:
-    """Return the convolutions of `model(*inputs, **options)` as a network, without running anything: shapes alone go through
-    it.
+    """Return the convolutions of `model(*inputs, **options)` as a network; the model is traced with shapes alone,
+    without values.
 
-    Writes a network file where `path` is given. Raises SimError for a model without convolutions, for one whose shapes are not
-    known, for a path that cannot be written, and for what the model raises.
+    With `path` also write a network file. Raises SimError for a model without convolutions, for one whose shapes are
+    not known, for a path that cannot be written, and for errors of the model.
     """
     _check(model, path)
     name = kind_of(model)

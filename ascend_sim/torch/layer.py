@@ -40,7 +40,7 @@ _LISTED = 8
 
 @frozen
 class SimulatedLayer:
-    """One layer of a model, with the settings of its simulation. All methods mean its backward call unless `forward` is
+    """One layer of a model, with the settings of its simulation; methods use its backward call unless `forward` is
     True.
 
     A run of its own has no step before it: where the simulation's L2 is as the step leaves it, the layer's is cold.
@@ -54,7 +54,7 @@ class SimulatedLayer:
         return f"<layer {self.name} on {self.settings.chip.name}: {self.row.layer.text}>"
 
     def call(self, *, forward: bool = False) -> Call:
-        """Return the layer's first call in a pass; SimError where none was seen, and for a matrix product."""
+        """Return the layer's first call in a pass. Raises SimError if there was none, and for a matrix product."""
         if self.row.layer.kind == MATMUL:
             raise SimError(f"{self.name}: a matrix product, which is no call of a convolution operator")
         found = next((call for call in self.row.calls if call.forward == forward), None)
@@ -91,7 +91,7 @@ class SimulatedLayer:
 
 
 def layer_named(rows: Sequence[LayerRow], name: str, settings: CallSettings) -> SimulatedLayer:
-    """Return the layer of that name; SimError with near names for an unknown one."""
+    """Return the layer called `name`. Raises SimError, with similar names, for an unknown one."""
     used: Counter[str] = Counter()
     found: dict[str, LayerRow] = {}
     for row in rows:

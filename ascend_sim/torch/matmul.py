@@ -46,8 +46,9 @@ def time_matmul(
     engine: str | None = None,
     before: Sequence[KernelMoves] = (),
 ) -> Report:
-    """Run the kernel alone in timing mode and return its report. Raises SimError where the chip lacks the kernel or no tiling
-    fits. `before` are the kernels of the step, whose operands have the names a and b.
+    """Run the kernel alone in timing mode and return its report; `before` are the kernels of the step before it.
+
+    In these its operands are called a and b. Raises SimError if the chip lacks the kernel or no tiling fits.
     """
     tiling = choose_matmul(problem, chip)
     device = Device(chip, with_values=False)

@@ -23,10 +23,10 @@ _TWICE = {"ConvolutionBackwardBackward0", "_ConvTbcGradBackward", "_ConvTbcGradG
 
 
 class Watcher(Protocol):
-    """Interface of a simulation that is told of calls; `forward` and `matmul` say whether forward calls and matrix products
-    count.
+    """Interface of a simulation that records calls.
 
-    `order` notes every operator, where the L2 is to be as the step leaves it.
+    `forward` and `matmul` are True if forward calls and matrix products count. `order` records every operator if the L2
+    is to be as the step leaves it, else it is None.
     """
 
     names: Names
@@ -35,16 +35,16 @@ class Watcher(Protocol):
     order: StepOrder | None
 
     def row(self, layer: CalledLayer) -> Any:
-        """Return the layer's row, a new one at its first call."""
+        """Return the row of a layer; a new one at its first call."""
 
     def asks(self, layer: CalledLayer, tensors: Mapping[str, Any]) -> None:
-        """Note the tensors of a forward call, which require gradients or not."""
+        """Record which tensors of a forward call require gradients."""
 
     def asked(self, layer: CalledLayer, mask: tuple[bool, bool, bool], bias: bool) -> None:
-        """Note a backward call's output mask, and whether the layer has a bias."""
+        """Record a backward call's output mask, and whether the layer has a bias."""
 
     def note(self, layer: CalledLayer, call: Call, tensors: Mapping[str, Any], results: Mapping[str, Any]) -> None:
-        """Note a call with its tensors and results."""
+        """Record a call with its tensors and results."""
 
 
 class Operators(TorchDispatchMode):
@@ -131,7 +131,7 @@ def _over_time_backward(sim: Watcher, func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _product(sim: Watcher, func: Any, args: Any, kwargs: Any, *, first: int) -> Any:
-    """Run and note mm, bmm or, with a tensor added first, addmm and baddbmm."""
+    """Run mm, bmm, addmm or baddbmm and record the product; its left operand is argument number `first`."""
     left, right = args[first : first + 2]
     if sim.names.in_module or _is_forward():
         layer, part = calls.matmul_layer(sim.names.here(), left, right), "output"
@@ -176,14 +176,14 @@ def _forward_name(sim: Watcher) -> str:
 
 
 def _named_by_node(sim: Watcher, layer: CalledLayer) -> CalledLayer:
-    """Return the layer with the name of the forward call that the running node belongs to."""
+    """Return the layer with the name of the forward call whose backward is running, found by its autograd node."""
     outside = layer.called(OUTSIDE)
     signed = sim.names.of_node(lambda node: None if node.name() in _TWICE else outside)
     return layer.called(_name(sim, signed))
 
 
 def _name(sim: Watcher, signed: Any) -> str:
-    """Return the layer's name from a node's signature: a convolution's, or that of a product."""
+    """Return the layer's name from the owner that its node was signed with; without one the running module's name."""
     layer = signed[0] if isinstance(signed, tuple) else signed
     return layer.name if isinstance(layer, CalledLayer) else sim.names.here()
 

@@ -53,7 +53,7 @@ class _Thread(threading.local):
 
 @dataclass
 class Names:
-    """The names of layers: those in `model`, or in the outermost module that is called."""
+    """Names for layers: paths in `model`, or in the outermost module that is called."""
 
     model: torch.nn.Module | None = None
     _thread: _Thread = field(default_factory=_Thread)
@@ -86,7 +86,7 @@ class Names:
                 ]
 
     def leave(self, *, everywhere: bool) -> None:
-        """End of `watch` in this thread, or `everywhere`. What was signed stays: its backward may come later."""
+        """End `watch` in this thread, or `everywhere`. Signed nodes keep their owners: their backward may come later."""
         self._thread.entered -= 1
         if everywhere:
             for handle in self._hooks:
@@ -141,7 +141,9 @@ class Names:
         return ".".join(filter(None, (self._prefix(root), plain))) or kind_of(root)
 
     def _prefix(self, root: torch.nn.Module) -> str:
-        """Return the prefix of a root module's layers: "" for the first root with layers, the (numbered) class for others."""
+        """Return the prefix of a root module's layers: "" for the first root module, else its class, numbered if it
+        repeats.
+        """
         if root not in self._prefixes:
             kind = kind_of(root)
             same = sum(kind_of(other) == kind for other in self._prefixes)
@@ -189,10 +191,10 @@ class Names:
 
 
 def _find(made: dict[int, tuple[int, Any]], number: int, *, near: bool, like: Any = None) -> tuple[Any] | None:
-    """Return the layer that a thread recorded for a node, in a tuple, or None.
+    """Return, in a tuple, the layer that a thread recorded for a node; None if there is none.
 
-    `near`: the node may be one of several of a call. `like`: only a layer with equal tensors counts, because numbers of two
-    threads overlap.
+    `near`: the node may be one of several of a call. `like`: only a layer with equal tensors counts, because numbers of
+    two threads overlap.
     """
     for last in range(number, number + (_TRANSFORMS if near else 1)):
         if last in made:
@@ -206,6 +208,6 @@ def _find(made: dict[int, tuple[int, Any]], number: int, *, near: bool, like: An
 
 
 def _tensors(signed: Any) -> Any:
-    """Return the shapes and dtypes of a recorded layer, which may be in a tuple."""
+    """Return the shapes and dtypes of a recorded layer, which may stand in a tuple."""
     layer = signed[0] if isinstance(signed, tuple) else signed
     return [(name, spec.shape, spec.dtype) for name, spec in layer.tensors] if isinstance(layer, CalledLayer) else None

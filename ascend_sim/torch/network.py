@@ -22,9 +22,9 @@ _ATTRIBUTES = {"stride": 1, "padding": 0, "dilation": 1, "output_padding": 0}
 
 
 def network_of(rows: Sequence[LayerRow], name: str, path: str | Path | None = None) -> Network:
-    """Return the layers that were seen as a network, and as a file where `path` is given.
+    """Return the recorded layers as a network; with `path` also write it as a file.
 
-    A file knows no strides: it is of contiguous tensors. Matrix products are no operator, and stay out of it.
+    A file has no strides: its tensors are contiguous. Matrix products are left out, since they are no operator.
     """
     convolutions = [row for row in rows if row.layer.kind != MATMUL]
     if not convolutions:

@@ -8,6 +8,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from ascend_sim.calls.again import KeptCall
 from ascend_sim.calls.run import run_call
 from ascend_sim.calls.torch_tensors import OPEN
 from ascend_sim.chip import ChipSpec
@@ -23,25 +24,28 @@ from ascend_sim.torch.matmul import matmul_problem, time_matmul
 from ascend_sim.torch.options import SimulateOptions
 
 Array = NDArray[Any]
+_KEPT_BYTES = 1 << 29
+"""Bytes of programs and tensors that a simulation keeps for the next step."""
 _KERNEL = ("op_type", "name", "block_dim", "task_us", "bottleneck_pipe", "tiling_source")
 
 
 @frozen
 class CallSettings:
-    """Settings of simulated calls, beside tensors and attributes."""
+    """Settings of simulated calls that are neither tensors nor attributes."""
 
     chip: ChipSpec
     options: SimulateOptions
 
     @property
     def mode(self) -> str:
-        """Return the mode of every call."""
+        """Return the mode in which every call runs."""
         return self.options["mode"]
 
 
 @frozen
 class CallOutcome:
-    """`status` 0: accepted; another code: refused; None: accepted, and the simulator cannot. `message` says why.
+    """`status` 0: accepted; another code: refused; None: accepted, but the simulator cannot run it. `message` has the
+    reason.
 
     Times in us; `parts` are those of the kernels that make an output, and "layout". None and empty in functional mode.
     """
@@ -55,13 +59,48 @@ class CallOutcome:
     warnings: tuple[str, ...] = ()
 
 
-def simulate_call(
-    call: Call, settings: CallSettings, arrays: Mapping[str, Array] | None = None, *, strict: bool = False
-) -> tuple[CallOutcome, dict[str, Array]]:
-    """Return the outcome of a call and its outputs, where it has values (`arrays`, by the tensors' names).
+class KeptCalls:
+    """Calls in mode "functional" whose programs are kept: the steps of a training make the same calls with other values."""
 
-    What the operator refuses and what the simulator cannot take is an outcome too, unless `strict`: then it raises SimError.
+    def __init__(self) -> None:
+        self._calls: dict[Call, tuple[KeptCall, CallOutcome]] = {}
+        self._room = _KEPT_BYTES
+
+    def find(self, call: Call, arrays: Mapping[str, Array]) -> tuple[CallOutcome, dict[str, Array]] | None:
+        """Return the outcome and the outputs of a call that is kept; None for any other."""
+        kept, outcome = self._calls.get(call, (None, None))
+        given = {name: arrays.get(name) for name, _ in call.tensors}
+        if kept is None or outcome is None or not kept.takes(given):
+            return None
+        return outcome, kept.outputs(given)
+
+    def run(self, call: Call, given: Mapping[str, Any], options: RunOptions) -> KeptCall:
+        """Run a call for the first time."""
+        return KeptCall(OPERATORS[call.operator], given, call.named, options, self._room)
+
+    def keep(self, call: Call, kept: KeptCall, outcome: CallOutcome) -> None:
+        """Keep a call that ran, if there is room for it."""
+        if kept.nbytes and call not in self._calls:
+            self._calls[call] = kept, outcome
+            self._room -= kept.nbytes
+
+
+def simulate_call(
+    call: Call,
+    settings: CallSettings,
+    arrays: Mapping[str, Array] | None = None,
+    *,
+    strict: bool = False,
+    kept: KeptCalls | None = None,
+) -> tuple[CallOutcome, dict[str, Array]]:
+    """Run a call; return its outcome, and its outputs if it has values (`arrays`, by the tensors' names).
+
+    A call that the operator refuses or the simulator cannot run has an outcome too; with `strict` it raises SimError.
+    A functional call that is in `kept` takes its programs from there.
     """
+    if kept is not None and arrays is not None and (found := kept.find(call, arrays)) is not None:
+        return found
+    first = None
     try:
         if any(spec is not None and OPEN in spec.shape for _, spec in call.tensors):
             raise SimError("a tensor has an axis whose size is not known (-1): only whole sizes are simulated")
@@ -74,13 +113,15 @@ def simulate_call(
             report = time_matmul(problem, settings.chip, l2=l2, engine=engine, before=call.before or ())
             return _of_report(report, {"MatMul": call.part}), {}
         operator = OPERATORS[call.operator]
-        result = run_call(
-            operator,
-            call.given if arrays is None else {name: arrays.get(name) for name in operator.tensors},
-            call.named,
-            filled(RunOptions, {**settings.options, "chip": settings.chip, "timeline": False}),
-            before=call.before,
+        tensors: dict[str, Any] = (
+            call.given if arrays is None else {name: arrays.get(name) for name in operator.tensors}
         )
+        options = filled(RunOptions, {**settings.options, "chip": settings.chip, "timeline": False})
+        if kept is None or settings.mode != "functional":
+            result = run_call(operator, tensors, call.named, options, before=call.before)
+        else:
+            first = kept.run(call, tensors, options)
+            result = first.result
     except SimError as error:
         if strict:
             raise
@@ -89,11 +130,14 @@ def simulate_call(
     # The bias of a forward convolution is a part of its output.
     parts = {name: part for part, (name, _) in operator.layer_parts.items()}
     parts = {name: "output" if part == "bias" else part for name, part in parts.items()}
-    return _of_report(result.report, parts), result.outputs
+    outcome = _of_report(result.report, parts)
+    if kept is not None and first is not None:
+        kept.keep(call, first, outcome)
+    return outcome, result.outputs
 
 
 def _of_report(report: Report, part_of: Mapping[str, str]) -> CallOutcome:
-    """Return the outcome from a report, without its other data: a training step has many calls."""
+    """Return the outcome with the few figures of a report that are kept, because a training step has many calls."""
     kernels: tuple[Mapping[str, Any], ...] = tuple({key: one.get(key) for key in _KERNEL} for one in report.kernels)
     parts: dict[str, float] = {}
     for kernel in kernels if report.total_us is not None else ():

@@ -40,7 +40,7 @@ def _gradients_like(
 
 
 def _one_by_one(operator: Any, info: Any, axes: tuple[int | None, ...], *args: Any) -> Any:
-    """Return the `vmap` rule of an operator: one call for each example."""
+    """Run an operator under `vmap` as one call for each example; return the stacked results and their batch axes."""
     results = [
         operator(*(one if axis is None else one.select(axis, number) for one, axis in zip(args, axes, strict=True)))
         for number in range(info.batch_size)

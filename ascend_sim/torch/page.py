@@ -15,7 +15,9 @@ from ascend_sim.torch.report import HEADS, ModelReport
 
 
 def write_page(path: str | Path, report: ModelReport, links: Mapping[str, str] | None = None) -> None:
-    """Write the page: the table of layers, the totals, each layer's kernels, and calls that did not run. It loads nothing."""
+    """Write the page: the table of layers, the totals, each layer's kernels, and calls that did not run. It loads no
+    other file.
+    """
     with atomic_write(path) as file:
         file.write(page(report, links or {}).encode())
 

@@ -27,7 +27,7 @@ _WIDTH = 10_000
 
 @frozen
 class LayerPrecision:
-    """One table for each layer, by its name; `print` shows them all."""
+    """Tables of precisions by the name of the layer; `print` shows all."""
 
     tables: Mapping[str, PrecisionTable]
 
@@ -59,9 +59,11 @@ def layer_precision(
     inputs: str | None,
     options: SimulateOptions,
 ) -> LayerPrecision:
-    """Run the first backward call of each layer in every precision: on its own arrays where they were kept, else on drawn ones.
+    """Run the first backward call of each layer in every precision: on its own arrays if they were kept, else on random
+    ones.
 
-    `dtypes` None: the layer's own. `inputs` is a distribution of `ascend_sim.precision`, in place of what was kept.
+    `dtypes` None: the layer's own. `inputs` is a distribution of `ascend_sim.precision`, used instead of the kept
+    arrays.
     """
     tables: dict[str, PrecisionTable] = {}
     for row in rows:

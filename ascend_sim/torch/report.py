@@ -29,9 +29,9 @@ _NARROW = ("tiling", "dtype", "kernels", "calls", "bottleneck", "from torch", "i
 class LayerRow:
     """A layer and its calls, each with how often it was made.
 
-    `bias`: whether the layer has one; `asks`: whether input, weight and bias want gradients, of the backward pass once it was
-    seen. `differences`: for each output that the chip computed, the largest max |chip - torch| / max |torch| of a call.
-    `kept` are the arrays of its first backward call.
+    `bias` is True if the layer has one; `asks` are three marks, True if input, weight and bias want gradients, from the
+    backward pass once it was seen. `differences`: for each output that the chip computed, the largest max |chip -
+    torch| / max |torch| of a call. `kept` are the arrays of its first backward call.
     """
 
     layer: CalledLayer
@@ -47,7 +47,7 @@ class LayerRow:
             self.kept = call, {name: array.copy() for name, array in arrays.items()}
 
     def differs(self, name: str, distance: float) -> None:
-        """Note the distance of an output of the chip from PyTorch's."""
+        """Record the distance of an output of the chip from PyTorch's."""
         self.differences[name] = max(distance, self.differences.get(name, 0.0))
 
 
@@ -75,7 +75,7 @@ class ModelReport:
 
     @property
     def totals(self) -> dict[str, float]:
-        """Return the sums over the rows, us."""
+        """Return {part: us}, summed over the rows."""
         found = dict.fromkeys(HEADS, 0.0)
         for row in self.rows:
             for part, value in self.us(row).items():
@@ -83,12 +83,12 @@ class ModelReport:
         return {part: round(value, 4) for part, value in found.items()}
 
     def refusals(self, row: LayerRow) -> list[tuple[Call, CallOutcome]]:
-        """Return the row's calls that did not run."""
+        """Return (call, outcome) for each of the row's calls that did not run."""
         outcomes = ((call, self.outcomes.get(call)) for call in row.calls)
         return [(call, outcome) for call, outcome in outcomes if outcome is not None and outcome.status != 0]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain data: times of each row, and its calls with their kernels (us of one call)."""
+        """Return everything as plain data: the times of each row, and its calls with their kernels (us of one call)."""
         return {
             "chip": self.chip,
             "mode": self.mode,
@@ -138,13 +138,13 @@ class ModelReport:
                 yield from self.outcomes[call].kernels
 
     def bottleneck(self, row: LayerRow) -> str | None:
-        """Return the kernel that took longest and the pipe that it kept busy longest."""
+        """Return the row's longest kernel and the pipe that it kept busy longest, in words; None without times."""
         timed = [kernel for kernel in self.kernels(row) if kernel["task_us"] is not None]
         longest = max(timed, key=lambda kernel: kernel["task_us"], default=None)
         return None if longest is None else f"{longest['op_type']} {longest['bottleneck_pipe'] or '-'}"
 
     def tiling_sources(self, row: LayerRow) -> list[str]:
-        """Return the tiling sources of the row's cube kernels."""
+        """Return the sources of the tilings of the row's cube kernels."""
         return list(dict.fromkeys(kernel["tiling_source"] for kernel in self.kernels(row) if kernel["tiling_source"]))
 
     # -- the table -----------------------------------------------------------------------------------------------------
@@ -183,7 +183,7 @@ class ModelReport:
             console.print(Text(note), highlight=False)
 
     def columns(self) -> list[tuple[str, str]]:
-        """Return the heads of the table and their alignment."""
+        """Return (head, alignment) of each column of the table."""
         times = [*((head, "right") for head in HEADS.values()), ("share", "right"), ("bottleneck", "left")]
         return [
             ("layer", "left"), ("input * weight", "left"), ("dtype", "left"), ("calls", "right"), ("kernels", "right"),
@@ -192,7 +192,7 @@ class ModelReport:
         ]  # fmt: skip
 
     def lines(self) -> list[list[str]]:
-        """Return the table's cells; with times the totals last."""
+        """Return the rows of the table as cells; with times the totals are last."""
         totals, width, timed = self.totals, len(self.columns()), self.mode != "functional"
         lines = []
         for row in self.rows:
@@ -212,7 +212,7 @@ class ModelReport:
         return [*lines, [*total, *[""] * (width - len(total))]]
 
     def _status(self, row: LayerRow) -> str:
-        """Return the status of calls that did not run, and their passes; "" where all ran."""
+        """Return the statuses of calls that did not run, with their passes; "" if all ran."""
         found: dict[str, list[str]] = {}
         for call, outcome in self.refusals(row):
             found.setdefault(_refusal(outcome), []).append("forward" if call.forward else "backward")
@@ -223,7 +223,7 @@ class ModelReport:
         return ", ".join((*alone, *self.tiling_sources(row)))
 
     def notes(self) -> list[str]:
-        """Return the reasons of calls that did not run, each once; findings; and what the times leave out."""
+        """Return lines: each reason for which calls did not run, the findings, and what the times leave out."""
         if not self.rows:
             return ["no convolution, gradient of one or matrix product ran within the context and its thread"]
         found: dict[str, list[str]] = {}

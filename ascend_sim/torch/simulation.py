@@ -2,7 +2,7 @@
 
 1. `with simulate(...) as sim:` puts a dispatch mode below autograd, which sees every aten operator of this thread.
 2. Convolutions, their gradients and matrix products are noted with their layer (`names`), all others pass untouched.
-3. In mode "timing" nothing is simulated until somebody asks (`sim.report`, `print(sim)`): equal calls then run once.
+3. In mode "timing" nothing is simulated until results are used (`sim.report`, `print(sim)`): equal calls then run once.
    With values ("functional", "full") each call runs when PyTorch makes it, and `values="chip"` returns its numbers.
 """
 
@@ -38,7 +38,7 @@ from ascend_sim.torch.modes import Functions, Operators
 from ascend_sim.torch.names import Names
 from ascend_sim.torch.network import network_of
 from ascend_sim.torch.options import SimulateOptions
-from ascend_sim.torch.outcome import CallOutcome, CallSettings, simulate_call
+from ascend_sim.torch.outcome import CallOutcome, CallSettings, KeptCalls, simulate_call
 from ascend_sim.torch.page import write_page
 from ascend_sim.torch.precision import LayerPrecision, layer_precision
 from ascend_sim.torch.report import LayerRow, ModelReport
@@ -49,20 +49,20 @@ Array = NDArray[Any]
 
 @with_options(SimulateOptions, mode="timing")
 def simulate(model: torch.nn.Module | None = None, **options: Unpack[SimulateOptions]) -> Simulation:
-    """A context in which convolutions, their gradients and matrix products also run on a simulated chip.
+    """Return a context in which convolutions, their gradients and matrix products also run on a simulated chip.
 
-    In mode "timing" (time alone) tensors may be any, meta and fake ones too. Layers are named as in `model`, or else as in the
-    outermost module that runs. What is not said of an option here is as in `ascend_sim.convolution_backward`.
+    In mode "timing" (time alone) tensors may be any, meta and fake ones too. Layers are named as in `model`, or else as
+    in the outermost module that runs. Options mean what they mean in `ascend_sim.convolution_backward`.
 
-    A context belongs to the thread that enters it; other threads enter it themselves (`with sim:`) to be counted too. It may
-    be entered again for a backward pass of its own, and within another one: each has its whole table.
-    Raises SimError for options that there are not.
+    A context belongs to the thread that enters it; other threads enter it themselves (`with sim:`) to be counted too.
+    It may be entered again for a backward pass of its own, and within another one: each has its whole table. Raises
+    SimError for unknown options.
     """
     return Simulation(model, SimulateOptions(**options))
 
 
 class Simulation:
-    """Context that `simulate` returns; afterwards it holds the observed calls. `print` shows the table of layers."""
+    """Context that `simulate` returns; afterwards it holds the recorded calls. `print` shows the table of layers."""
 
     def __init__(self, model: torch.nn.Module | None, options: SimulateOptions) -> None:
         if model is not None and not isinstance(model, torch.nn.Module):
@@ -83,6 +83,7 @@ class Simulation:
         self.names = Names(model)
         self._rows: dict[CalledLayer, LayerRow] = {}
         self._outcomes: dict[Call, CallOutcome] = {}
+        self._kept = KeptCalls()
         self._lock = threading.RLock()
         self._inside = 0
         self._stacks = threading.local()
@@ -129,21 +130,22 @@ class Simulation:
             )
 
     def precision(self, *, dtypes: Sequence[str] | None = None, inputs: str | None = None) -> LayerPrecision:
-        """Return the errors of each layer's gradients in each cubeMathType: the table of `ascend-sim precision`, layer by
+        """Return the errors of each layer's gradients in each cubeMathType: a table of `ascend-sim precision` for each
         layer.
 
-        In the modes "functional" and "full" on the arrays of the layer's first backward call, else on normal values; `inputs`
-        names another distribution. `dtypes` of the rows; None: the layer's own. Layers that no case can say (float64) are
-        left out.
+        In the modes "functional" and "full" the arrays of the layer's first backward call are used, else normal values;
+        `inputs` names another distribution. `dtypes` of the rows; None: the layer's own. Layers that no case can
+        express (float64) are left out.
         """
         return layer_precision(
             self.rows, self.settings.chip, dtypes=dtypes, inputs=inputs, options=self.settings.options
         )
 
     def write_html(self, path: str | Path, *, layers: int = 0) -> None:
-        """Write the report as one page; with `layers` also pages of so many convolutions, the longest first, that it links to.
+        """Write the report as one page; with `layers` also the pages of that many convolutions, the longest first, and
+        links to them.
 
-        SimError where the folder is missing.
+        Raises SimError if the folder does not exist.
         """
         report = self.report
         write_page(path, report, self._layer_pages(path, report, layers) if layers else {})
@@ -163,7 +165,9 @@ class Simulation:
         return links
 
     def __getitem__(self, name: str) -> SimulatedLayer:
-        """Return a layer by its name in the table; "NAME#2" is the second of that name. SimError for an unknown one."""
+        """Return a layer by its name in the table; "NAME#2" is the second of that name. Raises SimError for an unknown
+        one.
+        """
         return layer_named(self.rows, name, self.settings)
 
     def write(self, out: str | Path) -> None:
@@ -188,12 +192,14 @@ class Simulation:
 
     @property
     def rows(self) -> tuple[LayerRow, ...]:
-        """Return the layers seen so far."""
+        """Return the rows of the layers recorded so far."""
         with self._lock:
             return tuple(self._rows.values())
 
     def to_network(self, path: str | Path, name: str = "model") -> None:
-        """Write the convolutions as a network file for `ascend-sim run-network`; SimError where none was seen."""
+        """Write the recorded convolutions as a network file for `ascend-sim run-network`. Raises SimError if there are
+        none.
+        """
         network_of(self.rows, name, path)
 
     # -- what the modes report -----------------------------------------------------------------------------------------
@@ -204,7 +210,7 @@ class Simulation:
             return self._rows.setdefault(layer, LayerRow(layer))
 
     def asks(self, layer: CalledLayer, tensors: Mapping[str, Any]) -> None:
-        """Note the gradients that a forward call requires; a backward call overrides them."""
+        """Record the gradients that a forward call requires; a backward call overrides them."""
         row = self.row(layer)
         if all(call.forward for call in row.calls):
             given = [tensors[name] for name in ("input", "weight", "bias")]
@@ -213,12 +219,14 @@ class Simulation:
             row.asks = first, second, third
 
     def asked(self, layer: CalledLayer, mask: tuple[bool, bool, bool], bias: bool) -> None:
-        """Note the gradients that a backward call wanted, and whether the layer has a bias."""
+        """Record the gradients that a backward call wanted, and whether the layer has a bias."""
         row = self.row(layer)
         row.asks, row.bias = mask, mask[2] or bias
 
     def note(self, layer: CalledLayer, call: Call, tensors: Mapping[str, Any], results: Mapping[str, Any]) -> None:
-        """Note one call with its tensors and PyTorch's results by output name; `values="chip"` overwrites the results."""
+        """Record one call with its tensors and PyTorch's results by output name; `values="chip"` overwrites the
+        results.
+        """
         with self._lock:
             if self.order is not None:
                 own = tensors if call.operator == MATMUL else OPERATORS[call.operator].by_our_names(tensors)
@@ -247,7 +255,7 @@ class Simulation:
                 raise SimError(text)
             return CallOutcome(None, text), {}, {}
         arrays = {name: array_of(tensor) for name, tensor in tensors.items() if tensor is not None}
-        outcome, outputs = simulate_call(call, self.settings, arrays, strict=self.strict)
+        outcome, outputs = simulate_call(call, self.settings, arrays, strict=self.strict, kept=self._kept)
         return outcome, outputs, arrays
 
 

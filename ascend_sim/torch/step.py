@@ -24,7 +24,7 @@ Storage = tuple[int, int]
 
 
 class StepOrder:
-    """The operators that ran, as far back as an L2 of `l2_bytes` remembers."""
+    """The tensors that the last operators moved, as far back as an L2 of `l2_bytes` remembers."""
 
     def __init__(self, l2_bytes: int) -> None:
         self._kept = _REMEMBERED * l2_bytes
@@ -32,7 +32,7 @@ class StepOrder:
         self._moved: deque[tuple[tuple[Storage, bool], ...]] = deque()
 
     def ran(self, func: Any, args: Any, kwargs: Mapping[str, Any], results: Any) -> None:
-        """Note an operator with its arguments and results."""
+        """Record an operator with its arguments and results."""
         returned = [one.alias_info for one in func._schema.returns]
         if any(alias is not None and not alias.is_write for alias in returned):
             return  # a view
@@ -49,9 +49,10 @@ class StepOrder:
             self._bytes -= sum(nbytes for (_, nbytes), _ in self._moved.popleft())
 
     def before(self, tensors: Mapping[str, Any]) -> tuple[KernelMoves, ...]:
-        """Return the kernels before a call, oldest first; buffers of its `tensors` have their names, others a number.
+        """Return the kernels before a call, oldest first, by the buffers that they move.
 
-        Equal orders of equal sizes are equal, whatever the addresses.
+        Buffers of the call's `tensors` have their names, others a number. Equal orders of equal sizes are equal,
+        whatever the addresses.
         """
         own = {storage: name for name, tensor in tensors.items() for storage in _storages(tensor)}
         numbers: dict[Storage, int] = {}
@@ -65,7 +66,9 @@ class StepOrder:
 
 
 def _storages(value: Any) -> list[Storage]:
-    """Address and bytes of the storages of all tensors of an argument; what a storage without memory has is its own."""
+    """Return (address, bytes) of the storages of all tensors in an argument; storage without memory has an address of
+    its own.
+    """
     found = []
     for tensor in tree_leaves(value):
         if isinstance(tensor, torch.Tensor) and tensor.layout == torch.strided:

@@ -7,7 +7,8 @@
     print(compare_training(training, steps=20))
 
 Every run begins with the same seed. In "fp32", "hf32" and "fp16" the training's float32 convolutions and their gradients are
-computed on the simulated chip under the cubeMathType of that name, in "bf16" under autocast to bfloat16.
+computed on the simulated chip under the cubeMathType of that name, in "bf16" under autocast to bfloat16, in "hifloat8" from
+tensors that are rounded to HiFloat8 (a 950 alone).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
@@ -27,7 +28,7 @@ from rich.text import Text
 
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
-from ascend_sim.options.description import with_options
+from ascend_sim.options.description import filled, with_options
 from ascend_sim.options.run_options import TrainingOptions
 from ascend_sim.report.files import atomic_write
 from ascend_sim.report.grid import Grid
@@ -35,15 +36,21 @@ from ascend_sim.report.png import png_figure
 from ascend_sim.runtime import Progress
 from ascend_sim.sequence import chip_of
 from ascend_sim.settings import check_options
-from ascend_sim.torch.simulation import simulate
+from ascend_sim.torch.eight_bit import EightBitSimulation
+from ascend_sim.torch.options import SimulateOptions
+from ascend_sim.torch.simulation import Simulation, simulate
 
 PRECISIONS: dict[str, tuple[int, torch.dtype | None]] = {
     "fp32": (0, None),
     "hf32": (3, None),
     "fp16": (2, None),
     "bf16": (0, torch.bfloat16),
+    "hifloat8": (0, None),
 }
 """Name -> cubeMathType, and the dtype that autocast gives convolutions."""
+USUAL = ("fp32", "hf32", "fp16", "bf16")
+"""Precisions that every chip has."""
+EIGHT_BIT = "hifloat8"
 TORCH = "torch"
 
 Training = Callable[[], Iterable[Any]]
@@ -51,9 +58,9 @@ Training = Callable[[], Iterable[Any]]
 
 @frozen
 class TrainingComparison:
-    """Losses of each run by step; run "torch" is PyTorch alone, "torch bf16" the same under autocast.
+    """Losses of each run by step; run "torch" is PyTorch alone, "torch bf16" PyTorch under autocast to bfloat16.
 
-    `remarks`: a line each on limits of the comparison.
+    `remarks` are lines on limits of the comparison.
     """
 
     chip: str
@@ -77,7 +84,7 @@ class TrainingComparison:
         }
 
     def render(self, console: Console) -> None:
-        """Print first and last loss of each run, how far it went from PyTorch's, and the remarks."""
+        """Print first and last loss of each run, its distance from PyTorch's, and the remarks."""
         steps = len(self.losses[TORCH])
         heads = (">first loss", ">last loss", ">from torch, first", ">last", ">largest")
         table = Grid(f"{steps} steps on {self.chip}", ("run", *heads))
@@ -96,7 +103,7 @@ class TrainingComparison:
         return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
 
     def csv_text(self) -> str:
-        """Return one line a step, a column a run."""
+        """Return the losses as CSV: a line for each step, a column for each run."""
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(["step", *self.losses])
@@ -105,7 +112,9 @@ class TrainingComparison:
         return out.getvalue()
 
     def plot(self, path: str | Path) -> None:
-        """Write a PNG: the loss curves, and below how far each is from PyTorch's. SimError without matplotlib."""
+        """Write a PNG: the loss curves, and below each one's distance from PyTorch's. Raises SimError without
+        matplotlib.
+        """
         figure = png_figure(path)(figsize=(9, 7), layout="constrained")
         above, below = figure.subplots(2, 1, sharex=True)
         for name, losses in self.losses.items():
@@ -128,17 +137,18 @@ class TrainingComparison:
 def compare_training(
     training: Training,
     *,
-    precisions: Sequence[str] = tuple(PRECISIONS),
+    precisions: Sequence[str] = USUAL,
     steps: int = 20,
     seed: int = 0,
     forward: bool = True,
     progress: Progress | None = None,
     **options: Unpack[TrainingOptions],
 ) -> TrainingComparison:
-    """Run `training()` once with PyTorch alone and once for each precision; a run is the first `steps` losses that it yields.
+    """Run `training()` once with PyTorch alone and once for each precision; return at most `steps` losses of each run.
 
-    `forward=False` leaves the forward pass to PyTorch. Raises SimError for unknown names, a training that yields no loss or
-    runs of different lengths, and AclnnError where the chip refuses a call.
+    `forward=False` leaves the forward pass to PyTorch, which has one thread meanwhile: in a small step its threads wait for
+    each other most of the time. Raises SimError for unknown names, a training that yields no loss or runs of different
+    lengths, and AclnnError where the chip refuses a call.
     """
     for name in precisions:
         if name not in PRECISIONS:
@@ -150,6 +160,10 @@ def compare_training(
     how = TrainingOptions(**options)
     check_options(TrainingOptions, how)
     spec = chip_of(how["chip"])
+    if EIGHT_BIT in precisions and EIGHT_BIT not in spec.cube.rates:
+        raise SimError(
+            f"precision {EIGHT_BIT!r}: {spec.name} has no such product; a 950 has it (--chip ascend950pr_9589)"
+        )
     plans: list[tuple[str, int | None, torch.dtype | None]] = [(TORCH, None, None)]
     for name in dict.fromkeys(precisions):
         cube_math_type, dtype = PRECISIONS[name]
@@ -159,11 +173,10 @@ def compare_training(
     watched = []
     for done, (name, math_type, dtype) in enumerate(plans):
         with ExitStack() as stack:
+            stack.callback(torch.set_num_threads, torch.get_num_threads())
+            torch.set_num_threads(1)
             if math_type is not None:
-                mode = simulate(
-                    chip=spec, mode="functional", values="chip", cube_math_type=math_type, forward=forward, strict=True,
-                    matmul=False, accumulate=how["accumulate"], overflow=how["overflow"],
-                )  # fmt: skip
+                mode = _simulation(name, math_type, {**how, "chip": spec, "forward": forward})
                 watched.append(stack.enter_context(mode))
             if dtype is not None:
                 # Without its cache, which would keep the weights of the first step as long as the context lasts.
@@ -180,6 +193,14 @@ def compare_training(
         if progress is not None:
             progress("training", done + 1, len(plans))
     return TrainingComparison(spec.name, losses, tuple(_remarks(losses, steps, any(sim.rows for sim in watched))))
+
+
+def _simulation(name: str, math_type: int, how: Mapping[str, Any]) -> Simulation:
+    """Return the context in which a run's convolutions are those of the chip."""
+    fixed = {"mode": "functional", "values": "chip", "strict": True, "matmul": False, "cube_math_type": math_type}
+    if name != EIGHT_BIT:
+        return simulate(**how, **fixed)  # type: ignore[arg-type]
+    return EightBitSimulation(EIGHT_BIT, filled(SimulateOptions, {**how, **fixed, "conformance": "library"}))
 
 
 def _remarks(losses: dict[str, list[float]], steps: int, seen: bool) -> Iterator[str]:

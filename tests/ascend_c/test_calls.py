@@ -107,3 +107,136 @@ def test_atomic_add_and_copies_with_gaps(tmp_path: Path) -> None:
     np.testing.assert_array_equal(z[69:72], 1)
     np.testing.assert_array_equal(z[96:104], x[:8])
     np.testing.assert_array_equal(z[112:120], x[32:40])
+
+
+INDEX = """extern "C" __global__ __aicore__ void extremes(GM_ADDR x, GM_ADDR z, uint32_t count, int32_t largest) {
+    GlobalTensor<TYPE> xg, zg; xg.SetGlobalBuffer((__gm__ TYPE *)x); zg.SetGlobalBuffer((__gm__ TYPE *)z);
+    TPipe pipe; TBuf<> b, w, o;
+    pipe.InitBuffer(b, 8192 * 4); pipe.InitBuffer(w, 8192); pipe.InitBuffer(o, 64);
+    LocalTensor<TYPE> a = b.Get<TYPE>(), t = w.Get<TYPE>(), d = o.Get<TYPE>();
+    DataCopy(a, xg, 8192);
+    SetFlag<HardEvent::MTE2_V>(0); WaitFlag<HardEvent::MTE2_V>(0);
+    if (largest) ReduceMax(d, a, t, count, true);
+    else ReduceMin(d, a, t, count, true);
+    SetFlag<HardEvent::V_MTE3>(0); WaitFlag<HardEvent::V_MTE3>(0);
+    DataCopy(zg, d, 32 / sizeof(TYPE));
+}
+"""
+
+
+@pytest.mark.parametrize("dtype", ["float", "half"])
+def test_extremes_with_their_index(tmp_path: Path, dtype: str) -> None:
+    """All ways through the levels: one repeat, several, a rest behind them, more repeats than one word has."""
+    kernel = made(tmp_path, INDEX.replace("TYPE", dtype))
+    form = np.dtype(np.float32 if dtype == "float" else np.float16)
+    for count in (1, 40, 64, 65, 128, 199, 384, 391, 4096, 8191):
+        x = np.random.default_rng(count).permutation(8192).astype(form) / form.type(8)
+        for largest in (0, 1):
+            run = asim.launch(kernel, 1, x, asim.empty(16, form.name), count=count, largest=largest)
+            z, found = run.outputs["z"], x[:count]
+            place = found.argmax() if largest else found.argmin()
+            assert z[0] == found[place] and z.view(f"u{form.itemsize}")[1] == place, (count, largest)
+            assert not run.findings
+
+
+REARRANGED = """extern "C" __global__ __aicore__ void t2(GM_ADDR x, GM_ADDR i, GM_ADDR z, GM_ADDR h, GM_ADDR n, GM_ADDR m)
+{
+    GlobalTensor<float> xg, zg; xg.SetGlobalBuffer((__gm__ float *)x); zg.SetGlobalBuffer((__gm__ float *)z);
+    GlobalTensor<uint32_t> ig; ig.SetGlobalBuffer((__gm__ uint32_t *)i);
+    GlobalTensor<half> hg; hg.SetGlobalBuffer((__gm__ half *)h);
+    GlobalTensor<int32_t> ng; ng.SetGlobalBuffer((__gm__ int32_t *)n);
+    GlobalTensor<half> mg; mg.SetGlobalBuffer((__gm__ half *)m);
+    TPipe pipe; TBuf<TPosition::VECCALC> b, w, o; pipe.InitBuffer(b, 1024); pipe.InitBuffer(w, 1024); pipe.InitBuffer(o, 8192);
+    LocalTensor<float> a = b.Get<float>(), d = o.Get<float>();
+    LocalTensor<uint32_t> off = w.Get<uint32_t>();
+    DataCopy(a, xg, 256);
+    DataCopy(off, ig, 200);
+    SetFlag<HardEvent::MTE2_V>(0); WaitFlag<HardEvent::MTE2_V>(0);
+    Gather(d, a, off, 0u, 200u);
+    SetFlag<HardEvent::V_MTE3>(0); WaitFlag<HardEvent::V_MTE3>(0);
+    DataCopy(zg, d, 200);
+    SetFlag<HardEvent::MTE3_MTE2>(0); WaitFlag<HardEvent::MTE3_MTE2>(0);
+    // padding: 3 rows of 5 floats to 8, left 1, right 2, value 7.5
+    DataCopyPadExtParams<float> pad{true, 1, 2, 7.5f};
+    DataCopyPad(d, xg, DataCopyExtParams{3, 20, 4, 0, 0}, pad);
+    SetFlag<HardEvent::MTE2_MTE3>(0); WaitFlag<HardEvent::MTE2_MTE3>(0);
+    DataCopy(zg[200], d, 24);
+    // turned squares
+    LocalTensor<half> s = d[512].ReinterpretCast<half>(), t = d[1024].ReinterpretCast<half>();
+    DataCopy(s, hg, 512);
+    SetFlag<HardEvent::MTE2_V>(0); WaitFlag<HardEvent::MTE2_V>(0);
+    Transpose(t, s);
+    LocalTensor<half> from[16], to[16];
+    for (int j = 0; j < 16; j++) from[j] = s[256 + 16 * j], to[j] = t[256 + 16 * j];
+    TransDataTo5HD<half>(to, from, TransDataTo5HDParams(false, false, 1, 0, 0));
+    SetFlag<HardEvent::V_MTE3>(0); WaitFlag<HardEvent::V_MTE3>(0);
+    DataCopy(hg, t, 512);
+    // float: 16 rows of 8
+    SetFlag<HardEvent::MTE3_MTE2>(1); WaitFlag<HardEvent::MTE3_MTE2>(1);
+    DataCopy(a, xg, 256);
+    SetFlag<HardEvent::MTE2_V>(0); WaitFlag<HardEvent::MTE2_V>(0);
+    uint64_t dl[16], sl[16];
+    for (int j = 0; j < 16; j++) { sl[j] = (uint64_t)a[8 * j].GetPhyAddr(); dl[j] = (uint64_t)d[8 * j].GetPhyAddr(); }
+    TransDataTo5HD<float>(dl, sl, TransDataTo5HDParams(false, false, 1, 0, 0));
+    SetFlag<HardEvent::V_MTE3>(0); WaitFlag<HardEvent::V_MTE3>(0);
+    DataCopy(zg[224], d, 128);
+    PipeBarrier<PIPE_ALL>();
+    LocalTensor<int32_t> q = a.ReinterpretCast<int32_t>();
+    DataCopy(q, ng, 64);
+    SetFlag<HardEvent::MTE2_V>(0); WaitFlag<HardEvent::MTE2_V>(0);
+    SetDeqScale((half)1.0);
+    Cast(t, q, RoundMode::CAST_NONE, 64);
+    SetFlag<HardEvent::V_MTE3>(0); WaitFlag<HardEvent::V_MTE3>(0);
+    DataCopy(mg, t, 64);
+}
+"""
+
+
+def test_gathering_padding_squares_and_casts_from_int32(tmp_path: Path) -> None:
+    kernel, rng = made(tmp_path, REARRANGED), np.random.default_rng(0)
+    x, h = rng.standard_normal(256).astype(np.float32), rng.standard_normal(512).astype(np.float16)
+    offsets, n = (rng.integers(0, 256, 200) * 4).astype(np.uint32), rng.integers(-3000, 3000, 64).astype(np.int32)
+    given = x, offsets, asim.empty(352, "float32"), h, n, asim.empty(64, "float16")
+    run = asim.launch(kernel, 1, *given)
+    z, turned = run.outputs["z"], run.outputs["h"].reshape(2, 16, 16)
+    assert np.array_equal(z[:200], x[offsets // 4])
+    padded = np.full((3, 8), 7.5, np.float32)
+    padded[:, 1:6] = x[:18].reshape(3, 6)[:, :5]
+    assert np.array_equal(z[200:224].reshape(3, 8), padded)
+    assert np.array_equal(turned, h.reshape(2, 16, 16).transpose(0, 2, 1))
+    assert np.array_equal(z[224:].reshape(8, 16), x[:128].reshape(16, 8).T)
+    assert np.array_equal(run.outputs["m"], n.astype(np.float16))
+    assert not asim.check_kernel(kernel, 1, *given).findings
+
+
+CROSS = """extern "C" __global__ __aicore__ void turned(GM_ADDR x, GM_ADDR z) {
+    GlobalTensor<float> xg, zg; xg.SetGlobalBuffer((__gm__ float *)x); zg.SetGlobalBuffer((__gm__ float *)z);
+    TPipe pipe; TBuf<TPosition::VECCALC> b; pipe.InitBuffer(b, 1024);
+    LocalTensor<float> a = b.Get<float>();
+    DataCopy(a, xg[GetBlockIdx() * 64], 64);
+    SetFlag<HardEvent::MTE2_MTE3>(0); WaitFlag<HardEvent::MTE2_MTE3>(0);
+    DataCopy(zg[GetBlockIdx() * 64], a, 64);
+    BARRIER
+    CrossCoreSetFlag<0, PIPE_S>(3); CrossCoreWaitFlag<0>(3);
+    DataCopy(a, zg[(GetBlockNum() - 1 - GetBlockIdx()) * 64], 64);
+    SetFlag<HardEvent::MTE2_MTE3>(0); WaitFlag<HardEvent::MTE2_MTE3>(0);
+    DataCopy(xg[GetBlockIdx() * 64], a, 64);
+}
+"""
+
+
+def test_the_scalar_unit_raises_flags_between_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The flag waits for no other pipe: without a barrier before it the copies race."""
+    x, times = floats(256), set()
+    (tmp_path / "other").mkdir()
+    kernel = made(tmp_path, CROSS.replace("BARRIER", "PipeBarrier<PIPE_ALL>();"))
+    for engine in ("simpy", "auto"):
+        monkeypatch.setenv("ASCEND_SIM_ENGINE", engine)
+        run = asim.launch(kernel, 4, x.copy(), asim.empty(256, "float32"))
+        assert np.array_equal(run.outputs["x"].reshape(4, 64), x.reshape(4, 64)[::-1])
+        times.add(run.report.to_dict()["total_us"])
+    assert len(times) == 1
+    assert asim.check_kernel(kernel, 4, x, asim.empty(256, "float32")).passed
+    assert not asim.check_kernel(
+        made(tmp_path / "other", CROSS.replace("BARRIER", "")), 4, x, asim.empty(256, "float32")
+    ).passed

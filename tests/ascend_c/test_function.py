@@ -131,9 +131,16 @@ REFUSED = {
     ),
     "WaitFlag<HardEvent::V_MTE3>(2);": "has 1 waits more than sets; a wait without a set never ends",
     "WholeReduceMax(d, a, 64, 2, 4, 1, 8);": "results with their index in count mode, or with gaps, are not simulated",
-    "ReduceMax(d, a, b, 64, true);": "ReduceMax with calIndex is not simulated; calIndex false is",
     "ReduceSum(d, a, b, 0);": "vcadd: a count of 0 elements; it is at least 1",
-    "CrossCoreSetFlag<1, PIPE_S>(1);": "CrossCoreSetFlag from PIPE_S is not simulated; PIPE_MTE3 is",
+    "Trap();": "the kernel called Trap()",
+    "if (TILING_KEY_IS(1)) Trap();": "TILING_KEY_IS: which key? Give --define TILING_KEY_VAR=NUMBER",
+    "Transpose(d, a);": "Transpose: elements of float32; a square of 16 x 16 elements of 2 bytes is simulated",
+    "uint64_t l[16] = {0, 32, 96}; TransDataTo5HD<half>(l, l, TransDataTo5HDParams(false, false, 1, 0, 0));": (
+        "the addresses of dst are not equally far apart"
+    ),
+    "LocalTensor<half> h = d.ReinterpretCast<half>(); LocalTensor<int32_t> n = a.ReinterpretCast<int32_t>();"
+    "SetDeqScale((half)2); Cast(h, n, RoundMode::CAST_NONE, 64);": "SetDeqScale(scale), of which 1 is simulated",
+    "Gather(d, a, b.ReinterpretCast<uint32_t>(), 40000u, 64u);": "srcBaseOffset lies behind the source's tensor",
     "CrossCoreWaitFlag(16);": "CrossCoreWaitFlag: flag 16; allowed are 0 to 15",
     "TPipe p; TQue<QuePosition::VECIN, 1> q; q.AllocTensor<float>();": "AllocTensor: the queue has no buffers",
     "TPipe p; TQue<QuePosition::VECIN, 1> q; p.InitBuffer(q, 1, 32); q.AllocTensor<float>(); q.AllocTensor<float>();": (
@@ -145,8 +152,8 @@ REFUSED = {
     "LocalTensor<bfloat16_t> h = d.ReinterpretCast<bfloat16_t>(); Add(h, h, h, 64);": "has no add of bfloat16",
     "volatile int *p = (int *)x; int v = *p;": "the kernel crashed (segmentation fault)",
     "__builtin_trap();": "the kernel crashed (illegal instruction)",
-    "DataCopyPadExtParams<float> pad(true, 0, 2, 0); DataCopyPad(a, xg, DataCopyExtParams(1, 24, 0, 0, 0), pad);": (
-        "padding of 0 and 2 elements is not simulated"
+    "DataCopyPadExtParams<float> pad(true, 0, 9, 0); DataCopyPad(a, xg, DataCopyExtParams(1, 24, 0, 0, 0), pad);": (
+        "padding of 0 and 9 elements; 8 are possible on a side"
     ),
 }
 """Statements that are refused when the kernel is recorded, and what the refusal says."""

@@ -71,7 +71,11 @@ def test_elements_of_a_vector_word(fields: dict[str, int], found: tuple[Any, ...
         ("vcgadd", {"dst_repeat": 1, "mask_high": 0, "mask_low": 5}, "a mask, or repeats with gaps"),
         ("vconv", {"source": 3, "target": 1, "mode": 1, "mask_low": 5, "mask_high": 0}, "a cast of scattered elements"),
         ("copy_gm_to_ubuf", {"count": 0, "length": 1}, "0 blocks of 32 bytes; a copy moves at least one of each"),
-        ("copy_gm_to_ubuf_align_b16", {"count": 1, "length": 6, "left": 1}, "padding of 1 and 0 elements"),
+        (
+            "copy_gm_to_ubuf_align_b16",
+            {"count": 1, "length": 6, "left": 17},
+            "padding of 17 and 0 elements; 16 are possible",
+        ),
     ],
 )
 def test_what_no_instruction_can_say_is_refused(name: str, fields: dict[str, int], said: str) -> None:
@@ -91,6 +95,11 @@ def test_what_no_instruction_can_say_is_refused(name: str, fields: dict[str, int
             "copy_gm_to_ubuf_align_b16",
             {"count": 2, "length": 34, "src_gap": 6, "dst_gap": 1},
             ("GM", "UB", 34, 2, 40, 96, "", ""),
+        ),
+        (
+            "copy_gm_to_ubuf_align_b16",
+            {"count": 3, "length": 10, "src_gap": 4, "left": 1, "right": 2, "padding": -1, "pads": 1},
+            ("GM", "UB", 10, 3, 14, 32, "", "", 2, 4, 0xFFFF, 2),
         ),
         (
             "copy_ubuf_to_gm_align_b8",

@@ -39,7 +39,18 @@ _SHORT |= {f"uint{n}": f"u{n}" for n in (8, 16, 32, 64)}
 _MODES = ("", "r", "f", "c", "a", "z", "o")
 _COMPARISONS = ("lt", "gt", "eq", "le", "ge", "ne")
 _STATE = ("counting", "mask_high", "mask_low", "atomic", "format", "source", "target", "mode")
-_OF_CUBE = ("fmatrix", "padding", "boundary", "control", "nd_parameters", "scale", "configuration", "bias")
+_OF_CUBE = (
+    "deq_scale",
+    "pads",
+    "fmatrix",
+    "padding",
+    "boundary",
+    "control",
+    "nd_parameters",
+    "scale",
+    "configuration",
+    "bias",
+)
 """Fields of cube words that are registers, or stand elsewhere."""
 
 
@@ -67,6 +78,14 @@ def _vendor_word(word: Word, addresses: list[int]) -> list[Any]:
         return [name, fields["flag"]]
     if name == "set_atomic_format":
         return [f"set_atomic_{_SHORT[FORMATS[fields['format']]]}"]
+    if name == "set_va_reg_sb":
+        number, *listed = fields.values()
+        return [name, number, {"list": listed}]
+    if name == "vgather":
+        dst, source, offsets = addresses
+        return [name, dst, offsets, source, fields["dst_repeat"], fields["repeat"]]
+    if name.startswith("scatter_vnchwconv"):
+        return [name, 0, 2, fields["repeat"], fields["dst_repeat"], fields["src_repeat"]]
     if form.register:
         return [name, *(value for field, value in fields.items() if field != "unused")]
     listed: list[Any] = [
@@ -143,12 +162,19 @@ RETURNING = [number for number, case in enumerate(CASES) if any(word[0] == "RETU
 """Cases that only ask for a value stand in no word's line; they are looked at together."""
 
 
+def _as_told(words: list[list[Any]]) -> list[list[Any]]:
+    """Return the words with one entry for neighbouring accesses of scalar code: the cases tell only where it touched memory."""
+    scalar = ["scalar_read_of_UB_"]
+    plain = [scalar if word[0].startswith("scalar_") else word for word in words]
+    return [word for at, word in enumerate(plain) if word != scalar or plain[at - 1 : at] != [scalar]]
+
+
 @needs_compiler
 @pytest.mark.parametrize("number", [n for n in range(len(CASES)) if n not in RETURNING])
 def test_a_call_emits_its_words(number: int, folder: Path) -> None:
     case = CASES[number]
     emitted = [word for word in _recorded_cases(folder, _core(case))[number] if word[0] != "RETURNS"]
-    assert emitted == case["words"], f"{case['name']} ({case['form']}): {case['code']}"
+    assert _as_told(emitted) == _as_told(case["words"]), f"{case['name']} ({case['form']}): {case['code']}"
 
 
 @needs_compiler

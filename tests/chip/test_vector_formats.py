@@ -38,6 +38,10 @@ STATED: dict[str, tuple[set[str] | None, ...]] = {
     "gather": (None, MOVED, {*MOVED, "bfloat16"}, {*MOVED, "bfloat16"}),
     "reduce_max": (HALF, FLOAT, FLOAT, {*FLOAT, "int16", "uint16", "int32", "uint32"}),
     "block_reduce_max": (HALF, FLOAT, FLOAT, FLOAT),
+    "block_reduce_sum": (HALF, FLOAT, FLOAT, FLOAT),
+    "pair_reduce_sum": (HALF, FLOAT, FLOAT, FLOAT),
+    "mul_add": (None, FLOAT, FLOAT, {*FLOAT, "bfloat16"}),
+    "scatter": (None, {*FLOAT, "uint16", "uint32"}, None, {"float32"}),  # of the 950 what our kernels take
 }
 CHIPS = ("ascend910a", "ascend310p3", "ascend910b3", "ascend950pr_9589")
 

@@ -355,3 +355,16 @@ def test_one_core_that_raises_twice_does_not_stand_for_two() -> None:
         tensors, findings = run(CHIP, "AIV", write, (64, 128), blocks=2)
         assert findings == []
         np.testing.assert_array_equal(tensors[1].view(np.float32).reshape(2, 16), np.tile(wanted, (2, 1)))
+
+
+def test_what_another_block_wrote_is_not_written_in_this_one() -> None:
+    """The first block writes its UB, the second reads its own."""
+
+    def write(k: Any) -> None:
+        if k.block == 0:
+            k.data_copy("GM", "UB", 0, gm_operand(0, 0), 4 * KIB)
+        k.data_copy("UB", "GM", gm_operand(1, k.block * 4 * KIB), 0, 4 * KIB)
+
+    tensors, findings = functional(CHIP, "AIV", write, blocks=2)
+    assert [one.kind for one in findings] == ["uninitialised"] and "block 1" in findings[0].text
+    assert (tensors[1][4 * KIB : 8 * KIB] == POISON).all()

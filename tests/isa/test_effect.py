@@ -128,7 +128,6 @@ IN_NUMPY = {
     "ReduceRows": "numbers of a row become one",
     "ReduceBlocks": "numbers of a block become one",
     "NamedInstruction": "its file computes numbers",
-    "ReducePairs": "numbers of a pair become one",
     "Compare": "numbers become bits",
     "Select": "bits of another operand say which number it is",
     "Gather": "numbers of another operand say where it lies",

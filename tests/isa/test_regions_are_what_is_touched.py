@@ -14,7 +14,7 @@ from ascend_sim.isa.direct import DataCopyDn2Nz, FixpipeDn
 from ascend_sim.isa.load import LoadData2D, LoadData3D
 from ascend_sim.isa.quantisation import Quantisation
 from ascend_sim.isa.scalar import ScalarCopy, ScalarLoad, ScalarStore
-from ascend_sim.isa.transfer import DataCopy, DataCopyNd2Nz, DataCopyPlanes, Fill
+from ascend_sim.isa.transfer import DataCopy, DataCopyNd2Nz, DataCopyPadded, DataCopyPlanes, Fill
 from ascend_sim.isa.vector import (
     BroadcastColumn,
     Compare,
@@ -23,7 +23,6 @@ from ascend_sim.isa.vector import (
     Interleave,
     Mask,
     ReduceBlocks,
-    ReducePairs,
     ReduceRows,
     ReduceWithIndex,
     Scatter,
@@ -38,6 +37,7 @@ from ascend_sim.isa.vector import (
     VectorUnary,
 )
 from ascend_sim.isa.vector.named import NamedInstruction, named
+from ascend_sim.isa.vector.named.pair_reduce_sum import PairReduceSum
 from ascend_sim.kernel.local_tensor import LocalTensor
 from ascend_sim.memory.gm import gm_operand
 from tests.support.isa.workbench import Workbench, covered
@@ -62,12 +62,13 @@ def example(kind: type[NamedInstruction], dtype: str) -> tuple[Instruction, int,
 CASES: list[tuple[Instruction, int, int, int]] = [
     (DataCopy("GM", "UB", 70, 3, 200, 96), 64, GM0, 0),
     (DataCopy("GM", "L1", 128), 32, GM0, 0),
+    (DataCopyPadded("GM", "UB", 10, 3, 14, 32, "", "", 2, 4, 0x1234, 2), 64, GM0, 0),
     (ScalarLoad("UB", 4), 0, 68, 0),
     (ScalarStore("UB", 2), 66, -7, 0),
     (ScalarCopy("UB", 4), 68, 132, 0),
     (ReduceWithIndex(3, 40, 256, "max", "float32"), 1024, 0, 0),
     (ReduceWithIndex(2, 61, 256, "min", "float16", "index", Mask(0x1001100010010101, 128)), 1024, 0, 0),
-    (ReducePairs("float16", 90), 1024, 0, 0),
+    (PairReduceSum("float16", 45), 1024, 0, 0),
     (DataCopy("UB", "GM", 50, 4, 64, 500), GM1, 96, 0),
     (DataCopy("L1", "GM", 32, 2, 32, 32), GM1, 96, 0),
     (DataCopy("UB", "GM", 64, 2, 96, 100, "float32"), GM1, 96, 0),

@@ -182,4 +182,4 @@ def test_extremes_with_their_index_and_a_copy_of_one() -> None:
 def test_what_does_not_go_together() -> None:
     assert "both are elements of UB of one format" in refused(lambda k, x, t: k.scalar_copy(x[0], t[0:1]))
     assert "dst must have two elements for each of 1 rows" in refused(lambda k, x, t: k.reduce_min_index(t[:3], t[3:8]))
-    assert "dst must have half as many elements as src" in refused(lambda k, x, t: k.pair_reduce_sum(t[:3], t[8:16]))
+    assert "src must have twice the elements of dst" in refused(lambda k, x, t: k.pair_reduce_sum(t[:3], t[8:16]))

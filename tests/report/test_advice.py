@@ -104,6 +104,21 @@ def test_advice_names_fields_of_the_kernels_own_tiling() -> None:
     assert set(asked) <= kernel["tiling"].keys() and "cl0Pbuffer" in asked
 
 
+def test_the_gain_is_that_of_all_blocks_and_one_block_chooses() -> None:
+    """One block says -40 of a doubled baseM and -60 of a doubled baseN; all blocks say -30 of any."""
+    kernel = dict(kernels(layer())["grad_input"]) | {"waterfall": {"ideal": 10, "wait MTE1": 90}}
+    wholes: list[str] = []
+
+    class BothWays(Tried):
+        def added(self, name: str, change: Mapping[str, Any], *, whole: bool) -> int | None:
+            (field,) = change["tiling"][name]
+            wholes.extend([field] if whole else [])
+            return -30 if whole else {"baseM": -40, "baseN": -60}[field]
+
+    (one,) = statements(CHIP, kernel, {}, "my.yaml", BothWays(0))
+    assert one.gain == 30 and "baseN=" in one.text and wholes == ["baseN"]
+
+
 def test_a_layer_in_words() -> None:
     problem = layer(stride=2).report.problem
     assert layer_words(problem) == "64 -> 64 channels, kernel 3x3, stride 2x2, maps 28x28, batch 20"

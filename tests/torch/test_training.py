@@ -14,7 +14,9 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from ascend_sim import AclnnError, SimError  # noqa: E402
+from ascend_sim.numerics import reference  # noqa: E402
 from ascend_sim.torch import compare_training, simulate  # noqa: E402
+from ascend_sim.torch.outcome import KeptCalls  # noqa: E402
 from tests.support.torch.models import small_cnn  # noqa: E402
 
 nn, aten = torch.nn, torch.ops.aten
@@ -155,3 +157,68 @@ def test_a_whole_training_of_finite_losses_needs_no_remark() -> None:
     for seed in (1.5, 2**64):
         with pytest.raises(SimError, match="seed is"):
             compare_training(training, steps=1, seed=seed)  # type: ignore[arg-type]
+
+
+def test_each_distinct_call_is_built_once_and_pytorch_has_its_threads_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three steps make the forward and the backward call of each layer, with other values."""
+    built = []
+
+    def counted(self: KeptCalls, call: Any, *rest: Any) -> Any:
+        built.append(call)
+        return plain(self, call, *rest)
+
+    plain = KeptCalls.run
+    monkeypatch.setattr(KeptCalls, "run", counted)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        compare_training(trainer(2, 6), precisions=["hf32"], steps=3)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(threads)
+    layers = sum("Conv" in type(one).__name__ for one in small_cnn().modules())
+    assert len(built) == len(set(built)) == 2 * layers
+
+
+class Rounded(torch.utils._python_dispatch.TorchDispatchMode):
+    """PyTorch whose convolutions are float64 sums of HiFloat8 operands; outputs and grad_input are rounded to HiFloat8."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is aten.convolution.default:
+            data, weight, bias, *rest = args
+            output = hifloat8(func(exact(data), exact(weight), None, *rest))
+            return output if bias is None else output + bias.reshape(-1, 1, 1)
+        if func is aten.convolution_backward.default:
+            own = func(*args, **(kwargs or {}))
+            found = func(*map(exact, args[:3]), *args[3:])
+            made = None if found[0] is None else hifloat8(found[0]), None if found[1] is None else found[1].float()
+            return *made, own[2]
+        return func(*args, **(kwargs or {}))
+
+
+def hifloat8(tensor: Any) -> Any:
+    rounded = np.vectorize(
+        lambda one: reference.decode(reference.encode(float(one), "hifloat8"), "hifloat8"), otypes=[np.float32]
+    )
+    return torch.from_numpy(rounded(tensor.detach().float().numpy()))
+
+
+def exact(tensor: Any) -> Any:
+    return hifloat8(tensor).double()
+
+
+def test_hifloat8_rounds_what_the_convolutions_take_and_its_bias_is_pytorchs() -> None:
+    """An oracle of PyTorch's own operators and of the scalar rounding; a sum in float32 may round to a neighbour."""
+    training = trainer(2, 6)
+    compared = compare_training(training, precisions=["hifloat8"], steps=3, chip="ascend950pr_9589")
+    torch.manual_seed(0)
+    with Rounded():
+        wanted = [float(loss.detach()) for loss in islice(training(), 3)]
+    assert compared.losses["hifloat8"] == pytest.approx(wanted, rel=2e-3)
+    assert compared.losses["hifloat8"][0] == pytest.approx(wanted[0], rel=1e-6)
+    assert min(compared.deviations("hifloat8")) > 1e-6
+
+
+def test_hifloat8_needs_a_chip_that_has_it() -> None:
+    with pytest.raises(SimError, match=r"ascend910b3 has no such product; a 950 has it \(--chip ascend950pr_9589\)"):
+        compare_training(trainer(), precisions=["hifloat8"], steps=1)

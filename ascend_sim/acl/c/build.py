@@ -97,7 +97,7 @@ except BaseException as error:
 
 
 def build_c(folder: str | Path) -> list[Path]:
-    """Write headers and libraries to `folder`; returns what was written.
+    """Write headers and libraries to `folder`; return the paths written.
 
     Raises SimError without cffi, a C compiler, or a Python that can be linked with, and where a file cannot be written.
     """
@@ -194,7 +194,7 @@ def _quoted(text: str) -> str:
 
 
 def _python_library() -> list[str]:
-    """Return how to link with this Python. Raises SimError where it has no headers or no shared library."""
+    """Return the flags that link with this Python. Raises SimError where it has no headers or no shared library."""
     header = Path(sysconfig.get_path("include")) / "Python.h"
     name, folder = sysconfig.get_config_var("LDLIBRARY") or "", sysconfig.get_config_var("LIBDIR") or ""
     version = sysconfig.get_config_var("LDVERSION")

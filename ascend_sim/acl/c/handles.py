@@ -35,7 +35,7 @@ _KINDS = {type(thing): number for number, thing in enumerate(_GONE)}
 
 
 class Pointer(int):
-    """A pointer that no call gave out: no object of any kind, as the functions will say."""
+    """A pointer that no call gave out; the functions refuse it as no object of any kind."""
 
 
 class Handles:
@@ -63,8 +63,8 @@ class Handles:
             return self._numbers[thing]
 
     def thing(self, number: int) -> Any:
-        """Return the object behind a pointer, a destroyed one of its kind, a `Pointer` for what was never given out, None for
-        0.
+        """Return the object behind a pointer: None for 0, a destroyed one of its kind, a `Pointer` for a number never
+        given out.
         """
         if not number:
             return None
@@ -78,7 +78,7 @@ class Handles:
         return Pointer(number)
 
     def forget_dead(self, things: Iterable[Any] | None = None) -> None:
-        """Drop the handles of objects that were destroyed or used up: those among `things`, or among all for None."""
+        """Drop the handles of destroyed or used objects among `things`; None: among all."""
         with self._lock:
             for thing in list(self._numbers) if things is None else things:
                 if thing in self._numbers and not thing.alive:

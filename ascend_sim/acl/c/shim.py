@@ -30,7 +30,7 @@ _Values = dict[str, Any]
 
 
 def install(ffi: Any, lib: Any) -> None:
-    """Answer all functions of the library, and write what ASCEND_SIM_OUT asks for when the process ends."""
+    """Bind every function of the library to its Python function, and have ASCEND_SIM_OUT written when the process ends."""
     warnings.simplefilter("always", RuntimeWarning)
     warnings.showwarning = _show_warning
     shim = Shim(ffi)
@@ -41,7 +41,7 @@ def install(ffi: Any, lib: Any) -> None:
 
 
 class Shim:
-    """The functions of `ascend_sim.acl` as C calls them. `ffi` is cffi's, of the library."""
+    """Connects the functions of the C library with those of `ascend_sim.acl`; `ffi` is the library's cffi."""
 
     def __init__(self, ffi: Any) -> None:
         self.handles = Handles()
@@ -54,7 +54,7 @@ class Shim:
         return ASSUMED_CODES["simulator" if function.returns == "aclError" else "aclnn simulator"].code
 
     def bind(self, function: Function) -> Callable[..., Any]:
-        """Return the callable behind a C function: C values in the order of its parameters, a C value out."""
+        """Return the callable behind a C function, which takes C values and returns a C value."""
         python = getattr(acl, function.name)
         names = [parameter.name for parameter in function.parameters]
         inputs = [(parameter, self._reader(parameter)) for parameter in function.inputs]
@@ -89,7 +89,7 @@ class Shim:
     # -- C to Python --------------------------------------------------------------------------------------------------
 
     def _reader(self, parameter: CParameter) -> Callable[[_Values], Any]:
-        """Return a function that reads a parameter from all values of a call."""
+        """Return a function that takes all values of a call and returns the Python value of a parameter."""
         name = parameter.name
         return {
             "number": lambda values: values[name],
@@ -107,7 +107,7 @@ class Shim:
         return os.fsdecode(self._ffi.string(pointer)) if pointer else None
 
     def _array(self, pointer: Any, length: int) -> list[int] | None:
-        """Return the numbers of a host array; a length that the function refuses is not read."""
+        """Return the numbers of a host array; None for a null pointer, [] for a length that the function will refuse."""
         if not pointer:
             return None
         if self._ffi.typeof(pointer).item.cname == "_Bool":
@@ -140,7 +140,7 @@ class Shim:
         return lambda number: number or 0
 
     def _kept_text(self, text: str | None) -> Any:
-        """Return a text for C; it stays where it is until the thread asks for the next one."""
+        """Return a C string that stays valid until the thread asks for the next one; a null pointer for None."""
         if text is None:
             return self._ffi.NULL
         PROCESS.thread.c_message = self._ffi.new("char[]", text.encode(errors="replace"))
@@ -157,5 +157,5 @@ class Shim:
 
 
 def _show_warning(message: Any, category: Any, filename: str, lineno: int, file: Any = None, line: Any = None) -> None:
-    """A warning without the place in Python, which says nothing to the author of a C program."""
+    """Print a warning without its place in Python, which the author of a C program does not know."""
     print(f"ascend-sim: warning: {message}", file=sys.stderr, flush=True)

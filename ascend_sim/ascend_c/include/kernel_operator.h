@@ -12,3 +12,4 @@
 #include "asim/cube_types.h"
 #include "asim/cube.h"
 #include "asim/launch.h"
+#include "asim/machine.h"

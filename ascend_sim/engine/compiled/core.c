@@ -390,6 +390,9 @@ static void run_scalar(Cores *cores, Core *core) {
             core->begun = t += issue;
             lower(cores, core, flag, t);
             pair(core, flag, flag->lowered);
+        } else if (instruction->kind == CROSS_SET) { /* as on a pipe, where the scalar unit stands (CoreRun._scalar; ../cross.py) */
+            core->begun = t += issue;
+            tell(cores, RAISES, core, S, instruction, t);
         } else if (instruction->kind == CROSS_WAIT) { /* until Python says when it was over (CoreRun._scalar; ../cross.py) */
             if (state != HOLDS) {
                 core->begun = t += issue;

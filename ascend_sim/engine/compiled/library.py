@@ -51,7 +51,7 @@ def _numbers(*names: str) -> list[tuple[str, Any]]:
 
 
 class CoreNumbers(ctypes.Structure):
-    """`CoreNumbers` of core.h."""
+    """ctypes mirror of the C struct `CoreNumbers` (core.h)."""
 
     _fields_ = [
         *_numbers("line", "flag_latency", "barrier_latency"),
@@ -60,13 +60,13 @@ class CoreNumbers(ctypes.Structure):
 
 
 class GmNumbers(ctypes.Structure):
-    """`GmNumbers` of traffic.h."""
+    """ctypes mirror of the C struct `GmNumbers` (traffic.h)."""
 
     _fields_ = _numbers("shared", "line", "l2_read", "l2_write", "hbm", "miss_latency", "same_line", "write_back")
 
 
 class ProgramStruct(ctypes.Structure):
-    """`Program` of program.h."""
+    """ctypes mirror of the C struct `Program` (program.h)."""
 
     _fields_ = [
         *((name, c_void_p) for name in ("stamps", "own", "which", "tiles", "where", "bases")),
@@ -78,7 +78,7 @@ class ProgramStruct(ctypes.Structure):
 
 
 class EventStruct(ctypes.Structure):
-    """`Event` of core.h."""
+    """ctypes mirror of the C struct `Event` (core.h)."""
 
     _fields_ = _numbers("what", "core", "pipe", "instruction", "time")
 
@@ -172,7 +172,10 @@ class Handle:
         self.pointer = None
 
     def advanced(self, result: int) -> int:
-        """Return the result of a call that advances cores, a slice of their rows at a time: signals come between."""
+        """Go on with a call that advances cores until it has ended, and return its last result.
+
+        C computes a slice of rows at a time, so that Python handles signals between two slices.
+        """
         while checked(result) == UNFINISHED:
             result = self.lib.machine_go_on(self.pointer)
         return result

@@ -177,7 +177,7 @@ EXPORT i64 table_extend(
         const Instruction *one = &more[i];
         int on_a_pipe = one->kind >= LOCAL && one->kind < SCALAR && one->pipe > S && one->pipe < PIPES;
         int scalar = one->pipe == S && one->kind >= SET && one->kind <= BARRIER_ALL && one->kind != TRANSFER &&
-                     one->kind != BARRIER && one->kind != CROSS_SET;
+                     one->kind != BARRIER;
         if (!on_a_pipe && !scalar) fail(&machine->way_out, BAD_ROW);
         table->instructions[table->count] = *one;
         table->accesses[table->count] = accesses[i];

@@ -110,7 +110,7 @@ class CompiledMachine:
         return [table.table for table in self._tables.values()]
 
     def in_gm(self, tasks: int) -> dict[int, Hazards]:
-        """Return the hazards in GM of a finished watched run, by the task of the later access."""
+        """Return the hazards in GM of a finished watched run, {index of the later access's task: its hazards}."""
         return read_gm(self.lib.machine_gm(self._c.pointer), tasks)
 
     def close(self) -> None:
@@ -127,7 +127,7 @@ class CompiledMachine:
     def core(
         self, program: Program, begin: int, order: int, cross: CrossFlags, gm_bases: Sequence[int]
     ) -> CompiledCore:
-        """Return a program to run on a core, as `CoreRun` does."""
+        """Return `program` on a core of this machine, not yet started, as `Machine.core` says."""
         table = self._tables.get(id(program.table))
         if table is None:
             table = self._tables[id(program.table)] = Table(self._c, program.table, self._chip_of_gm)
@@ -139,7 +139,10 @@ class CompiledMachine:
         return Written(self._room.take(count, len(OF_ALL)), self._room.take(moves, 1 + len(OF_MOVES)))
 
     def bases_of(self, bases: Sequence[int]) -> tuple[NDArray[np.int64], int]:
-        """Return the addresses of a task's tensors as an array, and its address for C; the last task's are kept."""
+        """Return the addresses of a task's tensors as an array, and that array's address for C.
+
+        The arrays of the last task are kept for its next program.
+        """
         if self._bases[0] is not bases:
             numbers = np.array(bases, np.int64)
             self._bases = bases, numbers, address_of(numbers)
@@ -165,7 +168,7 @@ class CompiledMachine:
         )
 
     def begin(self, core: CompiledCore) -> None:
-        """Start a program; C computes ahead as far as it can."""
+        """Start a program in C, which computes ahead as far as it can, and handle its events."""
         self._cores[core.number] = core
         found = c_void_p()
         self._c.advanced(self.lib.core_begin(self._c.pointer, core.table.handle, core.c_program, c.byref(found)))
@@ -195,7 +198,7 @@ class CompiledMachine:
     # -- SimPy side, as in `Traffic`: a timer to the next instant, then, behind everything else of it, the settling --------
 
     def go_on(self) -> None:
-        """Hear what the cores have to say, and be there when the next transfer begins."""
+        """Fetch all events of cores that C has ready, and let each core handle its own."""
         event = self._event
         while self.lib.machine_hear(self._c.pointer, event):
             self._cores[event.core].hear(event)
@@ -249,7 +252,7 @@ class CompiledMachine:
 
 
 class CompiledCore:
-    """The timeline of one program that begins at cycle `begin`; what `CoreRun` is, in C."""
+    """The timeline of one program that begins at cycle `begin`, computed in C; it has the interface of `CoreRun`."""
 
     def __init__(
         self,
@@ -302,7 +305,7 @@ class CompiledCore:
         return self._over
 
     def hear(self, event: c.EventStruct) -> None:
-        """Handle an event of this core from C."""
+        """Handle an event of this core from C: the end of its program, or a set of or a wait for a cross-core flag."""
         if event.what == c.FINISHED:
             self._note_the_end(event.time)
             self._over._ok, self._over._value = True, None
@@ -335,7 +338,7 @@ class CompiledCore:
     # -- after the run -------------------------------------------------------------------------------------------------
 
     def columns(self) -> Mapping[str, NDArray[np.int64]]:
-        """Return the columns of `ProgramRun`; empty where they are not kept."""
+        """Return the columns of `ProgramRun`; an empty mapping where the run does not keep them."""
         return self._columns
 
     def _note_the_end(self, finish: int) -> None:
@@ -383,7 +386,7 @@ class CompiledCore:
         return heads
 
     def issued_until(self) -> int:
-        """Return the cycle that the scalar unit has reached."""
+        """Return the cycle up to which the scalar unit has issued."""
         return self.finish if self.handle is None else int(self._machine.lib.core_issued_until(self.handle))
 
     def scalar_stuck(self) -> tuple[int, str] | None:

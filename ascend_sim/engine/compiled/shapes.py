@@ -23,9 +23,10 @@ _MOST_BYTES = 1 << 44
 
 
 class Table:
-    """`table` in the machine; `flags` are (source, destination, flag) by number.
+    """The instruction table `table` as C knows it; `flags` has the keys (source, destination, flag) by their numbers in
+    C.
 
-    `chip_of_gm` is whose lines and tails count where the GM is shared; without it every transfer runs alone.
+    `chip_of_gm` is the chip whose lines and tails count where the GM is shared; None: every transfer runs alone.
     """
 
     def __init__(self, machine: c.Handle, table: InstructionTable, chip_of_gm: ChipSpec | None) -> None:
@@ -52,7 +53,7 @@ class Table:
             raise MemoryError
 
     def extend(self) -> None:
-        """Send the instructions that were added since the last time to the machine."""
+        """Pass to C the instructions that were added to the table since the last call."""
         table, known = self.table, self._known
         count = len(table.instructions) - known
         if not count:
@@ -102,9 +103,9 @@ class Table:
         return self._numbers[key]
 
     def _access(self, instruction: int) -> tuple[int, int, int]:
-        """Return a transfer's direction, the speed of its port, and which of its lines the L2 treats specially.
+        """Return for C a transfer's direction, its port's speed, and which of its lines the L2 treats specially.
 
-        Of a read those are the lines that bypass the L2, all or where a row ends; of a write those not covered whole.
+        For a read those bypass the L2: all lines, or those where a row ends. For a write they are not covered whole.
         """
         access = self.table.accesses[instruction]
         assert access is not None

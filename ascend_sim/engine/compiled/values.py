@@ -23,6 +23,7 @@ from ascend_sim.isa.effect import whole_product
 from ascend_sim.isa.memory import ValueModel
 from ascend_sim.isa.moves import Moves, Place, Product
 from ascend_sim.kernel.program import OPERAND_COLUMN, PLACED, SPACES, InstructionTable
+from ascend_sim.memory.local import LocalMemory
 
 NO_VALUES, MOVES, MULTIPLIES, IN_PYTHON = range(4)
 ENDED, WANTS_PRODUCT, WANTS_PYTHON, NOT_WRITTEN, NOT_WRITTEN_LATE, WANTS_PROGRAM, PROGRAM_ENDED = range(7)
@@ -59,7 +60,7 @@ _ACTION = np.dtype(
 
 
 class _Bytes(ctypes.Structure):
-    """`Bytes` of values.h."""
+    """ctypes mirror of the C struct `Bytes` (values.h)."""
 
     _fields_ = [("bytes", c_void_p), ("size", c_int64)]
 
@@ -69,7 +70,7 @@ class _Bytes(ctypes.Structure):
 
 
 class _Values(ctypes.Structure):
-    """`Values` of values.h."""
+    """ctypes mirror of the C struct `Values` (values.h)."""
 
     _fields_ = [
         ("rows", c_void_p), ("order", c_void_p), ("count", c_int64), ("actions", c_void_p), ("first", c_void_p),
@@ -79,13 +80,13 @@ class _Values(ctypes.Structure):
 
 
 class _Scratch(ctypes.Structure):
-    """`Scratch` of values.h."""
+    """ctypes mirror of the C struct `Scratch` (values.h)."""
 
     _fields_ = [("factors", _Bytes * 3), ("product", _Bytes)]
 
 
 class _Events(ctypes.Structure):
-    """`ValueEvents` of values.h."""
+    """ctypes mirror of the C struct `ValueEvents` (values.h)."""
 
     _fields_ = [
         *((name, c_void_p) for name in ("owner", "row", "pair", "starts", "watched")),
@@ -96,7 +97,7 @@ class _Events(ctypes.Structure):
 
 
 class _Course(ctypes.Structure):
-    """`Course` of values.h."""
+    """ctypes mirror of the C struct `Course` (values.h)."""
 
     _fields_ = [
         *((name, c_void_p) for name in ("values", "events", "scratch")),
@@ -117,7 +118,7 @@ class Workspace:
         self._tables: dict[int, _Actions] = {}
 
     def actions(self, table: InstructionTable) -> _Actions:
-        """Return the actions of a table's instructions so far."""
+        """Return the C actions of all instructions that the table has so far."""
         found = self._tables.get(id(table))
         if found is None:
             found = self._tables[id(table)] = _Actions(table)
@@ -125,7 +126,11 @@ class Workspace:
         return found
 
     def action(self, instruction: Instruction, kept: list[Any]) -> tuple[Any, Product | None]:
-        """The C struct of an instruction as a tuple, with what it points to in `kept`, and the product that it asks for."""
+        """Return an instruction's C struct as a tuple, and the product that it computes (None without one).
+
+        Arrays that the struct points to are appended to `kept`. Where C cannot run the instruction, the struct says "in
+        Python".
+        """
         found = instruction.described(self._model) if instruction.has_values else None
         if found is None or not self._fits(found):
             return _nothing(IN_PYTHON), None
@@ -136,7 +141,11 @@ class Workspace:
         return (*how, *self._product(found.product), takes, _place(found.put, kept)), found.product
 
     def _product(self, product: Product | None) -> tuple[int, ...]:
-        """The sizes of a product, and how many of its k are added one after the other; 0 where numpy multiplies."""
+        """Return the fields of a product for C: m, n, k, the stored k, and how many of its k are added one after the
+        other.
+
+        The last is 0 where numpy multiplies; all are 0 without a product.
+        """
         if product is None:
             return (0,) * 5
         in_order = self._model.accumulate == "chunk" and product.dtype != "int8"
@@ -163,19 +172,19 @@ class Workspace:
 
 
 def _taken(moves: Moves, place: Place) -> int:
-    """Return the bytes that are taken from a place, after conversion."""
+    """Return the number of bytes that are read from a place, after their conversion."""
     return place.count * place.itemsize // _BYTES[moves.source] * _BYTES[moves.target]
 
 
 def _room(moves: Moves) -> int:
-    """Return the bytes that are held between the start and the retirement."""
+    """Return the number of bytes that C must hold between the instruction's start and its retirement."""
     if moves.product is not None:
         return 4 * moves.product.m * moves.product.n
     return sum(_taken(moves, place) for place in moves.takes)
 
 
 def _is_simple(place: Place) -> bool:
-    """Return True if C has room for the loops or the list of a place, and there is an item in it."""
+    """Return True if a place has items, and C has room for its loops or its list of addresses."""
     far = 0 if place.listed is None or not place.count else int(place.listed.max())
     return place.count > 0 and len(place.strides) <= MOST_LOOPS and far < 1 << 31
 
@@ -217,7 +226,7 @@ class _Actions:
         self._kept: list[Any] = []
 
     def extend(self, work: Workspace) -> None:
-        """Add the actions of instructions that are new in the table."""
+        """Append the actions of instructions that were added to the table since the last call."""
         known, rows = len(self.columns), []
         for number, instruction in enumerate(self.table.instructions[known:], known):
             row, product = work.action(instruction, self._kept)
@@ -246,20 +255,29 @@ class CompiledValues:
         self.factors = actions.factors
         self.rows = np.ascontiguousarray(values.program.rows)
         touches = actions.table.touches
-        local, gm = values.local, values.memory.gm
+        gm = values.memory.gm
         tensors = (_Bytes * max(len(gm), 1))(*(_Bytes.of(tensor) for tensor in gm))
         self._kept = actions.columns, touches, tensors
         self.struct = _Values(
             self.rows.ctypes.data, order.ctypes.data, len(order), actions.columns.ctypes.data,
             touches.first.ctypes.data, touches.columns.ctypes.data, ctypes.addressof(tensors), len(gm), BLOCK_BYTES,
         )  # fmt: skip
+        self._stands_on(values.local)
+
+    def run_again(self) -> None:
+        """Take the memory that the program has now."""
+        if self.values.local is not self._local:
+            self._stands_on(self.values.local)
+
+    def _stands_on(self, local: LocalMemory) -> None:
+        self._local = local
         for place, name in enumerate(SPACES):
             if name in local.buffers:
                 self.struct.buffers[place] = _Bytes.of(local.buffers[name])
                 self.struct.written[place] = _Bytes.of(local.written[name])
 
     def multiply(self, instruction: int) -> None:
-        """Multiply the factors that C has laid out, in place."""
+        """Multiply with numpy the factors that C has laid out for an instruction; the product goes to C's buffer."""
         left, right, product, start = self.factors[instruction]
         if left.dtype == np.int8:
             product[...] = whole_product(left, right)
@@ -269,15 +287,14 @@ class CompiledValues:
             product += start
 
     def look(self, row: int, late: bool) -> None:
-        """Report the read of an unwritten block that C has found in a row."""
+        """Record a row's reads of bytes that were never written, which C has noticed; `late`: at its retirement."""
         argument, dst, src0, src1, _ = self.rows[row].tolist()
         key = self.values.key(argument, dst, src0, src1)
         (self.values.at_retirement if late else self.values.at_start)(row, key)
 
 
-def rows_for_python(values: ProgramValues, work: Workspace, order: NDArray[np.int64]) -> Iterator[int]:
-    """Run the rows `order` of a program in C; yield the rows that Python has to run."""
-    program = CompiledValues(values, work, order)
+def rows_for_python(program: CompiledValues, work: Workspace) -> Iterator[int]:
+    """Run the rows of a program in C; yield the rows that Python has to run."""
     run = library.load().values_run
     course = _Course(ctypes.addressof(program.struct), None, ctypes.addressof(work.scratch), 0, FRESH)
     told = ctypes.byref(course)
@@ -302,10 +319,10 @@ def events_for_python(
     begin: Callable[[int], ProgramValues],
     end: Callable[[int], None],
 ) -> Iterator[int]:
-    """Run events in C; yield the places of the events that Python has to run.
+    """Run events in C; yield the index of each event that Python has to run before C goes on.
 
-    `watched` marks events that Python runs in any case; `left` is the number of events of each program. `begin` makes the
-    memory of a program, `end` is called after its last event.
+    `watched` marks events that Python runs in any case; `left` is the number of events of each program. `begin` is
+    called before a program's first event and returns its memory, `end` after its last one.
     """
     programs: dict[int, CompiledValues] = {}
     pointers = np.zeros(len(left), np.uint64)

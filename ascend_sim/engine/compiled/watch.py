@@ -13,14 +13,14 @@ from ascend_sim.kernel.stamp import address_of
 
 
 class Reader:
-    """Copies what C has seen of programs."""
+    """Copies from C the totals and hazards that it noted of programs."""
 
     def __init__(self) -> None:
         self._numbers, self._hazards = np.zeros(1, TOTALS), np.zeros(LIMIT, HAZARD)
         self._places = address_of(self._numbers), address_of(self._hazards)
 
     def read(self, function: Any, *arguments: Any) -> ProgramTotals:
-        """Return the totals that C has collected of one program: `function` is one of its own that copy them."""
+        """Return the totals of one program, copied by `function`, a function of the C library that takes `arguments`."""
         count = function(*arguments, *self._places)
         numbers = self._numbers.copy()
         if not count:
@@ -29,7 +29,9 @@ class Reader:
 
 
 def read_gm(gm: Any, tasks: int) -> dict[int, Hazards]:
-    """Return the hazards in GM by the task of the later access, after the last program; MemoryError where C finds none."""
+    """Return the hazards in GM by the task of the later access, after the last program. Raises MemoryError if C ran out
+    of it.
+    """
     lib, found = c.load(), {}
     count = c.c_int64()
     failed = lib.gm_end(gm) < 0

@@ -1,7 +1,7 @@
 """Forms of each chip's instruction words: their fields and limits, declared once in configs/instructions.
 
 An instruction of the builder describes an effect; it is legal on a chip if one of the forms of the chip's architecture says it
-(`form_of`). Nothing is known of what nobody declared, and it passes: a user's own instructions, and what only orders or waits.
+(`form_of`). An instruction without a declared form passes: a user's own, and one that only orders or waits.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ __all__ = [
 
 _GROUP = {
     "ascend_sim.isa.transfer": ("copies",),
+    "ascend_sim.isa.vector.movement": ("copies",),
     "ascend_sim.isa.load": ("loads",),
     "ascend_sim.isa.cube": ("cube",),
     "ascend_sim.isa.bias": ("cube",),
@@ -44,9 +45,9 @@ _GROUP = {
 
 
 def form_of(instruction: Instruction, chip: ChipSpec) -> Form | None:
-    """Return the form that says an instruction on the chip, or None where nothing is declared.
+    """Return the form by which the chip can express an instruction, or None if nothing is declared for it.
 
-    Raises SimError, in one line, where no form can say it.
+    Raises SimError, in one line, if no declared form can.
     """
     kind: Any = type(instruction)
     arch = chip.identity.arch
@@ -64,7 +65,7 @@ def form_of(instruction: Instruction, chip: ChipSpec) -> Form | None:
 
 
 def can_say(instruction: Instruction, chip: ChipSpec) -> bool:
-    """Return True if `form_of` takes the instruction."""
+    """Return True if the chip can express the instruction: `form_of` does not refuse it."""
     try:
         form_of(instruction, chip)
     except SimError:
@@ -84,7 +85,7 @@ def copies_whole_blocks(chip: ChipSpec) -> bool:
 
 
 def reach(tensor: Allocation, chip: ChipSpec) -> int:
-    """Return the bytes of a tensor that instructions may touch: with its slack where copies count whole blocks."""
+    """Return the bytes of a tensor that instructions may touch; with its slack if copies count whole blocks."""
     return tensor.room if copies_whole_blocks(chip) else tensor.size
 
 

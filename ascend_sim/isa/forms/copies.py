@@ -11,6 +11,8 @@ from ascend_sim.isa.base import Instruction, ceil_div
 from ascend_sim.isa.direct import DataCopyDn2Nz
 from ascend_sim.isa.forms.form import Way
 from ascend_sim.isa.transfer import DataCopy, DataCopyNd2Nz, DataCopyPlanes, Fill
+from ascend_sim.isa.vector.base import size_of
+from ascend_sim.isa.vector.movement import VectorCopy
 from ascend_sim.numerics import numpy_dtype
 
 Fields = Mapping[str, int]
@@ -59,6 +61,38 @@ class BlockRows(AnyRows):
         )
 
 
+class AnyCopies(Way):
+    """Copies in UB by elements, with a mask or without."""
+
+    kind = VectorCopy
+
+    def route(self, instruction: Any) -> str:
+        return "UB->UB"
+
+    def effect(self, route: str, fields: Fields, item: str) -> Instruction:
+        return VectorCopy(item, BLOCK_BYTES // size_of(item))
+
+
+class CopiedRows(AnyCopies):
+    """Copies in UB as `BlockRows`."""
+
+    names = BlockRows.names
+
+    def values(self, instruction: VectorCopy) -> tuple[int, ...]:
+        i = instruction
+        size = i.count * size_of(i.dtype)
+        return (i.rows, size, i.src_stride - size, i.dst_stride - size) if i.rows > 1 else (1, size, 0, 0)
+
+    def effect(self, route: str, fields: Fields, item: str) -> Instruction:
+        size, rows = fields["len_burst"], fields["n_burst"]
+        strides = (size + fields["dst_gap"], size + fields["src_gap"]) if rows > 1 else (0, 0)
+        return VectorCopy(item, size // size_of(item), rows, *strides)
+
+    def unmasked(self, i: VectorCopy) -> str:
+        """Return the refusal of a mask, or ""."""
+        return "" if i.mask is None else "a mask; the copy in UB by blocks has none"
+
+
 class StartedRows(AnyRows):
     """Rows of whole blocks; each side has the distance from the start of a row to the start of the next."""
 
@@ -75,12 +109,12 @@ class StartedRows(AnyRows):
 
 
 def _sides(i: DataCopy) -> tuple[int, int]:
-    """Return the strides in GM and in the local buffer."""
+    """Return the strides of a copy as (in GM, in the local buffer)."""
     return (i.src_stride, i.dst_stride) if i.source == "GM" else (i.dst_stride, i.src_stride)
 
 
 def _copied(route: str, size: int, rows: int, far: int, near: int) -> DataCopy:
-    """Return a copy by its strides in GM and in the local buffer."""
+    """Return the copy on a route with stride `far` in GM and `near` in the local buffer."""
     source, destination = route.split("->")
     return DataCopy(source, destination, size, rows, *((far, near) if source == "GM" else (near, far)))
 
@@ -116,7 +150,7 @@ class SteppedRows(AnyRows):
 
     @staticmethod
     def copied(route: str, f: Fields) -> DataCopy:
-        """Return the copy that the common fields `f` say on a route."""
+        """Return the copy that the fields `f`, which all its forms have, express on a route."""
         return _copied(route, f["len_burst"], f["n_burst"], f["gm_stride"], f["local_stride"])
 
     def rows_held(self, i: DataCopy) -> str:
@@ -256,6 +290,8 @@ class FractalFill(BlockFill):
 WAYS: dict[str, Way] = {
     "any_rows": AnyRows(),
     "block_rows": BlockRows(),
+    "any_copies": AnyCopies(),
+    "copied_rows": CopiedRows(),
     "started_rows": StartedRows(),
     "filled_rows": FilledRows(),
     "stepped_rows": SteppedRows(),

@@ -19,7 +19,7 @@ Fields = Mapping[str, int]
 
 
 class ProductWay(Way):
-    """Extents of a product; m = 1 is a mode of its own, in which L0A does not hold fractals."""
+    """Extents of a product in the instruction word; m = 1 is a mode of its own, in which L0A does not hold fractals."""
 
     kind = Mmad
     names: tuple[str, ...] = ("m", "k", "n", "c_matrix_init_val")

@@ -41,15 +41,16 @@ class Conversions:
 
 
 def ways_of(group: str) -> Mapping[str, Way]:
-    """Return the ways of a group of instructions by their names in its configuration file."""
+    """Return {name in the configuration file: way} of a group of instructions."""
     found: Mapping[str, Way] = import_module(f"ascend_sim.isa.forms.{group}").WAYS
     return found
 
 
 @cache
 def declared(group: str, arch: str = "") -> tuple[Form, ...]:
-    """Return the forms of a group, in the order of its file, or those of one architecture; ConfigError for an entry that cannot
-    be.
+    """Return the forms of a group in the order of its file, with `arch` only those of one architecture.
+
+    Raises ConfigError for an entry that is wrong.
     """
     ways = ways_of(group)
     entries = [entry for entry in _entries(group) if arch in ("", *entry["architectures"])]
@@ -58,13 +59,13 @@ def declared(group: str, arch: str = "") -> tuple[Form, ...]:
 
 @cache
 def atomics() -> tuple[Atomics, ...]:
-    """Return the atomic additions to GM, by architecture."""
+    """Return {architecture: its atomic additions to GM}."""
     return tuple(_made(Atomics, "configs/instructions/atomics.yaml", _tuples(entry)) for entry in _entries("atomics"))
 
 
 @cache
 def conversions() -> tuple[Conversions, ...]:
-    """Return the conversions of the Fixpipe, by architecture."""
+    """Return {architecture: the conversions of its Fixpipe}."""
     where = "configs/instructions/conversions.yaml"
     return tuple(_made(Conversions, where, _tuples(entry)) for entry in _entries("conversions"))
 

@@ -16,8 +16,9 @@ _BYTES = re.compile(r"(\d+)-byte\b")
 
 @frozen
 class Field:
-    """Instruction field of `bits` bits for `low` to `high` in `unit`; `register`: the register that holds it, "" for an
-    argument.
+    """Instruction field of `bits` bits, whose values `low` to `high` count units of `unit`.
+
+    `register` is the register that holds it, "" for an argument.
     """
 
     name: str
@@ -30,12 +31,12 @@ class Field:
 
     @cached_property
     def unit_bytes(self) -> int:
-        """Return the bytes of its unit; 1 where it counts bytes or anything else."""
+        """Return the bytes of the field's unit; 1 if it counts bytes or anything else."""
         found = _BYTES.match(self.unit)
         return int(found[1]) if found else 1
 
     def fault(self, raw: int) -> tuple[str, str]:
-        """Return why the field cannot hold `raw` (bytes, or a count), in a word and in a line; "" where it can."""
+        """Return the fault of a raw value (bytes, or a count) as a word and a line; two "" if the field can hold it."""
         value, rest = divmod(raw, self.unit_bytes)
         if rest:
             return "part", f"{self.name} counts {self.unit}; {raw:,} bytes are not whole ones ({self.source})"
@@ -57,8 +58,8 @@ class FormRule:
 class Way:
     """Translation between an instruction's effect and the fields of a chip's instruction word, both ways.
 
-    `kind` is the class of the effects, `names` are the fields in the order of `values`. A rule is a method that says what is
-    wrong with an instruction, or nothing.
+    `kind` is the class of the effects, `names` are the fields in the order of `values`. A rule is a method that returns
+    the fault of an instruction in words, "" without one.
     """
 
     kind: type[Instruction]
@@ -73,11 +74,11 @@ class Way:
         return True
 
     def values(self, instruction: Any) -> tuple[int, ...]:
-        """The raw values of the fields `names`: bytes where the unit has bytes, else a count."""
+        """Return the raw values of the fields `names`: bytes for a unit of bytes, else counts."""
         return ()
 
     def effect(self, route: str, fields: Mapping[str, int], item: str) -> Instruction:
-        """Return the instruction that `fields` (raw values by name) say on a route, for items of the format `item`."""
+        """Return the instruction that `fields` (raw values by name) express on a route, for items of the format `item`."""
         raise NotImplementedError
 
 
@@ -124,8 +125,9 @@ class Form:
         return not any(broken(instruction) for broken, _ in self._asked)
 
     def faults(self, instruction: Any) -> dict[str, str]:
-        """Return everything that keeps the form from expressing the effect: a line by field ("NAME above"), rule or
-        other key.
+        """Return {fault: line} of everything that keeps the form from expressing the effect; {} if it can.
+
+        Keys are a field with a word ("NAME above"), a rule, "items" or "dtype".
         """
         by_name, found = {one.name: one for one in self.fields}, {}
         for name, raw in zip(self.way.names, self.way.values(instruction), strict=True):

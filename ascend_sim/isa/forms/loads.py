@@ -83,7 +83,7 @@ class Squares(Way):
         return LoadData2D(_destination(route), size, fields["repeat"], source, True, step)
 
     def whole_squares(self, i: LoadData2D) -> str:
-        """Return the refusal of squares of two fractals that begin at odd ones, or ""."""
+        """Return the refusal of squares of two fractals that begin at an odd fractal, or ""."""
         odd = i.itemsize == 1 and i.repeat > 1 and i.src_stride % 2
         if odd:
             return f"src_stride = {i.src_stride} fractals is not whole squares of two"
@@ -197,7 +197,7 @@ class Img2Col(Img2ColV1):
 
 
 class Img2ColRuns(Img2Col):
-    """A kernel over a map, of whose columns runs are taken that lie apart; the register `l3d_rpt` says how far."""
+    """img2col of a map by a kernel, for runs of columns that lie apart; the register `l3d_rpt` has their distance."""
 
     names = (*Img2Col.names, "repeat_stride", "repeat_time", "rpt_dst_stride")
 
@@ -217,7 +217,7 @@ class Img2ColRuns(Img2Col):
         return runs
 
     def rows_apart(self, i: LoadData3D) -> str:
-        """Return the refusal of rows of fractals that lie over each other in L0B, or ""."""
+        """Return the refusal of rows of fractals that overlap in L0B, or ""."""
         if i.rows > i.c0 and i.fractals > i.dst_stride:
             return f"rows of {i.fractals} fractals are {i.dst_stride} apart in L0B"
         return ""

@@ -16,7 +16,7 @@ from ascend_sim.isa.vector.base import Mask, VectorInstruction
 from ascend_sim.isa.vector.conversion import VectorCast
 from ascend_sim.isa.vector.movement import BroadcastColumn, Duplicate, Gather, VectorCopy
 from ascend_sim.isa.vector.rearrangement import Interleave, Scatter, Transpose, TransposeBlocks
-from ascend_sim.isa.vector.reduction import ReduceBlocks, ReducePairs, ReduceRows, ReduceWithIndex
+from ascend_sim.isa.vector.reduction import ReduceBlocks, ReduceRows, ReduceWithIndex
 from ascend_sim.isa.vector.selection import COMPARISONS, Compare, Select
 
 __all__ = [
@@ -31,7 +31,6 @@ __all__ = [
     "Interleave",
     "Mask",
     "ReduceBlocks",
-    "ReducePairs",
     "ReduceRows",
     "ReduceWithIndex",
     "Scatter",

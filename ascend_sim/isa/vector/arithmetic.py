@@ -70,8 +70,9 @@ WITH_SCALAR = {
 
 
 def _apply(operation: Operation, dtype: str, *operands: Any) -> Array:
-    """Return the result in the format of the operands; overflow and division by zero give inf and NaN (the engines silence
-    numpy).
+    """Return the operation's result in the format of the operands; overflow and division by zero result in inf and NaN.
+
+    The engines silence numpy's warnings about them.
     """
     if operation.rounded:
         return cast(operation.function(operands[0].astype(np.float64)), dtype)

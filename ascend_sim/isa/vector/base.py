@@ -35,10 +35,10 @@ def bits_of(dtype: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Mask:
-    """The vendor's bitwise mask: bit i (1 << i) says whether element i of every repeat takes part.
+    """The vendor's bitwise mask: bit i (1 << i) is 1 if element i of every repeat takes part.
 
-    `period` is the number of elements of a repeat (256 bytes: 64 of fp32, 128 of fp16). Elements that take no part are neither
-    written nor read; the time is that of the whole repeat.
+    `period` is the number of elements of a repeat (256 bytes: 64 of fp32, 128 of fp16). Elements that take no part are
+    neither written nor read; the time is that of the whole repeat.
     """
 
     bits: int
@@ -113,7 +113,7 @@ _LAYOUT = {"rows": 1, "dst_stride": 0, "src_stride": 0, "src1_stride": 0, "mask"
 class VectorInstruction(Instruction):
     """Base of the vector instructions: cost by `opcode`, a row of the chip's table of vector operations.
 
-    Making one for a chip that has no such operation, or has it for other formats only, raises SimError.
+    Raises SimError when one is made for a chip that lacks the operation, or the operation in this format.
     """
 
     @property
@@ -122,7 +122,7 @@ class VectorInstruction(Instruction):
         raise NotImplementedError
 
     def _cost_key(self) -> tuple[str, int]:
-        """Return the dtype by which the instruction costs, and the bytes of a row that its repeats cover."""
+        """Return the dtype whose cost counts, and the bytes of a row in repeats."""
         raise NotImplementedError
 
     def _rows(self) -> int:
@@ -142,7 +142,7 @@ class VectorInstruction(Instruction):
         return "V"
 
     def parameters(self) -> dict[str, Any]:
-        """Return the fields, without those of rows and mask where there is one row and no mask."""
+        """Return the fields by name, without rows and strides for one row, and without mask if there is none."""
         return {name: value for name, value in vars(self).items() if name not in _LAYOUT or value != _LAYOUT[name]}
 
     def cost(self, chip: ChipSpec) -> Cost:
@@ -152,9 +152,9 @@ class VectorInstruction(Instruction):
 
 @frozen
 class Elementwise(VectorInstruction):
-    """`rows` rows of `count` elements of `dtype`, each element of dst computed from the elements in its place.
+    """`rows` rows of `count` elements of `dtype`; each element of dst is computed from the elements at its place.
 
-    Strides are bytes from row to row; `row_cost` says what several rows cost.
+    Strides are bytes from row to row; `row_cost` is the cost of several rows.
     """
 
     operation: str
@@ -206,7 +206,7 @@ def store(target: NDArray[Any], values: Any, mask: Mask | None) -> None:
 
 
 def rows_fit(chip: ChipSpec, what: str, dtype: str, count: int, rows: int, dst_stride: int, *src_strides: int) -> None:
-    """Raise SimError if rows of dst overlap, or if a stride is not a multiple of blocks."""
+    """Raise SimError if rows of dst overlap, or if its stride is not a multiple of blocks."""
     if rows == 1:
         return
     if dst_stride < count * size_of(dtype):

@@ -31,14 +31,16 @@ _ByElements = Elementwise | VectorCast | VectorCopy
 
 
 class Pieces(NamedTuple):
-    """Bytes of an operand, one piece after the other: from `start` on, before `end`."""
+    """Pieces of an operand's bytes: `start` (inclusive) and `end` (exclusive) of each."""
 
     start: NDArray[np.int64]
     end: NDArray[np.int64]
 
 
 def overlap_fault(instruction: Instruction, chip: ChipSpec, operand: str, distance: int) -> str:
-    """Return why a source may not begin `distance` bytes behind dst; "" where it may, or where they are apart."""
+    """Return the reason why a source may not begin `distance` bytes behind dst; "" if it may, or if they do not
+    overlap.
+    """
     if isinstance(instruction, _ByElements):
         fault = _of_repeats(instruction, chip, operand, distance)
     elif not _meet(_touched(instruction.writes(), "dst", 0), _touched(instruction.reads(), operand, distance)):
@@ -84,8 +86,8 @@ def _runs_on(instruction: _ByElements, operand: str, distance: int) -> bool:
 
 
 def _repeats(instruction: _ByElements, chip: ChipSpec, operand: str, distance: int) -> Pieces:
-    """Return the pieces of an operand that the repeats touch: as many elements of each row as its widest operand has in a
-    repeat.
+    """Return the pieces of an operand that the repeats touch: of each row as many elements as a repeat of the widest
+    operand.
     """
     i = instruction
     if isinstance(i, VectorCast):

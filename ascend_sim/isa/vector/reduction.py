@@ -24,7 +24,9 @@ _REDUCTIONS = {"sum": None, "max": np.maximum, "min": np.minimum}
 
 
 def _reduced(operation: str, rows: NDArray[Any]) -> NDArray[Any]:
-    """Return [rows, columns] reduced to [rows], in the format of the elements; sums pairwise, like the unit's adder tree."""
+    """Return [rows, columns] reduced to [rows] in the format of the elements; sums are pairwise, like the unit's adder
+    tree.
+    """
     function = _REDUCTIONS[operation]
     if function is not None:
         return np.asarray(function.reduce(rows, axis=1))
@@ -102,11 +104,11 @@ class ReduceRows(VectorInstruction):
 
 @frozen
 class ReduceWithIndex(ReduceRows):
-    """The largest or smallest of each row and its place there: values and indices in turn (`order` "value index" or
-    "index value"), or indices alone ("index").
+    """The largest or smallest element of each row, and its index there.
 
-    An index is an unsigned number as wide as an element; of equal elements the first counts. A mask leaves elements out
-    (WholeReduceMax, WholeReduceMin). dst begins at whole pairs (stated: asc-devkit, ReduceRepeat).
+    `order`: "value index" or "index value" in turn, or "index" alone. An index is an unsigned number as wide as an
+    element; of equal elements the first counts. A mask leaves elements out (WholeReduceMax, WholeReduceMin). dst begins
+    at whole pairs (stated: asc-devkit, ReduceRepeat).
     """
 
     order: str = "value index"
@@ -149,44 +151,10 @@ class ReduceWithIndex(ReduceRows):
 
 
 @frozen
-class ReducePairs(VectorInstruction):
-    """dst[i] = src0[2 i] + src0[2 i + 1], for `count` elements of src0 (PairReduceSum)."""
-
-    dtype: str
-    count: int
-
-    name = "reduce_pairs"
-
-    def __post_init__(self) -> None:
-        if self.count % 2:
-            raise SimError(f"reduce_pairs: {self.count} elements; they are an even number")
-
-    @property
-    def opcode(self) -> str:
-        return "pair_reduce_sum"
-
-    def _cost_key(self) -> tuple[str, int]:
-        return self.dtype, self.count * size_of(self.dtype)
-
-    def reads(self) -> tuple[Region, ...]:
-        return rows_of("src0", self.dtype, self.count)
-
-    def writes(self) -> tuple[Region, ...]:
-        return rows_of("dst", self.dtype, self.count // 2)
-
-    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
-        values = view(memory, src0, self.dtype, self.count)
-        return memory.model.settled(np.asarray(values[::2] + values[1::2]))
-
-    def commit(self, memory: Memory, dst: int, pending: Any) -> None:
-        view(memory, dst, self.dtype, len(pending))[...] = pending
-
-
-@frozen
 class ReduceBlocks(VectorInstruction):
-    """dst[b] = sum, max or min of the 32-byte block b of src0, for the blocks that `count` elements begin.
+    """dst[b] = sum, max or min of the 32-byte block b of src0, for `count` elements of src0.
 
-    Of a last block that is not full the elements that are there. (BlockReduceSum, BlockReduceMax, BlockReduceMin.)
+    Of a last block that is not full only its elements count. (BlockReduceSum, BlockReduceMax, BlockReduceMin.)
     """
 
     operation: str

@@ -27,7 +27,7 @@ Value = str | int | float | bool | None
 
 @frozen
 class Fact:
-    """One figure or word of every run, None where a run has none."""
+    """One figure or word of every run, in `values` in the order of the runs; None for a run that does not have it."""
 
     name: str
     values: tuple[Value, ...]
@@ -51,7 +51,7 @@ class Fact:
 
 @frozen
 class KernelFacts:
-    """One kernel in all runs. `rows` says where it stands in the report of each, None for a run without it.
+    """One kernel in all runs. `rows` are its indices in the runs' reports, None for a run without it.
 
     `groups` are its facts by kind: "kernel", "waterfall" and so on, as `run.GROUPS` makes them.
     """
@@ -71,7 +71,7 @@ class KernelFacts:
         return self.missing or any(fact.differs for facts in self.groups.values() for fact in facts)
 
     def fact(self, group: str, name: str) -> Fact:
-        """Return the fact of that name; KeyError for one that there is not."""
+        """Return the fact `name` of a group. Raises KeyError for an unknown name."""
         for fact in self.groups[group]:
             if fact.name == name:
                 return fact
@@ -79,7 +79,9 @@ class KernelFacts:
 
     @property
     def spread(self) -> float:
-        """The us between the runs in which it takes longest and shortest; a run without it counts as 0."""
+        """Return the difference in us between the runs in which the kernel takes longest and shortest; a run without it
+        counts as 0.
+        """
         times = [float(value or 0) for value in self.fact("kernel", "us").values]
         return max(times) - min(times)
 
@@ -91,10 +93,10 @@ class KernelFacts:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RunComparison:
-    """Runs side by side: facts of the whole `call`, of the `outputs` (verdicts and errors), of every kernel.
+    """Runs side by side: facts of the whole `call`, of the `outputs` (verdicts and errors), and of every kernel.
 
-    Kernels stand in the launch order of the first run that has them; those of the same name belong together, the second of
-    a name to the second.
+    Kernels stand in the launch order of the first run that has them. Kernels of one name are paired in order: the
+    second of a run with the second of another.
     """
 
     runs: tuple[OneRun, ...]

@@ -29,13 +29,13 @@ _LEAST = 5e-4
 
 
 def file_in(folder: str | Path) -> Path | None:
-    """Return the file with the layers' times in a folder; None where there is none."""
+    """Return the path of the file with the layers' times in a folder; None if it has none."""
     return next((path for name in FILES if (path := Path(folder) / name).is_file()), None)
 
 
 @frozen
 class LayersOfRun:
-    """The layers of one run: `us` of each by part, with "total", and `texts`, their shapes."""
+    """The layers of one run by name: `us` of each by part and in "total", and the text of its shapes in `texts`."""
 
     label: str
     title: str
@@ -56,7 +56,10 @@ class LayerComparison:
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """Return "layer", "us" of both runs (None where one lacks it), "change", "parts" that changed, "what" in words."""
+        """Return one dict for each layer, the largest change first.
+
+        Keys: "layer", "us" (of both runs, None where one lacks it), "change", "parts" that changed, "what" in words.
+        """
         first, second = self.runs
         found = [self._row(name) for name in dict.fromkeys((*first.us, *second.us))]
         return sorted(found, key=lambda row: -abs(row["change"]))
@@ -96,7 +99,7 @@ class LayerComparison:
 
 
 def compare_layers(first: str | Path, second: str | Path) -> LayerComparison:
-    """Compare two folders; SimError for one that no run has written."""
+    """Compare two folders layer by layer. Raises SimError for a folder that no run has written."""
     return LayerComparison((_read(first), _read(second)))
 
 
@@ -149,7 +152,7 @@ def _title(said: Mapping[str, Any]) -> str:
 
 
 def _layers(said: Mapping[str, Any], direction: str, *, training: bool) -> Iterator[tuple[str, dict[str, float], str]]:
-    """Yield name, us by part and shapes of each layer; a name that comes again is numbered, as in a network file."""
+    """Yield name, us by part and shapes of each layer; repeated names are numbered, as in a network file."""
     used: dict[str, int] = {}
     for row in said["layers"]:
         plain = row["name"] if "network" in said else row["layer"]

@@ -25,7 +25,7 @@ _ROWS = 2400
 
 
 def write_page(path: str | Path, comparison: RunComparison) -> None:
-    """Write the page. Raises SimError without Plotly, and where the file cannot be written."""
+    """Write a comparison as one HTML page. Raises SimError without Plotly, and where the file cannot be written."""
     check_plotly()
     figures = Figures()
     title = f"{', '.join(run.label for run in comparison.runs)} side by side"
@@ -146,7 +146,11 @@ def _longest_us(kernel: KernelFacts) -> float:
 def _facts(
     comparison: RunComparison, facts: Sequence[Fact], marks: Sequence[bool] = (), *, kernels: bool = False
 ) -> str:
-    """Return facts as an HTML table; `marks` says which differ besides their values, `kernels` that a row shows its kernel."""
+    """Return facts as an HTML table. `marks` has True for each row to mark; without it the facts that differ are
+    marked.
+
+    With `kernels` each row has the number of its kernel, for the page's script.
+    """
     two = len(comparison.runs) == 2
     rows: list[list[str]] = []
     attributes: list[str] = []

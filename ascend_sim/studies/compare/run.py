@@ -38,15 +38,15 @@ def compare_runs(
     html: str | Path | None = None,
     progress: Progress | None = None,
 ) -> RunComparison:
-    """Lay runs side by side and say what differs; the numerical comparison of arrays is `ascend_sim.compare`.
+    """Return a comparison of runs side by side; arrays are compared by `ascend_sim.compare`.
 
-    Each is a case (name or file), a chip or a tiling file such as `best.yaml` (both for `case`), a folder that `run --out` or
-    `kernel --out` wrote, a timeline.npz, or what a call or `launch` returned. What has not run yet is simulated in timing
-    mode with the options of its case; `chip` replaces the chip of cases and tilings. `html` names a file for the comparison as
-    a page, with the timelines of each kernel on one zoom.
+    A run is a case (name or file), a chip or a tiling file such as `best.yaml` (both for `case`), a folder that `run
+    --out` or `kernel --out` wrote, a timeline.npz, or the result of a call or of `launch`. Cases, chips and tilings are
+    simulated in timing mode with the options of the case; `chip` replaces the chip of cases and tilings. With `html`
+    the comparison is also written to that file as a page, with the timelines of each kernel on one zoom.
 
-    Raises SimError for fewer than two runs, for what is none of these, and for `html` without Plotly; AclnnError where an
-    operator refuses the call.
+    Raises SimError for fewer than two runs, for anything else in their place, and for `html` without Plotly; AclnnError
+    where an operator refuses the call.
     """
     if not 2 <= len(runs) <= len(LETTERS):
         raise SimError(f"compare: {len(runs)} given; allowed are 2 to {len(LETTERS)} runs")
@@ -96,7 +96,10 @@ def _groups(runs: Sequence[OneRun], rows: Sequence[int | None]) -> dict[str, tup
 
 
 def _facts(columns: Sequence[Column], missing: Value) -> tuple[Fact, ...]:
-    """Return all facts by name in the order in which they occur, with `missing` where a run lacks one."""
+    """Return all facts by name, in the order in which they first occur; a run that lacks one has the value `missing`.
+
+    A column None stands for a run that lacks them all: its values are None.
+    """
     names = dict.fromkeys(name for column in columns if column is not None for name in column)
     values = {name: tuple(None if one is None else one.get(name, missing) for one in columns) for name in names}
     return tuple(Fact(name, found) for name, found in values.items() if any(value is not None for value in found))
@@ -134,7 +137,7 @@ def _outputs(report: Mapping[str, Any]) -> dict[str, Value]:
 
 
 def _apart(first: OneRun, run: OneRun) -> dict[str, Value]:
-    """Return how far the values of a run are from those of the first: the share of equal bits, and the largest difference."""
+    """Return for each output of both runs the share of equal values and the largest difference, each under its name."""
     found: dict[str, Value] = {}
     for name, (array, dtype) in run.outputs.items() if run is not first else ():
         other, other_dtype = first.outputs.get(name, (array, ""))
@@ -203,5 +206,5 @@ _PLACE = {name: place for place, name in enumerate(WORDS)}
 
 
 def _text(value: Any) -> Value:
-    """Return a value as it is, a list as text."""
+    """Return a value unchanged, but a list as text."""
     return ", ".join(map(str, value)) if isinstance(value, list | tuple) else plain(value)

@@ -38,7 +38,9 @@ _UNKNOWN = ("mode", "workspace_bytes", "findings", "warnings")
 
 @dataclass(frozen=True, eq=False)
 class OneRun:
-    """One of the runs: its source, the report as `Report.to_dict` gives it, the recording, and outputs with dtypes."""
+    """One run to compare: its source, its report (as `Report.to_dict` returns it), recording, and outputs (array,
+    dtype) by name.
+    """
 
     label: str
     kind: Kind
@@ -136,7 +138,7 @@ def _open(
 
 
 def _written(folder: Path) -> dict[str, tuple[NDArray[Any], str]]:
-    """Return the outputs in the folder of a run, plain, by name; empty where the run had no values."""
+    """Return {name: (array, dtype)} of the outputs in the folder of a run; {} if the run had no values."""
     found: dict[str, tuple[NDArray[Any], str]] = {}
     for path in (folder / "gradients.npz", folder / "outputs.npz"):
         if path.is_file():
@@ -165,7 +167,7 @@ def _made(label: str, kind: Kind, run: Result | KernelRun) -> OneRun:
 
 
 def _told_by(recording: Recording) -> dict[str, Any]:
-    """Return the part of a report that follows from a recording alone; the rest is None."""
+    """Return a report as plain data that is made from a recording alone; entries that need more are None."""
     l2 = "warm" if recording.warm else "cold"
     report = Report.build(recording.chip, recording.timeline, recording.tasks, l2=l2).to_dict()
     return report | dict.fromkeys(_UNKNOWN)

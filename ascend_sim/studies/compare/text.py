@@ -35,9 +35,10 @@ HEADS = {
 def render(
     comparison: RunComparison, console: Console, *, kernels: Sequence[str] = (), everything: bool = False
 ) -> None:
-    """Print a comparison; `kernels` are shown by name, without them those that differ most. `*` marks what differs.
+    """Print a comparison, with `*` at values that differ. `kernels` names those to show; without it those that differ
+    most.
 
-    `everything` shows all kernels, and what is equal as well. Raises SimError for a kernel that no run has.
+    `everything` shows all kernels, and equal facts as well. Raises SimError for a kernel that no run has.
     """
     shown = chosen_kernels(comparison, kernels, everything)
     for letter, run in zip(LETTERS, comparison.runs, strict=False):
@@ -65,7 +66,7 @@ def render(
 
 
 def chosen_kernels(comparison: RunComparison, names: Sequence[str], everything: bool) -> list[KernelFacts]:
-    """Return the kernels to show: those asked for, else all or those whose times differ most; in launch order."""
+    """Return the kernels to show, in launch order: those in `names`; else all, or only those whose times differ most."""
     known = [kernel.name for kernel in comparison.kernels]
     for name in names:
         if name not in known:
@@ -111,7 +112,7 @@ class _FactRows:
         self._table.row(Text(text, style="bold"), *self._blank)
 
     def facts(self, title: str, facts: Sequence[Fact], everything: bool) -> None:
-        """Add the facts that differ, or all of them, under a title; add nothing where none is left."""
+        """Add the facts that differ (with `everything` all) under a title; add nothing if there are none."""
         shown = [fact for fact in facts if everything or fact.differs or fact.name in _ALWAYS]
         if shown and title:
             self.title(title)
@@ -147,7 +148,9 @@ def shown_value(value: Value) -> str:
 
 
 def shown_difference(fact: Fact) -> tuple[str, str]:
-    """Return the difference between two runs, and its share of the first, as texts; empty for words and equal numbers."""
+    """Return two texts: the difference between two runs, and its share of the first; both empty for words and equal
+    numbers.
+    """
     first, more = fact.values[0], fact.differences[1]
     if not more:
         return "", ""

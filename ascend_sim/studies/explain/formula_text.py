@@ -39,7 +39,7 @@ def _all_terms(explanation: Explanation) -> int:
 
 
 def _runs_over_nothing(explanation: Explanation) -> str:
-    """Return why a sum has no terms: what it runs over is empty."""
+    """Return the reason why a sum has no terms: the batch or the tensor that it runs over is empty."""
     p = explanation.call.problem
     if explanation.formula.kind == "filter" and not p.n:
         return "the batch is empty"
@@ -58,7 +58,7 @@ def _product_lines(explanation: Explanation) -> list[str]:
 
 
 def _symbols(explanation: Explanation) -> list[str]:
-    """Return the formula twice: with letters, and with the element's index put in."""
+    """Return the lines of the formula: once with letters, once with the element's index put in, then its conditions."""
     p, place = explanation.call.problem, explanation.formula.place
     axes = _axes(explanation)
     letters = [axis for axis, _ in axes]
@@ -89,7 +89,7 @@ def _channels(explanation: Explanation) -> tuple[str, str]:
 
 
 def _axes(explanation: Explanation) -> list[tuple[str, int]]:
-    """Return the caller's spatial axes: their letters, and which of D, H, W of the problem each is."""
+    """Return the caller's spatial axes, each as (letter, index of D, H or W in the problem)."""
     p, rank = explanation.call.problem, explanation.call.rank
     if rank == 3:
         letter = "t" if explanation.call.axes is not None else "l"
@@ -98,7 +98,7 @@ def _axes(explanation: Explanation) -> list[tuple[str, int]]:
 
 
 def _weight_line(explanation: Explanation, outer: Index, inner: Index, taps: Sequence[Index]) -> str:
-    """Return the formula weight[outer, inner, taps] = sum over images and positions of y x, as text."""
+    """Return the formula weight[outer, inner, taps] = sum over images and positions of y times x, as text."""
     call, axes = explanation.call, _axes(explanation)
     p = call.problem
     channel: Index = inner
@@ -114,7 +114,7 @@ def _weight_line(explanation: Explanation, outer: Index, inner: Index, taps: Seq
 
 
 def _input_line(explanation: Explanation, n: Index, own: Index, at: Sequence[Index]) -> str:
-    """Return the formula made[n, own, at] = sum over channels and taps of read weight, as text."""
+    """Return the formula made[n, own, at] = sum over channels and taps of read times weight, as text."""
     call, axes = explanation.call, _axes(explanation)
     p = call.problem
     outer, inner = _channels(explanation)
@@ -137,7 +137,10 @@ def _input_line(explanation: Explanation, n: Index, own: Index, at: Sequence[Ind
 
 
 def _group(channel: Index, size: int, other: int) -> Index:
-    """Return the first channel, of groups of `other`, in the group that `channel` is in, of groups of `size`."""
+    """Return the first channel on the other side of the group that `channel` is in.
+
+    Groups have `size` channels on this side and `other` on the other.
+    """
     return channel // size * other if isinstance(channel, int) else f"{channel} div {size} x {other}"
 
 
@@ -156,13 +159,13 @@ def _filter(explanation: Explanation, name: str, outer: Index, inner: Index, tap
 
 
 def _seen(explanation: Explanation, axis: tuple[str, int], o: Index, tap: Index) -> str:
-    """Return o stride - pad + tap dilation as text: the position of x that the convolution reads for position o of y."""
+    """Return as text the position of x that the convolution reads for position o of y: o stride - pad + tap dilation."""
     stride, pad, dilation = _attributes(explanation, axis[1])
     return _linear([(stride, o), (dilation, tap), (-pad, 1)])
 
 
 def _met(explanation: Explanation, axis: tuple[str, int], i: Index, tap: Index) -> str:
-    """Return (i + pad - tap dilation) / stride as text: the position of y that reads position i of x."""
+    """Return as text the position of y that reads position i of x: (i + pad - tap dilation) / stride."""
     stride, pad, dilation = _attributes(explanation, axis[1])
     text = _linear([(1, i), (pad, 1), (-dilation, tap)])
     return text if stride == 1 else f"({text}) / {stride}"
@@ -179,7 +182,7 @@ def _attributes(explanation: Explanation, axis: int) -> tuple[int, int, int]:
 
 
 def _linear(terms: Sequence[tuple[int, Index]]) -> str:
-    """Return a sum as text: the letters that are added, then the number, then the letters that are subtracted."""
+    """Return a sum of terms as text: first the letters with a plus, then the number, then the letters with a minus."""
     number = sum(factor * index for factor, index in terms if isinstance(index, int))
     named = [(factor, index) for factor, index in terms if isinstance(index, str)]
     added = [_multiple(factor, index) for factor, index in named if factor > 0]

@@ -84,7 +84,7 @@ def explain_data(explanation: Explanation) -> dict[str, Any]:
 
 
 def _finite(value: float | np.floating[Any]) -> float | str:
-    """Return a number as JSON can hold it."""
+    """Return a number as JSON can hold it: an infinity or NaN as text."""
     return float(value) if np.isfinite(value) else str(float(value))
 
 
@@ -92,7 +92,7 @@ def _finite(value: float | np.floating[Any]) -> float | str:
 
 
 class _Map:
-    """Drawing of one of the three tensors: planes of rows x columns; a plane for each channel where there are few."""
+    """Drawing of one of the three tensors: planes of rows x columns, one for each channel of a small map."""
 
     def __init__(self, explanation: Explanation, side: str) -> None:
         self.explanation, self.side = explanation, side
@@ -114,9 +114,7 @@ class _Map:
         self.planes = {key: number for number, key in enumerate(keys)}
 
     def key(self, first: int, second: int, third: int) -> tuple[int, ...]:
-        """Return the key of the drawn plane that holds a position; its coordinates are those outside the plane's rows and
-        columns.
-        """
+        """Return the key of the plane in which a position is drawn: its coordinates but row and column."""
         if self.numbers:
             return first, second, third
         return (third,) if self.stored == "weight" else (first, third)
@@ -141,7 +139,7 @@ class _Map:
         return [int(row.min()), int(column.min()), int(row.max()), int(column.max())]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the sizes, and the numbers of small maps."""
+        """Return the page's data of the map: its sizes, and for a small map its numbers."""
         shown = []
         weight = self.stored == "weight"
         channels = ("ci", "co") if self.explanation.call.y == "input" else ("co", "ci")
@@ -237,7 +235,7 @@ def _load(explanation: Explanation, row: Row, maps: dict[str, _Map]) -> dict[str
 
 
 def _mmads(explanation: Explanation, part: SumPart, maps: dict[str, _Map], loads: list[Row]) -> dict[str, Any]:
-    """Return the page's data of a part's mmads, one entry each, and of the L0C tile after each."""
+    """Return the page's data of one part of the sum: "list" (its mmads), "tile" and "tiles" (the L0C tile after each)."""
     tiles, tile = _tiles(part)
     products = [len(real_products(m)) for m in part.mmads]
     most = 64 if sum(products) <= 4000 else 12
@@ -281,7 +279,7 @@ def _mmad(
 
 
 def _span_of(explanation: Explanation, operand: MmadOperand) -> list[int]:
-    """Return the first start and the last retirement of the loads that filled L0 for an operand."""
+    """Return [first start, last retirement] of the loads to L0 of an operand."""
     times = [_times(explanation, load.row) for load in operand.loads]
     return [min(t[0] for t in times), max(t[1] for t in times)]
 

@@ -98,7 +98,7 @@ class Explanation:
 
     @property
     def agrees(self) -> bool:
-        """Return True if the cube multiplied the numbers of the formula, each product once."""
+        """Return True if the cube multiplied exactly the pairs of numbers of the formula, each once."""
         left, right = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
         for part in self.parts:
             for mmad in part.mmads:
@@ -110,7 +110,9 @@ class Explanation:
         return np.array_equal(mine[:, np.lexsort(mine)], wanted[:, np.lexsort(wanted)])
 
     def indices(self, operand: MmadOperand, which: Array) -> Array:
-        """Flat indices into the caller's tensor of the numbers `which` of one side of an mmad; none may be constants."""
+        """Return flat indices into the caller's tensor of the numbers `which` of one side of an mmad, none of which is
+        CONSTANT.
+        """
         name = self.formula.left_name if operand.space == "L0A" else self.formula.right_name
         (tensor,) = {t.base: t for task in self.provenance.tasks for t in task.tensors if t.name == name}.values()
         return (operand.origins[which] - tensor.base) // self.itemsize(name)
@@ -240,7 +242,9 @@ class _Together:
 
 
 def _sum(terms: Formula, operands: Mapping[str, Array], plain: Mapping[str, Array]) -> float:
-    """Return the formula in float64, with the `plain` number that is added to the products."""
+    """Return the value of the formula in float64: the sum of the products, and the number of `plain` that is added to
+    it.
+    """
     left = operands[terms.left_name].reshape(-1)[terms.left].astype(np.float64)
     right = operands[terms.right_name].reshape(-1)[terms.right].astype(np.float64)
     added = 0.0 if terms.added is None else float(plain[terms.added[0]].reshape(-1)[terms.added[1]])

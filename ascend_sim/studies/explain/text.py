@@ -133,7 +133,9 @@ def gemm_lines(explanation: Explanation) -> list[str]:
 
 
 def _stride_words(explanation: Explanation) -> str:
-    """Return a text on the kernel's way with a stride: it inserts zeros, or splits the kernel into parts that need none."""
+    """Return a text on how the kernel treats a stride: it inserts zeros, or splits the filter into parts that need
+    none.
+    """
     tasks = (explanation.task(part.mmads[0].row) for part in explanation.parts if part.mmads)
     mode = next((task.info["tiling"].get("kernelSplitMode", 0) for task in tasks), 0)
     words = {
@@ -147,7 +149,7 @@ def _stride_words(explanation: Explanation) -> str:
 
 
 def part_lines(explanation: Explanation, part: SumPart, width: int | None = None) -> list[str]:
-    """Return one L0C tile: who owns it, what it brings to L1, and every mmad with the partial sum behind it."""
+    """Return the lines on one L0C tile: its core, the loads to L1, and every mmad with the partial sum after it."""
     first = part.mmads[0]
     run = explanation.provenance.programs[part.owner]
     mmad = explanation.provenance.instruction(first.row)
@@ -207,14 +209,14 @@ def _load_row(explanation: Explanation, row: Row) -> tuple[str, ...]:
 
 
 def box_of_load(explanation: Explanation, row: Row) -> str:
-    """Return the part of the caller's tensor that an instruction fetched from GM, as text: "weight[0..15, 0..31, 0..2,
+    """Return the part of the caller's tensor that an instruction loads from GM, as text like "weight[0..15, 0..31,
     0..2]".
     """
     return box(explanation, origins_of_load(explanation, row))
 
 
 def origins_of_load(explanation: Explanation, row: Row) -> Array:
-    """Return the GM bytes of the caller's numbers that a load fetched, CONSTANT for the others."""
+    """Return the GM bytes of the caller's numbers that a load fetched; CONSTANT for other numbers."""
     provenance = explanation.provenance
     instruction = provenance.instruction(row)
     if not instruction.reads():
@@ -226,7 +228,7 @@ def origins_of_load(explanation: Explanation, row: Row) -> Array:
 
 
 def tensor_of(explanation: Explanation, origin: int) -> tuple[str, int] | None:
-    """Return the caller's tensor that holds a byte of GM, and where it begins; None for other tensors."""
+    """Return name and first byte of the caller's tensor that holds a byte of GM; None for other tensors."""
     for task in explanation.provenance.tasks:
         for tensor in task.tensors:
             if tensor.name in explanation.operands and tensor.base <= origin < tensor.base + tensor.size:
@@ -269,7 +271,7 @@ def _window(explanation: Explanation, part: SumPart) -> list[str]:
 
 
 def parts_with_products(explanation: Explanation) -> list[SumPart]:
-    """Return the parts of the sum that meet numbers of the caller; the others see padding alone."""
+    """Return the parts of the sum that multiply numbers of the caller; the others multiply padding alone."""
     return [part for part in explanation.parts if any(len(real_products(mmad)) for mmad in part.mmads)]
 
 
@@ -300,7 +302,9 @@ def _side(explanation: Explanation, operand: MmadOperand, real: Array) -> str:
 
 
 def side_box(explanation: Explanation, operand: MmadOperand, real: Array) -> str:
-    """Return the caller's numbers on one side of an mmad that meet numbers on the other, as text; all of them if none does."""
+    """Return as text the caller's numbers on one side of an mmad that meet numbers on the other; all of them if none
+    does.
+    """
     return box(explanation, operand.origins[real] if len(real) else operand.origins)
 
 
@@ -369,7 +373,7 @@ def _step_row(explanation: Explanation, step: ItemStep) -> tuple[str, ...]:
 
 
 def result_lines(explanation: Explanation) -> list[str]:
-    """Return the element beside the same sum in float64."""
+    """Return lines with the element's value and the same sum in float64."""
     value, reference, unrounded = explanation.value, explanation.reference, explanation.unrounded
     dtype = explanation.output.dtype
     rows = [("the call returned", _number(value), "")]

@@ -76,7 +76,7 @@ def compare_table(specs: Sequence[ChipSpec]) -> RenderableType:
 
 
 def _places(specs: Sequence[ChipSpec]) -> list[str]:
-    """Return the dotted paths of all numbers that any chip has, section by section."""
+    """Return the dotted paths of all numbers that any of the chips has, section by section."""
     found = dict.fromkeys(place for spec in specs for place in spec.sources)
     order = {section: index for index, section in enumerate(ChipSpec.model_fields)}
     return sorted(found, key=lambda place: order[place.partition(".")[0]])
@@ -146,7 +146,7 @@ def value_at(spec: ChipSpec, place: str) -> float:
 
 
 def _figure(value: float, unit: str) -> tuple[str, str]:
-    """Return a number and its unit as text; many bytes in KiB, MiB or GiB."""
+    """Return a number with its unit as text; large byte counts in KiB, MiB or GiB."""
     if unit == "bytes" and value >= 1024:
         text, _, unit = binary_size(value).partition(" ")
         return text, unit

@@ -28,9 +28,10 @@ _WORDS = {
 def explain_format(
     name: object, value: str | float | None = None, *, rounding: str | None = None, mantissa_bits: int | None = None
 ) -> str:
-    """Return a text about a format; before it, with `value` (a decimal such as "0.1", "inf", "nan"), its rounding step by step.
+    """Return a text about a format; with `value` (a decimal such as "0.1", "inf", "nan") first its rounding step by
+    step.
 
-    `rounding` is a mode of the format (its default if None), `mantissa_bits` (11 or 10) is for hf32. Raises `SimError`
+    `rounding` is a mode of the format (its default if None), `mantissa_bits` (11 or 10) is for hf32. Raises SimError
     for an unknown format or mode and for a value that is not a number.
     """
     fmt = format_of(name, mantissa_bits)
@@ -216,7 +217,7 @@ _HIGHEST_EXPONENT = 5000
 
 
 def _parse(value: str | float) -> Fraction | float:
-    """Return an exact number, or a float for inf, NaN and -0; SimError for a text whose digits would fill the memory."""
+    """Return an exact number, or a float for inf, NaN and -0. Raises SimError for a number with too many digits."""
     exponent = re.search(r"[eE][-+]?([0-9]+)", str(value))
     if len(str(value)) > _LONGEST or (exponent and int(exponent[1]) > _HIGHEST_EXPONENT):
         raise SimError(f"value: at most {_LONGEST} characters and an exponent of {_HIGHEST_EXPONENT} are read")

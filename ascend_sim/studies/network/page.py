@@ -25,7 +25,7 @@ __all__ = ["write_page"]
 def write_page(
     path: str | Path, run: NetworkRun, tuned: Tuned | None = None, links: Mapping[str, str] | None = None
 ) -> None:
-    """Write the page; `links` are those to pages of its layers.
+    """Write the page; `links` is {layer: link to its page}.
 
     Raises SimError without Plotly, and where the file cannot be written.
     """

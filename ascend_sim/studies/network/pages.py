@@ -21,7 +21,7 @@ _LIST_HEADS = ("network", "convolutions", "distinct", "batch", "first input", "s
 
 
 def list_rows() -> list[tuple[str, ...]]:
-    """Return the networks that ship with the package under `_LIST_HEADS`."""
+    """Return a row of texts for each network that ships with the package; `_LIST_HEADS` names the columns."""
     rows: list[tuple[str, ...]] = []
     for name in network_names():
         network = load_network(name)
@@ -52,7 +52,7 @@ def list_markdown() -> str:
 
 
 def heads(run: NetworkRun) -> dict[str, str]:
-    """Return the head of each part's column."""
+    """Return {part: the head of its column}, with the layout kernels and the total."""
     made = {part: head for part, (_, head) in OPERATORS.of_pass(run.direction).layer_parts.items()}
     return made | {LAYOUT: f"{LAYOUT} us", "total": "total us"}
 
@@ -80,7 +80,7 @@ def render(run: NetworkRun, console: Console) -> None:
 
 
 def render_summary(run: NetworkRun, console: Console, more: str = "more: --full, --html page.html") -> None:
-    """Print the answer of a pass in a few lines; `more` is the last one, where the rest is found."""
+    """Print the result of a pass in a few lines; the last one is `more`, which says where to find the rest."""
     for line in lines_of(summary_of(run), more):
         if line.startswith("next: "):  # whole, to be copied
             console.print(line, soft_wrap=True, highlight=False, markup=False)
@@ -104,7 +104,7 @@ def layout_line(run: NetworkRun) -> str:
 
 
 def render_tuned(tuned: Tuned, console: Console) -> None:
-    """Print what other tilings save, the layers with the most first, and what the network gains."""
+    """Print the savings of the found tilings, the layers that gain most first, and the network's gain."""
     heads = ("layer", ">us", ">tuned us", ">saved us", ">saved")
     table = Grid(f"{tuned.after.network.name}: searched tilings", heads)
     for name, before, after in tuned.ranked:
@@ -126,7 +126,9 @@ def cost_line(run: NetworkRun, seconds: float, jobs: int) -> str:
 
 
 def _usage() -> str:
-    """Return CPU time and peak memory of this process and its ended children, as text; "" where the system does not tell."""
+    """Return CPU time and peak memory of this process and its ended children, as text; "" where the system has no
+    figures.
+    """
     try:
         import resource
     except ImportError:  # not on Windows
@@ -138,7 +140,7 @@ def _usage() -> str:
 
 
 def csv_text(run: NetworkRun) -> str:
-    """Return one line a layer, times in us."""
+    """Return the layers as CSV, a line each, times in us."""
     text = io.StringIO()
     writer, parts = csv.writer(text, lineterminator="\n"), (*run.parts, "total")
     writer.writerow(["layer", "kind", "input", "weight", *(f"{part}_us" for part in parts), "same_as", "refused"])

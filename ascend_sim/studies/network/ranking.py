@@ -14,7 +14,7 @@ __all__ = ["ranking"]
 
 
 def ranking(run: NetworkRun, tuned: Tuned | None = None) -> str:
-    """Return the ranked layers as a part of a page, with what tilings save where they were searched."""
+    """Return the ranked layers as HTML, part of a page; with the savings of other tilings if they were searched."""
     saved = None if tuned is None else {name: before - after for name, before, after in tuned.ranked}
     return "\n".join(
         [

@@ -76,12 +76,12 @@ class LayerTimes:
 
     @property
     def ideal(self) -> float:
-        """Return the us in which all cube cores at their peak do the layer's products."""
+        """Return the us that the layer's products take on all cube cores at their peak."""
         return sum(kernel["ideal_us"] for kernel in self.kernels)
 
     @property
     def layout(self) -> dict[str, float]:
-        """Return the us of the kernels that only convert layouts or dtypes, by operator."""
+        """Return {operator: us} of the kernels that only convert layouts or dtypes."""
         found: Counter[str] = Counter()
         for kernel in self.kernels:
             if kernel["part"] == LAYOUT:
@@ -117,18 +117,18 @@ class NetworkRun:
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """Return the parts of a layer's time: the outputs of the operator, and layout."""
+        """Return the names of the parts of a layer's time: the outputs of the operator, and layout."""
         return (*OPERATORS.of_pass(self.direction).layer_parts, LAYOUT)
 
     @property
     def totals(self) -> dict[str, float]:
-        """Return the sums over the layers that were not refused, in us."""
+        """Return {part: us}, summed over the layers that were not refused."""
         ran = [layer for layer in self.layers if not layer.refused]
         return {part: sum(layer.times[part] for layer in ran) for part in (*self.parts, "total")}
 
     @property
     def layout(self) -> dict[str, float]:
-        """Return the us of layout kernels by operator over all layers, longest first."""
+        """Return {operator: us} of the layout kernels of all layers, longest first."""
         found: Counter[str] = Counter()
         for layer in self.layers:
             found.update(layer.layout)
@@ -205,8 +205,8 @@ def run_network(
 
     `network` is the name of one that ships with the package, a network file, or a Network.
     `jobs` processes share the distinct layers. A layer without gradients takes no backward pass.
-    `tilings` are fields of the cube kernels by layer, for the backward pass. `out` is a folder with a store: what it has is not
-    simulated again. An interrupt (Ctrl-C) ends it with the layers that were finished, if there are any.
+    `tilings` are fields of the cube kernels by layer, for the backward pass. `out` is a folder with a store: results in it are
+    not simulated again. An interrupt (Ctrl-C) ends it with the layers that were finished, if there are any.
 
     Raises SimError for a batch below 1, for tilings of layers that there are not, and where every layer is refused.
     """
@@ -293,7 +293,7 @@ def run_network(
 
 
 def _problem(layer: Layer, direction: str, tiling: Mapping[str, Mapping[str, int]] | None) -> str:
-    """Return the key of a layer's time, as a text: equal problems take equal time."""
+    """Return a text that is equal for layers of equal problems, which take equal time."""
     operator = OPERATORS.of_pass(direction, layer.kind)
     case: Case = operator.of_layer(layer)
     trains = layer.trains or direction != "backward"
@@ -302,7 +302,9 @@ def _problem(layer: Layer, direction: str, tiling: Mapping[str, Mapping[str, int
 
 
 def _sizes(layer: Layer, chip: ChipSpec, options: NetworkOptions, direction: str) -> dict[str, int]:
-    """Bytes of the tensors of a layer's call; none of a layer that has none, or that is refused."""
+    """Return {name: bytes} of the tensors of a layer's call; {} if the pass leaves the layer out or the operator
+    refuses it.
+    """
     if not (layer.trains or direction == "forward"):
         return {}
     operator = OPERATORS.of_pass(direction, layer.kind)
@@ -321,8 +323,9 @@ def _run_layer(
     options: NetworkOptions,
     direction: str,
 ) -> dict[str, Any] | Failed:
-    """Run one call of the operator and return its times as plain data, without a full report, which would take almost
-    as long.
+    """Run one call of the operator and return its `LayerTimes` as plain data.
+
+    It makes no full report, which would take almost as long as the run.
     """
     layer, tiling, before = item
     operator = OPERATORS.of_pass(direction, layer.kind)

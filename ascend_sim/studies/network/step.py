@@ -38,7 +38,9 @@ def kernels_before(layers: Sequence[Tensors], place: int, direction: str, l2_byt
 
 
 def _forward(layers: Sequence[Tensors], count: int) -> Iterator[KernelMoves]:
-    """The forward kernels of the first `count` layers, each behind the one that makes its input."""
+    """Yield the moves of the forward kernels of the first `count` layers, for each first the kernel that makes its
+    input.
+    """
     for at in range(count):
         if not layers[at]:
             continue
@@ -47,7 +49,9 @@ def _forward(layers: Sequence[Tensors], count: int) -> Iterator[KernelMoves]:
 
 
 def _backward(layers: Sequence[Tensors], place: int) -> Iterator[KernelMoves]:
-    """The backward kernels of the layers behind `place`, and the one that makes the gradient of its output."""
+    """Yield the moves of the backward kernels of the layers behind `place`, and of the kernel that makes its output's
+    gradient.
+    """
     turns: dict[int, int] = {}
     for at in range(len(layers) - 1, place, -1):
         if not layers[at]:
@@ -61,17 +65,17 @@ def _backward(layers: Sequence[Tensors], place: int) -> Iterator[KernelMoves]:
 
 
 def _of(layers: Sequence[Tensors], at: int, name: str, written: bool) -> Moved:
-    """A tensor that the layer has for itself."""
+    """Return the move of a tensor that only this layer uses."""
     return (at, name), layers[at][name], written
 
 
 def _map(layers: Sequence[Tensors], at: int, written: bool) -> Moved:
-    """The output of a layer, which is as large as its gradient."""
+    """Return the move of a layer's output, which is as large as its gradient."""
     return (at, "map"), layers[at].get("grad_output") or layers[at]["output"], written
 
 
 def _gradient(layer: Tensors, name: str, turns: dict[int, int]) -> Moved:
-    """A gradient that is written, in one of two buffers of its size; `turns` counts those of each size."""
+    """Return the write of a gradient to one of two buffers of its size; `turns` counts the gradients of each size."""
     nbytes = layer[name]
     turns[nbytes] = turns.get(nbytes, 0) + 1
     return ("gradient", nbytes, turns[nbytes] % 2), nbytes, True

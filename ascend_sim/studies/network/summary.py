@@ -18,10 +18,10 @@ _USUAL_CHIP = "ascend910b3"
 
 
 def ranked(run: Any) -> list[dict[str, Any]]:
-    """Return the distinct layers of a `NetworkRun` that ran, longest time over all their copies first.
+    """Return a dict for each distinct layer of a `NetworkRun` that ran, longest time over all its copies first.
 
-    "us" of one, "copies", "all" of them together, "ideal" of the cube at its peak, "layout", and "beyond": what is above the
-    ideal, over all copies, which bounds what can be saved.
+    Keys: "us" of one, "copies", "all" (us of all copies), "ideal" of the cube at its peak, "layout", and "beyond": the
+    time above the ideal over all copies, an upper bound of what can be saved.
     """
     copies: dict[str, int] = {}
     for layer, same in zip(run.network.layers, run.same_as, strict=True):
@@ -75,13 +75,13 @@ _SHOWN = ("layer", "text", "copies", "us", "all", "layout")
 
 
 def _converts(row: dict[str, Any], total: float) -> dict[str, Any]:
-    """Return the layer whose copies spend most time in layout kernels; `total` is that time of all layers."""
+    """Return a layer's name, copies, time in layout kernels and share of `total`, that time of all layers."""
     us = row["layout"] * row["copies"]
     return {"layer": row["layer"], "copies": row["copies"], "us": round(us, 4), "share": round(us / total, 4)}
 
 
 def _next(run: Any, layer: str) -> str:
-    """Return the command that opens the layer which costs most; "" where no command names it at this batch."""
+    """Return the command that runs the layer which costs most; "" if no command can name it at this batch."""
     if not run.network.address:
         return ""
     forward = ":forward" if run.direction == "forward" else ""
@@ -92,7 +92,7 @@ def _next(run: Any, layer: str) -> str:
 
 
 def lines_of(summary: dict[str, Any], more: str = "") -> list[str]:
-    """Return a summary as lines, at most fifteen; `more` is the last one, where the rest is found."""
+    """Return a summary as at most fifteen lines; the last one is `more`, which says where to find the rest."""
     what = f"{summary['network']}  {summary['direction']}  batch {summary['batch']}  {summary['chip']}"
     lines = [f"{what}   {head_words(summary['total_us'], summary['interval'])}", parts_words(summary["parts"])]
     layers = f"{counted(summary['layers'], 'layer')}, {summary['distinct_layers']} distinct"

@@ -39,9 +39,9 @@ _Found = dict[str, dict[str, dict[str, int]]]
 
 @frozen
 class Tuned:
-    """The backward pass `before` and `after` other tilings, and those tilings: of a kernel only where it got faster.
+    """The backward pass `before` and `after` the search, and the found tilings of kernels that got faster.
 
-    `open` counts the searches that ended before the rest was ruled out; one that was interrupted is not `complete`.
+    `open` counts the searches that ended before all other tilings were ruled out; an interrupted one is not `complete`.
     """
 
     before: NetworkRun
@@ -60,7 +60,7 @@ class Tuned:
 
     @property
     def sentence(self) -> str:
-        """Return the sentence on the network's gain."""
+        """Return a sentence on the network's gain."""
         before, after = self.before.totals["total"], self.after.totals["total"]
         rest = (
             f"; {self.open} of {self.searches} searches were stopped before the rest was ruled out" if self.open else ""
@@ -82,11 +82,12 @@ def tune(
     searching: Progress | None = None,
     **options: Unpack[TuneOptions],
 ) -> Tuned:
-    """Search the cube kernels of every distinct layer, `seconds` each at most, and run the network with what was found.
+    """Search the cube kernels of every distinct layer, `seconds` each at most, and run the network with the tilings
+    found.
 
-    Results are kept in the store of `out` as they come, so that a tuning that was killed goes on. An interrupt ends the
-    searches, with what they found so far. `searching` hears which layer's turn it is, how many were searched and how many there
-    are. Errors as `run_network`.
+    Results are kept in the store of `out` as they come, so that a killed tuning goes on. An interrupt ends the
+    searches, with the results so far. `searching` is called with the layer, the number of searched layers and of all.
+    Errors as `run_network`.
     """
     how = TuneOptions(**options)
     chip, conformance, library = how["chip"], how["conformance"], how["library"]
@@ -133,9 +134,9 @@ def _search(
     jobs: int,
     limits: LimitOptions,
 ) -> list[SearchOutcome]:
-    """Return the outcomes of searching a layer's cube kernels; `kernels` finds them in its case.
+    """Search a layer's cube kernels and return the outcomes; [] if none has fields to set.
 
-    It is empty where no kernel has fields to set.
+    `kernels` returns the cube kernels of the layer's case.
     """
     if not layer.trains:
         return []
@@ -148,7 +149,7 @@ def _search(
 
 
 def _faster(before: NetworkRun, after: NetworkRun, found: _Found) -> _Found:
-    """Return the tilings of the kernels that got faster in the whole call.
+    """Return the tilings of `found` whose kernels got faster in the whole call.
 
     Two kernels with other tilings at once may change what each finds in the L2.
     """
@@ -175,7 +176,7 @@ def write_tilings(tilings: Tilings, out: str | Path) -> Path:
 
 
 def read_tilings(given: str | Path, layers: Sequence[str] = ()) -> Tilings:
-    """Return the tilings in a folder or file. Raises ConfigError where there are none.
+    """Return {layer: {kernel: fields}} from a folder or file. Raises ConfigError where there is none.
 
     A file of one tiling, as `tile` writes it (best.yaml), is taken for each of `layers`.
     """

@@ -18,7 +18,11 @@ HISTOGRAM_LOW, HISTOGRAM_HIGH = -40, 8
 
 
 def rounding_effect(before: Array, after: Array) -> dict[str, Any]:
-    """Return the effect of rounding an operand: shares of elements changed, of finite ones that overflowed, of new zeros."""
+    """Return the effect of rounding an operand as a dict.
+
+    "elements"; "changed", the share of them that changed; "overflowed", the number of finite ones that did; "to_zero",
+    the number of new zeros.
+    """
     old, new = before.astype(np.float64), after.astype(np.float64)
     lost = np.abs(new - old)
     largest = FORMATS["float16"].max_finite if after.dtype == np.float16 else math.inf
@@ -32,7 +36,7 @@ def rounding_effect(before: Array, after: Array) -> dict[str, Any]:
 
 
 def effective_bits(result: Array, reference: Array) -> float:
-    """-log2(mean |error| / mean |reference|) over the elements finite in both; infinite without error."""
+    """Return -log2(mean |error| / mean |reference|) over the elements finite in both; infinite without error."""
     both = np.isfinite(result) & np.isfinite(reference)
     error, size = np.abs(result[both] - reference[both]).sum(), np.abs(reference[both]).sum()
     if not error:
@@ -48,8 +52,9 @@ def mean_error(result: Array, reference: Array) -> float:
 
 
 def error_histogram(result: Array, reference: Array) -> dict[str, Any]:
-    """Return the elements by floor(log2(|error| / |reference|)); `exact` counts those without error, `undefined` non-finite
-    ones.
+    """Return a dict: "counts" of elements by floor(log2(|error| / |reference|)), from "low" on.
+
+    "exact" counts the elements without error, "undefined" the non-finite ones.
     """
     both = np.isfinite(result) & np.isfinite(reference)
     error, size = np.abs(result[both] - reference[both]), np.abs(reference[both])

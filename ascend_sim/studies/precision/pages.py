@@ -44,7 +44,7 @@ def render(table: PrecisionTable, console: Console) -> None:
 
 
 def detail(table: PrecisionTable) -> Grid:
-    """Return a line for each row and output."""
+    """Return a table with a line for each row and output."""
     several_chips = len(table.overflow) > 1
     several_models = len({row.accumulate for row in table.rows}) > 1
     kind = results_name([name for row in table.rows for name in row.outputs])
@@ -87,7 +87,9 @@ def _cells(figures: Mapping[str, Any]) -> list[Text | str]:
 
 
 def _side_by_side(table: PrecisionTable) -> Grid:
-    """Return one line per precision and, for every chip: compute format, time, and effective bits of each gradient."""
+    """Return a table with a line for each precision and, for every chip, compute format, time, and each gradient's
+    effective bits.
+    """
     chips = list(table.overflow)
     names = dict.fromkeys(name for row in table.rows for name in row.outputs)
     title = f"\nSide by side (effective bits of {' / '.join(names)})"
@@ -139,7 +141,7 @@ def _left(figures: Mapping[str, Any]) -> str:
 
 
 def notes(table: PrecisionTable) -> list[str]:
-    """Return a paragraph per computation on the place of its losses, then the refused rows."""
+    """Return lines on where each computation loses precision, then the refused rows and the findings."""
     lines = []
     several = len(table.overflow) > 1
     models = list(dict.fromkeys(row.accumulate for row in table.rows))
@@ -167,7 +169,7 @@ def notes(table: PrecisionTable) -> list[str]:
 
 
 def _computations(table: PrecisionTable) -> Iterator[list[PrecisionRow]]:
-    """Yield the rows of the same chip, dtype and compute dtype, under the first model of additions."""
+    """Yield lists of rows of the same chip, dtype and compute dtype, under the first model of additions."""
     groups: dict[tuple[str, str, str | None], list[PrecisionRow]] = {}
     first = table.rows[0].accumulate if table.rows else ""
     for row in table.rows:

@@ -137,14 +137,14 @@ def precision(
     progress: Progress | None = None,
     **options: Unpack[PrecisionOptions],
 ) -> PrecisionTable:
-    """Run a case in every precision of each chip (default: the case's chip).
+    """Run a case in every precision of each chip (default: the case's chip) and return the table.
 
     `inputs`: a distribution ("uniform", "normal", "relu", "wide", "ones", "adversarial") or a `.npz` file; None: the
-    case's. `dtypes`: of the inputs, row by row; None: the 16- and 32-bit ones, and the case's own where it has 8 bits.
-    `tensors`: values of one's own in the case's shapes, by name, in place of `inputs`. With `probe` "decided_by" of an output
-    says which test had the last word. With adversarial inputs `correct` uses the rigorous
-    bound. An interrupt (Ctrl-C) ends it with the input dtypes that were finished, if there are any. Raises SimError for
-    unknown names and files that do not fit the case.
+    case's. `dtypes`: of the inputs, row by row; None: the 16- and 32-bit ones, and the case's own if it has 8 bits.
+    `tensors`: the caller's values in the case's shapes, by name, in place of `inputs`. With `probe` "decided_by" of an
+    output names the test that decided its verdict. With adversarial inputs `correct` uses the rigorous bound. An
+    interrupt (Ctrl-C) ends it with the input dtypes that were finished, if there are any. Raises SimError for unknown
+    names and files that do not fit the case.
     """
     how = PrecisionOptions(**options)
     check_options(PrecisionOptions, {name: value for name, value in how.items() if value is not None})
@@ -194,7 +194,7 @@ def _steps(dtypes: int, models: Sequence[Sequence[ValueModel]]) -> int:
 
 
 class _Bench:
-    """Runner of the rows of one case; reference sums are kept while they can be used again."""
+    """Runs the rows of one case; exact sums are kept as long as other rows can use them."""
 
     def __init__(
         self,
@@ -278,7 +278,11 @@ class _Bench:
         model: ValueModel,
         known: dict[tuple[str, str], PrecisionRow],
     ) -> PrecisionRow | None:
-        """Return a refused 8-bit row with a call for each gradient, under the profile that allows it; None where none runs."""
+        """Run a refused 8-bit row as one call for each gradient, which the profile "library" allows, and return it as a
+        row.
+
+        None if it has no 8-bit inputs, or no such call runs.
+        """
         mask = case.attributes.get("output_mask")
         if refused.dtype not in EIGHT_BIT or mask is None or self._alone:
             return None
@@ -410,7 +414,7 @@ class _Bench:
 
 
 def _probed(correct: bool, probe: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the verdict's entries after a probe of the row's programs."""
+    """Return the entries that a probe of the row's programs changes in a verdict: "correct", "decided_by" and "probe"."""
     if not probe["ran"]:
         return {"probe": probe}
     decided_by = "probe" if correct else "bound"

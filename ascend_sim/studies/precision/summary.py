@@ -24,10 +24,10 @@ _SHARES = {1: "the", 0.5: "half the", 0.25: "a quarter of the", 2: "twice the"}
 
 
 def rows_of(table: PrecisionTable) -> list[dict[str, Any]]:
-    """Return the distinct computations as plain data.
+    """Return a dict for each distinct computation.
 
-    "bits" of each output (None: exact), "underflows" and "overflows" of operands by name, "bias" the largest mean signed error
-    of an output over its mean size, "cube_math_types" all that compute so.
+    "bits" of each output (None: exact), "underflows" and "overflows" of operands by name, "bias" the largest mean
+    signed error of an output over its mean size, "cube_math_types" all that compute so.
     """
     found: dict[tuple[str, str, str | None, str], dict[str, Any]] = {}
     for row in table.rows:
@@ -81,7 +81,7 @@ def sentences(table: PrecisionTable) -> list[str]:
 
 
 def _against(table: PrecisionTable, first: Mapping[str, Any], line: Mapping[str, Any]) -> str:
-    """Return one computation against the first of its inputs."""
+    """Return in words how a computation compares with the first one of its inputs: bits, cube cycles, time, losses."""
     operator = OPERATORS[table.operator]
     bits = [value for name, value in line["bits"].items() if operator.summed(name) is None and value is not None]
     name, base = (SHORT.get(one["computed_in"], one["computed_in"]) for one in (line, first))
@@ -101,7 +101,9 @@ def _against(table: PrecisionTable, first: Mapping[str, Any], line: Mapping[str,
 
 
 def render_summary(table: PrecisionTable, console: Console, more: str = "more: --full") -> None:
-    """Print a line for each distinct computation, the sentences, what was refused, and `more`, where the rest is found."""
+    """Print a line for each distinct computation, the sentences, the refused rows, and last `more`, where to find the
+    rest.
+    """
     chips = f" on {next(iter(table.overflow))}" if len(table.overflow) == 1 else ""
     say(console, f"{table.operator} {table.case}{chips}: inputs {table.inputs}; {table.conformance}", style="bold")
     lines = rows_of(table)

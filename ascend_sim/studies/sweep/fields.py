@@ -37,7 +37,9 @@ _FIXED = ("operator", "chip", "tiling", "data.file")
 
 @dataclass
 class Draft:
-    """A case in the making: its file's entries, the words for sizes (set together), the chip and its other numbers."""
+    """A case in the making: entries of its file, sizes of the layer (which are set together), the chip and its changed
+    numbers.
+    """
 
     kind: type[Case]
     entries: dict[str, Any]
@@ -67,7 +69,7 @@ class Draft:
 
 @frozen
 class SweepField:
-    """A varied field: its name as the user wrote it, and a function that puts a value into a draft."""
+    """A varied field: its name as the user wrote it, and `put`, which sets a value in a draft."""
 
     name: str
     put: Callable[[Draft, Any], None]
@@ -149,7 +151,7 @@ def _words(case: Case) -> tuple[str, ...]:
 
 
 def _tiling_fields(case: Case) -> Mapping[str, list[str]]:
-    """Return the tiling fields that a user can set, by cube kernel."""
+    """Return {cube kernel: the vendor's names of its tiling fields that a user can set}."""
     kernels = [kernel for kernel in OPERATORS[case.operator].cube_kernels if kernel in TILINGS]
     return {
         kernel: [vendor for ours, vendor in TILINGS[kernel].VENDOR.items() if ours not in TILINGS[kernel].DERIVED]

@@ -33,7 +33,9 @@ def render(
     columns: Sequence[str] | None = None,
     front: Sequence[Row] = (),
 ) -> None:
-    """Print the rows, shortest time first and refused ones last, the `top` ones if told; rows of the `front` are marked."""
+    """Print the rows, shortest time first and refused ones last; only the `top` ones if given. Rows of the `front` are
+    marked.
+    """
     shown = [name for name in columns or _SHOWN if name in sweep.columns]
     rows = sorted(sweep.rows, key=lambda row: (row["status"] != 0, row.get("us") or 0.0))
     refused = len(sweep.ran) < len(rows)
@@ -55,7 +57,7 @@ def render(
 
 
 def sentence(sweep: Sweep) -> str:
-    """Return the best point, and how much of the sweep ran."""
+    """Return a sentence on the best point, and on how much of the sweep ran."""
     best, refused = sweep.best, len(sweep.rows) - len(sweep.ran)
     counts = f"{counted(len(sweep.ran), 'point')} ran" + (f", {refused} were refused" if refused else "")
     if best is None:
@@ -161,9 +163,10 @@ def _plain(value: Any) -> Any:
 
 
 def axes_of(values: Mapping[str, Sequence[Any]], axes: Sequence[str] = ()) -> tuple[str, str]:
-    """Return the two fields of a heat map, of the `values` by field; left out, the first two that have more than one value.
+    """Return the two fields of a heat map: `axes`, or the first two of `values` (field: its values) with more than one
+    value.
 
-    Raises SimError for others, and where there are no two.
+    Raises SimError for other fields, and where there are no two.
     """
     chosen = list(axes) or [name for name, given in values.items() if len(given) > 1][:2]
     if len(chosen) != 2 or chosen[0] == chosen[1] or not set(chosen) <= values.keys():
@@ -173,7 +176,7 @@ def axes_of(values: Mapping[str, Sequence[Any]], axes: Sequence[str] = ()) -> tu
 
 
 def heat_map(sweep: Sweep, path: str | Path, *, column: str = "us", axes: Sequence[str] = ()) -> None:
-    """Write a PNG: `column` over two varied fields, the least of it over all others; refused points are grey."""
+    """Write a PNG: the smallest `column` for each pair of values of two varied fields; refused points are grey."""
     from matplotlib.figure import Figure
 
     values = {name: _values(sweep, name) for name in sweep.fields}
@@ -206,7 +209,7 @@ def heat_map(sweep: Sweep, path: str | Path, *, column: str = "us", axes: Sequen
 
 
 def pareto_plot(sweep: Sweep, path: str | Path, first: str, second: str) -> None:
-    """Write a PNG: every point in two columns, and the Pareto front through those that no other beats in both."""
+    """Write a PNG: every point in two columns, and the Pareto front, the points that no other beats in both."""
     from matplotlib.figure import Figure
 
     rows = [row for row in sweep.numeric(first) if row in sweep.numeric(second)]

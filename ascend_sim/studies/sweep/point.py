@@ -99,7 +99,7 @@ def measure(point: SweepPoint) -> dict[str, Any] | Failed:
 
 
 def searched_tilings(case: Case, chip: ChipSpec) -> dict[str, dict[str, int]]:
-    """Return the case's tilings, and of each cube kernel the best one that a short search finds, where it beats the call's."""
+    """Return the case's tilings, with the best tiling that a short search finds for each cube kernel it makes faster."""
     found = {name: dict(fields) for name, fields in case.tiling.items()}
     try:
         kernels = kernels_of(case, [chip], None)
@@ -149,7 +149,10 @@ def _times(point: SweepPoint, result: Result) -> dict[str, Any]:
 
 
 def _with_gm(path: str) -> bool:
-    """Return True if a path is between GM and a core; "GM->L1:A" is the part of "GM->L1" that is operand A."""
+    """Return True if a path is between GM and a core.
+
+    "GM->L1:A" is the part of "GM->L1" that is operand A.
+    """
     return path.count(":") == 0 and "GM" in path.split("->")
 
 

@@ -79,7 +79,7 @@ class Sweep:
     def front(self, first: str = "us", second: str = "l1") -> list[Row]:
         """Return the Pareto front: rows that no other beats in one column without being worse in the other.
 
-        Less is better, but of "tflops" and "efficiency". By `first`; of equal points one.
+        Less is better, but for "tflops" and "efficiency" more. Rows are sorted by `first`; of equal points one is kept.
         """
         signs = [-1 if column.endswith(LARGER_IS_BETTER) else 1 for column in (first, second)]
         both = [row for row in self.numeric(first) if row in self.numeric(second)]
@@ -171,7 +171,7 @@ def sweep(
 def _results(
     store: Store, points: Mapping[str, SweepPoint], pool: Pool, progress: Progress | None
 ) -> tuple[dict[str, dict[str, Any]], int, bool]:
-    """Return the results of all points, the number of those that were stored before, and True if no point is missing."""
+    """Return the results of all points by name, how many were stored before, and False if an interrupt left some out."""
     found: dict[str, dict[str, Any]] = {}
     before = len(store.results().keys() & points.keys())
     if progress is not None and before:
@@ -217,7 +217,7 @@ def _check_values(values: Mapping[tuple[str, ...], Sequence[Sequence[Any]]]) -> 
 
 
 def _told(row: Mapping[str, Any], found: Mapping[str, Mapping[str, Any]]) -> Row:
-    """Return the row with its point's figures; a chip appears by its name."""
+    """Return a row of the sweep with the figures of its point; a chip stands there by its name."""
     figures = found.get(row.get("point", ""), {})
     own = {name: value.name if isinstance(value, ChipSpec) else value for name, value in row.items() if name != "point"}
     return {**own, **figures}

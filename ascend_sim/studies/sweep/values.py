@@ -46,9 +46,11 @@ def parse_vary(text: str) -> tuple[str, list[Any]]:
 
 
 def grouped(vary: Mapping[str, Any]) -> dict[tuple[str, ...], list[Sequence[Any]]]:
-    """Return the varied fields that go together, each group with the values of its settings; most groups are one field.
+    """Return {fields that vary together: their settings}; each setting has a value for each field. Most groups have one
+    field.
 
-    ConfigError for a field that is named twice and for a setting of several fields that is no list of as many values.
+    Raises ConfigError for a field that is named twice and for a setting of several fields that is no list of as many
+    values.
     """
     found: dict[tuple[str, ...], list[Sequence[Any]]] = {}
     for text, given in vary.items():

@@ -4,7 +4,7 @@ For the core with the most work: the cycles of each pipe with the shortest heads
 cycles for each kind of buffer to be filled, handed over, emptied and handed back (`_turns`). For the chip: the bytes through
 the L2, and over HBM when the L2 is cold. All of them count from the launch of the kernel to its end, like the simulated cycles.
 
-What the kernels do with a tiling is told a second time in `grad_input_work` and `grad_weight_work`, for many tilings at once.
+`grad_input_work` and `grad_weight_work` describe the kernels' work with a tiling a second time, for many tilings at once.
 Tests hold it against their programs.
 """
 
@@ -28,7 +28,7 @@ Tiling = GradInputTiling | GradWeightTiling
 
 
 def _last_with_most(tiling: Tiling, tasks: int) -> int:
-    """Return the number of the last block that has the most tasks; its tasks are often the short ones at the edges."""
+    """Return the number of the last of the blocks with the most tasks; its tasks are often the short ones at the edges."""
     if isinstance(tiling, GradWeightTiling) and tiling.stream_k_type != STREAM_NONE:
         return max(tasks % tiling.block_dim * tiling.core_stream_k, 1) - 1
     return (tasks % tiling.block_dim or min(tiling.block_dim, tasks)) - 1
@@ -43,7 +43,7 @@ class Bounds:
         self._grad_input, self._grad_weight = GradInputWork(call), GradWeightWork(call)
 
     def work(self, tilings: Sequence[Any]) -> TilingWork:
-        """Return the work of tilings of one kernel."""
+        """Return the work of the given tilings, which all belong to one kernel."""
         if isinstance(tilings[0], GradInputTiling):
             return self._grad_input.of(tilings)
         return self._grad_weight.of(tilings)
@@ -60,17 +60,21 @@ class Bounds:
         return self.with_block(tiling)[0]
 
     def with_block(self, tiling: Tiling) -> tuple[dict[str, int], int]:
-        """Return the bounds, and the block whose work is the most."""
+        """Return {what bounds the tiling: least cycles}, as `of` does, and the number of the block with the most work."""
         bounds, blocks = self._all([tiling])
         return {name: int(cycles[0]) for name, cycles in bounds.items()}, int(blocks[0])
 
     def least(self, tilings: Sequence[Tiling]) -> tuple[Ints, Ints]:
-        """Return the least cycles of each of many tilings, and the block of each with the most work."""
+        """Return the least cycles of each tiling, the largest of its bounds, and the number of its block with the most
+        work.
+        """
         bounds, blocks = self._all(tilings)
         return np.max(list(bounds.values()), axis=0), blocks
 
     def _all(self, tilings: Sequence[Tiling]) -> tuple[dict[str, Ints], Ints]:
-        """Return, by what bounds them, the least cycles of each tiling, and the blocks with the most work."""
+        """Return {what bounds: the least cycles of each tiling}, and the number of each tiling's block with the most
+        work.
+        """
         chip, work = self.chip, self.work(tilings)
         first = np.zeros(len(work.tasks), np.int64)
         last = first.copy()
@@ -96,7 +100,7 @@ class Bounds:
         return start + block % chip.cores.aic * chip.cycles(launch.block_us.get(kind, 0.0))
 
     def _of_blocks(self, tilings: Sequence[Tiling], work: TilingWork, blocks: Ints) -> dict[str, Ints]:
-        """Return the cycles of one block of each tiling by pipe."""
+        """Return {pipe: the cycles of one block of each tiling}."""
         own, place = work.of_blocks(blocks), work.place
         starts = {block: self.start(block) for block in np.unique(blocks).tolist()}
         start = np.array([starts[block] for block in blocks.tolist()])[place]
@@ -106,10 +110,11 @@ class Bounds:
         return {name: start + cycles.astype(np.int64) for name, cycles in found.items()}
 
     def _turns(self, tilings: Sequence[Tiling], work: LeastCycles) -> dict[str, Floats]:
-        """Return the least cycles of each kind of buffer: filled, handed over by a flag, emptied, handed back, and so on.
+        """Return for each kind of buffer the least cycles of its turns: it is filled, handed over by a flag, emptied,
+        handed back.
 
-        Of several buffers the busiest takes at least their mean. Unknown are the turns of an L0C tile that a unit flag hands
-        over and, unless `work` says it, which half of L0 a step takes.
+        Of several buffers the busiest takes at least their mean. Unknown are the turns of an L0C tile that a unit flag
+        hands over and, unless `work` says it, which half of L0 a step takes.
         """
         flag, latency = self.chip.sync.flag_latency, self._prices(tilings[0]).latencies()
         names = "al1_buffers", "bl1_buffers", "al0_buffers", "cl0_buffers"
@@ -117,7 +122,9 @@ class Bounds:
         to_l1, to_l0, cube, out = (cycles + flag for cycles in latency)
 
         def turns(cycles: Floats, times: Floats, buffers: Ints, there: int, back: int) -> Floats:
-            """Return the cycles of `times` turns, of `cycles` together; the last hand-back of a buffer delays nothing."""
+            """Return the cycles of `times` turns whose fills and drains take `cycles`; the last hand-back of a buffer
+            delays nothing.
+            """
             return (cycles + times * there + np.maximum(times - buffers, 0) * back) / buffers
 
         halves = ((work.first, work.firsts), (work.mte1 + work.cube - work.first, work.steps - work.firsts))

@@ -37,9 +37,9 @@ def kernels_of(
     l2: str = IN_CALL,
     **options: Unpack[ChoiceOptions],
 ) -> list[CubeKernel]:
-    """Return the cube kernels to search, chip by chip; without `kernel` all that the case has.
+    """Return the cube kernels to search, chip by chip: `kernel`, or for None all that the case has.
 
-    Raises SimError for an operator without any, and for one that has no fields to set.
+    Raises SimError for an operator without cube kernels, and for a kernel without fields to set.
     """
     kernels = [one for one in OPERATORS[case.operator].cube_kernels if one in TILINGS]
     if not kernels:
@@ -76,10 +76,11 @@ def search_tilings(
     progress: Callable[[str, State], None] | None = None,
     **options: Unpack[SearchOptions],
 ) -> list[SearchOutcome]:
-    """Search the tiling with the fewest cycles of each cube kernel of a case (or of `kernel`), as `ascend-sim tile` does.
+    """Search the tiling with the fewest cycles of each cube kernel of a case (or of `kernel`), as `ascend-sim tile`
+    does.
 
-    `out` is a folder with a store: what it has is not simulated again, and best.yaml is written to it. Raises SimError for
-    what cannot be searched.
+    `out` is a folder with a store: results in it are not simulated again, and best.yaml is written to it. Raises
+    SimError for a case or kernel that cannot be searched.
     """
     how = SearchOptions(**options)
     check_options(SearchOptions, {name: value for name, value in how.items() if value is not None})
@@ -119,7 +120,10 @@ def run_searches(
     progress: Callable[[str, State], None] | None = None,
     **limits: Unpack[LimitOptions],
 ) -> list[SearchOutcome]:
-    """Search kernel by kernel; results go to `out` as they come. An interrupt ends all, with the results so far."""
+    """Search kernel by kernel and return the outcomes; results go to `out` as they come.
+
+    An interrupt ends all searches, with the results so far.
+    """
     fixed = parse_fields(fields, list(dict.fromkeys(kernel.name for kernel in kernels)))
     outcomes: list[SearchOutcome] = []
     for kernel in kernels:
@@ -143,9 +147,9 @@ def run_searches(
 
 
 def write_best(outcomes: Sequence[SearchOutcome], out: Path) -> dict[Path, Path | None]:
-    """best.yaml for one chip, best-CHIP.yaml for each of several.
+    """Write best.yaml for one chip, best-CHIP.yaml for each of several.
 
-    Returns what was written, each with the new name of the file that stood there with other tilings, if one did.
+    Return {file: the new name of the file that stood there with other tilings, or None}.
     """
     chips = list(dict.fromkeys(outcome.kernel.chip.name for outcome in outcomes))
     written = {}

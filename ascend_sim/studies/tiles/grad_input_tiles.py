@@ -21,8 +21,10 @@ Cut = tuple[int, int, int]
 
 
 class _Window(NamedTuple):
-    """Window of gradOutput that a tile holds: rows of the dilated map and their width, copied rows, their bytes behind one
-    channel block, and the strides of the dilation.
+    """Window of gradOutput that a tile holds.
+
+    Rows and width of the dilated map, rows that are copied, their bytes from one channel block to the next, and the
+    strides of the dilation.
     """
 
     rows: int
@@ -52,11 +54,13 @@ _Kind = tuple[int, int, int, _Maps, _Bands]
 
 
 class Tiles(NamedTuple):
-    """The tiles of a block without the tiling of K; the last number of a row is how often the tile occurs.
+    """The tiles of a block, which do not depend on the tiling of K; the last number of a row is how often the tile
+    occurs.
 
-    `drains`: pixels, channels with padding and without, C0 blocks of K (0 where there is nothing to sum). `products`: rows,
-    channels, taps, C0 blocks of K. `maps`, loads of gradOutput: number of the window, output channels. `weights`: whether they
-    stay in L1, channels with padding and without, taps, output channels. `least`: cycles of loads that L1 may keep or not.
+    `drains`: pixels, channels with padding and without, C0 blocks of K (0: the sum is empty). `products`: rows,
+    channels, taps, C0 blocks of K. `maps`, loads of gradOutput: number of the window, output channels. `weights`: 1 if
+    they stay in L1, channels with padding and without, taps, output channels. `least`: cycles of loads that L1 may keep
+    or not.
     """
 
     drains: tuple[tuple[int, ...], ...]
@@ -133,7 +137,7 @@ class GradInputTiles(Prices):
         )
 
     def _task_tiles(self, shape: GradInputTiling, cut: Cut, base_m: int, base_n: int, block: int) -> Counter[_Kind]:
-        """Return how often a block has tasks that are tiled alike."""
+        """Return {kind of tiles: how many tasks of a block have these tiles}."""
         found: Counter[_Kind] = Counter()
         every = range(len(self._parts(cut)))
         for (group, m_start, m_count, n_start, n_end, planes, own), times in self._kinds(shape, block).items():
@@ -143,7 +147,7 @@ class GradInputTiles(Prices):
         return found
 
     def _maps(self, cut: Cut, part: int, start: int, count: int, base_m: int) -> _Maps:
-        """Return the tiles along the pixels of a task of a part, equal ones together, and how many there are."""
+        """Return the distinct tiles along the pixels of a task of a part, each with how often it occurs."""
         own = self._parts(cut)[part]
         end, pieces = min(start + count, own.rows * own.problem.w_in), range(len(self._pieces(cut, part)))
         found: Counter[_MapTile] = Counter()
@@ -154,14 +158,17 @@ class GradInputTiles(Prices):
         return tuple(found.items())
 
     def _bands(self, group: int, start: int, end: int, base_n: int) -> _Bands:
-        """Return the bands of channels of a task: channels with padding, those that there are, and how many such bands."""
+        """Return the distinct bands of channels of a task, each as (channels with padding, without) and how often it
+        occurs.
+        """
         channels = self.call.group_channels(group, self.problem.c_in, self.inp.cin_g)
         found = Counter((min(base_n, end - n), min(base_n, end - n, channels - n)) for n in range(start, end, base_n))
         return tuple(found.items())
 
     def _kinds(self, shape: GradInputTiling, block: int) -> Counter[tuple[int, ...]]:
-        """Return how often a block has a task of each kind: (group, first pixel, pixels, first channel, end, kernel planes,
-        part).
+        """Return {kind: how many tasks of a block are of it}.
+
+        A kind is (group, first pixel, pixels, first channel, end, kernel planes, part).
         """
         found: Counter[tuple[int, ...]] = Counter()
         for task in grad_input_tasks(shape, self.inp, block):
@@ -171,7 +178,7 @@ class GradInputTiles(Prices):
         return found
 
     def _outputs(self, group: int) -> int:
-        """Return the output channels of a real group."""
+        """Return the number of output channels of a real group."""
         return self.call.group_channels(group, self.problem.c_out, self.inp.cout_g)
 
     def _channels_end(self, group: int, end: int) -> int:
@@ -182,7 +189,7 @@ class GradInputTiles(Prices):
         return len(list(contributing_planes(self.problem, depth)))
 
     def _pixels(self, cut: Cut, part: int, m: int, count: int) -> int:
-        """Return the pixels of dx in a tile: the last strip may end in columns that dx does not have."""
+        """Return the number of pixels of dx in a tile; the last strip may have columns that dx does not have."""
         if not cut[1]:
             return count
         return sum(pixels for _, _, pixels in runs(self._parts(cut)[part], self.problem.w_in, m, count))

@@ -30,10 +30,10 @@ _STEPS = attrgetter("base_m", "base_k", "base_n", "step_ka", "step_kb", "k_segme
 
 
 class _Steps(NamedTuple):
-    """Steps of the tilings along K, as columns.
+    """Steps of the tilings along K, one column for each number.
 
-    baseK, C0 blocks in an L1 step of A and of B, C0 blocks summed at a time (0 for all), elements of an L1 step of B; whether
-    weights stay in L1 while a task lasts, and from task to task.
+    baseK; C0 blocks in an L1 step of A and of B; C0 blocks summed at a time (0: all); elements of an L1 step of B; 1 if
+    weights stay in L1 while a task lasts; 1 if they stay from task to task.
     """
 
     base_k: Ints
@@ -51,7 +51,7 @@ class GradInputWork(GradInputTiles):
     cached = (*GradInputTiles.cached, "_right", "_out", "_bytes", "_misses", "_shape", "_task_count", "_taps")
 
     def of(self, tilings: Sequence[GradInputTiling]) -> TilingWork:
-        """Return the tasks, cycles of a block by pipe, and bytes of all blocks."""
+        """Return the work of tilings: tasks, the cycles of a block by pipe, and the bytes of all blocks."""
         keys, place = numbered(
             (_SHAPE(tiling), _STEPS(tiling), is_resident(tiling, tiling_input(tiling, self.inp))) for tiling in tilings
         )
@@ -86,7 +86,7 @@ class GradInputWork(GradInputTiles):
         return TilingWork(place, tasks, of_blocks, read[of_moved], written[of_moved], missed)
 
     def _shape(self, *fields: int) -> GradInputTiling:
-        """Return a tiling with the fields that decide the tasks."""
+        """Return a tiling with these fields, which decide the tasks; its other fields have no meaning."""
         single_m, single_n, depths, split, strip, cut, blocks = fields
         return GradInputTiling(
             FRACTAL,
@@ -105,7 +105,7 @@ class GradInputWork(GradInputTiles):
         return task_count(shape, self.inp)
 
     def _taps(self, cut: Cut) -> int:
-        """Return the taps that L1 holds of each block of channels."""
+        """Return how many taps of each block of channels L1 holds."""
         return part_input(self.inp, *cut).taps
 
     def _right(self, k: int, n: int) -> float:
@@ -236,7 +236,7 @@ class GradInputWork(GradInputTiles):
         return moved, p.n * p.d_in * channels // inp.c0 * p.h_in * p.w_in * BLOCK_BYTES
 
     def _misses(self, strip: int) -> int:
-        """Return the bytes of gradOutput and weights that are read for the first time."""
+        """Return how many different bytes of gradOutput and weights are read, which the L2 cannot have the first time."""
         p, inp = self.problem, self.inp
         planes = {plane for depth in range(p.d_in) for _, plane in contributing_planes(p, depth)}
         held, _, _, size, _ = self._window((SPLIT_NONE, 0, UNCUT), 0, 0, p.h_in * p.w_in)

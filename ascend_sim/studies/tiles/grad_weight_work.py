@@ -30,8 +30,9 @@ _STEPS = attrgetter("base_m", "base_k", "base_n", "step_ka", "step_kb")
 
 
 class _Pixels(NamedTuple):
-    """Pixels of one image: (pixels, times, times at even places) of its steps; the number of A and of B loads by bytes per
-    channel block.
+    """Pixels of one image.
+
+    `steps`: (pixels, times, times at even places); `spans_a` and `spans_b`: (bytes per channel block, number of loads).
     """
 
     steps: tuple[tuple[int, int, int], ...]
@@ -53,7 +54,7 @@ class GradWeightWork(Prices):
         """(first row, rows, tap) of pixels that were asked for, by number."""
 
     def of(self, tilings: Sequence[GradWeightTiling]) -> TilingWork:
-        """Return the tasks, cycles of a block by pipe, and bytes of all blocks."""
+        """Return the work of tilings: tasks, the cycles of a block by pipe, and the bytes of all blocks."""
         keys, place = numbered((_SHAPE(tiling), _STEPS(tiling)) for tiling in tilings)
         shapes, of_shape = numbered(shape for shape, _ in keys)
         fields = [self._shape(*shape) for shape in shapes]
@@ -76,7 +77,7 @@ class GradWeightWork(Prices):
         return TilingWork(place, tasks, of_blocks, read, written, np.zeros(len(keys), np.int64))
 
     def _shape(self, *fields: int) -> GradWeightTiling:
-        """Return a tiling with the fields that decide the tasks."""
+        """Return a tiling with these fields, which decide the tasks; its other fields have no meaning."""
         return GradWeightTiling(FRACTAL, FRACTAL, FRACTAL, **dict(zip(_TASKS, fields, strict=True)))  # type: ignore[arg-type]
 
     def _task_count(self, shape: GradWeightTiling) -> int:
@@ -87,7 +88,7 @@ class GradWeightWork(Prices):
         return tasks * ceil_div(inp.problem.h_out, self._rows(shape)) * ceil_div(inp.images, self._batch(shape))
 
     def _work(self, rows: tuple[Ints, Ints], walks: Sequence[tuple[int, ...]], of_walk: Ints) -> LeastCycles:
-        """Return the least cycles of one block of each tiling, with `rows` of `_tiles`; each walks over its pixels as
+        """Return the least cycles of one block of each tiling; `rows` are rows of `_tiles`, whose pixels are
         `walks[of_walk]`.
         """
         owner, (channels, columns, held, stride, atomic, many, pixels, tiles, seen) = rows
@@ -142,15 +143,16 @@ class GradWeightWork(Prices):
         return self.inp.images if tiling.template == SPLIT_STREAM_K else tiling.single_core_batch
 
     def _kinds(self, shape: GradWeightTiling, block: int) -> Counter[GradWeightTask]:
-        """Return how often a block has a task of each kind; which image it begins with matters only by its depth."""
+        """Return {task: how many tasks of a block are like it}; of the first image only its depth counts."""
         tasks = grad_weight_tasks(shape, self.inp, block)
         return Counter(replace(task, image_start=task.image_start % self.problem.d_out) for task in tasks)
 
     def _tiles(self, shape: GradWeightTiling, base_m: int, base_n: int, block: int) -> tuple[tuple[int, ...], ...]:
-        """Return the tiles of a block, equal ones together.
+        """Return the distinct tiles of a block as rows of numbers.
 
-        Channels, columns, channels of input that are loaded for them, stride, whether sums are added in GM, whether L1 holds
-        nothing from one tile to the next, number of the rows of pixels in `_places`; how many tiles, how many images in them.
+        Channels, columns, channels of input loaded for them, stride, 1 if sums are added in GM, 1 if L1 keeps nothing
+        from tile to tile, number of the rows of pixels in `_places`; then how many tiles there are, and how many images
+        in them.
         """
         found: dict[tuple[int, ...], list[int]] = {}
         inp = walked_input(self.inp, shape)
@@ -186,8 +188,9 @@ class GradWeightWork(Prices):
     def _columns(
         self, shape: GradWeightTiling, task: GradWeightTask, base_m: int, base_n: int
     ) -> tuple[list[tuple[tuple[int, int, int], int]], list[tuple[int, int]]]:
-        """Return how often a task has a tile of (plane, columns, blocks of input) along N; channels of its tiles along M,
-        and how often.
+        """Return the distinct tiles of a task, each with how often it occurs.
+
+        Along N they are (plane, columns, blocks of input), along M their numbers of channels.
         """
         inp, p = walked_input(self.inp, shape), self.problem
         per_plane = inp.n1 * inp.taps * inp.n0
@@ -206,7 +209,7 @@ class GradWeightWork(Prices):
         return list(columns.items()), list(rows.items())
 
     def _images(self, start: int, count: int, plane: int) -> int:
-        """Return the images of a task that a kernel plane sees."""
+        """Return how many images of a task a kernel plane meets inside the input's depth."""
         p = self.problem
         depths = (
             image % p.d_out * p.stride_d - p.pad_front + plane * p.dilation_d for image in range(start, start + count)
@@ -216,9 +219,9 @@ class GradWeightWork(Prices):
     def _pixel_spans(
         self, row: int, rows: int, tap: int, base_k: int, step_ka: int, step_kb: int, strips: int, taps: int
     ) -> _Pixels:
-        """Return the steps and loads over the pixels of one image.
+        """Return the steps and loads over the pixels of `rows` rows of one image.
 
-        `tap` matters where taps are split, which `taps` says; `strips` are the columns of a strip, 0 for whole rows.
+        `taps` above 0: taps are split, and this is tap `tap`. `strips` are the columns of a strip, 0 for whole rows.
         """
         steps: Counter[int] = Counter()
         even: Counter[int] = Counter()
@@ -252,7 +255,7 @@ class GradWeightWork(Prices):
         return _Pixels(of_steps, tuple(spans_a.items()), tuple(spans_b.items()))
 
     def _written(self, shape: GradWeightTiling) -> int:
-        """Return the bytes of dW for each part of the sum."""
+        """Return the bytes of dW that all parts of the sum write."""
         inp, p = self.inp, self.problem
         parts = 1
         if shape.template != SPLIT_STREAM_K:
@@ -274,10 +277,7 @@ class GradWeightWork(Prices):
         return (inp.images - tail) * (size_a * tiles_n * blocks_m + size_b * blocks_n * tiles_m)
 
     def _loads_of_map(self, rows: int, strips: int, base_k: int, step_ka: int, step_kb: int) -> tuple[int, int]:
-        """Return the bytes per channel block of the loads of A and of B for all pixels of an image, in tasks of `rows` rows.
-
-        In tasks of so many rows.
-        """
+        """Return the bytes per channel block of all loads of A and of B for one image, in tasks of `rows` rows."""
         height = stacked(self.inp, strips).problem.h_out
         sizes = [0, 0]
         for start in range(0, height, rows):
@@ -287,13 +287,13 @@ class GradWeightWork(Prices):
         return sizes[0], sizes[1]
 
     def _rows_of_tasks(self, single_m: int, base_m: int, planes: bool) -> tuple[int, int]:
-        """Return the C0 blocks along M of all tiles, and the tiles along M."""
+        """Return the number of C0 blocks along M over all tiles, and the number of tiles along M."""
         m = min(gemm(self.inp, planes)[0], self.problem.c_out)
         rows = [cut for task in cuts(m, single_m) for cut in cuts(task, base_m)]
         return sum(ceil_div(count, self.inp.c0) for count in rows), len(rows)
 
     def _columns_of_tasks(self, single_n: int, base_n: int, planes: bool) -> tuple[int, int]:
-        """Return the C0 blocks of input along N of all tiles, and the tiles along N."""
+        """Return the number of C0 blocks of input along N over all tiles, and the number of tiles along N."""
         inp = self.inp
         n = min(gemm(self.inp, planes)[2], ceil_div(self.problem.c_in, inp.n0) * inp.taps * inp.n0)
         blocks, tiles = 0, 0

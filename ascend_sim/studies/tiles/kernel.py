@@ -57,11 +57,10 @@ class TilingLaunch:
 
 @frozen
 class CubeKernel:
-    """The kernel "grad_input" or "grad_weight" of `call` on `chip`.
+    """The kernel "grad_input" or "grad_weight" of `call` on `chip`; it can be pickled for worker processes.
 
-    `l2` "call": it finds the L2 as the kernels before it leave it, in a call that begins with a cold one; its cycles are those
-    of the kernel in the call. "warm": it runs alone, with its operands in the L2 as far as they fit; "cold": with nothing
-    there. Pickles, for worker processes.
+    `l2` is the state of the L2 at its launch. "call": as the kernels before it in the call leave a cold L2. "warm":
+    with its operands, as far as they fit. "cold": empty.
     """
 
     chip: ChipSpec
@@ -85,12 +84,12 @@ class CubeKernel:
 
     @property
     def _cube_call(self) -> CubeCall:
-        """Return the work of the kernel."""
+        """Return the kernel's part of the call: its `CubeCall`."""
         return OPERATORS[self.call.operator].cube_call(self.call, self.chip, self.name)
 
     @property
     def inp(self) -> TilingInput:
-        """Return the input of a tiling's choice."""
+        """Return the input from which a tiling of the kernel is chosen."""
         return self._cube_call.inp
 
     def grid(self, fixed: Mapping[str, Any] | None = None) -> Iterator[Tiling]:
@@ -98,7 +97,7 @@ class CubeKernel:
         return tilings_that_fit(self.name, self.inp, fixed, self.chip)
 
     def tilings(self, fixed: Mapping[str, Any] | None = None) -> Iterator[tuple[Fields, Tiling]]:
-        """Yield the tilings of the grid with the fields that a user would set."""
+        """Yield (fields that a user would set, tiling) for every tiling of the grid that fits."""
         inp = self.inp
         return ((settable(tiling, inp), tiling) for tiling in self.grid(fixed))
 
@@ -107,7 +106,7 @@ class CubeKernel:
         return Bounds(self._cube_call, self._step({})[1].op_type, cold=self.l2 == "cold")
 
     def _step(self, fields: Fields | None) -> tuple[Plan, PlanStep]:
-        """Return the launch of the kernel in the plan of its call."""
+        """Return the plan of the call with these fields, and the kernel's step in it."""
         call = self.call
         if fields is not None:
             call = replace(call, tiling={**call.tiling, self.name: dict(fields)})
@@ -120,10 +119,10 @@ class CubeKernel:
         return rows[: next(place for place, row in enumerate(rows) if row["name"] == self.name)]
 
     def launch(self, fields: Fields | None) -> tuple[Device, Task]:
-        """Return a device and the kernel on it; TilingError for fields that do not fit.
+        """Return a device and the kernel's task on it. Raises TilingError for fields that do not fit.
 
-        With no fields ({}) it is the kernel that takes fields, with its own choice: not the older kernel of the 910B's
-        grad_weight, whose tiling nobody can set. None is the call's own kernel.
+        With no fields ({}) the kernel chooses its own, and it is one that takes fields: not the older kernel of the
+        910B's grad_weight, whose tiling nobody can set. None is the call's own kernel.
         """
         plan, step = self._step(fields)
         if self.l2 == IN_CALL:
@@ -139,7 +138,7 @@ class CubeKernel:
         return device, step.make(self.chip, tensors)
 
     def _left_by(self, plan: Plan, tasks: Sequence[Task]) -> L2Cache:
-        """Return the L2 as the first kernels of a call leave it. It is shared: run a kernel on a copy."""
+        """Return the L2 as `tasks`, the first kernels of a call, leave it. It is shared: run a kernel on a copy."""
         places = [[task.op_type, task.name, *((one.base, one.size) for one in task.tensors)] for task in tasks]
         call = self.call
         said = [self.chip.name, call.operator, call.rank, call.compute_dtype, call.deterministic, call.library]
@@ -155,13 +154,12 @@ class CubeKernel:
         return _LEFT[key]
 
     def sharper_bound(self, bounds: Bounds, fields: Fields, block: int, launch: TilingLaunch | None = None) -> int:
-        """Return the cycles that `block` (the one with the most work) takes alone, every transfer at the speed of its port.
+        """Return the cycles that `block` (the one with the most work) takes alone, every transfer at the speed of its
+        port.
 
-        `launch` is that of the tiling, where somebody has it, and then holds the block.
-
-        Its program knows what waits for what. Others delay it, and no delay spares a cycle where all heads are alike: here the
-        cube has the shorter one also after it stood still. Mixed blocks may wait for each other: of one alone nothing is known
-        but when it begins.
+        `launch` is the tiling's launch if it exists already; it then keeps the block. The block's program has its
+        waits. Other blocks delay it, and no delay saves a cycle if all heads are alike: here the cube has the shorter
+        one also after it stood still. Mixed blocks may wait for each other: for one alone only its begin is known.
         """
         launch = launch or TilingLaunch(*self.launch(fields))
         task = launch.task
@@ -179,15 +177,13 @@ class CubeKernel:
     def simulate(
         self, fields: Fields | None, most: int | None = None, launch: TilingLaunch | None = None
     ) -> dict[str, Any]:
-        """Return one launch in `timing` mode, as plain data; where it takes more than `most` cycles "slower_than" that and
-        "fields".
+        """Run one launch in `timing` mode and return its figures as a dict; fields as for `launch`.
 
-        Fields as `launch`.
-
-        "cycles" from launch to end, "us" the same, "busy" the share of the cores' time by pipe, "bytes" by path, "stall"
-        {"cause", "share"} of the busiest pipe "bottleneck", "l1" bytes of L1 that the tiling takes, "findings" of the hazard
-        check, "tiling" every field and "source" where it is from, "op_type" and "blocks"; without fields "ladder", its rungs.
-        `launch` is that of the tiling, where somebody has it.
+        A run of more than `most` cycles is stopped: the dict has only "slower_than" (`most`) and "fields". Else it has
+        "cycles" from launch to end, "us" the same, "busy" the share of the cores' time by pipe, "bytes" by path,
+        "stall" {"cause", "share"} of the busiest pipe "bottleneck", "l1" bytes of L1 that the tiling takes, "findings"
+        of the hazard check, "tiling" every field and its "source", "op_type" and "blocks"; without fields "ladder", its
+        rungs. `launch` is the tiling's launch if it exists already.
         """
         launch = launch or TilingLaunch(*self.launch(fields))
         task = replace(launch.task, build=launch.build)
@@ -241,6 +237,6 @@ _BASE = {"baseM", "baseK", "baseN"}
 
 @cache
 def _with_short_heads(chip: ChipSpec) -> ChipSpec:
-    """Return the chip whose cube has its shorter head throughout."""
+    """Return the chip with the shorter head of the cube's products everywhere."""
     head = min(chip.cube.head_first, chip.cube.head_stream)
     return chip.model_copy(update={"cube": chip.cube.model_copy(update={"head_first": head, "head_stream": head})})

@@ -30,7 +30,7 @@ _BREAK = re.compile("(?<=^base)|(?<=^step)|(?<=[0-9]P)|(?=Core|Order|KType)")
 def render(outcome: SearchOutcome, console: Console, top: int = 10) -> None:
     """Print the best `top` tilings below the kernel of the call, and the fields that all of them share.
 
-    Where the call launches a kernel whose tiling cannot be set, the simulator's own choice of fields is printed between.
+    If the call launches a kernel whose tiling cannot be set, the simulator's own choice of fields stands between.
     """
     kernel, call, own = outcome.kernel, outcome.call, outcome.own
     best = [result for result in outcome.results if result["fields"] != own["fields"]][:top]
@@ -72,7 +72,7 @@ def _head(name: str) -> str:
 
 
 def _answer(outcome: SearchOutcome) -> str:
-    """Return the best tiling against the kernel of the call, in a sentence."""
+    """Return a sentence that compares the best tiling with the kernel of the call."""
     best, call = outcome.best, outcome.call
     if best["cycles"] >= call["cycles"]:
         return "No tiling that was simulated is faster."
@@ -81,7 +81,7 @@ def _answer(outcome: SearchOutcome) -> str:
 
 
 def reach_of(outcome: SearchOutcome) -> tuple[str, str]:
-    """Return, as a word and a sentence, the way by which a tiling other than the call's can reach a device.
+    """Return a word and a sentence on how a tiling other than the call's can reach a device.
 
     No tiling can be set through aclnn. A library that reads a table first takes the tiling of an added row.
     """
@@ -146,12 +146,12 @@ def to_dict(outcome: SearchOutcome, top: int = 10) -> dict[str, Any]:
 
 
 def best_fields(outcomes: Sequence[SearchOutcome]) -> dict[str, dict[str, int]]:
-    """Return the best tiling of each kernel, as `run --tiling` takes it; none where the kernel of the call is faster."""
+    """Return {kernel: fields of its best tiling}, as `run --tiling` takes them; kernels that gain nothing are left out."""
     return {outcome.kernel.name: dict(outcome.best["fields"]) for outcome in outcomes if outcome.gains}
 
 
 def write_best(path: Path, outcomes: Sequence[SearchOutcome]) -> Path | None:
-    """Write `best_fields` as YAML; an existing file with other tilings is renamed, and its new path returned."""
+    """Write `best_fields` as YAML; rename an existing file with other tilings and return its new path, else None."""
     call = outcomes[0].kernel.call
     shapes = ", ".join(f"{name} {list(tensor.shape)}" for name, tensor in call.inputs.items())
     lines = [
@@ -178,7 +178,7 @@ def _fields_in(path: Path) -> Any:
 
 
 def _keep(path: Path) -> Path:
-    """Rename a file to the first free name beside it: best-1.yaml, best-2.yaml ... ."""
+    """Rename a file to the first free name beside it (best-1.yaml, best-2.yaml, ...); return the new path."""
     names = (path.with_stem(f"{path.stem}-{number}") for number in count(1))
     kept = next(name for name in names if not name.exists())
     try:

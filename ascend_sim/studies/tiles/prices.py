@@ -59,12 +59,14 @@ class LeastCycles:
         return self.load + self.load_a + self.load_b
 
     def add(self, what: str, owner: Ints, amounts: Any) -> None:
-        """Add `amounts` to field `what`, each for the tiling with the number in `owner`."""
+        """Add `amounts` to the field `what`; each belongs to the tiling whose number is in `owner`."""
         own = getattr(self, what)
         own += np.bincount(owner, np.broadcast_to(amounts, owner.shape), minlength=len(own))
 
     def loaded(self, operand: str, owner: Ints, times: Any, cycles: Floats, copied: Any = True) -> None:
-        """Add `times` loads of operand "a" or "b" into L1, each of `cycles`; only those that copy (`copied`) turn a buffer."""
+        """Add `times` loads of operand "a" or "b" into L1, each of `cycles`; with `copied` false they count as no turn
+        of a buffer.
+        """
         self.add(f"load_{operand}", owner, times * cycles)
         self.add(f"loads_{operand}", owner, times * (copied & (cycles > 0)))
 
@@ -82,10 +84,10 @@ class Latencies(NamedTuple):
 
 
 class TilingWork(NamedTuple):
-    """Work of a kernel for tilings. Tilings with equal work share an entry: their `place`.
+    """Work of a kernel for tilings. Tilings with equal work share an entry, whose number is in `place`.
 
-    `of_blocks` is the work of one block of each entry; `read` and `written` are the bytes that all blocks move through the L2,
-    `missed` those that it cannot have.
+    `of_blocks` is the work of one block of each entry; `read` and `written` are the bytes that all blocks move through
+    the L2, `missed` those of them that come from HBM at least.
     """
 
     place: Ints
@@ -104,7 +106,7 @@ def numbered(keys: Iterable[Key]) -> tuple[list[Key], Ints]:
 
 
 class Ragged:
-    """Lists of rows of `width` integers, one list for each number."""
+    """Lists of rows of `width` integers; each list has a number."""
 
     def __init__(self, lists: Sequence[Sequence[tuple[int, ...]]], width: int) -> None:
         self.counts = np.array([len(rows) for rows in lists], np.int64)
@@ -112,8 +114,8 @@ class Ragged:
         self._rows = np.array([row for rows in lists for row in rows], np.int64).reshape(-1, width)
 
     def of(self, numbers: Ints) -> tuple[Ints, Ints]:
-        """Return the rows of the lists of all `numbers`, concatenated, as (place in `numbers` that each belongs to,
-        columns).
+        """Return the rows of the lists `numbers` one after the other: the index in `numbers` of each row, and its
+        columns.
         """
         counts = self.counts[numbers]
         owner = np.repeat(np.arange(len(numbers)), counts)
@@ -122,7 +124,7 @@ class Ragged:
 
 
 def priced(price: Callable[..., float], *columns: Ints) -> Floats:
-    """Return `price` of every row of `columns`, called once for each distinct row."""
+    """Return the `price` of each row of numbers in `columns`; it is called once for each distinct row."""
     if not len(columns[0]):
         return np.zeros(0)
     packed = np.zeros(len(columns[0]), np.int64)
@@ -139,7 +141,7 @@ def cuts(total: int, size: int) -> list[int]:
 
 
 def lengths(total: Ints, size: Ints) -> Iterator[tuple[Ints, Ints, Ints]]:
-    """Yield, for the pieces of each total (`cuts`): the number of the total, the length, how often it occurs.
+    """Yield for the pieces of each total (`cuts`): the number of the total, the length, how often it occurs.
 
     Whole pieces come first, then the rest; lengths that do not occur are left out.
     """

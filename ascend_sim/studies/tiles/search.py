@@ -51,7 +51,7 @@ _WHY = {
 
 @frozen
 class State:
-    """Progress of a search: tilings simulated, best cycles so far, tilings with a bound below them, the lowest bound."""
+    """Progress of a search: tilings simulated, fewest cycles so far, tilings that may beat them, the lowest bound."""
 
     simulated: int
     best: int | None
@@ -109,12 +109,12 @@ class SearchOutcome:
 
     @property
     def gains(self) -> bool:
-        """Return True if the best tiling is at least as fast as the kernel of the call."""
+        """Return True if the best tiling is no slower than the kernel of the call."""
         return bool(self.best["cycles"] <= self.call["cycles"])
 
     @property
     def sentence(self) -> str:
-        """Return how much of the space was simulated, and what is known of the rest."""
+        """Return a sentence on how much of the space was simulated, and what is known of the rest."""
         counts = f"{self.fit:,} fit, {self.simulated:,} simulated"
         if self.slower:
             counts += f" ({self.slower:,} stopped, slower than these)"
@@ -144,7 +144,7 @@ def search(
     with the simulator's own choice, which comes first, in any case. With `within` (a share, 0.01 is 1 %) tilings that can only
     be better by less are left out. With `top` a simulation stops when so many others, not counting the own choice, have fewer
     cycles: the first `top` results are the same, and of the rest it is known that they are slower. Results go to `store` as
-    they come, and what it has is not simulated again. An interrupt (Ctrl-C) ends the search as a limit does.
+    they come, and results in it are not simulated again. An interrupt (Ctrl-C) ends the search as a limit does.
 
     Raises TilingError for fields that no tiling can have, SimError where no tiling of the grid fits.
     """
@@ -195,7 +195,7 @@ class _Search:
         heapq.heapify(self.rough)
 
     def _list(self, tilings: Iterator[Tiling]) -> bool:
-        """Note every tiling and its bound; False where time or an interrupt came first."""
+        """Record every tiling with its bound; return False if time or an interrupt ended that."""
         known = self.before.keys() - _NAMED
         try:
             while some := self._some(tilings):
@@ -229,7 +229,7 @@ class _Search:
         return key(self._fields(number))
 
     def _some(self, tilings: Iterator[Tiling]) -> list[Tiling]:
-        """Return the next tilings from the grid, in batches between reports of progress."""
+        """Return the next tilings from the grid: one batch, after which progress is reported."""
         begin, some = time.monotonic(), []
         for one in tilings:
             some.append(one)
@@ -244,7 +244,10 @@ class _Search:
         return all(fields.get(field) == value for field, value in self.fixed.items())
 
     def _own(self) -> Result:
-        """Return the simulator's own choice, simulated unless a result exists; fixed fields may exclude it from the results."""
+        """Return the result of the simulator's own choice, simulated unless it is stored.
+
+        It is one of the results of the search unless fixed fields exclude it.
+        """
         name = "own"
         result = self.before.get(name)
         if result is None:
@@ -261,7 +264,9 @@ class _Search:
         return result
 
     def _in_call(self) -> Result:
-        """Return the kernel that the call launches, simulated unless a result exists or it equals the own choice."""
+        """Return the result of the kernel that the call launches, simulated unless it is stored or equals the own
+        choice.
+        """
         name = "call"
         result = self.before.get(name)
         if result is None:
@@ -308,7 +313,7 @@ class _Search:
                 yield number
 
     def _sharper(self, number: int) -> int:
-        """Return the sharper bound of a tiling; its launch is kept for the simulation while few are kept."""
+        """Return the sharper bound of a tiling; its launch is kept for the simulation if not too many are kept."""
         fields = self._fields(number)
         self.launches[number] = TilingLaunch(*self.kernel.launch(fields))
         if len(self.launches) > _HELD:
@@ -374,7 +379,7 @@ class _Search:
         return any(self._fields(number) == own for number in alike)
 
     def _open(self) -> list[int]:
-        """Return the bounds of the tilings that might still be better."""
+        """Return the bounds of all tilings that might still beat the best one."""
         waiting = [one for one in (*self.rough, *self.sharp) if self._beats(one[0])]
         started = [bound for bound in self.bound_of_started.values() if self._beats(bound)]
         return [bound for bound, number in waiting if not self._known(self._name(number))] + started
@@ -419,7 +424,7 @@ def _stopped(name: str, cycles: int) -> str:
 
 
 def _apart(results: Mapping[str, Result]) -> tuple[dict[str, Result], dict[str, int]]:
-    """Split stored results into those that ended, by name, and the cycles that stopped tilings exceed."""
+    """Return the stored results that ended, by name, and for each stopped tiling the cycles that it exceeds."""
     ended = {name: result for name, result in results.items() if "slower_than" not in result}
     stopped: dict[str, int] = {}
     for result in results.values():

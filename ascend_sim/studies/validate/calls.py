@@ -25,7 +25,7 @@ from ascend_sim.studies.validate.launch import Launched
 
 
 def named_kernels(kernel: MeasuredKernel) -> list[tuple[str, float | None]]:
-    """Return the kernels of a call in order, with measured us where the row has them; none if the plan is our own."""
+    """Return (operator, measured us or None) of each kernel of a call in order; [] if the row names none."""
     found = []
     for entry in kernel.label("kernels").split():
         name, _, us = entry.partition("=")
@@ -39,7 +39,7 @@ def named_kernels(kernel: MeasuredKernel) -> list[tuple[str, float | None]]:
 
 
 class ConvCall(ConvRow):
-    """A measured call that consists of one convolution; a source repeats it, unless the row says otherwise."""
+    """A measured call that consists of one convolution; it is taken to have run before, unless the row says otherwise."""
 
     launches = "warm"
 
@@ -78,7 +78,8 @@ class FilterCall(ConvCall):
 class ForwardConvolution(ConvCall):
     """A forward convolution, whose bias the cube adds on its way (not simulated: a few hundred bytes).
 
-    Where the row names kernels, the call is our own or that of an operator of the graph, whichever launches more nearly those.
+    If the row names kernels, the call is our own or that of an operator of the graph: the one whose kernels are nearer
+    to these.
     """
 
     def plan(self, kernel: MeasuredKernel, chip: ChipSpec) -> tuple[Plan, Sequence[str]]:
@@ -91,7 +92,7 @@ class ForwardConvolution(ConvCall):
 
 
 def _apart(named: Sequence[str], plan: Plan) -> int:
-    """Return the number of kernels that are in only one of two lists."""
+    """Return how many kernels are in only one of the two: the named ones and the plan's."""
     ran, known = Counter(named), Counter(step.op_type for step in plan.steps)
     return (ran - known).total() + (known - ran).total()
 

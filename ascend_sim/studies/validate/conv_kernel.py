@@ -69,7 +69,7 @@ class ConvKernel(ConvRow):
 
 
 def _check_tensors(kernel: MeasuredKernel, plan: Plan, step: PlanStep) -> None:
-    """Raise SimError for a row whose kernel reads or writes a tensor that the simulated one does not."""
+    """Raise SimError if the row's kernel reads or writes other tensors than the simulated one."""
     for does, label, name in (("reads", "format_in", step.inputs[0]), ("writes", "format_out", step.outputs[0])):
         given, known = kernel.label(label), plan.tensors[name].format
         if given and SAME_FORMATS.get(given, given) != SAME_FORMATS.get(known, known):

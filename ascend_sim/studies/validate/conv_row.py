@@ -54,7 +54,7 @@ class ConvRow(MeasuredLaunch):
         *,
         bias: bool = False,
     ) -> Any:
-        """Return the call as its operator accepts it; deterministic where the library is by default."""
+        """Return the call that the operator accepts for the row; deterministic if that is the library's default."""
         operator = OPERATORS.of_pass(self.direction)
         case = operator.of_layer(self._layer(kernel, gradient, bias=bias))
         deterministic = operator.product(chip).profile("library").deterministic_default.value
@@ -110,5 +110,5 @@ class ConvRow(MeasuredLaunch):
 
 
 def reach(kernel: MeasuredKernel, axis: str) -> int:
-    """Return the elements from the first to the last tap."""
+    """Return the number of elements from the first to the last tap along an axis."""
     return (kernel[f"k{axis}"] - 1) * kernel.get(f"dilation_{axis}", 1) + 1

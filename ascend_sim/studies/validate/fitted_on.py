@@ -58,10 +58,10 @@ def _rows(name: str) -> Sequence[Mapping[str, str]]:
 
 
 def fitted_of(chip: ChipSpec) -> dict[str, tuple[str, Sequence[str]]]:
-    """Return the costs that measured rows decided, as place -> (source, `fitted_on`).
+    """Return {place of a cost: (source, `fitted_on`)} for the costs that measured rows decided.
 
-    They are numbers of a chip, of kernels that differ by the library's version, and of tilings. Those whose source does not
-    begin with `fitted:` were derived, assumed or guessed, and chosen by these rows.
+    They are numbers of a chip, of kernels that differ by the library's version, and of tilings. Those whose source does
+    not begin with `fitted:` were derived, assumed or guessed, and chosen by these rows.
     """
     found: dict[str, tuple[str, Sequence[str]]] = {
         place: (source.text, source.fitted_on)
@@ -79,7 +79,7 @@ def fitted_of(chip: ChipSpec) -> dict[str, tuple[str, Sequence[str]]]:
 
 
 def _decided(numbers: Mapping[str, Any]) -> dict[str, tuple[str, Sequence[str]]]:
-    """Return the numbers that measured rows decided, with their source and rows."""
+    """Return the numbers that measured rows decided, each with its source and these rows."""
     return {
         name: (leaf["source"], leaf.get("fitted_on", ()))
         for name, leaf in numbers.items()

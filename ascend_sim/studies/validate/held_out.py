@@ -13,8 +13,8 @@ from ascend_sim.report.certainty import ErrorKind, Interval, MeasuredError, betw
 class HeldOut:
     """Kernels of a kind and chip that were left out: all of `network`, or one by one if it is the only network.
 
-    `inside` counts those whose measured time lies in the interval around what ships; `refitted` those in the one around what
-    costs predict that were fitted without the kernel's layer.
+    `inside` counts those whose measured time lies in the interval around the shipped prediction; `refitted` those in
+    the interval around a prediction whose costs were fitted without the kernel's layer.
     """
 
     kind: ErrorKind
@@ -69,12 +69,12 @@ def _without_network(kinds: Sequence[ErrorKind], network: str) -> Iterator[HeldO
 
 
 def _others_of(kind: ErrorKind, network: str, one: MeasuredError) -> ErrorKind:
-    """Return the kind without a network or, with only one network, without a kernel."""
+    """Return the kind with the kernels of `network` alone, without the kernel `one`."""
     return kind.where(lambda name, other: name == network and other is not one)
 
 
 def other_chips(kinds: Sequence[ErrorKind]) -> list[OtherChips]:
-    """Return a test for each chip of a kind measured on several chips, as if that chip had not been measured."""
+    """Return a test for each chip of a kind measured on several chips: its kernels in the intervals of the others."""
     chips = sorted({chip for kind in kinds for chip in kind.chips})
     return [found for chip in chips for found in _without_chip(kinds, chip)]
 
@@ -90,7 +90,9 @@ def _without_chip(kinds: Sequence[ErrorKind], chip: str) -> Iterator[OtherChips]
 
 
 def borrowing(kinds: Sequence[ErrorKind]) -> list[Borrowed]:
-    """Return a test for each kind, as if none of its kernels had been measured."""
+    """Return a test for each kind: its kernels in the widened interval of the nearest kind, as if none had been
+    measured.
+    """
     found = []
     for kind in kinds:
         rest = [other for other in kinds if other is not kind]
@@ -107,8 +109,9 @@ def borrowing(kinds: Sequence[ErrorKind]) -> list[Borrowed]:
 
 
 def _hits(kind: ErrorKind, between: float, one: MeasuredError) -> tuple[bool, bool] | None:
-    """Return True or False for a kernel inside its interval, as shipped and by costs fitted without it; None without
-    interval.
+    """Return two truths, True if a kernel lies in its interval: as shipped, and by costs fitted without it.
+
+    None if there is no interval.
     """
     found = of_kind(kind, one.chip, one.us, between)
     return None if found is None else (_inside(found, one.us, one.error), _inside(found, one.us, one.left_out))

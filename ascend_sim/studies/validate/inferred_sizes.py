@@ -17,8 +17,9 @@ class Open(Exception):
 
 
 def _convolution(line: Line, given: Mapping[str, str], assumed: list[str]) -> dict[str, str]:
-    """Return the sizes of a convolution's gradient. Operands in the order of the operators' prototypes, constant lists left
-    out.
+    """Return the sizes of a convolution's gradient, from operands in the order of the operators' prototypes.
+
+    Constant lists are no operands there.
     """
     of_input = line["type"].startswith("Conv2DBackpropInput")
     operands, results = ([t for t in line.tensors(side) if len(t.shape) > 3] for side in ("input", "output"))
@@ -50,12 +51,14 @@ def _convolution(line: Line, given: Mapping[str, str], assumed: list[str]) -> di
 
 
 def _reach(axis: str, kernel: int, given: Mapping[str, str]) -> int:
-    """Return the elements from the first to the last tap; dilation stands in no shape, only in columns of the user's own."""
+    """Return the number of elements from the first to the last tap; dilation is only known from a column of the user's
+    own.
+    """
     return (kernel - 1) * int(given.get(f"dilation_{axis}", 1)) + 1
 
 
 def _feature(tensor: ProfiledTensor) -> tuple[int, int, int, int]:
-    """Return N, C, H, W of a feature map; the channels of NC1HWC0 are whole blocks."""
+    """Return (N, C, H, W) of a feature map; the channels of NC1HWC0 are whole blocks."""
     if _is_blocked(tensor):
         n, c1, h, w, c0 = tensor.shape
         return n, c1 * c0, h, w
@@ -72,7 +75,7 @@ def _is_blocked(tensor: ProfiledTensor) -> bool:
 def _kernel(
     weight: ProfiledTensor, grad: ProfiledTensor, image: ProfiledTensor, given: Mapping[str, str], assumed: list[str]
 ) -> tuple[int, int, int, int]:
-    """Return Co, Ci, kh, kw; FRACTAL_Z [C1 kh kw, N1, 16, C0] has only the product of kh and kw."""
+    """Return (Co, Ci, kh, kw). FRACTAL_Z [C1 kh kw, N1, 16, C0] shows only the product of kh and kw."""
     co, ci = _feature(grad)[1], _feature(image)[1]
     no_groups = f"weights {weight} for {ci} input and {co} output channels: groups are not told by shapes"
     if weight.format in ("NCHW", "ND") and len(weight.shape) == 4:
@@ -138,7 +141,7 @@ def _pads(size: int, out: int, kernel: int, stride: int, most: int) -> range:
 
 
 def _padding(size: int, out: int, kernel: int, stride: int) -> int:
-    """Return the most usual padding that gives the same output: "same", none, or the smallest even one."""
+    """Return the most usual total padding that gives the same output: "same", none, or the smallest even one."""
     pads = _pads(size, out, kernel, stride, 2 * (kernel - 1) + stride)
     usual = [pad for pad in (kernel - 1, 0, *(pad for pad in pads if pad % 2 == 0)) if pad in pads]
     if not len(pads):
@@ -218,7 +221,7 @@ def _window(
     given: Mapping[str, str],
     assumed: list[str],
 ) -> tuple[int, int, int, list[int]]:
-    """Return Co, Ci, groups and the kernel's sizes; blocked layouts do not show the groups."""
+    """Return Co, Ci, the groups and the kernel's sizes. Blocked layouts do not show groups: 1 is returned."""
     (x, ci), (y, co) = image, grad
     form, columns = weight.format.split(":")[0], [f"k{axis}" for axis in axes]
     no_groups = f"weights {weight} for {ci} input and {co} output channels: groups are not told by shapes"

@@ -34,7 +34,7 @@ LAUNCH_STATES = ("cold", "warm")
 
 @frozen
 class MeasuredKernel:
-    """Kernel to simulate for rows; equal kernels share one run. `sizes` are (column, value) pairs of the row."""
+    """Kernel to simulate for rows; rows of equal kernels share one run. `sizes` are (column, value) pairs of the row."""
 
     chip: str
     op_type: str

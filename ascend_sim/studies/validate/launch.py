@@ -15,7 +15,7 @@ Launched = tuple[list[Task], list[Allocation]]
 
 
 class MeasuredLaunch:
-    """One operator of measured rows; `columns` give its size, `optional` ones may be left out."""
+    """One operator of measured rows; `columns` are those that give its size, `optional` ones may be left out."""
 
     columns: ClassVar[tuple[str, ...]] = ()
     optional: ClassVar[tuple[str, ...]] = ()
@@ -26,7 +26,7 @@ class MeasuredLaunch:
     """The state of the code before a row that says none; see LAUNCH_STATES."""
 
     def unlike(self, labels: Mapping[str, str]) -> str:
-        """Return why a row with these text columns is not simulated; "" where it is."""
+        """Return the reason why a row with these text columns is not simulated; "" if it is."""
         return ""
 
     def check(self, kernel: MeasuredKernel) -> None:
@@ -38,7 +38,7 @@ class MeasuredLaunch:
         return False
 
     def as_timed(self, kernel: MeasuredKernel) -> MeasuredKernel:
-        """Return one representative of all kernels that take the same time."""
+        """Return one kernel that stands for all that take the same time as this one."""
         return kernel
 
     def tasks(self, kernel: MeasuredKernel, chip: ChipSpec, device: Device) -> Launched:

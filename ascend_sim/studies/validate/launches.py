@@ -291,7 +291,7 @@ class Add(MicroBenchmark):
 
 
 class Timed(MicroBenchmark):
-    """A small program whose measured time is not that of a launch."""
+    """A small program whose measured time is not the time of a launch."""
 
     def us(self, kernel: MeasuredKernel, chip: ChipSpec) -> float:
         """Return the time as its source counts it; SimError for what the chip cannot run."""
@@ -389,7 +389,7 @@ def _to_blocks(kernel: MeasuredKernel) -> bool:
 
 
 def _two_sides(kernel: MeasuredKernel, device: Device, plain: int, blocked: int) -> tuple[Allocation, Allocation, int]:
-    """Return source and target of a layout conversion of that many elements, and the bytes of an element."""
+    """Return source and target of a layout conversion of `plain` and `blocked` elements, and the bytes of an element."""
     itemsize = _itemsize(_dtypes(kernel)[0])
     sizes = (plain, blocked) if _to_blocks(kernel) else (blocked, plain)
     return device.allocate(sizes[0] * itemsize, "input"), device.allocate(sizes[1] * itemsize, "output"), itemsize

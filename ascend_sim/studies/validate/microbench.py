@@ -74,7 +74,7 @@ class MatrixStream:
         return "AIV" if self.destination == "UB" else "AIC"
 
     def cores(self, chip: ChipSpec) -> int:
-        """Return how many cores of that kind the chip has."""
+        """Return how many cores of `core_kind` the chip has."""
         return chip.cores.aiv if self.core_kind == "AIV" else chip.cores.aic
 
     @property
@@ -83,7 +83,7 @@ class MatrixStream:
         return self.rows * self.columns * HALF * self.repeats
 
     def shortened(self, cores: int) -> MatrixStream:
-        """Return the stream with no more rows than it needs; a matrix that is read again is read whole."""
+        """Return the stream with as few rows as it needs; a matrix that is read again is read whole."""
         height, width = self.tile
         steps = -(-STEADY // -(-self.columns // width)) * height
         if self.repeats > 1 or steps >= self.rows // cores:
@@ -93,8 +93,9 @@ class MatrixStream:
 
 @frozen
 class Measured:
-    """Figures of a stream as a profiler gives them: times in us are means over the cores, bandwidths TB/s (1e12) of useful
-    bytes.
+    """Figures of a stream as a profiler prints them.
+
+    Times in us are means over the cores; bandwidths in TB/s (1e12) count useful bytes.
     """
 
     useful_bytes: int
@@ -143,9 +144,9 @@ def _program(table: InstructionTable, stream: MatrixStream, block: int, share: i
 
 
 def measure(chip: ChipSpec, stream: MatrixStream, spread_us: float | None = None) -> Measured:
-    """Run `stream` on all cores of its kind from a cold L2.
+    """Run `stream` on all cores of its kind from a cold L2 and return its figures.
 
-    `spread_us` is the time in which all blocks are dispatched, instead of what the chip's `launch.block_us` makes of it.
+    `spread_us` is the time in which all blocks are dispatched; None: as the chip's `launch.block_us` says. Raises
     SimError where the cores cannot share the rows.
     """
     cores = stream.cores(chip)
@@ -221,10 +222,10 @@ BACK_TO_BACK = ("L1->L0A", "L1->L0B", "L1->BT", "L1->FB")
 
 
 def transfer_cycles(chip: ChipSpec, path: str, nbytes: int) -> int:
-    """Return the cycles of one transfer of `nbytes` as its published curve counts them.
+    """Return the cycles of one transfer of `nbytes`, counted as the published curve of its path counts them.
 
-    That is start to retirement, or the time that the pipe is taken. Raises SimError for a path without a curve, and for bytes
-    that the path cannot move at once.
+    That is from start to retirement, or the time that the pipe is occupied. Raises SimError for a path without a curve,
+    and for bytes that the path cannot move at once.
     """
     if path not in (*ALONE, *BACK_TO_BACK):
         raise SimError(f"path {path!r}: allowed are {', '.join((*ALONE, *BACK_TO_BACK))}")
@@ -233,7 +234,9 @@ def transfer_cycles(chip: ChipSpec, path: str, nbytes: int) -> int:
 
 
 def single_transfer(chip: ChipSpec, path: str, nbytes: int) -> tuple[int, int]:
-    """Return (cycles of occupancy, cycles from start to retirement) of one transfer on an idle device, L2 hits."""
+    """Return (cycles of occupancy, cycles from start to retirement) of one transfer on an idle device whose L2 has its
+    bytes.
+    """
     source, destination = path.split("->")
     if nbytes > TENSOR:
         raise SimError(f"{nbytes} bytes: at most {TENSOR} lie ready for a transfer")
@@ -261,7 +264,7 @@ def single_transfer(chip: ChipSpec, path: str, nbytes: int) -> tuple[int, int]:
 
 
 def _run_alone(chip: ChipSpec, kind: str, build: Callable[[KernelBuilder], None], tensors: int) -> ProgramRun:
-    """Return one program on one core of an idle device whose tensors lie in the L2."""
+    """Run one program on one core of an idle device whose L2 has the tensors; return its `ProgramRun`."""
     device = Device(chip, with_values=False)
     held = [device.allocate(TENSOR, f"tensor {i}") for i in range(tensors)]
     for tensor in held:
@@ -282,7 +285,7 @@ class InnerLoop:
 
 
 def matmul_loop(chip: ChipSpec, steps: int) -> InnerLoop:
-    """Return the cycles of the sample's step on operands in L1.
+    """Return the cycles of one step of the matmul sample's inner loop, with operands in L1.
 
     The step is one load3d of 16 KB, four load2d of 8 KB, one fp16 Mmad 128 x 64 x 256.
     """

@@ -3,8 +3,8 @@
 Read are `op_summary_*.csv` of msprof, `kernel_details.csv` of torch_npu, and folders that hold some (`PROF_*`). Column
 names: hiascend.com, Profiling, "op_summary (Operator Details)"; they differ between versions, case and unit included.
 
-What is inferred from the shapes (`inferred_sizes`) and had to be assumed is told in the column `assumed`, what stays open is
-told in `skipped` and not simulated.
+Column `assumed` lists the assumptions on sizes that are inferred from shapes (`inferred_sizes`); a row with a size left open is
+not simulated, and `skipped` has the reason.
 """
 
 from __future__ import annotations
@@ -35,9 +35,7 @@ STATIC = {
 
 
 def tables(folder: Path) -> list[Path]:
-    """Return the profiler's tables anywhere below a folder; torch_npu's own only where msprof's, of the same launches, are
-    missing.
-    """
+    """Return the profiler's tables anywhere below a folder: those of msprof, or torch_npu's own where it has none."""
     return next((found for name in FILES if (found := sorted(folder.rglob(name)))), [])
 
 
@@ -71,9 +69,10 @@ def _lower(heads: Iterable[str]) -> set[str]:
 
 
 def to_row(cells: Mapping[str, str], own: Sequence[str]) -> dict[str, str]:
-    """Return a launch in the columns of `rows`, without chip; `skipped` says why it cannot be simulated.
+    """Return a launch in the columns of `rows`, without chip; a launch that cannot be simulated has the reason in
+    "skipped".
 
-    `own` are columns that the user may have added. ValueError for text that is no shape or number.
+    `own` are columns that the user may have added. Raises ValueError for text that is no shape or number.
     """
     line = Line(cells)
     row = {"op_type": STATIC.get(line["type"], line["type"]), "duration_us": line["duration"]}
@@ -101,8 +100,9 @@ def to_row(cells: Mapping[str, str], own: Sequence[str]) -> dict[str, str]:
 
 
 def _times(line: Line) -> dict[str, str]:
-    """Return core time and its parts by pipe, of the cores that worked: columns aic_, aiv_ or, on older chips, without
-    prefix.
+    """Return core time and its parts by pipe, of the cores that worked.
+
+    The columns begin with aic_, aiv_ or, on older chips, neither.
     """
     vector = "VECTOR" in line["core"].upper() or "AIV" in line["core"].upper()
     prefixes = ("aiv_", "") if vector else ("aic_", "")

@@ -86,7 +86,7 @@ def _ranks(values: Sequence[float]) -> np.ndarray[Any, Any]:
 
 
 def series_of(one: RowComparison) -> str:
-    """Return the series of a row within its operator; of a small program with its path."""
+    """Return the series of a row within its operator; for a small program also its path."""
     return ", ".join(filter(None, (one.row.kernel.label("path"), one.row.series)))
 
 
@@ -374,6 +374,6 @@ def csv_text(compared: Sequence[RowComparison]) -> str:
 
 
 def _ends(prediction: Prediction) -> tuple[float | str, float | str]:
-    """Return the interval, empty where there is none."""
+    """Return both ends of the interval, "" where there is none."""
     low, high = prediction.low_us, prediction.high_us
     return ("", "") if math.isnan(low) else (round(low, 4), round(high, 4))

@@ -30,10 +30,11 @@ _BUFFERS = 2
 
 
 def note_launches(lines: Sequence[dict[str, str]], chip: ChipSpec) -> None:
-    """Write the column `launches` of a profiler's lines: warm where the same code ran shortly before on such cores.
+    """Write the column `launches` of a profiler's lines: warm where the same code ran shortly before on cores of that
+    kind.
 
-    All launches of the profile count, also those that are not simulated (chip file, launch.kept_launches). Lines without a
-    start time stay as they are.
+    All launches of the profile count, also those that are not simulated (chip file, launch.kept_launches). Lines
+    without a start time stay as they are.
     """
     launched: defaultdict[tuple[str, str], list[tuple[str, ...]]] = defaultdict(list)
     for place in _order(lines):
@@ -46,7 +47,7 @@ def note_launches(lines: Sequence[dict[str, str]], chip: ChipSpec) -> None:
 
 
 def moved_by(lines: Sequence[dict[str, str]], chip: ChipSpec) -> dict[int, tuple[KernelMoves, tuple[KernelMoves, ...]]]:
-    """Return for the place of each line the tensors that its kernel moves, and those of the kernels before it.
+    """Return {index of a line: (the tensors that its kernel moves, those that earlier kernels moved)}.
 
     The profile is taken to repeat: before its first kernel stands its last.
     """
@@ -67,7 +68,7 @@ def moved_by(lines: Sequence[dict[str, str]], chip: ChipSpec) -> dict[int, tuple
 
 
 def victims(lines: Sequence[dict[str, str]], chip: ChipSpec) -> tuple[list[float], list[float]]:
-    """Return the bytes written back in each kernel of a step, predicted and by the column `victim_rate`.
+    """Return two lists of the bytes written back in each kernel of a step: predicted, and by the column `victim_rate`.
 
     A kernel moves each of its tensors once, on a device on which the same step ran before.
     """
@@ -93,7 +94,7 @@ def victims(lines: Sequence[dict[str, str]], chip: ChipSpec) -> tuple[list[float
 def leave_step(
     device: Device, kernel: MeasuredKernel, inputs: Sequence[Allocation], outputs: Sequence[Allocation]
 ) -> None:
-    """Leave in the L2 of `device` what the kernels before `kernel` leave, which has these tensors."""
+    """Change the L2 of `device` as the kernels before `kernel` do; `inputs` and `outputs` are its tensors."""
     held: dict[Hashable, Allocation] = {}
     for tensors, written in ((inputs, False), (outputs, True)):
         own = {buffer: nbytes for buffer, nbytes, writes in kernel.moved if writes is written}
@@ -106,7 +107,7 @@ def leave_step(
 
 
 def _moved(line: Line, buffers: dict[int, list[int]]) -> KernelMoves:
-    """The tensors that a kernel moves; `buffers` are those of each size, the last moved at the end."""
+    """Return the tensors that a kernel moves; `buffers` has the buffers of each size, the last moved at the end."""
     moved: list[Moved] = []
     for side in ("input", "output"):
         writes = side == "output"
@@ -120,7 +121,7 @@ def _moved(line: Line, buffers: dict[int, list[int]]) -> KernelMoves:
 
 
 def _buffer(buffers: dict[int, list[int]], nbytes: int, used: Collection[Hashable], writes: bool) -> int:
-    """The buffer of a tensor of so many bytes in a kernel that has `used` others."""
+    """Return the buffer of a tensor of `nbytes` in a kernel whose other tensors are in the buffers `used`."""
     own = buffers.setdefault(nbytes, [])
     others = [one for one in own if one not in used]
     if writes and others and len(own) >= _BUFFERS:
@@ -139,7 +140,7 @@ def _buffer(buffers: dict[int, list[int]], nbytes: int, used: Collection[Hashabl
 
 
 def _bytes_of(tensor: ProfiledTensor) -> int:
-    """Bytes of a tensor; 0 of a dtype that has no name here."""
+    """Return the bytes of a tensor; 0 for a dtype that has no name here."""
     try:
         dtype = numpy_dtype(canonical(tensor.dtype))
     except SimError:  # no kernel here computes with it
@@ -151,13 +152,13 @@ def _bytes_of(tensor: ProfiledTensor) -> int:
 
 
 def _order(lines: Sequence[dict[str, str]]) -> list[int]:
-    """The places of the lines in the order of their start times, without those that have none."""
+    """Return the indices of the lines in the order of their start times; lines without one are left out."""
     timed = [(start, place) for place, line in enumerate(map(Line, lines)) if (start := _start(line)) is not None]
     return [place for _, place in sorted(timed)]
 
 
 def _start(line: Line) -> float | None:
-    """The start time in us; None where there is none, or no number."""
+    """Return the start time in us; None where there is none, or no number."""
     try:
         return line.number("start")
     except ValueError:
@@ -165,5 +166,5 @@ def _start(line: Line) -> float | None:
 
 
 def _kind(core: str) -> str:
-    """The kind of core by its name in a profile."""
+    """Return the kind of core that a profile's name for it means."""
     return "AIV" if "VECTOR" in core.upper() or "AIV" in core.upper() else "AIC"

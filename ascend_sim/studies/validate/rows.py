@@ -68,10 +68,10 @@ def read_rows(
 ) -> list[MeasuredRow]:
     """Return the rows of a CSV file, or of a profiler's table or folder, whose `chip` must then be given.
 
-    `l2` is one of L2_STATES or STEP, for rows that say none of their own; None is STEP for a profile with start times and warm
-    for others. `told` names what of TOLD the predictions may know of the
-    rows. Raises ConfigError with file, line and column for a value that cannot be. With `skip` its row says so in `unlike`
-    beside the others; the error is raised where no row is left.
+    `l2` is one of L2_STATES or STEP, for rows without a state of their own; None is STEP for a profile with start times
+    and warm for others. `told` names which facts of TOLD the predictions may use. Raises ConfigError with file, line
+    and column for an impossible value. With `skip` that row has the reason in `unlike` instead; the error is raised if
+    no row is left.
     """
     path = Path(path)
     if l2 not in (None, *L2_STATES, STEP):
@@ -147,7 +147,7 @@ def _read_file(
 def _parsed(
     path: Path, heads: Sequence[str], numbered: Iterable[tuple[int, str]]
 ) -> Iterator[tuple[str, dict[str, str] | ConfigError]]:
-    """The columns of every line behind its place, or what is wrong with the line."""
+    """Yield for every line its place in words, and its columns by name or the error in it."""
     for number, line in numbered:
         where = f"{path}, line {number}"
         try:
@@ -171,7 +171,7 @@ def _skipped(chip: str | None, op_type: str | None, why: str, cells: Mapping[str
 
 
 def _profiled(where: str, cells: Mapping[str, str], l2: str, chip: str, told: Collection[str]) -> MeasuredRow:
-    """Return a row from a line of a profiler's table; a line that cannot be simulated has the reason."""
+    """Return the row of a line of a profiler's table; a line that cannot be simulated has the reason in `unlike`."""
     try:
         row = {"chip": chip, "launches": cells.get("launches", ""), **op_summary.to_row(cells, COLUMNS)}
     except ValueError as error:
@@ -182,7 +182,7 @@ def _profiled(where: str, cells: Mapping[str, str], l2: str, chip: str, told: Co
 
 
 def of_chips(rows: Iterable[MeasuredRow], names: Iterable[str]) -> list[MeasuredRow]:
-    """Return the rows of these chips. Raises SimError, with the chips that have rows, if one has none.
+    """Return the rows of the named chips. Raises SimError, with the chips that have rows, if one has none.
 
     A chip file of the user's takes the rows of the nearest chip that it extends.
     """
@@ -254,8 +254,9 @@ def _unlike(op_type: str, fused: str) -> str:
 
 
 def _formats(labels: Mapping[str, str]) -> dict[str, str]:
-    """Return the formats as the simulated kernels name them: ND beside channel blocks is NCHW, C0 = 16 of fp32 is ":1" in
-    profilers.
+    """Return the formats as the simulated kernels name them: ND beside channel blocks is NCHW.
+
+    ":1", which profilers append for the C0 = 16 of fp32, is dropped.
     """
     found = {side: labels[side].upper().split(":")[0] for side in ("format_in", "format_out") if side in labels}
     blocked = {"NC1HWC0", "FRACTAL_Z"} & set(found.values())

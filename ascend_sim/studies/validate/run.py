@@ -39,11 +39,11 @@ _TOO_LONG = "takes minutes; --long runs it"
 
 @frozen
 class Prediction:
-    """Times of the simulated kernel in us and its blocks, or why there are none.
+    """Times of the simulated kernel in us and its blocks, or in `skipped` the reason why there are none.
 
-    Of a call `task_us` is the sum over its `kernels` (operator and time, in their order), which have no pipes here.
-    `low_us` and `high_us` are the interval of `task_us` (`report.certainty`; of a call the sums of its kernels'), none of a
-    small program.
+    For a call `task_us` is the sum over its `kernels` (operator and time, in their order), which have no pipes here.
+    `low_us` and `high_us` are the interval of `task_us` (`report.certainty`; of a call the sums of its kernels'); a
+    small program has none.
     """
 
     task_us: float = math.nan
@@ -98,10 +98,10 @@ def validate(
     long: bool = False,
     out: str | Path | None = None,
 ) -> list[RowComparison]:
-    """Simulate measured kernels and lay both side by side, as `ascend-sim validate` does; without `rows` the shipped ones.
+    """Simulate measured kernels and return every row with its prediction; without `rows` those that ship.
 
-    `rows` is a CSV file, a profiler's table or its folder, which needs one chip; `chips` leaves out the rows of others. A
-    row that cannot be is skipped with its reason. The rest is as in `read_rows` and `compare`.
+    `rows` is a CSV file, a profiler's table or its folder, which needs one chip; `chips` leaves out the rows of others.
+    A row that cannot be simulated is skipped with its reason. The rest is as in `read_rows` and `compare`.
     """
     named = [chips] if isinstance(chips, str) else list(chips)
     given = None if not named else ",".join(named)
@@ -120,7 +120,7 @@ def compare(
 ) -> list[RowComparison]:
     """Return every row with its prediction, in order; equal kernels run once, `jobs` processes share the distinct ones.
 
-    Without `long` rows that take minutes are skipped. `out` is a folder with a store: what it has is not run again. An
+    Without `long` rows that take minutes are skipped. `out` is a folder with a store: results in it are not run again. An
     interrupt (Ctrl-C) ends it with the rows that were finished, if there are any; the others are skipped as `INTERRUPTED`.
     """
     rows = [
@@ -154,7 +154,7 @@ def compare(
 
 
 def as_timed(kernel: MeasuredKernel) -> MeasuredKernel:
-    """Return one representative of all kernels that take the same time."""
+    """Return one kernel that stands for all that take the same time as this one."""
     return LAUNCHES[kernel.op_type].as_timed(kernel)
 
 
@@ -168,7 +168,7 @@ def _name(kernel: MeasuredKernel) -> str:
 
 
 def _prediction(data: Mapping[str, Any]) -> Prediction:
-    """Return the prediction in the plain data of `_simulated`, also from a store."""
+    """Return the prediction that the plain data of `_simulated` holds."""
     return Prediction(**{**data, "kernels": tuple((name, us) for name, us in data["kernels"])})
 
 

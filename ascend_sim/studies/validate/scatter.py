@@ -13,7 +13,7 @@ from ascend_sim.studies.validate.run import RowComparison
 
 
 def check_plot(path: str | Path, option: str = "--plot") -> None:
-    """Raise SimError when no PNG can be written at `path`: before a long run, not after it."""
+    """Raise SimError if no PNG can be written at `path`, before a long run starts; `option` is named in the message."""
     if Path(path).suffix.lower() != ".png":
         raise SimError(f"{option} {path}: give a file that ends in .png")
     if not Path(path).parent.is_dir():
@@ -75,7 +75,7 @@ _SHAPES = "os^DvP*X"
 
 
 def _chip(one: RowComparison) -> str:
-    """Return a chip by its name; a chip file of the user's without its folders."""
+    """Return the text for a chip: its name, or its file without folders."""
     return Path(one.row.kernel.chip).name
 
 

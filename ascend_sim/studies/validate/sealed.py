@@ -35,7 +35,7 @@ def is_sealed(cells: Mapping[str, str]) -> bool:
 
 
 def _group(cells: Mapping[str, str]) -> str:
-    """Return the group's name: the columns of the problem, without those that the library decided."""
+    """Return the name of the row's group: the columns of its problem, without those that the library decided."""
     decided = {name for launch in LAUNCHES.values() for columns in launch.helps.values() for name in columns}
     names = ("run", "op_type", *(name for name in COLUMNS if name not in decided), *LAYOUT)
     return "|".join(f"{name}={cells[name].strip()}" for name in names if cells.get(name, "").strip())

@@ -18,7 +18,7 @@ SHARE_UNIT = 32
 
 
 def clear(k: KernelBuilder, elements: int, itemsize: int, dtype: str, blocks: int) -> None:
-    """Write zeros to this core's share of dx, of `elements` elements of `dtype` and `blocks` cores, and wait for all cores."""
+    """Append zeros to this core's share of dx (`elements` elements of `dtype`, over `blocks` cores); wait for all cores."""
     pipe = ClearingPipe(k)
     share = ceil_to(ceil_div(elements, blocks), SHARE_UNIT)
     start = k.block * share
@@ -34,9 +34,9 @@ def clear(k: KernelBuilder, elements: int, itemsize: int, dtype: str, blocks: in
         k.set_flag(summed)
         k.wait_flag(summed)
         whole = count // FRACTAL * FRACTAL
-        for first, length in cut(whole, rows * FRACTAL, FRACTAL) if whole else ():
-            target = gm_operand(GRAD_INPUT, (start + first) * itemsize)
-            k.fixpipe(target, 0, length // FRACTAL, FRACTAL, rows, dtype, FRACTAL, length * itemsize)
+        for first, height in cut(whole // FRACTAL, rows) if whole else ():
+            target = gm_operand(GRAD_INPUT, (start + first * FRACTAL) * itemsize)
+            k.fixpipe(target, 0, height, FRACTAL, rows, dtype, FRACTAL, height * FRACTAL * itemsize)
         if rest := count - whole:
             k.fixpipe_nd(gm_operand(GRAD_INPUT, (start + whole) * itemsize), 0, 1, rest, rows, dtype, rest * itemsize)
     pipe.meet("FIX")

@@ -75,11 +75,13 @@ OTHER_FORM = {
     ("copy_gm_to_ubuf", "dav-2201", "dst_gap"): "copy_gm_to_ubuf_align has 32 bits for the gap in UB",
     ("copy_ubuf_to_gm", "dav-2201", "dst_gap"): "copy_ubuf_to_gm_align counts bytes of the gap in GM",
     ("copy_ubuf_to_gm", "dav-2201", "src_gap"): "copy_ubuf_to_gm_align has 32 bits for the gap in UB",
+    **{
+        ("copy_ubuf_to_ubuf", arch, field): "vcopy, as many as the copy needs"
+        for arch in ("dav-2201", "dav-3510")
+        for field in ("n_burst", "len_burst", "src_gap", "dst_gap")
+    },
 }
 """Where one more than a field holds is said by another instruction of the chip."""
-
-NO_PATH = {("copy_ubuf_to_ubuf", arch): "the vector unit copies in UB" for arch in CHIPS}
-"""Instructions that no public method makes."""
 
 
 class FieldFact(NamedTuple):
@@ -152,7 +154,7 @@ def told(fact: FieldFact, value: int, *, finish: bool = False) -> str:
 
 
 def reached() -> list[FieldFact]:
-    return [one for one in FACTS if not unreachable(one) and (one.instruction, one.arch) not in NO_PATH]
+    return [one for one in FACTS if not unreachable(one)]
 
 
 def words(fact: FieldFact) -> str:

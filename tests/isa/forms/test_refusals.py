@@ -10,6 +10,7 @@ from ascend_sim.chip import load_chip
 from ascend_sim.errors import SimError
 from ascend_sim.isa.forms import atomics, copies_whole_blocks, reach
 from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.local_tensor import LocalTensor
 from ascend_sim.kernel.operands import CopyLoop, MapWindow, Span, TilePiece
 from ascend_sim.kernel.program import InstructionTable
 from ascend_sim.memory.gm import Allocation
@@ -34,6 +35,17 @@ def say(chip: str, write: Write) -> str:
 
 def rows(source: str, destination: str, *shape: int) -> Write:
     return lambda k: k.data_copy(source, destination, 0, 0, *shape)
+
+
+def copied(columns: int, source_step: int, mask: int | None = None) -> Write:
+    """A copy in UB of two rows of float16, from rows `source_step` bytes apart."""
+    dst = LocalTensor(0, (2, columns), "float16", -(-columns // 16) * 32)
+    src = (
+        LocalTensor(4096, (2, columns), "float16", source_step)
+        if source_step
+        else LocalTensor(4096, (columns,), "float16")
+    )
+    return lambda k: k.copy(dst, src, mask=mask)
 
 
 WINDOW = MapWindow(4, 8, out_height=4, out_width=8)
@@ -91,6 +103,9 @@ REFUSED: dict[str, tuple[str, Write, str]] = {
     "one row as fractals": (
         A2, lambda k: k.mmad(0, 0, 0, 1, 16, 16, "float16", False, gemv=False), "m = 1 is the GEMV mode: L0A is read",
     ),
+    "a mask of a copy by blocks": (OLD, copied(128, 256, mask=3), "a mask; the copy in UB by blocks has none"),
+    "part of a block within UB": (INFERENCE, copied(20, 64), "len_burst counts 32-byte blocks; 40 bytes"),
+    "one row of UB again and again": (OLD, copied(16, 0), "src_gap = -1; 0 to 65,535 32-byte blocks"),
     "fractals beyond 8 bits": (NEW, lambda k: k.load_data_2d("L0A", 0, 0, 2, 256), "k_step = 256; 0 to 255"),
 }  # fmt: skip
 
@@ -125,6 +140,10 @@ TAKEN: dict[str, tuple[str, Write]] = {
     "one row": (A2, lambda k: k.mmad(0, 0, 0, 1, 16, 16, "float16", False)),
     "one row of the 950 as fractals": (NEW, lambda k: k.mmad(0, 0, 0, 1, 16, 16, "float16", False, gemv=False)),
     "a bias table": (A2, rows("L1", "BT", 64)),
+    "a mask of a copy": (A2, copied(128, 256, mask=3)),
+    "part of a block within UB": (NEW, copied(20, 64)),
+    "one row of UB again and again": (A2, copied(16, 0)),
+    "blocks within UB": (OLD, copied(32, 96)),
 }  # fmt: skip
 
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import SimError
-from ascend_sim.isa.vector import Mask, ReduceBlocks, ReducePairs, ReduceRows, ReduceWithIndex
+from ascend_sim.isa.vector import Mask, ReduceBlocks, ReduceRows, ReduceWithIndex
+from ascend_sim.isa.vector.named.pair_reduce_sum import PairReduceSum
 from ascend_sim.kernel.program import InstructionTable
 from ascend_sim.numerics import reference
 from tests.support.isa.workbench import CHIP, Workbench
@@ -162,7 +163,7 @@ def test_sums_of_pairs() -> None:
     bench = Workbench()
     values = np.arange(1, 41, dtype=np.float16)
     bench.put("UB", 1024, values)
-    bench.do(ReducePairs("float16", 40), 0, 1024)
+    bench.do(PairReduceSum("float16", 20), 0, 1024)
     assert (bench.get("UB", 0, np.float16, 20) == values[::2] + values[1::2]).all()
 
 
@@ -188,7 +189,6 @@ def test_results_begin_where_the_unit_can_write_them(instruction: Any, unit: int
     [
         (lambda: ReduceWithIndex(1, 8, 32, "sum"), "operation 'sum'; max and min have an index"),
         (lambda: ReduceWithIndex(1, 8, 32, "max", "float32", "place"), "order 'place'; allowed are value index"),
-        (lambda: ReducePairs("float32", 7), "7 elements; they are an even number"),
     ],
 )
 def test_reductions_that_do_not_exist(make: Any, said: str) -> None:

@@ -50,9 +50,12 @@ BUFFERS = (196_608, 524_288, 65_536, 65_536, 131_072, 1024, 2048)
 
 
 def recorded(kernel: CppKernel, *arguments: int, block: int = 0, blocks: int = 1, core: str = "") -> WordStream:
-    """Return all words of a block, on the first kind of core unless `core` names one."""
+    """Return all words of a block, on the first kind of core unless `core` names one; scalar code reads zeros."""
     recorder: ProgramRecorder = kernel._recorder((), core)
-    return recorder.begin(RecordedCore(block, blocks, BUFFERS), arguments, registers=True).finish()
+    session = recorder.begin(RecordedCore(block, blocks, BUFFERS), arguments, registers=True)
+    while session.goes_on():
+        session.answer(0)
+    return session.recording
 
 
 def vector_kernel(body: str, name: str = "kernel", tensors: str = "x y z", numbers: str = "") -> str:

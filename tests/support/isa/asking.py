@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.local_tensor import LocalTensor
 from ascend_sim.kernel.operands import ChannelMatrices, ColumnRuns, CopyLoop, MapWindow, Span, TilePiece
 
 Values = Mapping[str, int]
@@ -29,6 +30,18 @@ def blocks(source: str, destination: str) -> tuple[Asker, dict[str, int]]:
         k.data_copy(source, destination, 0, 0, size, v["n_burst"], size + source_gap, size + gap)
 
     return ask, {"n_burst": 2, "len_burst": 1, "src_gap": 0, "dst_gap": 0}
+
+
+def copied() -> tuple[Asker, dict[str, int]]:
+    """A copy in UB: rows, length and gaps in blocks of 16 float16."""
+
+    def ask(k: KernelBuilder, v: Values) -> None:
+        size, source_gap, gap = (v[name] * BLOCK for name in ("len_burst", "src_gap", "dst_gap"))
+        shape = (v["n_burst"], size // 2)
+        dst, src = (LocalTensor(0, shape, "float16", size + one) for one in (gap, source_gap))
+        k.copy(dst, src)
+
+    return ask, {"n_burst": 2, "len_burst": 1, "src_gap": 1, "dst_gap": 1}
 
 
 def pad(source: str, destination: str) -> tuple[Asker, dict[str, int]]:
@@ -213,6 +226,7 @@ ASKERS: dict[tuple[str, str], tuple[Asker, dict[str, int]]] = {
     ("copy_cbuf_to_gm", ""): blocks("L1", "GM"),
     ("copy_ubuf_to_cbuf", ""): blocks("UB", "L1"),
     ("copy_cbuf_to_ubuf", ""): blocks("L1", "UB"),
+    ("copy_ubuf_to_ubuf", ""): copied(),
     ("copy_gm_to_ubuf_align", ""): pad("GM", "UB"),
     ("copy_ubuf_to_gm_align", ""): pad("UB", "GM"),
     **{

@@ -10,7 +10,7 @@ import numpy as np
 
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.engine.compiled import library
-from ascend_sim.engine.compiled.values import Workspace, rows_for_python
+from ascend_sim.engine.compiled.values import CompiledValues, Workspace, rows_for_python
 from ascend_sim.engine.values import ProgramValues
 from ascend_sim.isa.base import Instruction
 from ascend_sim.isa.memory import Memory, ValueModel
@@ -48,7 +48,8 @@ def run_in_c(instruction: Instruction, memory: Memory, dst: int, src0: int, src1
     table = SimpleNamespace(instructions=[instruction], touches=touches)
     program = SimpleNamespace(table=table, rows=np.array([[0, dst, src0, src1, 0]], np.int64))
     values = cast(ProgramValues, SimpleNamespace(program=program, local=memory.local, memory=memory))
-    return not list(rows_for_python(values, Workspace(memory.model.chip, memory.model), np.zeros(1, np.int64)))
+    work = Workspace(memory.model.chip, memory.model)
+    return not list(rows_for_python(CompiledValues(values, work, np.zeros(1, np.int64)), work))
 
 
 def everything(memory: Memory) -> dict[str, bytes]:

@@ -15,7 +15,7 @@ inline void copy(Site site, Word word, int64_t dst, int64_t src, const AscendC::
     record(site, word, {dst, src}, {0, p.blockCount, p.blockLen, p.srcStride, p.dstStride, recorder.registers.atomic});
 }
 template <class T> inline void copy_aligned(Site site, bool in, int64_t dst, int64_t src, const AscendC::DataCopyExtParams &p,
-                                            int64_t left, int64_t right) {
+                                            int64_t left = 0, int64_t right = 0, bool pads = false) {
     Word word = in ? (sizeof(T) == 1   ? Word::copy_gm_to_ubuf_align_b8
                       : sizeof(T) == 2 ? Word::copy_gm_to_ubuf_align_b16
                                        : Word::copy_gm_to_ubuf_align_b32)
@@ -23,7 +23,12 @@ template <class T> inline void copy_aligned(Site site, bool in, int64_t dst, int
                       : sizeof(T) == 2 ? Word::copy_ubuf_to_gm_align_b16
                                        : Word::copy_ubuf_to_gm_align_b32);
     record(site, word, {dst, src},
-           {0, p.blockCount, p.blockLen, left, right, p.srcStride, p.dstStride, recorder.registers.atomic});
+           {0, p.blockCount, p.blockLen, left, right, p.srcStride, p.dstStride, recorder.registers.atomic,
+            pads ? recorder.registers.copy_padding : 0, pads});
+}
+inline void set_copy_padding(Site site, int64_t value) {
+    recorder.registers.copy_padding = value;
+    record(site, Word::set_mov_pad_val, {0}, {value});
 }
 [[noreturn]] inline void no_copy(Site site, AscendC::Hardware from, AscendC::Hardware to) {
     refuse(site, "DataCopy from %s to %s: these cores have no such way", name_of(from), name_of(to));
@@ -77,20 +82,20 @@ template <class T> inline void DataCopy(const LocalTensor<T> &dst, const LocalTe
 
 template <class T> inline void DataCopyPad(const LocalTensor<T> &dst, const GlobalTensor<T> &src, const DataCopyExtParams &p,
                                            const DataCopyPadExtParams<T> &pad, ASIM_SITE) {
-    if (pad.isPad) asim::record(site, asim::Word::set_mov_pad_val, {0}, {asim::bits(pad.paddingValue)});
+    if (pad.isPad) asim::set_copy_padding(site, asim::bits(pad.paddingValue));
     asim::copy_aligned<T>(site, true, asim::at(dst), asim::at(src), p, pad.isPad ? pad.leftPadding : 0,
-                          pad.isPad ? pad.rightPadding : 0);
+                          pad.isPad ? pad.rightPadding : 0, pad.isPad);
 }
 template <class T>
 inline void DataCopyPad(const GlobalTensor<T> &dst, const LocalTensor<T> &src, const DataCopyExtParams &p, ASIM_SITE) {
-    asim::copy_aligned<T>(site, false, asim::at(dst), asim::at(src), p, 0, 0);
+    asim::copy_aligned<T>(site, false, asim::at(dst), asim::at(src), p);
 }
 template <class T> inline void DataCopyPad(const LocalTensor<T> &dst, const GlobalTensor<T> &src, const DataCopyParams &p,
                                            const DataCopyPadParams &pad, ASIM_SITE) {
     DataCopyExtParams wide(p.blockCount, p.blockLen, p.srcStride, p.dstStride, 0);
-    if (pad.isPad) asim::record(site, asim::Word::set_mov_pad_val, {0}, {(int64_t)pad.paddingValue});
+    if (pad.isPad) asim::set_copy_padding(site, (int64_t)pad.paddingValue);
     asim::copy_aligned<T>(site, true, asim::at(dst), asim::at(src), wide, pad.isPad ? pad.leftPadding : 0,
-                          pad.isPad ? pad.rightPadding : 0);
+                          pad.isPad ? pad.rightPadding : 0, pad.isPad);
 }
 template <class T>
 inline void DataCopyPad(const GlobalTensor<T> &dst, const LocalTensor<T> &src, const DataCopyParams &p, ASIM_SITE) {

@@ -110,7 +110,7 @@ namespace AscendC {
 
 using TEventID = int32_t;
 
-template <TPosition position> class TBuf {
+template <TPosition position = TPosition::LCM> class TBuf {
 public:
     template <class T> LocalTensor<T> Get(uint32_t elements) const { return LocalTensor<T>(position, address_, elements); }
     template <class T> LocalTensor<T> Get() const { return Get<T>(bytes_ / sizeof(T)); }

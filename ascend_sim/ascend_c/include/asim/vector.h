@@ -63,7 +63,7 @@ template <class D, class S> inline void convert(Site site, const AscendC::LocalT
                                                 AscendC::RoundMode mode, int64_t repeat, const AscendC::UnaryRepeatParams &p) {
     record(site, Word::vconv, {at(dst), at(src)},
            {format_of<S>(), format_of<D>(), (int64_t)mode, repeat, p.dstBlkStride, p.srcBlkStride, p.dstRepStride,
-            p.srcRepStride, ASIM_MASK});
+            p.srcRepStride, format_of<S>() == S32 && format_of<D>() == F16 ? recorder.registers.deq_scale : 0, ASIM_MASK});
 }
 
 }  // namespace asim
@@ -430,38 +430,93 @@ inline void asim_even(asim::Site site, int64_t pairs) {
     for (int64_t i = 0; i < 2 * pairs && i < 128; i += 2) bits[i / 64] |= 1ll << i % 64;
     asim::set_vector_mask(site, bits[1], bits[0]);
 }
-template <class T> inline int64_t asim_level(asim::Site site, asim::Word word, const LocalTensor<T> &work, int64_t pairs) {
+template <class T> inline int64_t asim_level(asim::Site site, asim::Word word, const LocalTensor<T> &dst, const LocalTensor<T> &src,
+                                             int64_t pairs) {
     constexpr int64_t LANES = asim_lanes<T>;
     int64_t whole = 2 * pairs / LANES, rest = 2 * pairs % LANES;
     if (whole) {
         asim_even(site, LANES / 2);
-        asim_reduce(site, word, work, work, whole, 8, 1);
+        asim_reduce(site, word, dst, src, whole, 8, 1);
     }
     if (rest) {
         asim_even(site, rest / 2);
-        asim_reduce(site, word, work[2 * whole], work[whole * LANES], 1, 8, 1);
+        asim_reduce(site, word, dst[2 * whole], src[whole * LANES], 1, 8, 1);
     }
     return whole + (rest > 0);
 }
-template <class T> inline void asim_rows(asim::Site site, asim::Word word, const LocalTensor<T> &work, const LocalTensor<T> &src,
-                                         const uint64_t mask[], int64_t repeat, int64_t stride) {
+template <class T> inline void asim_first(asim::Site site, asim::Word word, const LocalTensor<T> &work, const LocalTensor<T> &src,
+                                          const uint64_t mask[], int64_t repeat, int64_t stride) {
     for (int64_t done = 0; done < repeat; done += 255) {
         asim::set_vector_mask(site, mask[1], mask[0]);
         asim_reduce(site, word, work[2 * done], src[done * stride * 32 / (int64_t)sizeof(T)], repeat - done < 255 ? repeat - done : 255, stride, 1);
     }
+}
+template <class T> inline void asim_rows(asim::Site site, asim::Word word, const LocalTensor<T> &work, const LocalTensor<T> &src,
+                                         const uint64_t mask[], int64_t repeat, int64_t stride) {
+    asim_first(site, word, work, src, mask, repeat, stride);
     if (repeat == 1) return;
     asim_barrier(site);
-    int64_t pairs = asim_level(site, word, work, repeat);
+    int64_t pairs = asim_level(site, word, work, work, repeat);
     asim_barrier(site);
-    asim_level(site, word, work, pairs);
+    asim_level(site, word, work, work, pairs);
+}
+// With the index each level has a place of its own behind the one before, so that scalar code finds its way back to the element.
+template <class T> using asim_index = std::conditional_t<sizeof(T) == 4, uint32_t, uint16_t>;
+template <class T> inline void asim_store(asim::Site site, const LocalTensor<T> &dst, asim_index<T> value, asim_index<T> index) {
+    LocalTensor<asim_index<T>> bits = dst.template ReinterpretCast<asim_index<T>>();
+    bits.SetValue(0, value, site);
+    bits.SetValue(1, index, site);
+}
+template <class T> inline void asim_indexed(asim::Site site, asim::Word word, const LocalTensor<T> &dst, const LocalTensor<T> &src,
+                                            const LocalTensor<T> &work, const uint64_t mask[], int64_t repeat, int64_t stride) {
+    constexpr int64_t LANES = asim_lanes<T>, BLOCK = 32 / (int64_t)sizeof(T), DEEPEST = 8;
+    if (repeat == 1) return asim_first(site, word, dst, src, mask, 1, stride);
+    int64_t starts[DEEPEST] = {0}, levels = 1;
+    asim_first(site, word, work, src, mask, repeat, stride);
+    asim_barrier(site);
+    for (int64_t pairs = repeat; pairs > 1; levels++) {
+        starts[levels] = starts[levels - 1] + (2 * pairs + BLOCK - 1) / BLOCK * BLOCK;
+        pairs = asim_level(site, word, work[starts[levels]], work[starts[levels - 1]], pairs);
+        if (levels == 1) asim_barrier(site);
+    }
+    asim_between(site, HardEvent::V_S);
+    LocalTensor<asim_index<T>> bits = work.template ReinterpretCast<asim_index<T>>();
+    int64_t pair = 0;  // of a level; in the first it is the repeat
+    for (int64_t level = levels - 1; level > 0; level--)
+        pair = pair * (LANES / 2) + bits.GetValue(starts[level] + 2 * pair + 1, site) / 2;
+    asim_store(site, dst, bits.GetValue(starts[levels - 1], site), pair * stride * BLOCK + bits.GetValue(2 * pair + 1, site));
+    asim_between(site, HardEvent::S_V);
+    asim_between(site, HardEvent::S_MTE3);
+}
+template <class T> inline void asim_extreme_index(asim::Site site, asim::Word word, const LocalTensor<T> &dst, const LocalTensor<T> &src,
+                                                  const LocalTensor<T> &work, const uint64_t all[], const uint64_t some[],
+                                                  int64_t whole) {
+    constexpr int64_t LANES = asim_lanes<T>;
+    LocalTensor<asim_index<T>> found = dst.template ReinterpretCast<asim_index<T>>();
+    if (whole) asim_indexed(site, word, dst, src, work, all, whole, 8);
+    if (!some[0]) return;
+    if (!whole) return asim_first(site, word, dst, src, some, 1, 8);
+    asim_between(site, HardEvent::V_S);
+    asim_index<T> first = found.GetValue(0, site), place = found.GetValue(1, site);
+    asim_first(site, word, dst, src[whole * LANES], some, 1, 8);
+    asim_between(site, HardEvent::V_S);
+    asim_index<T> behind = found.GetValue(1, site);
+    asim_store(site, work, first, found.GetValue(0, site));
+    asim_between(site, HardEvent::S_V);
+    asim::set_vector_mask(site, 0, 3);
+    asim_reduce(site, word, dst, work, 1, 8, 1);
+    asim_between(site, HardEvent::V_S);
+    found.SetValue(1, found.GetValue(1, site) ? whole * LANES + behind : place, site);
+    asim_between(site, HardEvent::S_V);
+    asim_between(site, HardEvent::S_MTE3);
 }
 template <class T> inline void asim_extreme(asim::Site site, const char *call, asim::Word word, const LocalTensor<T> &dst,
                                             const LocalTensor<T> &src, const LocalTensor<T> &work, int64_t count, bool index) {
-    if (index) asim::refuse(site, "%s with calIndex is not simulated; calIndex false is", call);
     if (count < 1) asim::refuse(site, "%s: %lld elements; a reduction has at least 1", call, (long long)count);
     constexpr int64_t LANES = asim_lanes<T>;
     int64_t whole = count / LANES, rest = count % LANES;
     const uint64_t all[2] = {~0ull, LANES > 64 ? ~0ull : 0}, some[2] = {(uint64_t)asim::low_bits(rest), (uint64_t)asim::low_bits(rest - 64)};
+    if (index) return asim_extreme_index(site, word, dst, src, work, all, some, whole);
     if (whole) {
         asim_rows(site, word, work, src, all, whole, 8);
         asim_result(site, dst, work);
@@ -490,7 +545,7 @@ template <class T> inline void asim_extreme(asim::Site site, const char *call, a
     template <class T> inline void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<T> &work,    \
                                         const uint64_t mask[], const int32_t repeat, const int32_t stride,                  \
                                         bool index = false, ASIM_SITE) {                                                    \
-        if (index) asim::refuse(site, "%s with calIndex is not simulated; calIndex false is", #Name);                       \
+        if (index) return asim_indexed(site, asim::Word::word, dst, src, work, mask, repeat, stride);                       \
         asim_rows(site, asim::Word::word, work, src, mask, repeat, stride);                                                 \
         asim_result(site, dst, work);                                                                                       \
     }                                                                                                                       \

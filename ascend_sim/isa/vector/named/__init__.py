@@ -51,11 +51,11 @@ class NamedInstruction(VectorInstruction):
     @classmethod
     @abstractmethod
     def of(cls, dst: Operand, *sources: Operand | float) -> Self:
-        """Return the instruction on these operands; SimError where their shapes or formats do not go together."""
+        """Return the instruction on these operands. Raises SimError if their shapes or formats do not go together."""
 
     @classmethod
     def operands(cls, dtype: str) -> list[tuple[tuple[int, ...], str] | float]:
-        """Return the example in one of its formats: (shape, format) of a tensor, or a number."""
+        """Return example operands in one of its formats: (shape, format) for a tensor, or a number."""
         found: list[tuple[tuple[int, ...], str] | float] = []
         for one in cls.example:
             has_format = isinstance(one, tuple) and isinstance(one[-1], str)

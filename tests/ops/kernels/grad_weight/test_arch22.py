@@ -17,7 +17,8 @@ from ascend_sim.memory.gm import OFFSET_MASK
 from ascend_sim.ops.kernels.grad_weight.arch22 import clear, copied_blocks, copied_rows
 from ascend_sim.ops.kernels.grad_weight.parts import input_rows
 from ascend_sim.ops.problem.conv_problem import ConvProblem
-from tests.support.ops.cube_runs import FIELDS, SETTINGS, kernel_of
+from tests.support.ops.conv_problems import CallAttributes
+from tests.support.ops.cube_runs import FIELDS, ONLY, SETTINGS, kernel_of, whole_numbers
 from tests.support.ops.tiling_problems import conv2d, problems
 from tests.support.ops.volumes import Volume
 
@@ -44,6 +45,13 @@ def test_any_tiling_gives_the_values_of_torch(gradient: str, data: st.DataObject
     event("runs")
     assert result.report.to_dict()["findings"] == []
     assert np.array_equal(result.outputs[gradient], expected)
+
+
+def test_strips_are_loaded_for_each_tile() -> None:
+    """L1 cannot keep the pixels of one strip for the next tile when another strip came between."""
+    result, expected = VOLUMES[0].run("grad_weight", {"splitWo": 2, "baseN": 16, "streamKType": 0}, deterministic=True)
+    assert result.report.to_dict()["findings"] == []
+    assert np.array_equal(result.outputs["grad_weight"], expected)
 
 
 def test_more_blocks_than_cores_are_refused() -> None:
@@ -112,3 +120,16 @@ def test_planes_beside_the_map_are_left_out() -> None:
     assert row["op_type"] == "Conv3DBackpropFilterV2"
     names = [view.instruction.name for run in result.timeline.programs for view in run.program]  # type: ignore[union-attr]
     assert names.count("fixpipe") == 7
+
+
+def test_a_last_fractal_of_fp32_of_which_l1_holds_the_first_half() -> None:
+    """Four channels of gradOutput are one block of eight: its fractal has no second half to load."""
+    problem = CallAttributes(
+        3, 32, 4, (10, 9), kernel=(5, 2), stride=(4, 2), pads=(3, 3, 1, 1), dilation=(2, 3), groups=4
+    )
+    tensors = whole_numbers(problem, "float32")
+    result = problem.run(tensors, ONLY["grad_weight"], deterministic=True)
+    assert kernel_of(result, "grad_weight")["op_type"] == "Conv3DBackpropFilterV2"
+    assert result.report.to_dict()["findings"] == []
+    expected = problem.run(tensors, ONLY["grad_weight"], deterministic=False).outputs["grad_weight"]
+    assert np.array_equal(result.outputs["grad_weight"], expected)

@@ -1,0 +1,81 @@
+// Calls that bring elements to other places: gathering by offsets, turned squares. And the scale of casts from int32.
+#pragma once
+#include "asim/vector.h"
+
+namespace AscendC {
+
+template <class T> inline void asim_gather(asim::Site site, const LocalTensor<T> &dst, const LocalTensor<T> &src,
+                                           const LocalTensor<uint32_t> &offsets, uint32_t base, int64_t stride, int64_t repeat) {
+    static_assert(sizeof(T) == 2 || sizeof(T) == 4, "Gather: elements of 2 or 4 bytes");
+    asim::record(site, asim::Word::vgather, {asim::at(dst), asim::at(src) + base, asim::at(offsets)},
+                 {asim::format_of<T>(), (int64_t)src.GetLength() - base, stride, repeat, ASIM_MASK});
+}
+template <class T> inline void Gather(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<uint32_t> &offsets,
+                                      const uint32_t base, const uint32_t count, ASIM_SITE) {
+    constexpr int64_t LANES = asim_lanes<T>;
+    for (int64_t done = 0; done < (int64_t)count;) {
+        int64_t left = count - done, repeat = left / LANES < 255 ? left / LANES : 255, lanes = repeat ? LANES : left;
+        asim::mask_of_count(site, lanes);
+        asim_gather(site, dst[done], src, offsets[done], base, 8, repeat ? repeat : 1);
+        done += repeat ? repeat * LANES : left;
+    }
+}
+template <class T> inline void Gather(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<uint32_t> &offsets,
+                                      const uint32_t base, const uint64_t mask, const uint8_t repeat, const uint16_t stride, ASIM_SITE) {
+    asim::mask_of_count(site, mask);
+    asim_gather(site, dst, src, offsets, base, stride, repeat);
+}
+template <class T> inline void Gather(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<uint32_t> &offsets,
+                                      const uint32_t base, const uint64_t mask[], const uint8_t repeat, const uint16_t stride, ASIM_SITE) {
+    asim::set_vector_mask(site, mask[1], mask[0]);
+    asim_gather(site, dst, src, offsets, base, stride, repeat);
+}
+
+template <class T> inline void Transpose(const LocalTensor<T> &dst, const LocalTensor<T> &src, ASIM_SITE) {
+    asim::vector_call();
+    asim::record(site, asim::Word::vtranspose, {asim::at(dst), asim::at(src)}, {asim::format_of<T>()});
+}
+
+struct TransDataTo5HDParams {
+    TransDataTo5HDParams() = default;
+    TransDataTo5HDParams(bool dst_half, bool src_half, uint8_t repeat, uint16_t dst, uint16_t src)
+        : dstHighHalf(dst_half), srcHighHalf(src_half), repeatTimes(repeat), dstRepStride(dst), srcRepStride(src) {}
+    bool dstHighHalf = false, srcHighHalf = false;
+    uint8_t repeatTimes = 1;
+    uint16_t dstRepStride = 0, srcRepStride = 0;
+};
+// How far each address of a list lies behind the one before; of 4-byte elements two addresses make a row of dst.
+inline int64_t asim_list_step(asim::Site site, const char *what, const uint64_t list[16], int64_t together) {
+    int64_t step = list[together] - list[0];
+    for (int64_t i = 0; i < 16; i++)
+        if ((int64_t)list[i] != (int64_t)list[0] + i / together * step + i % together * 32)
+            asim::refuse(site, "TransDataTo5HD: the addresses of %s are not equally far apart, which is not simulated", what);
+    return step / together;
+}
+template <class T> inline void TransDataTo5HD(uint64_t dst[16], uint64_t src[16], const TransDataTo5HDParams &p, ASIM_SITE) {
+    if (sizeof(T) == 1) asim::refuse(site, "TransDataTo5HD of elements of 1 byte is not simulated; of 2 and 4 bytes it is");
+    asim::vector_call();
+    for (int64_t number = 0; number < 4; number++) {
+        const uint64_t *a = number < 2 ? dst + 8 * number : src + 8 * (number - 2);
+        asim::record(site, asim::Word::set_va_reg_sb, {0},
+                     {number, (int64_t)a[0], (int64_t)a[1], (int64_t)a[2], (int64_t)a[3], (int64_t)a[4], (int64_t)a[5], (int64_t)a[6],
+                      (int64_t)a[7]});
+    }
+    asim::record(site, sizeof(T) == 2 ? asim::Word::scatter_vnchwconv_b16 : asim::Word::scatter_vnchwconv_b32,
+                 {(int64_t)dst[0], (int64_t)src[0]},
+                 {asim::format_of<T>(), p.repeatTimes, p.dstRepStride, p.srcRepStride,
+                  asim_list_step(site, "dst", dst, sizeof(T) / 2), asim_list_step(site, "src", src, 1)});
+}
+template <class T>
+inline void TransDataTo5HD(const LocalTensor<T> (&dst)[16], const LocalTensor<T> (&src)[16], const TransDataTo5HDParams &p, ASIM_SITE) {
+    uint64_t to[16], from[16];
+    for (int i = 0; i < 16; i++) to[i] = asim::at(dst[i]), from[i] = asim::at(src[i]);
+    TransDataTo5HD<T>(to, from, p, site);
+}
+
+inline void SetDeqScale(half scale, ASIM_SITE) {
+    asim::recorder.registers.deq_scale = asim::bits(scale);
+    asim::record(site, asim::Word::set_deqscale, {0}, {asim::bits(scale)});
+}
+
+}  // namespace AscendC

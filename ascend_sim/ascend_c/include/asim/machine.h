@@ -1,0 +1,52 @@
+// Sizes of the machine, scalar functions, registers that a kernel sets by itself, and the tiling key.
+#pragma once
+#include "asim/gather.h"
+#include "asim/launch.h"
+
+namespace AscendC {
+
+constexpr uint32_t GetDataBlockSizeInBytes() { return 32; }
+constexpr uint32_t GetVecLen() { return 256; }
+inline uint64_t GetUBSizeInBytes() { return asim::recorder.request.buffer_bytes[0]; }
+
+inline int64_t ScalarCountLeadingZero(uint64_t value) { return value ? __builtin_clzll(value) : 64; }
+inline int64_t CountBitsCntSameAsSignBit(int64_t value) { return __builtin_clrsbll(value); }
+template <int wanted> inline int64_t ScalarGetCountOfValue(uint64_t value) { return __builtin_popcountll(wanted ? value : ~value); }
+template <int wanted> inline int64_t ScalarGetSFFValue(uint64_t value) { return __builtin_ffsll(wanted ? value : ~value) - 1; }
+template <class T, class U, RoundMode mode> inline U ScalarCast(T value) {
+    double wide = (double)value, low = std::floor(wide), rest = wide - low;
+    if constexpr (!std::is_integral_v<U>) return (U)value;
+    else if (mode == RoundMode::CAST_FLOOR) return (U)low;
+    else if (mode == RoundMode::CAST_CEIL) return (U)std::ceil(wide);
+    else if (mode == RoundMode::CAST_ROUND) return (U)std::round(wide);
+    else if (mode == RoundMode::CAST_RINT) return (U)(rest == 0.5 ? 2 * std::round(wide / 2) : std::round(wide));
+    else return (U)std::trunc(wide);
+}
+
+template <class T> inline void SetPadValue(T value, ASIM_SITE) { asim::set_copy_padding(site, asim::bits(value)); }
+inline void DisableDmaAtomic(ASIM_SITE) { asim::set_atomic_none(site); }
+inline void InitSocState(ASIM_SITE) {
+    asim::set_atomic_none(site);
+    asim::set_counting(site, false);
+    if (!asim::ON_CUBE) asim::set_vector_mask(site, -1, -1);
+}
+inline void Trap(ASIM_SITE) { asim::refuse(site, "the kernel called Trap()"); }
+inline __gm__ uint8_t *GetUserWorkspace(GM_ADDR workspace) { return workspace; }
+inline void SetSysWorkspace(GM_ADDR) {}
+
+}  // namespace AscendC
+
+// The key is a macro of the command (--define TILING_KEY_VAR=2), as a build defines it for each variant.
+#ifndef TILING_KEY_VAR
+namespace asim {
+inline int64_t no_tiling_key(Site site) {
+    refuse(site, "TILING_KEY_IS: which key? Give --define TILING_KEY_VAR=NUMBER (defines= in Python)");
+}
+}  // namespace asim
+#define TILING_KEY_VAR asim::no_tiling_key(asim::Site::here())
+#endif
+#define TILING_KEY_IS(key) ((TILING_KEY_VAR) == (key))
+#define REGISTER_TILING_FOR_TILINGKEY(condition, Type)
+#define GET_TILING_DATA_MEMBER(Type, member, name, pointer)                                                                 \
+    decltype(Type::member) name;                                                                                            \
+    memcpy((void *)&name, (const char *)(pointer) + offsetof(Type, member), sizeof name)
