@@ -33,8 +33,8 @@ For whoever checks a figure of [accuracy.md](accuracy.md), which defines the col
 are us, errors percent; tables are told nothing where they do not say otherwise."""
 
 
-BLOCKS = """The blocks of the first 910 follow from a rule that was read off these rows (`images_first`, guessed): no blind test
-([where it jumps](#blocks-of-the-first-910)). Batch 32 is of other software."""
+BLOCKS = """The blocks of the first 910 follow from a guessed rule, read off these rows
+([where it jumps](#blocks-of-the-first-910))."""
 
 
 UNSEEN = """## Layers of the first 910 without rows

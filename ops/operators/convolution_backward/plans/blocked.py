@@ -6,9 +6,9 @@ the 3-D way (`routes.is_3d`, and where the kernel covers the map). A transposed 
 for grad_input, and the same filter kernel with its two maps exchanged for grad_weight. The coupled architectures' 1x1
 grad_input at low resolution is not written.
 
-Weights and dW with groups take two TransData, by way of FRACTAL_Z of all filters (aclnn's TransData, which each 2-D and 3-D
-call of aclnn uses: stated). The second tensor of weights, and the first of dW, is cleared by a MemSet (stated of the graph's
-kernels, which are the same: inferred).
+Weights and dW with groups take two TransData, by way of FRACTAL_Z of all filters (aclnn's TransData: stated); on dav-1001 and
+dav-2002, whose UB copies whole blocks alone, one that is ours. The second tensor of weights, and the first of dW, is cleared
+by a MemSet (stated of the graph's kernels, which are the same: inferred).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from dataclasses import replace
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.errors import TilingError
+from ascend_sim.kernel.abilities import copies_whole_blocks
 from ascend_sim.ops.convolution.call import ConvolutionCall
 from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.vector.dilation import Spread, dilation_work
@@ -140,10 +141,15 @@ class BlockedPlan(Gradients):
         )
         self.deliver(target, "grad_weight")
 
+    @property
+    def regrouped(self) -> bool:
+        """Return True if a kernel of its own regroups filters: with groups, where UB copies less than a block."""
+        return self.p.groups > 1 and not copies_whole_blocks(self.chip)
+
     def ungrouped(self, source: str, dtype: str, layout: FractalZ) -> tuple[str, FilterShape]:
         """Launch the conversion of a grouped dW in `layout` to FRACTAL_Z of all filters; return it and its shape there."""
         shape, name = self.filter_shape, "TransData_grad_weight_groups"
-        if shape.groups == 1:
+        if not self.regrouped:
             return source, shape
         size, extension = ungrouped_bytes(shape, layout), self.inp.group_extension
         target = self.result.tensor(f"grad_weight.{self.fractal_z}.filters", dtype, self.fractal_z, size)
@@ -210,13 +216,13 @@ class BlockedPlan(Gradients):
 
     def fill_fractal_z(self, source: str, target: str, weights: FractalZ) -> None:
         """Launch the conversion of weights to `target` in layout `weights`: a step of its own merges groups."""
-        shape, name, filters = self.filter_shape, "TransData_weight_groups", target
-        if shape.groups > 1:
-            size = ungrouped_bytes(shape, weights)
-            filters = self.result.tensor(f"weight.{self.fractal_z}.filters", self.storage, self.fractal_z, size)
-        self.turn_weights(source, filters, shape._replace(groups=1))
-        if filters == target:
+        shape, name = self.filter_shape, "TransData_weight_groups"
+        if not self.regrouped:
+            self.turn_weights(source, target, shape)
             return
+        size = ungrouped_bytes(shape, weights)
+        filters = self.result.tensor(f"weight.{self.fractal_z}.filters", self.storage, self.fractal_z, size)
+        self.turn_weights(source, filters, shape._replace(groups=1))
         self.cleared(target, "MemSet_weight_groups")
         extension = self.inp.group_extension
         self.result.add(
