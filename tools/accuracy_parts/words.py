@@ -30,7 +30,7 @@ mean of errors, "rank" is Spearman's correlation over rows (three or more)."""
 TABLES = """# Accuracy: the tables
 
 For whoever checks a figure of [accuracy.md](accuracy.md), which defines the columns. `tools/accuracy` writes this page. Times
-are us, errors percent; tables are told nothing where they do not say otherwise."""
+are us, errors percent; told nothing if not said otherwise."""
 
 
 BLOCKS = """The blocks of the first 910 follow from a guessed rule, read off these rows
