@@ -71,7 +71,7 @@ class TensorArg:
 
 
 def freeze_integers(owner: object, name: str) -> None:
-    """Turn a field given as any sequence of integers (numpy's too) into a tuple of Python ints."""
+    """Replace a field of `owner`, any sequence of integers (numpy's too), by a tuple of Python ints."""
     value: Iterable[int] | None = getattr(owner, name)
     if value is not None:
         object.__setattr__(owner, name, tuple(index(item) for item in value))

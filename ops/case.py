@@ -43,7 +43,7 @@ _RULES_REFUSE = ("greater_than_equal", "greater_than", "too_short", "too_long")
 
 
 def case_names() -> list[str]:
-    """Return the names of the cases that ship with the package, sorted."""
+    """Return the names of the cases in the package, sorted."""
     return sorted(entry.name.removesuffix(".yaml") for entry in _shipped().iterdir() if entry.name.endswith(".yaml"))
 
 
@@ -83,7 +83,7 @@ def load_case(name_or_path: str | Path, *, as_given: bool = False) -> Case:
 
 
 def _as_given(kind: type[Case], entries: Mapping[str, Any], attributes: Sequence[str]) -> Case:
-    """Return a case with values that its file may not have and a call may: numbers of attributes, and any dtype."""
+    """Return a case with values that a call may have, but not a case file: other numbers for attributes, any dtype."""
     context = {"as_given": True}
     try:
         return kind.model_validate(entries, context=context)
@@ -108,7 +108,7 @@ def _as_given(kind: type[Case], entries: Mapping[str, Any], attributes: Sequence
 
 
 def case_label(name: str | Path) -> str:
-    """Return the name of a case for titles and folders: a name, a file's name without ending, or NETWORK-LAYER."""
+    """Return a short name of a case for titles and folders: its name, its file's name without ending, or NETWORK-LAYER."""
     network, layer = address_of(str(name)) or (name, "")
     return "-".join([Path(network).stem, *layer.replace("/", "-").split(":")]) if layer else Path(network).stem
 
@@ -118,8 +118,7 @@ def _is_a_network(name: str, layer: str) -> ConfigError:
 
 
 def make_tensors(case: Case) -> dict[str, NDArray[Any]]:
-    """Return the tensors of a case by name, in its shapes and dtypes (bfloat16 as ml_dtypes arrays, 8-bit formats as uint8
-    codes).
+    """Return name -> array for the tensors of a case (bfloat16 as ml_dtypes arrays, 8-bit formats as uint8 codes).
 
     Every tensor draws from a PCG64 stream of its own, seeded with the case's seed and the tensor's name, so that the
     shape of one changes no other. Raises TensorFileError when the case's file does not hold what the case needs.

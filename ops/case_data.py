@@ -15,10 +15,10 @@ Distribution = Literal["uniform", "normal", "relu", "wide", "ones", "adversarial
 def draw(
     distribution: Distribution, name: str, shape: tuple[int, ...], rng: np.random.Generator
 ) -> NDArray[np.float32]:
-    """Return float32 values of scale 1 from a distribution.
+    """Return float32 values of scale 1 for tensor `name`, from a distribution.
 
-    uniform: [-1, 1). normal: N(0, 1). relu: `input` is an activation, max(0, N(0, 1)); the others are normal.
-    wide: either sign, magnitudes spread evenly over the binades 2^-8 to 2^4 (sums of products still fit into float16).
+    uniform: [-1, 1). normal: N(0, 1). relu: `input` is an activation, max(0, N(0, 1)); the others are normal. wide:
+    either sign, magnitudes spread evenly over the binades 2^-8 to 2^4 (sums of products still fit into float16).
     adversarial: magnitudes in [1, 1 + 2^-3), the output's gradient negative in the second half of its channels, and of
     its batch (of the next axis where the batch is 1) with the sign reversed: with even sizes and one group every sum
     grows to half of sum |ab| and falls back to almost nothing.

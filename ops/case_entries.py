@@ -59,9 +59,9 @@ PerAxisFromZero = Annotated[tuple[CountedFromZero, ...], _EACH]
 
 
 def by_kernel(what: str, kernels: Any = None) -> BeforeValidator:
-    """Return a validator for values by cube kernel: short names become full ones.
+    """Return a validator that replaces short kernel names by full ones, in values by cube kernel.
 
-    A bare number means each of the `kernels`, a Literal.
+    A bare number means each of the `kernels`, a Literal of their names.
     """
 
     def named(value: Any) -> Any:
@@ -76,7 +76,7 @@ def by_kernel(what: str, kernels: Any = None) -> BeforeValidator:
 
 
 class FileEntry(BaseModel):
-    """Base of a file's parts: unknown keys are refused, and entries are frozen once read."""
+    """Base of all entries of case and network files: unknown keys are refused, and entries are frozen once read."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
@@ -178,11 +178,11 @@ class Case(FileEntry):
 
     @property
     def codes(self) -> dict[str, str]:
-        """Return the format of every tensor that `make_tensors` returns as uint8 codes."""
+        """Return tensor -> format, for the tensors that `make_tensors` returns as uint8 codes."""
         return {name: dtype for name, (_, dtype) in self.tensors.items() if dtype in EIGHT_BIT}
 
     def in_dtype(self, dtype: str) -> Case:
-        """Return a copy of the case with every tensor in one dtype."""
+        """Return a copy of the case with `dtype` for every tensor."""
         entries = {name: entry for name, entry in self if isinstance(entry, TensorEntry)}
         return self.model_copy(update={name: e.model_copy(update={"dtype": dtype}) for name, e in entries.items()})
 
@@ -198,7 +198,7 @@ class Case(FileEntry):
 
 
 def contradiction(case: Any, text: str) -> None:
-    """Raise ValueError for contradicting entries, unless the case keeps them as given."""
+    """Raise ValueError with `text`, unless the case keeps contradicting entries as given."""
     if not getattr(case, "as_given", False):
         raise ValueError(text)
 
@@ -206,9 +206,10 @@ def contradiction(case: Any, text: str) -> None:
 def output_size(
     case: Any, axis: str, size: int, kernel: int, stride: int, pads: Shape, dilation: int, output_padding: int | None
 ) -> tuple[int, str]:
-    """Return the size of the output along one axis and its formula; not transposed if `output_padding` is None.
+    """Return (size of the output along one axis, its formula as text). `output_padding` None: the convolution is not
+    transposed.
 
-    Where nothing fits, the size is 1 in a case that stands as it was given.
+    Where no window fits, it raises ValueError; in a case that keeps its entries as given the size is then 1.
     """
     if case.as_given and stride < 1:
         return 1, ""
@@ -229,9 +230,10 @@ def output_size(
 
 
 def agreed(case: Any, name: str, given: Shape | None, shape: list[int], formulas: list[str]) -> Shape:
-    """Return the derived shape of tensor `name`. Raises ValueError if `given` differs, with the formula of the first such axis.
+    """Return the shape of tensor `name`. ValueError if `given` is not `shape`, with the formula of the first axis that
+    differs.
 
-    A case that stays as given keeps the given one.
+    A case that keeps its entries as given gets `given`.
     """
     if given is None or list(given) == shape:
         return tuple(shape)
@@ -242,7 +244,7 @@ def agreed(case: Any, name: str, given: Shape | None, shape: list[int], formulas
 
 
 def needed(field: str, value: Any) -> Any:
-    """Return a value that the case must have. Raises ValueError where it is left out."""
+    """Return `value`, which the case must give; ValueError that names `field` if it is None."""
     if value is None:
         raise ValueError(f"{field}: missing")
     return value
@@ -289,7 +291,7 @@ def explain_error(kind: type[BaseModel], error: ErrorDetails) -> str:
 
 
 def _owner(kind: type[BaseModel], location: list[int | str]) -> type[BaseModel]:
-    """Return the model that a key belongs to: the file's own, or that of one of its entries."""
+    """Return the model with the key at `location`: the file's own, or that of one of its entries."""
     if len(location) == 1:
         return kind
     fields = {info.alias or key: info.annotation for key, info in kind.model_fields.items()}

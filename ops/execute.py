@@ -24,7 +24,7 @@ Array = NDArray[Any]
 
 @dataclass
 class Execution:
-    """A plan that ran: `outcome`, its `tasks`, the device tensors of the wanted outputs, and those that the L2 held before."""
+    """A plan that ran: `outcome`, its `tasks`, the device tensors of the outputs, and those that the L2 held before."""
 
     outcome: Outcome
     tasks: list[Task]
@@ -45,8 +45,8 @@ def execute(
 ) -> Execution:
     """Run a placed plan on a fresh device; `l2` and `launches` as in `CacheOptions`.
 
-    `inputs` are flat storages (None in timing mode). `before` are the kernels of the step, where `l2` is "step"; the buffers of
-    the plan's tensors have their names.
+    `inputs` are flat storages (None in timing mode). `before` are the kernels of the training step if `l2` is "step";
+    the buffers of the plan's tensors have their names.
     """
     check_choices(CacheOptions, {"l2": l2, "launches": launches})
     device = Device(chip, with_values=options.get("mode") != "timing")
@@ -60,7 +60,7 @@ def execute(
 
 
 def place(plan: Plan, device: Device, inputs: Mapping[str, Array | None]) -> tuple[list[Task], dict[str, Allocation]]:
-    """Put the plan's tensors on a fresh device, with the values of `inputs`; returns its tasks, and the tensors by name."""
+    """Put the plan's tensors on a fresh device, with the values of `inputs`; return (its launches, name -> tensor)."""
     tensors = [tensor for tensor in plan.tensors.values() if tensor.role != "workspace"]
     allocations = {tensor.name: device.allocate(tensor.size, tensor.name) for tensor in tensors}
     fill(allocations, inputs)
@@ -78,9 +78,9 @@ def fill(allocations: Mapping[str, Allocation], inputs: Mapping[str, Array | Non
 def values_again(
     plan: Plan, chip: ChipSpec, model: ValueModel, timeline: Timeline | None, inputs: Mapping[str, Array]
 ) -> dict[str, Allocation]:
-    """Compute the values of a run's programs on other `inputs`; return the outputs.
+    """Compute the values of a run's programs on other `inputs`; return output -> tensor.
 
-    The order is that of its `timeline`, or without one the functional order.
+    The order of instructions is that of `timeline`, or for None the functional order.
     """
     device = Device(chip, with_values=True)
     tasks, allocations = place(plan, device, inputs)
@@ -89,19 +89,19 @@ def values_again(
 
 
 def outputs_of(plan: Plan, allocations: Mapping[str, Allocation]) -> dict[str, Allocation]:
-    """Return the allocations of the outputs, from the result of `place`."""
+    """Return output -> tensor, from the tensors that `place` returns."""
     return {t.name: allocations[t.name] for t in plan.tensors.values() if t.role == "output"}
 
 
 def bind(plan: Plan, chip: ChipSpec, tensors: Mapping[str, Allocation], workspace: Allocation) -> list[Task]:
-    """Return the tasks of a placed plan on the caller's `tensors` (by their names in the plan) and workspace."""
+    """Return the launches of a placed plan on the caller's `tensors` (by their names in the plan) and workspace."""
     parts = {name: _part(workspace, offset, plan.tensors[name].size, name) for name, offset in plan.offsets.items()}
     allocations = {**tensors, **parts}
     return [step.make(chip, allocations) for step in plan.steps]
 
 
 def tasks_without_values(plan: Plan, chip: ChipSpec, *, warm: bool = False) -> tuple[Device, list[Task]]:
-    """Return a device and the tasks of a plan, with tensors that hold nothing; `warm`: the L2 holds them all."""
+    """Return (a device, the launches of a plan), with tensors that hold no values; `warm`: the L2 holds them all."""
     device = Device(chip, with_values=False)
     held = {one.name: device.allocate(one.size, one.name) for one in plan.tensors.values() if one.role != "workspace"}
     workspace = device.allocate(plan.workspace_bytes, "workspace")
@@ -111,9 +111,7 @@ def tasks_without_values(plan: Plan, chip: ChipSpec, *, warm: bool = False) -> t
 
 
 def roles_of(plan: Plan) -> dict[str, str]:
-    """Return the roles of the plan's tensors in a check: the caller's inputs are `given`, for a layer need not read all of
-    them.
-    """
+    """Return tensor -> role for the checks: the caller's inputs are "given", since a layer need not read all of them."""
     return {name: "given" if one.role == "input" else one.role for name, one in plan.tensors.items()}
 
 
@@ -123,7 +121,7 @@ def _part(whole: Allocation, offset: int, size: int, name: str) -> Allocation:
 
 
 def output_of(call: AcceptedCall, allocation: Allocation, name: str) -> Array:
-    """Return an output in the caller's shape and dtype; 8-bit formats as uint8 codes."""
+    """Return an output as an array in the caller's shape and dtype; 8-bit formats as uint8 codes."""
     tensor = call.returned.get(name, call.outputs[name])
     assert allocation.data is not None
     dtype = numpy_dtype(tensor.dtype)
@@ -132,7 +130,7 @@ def output_of(call: AcceptedCall, allocation: Allocation, name: str) -> Array:
 
 
 def view_of(storage: Array, tensor: TensorArg) -> Array:
-    """Return a tensor's elements as a view of its flat storage."""
+    """Return a tensor's elements, in its shape, as a view of its flat storage."""
     if tensor.strides is None:
         count = int(np.prod(tensor.shape, dtype=np.int64))
         return storage[tensor.offset : tensor.offset + count].reshape(tensor.shape)

@@ -34,13 +34,13 @@ class ArgumentKind(NamedTuple):
 
 
 def is_whole_numbers(value: Any) -> bool:
-    """Return True for a list, tuple or 1-D array of integers."""
+    """Return True if `value` is a list, tuple or 1-D array of integers."""
     flat = isinstance(value, Sequence) or (isinstance(value, np.ndarray) and value.ndim == 1)
     return flat and not isinstance(value, str | bytes) and all(is_whole_number(number) for number in value)
 
 
 def is_flag(value: Any) -> bool:
-    """Return True for True, False, or a number equal to one of them."""
+    """Return True if `value` is True, False, or a number equal to one of them."""
     return isinstance(value, bool | np.bool_) or (is_whole_number(value) and value in (0, 1))
 
 

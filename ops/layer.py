@@ -15,9 +15,9 @@ Kind = Literal["conv", "conv_tbc"]
 
 
 class Layer(ConvolutionFields, FileEntry):
-    """One layer; the shapes hold the network's batch, on the first axis of input, of conv_tbc on the second.
+    """One layer; its shapes hold the network's batch, on the first axis of input, for conv_tbc on the second.
 
-    What is left out has the default of a case of its operator.
+    Entries that are left out have the defaults of a case of its operator.
     """
 
     name: str = Field(description="Of its own in the network.")
@@ -37,7 +37,7 @@ class Layer(ConvolutionFields, FileEntry):
 
     @property
     def said(self) -> dict[str, Any]:
-        """Return the layer's entries under the names of case fields."""
+        """Return the entries that the layer gives, under the names of case fields."""
         found = {name: getattr(self, name) for name in self.model_fields_set - {"name", "kind"}}
         return {name: value for name, value in found.items() if value is not None} | (
             {"bias": False} if self.bias is None else {}
@@ -45,12 +45,12 @@ class Layer(ConvolutionFields, FileEntry):
 
     @property
     def trains(self) -> bool:
-        """Return True if some gradient is computed in the backward pass."""
+        """Return True if the backward pass computes some gradient."""
         if self.output_mask is not None and not any(self.output_mask):
             return False
         return any(entry is not None and entry.requires_grad for entry in (self.input, self.weight, self.bias))
 
     @property
     def batch_axis(self) -> int:
-        """Return the axis of input that is the batch."""
+        """Return the axis of input on which the batch is."""
         return 1 if self.kind == OVER_TIME else 0

@@ -61,9 +61,10 @@ class NetworkFile(FileEntry):
 
 @frozen
 class Network:
-    """A named list of layers, in forward order, at the batch that their shapes hold; `source` says where these are from.
+    """A named list of layers in forward order, with the batch that their shapes hold; `source` says where they come
+    from.
 
-    `address` is how a command names the network, "" where its file has another batch.
+    `address` is the name of the network for commands, "" if its file has another batch.
     """
 
     name: str
@@ -76,7 +77,7 @@ class Network:
         return f"<Network {self.name}: {len(self.layers)} layers, batch {self.batch}>"
 
     def at(self, batch: int) -> Network:
-        """Return the network at another batch; ConfigError for a layer whose batch is no multiple of the network's share."""
+        """Return the network at another batch; ConfigError if a layer's batch is then no whole number."""
         if batch == self.batch:
             return self
         return replace(self, layers=tuple(self._scaled(layer, batch) for layer in self.layers), batch=batch, address="")
@@ -94,13 +95,13 @@ class Network:
 
 
 def cases_of(layer: Layer) -> dict[str, Case]:
-    """Return the layer's call in each pass that an operator computes. Raises pydantic's ValidationError for an invalid one."""
+    """Return pass ("forward", "backward") -> case of a layer. Raises pydantic's ValidationError for an invalid one."""
     operators = [one for one in OPERATORS.values() if one.layer_direction and one.layer_kind == layer.kind]
     return {str(operator.layer_direction): operator.of_layer(layer) for operator in operators}
 
 
 def layer_text(tensors: Mapping[str, Sequence[int]], attributes: Mapping[str, Any]) -> str:
-    """Return the shapes of input and weight and unusual attributes as a short text."""
+    """Return a short text with the shapes of input and weight, and the attributes that are not the defaults."""
     text = " * ".join("x".join(map(str, tensors[name])) for name in ("input", "weight"))
     usual = {"stride": 1, "padding": 0, "dilation": 1, "output_padding": 0, "pad": 0, "groups": 1}
     for name, plain in usual.items():
@@ -112,13 +113,13 @@ def layer_text(tensors: Mapping[str, Sequence[int]], attributes: Mapping[str, An
 
 
 def text_of(layer: Layer) -> str:
-    """Return a layer as a short text."""
+    """Return a short text of a layer, as `layer_text`."""
     shapes = {name: getattr(layer, name).shape or () for name in ("input", "weight")}
     return layer_text(shapes, {name: value for name, value in layer.said.items() if value is not None})
 
 
 def address_of(name: str) -> tuple[str, str] | None:
-    """Split an address into NETWORK and LAYER; None for a text without a colon, and for an existing file.
+    """Return (NETWORK, LAYER) of an address; None for a text without a colon, and for an existing file.
 
     NETWORK is the shortest part before a colon that is a network or a file, else all before the first colon.
     """
@@ -133,7 +134,7 @@ def address_of(name: str) -> tuple[str, str] | None:
 def case_of_layer(network: str, layer: str) -> Case:
     """Return the case that `run-network` runs for a layer, given by its name or its number from 1.
 
-    Raises SimError for a layer that there is not (with near names), and for a pass that the layer has not.
+    Raises ConfigError for an unknown layer (with similar names), and for a pass that the layer does not have.
     """
     loaded = load_network(network)
     name = layer.removesuffix(_FORWARD)
@@ -165,12 +166,12 @@ def _no_layer(network: str, name: str, loaded: Network) -> str:
 
 
 def network_names() -> list[str]:
-    """Return the names of the networks that ship with the package, sorted."""
+    """Return the names of the networks in the package, sorted."""
     return sorted(entry.name.removesuffix(".yaml") for entry in _shipped().iterdir() if entry.name.endswith(".yaml"))
 
 
 def load_network(name_or_path: str | Path) -> Network:
-    """Return the network of that name, or the file at that path.
+    """Return the network of that name, or of the file at that path.
 
     Raises ConfigError, one line with file, layer and field, for everything that is not a network.
     """

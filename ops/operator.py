@@ -53,7 +53,7 @@ MOST_WORKSPACE = (1 << 64) - 1
 
 @frozen
 class MatrixProduct:
-    """An output that is a product of matrices in memory: (letter, size, meaning) of M, K, N, and the reason."""
+    """An output that is a product of matrices in memory: (letter, size, meaning) of M, K and N, and why it is one."""
 
     sizes: tuple[tuple[str, int, str], ...]
     why: str
@@ -61,8 +61,10 @@ class MatrixProduct:
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """The float64 sums of an output: `total` (sum ab), and `weights` (sum (ab)^2, or sum |ab| where `absolute`) of the finite
-    products. `doubtful` elements may be NaN by a zero that met an infinity (see `Operator.meets_zeros`); None where none is.
+    """The float64 sums of an output: `total` (sum ab), and `weights` (sum (ab)^2, or sum |ab| if `absolute`) of finite
+    products.
+
+    `doubtful` elements may be NaN by a zero that met an infinity (see `Operator.meets_zeros`); None if there are none.
     """
 
     total: Array
@@ -71,13 +73,13 @@ class Sums:
     absolute: bool = False
 
     def shaped(self, shape: tuple[int, ...]) -> Sums:
-        """Return the sums in the shape of a result."""
+        """Return the sums with their arrays in the shape of a result."""
         doubtful = None if self.doubtful is None else self.doubtful.reshape(shape)
         return Sums(self.total.reshape(shape), self.weights.reshape(shape), doubtful, self.absolute)
 
 
 class Operator(ABC, Generic[Arguments, Call]):
-    """One operator; `Arguments` holds a call's arguments as its checks see them, `Call` the call once it is accepted."""
+    """One operator. `Arguments` is the type of a call's arguments as the checks see them, `Call` that of an accepted call."""
 
     name: ClassVar[str]
     """Name in case files and in configs/operators."""
@@ -123,11 +125,13 @@ class Operator(ABC, Generic[Arguments, Call]):
         cube_math_type: int,
         conformance: str,
     ) -> Arguments:
-        """Return a call from Python or from a case: the vendor's argument list, outputs as the documents ask for."""
+        """Return the vendor's argument list of a call from Python or from a case, with outputs as the documents ask for
+        them.
+        """
 
     @abstractmethod
     def check(self, arguments: Arguments, product: ProductSpec, conformance: str, deterministic: bool) -> CheckResult:
-        """Return the result of the rules for a call; no argument makes them raise."""
+        """Return the result of all rules for a call; no argument makes them raise."""
 
     @property
     @abstractmethod
@@ -136,14 +140,14 @@ class Operator(ABC, Generic[Arguments, Call]):
 
     @abstractmethod
     def accepted(self, arguments: Arguments, chip: ChipSpec, warnings: tuple[str, ...], settings: Settings) -> Call:
-        """Return a call that passed its rules."""
+        """Return the accepted call for arguments that passed all rules."""
 
     @abstractmethod
     def kernels(self, call: Call, chip: ChipSpec) -> Plan:
-        """Return the placed plan of an accepted call; TilingError where no tiling fits."""
+        """Return the plan of an accepted call, placed; TilingError where no tiling fits."""
 
     def product(self, chip: ChipSpec) -> ProductSpec:
-        """Return the arguments that the operator accepts on a chip; AclnnError 161002 for an unknown product.
+        """Return the accepted arguments of the operator on a chip; AclnnError 161002 for an unknown product.
 
         An operator without cube kernels needs no file in configs/operators.
         """
@@ -152,7 +156,7 @@ class Operator(ABC, Generic[Arguments, Call]):
         return load_product(self.name, chip.identity.product)
 
     def accept(self, arguments: Arguments, chip: ChipSpec, **options: Unpack[AcceptOptions]) -> Call:
-        """Run phase one's checks and return the accepted call. Raises AclnnError with the status of the first rule that
+        """Check a call's arguments; return the accepted call. Raises AclnnError with the status of the first rule that
         fails.
         """
         how = filled(AcceptOptions, options)
@@ -174,7 +178,7 @@ class Operator(ABC, Generic[Arguments, Call]):
         return self.accepted(arguments, chip, tuple(result.warnings), settings)
 
     def checked(self, arguments: Arguments, product: ProductSpec, conformance: str, deterministic: bool) -> CheckResult:
-        """Return the result of `check`; a refusal that the other profile does not give says so."""
+        """Return the result of `check`; a refusal that the other conformance profile does not make says so in its message."""
         result = self.check(arguments, product, conformance, deterministic)
         (other,) = (name for name in CONFORMANCES if name != conformance)
         if result.failure is None or self.check(arguments, product, other, deterministic).failure is not None:
@@ -184,16 +188,16 @@ class Operator(ABC, Generic[Arguments, Call]):
         return replace(result, failure=replace(result.failure, message=message))
 
     def graph_plan(self, call: Call, chip: ChipSpec, op_type: str) -> Plan:
-        """Return the kernels of a call as the graph's operator `op_type`, without the conversions that aclnn adds.
+        """Return the plan of a call as the graph's operator `op_type`, without the conversions that aclnn adds.
 
         Raises SimError where nothing is known of such calls.
         """
         raise SimError(f"{self.name}: nothing is known of calls of {op_type} by a graph")
 
     def plan(self, call: Call, chip: ChipSpec) -> Plan:
-        """Return the kernels of an accepted call on this chip.
+        """Return the plan of an accepted call on this chip.
 
-        Raises TilingError for the user's own tiling, else AclnnError with `failure_status`.
+        Where no tiling fits, raises TilingError if the user gave a tiling, else AclnnError with `failure_status`.
         """
         status = self.failure_status(call.conformance)
         try:
@@ -208,11 +212,11 @@ class Operator(ABC, Generic[Arguments, Call]):
         return plan
 
     def failure_status(self, conformance: str) -> int:
-        """Return the status of a call that passes the rules and has no kernels."""
+        """Return the status for a call that passes the rules but has no plan."""
         return Status.INNER_NULLPTR
 
     def per_kernel(self, what: str, values: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the user's values by cube kernel, under full names; SimError for a kernel that there is not."""
+        """Return cube kernel -> the user's value, under full names; SimError for an unknown kernel."""
         named = with_full_names(what, values)
         for name in named:
             if name not in self.cube_kernels:
@@ -220,9 +224,7 @@ class Operator(ABC, Generic[Arguments, Call]):
         return named
 
     def launch_sizes(self, block_dim: int | Mapping[str, int] | None, chip: ChipSpec) -> Mapping[str, int]:
-        """Return the blocks to launch by cube kernel; a bare number means every one. SimError for anything but whole numbers
-        from 1.
-        """
+        """Return cube kernel -> blocks to launch; a bare number means every kernel, None is {}. SimError for other values."""
         if block_dim is None:
             return {}
         each = block_dim if isinstance(block_dim, Mapping) else dict.fromkeys(self.cube_kernels, block_dim)
@@ -238,26 +240,26 @@ class Operator(ABC, Generic[Arguments, Call]):
     # -- names ---------------------------------------------------------------------------------------------------------
 
     def label(self, rank: int) -> str:
-        """Return the format label of a tensor of that rank."""
+        """Return the format label of a tensor of rank `rank`."""
         return self.formats.get(rank, "ND")
 
     def given_name(self, tensor: str) -> str:
-        """Return the caller's name of one of our tensors."""
+        """Return the caller's name of a tensor that has the name `tensor` here."""
         return next((given for given, ours in self.names.items() if ours == tensor), tensor)
 
     def by_our_names(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a mapping by the caller's tensor names under our names."""
+        """Return a mapping by the caller's tensor names with our names as keys."""
         return {self.names.get(name, name): value for name, value in given.items()}
 
     # -- reports -------------------------------------------------------------------------------------------------------
 
     @abstractmethod
     def shown(self, arguments: Arguments) -> dict[str, Any]:
-        """Return the attributes that a report names."""
+        """Return name -> value of the attributes that a report shows."""
 
     @abstractmethod
     def macs(self, call: Call) -> dict[str, int]:
-        """Return the multiply-accumulates of each output that the cube computes."""
+        """Return output -> multiply-accumulates, for the outputs that the cube computes."""
 
     # -- values --------------------------------------------------------------------------------------------------------
 
@@ -271,59 +273,60 @@ class Operator(ABC, Generic[Arguments, Call]):
         *,
         absolute: bool = False,
     ) -> tuple[Array, ...]:
-        """Return the float64 sum ab and sum (ab)^2 of one output, and sum |ab| with `absolute`.
+        """Return (sum ab, sum (ab)^2) of one output in float64 and, with `absolute`, sum |ab|.
 
-        `operands` are the inputs that the cube multiplies, as it sees them, `inputs` all of them as the caller gave them; both
-        stand in the order of the problem.
+        `operands` are the inputs that the cube multiplies, as it sees them, `inputs` all of them as the caller gave
+        them; both have their axes in the order of the problem.
         """
 
     def factors(self, call: Call, output: str) -> tuple[str, ...]:
         """Return our names of the two tensors whose elements an output's products multiply.
 
-        Empty: sums of something else, whose infinities and NaN are those of `sums` itself.
+        (): the output is no sum of products, and its infinities and NaN are those of `sums` itself.
         """
         return ()
 
     def meets_zeros(
         self, call: Call, output: str, special: Mapping[str, NDArray[np.bool_]], met: NDArray[np.bool_]
     ) -> NDArray[np.bool_]:
-        """Return the elements of an output in which a kernel may multiply a zero by an infinity or NaN; broadcasts to those of
-        `met`.
+        """Return a mask of an output's elements in which a kernel may multiply a zero by an infinity or NaN,
+        broadcastable to `met`.
 
-        `special` marks the infinities and NaN of both factors, `met` the elements that have one in a product of their own.
+        `special` marks the infinities and NaN of both factors, `met` the elements that have one in a product of their
+        own.
         """
         return np.ones(met.shape, np.bool_)
 
     @abstractmethod
     def products(self, call: Call) -> dict[str, int]:
-        """Return the products that the longest sum of each output has."""
+        """Return output -> number of products in its longest sum."""
 
     @abstractmethod
     def roundings(self, call: Call, output: str) -> list[str]:
-        """Return the formats that an output's fp32 sum is rounded to on its way out, in order."""
+        """Return the dtypes to which an output's fp32 sum is rounded on its way out, in order."""
 
     def summed(self, output: str) -> str | None:
-        """Return the tensor that an output is the plain sum of, in its own dtype; None for sums of products, which the cube
-        makes.
-        """
+        """Return the tensor whose elements an output sums in its own dtype; None for sums of products, which the cube makes."""
         return None
 
     def computed_in(self, call: Call, output: str) -> str:
-        """Return the dtype whose values are multiplied, or added where the cube has no part."""
+        """Return the dtype whose values are multiplied; for an output that the cube does not compute, added."""
         return call.compute_dtype
 
     def saturates(self, call: Call, output: str, model: ValueModel) -> bool:
-        """Return True if values beyond the output's format become its largest number."""
+        """Return True if a value beyond the output's format becomes its largest number, not infinity."""
         return model.saturate
 
     def rounded(
         self, call: Call, output: str, total: Array, model: ValueModel, *, inputs: Mapping[str, Array]
     ) -> Array:
-        """Return the exact sums `total` of an output as a machine without any error would return them, in float64."""
+        """Return an output in float64 as it is without errors of summation: the exact sums `total`, rounded on their
+        way out.
+        """
         return chain(total, self.roundings(call, output), self.saturates(call, output, model))
 
     def in_problem_order(self, call: Call, arrays: Mapping[str, Array]) -> dict[str, Array]:
-        """Return the caller's arrays, by our names, with their axes in the order of the sums."""
+        """Return our name -> array with the axes in the order of the sums, from the caller's arrays."""
         return dict(arrays)
 
     def verdict(
@@ -336,7 +339,7 @@ class Operator(ABC, Generic[Arguments, Call]):
         *,
         inputs: Mapping[str, Array],
     ) -> Verdict:
-        """Return the verdict on one output; `sums` are those of its operands."""
+        """Return the verdict on the array `result` of one output; `sums` are those of its operands."""
         own = sums.shaped(result.shape)
         return check_correct(
             result,
@@ -355,19 +358,21 @@ class Operator(ABC, Generic[Arguments, Call]):
     def formula(
         self, call: Call, output: str, shapes: Mapping[str, tuple[int, ...]], index: tuple[int, ...]
     ) -> Formula:
-        """Return the products of element `index` of an output, in the order of the caller's `shapes`."""
+        """Return the products of element `index` of an output; `shapes` and `index` have the caller's order of axes."""
         raise SimError(f"explain: {self.name} has no formula to follow")
 
     def matrix_product(self, call: Call, output: str) -> MatrixProduct | None:
-        """Return the matrices where an output is their product without im2col, else None."""
+        """Return M, K and N of an output that is a matrix product without im2col; None for any other."""
         return None
 
     def cube_call(self, call: Call, chip: ChipSpec, kernel: str) -> CubeCall:
-        """Return the work of a cube kernel of an accepted call, before its tiling; SimError where none has fields to set."""
+        """Return the cube call (problem, dtype, options) of a kernel of an accepted call; SimError if its tiling has no
+        fields.
+        """
         raise SimError(f"tile: the tilings of {self.name} are not searched")
 
     def of_layer(self, layer: Layer) -> Case:
-        """Return the case of a layer's pass `layer_direction`. Raises pydantic's ValidationError for an invalid one."""
+        """Return this operator's case for its pass of a layer. Raises pydantic's ValidationError for an invalid one."""
         said = layer.said
         if self.layer_direction == "forward":
             said.pop("output_mask", None)
@@ -385,8 +390,8 @@ def chain(values: Array, formats: Sequence[str], saturate: bool) -> Array:
 class Settings:
     """Settings with which a call is accepted, beside its arguments.
 
-    `tiling`, `block_dim` and `disarm` are the user's, by kernel; `library` is the version of the vendor's kernels, "" for the
-    newest.
+    `tiling`, `block_dim` and `disarm` are the user's, by kernel; `library` is the version of the vendor's kernels, ""
+    for the newest.
     """
 
     product: ProductSpec
@@ -398,7 +403,7 @@ class Settings:
     library: str = ""
 
     def compute_dtype(self, promoted: str | None, cube_math_type: int) -> str:
-        """Return the dtype in which the cube multiplies inputs of `promoted` dtype; AclnnError where the product has none."""
+        """Return the dtype in which the cube multiplies inputs of dtype `promoted`; AclnnError where the product has none."""
         choice = self.product.compute_dtype(promoted, cube_math_type, self.conformance)
         if choice.compute_dtype is None:
             raise AclnnError(choice.status, f"cubeMathType = {cube_math_type}: {choice.source}")
@@ -406,7 +411,7 @@ class Settings:
 
     @property
     def fields(self) -> dict[str, Any]:
-        """Return the settings as fields of `AcceptedCall`."""
+        """Return name -> value of the settings that are fields of `AcceptedCall`."""
         return {
             "conformance": self.conformance,
             "deterministic": self.deterministic,

@@ -25,8 +25,9 @@ Make = Callable[[ChipSpec, Mapping[str, Allocation]], Task]
 
 @frozen
 class PlanTensor:
-    """A tensor of the plan: `role` is "input", "output" (both the caller's), "workspace", or "spare" for an input on which no
-    result depends; `size` in bytes.
+    """A tensor of the plan, of `size` bytes.
+
+    `role` is "input" or "output" (the caller's), "workspace", or "spare" for an input on which no result depends.
     """
 
     name: str
@@ -38,7 +39,7 @@ class PlanTensor:
 
 @frozen
 class PlanStep:
-    """One kernel launch. `make` turns it into a Task once its tensors have addresses."""
+    """One kernel launch; `make` returns its Task once its tensors have addresses."""
 
     op_type: str
     name: str
@@ -49,7 +50,7 @@ class PlanStep:
 
     @property
     def tensors(self) -> tuple[str, ...]:
-        """Return every tensor that the kernel touches."""
+        """Return the names of all tensors that the kernel touches."""
         return (*self.inputs, *self.outputs, *self.scratch)
 
 
@@ -57,7 +58,7 @@ class PlanStep:
 class Plan:
     """Steps in launch order and their tensors; `place` gives every intermediate its offset in the workspace.
 
-    `warnings` are what the caller should know of a plan that does not do all that was asked.
+    `warnings` tell the caller what the plan does not do of what was asked.
     """
 
     tensors: dict[str, PlanTensor] = field(default_factory=dict)
@@ -67,7 +68,7 @@ class Plan:
     warnings: list[str] = field(default_factory=list)
 
     def tensor(self, name: str, dtype: str, format: str, size: int, role: str = "workspace") -> str:
-        """Declare a tensor; returns its name."""
+        """Add a tensor to the plan; return its name."""
         self.tensors[name] = PlanTensor(name, dtype, format, size, role)
         return name
 
@@ -81,9 +82,11 @@ class Plan:
         scratch: Sequence[str] = (),
         disarm: Collection[str] = (),
     ) -> None:
-        """Append a launch: a kernel function with its pieces, or a function that makes the task once tensors have addresses.
+        """Append a launch: a kernel function with its work, or a function that makes the task once tensors have
+        addresses.
 
-        A kernel function gets inputs, outputs and scratch tensors in this order; waits on its flags in `disarm` do not hold.
+        A kernel function gets inputs, outputs and scratch tensors in this order; waits on its flags in `disarm` do not
+        hold.
         """
         if isinstance(make, KernelWork):
             make = self._task_of(make, TaskWords(op_type, name, disarm), (*inputs, *outputs, *scratch))
@@ -102,8 +105,8 @@ class Plan:
         return lambda chip, t: kernel_task(chip, launch, told, [t[name] for name in names])
 
     def place(self, slack: bool = False) -> None:
-        """Place the intermediates first-fit in the workspace, each freed after its last use; with `slack` behind each
-        (`room_of`).
+        """Place each intermediate where the workspace first has room, until its last use; `slack`: with spare bytes
+        behind it.
         """
         last = {name: index for index, step in enumerate(self.steps) for name in step.tensors}
         live: dict[str, tuple[int, int]] = {}
@@ -120,7 +123,7 @@ class Plan:
                 del live[name]
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return the plan as plain data, for the report and for printing."""
+        """Return the launches for the report and for printing: dicts of "op_type", "name", "inputs", "outputs"."""
         return [
             {
                 "op_type": step.op_type,

@@ -43,7 +43,7 @@ _BITS: dict[str, np.dtype[Any]] = {
 
 
 class TensorFileError(SimError):
-    """A file of tensors that cannot be read, written or used: names the file and the array."""
+    """A file of tensors cannot be read, written or used; the message names the file and the array."""
 
 
 def load_tensors(
@@ -113,7 +113,7 @@ def _check_names(path: Path, names: list[str], expected: Mapping[str, Any]) -> N
 
 
 def _check_header(path: Path, name: str, headers: Mapping[str, Header]) -> None:
-    """Raise TensorFileError for an entry other than an array of numbers, and for a dtype entry that is no short text."""
+    """Raise TensorFileError for an entry that is no array of numbers, or for a dtype entry that is no short text."""
     if headers[name].dtype is None:
         raise TensorFileError(f"{path}: {name}: {headers[name].fault}")
     label = headers.get(name + _SUFFIX)

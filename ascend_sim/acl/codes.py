@@ -10,7 +10,10 @@ __all__ = ["ASSUMED_CODES", "AssumedCode", "Refused"]
 
 @frozen
 class AssumedCode:
-    """`code` of the vendor's list, `when` it is returned. That the vendor's library does the same is assumed."""
+    """The code in which one misuse ends: `code` of the vendor's list, `when` it is returned.
+
+    That the vendor's library does the same is assumed.
+    """
 
     code: int
     when: str
@@ -74,7 +77,9 @@ ASSUMED_CODES = {key: AssumedCode(code, when) for key, (code, when) in _ROWS.ite
 
 
 class Refused(Exception):
-    """Ends a C call with a code: `reason` is a key of ASSUMED_CODES, or `code` is one that the operator's checks gave."""
+    """Error that ends a C call in a code: that of `reason`, a key of ASSUMED_CODES, or `code` from the operator's
+    checks.
+    """
 
     def __init__(self, reason: str, message: str, code: int | None = None) -> None:
         super().__init__(message)

@@ -201,7 +201,7 @@ def aclrtSetSysParamOpt(opt: int, value: int) -> None:
 
 @call()
 def aclrtCtxSetSysParamOpt(opt: int, value: int) -> None:
-    """Set a system parameter of the current context, 0 or 1; it goes before the one of the process."""
+    """Set a system parameter of the current context, 0 or 1; it overrides that of the process."""
     _set(current_context().options, opt, value)
 
 

@@ -60,7 +60,7 @@ _FIELD = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*|\[\d+\])*")
 _TOGETHER = "recorded together"
 _INCLUDED = re.compile(r'^\s*#\s*include\s*"([^"\n]+)"', re.MULTILINE)
 _ABOUT_CUBE = re.compile(
-    r"\b(?:Mmad|LoadData\w*|Fixpipe|Nd2NzParams|InitConstValue|ASCEND_IS_AIC|AIC|g_coreType|__DAV_\w*CUBE__|KERNEL_TASK_TYPE\w*)\b"
+    r"\b(?:Mmad|Matmul\w*|REGIST_MATMUL_OBJ|LoadData\w*|Fixpipe|Nd2NzParams|InitConstValue|ASCEND_IS_AIC|AIC|g_coreType|__DAV_\w*CUBE__|KERNEL_TASK_TYPE\w*)\b"
 )
 """Words without which a kernel has nothing for a cube core."""
 _TASK_TYPES = {0: "AIV", 1: "AIC", 2: "AIV", 3: "AIC", 4: "MIX_1_1", 5: "MIX"}
@@ -119,7 +119,7 @@ class CppKernel(KernelFunction):
         super().__init__(write, (core,), any(ALL_CORES in one.marks for one in described))
 
     def _kind_of_core(self) -> str:
-        """Return the cores that the kernel names (KERNEL_TASK_TYPE_DEFAULT), or those whose units it calls.
+        """Return the cores that the kernel names (KERNEL_TASK_TYPE_DEFAULT), else those whose units it calls.
 
         A file without a word of the cube is compiled for vector cores alone.
         """

@@ -39,6 +39,10 @@ _CUBE_TYPES = (
     "IsResetLoad3dConfig FmatrixMode InitConstValueParams Nd2NzParams FixpipeParamsV220 FixpipeConfig CO2Layout "
     "DataCopyCO12DstParams QuantMode_t"
 )
+_MATMUL = (
+    "Matmul MatmulImpl MatmulType TCubeTiling CubeFormat REGIST_MATMUL_OBJ SetTensorA SetTensorB SetBias DisableBias ClearBias "
+    "SetOrgShape SetSingleShape SetTail SetHF32 Iterate IterateAll GetTensorC End"
+)
 _VALUES = (
     "GetDataBlockSizeInBytes GetVecLen GetUBSizeInBytes GetUserWorkspace SetSysWorkspace ScalarCast ScalarCountLeadingZero "
     "ScalarGetCountOfValue ScalarGetSFFValue CountBitsCntSameAsSignBit"
@@ -63,6 +67,7 @@ SIMULATED: dict[str, tuple[str, ...]] = {
     "types and enumerations": tuple(_TYPES.split()),
     "cube": tuple(_CUBE_CALLS.split()),
     "types of the cube": tuple(_CUBE_TYPES.split()),
+    "Matmul on a cube core": tuple(_MATMUL.split()),
     "scalar access to memory": ("GetValue", "SetValue", "DataCacheCleanAndInvalid", "CacheLine", "DcciDst"),
     "flags between cores": ("CrossCoreSetFlag", "CrossCoreWaitFlag", "SyncAll"),
     "functions of elements": tuple(_ELEMENTS.split()),
@@ -78,7 +83,7 @@ ASSUMED = ("functions of elements", "functions of rows")
 
 _SCALAR = "scalar access to memory"
 _CUBE = "kernels of the cube core"
-_MATMUL = "the Matmul library"
+_OF_MATMUL = "the Matmul library"
 _SORT = "sorting"
 _CROSS = "flags between cores"
 _OTHER = "not written yet"
@@ -92,9 +97,9 @@ _REFUSED = {
         "LoadData2DParamsV2 FixpipeParamsC310 SetLoadDataRepeat DataCopyEnhancedParams Nz2NdParamsFull MmadWithSparse "
         "LoadData3DParamsV1"
     ),
-    _MATMUL: (
-        "Matmul MatmulImpl MatmulType REGIST_MATMUL_OBJ SetTensorA SetTensorB SetBias Iterate IterateAll GetTensorC End "
-        "SetTail SetOrgShape SetSingleShape TCubeTiling"
+    _OF_MATMUL: (
+        "SetBatchNum IterateBatch IterateNBatch SetQuantScalar SetQuantVector SetAntiQuantScalar SetAntiQuantVector "
+        "SetSparseIndex GetOffsetC SetWorkspace SetLocalWorkspace SetSubBlockIdx SetSelfDefineData SetUserDefInfo"
     ),
     _SORT: (
         "Sort Sort32 MrgSort MrgSort4 MrgSort4Info Concat Extract GetSortLen GetSortOffset TopK RpSort16 ProposalConcat "

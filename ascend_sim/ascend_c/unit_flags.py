@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ascend_sim.ascend_c.words import Word
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import Instruction
-from ascend_sim.isa.sync import SetFlag, WaitUnitFlag
+from ascend_sim.isa.sync import SetFlag, WaitFlag, WaitUnitFlag
 from ascend_sim.kernel.kernel import Kernel
 from ascend_sim.kernel.program import Key
 
@@ -43,7 +43,7 @@ class _Tiles:
         if tile in self.drained:
             at, drain = self.drained.pop(tile)
             behind, before = one.pace(chip), drain.pace(chip)
-            early = 0
+            early = None
             if behind is not None and before is not None:
                 head = min(behind.head, before.head)
                 early = chip.sync.flag_latency + drain.cost(chip).latency + head + behind.overlap(before)
@@ -57,14 +57,14 @@ class _Tiles:
         product = self.filled.pop(tile, None)
         if product is None:
             raise SimError(f"Fixpipe with unitFlag 3: no Mmad with unitFlag 3 filled the tile at {tile} of L0C")
-        chip, early = self.k.chip, 0
+        chip, early = self.k.chip, None
         before, behind = product.pace(chip), one.pace(chip)
         if before is not None and behind is not None:
             early = before.overlap(behind) + chip.sync.flag_latency
         self.found.append(_Inserted(row, self._wait("M", "FIX", f"unit flag {tile} full", early)))
         self.drained[tile] = row, one
 
-    def _pair(self, source: str, destination: str, name: str, sets: int, waits: int, early: int) -> None:
+    def _pair(self, source: str, destination: str, name: str, sets: int, waits: int, early: int | None) -> None:
         self.found.append(_Inserted(sets, self._set(source, destination, name)))
         self.found.append(_Inserted(waits, self._wait(source, destination, name, early)))
 
@@ -73,10 +73,12 @@ class _Tiles:
         self.k.count_flag(flag, 1)
         return SetFlag, source, destination, flag.identity
 
-    def _wait(self, source: str, destination: str, name: str, early: int) -> Key:
+    def _wait(self, source: str, destination: str, name: str, early: int | None) -> Key:
+        """Return a wait that ends `early` cycles before the flag; None for a drain to rows of GM, which keeps no pace."""
         flag = self.k.unit_flag(source, destination, name)
         self.k.count_flag(flag, -1)
-        return WaitUnitFlag, source, destination, flag.identity, self.k.is_armed(flag), early
+        fields = source, destination, flag.identity, self.k.is_armed(flag)
+        return (WaitFlag, *fields) if early is None else (WaitUnitFlag, *fields, early)
 
 
 def with_unit_flags(
@@ -109,4 +111,4 @@ def with_unit_flags(
 
 
 def _is_wait(one: _Inserted) -> bool:
-    return one.key[0] is WaitUnitFlag
+    return one.key[0] in (WaitFlag, WaitUnitFlag)

@@ -90,7 +90,7 @@ def array_of(tensor: torch.Tensor) -> Array:
 
 
 def put(array: Array, tensor: torch.Tensor) -> None:
-    """Overwrite a tensor's values, in its own memory format."""
+    """Write the values of an array to a tensor, in the tensor's own memory format."""
     if array.dtype == ml_dtypes.bfloat16:
         source = torch.from_numpy(np.ascontiguousarray(array).view(np.int16)).view(torch.bfloat16)
     else:

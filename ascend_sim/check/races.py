@@ -22,7 +22,7 @@ _KINDS = {(True, False): "RAW", (False, True): "WAR", (True, True): "WAW"}
 
 
 def find_races(subject: Subject) -> list[CheckFinding]:
-    """Return one finding for each two lines of the kernel, space and kind of race."""
+    """Return the races of a task as findings, one for each pair of lines of the kernel, space and kind of race."""
     return [finding for space in subject.accesses for finding in _in_space(subject, space)]
 
 

@@ -157,7 +157,7 @@ def check_programs(
     roles: Mapping[str, str] | None = None,
     tools: Sequence[str] | str | None = None,
 ) -> CheckReport:
-    """Check programs that ran without cycles, one list for each task."""
+    """Check existing programs, one list for each task, and return the report; it has no cycles."""
     wanted = chosen_tools(tools)
     found, unused, remarks = _look(_subjects(chip, tasks, programs), roles or {}, wanted, strict=False)
     rows = sum(len(one) for built in programs for one in built)

@@ -16,7 +16,7 @@ from ascend_sim.engine.task import Task
 
 
 def find_stream_races(subjects: Sequence[Subject]) -> list[CheckFinding]:
-    """Return one finding for each pair of tasks, tensor and kind of race."""
+    """Return races between tasks of different streams as findings, one for each pair of tasks, tensor and kind of race."""
     if len({subject.task.stream for subject in subjects}) < 2:
         return []
     before = tasks_before([subject.task for subject in subjects])

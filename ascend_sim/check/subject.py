@@ -71,7 +71,9 @@ class Subject:
 
     @cached_property
     def pairs(self) -> dict[str, Pairs | None]:
-        """Return the footprints that share a byte, by space; None where they are asked about by halves."""
+        """Return {space: the pairs of footprints that share a byte}; None in place of the pairs where `halves` compares
+        them.
+        """
         return {space: sharing_pairs(a, self.shapes) for space, a in self.accesses.items()}
 
     @cached_property

@@ -328,7 +328,7 @@ class Vector(Section):
     casts_source: str
 
     def scaled(self, factor: float) -> Vector:
-        """Return the unit with all costs times `factor`: cycles of a clock that is `factor` times as fast."""
+        """Return the unit with all cycles times `factor`."""
         return self.model_copy(
             update={
                 "head": self.head * factor,

@@ -147,7 +147,7 @@ def _command(file: Path, name: str | None, asked: LaunchOptions, given: dict[str
 
 @dataclass(frozen=True)
 class KernelSubject:
-    """A kernel with its arguments, and the Python file that gave them."""
+    """A kernel with its arguments, and the Python file and module that they are from."""
 
     kernel: Any
     tensors: Sequence[Any]
@@ -170,7 +170,7 @@ def subject_of(file: Path, name: str | None, fields: dict[str, Any], seed: int, 
 def subject_of_module(
     file: Path, module: ModuleType, name: str | None, fields: dict[str, Any], seed: int
 ) -> KernelSubject:
-    """Return the kernel of a Python file, given as the read `module`, with its arguments."""
+    """Return the kernel of a Python file, whose `module` was loaded before, with its arguments."""
     kernel = choose_kernel(module, file, name)
     tensors = called(file, module.arguments, np.random.default_rng(seed))
     given = tensors if isinstance(tensors, tuple | list) else (tensors,)

@@ -39,9 +39,14 @@ def verdict_of(
     if check is None or check.get("passed") is None:
         unknown.append("nothing was checked: bounds, race, init, sync")
     else:
+        refused = [one for one in check["findings"] if one["kind"] == "refused" and "not simulated" in one["title"]]
         for stage, tool in CHECKED.items():
             mine = [one for one in check["findings"] if one["tool"] == tool]
-            stages[stage] = {"passed": all(one["level"] != "ERROR" for one in mine), "findings": mine}
+            if not refused or stage == "bounds":  # the rows of a refused call are missing from the other stages
+                stages[stage] = {"passed": all(one["level"] != "ERROR" for one in mine), "findings": mine}
+        unknown += [
+            f"the simulator cannot run this kernel: {one['title'].removeprefix('refused: ')}" for one in refused
+        ]
     if report is None:
         unknown.append("nothing was run: values, cycles")
     else:

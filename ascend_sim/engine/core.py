@@ -282,7 +282,7 @@ class CoreRun:
                 sleeper.succeed()
 
     def _waits_for(self, row: int) -> Sequence[int]:
-        """Return the pipes that a barrier of the scalar unit waits for."""
+        """Return the pipes whose earlier work the barrier in `row` of the scalar unit waits for."""
         instruction = self.program.table.instructions[int(self.program.rows[row, 0])]
         return (PIPES.index(instruction.on),) if isinstance(instruction, ScalarWait) else range(1, len(PIPES))
 
@@ -309,7 +309,7 @@ class CoreRun:
             drain.succeed()
 
     def _pipe(self, p: int) -> Process:
-        """Work off the queue of pipe `p` in order."""
+        """Process the queue of pipe `p` in order."""
         env, start_of, end_of, retire_of = self.env, self.start, self.end, self.retire
         issued, left, limit = self._issued[p], self._left[p], self._outstanding[p]
         flags, barrier_latency, accesses = self._flags, self._barrier_latency, self.program.table.accesses

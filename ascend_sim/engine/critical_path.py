@@ -79,12 +79,12 @@ class PathStep:
 
 
 def critical_path(timeline: Timeline) -> list[PathStep]:
-    """Return the steps in the order of time; empty when nothing ran."""
+    """Return the steps of the path in the order of time; [] if nothing ran."""
     return _Walk(timeline).steps() if timeline.tasks else []
 
 
 def by_what(path: Sequence[PathStep], task: int | None = None) -> dict[str, int]:
-    """Return the cycles of the path by what took them, longest first; of one task where it is named."""
+    """Return {what took the time: cycles} of a path, longest first; with `task` only of that task's steps."""
     cycles: dict[str, int] = {}
     for step in path:
         if task is None or step.task == task:

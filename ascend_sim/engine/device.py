@@ -47,7 +47,7 @@ class Device:
                 self.launch(task)
 
     def allocate(self, size: int, name: str) -> Allocation:
-        """Reserve `size` bytes of GM."""
+        """Reserve `size` bytes of GM and return the allocation."""
         return self.gm.allocate(size, name, with_data=self.with_values)
 
     def pass_over(self, tensors: Sequence[tuple[Allocation, bool]]) -> int:

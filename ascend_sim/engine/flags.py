@@ -15,7 +15,7 @@ Place = tuple[int, int]
 
 
 def flag_pairs(run: ProgramRun) -> dict[int, int]:
-    """Return the row of every armed wait -> row of its set: the k-th wait for a flag waits for its k-th set."""
+    """Return {row of an armed wait: row of its set}: the k-th wait for a flag waits for its k-th set."""
     program = run.program
     table, arguments = program.table, program.rows[:, 0]
     flags: dict[tuple[str, str, int], tuple[list[int], list[int]]] = {}
@@ -35,7 +35,9 @@ def flag_pairs(run: ProgramRun) -> dict[int, int]:
 
 
 def cross_pairs(runs: Sequence[ProgramRun]) -> dict[Place, Place]:
-    """Return every wait for a cross-core flag -> the part that was raised last of those in `runs`."""
+    """Return {wait for a cross-core flag: the set that was raised last of those it needs}, each as (index in `runs`,
+    row).
+    """
     raised: dict[tuple[int, ...], dict[int, list[tuple[int, int]]]] = {}
     waiting: list[tuple[tuple[int, ...], int, Place]] = []
     for index, run in enumerate(runs):

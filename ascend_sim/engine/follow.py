@@ -232,7 +232,7 @@ class Follower:
     # -- the values ----------------------------------------------------------------------------------------------------
 
     def started(self, row: Row, memory: Memory) -> None:
-        """Note the factors of an mmad that starts."""
+        """Record the factors of an mmad that starts."""
         for watched in self._watched[row]:
             if isinstance(watched, Multiplication):
                 mmad = self.provenance.instruction(row)
@@ -243,7 +243,7 @@ class Follower:
                 watched.right.values = right[watched.n].copy()
 
     def retired(self, row: Row, memory: Memory) -> None:
-        """Note the item in memory after an instruction that it passed."""
+        """Record the item in memory after an instruction that it passed."""
         for watched in self._watched[row]:
             if isinstance(watched, Multiplication):
                 self._look_at_tile(watched, memory)

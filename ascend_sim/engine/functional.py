@@ -133,9 +133,9 @@ class FunctionalEngine:
             waiting, progressed = _advance(waiting)
 
     def _execute(self, ready: _Ready, raised: _Raised) -> Iterator[bool]:
-        """Run one program as a generator; C runs the rows it can.
+        """Run one program as a generator that yields at each wait for a cross-core flag that is not yet raised.
 
-        At every flag that is not yet raised it yields True if it advanced since the last time.
+        It yields True if the program advanced since the last yield. C runs the rows it can.
         """
         task, program = ready.task, ready.program
         if ready.stuck:

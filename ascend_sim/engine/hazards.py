@@ -40,7 +40,9 @@ then the space (of SPACES), the bytes that both have, the start of the later one
 
 @dataclass(frozen=True, eq=False)
 class Hazards:
-    """`total` hazards in order of the later access, then of the earlier one; `records` (HAZARD) are the first of them."""
+    """Hazards in order of the later access, then of the earlier one: their `total`, and as `records` (HAZARD) the first
+    of them.
+    """
 
     records: NDArray[np.void]
     total: int

@@ -145,7 +145,9 @@ def misread_sums(program: Program) -> Iterator[RowError]:
 
 
 def _left(instruction: Instruction) -> str:
-    """Return the format of the numbers that an instruction leaves in L0C; "" if it writes nothing there."""
+    """Return the format of the numbers that an instruction leaves in L0C, `_UNKNOWN` for other data; "" if it writes
+    none there.
+    """
     if isinstance(instruction, Mmad):
         return instruction.result
     return _UNKNOWN if any(region.space == "L0C" for region in instruction.writes()) else ""

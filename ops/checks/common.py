@@ -24,19 +24,19 @@ __all__ = [
 
 
 def first_failure(failures: Iterable[Failure | None]) -> Failure | None:
-    """Return the first failure of an iterable, which is evaluated no further; None without one."""
+    """Return the first failure among `failures`, which are evaluated no further; None without one."""
     return next((failure for failure in failures if failure is not None), None)
 
 
 def not_null(arguments: Iterable[tuple[str, Any]]) -> Failure | None:
-    """Return a failure (161001) for the first argument that is a null pointer."""
+    """Return a failure (161001) for the first of the (name, value) that is a null pointer; None without one."""
     return first_failure(
         fail(f"{name} is a null pointer", Status.PARAM_NULLPTR) if value is None else None for name, value in arguments
     )
 
 
 def no_negative_dimension(tensors: Iterable[tuple[str, TensorArg]]) -> Failure | None:
-    """Return a failure (161002) for a dimension below 0."""
+    """Return a failure (161002) for the first tensor with a dimension below 0; None without one."""
     return first_failure(
         fail(f"{name} has shape {show(tensor.shape)}: every dimension must be at least 0")
         if min(tensor.shape, default=0) < 0
@@ -46,33 +46,33 @@ def no_negative_dimension(tensors: Iterable[tuple[str, TensorArg]]) -> Failure |
 
 
 def of_dtype(name: str, tensor: TensorArg, allowed: list[str]) -> Failure | None:
-    """Return a failure (161002) for a dtype outside the list."""
+    """Return a failure (161002) if the tensor's dtype is not in `allowed`, else None."""
     if tensor.dtype in allowed:
         return None
     return fail(f"{name} has dtype {show(tensor.dtype)}: allowed are {', '.join(allowed)}")
 
 
 def same_dtype(name: str, tensor: TensorArg | None, model_name: str, model: TensorArg) -> Failure | None:
-    """Return a failure (161002) when a non-null tensor has another dtype than its model."""
+    """Return a failure (161002) if the tensor has another dtype than `model`; None if not, or for a null tensor."""
     if tensor is None or tensor.dtype == model.dtype:
         return None
     return fail(f"{name} has dtype {show(tensor.dtype)}: it must be that of {model_name}, {model.dtype}")
 
 
 def same_shape(name: str, tensor: TensorArg | None, shape: tuple[int, ...], reason: str) -> Failure | None:
-    """Return a failure (161002) when a non-null tensor has another shape than the one derived from the others."""
+    """Return a failure (161002) if the tensor's shape is not `shape`; None if it is, or for a null tensor."""
     if tensor is None or tensor.shape == shape:
         return None
     return fail(f"{name} has shape {show(tensor.shape)}: it must be {show(shape)}, {reason}")
 
 
 def at_least(name: str, value: int, limit: int) -> Failure | None:
-    """Return a failure (161002) when a value is below its limit."""
+    """Return a failure (161002) if `value` is below `limit`, else None."""
     return None if value >= limit else fail(f"{name} = {show(value)}: it must be at least {limit}")
 
 
 def each_at_least(name: str, values: tuple[int, ...], limit: int) -> Failure | None:
-    """Return a failure (161002) when a value of a list is below its limit."""
+    """Return a failure (161002) if one of `values` is below `limit`, else None."""
     if min(values, default=limit) >= limit:
         return None
     return fail(f"{name} = {show(values)}: every value must be at least {limit}")
@@ -81,7 +81,11 @@ def each_at_least(name: str, values: tuple[int, ...], limit: int) -> Failure | N
 def in_range(
     profile: ProductProfile, rank: int, transposed: bool, values_of: Callable[[ValueRange], tuple[int, ...]]
 ) -> Failure | None:
-    """Return a failure (161002) for the first value outside a range of the product that applies to this rank and direction."""
+    """Return a failure (161002) for the first value outside a range that the product has for this rank and direction,
+    else None.
+
+    `values_of` returns the call's values for a range.
+    """
     for limit in profile.ranges:
         if rank not in limit.ranks or limit.transposed not in (None, transposed):
             continue

@@ -71,7 +71,7 @@ class Ranks(_Entry):
 
 
 class Dtypes(_Entry):
-    """Dtype list of every tensor, with exceptions for single arguments."""
+    """Dtypes that all tensors may have, those for calls that are not transposed, and exceptions per argument."""
 
     values: list[str]
     not_transposed_only: list[str] = []
@@ -95,10 +95,11 @@ class ValueRange(_Entry):
 
 
 class KernelLimit(_Entry):
-    """Limit of one operator of the library's kernels: an interval for fields of the problem, or products ("h_in * w_in").
+    """Limit of one operator of the library: an interval for fields of the problem, or for products of them ("h_in *
+    w_in").
 
-    `at_most` names a field that is the upper end in place of `max`. `dilation_*` of an axis whose kernel is 1 counts as 1
-    (ops-nn: stated).
+    `at_most` names a field that is the upper end in place of `max`. `dilation_*` of an axis whose kernel is 1 counts as
+    1 (ops-nn: stated).
     """
 
     op_type: str
@@ -138,9 +139,10 @@ class ProductProfile(BaseModel):
 
 
 class ProductSpec(BaseModel):
-    """One operator on one product, under both profiles; `routes` are conversions that its plan adds on this product.
+    """One operator on one product, in both conformance profiles; `routes` are the library's special ways on this
+    product.
 
-    `unsupported` is the error text for a product that is not listed.
+    `unsupported` begins the error text for a product that is not listed.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
@@ -154,7 +156,7 @@ class ProductSpec(BaseModel):
     library: ProductProfile
 
     def profile(self, conformance: str) -> ProductProfile:
-        """Return the profile of that name; ConfigError for any name but documented and library."""
+        """Return the profile "documented" or "library"; ConfigError for any other name."""
         if conformance not in CONFORMANCES:
             raise ConfigError(f"conformance {conformance!r}: allowed are {' and '.join(CONFORMANCES)}")
         return self.documented if conformance == "documented" else self.library
@@ -162,9 +164,7 @@ class ProductSpec(BaseModel):
     def compute_dtype(
         self, promoted_dtype: str | None, cube_math_type: int, conformance: str = "documented"
     ) -> ComputeChoice:
-        """Return the dtype in which the cube computes for inputs of this promoted dtype (`numerics.cube_math.promote`), or the
-        reason of a refusal.
-        """
+        """Return the cube's dtype for inputs of a promoted dtype (`numerics.cube_math.promote`), or the reason of a refusal."""
         table = self.profile(conformance).cube_math_type
         if cube_math_type not in CUBE_MATH_TYPES:
             return ComputeChoice(None, Status.PARAM_INVALID, source="cubeMathType is an enumeration of 0, 1, 2, 3")
@@ -179,13 +179,13 @@ def _file(operator: str) -> Traversable:
 
 
 def has_file(operator: str) -> bool:
-    """Return True if there is an operator file of that name."""
+    """Return True if configs/operators has a file for an operator."""
     return _file(operator).is_file()
 
 
 @cache
 def products(operator: str) -> dict[str, ProductSpec]:
-    """Return every product of an operator by its upper-case name and aliases; ConfigError names file and field."""
+    """Return upper-case name or alias -> product, for all products of an operator. ConfigError names file and field."""
     file = _file(operator)
     if not file.is_file():
         raise ConfigError(f"no operator {operator!r}: there is no configs/operators/{operator}.yaml")
@@ -193,7 +193,7 @@ def products(operator: str) -> dict[str, ProductSpec]:
 
 
 def parse_products(text: str, name: str) -> dict[str, ProductSpec]:
-    """Return the products in the text of one operator file; `name` is for error messages."""
+    """Return upper-case name or alias -> product, from the text of an operator file; `name` is for error messages."""
     try:
         document: Any = load_shipped(text)
         specs = [
@@ -213,8 +213,10 @@ def parse_products(text: str, name: str) -> dict[str, ProductSpec]:
 
 
 def any_arguments(operator: str, product: str) -> ProductSpec:
-    """Return the accepted arguments of an operator without an operator file, all of whose kernels are vector kernels: its rules
-    and the formats of the vector unit decide.
+    """Return the accepted arguments of an operator without a file and without cube kernels: any rank, and the vector
+    unit's formats.
+
+    The operator's own rules decide the rest.
     """
     source = f"assumed: there is no configs/operators/{operator}.yaml"
     compute = {dtype: {n: CubeEntry(compute=dtype, source=source) for n in CUBE_MATH_TYPES} for dtype in FLOATS}
@@ -230,7 +232,7 @@ def any_arguments(operator: str, product: str) -> ProductSpec:
 def load_product(operator: str, product: str) -> ProductSpec:
     """Return the accepted arguments of `operator` on `product` ("310P", "910", "910B", "910_93", "910_95" or an alias).
 
-    AclnnError 161002 for a product that no operator file names.
+    AclnnError 161002 for a product that the operator's file does not name.
     """
     listed = products(operator)
     if product.upper() in listed:

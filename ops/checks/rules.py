@@ -38,7 +38,9 @@ class Failure:
 
 @frozen
 class CheckResult:
-    """Outcome of all rules: `status` 0 or the first failure's, that `failure`, a `trace` entry per rule, `warnings`."""
+    """Outcome of all rules: `status` (0 if all pass), the first `failure` or None, `trace` of (rule id, verdict),
+    `warnings`.
+    """
 
     status: int
     failure: Failure | None
@@ -66,7 +68,7 @@ class Rule:
 
 
 class RuleList:
-    """Rules in the order in which they are decorated, each with the profiles in which it holds."""
+    """Rules in the order in which they are added, each with the profiles in which it holds."""
 
     def __init__(self) -> None:
         self._rules: list[Rule] = []
@@ -77,7 +79,7 @@ class RuleList:
     def rule(
         self, id: str, source: str, *, only: Conformance | None = None, when: Callable[[Any], bool] | None = None
     ) -> Callable[[Callable[[Any], Failure | None]], Callable[[Any], Failure | None]]:
-        """Return a decorator that appends a rule with this id, the source of its limit, and the profile it is confined to."""
+        """Return a decorator that adds a rule with this id and source; it holds in the profile `only`, or in both for None."""
         profiles = CONFORMANCES if only is None else (only,)
 
         def append(check: Callable[[Any], Failure | None]) -> Callable[[Any], Failure | None]:
@@ -87,7 +89,9 @@ class RuleList:
         return append
 
     def run(self, facts: Any, conformance: str) -> CheckResult:
-        """Apply the profile's rules in order until one fails."""
+        """Apply the profile's rules in order until one fails. Return the status, the failure if any, and a verdict on
+        each rule; without failure also the warnings.
+        """
         failure: Failure | None = None
         trace: list[tuple[str, Verdict]] = []
         for rule in self._rules:
@@ -107,12 +111,12 @@ class RuleList:
 
 
 def fail(message: str, status: int = Status.PARAM_INVALID) -> Failure:
-    """Return a failure with status 161002 or the given one; `RuleList.run` adds rule id and source to the message."""
+    """Return a failure with `status`; `RuleList.run` adds the rule's id and source to the message."""
     return Failure(int(status), message)
 
 
 class _Short(Repr):
-    """repr with bounded length, also for integers beyond Python's limit of printable digits."""
+    """Writer of values as `repr` does, of bounded length, also for integers beyond Python's limit of printable digits."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -126,5 +130,5 @@ _short = _Short()
 
 
 def show(value: Any) -> str:
-    """Return a value in an error message: lists of integers in brackets, never longer than a line."""
+    """Return a value as text for an error message, never longer than a line; tuples are shown as lists."""
     return _short.repr(list(value) if isinstance(value, tuple) else value)

@@ -20,7 +20,7 @@ Array = NDArray[Any]
 
 @frozen
 class MapNames:
-    """Names of the two maps that a data kernel connects: it reads `read` and computes `made`, which is as large as `like`."""
+    """Names of the two maps of a data kernel, which reads `read` and computes `made`; `like` names the tensor of that size."""
 
     read: str
     made: str
@@ -34,15 +34,15 @@ BACKWARD = MapNames("grad_output", "grad_input", "input")
 class ConvolutionCall(AcceptedCall):
     """A call whose problem is the convolution x -> y with the call's weight.
 
-    `forward` says that the data kernel (which makes `maps.made`) goes from x to y, so that it is a forward convolution; else
-    it goes from y back to x. `rank` is that of the caller's tensors, `family` the chip's. `routes` names the product's detours
-    in the plan; what they depend on are `cube_math_type` as it was given and whether any padding was (`padded`).
-    `kernel_limits` is what single kernels of the library refuse.
+    `forward` says that the data kernel (which makes `maps.made`) goes from x to y, so that it is a forward convolution;
+    else it goes from y back to x. `rank` is that of the caller's tensors, `family` the chip's. `routes` names the
+    product's special ways; they depend on `cube_math_type` as it was given and on `padded`, True if any padding was
+    given. `kernel_limits` is what single kernels of the library refuse.
 
-    `axes` is the order in which the caller's axes of feature maps stand in N, C, ... (TBC: (1, 2, 0), T on W; on dav-3510
-    (2, 0, 1), T on H and B on W). `inputs` and `outputs` are seen in that order, on dav-3510 as the caller has them;
-    `unread` are the strided inputs that the library makes contiguous and then never looks at. `bias_when_empty` is the bias
-    gradient of an empty problem.
+    `axes` is the order in which the caller's axes of feature maps stand in N, C, ... (TBC: (1, 2, 0), T on W; on
+    dav-3510 (2, 0, 1), T on H and B on W). `inputs` and `outputs` are seen in that order, on dav-3510 as the caller has
+    them; `unread` are the strided inputs that the library makes contiguous and then never reads. `bias_when_empty` is
+    the bias gradient of an empty problem.
     """
 
     problem: ConvProblem
@@ -64,16 +64,16 @@ class ConvolutionCall(AcceptedCall):
 
     @property
     def x(self) -> str:
-        """Return the caller's tensor that the convolution reads."""
+        """Return the name of the tensor that is, or is as large as, the convolution's input map x."""
         return self.maps.read if self.forward else self.maps.like
 
     @property
     def y(self) -> str:
-        """Return the caller's tensor that has the shape of the convolution's result."""
+        """Return the name of the tensor that is, or is as large as, the convolution's output map y."""
         return self.maps.like if self.forward else self.maps.read
 
     def volume(self, name: str) -> tuple[int, int, int, int, int]:
-        """Return (N, C, D, H, W) of one of the two maps in the 3-D problem."""
+        """Return (N, C, D, H, W) of map `name` in the 3-D problem: those of x if it is x, else those of y."""
         p = self.problem
         # Where only the bias gradient is wanted, the library takes two batches that differ.
         n = self.inputs[name].shape[0] if name in self.inputs and not self.channels_last else p.n
@@ -89,11 +89,12 @@ class ConvolutionCall(AcceptedCall):
 
     @property
     def empty(self) -> bool:
-        """Return True if a dimension is 0, so that no product is computed."""
+        """Return True if an input has a dimension of 0, so that no product is computed."""
         return any(tensor.is_empty for tensor in self.inputs.values())
 
     def held_dtype(self, output: str) -> str:
-        """Return the dtype of a contiguous result before it goes to the caller's tensor.
+        """Return the dtype in which a contiguous result is held before it goes to the caller's tensor: mostly that
+        tensor's own.
 
         TBC of the released library keeps dInput and dWeight in the dtypes of input and weight, whatever the caller's
         tensors have (ops-nn op_api of conv_tbc: stated).
@@ -103,14 +104,14 @@ class ConvolutionCall(AcceptedCall):
         return self.inputs[output.removeprefix("grad_")].dtype
 
     def in_problem_order(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
-        """Return the caller's arrays with their axes in the order of the problem (TBC has another)."""
+        """Return name -> the caller's array with its axes in the order of the problem (only TBC has another order)."""
         if self.axes is None:
             return dict(arrays)
         return {name: _reordered(name, array, self.axes) for name, array in arrays.items()}
 
 
 def _reordered(name: str, array: Array, axes: tuple[int, ...]) -> Array:
-    """Return a feature map [T, B, C] as [B, C, T], a weight [K, C_in, C_out] as [C_out, C_in, K], a bias as it is."""
+    """Return a view of a TBC array in the order of the problem: a feature map by `axes`, a weight reversed, a bias as it is."""
     if array.ndim == 1:
         return array
     return array.transpose() if name in ("weight", "grad_weight") else array.transpose(axes)

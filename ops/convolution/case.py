@@ -22,7 +22,7 @@ from ascend_sim.ops.case_entries import (
 
 
 class ConvolutionFields(FileEntry):
-    """The arguments of a convolution of torch's, in a case and in a layer of a network."""
+    """The arguments of a convolution as torch has them, in a case and in a layer of a network."""
 
     input: InputEntry = Field(description="[N, C_in, spatial...], 1 to 3 spatial axes.")
     weight: InputEntry = Field(
@@ -42,8 +42,8 @@ class ConvolutionFields(FileEntry):
 
 
 def attributes_of(case: Any) -> dict[str, Any]:
-    """Return stride, padding, dilation, transposed, output_padding and groups; defaults are those of a plain convolution of its
-    rank.
+    """Return name -> value of stride, padding, dilation, transposed, output_padding and groups; left-out ones get the
+    defaults of their rank.
     """
     dims = len(needed("input.shape", case.input.shape)) - 2
 
@@ -62,9 +62,10 @@ def attributes_of(case: Any) -> dict[str, Any]:
 
 
 def output_shape(case: Any, name: str, given: Shape | None) -> Shape:
-    """Return the output's shape, which follows from input, weight and attributes; ValueError where the case contradicts itself.
+    """Return the output's shape, which follows from input, weight and attributes. ValueError where the case contradicts
+    itself.
 
-    `given` is what the case says of tensor `name`, which has that shape.
+    `given` is the shape that the case gives tensor `name`, which must be the same; None if it gives none.
     """
     input, weight = needed("input.shape", case.input.shape), needed("weight.shape", case.weight.shape)
     dims = len(input) - 2
@@ -109,7 +110,7 @@ def output_shape(case: Any, name: str, given: Shape | None) -> Shape:
 
 
 def _without_formula(given: Shape | None, input: Shape) -> Shape:
-    """Return an output's shape where no formula gives it: the given one, else that of the input."""
+    """Return the output's shape where no formula fits: the given one, or that of the input for None."""
     return tuple(input if given is None else given)
 
 

@@ -30,9 +30,8 @@ class Formula:
     """Products of one element: `left[i]` is a flat index into the caller's tensor `left_name`, `right[i]` one into
     `right_name`.
 
-    `place` is the element of `output` in the problem, (n, c, d, h, w) or (co, ci, kd, kh, kw). `kind` is which of the three
-    sums it is. `added` is an element that is added to the products, or None: the name of a tensor of the caller and a flat
-    index into it.
+    `place` is the element's position in the problem, (n, c, d, h, w) or of dW (co, ci, kd, kh, kw). `kind` is one of
+    the three sums above. `added` is (tensor, flat index) of an element that is added to the products, or None.
     """
 
     output: str
@@ -52,9 +51,9 @@ class Formula:
 def formula(
     call: ConvolutionCall, output: str, shapes: Mapping[str, tuple[int, ...]], index: tuple[int, ...]
 ) -> Formula:
-    """Return the products of element `index` of the map that the data kernel makes, or else of the weight's gradient.
+    """Return the products of element `index` of `output`: the map that the data kernel makes, or the weight's gradient.
 
-    `shapes` are the caller's, `index` in his order.
+    `shapes` are those of the caller's tensors, and `index` counts in the caller's order of axes.
     """
     numbers = _numbers(call, shapes)
     p = call.problem
@@ -71,10 +70,10 @@ def formula(
 
 
 def places(call: ConvolutionCall, tensor: str, shape: tuple[int, ...], flat: Array) -> tuple[Array, ...]:
-    """Return positions in the problem for flat indices of the caller's tensor: (n, c, d, h, w), of a weight (co, ci, kd, kh,
-    kw).
+    """Return the positions in the problem of flat indices into the caller's tensor, axis by axis.
 
-    An output has the positions of the tensor that it is as large as: "grad_input" those of "input".
+    They are (n, c, d, h, w), of a weight (co, ci, kd, kh, kw); an output has those of the tensor that it is as large
+    as.
     """
     name = like(call, tensor)
     index: tuple[Array, ...] = np.unravel_index(flat, shape)
@@ -86,12 +85,12 @@ def places(call: ConvolutionCall, tensor: str, shape: tuple[int, ...], flat: Arr
 
 
 def like(call: ConvolutionCall, tensor: str) -> str:
-    """Return the map or weight that a tensor is as large as: an output's input, or the tensor itself."""
+    """Return the name of the input that an output is as large as; the name itself for any other tensor."""
     return {call.maps.made: call.maps.like, "grad_weight": "weight"}.get(tensor, tensor)
 
 
 def _numbers(call: ConvolutionCall, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Array]:
-    """Return the flat indices of both maps and the weight, as 5-D volumes of the problem."""
+    """Return name -> 5-D array in the problem's order for both maps and the weight; elements are the caller's flat indices."""
     names = (call.maps.read, call.maps.like, "weight")
     plain = {name: np.arange(int(np.prod(shapes[name]))).reshape(shapes[name]) for name in names}
     ordered = call.in_problem_order(plain)
@@ -99,7 +98,7 @@ def _numbers(call: ConvolutionCall, shapes: Mapping[str, tuple[int, ...]]) -> di
 
 
 def _axes(p: ConvProblem) -> tuple[tuple[int, ...], ...]:
-    """Return stride, dilation, padding in front, kernel, size of x and size of y, along (D, H, W) each."""
+    """Return the (D, H, W) of each of: stride, dilation, padding in front, kernel, size of x, size of y."""
     return (
         (p.stride_d, p.stride_h, p.stride_w),
         (p.dilation_d, p.dilation_h, p.dilation_w),
@@ -111,7 +110,7 @@ def _axes(p: ConvProblem) -> tuple[tuple[int, ...], ...]:
 
 
 def _pairs(axes: list[tuple[Array, Array]]) -> tuple[list[Array], list[Array]]:
-    """Return all combinations of the pairs (first, second) of several axes, flat."""
+    """Return (first, second) index arrays of each axis, for all combinations of the axes' pairs, flat."""
     choice = np.meshgrid(*(np.arange(len(first)) for first, _ in axes), indexing="ij")
     taken = [grid.ravel() for grid in choice]
     return (

@@ -107,7 +107,7 @@ def grad_bias_reference(grad_output: Array, *, absolute: bool = False) -> tuple[
 
 
 def products_per_element(problem: ConvProblem) -> dict[str, int]:
-    """Return the products that the longest sum of each gradient has (the K of the error bound), by gradient name.
+    """Return gradient -> number of products in its longest sum, the K of the error bound.
 
     An element of grad_input meets only every (stride / gcd(stride, dilation))-th tap of an axis; near a border fewer.
     """
@@ -125,13 +125,13 @@ def products_per_element(problem: ConvProblem) -> dict[str, int]:
 
 
 def _powers(absolute: bool) -> list[Callable[[_Float64], _Float64]]:
-    """Return the functions that both operands go through for sum ab, sum (ab)^2 and sum |ab|: identity, square, magnitude."""
+    """Return the functions that are applied to both operands for sum ab, sum (ab)^2 and, with `absolute`, sum |ab|."""
     powers: list[Callable[[_Float64], _Float64]] = [lambda values: values, np.square]
     return [*powers, np.abs] if absolute else powers
 
 
 def _slabs(problem: ConvProblem) -> Iterator[_Box]:
-    """Return the boxes (n, d, h, w) that cover the positions of the output map, each small enough for the im2col buffer."""
+    """Yield boxes (n, d, h, w) that together cover the output map, each small enough for the im2col buffer."""
     row_bytes = max(1, 8 * problem.c_in * problem.k_d * problem.k_h * problem.k_w)
     columns = min(max(_SLAB_BYTES // row_bytes, _SLAB_COLUMNS), _SLAB_BYTES_MAX // row_bytes)
     parts: list[list[slice]] = []
@@ -143,10 +143,10 @@ def _slabs(problem: ConvProblem) -> Iterator[_Box]:
 
 
 def _window(problem: ConvProblem, box: _Box) -> tuple[_Box, _Box, tuple[int, ...]]:
-    """Return the part of the padded input that a box of output positions reads.
+    """Return the part of the padded input that a box of output positions reads, as three values.
 
-    Returns its overlap with the real input as an index of [N, C, D, H, W], the same overlap as an index of
-    [groups, C/groups, n, d, h, w] within the window, and the window's shape (n, d, h, w).
+    They are its overlap with the real input, an index of [N, C, D, H, W]; the same overlap within the window, an index
+    of [groups, C/groups, n, d, h, w]; and the window's shape (n, d, h, w).
     """
     inside, local, shape = [box[0], slice(None)], [slice(None)] * 3, [box[0].stop - box[0].start]
     pads = (problem.pad_front, problem.pad_up, problem.pad_left)

@@ -26,7 +26,7 @@ TILINGS: Mapping[str, type[GradInputTiling] | type[GradWeightTiling]] = {
 def tilings_that_fit(
     kernel: str, inp: TilingInput, fixed: Mapping[str, Any] | None = None, chip: ChipSpec | None = None
 ) -> Iterator[GradInputTiling | GradWeightTiling]:
-    """Yield every tiling of the grid that fits, each once; `fixed` are the user's fields in the vendor's spelling.
+    """Yield every tiling of the grid that fits, each once; `fixed` are the user's fields by the vendor's names.
 
     Raises TilingError for a field that nobody can set, or values that no tiling can have.
     """
@@ -40,7 +40,7 @@ def tilings_that_fit(
 
 
 def settable(tiling: GradInputTiling | GradWeightTiling, inp: TilingInput | None = None) -> dict[str, int]:
-    """Return the fields, in the vendor's spelling, that make the same tiling of `inp` again when a user sets them."""
+    """Return the fields, by the vendor's names, with which a user gets the same tiling of `inp` again."""
     fields = {name: value for name, value in tiling.to_vendor().items() if name not in _DERIVED}
     if isinstance(tiling, GradInputTiling) and inp is not None and variant_of(inp).kernel_parts:
         fields |= {tiling.VENDOR[name]: getattr(tiling, name) for name in tiling.DIRECT_ONLY}

@@ -18,13 +18,13 @@ SUM_ITEMSIZE = 4
 
 
 def x_map(inp: TilingInput) -> FeatureMap:
-    """Return the layout of the map that the convolution reads: input, or grad_input."""
+    """Return the layout of the problem's map x: input, or grad_input."""
     p = inp.problem
     return MAPS[inp.layout](p.c_in, (p.d_in, p.h_in, p.w_in), inp.itemsize)
 
 
 def y_map(inp: TilingInput) -> FeatureMap:
-    """Return the layout of the map that the convolution computes: gradOutput, or the output of a forward one."""
+    """Return the layout of the problem's map y: gradOutput, or the output of a forward convolution."""
     p = inp.problem
     return MAPS[inp.layout](p.c_out, (p.d_out, p.h_out, p.w_out), inp.itemsize)
 
@@ -40,14 +40,14 @@ def weight_gradient(inp: TilingInput) -> Filters:
 
 
 def slotted_gradient(inp: TilingInput) -> SlottedFilters:
-    """Return the layout of dW for kernels that read blocked maps; it has slots for shared tasks."""
+    """Return the layout of dW with slots for shared tasks, for kernels that read maps in blocks of channels."""
     found = weight_gradient(inp)
     assert isinstance(found, SlottedFilters)
     return found
 
 
 def turned_gradient(inp: TilingInput) -> PlainFilters:
-    """Return the layout of dW for kernels that read plain maps."""
+    """Return the layout of dW for kernels that read plain maps, whose vector cores bring sums to the order of dW."""
     found = weight_gradient(inp)
     assert isinstance(found, PlainFilters)
     return found

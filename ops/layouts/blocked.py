@@ -34,7 +34,7 @@ class BlockedMap(FeatureMap):
 
     @property
     def c0(self) -> int:
-        """Return the channels of a block."""
+        """Return the number of channels of a block."""
         return BLOCK_BYTES // self.itemsize
 
     @property
@@ -44,7 +44,7 @@ class BlockedMap(FeatureMap):
         return height * width * BLOCK_BYTES
 
     def offset(self, place: ChannelPlace, pixel: int) -> int:
-        """Return the byte offset of a pixel of a plane, in the block of its channel."""
+        """Return the byte offset of a pixel of a plane, in the block of `place`'s channel."""
         image = place.batch * self.volume[0] + place.depth
         block = image * ceil_div(self.count, self.c0) + place.channel // self.c0
         return block * self.plane_bytes + pixel * BLOCK_BYTES
@@ -52,10 +52,7 @@ class BlockedMap(FeatureMap):
     def load(
         self, k: KernelBuilder, slot: int, box: MapBox, address: int, pitches: Pitches, operand: str, space: str = "L1"
     ) -> None:
-        """Load a box of the map, in as few copies as rows and pixels that lie apart allow.
-
-        That is one, one for each block, or one for each row of a block.
-        """
+        """Load a box in as few copies as gaps between rows and pixels allow: one, one a block, or one a row of a block."""
         width, rows, columns = self.volume[2], box.rows.length, box.columns.length
         source = gm_operand(slot, self.offset(box.place, box.rows.start * width + box.columns.start))
         line, plane, size = width * BLOCK_BYTES, self.plane_bytes, columns * BLOCK_BYTES
@@ -77,7 +74,7 @@ class BlockedMap(FeatureMap):
             )
 
     def load_pixels(self, k: KernelBuilder, slot: int, box: MapBox, address: int, pitch: int, operand: str) -> None:
-        """Load a box, pixels adjoining in L1: one copy for each row or for each channel block, whichever are fewer."""
+        """Load a box with pixels back to back in L1: one copy a row or one a channel block, whichever are fewer."""
         width, rows, columns = self.volume[2], box.rows.length, box.columns.length
         source = gm_operand(slot, self.offset(box.place, box.rows.start * width + box.columns.start))
         if columns == width:  # rows adjoin
@@ -105,10 +102,10 @@ class BlockedMap(FeatureMap):
 
 @frozen
 class FractalZ(SlottedFilters):
-    """FRACTAL_Z of one call: [real group][k_d][cin1][k_h*k_w][cout1][16 co][C0 ci], sizes per real group.
+    """FRACTAL_Z of one call: [real group][k_d][cin1][k_h*k_w][cout1][16 co][C0 ci]; sizes are those of a real group.
 
-    A slot holds the columns of a task in blocks of C0, each with all rows of the task. Loads of all filters are one run of
-    bytes (`joined`), or a row for each tap.
+    A slot holds the columns of a task in blocks of C0, each with all rows of the task. With `joined`, loads of all
+    filters are one run of bytes; else they are a row for each tap.
     """
 
     uniform = True
@@ -123,12 +120,12 @@ class FractalZ(SlottedFilters):
 
     @classmethod
     def of(cls, inp: TilingInput, itemsize: int) -> FractalZ:
-        """Return the layout for weights (`itemsize` of the compute dtype) or for dW (4: fp32 in blocks of the same C0)."""
+        """Return the layout of weights (`itemsize` of the compute dtype) or of dW (4: fp32 in blocks of the same C0)."""
         return cls(inp.problem.k_d, inp.cin1, inp.taps, ceil_div(inp.cout_g, FRACTAL), itemsize, inp.c0)
 
     @property
     def row_bytes(self) -> int:
-        """Return the bytes of the C0 channels of a filter."""
+        """Return the bytes of one filter in one block of channels."""
         return self.c0 * self.itemsize
 
     @property
@@ -142,13 +139,11 @@ class FractalZ(SlottedFilters):
         return line * self.line_bytes + cout1 * FRACTAL * self.row_bytes
 
     def total_bytes(self, groups: int) -> int:
-        """Return the bytes of all real groups."""
+        """Return the bytes of `groups` real groups."""
         return self.offset(groups, 0, 0, 0, 0)
 
     def load(self, k: KernelBuilder, slot: int, box: FilterBox, address: int, rows: int) -> None:
-        """Load a box of weights in one copy, or one for each channel block if some taps are left out; padding rows
-        exist in GM.
-        """
+        """Load a box of weights in one copy, or one for each channel block if it lacks some taps. GM has padded rows, too."""
         blocks, taps, row = ceil_div(box.channels.length, self.c0), box.taps.length, rows * self.row_bytes
         pieces = [(0, blocks * taps)] if taps == self.taps else [(block, taps) for block in range(blocks)]
         for block, count in pieces:
@@ -181,15 +176,15 @@ class FractalZ(SlottedFilters):
         return ceil_to(task.m_count, FRACTAL) * self.row_bytes
 
     def slot_bytes(self, rows: int, columns: int) -> int:
-        """Return the bytes of a slot: rows and columns in whole fractals."""
+        """Return the bytes of a slot for `rows` x `columns`, each in whole fractals."""
         return ceil_to(rows, FRACTAL) * ceil_to(columns, FRACTAL) * self.itemsize
 
     def shares(self, task: FilterTask) -> int:
-        """Return the number of column blocks of a task's slot."""
+        """Return the number of column blocks of a task's slot, each of which is a share."""
         return ceil_div(task.n_count, self.c0)
 
     def portions(self, task: FilterTask, shares: range, room: int) -> Iterator[Portion]:
-        """Yield portions of as many column blocks as there is room for, each with its line in dW."""
+        """Yield portions of as many column blocks as `room` bytes hold, each block with its line in dW."""
         size, per_plane = self._slot_block(task), self.cin1 * self.taps * self.c0
         at_once = max(room // size, 1)
         for start in range(shares.start, shares.stop, at_once):

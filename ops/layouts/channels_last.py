@@ -42,7 +42,7 @@ class ChannelsLastMap(PlainMap):
     def load(
         self, k: KernelBuilder, slot: int, box: MapBox, address: int, pitches: Pitches, operand: str, space: str = "L1"
     ) -> None:
-        """Load a box of the map, with one transfer for each run of pixels."""
+        """Load a box of the map, one transfer for each run of adjoining pixels."""
         if pitches.pixel != BLOCK_BYTES:
             raise SimError("a map NDHWC is loaded in runs of pixels: its convolution has no stride")
         width, rows, pixels = self.volume[2], box.rows.length, box.columns.length
@@ -70,7 +70,7 @@ class ChannelsLastMap(PlainMap):
         pitch: int,
         operand: str,
     ) -> None:
-        """Load pixels that lie apart, with one transfer for each row."""
+        """Load pixels that lie apart, one transfer for each row of them."""
         place, channels, lattice = pixels
         step = lattice.column_step * self.pixel_stride
         for row in range(lattice.rows):
@@ -94,7 +94,7 @@ class ChannelsLastFilters(PlainFilters):
         return line * self.channel_stride + row * self.itemsize
 
     def load(self, k: KernelBuilder, slot: int, box: FilterBox, address: int, rows: int) -> None:
-        """Load a box of weights in one transfer, a matrix for each tap."""
+        """Load a box of weights in one transfer, as a matrix for each tap."""
         line = rows * BLOCK_BYTES
         block = box.taps.length * line
         if box.filters.length < rows:
@@ -117,7 +117,7 @@ class ChannelsLastFilters(PlainFilters):
     # -- dW ------------------------------------------------------------------------------------------------------------
 
     def drain(self, finished: FinishedTile, slot: int, tile: FilterTile, atomic_add: bool) -> None:
-        """Store a finished tile, a block of columns at a time."""
+        """Store a finished tile, one block of columns at a time."""
         pieces = [
             DrainPiece(
                 gm_operand(slot, self.offset(tile.row, channels.start, tile.plane, tap)),
@@ -131,7 +131,7 @@ class ChannelsLastFilters(PlainFilters):
         finished.drain_elements(pieces, tile.rows, SUM_BYTES, self.channel_stride, atomic_add)
 
     def turned(self, total: FilterTile, room: int) -> Iterator[Turned]:
-        """Yield the lines of rows, one for each column; as many columns as there is room for."""
+        """Yield the parts of a tile's sum as columns, each a line of filters; as many columns a part as `room` bytes hold."""
         rows, line = total.rows, ceil_to(total.rows * SUM_BYTES, BLOCK_BYTES)
         row, pieces = FRACTAL * SUM_BYTES, list(self.channel_pieces(total))
         for first, count in cut(ceil_div(total.columns, FRACTAL), max(room // (FRACTAL * line), 1)):

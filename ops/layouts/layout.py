@@ -28,7 +28,7 @@ class ChannelPlace(NamedTuple):
 
 
 class MapBox(NamedTuple):
-    """Box of a map: rows and columns of one plane, in `channels` channels from that of `place`."""
+    """Box of a map: rows and columns of one plane, `channels` channels from `place` on."""
 
     place: ChannelPlace
     channels: int
@@ -45,7 +45,7 @@ class Pitches(NamedTuple):
 
 
 class Lattice(NamedTuple):
-    """Pixels of a plane: `rows` x `columns` from `first`, with the steps of both axes in pixels."""
+    """Pixels of a plane: `rows` x `columns` of them from pixel `first` on, with both steps in pixels."""
 
     first: int
     rows: int
@@ -55,7 +55,7 @@ class Lattice(NamedTuple):
 
 
 class MapPixels(NamedTuple):
-    """Separate pixels of one plane, in `channels` channels from that of `place`."""
+    """Separate pixels of one plane, `channels` channels from `place` on."""
 
     place: ChannelPlace
     channels: int
@@ -63,7 +63,7 @@ class MapPixels(NamedTuple):
 
 
 class TileRun(NamedTuple):
-    """Run of `pixels` adjoining pixels of a plane, from `pixel`, in rows `row` .. of a finished tile."""
+    """Run of adjoining pixels of a plane, from `pixel` on, that a finished tile has in its rows from `row` on."""
 
     row: int
     pixel: int
@@ -71,7 +71,7 @@ class TileRun(NamedTuple):
 
 
 class MapTile(NamedTuple):
-    """Finished tile of a map: `height` pixels, in `runs`, of `channels` channels from that of `place`."""
+    """Finished tile of a map: `height` pixels, in `runs`, by `channels` channels from `place` on."""
 
     place: ChannelPlace
     runs: list[TileRun]
@@ -83,7 +83,7 @@ class MapTile(NamedTuple):
 
 
 class FilterBox(NamedTuple):
-    """Box of weights: filters and channels relative to a real group, and taps of one kernel plane."""
+    """Box of weights: filters and channels, counted within a real group, and taps of one kernel plane."""
 
     group: int
     filters: Span
@@ -93,7 +93,10 @@ class FilterBox(NamedTuple):
 
 
 class FilterTile(NamedTuple):
-    """Finished tile of dW: filters `row` .. of a real group, and columns (C0 channels, tap, channel) of a kernel plane."""
+    """Finished tile of dW: filters from `row` on in a real group, and columns from `column` on in a kernel plane.
+
+    Columns count (block of channels, tap, channel).
+    """
 
     group: int
     plane: int
@@ -108,11 +111,11 @@ class FilterTask(Protocol):
 
     @property
     def group(self) -> int:
-        """Return the real group."""
+        """Return the number of the real group."""
 
     @property
     def plane(self) -> int | None:
-        """Return the kernel plane; None where columns include all planes."""
+        """Return the number of the kernel plane; None where columns include all planes."""
 
     @property
     def m_start(self) -> int:
@@ -132,7 +135,7 @@ class FilterTask(Protocol):
 
 
 class RowStore(NamedTuple):
-    """Store of a portion's rows of bytes, from `source` in it to `target` in dW."""
+    """Store of `rows` rows of bytes, from byte `source` of a portion to byte `target` of dW."""
 
     source: int
     target: int
@@ -143,7 +146,7 @@ class RowStore(NamedTuple):
 
 
 class Writing(NamedTuple):
-    """Store of planes of rows of bytes from `source` in UB to `target` in dW, with the strides of both."""
+    """Store of planes of rows of bytes from `source` in UB to `target` in dW; strides are (of the source, of the target)."""
 
     source: int
     target: int
@@ -155,16 +158,14 @@ class Writing(NamedTuple):
 
 
 class Turned(NamedTuple):
-    """Part of a sum in UB in the order of L0C, fractals [column / 16][row][16]: its scatters within UB, and its stores
-    to dW.
-    """
+    """Part of a sum that UB holds as L0C does, [column / 16][row][16]: its scatters within UB, then its stores to dW."""
 
     scatters: Sequence[tuple[int, int, ScatterLoops]]
     writings: Sequence[Writing]
 
 
 class Portion(NamedTuple):
-    """Part of a task's slot that is added up at a time: `size` bytes from `offset`, and the stores of its sum to dW."""
+    """Part of a task's slot that is added up at a time: `size` bytes from `offset` on, and the stores of its sum to dW."""
 
     offset: int
     size: int
@@ -175,9 +176,9 @@ class Portion(NamedTuple):
 
 
 class DrainPiece(NamedTuple):
-    """Part of a finished tile: `rows` x `columns` from row `row` and column `column`, and its place in GM.
+    """Part of a finished tile, `rows` x `columns` from row `row` and column `column` on, and its place `target` in GM.
 
-    Where whole rows are stored no columns are named.
+    Where whole rows are stored, columns are not given.
     """
 
     target: int
@@ -188,7 +189,7 @@ class DrainPiece(NamedTuple):
 
 
 class FinishedTile(Protocol):
-    """Interface of a finished L0C tile, `height` rows high, with two ways to store it."""
+    """Interface of a finished L0C tile, with two ways to store it; `height` is the number of its rows."""
 
     def drain_rows(
         self,
@@ -200,7 +201,7 @@ class FinishedTile(Protocol):
         dst_stride: int,
         atomic_add: bool = False,
     ) -> None:
-        """Store whole rows of `n` columns, as blocks of C0 columns that lie `dst_stride` bytes apart."""
+        """Store pieces of the tile as whole rows of `n` columns, in blocks of C0 columns `dst_stride` bytes apart."""
 
     def drain_elements(
         self,
@@ -211,7 +212,7 @@ class FinishedTile(Protocol):
         atomic_add: bool = False,
         dtype: str = "float32",
     ) -> None:
-        """Store single elements, with the strides of both axes in bytes."""
+        """Store pieces of the tile element by element, with the strides of rows and columns in bytes."""
 
 
 # -- what a layout can do ------------------------------------------------------------------------------------------------
@@ -219,10 +220,10 @@ class FinishedTile(Protocol):
 
 @frozen
 class FeatureMap(ABC):
-    """A map of `count` channels in GM, planes of (D, H, W) = `volume`, elements of `itemsize` bytes.
+    """Layout of a map in GM: `count` channels, planes of (D, H, W) = `volume`, elements of `itemsize` bytes.
 
-    In L1 it is [channel block][row][pixel][C0]. `slot` is the number of the tensor in the launch; `operand` is what the counts
-    call a load.
+    In L1 it is [channel block][row][pixel][C0]. `slot` is the number of the tensor in the launch; `operand` is the name
+    under which a load is counted.
     """
 
     count: int
@@ -230,17 +231,17 @@ class FeatureMap(ABC):
     itemsize: int
 
     def turned_at(self, most_bytes_per_cycle: float) -> FeatureMap:
-        """Return the map with transposing loads limited to that rate in bytes per cycle; other maps are unchanged."""
+        """Return the map with its transposing loads limited to that rate; a map whose loads do not transpose stays as it is."""
         return self
 
     @abstractmethod
     def load(
         self, k: KernelBuilder, slot: int, box: MapBox, address: int, pitches: Pitches, operand: str, space: str = "L1"
     ) -> None:
-        """Load a box to `address` of a buffer."""
+        """Load a box to `address` of the buffer `space`, with rows, pixels and channel blocks `pitches` apart."""
 
     def load_pixels(self, k: KernelBuilder, slot: int, box: MapBox, address: int, pitch: int, operand: str) -> None:
-        """Load a box to L1, its pixels one after the other, channel blocks `pitch` pixels apart."""
+        """Load a box to L1, its pixels back to back, channel blocks `pitch` pixels apart."""
         row = box.columns.length * BLOCK_BYTES
         self.load(k, slot, box, address, Pitches(row, BLOCK_BYTES, pitch * BLOCK_BYTES), operand)
 
@@ -253,16 +254,16 @@ class FeatureMap(ABC):
         pitch: int,
         operand: str,
     ) -> None:
-        """Load separate pixels to L1, one after the other, channel blocks `pitch` pixels apart."""
+        """Load separate pixels to L1, back to back, channel blocks `pitch` pixels apart."""
         raise SimError(f"{type(self).__name__}: no kernel gathers pixels that lie apart from maps in this layout")
 
     @abstractmethod
     def drain(self, finished: FinishedTile, slot: int, tile: MapTile, dtype: str, atomic_add: bool = False) -> None:
-        """Store a finished tile to its plane."""
+        """Store a finished tile to its place in the map."""
 
 
 class Filters(ABC):
-    """Layout of weights or their gradient in GM; dW is fp32, and a tile of it [filters][columns].
+    """Layout in GM of weights, or of dW in fp32, of which a tile is [filters][columns].
 
     `uniform`: equal tiles are stored by equal instructions at any place, in whole C0 channels.
     """
@@ -271,8 +272,8 @@ class Filters(ABC):
 
     @abstractmethod
     def load(self, k: KernelBuilder, slot: int, box: FilterBox, address: int, rows: int) -> None:
-        """Load a box of weights as FRACTAL_Z to L1, [channel block][tap][`rows` filters][C0]; filters beyond the box
-        are zeros.
+        """Load a box of weights to L1 in the order of FRACTAL_Z, [channel block][tap][`rows` filters][C0]; filters
+        beyond the box are zeros.
         """
 
     @abstractmethod
@@ -281,17 +282,17 @@ class Filters(ABC):
 
 
 class SlottedFilters(Filters):
-    """Layout of dW with slots for shared tasks (StreamK); slots have the order of dW, and vector cores add them up."""
+    """Layout of dW with workspace slots for shared tasks (StreamK). Slots have the order of dW; vector cores add them up."""
 
     @abstractmethod
     def drain_to_slot(
         self, finished: FinishedTile, slot: int, offset: int, task: FilterTask, tile: FilterTile, atomic_add: bool
     ) -> None:
-        """Store a finished tile to its task's slot, `offset` bytes into the tensor `slot`."""
+        """Store a finished tile to its task's slot, which begins `offset` bytes into the tensor `slot` of the launch."""
 
     @abstractmethod
     def slot_bytes(self, rows: int, columns: int) -> int:
-        """Return the bytes of the slot of a task of `rows` x `columns`."""
+        """Return the bytes of a slot for a task of `rows` x `columns`."""
 
     @abstractmethod
     def shares(self, task: FilterTask) -> int:
@@ -299,4 +300,4 @@ class SlottedFilters(Filters):
 
     @abstractmethod
     def portions(self, task: FilterTask, shares: range, room: int) -> Iterator[Portion]:
-        """Yield the portions to add for some `shares` of a task's slot, of at most about `room` bytes each."""
+        """Yield the portions to add up for some `shares` of a task's slot, each of about `room` bytes at most."""

@@ -49,17 +49,17 @@ class PlainMap(FeatureMap):
         """Return the bytes from one pixel to the next."""
 
     def offset(self, place: ChannelPlace, pixel: int) -> int:
-        """Return the byte offset of a pixel of a plane."""
+        """Return the byte offset of a pixel in the plane and channel of `place`."""
         _, height, width = self.volume
         image = place.batch * self.count * prod(self.volume) * self.itemsize
         return image + place.channel * self.channel_stride + (place.depth * height * width + pixel) * self.pixel_stride
 
     def source(self, slot: int, box: MapBox) -> int:
-        """Return the GM operand of a box's first pixel."""
+        """Return the GM address of a box's first pixel."""
         return gm_operand(slot, self.offset(box.place, box.rows.start * self.volume[2] + box.columns.start))
 
     def drain(self, finished: FinishedTile, slot: int, tile: MapTile, dtype: str, atomic_add: bool = False) -> None:
-        """Store the existing channels of a finished tile."""
+        """Store a finished tile element by element, existing channels only."""
         pieces = [
             DrainPiece(gm_operand(slot, self.offset(tile.place, pixel)), row, count, 0, tile.channels)
             for row, pixel, count in tile.runs
@@ -69,7 +69,7 @@ class PlainMap(FeatureMap):
 
 @frozen
 class PlanarMap(PlainMap):
-    """A map [N, C, D, H, W]; `most_bytes_per_cycle` limits its loads to L1, 0 means the rate of the path."""
+    """A map [N, C, D, H, W]. `most_bytes_per_cycle` limits its loads to L1; 0 means the rate of the path."""
 
     most_bytes_per_cycle: float = 0
 
@@ -90,7 +90,7 @@ class PlanarMap(PlainMap):
     def load(
         self, k: KernelBuilder, slot: int, box: MapBox, address: int, pitches: Pitches, operand: str, space: str = "L1"
     ) -> None:
-        """Load a box in one transfer, a matrix for each row."""
+        """Load a box in one transfer, as a matrix for each row."""
         width, rows, pixels = self.volume[2], box.rows.length, box.columns.length
         if pixels == width and pitches.row == width * pitches.pixel:  # rows adjoin
             rows, pixels = 1, rows * pixels
@@ -116,7 +116,7 @@ class PlanarMap(PlainMap):
         pitch: int,
         operand: str,
     ) -> None:
-        """Load separate pixels: in one transfer where columns adjoin, else in one for each row."""
+        """Load separate pixels: in one transfer if columns adjoin, else in one for each row of them."""
         place, channels, lattice = pixels
         adjoining = lattice.column_step == 1
         matrices = ChannelMatrices(
@@ -145,22 +145,26 @@ class PlainFilters(Filters):
 
     @property
     def filters(self) -> int:
-        """Return the filters of a group."""
+        """Return the number of filters of a group."""
         return self.inp.problem.c_out // self.inp.problem.groups
 
     @property
     def channels(self) -> int:
-        """Return the channels of a filter."""
+        """Return the number of channels of a filter."""
         return self.inp.problem.c_in // self.inp.problem.groups
 
     def channels_in(self, first: int, count: int) -> range:
-        """Return the channels from `first` of a real group that exist; the last group may lack some, with their filters."""
+        """Return the existing channels of a real group among `count` from `first` on.
+
+        The last real group may lack some, and their filters with them.
+        """
         return range(first, min(first + count, self.inp.cin_g))
 
     def channel_pieces(self, tile: FilterTile) -> Iterator[tuple[int, range, int]]:
-        """Yield (column of the tile, channels, tap) of a tile's columns, a block at a time, which is channels of one tap.
+        """Yield (column in the tile, channels, tap) for a tile's columns, one block at a time: a block is channels of
+        one tap.
 
-        A tile of 8 bits may begin or end inside one: its block is two fractals.
+        A tile of 8 bits may begin or end inside a block, which is two fractals.
         """
         c0, at, end = self.inp.n0, tile.column, tile.column + tile.columns
         while at < end:
@@ -171,7 +175,7 @@ class PlainFilters(Filters):
 
     @abstractmethod
     def turned(self, total: FilterTile, room: int) -> Iterator[Turned]:
-        """Yield the parts in which a tile's sum leaves UB; each takes `room` bytes once it is scattered."""
+        """Yield the parts in which a tile's sum leaves UB, each of at most `room` bytes once it is scattered."""
 
 
 @frozen
@@ -189,7 +193,7 @@ class PlanarFilters(PlainFilters):
         return self.channels * self.channel_stride
 
     def load(self, k: KernelBuilder, slot: int, box: FilterBox, address: int, rows: int) -> None:
-        """Load a box of weights in one transfer, a matrix for each filter."""
+        """Load a box of weights in one transfer, as a matrix for each filter."""
         taps, line = self.inp.taps, rows * BLOCK_BYTES
         block = box.taps.length * line
         if box.filters.length < rows:
@@ -213,14 +217,14 @@ class PlanarFilters(PlainFilters):
     # -- dW ------------------------------------------------------------------------------------------------------------
 
     def offset(self, group: int, row: int, channel: int, plane: int, tap: int) -> int:
-        """Return the byte offset of an element of a real group; `row` and `channel` are relative to that."""
+        """Return the byte offset of an element; `row` and `channel` count within a real group."""
         own = channel - row // self.filters * self.channels
         filters = group * self.inp.cout_g + row
         taps = (plane * self.inp.taps + tap) * self.itemsize
         return filters * self.filter_stride + own * self.channel_stride + taps
 
     def rectangles(self, rows: range, channels: range) -> Iterator[tuple[range, range]]:
-        """Yield the rows and channels of the rectangles in which both belong to one group; a merged group has no others."""
+        """Yield (rows, channels) of each rectangle in which both belong to one group; merged groups have no other elements."""
         for group in range(rows.start // self.filters, (rows.stop - 1) // self.filters + 1):
             top, bottom = max(rows.start, group * self.filters), min(rows.stop, (group + 1) * self.filters)
             left, right = max(channels.start, group * self.channels), min(channels.stop, (group + 1) * self.channels)
@@ -228,7 +232,7 @@ class PlanarFilters(PlainFilters):
                 yield range(top, bottom), range(left, right)
 
     def drain(self, finished: FinishedTile, slot: int, tile: FilterTile, atomic_add: bool) -> None:
-        """Store a finished tile, a block of columns at a time, those of each group separately."""
+        """Store a finished tile, one block of columns at a time, with each group by itself."""
         pieces = []
         for column, channels, tap in self.channel_pieces(tile):
             for rows, own in self.rectangles(range(tile.row, tile.row + tile.rows), channels):
@@ -238,10 +242,11 @@ class PlanarFilters(PlainFilters):
         finished.drain_elements(pieces, tile.rows, self.filter_stride, self.channel_stride, atomic_add)
 
     def turned(self, total: FilterTile, room: int) -> Iterator[Turned]:
-        """Yield the parts of a tile's sum: filters [channel][tap] where it has all taps, else single columns.
+        """Yield the parts of a tile's sum as filters [channel][tap] if the tile has all taps, else as single columns.
 
-        The second also where a kernel has planes, between whose taps those of a tile lie (ops-nn, Conv3DBackpropFilterV2 of
-        arch35: stated). Of merged groups only some channels exist, so that each begins a block of its own.
+        It is single columns also if a kernel has several planes, between whose taps those of a tile lie (ops-nn,
+        Conv3DBackpropFilterV2 of arch35: stated). Of merged groups only some channels exist, so that each begins a
+        block of its own.
         """
         taps, merged = self.inp.taps, self.inp.group_extension > 1
         block = taps * self.inp.n0
@@ -269,7 +274,7 @@ class PlanarFilters(PlainFilters):
             yield Turned(list(self._scatters(total, top, count, whole, pitch, width)), writings)
 
     def _writing(self, source: int, target: int, runs: tuple[int, int, int], filters: tuple[int, int]) -> Writing:
-        """Return the store of runs of bytes (size, pitch, number) of filters (pitch, number)."""
+        """Return the store of `runs` of bytes (size, pitch, number) in each of the `filters` (pitch, number)."""
         (run, pitch, count), (width, planes) = runs, filters
         if run == pitch == self.channel_stride:  # they adjoin
             return Writing(source, target, count * run, planes, (width, self.filter_stride))
@@ -278,7 +283,7 @@ class PlanarFilters(PlainFilters):
     def _scatters(
         self, total: FilterTile, top: int, count: int, whole: bool, pitch: int, width: int
     ) -> Iterator[tuple[int, int, ScatterLoops]]:
-        """Yield the scatters of `count` rows from `top` of fractals [column / 16][row][16]."""
+        """Yield (source, target, loops) of each scatter of `count` rows, from `top` on, of a sum [column / 16][row][16]."""
         taps, c0, line = self.inp.taps, self.inp.n0, FRACTAL * SUM_BYTES
         column = total.rows * line
         if not whole:

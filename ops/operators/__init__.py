@@ -24,7 +24,7 @@ SHIPPED = (
 
 
 class Register(Mapping[str, Operator[Any, Any]]):
-    """Operators by name; those of the package are imported when they are first asked for."""
+    """Operators by name. Those of the package are imported when they are first asked for; others can be added."""
 
     def __init__(self, shipped: tuple[str, ...] = ()) -> None:
         self._shipped = shipped
@@ -55,9 +55,7 @@ class Register(Mapping[str, Operator[Any, Any]]):
         self._added[operator.name] = operator
 
     def of_pass(self, direction: str, kind: str = "conv") -> Operator[Any, Any]:
-        """Return the operator that computes a pass ("forward", "backward") of a layer of that kind; SimError where there is
-        none.
-        """
+        """Return the operator of the "forward" or "backward" pass of a layer of kind `kind`. SimError where there is none."""
         known: dict[str, Operator[Any, Any]] = {}
         for operator in self.values():
             if operator.layer_kind == kind and operator.layer_direction is not None:

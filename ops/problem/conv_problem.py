@@ -7,9 +7,11 @@ from ascend_sim.frozen import frozen
 
 @frozen
 class ConvProblem:
-    """One convolution (not transposed: `input` convolved with `weight` gives the map that `grad_output` belongs to).
+    """One convolution, not transposed: `input` (x) convolved with `weight` gives the map (y) that `grad_output` belongs
+    to.
 
-    Sizes are elements. `pad_front/up/left` stand before the first element of D/H/W, `pad_back/down/right` behind the last.
+    Sizes are elements. `pad_front/up/left` stand before the first element of D/H/W, `pad_back/down/right` behind the
+    last.
     """
 
     n: int
@@ -47,13 +49,13 @@ class ConvProblem:
 
     @property
     def plane_products(self) -> int:
-        """Return the number of pairs of a gradOutput plane and a kernel plane that read an input plane, not padding."""
+        """Return the number of pairs (gradOutput plane, kernel plane) that read an input plane and not padding."""
         places = range(-self.pad_front, self.d_out * self.stride_d - self.pad_front, self.stride_d)
         return sum(0 <= place + tap * self.dilation_d < self.d_in for place in places for tap in range(self.k_d))
 
     @property
     def met_macs(self) -> int:
-        """Return `macs` without those of kernel planes in padding, which no kernel multiplies."""
+        """Return `macs` without those of kernel planes that lie in padding, which no kernel multiplies."""
         return self.macs * self.plane_products // max(self.d_out * self.k_d, 1)
 
     @property

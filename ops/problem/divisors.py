@@ -16,14 +16,14 @@ _WITNESSES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41)
 
 
 def divisors(number: int, limit: int) -> list[int]:
-    """Return the divisors up to `limit`, ascending."""
+    """Return the divisors of `number` up to `limit`, ascending."""
     found = _all_divisors(number)
     return list(found[: bisect_right(found, limit)])
 
 
 @lru_cache(maxsize=4096)
 def is_prime(number: int) -> bool:
-    """Return True for a prime, by Miller and Rabin's test."""
+    """Return True if `number` is a prime, by Miller and Rabin's test."""
     if number < 2:
         return False
     if any(number % prime == 0 for prime in _WITNESSES):

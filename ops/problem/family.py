@@ -14,10 +14,10 @@ from ascend_sim.ops.problem.layout import BLOCKED, PLANAR, Layout
 
 @frozen
 class Family:
-    """Properties of a family's chips that matter to cube kernels.
+    """Properties of a family of chips that matter to cube kernels.
 
-    `core_kind` is the kind of core that has the cube; `coupled` says that it has the vector unit too, through which results
-    leave L0C. `layout` is what the kernels read and write where the call does not bring another one.
+    `core_kind` is the kind of core that has the cube; `coupled`: it has the vector unit too, through which results
+    leave L0C. `layout` is that of the kernels' tensors unless the call brings another one.
     """
 
     name: str
@@ -35,7 +35,7 @@ PLAIN_SPLIT = Family("plain split", "AIC", PLANAR)
 
 
 def family_of(chip: ChipSpec) -> Family:
-    """Return the family of a chip from its file: coupled cores, or a path from GM to L1 that transposes plain maps."""
+    """Return the family of a chip, by its file: coupled cores, or a path from GM to L1 that transposes plain maps."""
     if chip.cores.coupled:
         return COUPLED
     return PLAIN_SPLIT if "GM->L1:dn2nz" in chip.paths else BLOCKED_SPLIT

@@ -9,7 +9,7 @@ from ascend_sim.frozen import frozen
 class Layout:
     """Names of the layouts of a cube kernel's maps and weights in GM; `ops.layouts` loads and stores them.
 
-    `plain`: channels are not in blocks of C0, so a kernel may begin with any of them.
+    `plain`: channels are not in blocks of C0, so a kernel may begin with any channel.
     """
 
     maps: str

@@ -17,8 +17,8 @@ class Normalised:
 
     `problem`: x -> y with exact trailing padding (negative where x is larger than what the kernel reaches).
     `transposed`: x is the call's gradOutput and y its input. `rank`: of the caller's tensors (TBC: 3). `spatial_axes`:
-    which of D, H, W the caller's spatial axes became, in their order. `declared_padding`: (front, back, up, down, left,
-    right) as the caller gave it.
+    those of D, H, W that the caller's spatial axes became, in their order. `declared_padding`: (front, back, up, down,
+    left, right) as the caller gave it.
     """
 
     problem: ConvProblem
@@ -30,7 +30,7 @@ class Normalised:
 
 @frozen
 class Axis:
-    """One spatial axis of x -> y; the default is the axis that a lower rank lacks."""
+    """One spatial axis of x -> y; the defaults are an axis that lower ranks lack."""
 
     x: int = 1
     y: int = 1
@@ -42,7 +42,7 @@ class Axis:
 
     @property
     def exact_high(self) -> int:
-        """Return the trailing padding with which x has exactly the elements that y needs."""
+        """Return the trailing padding that makes x exactly as long as y needs."""
         return (self.y - 1) * self.stride + (self.kernel - 1) * self.dilation + 1 - self.x - self.low
 
 
@@ -89,7 +89,7 @@ def assemble(
 
 
 def paired_padding(padding: Sequence[int], spatial_rank: int) -> list[tuple[int, int]]:
-    """Return low and high padding per axis; 4 values in 2-D are up, down, left, right."""
+    """Return (low, high) padding of each axis; 4 values in 2-D are up, down, left, right."""
     if spatial_rank == 2 and len(padding) == 4:
         return [(padding[0], padding[1]), (padding[2], padding[3])]
     return [(value, value) for value in padding]

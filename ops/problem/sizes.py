@@ -19,14 +19,12 @@ def floor_to(value: int, unit: int) -> int:
 
 
 def divisors_down(number: int, start: int) -> list[int]:
-    """Return the divisors of `number` up to `start`, largest first; it takes `start` steps."""
+    """Return the divisors of `number` up to `start`, largest first; takes time in proportion to `start`."""
     return [d for d in range(min(number, start), 0, -1) if number % d == 0]
 
 
 def floor_sum(count: int, number: int, divisor: int, offset: int = 0) -> int:
-    """Return the sum of (i * number + offset) // divisor for i from 0 to `count` - 1, in as many steps as a common divisor
-    takes.
-    """
+    """Return the sum of (i * number + offset) // divisor for i from 0 to `count` - 1, in the steps of Euclid's algorithm."""
     total = 0
     while count > 0:
         total += count * (count - 1) // 2 * (number // divisor) + count * (offset // divisor)
@@ -37,7 +35,7 @@ def floor_sum(count: int, number: int, divisor: int, offset: int = 0) -> int:
 
 
 def cut(total: int, largest: int, unit: int = 1) -> list[tuple[int, int]]:
-    """Return (start, count) of the fewest pieces of at most `largest` (a multiple of `unit`), nearly equal, on whole units."""
+    """Return (start, count) of the fewest pieces of at most `largest`, nearly equal; pieces begin at multiples of `unit`."""
     if total <= largest:
         return [(0, total)]
     size = ceil_to(ceil_div(total, ceil_div(total, largest)), unit)

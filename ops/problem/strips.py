@@ -12,11 +12,11 @@ from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 
 @frozen
 class Strip:
-    """Strip of a map: `columns` columns from `column`, and the `problem` of these columns and the columns of the other map that
-    belong to them.
+    """Strip of a map: `columns` columns from `column` on, and the `problem` that computes them from the other map's
+    columns.
 
-    That map's columns begin with `source`; the problem has none of them where these columns meet padding only. Its own map may
-    be wider than `columns`: what is beyond them does not exist.
+    Those begin with `source`; the problem has none of them if the strip meets padding only. Its own map may be wider
+    than `columns`: columns beyond them do not exist.
     """
 
     problem: ConvProblem
@@ -25,7 +25,8 @@ class Strip:
     source: int
 
     def adjoining(self, width: int, pixel: int, count: int) -> Iterator[tuple[int, int, int, int]]:
-        """Yield (pixels before, row, column, pixels) of the adjoining runs of `count` pixels from `pixel`, row by row.
+        """Yield (pixels before, row, column, pixels) for each run of adjoining pixels among `count` from `pixel` on,
+        row by row.
 
         The strip's map is `width` columns wide; pixels beyond its `columns` are left out.
         """
@@ -40,7 +41,7 @@ class Strip:
 
 @frozen
 class Reach:
-    """Source columns that a run of result columns reads: `count` from `first`, behind `pad` columns of zeros.
+    """Source columns that a run of result columns reads: `count` from `first` on, after `pad` columns of zeros.
 
     `count` is 0 where it reads nothing but padding.
     """
@@ -62,19 +63,19 @@ def reach(first: int, count: int, step: int, pad: int, extent: int, size: int) -
 
 
 def widest_reach(count: int, step: int, extent: int, size: int) -> int:
-    """Return the most source columns that `count` adjoining result columns read, at any place."""
+    """Return the most source columns that `count` adjoining result columns read, wherever they are."""
     return min((count - 1) * step + extent, size)
 
 
 def strip_count(width: int, strip: int) -> int:
-    """Return how many strips of `strip` columns cover `width`; a `strip` of 0 cuts nothing."""
+    """Return how many strips of `strip` columns cover `width` columns; 1 for a `strip` of 0, which cuts nothing."""
     return ceil_div(width, strip) if strip else 1
 
 
 def even_strip(width: int, most: int, spare: int) -> int:
-    """Return the columns, in whole fractals, of the fewest strips of about `most` or less that cover `width`, all equally wide.
+    """Return the width of equal strips, in whole fractals and about `most` at most, of which the fewest cover `width`.
 
-    The last one has at most `spare` columns beyond `width`, as far as that goes: load3d takes them for padding.
+    The last one has at most `spare` columns beyond `width` if that is possible: load3d takes them for padding.
     """
     strip = ceil_to(ceil_div(width, ceil_div(width, most)), FRACTAL)
     while strip > FRACTAL and -width % strip > spare:

@@ -21,12 +21,11 @@ from ascend_sim.ops.problem.walk import WHOLE_ROWS, Walk
 class TilingInput:
     """A problem on one chip, as tiling procedures read it.
 
-    `buffers` holds the bytes of "L1", "L0A", "L0B", "L0C"; `itemsize` is 2 (fp16, bf16), 4 (fp32, hf32) or 1 (8-bit) bytes;
-    `load3d` says what the fields of that instruction hold.
-    `family` says which kernels there are, `layout` what they read here.
-    Groups are merged so that channels of a real group fill whole blocks (ops-nn group merge: stated); in a plain layout, where
-    a group may begin at any channel, they need not be (`merged` False). `group_unit` is the input channels of a block that
-    merged groups fill, 0 for C0. `walk` is grad_weight's way over gradOutput
+    `buffers` holds the bytes of "L1", "L0A", "L0B", "L0C"; `itemsize` is 2 (fp16, bf16), 4 (fp32, hf32) or 1 (8-bit)
+    bytes; `load3d` has the largest values of that instruction's fields. `family` says which kernels there are, `layout`
+    what they read. Groups are merged so that channels of a real group fill whole blocks (ops-nn group merge: stated);
+    in a plain layout, where a group may begin at any channel, they need not be (`merged` False). `group_unit` is the
+    input channels of a block that merged groups fill, 0 for C0. `walk` is grad_weight's way over gradOutput
     (`grad_weight.parts`); the problem is then the one that it sees.
     """
 
@@ -45,17 +44,17 @@ class TilingInput:
 
     @cached_property
     def c0(self) -> int:
-        """Return the channels of one 32-byte block: 16 (16-bit), 8 (32-bit) or 32 (8-bit)."""
+        """Return the number of channels in one 32-byte block: 16 (16-bit), 8 (32-bit) or 32 (8-bit)."""
         return BLOCK_BYTES // self.itemsize
 
     @cached_property
     def unit(self) -> int:
-        """Return the unit of a base block's sides: 16, but 32 with 8-bit operands, which are transposed in squares of 32."""
+        """Return the unit of a base block's sides: 16, or 32 with 8-bit operands, which are transposed in squares of 32."""
         return max(FRACTAL, self.c0)
 
     @cached_property
     def group_extension(self) -> int:
-        """Return how many groups make one real group."""
+        """Return how many groups are merged into one real group."""
         groups = self.problem.groups
         if not self.merged:
             return 1
@@ -65,7 +64,7 @@ class TilingInput:
 
     @cached_property
     def real_groups(self) -> int:
-        """Return the number of merged groups; the last one may hold fewer groups than the others."""
+        """Return the number of real groups; the last one may hold fewer groups than the others."""
         return ceil_div(self.problem.groups, self.group_extension)
 
     @cached_property
@@ -80,12 +79,12 @@ class TilingInput:
 
     @cached_property
     def cin1(self) -> int:
-        """Return the C0 blocks of input channels of one real group."""
+        """Return the number of C0 blocks of input channels of one real group."""
         return ceil_div(self.cin_g, self.c0)
 
     @cached_property
     def n0(self) -> int:
-        """Return the input channels of a block of dW's columns: C0, but whole fractals where dW is plain.
+        """Return the input channels of one block of dW's columns: C0, or whole fractals where dW is plain.
 
         A plain dW leaves L0C a fractal of columns at a time, which are channels of one tap (ops-nn, arch35: stated).
         """
@@ -93,25 +92,25 @@ class TilingInput:
 
     @cached_property
     def n1(self) -> int:
-        """Return the blocks of dW's columns of one real group."""
+        """Return the number of blocks of dW's columns of one real group."""
         return ceil_div(self.cin_g, self.n0)
 
     @cached_property
     def cout_padded(self) -> int:
-        """Return the output channels of one real group in whole units (for 32-bit: pairs of C0 blocks)."""
+        """Return the output channels of one real group, rounded up to whole units (for 32-bit: pairs of C0 blocks)."""
         return ceil_to(self.cout_g, self.unit)
 
     @cached_property
     def taps(self) -> int:
-        """Return the kernel positions in a plane, k_h * k_w."""
+        """Return the number of kernel positions in a plane, k_h * k_w."""
         return self.problem.k_h * self.problem.k_w
 
     @cached_property
     def depth_dilated(self) -> bool:
-        """Return True if kernel planes lie apart; the dilation of a single plane does not count (inferred from a unit test)."""
+        """Return True if kernel planes lie apart; a kernel of one plane is not dilated (inferred from a unit test)."""
         return self.problem.dilation_d > 1 and self.problem.k_d > 1
 
     @cached_property
     def images(self) -> int:
-        """Return the gradient planes that grad_weight sums over, N * D_out."""
+        """Return the number of gradOutput planes that grad_weight sums over, N * D_out."""
         return self.problem.n * self.problem.d_out

@@ -14,22 +14,21 @@ class Walk(ABC):
 
     @abstractmethod
     def input_pixels(self, problem: ConvProblem, pixels: int, *, clipped: bool) -> int:
-        """Return the input pixels that L1 holds for a run of gradOutput pixels; `clipped` counts no more rows than the image
-        has.
-        """
+        """Return how many input pixels L1 holds for a run of gradOutput pixels; `clipped`: no more rows than the image has."""
 
 
 @frozen
 class Windows(Walk):
     """Way over gradOutput row by row, with whole input rows in L1 for load3d's window.
 
-    `last_width` is the width of the last rows of a problem made of strips, where they are narrower, else 0.
+    `last_width` is the width of the last strip's rows if the problem is made of strips and the last is narrower, else
+    0.
     """
 
     last_width: int = 0
 
     def input_pixels(self, problem: ConvProblem, pixels: int, *, clipped: bool) -> int:
-        """Return the input pixels in whole rows; narrower last strips may need more."""
+        """Return the pixels of the whole input rows that L1 holds; a narrower last strip may need more of them."""
         p, found = problem, []
         for width in {p.w_out, self.last_width or p.w_out}:
             rows = input_rows_of(p, max(pixels, 1), width)
@@ -53,15 +52,13 @@ TAPS = SingleTaps()
 
 
 def rows_of(pixels: int, width: int) -> int:
-    """Return the most rows of `width` that a run of `pixels` can touch; runs begin at multiples of their length."""
+    """Return the most rows of `width` pixels that a run of `pixels` touches, if it begins at a multiple of its length."""
     if pixels % width == 0 or width % pixels == 0:
         return ceil_div(pixels, width)
     return pixels // width + 2 if pixels > width else 2
 
 
 def input_rows_of(problem: ConvProblem, pixels: int, width: int) -> int:
-    """Return the input rows that a run of `pixels` gradOutput pixels in rows of `width` reads; rows above and below the image
-    count too.
-    """
+    """Return the most input rows that `pixels` gradOutput pixels in rows of `width` read, with rows beside the image."""
     rows = rows_of(pixels, width)
     return (rows - 1) * problem.stride_h + (problem.k_h - 1) * problem.dilation_h + 1

@@ -9,7 +9,8 @@ from ascend_sim.ops.problem.sizes import ceil_div
 
 
 class RowWindow(NamedTuple):
-    """Rows of the dilated map for one tile: `pad_top` zero rows, `rows` rows from `first_row`, `pad_bottom` zero rows.
+    """Rows of the dilated map that a tile reads: `rows` rows from `first_row` on, `pad_top` zero rows above,
+    `pad_bottom` below.
 
     `rows` is 0 (and `first_row` 0) when the tile sees only padding.
     """
@@ -21,23 +22,23 @@ class RowWindow(NamedTuple):
 
 
 def dilated_height(problem: ConvProblem) -> int:
-    """Return the rows of gradOutput after `stride_h - 1` zero rows were put between its rows."""
+    """Return the rows of the dilated map: gradOutput with `stride_h - 1` zero rows between its rows."""
     return (problem.h_out - 1) * problem.stride_h + 1
 
 
 def dilated_width(problem: ConvProblem) -> int:
-    """Return the columns of gradOutput after `stride_w - 1` zeros were put between its columns."""
+    """Return the columns of the dilated map: gradOutput with `stride_w - 1` zeros between its columns."""
     return (problem.w_out - 1) * problem.stride_w + 1
 
 
 def read_width(problem: ConvProblem) -> int:
-    """Return the columns of gradOutput, with zeros between them, up to the last that dx reads."""
+    """Return the columns of the dilated map up to the last one that dx reads."""
     _, left = pad_before(problem)
     return min(dilated_width(problem), problem.w_in + (problem.k_w - 1) * problem.dilation_w - left)
 
 
 def pad_before(problem: ConvProblem) -> tuple[int, int]:
-    """Return the backprop padding (up, left) of the dilated map; negative means that rows or columns are cropped."""
+    """Return the padding (up, left) of the dilated map; a negative number crops as many rows or columns."""
     return (
         (problem.k_h - 1) * problem.dilation_h - problem.pad_up,
         (problem.k_w - 1) * problem.dilation_w - problem.pad_left,
@@ -45,9 +46,7 @@ def pad_before(problem: ConvProblem) -> tuple[int, int]:
 
 
 def pad_after(problem: ConvProblem) -> tuple[int, int]:
-    """Return the backprop padding (down, right) of the dilated map: rows and columns read behind its end; negative:
-    never read.
-    """
+    """Return the padding (down, right) of the dilated map; a negative number is as many rows or columns that are never read."""
     up, left = pad_before(problem)
     return (
         problem.h_in - dilated_height(problem) + (problem.k_h - 1) * problem.dilation_h - up,
@@ -80,8 +79,8 @@ def needed_rows(problem: ConvProblem, m_start: int, m_count: int) -> RowWindow:
 def listed_rows(problem: ConvProblem, m_start: int, base_m: int) -> RowWindow:
     """Return the rows of the dilated map that the library's kernel loads for a tile of up to `base_m` dx pixels.
 
-    It counts the rows that such a tile may touch wherever it begins, two more where `base_m` is no whole rows, and leaves out
-    those beside the map (ops-nn arch22, Conv3DBackpropInputV2: stated). `rows` is 0 where `needed_rows` has none.
+    It counts the most rows that such a tile may touch, without those beside the map (ops-nn arch22,
+    Conv3DBackpropInputV2: stated). `rows` is 0 where `needed_rows` has none.
     """
     needed = needed_rows(problem, m_start, base_m)
     if not needed.rows:
@@ -94,17 +93,13 @@ def listed_rows(problem: ConvProblem, m_start: int, base_m: int) -> RowWindow:
 
 
 def dilated_rows(problem: ConvProblem, pixels: int, whole_rows: bool = True) -> int:
-    """Return the rows of the dilated map that `pixels` dx pixels read, at most the whole map. `whole_rows` as for
-    `spanned_rows`.
-
-    `whole_rows` as for `spanned_rows`.
-    """
+    """Return the most rows of the dilated map that `pixels` dx pixels read. `whole_rows` is that of `spanned_rows`."""
     rows = spanned_rows(pixels, problem.w_in, whole_rows)
     return min(rows + (problem.k_h - 1) * problem.dilation_h, dilated_height(problem))
 
 
 def spanned_rows(pixels: int, width: int, whole_rows: bool = True) -> int:
-    """Return the most rows of `width` dx pixels that a tile of `pixels` may touch; with `whole_rows` tasks begin with a row."""
+    """Return the most rows of `width` dx pixels that a tile of `pixels` touches; with `whole_rows` tasks begin with a row."""
     if whole_rows and (pixels % width == 0 or width % pixels == 0):
         return ceil_div(pixels, width)
     return pixels // width + 2 if pixels > width else 2

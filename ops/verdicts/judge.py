@@ -30,15 +30,16 @@ def judge(
     model: ValueModel | None = None,
     probe: Probe | None = None,
 ) -> dict[str, Any]:
-    """Return verdict and errors of every output; arrays are the caller's, in their own dtypes or as 8-bit codes.
+    """Return output -> verdict and error figures; arrays are the caller's, in their own dtypes or as 8-bit codes.
 
-    "decided_by" is the test that had the last word: "bound" (the caller's data against float64) or "probe" (the programs run
-    again on data on which each product counts); "may_lose" is how many products of mean size the bound cannot miss in
-    its worst element, the limit of what the caller's data show. `probe` is the call that can be run again.
+    "decided_by" is the test that had the last word: "bound" (the caller's data against float64) or "probe" (the
+    programs run again on data on which each product counts); "may_lose" is how many products of mean size the bound may
+    hide in its worst element, the limit of what the caller's data show. `probe` is the call that can be run again, or
+    None.
 
-    BLAS on one thread: the number of cores changes no bit, and no thread waits for a busy one. The truth is a float64 matrix
-    product of the host's BLAS, so that the last digits of the error figures may differ from CPU to CPU; outputs do so only in
-    the accumulation model `blas`.
+    BLAS on one thread: the number of cores changes no bit, and no thread waits for a busy one. The truth is a float64
+    matrix product of the host's BLAS, so that the last digits of the error figures may differ from CPU to CPU; outputs
+    do so only in the accumulation model `blas`.
     """
     with threadpool_limits(limits=1, user_api="blas"), np.errstate(over="ignore", invalid="ignore"):
         verdicts = _judge(operator, call, inputs, outputs, model or ValueModel.of(chip))
@@ -46,7 +47,7 @@ def judge(
 
 
 def _with_probe(verdicts: dict[str, Any], probe: Probe | None) -> dict[str, Any]:
-    """Return the verdicts on the caller's data, with the entries that the probe adds."""
+    """Return the verdicts on the caller's data with "decided_by" and "probe", after running the probe unless it refuses."""
     blind = max((figures["may_lose"] for figures in verdicts.values()), default=0.0)
     reason = "the outputs alone cannot be computed again" if probe is None else probe.refused(blind)
     found = probe.run() if probe is not None and reason is None else {}
@@ -96,9 +97,7 @@ def _judge(
 
 
 def may_lose(operator: Operator[Any, Any], call: AcceptedCall, output: str, sums: Sums) -> float:
-    """Return how many products of mean size (root of the mean square) the bound of an output may hide: the most of any
-    element.
-    """
+    """Return how many products of mean size (root of the mean square) an output's bound may hide, in its worst element."""
     count = operator.products(call)[output]
     seen = np.isfinite(sums.total) & (sums.weights > 0)
     total, weights = sums.total[seen], sums.weights[seen]

@@ -48,7 +48,11 @@ SOON_DONE = 1 << 28
 
 @frozen
 class Probed:
-    """Result of the probe for an output. `wrong` elements are not exact sums; `bound` is the verdict on the leaning data."""
+    """Result of the probe for an output: `wrong` elements are not the exact sums, `bound` is the verdict on the leaning
+    data.
+
+    `least_chance` is the least chance of any element that one lost product shows.
+    """
 
     wrong: int
     first_wrong: tuple[int, ...] | None
@@ -62,12 +66,12 @@ class Probed:
 
     @property
     def failed(self) -> str | None:
-        """Return the test that failed, the first of "exact", "bound" and "direction"."""
+        """Return the first of the tests "exact", "bound", "direction" that failed; None if all passed."""
         tests = {"exact": self.wrong, "bound": not self.bound.correct, "direction": self.direction.leans}
         return next((name for name, failed in tests.items() if failed), None)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for a report."""
+        """Return the result for a report, as a dict of plain values."""
         return {
             "ran": True,
             "correct": self.correct,
@@ -83,11 +87,11 @@ class Probed:
 
 @dataclass(frozen=True, eq=False)
 class Probe:
-    """A call that can be run again on other data. `fresh` makes (flat storage, view) of each input, laid out as the caller's
-    array is.
+    """A call that can be run again on other data. `fresh` returns (flat storage, view) for each input, laid out as the
+    caller's array is.
 
-    A probe costs two more runs of the values, and two float64 references. `wanted` None leaves it to the call: it is probed
-    where that is soon done (`SOON_DONE` products), and a larger one where the caller's data may lose a product of mean size.
+    A probe costs two more runs of the values, and two float64 references. With `wanted` None a call is probed if that
+    is soon done (up to `SOON_DONE` products), or if the caller's data may hide a product of mean size.
     """
 
     operator: Operator[Any, Any]
@@ -98,7 +102,7 @@ class Probe:
     wanted: bool | None = None
 
     def refused(self, may_lose: float) -> str | None:
-        """Return why the call is not probed, or None."""
+        """Return the reason why the call is not probed; None if it is."""
         if self.wanted is False:
             return "probe = False"
         products = self.operator.products(self.call)
@@ -113,7 +117,7 @@ class Probe:
         return None
 
     def run(self) -> dict[str, Probed]:
-        """Run the call on both sets of data and return the result of every output."""
+        """Run the call on both sets of data; return output -> result."""
         exact, leaning = (self._outcome(draw) for draw in (self._exact, self._leaning))
         with threadpool_limits(limits=1, user_api="blas"), np.errstate(over="ignore", invalid="ignore"):
             return {name: self._judged(name, exact, leaning) for name in exact.outputs}
@@ -155,12 +159,12 @@ class Probe:
         return magnitudes * rng.choice(np.array([-1.0, 1.0]), like.shape)
 
     def _leaning(self, name: str, like: Array, rng: np.random.Generator) -> Array:
-        """Return positive data in [1/2, 1), smaller where sums would leave float16."""
+        """Return positive data in [1/2, 1) of the shape of `like`, scaled down if sums would leave float16."""
         longest = max(self.operator.products(self.call).values())
         return (0.5 + rng.random(like.shape) / 2) / (1 << max(longest.bit_length() - 14, 0))
 
     def _digits(self) -> dict[str, int]:
-        """Return the binary digits of each input of the exact data."""
+        """Return input -> number of binary digits of its exact data, such that every partial sum is exact."""
         operator, call = self.operator, self.call
         budget = ACCUMULATOR_DIGITS - (max(operator.products(call).values()) - 1).bit_length()
         computed = {operator.computed_in(call, output) for output in call.outputs}
@@ -174,7 +178,7 @@ class Probe:
         return {name: left if name in first else min(own[name], budget - left) for name in own}
 
     def _held(self, dtype: str) -> int:
-        """Return the binary digits that a format has just below 1."""
+        """Return how many binary digits a format has just below 1."""
         bits = self.model.chip.cube.hf32_mantissa_bits if dtype == "hf32" else None
         return int(np.log2(0.5 / float(ulp(np.asarray(0.5), format_of(dtype, bits))))) + 1
 
@@ -184,7 +188,7 @@ _LEAST_PRODUCT = 0.25
 
 @dataclass(frozen=True, eq=False)
 class _Outcome:
-    """Inputs and outputs of a run on data of the probe, in the order of the problem."""
+    """Inputs and outputs of a run on the probe's data, with axes in the order of the problem."""
 
     probe: Probe
     inputs: Mapping[str, Array]
@@ -198,7 +202,7 @@ class _Outcome:
         return cls(probe, operator.in_problem_order(call, values), operator.in_problem_order(call, results))
 
     def sums(self, name: str) -> tuple[Sums, Mapping[str, Array], Array]:
-        """Return the sums of an output, the inputs, and the machine's result."""
+        """Return (float64 sums of output `name`, all inputs, the run's result)."""
         operator, call = self.probe.operator, self.probe.call
         operands = self.inputs
         if operator.summed(name) is None:

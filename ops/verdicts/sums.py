@@ -33,7 +33,7 @@ def sums_of(
     *,
     absolute: bool = False,
 ) -> Sums:
-    """Return the sums of one output; arguments as those of `Operator.sums`. `weights` are sum |ab| with `absolute`."""
+    """Return the sums of one output; arguments are those of `Operator.sums`. With `absolute`, `weights` are sum |ab|."""
     names = operator.factors(call, output)
     special = {name: ~np.isfinite(operands[name]) for name in names}
     if not any(mask.any() for mask in special.values()):
@@ -44,7 +44,7 @@ def sums_of(
     total, *weights = operator.sums(call, output, finite, inputs, absolute=absolute)
 
     def counted(factors: Mapping[str, Array]) -> tuple[Array, ...]:
-        """Return the sums over counts of special values in place of the values themselves."""
+        """Return the sums with the counts `factors` in place of the values of both factors."""
         counts = {name: part.astype(np.float64) for name, part in factors.items()}
         return operator.sums(call, output, {**finite, **counts}, {}, absolute=True)
 

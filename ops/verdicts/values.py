@@ -15,17 +15,17 @@ Array = NDArray[Any]
 
 
 def typed(array: Array, dtype: str) -> Array:
-    """Return uint8 codes of an ml_dtypes format as an array of that format (hifloat8 has no numpy dtype and stays codes)."""
+    """Return uint8 codes as an array of their format (hifloat8, which numpy lacks: as codes); any other array as it is."""
     return array.view(numpy_dtype(dtype)) if array.dtype == np.uint8 else array
 
 
 def numbers(array: Array, dtype: str) -> Array:
-    """Return the values of a tensor: codes of an 8-bit format in float32, any other array as it is."""
+    """Return a tensor's values: 8-bit codes decoded to float32, any other array as it is."""
     return decode(array, dtype) if array.dtype == np.uint8 else array
 
 
 def operand(array: Array, compute_dtype: str, model: ValueModel) -> Array:
-    """Return one of the caller's arrays as the cube sees it when it multiplies in `compute_dtype`."""
+    """Return one of the caller's arrays with the values that the cube multiplies when it computes in `compute_dtype`."""
     storage = stored_as(compute_dtype)
     if storage == "hifloat8":  # which numpy has no dtype for
         return round_to(array, storage, saturate=model.saturate)

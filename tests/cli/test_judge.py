@@ -105,6 +105,13 @@ def test_work_of_the_scalar_unit_is_told(tmp_path: Path) -> None:
     assert found["stage"] == "values" and found["values"]["scalar_computed"] and not found["passed"]
 
 
+def test_what_is_not_simulated_is_unknown_and_no_fault_of_another_stage(tmp_path: Path) -> None:
+    body = GOOD.replace("Adds(d, a, 1.0f, 64);", "Adds(d, a, 1.0f, (uint64_t)64, 1, UnaryRepeatParams(1, 0, 8, 8));")
+    _, (found,) = judged(str(case(tmp_path / "blocks", body)))
+    assert not found["passed"] and found["stage"] == "bounds" and found["init"] is None
+    assert any("cannot run this kernel" in one and "block stride of 0" in one for one in found["unknown"])
+
+
 def test_a_case_that_takes_too_long_is_ended(tmp_path: Path) -> None:
     body = 'itimerval none = {}; setitimer(ITIMER_REAL, &none, nullptr); for (;;) asm volatile("");'
     code, (found,) = judged(str(case(tmp_path / "long", body)), "--timeout", "8")

@@ -11,5 +11,6 @@
 #include "asim/row_functions.h"
 #include "asim/cube_types.h"
 #include "asim/cube.h"
+#include "asim/matmul.h"
 #include "asim/launch.h"
 #include "asim/machine.h"

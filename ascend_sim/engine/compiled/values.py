@@ -118,7 +118,7 @@ class Workspace:
         self._tables: dict[int, _Actions] = {}
 
     def actions(self, table: InstructionTable) -> _Actions:
-        """Return the actions of a table's instructions so far."""
+        """Return the C actions of all instructions that the table has so far."""
         found = self._tables.get(id(table))
         if found is None:
             found = self._tables[id(table)] = _Actions(table)
@@ -226,7 +226,7 @@ class _Actions:
         self._kept: list[Any] = []
 
     def extend(self, work: Workspace) -> None:
-        """Add the actions of instructions that are new in the table."""
+        """Append the actions of instructions that were added to the table since the last call."""
         known, rows = len(self.columns), []
         for number, instruction in enumerate(self.table.instructions[known:], known):
             row, product = work.action(instruction, self._kept)

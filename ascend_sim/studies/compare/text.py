@@ -112,7 +112,7 @@ class _FactRows:
         self._table.row(Text(text, style="bold"), *self._blank)
 
     def facts(self, title: str, facts: Sequence[Fact], everything: bool) -> None:
-        """Add the facts that differ, or all of them, under a title; add nothing where none is left."""
+        """Add the facts that differ (with `everything` all) under a title; add nothing if there are none."""
         shown = [fact for fact in facts if everything or fact.differs or fact.name in _ALWAYS]
         if shown and title:
             self.title(title)

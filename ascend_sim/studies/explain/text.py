@@ -373,7 +373,7 @@ def _step_row(explanation: Explanation, step: ItemStep) -> tuple[str, ...]:
 
 
 def result_lines(explanation: Explanation) -> list[str]:
-    """Return the element beside the same sum in float64."""
+    """Return lines with the element's value and the same sum in float64."""
     value, reference, unrounded = explanation.value, explanation.reference, explanation.unrounded
     dtype = explanation.output.dtype
     rows = [("the call returned", _number(value), "")]

@@ -79,7 +79,7 @@ class Sweep:
     def front(self, first: str = "us", second: str = "l1") -> list[Row]:
         """Return the Pareto front: rows that no other beats in one column without being worse in the other.
 
-        Less is better, but of "tflops" and "efficiency". By `first`; of equal points one.
+        Less is better, but for "tflops" and "efficiency" more. Rows are sorted by `first`; of equal points one is kept.
         """
         signs = [-1 if column.endswith(LARGER_IS_BETTER) else 1 for column in (first, second)]
         both = [row for row in self.numeric(first) if row in self.numeric(second)]

@@ -39,7 +39,7 @@ def named_kernels(kernel: MeasuredKernel) -> list[tuple[str, float | None]]:
 
 
 class ConvCall(ConvRow):
-    """A measured call that consists of one convolution; a source repeats it, unless the row says otherwise."""
+    """A measured call that consists of one convolution; it is taken to have run before, unless the row says otherwise."""
 
     launches = "warm"
 
@@ -78,7 +78,8 @@ class FilterCall(ConvCall):
 class ForwardConvolution(ConvCall):
     """A forward convolution, whose bias the cube adds on its way (not simulated: a few hundred bytes).
 
-    Where the row names kernels, the call is our own or that of an operator of the graph, whichever launches more nearly those.
+    If the row names kernels, the call is our own or that of an operator of the graph: the one whose kernels are nearer
+    to these.
     """
 
     def plan(self, kernel: MeasuredKernel, chip: ChipSpec) -> tuple[Plan, Sequence[str]]:

@@ -28,8 +28,8 @@ ForwardRung = Rung[TilingInput, ConvForwardTiling]
 
 
 def answer_conv_forward(inp: TilingInput) -> LadderAnswer[ConvForwardTiling]:
-    """Return the largest tile of 128 channels that fits L0C, L0A and L1 with two buffers, else a small tile with the fewest
-    loads.
+    """Return the ladder's answer: the largest tile of 128 channels that fits L0C, L0A and L1 with two buffers, else a
+    small tile with the fewest loads.
 
     L1 has one buffer where two fit no tile. Raises TilingError with the numbers where no tile fits.
     """
@@ -38,7 +38,7 @@ def answer_conv_forward(inp: TilingInput) -> LadderAnswer[ConvForwardTiling]:
 
 
 def _columns(inp: TilingInput, buffers: int) -> ConvForwardTiling | Refusal:
-    """Return the tiling of a signal in strips, where its tiles are parts of the row."""
+    """Return the tiling of a signal in strips as wide as a tile; a refusal where one tile has the whole row."""
     rows = of_rows(inp, buffers)
     if inp.problem.w_out <= rows.base_m:
         return Refusal(f"a tile of {rows.base_m} pixels has the whole row of {inp.problem.w_out}")

@@ -35,9 +35,9 @@ X, Y = 0, 2
 def conv_forward_task(
     call: CubeCall, tiling: ConvForwardTiling, tensors: list[Allocation], name: str, op_type: str
 ) -> Task:
-    """Return the kernel's task; `tensors` are x, weight and y in the layouts above, in the compute dtype.
+    """Return the launch; `tensors` are x, weight and y in the layouts above, in the compute dtype.
 
-    Where groups are merged by vector cores a fourth one is their workspace. The last one is the bias, where the call has one.
+    Where vector cores merge groups the fourth is their workspace. The last one is the bias, if the call has one.
     """
     table = InstructionTable(call.chip)
     sizes = [tensor.size for tensor in tensors]
@@ -105,9 +105,7 @@ class _ForwardBuilder:
         return self.k.finish()
 
     def piece(self, number: int, n_parts: int, parts: int) -> tuple[tuple[int, ...], int] | None:
-        """Return ((strip, group, depth, m, count, n, count), image of the batch) of tile `number`; None for one without
-        elements.
-        """
+        """Return ((strip, group, depth, m, its count, n, its count), image) of tile `number`; None for one without elements."""
         rest, m = divmod(number, len(self.strips) * parts)
         rest, n = divmod(rest, n_parts)
         rest, depth = divmod(rest, self.p.d_out)
@@ -123,7 +121,9 @@ class _ForwardBuilder:
         return (index, group, depth, m, m_count, n, n_count), batch
 
     def tile(self, strip: Strip, group: int, image: int, m: int, m_count: int, n: int, n_count: int) -> None:
-        """Compute one tile, output pixels m .. x channels n .. of a real group, over kernel planes and K, and store it."""
+        """Append one tile, pixels m .. x channels n .. of a real group of y: its sum over kernel planes and K, and its
+        store.
+        """
         self.k.next_tile()
         p, per_block = strip.problem, self.inp.taps * self.c0
         batch, depth_out = divmod(image, p.d_out)
@@ -163,7 +163,7 @@ class _ForwardBuilder:
         self.write(strip, group, image, m, m_count, n, n_count)
 
     def load_bias(self, group: int, n: int, n_count: int) -> BiasPiece | None:
-        """Load the bias of channels n .. of a real group to L1 and return its place; None without a bias."""
+        """Load the bias of channels n .. of a group to L1, unless L1 holds it, and return its place; None without a bias."""
         if self.bias is None:
             return None
         size = self.bias_itemsize
@@ -176,7 +176,7 @@ class _ForwardBuilder:
         return BiasPiece(self.bias.address, ceil_to(n_count * size, BIAS_UNIT) // size)
 
     def load_a1(self, strip: Strip, group: int, batch: int, depth: int, block: int, blocks: int, rows: Span) -> None:
-        """Load input `rows` of `blocks` channel blocks as [c1][rows][W][C0] to L1, W the columns that the strip reads."""
+        """Load input `rows` of `blocks` channel blocks to L1 as [c1][rows][W][C0]; W is the columns that the strip reads."""
         width = strip.problem.w_in
         address = self.a1.begin((strip.column, group, batch, depth, block, *rows))
         if address is None:
@@ -190,7 +190,7 @@ class _ForwardBuilder:
         self.a1.loaded()
 
     def load_b1(self, group: int, plane: int, block: int, blocks: int, n: int, n_count: int) -> None:
-        """Load weights of `blocks` C_in blocks for channels n .. as [cin1][tap][n1][16][C0] to L1, the order of L0B."""
+        """Load the weights of `blocks` C_in blocks for channels n .. to L1 as [cin1][tap][n1][16][C0], the order of L0B."""
         address = self.b1.begin((group, plane, block, n))
         if address is None:
             return
@@ -206,7 +206,7 @@ class _ForwardBuilder:
         self.b1.loaded()
 
     def step(self, window: MapWindow, pixels: Span, n_count: int, k_span: Span) -> None:
-        """Fill half of L0A and L0B with one base block and multiply; `k_span` is its range of K within L1."""
+        """Append one base block: load half of L0A and L0B, and multiply; `k_span` is its range of K within L1."""
         k, (k_start, k_count) = self.k, k_span
         half = self.pipeline.acquire()
         left, right = self.pipeline.left[half], self.pipeline.right[half]

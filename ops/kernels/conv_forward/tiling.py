@@ -30,10 +30,11 @@ LEAST_BYTES = 2  # of an item: 8-bit weights are not turned here (ours)
 
 @frozen
 class ConvForwardTiling:
-    """`base_m` pixels x `base_n` channels per L0C tile, `base_k` of K per Mmad; `slices` C_in blocks per L1 load.
+    """Tiling with L0C tiles of `base_m` pixels x `base_n` channels, `base_k` of K per Mmad, `slices` C_in blocks per L1
+    load.
 
-    With `split_wo` y is cut into strips of so many columns, each with tiles of its own; 0 for whole rows. `l1_buffers`: 2 where
-    the next loads come to L1 while these are multiplied, 1 where both do not fit.
+    With `split_wo` y is cut into strips of so many columns, each with tiles of its own; 0 for whole rows. `l1_buffers`:
+    2 if L1 gets the next loads while it is read, 1 where it has no room for both.
     """
 
     base_m: int
@@ -61,10 +62,10 @@ class ConvForwardTiling:
 
 
 def with_groups_merged(inp: TilingInput) -> TilingInput:
-    """Return the problem with groups merged that together fill whole blocks, for the kernel of dav-3510.
+    """Return the problem with groups merged that fill whole blocks together, if its kernel is that of dav-3510.
 
-    They are merged where their weights fit UB twice (ops-nn, conv2d_v2_base_tiling.cpp and conv3d_v2_base_tiling.cpp of arch35:
-    stated).
+    They are merged where their weights fit UB twice (ops-nn, conv2d_v2_base_tiling.cpp and conv3d_v2_base_tiling.cpp of
+    arch35: stated).
     """
     merged, p = replace(inp, merged=True), inp.problem
     weights = ceil_to(merged.cin_g, inp.c0) * p.k_d * inp.taps * ceil_to(merged.cout_g, FRACTAL) * inp.itemsize
@@ -73,12 +74,12 @@ def with_groups_merged(inp: TilingInput) -> TilingInput:
 
 
 def beside_bias(inp: TilingInput) -> TilingInput:
-    """Return the problem with less L1: room is left for the bias of a tile's channels, in float32 at most."""
+    """Return the problem with less L1, so that there is room for the bias of a tile's channels, in float32 at most."""
     return replace(inp, buffers={**inp.buffers, "L1": inp.buffers["L1"] - MOST_COLUMNS * ACCUMULATOR_BYTES})
 
 
 def input_rows(inp: TilingInput, pixels: int) -> int:
-    """Return the most input rows that a tile of `pixels` output pixels can need; a tile of whole rows begins with a row."""
+    """Return the most input rows that a tile of `pixels` output pixels reads; a tile of whole rows begins with a row."""
     p = inp.problem
     rows = ceil_div(pixels, p.w_out) if pixels % p.w_out == 0 else ceil_div(pixels - 1, p.w_out) + 1
     rows = min(rows, p.h_out)
@@ -93,7 +94,7 @@ def l1_bytes(inp: TilingInput, base_m: int, base_n: int, slices: int, buffers: i
 
 
 def of_rows(inp: TilingInput, buffers: int) -> ConvForwardTiling:
-    """Return a tiling for whole rows, with `buffers` buffers of each operand in L1."""
+    """Return the tiling for whole rows, with at most `buffers` buffers of each operand in L1. TilingError where none fits."""
     p = inp.problem
     pixels, channels = p.h_out * p.w_out, ceil_to(inp.cout_g, FRACTAL)
     tile = inp.buffers["L0C"] // BUFFERS // ACCUMULATOR_BYTES
@@ -134,13 +135,13 @@ def _halves(base_m: int) -> Iterator[int]:
 
 
 def _l0_lines(inp: TilingInput, base_m: int, base_n: int) -> int:
-    """Return the rows of K that all tiles of a map load to L0: the cost of small tiles."""
+    """Return how many rows and columns all tiles of a map load to L0 for each element of K: the cost of small tiles."""
     pixels, channels = inp.problem.h_out * inp.problem.w_out, ceil_to(inp.cout_g, FRACTAL)
     return ceil_div(pixels, base_m) * ceil_div(channels, base_n) * (ceil_to(base_m, FRACTAL) + base_n)
 
 
 def strips(p: ConvProblem, width: int) -> list[Strip]:
-    """Return the strips of `width` columns of y; 0 means one strip of whole rows. A strip without input has `w_in` 0."""
+    """Return the strips of `width` columns of y; for 0 one strip of whole rows. A strip that reads no input has `w_in` 0."""
     if not width:
         return [Strip(p, 0, p.w_out, 0)]
     found = []
@@ -152,14 +153,14 @@ def strips(p: ConvProblem, width: int) -> list[Strip]:
 
 
 def strip_input(inp: TilingInput, width: int) -> TilingInput:
-    """Return the tiling input of the strip that reads most."""
+    """Return the problem of the strip of `width` columns that reads most."""
     p = inp.problem
     widest = widest_reach(width, p.stride_w, (p.k_w - 1) * p.dilation_w + 1, p.w_in)
     return replace(inp, problem=replace(p, w_out=width, w_in=widest))
 
 
 def in_strips(inp: TilingInput, buffers: int, width: int) -> ConvForwardTiling:
-    """Return a tiling for strips of `width` columns."""
+    """Return the tiling for strips of `width` columns. TilingError where none fits."""
     tiling, p = of_rows(strip_input(inp, width), buffers), inp.problem
     tiles = strip_count(p.w_out, width) * ceil_div(p.h_out * width, tiling.base_m)
     tasks = inp.real_groups * ceil_div(ceil_to(inp.cout_g, FRACTAL), tiling.base_n) * tiles * p.n * p.d_out
@@ -167,7 +168,8 @@ def in_strips(inp: TilingInput, buffers: int, width: int) -> ConvForwardTiling:
 
 
 def may_fit(inp: TilingInput, buffers: int, width: int) -> bool:
-    """Return True if L1 holds at least a fractal of pixels of a strip, so that tilings are worth trying.
+    """Return True if L1 holds the input and weights of 16 pixels x 16 channels of a strip, so that tilings are worth
+    trying.
 
     Very wide strips, of which only whole rows fit, hold few channels in L1 and read more.
     """
@@ -175,12 +177,12 @@ def may_fit(inp: TilingInput, buffers: int, width: int) -> bool:
 
 
 def _slices(inp: TilingInput, base_m: int, base_n: int, buffers: int) -> int:
-    """Return the most C_in blocks per load that fit L1; 0 when not even one does."""
+    """Return the most C_in blocks of a load that fit L1; 0 when not even one does."""
     a1, b1 = l1_bytes(inp, base_m, base_n, 1, buffers)
     return min(inp.buffers["L1"] // (a1 + b1), inp.cin1)
 
 
 def _base_k(inp: TilingInput, base_m: int, base_n: int, slices: int) -> int:
-    """Return the most of K that half of L0A and of L0B hold, in whole C0."""
+    """Return the longest K, in whole C0, that half of L0A and half of L0B hold, at most that of `slices` blocks."""
     half = min(inp.buffers["L0A"] // ceil_to(base_m, FRACTAL), inp.buffers["L0B"] // base_n) // BUFFERS // inp.itemsize
     return max(min(half // inp.c0, slices * inp.taps), 1) * inp.c0

@@ -12,7 +12,7 @@ from ascend_sim.ops.problem.tiling_input import TilingInput
 
 
 class ReportedTiling(Protocol):
-    """Interface of a tiling for a report."""
+    """Interface of a tiling as a report needs it."""
 
     def to_vendor(self) -> dict[str, Any]:
         """Return every field under the vendor's name, `source` under its own."""
@@ -20,11 +20,12 @@ class ReportedTiling(Protocol):
 
 @frozen
 class CubeCall:
-    """One cube kernel: the problem as its tiling sees it and the compute dtype ("float16", "bfloat16", "float32", "hf32").
+    """One launch of a cube kernel: the problem as its tiling sees it and the compute dtype ("float16", "bfloat16",
+    "float32", "hf32").
 
     `disarm` names flags whose waits do not hold (an experiment, see `WaitFlag`). `macs` are the useful multiplications
-    where the problem of the kernel has more (a gradOutput with zeros in it). `library` is the version of the vendor's kernels
-    ("" for the newest, `cube.libraries`). `bias` is the dtype of the bias that sums begin with, "" without one.
+    where the problem of the kernel has more (a gradOutput with zeros in it). `library` is the version of the vendor's
+    kernels ("" for the newest, `cube.libraries`). `bias` is the dtype of the bias that sums begin with, "" without one.
     """
 
     chip: ChipSpec
@@ -52,9 +53,11 @@ class CubeCall:
         formats: Mapping[str, str] | None = None,
         needed_macs: int | None = None,
     ) -> dict[str, Any]:
-        """Return the report's facts of the launch; `formats` are those of tensors that are not in the layout of the call.
+        """Return the launch's facts for the report, by name. `formats` replace the call's layout for the tensors that
+        they name.
 
-        `needed_macs` are the products of the kernel's method where it multiplies zeros that it puts in itself.
+        `needed_macs` are the products of the kernel's method if it multiplies zeros that it inserts itself; None if it
+        does not.
         """
         fields = tiling.to_vendor()
         source = fields.pop("source")
@@ -74,5 +77,5 @@ class CubeCall:
         }
 
     def group_channels(self, group: int, total: int, per_group: int) -> int:
-        """Return how many of `total` channels belong to a real group of `per_group` (the last may have fewer)."""
+        """Return how many of `total` channels real group `group` has, `per_group` at most; the last group may have fewer."""
         return min(per_group, total - group * per_group)

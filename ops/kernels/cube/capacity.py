@@ -18,7 +18,7 @@ from ascend_sim.ops.problem.tiling_input import TilingInput
 
 
 def l0_bytes(tiling: ConvTiling, inp: TilingInput) -> dict[str, int]:
-    """Return the bytes in L0A, L0B and L0C, all buffers counted."""
+    """Return buffer name (L0A, L0B, L0C) -> bytes that a tiling takes, all buffers counted."""
     base_k = ceil_to(tiling.base_k, tiling.k_unit(inp))
     return {
         "L0A": tiling.base_m * base_k * inp.itemsize * tiling.al0_buffers,
@@ -33,7 +33,7 @@ def fits_l0(tiling: ConvTiling, inp: TilingInput) -> bool:
 
 
 def l0_base_k(tiling: ConvTiling, inp: TilingInput) -> int:
-    """Return the longest base_k that L0A and L0B hold."""
+    """Return the longest base_k that L0A and L0B hold for the tiling's base_m and base_n."""
     unit = tiling.k_unit(inp)
     a = inp.buffers["L0A"] // tiling.al0_buffers // inp.itemsize // tiling.base_m
     b = inp.buffers["L0B"] // tiling.bl0_buffers // inp.itemsize // tiling.base_n
@@ -90,7 +90,7 @@ def check_steps(tiling: ConvTiling) -> None:
 
 
 def check_l1(used: tuple[int, int], inp: TilingInput, words: Callable[[], tuple[str, str]]) -> None:
-    """Raise TilingError if the bytes `used` exceed L1; `words` describe the bytes of A1 and B1 in the message."""
+    """Raise TilingError if `used`, the bytes of (A1, B1), exceed L1; `words` returns how the message describes either."""
     if sum(used) > inp.buffers["L1"]:
         a1, b1 = words()
         raise TilingError(f"L1: {a1} = {used[0]}; {b1} = {used[1]}; sum {sum(used)} > {inp.buffers['L1']} bytes")
@@ -122,9 +122,10 @@ def check_load3d(inp: TilingInput, pads: dict[str, int], *, strides: bool = True
 def refit_block(
     tiling: T, inp: TilingInput, given: Mapping[str, int], aligned: Callable[[int, TilingInput], int] | None = None
 ) -> T:
-    """Return the tiling with block fields lowered, unless given, until L0 holds the block.
+    """Return the tiling with base_n (or base_m) and base_k lowered to what L0 holds; `given` fields stay, so it may
+    still not fit.
 
-    With `aligned` base_k stays a value that the kernel takes.
+    `aligned` lowers base_k to a value that the kernel takes.
     """
     if fits_l0(tiling, inp):
         return tiling
@@ -140,7 +141,7 @@ def refit_block(
 
 
 def buffer_counts(tiling: ConvTiling, given: Collection[str] = ()) -> Iterator[tuple[int, int]]:
-    """Yield L1 buffer counts (A, B) from two of each to one of each; counts named in `given` stay."""
+    """Yield (buffers of A, buffers of B) in L1 from two of each to one of each; the tiling's own count where `given` has it."""
     a = (tiling.al1_buffers,) if "al1_buffers" in given else (2, 1)
     b = (tiling.bl1_buffers,) if "bl1_buffers" in given else (2, 1)
     yield from product(a, b)

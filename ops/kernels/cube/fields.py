@@ -18,7 +18,7 @@ SOURCES = ("vendor procedure", "vendor table", "stand-in", "manual")
 
 @frozen
 class BlockTiling:
-    """Fields that all cube kernels share: the L0 block, L1 steps of K, buffer counts (1 single, 2 ping-pong)."""
+    """Fields that all cube kernels share: the block of L0, L1 steps of K, numbers of buffers (1 single, 2 double)."""
 
     base_m: int
     base_k: int
@@ -53,7 +53,7 @@ class BlockTiling:
 
     @classmethod
     def own_names(cls, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the vendor's field names translated to ours; `blockDim` stands for the core count of any kernel.
+        """Return the values under our names instead of the vendor's; "blockDim" is the number of blocks in any kernel.
 
         Raises TilingError for an unknown name.
         """
@@ -67,9 +67,7 @@ class BlockTiling:
 
     @classmethod
     def given(cls, overrides: Mapping[str, Any]) -> dict[str, int]:
-        """Return a user's fields, in the vendor's spelling, under our names; TilingError for names and values that no tiling
-        has.
-        """
+        """Return a user's fields (vendor's names) under our names. Raises TilingError for a wrong name or value."""
         allowed = {vendor: ours for ours, vendor in cls.VENDOR.items() if ours not in cls.DERIVED}
         allowed["blockDim"] = "block_dim"
         unknown = [name for name in overrides if name not in allowed]
@@ -115,12 +113,12 @@ class ConvTiling(BlockTiling):
 
     @staticmethod
     def k_unit(inp: TilingInput) -> int:
-        """Return the unit of base_k for a problem, where K is not pixels."""
+        """Return the unit of base_k if K counts channels; K that counts pixels has no such unit."""
         return inp.unit
 
     @classmethod
     def from_vendor(cls, values: Mapping[str, Any]) -> Self:
-        """Return the inverse of `to_vendor`; base block fields are required. Raises TilingError for an unknown name."""
+        """Return the tiling of `to_vendor`'s fields; the base block is required. TilingError for an unknown name."""
         given = cls.own_names(values)
         missing = [cls.VENDOR[n] for n in ("base_m", "base_k", "base_n") if n not in given]
         if missing:

@@ -33,10 +33,10 @@ WIDEST = 1024
 
 @frozen
 class Refusal:
-    """A refusal is the reason why a rung has no tiling.
+    """The reason why a rung has no tiling.
 
-    `closed`: the library is known to decide the problem in a way that is not published, so that any answer is a stand-in.
-    `warns`: the caller of the operator is told.
+    `closed`: the library is known to decide the problem in a way that is not published, so that any answer is a
+    stand-in. `warns`: the caller of the operator gets the reason as a warning.
     """
 
     reason: str
@@ -46,10 +46,10 @@ class Refusal:
 
 @frozen
 class Rung(Generic[Q_contra, T_co]):
-    """A rung is one way to a tiling: it `applies` to a question or not, and returns a tiling or a refusal.
+    """One way to a tiling: if it `applies` to a question, `tiling` returns a tiling or a refusal.
 
-    `mark` is one of MARKS, or finds it for a question. Where no rung answers, the caller is told the last refusal that
-    `explains` it: that of a rung beside the usual way does not.
+    `mark` is one of MARKS, or returns it for a question. Where no rung answers, the caller gets the last refusal of a
+    rung that `explains`; a rung beside the usual way does not.
     """
 
     name: str
@@ -65,7 +65,7 @@ class Rung(Generic[Q_contra, T_co]):
 
 @frozen
 class RungStep:
-    """A step is one rung of a climb; `refusal` is None for the rung that answered."""
+    """One rung of a climb, and its `refusal`; None for the rung that answered."""
 
     rung: Rung[Any, Any]
     refusal: Refusal | None = None
@@ -73,10 +73,7 @@ class RungStep:
 
 @frozen
 class LadderAnswer(Generic[T]):
-    """An answer is a tiling and the climb to it.
-
-    `steps` are the rungs that refused the `question`, in order, and the one that answered.
-    """
+    """A tiling and the climb to it: `steps` are the rungs that refused the `question`, in order, and the one that answered."""
 
     tiling: T
     question: Any
@@ -84,7 +81,7 @@ class LadderAnswer(Generic[T]):
 
     @property
     def stands_in(self) -> bool:
-        """Return True if the library is known to decide otherwise, so that the tiling is a stand-in."""
+        """Return True if the library is known to decide otherwise (a refusal is `closed`), so that the tiling is a stand-in."""
         return any(step.refusal is not None and step.refusal.closed for step in self.steps)
 
     @property
@@ -93,7 +90,7 @@ class LadderAnswer(Generic[T]):
         return [step.refusal.reason for step in self.steps if step.refusal is not None and step.refusal.warns]
 
     def rows(self) -> list[dict[str, str | None]]:
-        """Return the climb as a report has it: "rung", "mark" and the reason "refused", None for the rung that answered."""
+        """Return the climb for a report, rung by rung: "rung", "mark" and why it "refused", None for the one that answered."""
         return [
             {
                 "rung": step.rung.name,
@@ -105,7 +102,10 @@ class LadderAnswer(Generic[T]):
 
 
 def climb(rungs: Iterable[Rung[Q, T]], question: Q) -> LadderAnswer[T] | Refusal:
-    """Return the answer of the first rung that has a tiling, else the last refusal that explains why there is none."""
+    """Return the answer of the first rung that applies and has a tiling.
+
+    If none has, return the last refusal of a rung that `explains`, or of any rung if none of them does.
+    """
     steps: list[RungStep] = []
     refusal, explained = None, False
     for rung in rungs:
@@ -122,7 +122,7 @@ def climb(rungs: Iterable[Rung[Q, T]], question: Q) -> LadderAnswer[T] | Refusal
 
 
 def attempt(find: Callable[..., T | Refusal], *arguments: Any) -> T | Refusal:
-    """Return the result of `find`, or a refusal with the message of the TilingError that it raises."""
+    """Return the result of `find`; a refusal with the message if it raises TilingError."""
     try:
         return find(*arguments)
     except TilingError as error:
@@ -130,7 +130,7 @@ def attempt(find: Callable[..., T | Refusal], *arguments: Any) -> T | Refusal:
 
 
 def answered(answer: T | Refusal) -> T:
-    """Return the answer; raise TilingError for a refusal."""
+    """Return an answer that is no refusal; raise TilingError with the reason of a refusal."""
     if isinstance(answer, Refusal):
         raise TilingError(answer.reason)
     return answer
@@ -138,10 +138,10 @@ def answered(answer: T | Refusal) -> T:
 
 @frozen
 class TilingQuestion:
-    """A question asks a ladder for a tiling: it has the problem, the chip (None: a 910B) and the call's demands.
+    """A question to a ladder: the problem, the chip (None: a 910B) and the call's demands.
 
-    `fields` are the user's in the vendor's spelling: None where the call names none, {} where it names the kernel without
-    any. `dtype` is the dtype of the cube, "" for any. `op_type` is the library's operator, "" for the open kernel itself,
+    `fields` are the user's, by the vendor's names: None if he names none, {} if he names only the kernel whose fields
+    they would be. `dtype` is the cube's ("" for any), `op_type` the library's operator ("" for the open kernel itself),
     `blocks` the number of blocks that the call asks for.
     """
 
@@ -161,19 +161,19 @@ class TilingQuestion:
 
     @property
     def closed(self) -> bool:
-        """Return True if the operator's kernel is in a closed library."""
+        """Return True if the operator's kernel is in a closed library; kernels that have such operators override it."""
         return False
 
     @property
     def free(self) -> bool:
-        """Return True if no field is given."""
+        """Return True if the user gives no field."""
         return not self.fields
 
     @property
     def dealt(self) -> TilingInput:
-        """Return the problem, on coupled chips with as many cores as the call asks for blocks.
+        """Return the problem; on coupled chips its cores are the blocks that the call asks for, if it does.
 
-        Published rows of the 910 have 32 blocks on 30 cores, so their tiler took the number from elsewhere than the chip.
+        Published rows of the 910 have 32 blocks on 30 cores, so their tiler did not take the number from the chip.
         """
         return replace(self.inp, cores=self.blocks) if self.blocks and self.inp.family.coupled else self.inp
 
@@ -205,11 +205,12 @@ S = TypeVar("S", bound=Tiled)
 def widest_that_fits(
     width: int, may_fit: Callable[[int], bool], cut: Callable[[int], S | Refusal], spare: int, widest: int = WIDEST
 ) -> S | Refusal:
-    """Return the tiling of strips as wide as the tile that `cut` finds for wide strips; a tile then uses all that is loaded.
+    """Return the tiling of strips as wide as the tile that `cut` chooses for wide strips; a tile then uses all that is
+    loaded.
 
-    Wide strips have `widest` columns, or half of that, a quarter ... where `cut` finds nothing that fits. `may_fit` says
-    quickly where `cut` need not be asked, and `spare` is that of `even_strip`. Where no strip fits, the refusal of the
-    narrowest one is returned.
+    Wide strips have `widest` columns, or half, a quarter ... of them where `cut` refuses. `may_fit` returns False for
+    widths that `cut` need not be asked about; `spare` is that of `even_strip`. Where no strip fits, the last refusal is
+    returned.
     """
 
     def fitted(strip: int) -> S | Refusal:

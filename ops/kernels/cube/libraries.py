@@ -13,14 +13,14 @@ from ascend_sim.yaml_file import load_shipped
 
 @cache
 def libraries() -> Mapping[str, Mapping[str, Any]]:
-    """Return version -> its source and the properties of each operator's kernel; newest last."""
+    """Return version -> {its source, and for each operator the properties of its kernel}; the newest version is last."""
     text = resources.files("ascend_sim.configs").joinpath("libraries.yaml").read_text(encoding="utf-8")
     found: Mapping[str, Mapping[str, Any]] = load_shipped(text)
     return found
 
 
 def known_library(name: str | None) -> str:
-    """Return a version as calls store it, "" for the newest. Raises SimError for an unknown version."""
+    """Return a version's name as calls store it; "" for None, the newest. Raises SimError for an unknown version."""
     if name is not None and name not in libraries():
         raise SimError(
             f"library = {name!r}; allowed: {', '.join(libraries())} (configs/libraries.yaml), or None for the last"
@@ -29,20 +29,18 @@ def known_library(name: str | None) -> str:
 
 
 def version(library: str) -> str:
-    """Return the name of a version that calls store, where "" is the newest."""
+    """Return the name of the version that a call stores as `library`: itself, or the newest for ""."""
     return library or list(libraries())[-1]
 
 
 def kernel_of(library: str, op_type: str) -> Mapping[str, Any]:
-    """Return the entries of an operator's kernel in a version ("" for the newest)."""
+    """Return the properties of an operator's kernel in a version ("" for the newest), by name."""
     found: Mapping[str, Any] = libraries()[version(library)][op_type]
     return found
 
 
 def surrogates_of(library: str, op_type: str) -> dict[str, str]:
-    """Return the costs of an operator's kernel that stand for parts that are not simulated, each with value and reason in
-    words.
-    """
+    """Return cost name -> its value and reason in words, for costs that stand for parts of a kernel that are not simulated."""
     costs = kernel_of(library, op_type).items()
     return {
         name: f"{cost['value']} {cost['unit']} for {cost['surrogate']} ({cost['source'].split(':')[0]})"

@@ -17,15 +17,15 @@ from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, cut
 
 
 class BiasPiece(NamedTuple):
-    """The bias of a tile's columns in L1: its address and its numbers, rounded up to whole units of BT."""
+    """The bias of a tile's columns in L1: its address, and the count of its numbers, rounded up to whole units of BT."""
 
     address: int
     columns: int
 
 
 class Barriers(NamedTuple):
-    """Barriers of a kernel. A product of up to `before` elements stands behind a barrier of M, one of up to `behind` before
-    one; with `drain` a barrier of FIX stands before a tile leaves L0C.
+    """Barriers of a kernel: one of M before a product of up to `before` elements, one after a product of up to `behind`
+    elements; with `drain` one of FIX before a tile leaves L0C.
     """
 
     before: int = 0
@@ -37,11 +37,12 @@ NO_BARRIERS = Barriers()
 
 
 class CubePipeline:
-    """The L0 side of the kernels: halves of L0A and L0B in turn between MTE1 and M, L0C tiles between M and their way out.
+    """L0 of the cube kernels: MTE1 fills halves of L0A and L0B in turn, M multiplies them into tiles of L0C, which then
+    leave.
 
-    That way is the Fixpipe, or on coupled chips the vector unit: L0C -> UB -> GM in pieces of a quarter of UB. `unit_flag`:
-    cube and Fixpipe hand tiles of L0C over fractal by fractal. `own_flags`: L0A and L0B are handed over by flags of their own;
-    then `load_right` stands between the loads into L0A and those into L0B.
+    They leave by the Fixpipe, or on coupled chips by the vector unit: L0C -> UB -> GM in pieces of a quarter of UB.
+    `unit_flag`: cube and Fixpipe hand tiles of L0C over fractal by fractal. `own_flags`: L0A and L0B are handed over by
+    flags of their own; then `load_right` stands between the loads into L0A and those into L0B.
     """
 
     queue_type: type[BufferQueue[int]] = BufferQueue
@@ -88,7 +89,7 @@ class CubePipeline:
             self.tiles = BufferQueue(k, "L0C", "M", "FIX", tiles)
 
     def use_bias(self, dtype: str, columns: int) -> None:
-        """Reserve room in BT for the bias of two tiles, of `dtype` and up to `columns` numbers; sums begin with it."""
+        """Reserve room in BT for the bias of two tiles, so that sums may begin with it: `dtype`, at most `columns` numbers."""
         size = ceil_to(columns * ACCUMULATOR_BYTES, 2 * BIAS_UNIT)
         self._bias_places = [self._k.allocate("BT", size, f"bias[{i}]", 2 * BIAS_UNIT) for i in range(2)]
         self._bias_dtype = dtype
@@ -101,9 +102,10 @@ class CubePipeline:
         self._bias_turn = 1 - self._bias_turn
 
     def acquire(self) -> int:
-        """Return the next half of L0A and L0B, free to be filled; the first half of a tile also loads its bias to BT.
+        """Return the number of the next half of L0A and L0B, free to be filled; the first one of a tile also loads its
+        bias to BT.
 
-        The place in BT is free: that half has been multiplied, and with it the first half of the tile before the last.
+        The place in BT is free: it was read by the first half of the tile before the last, which has been multiplied.
         """
         half = self.operands.acquire()
         if self._bias is not None and not self._begun:
@@ -112,16 +114,17 @@ class CubePipeline:
         return half
 
     def load_right(self) -> None:
-        """Hand the loaded L0A over and wait for L0B of the same half; nothing to do where both share their flags."""
+        """Hand the loaded L0A to M and wait for L0B of the same half; do nothing where both share their flags."""
         for left, right in pairwise(self._queues):
             left.publish()
             right.acquire()
 
     def multiply(self, half: int, m: int, k: int, n: int, dtype: str, hf32_bits: int = 0) -> None:
-        """Multiply the contents of a half of L0A and L0B and add them to the tile.
+        """Multiply [m, k] in half `half` of L0A by [k, n] in L0B and add the product to the tile; the half is then
+        free.
 
-        m = 1 is a mode that reads L0A as one plain row. Where it cannot be switched off, one row is said as a fractal of rows,
-        in the same time.
+        m = 1 is a mode that reads L0A as one plain row. Where it cannot be switched off, a whole fractal of rows is
+        multiplied, in the same time.
         """
         if m == 1 and not self._k.gemv_is_optional:
             m = FRACTAL
@@ -142,7 +145,7 @@ class CubePipeline:
         self._release()
 
     def leave_out(self) -> None:
-        """Release the half that was filled last without reading it."""
+        """Free the half that was filled last without multiplying it."""
         self._take()
         self._release()
 
@@ -156,13 +159,13 @@ class CubePipeline:
             queue.release()
 
     def drop(self) -> None:
-        """Nothing was added to the tile, and it goes nowhere."""
+        """Free the tile of L0C, to which nothing was added, without storing it."""
         self.tiles.publish()
         self.tiles.take()
         self.tiles.release()
 
     def end_sum(self, m: int, n: int, c0: int, dtype: str, hf32_bits: int = 0) -> None:
-        """End the tile's sum; a tile without products is computed as zeros times zeros, because only an Mmad writes L0C."""
+        """End the tile's sum. A tile without products is computed as zeros times zeros, because only an Mmad writes L0C."""
         if self._begun:
             return
         half, m = self.acquire(), ceil_to(m, self.row_unit) if self.row_unit > FRACTAL else m
@@ -177,7 +180,7 @@ class CubePipeline:
         self.multiply(half, m, c0, n, dtype, hf32_bits)
 
     def _load_padding(self, destination: str, address: int, c0: int, rows: int, columns: int) -> None:
-        """Load `rows` x `columns` zeros to L0, as the padding above a map of one row, of which nothing is read."""
+        """Load `rows` x `columns` zeros to L0 by load3d, as the padding above a map of one row, of which nothing is read."""
         width = ceil_div(rows, self._k.chip.load3d.limits.pad)
         above = ceil_div(rows, width)
         window = MapWindow(1, width, pad_top=above, out_height=above + 1, out_width=width)
@@ -186,9 +189,10 @@ class CubePipeline:
     def drain(
         self, target: int, m: int, n: int, dtype: str, c0: int, dst_stride: int, atomic_add: bool = False
     ) -> None:
-        """Store the finished tile, `m` x `n`, to GM as [n / c0][m][c0] of `dtype`, blocks `dst_stride` bytes apart.
+        """Store the finished tile, `m` x `n`, to GM as [n / c0][m][c0] of `dtype`, with `dst_stride` bytes from block
+        to block.
 
-        `atomic_add` adds to what GM holds. Through UB a block is always 16 columns, which is C0 of what leaves there.
+        `atomic_add` adds to GM. Through UB a block always has 16 columns, the C0 of all that leaves there.
         """
         self.drain_rows([DrainPiece(target, 0, m)], m, n, dtype, c0, dst_stride, atomic_add)
 
@@ -202,9 +206,7 @@ class CubePipeline:
         dst_stride: int,
         atomic_add: bool = False,
     ) -> None:
-        """Store whole rows of the finished tile of `height` rows and `n` columns to GM, each piece from a fractal's
-        first row.
-        """
+        """Store pieces of the finished tile (`height` rows, `n` columns) to GM: whole rows, from a fractal's first row on."""
         k, m_padded = self._k, ceil_to(height, self.row_unit)
         if (
             isinstance(self.tiles, UnitFlagTiles)
@@ -236,8 +238,8 @@ class CubePipeline:
         atomic_add: bool = False,
         dtype: str = "float32",
     ) -> None:
-        """Store pieces of the finished tile of `height` rows to single elements of GM; the strides of both axes are in
-        bytes.
+        """Store pieces of the finished tile of `height` rows to GM element by element; the strides of rows and columns
+        are bytes.
         """
         self.tiles.publish()
         tile, m_padded = self.tiles.take(), ceil_to(height, self.row_unit)
@@ -266,7 +268,7 @@ class CubePipeline:
         dst_stride: int,
         atomic_add: str,
     ) -> None:
-        """Store the first rows of the tile at `tile` to GM through the UB buffers of `staged`."""
+        """Store the `piece` of the tile at address `tile` of L0C to GM through the UB buffers of `staged`."""
         k, m, m_padded = self._k, piece.m, piece.m_padded
         height = ceil_to(m, FRACTAL)
         row_bytes = FRACTAL * int(numpy_dtype(dtype).itemsize)
@@ -301,9 +303,9 @@ def ub_share(k: KernelBuilder) -> int:
 
 
 def zero_l1(k: KernelBuilder, address: int, size: int) -> None:
-    """Fill a buffer of L1 of at least a fractal with zeros.
+    """Append fills of an L1 buffer of at least a fractal with zeros.
 
-    Where a fill counts whole fractals, the last one begins earlier and overlaps.
+    Where a fill takes whole fractals only, the last one begins earlier and overlaps the others.
     """
     unit = k.fill_unit("L1")
     if whole := size // unit * unit:
@@ -315,7 +317,7 @@ def zero_l1(k: KernelBuilder, address: int, size: int) -> None:
 
 
 class HeldOperand:
-    """One operand's L1 buffers, filled by `producer` and read by MTE1; an operand that is held already is not loaded again."""
+    """L1 buffers of one operand, filled by `producer` and read by MTE1; an operand that L1 holds is not loaded again."""
 
     def __init__(self, k: KernelBuilder, name: str, buffers: int, size: int, producer: str = "MTE2") -> None:
         size = max(ceil_to(size, BLOCK_BYTES), k.fill_unit("L1"))
@@ -326,7 +328,7 @@ class HeldOperand:
         k.carry(self, "_held")
 
     def clear(self) -> None:
-        """Fill all buffers with zeros; the caller puts an MTE2 barrier before the next load."""
+        """Append fills of all buffers with zeros; the caller puts an MTE2 barrier before the next load."""
         for address in self._addresses:
             zero_l1(self._k, address, self._size)
 
@@ -340,19 +342,19 @@ class HeldOperand:
         return self.queue.acquire()
 
     def loaded(self) -> int:
-        """Hand the buffer to MTE1 after the load that `begin` asked for; return its address."""
+        """Hand the buffer that the last `begin` returned to MTE1, after its load; return its address."""
         self.queue.publish()
         return self.queue.take()
 
     def turn(self, number: int) -> None:
-        """The load that comes next is number `number` of a tile. Buffers follow each other here, whatever it is."""
+        """Do nothing: here buffers follow each other, whatever the `number` of the next load in its tile is."""
 
     def read(self) -> int:
-        """Return where the held operand lies, for the next reader."""
+        """Return the address of the held operand, for the next instruction that reads it."""
         return self.queue.reading
 
     def done(self) -> None:
-        """The last reader of the held operand is issued. Its buffer is free when another operand is wanted."""
+        """Do nothing after the last reader of the held operand: `begin` frees the buffer when another operand is wanted."""
 
     @property
     def address(self) -> int:

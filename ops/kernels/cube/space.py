@@ -12,9 +12,7 @@ STEPS = (1, 2, 4, 8)
 
 
 def even_parts(total: int, unit: int = 1) -> list[int]:
-    """Return the sizes, in whole `unit`s, that cut `total` into 1, 2, 3, ... parts as even as they can be; each once, largest
-    first.
-    """
+    """Return the distinct part sizes, multiples of `unit`, that cut `total` into 1, 2, 3, ... even parts; largest first."""
     units = ceil_div(total, unit)
     return [unit * size for size in dict.fromkeys(ceil_div(units, parts) for parts in range(1, units + 1))]
 
@@ -24,6 +22,6 @@ def axis(given: Fixed, name: str, values: Any) -> Any:
 
 
 def pairs(steps: set[tuple[int, int]], given: Fixed) -> list[tuple[int, int]]:
-    """Return the L1 steps (A, B) of the grid, with `given` steps in their place; only pairs of which one divides the other."""
+    """Return the L1 steps (A, B), with the user's in their place; only pairs in which one divides the other."""
     pairs = {(given.get("step_ka", a), given.get("step_kb", b)) for a, b in steps}
     return sorted(pair for pair in pairs if max(pair) % min(pair) == 0)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 
 def core_share(total: int, cores: int, core: int) -> range:
-    """Return the task numbers of one core: a contiguous run, one longer on the first `total % cores` cores."""
+    """Return the task numbers of core `core`: a contiguous run, one longer on the first `total % cores` cores."""
     each, more = divmod(total, cores)
     start = core * each + min(core, more)
     return range(start, start + each + (core < more))
 
 
 def chunk(index: int, size: int, total: int) -> tuple[int, int]:
-    """Return (start, count) of chunk `index` of `size`; the last one may be shorter."""
+    """Return (start, count) of chunk number `index` when `total` is cut into chunks of `size`; the last may be shorter."""
     return index * size, min(size, total - index * size)

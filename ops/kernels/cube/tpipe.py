@@ -23,7 +23,7 @@ SMALL_PRODUCT = 10 * 256
 
 
 class RaisedQueue(BufferQueue[int]):
-    """Buffers that are free when the program begins: their flags are raised, and so are further ones, `RAISED` in all."""
+    """Queue of buffers whose flags are raised when the program begins, with further flags up to `RAISED` in all."""
 
     def __init__(
         self, builder: KernelBuilder, name: str, producer: str, consumer: str, addresses: Sequence[int]
@@ -35,19 +35,19 @@ class RaisedQueue(BufferQueue[int]):
         self._acquired = self._published = self._taken = self._released = len(addresses)
 
     def settle(self) -> None:
-        """End of the program: take all flags."""
+        """Append the waits that take all flags, at the end of the program."""
         super().settle()
         for flag in self._spare:
             self._builder.wait_flag(flag)
 
 
 class TPipePipeline(CubePipeline):
-    """L0 and L0C between the flags of a TPipe."""
+    """L0 and L0C with the flags of a TPipe: raised when it begins, taken when it ends."""
 
     queue_type = RaisedQueue
 
     def close(self) -> None:
-        """End of the TPipe."""
+        """Append the end of the TPipe: take all flags, then a barrier of all pipes."""
         self.tiles.settle()
         for queue in self._queues:
             queue.settle()
@@ -55,7 +55,7 @@ class TPipePipeline(CubePipeline):
 
 
 class PingPong(HeldOperand):
-    """One operand's L1 buffers, each a queue of its own; the number of a load says which one it goes to."""
+    """L1 buffers of one operand, each a queue of its own; the number of a load decides which one it goes to."""
 
     def __init__(self, k: KernelBuilder, name: str, addresses: Sequence[int], size: int) -> None:
         self._k, self._size, self._addresses = k, size, list(addresses)
@@ -67,51 +67,52 @@ class PingPong(HeldOperand):
         k.carry(self, "_held", "_turn")
 
     def turn(self, number: int) -> None:
-        """Choose the buffer of the next load."""
+        """Choose the buffer of load `number`, for all calls until the next `turn`."""
         self._turn = number % len(self._buffers)
 
     def renew(self) -> None:
-        """The next load is made, even if its operand is held."""
+        """Forget the held operand, so that the next `begin` loads even the same one."""
         self._held = None
 
     def begin(self, key: object) -> int | None:
-        """Return the address to load `key` to, or None when it is the one that is held."""
+        """Return the address in the chosen buffer to load `key` to; None if it is held already."""
         if key == self._held:
             return None
         self._held = key
         return self._buffers[self._turn].acquire()
 
     def loaded(self) -> int:
-        """The load is issued; MTE1 waits for it where it reads first."""
+        """Hand the chosen buffer to MTE1 behind the load, which has been issued; its first `read` waits. Return its address."""
         self._unread = True
         self._buffers[self._turn].publish()
         return self._buffers[self._turn].filling
 
     def read(self) -> int:
-        """Return where the held operand lies; its first reader waits for the load."""
+        """Return the address of the chosen buffer; the first call after a load also appends the wait for it."""
         if self._unread:
             self._unread = False
             self._buffers[self._turn].take()
         return self.address
 
     def done(self) -> None:
-        """The last reader is issued: the buffer is free behind it."""
+        """Free the chosen buffer behind its last reader, which has been issued. The next load into it waits for that."""
         self._buffers[self._turn].release()
 
     @property
     def address(self) -> int:
-        """Where the held operand lies."""
+        """Return the address of the chosen buffer."""
         return self._addresses[self._turn]
 
     def close(self) -> None:
-        """End of the TPipe."""
+        """Append the waits that take all flags of the buffers, at the end of the TPipe."""
         for buffer in self._buffers:
             buffer.settle()
 
 
 def ping_pong(k: KernelBuilder, a1: tuple[int, int], b1: tuple[int, int]) -> tuple[PingPong, PingPong]:
-    """Return the L1 buffers of both operands, given as their number and the bytes of each: in L1 the first of both, then the
-    second of both.
+    """Return the L1 buffers of A and of B; `a1` and `b1` are the number of buffers and the bytes of each.
+
+    In L1 the first buffers of both come before the second ones.
     """
     wanted = {"A1": a1, "B1": b1}
     places: dict[str, list[int]] = {name: [] for name in wanted}
@@ -124,7 +125,7 @@ def ping_pong(k: KernelBuilder, a1: tuple[int, int], b1: tuple[int, int]) -> tup
 
 
 class ClearingPipe:
-    """TPipe of a kernel that clears its result first; all cubes meet at its end (ops-nn arch22, both kernels: stated)."""
+    """TPipe of a kernel that clears its result first; at its end all cubes meet (ops-nn arch22, both kernels: stated)."""
 
     def __init__(self, k: KernelBuilder) -> None:
         self._k = k
@@ -133,7 +134,7 @@ class ClearingPipe:
             k.set_flag(flag)
 
     def meet(self, pipe: str) -> None:
-        """This core's share is cleared by `pipe`: wait for all cores, and end."""
+        """Append the end of the TPipe after `pipe` has cleared this core's share: wait for all cores, then take all flags."""
         k = self._k
         k.cross_core_set(CLEARED, 0, pipe)
         k.cross_core_wait(CLEARED, 0, "MTE2")

@@ -27,7 +27,8 @@ T = TypeVar("T", bound=ConvTiling)
 
 
 class Procedure(NamedTuple, Generic[T]):
-    """Procedure of the vendor: a test for the problems that it decides, and its tiling for a question of its kernel.
+    """Procedure of the vendor: `covers` returns True for problems that it decides, `decide` the tiling for a ladder's
+    question.
 
     `decide` raises TilingError where the procedure does not cover the problem, or where the vendor refuses.
     """
@@ -38,16 +39,14 @@ class Procedure(NamedTuple, Generic[T]):
 
 @cache
 def open_procedures() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
-    """Return, by architecture and kernel, name and source of the vendor's open procedure, and its numbers."""
+    """Return architecture -> kernel -> entry of the vendor's open procedure: its name, source, mark and numbers."""
     text = resources.files("ascend_sim.configs").joinpath("tilings.yaml").read_text()
     found: Mapping[str, Mapping[str, Mapping[str, Any]]] = load_shipped(text)
     return found
 
 
 def _line(chip: ChipSpec | None, kernel: str) -> Mapping[str, Any]:
-    """Return the configuration entry of an architecture and a kernel, {} where there is none; without a chip that of
-    dav-2201.
-    """
+    """Return the entry of `open_procedures` for a chip (None: dav-2201) and a kernel; {} where there is none."""
     return open_procedures().get("dav-2201" if chip is None else chip.identity.arch, {}).get(kernel, {})
 
 
@@ -62,13 +61,13 @@ def procedure_mark(chip: ChipSpec | None, kernel: str) -> str:
 
 
 def procedure_of(chip: ChipSpec | None, kernel: str) -> Procedure[Any] | None:
-    """Return the open procedure for a kernel, which is a file in its room; None where there is none."""
+    """Return the open procedure that a chip has for a kernel; None where there is none."""
     name = procedure_for(chip, kernel)
     return None if name is None else procedure_named(kernel, name)
 
 
 def procedure_named(kernel: str, name: str) -> Procedure[Any]:
-    """Return the procedure in the file of that name in a kernel's room."""
+    """Return the procedure in file `name` of the kernel's folder `procedures`."""
     found: Procedure[Any] = import_module(f"ascend_sim.ops.kernels.{kernel}.procedures.{name}").PROCEDURE
     return found
 
@@ -81,7 +80,7 @@ Row = Mapping[str, Any]
 
 @cache
 def tuned_rows() -> tuple[Row, ...]:
-    """Return every row of the file, with "soc" and "cores"."""
+    """Return every row of configs/tuned_tilings_950.yaml, each with the file's "soc" and "cores"."""
     text = resources.files("ascend_sim.configs").joinpath("tuned_tilings_950.yaml").read_text(encoding="utf-8")
     file = load_shipped(text)
     return tuple({"soc": file["soc"], "cores": file["cores"], **row} for row in file["rows"])
@@ -117,7 +116,7 @@ def source_of(row: Row) -> str:
 
 
 def tuned_tiling(kernel: str, q: TilingQuestion) -> tuple[dict[str, int], str] | Refusal:
-    """Return the tuned fields of "grad_input" or "grad_weight" for a question and their source, or a refusal."""
+    """Return (tuned fields, `tiling_source`) of the row for a question to "grad_input" or "grad_weight", or a refusal."""
     assert q.chip is not None
     for row in tuned_rows():
         key = (row["kernel"], row["soc"], row["cores"], row["dtype"])
@@ -154,7 +153,7 @@ Key = tuple[object, ...]
 
 @cache
 def exact_shapes() -> frozenset[Key]:
-    """Return all exact shapes, in the form in which `has_exact_shape` looks one up."""
+    """Return all exact shapes as keys, which `has_exact_shape` makes of a problem."""
     text = resources.files("ascend_sim.configs").joinpath("exact_shapes_910b.yaml").read_text(encoding="utf-8")
     sizes = ("blocks", "input", "output", "window", "stride", "dilation", "padding")
     return frozenset(
@@ -164,7 +163,7 @@ def exact_shapes() -> frozenset[Key]:
 
 
 def has_exact_shape(kernel: str, inp: TilingInput, chip: ChipSpec | None) -> bool:
-    """Return True if the library has a tiling of its own for this problem of "grad_input" or "grad_weight"."""
+    """Return True if the 910B's library has a tiling for exactly this problem of "grad_input" or "grad_weight"."""
     p = inp.problem
     if chip is None or p.groups > 1:
         return False
@@ -181,7 +180,7 @@ def has_exact_shape(kernel: str, inp: TilingInput, chip: ChipSpec | None) -> boo
 
 
 def exact_shape(kernel: str) -> Rung[Any, Any]:
-    """Return the rung of problems for which the library has a tiling of its own, which our kernel cannot run."""
+    """Return the rung that refuses problems for which the library has an exact tiling, which our kernel cannot run."""
     refusal = Refusal("the library has a tiling for exactly this problem, which our kernel cannot run", closed=True)
     return Rung(
         "exact shape",

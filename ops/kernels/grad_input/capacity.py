@@ -32,7 +32,7 @@ from ascend_sim.ops.problem.window import dilated_rows, pad_after, pad_before
 
 
 def a1_row_bytes(inp: TilingInput) -> int:
-    """Return the bytes of one dilated full-width row of a unit of output channels."""
+    """Return the bytes of one whole row of gradOutput, with inserted zeros, for a unit of output channels."""
     return inp.problem.w_out * inp.problem.stride_w * inp.unit * inp.itemsize
 
 
@@ -57,7 +57,7 @@ def grad_input_l1(tiling: GradInputTiling, inp: TilingInput) -> tuple[int, int]:
 
 
 def _held(step: int, tiling: GradInputTiling, inp: TilingInput) -> int:
-    """Return the K elements of `step` base blocks; where NCDHW is read, no more than K has (ours: L1 then holds all of it)."""
+    """Return the K elements that L1 holds for `step` base blocks; for the kernel that reads NCDHW at most all of K (ours)."""
     span = step * tiling.base_k
     return min(span, ceil_to(inp.cout_g, k_unit(inp)) * inp.taps) if variant_of(inp).tile_tasks else span
 
@@ -69,7 +69,7 @@ def grad_input_fits_l1(tiling: GradInputTiling, inp: TilingInput) -> bool:
 
 
 def is_resident(tiling: GradInputTiling, inp: TilingInput) -> bool:
-    """Return True if L1 keeps the weights of a task: one kernel plane, one buffer that holds all K and all its channels."""
+    """Return True if L1 keeps a task's weights: one kernel plane, an uncut kernel, one buffer with all K and all channels."""
     return (
         inp.problem.k_d == 1
         and tiling.load_b1 == UNCUT
@@ -140,7 +140,7 @@ def check_grad_input(tiling: GradInputTiling, inp: TilingInput) -> None:
 
 
 def _check_kernel_parts(tiling: GradInputTiling, inp: TilingInput) -> None:
-    """Raise TilingError for a wrong value in the fields that only the kernel that reads NCDHW has."""
+    """Raise TilingError for a wrong value of a field that only the kernel that reads NCDHW has."""
     problem, names = inp.problem, tiling.VENDOR
     for name, elsewhere in tiling.DIRECT_ONLY.items():
         value = getattr(tiling, name)
@@ -168,7 +168,7 @@ def _check_kernel_parts(tiling: GradInputTiling, inp: TilingInput) -> None:
 
 
 def _check_cut(tiling: GradInputTiling, inp: TilingInput, part: TilingInput) -> None:
-    """Raise TilingError where the kernel cannot be taken piece by piece (loadB1Condition)."""
+    """Raise TilingError where the kernel cannot be cut into pieces as `load_b1` says (loadB1Condition)."""
     cut, p = tiling.load_b1, inp.problem
     if cut not in (NO_HK, NO_HK_WK):
         raise TilingError(f"loadB1Condition = {cut}; allowed 0 (whole kernels), 2 (row by row), 3 (tap by tap)")
@@ -192,7 +192,7 @@ def _check_cut(tiling: GradInputTiling, inp: TilingInput, part: TilingInput) -> 
 
 
 def check_grad_input_strips(tiling: GradInputTiling, inp: TilingInput) -> None:
-    """Raise TilingError where dx cannot be cut into such strips (splitWi)."""
+    """Raise TilingError where dx cannot be cut into strips of `split_wi` columns (splitWi)."""
     strip, width = tiling.split_wi, inp.problem.w_in
     if strip and (strip % FRACTAL or not 0 < strip < width):
         raise TilingError(
@@ -209,7 +209,7 @@ def check_grad_input_strips(tiling: GradInputTiling, inp: TilingInput) -> None:
 
 
 def check_split(mode: int, inp: TilingInput) -> None:
-    """Raise TilingError where the kernel cannot be split so (kernelSplitMode)."""
+    """Raise TilingError where the kernel cannot be split as `mode` says (kernelSplitMode)."""
     problem = inp.problem
     if mode not in (SPLIT_NONE, SPLIT_HW, SPLIT_H):
         raise TilingError(f"kernelSplitMode = {mode}; allowed 0 (none), 1 (rows and columns), 2 (rows)")
@@ -242,8 +242,8 @@ ANOTHER_WAY = (
 def check_grad_input_problem(inp: TilingInput) -> None:
     """Raise TilingError where no grad_input tiling can help, because load3d cannot express the problem.
 
-    It never gets a stride: the loads to L1 put zeros between the pixels of gradOutput. That strides are limited on coupled
-    chips is the library's (canndev 2022).
+    load3d itself always has stride 1, because the loads to L1 put zeros between the pixels of gradOutput. On coupled
+    chips the library limits strides all the same (canndev 2022).
     """
     problem = inp.problem
     (up, left), (down, right) = pad_before(problem), pad_after(problem)

@@ -18,7 +18,7 @@ SHARE_UNIT = 32
 
 
 def clear(k: KernelBuilder, elements: int, itemsize: int, dtype: str, blocks: int) -> None:
-    """Write zeros to this core's share of dx, of `elements` elements of `dtype` and `blocks` cores, and wait for all cores."""
+    """Append zeros to this core's share of dx (`elements` elements of `dtype`, over `blocks` cores); wait for all cores."""
     pipe = ClearingPipe(k)
     share = ceil_to(ceil_div(elements, blocks), SHARE_UNIT)
     start = k.block * share

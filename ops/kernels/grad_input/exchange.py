@@ -38,7 +38,7 @@ _ALIGNMENT = 512
 
 @frozen
 class Exchange:
-    """Workspace layout and flags between the cores of a launch whose kernel is split."""
+    """Workspace and flags by which the cube and vector cores of a launch with a split kernel hand over weights and results."""
 
     call: CubeCall
     tiling: GradInputTiling
@@ -47,7 +47,7 @@ class Exchange:
 
     @classmethod
     def of(cls, call: CubeCall, tiling: GradInputTiling) -> Exchange | None:
-        """Return the exchange of a launch; None where the kernel is not split."""
+        """Return the exchange of a launch; None if its kernel is not split."""
         if tiling.kernel_split == SPLIT_NONE:
             return None
         inp = call.inp
@@ -56,17 +56,17 @@ class Exchange:
 
     @property
     def pitch(self) -> int:
-        """Return the bytes of a channel of a tile in a slot."""
+        """Return the bytes from one channel of a tile to the next in a slot."""
         return ceil_to(self.tiling.base_m * self.call.inp.itemsize, BLOCK_BYTES)
 
     @property
     def bytes(self) -> int:
-        """Return the bytes of the workspace."""
+        """Return the bytes of the workspace: the turned weights, and the slots."""
         return self._weights + self.tiling.block_dim * self.turns * len(self.parts) * self.tiling.base_n * self.pitch
 
     @property
     def turns(self) -> int:
-        """Return the number of slots that the tiles of a core use in turn; 0 without slots."""
+        """Return the number of slots that a core's tiles use in turn; 0 unless both axes are split."""
         return _SLOTS if self.tiling.kernel_split == SPLIT_HW else 0
 
     @property
@@ -74,18 +74,18 @@ class Exchange:
         return ceil_to(self.layout.total_bytes(self.call.inp.real_groups), _ALIGNMENT)
 
     def offset(self, block: int, number: int, part: int) -> int:
-        """Return the offset in bytes of a part's channels in the slot of tile `number` of a block."""
+        """Return the offset in the workspace of part `part` of tile `number` of a block."""
         slot = block * _SLOTS + number % _SLOTS
         return self._weights + (slot * len(self.parts) + part) * self.tiling.base_n * self.pitch
 
     # -- the cube's side -----------------------------------------------------------------------------------------------
 
     def await_weights(self, k: KernelBuilder) -> None:
-        """Append the wait of the cube before its first load of weights."""
+        """Append the cube's wait until the vector cores have turned the weights, before its first load of them."""
         k.cross_core_wait(_WEIGHTS, 2, "MTE2")
 
     def open(self, k: KernelBuilder, number: int) -> None:
-        """Append the wait for a free slot before the first part of tile `number` is stored; slots are free at first."""
+        """Append the wait for a free slot before tile `number` is stored; the first tiles find theirs free."""
         if number >= _SLOTS:
             k.cross_core_wait(_SLOT_FREE, 2, "FIX")
 
@@ -96,7 +96,10 @@ class Exchange:
     def load_weights(
         self, k: KernelBuilder, address: int, part: MapPart, plane: int, channels: Span, slices: range
     ) -> None:
-        """Load the taps of a part to L1 as [cin1][tap][slices][unit][C0], for C0 blocks of input channels."""
+        """Load the weights of a part's taps from the workspace to L1 as [cin1][tap][slices][unit][C0].
+
+        `channels` are the C0 blocks of input channels, `slices` the blocks of output channels.
+        """
         (first, count), taps, unit = channels, len(part.taps), k_unit(self.call.inp)
         row, line = len(slices) * unit * BLOCK_BYTES, self.layout.line_bytes
 
@@ -123,7 +126,7 @@ class Exchange:
     # -- the vector cores' side ----------------------------------------------------------------------------------------
 
     def program(self, k: KernelBuilder, tiles: Sequence[DataTile]) -> Program:
-        """Write the program of a vector core for a block with `tiles`."""
+        """Return the program of a vector core of a block: turn this core's share of the weights, then interleave `tiles`."""
         inp, per_block = self.call.inp, self.call.chip.cores.aiv_per_aic
         mine = share(
             inp.real_groups * inp.cout_padded, self.tiling.block_dim * per_block, k.block * per_block + k.sub_block
@@ -139,7 +142,7 @@ class Exchange:
 
 
 class _Interleaver:
-    """Writer of rows of dx from the tiles of the parts; `room` is the bytes of UB for the pixels of one column residue."""
+    """Appends the interleaving of the parts' tiles to rows of dx; `room` is the bytes of UB for one part's columns."""
 
     def __init__(self, exchange: Exchange, k: KernelBuilder, room: int) -> None:
         self.exchange, self.k, self.room = exchange, k, room
@@ -152,7 +155,7 @@ class _Interleaver:
         self.dx = PlanarMap(self.p.c_in, (self.p.d_in, self.p.h_in, self.p.w_in), self.itemsize)
 
     def write(self, tiles: Sequence[DataTile]) -> None:
-        """Interleave all tiles of the block, for this core's channels."""
+        """Append the interleaving of all tiles of the block, for this core's channels."""
         k, cores = self.k, self.exchange.call.chip.cores.aiv_per_aic
         turns = self.exchange.turns
         pieces = (
@@ -174,8 +177,8 @@ class _Interleaver:
         self.outgoing.close()
 
     def rectangle(self, number: int, tile: DataTile, skipped: int, row_span: Span, column_span: Span) -> None:
-        """Interleave rows and columns of the parts' map, for the channels of `tile`; the slot has `skipped` channels before
-        them.
+        """Append the interleaving of rows and columns of the parts' maps, for the slot's channels of `tile` from
+        `skipped` on.
         """
         task, m, _, n, channels = tile
         (row, rows), (column, columns) = row_span, column_span

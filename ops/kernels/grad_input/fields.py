@@ -19,13 +19,14 @@ from ascend_sim.ops.problem.tiling_input import TilingInput
 class Variant:
     """Properties of one chip family's grad_input kernel.
 
-    `task_unit`: a task begins with a multiple of so many pixels, 0 for whole rows. `slice_c0`: L1 holds output channels in
-    blocks of C0, else in units of a base block (inferred from tests of dav-3510). `whole_slices`: baseK divides, or is a
-    multiple of, K of such a block. `keeps_operands`: L1 keeps an operand from tile to tile, stepM and stepN of them, and a core
-    gets its images at one go (singleCoreBatch); then the number of blocks that a call asks for decides the tiling too.
-    `tile_tasks`: a task is whole tiles, takes no more of K than there is, and tasks are dealt in the order of arch35.
-    `kernel_parts`: kernels can be split by stride, weights can stay from task to task. `cuts_kernels`: kernels can be taken row
-    by row or tap by tap. `open_rows`: the kernel is open, and ours has its rows: its buffers, flags and barriers.
+    `task_unit`: a task begins with a multiple of so many pixels, 0 for whole rows. `slice_c0`: L1 holds output channels
+    in blocks of C0, else in units of a base block (inferred from tests of dav-3510). `whole_slices`: baseK divides, or
+    is a multiple of, K of such a block. `keeps_operands`: L1 keeps an operand from tile to tile, stepM and stepN of
+    them, and a core gets its images at one go (singleCoreBatch); then the number of blocks that a call asks for decides
+    the tiling too. `tile_tasks`: a task is whole tiles, takes no more of K than there is, and tasks are dealt in the
+    order of arch35. `kernel_parts`: kernels can be split by stride, weights can stay from task to task. `cuts_kernels`:
+    kernels can be taken row by row or tap by tap. `open_rows`: the kernel is open, and ours has the same buffers,
+    flags, barriers and instructions.
     """
 
     task_unit: int = 0
@@ -46,7 +47,7 @@ VARIANTS = {
 
 
 def variant_of(inp: TilingInput) -> Variant:
-    """Return the kernel of the family that the problem is for."""
+    """Return the kernel properties of the chip family that the problem is for."""
     return VARIANTS[inp.family.name]
 
 
@@ -94,14 +95,14 @@ class GradInputTiling(ConvTiling):
     """Fields that only kernels that read NCDHW have, with their value elsewhere."""
 
     def to_vendor(self) -> dict[str, Any]:
-        """Return every field under the vendor's name; those of one architecture's kernel only where they say something."""
+        """Return every field under the vendor's name, without fields of single architectures that keep their default."""
         values = self.DIRECT_ONLY | {"single_core_batch": 0, "split_wi": 0, "load_b1": 0}
         silent = {self.VENDOR[ours] for ours, value in values.items() if getattr(self, ours) == value}
         return {name: value for name, value in super().to_vendor().items() if name not in silent}
 
     @staticmethod
     def k_unit(inp: TilingInput) -> int:
-        """Return the output channels that L1 holds together."""
+        """Return the number of output channels of one block in L1."""
         return inp.c0 if variant_of(inp).slice_c0 else inp.unit
 
     BASIC_BLOCK_KEY: ClassVar[int] = 1 << 9  # bit 9 of the key says: tasks of the basic-block kernel (ops-nn: stated)
@@ -113,16 +114,16 @@ class GradInputTiling(ConvTiling):
 
 
 def k_unit(inp: TilingInput) -> int:
-    """Return the output channels that L1 holds together."""
+    """Return the number of output channels of one block in L1."""
     return GradInputTiling.k_unit(inp)
 
 
 def k_slice(inp: TilingInput) -> int:
-    """Return the K elements of grad_input that belong to one block of output channels: L1 holds whole slices."""
+    """Return the K elements of one block of output channels: a slice, of which L1 holds whole ones only."""
     return inp.taps * k_unit(inp)
 
 
 def gemm(inp: TilingInput) -> tuple[int, int, int]:
-    """Return (M, K, N) of one (batch, depth, kernel depth, real group), padded to whole blocks."""
+    """Return (M, K, N) of the product of one image, depth, kernel depth and real group, padded to whole blocks."""
     pixels = inp.problem.h_in * inp.problem.w_in
     return ceil_to(pixels, inp.c0), inp.cout_padded * inp.taps, inp.cin1 * inp.c0

@@ -71,13 +71,13 @@ KERNEL = "grad_input"
 
 @frozen
 class GradInputQuestion(TilingQuestion):
-    """Question for the ladder of grad_input, with the split, strips and cut of the kernel that the user gave."""
+    """Question for the ladder of grad_input, with the split, strips and cut of the kernel that the user gives."""
 
     fields_of: ClassVar[type[ConvTiling]] = GradInputTiling
 
     @property
     def variant(self) -> Variant:
-        """Return the kernel of the chip's family."""
+        """Return the kernel properties of the chip's family."""
         return variant_of(self.inp)
 
     @property
@@ -87,17 +87,17 @@ class GradInputQuestion(TilingQuestion):
 
     @property
     def mode(self) -> int | None:
-        """Return the given split of the kernel (kernelSplitMode); None leaves it to the library's rule."""
+        """Return the split of the kernel that the user gives (kernelSplitMode); None if the library's rule decides."""
         return self.given.get("kernel_split") if self.variant.kernel_parts else None
 
     @property
     def strip(self) -> int | None:
-        """Return the given width of a strip in columns, 0 for whole rows; None if not given."""
+        """Return the width of a strip in columns that the user gives, 0 for whole rows; None if not given."""
         return self.given.get("split_wi")
 
     @property
     def cut(self) -> int | None:
-        """Return the given cut of the kernel (by rows or by taps); None if not given."""
+        """Return the cut of the kernel that the user gives: 0 none, 2 by rows, 3 by taps; None if not given."""
         return self.given.get("load_b1")
 
     @property
@@ -107,22 +107,22 @@ class GradInputQuestion(TilingQuestion):
 
     @property
     def may_strip(self) -> bool:
-        """Return True if rows may be cut into strips, and have more than one column."""
+        """Return True if rows may be cut into strips: the user gives no width, columns are not split, rows exceed 16 pixels."""
         return self.strip is None and self.mode != SPLIT_HW and self.inp.problem.w_in > FRACTAL
 
     @property
     def cuts(self) -> tuple[int, ...]:
-        """Return the cuts of the kernel to try, in order: the one that is given, or all where the kernel can be cut."""
+        """Return the cuts of the kernel to try, in order: the user's own, else all that the chip's kernel has; () for none."""
         if self.cut is not None:
             return (self.cut,) if self.cut else ()
         may_cut = self.variant.kernel_parts or (self.variant.cuts_kernels and self.free)
         return (NO_HK, NO_HK_WK) if may_cut else ()
 
     def part(self, strip: int, cut: int) -> GradInputQuestion:
-        """Return the question for whole rows of a strip (0: the map) and a piece of the kernel.
+        """Return the question for whole rows of a strip (0: the map) and one piece of a cut kernel.
 
-        Where the library splits a kernel by rows and columns, a part is not split. On coupled chips the procedure deals a map
-        out to cores, of which a strip is only a part: fields that are given keep it away.
+        A part is not split where the library would split its kernel by both axes. The fields given here keep the
+        procedure of coupled chips away, because it deals out a whole map, of which a strip is a part.
         """
         fields = {"loadB1Condition": UNCUT}
         if self.mode is not None:
@@ -141,7 +141,7 @@ class GradInputQuestion(TilingQuestion):
         return replace(found, tiling=tiling if self.free else _with_fields(self, tiling))
 
     def tiling(self) -> GradInputTiling:
-        """Return the tiling of the ladder's answer."""
+        """Return the tiling of the ladder's answer. Raises TilingError where no rung has one."""
         return self.answer().tiling
 
 
@@ -152,10 +152,10 @@ GradInputRung = Rung[GradInputQuestion, GradInputTiling]
 
 
 def _procedure(q: GradInputQuestion) -> GradInputTiling | Refusal:
-    """Return the tiling of the architecture's procedure.
+    """Return the tiling of the vendor's procedure for the chip's architecture.
 
-    On coupled chips it cuts for as many cores as the call asks for blocks; one that it cannot cut into so many has not got its
-    tiling from there (published rows of the 910: 32 blocks on 30 cores).
+    On coupled chips it is asked for as many cores as the call has blocks, and refused if it makes another number of
+    blocks (published rows of the 910: 32 blocks on 30 cores).
     """
     procedure = procedure_of(q.chip, KERNEL)
     assert procedure is not None
@@ -166,7 +166,7 @@ def _procedure(q: GradInputQuestion) -> GradInputTiling | Refusal:
 
 
 def _own_rows(q: GradInputQuestion) -> GradInputTiling:
-    """Return a sound tiling for any problem whose rows L1 holds."""
+    """Return a sound tiling of our own for any problem whose rows L1 holds."""
     inp = q.dealt
     return taller(sound_grad_input(inp), inp) if q.variant.whole_slices else roomy_grad_input(inp)
 
@@ -191,7 +191,7 @@ ROWS = (PROCEDURE, UNSPLIT, OWN_ROWS)
 
 
 def _in_strips(q: GradInputQuestion, strip: int, cut: int = UNCUT) -> GradInputTiling | Refusal:
-    """Return the tiling with whole rows of a strip of `strip` columns (0: the map), for a kernel cut as `cut` says."""
+    """Return the stand-in with whole rows of strips of `strip` columns (0: the map), for a kernel cut as `cut` says."""
     inp = q.inp
     check_grad_input_strips(GradInputTiling(FRACTAL, FRACTAL, FRACTAL, split_wi=strip), inp)
     part = q.part(strip, cut)
@@ -212,7 +212,7 @@ def _in_strips(q: GradInputQuestion, strip: int, cut: int = UNCUT) -> GradInputT
 def _in_fitting_strips(q: GradInputQuestion, cut: int = UNCUT) -> GradInputTiling | Refusal:
     """Return the tiling of strips as wide as a tile.
 
-    With a `cut` kernel they are at most as wide as load3d's padding, which may be all that a tap sees of one.
+    Tap by tap they are at most as wide as load3d's padding, since a tap may see nothing but padding in a strip.
     """
     inp, taps = q.inp, part_input(q.inp, SPLIT_NONE, 0, cut).taps
     smallest = GradInputTiling(FRACTAL, inp.unit, inp.unit, step_ka=taps, step_kb=taps, al1_buffers=1, bl1_buffers=1)
@@ -227,7 +227,7 @@ def _in_fitting_strips(q: GradInputQuestion, cut: int = UNCUT) -> GradInputTilin
 
 
 def _columns(q: GradInputQuestion) -> GradInputTiling | Refusal:
-    """Return the tiling of a signal in strips, of which the kernel then loads the columns that a tile reads."""
+    """Return the tiling of a signal in strips, whose columns the kernel loads; a refusal where one tile has the whole row."""
     rows = climb(ROWS, q)
     if isinstance(rows, Refusal):
         return rows
@@ -237,14 +237,16 @@ def _columns(q: GradInputQuestion) -> GradInputTiling | Refusal:
 
 
 def _strips(q: GradInputQuestion) -> GradInputTiling | Refusal:
-    """Return the tiling of the strips that are given, or of fitting ones."""
+    """Return the tiling of strips as wide as the user says or, if he says nothing, as wide as a tile."""
     return _in_strips(q, q.strip) if q.strip else _in_fitting_strips(q)
 
 
 def _in_pieces(q: GradInputQuestion, cut: int) -> GradInputTiling | Refusal:
-    """Return the tiling for a kernel taken by rows or by taps (`cut`), with whole rows or else with strips.
+    """Return the tiling for a kernel cut as `cut` says, by rows or by taps: in whole rows or, where these do not fit,
+    in strips.
 
-    On dav-2201 only what L1 does not hold is cut: what load3d has no fields for is refused by the library (stated).
+    On dav-2201 a kernel is cut only because of L1: values that load3d has no fields for are refused by the library
+    (stated).
     """
     if q.cut is None and not q.variant.kernel_parts:
         check_grad_input_problem(q.inp)
@@ -253,7 +255,7 @@ def _in_pieces(q: GradInputQuestion, cut: int) -> GradInputTiling | Refusal:
 
 
 def _cut_mark(q: GradInputQuestion) -> str:
-    """Return the mark of a cut kernel: stated on dav-3510; on dav-2201 the library's way is unknown."""
+    """Return the mark of a cut kernel: stated on dav-3510; guessed on dav-2201, where the library's way is unknown."""
     return STATED if q.variant.kernel_parts else GUESSED
 
 
@@ -270,12 +272,12 @@ def _tuned(q: GradInputQuestion) -> GradInputTiling | Refusal:
 
 
 def _dealt_out(q: GradInputQuestion, tiling: GradInputTiling) -> GradInputTiling:
-    """Return the stand-in for cores of dav-2201: taller tiles for few channels, and a tile for each core."""
+    """Return the tiling; on dav-2201 a stand-in with taller tiles if channels are few, and with a tile for each core."""
     return spread(taller(tiling, q.inp), q.inp).but(source="stand-in") if q.variant.whole_slices else tiling
 
 
 def _procedure_dealt_out(q: GradInputQuestion) -> GradInputTiling | Refusal:
-    """Return the procedure's tiling as a stand-in for the closed library's, dealt out to cores."""
+    """Return the procedure's tiling; for an operator of a closed library dealt out to the cores, as a stand-in."""
     tiling = _procedure(q)
     return _dealt_out(q, tiling) if q.closed and not isinstance(tiling, Refusal) else tiling
 
@@ -309,7 +311,7 @@ LADDER: tuple[GradInputRung, ...] = (
 
 
 def _with_fields(q: GradInputQuestion, tiling: GradInputTiling) -> GradInputTiling:
-    """Return the tiling with the user's fields; on the 950, fields equal to the tiling's own change no other field."""
+    """Return the tiling with the user's fields; on the 950, fields that equal the tiling's change no other field."""
     inp, given = q.inp, q.given
     if q.variant.kernel_parts:
         if tiling.but(**given) == tiling:

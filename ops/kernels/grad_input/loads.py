@@ -31,7 +31,7 @@ GRAD_OUTPUT, WEIGHT = 0, 1
 
 
 class SpreadBox(NamedTuple):
-    """A box of the zero-inserted map: channel blocks of a real group, rows from the map's top, columns from the first in L1."""
+    """A box of the zero-inserted map: channel blocks of a group, rows from the map's top, columns from the first in L1."""
 
     block: int
     blocks: int
@@ -42,12 +42,12 @@ class SpreadBox(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Return the bytes, at 32 for each block of a pixel."""
+        """Return the bytes of the box: 32 for each pixel of a channel block."""
         return self.blocks * self.rows * self.columns * BLOCK_BYTES
 
 
 def spread_boxes(blocks: Span, rows: Span, columns: int, room: int) -> Iterator[SpreadBox]:
-    """Yield the boxes of at most `room` pixels that adjoin in L1: whole blocks, else rows of a block, else a part of a row."""
+    """Yield boxes of at most `room` pixels that adjoin in L1: whole channel blocks, else rows of one, else part of a row."""
     at_once = max(room // (rows.length * columns), 1)
     most_rows, most_columns = max(room // columns, 1), min(columns, room)
     for block, block_count in cut(blocks.length, at_once):
@@ -57,7 +57,7 @@ def spread_boxes(blocks: Span, rows: Span, columns: int, room: int) -> Iterator[
 
 
 class PartMap:
-    """One part of the problem for load_data_3d: its map, its taps and its pieces; an uncut problem has one part."""
+    """One part of dx as load_data_3d sees it: its map, taps and pieces; there is one part if the problem is not divided."""
 
     def __init__(self, index: int, part: MapPart, pieces: Sequence[MapPart] | None = None) -> None:
         p = self.p = part.problem
@@ -72,7 +72,7 @@ class PartMap:
 
 
 class OperandLoads:
-    """The L1 buffers of one block's program and the loads that fill them; data that L1 holds already is not loaded again."""
+    """L1 buffers of one block's program and the loads that fill them; an operand that L1 holds is not loaded again."""
 
     def __init__(
         self,
@@ -126,9 +126,10 @@ class OperandLoads:
         m: int,
         n: int,
     ) -> None:
-        """Load the rows `window` of channel blocks of gradOutput for pixels m .., spread out where stride > 1.
+        """Load the rows `window` of gradOutput's channel `blocks` to L1, for dx pixels `m` .., with zeros between if
+        stride > 1.
 
-        The group has `exist` channels; the other channels are zero.
+        The group has `exist` channels; the others become zero.
         """
         k = self.k
         key: tuple[object, ...] = (task, part_map.part.taps, plane, blocks.start, m, n)  # never resident across tiles
@@ -158,7 +159,9 @@ class OperandLoads:
     def load_pixels(
         self, part_map: PartMap, task: GradInputTask, plane: int, box: SpreadBox, exist: int, space: str, address: int
     ) -> None:
-        """Load the pixels of gradOutput inside a box of the zero-inserted map to their places in a buffer."""
+        """Load the gradOutput pixels in a box of the zero-inserted map to their places in the buffer at `address` of
+        `space`.
+        """
         p, row_pitch = part_map.p, box.columns * BLOCK_BYTES
         # Real rows and columns are those at multiples of the stride; the first ones that are inside the box.
         row = ceil_div(box.row, p.stride_h)
@@ -182,9 +185,10 @@ class OperandLoads:
     def weights(
         self, part_map: PartMap, task: GradInputTask, plane: int, slices: range, m: int, channels: Span, exist: int
     ) -> None:
-        """Load the weights of output-channel blocks `slices` for input `channels` as [cin1][tap][slices][unit][C0] to L1.
+        """Load the weights of a part's taps to L1 as [cin1][tap][slices][unit][C0].
 
-        Only `exist` of the input channels exist; the others are zero.
+        `slices` are blocks of output channels, `channels` the input channels, of which `exist` exist; the others become
+        zero.
         """
         n, n_count = channels
         key: tuple[object, ...] = (

@@ -37,24 +37,24 @@ UNCUT, NO_HK, NO_HK_WK = 0, 2, 3
 
 
 def tiling_parts(tiling: GradInputTiling, inp: TilingInput) -> tuple[MapPart, ...]:
-    """Return the parts of dx that a tiling makes; without strips or a split the whole problem."""
+    """Return the parts of dx that a tiling computes; a single one, the whole problem, without strips or a split."""
     return split_parts(inp.problem, tiling.kernel_split, tiling.split_wi)
 
 
 def tiling_input(tiling: GradInputTiling, inp: TilingInput) -> TilingInput:
-    """Return the part of a problem, or the piece of a kernel, that a tiling is made for."""
+    """Return the problem that a tiling is made for: the whole one, or a strip, part or piece of it."""
     return part_input(inp, tiling.kernel_split, tiling.split_wi, tiling.load_b1)
 
 
 def part_input(inp: TilingInput, split: int, strip: int, cut: int) -> TilingInput:
-    """Return the tiling's input for a split, strips and a cut of the kernel alone."""
+    """Return the problem that tilings are made for with a `split`, strips of `strip` columns and a `cut` of the kernel."""
     if cut:
         inp = replace(inp, problem=cut_problem(inp.problem, cut))
     return split_input(inp, split, strip)
 
 
 def task_parts(tiling: GradInputTiling, inp: TilingInput) -> int:
-    """Return how many parts have tasks of their own; those of a split of both axes share theirs."""
+    """Return the number of parts that have tasks of their own; the parts of a split of both axes share tasks."""
     rows = min(inp.problem.stride_h, inp.problem.h_in) if tiling.kernel_split == SPLIT_H else 1
     return rows * strip_count(inp.problem.w_in, tiling.split_wi)
 
@@ -64,11 +64,12 @@ def task_parts(tiling: GradInputTiling, inp: TilingInput) -> int:
 
 @frozen
 class MapPart(Strip):
-    """Part of dx: pixels (`row` + i * row_step, `column` + j * column_step), i < `rows`, j < `columns`, and the problem that
-    computes it.
+    """Part of dx and the `problem` that computes it: pixels (`row` + i * row_step, `column` + j * column_step) of dx, i
+    < `rows`, j < `columns`.
 
-    `problem` has stride 1 along the axes that are split. Its map is as large as the largest part's, so a tile may end in
-    rows or columns that this part does not have. `taps` are indices of the whole kernel, in the order of the part's.
+    `problem` has stride 1 along the axes that are split. Its map is as large as the largest part's, so a tile may end
+    in rows or columns that this part does not have. `taps` are numbers of taps in the whole kernel, in the order of the
+    part's.
     """
 
     row: int
@@ -80,7 +81,7 @@ class MapPart(Strip):
 
 @frozen
 class _Axis:
-    """One residue class along an axis: first pixel, number of pixels, taps, and the padding of its convolution of stride 1."""
+    """One residue class along an axis: first pixel, number of pixels, taps, padding of its convolution of stride 1."""
 
     first: int
     count: int
@@ -98,9 +99,9 @@ def _axis(stride: int, kernel: int, pad: int, size: int) -> list[_Axis]:
 
 @lru_cache(maxsize=64)
 def split_parts(problem: ConvProblem, mode: int, strip: int = 0) -> tuple[MapPart, ...]:
-    """Return the parts, strips slowest, then rows; without a split or strips the problem itself.
+    """Return the parts of dx in order, strips slowest, then rows; without a split or strips the problem itself.
 
-    TilingError with dilation, whose taps are not in a row.
+    TilingError for a split with dilation, since the taps of a part are then not evenly apart.
     """
     if not strip:
         return _split(problem, mode)
@@ -115,8 +116,9 @@ def split_parts(problem: ConvProblem, mode: int, strip: int = 0) -> tuple[MapPar
 
 
 def strip_problem(p: ConvProblem, first: int, width: int) -> tuple[ConvProblem, int]:
-    """Return the problem of dx columns `first` .. and its first gradOutput column; `w_out` is 0 where no column reaches
-    them.
+    """Return the problem of `width` dx columns from `first` on, and the first gradOutput column that it reads.
+
+    Its `w_out` is 0 where no gradOutput column reaches them.
     """
     extent = (p.k_w - 1) * p.dilation_w
     _, pad = pad_before(p)
@@ -163,14 +165,14 @@ def _split(problem: ConvProblem, mode: int) -> tuple[MapPart, ...]:
 
 
 def split_products(problem: ConvProblem, mode: int) -> int:
-    """Return the products of gradOutput with its inserted zeros and the weights: every dx pixel with the taps of its part."""
+    """Return the number of products of a split kernel: every dx pixel with the taps of its part, inserted zeros included."""
     p = problem
     pixels = sum(part.rows * part.columns * len(part.taps) for part in split_parts(p, mode))
     return p.n * p.plane_products * p.c_out * (p.c_in // p.groups) * pixels
 
 
 def split_input(inp: TilingInput, mode: int, strip: int = 0) -> TilingInput:
-    """Return the input that a tiling is made for: the part of a split kernel with the most taps (the first such), the widest
+    """Return the problem that tilings of a split kernel are made for: the first part with the most taps, in its widest
     strip.
     """
     if strip:
@@ -186,10 +188,11 @@ def split_input(inp: TilingInput, mode: int, strip: int = 0) -> TilingInput:
 
 
 def cut_problem(problem: ConvProblem, cut: int) -> ConvProblem:
-    """Return the problem that a tiling is made for: that of any piece, with as many rows and columns as one can need.
+    """Return the problem that tilings of a cut kernel are made for: one piece, with the most rows and columns that any
+    needs.
 
-    Its rows reach the last one of dx, so that none of the padding below, which a stride may leave more of than load3d has a
-    field for, counts as padding of a piece: a tile takes what it sees of it.
+    Its rows reach the last row of dx, so that no padding below counts: a stride may leave more of it than load3d has a
+    field for, and a tile takes only what it sees.
     """
     p = problem
     if cut == UNCUT:
@@ -204,7 +207,7 @@ def cut_problem(problem: ConvProblem, cut: int) -> ConvProblem:
 
 @lru_cache(maxsize=1024)
 def kernel_pieces(problem: ConvProblem, part: MapPart, cut: int) -> tuple[MapPart, ...]:
-    """Return the pieces whose sum is a strip (or the whole map): kernel rows, or taps, that reach gradOutput."""
+    """Return the pieces of a cut kernel whose sum is `part`: its rows or taps, without those that reach no gradOutput."""
     if cut == UNCUT:
         return (part,)
     p = problem

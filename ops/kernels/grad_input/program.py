@@ -123,21 +123,23 @@ def grad_input_task(
 
 
 def has_unit_flag(call: CubeCall, tiling: GradInputTiling, op_type: str) -> bool:
-    """Return True if cube and Fixpipe of this operator hand tiles of L0C over fractal by fractal."""
+    """Return True if cube and Fixpipe hand tiles of L0C over fractal by fractal, as the older operator does with one tile."""
     alone = call.inp.problem.groups == 1 and tiling.cl0_buffers == 1
     return op_type == OLDER and call.chip.has_unit_flag and alone
 
 
 def has_open_rows(call: CubeCall, op_type: str) -> bool:
-    """Return True if the kernel has the rows of Conv3DBackpropInputV2 of ops-nn. Conv3DBackpropInput, which is closed, is taken
-    for the same kernel (inferred); Conv2DBackpropInput, which was measured, is not.
+    """Return True if the kernel has the instructions of ops-nn's open Conv3DBackpropInputV2.
+
+    Conv3DBackpropInput, which is closed, is taken for the same kernel (inferred); Conv2DBackpropInput, which was
+    measured, is not.
     """
     return variant_of(call.inp).open_rows and op_type != OLDER
 
 
 class KernelForm(NamedTuple):
-    """Form of the kernel: dx is `turned` by vector cores, `unit_flag` hands tiles of L0C over, and its rows may be those of the
-    open kernel (`open_rows`), which may clear dx first (`cleared`).
+    """Form of the kernel: dx is `turned` by vector cores; `unit_flag` hands tiles of L0C over; `open_rows`: it has the
+    open kernel's instructions; `cleared`: that kernel first clears dx.
     """
 
     turned: bool = False
@@ -147,13 +149,13 @@ class KernelForm(NamedTuple):
 
 
 def workspace_bytes(call: CubeCall, tiling: GradInputTiling) -> int:
-    """Return the bytes of the fourth tensor where the kernel is split or groups are merged, else 0."""
+    """Return the bytes of workspace of a split kernel, or for the weights of merged groups; else 0."""
     exchange = Exchange.of(call, tiling)
     return merged_bytes(call.inp) if exchange is None else exchange.bytes
 
 
 class KRange(NamedTuple):
-    """Range of K: `length` elements from `start`; the part of K in L1 begins at element `held`."""
+    """`length` elements of K from `start` on; in L1 they begin at element `held`."""
 
     held: int
     start: int
@@ -161,8 +163,8 @@ class KRange(NamedTuple):
 
 
 class HeldFilters(NamedTuple):
-    """Weights in L1 for a tile: `n_count` channels from C0 block `channel`, `taps` kernel positions, output-channel blocks
-    `slices`.
+    """Weights in L1 that a tile reads: `n_count` input channels from C0 block `channel` on, `taps` taps, the blocks of
+    output channels `slices`.
     """
 
     taps: int
@@ -203,7 +205,7 @@ class _DataBuilder:
             self.pipeline = CubePipeline(k, *buffers, unit_flag=form.unit_flag)
 
     def program(self, pieces: Iterable[tuple[PlacedTile, Place]]) -> Program:
-        """Write the program of tiles at their places."""
+        """Return the program that computes the tiles at their places."""
         if self.exchange is not None:
             self.exchange.await_weights(self.k)
         elif self.loads.merged:
@@ -223,7 +225,9 @@ class _DataBuilder:
     # -- one L0C tile --------------------------------------------------------------------------------------------------
 
     def tile(self, number: int, tile: DataTile, channels: TileChannels, parts: Sequence[SeenPart]) -> None:
-        """Compute a tile of dx pixels x channels (of the real group): sum and store each part, in segments of K."""
+        """Append the sums and stores of a tile of dx, part by part, in segments of K; nothing if a cleared dx stays
+        zero there.
+        """
         self.k.next_tile()
         if self.form.cleared and not any(window for part in parts for window in part.windows):
             if self.kept and self.is_last(tile):
@@ -249,7 +253,7 @@ class _DataBuilder:
             self.exchange.close(self.k)
 
     def segments(self, channels: int) -> Iterator[range]:
-        """Yield the blocks of gradOutput's channels of each segment, whose sum is stored to GM before the next."""
+        """Yield the C0 blocks of output channels of each segment of K; its sum is stored before the next one begins."""
         total = ceil_div(channels, self.c0)
         step = self.tiling.k_segment // self.c0 or total
         yield from (range(start, min(start + step, total)) for start in range(0, total, step))
@@ -262,7 +266,7 @@ class _DataBuilder:
         windows: Sequence[RowWindow | None],
         blocks: range,
     ) -> None:
-        """Sum one tile of L0C over pieces of the kernel, its planes and K; zeros where nothing contributes."""
+        """Append the sum of one tile over kernel pieces, kernel planes and channel `blocks`; zeros if nothing contributes."""
         self.pipeline.begin_sum()
         for piece, window in zip(part_map.pieces, windows, strict=True):
             if window is not None:
@@ -272,7 +276,7 @@ class _DataBuilder:
     def sum_piece(
         self, piece: PartMap, tile: DataTile, channels: TileChannels, window: RowWindow, blocks: range
     ) -> None:
-        """Add a piece's share to the tile; it reads the rows `window`."""
+        """Append the products that a kernel piece adds to the tile; it reads the rows `window` of gradOutput."""
         task, m, m_count, n, n_count = tile
         held_m = Span(*held_pixels(self.tiling, task, m))
         held_n = Span(n - channels.before, channels.held)
@@ -315,14 +319,12 @@ class _DataBuilder:
                     self.step(gradient_window, pixels, filters, k_range, (freed[0], freed[1] and not kept))
 
     def is_last(self, tile: DataTile) -> bool:
-        """Return True if the task has no tile behind this one."""
+        """Return True if the tile is the last one of its task."""
         task, m, m_count, n, n_count = tile
         return m + m_count == task.m_start + task.m_count and n + n_count >= task.n_start + task.n_count
 
     def k_slices(self, piece: PartMap, k_start: int, k_count: int) -> range:
-        """Return the blocks of output channels (16, or C0 where NCDHW is read) that contain K elements k_start to k_start +
-        k_count.
-        """
+        """Return the blocks of output channels (16, or C0 where NCDHW is read) that K elements from `k_start` on touch."""
         whole = piece.taps * self.unit
         return range(k_start // whole, ceil_div(k_start + k_count, whole))
 
@@ -347,8 +349,9 @@ class _DataBuilder:
     def step(
         self, window: MapWindow, pixels: Span, filters: HeldFilters, k_range: KRange, freed: tuple[bool, bool]
     ) -> None:
-        """Fill half of L0A and L0B with one base block and multiply. `pixels` count from the first that L1 holds. The block is
-        the last reader of A1 and B1 where they are `freed`.
+        """Append one base block: load half of L0A and L0B, and multiply.
+
+        `pixels` count from the first one in L1. `freed`: if the block is the last to read A1, B1.
         """
         k, (k_held, k_start, k_count), n_count = self.k, k_range, filters.n_count
         a1, b1 = self.loads.a1, self.loads.b1
@@ -392,9 +395,10 @@ class _DataBuilder:
         return "float32" if self.itemsize == 4 else self.call.dtype
 
     def write(self, part_map: PartMap, tile: DataTile, channels: int, *, atomic: bool = False) -> None:
-        """Store the finished tile to gradInput, or to the slot of a vector core; only existing channels.
+        """Append the store of the finished tile: its first `channels` channels to gradInput, or all to the vector
+        core's slot.
 
-        `atomic` adds to the segment of K that is in gradInput already.
+        `atomic` adds to the segments of K that gradInput has already.
         """
         task, m, m_count, n, n_count = tile
         if self.slot is not None:
@@ -410,7 +414,7 @@ class _DataBuilder:
         self.grad_input.drain(self.pipeline, GRAD_INPUT, finished, self.result, atomic)
 
     def hand_over(self, number: int, index: int, tile: DataTile) -> None:
-        """Store the finished tile of part `index` to its place in the slot that the vector cores read."""
+        """Append the store of the finished tile of part `index` to the slot that the vector cores read."""
         assert self.exchange is not None
         target = gm_operand(WORKSPACE, self.exchange.offset(self.k.block, number, index))
         piece = DrainPiece(target, 0, tile.m_count, 0, min(tile.n_count, self.inp.cin_g - tile.n))

@@ -26,8 +26,8 @@ Place = tuple[int, int, int, int]
 
 
 class SeenPart(NamedTuple):
-    """Part number `part` of a tile: `pixels` pixels, and the window of each piece of the kernel for them; None for padding
-    only.
+    """Part number `part` of a tile: its number of pixels, and the gradOutput rows that each kernel piece reads for them
+    (None: padding only).
     """
 
     part: int
@@ -36,8 +36,8 @@ class SeenPart(NamedTuple):
 
 
 class TileChannels(NamedTuple):
-    """Channels of a tile: `present` exist in dx. L1 holds weights of `held` channels from `before` before the tile's first;
-    `weighted` of them exist. The group has `summed` channels of gradOutput.
+    """Channels of a tile, of which `present` exist in dx. L1 holds weights of `held` channels, the first `before`
+    channels before the tile's; `weighted` of them exist. The group has `summed` channels of gradOutput.
     """
 
     present: int
@@ -48,7 +48,7 @@ class TileChannels(NamedTuple):
 
 
 class PlacedTile(NamedTuple):
-    """A numbered tile (see `numbered`) whose task, pixels, channels and windows are relative to its place."""
+    """A tile and its number (see `numbered`); its task, pixels, channels and windows are relative to its place."""
 
     number: int
     tile: DataTile
@@ -57,7 +57,7 @@ class PlacedTile(NamedTuple):
 
 
 class TileRows:
-    """Relative tiles of one launch, computed once for all blocks."""
+    """Relative tiles of one launch, each computed once and shared by all blocks."""
 
     def __init__(
         self, call: CubeCall, tiling: GradInputTiling, exchange: Exchange | None, open_rows: bool, cleared: bool
@@ -78,7 +78,7 @@ class TileRows:
         self._known: dict[tuple[GradInputTask, bool], dict[tuple[int, ...], tuple[PlacedTile, int, int]]] = {}
 
     def placed(self, tiles: Sequence[DataTile]) -> Iterator[tuple[PlacedTile, Place]]:
-        """Yield the relative tiles of a block, each with its place."""
+        """Yield (relative tile, its place) for each tile of a block."""
         final = self._call.inp.real_groups - 1  # it may have fewer channels
         task = None
         for number, tile in enumerate(tiles):
@@ -97,7 +97,7 @@ class TileRows:
             yield placed, (batch, band, block, group)
 
     def at(self, placed: PlacedTile, place: Place) -> PlacedTile:
-        """Return the tile at a place, with absolute pixels, channels and windows."""
+        """Return the relative tile as it is at a place, with absolute pixels, channels and windows."""
         batch, band, block, group = place
         task = placed.tile.task._replace(batch=batch)
         if self._grouped:
@@ -105,8 +105,8 @@ class TileRows:
         return self._beside(self._further(placed._replace(tile=placed.tile._replace(task=task)), band), block)
 
     def _counted(self, tile: DataTile, group: int) -> tuple[PlacedTile, int, int]:
-        """Return a tile of a group as a relative one (without image, and without group if groups move), with its band and
-        channel block.
+        """Return (relative tile, band of rows, channel block) for a tile of image 0, and of group 0 where places have
+        groups.
         """
         parts = []
         for part_map in self.maps:
@@ -138,11 +138,11 @@ class TileRows:
             yield window if seen else None
 
     def _width(self, tile: DataTile) -> int:
-        """Return the pixels of a row as the tile counts them."""
+        """Return the pixels of a row in the map of the tile's part."""
         return self.maps[tile.task.part].p.w_in
 
     def _further(self, placed: PlacedTile, band: int) -> PlacedTile:
-        """Return the tile `band` bands of rows further down."""
+        """Return the tile moved down by `band` bands of rows."""
         if not self._band:
             return placed
         rows, tile = band * self._band, placed.tile
@@ -155,7 +155,7 @@ class TileRows:
         return placed._replace(tile=tile._replace(task=task, m=tile.m + pixels), parts=tuple(parts))
 
     def _beside(self, placed: PlacedTile, block: int) -> PlacedTile:
-        """Return the tile `block` channel blocks further on."""
+        """Return the tile moved by `block` channel blocks."""
         if not self._block:
             return placed
         tile, channels = placed.tile, block * self._block

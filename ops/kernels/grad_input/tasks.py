@@ -16,10 +16,10 @@ from ascend_sim.ops.problem.tiling_input import TilingInput
 
 
 class GradInputTask(NamedTuple):
-    """dx pixels `m_start ..` (row-major) x channels `n_start ..` of one real group, image and input depth.
+    """Task: dx pixels `m_start ..` (row by row) x channels `n_start ..` of one real group, image and input depth.
 
-    Where dx is cut into strips or the kernel is split, the pixels are those of a part: of `part`, or (a split of both axes) of
-    each part in turn.
+    Where dx is cut into strips or the kernel is split, the pixels are those of part `part`; with a split of both axes,
+    of each part in turn.
     """
 
     group: int
@@ -33,10 +33,11 @@ class GradInputTask(NamedTuple):
 
 
 def grad_input_tasks(tiling: GradInputTiling, inp: TilingInput, core: int) -> list[GradInputTask]:
-    """Return the tasks of one core: real group slowest, then strips, pixels, (batch, depth), channels fastest. Channels are
-    C0-padded.
+    """Return the tasks of one core, with channels padded to C0. Real groups count slowest, then strips, pixels, (batch,
+    depth), channels.
 
-    With `single_core_batch` a core gets one part of the pixels and channels of that many images: pixels fastest (assumed).
+    With `single_core_batch` a core gets one part of pixels and channels for so many images; pixels count fastest
+    (assumed).
     """
     if variant_of(inp).tile_tasks:
         return _tile_tasks(tiling, inp, core)
@@ -73,8 +74,8 @@ def grad_input_tasks(tiling: GradInputTiling, inp: TilingInput, core: int) -> li
 def _tile_tasks(tiling: GradInputTiling, inp: TilingInput, core: int) -> list[GradInputTask]:
     """Return the tasks of the kernel that reads NCDHW, those of several depths one by one.
 
-    Order (ops-nn arch35: stated; where images and parts come: ours): several kernel planes: pixels, depth,
-    channels fastest; else depth, pixels, channels, for a kernel of one tap the longer side before the shorter one.
+    Order (ops-nn arch35: stated; where images and parts come: ours): with several kernel planes pixels, depth, channels
+    fastest; else depth, pixels, channels, but pixels fastest for a kernel of one tap with fewer pixels than channels.
     """
     part = tiling_input(tiling, inp).problem
     pixels, channels = part.h_in * part.w_in, inp.cin1 * inp.c0

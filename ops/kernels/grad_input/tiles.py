@@ -16,7 +16,7 @@ from ascend_sim.ops.problem.sizes import ceil_to
 
 
 class DataTile(NamedTuple):
-    """An L0C tile: `m_count` pixels from `m` and `n_count` channels of the real group, in whole C0, from `n`."""
+    """An L0C tile of a task: `m_count` pixels from `m` on, `n_count` channels of the real group, in whole C0, from `n` on."""
 
     task: GradInputTask
     m: int
@@ -25,14 +25,14 @@ class DataTile(NamedTuple):
     n_count: int
 
     def of(self, batch: int) -> DataTile:
-        """Return the tile at the same place of another image."""
+        """Return the same tile of image `batch`."""
         return self._replace(task=self.task._replace(batch=batch))
 
 
 def numbered(tiles: Sequence[DataTile], turns: int = 0) -> Iterator[tuple[tuple[int, DataTile], int]]:
-    """Yield ((number, tile of image 0), image) for each tile, as a stamped loop needs them.
+    """Yield ((number, the tile as in image 0), image) for each tile, as a stamped loop needs them.
 
-    The numbers are those of the first `turns` tiles and then `turns` further ones in turn; without turns all are 0.
+    The number is `turn_of` the tile's position.
     """
     for number, tile in enumerate(tiles):
         if not number or tile.task is not tiles[number - 1].task:
@@ -41,14 +41,14 @@ def numbered(tiles: Sequence[DataTile], turns: int = 0) -> Iterator[tuple[tuple[
 
 
 def turn_of(number: int, turns: int) -> int:
-    """Return the turn of a tile's number: the number itself, or beyond the first `turns` one of `turns` further ones."""
+    """Return a tile's number for stamps: `number` below `turns`, then `turns` .. 2 * `turns` - 1 in turn; 0 without turns."""
     return min(number, turns + number % turns) if turns else 0
 
 
 def grad_input_tiles(call: CubeCall, tiling: GradInputTiling, block: int) -> list[DataTile]:
-    """Return every tile of a block, in order.
+    """Return the tiles of a block, in order.
 
-    On coupled chips, whose L1 keeps an operand for as long as its tiles follow each other, in the order that loads less:
+    On coupled chips L1 keeps an operand as long as its tiles follow each other. Their order is the one that loads less:
     all tasks for one band of base_n channels, or all bands for one tile of pixels.
     """
     found: list[DataTile] = []
@@ -96,20 +96,20 @@ def grad_input_tiles(call: CubeCall, tiling: GradInputTiling, block: int) -> lis
 
 
 def _channels_end(call: CubeCall, task: GradInputTask) -> int:
-    """Return the end of a task's channels that exist, in whole C0."""
+    """Return the end of a task's channels, in whole C0, without those that its group lacks."""
     channels = ceil_to(call.group_channels(task.group, call.inp.problem.c_in, call.inp.cin_g), call.inp.c0)
     return min(task.n_start + task.n_count, channels)
 
 
 def held_pixels(tiling: GradInputTiling, task: GradInputTask, m: int) -> tuple[int, int]:
-    """Return the first pixel and the number of the pixels whose rows L1 holds together with pixel `m`."""
+    """Return (first, number) of the pixels whose gradOutput rows L1 holds together with pixel `m`."""
     held = tiling.step_m * tiling.base_m
     start = task.m_start + (m - task.m_start) // held * held
     return start, min(held, task.m_start + task.m_count - start)
 
 
 def held_channels(call: CubeCall, tiling: GradInputTiling, task: GradInputTask, n: int) -> tuple[int, int]:
-    """Return the first channel and the number of the channels whose weights L1 holds together with channel `n`."""
+    """Return (first, number) of the channels whose weights L1 holds together with channel `n`."""
     held = tiling.step_n * tiling.base_n
     start = task.n_start + (n - task.n_start) // held * held
     return start, min(held, _channels_end(call, task) - start)
@@ -124,14 +124,14 @@ def contributing_planes(problem: ConvProblem, depth: int) -> Iterator[tuple[int,
 
 
 def pieces(start: int, end: int, size: int) -> list[tuple[int, int]]:
-    """Return (first, number) of the pieces of `size` from `start` to `end`; the last one may be shorter."""
+    """Return (first, number) of each piece of `size` from `start` to `end`; the last one may be shorter."""
     return [(first, min(size, end - first)) for first in range(start, end, size)]
 
 
 def runs(part: MapPart, width: int, m: int, m_count: int) -> Iterator[TileRun]:
-    """Yield the runs of a tile's pixels that adjoin in GM: a part's rows, or all of a map that is not in strips.
+    """Yield the runs of a tile's pixels that adjoin in GM: rows of a part, or one run if the part is whole rows of dx.
 
-    `width` is that of dx, whose columns the part's must adjoin. Pixels that the part does not have are left out.
+    `width` is the columns of dx. Pixels that the part does not have are left out.
     """
     own = part.problem.w_in
     if part.row_step == 1 and own == width:

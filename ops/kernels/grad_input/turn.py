@@ -33,12 +33,12 @@ _WRITTEN, _READ = 5, 6
 
 
 def slots_bytes(tiling: GradInputTiling, chip: ChipSpec) -> int:
-    """Return the bytes of the workspace for the slots: as many as L0C has for every block (stated)."""
+    """Return the bytes of the workspace for the slots: those of L0C for every block (stated)."""
     return tiling.block_dim * chip.buffers["L0C"]
 
 
 class Slot:
-    """The cube core's side of its slot in the workspace."""
+    """The slot of a cube core in the workspace, as the cube core uses it."""
 
     def __init__(self, k: KernelBuilder, tiling: GradInputTiling, inp: TilingInput) -> None:
         self._k, self._used = k, False
@@ -46,17 +46,17 @@ class Slot:
         self._address = gm_operand(SLOTS, _slot_offset(tiling, inp, k.block))
 
     def acquire(self) -> int:
-        """Return the slot, once the vector cores have emptied it."""
+        """Append the wait until the vector cores have emptied the slot; return its GM address."""
         self._emptied()
         return self._address
 
     def publish(self) -> None:
-        """Append the flag that the tile is on its way to the slot."""
+        """Append the flag for the vector cores behind the store of a tile to the slot."""
         self._k.cross_core_set(_WRITTEN, 2, "FIX")
         self._used = True
 
     def close(self) -> None:
-        """Take back the last flag at the end of the program."""
+        """Append the wait that takes the vector cores' last flag, at the end of the program."""
         self._emptied()
 
     def _emptied(self) -> None:
@@ -65,7 +65,7 @@ class Slot:
 
 
 def turn_program(k: KernelBuilder, call: CubeCall, tiling: GradInputTiling, tiles: Sequence[DataTile]) -> Program:
-    """Write the program of a vector core for the tiles of its block."""
+    """Return the program of a vector core that turns the tiles of its block from the slot to NCDHW."""
     inp, p = call.inp, call.inp.problem
     itemsize, parts = inp.itemsize, tiling_parts(tiling, inp)
     dx = PlanarMap(p.c_in, (p.d_in, p.h_in, p.w_in), itemsize)

@@ -64,15 +64,17 @@ def clear(k: KernelBuilder, size: int, blocks: int) -> None:
 
 
 def copied_blocks(blocks: int, taps: int) -> int:
-    """Return the channel blocks of the input that are loaded for `blocks` blocks of columns, wherever they begin."""
+    """Return how many channel blocks of the input are loaded for `blocks` blocks of columns: as many as a tile may touch,
+    wherever it begins.
+    """
     count = ceil_div(blocks, taps)
     return count + (taps % blocks > 0 if taps > blocks else 2 * blocks % taps > 0)
 
 
 def copied_rows(problem: ConvProblem, pixels: Span, first: int, rows: int) -> InputRows:
-    """Return the input rows that are loaded for gradOutput pixels of a task, which has `rows` rows from row `first` on.
+    """Return the input rows that are loaded for the gradOutput pixels `pixels` of a task with `rows` rows from row `first` on.
 
-    They are those of the rows that so many pixels may touch, wherever they begin.
+    Their number is that of the most rows that a run of so many pixels may touch, whatever its first pixel.
     """
     p = problem
     beyond = (p.k_h - 1) * p.dilation_h + 1 - p.stride_h
@@ -117,7 +119,9 @@ class OpenCubeBuilder(CubeBuilder):
         return TPipePipeline(self.k, self.tiling.al0_buffers, self.tiling.cl0_buffers, tile_bytes, barriers=barriers)
 
     def parts(self, task: GradWeightTask) -> Iterator[tuple[GradWeightTask, range]]:
-        """Yield each image whose plane reaches the input by itself, of a StreamK part all of them."""
+        """Yield (task, images summed at once): one image at a time, without images whose plane lies in the padding; all images
+        of a StreamK part.
+        """
         images = range(task.image_start, task.image_start + task.images)
         if task.slot is not None:
             yield task, images
@@ -127,7 +131,7 @@ class OpenCubeBuilder(CubeBuilder):
                 yield task, range(image, image + 1)
 
     def depth_of(self, image: int, task: GradWeightTask) -> int | None:
-        """Return the input depth that a task's kernel plane meets from an image; None in the padding."""
+        """Return the input depth that the task's kernel plane reads for an image; None where it lies in the padding."""
         p, plane = self.p, 0 if task.plane is None else task.plane
         depth = image % p.d_out * p.stride_d - p.pad_front + self.input.plane_and_tap(plane)[0] * p.dilation_d
         return depth if 0 <= depth < p.d_in else None
@@ -135,9 +139,11 @@ class OpenCubeBuilder(CubeBuilder):
     # -- tiles ---------------------------------------------------------------------------------------------------------
 
     def tiles(self, task: GradWeightTask) -> Iterator[tuple[int, SummedTile]]:
-        """L0C tiles of a task: blocks of stepM x stepN tiles, and the tiles of a block, both in the order of the tiling.
+        """Yield (kernel plane, L0C tile) of a task, one block of stepM x stepN tiles after the other, all in the tiling's
+        order.
 
-        L1 holds the rows of a block's tiles, and the channel blocks of the input behind its columns.
+        Each tile says what L1 holds for its block: rows of gradOutput, and the channel blocks of the input that its columns
+        read.
         """
         tiling = self.tiling
         listed = list(super().tiles(task))
@@ -163,12 +169,12 @@ class OpenCubeBuilder(CubeBuilder):
         yield from (found[order] for order in sorted(found))
 
     def place(self, task: GradWeightTask, tile: SummedTile | FilterTile) -> tuple[int, int]:
-        """Return the row and column of a tile among those of its task."""
+        """Return (row, column) of a tile in the task's grid of base blocks."""
         row = tile.row if isinstance(tile, FilterTile) else tile.m
         return (row - task.m_start) // self.tiling.base_m, (tile.column - task.n_start) // self.tiling.base_n
 
     def count(self, task: GradWeightTask) -> tuple[int, int]:
-        """Return the rows and columns of tiles that a task has."""
+        """Return (rows, columns) of the task's grid of tiles."""
         if task not in self._counts:
             places = [(0, 0), *(self.place(task, tile) for tile in filter_tiles(self.call, self.tiling, task))]
             rows, columns = zip(*places, strict=True)
@@ -178,7 +184,9 @@ class OpenCubeBuilder(CubeBuilder):
     def summed(
         self, task: GradWeightTask, images: range, placed: tuple[int, SummedTile]
     ) -> Iterator[tuple[Piece, Where]]:
-        """A tile summed over planes `images`, each with its loads; L1 keeps nothing of several planes or strips."""
+        """Yield the steps of a tile summed over planes `images`, with their loads; L1 keeps nothing of several planes
+        or strips.
+        """
         kept = self.loads(task, placed[1]) if len(images) == 1 else (ALWAYS, ALWAYS)
         for piece, where in super().summed(task, images, placed):
             if isinstance(piece, Plane):
@@ -186,9 +194,10 @@ class OpenCubeBuilder(CubeBuilder):
             yield piece, where
 
     def loads(self, task: GradWeightTask, tile: SummedTile) -> tuple[Loads, Loads]:
-        """Return the loads of a tile: of gradOutput (A) and of the input (B).
+        """Return the loads that a tile needs of gradOutput (A) and of the input (B).
 
-        The operand along which the inner loop goes comes again for each of its tiles, the other one for each block of tiles.
+        The operand that changes from tile to tile is loaded for each tile, the other one once for each block of tiles. Either
+        is loaded each time where its buffers do not hold all of K.
         """
         tiling, (rows, columns), (row, column) = self.tiling, self.count(task), self.place(task, tile)
         steps = ceil_div(task.rows * self.inp.problem.w_out, tiling.base_k)
@@ -211,7 +220,9 @@ class OpenCubeBuilder(CubeBuilder):
     # -- a plane -------------------------------------------------------------------------------------------------------
 
     def plane(self, plane: Plane, strip: Strip, steps: Sequence[Step], where: Where) -> None:
-        """Products of the gradOutput pixels of a strip, and what they see of the input; B is loaded before A."""
+        """Append one plane's loads and products: gradOutput pixels of a strip times the input that they read. B is loaded
+        before A.
+        """
         tile, batch, row = self.placed(plane.tile, where), where.batch, where.row
         assert plane.loads is not None
         loads_a, loads_b = plane.loads
@@ -232,14 +243,14 @@ class OpenCubeBuilder(CubeBuilder):
             self.multiply(plane.tile, strip, step, (ends_a and loads_a.freed, ends_b and loads_b.freed))
 
     def boxes(self, strip: Strip, span: Span) -> Iterator[tuple[Span, Span, int]]:
-        """Pixels of whole rows are one run in GM."""
+        """Yield the pieces in which gradOutput pixels are loaded: whole rows as one piece, else as `CubeBuilder` does."""
         if strip.columns == self.p.w_out:
             yield Span(0, 1), span, 0
         else:
             yield from super().boxes(strip, span)
 
     def multiply(self, tile: SummedTile, strip: Strip, step: Step, freed: tuple[bool, bool]) -> None:
-        """One base block: fill half of L0B, then of L0A, multiply. It is the last reader of A1 and B1 that are `freed`."""
+        """Append one base block: load half of L0B, then of L0A, and multiply. `freed`: if it is the last to read A1, B1."""
         k, (pixels, in_a1, in_b1, held) = self.k, step
         half = self.pipeline.operands.acquire()
         left, right = self.pipeline.left[half], self.pipeline.right[half]

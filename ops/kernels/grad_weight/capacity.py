@@ -15,12 +15,12 @@ from ascend_sim.ops.problem.walk import input_rows_of
 
 
 def b1_slices(inp: TilingInput, columns: int) -> int:
-    """Return the blocks of input channels that L1 holds for `columns` columns of dW at any start."""
+    """Return the most blocks of input channels that `columns` columns of dW read, wherever a tile begins."""
     return spanned_slices(ceil_div(columns, inp.n0), inp.taps)
 
 
 def spanned_slices(blocks: int, taps: int) -> int:
-    """Return how many slices of `taps` blocks a run of `blocks` touches at any start that is a multiple of its length."""
+    """Return the most slices of `taps` blocks that a run of `blocks` touches, if it begins at a multiple of its own length."""
     slices = ceil_div(blocks, taps)
     if taps > blocks and taps % blocks:
         return slices + 1
@@ -33,19 +33,19 @@ def b1_rows(inp: TilingInput, pixels: int) -> int:
 
 
 def bl1_bound(tiling: GradWeightTiling, inp: TilingInput, *, clipped: bool = False) -> int:
-    """Return the elements of one L1 buffer of B.
+    """Return the elements of one L1 buffer of B (the input).
 
-    `clipped`: no more rows and channel blocks than there are (the vendor's has).
+    With `clipped`, as in the vendor's formula, at most the rows and channel blocks that exist are counted.
     """
     held = b1_pixels(inp, tiling.base_k * tiling.step_kb, clipped=clipped)
     return held * _held_slices(tiling, inp, clipped) * inp.n0
 
 
 def _held_slices(tiling: GradWeightTiling, inp: TilingInput, clipped: bool) -> int:
-    """Return the channel blocks of one L1 buffer of B; with `clipped` at most the input's, or on the 950 a task's (ops-nn:
-    stated).
+    """Return the channel blocks in one L1 buffer of B; with `clipped` at most the input's, and on the 950 always at most a
+    task's (ops-nn: stated).
 
-    A tiling that has no tasks yet (`single_core_n` 0) may need more than one of a task will.
+    A tiling without tasks yet (`single_core_n` 0) has no such limit.
     """
     slices = b1_slices(inp, tiling.step_n * tiling.base_n)
     if not inp.layout.plain:
@@ -59,7 +59,7 @@ def b1_pixels(inp: TilingInput, pixels: int, *, clipped: bool = False) -> int:
 
 
 def grad_weight_l1(tiling: GradWeightTiling, inp: TilingInput, *, clipped: bool = False) -> tuple[int, int]:
-    """Return the bytes of gradOutput (A1) and of input (B1) in L1, all buffers counted."""
+    """Return the bytes in L1 of (gradOutput, input), all buffers counted."""
     a1 = tiling.step_ka * tiling.base_k * tiling.step_m * tiling.base_m * inp.itemsize * tiling.al1_buffers
     return a1, bl1_bound(tiling, inp, clipped=clipped) * inp.itemsize * tiling.bl1_buffers
 
@@ -120,7 +120,9 @@ def check_grad_weight(tiling: GradWeightTiling, inp: TilingInput) -> None:
 
 
 def check_walk(width: int, taps: int, inp: TilingInput) -> None:
-    """Raise TilingError where gradOutput has no strips of `width` columns (splitWo), or no single taps (isSplitKernelHW)."""
+    """Raise TilingError where gradOutput cannot be cut in strips of `width` columns (splitWo), or the kernel in single
+    taps if `taps` is 1 (isSplitKernelHW).
+    """
     if taps not in (0, 1):
         raise TilingError(f"isSplitKernelHW = {taps}; allowed 0 or 1 (taps of the kernel one by one)")
     if taps and not inp.layout.plain:

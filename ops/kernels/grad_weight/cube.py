@@ -37,9 +37,9 @@ from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 
 
 class SummedTile(NamedTuple):
-    """A tile of dW: `rows` existing rows from `m` of a real group, and columns of a kernel plane (or `tap`).
+    """A tile of dW: `rows` existing rows of a real group from row `m` on, and columns of one kernel plane (or of one `tap`).
 
-    L1 holds with it the existing rows `held` of gradOutput, and `channels` channels of the input in `blocks`.
+    For it L1 holds the existing rows `held` of gradOutput, and `channels` input channels in the channel `blocks`.
     """
 
     group: int
@@ -54,9 +54,9 @@ class SummedTile(NamedTuple):
     channels: int
 
     def counted(self, c0: int, per_block: int) -> tuple[SummedTile, int, int]:
-        """Return the tile relative to its place, with the place: row block of C0, channel block of the input, group.
+        """Return the tile relative to its place, and the place: row block of C0 channels, channel block of the input.
 
-        A channel block has `per_block` columns.
+        A channel block has `per_block` columns of dW.
         """
         rows_from, first = self.held.start // c0, self.blocks.start
         return self.at(-rows_from * c0, -first, -self.group, per_block), rows_from, first
@@ -73,14 +73,14 @@ class SummedTile(NamedTuple):
 
 
 class Begin(NamedTuple):
-    """Step of a program: a tile begins. A tile that several programs share is `counted` by one of them."""
+    """Step of a program: begin a tile. Of the programs that share a tile one has it `counted`."""
 
     counted: bool
 
 
 class Loads(NamedTuple):
-    """Loads of an operand for a plane of a tile: whether it is loaded, whether its buffers are free behind the plane, and the
-    number of its first load, which says the buffer.
+    """Loads of one operand for a plane: `wanted` if it is loaded at all, `freed` if its buffers are free after the plane;
+    `first` is the number of its first load, from which its buffer follows.
     """
 
     wanted: bool
@@ -89,10 +89,10 @@ class Loads(NamedTuple):
 
 
 class Plane(NamedTuple):
-    """Step of a program: a plane of gradOutput is added to a tile; rows and columns are relative to its place, as in its
-    `walk`.
+    """Step of a program: add a plane of gradOutput to a tile. The rows and columns of tile and `walk` are relative to its
+    place.
 
-    The only plane of a tile has its `begin`. A kernel that counts its loads has those of A and of B.
+    `begin` is set if the plane is the only one of its tile, `loads` (of A and of B) if the kernel numbers its loads.
     """
 
     tile: SummedTile
@@ -104,10 +104,10 @@ class Plane(NamedTuple):
 
 
 class End(NamedTuple):
-    """Step of a program: the sum of a tile of kernel plane `plane` is stored; a `moved` tile is relative to its place, in group
-    0.
+    """Step of a program: store the sum of a tile of kernel plane `plane`. A `moved` tile is relative to its place, any other
+    one is absolute, but in group 0.
 
-    `slot` is the task of a StreamK part and the block that computes it.
+    `slot`: the StreamK task and the block whose slot it goes to; None where it goes to dW.
     """
 
     tile: SummedTile
@@ -124,7 +124,7 @@ class Image(NamedTuple):
 
 
 class Round(Enum):
-    """Step of a program: the begin or end of a round in which all cores compute one tile of their shared task."""
+    """Step of a program: the begin or end of a round, in which each core computes one tile that goes to its slot."""
 
     BEGINS = 0
     ENDS = 1
@@ -135,7 +135,7 @@ Piece = Begin | Plane | End | Round
 
 
 def filter_tiles(call: CubeCall, tiling: GradWeightTiling, task: GradWeightTask) -> Iterator[FilterTile]:
-    """Return the L0C tiles of a task, in the order of the tiling; a tile stays within one kernel plane."""
+    """Yield the L0C tiles of a task, in the order of the tiling; a tile stays within one kernel plane."""
     inp = by_tap(call.inp) if tiling.split_kernel else call.inp
     per_block = inp.taps * inp.n0
     per_plane = inp.n1 * per_block
@@ -188,7 +188,7 @@ class CubeBuilder:
         )
 
     def cube_pipeline(self, tile_bytes: int) -> CubePipeline:
-        """Return the buffers of L0, and of L0C for tiles of so many bytes."""
+        """Return the buffers of L0A and L0B, and of L0C for tiles of `tile_bytes` bytes."""
         # Items of 1 byte are turned in squares, so that L0A has whole ones.
         tiling = self.tiling
         pipeline = CubePipeline(self.k, tiling.al0_buffers, tiling.cl0_buffers, tile_bytes)
@@ -204,7 +204,7 @@ class CubeBuilder:
         )
 
     def written(self, pieces: Iterable[tuple[Piece, Where]]) -> Program:
-        """Return the program of `pieces`."""
+        """Return the program of the steps `pieces`, with the end of all queues."""
         for piece, where in self.k.stamped(pieces):
             self.write_piece(piece, where)
         self.a1.close()
@@ -225,14 +225,15 @@ class CubeBuilder:
         self.k.cross_core_set(CUBE_TO_VECTOR, 2, "FIX")
 
     def runs(self) -> Iterator[tuple[Run, Where]]:
-        """Yield the tiles of the block's tasks in order, as runs of steps with the place of each run."""
+        """Yield (run of steps, its place) for the tiles of the block's tasks, in order."""
         for task in grad_weight_tasks(self.tiling, self.inp, self.k.block):
             for part, images in self.parts(task):
                 yield self.run(part, images)
 
     def run(self, part: GradWeightTask, images: range, tile: tuple[int, SummedTile] | None = None) -> tuple[Run, Where]:
-        """Return the steps of a part's tiles (or of one `tile`) as a run, and its place; other images of the batch share the
-        run.
+        """Return the steps of all tiles of a part (or of `tile` alone) as a run, and its place.
+
+        The same run serves equal planes of other images of the batch, at other places.
         """
 
         def pieces(images: range) -> Iterator[tuple[Piece, Where]]:
@@ -250,9 +251,7 @@ class CubeBuilder:
     def summed(
         self, task: GradWeightTask, images: range, placed: tuple[int, SummedTile]
     ) -> Iterator[tuple[Piece, Where]]:
-        """Yield the steps of a tile and kernel plane: begin, the planes `images` over the rows of a task, end; each with its
-        place.
-        """
+        """Yield (step, place) for a tile of one kernel plane: its begin, one step a plane of `images`, its end."""
         p, (plane, tile) = self.p, placed
         begin = Begin(not task.slot)  # parts of a StreamK task share its tiles
         slot = self.slot(task)
@@ -279,7 +278,7 @@ class CubeBuilder:
         return None if task.slot is None else (task, self.k.block)
 
     def parts(self, task: GradWeightTask) -> Iterator[tuple[GradWeightTask, range]]:
-        """Yield the parts that are summed in L0C before dW is written: the task, or rows of it, of some images."""
+        """Yield (task, images whose sum stays in L0C before dW is written): all images of the task, or one at a time."""
         images = range(task.image_start, task.image_start + task.images)
         if not self.atomic or adds_once_per_task(self.tiling):
             yield task, images
@@ -287,7 +286,7 @@ class CubeBuilder:
             yield from ((task, range(image, image + 1)) for image in images)
 
     def tiles(self, task: GradWeightTask) -> Iterator[tuple[int, SummedTile]]:
-        """Yield the L0C tiles of a task with their kernel planes, in the order of the tiling."""
+        """Yield (kernel plane, L0C tile) for each tile of a task, in the order of the tiling."""
         channels = self.call.group_channels(task.group, self.p.c_out, self.inp.cout_g)
         channels_in = self.call.group_channels(task.group, self.p.c_in, self.inp.cin_g)
         rows_held = self.tiling.step_m * self.tiling.base_m
@@ -327,12 +326,12 @@ class CubeBuilder:
             self.write(FilterTile(tile.group, piece.plane, tile.m, tile.rows, tile.column, tile.n_count), piece.slot)
 
     def begin(self, begin: Begin) -> None:
-        """Begin the next tile of L0C."""
+        """Append the begin of the next tile of L0C."""
         self.k.next_tile(counted=begin.counted)
         self.pipeline.begin_sum()
 
     def plane(self, plane: Plane, strip: Strip, steps: Sequence[Step], where: Where) -> None:
-        """Multiply the gradOutput pixels of a strip by the input that they read."""
+        """Append the loads and products of a plane: gradOutput pixels of a strip times the input that they read."""
         tile, batch, row = self.placed(plane.tile, where), where.batch, where.row
         last = None
         for step in steps:
@@ -344,7 +343,7 @@ class CubeBuilder:
             last = step
 
     def placed(self, tile: SummedTile, where: Where) -> SummedTile:
-        """Return the tile at its place, with absolute rows and columns."""
+        """Return the relative tile as it is at `where`, with absolute rows and columns."""
         # All channels of a real group but of the only one are whole blocks, or may begin anywhere.
         group = where.group if self.inp.real_groups > 1 else 0
         return tile.at(where.m * self.c0, where.n, group, self.per_block)
@@ -369,16 +368,16 @@ class CubeBuilder:
         return boxes(strip, span)
 
     def key_of_rows(self, tile: SummedTile, strip: Strip, image: Image, span: Span) -> Hashable:
-        """Return the key of gradOutput pixels in L1; it includes the strip, since taps number pixels differently."""
+        """Return the key of the tile's gradOutput pixels in L1; it has the strip, since taps number pixels differently."""
         return (*image, tile.group, tile.held.start, strip.column, strip.columns, *span)
 
     def place_of_rows(self, tile: SummedTile, image: Image) -> ChannelPlace:
-        """Return the first element in GM of the gradOutput rows that L1 holds."""
+        """Return the place in the map of the first gradOutput channel that L1 holds for a tile."""
         return ChannelPlace(image.batch, tile.group * self.inp.cout_g + tile.held.start, image.depth)
 
     def load_b1(self, tile: SummedTile, strip: Strip, image: Image, span: Span, held: InputRows) -> Hashable:
-        """Load the rows `held` of the input behind the gradOutput pixels `span`, in the tile's channel blocks; return their
-        key.
+        """Load the input rows `held`, which the gradOutput pixels `span` read, in the tile's channel blocks, to L1; return
+        their key in L1.
         """
         key = (*image, tile.group, *tile.blocks, *self.input.key(strip, tile.tap, span, held), held.first, held.rows)
         address = self.b1.begin(key)
@@ -392,7 +391,7 @@ class CubeBuilder:
     # -- L1 -> L0, mmad ------------------------------------------------------------------------------------------------
 
     def step(self, tile: SummedTile, strip: Strip, step: Step) -> None:
-        """Fill half of L0A and L0B with one base block and multiply; tile and step may be relative to the same place."""
+        """Load one base block to half of L0A and half of L0B, and multiply. Tile and step may be relative to the same place."""
         k, (pixels, in_a1, in_b1, held) = self.k, step
         half = self.pipeline.operands.acquire()
         left, right = self.pipeline.left[half], self.pipeline.right[half]
@@ -407,10 +406,9 @@ class CubeBuilder:
         self.pipeline.multiply(half, tile.rows, pixels.length, tile.n_count, self.call.dtype, self.call.hf32_bits)
 
     def columns(self, tile: SummedTile) -> Iterator[tuple[int, Span | ColumnRuns]]:
-        """Yield what is loaded to L0B at a time, and how far behind its beginning it goes: all columns of a tile.
+        """Yield (offset in half of L0B, columns) for each load3d of a tile: one for all columns, or one for each fractal.
 
-        Where C0 is half of a fractal, the channels of a tap fill one in two runs, a load for each fractal (ops-nn, arch35:
-        stated).
+        It is one a fractal where C0 is half a fractal: the channels of a tap then fill it in two runs (ops-nn, arch35: stated).
         """
         first, taps, c0 = tile.column % self.per_block, self.inp.taps, self.c0
         if self.inp.n0 == c0 or taps == 1:
@@ -426,7 +424,7 @@ class CubeBuilder:
     # -- L0C -> GM -----------------------------------------------------------------------------------------------------
 
     def write(self, tile: FilterTile, slot: tuple[GradWeightTask, int] | None) -> None:
-        """Store the tile to dW, add it, or store it to this core's slot."""
+        """Append the store of the tile in L0C: to dW (added, where sums are atomic) or, with a `slot`, to this core's slot."""
         if slot is None:
             self.dw.drain(self.pipeline, GRAD_WEIGHT, tile, self.atomic)
             return

@@ -51,7 +51,7 @@ class GradWeightTiling(ConvTiling):
     )
 
     def to_vendor(self) -> dict[str, Any]:
-        """Return every field under the vendor's name, what splits rows or the kernel only where it does."""
+        """Return every field under the vendor's name; splitWo and isSplitKernelHW only if they split something."""
         silent = {self.VENDOR[name] for name in ("split_wo", "split_kernel") if not getattr(self, name)}
         return {name: value for name, value in super().to_vendor().items() if name not in silent}
 

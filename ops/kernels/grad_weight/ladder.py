@@ -86,7 +86,7 @@ class OlderKernel:
 
     @property
     def any_order(self) -> bool:
-        """Return True if its blocks add to the same part of dW, in any order."""
+        """Return True if several of its blocks add to the same part of dW, in any order."""
         return self.tiling.cuts.k * self.tiling.cuts.batch > 1
 
 
@@ -98,17 +98,17 @@ class GradWeightQuestion(TilingQuestion):
 
     @property
     def closed(self) -> bool:
-        """Return True if the operator's kernel is in a closed library; V2 and deterministic 3-D sums are open."""
+        """Return True if the operator's kernel is in a closed library: any older one, but not V2 or deterministic 3-D sums."""
         return self.op_type not in ("", BASE_TEMPLATE) and not (self.inp.deterministic and self.op_type == VOLUMETRIC)
 
     @property
     def width(self) -> int | None:
-        """Return the given width of a strip in columns, 0 for whole rows; None if not given."""
+        """Return the width of a strip in columns that the user gave, 0 for whole rows; None if not given."""
         return self.given.get("split_wo")
 
     @property
     def taps(self) -> int | None:
-        """Return 1 where single taps are given, 0 where they are ruled out; None if not given."""
+        """Return 1 where the user gave single taps, 0 where he ruled them out; None if not given."""
         return self.given.get("split_kernel")
 
     @property
@@ -118,7 +118,7 @@ class GradWeightQuestion(TilingQuestion):
 
     @property
     def may_strip(self) -> bool:
-        """Return True if rows may be cut into strips of any width."""
+        """Return True if rows may be cut into strips of any width, because the user gave neither strips nor single taps."""
         return not self.taps and self.width is None
 
     @property
@@ -132,7 +132,7 @@ class GradWeightQuestion(TilingQuestion):
         return share_tasks(self.chip)
 
     def part(self, inp: TilingInput) -> GradWeightQuestion:
-        """Return the same question for another problem: strips stacked to one map, or single taps."""
+        """Return the question for the problem `inp` (stacked strips, or single taps), in whole rows and without fields."""
         return GradWeightQuestion(inp, {"splitWo": 0}, self.chip, self.dtype)
 
     def answer(self) -> LadderAnswer[GradWeightTiling | OlderKernel]:
@@ -143,14 +143,14 @@ class GradWeightQuestion(TilingQuestion):
         return answered(found)
 
     def tiling(self) -> GradWeightTiling:
-        """Return the tiling of the open kernel, for a question that names no operator with another one."""
+        """Return the tiling of the open kernel. The question must name no operator whose older kernel may answer."""
         tiling = self.answer().tiling
         assert isinstance(tiling, GradWeightTiling)
         return tiling
 
 
 def _answer(q: GradWeightQuestion) -> LadderAnswer[GradWeightTiling | OlderKernel] | Refusal:
-    """Return the answer to a question, with the user's fields in the tiling, or the last refusal."""
+    """Return the first rung's answer, with the user's fields put into its tiling; the last refusal where no rung answers."""
     check_walk(q.width or 0, q.taps or 0, q.inp)
     found = climb(LADDER, q)
     if isinstance(found, Refusal) or isinstance(found.tiling, OlderKernel):
@@ -171,7 +171,7 @@ GradWeightRung = Rung[GradWeightQuestion, GradWeightTiling]
 
 
 def _procedure(q: GradWeightQuestion) -> GradWeightTiling | Refusal:
-    """Return the tiling of the architecture's procedure."""
+    """Return the tiling of the vendor's procedure for the chip's architecture, or its refusal."""
     procedure = procedure_of(q.chip, KERNEL)
     assert procedure is not None
     tiling: GradWeightTiling = procedure.decide(q)
@@ -181,20 +181,20 @@ def _procedure(q: GradWeightQuestion) -> GradWeightTiling | Refusal:
 
 
 def _has_base_template(q: GradWeightQuestion) -> bool:
-    """Return True if the base template of V2 decides, since the procedure does not cover the problem."""
+    """Return True if the base template of V2 decides, since the vendor's procedure does not cover the problem."""
     procedure = procedure_of(q.chip, KERNEL)
     covered = procedure is not None and procedure.covers(q.inp)
     return q.chip is not None and procedure_for(q.chip, BASE_TEMPLATE) == "cache_tiling" and not covered
 
 
 def _base_template(q: GradWeightQuestion) -> GradWeightTiling:
-    """Return the tiling of the base template."""
+    """Return the tiling of V2's base template."""
     assert q.chip is not None
     return vendor_base_template(q.inp, q.chip, q.dtype)
 
 
 def _own_rows(q: GradWeightQuestion) -> GradWeightTiling:
-    """Return a sound tiling for any problem whose rows L1 holds; where cores cannot share a task, each has one core."""
+    """Return a sound tiling of our own for any problem whose rows L1 holds; a task has one core if cores cannot share it."""
     tiling = sound_grad_weight(q.inp, q.chip, q.dtype)
     if q.together or tiling.stream_k_type == STREAM_NONE:
         return tiling
@@ -220,7 +220,7 @@ ROWS: tuple[GradWeightRung, ...] = (
 def _rows_of(
     q: GradWeightQuestion, inp: TilingInput, *, split_wo: int = 0, split_kernel: int = 0
 ) -> GradWeightTiling | Refusal:
-    """Return the tiling for a problem in strips of `split_wo` columns, or in single taps (`split_kernel`)."""
+    """Return the stand-in for `inp`, the problem in strips of `split_wo` columns or in single taps (`split_kernel` 1)."""
     rows = climb(ROWS, q.part(inp))
     if isinstance(rows, Refusal):
         return rows
@@ -228,7 +228,7 @@ def _rows_of(
 
 
 def _columns(q: GradWeightQuestion) -> GradWeightTiling | Refusal:
-    """Return the tiling of a signal in strips, of which the kernel loads columns instead of rows."""
+    """Return the tiling of a signal in strips, whose columns the kernel loads; a refusal where one load has the whole row."""
     rows = climb(ROWS, q)
     if isinstance(rows, Refusal):
         return rows
@@ -239,7 +239,7 @@ def _columns(q: GradWeightQuestion) -> GradWeightTiling | Refusal:
 
 
 def _strips(q: GradWeightQuestion) -> GradWeightTiling | Refusal:
-    """Return the tiling of the strips that are given, or of the fewest comfortable ones."""
+    """Return the tiling of strips as wide as the user says or, if he says nothing, of the fewest comfortable strips."""
     if q.width:
         return _rows_of(q, stacked(q.inp, q.width), split_wo=q.width)
     return _fewest_strips(q, comfortable=True)
@@ -248,8 +248,7 @@ def _strips(q: GradWeightQuestion) -> GradWeightTiling | Refusal:
 def _fewest_strips(q: GradWeightQuestion, comfortable: bool) -> GradWeightTiling | Refusal:
     """Return the tiling with the fewest strips that fit.
 
-    With `comfortable` a base block must have the size that it would have without a limit of L1, and two buffers of each
-    operand.
+    `comfortable` strips keep the base block that an unlimited L1 would allow, and as many L1 buffers or double buffers.
     """
     check_grad_weight_problem(q.inp)
     w_out = q.inp.problem.w_out
@@ -288,7 +287,7 @@ def _comparable(tiling: GradWeightTiling, wanted: GradWeightTiling) -> bool:
 
 
 def _older(q: GradWeightQuestion) -> OlderKernel | Refusal:
-    """Return the older kernel, which takes no fields: a call that names fields of grad_weight, or {}, has the open one."""
+    """Return the older kernel with its own tiling. It refuses a call that names fields, even {}: they are the open kernel's."""
     assert q.chip is not None
     problem = filter_problem(q.inp, q.dtype, q.blocks, volumetric=q.op_type == VOLUMETRIC)
     by_loads = procedure_for(q.chip, q.op_type) == BY_LOADS
@@ -318,7 +317,7 @@ def _tuned(q: GradWeightQuestion) -> GradWeightTiling | Refusal:
 
 
 def _may_be_any_order(q: GradWeightQuestion) -> bool:
-    """Return True if the library may sum in any order, on split cores."""
+    """Return True if the library may add sums in any order: on split cores, where no fixed order is asked for."""
     return not q.inp.family.coupled and not q.inp.deterministic
 
 
@@ -367,7 +366,7 @@ LADDER: tuple[Rung[GradWeightQuestion, GradWeightTiling | OlderKernel], ...] = (
 
 
 def _with_fields(q: GradWeightQuestion, tiling: GradWeightTiling) -> GradWeightTiling:
-    """Return the tiling with the user's fields."""
+    """Return the tiling with the user's fields and the others derived again from them. TilingError if it cannot run."""
     inp, given = walked_input(q.inp, tiling), q.given
     tiling = refit_block(tiling.but(**given), inp, given)
     if tiling.template != SPLIT_GRID:
@@ -384,9 +383,10 @@ def _with_fields(q: GradWeightQuestion, tiling: GradWeightTiling) -> GradWeightT
 def completed(
     tiling: GradWeightTiling, inp: TilingInput, given: Mapping[str, int], chip: ChipSpec | None
 ) -> GradWeightTiling:
-    """Return the tiling with the fields that follow from a block, its steps and the shape of a task; `given` ones stay.
+    """Return the tiling with blocks, StreamK and the bound of B derived from its base block, steps and task; `given` fields
+    stay.
 
-    Raises TilingError for what cannot run.
+    Raises TilingError for a tiling that cannot run.
     """
     inp = walked_input(inp, tiling)
     tasks = task_count(tiling, inp)
@@ -408,7 +408,9 @@ def completed(
 
 
 def _steps(tiling: GradWeightTiling, inp: TilingInput, given: Mapping[str, int]) -> Iterator[GradWeightTiling]:
-    """Yield candidates for the L1 steps that were not given, largest first; both operands alike where both are free."""
+    """Yield tilings with candidates for the L1 buffers and steps that were not given, largest steps first; A and B get equal
+    steps where both are free.
+    """
     most = max(
         1, min(8, ceil_div(inp.problem.h_out * inp.problem.w_out, tiling.base_k), inp.load3d.k_extent // tiling.base_k)
     )
@@ -421,7 +423,7 @@ def _steps(tiling: GradWeightTiling, inp: TilingInput, given: Mapping[str, int])
 
 
 def _check_stream_k(tiling: GradWeightTiling, tasks: int) -> None:
-    """Raise TilingError unless each StreamK part of the tail finds a core."""
+    """Raise TilingError for a wrong streamKType, or unless each StreamK part of the tail finds a core."""
     if tiling.stream_k_type not in (0, 1, 2):
         raise TilingError(f"streamKType = {tiling.stream_k_type}; allowed 0 (none), 1 (by images), 2 (by rows)")
     if tiling.stream_k_type and tiling.template != SPLIT_STREAM_K:

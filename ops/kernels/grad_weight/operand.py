@@ -28,21 +28,21 @@ class InputOperand(ABC):
 
     @abstractmethod
     def plane_and_tap(self, plane: int) -> tuple[int, int]:
-        """Return kernel plane and tap for a plane of the problem that tilings see; tap 0 where a plane has all its taps."""
+        """Return (kernel plane, tap) for plane `plane` of the problem that tilings see; tap 0 where planes have all taps."""
 
     @abstractmethod
     def key(self, strip: Strip, tap: int, span: Span, held: InputRows) -> tuple[object, ...]:
-        """Return the key that distinguishes loads of the same channels to L1."""
+        """Return the key that tells apart the loads to L1 of the same channels."""
 
     @abstractmethod
     def load(
         self, place: ChannelPlace, channels: int, strip: Strip, tap: int, span: Span, held: InputRows, address: int
     ) -> None:
-        """Load the input read by the gradOutput pixels `span` to L1, `channels` channels from that of `place`."""
+        """Load the input that the gradOutput pixels `span` read to L1 at `address`: `channels` channels from `place` on."""
 
     @abstractmethod
     def window(self, strip: Strip, pixels: Span, span: Span, held: InputRows) -> tuple[MapWindow, Span]:
-        """Return load3d's view of the data that `load` brought to L1 for `span`, and its rows for `pixels`."""
+        """Return load3d's view of the data that `load` brought for `span`, and the rows of its matrix for `pixels`."""
 
 
 class WindowOperand(InputOperand):
@@ -110,5 +110,5 @@ OPERANDS: dict[type[Walk], type[InputOperand]] = {Windows: WindowOperand, Single
 def input_operand(
     call: CubeCall, walked: TilingInput, tiling: GradWeightTiling, k: KernelBuilder, slot: int
 ) -> InputOperand:
-    """Return operand B of a call; `walked` is the problem in strips or taps that its tiling counts."""
+    """Return operand B of a call for the way in which `walked`, the problem that its tiling counts, goes over gradOutput."""
     return OPERANDS[type(walked.walk)](call, tiling, k, slot)

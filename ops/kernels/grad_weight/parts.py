@@ -55,7 +55,7 @@ def boxes(strip: Strip, pixels: Span) -> Iterator[tuple[Span, Span, int]]:
 
 
 def strips(problem: ConvProblem, width: int) -> tuple[Strip, ...]:
-    """Return strips of `width` gradOutput columns, the last one with the rest; with 0 one strip of the whole problem."""
+    """Return the strips of `width` gradOutput columns in order, the last with the rest; for 0 one strip of the whole rows."""
     count = ceil_div(problem.w_out, width) if is_split(problem, width) else 1
     return tuple(_strip(problem, width, index) for index in range(count))
 
@@ -70,7 +70,7 @@ def _strip(p: ConvProblem, width: int, index: int) -> Strip:
 
 @lru_cache(maxsize=4096)
 def piece(p: ConvProblem, column: int, columns: int) -> Strip:
-    """Return `columns` gradOutput columns from `column` on, as a problem of their own."""
+    """Return the strip of `columns` gradOutput columns from `column` on, with its own problem."""
     start = column * p.stride_w - p.pad_left
     end = start + _window(p, columns)
     first, last = max(start, 0), min(end, p.w_in)
@@ -105,10 +105,10 @@ def is_split(problem: ConvProblem, width: int) -> bool:
 
 
 def stacked(inp: TilingInput, width: int) -> TilingInput:
-    """Return the input that a tiling with strips of `width` columns is made for: one map with the strips below each other.
+    """Return the problem that a tiling with strips of `width` columns sees: one map, in which the strips lie below each other.
 
-    Its rows are the widest strip's, also those of a last strip that is narrower, which its `walk` tells. A map
-    that is no wider than a strip stays as it is.
+    All its rows are as wide as the widest strip; `walk` keeps the width of a narrower last strip. A map that is no wider than a
+    strip stays as it is.
     """
     p = inp.problem
     if not is_split(p, width):
@@ -118,7 +118,7 @@ def stacked(inp: TilingInput, width: int) -> TilingInput:
 
 
 def sections(problem: ConvProblem, width: int, first: int, count: int) -> list[tuple[Strip, int, int]]:
-    """Return (strip, its first row, rows) for rows `first` .. of the stacked strips, one strip after the other."""
+    """Return (strip, its first row, rows) for `count` rows from `first` on, counted over strips that stand below each other."""
     found, height = [], problem.h_out
     for index in range(first // height, ceil_div(first + count, height)):
         start, end = max(first - index * height, 0), min(first + count - index * height, height)
@@ -127,7 +127,7 @@ def sections(problem: ConvProblem, width: int, first: int, count: int) -> list[t
 
 
 class InputRows(NamedTuple):
-    """Rows of the input: `rows` from `first`, below `pad_top` rows of padding."""
+    """Rows that are read of the input: `rows` rows from row `first` on, with `pad_top` rows of padding above them."""
 
     first: int
     rows: int
@@ -135,7 +135,7 @@ class InputRows(NamedTuple):
 
 
 def input_rows(problem: ConvProblem, first_pixel: int, end_pixel: int) -> InputRows:
-    """Return the input rows that gradOutput pixels first .. end - 1 read; `rows` is below 1 where that is padding only."""
+    """Return the input rows that gradOutput pixels first .. end - 1 read; `rows` is below 1 where they read padding only."""
     p = problem
     top = first_pixel // p.w_out * p.stride_h - p.pad_up
     bottom = (end_pixel - 1) // p.w_out * p.stride_h - p.pad_up + (p.k_h - 1) * p.dilation_h
@@ -147,20 +147,21 @@ def input_rows(problem: ConvProblem, first_pixel: int, end_pixel: int) -> InputR
 
 
 def by_tap(inp: TilingInput) -> TilingInput:
-    """Return the problem whose kernel planes are the taps; such a problem itself stays as it is."""
+    """Return the problem as a 1x1 convolution whose kernel planes are the taps; a problem that is one already stays."""
     return inp if inp.walk == TAPS else replace(inp, problem=_planes_of_taps(inp.problem), walk=TAPS)
 
 
 def walked_input(inp: TilingInput, tiling: GradWeightTiling) -> TilingInput:
-    """Return the input whose sizes the fields of a tiling count: the problem in strips or tap by tap, else itself."""
+    """Return the problem whose sizes the fields of a tiling count: in strips, tap by tap, or the given one."""
     return stacked(by_tap(inp) if tiling.split_kernel else inp, tiling.split_wo)
 
 
 def walk(
     problem: ConvProblem, tiling: GradWeightTiling, tap: int, first: int, count: int
 ) -> list[tuple[Strip, int, int]]:
-    """Return (strip, its first row, rows) for rows `first` .. as a task counts them; `tap` (row-major) matters where taps are
-    split.
+    """Return (strip, its first row, rows) for the rows `first` .. of a task.
+
+    `tap`, counted row by row, matters only where the kernel is split into taps.
     """
     if not tiling.split_kernel:
         return sections(problem, tiling.split_wo, first, count)
@@ -171,7 +172,7 @@ def walk(
 
 @lru_cache(maxsize=4096)
 def _strip_of_tap(p: ConvProblem, tap: int) -> tuple[Strip, range]:
-    """Return the gradOutput columns for which a tap reads input, as a strip, and the rows."""
+    """Return the gradOutput columns for which a tap reads input and not padding, as a strip, and the range of such rows."""
     down, right = _shift(p, tap)
     rows = _inside(p.h_out, p.stride_h, down, p.h_in)
     columns = _inside(p.w_out, p.stride_w, right, p.w_in)
@@ -180,14 +181,14 @@ def _strip_of_tap(p: ConvProblem, tap: int) -> tuple[Strip, range]:
 
 
 def met(p: ConvProblem, tap: int, rows: Span, columns: Span) -> Lattice:
-    """Return the pixels of an input plane that a tap reads for rows and columns of gradOutput, none of them padding."""
+    """Return the input pixels that a tap reads for these rows and columns of gradOutput, none of which may meet padding."""
     down, right = _shift(p, tap)
     first = (rows.start * p.stride_h + down) * p.w_in + columns.start * p.stride_w + right
     return Lattice(first, rows.length, p.stride_h * p.w_in, columns.length, p.stride_w)
 
 
 def _shift(p: ConvProblem, tap: int) -> tuple[int, int]:
-    """Return the row and column of the input that a tap reads for gradOutput pixel (0, 0)."""
+    """Return the row and column of the input that a tap reads for gradOutput pixel (0, 0); negative in the padding."""
     row, column = divmod(tap, p.k_w)
     return row * p.dilation_h - p.pad_up, column * p.dilation_w - p.pad_left
 

@@ -36,17 +36,17 @@ from ascend_sim.runtime import Task
 
 
 def clears_itself(tiling: GradWeightTiling, inp: TilingInput) -> bool:
-    """Return True if the kernel is arch35's, which clears dW before it adds to it."""
+    """Return True if the kernel is that of `arch35` (StreamK on the 950), which clears dW itself before it adds to it."""
     return inp.family == PLAIN_SPLIT and tiling.template == SPLIT_STREAM_K
 
 
 def has_open_rows(tiling: GradWeightTiling, inp: TilingInput, op_type: str) -> bool:
-    """Return True if the kernel has the rows of the deterministic Conv3DBackpropFilterV2 of ops-nn for dav-2201."""
+    """Return True if the kernel is that of `arch22`: the deterministic Conv3DBackpropFilterV2 of ops-nn for dav-2201."""
     return op_type == "Conv3DBackpropFilterV2" and inp.family == BLOCKED_SPLIT and tiling.template == SPLIT_STREAM_K
 
 
 def workspace_bytes(tiling: GradWeightTiling, inp: TilingInput) -> int:
-    """Return the bytes of the slots of tasks that cores share (StreamK), or of merged groups; 0 without."""
+    """Return the bytes of workspace for slots, where cores share tasks (StreamK) or groups are merged; else 0."""
     direct = clears_itself(tiling, inp)
     if tiling.stream_k_type == STREAM_NONE and not (direct and slots.in_slots(walked_input(inp, tiling))):
         return 0
@@ -63,7 +63,8 @@ def grad_weight_task(
 ) -> Task:
     """Return the kernel launch; `tensors` are gradOutput, input, dW (fp32 FRACTAL_Z) and, with StreamK, the workspace.
 
-    `block_dim` launches another number of blocks than the tiling's; SimError with StreamK, whose parts are cut for it.
+    `block_dim` launches another number of blocks than the tiling's. SimError with StreamK, whose parts need the tiling's
+    number.
     """
     if block_dim is not None and tiling.stream_k_type != STREAM_NONE and block_dim != tiling.block_dim:
         raise SimError(

@@ -76,7 +76,7 @@ def _completed(
 
 
 def _grid_tasks(start: GradWeightTiling, inp: TilingInput, given: Fixed) -> Iterator[GradWeightTiling]:
-    """Yield the tasks of template 0."""
+    """Yield tilings of template 0 with each division into tasks."""
     height, width = inp.problem.h_out, inp.problem.w_out
     m, n = inp.cout_padded, inp.n1 * n_slice(inp)
     axes = (
@@ -102,7 +102,7 @@ def _grid_tasks(start: GradWeightTiling, inp: TilingInput, given: Fixed) -> Iter
 
 
 def _grad_weight_blocks(shape: GradWeightTiling, inp: TilingInput, given: Fixed) -> Iterator[GradWeightTiling]:
-    """Yield the base blocks for tasks of a shape."""
+    """Yield tilings with each base block for the task shape of `shape`."""
     m, k, n = gemm(inp, shape.split_kd)
     grid = shape.template == SPLIT_GRID
     kept = 2 if grid else 4
@@ -125,7 +125,7 @@ def _grad_weight_blocks(shape: GradWeightTiling, inp: TilingInput, given: Fixed)
 
 
 def _grad_weight_steps(block: GradWeightTiling, inp: TilingInput, given: Fixed) -> Iterator[GradWeightTiling]:
-    """Yield the L1 steps of a base block, with the fewest buffers."""
+    """Yield tilings with each choice of L1 steps for a base block, with the fewest buffers."""
     fewest = {name: given.get(name, 1) for name in ("al1_buffers", "bl1_buffers")}
     m, k, n = gemm(inp, block.split_kd)
     pixels = min(k, block.single_core_k) if block.template == SPLIT_GRID else k
@@ -142,14 +142,12 @@ def _grad_weight_steps(block: GradWeightTiling, inp: TilingInput, given: Fixed) 
 
 
 def _side_steps(stays: bool, extent: int, base: int) -> list[int]:
-    """Return the numbers of base blocks along M or N that L1 may hold: several only of the operand that stays
-    (templates 1, 2).
-    """
+    """Return the numbers of base blocks along a side that L1 may hold: 1, more if its operand `stays` (templates 1, 2)."""
     return [step for step in STEPS if step == 1 or (stays and step < 2 * ceil_div(extent, base))]
 
 
 def _task_shapes(tiling: GradWeightTiling, inp: TilingInput, given: Fixed) -> Iterator[GradWeightTiling]:
-    """Yield the shapes of tasks that follow from a block and its steps, in both orders of its tiles where there are two."""
+    """Yield tilings with each shape of task for a block and its steps, in both orders if a task has tiles each way."""
     shapes = [tiling]
     if tiling.template != SPLIT_GRID:
         shape = with_core_shape(tiling, inp).but(**given)

@@ -19,7 +19,7 @@ from ascend_sim.ops.problem.strips import Strip
 
 
 class Where(NamedTuple):
-    """Place of a piece of a program: image of the batch, row of gradOutput (pixel of a signal), block of its channels (`m`),
+    """Place of a step of a program: image of the batch, row of gradOutput (pixel of a signal), block of its channels (`m`),
     channel block of the input (`n`), real group.
     """
 
@@ -32,24 +32,24 @@ class Where(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """Consecutive pieces of a program, each with its place relative to the first; equal runs of a task are one object."""
+    """Consecutive steps of a program, each with its place relative to the first; equal runs of a task are one object."""
 
     pieces: tuple[tuple[Hashable, Where], ...]
 
     def at(self, where: Where) -> list[tuple[Any, Where]]:
-        """Return the pieces with their places, when the first is at `where`."""
+        """Return the steps with their places if the first one is at `where`."""
         return [(piece, Where(*map(add, where, from_first))) for piece, from_first in self.pieces]
 
 
 class Runs:
-    """Cache of the runs of a task, shared by its blocks."""
+    """Cache of the runs of steps of a launch, shared by its blocks."""
 
     def __init__(self) -> None:
         self._known: dict[Hashable, tuple[Run, Where]] = {}
         self._runs: dict[tuple[tuple[Hashable, Where], ...], Run] = {}
 
     def of(self, key: Hashable, pieces: Callable[[], Iterable[tuple[Hashable, Where]]]) -> tuple[Run, Where]:
-        """Return the run cached under `key`, made of `pieces()` at first, and the place of its first piece."""
+        """Return the run cached under `key` (at first made of `pieces()`) and the place of its first step."""
         if key not in self._known:
             listed = list(pieces())
             first = listed[0][1] if listed else Where()
@@ -59,8 +59,8 @@ class Runs:
 
 
 class Step(NamedTuple):
-    """A base block of K: its pixels, the pixels of A and of B that L1 holds around them, the input rows that the latter
-    read.
+    """One base block of K: its gradOutput pixels, the pixels for which L1 holds A and B at that time, and the input rows `held`
+    that `in_b1` reads.
     """
 
     pixels: Span
@@ -77,7 +77,10 @@ class Step(NamedTuple):
 
 
 def steps_of(problem: ConvProblem, first: int, pixels: int, base_k: int, span_a: int, span_b: int) -> Iterator[Step]:
-    """Yield the base blocks of `pixels` pixels of gradOutput from `first`, without those that read padding only."""
+    """Yield the base blocks of `pixels` gradOutput pixels from `first` on, without those that read padding only.
+
+    L1 holds A for `span_a` pixels at a time, and B for `span_b`.
+    """
     end = first + pixels
     for pixel in range(first, end, base_k):
         count = min(base_k, end - pixel)
@@ -96,7 +99,7 @@ class StripWalk:
 
 
 class TaskWalks:
-    """Cache of the walks of a task, shared by its blocks."""
+    """Cache of the walks of a launch, shared by its blocks."""
 
     def __init__(self, problem: ConvProblem, tiling: GradWeightTiling) -> None:
         self._problem, self._tiling = problem, tiling
@@ -104,7 +107,7 @@ class TaskWalks:
         self._walks: dict[tuple[tuple[Strip, tuple[Step, ...]], ...], StripWalk] = {}
 
     def of(self, tap: int, first: int, rows: int) -> tuple[StripWalk, int]:
-        """Return the walk over rows `first` .. as a task counts them, and the row to which its steps are relative."""
+        """Return the walk over `rows` rows of a task from row `first` on, and the row to which its steps are relative."""
         key = tap, first, rows
         if key not in self._known:
             self._known[key] = self._made(*key)

@@ -25,7 +25,7 @@ ALL_CUBES, CUBE_TO_VECTOR = 0, 1
 
 
 def slot_bytes(tiling: GradWeightTiling, inp: TilingInput) -> int:
-    """Return the bytes of one slot (an fp32 task)."""
+    """Return the bytes of one slot: the dW of one task in fp32."""
     return slotted_gradient(walked_input(inp, tiling)).slot_bytes(tiling.single_core_m, tiling.single_core_n)
 
 
@@ -50,7 +50,7 @@ class StreamKBuilder:
         self.dw = slotted_gradient(self.inp)
 
     def program(self) -> Program:
-        """Return the program."""
+        """Return the program: wait for all cubes, then add up this core's share of the block's shared task, if it has one."""
         k, tiling = self.k, self.tiling
         shared = [t for t in grad_weight_tasks(tiling, self.inp, k.block) if t.slot is not None]
         k.cross_core_wait(CUBE_TO_VECTOR, 2, "MTE2")
@@ -59,7 +59,7 @@ class StreamKBuilder:
         return k.finish()
 
     def add(self, task: GradWeightTask) -> None:
-        """Add this core's share of a task's slots in order and store the sum to dW, portion by portion."""
+        """Append the sum of this core's share of a task's slots, in slot order, and its store to dW, portion by portion."""
         k, parts = self.k, parts_of(self.tiling, self.inp, self.k.block, task)
         cores = self.call.chip.cores.aiv_per_aic
         lanes, lane = len(parts) * cores, [block for block, _ in parts].index(k.block) * cores + k.sub_block
@@ -98,7 +98,7 @@ class StreamKBuilder:
 
 
 def _placed(portion: Portion) -> tuple[tuple[int, tuple[RowStore, ...]], tuple[int, int]]:
-    """Return a portion's size and stores, relative to its first store, and the offsets of portion and store."""
+    """Return ((portion's size, stores with targets from the first one on), (portion's offset, target of the first store))."""
     first = portion.stores[0].target
     stores = tuple([store._replace(target=store.target - first) for store in portion.stores])
     return (portion.size, stores), (portion.offset, first)

@@ -24,11 +24,12 @@ from ascend_sim.ops.problem.tiling_input import TilingInput
 
 @frozen
 class GradWeightTask:
-    """Rows `m_start ..` and columns `n_start ..` of dW, from images `image_start ..`, rows `row_start ..`.
+    """Task: rows `m_start ..` and columns `n_start ..` of dW, summed over images `image_start ..`, rows `row_start ..` of
+    gradOutput.
 
-    Rows are those of gradOutput; with strips those of all strips, which stand below each other (`grad_weight.parts`).
-    An image is (batch, output depth) = divmod(image, D_out). `plane` is the kernel depth, None where N holds all planes
-    (plane-major). `slot` is the part of a StreamK tail task whose sum other cores add to, None for a task of its own.
+    With strips the rows are those of all strips, which stand below each other (`grad_weight.parts`). An image is (batch, output
+    depth) = divmod(image, D_out). `plane` is the kernel depth, None where N holds all planes (plane-major). `slot` is the
+    number of a StreamK part of a task that several cores share, None for a task that one core has.
     """
 
     group: int
@@ -45,7 +46,7 @@ class GradWeightTask:
 
     @property
     def part(self) -> tuple[int | None, ...]:
-        """Return the part of dW and the rows of gradOutput, without the images."""
+        """Return all but the images: group, plane, rows and columns of dW, rows of gradOutput."""
         corner = (self.group, self.plane, self.m_start, self.m_count, self.n_start, self.n_count)
         return (*corner, self.row_start, self.rows)
 
@@ -65,7 +66,7 @@ def grad_weight_tasks(tiling: GradWeightTiling, inp: TilingInput, core: int) -> 
 
 
 class _Axes:
-    """The task axes of a grad_weight tiling, and the decoding of a task number."""
+    """Numbers of parts of each axis that make up the tasks of a tiling, to find the task of a number."""
 
     def __init__(self, tiling: GradWeightTiling, inp: TilingInput) -> None:
         inp = walked_input(inp, tiling)
@@ -84,7 +85,7 @@ class _Axes:
             self.total *= size
 
     def task(self, number: int) -> GradWeightTask:
-        """Return task `number`: plane slowest, group, then the order of the template, whose last axis is fastest."""
+        """Return task `number`. Planes count slowest, then groups, then the axes in the order of the template."""
         lane, number = divmod(number, self.total // (self.planes * self.groups))
         plane, group = divmod(lane, self.groups)
         template = self.tiling.template
@@ -106,7 +107,7 @@ class _Axes:
         )
 
     def part(self, number: int, slot: int) -> list[GradWeightTask]:
-        """Return part `slot` of a tail task in a list; empty where the rounding of parts left nothing."""
+        """Return part `slot` of the shared task `number` in a list; an empty one where parts, rounded up, left nothing."""
         task = self.task(number)
         by_images = self.tiling.stream_k_type == STREAM_IMAGES
         total = self.inp.images if by_images else self.height
@@ -120,5 +121,5 @@ class _Axes:
 
 
 def adds_once_per_task(tiling: GradWeightTiling) -> bool:
-    """Return True if a task keeps a tile of dW in L0C over all its images (template 0), not adding it after each image."""
+    """Return True if a task sums all its images in L0C before it adds to dW (template 0), and not image by image."""
     return tiling.template == SPLIT_GRID

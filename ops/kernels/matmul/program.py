@@ -36,7 +36,7 @@ A, B, C = 0, 1, 2
 
 
 class HeldBlock(NamedTuple):
-    """Block of an operand in L1: bytes in GM to its first row (A) or column (B), their number, its first place along K."""
+    """Block of an operand in L1: bytes in GM to its first row (A) or column (B), number of these, first element along K."""
 
     base: int
     length: int
@@ -44,9 +44,7 @@ class HeldBlock(NamedTuple):
 
 
 class Use(NamedTuple):
-    """Blocks of an operand for a step: whether it releases the block before, and the blocks to load, relative to the tile's
-    place.
-    """
+    """Blocks of an operand at a step: `releases` the block before, then `loads` blocks, relative to the tile's place."""
 
     releases: bool
     loads: tuple[HeldBlock, ...]
@@ -57,7 +55,7 @@ Uses = tuple[Use | None, ...]
 
 
 class Piece(NamedTuple):
-    """A tile of C, and the blocks of A and B for each of its steps."""
+    """A tile of C, and for each of its steps the use of blocks of A and of B."""
 
     m_count: int
     n_count: int
@@ -66,7 +64,7 @@ class Piece(NamedTuple):
 
 
 class PlaceOf(NamedTuple):
-    """Place of a tile: bytes in GM to its rows of A, its columns of B, its first element of C."""
+    """Place of a tile: bytes in GM to its rows of A, to its columns of B, to its first element of C."""
 
     a: int
     b: int
@@ -107,7 +105,7 @@ def matmul_task(
 
 
 def _pieces(problem: MatMulProblem, tiling: MatMulTiling, block: int) -> Iterator[tuple[Piece, PlaceOf]]:
-    """Yield the tiles of a block, each with its place."""
+    """Yield (tile, its place) for each tile of a block."""
     p, size, tiles = problem, problem.itemsize, list(matmul_tiles(tiling, problem, block))
     row, column = (1, p.k) if p.transpose_a else (p.k, 1), (p.k, 1) if p.transpose_b else (1, p.n)
     places = [
@@ -130,9 +128,10 @@ def _pieces(problem: MatMulProblem, tiling: MatMulTiling, block: int) -> Iterato
 
 
 def _uses(tiles: Sequence[tuple[int, int]], starts: Sequence[int], buffers: int) -> Iterator[Uses]:
-    """Yield the uses of blocks by the steps of each of the `tiles` (bytes to what it takes of the operand, how many rows or
-    columns), which need the blocks of K from `starts`. Blocks are loaded in the order of their use, as early as `buffers`
-    allow; one that is used twice in a row stays.
+    """Yield, for each tile, the use of one operand's blocks by each of its steps.
+
+    A tile is (bytes to its part of the operand, its rows or columns) and needs the blocks of K from `starts`. Blocks
+    are loaded in the order of their use, as early as `buffers` allow; one that is used twice in a row stays.
     """
     blocks = [HeldBlock(base, count, start) for base, count in tiles for start in dict.fromkeys(starts)]
     different = [block for before, block in zip([None, *blocks], blocks, strict=False) if block != before]
@@ -150,7 +149,7 @@ def _uses(tiles: Sequence[tuple[int, int]], starts: Sequence[int], buffers: int)
 
 
 class _Stream:
-    """One operand's blocks in L1; `load(block, base, address)` appends the transfer of a block, relative to `base`."""
+    """One operand's blocks in L1; `load(block, base, address)` appends the load of a block, which is relative to `base`."""
 
     def __init__(
         self, k: KernelBuilder, name: str, buffers: int, size: int, load: Callable[[HeldBlock, int, int], None]
@@ -162,7 +161,7 @@ class _Stream:
         k.carry(self, "address")
 
     def use(self, use: Use | None, base: int) -> None:
-        """Take the next block if the step needs another one, and load later blocks ahead."""
+        """Append the step's loads and take the next block; do nothing where the block stays (None)."""
         if use is None:
             return
         if use.releases:
@@ -173,7 +172,7 @@ class _Stream:
         self.address = self._queue.take()
 
     def close(self, used: bool) -> None:
-        """End the stream after `used` blocks, or after none."""
+        """Append the end of the stream; `used`: it has a block to release."""
         if used:
             self._queue.release()
         self._queue.close()
@@ -196,7 +195,7 @@ class _MatmulBuilder:
         self.pipeline = CubePipeline(k, tiling.al0_buffers, tiling.cl0_buffers, tiling.base_m * tiling.base_n * 4)
 
     def program(self, pieces: Sequence[tuple[Piece, PlaceOf]]) -> Program:
-        """Write the program of tiles at their places."""
+        """Return the program that computes the tiles at their places."""
         if self.problem.transpose_b and any(piece.n_count % FRACTAL for piece, _ in pieces):
             # load_data_2d takes whole fractals, rows of B that do not exist included: let them be zeros.
             for address in self.b1.addresses:
@@ -210,7 +209,7 @@ class _MatmulBuilder:
         return self.k.finish()
 
     def tile(self, tile: Piece, place: PlaceOf) -> None:
-        """Compute and store one tile of C, summed over K."""
+        """Append one tile of C: its sum over K and its store."""
         self.k.next_tile()
         problem, tiling = self.problem, self.tiling
         self.pipeline.begin_sum()
@@ -236,8 +235,9 @@ class _MatmulBuilder:
     def load(
         self, slot: int, k_outside: bool, extent: int, block: HeldBlock, base: int, span: int, address: int
     ) -> None:
-        """Load a block of at most `span` of K with nd2nz; `k_outside`: rows in GM run along K, with `extent` elements of M or
-        N.
+        """Load a block of at most `span` of K to L1 with nd2nz.
+
+        With `k_outside` GM has a row for each element of K, of `extent` elements of M or N.
         """
         k_count = min(span, self.problem.k - block.k_start)
         if k_outside:
@@ -256,7 +256,7 @@ class _MatmulBuilder:
         )
 
     def by_fractals(self, slot: int, k_count: int) -> bool:
-        """Return True if load_data_2d reads this block from L1, which needs whole fractals."""
+        """Return True if load_data_2d reads a block of `k_count` of K from L1, so that it needs whole fractals."""
         if slot == A:
             return False
         if self.problem.transpose_b:
@@ -266,7 +266,7 @@ class _MatmulBuilder:
     # -- L1 -> L0, mmad ------------------------------------------------------------------------------------------------
 
     def step(self, tile: Piece, start: int, k_count: int) -> None:
-        """Fill half of L0A and L0B with one base block and multiply."""
+        """Append one base block: load half of L0A and L0B, and multiply."""
         p = self.problem
         half = self.pipeline.operands.acquire()
         left, right = self.pipeline.left[half], self.pipeline.right[half]
@@ -288,7 +288,7 @@ class _MatmulBuilder:
         self.k.load_data_3d(destination, dst, src, self.itemsize, matrix_window(held), rows, columns, transpose)
 
     def load_right(self, address: int, n_count: int, inside: int, k_count: int, held: int) -> None:
-        """Load B from K place `inside` of L1, which holds `held` of K, to L0B as [K1][N1][16][C0]."""
+        """Load B to L0B as [K1][N1][16][C0], from element `inside` of the `held` elements of K in L1."""
         columns, source = ceil_div(n_count, FRACTAL), self.b1.address
         if self.problem.transpose_b:
             first = inside // self.c0 * columns

@@ -33,10 +33,10 @@ INDIFFERENT = 0.05  # among estimates this close the largest block wins: it need
 
 @frozen
 class MatMulProblem:
-    """One launch: `dtype` is the compute dtype ("hf32" too), `out_dtype` what C is stored in.
+    """One launch: `dtype` is the compute dtype (also "hf32"), `out_dtype` that in which C is stored.
 
-    A is [batch, M, K], or [batch, K, M] with `transpose_a`; B [batch, K, N], or [batch, N, K] with `transpose_b`, and has no
-    batch axis unless `b_batched`.
+    A is [batch, M, K], or [batch, K, M] with `transpose_a`; B [batch, K, N], or [batch, N, K] with `transpose_b`, and
+    has no batch axis unless `b_batched`.
     """
 
     m: int
@@ -71,7 +71,7 @@ class MatMulProblem:
 
     @property
     def sizes(self) -> tuple[int, int, int]:
-        """Return the bytes of A, B and C."""
+        """Return the bytes of (A, B, C)."""
         b_batch = self.batch if self.b_batched else 1
         a, b = self.batch * self.m * self.k, b_batch * self.k * self.n
         return a * self.itemsize, b * self.itemsize, self.batch * self.m * self.n * self.out_itemsize
@@ -79,11 +79,11 @@ class MatMulProblem:
 
 @frozen
 class MatMulTiling(BlockTiling):
-    """Base block of one Mmad, K blocks that L1 holds of each operand, what one task covers.
+    """Base block of one Mmad, base blocks of K that L1 holds of each operand, and a task.
 
-    A task is `single_core_m` x `single_core_n` of C, cut into tiles of `base_m` x `base_n`; N is walked first. Tasks go to
-    the cores in turn, in strips of `strip` tasks of N (ours, `stripN`): within a strip M is walked, so that cores that run
-    together read few different rows and columns.
+    A task is `single_core_m` x `single_core_n` of C, cut into tiles of `base_m` x `base_n`; N is walked first. Tasks go
+    to the cores in turn, in strips of `strip` tasks of N (ours, `stripN`): within a strip M is walked, so that cores
+    that run together read few different rows and columns.
     """
 
     single_core_n: int = 0
@@ -97,20 +97,20 @@ class MatMulTiling(BlockTiling):
     WHOSE: ClassVar[str] = "this gradient is a MatMul, "
 
     def l1_bytes(self, itemsize: int) -> tuple[int, int]:
-        """Return the bytes of one L1 buffer of A and of B."""
+        """Return the bytes of one L1 buffer: (of A, of B)."""
         c0 = BLOCK_BYTES // itemsize
         a = ceil_to(self.base_m, FRACTAL) * ceil_to(self.step_ka * self.base_k, max(c0, FRACTAL)) * itemsize
         b = ceil_to(self.base_n, FRACTAL) * ceil_to(self.step_kb * self.base_k, max(c0, FRACTAL)) * itemsize
         return a, b
 
     def grid(self, problem: MatMulProblem) -> tuple[int, int]:
-        """Return the tasks along M and N of one matrix."""
+        """Return the numbers of tasks along M and along N in one matrix."""
         return ceil_div(problem.m, self.single_core_m), ceil_div(problem.n, self.single_core_n)
 
 
 @frozen
 class MatMulTile:
-    """`m_count` x `n_count` of C of one batch, from row `m` and column `n`."""
+    """A tile of C: `m_count` rows from `m` on, `n_count` columns from `n` on, of one batch."""
 
     batch: int
     m: int
@@ -120,7 +120,7 @@ class MatMulTile:
 
 
 def matmul_tiles(tiling: MatMulTiling, problem: MatMulProblem, block: int) -> Iterator[MatMulTile]:
-    """Yield the tiles of one block, in its order."""
+    """Yield the tiles of block number `block`, in the order in which it computes them."""
     m_parts, n_parts = tiling.grid(problem)
     for number in range(block, problem.batch * m_parts * n_parts, tiling.block_dim):
         batch, inside = divmod(number, m_parts * n_parts)
@@ -155,9 +155,10 @@ def architecture(chip: ChipSpec) -> Mapping[str, Any]:
 
 
 def choose_matmul(problem: MatMulProblem, chip: ChipSpec, overrides: Mapping[str, Any] | None = None) -> MatMulTiling:
-    """Return the tiling of a launch; `overrides` are the user's fields in the vendor's spelling.
+    """Return the tiling with the least estimated cycles; `overrides` are the user's fields by the vendor's names.
 
-    Fields that are left out follow from those given. Raises TilingError for what cannot run, with the formula and the limit.
+    Fields that are left out follow from those given. Raises TilingError for what cannot run, with the formula and the
+    limit.
     """
     given = MatMulTiling.given(overrides or {})
     candidates = list(_candidates(problem, chip, given))
@@ -175,7 +176,7 @@ def choose_matmul(problem: MatMulProblem, chip: ChipSpec, overrides: Mapping[str
 def answer_matmul(
     problem: MatMulProblem, chip: ChipSpec, overrides: Mapping[str, Any] | None = None
 ) -> LadderAnswer[MatMulTiling]:
-    """Return the tiling of a launch as the answer of a ladder with one rung."""
+    """Return the tiling of `choose_matmul` as the answer of a ladder with one rung."""
     rung: Rung[MatMulProblem, MatMulTiling] = Rung(
         "least estimated time", OURS, lambda _: True, lambda p: choose_matmul(p, chip, overrides)
     )
@@ -201,7 +202,7 @@ def check_matmul(tiling: MatMulTiling, problem: MatMulProblem, chip: ChipSpec) -
 
 
 def _overflow(tiling: MatMulTiling, problem: MatMulProblem, chip: ChipSpec) -> str | None:
-    """Return the first buffer that a tiling overflows, with the formula and the limit."""
+    """Return the reason if a tiling overflows a buffer, with the formula and the limit; None if all fit."""
     item, name = problem.itemsize, chip.name
     a1, b1 = tiling.l1_bytes(item)
     needs = {
@@ -221,7 +222,7 @@ def _overflow(tiling: MatMulTiling, problem: MatMulProblem, chip: ChipSpec) -> s
 
 
 def _candidates(problem: MatMulProblem, chip: ChipSpec, given: Mapping[str, int]) -> Iterator[MatMulTiling]:
-    """Yield tilings for base blocks up to the published one (either way round), each completed with the fields that follow."""
+    """Yield complete tilings for base blocks up to the published one, upright or lying."""
     base = architecture(chip)["base"]
     area = base["m"] * base["n"]
     most = max(base["m"], base["n"])
@@ -233,7 +234,7 @@ def _candidates(problem: MatMulProblem, chip: ChipSpec, given: Mapping[str, int]
 
 
 def _sides(extent: int, most: int, given: int | None) -> list[int]:
-    """Return the lengths of a base block along an axis that cut it into equal parts, in whole fractals."""
+    """Return the base block's lengths, up to `most`, that cut an axis into equal parts of whole fractals; or the given one."""
     if given is not None:
         return [given]
     limits = range(FRACTAL, most + 1, FRACTAL)
@@ -243,7 +244,7 @@ def _sides(extent: int, most: int, given: int | None) -> list[int]:
 def _complete(
     base_m: int, base_n: int, problem: MatMulProblem, chip: ChipSpec, given: Mapping[str, int]
 ) -> MatMulTiling:
-    """Return all other fields of a base block."""
+    """Return the tiling of a base block with all other fields, `given` ones as they are."""
     item, buffers = problem.itemsize, chip.buffers
     l0 = given.get("al0_buffers", given.get("bl0_buffers", DOUBLE))
     k_bytes = architecture(chip)["base"]["k_bytes"]
@@ -290,7 +291,7 @@ def _fits_l1(tiling: MatMulTiling, itemsize: int, chip: ChipSpec) -> bool:
 
 
 def _strip(tiling: MatMulTiling, n_parts: int, cores: int) -> int:
-    """Return the tasks of N in a strip, so that `cores` working cores read about as many rows of A as columns of B."""
+    """Return how many tasks of N a strip has, so that the `cores` at work read as many rows of A as columns of B, or nearly."""
     return min(
         range(1, min(n_parts, cores) + 1),
         key=lambda width: ceil_div(cores, width) * tiling.single_core_m + width * tiling.single_core_n,
@@ -298,7 +299,7 @@ def _strip(tiling: MatMulTiling, n_parts: int, cores: int) -> int:
 
 
 def estimated_cycles(tiling: MatMulTiling, problem: MatMulProblem, chip: ChipSpec) -> float:
-    """Return the estimated cycles of the busiest core: pipes overlap within a tile, stores only with two L0C buffers."""
+    """Return the estimated cycles of the busiest core. Pipes overlap within a tile, stores with the next one if L0C has two."""
     m_parts, n_parts = tiling.grid(problem)
     per_task = ceil_div(tiling.single_core_m, tiling.base_m) * ceil_div(tiling.single_core_n, tiling.base_n)
     tiles = ceil_div(problem.batch * m_parts * n_parts, tiling.block_dim) * per_task
@@ -328,7 +329,7 @@ def estimated_cycles(tiling: MatMulTiling, problem: MatMulProblem, chip: ChipSpe
 
 
 def _touched(row_bytes: int, line: int) -> float:
-    """Return the bytes of L2 lines for each byte of a row.
+    """Return how many bytes of L2 lines are read for each byte of a row.
 
     A row that is not a whole number of lines may begin anywhere in one (32-byte steps).
     """
@@ -336,11 +337,11 @@ def _touched(row_bytes: int, line: int) -> float:
 
 
 def _right_loads(tiling: MatMulTiling, problem: MatMulProblem, chip: ChipSpec) -> int:
-    """Return the number of loads of one base block of B into L0B."""
+    """Return how many loads bring one base block of B to L0B."""
     one_each = not problem.transpose_b and problem.itemsize == 2 and one_load_for_each_k(chip)
     return ceil_div(tiling.base_k, FRACTAL) if one_each else 1
 
 
 def one_load_for_each_k(chip: ChipSpec) -> bool:
-    """Return True if 16-bit B of layout [K, N] takes a load for each fractal row of K."""
+    """Return True if a 16-bit B stored [K, N] is loaded to L0B by load_data_2d, one load for each 16 elements of K."""
     return bool(architecture(chip)["right_load"] == "load_data_2d")

@@ -64,7 +64,7 @@ def bias_add_task(
     name: str = "BiasAdd",
     disarm: Collection[str] = (),
 ) -> Task:
-    """Return the task; `tensors` are source [n][c][pixels], bias [c] and target like the source, all in `dtype`.
+    """Return the launch; `tensors` are source [n][c][pixels], bias [c] and a target like the source, all in `dtype`.
 
     Raises SimError for a dtype other than float16, bfloat16 and float32.
     """
@@ -82,7 +82,7 @@ def bias_add_work(chip: ChipSpec, n: int, c: int, pixels: int, dtype: str, name:
 
 
 class ImageChannels(NamedTuple):
-    """Some channels of an image; `begins`: their bias must first be spread over a tile."""
+    """Some channels of an image; `begins`: their bias must be spread over a tile first."""
 
     begins: bool
     image: int
@@ -91,9 +91,9 @@ class ImageChannels(NamedTuple):
 
 @known_loop
 def _work(chip: ChipSpec, n: int, c: int, pixels: int, dtype: str) -> KernelWork:
-    """Return the work, in units of eight channels of an image: unit u is image u % n, channels from u
+    """Return the work in units of eight channels of an image: all images of the first channels, then of the next ones.
 
-    n * 8.
+    One block that merges rows takes all channels of an image before the next image.
     """
     groups = ceil_div(c, _GROUP)
     units = groups * n
@@ -121,7 +121,7 @@ def _work(chip: ChipSpec, n: int, c: int, pixels: int, dtype: str) -> KernelWork
 def bias_add(
     k: Kernel, source: Tensor, bias: Tensor, target: Tensor, pieces: Sequence[ImageChannels], *, merges: bool
 ) -> None:
-    """Kernel function of BiasAdd."""
+    """Kernel function of BiasAdd; `merges`: rows are shorter than the blocks that copies count."""
     pixels, dtype, narrow = source.shape[2], source.dtype, source.dtype != _WIDE
     # Two tiles in, two out, the bias spread out, the same before its transpose and, for narrow numbers, a wide tile.
     per_pixel = _GROUP * (4 * source.itemsize + (3 if narrow else 2) * _WIDE_BYTES)
@@ -169,7 +169,7 @@ def bias_add(
 
 
 def _spread(k: Kernel, spread: LocalTensor, copies: LocalTensor) -> None:
-    """Fill [8][pitch] of fp32 with one bias per row, from the eight numbers at the start of `copies`."""
+    """Fill the tile `spread` with one bias a row, in fp32, from the eight numbers at the start of `copies`."""
     pitch, done = spread.columns, 1
     while done < pitch:
         more = min(done, pitch - done)
@@ -183,7 +183,7 @@ def _spread(k: Kernel, spread: LocalTensor, copies: LocalTensor) -> None:
 
 
 def _add(k: Kernel, result: LocalTensor, values: LocalTensor, spread: LocalTensor, wide: LocalTensor) -> None:
-    """Add the spread bias to rows without gaps; 16-bit rows are widened in the `wide` tile."""
+    """Add the spread bias to rows without gaps; rows of 16 bits are widened to fp32 in `wide` and rounded once."""
     if result.dtype == _WIDE:
         k.add(result, values, spread)
         return

@@ -48,7 +48,7 @@ def cast_task(
     name: str = "",
     disarm: Collection[str] = (),
 ) -> Task:
-    """Return a task that converts `count` elements of `source` to `to_dtype` in `target`. Raises SimError for other dtypes."""
+    """Return a launch that converts `count` elements of `source` to `to_dtype` in `target`. SimError for other dtypes."""
     name = name or f"Cast_{source.name}"
     return kernel_task(
         chip, TaskWords("Cast", name, disarm), cast_work(chip, count, from_dtype, to_dtype, name), [source, target]
@@ -67,7 +67,7 @@ def cast_work(chip: ChipSpec, count: int, from_dtype: str, to_dtype: str, name: 
 
 @known_loop
 def _work(chip: ChipSpec, count: int, from_dtype: str, to_dtype: str) -> KernelWork:
-    """Return the work: lines of 512 elements are dealt to the blocks; a piece fits UB twice, with the fp32 copy between."""
+    """Return the work: blocks get whole lines of 512 elements; a piece fits UB twice, with the fp32 copy between."""
     each = 2 * (numpy_dtype(from_dtype).itemsize + numpy_dtype(to_dtype).itemsize)
     each += 0 if WIDE in (from_dtype, to_dtype) else numpy_dtype(WIDE).itemsize
     tile = chip.buffers["UB"] // each // _LINE_ELEMENTS * _LINE_ELEMENTS

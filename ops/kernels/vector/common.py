@@ -62,9 +62,10 @@ class TaskWords:
 def vector_task(
     chip: ChipSpec, launch: TaskWords, block_dim: int, tensors: Sequence[Allocation], body: Body, info: dict[str, Any]
 ) -> Task:
-    """Return a task of `block_dim` blocks on the cores of `vector_cores`; `body(k, block)` writes the rows of one block.
+    """Return a launch of `block_dim` blocks on the chip's vector cores; `body(k, block)` appends the instructions of
+    one block.
 
-    `info` takes "dtypes", "formats" and "shapes" of the call.
+    `info` has the call's "dtypes", "formats" and "shapes".
     """
 
     def write(k: KernelBuilder, block: int) -> Program:
@@ -76,9 +77,10 @@ def vector_task(
 
 @frozen
 class Loop:
-    """Kernel whose blocks are one stamped loop each, on any tensors: `body(k, pieces)` writes a block over its pieces.
+    """Kernel whose blocks are one stamped loop each: `body(k, pieces)` appends the instructions of a block over its
+    pieces.
 
-    See `KernelBuilder.repeated`. Its launches share `tables`, and so the stamps.
+    Its launches, on whatever tensors, share `tables`, and so the stamps (`KernelBuilder.repeated`).
     """
 
     blocks: int
@@ -89,10 +91,11 @@ class Loop:
 
 @dataclass(frozen=True, eq=False)
 class KernelWork:
-    """A kernel function, its tensors in the order of their slots, and its pieces: `pieces_of(block)` are those of one block.
+    """A kernel function, its tensors in the order of their slots, and its pieces: `pieces_of(block)` returns those of
+    one block.
 
-    The function is called as `kernel(k, *tensors, pieces, **fields)`. It takes its work from the pieces in one loop over
-    `k.each(pieces)` and does not ask for its block. `info` is that of its task (`Task.info`).
+    The function is called as `kernel(k, *tensors, pieces, **fields)`. It takes its work from the pieces in one loop
+    over `k.each(pieces)` and does not ask for its block. `info` is that of its launch (`Task.info`).
     """
 
     kernel: KernelFunction
@@ -104,7 +107,7 @@ class KernelWork:
 
 
 def contiguous(*tensors: tuple[Sequence[int], str]) -> list[Tensor]:
-    """Return contiguous tensors for a launch, from shapes and dtypes; unnamed, since names are operands in a report."""
+    """Return contiguous tensors of (shape, dtype), in the order of their slots; unnamed: names are operands in a report."""
     return [Tensor.at(slot, "", shape, dtype) for slot, (shape, dtype) in enumerate(tensors)]
 
 
@@ -112,9 +115,10 @@ Known = TypeVar("Known", Loop, KernelWork)
 
 
 def known_loop(make: Callable[Arguments, Known]) -> Callable[Arguments, Known]:
-    """Decorate `make` with a cache of the last loops by argument, so that a call of equal shapes reuses the kernel's stamps.
+    """Decorate `make`, a function that returns a loop or work, to return the same one again for equal arguments.
 
-    The loops must follow from the arguments alone. Every thread has its own, because builders write to them.
+    So launches of equal shapes share stamps. The result must follow from the arguments alone. Each thread keeps its
+    own, because builders write to them.
     """
     kept = local()
 
@@ -131,7 +135,7 @@ def known_loop(make: Callable[Arguments, Known]) -> Callable[Arguments, Known]:
 def looped_task(
     chip: ChipSpec, launch: TaskWords, loop: Loop, tensors: Sequence[Allocation], info: dict[str, Any]
 ) -> Task:
-    """Return a task, as `vector_task`, of a kernel with one loop per block."""
+    """Return a launch on the chip's vector cores, each block of which is the loop over its pieces."""
 
     def write(k: KernelBuilder, block: int) -> Program:
         pieces = list(loop.pieces_of(block))
@@ -146,7 +150,7 @@ def looped_task(
 
 
 def kernel_task(chip: ChipSpec, launch: TaskWords, work: KernelWork, tensors: Sequence[Allocation]) -> Task:
-    """Return a task of a kernel function on the cores of `vector_cores`. Raises SimError where it does not run on them.
+    """Return a launch of a kernel function on the chip's vector cores. Raises SimError where it does not run on them.
 
     Launches of the same work in a thread share instructions and stamps.
     """
@@ -175,7 +179,7 @@ _works = local()
 
 
 def _tables_of(chip: ChipSpec, work: KernelWork) -> dict[str, InstructionTable]:
-    """Return the instruction tables that launches of a work share, by kind of core; each thread has its own."""
+    """Return kind of core -> instruction table, which all launches of a work in this thread share."""
     if not hasattr(_works, "tables"):
         _works.tables = lru_cache(_KEPT)(lambda *key: {})
     found: dict[str, InstructionTable] = _works.tables(chip, work)
@@ -216,16 +220,17 @@ def _task(
 
 
 def vector_cores(chip: ChipSpec) -> int:
-    """Return the number of cores that run vector kernels: vector cores, or on a coupled chip AI Cores and vector-only cores.
+    """Return the number of cores that run vector kernels: vector cores, or on a coupled chip AI Cores and vector-only
+    cores.
 
-    The platform files of 310P count both together for such kernels (mix_vector_core_cnt). Equal shares for both kinds, AI
-    Cores first (assumed).
+    The platform files of 310P count both together for such kernels (mix_vector_core_cnt). Both kinds get equal shares,
+    AI Cores first (assumed).
     """
     return chip.cores.vector_units
 
 
 def call_info(dtypes: Sequence[str], formats: Sequence[str], shapes: Sequence[Sequence[int]]) -> dict[str, Any]:
-    """Return `Task.info` of a kernel with one input and one output."""
+    """Return the `Task.info` of a kernel from the dtypes, formats and shapes of its input and its output."""
     sides = ("input", "output")
     return {
         "dtypes": dict(zip(sides, dtypes, strict=True)),
@@ -235,7 +240,7 @@ def call_info(dtypes: Sequence[str], formats: Sequence[str], shapes: Sequence[Se
 
 
 def require_positive(name: str, **sizes: int) -> None:
-    """Raise SimError for a size below 1: an empty tensor needs no kernel."""
+    """Raise SimError for a size below 1, since an empty tensor needs no kernel."""
     for what, size in sizes.items():
         if size < 1:
             raise SimError(f"{name}: {what} is {size}; a kernel is launched for 1 or more")
@@ -247,7 +252,7 @@ def padded(nbytes: int) -> int:
 
 
 def share(total: int, parts: int, index: int) -> tuple[int, int]:
-    """Return (start, count) of part `index` when `total` units go to `parts` as evenly as possible, larger shares first."""
+    """Return (start, count) of part `index` of `total` units, cut into `parts` parts as even as possible, larger ones first."""
     base, extra = divmod(total, parts)
     return index * base + min(index, extra), base + (index < extra)
 

@@ -33,7 +33,7 @@ _BUFFERS = 2
 
 @frozen
 class Spread:
-    """Geometry of a Dilation, per plane: source sizes, target sizes, strides, and the place of source pixel (0, 0)."""
+    """Geometry of a Dilation, per plane: source sizes, target sizes, strides, and where the target has source pixel (0, 0)."""
 
     height: int
     width: int
@@ -45,7 +45,7 @@ class Spread:
     left: int = 0
 
     def inside(self, first: int, count: int, stride: int, start: int, size: int) -> range:
-        """Return the source indices of `size` for which index * stride + start lies in first .. first + count - 1."""
+        """Return the indices below `size` for which index * stride + start lies in first .. first + count - 1."""
         low = max(ceil_div(first - start, stride), 0)
         high = min((first + count - 1 - start) // stride, size - 1)
         return range(low, max(high + 1, low))
@@ -62,7 +62,7 @@ def dilation_task(
     name: str = "",
     disarm: Collection[str] = (),
 ) -> Task:
-    """Return the launch over `planes` planes; one block takes a run of tiles, a tile is whole rows (or a piece of one)."""
+    """Return the launch over `planes` planes. Blocks get runs of tiles; a tile is whole rows of the target, or part of one."""
     launch = TaskWords("Dilation", name or f"Dilation_{target.name}", disarm)
     return kernel_task(chip, launch, dilation_work(chip, planes, spread, dtype), [source, target])
 
@@ -77,7 +77,7 @@ class Window(NamedTuple):
 
 @known_loop
 def dilation_work(chip: ChipSpec, planes: int, spread: Spread, dtype: str) -> KernelWork:
-    """Return the work of a Dilation. A tile is as many whole rows as half of UB holds, or a piece of one."""
+    """Return the work of a Dilation. A tile is as many whole rows of the target as half of UB holds, or part of one."""
     room = chip.buffers["UB"] // _BUFFERS // BLOCK_BYTES
     width = min(spread.target_width, room)
     height = max(room // spread.target_width, 1) if width == spread.target_width else 1

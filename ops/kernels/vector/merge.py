@@ -23,22 +23,22 @@ _ALL_VECTORS, _WEIGHTS = 0, 1
 
 
 def is_merged(inp: TilingInput) -> bool:
-    """Return True if a real group of a plain layout consists of several groups, so that vector cores prepare its weights."""
+    """Return True if real groups of a planar layout consist of several groups, so that vector cores prepare their weights."""
     return inp.layout is PLANAR and inp.group_extension > 1
 
 
 def merged_bytes(inp: TilingInput) -> int:
-    """Return the bytes of the fourth tensor where groups are merged, else 0."""
+    """Return the bytes of workspace for the weights of merged groups; 0 where groups are not merged."""
     return FractalZ.of(inp, inp.itemsize).total_bytes(inp.real_groups) if is_merged(inp) else 0
 
 
 def await_weights(k: KernelBuilder) -> None:
-    """Append the cube's wait before the first load of weights."""
+    """Append the cube's wait until the vector cores have merged the weights, before its first load of them."""
     k.cross_core_wait(_WEIGHTS, 2, "MTE2")
 
 
 def merge_program(k: KernelBuilder, inp: TilingInput, blocks: int, per_block: int) -> Program:
-    """Write the program of one of `per_block` vector cores of a block in a launch of `blocks`: its share of the filters."""
+    """Return the program of a vector core that merges its share of filters, in `blocks` blocks of `per_block` such cores."""
     mine = share(inp.real_groups * inp.cout_padded, blocks * per_block, k.block * per_block + k.sub_block)
     to_fractal_z(k, inp, *mine, (WEIGHT, WORKSPACE))
     k.cross_core_set(_ALL_VECTORS, 0, "MTE3")

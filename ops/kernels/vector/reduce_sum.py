@@ -53,7 +53,7 @@ def reduce_sum_task(
     name: str = "",
     disarm: Collection[str] = (),
 ) -> Task:
-    """Return a task that sums `shape` [n][c][hw] to [c], both in `dtype`.
+    """Return a launch that sums the source, `shape` [n][c][hw], to [c], both in `dtype`.
 
     Raises SimError for a dtype other than float16, bfloat16 and float32.
     """
@@ -78,7 +78,7 @@ def reduce_sum_task(
 
 @dataclass
 class _Kernel:
-    """Writer of the program of one ReduceSum block."""
+    """Appends the instructions of one ReduceSum block."""
 
     k: KernelBuilder
     n: int
@@ -102,7 +102,7 @@ class _Kernel:
         )
 
     def write(self, first: int, count: int) -> None:
-        """Sum all channels of the block, in groups whose sums leave UB together."""
+        """Append the sums of `count` channels from `first` on, in groups whose sums leave UB together."""
         width = 1 if self.hw == 1 else self._pitch(self.hw)
         largest = max(min(self.elements // width, self.channels) // self.unit, 1) * self.unit
         for start, channels in cut(count, largest, self.unit):
@@ -122,21 +122,21 @@ class _Kernel:
         self.outgoing.close()
 
     def _pitch(self, columns: int) -> int:
-        """Return the elements from one row of `columns` to the next in a tile."""
+        """Return the elements in a tile from one row of `columns` elements to the next."""
         return padded(columns * self.itemsize) // self.itemsize
 
     def _load(self, dst: int, first: int, columns: int, rows: int, stride: int, step: int) -> None:
-        """Load `rows` rows of `columns` elements from element `first`, `stride` elements apart in GM and `step` in UB."""
+        """Load rows of `columns` elements from element `first` on; rows are `stride` elements apart in GM and `step` in UB."""
         size = self.itemsize
         place, loop = gm_operand(SOURCE, first * size), CopyLoop(rows, stride * size, step * size)
         load_rows(self.k, dst, place, columns * size, loop)
 
     def _element(self, image: int, channel: int, pixel: int) -> int:
-        """Return the number of an element of the map."""
+        """Return the number of an element in the source."""
         return (image * self.c + channel) * self.hw + pixel
 
     def _widened(self, tile: int, elements: int) -> int:
-        """Return the address of a tile in fp32, converted where needed."""
+        """Return the address of the tile in fp32; append a cast if it is not fp32 yet."""
         if not self.narrow:
             return tile
         self.k.vector_cast(self.wide, tile, self.dtype, _WIDE, elements)
@@ -144,7 +144,7 @@ class _Kernel:
         return self.wide
 
     def _add_rows(self, total: int, channel: int, channels: int) -> None:
-        """Add the sums of `channels` channels to `total`; tile rows are ordered [channel][image]."""
+        """Append the sums of `channels` channels from `channel` on, to `total`; a tile is [channel][image] rows."""
         k = self.k
         tiles = self._tiles(channel, channels)
         for (images, pixel, columns, started), (image, channel) in k.stamped(tiles, "rows", total, channels):
@@ -177,7 +177,7 @@ class _Kernel:
                 k.pipe_barrier("V")
 
     def _tiles(self, channel: int, channels: int) -> Iterator[tuple[tuple[int, int, int, bool], tuple[int, int]]]:
-        """Yield ((images, first pixel, pixels, True if `total` holds a sum), (first image, first channel)) of each tile."""
+        """Yield ((images, first pixel, pixels, True if `total` has a sum), (first image, first channel)) of each tile."""
         block = BLOCK_BYTES // self.itemsize
         pieces = cut(self.hw, self.elements // min(channels, self.unit) // block * block, block)
         images_per_tile = max(min(self.elements // (self._pitch(pieces[0][1]) * channels), self.n), 1)
@@ -188,13 +188,13 @@ class _Kernel:
                 started = True
 
     def _issue_repeats(self, rows: int, columns: int) -> None:
-        """Append the issue time of a row reduction's repeats, which are issued one by one (published counters)."""
+        """Append the scalar unit's time for a row reduction, whose repeats are issued one by one (published counters)."""
         repeat = self.k.chip.vector.repeat_bytes
         self.k.scalar_wait("V")
         self.k.scalar(rows * ceil_div(columns * _WIDE_BYTES, repeat) * self.k.issue_cycles)
 
     def _add_columns(self, total: int, channel: int, channels: int) -> None:
-        """Add the sums of `channels` neighbouring channels to `total` where HW = 1; a tile is [image][channel]."""
+        """Append the sums of `channels` channels from `channel` on, to `total`, for HW = 1; a tile is [image][channel]."""
         k = self.k
         pitch = ceil_to(channels, BLOCK_BYTES // self.itemsize)
         k.vector_duplicate(total, _WIDE, channels)

@@ -38,7 +38,7 @@ Piece = TypeVar("Piece", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """Copy of `rows` rows of `row_bytes` between byte `gm` of a tensor and byte `ub` of a tile; strides in bytes."""
+    """Copy of `rows` rows of `row_bytes` between a tensor, from byte `gm` on, and a tile, from `ub` on; strides in bytes."""
 
     gm: int
     ub: int
@@ -50,7 +50,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class BlockTurn:
-    """One transposition (`TransposeBlocks`) between byte `plain` and byte `blocks` of the two sides of a tile."""
+    """One transposition (`TransposeBlocks`) between a tile's plain side, from byte `plain` on, and its C0 side (`blocks`)."""
 
     plain: int
     blocks: int
@@ -61,8 +61,9 @@ class BlockTurn:
 
 @dataclass
 class TurnTile:
-    """One UB tile: its copies from and to GM on either side, and its transpositions. `block_bytes` is the size of its
-    C0 side.
+    """One UB tile: its copies between GM and its plain side, between GM and its C0 side, and its transpositions.
+
+    `block_bytes` is the size of the C0 side.
     """
 
     block_bytes: int
@@ -71,9 +72,10 @@ class TurnTile:
     turns: list[BlockTurn] = field(default_factory=list)
 
     def address_lists(self, itemsize: int) -> int:
-        """Return the number of TransDataTo5HD address lists of all turns.
+        """Return the number of address lists of TransDataTo5HD that all turns need.
 
-        One list walks along aligned rows; others need one for every 32 bytes. Single pixels are copied as they are.
+        A list serves `ROWS_AT_ONCE` rows, whole ones if they are aligned, else 32 bytes of each. Single pixels are
+        copied without a turn.
         """
         rows = 0
         for turn in self.turns:
@@ -105,7 +107,7 @@ class BlockLayout:
 
     @classmethod
     def of(cls, itemsize: int, c0: int | None = None) -> BlockLayout:
-        """Return blocks of 32 bytes, or of `c0` channels. Raises SimError for sizes that TransData does not take."""
+        """Return the layout of blocks of 32 bytes, or of `c0` channels. SimError for sizes that TransData does not take."""
         return cls(c0 or BLOCK_BYTES // max(itemsize, 1), itemsize)
 
     def __post_init__(self) -> None:
@@ -127,31 +129,29 @@ class BlockLayout:
 
     @property
     def slices(self) -> int:
-        """Return the 32-byte slices of a block."""
+        """Return the number of 32-byte slices of a block."""
         return self.block_bytes // BLOCK_BYTES
 
     def pixels_per_tile(self, tile: int) -> int:
-        """Return the pixels of one channel block that fit both sides of a tile of `tile` bytes, in whole 32-byte plain rows."""
+        """Return how many pixels of a channel block fit either side of a tile of `tile` bytes, in whole 32 bytes of a row."""
         return tile // self.block_bytes // self.slice_channels * self.slice_channels
 
     def piece_bytes(self, pixels: int, row_pitch: int) -> int:
-        """Return the bytes of `pixels` of one channel block on the larger side of a tile; plain rows are `row_pitch` bytes
-        apart.
-        """
+        """Return the bytes of `pixels` of one channel block on a tile's larger side; plain rows are `row_pitch` bytes apart."""
         return max(pixels * self.block_bytes, self.c0 * row_pitch)
 
     def pitch(self, pixels: int) -> int:
-        """Return the bytes from one plain row of `pixels` to the next, each on its own 32-byte blocks."""
+        """Return the bytes from one plain row of `pixels` pixels to the next if each begins on a 32-byte block."""
         return padded(pixels * self.itemsize)
 
 
 def tile_bytes(k_buffers: int) -> int:
-    """Return the bytes of one side of a tile, from the capacity of UB."""
+    """Return the bytes of one side of a tile in a UB of `k_buffers` bytes."""
     return k_buffers // _TILES // BLOCK_BYTES * BLOCK_BYTES
 
 
 def backed_off(job: TurnTile, itemsize: int) -> TurnTile:
-    """Return the tile with the last block of each plain row turned once more, behind the others, for `store_rows`."""
+    """Return the tile with each plain row's last 32 bytes turned once more, behind its whole blocks, as `store_rows` needs."""
     if all(m.row_bytes % BLOCK_BYTES == 0 for m in job.plain):
         return job
     unit, turns = BLOCK_BYTES // itemsize, []
@@ -171,13 +171,14 @@ def turn_tiles(
     slots: tuple[int, int] = (SOURCE, TARGET),
     merge: Callable[[KernelBuilder], Merge] | None = None,
 ) -> None:
-    """Convert the tiles of a block, from the source's side through UB to the target's; `slots` are their tensors.
+    """Append the conversion of a block's tiles, from the source through UB to the target; `slots` are the numbers of
+    both tensors.
 
-    `pieces` are parts of the tensors and their places as a stamped loop takes them, of which `tiles_of` makes tiles. `merge` is
-    given where one block stores plain rows that merge.
+    `pieces` are parts of the tensors and their places as a stamped loop takes them; `tiles_of` returns the tiles of a
+    piece. `merge` makes the store of rows where one block merges them, else None.
 
-    Buffers are single: published counters (AlexNet on a 910B2) show that the pipes of the compiled kernels hardly overlap, and
-    that the scalar unit prepares the address lists of a tile while the vector unit waits.
+    Buffers are single: published counters (AlexNet on a 910B2) show that the pipes of the compiled kernels hardly
+    overlap, and that the scalar unit prepares the address lists of a tile while the vector unit waits.
     """
     tile = tile_bytes(k.chip.buffers["UB"])
     incoming = buffer_queue(k, "in", "MTE2", "V", tile, 1)
@@ -201,7 +202,7 @@ def _turn_tile(
     queues: tuple[BufferQueue[int], BufferQueue[int]],
     merge: Merge | None,
 ) -> None:
-    """Convert one tile."""
+    """Append the conversion of one tile: load, turn, store."""
     incoming, outgoing = queues
     k.next_tile()
     read, written = (job.plain, job.blocks) if to_c0 else (job.blocks, job.plain)

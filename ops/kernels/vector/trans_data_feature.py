@@ -39,7 +39,7 @@ from ascend_sim.runtime import Task
 
 
 class FeatureShape(NamedTuple):
-    """A feature map [n][c][d][hw]."""
+    """Shape of a feature map, [n][c][d][hw]."""
 
     n: int
     c: int
@@ -48,7 +48,7 @@ class FeatureShape(NamedTuple):
 
 
 class FeaturePiece(NamedTuple):
-    """Part of an image that one tile converts."""
+    """Part of an image that one tile converts: one depth, `blocks` channel blocks and `pixels` pixels."""
 
     depth: int
     block: int
@@ -59,10 +59,10 @@ class FeaturePiece(NamedTuple):
 
 @frozen
 class _Feature:
-    """Sizes of one map and how it falls into UB tiles: whole channel blocks, or pixels of one block where HW is large.
+    """Sizes of one map and its division into UB tiles: whole channel blocks, or pixels of one block where HW is large.
 
-    `row_cycles` is what a row that is not whole blocks costs on its way, `issue` what the scalar unit needs for an instruction.
-    `backs_off`: rows leave as whole blocks, and the last one of each backs off.
+    `row_cycles`: cycles that a row costs on its way if it is no whole blocks. `issue`: cycles of an instruction on the
+    scalar unit. `backs_off`: rows leave as whole blocks, then their last block.
     """
 
     layout: BlockLayout
@@ -77,20 +77,20 @@ class _Feature:
 
     @property
     def merges(self) -> bool:
-        """Return True if rows are too short to back off (see `whole_blocks`) and not whole blocks together."""
+        """Return True if one core must merge rows (see `whole_blocks`): they are short, and not whole blocks together."""
         return self.backs_off and self.hw * self.layout.itemsize < BLOCK_BYTES and not (self.dense and self._whole)
 
     @property
     def _whole(self) -> bool:
-        """Return True if the rows of an image are whole blocks together."""
+        """Return True if all rows of an image together are whole blocks."""
         return self.c * self.hw * self.layout.itemsize % BLOCK_BYTES == 0
 
     @property
     def dense(self) -> bool:
         """Return True if an image's rows lie back to back in UB, as in GM.
 
-        So do single pixels, and rows that cost more one by one. Then each 32 bytes of 16 rows need an address list of their
-        own. The counters of 6 x 6 maps (AlexNet on a 910B2) show that the compiled kernel does the same.
+        So do single pixels, and rows that cost more one by one. Each 32 bytes of 16 rows then need an address list of
+        their own. The counters of 6 x 6 maps (AlexNet on a 910B2) show that the compiled kernel does the same.
         """
         row = self.hw * self.layout.itemsize
         lists = ceil_div(row, BLOCK_BYTES) * LIST_INSTRUCTIONS * self.issue
@@ -100,16 +100,16 @@ class _Feature:
         return fits and (self.hw == 1 or lists < ROWS_AT_ONCE * self.row_cycles + LIST_INSTRUCTIONS * self.issue)
 
     def pitch(self, pixels: int) -> int:
-        """Return the bytes from one plain row to the next in UB."""
+        """Return the bytes in UB from one plain row of `pixels` pixels to the next."""
         return pixels * self.layout.itemsize if self.dense else self.layout.pitch(pixels)
 
     @property
     def c1(self) -> int:
-        """Return the channel blocks."""
+        """Return the number of channel blocks."""
         return ceil_div(self.c, self.layout.c0)
 
     def pieces(self) -> list[FeaturePiece]:
-        """Return every tile of an image."""
+        """Return the pieces of an image, each of which is one tile."""
         layout = self.layout
         whole = layout.piece_bytes(self.hw, self.pitch(self.hw))
         if whole <= self.tile:
@@ -122,7 +122,7 @@ class _Feature:
         return [FeaturePiece(depth, *b, *p) for depth in range(self.d) for b in blocks for p in pixels]
 
     def tile_of(self, piece: FeaturePiece, image: int) -> TurnTile:
-        """Return the copies and turns of one tile."""
+        """Return the tile that converts a piece of image `image`."""
         depth, block, blocks, pixel, pixels = piece
         layout, itemsize = self.layout, self.layout.itemsize
         channel = block * layout.c0
@@ -164,7 +164,7 @@ def feature_to_c0_task(
     name: str = "",
     disarm: Collection[str] = (),
 ) -> Task:
-    """Return a task that converts [N][C][D][HW] to [N][D][C1][HW][C0], in blocks of `layout`.
+    """Return a launch that converts [N][C][D][HW] to [N][D][C1][HW][C0], in blocks of `layout`.
 
     `dtype` and `name` only serve reports.
     """
@@ -182,7 +182,7 @@ def feature_from_c0_task(
     name: str = "",
     disarm: Collection[str] = (),
 ) -> Task:
-    """Return a task that converts [N][D][C1][HW][C0] to [N][C][D][HW]."""
+    """Return a launch that converts [N][D][C1][HW][C0] to [N][C][D][HW]."""
     return _task(chip, (source, target), shape, layout, False, dtype, name or f"TransData_{target.name}", disarm)
 
 
@@ -224,7 +224,7 @@ def _loop(chip: ChipSpec, shape: FeatureShape, layout: BlockLayout, to_c0: bool)
     blocks = min(n, cores) * parts
 
     def images(block: int) -> Iterator[tuple[tuple[int, int], int]]:
-        """Yield ((first piece, end), image) of each image of a block."""
+        """Yield ((first piece, end of its pieces), image) for each image of a block."""
         group, part = divmod(block, parts)
         first_image, image_count = share(n, blocks // parts, group)
         first_piece, count = share(len(pieces), parts, part)

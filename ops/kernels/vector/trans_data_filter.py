@@ -47,7 +47,7 @@ _UNITS: Mapping[tuple[int, int, bool], type[WeightUnits] | type[GradientLines]] 
 
 
 class FilterShape(NamedTuple):
-    """Weights [c_out][c_in_per_group][k_d][taps] in `groups` groups; `taps` are the K_h*K_w positions of a plane."""
+    """Shape of weights, [c_out][c_in_per_group][k_d][taps] in `groups` groups; `taps` are the K_h*K_w positions of a plane."""
 
     c_out: int
     c_in_per_group: int
@@ -59,8 +59,8 @@ class FilterShape(NamedTuple):
 class FilterPiece(NamedTuple):
     """Part of a real group that one tile converts.
 
-    `channels` output channels from `start`, of which `present` hold weights, `blocks` channel blocks from `block`, kernel
-    positions.
+    It has `channels` output channels from `start` on, of which `present` hold weights, `blocks` channel blocks from
+    `block` on, and `positions` kernel positions from `position` on.
     """
 
     start: int
@@ -74,9 +74,10 @@ class FilterPiece(NamedTuple):
 
 @frozen
 class _Run:
-    """Output channels of one group in a tile: `count` from `start`, relative to the piece's; input channels `low`..`high`.
+    """Output channels of one group in a tile: `count` from `start` on, counted as the piece's; input channels `low` ..
+    `high` - 1.
 
-    Input channels count within the real group; `origin` is where the group's own channels begin.
+    Input channels count within the real group; `origin` is the first of the group's own.
     """
 
     start: int
@@ -88,7 +89,7 @@ class _Run:
 
 @frozen
 class _Filter:
-    """Sizes of one filter and how it falls into UB tiles of output channels x channel blocks x kernel positions."""
+    """Sizes of one filter and its division into UB tiles of output channels x channel blocks x kernel positions."""
 
     layout: BlockLayout
     inp: TilingInput
@@ -98,12 +99,12 @@ class _Filter:
 
     @cached_property
     def taps(self) -> int:
-        """Return the kernel positions of one plane."""
+        """Return the number of kernel positions of one plane."""
         return self.inp.taps
 
     @cached_property
     def positions(self) -> int:
-        """Return the kernel positions of all planes."""
+        """Return the number of kernel positions of all planes."""
         return self.inp.problem.k_d * self.taps
 
     @cached_property
@@ -120,8 +121,8 @@ class _Filter:
     def dense(self) -> bool:
         """Return True if plain rows lie back to back in UB.
 
-        Allowed where every channel block begins at a multiple of C0 channels of its group; otherwise (and where a
-        kernel is too large for a tile) each row gets its own 32-byte blocks.
+        So they do where every channel block begins at a multiple of C0 channels of its group and a tile holds the
+        kernel; else each row has its own 32-byte blocks.
         """
         whole = self.layout.piece_bytes(self.positions, self.positions * self.layout.itemsize)
         aligned = self.inp.group_extension == 1 or self.cin % self.layout.c0 == 0
@@ -134,23 +135,25 @@ class _Filter:
 
     @property
     def _whole(self) -> bool:
-        """Return True if the rows of an output channel are whole blocks together."""
+        """Return True if all rows of an output channel together are whole blocks."""
         return self.cin * self.positions * self.layout.itemsize % BLOCK_BYTES == 0
 
     @property
     def merges(self) -> bool:
-        """Return True if rows are too short to back off (see `whole_blocks`) and not whole blocks together."""
+        """Return True if one core must merge rows (see `whole_blocks`): they are short, and not whole blocks together."""
         return self.backs_off and self._short and not (self.dense and self._whole)
 
     def pitch(self, positions: int) -> int:
-        """Return the bytes from one plain row to the next in UB."""
+        """Return the bytes in UB from one plain row of `positions` kernel positions to the next."""
         return positions * self.layout.itemsize if self.dense else self.layout.pitch(positions)
 
     def together(self, channels: int) -> int:
-        """Return the output channels of a tile: as many 256-byte runs of the C0 side as a quarter of UB holds, evenly cut.
+        """Return the output channels of a tile: as many as fill 256-byte runs of the C0 side and fit a quarter of UB,
+        evenly cut.
 
-        The library's tiling of TransData by axes (transdata_dsl_general.cc: stated), of its ways the cut along output channels
-        alone: inferred, it gives the published blocks of both directions. On the way back a tile is what UB holds (ours).
+        The library's tiling of TransData by axes (transdata_dsl_general.cc: stated), of its ways the cut along output
+        channels alone: inferred, it gives the published blocks of both directions. On the way back a tile is what UB
+        holds (ours).
         """
         line = self.layout.piece_bytes(self.positions, self.layout.pitch(self.positions))
         held = (self.tile - _SPARE) // (self.inp.cin1 * line)
@@ -160,10 +163,11 @@ class _Filter:
     def pieces(
         self, first: int, count: int, together: int, padding: bool
     ) -> Iterator[tuple[FilterPiece, tuple[int, int]]]:
-        """Yield the contents of tiles of at most `together` output channels of `count` from `first`, counted over the padded
-        real groups, and their places: the group, and the channel of it that a piece's channels are counted from.
+        """Yield (piece of at most `together` output channels, its place) for `count` output channels from `first` on,
+        which count over the padded real groups.
 
-        Without `padding` only what holds weights is covered.
+        A place is a group, and the channel from which the piece's channels count. Without `padding` only pieces with
+        weights come.
         """
         inp, layout = self.inp, self.layout
         per_block = layout.piece_bytes(self.positions, self.pitch(self.positions))
@@ -195,7 +199,7 @@ class _Filter:
                             yield piece, (group, place)
 
     def tiles_of(self, piece: FilterPiece, where: tuple[int, int]) -> list[TurnTile]:
-        """Return the copies and turns of a piece's tiles."""
+        """Return a list with the tile that converts a piece at its place."""
         layout, positions = self.layout, piece.positions
         line = piece.channels * layout.block_bytes
         job = TurnTile(piece.blocks * positions * line)
@@ -218,7 +222,7 @@ class _Filter:
         return [job]
 
     def _runs(self, piece: FilterPiece) -> Iterator[_Run]:
-        """Yield, by group, the output channels of a piece whose input channels are in it."""
+        """Yield, for each group, the run of the piece's output channels whose input channels the piece has."""
         start, end = piece.start, piece.start + piece.present
         low, high = (b * self.layout.c0 for b in (piece.block, piece.block + piece.blocks))
         for group in range(start // self.cout, ceil_div(end, self.cout)) if piece.present else ():
@@ -231,7 +235,7 @@ class _Filter:
     def _plain_moves(
         self, job: TurnTile, where: tuple[int, int], run: _Run, base: int, piece: FilterPiece, pitch: int, step: int
     ) -> None:
-        """Add the copies of plain rows to a tile: one per output channel where dense, else one per channel pair."""
+        """Add the copies of a run's plain rows to the tile: output channels as a whole if dense, else row by row."""
         itemsize, (group, place) = self.layout.itemsize, where
         position, positions = piece.position, piece.positions
         row = self.positions * itemsize
@@ -248,7 +252,9 @@ class _Filter:
                 job.plain.append(move)
 
     def _block_moves(self, job: TurnTile, where: tuple[int, int], line: int, piece: FilterPiece) -> None:
-        """Add the copies of FRACTAL_Z rows: one per kernel position and channel block, cut where a kernel plane ends."""
+        """Add the copies of FRACTAL_Z lines to the tile, by kernel position and channel block, cut where a kernel plane
+        ends.
+        """
         inp, taps, (group, place) = self.inp, self.taps, where
         start, _, _, first_block, blocks, position, positions = piece
         stride = inp.cout_padded * self.layout.block_bytes
@@ -270,7 +276,7 @@ class _Filter:
 
 
 def to_fractal_z(k: KernelBuilder, inp: TilingInput, first: int, count: int, slots: tuple[int, int]) -> None:
-    """Convert `count` output channels from `first` of a problem's weights to FRACTAL_Z; `slots` as in `turn_tiles`."""
+    """Append the conversion of `count` output channels from `first` on of weights to FRACTAL_Z; `slots` as in `turn_tiles`."""
     filters = _Filter(BlockLayout(inp.c0, inp.itemsize), inp, tile_bytes(k.chip.buffers["UB"]))
     turn_tiles(k, filters.pieces(first, count, count, padding=True), filters.tiles_of, True, inp.itemsize, slots)
 
@@ -286,7 +292,7 @@ def filter_to_fractal_z_task(
     name: str = "",
     disarm: Collection[str] = (),
 ) -> Task:
-    """Return a task that converts [C_out][C_in/g][K_d][taps] to FRACTAL_Z in blocks of `layout`.
+    """Return a launch that converts [C_out][C_in/g][K_d][taps] to FRACTAL_Z in blocks of `layout`.
 
     `dtype` and `name` only serve reports.
     """
@@ -304,9 +310,10 @@ def filter_from_fractal_z_task(
     name: str = "",
     disarm: Collection[str] = (),
 ) -> Task:
-    """Return a task that converts FRACTAL_Z to [C_out][C_in/g][K_d][taps].
+    """Return a launch that converts FRACTAL_Z to [C_out][C_in/g][K_d][taps].
 
-    dW is fp32 in blocks of the compute dtype: elements of 4 bytes in blocks of 16 channels (16-bit operands) or 8 (32-bit).
+    dW is fp32 in blocks of the compute dtype: elements of 4 bytes in blocks of 16 channels (16-bit operands) or 8
+    (32-bit).
     """
     return _task(chip, (source, target), shape, layout, False, dtype, name or f"TransData_{target.name}", disarm)
 
@@ -338,9 +345,9 @@ def _task(
 
 
 def _problem(chip: ChipSpec, shape: FilterShape, layout: BlockLayout) -> TilingInput:
-    """Return a convolution with these weights, as `TilingInput`, which merges groups.
+    """Return a convolution with these weights as `TilingInput`, which knows how groups are merged.
 
-    The merge depends on C0, which `TilingInput` takes from the compute dtype.
+    That depends on C0, so its item size is that of the compute dtype, 32 bytes / C0.
     """
     c_out, c_in, k_d, taps, groups = shape
     problem = ConvProblem(
@@ -366,7 +373,7 @@ def _problem(chip: ChipSpec, shape: FilterShape, layout: BlockLayout) -> TilingI
 def _units_of(
     shape: FilterShape, layout: BlockLayout, to_c0: bool
 ) -> type[WeightUnits] | type[MovedWeights] | type[GradientLines] | None:
-    """Return the class of the special kernel for these weights, or None for the general one."""
+    """Return the class of the library's own kernel for these weights; None where the general one converts them."""
     kernel = _UNITS.get((layout.itemsize, layout.c0, to_c0)) if shape.groups == 1 else None
     whole = shape.k_d * shape.taps == 1 and shape.c_in_per_group % C0 == 0
     return MovedWeights if kernel is WeightUnits and whole else kernel

@@ -45,8 +45,9 @@ HALF = 2
 
 
 class GroupUnit(NamedTuple):
-    """Unit of work: `lines` of `rows` output channels in `parts` channel blocks; the group begins with channel `shift` of its
-    first.
+    """Unit of work: `lines` lines of `rows` output channels, from `parts` channel blocks (1 or 2).
+
+    The group begins with channel `shift` of its first block.
     """
 
     lines: int
@@ -57,7 +58,7 @@ class GroupUnit(NamedTuple):
 
 @frozen
 class MergedGroups:
-    """A filter of `shape`, in `merged` with `extension` groups in one, for `cores` cores with `ub` bytes of UB each."""
+    """A filter of `shape`, its layout `merged` with `extension` groups in one, and `cores` cores with `ub` bytes of UB each."""
 
     shape: FilterShape
     merged: FractalZ
@@ -67,12 +68,12 @@ class MergedGroups:
 
     @cached_property
     def cell(self) -> int:
-        """Return the bytes of the channels of a block."""
+        """Return the bytes of one output channel in one channel block."""
         return self.merged.row_bytes
 
     @cached_property
     def cin1(self) -> int:
-        """Return the channel blocks of a group."""
+        """Return the number of channel blocks of a group."""
         return ceil_div(self.shape.c_in_per_group, self.merged.c0)
 
     @cached_property
@@ -82,13 +83,13 @@ class MergedGroups:
 
     @cached_property
     def pitch(self) -> int:
-        """Return the bytes of all filters at one position of one channel block, without merged groups."""
+        """Return the bytes, in FRACTAL_Z of all filters, of one position of one channel block."""
         return ceil_to(self.shape.c_out, FRACTAL) * self.cell
 
 
 @frozen
 class GroupLines(MergedGroups):
-    """Conversion of dW from merged groups to FRACTAL_Z of all filters."""
+    """Conversion of dW from FRACTAL_Z of merged groups to FRACTAL_Z of all filters."""
 
     @cached_property
     def line(self) -> int:
@@ -97,7 +98,7 @@ class GroupLines(MergedGroups):
 
     @cached_property
     def axes(self) -> tuple[tuple[int, int, int], ...]:
-        """Return (length, source step, target step in bytes) of planes, channel blocks, positions of a plane."""
+        """Return (length, step in source, step in target) for planes, channel blocks, positions of a plane; steps in bytes."""
         merged, taps = self.merged, self.shape.taps
         return (
             (self.shape.k_d, merged.offset(0, 1, 0, 0, 0), self.cin1 * taps * self.pitch),
@@ -107,32 +108,33 @@ class GroupLines(MergedGroups):
 
     @cached_property
     def lined(self) -> int:
-        """Return the axis along which lines lie; channel blocks only where no channels need to be moved."""
+        """Return the number of the axis (see `axes`) along which lines follow each other: the longest.
+
+        Channel blocks are such an axis only if no channels need to be moved.
+        """
         aligned = self.shape.c_in_per_group % self.merged.c0 == 0
         return max((2, 0, 1) if aligned else (2, 0), key=lambda axis: self.axes[axis][0])
 
     @cached_property
     def steps(self) -> list[list[tuple[int, int]]]:
-        """Return the (start, count) of the units of each axis: merged groups, planes, channel blocks, positions, output
-        channels.
-        """
+        """Return (start, count) of the units along each axis: merged groups, planes, channel blocks, positions, filters."""
         of_kernel = [steps(self.axes[axis][0], LINES if axis == self.lined else 1) for axis in range(3)]
         groups = ceil_div(self.shape.groups, self.extension)
         return [steps(groups, 1), *of_kernel, steps(self.filters, self.line // (2 * self.cell))]
 
     @cached_property
     def dealt(self) -> tuple[int, int, int]:
-        """Return (axis that is dealt to the cores, its units, units of a block)."""
+        """Return (axis that is dealt to the cores, its units, units of a block); axes are those of `steps`."""
         return deal(tuple(map(len, self.steps)), self.cores)
 
     @property
     def blocks(self) -> int:
-        """Return the blocks with work."""
+        """Return the number of blocks with work."""
         _, units, each = self.dealt
         return ceil_div(units, each)
 
     def units(self, block: int) -> Iterator[tuple[GroupUnit, tuple[int, int]]]:
-        """Yield the units of a block, each with its first bytes in source and target."""
+        """Yield (unit, (its first byte in the source, in the target)) for each unit of a block."""
         axis, _, each = self.dealt
         axes = list(self.steps)
         axes[axis] = axes[axis][block * each :][:each]
@@ -156,7 +158,7 @@ class GroupLines(MergedGroups):
                                 )
 
     def write(self, k: KernelBuilder, units: Iterable[tuple[GroupUnit, tuple[int, int]]]) -> None:
-        """Write the rows of a block, one unit after the other."""
+        """Append the instructions of a block, one unit after the other."""
         size = LINES * self.line
         tile = BufferQueue(k, "tile", "V", "MTE3", [k.allocate("UB", size, "tile")], opener="MTE2")
         loaded = k.flag("MTE2", "V", "loaded")
@@ -181,8 +183,9 @@ class GroupLines(MergedGroups):
         tile.close()
 
     def _move(self, k: KernelBuilder, room: int, other: int, unit: GroupUnit) -> None:
-        """Move the group's channels to the front of their blocks, through [half of an element][line]; the result is in
-        `other`.
+        """Append the move of the group's channels from `room` to the front of their blocks in `other`.
+
+        They are turned to lines of 16-bit halves, moved as lines, and turned back.
         """
         halves, cut = self.cell // HALF, unit.shift * self.merged.itemsize // HALF
         rest, step = halves - cut, halves * BLOCK_BYTES
@@ -205,12 +208,12 @@ class GroupLines(MergedGroups):
 
 
 def ungrouped_bytes(shape: FilterShape, layout: FractalZ) -> int:
-    """Return the bytes of FRACTAL_Z of all filters of `shape`, in blocks as those of `layout`."""
+    """Return the bytes of FRACTAL_Z of all filters of `shape`, with the blocks of `layout`."""
     return math.prod(ungrouped_shape(shape, layout)) * layout.itemsize
 
 
 def ungrouped_shape(shape: FilterShape, layout: FractalZ) -> list[int]:
-    """Return the shape of FRACTAL_Z of all filters.
+    """Return the shape of FRACTAL_Z of all filters:
 
     [positions of all planes and channel blocks of a group, blocks of filters, 16 filters, channels of a block].
     """
@@ -229,7 +232,7 @@ def ungroup_filter_task(
     name: str = "",
     disarm: Collection[str] = (),
 ) -> Task:
-    """Return a task that converts fp32 dW of `shape` from `merged` groups to FRACTAL_Z of all filters.
+    """Return a launch that converts fp32 dW of `shape` from `merged` groups to FRACTAL_Z of all filters.
 
     Each real group of `merged` has `extension` groups.
     """

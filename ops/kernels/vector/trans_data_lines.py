@@ -47,9 +47,9 @@ _SHARED = 4 * _EVEN  # output channels in a line at most (stated)
 
 
 class LineUnit(NamedTuple):
-    """Unit of work: `lines` lines of `rows` output channels each, of `channels` input channels in `blocks` blocks.
+    """Unit of work: `lines` lines of `rows` output channels each, with `channels` input channels in `blocks` blocks.
 
-    It covers `positions` kernel positions from `start`.
+    It covers `positions` kernel positions from `start` on.
     """
 
     lines: int
@@ -72,27 +72,27 @@ class GradientLines(FilterUnits):
 
     @cached_property
     def most(self) -> int:
-        """Return the positions of one channel block that a line holds."""
+        """Return how many positions of one channel block a line holds."""
         return self.line // C0 // _EVEN * _EVEN
 
     @cached_property
     def run(self) -> int:
-        """Return the kernel positions of a unit."""
+        """Return the number of kernel positions of a unit."""
         return min(self.positions, self.most)
 
     @cached_property
     def blocks_at_once(self) -> int:
-        """Return the channel blocks of a unit."""
+        """Return the number of channel blocks of a unit."""
         return min(self.cin1, self.most // ceil_to(self.run, _EVEN))
 
     @cached_property
     def shared(self) -> bool:
-        """Return True if output channels share a line."""
+        """Return True if several output channels share a line."""
         return self.c_in * self.positions < _FEW and self.run == self.positions and self.blocks_at_once == self.cin1
 
     @cached_property
     def rows(self) -> int:
-        """Return the output channels dealt out together: those of one line where lines are shared, else of all lines."""
+        """Return how many output channels are dealt out together: those of one line if they share it, else of all 16 lines."""
         most = min(self.most // (self.blocks_at_once * self.run), _SHARED) if self.shared else LINES
         if self.by_blocks and self.c_in * self.positions < _EVEN:
             most = most // _EVEN * _EVEN  # so that what is left of a few begins with a block
@@ -100,9 +100,7 @@ class GradientLines(FilterUnits):
 
     @cached_property
     def dealt(self) -> tuple[int, int, int]:
-        """Return (axis that is dealt to the cores, its units, units of a block); axes are output channels, channel blocks,
-        runs.
-        """
+        """Return (axis that is dealt out, its units, units of a block); axis 0 is output channels, 1 channel blocks, 2 runs."""
         units = (
             ceil_div(self.c_out, self.rows),
             ceil_div(self.cin1, self.blocks_at_once),
@@ -112,7 +110,7 @@ class GradientLines(FilterUnits):
         return deal(units, self.cores, spare=(2,) if self.positions % self.run <= self.run // 2 else ())
 
     def units(self, block: int) -> Iterator[tuple[LineUnit, tuple[int, int]]]:
-        """Yield the units of a block, each with its first output channel and first channel block."""
+        """Yield (unit, (its first output channel, first channel block)) for each unit of a block."""
         axis, _, each = self.dealt
         axes = [steps(self.c_out, self.rows), steps(self.cin1, self.blocks_at_once), steps(self.positions, self.run)]
         if self.by_blocks:  # the last run, and the last channels of few positions, have a block
@@ -126,7 +124,7 @@ class GradientLines(FilterUnits):
                     yield LineUnit(lines, rows, channels, blocks, start, count), (first, c1)
 
     def _lines(self, dealt: list[tuple[int, int]]) -> Iterator[tuple[int, int, int]]:
-        """Yield (first output channel, lines, output channels of each): up to 16 full lines, then the last one."""
+        """Yield (first output channel, lines, output channels of each) of units: up to 16 full lines, then the rest alone."""
         if not self.shared:
             yield from ((first, rows, 1) for first, rows in dealt)
             return
@@ -136,7 +134,7 @@ class GradientLines(FilterUnits):
         yield from ((first, 1, rows) for first, rows in dealt[len(full) :])
 
     def write(self, k: KernelBuilder, units: Iterable[tuple[LineUnit, tuple[int, int]]]) -> None:
-        """Write the rows of a block; blocks are loaded to where the result leaves from, so units do not overlap."""
+        """Append the instructions of a block. A unit is loaded to where its result leaves from, so units do not overlap."""
         size = LINES * self.line * ITEM
         tile = BufferQueue(k, "tile", "V", "MTE3", [k.allocate("UB", size, "tile")], opener="MTE2")
         loaded = k.flag("MTE2", "V", "loaded")
@@ -154,7 +152,7 @@ class GradientLines(FilterUnits):
         tile.close()
 
     def _load(self, k: KernelBuilder, room: int, unit: LineUnit, where: tuple[int, int]) -> None:
-        """Load a unit as [shared line][channel block][position][co][C0]; planes of a kernel lie apart."""
+        """Load a unit to [shared line][channel block][position][co][C0]; in GM the planes of a kernel lie apart."""
         first, c1 = where
         pitch = ceil_to(self.c_out, FRACTAL) * _CELL
         parts, width = (unit.lines, unit.rows) if self.shared else (1, unit.lines)
@@ -172,13 +170,13 @@ class GradientLines(FilterUnits):
                     done += count
 
     def _pitch(self, unit: LineUnit) -> int:
-        """Return the positions from one channel to the next in a line: without gaps if stored in one piece, else on whole 32
-        bytes.
+        """Return the positions in a line from one channel to the next: as they are if a line is stored in one piece,
+        else rounded up to 32 bytes.
         """
         return unit.positions if unit.positions == self.positions else ceil_to(unit.positions, _EVEN)
 
     def _turn(self, k: KernelBuilder, tile: int, other: int, unit: LineUnit) -> None:
-        """Turn the order of `_load`, through `other`, to lines of [co][ci][position]."""
+        """Append the turns of a loaded unit, through `other`, to lines of [co][ci][position]."""
         cells, line = unit.blocks * unit.positions, self.line * ITEM
         # Of shared lines each has its own part of the tile, of others one output channel of all of it.
         step, apart = (cells * unit.rows, unit.rows) if self.shared else (1, unit.lines)
@@ -215,7 +213,7 @@ class GradientLines(FilterUnits):
         k.transpose_blocks(tile, other, False, 2, unit.lines, elements * 2, TurnLayout(line))
 
     def _back_off(self, k: KernelBuilder, tile: int, other: int, unit: LineUnit) -> None:
-        """Copy the last 8 elements of each separately stored row (a line or channel) behind its whole blocks."""
+        """Append copies of the last 8 elements of each row that is stored by itself (line, channel) behind its whole blocks."""
         count, pair = unit.positions, 2 * BLOCK_BYTES
         every = range(unit.rows * unit.channels)
         rows = [every] if count == self.positions else [range(one, one + 1) for one in every]
@@ -238,7 +236,7 @@ class GradientLines(FilterUnits):
                 target, at = target + taken * pair, at + taken
 
     def _put(self, k: KernelBuilder, result: int, unit: LineUnit, where: tuple[int, int]) -> None:
-        """Store all lines at once where an output channel's channels lie side by side, else channel by channel."""
+        """Append the store of a unit: all lines at once if it has all positions, else channel by channel."""
         first, c1 = where
         row, line = self.positions * ITEM, self.line * ITEM
         apart = unit.rows * self.c_in * row

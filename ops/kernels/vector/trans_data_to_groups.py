@@ -47,7 +47,7 @@ _HALVES = BLOCK_BYTES // HALF
 
 
 class Pass(Enum):
-    """One of the three passes over a block of the target."""
+    """Pass over blocks of the target, by the part of them that it makes; COPY is the only one where channels do not move."""
 
     COPY = "whole blocks"
     FIRST = "the first block, behind zeros"
@@ -56,7 +56,7 @@ class Pass(Enum):
 
 
 class FilterHalves(NamedTuple):
-    """Unit of work: `rows` filters whose channels move back by `cut` 16-bit halves; `turn`: a new pass begins with it."""
+    """Unit of work: `rows` filters whose channels move back by `cut` 16-bit halves; `turn`: it is the first of a new pass."""
 
     rows: int
     kind: Pass
@@ -66,29 +66,29 @@ class FilterHalves(NamedTuple):
 
 @frozen
 class GroupRows(MergedGroups):
-    """Conversion of weights from FRACTAL_Z of all filters to merged groups."""
+    """Conversion of weights from FRACTAL_Z of all filters to FRACTAL_Z of merged groups."""
 
     @cached_property
     def room(self) -> int:
-        """Return the bytes of a buffer: an odd number of 16 rows."""
+        """Return the bytes of a buffer, which holds an odd number of 16 filters' rows."""
         times = used_bytes(self.ub) // _BUFFERS // (LINES * self.cell)
         return (times - (times % 2 == 0)) * LINES * self.cell
 
     @cached_property
     def runs(self) -> list[tuple[int, int]]:
-        """Return (start, count) of the filters of each unit within a group."""
+        """Return (start, count) of the filters of each unit, counted within a group."""
         return steps(self.filters, self.room // self.cell)
 
     @cached_property
     def axes(self) -> tuple[int, ...]:
-        """Return the lengths of the axes: groups, planes, channel blocks, positions of a plane, runs of filters."""
+        """Return the length of each axis: groups, planes, channel blocks, positions of a plane, runs of filters."""
         return self.shape.groups, self.shape.k_d, self.cin1, self.shape.taps, len(self.runs)
 
     @cached_property
     def dealt(self) -> tuple[int, int, int]:
-        """Return (axis that is cut, its steps per block, its blocks).
+        """Return (axis that is cut over blocks, its steps in a block, its number of parts).
 
-        Of the axes before it a block has one step, of those behind it all.
+        A block has one step of each axis before it, and all steps of those behind it.
         """
         axis, whole = 0, 1
         while axis < len(self.axes) - 1 and whole * self.axes[axis] < self.cores:
@@ -99,12 +99,12 @@ class GroupRows(MergedGroups):
 
     @property
     def blocks(self) -> int:
-        """Return the blocks with work."""
+        """Return the number of blocks with work."""
         axis, _, parts = self.dealt
         return math.prod(self.axes[:axis]) * parts
 
     def _share(self, block: int) -> list[range]:
-        """Return the range of steps of each axis that belongs to a block."""
+        """Return, for each axis, the range of steps that a block has."""
         axis, each, parts = self.dealt
         rest, part = divmod(block, parts)
         found = [range(part * each, min((part + 1) * each, self.axes[axis]))]
@@ -114,7 +114,7 @@ class GroupRows(MergedGroups):
         return found + [range(length) for length in self.axes[axis + 1 :]]
 
     def units(self, block: int) -> Iterator[tuple[FilterHalves, tuple[int, int]]]:
-        """Yield the units of a block, each with its first bytes in source and target."""
+        """Yield (unit, (its first byte in the source, in the target)) for each unit of a block."""
         groups, planes, blocks, taps, runs = self._share(block)
         before = None
         for group in groups:
@@ -140,7 +140,7 @@ class GroupRows(MergedGroups):
                                 before = kind
 
     def _passes(self, blocks: range, gap: int, shift: int) -> Iterator[tuple[Pass, range]]:
-        """Yield the passes over `blocks` of a group that begins with channel `shift` of block `gap`."""
+        """Yield (pass, its blocks) over `blocks` of a group that begins with channel `shift` of the target's block `gap`."""
         if not shift:
             yield Pass.COPY, blocks
             return
@@ -150,7 +150,7 @@ class GroupRows(MergedGroups):
             yield Pass.LAST, range(max(blocks.start, self.cin1 - 1), blocks.stop)
 
     def write(self, k: KernelBuilder, units: Iterable[tuple[FilterHalves, tuple[int, int]]]) -> None:
-        """Write the rows of a block, one unit after the other."""
+        """Append the instructions of a block, one unit after the other."""
         rows, one, two = (k.allocate("UB", self.room, name) for name in ("rows", "one", "two"))
         copied = BufferQueue(k, "copied", "MTE2", "MTE3", [rows])
         pair = BufferQueue(k, "pair", "MTE2", "V", [rows])
@@ -189,9 +189,7 @@ class GroupRows(MergedGroups):
             queue.close()
 
     def _move(self, k: KernelBuilder, unit: FilterHalves, buffers: tuple[int, int, int]) -> None:
-        """Move the channels of one block, through lines of channels, to the back (or its last ones to the front); zeros
-        elsewhere.
-        """
+        """Append the move of one block's first channels to its back, or of its last ones to the front, with zeros elsewhere."""
         (rows, one, two), lines = buffers, _Lines(k, unit)
         lines.turn(one, rows, back=False)
         kept = _HALVES - unit.cut
@@ -206,7 +204,7 @@ class GroupRows(MergedGroups):
         lines.turn(one, two, back=True)
 
     def _join(self, k: KernelBuilder, unit: FilterHalves, buffers: tuple[int, int, int]) -> None:
-        """Join the last channels of the block in `rows` and the first channels of the block in `one`."""
+        """Append the join, in `two`, of the last channels of the block in `rows` and the first ones of the block in `one`."""
         (rows, one, two), lines = buffers, _Lines(k, unit)
         lines.turn(two, rows, back=False)
         k.pipe_barrier("V")
@@ -220,9 +218,7 @@ class GroupRows(MergedGroups):
 
 
 class _Lines:
-    """A unit's transposed filters: a line for each 16-bit half of a block's channels, of an odd length against bank
-    conflicts.
-    """
+    """A unit's transposed filters: a line for each 16-bit half of a block's channels, of odd length against bank conflicts."""
 
     def __init__(self, k: KernelBuilder, unit: FilterHalves) -> None:
         blocks = ceil_div(unit.rows, LINES)
@@ -256,10 +252,10 @@ def group_filter_task(
     name: str = "",
     disarm: Collection[str] = (),
 ) -> Task:
-    """Return a task that converts weights of `shape` from FRACTAL_Z of all filters to `merged` groups.
+    """Return a launch that converts weights of `shape` from FRACTAL_Z of all filters to `merged` groups.
 
-    Each real group has `extension` groups. Parts of the target that belong to no group are not written: they are cleared
-    before.
+    Each real group has `extension` groups. Parts of the target that belong to no group are not written; a MemSet clears
+    them before.
     """
     real = ceil_div(shape.groups, extension)
     grouped = [real * merged.planes * merged.cin1 * merged.taps, merged.cout1, FRACTAL, merged.c0]

@@ -39,8 +39,10 @@ LINES = 16
 
 
 class Unit(NamedTuple):
-    """Unit of work: `rows` output channels of `channels` input channels at `positions` positions from `start`; 0 channels:
-    padding.
+    """Unit of work: `rows` output channels of `channels` input channels at `positions` kernel positions from `start`
+    on.
+
+    0 channels mean padding.
     """
 
     rows: int
@@ -66,19 +68,17 @@ class FilterUnits:
 
     @cached_property
     def positions(self) -> int:
-        """Return the kernel positions of all planes."""
+        """Return the number of kernel positions of all planes."""
         return self.k_d * self.taps
 
     @cached_property
     def cin1(self) -> int:
-        """Return the channel blocks."""
+        """Return the number of channel blocks."""
         return ceil_div(self.c_in, C0)
 
     @cached_property
     def dealt(self) -> tuple[int, int, int]:
-        """Return (axis that is dealt to the cores, its units, units of a block); axes are output channels, channel blocks,
-        runs.
-        """
+        """Return (axis that is dealt out, its units, units of a block); axis 0 is output channels, 1 channel blocks, 2 runs."""
         raise NotImplementedError
 
     @property
@@ -94,7 +94,7 @@ class WeightUnits(FilterUnits):
 
     @cached_property
     def padded(self) -> int:
-        """Return the output channels with the padding."""
+        """Return the number of output channels, padding included."""
         return ceil_to(self.c_out, FRACTAL)
 
     @cached_property
@@ -105,31 +105,30 @@ class WeightUnits(FilterUnits):
 
     @property
     def once(self) -> bool:
-        """Return True if one transposition is enough (kernels of 32 positions and more)."""
+        """Return True if one transposition is enough, as for kernels of 32 positions and more."""
         return self.positions >= _TURNED_ONCE
 
     @cached_property
     def run(self) -> int:
-        """Return the kernel positions of a unit."""
+        """Return the number of kernel positions of a unit."""
         return min(self.positions, self.line if self.once else self.line // C0 // C0 * C0)
 
     @cached_property
     def rows(self) -> int:
-        """Return the output channels of a unit."""
+        """Return the number of output channels of a unit."""
         if not self.once:
             return min(self.c_out, FRACTAL)
         return min(self.c_out, self.line // ceil_to(self.run, C0) if self.c_out > self.cores else 1)
 
     @cached_property
     def dealt(self) -> tuple[int, int, int]:
-        """Return (axis that is dealt to the cores, its units, units of a block); axes are output channels, channel blocks,
-        runs.
-        """
+        """Return (axis that is dealt out, its units, units of a block); axis 0 is output channels, 1 channel blocks, 2 runs."""
         return deal((ceil_div(self.c_out, self.rows), self.cin1, ceil_div(self.positions, self.run)), self.cores)
 
     def units(self, block: int) -> Iterator[tuple[Unit, tuple[int, int]]]:
-        """Yield the units of a block with their places: the first output channel, the channel block (of padding: the first
-        line).
+        """Yield (unit, its place) for each unit of a block, its share of the padding last.
+
+        A place is (first output channel, channel block), of padding (first output channel, first line of FRACTAL_Z).
         """
         axis, _, each = self.dealt
         axes = [steps(self.c_out, self.rows), steps(self.cin1, 1), steps(self.positions, self.run)]
@@ -145,7 +144,7 @@ class WeightUnits(FilterUnits):
             yield Unit(self.padded - self.c_out, 0, 0, count), (self.c_out, block * share)
 
     def write(self, k: KernelBuilder, units: Iterable[tuple[Unit, tuple[int, int]]]) -> None:
-        """Write the rows of a block unit by unit, without loading ahead."""
+        """Append the instructions of a block unit by unit, without loading ahead."""
         room = LINES * self.line * ITEM
         incoming = buffer_queue(k, "in", "MTE2", "V", room, 1)
         outgoing = buffer_queue(k, "out", "V", "MTE3", room, 1)
@@ -165,14 +164,14 @@ class WeightUnits(FilterUnits):
         outgoing.close()
 
     def _source(self, unit: Unit, where: tuple[int, int], row: int) -> int:
-        """Return the first byte in GM of output channel `row` of a unit."""
+        """Return the GM address of output channel `row` of a unit."""
         first, c1 = where
         return gm_operand(SOURCE, (((first + row) * self.c_in + c1 * C0) * self.positions + unit.start) * ITEM)
 
     def _turn_once(
         self, k: KernelBuilder, incoming: BufferQueue[int], target: int, unit: Unit, where: tuple[int, int]
     ) -> None:
-        """Transpose [ci][position] of one output channel after the other to [position][co][C0]."""
+        """Append loads and turns of [ci][position], one output channel after the other, to [position][co][C0]."""
         pitch, step = self.line * ITEM, self.positions * ITEM
         layout = TurnLayout(pitch, unit.rows * BLOCK_BYTES)
         for row in range(unit.rows):
@@ -188,7 +187,7 @@ class WeightUnits(FilterUnits):
     def _turn_twice(
         self, k: KernelBuilder, incoming: BufferQueue[int], target: int, unit: Unit, where: tuple[int, int]
     ) -> None:
-        """Transpose [co][ci][position] to [ci][position][16 co], reorder it, and transpose to [position][co][C0]."""
+        """Append the load of [co][ci][position], its turn to [ci][position][16 co], and each position's turn to [co][C0]."""
         pitch, elements = self.line * ITEM, unit.channels * self.positions
         room = incoming.acquire()
         for row in range(unit.rows):
@@ -209,12 +208,12 @@ class WeightUnits(FilterUnits):
         incoming.release()
 
     def _padding_at_once(self, unit: Unit) -> int:
-        """Return the positions whose padding leaves UB in one piece."""
+        """Return how many positions' padding leaves UB in one piece."""
         return min(unit.positions, LINES * self.line * ITEM // (unit.rows * BLOCK_BYTES))
 
     def _put(self, k: KernelBuilder, result: int, unit: Unit, where: tuple[int, int]) -> None:
-        """Store rows of FRACTAL_Z, one for each position, cut where a kernel plane ends; of padding `rows` lines from a line
-        on.
+        """Append the store of a unit to FRACTAL_Z: one line for each position, cut where a kernel plane ends; of
+        padding all lines from the first on.
         """
         first, c1 = where
         pitch = self.padded * BLOCK_BYTES
@@ -245,29 +244,27 @@ class MovedWeights(FilterUnits):
 
     @cached_property
     def room(self) -> int:
-        """Return the bytes of a unit."""
+        """Return the bytes that a unit may take, half of UB."""
         return used_bytes(self.ub) // 2 // BLOCK_BYTES * BLOCK_BYTES
 
     @cached_property
     def channels(self) -> int:
-        """Return the input channels of a unit."""
+        """Return the number of input channels of a unit."""
         return min(self.c_in, self.room // (FRACTAL * BLOCK_BYTES) * C0)
 
     @cached_property
     def rows(self) -> int:
-        """Return the output channels of a unit."""
+        """Return the number of output channels of a unit."""
         share = ceil_to(ceil_div(self.c_out, self.cores), FRACTAL)
         return min(share, self.room // (self.channels * ITEM) // FRACTAL * FRACTAL)
 
     @cached_property
     def dealt(self) -> tuple[int, int, int]:
-        """Return (axis that is dealt to the cores, its units, units of a block); axes are output channels and input
-        channels.
-        """
+        """Return (axis that is dealt out, its units, units of a block); axis 0 is output channels, 1 input channels."""
         return deal((ceil_div(self.c_out, self.rows), ceil_div(self.c_in, self.channels)), self.cores)
 
     def units(self, block: int) -> Iterator[tuple[Unit, tuple[int, int]]]:
-        """Yield the units of a block with their places: the first output channel, the first channel block."""
+        """Yield (unit, (its first output channel, first channel block)) for each unit of a block."""
         axis, _, each = self.dealt
         axes = [steps(self.c_out, self.rows), steps(self.c_in, self.channels)]
         axes[axis] = axes[axis][block * each :][:each]
@@ -276,7 +273,7 @@ class MovedWeights(FilterUnits):
                 yield Unit(rows, channels, 0, 1), (first, channel // C0)
 
     def write(self, k: KernelBuilder, units: Iterable[tuple[Unit, tuple[int, int]]]) -> None:
-        """Write the rows of a block unit by unit, without loading ahead."""
+        """Append the instructions of a block unit by unit, without loading ahead."""
         incoming = buffer_queue(k, "in", "MTE2", "V", self.room, 1)
         outgoing = buffer_queue(k, "out", "V", "MTE3", self.room, 1)
         pitch, padded = self.c_in * ITEM, ceil_to(self.c_out, FRACTAL)
@@ -312,15 +309,16 @@ class MovedWeights(FilterUnits):
 
 
 def used_bytes(ub: int) -> int:
-    """Return the bytes that the library's kernels use of a Unified Buffer of `ub` bytes."""
+    """Return how many of a Unified Buffer's `ub` bytes the library's kernels use."""
     return min(ub, _MOST) - _KEPT_FREE
 
 
 def deal(units: tuple[int, ...], cores: int, spare: Collection[int] = ()) -> tuple[int, int, int]:
-    """Return (axis, its units, units of a block) for the axis whose units give most cores work, the first of equal ones
+    """Return (axis, its units, units of a block) for the axis whose units keep most cores busy, the first of equal ones
     (stated).
 
-    A full round of cores counts once, the last one by its cores; an axis of `spare` that fills all its rounds has no last one.
+    However many full rounds of cores an axis has, they count once; the last round counts by its cores. An axis of
+    `spare` whose rounds are all full has no last one.
     """
 
     def busy(axis: int) -> int:
@@ -333,11 +331,11 @@ def deal(units: tuple[int, ...], cores: int, spare: Collection[int] = ()) -> tup
 
 
 def steps(total: int, step: int) -> list[tuple[int, int]]:
-    """Return (start, count) of the pieces of `step` of `total`; the last one has the rest."""
+    """Return (start, count) of each piece of `total`, `step` long; the last one has the rest."""
     return [(start, min(step, total - start)) for start in range(0, total, step)]
 
 
 def list_addresses(k: KernelBuilder) -> None:
-    """Append the scalar time of listing a turn's addresses, when the turn before is done."""
+    """Append a wait until the turn before is done, and the scalar unit's time to list a turn's addresses."""
     k.scalar_wait("V")
     k.scalar(LIST_INSTRUCTIONS * k.issue_cycles)

@@ -43,8 +43,8 @@ _GROUPS = 8  # groups of C0 rows in one tile at most
 
 @frozen
 class MatrixTurn:
-    """A batch of matrices to transpose: `rows` x `columns` of the source, and (size, source stride, target stride) of each
-    outer axis.
+    """A batch of matrices to transpose, `rows` x `columns` in the source; `outer` axes are (size, source stride, target
+    stride).
 
     Strides and offsets are elements: `row_stride` between source rows, `column_stride` between target rows.
     """
@@ -58,7 +58,7 @@ class MatrixTurn:
     target_offset: int
 
     def as_in_target(self) -> MatrixTurn:
-        """Return the batch in the order of the target, column by column where only that leaves no gaps."""
+        """Return the batch with outer axes in the order of the target; column by column if only that leaves no gaps there."""
         turn = replace(self, outer=tuple(sorted(self.outer, key=lambda axis: -axis[2])))
         if self.columns == 1 or not turn.has_gaps:
             return turn
@@ -68,7 +68,7 @@ class MatrixTurn:
 
     @property
     def has_gaps(self) -> bool:
-        """Return True if the matrices have gaps between them in the target."""
+        """Return True if the target has other elements between those that are written."""
         size = self.rows
         for length, stride in ((self.columns, self.column_stride), *[(axis[0], axis[2]) for axis in self.outer[::-1]]):
             if stride != size:
@@ -78,7 +78,7 @@ class MatrixTurn:
 
 
 def as_turn(copy: StridedCopy) -> MatrixTurn | None:
-    """Return the copy as a MatrixTurn; None if one axis is innermost on both sides, or for elements of one byte."""
+    """Return the copy as a batch of transpositions; None if one axis is innermost on both sides, or for 1-byte elements."""
     strides = zip(copy.shape, copy.source_strides, copy.target_strides, strict=True)
     axes = [(size, src, dst) for size, src, dst in strides if size > 1]
     along_source = [i for i, (_, src, dst) in enumerate(axes) if src == 1 and dst > 1]
@@ -101,7 +101,7 @@ def transpose_task(
     name: str = "",
     disarm: Collection[str] = (),
 ) -> Task:
-    """Return the task; blocks share the tiles evenly. `itemsize` is 2 or 4 bytes."""
+    """Return the launch; blocks get equal shares of the tiles. `itemsize` is 2 or 4 bytes."""
     c0 = BLOCK_BYTES // itemsize
     if merges := copies_whole_blocks(chip) and turn.rows < c0:
         turn = turn.as_in_target()
@@ -118,7 +118,7 @@ def transpose_task(
     blocks = min(total, 1 if merges else vector_cores(chip))
 
     def tiles(block: int) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
-        """Yield ((rows, columns), (source, target)) of each tile of a block; places in elements."""
+        """Yield ((rows, columns), (offset in the source, in the target)) of each tile of a block, in elements."""
         first, count = share(total, blocks, block)
         for number in range(first, first + count):
             rest, column = divmod(number, len(column_parts))

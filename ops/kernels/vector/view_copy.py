@@ -48,7 +48,7 @@ _TILES = 4  # a quarter of UB each; two are in use at a time
 
 @dataclass(frozen=True, slots=True)
 class _Dim:
-    """One dimension: number of elements, and their distance (in elements) in source and target."""
+    """One dimension: its number of elements, and the elements from one to the next in source and target."""
 
     size: int
     src: int
@@ -57,7 +57,7 @@ class _Dim:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """A copy as outer dimensions x `rows` x a contiguous `run` of elements; offsets in elements."""
+    """A copy as loops: outer dimensions, then `rows`, then a contiguous `run` of elements; offsets in elements."""
 
     outer: tuple[_Dim, ...]
     rows: _Dim
@@ -73,8 +73,9 @@ class _Plan:
 
 
 def _simplified(name: str, shape: Sequence[int], src: Sequence[int], dst: Sequence[int]) -> tuple[list[_Dim], int, int]:
-    """Return the dimensions with neighbours merged, outermost first by target step, all target steps positive, and offset
-    corrections.
+    """Return (dimensions, source offset, target offset): neighbours merged, target strides positive and falling.
+
+    The offsets make up for reversed dimensions. SimError for a target stride of 0.
     """
     dims, src_offset, dst_offset = [], 0, 0
     for size, a, b in zip(shape, src, dst, strict=True):
@@ -95,7 +96,7 @@ def _simplified(name: str, shape: Sequence[int], src: Sequence[int], dst: Sequen
 
 
 def _plan(name: str, shape: Sequence[int], src: Sequence[int], dst: Sequence[int], in_order_below: int = 0) -> _Plan:
-    """Return the plan of a copy; with a run shorter than `in_order_below`, rows follow the target's innermost dimension."""
+    """Return the plan of a copy; if runs are shorter than `in_order_below`, rows follow the target's innermost dimension."""
     dims, src_offset, dst_offset = _simplified(name, shape, src, dst)
     run = 1
     if dims and dims[-1].src == dims[-1].dst == 1:
@@ -119,7 +120,7 @@ def view_copy_task(
     name: str = "",
     disarm: Collection[str] = (),
 ) -> Task:
-    """Return the task. Raises SimError for a target stride of 0. `name` only serves reports."""
+    """Return the launch. Raises SimError for a target stride of 0. `name` only serves reports."""
     name = name or f"ViewCopy_{target.name}"
     return kernel_task(chip, TaskWords(op_type, name, disarm), view_copy_work(chip, copy, name), [source, target])
 
@@ -133,18 +134,18 @@ def view_copy_work(chip: ChipSpec, copy: StridedCopy, name: str) -> KernelWork:
 
 
 def _even(total: int, largest: int) -> int:
-    """Return the size of the fewest nearly equal parts of at most `largest`."""
+    """Return the size of equal parts, at most `largest`, in the fewest of which `total` goes."""
     return ceil_div(total, ceil_div(total, largest))
 
 
 def _part(number: int, step: int, total: int) -> slice:
-    """Return part `number` of `total` in steps."""
+    """Return the slice of part `number`, if `total` is cut in steps of `step`."""
     return slice(number * step, min((number + 1) * step, total))
 
 
 @known_loop
 def _work(chip: ChipSpec, copy: StridedCopy) -> KernelWork:
-    """Return the work; a piece is an index of the outer dimensions, some rows, and a part of a run: at most a quarter of UB."""
+    """Return the work. A piece is an index of the outer dimensions, some rows and a part of a run, at most a quarter of UB."""
     shape, itemsize = copy.shape, copy.itemsize
     short = BLOCK_BYTES // itemsize if copies_whole_blocks(chip) else 0
     plan = _plan("", shape, copy.source_strides, copy.target_strides, short)
@@ -198,7 +199,10 @@ def view_copy(
     merges: bool,
     keeps: bool,
 ) -> None:
-    """Kernel function of ViewCopy: rows of both views, each on its own blocks of UB."""
+    """Kernel function of ViewCopy: each row goes through its own blocks of UB.
+
+    `merges`: rows are shorter than the blocks that copies count; `keeps`: the target's bytes between them are put back.
+    """
     queue = k.queue("tile", "UB", tile, "MTE2", "MTE3")
     merge = Merge(k, tile // BLOCK_BYTES if keeps else 0) if merges else None
     for part in k.each(pieces):

@@ -22,22 +22,22 @@ ONE = CopyLoop(1, 0, 0)
 
 
 def whole(k: KernelBuilder, size: int) -> int:
-    """Return the bytes that a copy between GM and UB moves for a row of `size` bytes: rounded up where copies count blocks."""
+    """Return the bytes that a copy between GM and UB moves for a row of `size` bytes: whole blocks where copies count these."""
     return ceil_to(size, BLOCK_BYTES) if k.copies_whole_blocks else size
 
 
 def load_rows(k: KernelBuilder, target: int, source: int, size: int, rows: CopyLoop = ONE) -> None:
-    """Copy rows of `size` bytes from GM to UB, rounded up where they must be; each has its own blocks there."""
+    """Copy rows of `size` bytes from GM to UB, each to its own blocks; rounded up where copies count whole blocks."""
     k.copy_rows("GM->UB", target, source, whole(k, size), rows)
 
 
 def store_end(k: KernelBuilder, target: int, source: int, size: int) -> None:
-    """Copy `size` bytes to GM, rounded up where they must be: from a block of a tensor to its end, or whole blocks."""
+    """Copy `size` bytes to GM, rounded up where copies count whole blocks; so they must be whole blocks or end a tensor."""
     k.data_copy("UB", "GM", target, source, whole(k, size))
 
 
 def load_backed_off(k: KernelBuilder, target: int, source: int, size: int, rows: CopyLoop = ONE) -> None:
-    """Copy rows of `size` bytes, a block or more, from GM to UB as `store_rows` takes them: the last block of each behind."""
+    """Copy rows of `size` bytes, a block or more, to UB as `store_rows` takes them: whole blocks, then the last block."""
     done = _body(k, size)
     k.copy_rows("GM->UB", target, source, done, rows)
     if done < size:
@@ -45,9 +45,9 @@ def load_backed_off(k: KernelBuilder, target: int, source: int, size: int, rows:
 
 
 def store_rows(k: KernelBuilder, *moves: tuple[int, int, int, CopyLoop]) -> None:
-    """Copy rows to GM: of each move target, source, the bytes of a row, a block or more where it backs off, and the rows.
+    """Copy rows to GM; a move is (target, source, bytes of a row, rows). Rows that back off have a block or more.
 
-    A row that backs off has its last block behind the others in UB. That leaves when all others have.
+    In UB such a row has its last block behind its whole blocks; last blocks leave after all others.
     """
     for target, source, size, rows in moves:
         k.copy_rows("UB->GM", target, source, _body(k, size), rows)
@@ -59,15 +59,15 @@ def store_rows(k: KernelBuilder, *moves: tuple[int, int, int, CopyLoop]) -> None
 
 
 def _body(k: KernelBuilder, size: int) -> int:
-    """Return the bytes of a row that the first store takes: all, or whole blocks where the rest backs off."""
+    """Return the bytes of a row that the first store takes: all of it, or its whole blocks where copies count these."""
     return size // BLOCK_BYTES * BLOCK_BYTES if k.copies_whole_blocks else size
 
 
 class Merge:
-    """Stores by one core of rows of any bytes, each of which overwrites up to 31 bytes behind it.
+    """Stores, by one core, rows of any bytes, each of which overwrites up to 31 bytes behind it.
 
-    Rows that come in the order of their addresses, without gaps, overwrite the start of the next ones and the slack behind the
-    tensor. Where others do, `kept` is the most rows of a store: the block behind each is read before, and put back.
+    Rows in the order of their addresses, without gaps, overwrite only the start of the next ones and the slack behind
+    the tensor. For others `kept` is the most rows of a store: the block behind each row is read before, and put back.
     """
 
     def __init__(self, k: KernelBuilder, kept: int = 0) -> None:
@@ -77,7 +77,7 @@ class Merge:
             self._stored, self._read = k.flag("MTE3", "MTE2", "rows stored"), k.flag("MTE2", "MTE3", "blocks kept")
 
     def store(self, target: int, source: int, size: int, rows: CopyLoop = ONE) -> None:
-        """Store rows of `size` bytes, none of which begins before the one before it ends."""
+        """Append the store of rows of `size` bytes, each of which begins at or behind the end of the one before."""
         k = self._k
         if self._keeps:
             k.set_flag(self._stored)
@@ -96,7 +96,7 @@ class Merge:
 
 
 def with_whole_end(pieces: list[tuple[int, int]], unit: int) -> list[tuple[int, int]]:
-    """Return the pieces (start, count) of a row with at least `unit` in the last one: the piece before gives one up."""
+    """Return the pieces (start, count) of a row with at least `unit` in the last one: the one before gives it `unit`."""
     if len(pieces) == 1 or pieces[-1][1] >= unit:
         return pieces
     *others, (start, count), (end, rest) = pieces

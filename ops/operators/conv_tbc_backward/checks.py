@@ -33,7 +33,7 @@ RANKS = {"self": 3, "input": 3, "weight": 3, "bias": 1, "gradInput": 3, "gradWei
 
 
 class TbcFacts:
-    """Facts of one TBC call and its product's limits; `tensor(name)` may be asked once the pointers are checked."""
+    """Facts of one TBC call and its product's limits, for the rules; tensors may be read after the rule on null pointers."""
 
     def __init__(self, call: ConvTbcCall, spec: ProductSpec, conformance: str, deterministic: bool) -> None:
         self.call = call
@@ -53,7 +53,7 @@ class TbcFacts:
         }
 
     def has(self, trait: str) -> bool:
-        """Return True if the product has a trait (see `configs/operators/conv_tbc_backward.yaml`)."""
+        """Return True if the product has the trait `trait` (configs/operators/conv_tbc_backward.yaml)."""
         return trait in self.profile.traits
 
     def tensor(self, name: str) -> TensorArg:
@@ -65,7 +65,7 @@ class TbcFacts:
 
     @property
     def tensors(self) -> list[tuple[str, TensorArg]]:
-        """Return all seven tensors."""
+        """Return (name in the document, tensor) for all seven tensors."""
         return [(name, self.tensor(name)) for name in self.arguments]
 
 
@@ -75,9 +75,11 @@ def check_conv_tbc(
     conformance: Conformance = "documented",
     deterministic: bool = False,
 ) -> CheckResult:
-    """Return the status of one call of TBC convolution backward, with every rule's verdict; no values in `call` make it raise.
+    """Return the result of all checks of one TBC call: its status and every rule's verdict; no values in `call` make it
+    raise.
 
-    `product_spec` from `load_product("conv_tbc_backward", ...)`; `deterministic` (system parameter) changes no status.
+    `product_spec` is that of `load_product("conv_tbc_backward", ...)`; `deterministic` (system parameter) changes no
+    status.
     """
     return RULES.run(TbcFacts(call, product_spec, conformance, deterministic), conformance)
 

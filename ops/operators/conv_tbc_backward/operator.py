@@ -77,9 +77,7 @@ class ConvTbcBackward(GradientsOperator[ConvTbcCall]):
         return accepted(self.name, arguments, family_of(chip), warnings, settings)
 
     def failure_status(self, conformance: str) -> int:
-        """Return the status of a failure behind the checks: in the library that of a null pointer (ops-nn op_api of conv_tbc:
-        stated).
-        """
+        """Return the status for a failure after the checks: in the library that of a null pointer (ops-nn op_api: stated)."""
         return Status.PARAM_NULLPTR if conformance == "library" else super().failure_status(conformance)
 
     def shown(self, arguments: ConvTbcCall) -> dict[str, Any]:

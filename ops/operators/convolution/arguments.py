@@ -34,7 +34,11 @@ class ForwardCall:
 
     @property
     def output_shape(self) -> tuple[int, ...] | None:
-        """Return the derived output shape [N, C_out, spatial...]; sizes below 1 where nothing fits, None for wrong lengths."""
+        """Return the output shape [N, C_out, spatial...] that the other arguments give; None if their lengths do not
+        fit each other.
+
+        A size is below 1 if no window fits the input.
+        """
         if self.input is None or self.weight is None or min(self.input.rank, self.weight.rank) < 3:
             return None
         weight, spatial = self.weight.shape, self.weight.rank - 2

@@ -33,7 +33,7 @@ FORMAT_OF_RANK = {3: ("NCL", "ND"), 4: ("NCHW",), 5: ("NCDHW",)}
 
 
 class Facts:
-    """Facts of one call and its product's limits; tensors may be asked for once the pointers are checked."""
+    """Facts of one call and its product's limits, for the rules; tensors may be read after the rule on null pointers."""
 
     def __init__(self, call: ForwardCall, spec: ProductSpec, conformance: str) -> None:
         self.call, self.spec, self.conformance = call, spec, conformance
@@ -41,7 +41,7 @@ class Facts:
         self.warnings: list[str] = []
 
     def tensor(self, name: str) -> TensorArg:
-        """Return a tensor that is not null."""
+        """Return the tensor of an argument, which must not be null."""
         tensor: TensorArg | None = getattr(self.call, name)
         if tensor is None:  # the rule on pointers comes first; reaching this is a defect of the rule list
             raise AssertionError("a rule on tensors ran before the rule on null pointers")
@@ -49,7 +49,7 @@ class Facts:
 
     @property
     def tensors(self) -> list[tuple[str, TensorArg]]:
-        """Return all that are given, by name."""
+        """Return (name, tensor) for all tensors that are not null."""
         names = ("input", "weight", "bias", "output")
         return [(name, tensor) for name in names if (tensor := getattr(self.call, name)) is not None]
 
@@ -57,7 +57,7 @@ class Facts:
 def check_convolution(
     call: ForwardCall, product_spec: ProductSpec, conformance: Conformance = "documented"
 ) -> CheckResult:
-    """Return the status of one call, with every rule's verdict; no values in `call` make it raise."""
+    """Return the result of all checks of one call: its status and every rule's verdict; no values in `call` make it raise."""
     return RULES.run(Facts(call, product_spec, conformance), conformance)
 
 
@@ -214,6 +214,6 @@ def cube_math_type(c: Facts) -> Failure | None:
 
 
 def _vendor(name: str) -> str:
-    """Return the vendor's spelling of an attribute."""
+    """Return the vendor's spelling of an attribute's name."""
     head, *rest = name.split("_")
     return head + "".join(part.capitalize() for part in rest)

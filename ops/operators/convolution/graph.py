@@ -26,7 +26,7 @@ NO_BIAS = "the operator adds the bias in UB on the way of its results, which is 
 
 
 def plan_forward_operator(call: ConvolutionCall, chip: ChipSpec, op_type: str) -> Plan:
-    """Plan the launches of a graph's operator `op_type` for an accepted call; SimError for all but Conv2D on blocks."""
+    """Return the plan of a graph's operator `op_type` for an accepted call; SimError for all but Conv2D on blocks."""
     if op_type != CONV2D or call.family.layout.plain or not call.forward or call.rank != 4:
         kind = f"{call.rank - 2}-D{'' if call.forward else ' transposed'} convolution"
         known = f"{CONV2D} of 2-D convolutions, where maps are in blocks of channels"

@@ -45,7 +45,7 @@ Array = NDArray[Any]
 
 
 class Convolution(Operator[ForwardCall, ConvolutionCall]):
-    """The forward convolution; arguments in the order of torch's convolution."""
+    """The forward convolution as an operator; its arguments are in the order of torch's convolution."""
 
     name = "convolution"
     tensors = ("input", "weight", "bias")
@@ -153,7 +153,7 @@ class Convolution(Operator[ForwardCall, ConvolutionCall]):
         *,
         absolute: bool = False,
     ) -> tuple[Array, ...]:
-        """Return the sums with the bias added to sum ab; sum (ab)^2 and sum |ab| are those of the products alone."""
+        """Return (sum ab + bias, sum (ab)^2) and, with `absolute`, sum |ab|; the last two are of the products alone."""
         if call.empty:
             return (np.zeros(call.volume(output)),) * (2 + absolute)
         x = operands["input"].reshape(call.volume("input"))
@@ -196,9 +196,10 @@ class Convolution(Operator[ForwardCall, ConvolutionCall]):
         *,
         inputs: Mapping[str, Array],
     ) -> Verdict:
-        """Return the verdict on the output; a sum that begins with the bias has one more product, and is rounded once.
+        """Return the verdict on the output. A sum that begins with the bias has one more product, and is rounded once.
 
-        What a sum has lost before a bias was added behind it is its own affair: it may have been much larger.
+        If the bias is added after the sum was rounded, each rounding has its own bound: the sum may have been much
+        larger.
         """
         if "bias" not in call.inputs or call.empty:
             return super().verdict(call, output, result, sums, model, inputs=inputs)
@@ -257,7 +258,7 @@ class Convolution(Operator[ForwardCall, ConvolutionCall]):
 
 
 def _spread(call: ConvolutionCall, inputs: Mapping[str, Array]) -> Array:
-    """Return the bias in float64 spread over [N, C, D, H, W]; zero without a bias."""
+    """Return the bias in float64, broadcast to [N, C, D, H, W]; zero without a bias."""
     bias = inputs.get("bias")
     if bias is None:
         return np.zeros(())

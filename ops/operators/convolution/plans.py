@@ -35,8 +35,8 @@ OUTPUT = "output"
 
 
 def plan_convolution(call: ConvolutionCall, chip: ChipSpec) -> Plan:
-    """Return the placed plan. Raises TilingError where no tiling fits, SimError for a given tiling, since the kernel has no
-    fields.
+    """Return the plan, with its tensors placed in GM. Raises TilingError where no tiling fits, SimError for a tiling
+    that a user gives, since the kernel has no fields.
     """
     if call.forward and (call.tiling or call.block_dim):
         what = "tiling" if call.tiling else "block_dim"
@@ -46,29 +46,31 @@ def plan_convolution(call: ConvolutionCall, chip: ChipSpec) -> Plan:
 
 
 def begins_with_bias(call: ConvolutionCall) -> bool:
-    """Return True if the sums of the cube begin with the bias of a call, and are rounded once."""
+    """Return True if the cube's sums begin with the bias of a call, so that they are rounded once."""
     return "bias" in call.inputs and call.forward and not call.family.coupled and not call.empty
 
 
 def bias_dtype(call: ConvolutionCall) -> str:
-    """Return the dtype in which the cube takes the bias."""
+    """Return the dtype in which the cube takes the bias: float16 where it computes in that, else float32."""
     return "float16" if call.storage_dtype == "float16" else "float32"
 
 
 class BiasInSums(Gradients):
-    """Mixin of plans whose data kernel begins its sums with the bias, if the cube adds it."""
+    """Mixin for plans whose data kernel begins its sums with the bias, where the cube adds it."""
 
     _bias: list[str] | None = None
 
     def data_call(self) -> CubeCall:
-        """Return the work of the data kernel, with the dtype of its bias."""
+        """Return the data kernel's call, with the dtype of its bias, and room for it in L1."""
         call = super().data_call()  # type: ignore[safe-super]
         if not begins_with_bias(self.call):
             return call
         return replace(call, bias=bias_dtype(self.call), inp=beside_bias(call.inp))
 
     def bias_of_sums(self) -> list[str]:
-        """Return the bias tensor for the cube, cast at the first call if the cube takes another dtype."""
+        """Return a list with the name of the cube's bias tensor, [] without one; append a Cast if the cube takes
+        another dtype.
+        """
         if self._bias is None:
             dtype = bias_dtype(self.call)
             asked = begins_with_bias(self.call)
@@ -77,7 +79,7 @@ class BiasInSums(Gradients):
 
 
 class _Forward(BiasInSums):
-    """Plan of a forward convolution: inputs, the data kernel, and a bias that the cube does not add."""
+    """Plan of a forward convolution: inputs, the data kernel, and an addition of the bias where the cube does not add it."""
 
     def launches(self) -> None:
         names = ("input", "weight")
@@ -86,13 +88,15 @@ class _Forward(BiasInSums):
         self.data(ready["input"], ready["weight"])
 
     def landing(self, output: str, dtype: str) -> str:
-        """Return the tensor for the kernel's result: an intermediate if a bias is added behind it."""
+        """Return the name of the tensor for the kernel's result: an intermediate if a bias is added afterwards."""
         if not self._adds:
             return super().landing(output, dtype)
         return self.result.tensor(f"{output}.{self.plain}", dtype, self.plain, self._bytes(dtype))
 
     def deliver(self, source: str, output: str) -> None:
-        """Bring the result to the caller's tensor; a bias that the cube did not add is added in the caller's dtype."""
+        """Append what brings the result to the caller's tensor; with a BiasAdd, in the caller's dtype, if the cube adds
+        no bias.
+        """
         if not self._adds:
             super().deliver(source, output)
             return
@@ -111,7 +115,7 @@ class _Forward(BiasInSums):
 
     @property
     def _adds(self) -> bool:
-        """Return True if a kernel behind the cube's adds the bias."""
+        """Return True if a kernel after the cube's adds the bias."""
         return "bias" in self.call.inputs and not begins_with_bias(self.call)
 
     def _bytes(self, dtype: str) -> int:

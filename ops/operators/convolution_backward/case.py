@@ -24,7 +24,7 @@ CubeKernel = Literal["grad_input", "grad_weight"]
 
 
 class GradientCase(Case):
-    """Base of cases whose cube kernels compute the two gradients."""
+    """Base of cases of operators whose two cube kernels compute grad_input and grad_weight."""
 
     tiling: Annotated[dict[CubeKernel, TilingFields], by_kernel("tiling")] = Field(  # type: ignore[assignment]
         default={}, description="The vendor's tiling fields, by cube kernel."
@@ -51,9 +51,9 @@ class ConvolutionBackwardCase(ConvolutionFields, GradientCase):
 
     @property
     def mask(self) -> tuple[bool, ...]:
-        """Return the gradients that are computed.
+        """Return, for (input, weight, bias), True if its gradient is computed.
 
-        ValueError where `output_mask` asks for one that `requires_grad` leaves out.
+        ValueError where `output_mask` asks for a gradient that `requires_grad` leaves out.
         """
         asked = tuple(entry is not None and entry.requires_grad for entry in (self.input, self.weight, self.bias))
         if self.output_mask is None:

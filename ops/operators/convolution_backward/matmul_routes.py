@@ -26,7 +26,7 @@ WHOLE_MAP, PATCHES, PIXELS = "whole_map", "patches", "pixels"
 
 @frozen
 class MatMulRoute:
-    """One gradient as a matrix product: `dtype` is the cube's, `out_dtype` that of the result."""
+    """A gradient that is a matrix product: which `kind` of route, the cube's `dtype`, and `out_dtype` of the result."""
 
     kind: str
     dtype: str
@@ -34,7 +34,7 @@ class MatMulRoute:
 
 
 def matmul_routes(call: ConvolutionCall) -> dict[str, MatMulRoute]:
-    """Return the wanted gradients that are matrix products here, "grad_input" before "grad_weight"."""
+    """Return gradient -> route for the wanted gradients that are matrix products here, grad_input before grad_weight."""
     found: dict[str, MatMulRoute] = {}
     if not is_plain(call) or _eight_bit(call):
         return found
@@ -50,29 +50,27 @@ def matmul_routes(call: ConvolutionCall) -> dict[str, MatMulRoute]:
 
 
 def is_plain(call: ConvolutionCall) -> bool:
-    """Return True if a call fits the common condition of all MatMul routes: no padding, dilation or groups, not transposed, not
-    empty.
-    """
+    """Return True if a call may have a MatMul route: no padding, dilation or groups, not transposed, not empty."""
     p = call.problem
     undilated = max(p.dilation_d, p.dilation_h, p.dilation_w) == 1
     return p.groups == 1 and undilated and not (call.padded or call.forward or call.empty)
 
 
 def covers_map(call: ConvolutionCall) -> bool:
-    """Return True if the kernel covers the map, so that a product with `matmul_whole_map` takes the 3-D path."""
+    """Return True if the kernel is as large as the map and the product has `matmul_whole_map`: the call goes the 3-D way."""
     p = call.problem
     kernel, size, out = (p.k_d, p.k_h, p.k_w), (p.d_in, p.h_in, p.w_in), (p.d_out, p.h_out, p.w_out)
     return is_plain(call) and "matmul_whole_map" in call.routes and kernel == size and out == (1, 1, 1)
 
 
 def computed_in(call: ConvolutionCall, gradient: str) -> str:
-    """Return the dtype in which the cube multiplies for one of its two gradients."""
+    """Return the dtype in which the cube multiplies for "grad_input" or "grad_weight"."""
     route = matmul_routes(call).get(gradient)
     return call.compute_dtype if route is None else route.dtype
 
 
 def product_of(call: ConvolutionCall, gradient: str) -> MatrixProduct | None:
-    """Return M, K and N of a gradient with a MatMul route, and the reason; None for other gradients."""
+    """Return M, K and N of a gradient with a MatMul route, with the reason for the route; None for other gradients."""
     route = matmul_routes(call).get(gradient)
     if route is None:
         return None
@@ -115,7 +113,7 @@ def _kind(call: ConvolutionCall, gradient: str) -> str | None:
 
 
 def _multiplied_in(call: ConvolutionCall, gradient: str) -> str:
-    """Return the dtype in which the cube multiplies for a gradient.
+    """Return the dtype in which a MatMul route multiplies for a gradient.
 
     The documents promote all three inputs; the library looks at the two that it multiplies (stated).
     """
@@ -131,7 +129,7 @@ def _multiplied_in(call: ConvolutionCall, gradient: str) -> str:
 
 
 def _weight_out(call: ConvolutionCall, dtype: str) -> str:
-    """Return the dtype of dW: fp32 as from the filter kernels (inferred), fp16 with the library's USE_FP16 (stated)."""
+    """Return the dtype of a MatMul's dW: fp32 as from filter kernels (inferred), fp16 with the library's USE_FP16 (stated)."""
     narrow = call.conformance == "library" and call.cube_math_type == 2 and dtype == "float16"
     return "float16" if narrow else "float32"
 

@@ -20,11 +20,11 @@ _DILATION_WITH_L_ON_W = 45
 
 
 def normalise(call: ConvBackwardCall) -> Normalised:
-    """Return the problem of a call that passed its checks.
+    """Return the problem of a call that passed its checks. AclnnError 561103 where shapes do not fit, 161001 for a null
+    tensor.
 
-    AclnnError 561103 where shapes do not fit each other, 161001 for a null
-    tensor. A call of conv backward that is empty, or wants the bias gradient alone, convolves nothing; the library accepts
-    some whose sizes do not fit. Their problem has gradOutput's batch, or none.
+    An empty call, or one for the bias gradient alone, convolves nothing. The library accepts some whose sizes do not
+    fit; the batch of an empty problem is 0.
     """
     grad_output, input, weight = (
         given(name, tensor)

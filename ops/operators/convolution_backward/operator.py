@@ -115,7 +115,7 @@ class GradientsOperator(Operator[Arguments, ConvolutionCall]):
 
 
 class ConvolutionBackward(GradientsOperator[ConvBackwardCall]):
-    """Operator aclnnConvolutionBackward; arguments in the order of torch's convolution_backward."""
+    """Operator aclnnConvolutionBackward; its arguments are in the order of torch's convolution_backward."""
 
     name = "convolution_backward"
     tensors = INPUTS
@@ -140,8 +140,8 @@ class ConvolutionBackward(GradientsOperator[ConvBackwardCall]):
         cube_math_type: int,
         conformance: str,
     ) -> ConvBackwardCall:
-        """Return the argument list; masked outputs are null where allowed, not for the library's 8-bit rules, which read all
-        outputs.
+        """Return the arguments of the call. Masked gradInput and gradWeight are null in the library's profile only: the
+        documents want pointers whatever the mask. A masked gradBias is null in both.
         """
         dy, data, weight = (tensor for name in INPUTS if (tensor := tensors[name]) is not None)
         channels = dy.shape[1] if len(dy.shape) > 1 else 0

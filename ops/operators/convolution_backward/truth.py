@@ -23,7 +23,7 @@ Array = NDArray[Any]
 
 
 def products(call: ConvolutionCall) -> dict[str, int]:
-    """Return the products that the longest sum of each gradient has, by name."""
+    """Return gradient -> number of products in its longest sum (of addends for the bias)."""
     p = call.problem
     counts = products_per_element(p)
     _, _, *size = call.volume("grad_output")
@@ -42,9 +42,9 @@ def sums(
     *,
     absolute: bool = False,
 ) -> tuple[Array, ...]:
-    """Return the float64 sum ab and sum (ab)^2 of one gradient, and sum |ab| with `absolute`.
+    """Return (sum ab, sum (ab)^2) of one gradient in float64 and, with `absolute`, sum |ab|.
 
-    `operands` are in the order of the problem and as the cube sees them (or unrounded); the bias takes gradOutput of `inputs`.
+    `operands` are in the order of the problem, as the cube sees them or unrounded; the bias gradient reads `inputs`.
     """
     p = call.problem
     if call.empty:
@@ -62,12 +62,12 @@ def sums(
 
 
 def computed_in(call: ConvolutionCall, gradient: str) -> str:
-    """Return the dtype whose values are multiplied or, for the bias, added."""
+    """Return the dtype whose values are multiplied or, for the bias gradient, added."""
     return call.inputs["grad_output"].dtype if gradient == "grad_bias" else matmul_routes.computed_in(call, gradient)
 
 
 def roundings(call: ConvolutionCall, gradient: str) -> list[str]:
-    """Return the formats that a gradient's fp32 sum is rounded to on its way out, in order."""
+    """Return the dtypes to which a gradient's fp32 sum is rounded on its way out, in order."""
     wanted = call.outputs[gradient].dtype
     route = matmul_routes.matmul_routes(call).get(gradient)
     if gradient == "grad_bias":

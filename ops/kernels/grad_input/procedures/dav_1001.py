@@ -33,9 +33,9 @@ ITEMSIZE = 2
 
 @frozen
 class DataCacheTiling:
-    """Result of the procedure, under the vendor's names; `m_al1`, `n_bl1` 0 mean all that the core has of M or N.
+    """Result of the procedure under the vendor's names, in fractals; `m_al1` or `n_bl1` 0 means all of a core's M or N.
 
-    `k_al1`, `k_bl1` are C_out blocks, the bounds elements of one buffer.
+    `k_al1`, `k_bl1` count C_out blocks, the bounds elements of one buffer.
     """
 
     batch_dim: int
@@ -55,7 +55,7 @@ class DataCacheTiling:
 
     @property
     def block_dim(self) -> int:
-        """Return the cores that get a share."""
+        """Return the number of cores that get a share."""
         return self.batch_dim * self.n_dim * self.m_dim
 
 
@@ -146,12 +146,12 @@ def cache_tiling(inp: TilingInput, *, ragged: bool = False) -> DataCacheTiling:
 
 
 def _pixels(inp: TilingInput) -> int:
-    """Return the fractals of a dx map."""
+    """Return the number of fractals that the pixels of a dx map fill."""
     return ceil_div(inp.problem.h_in * inp.problem.w_in, FRACTAL)
 
 
 def _has_own_end(inp: TilingInput, fractals: int) -> bool:
-    """Return True if the last share of `fractals` holds a whole block of pixels."""
+    """Return True if the last of the shares of `fractals` fractals has at least a whole fractal of pixels."""
     rest = inp.problem.h_in * inp.problem.w_in % (fractals * FRACTAL)
     return rest == 0 or rest >= FRACTAL
 
@@ -161,7 +161,7 @@ def _has_own_end(inp: TilingInput, fractals: int) -> bool:
 
 @frozen
 class _PartGrid:
-    """Numbers of parts along images, channels and pixels; a core's work and the loads of all cores follow from them."""
+    """Number of parts along images, channels (`n`) and pixels (`m`), with a core's rounds of tiles and all cores' loads."""
 
     batch: int
     n: int
@@ -174,20 +174,14 @@ class _PartGrid:
         return self.batch * self.n * self.m
 
     def beats(self, other: _PartGrid) -> bool:
-        """Return True if this grid has fewer rounds, or as many rounds and more cores.
-
-        Between grids of as many cores the one with less load wins, whatever the rounds.
-        """
+        """Return True if this grid has fewer rounds, or as many and more cores; with as many cores also if it loads less."""
         if self.rounds < other.rounds or (self.rounds == other.rounds and self.cores > other.cores):
             return True
         return self.cores == other.cores and (self.load, -self.batch * self.n) < (other.load, -other.batch * other.n)
 
 
 def _core_grid(inp: TilingInput, ragged: bool) -> _PartGrid:
-    """Return the grid that beats those tried before it.
-
-    Parts of channels and images from most to fewest, pixels get the rest.
-    """
+    """Return the grid that beats those tried before it: channels and images in most to fewest parts, pixels in the rest."""
     p, m_total = inp.problem, _pixels(inp)
     if p.h_in * p.w_in * p.c_in < FRACTAL:
         return _PartGrid(1, 1, 1, 1, 0)
@@ -220,8 +214,8 @@ def _core_grid(inp: TilingInput, ragged: bool) -> _PartGrid:
 
 
 def _few_tiles(inp: TilingInput, ragged: bool) -> _PartGrid:
-    """Return the grid for a dx of fewer fractals than cores: one image and channel block a core, pixels in parts of about a
-    microsecond.
+    """Return the grid for a dx of fewer fractals than cores: each core has one image and channel block, and pixels that
+    take about a microsecond.
     """
     m_total, work = _pixels(inp), inp.cout_padded // FRACTAL * inp.taps
     parts = 1  # where one fractal of dx takes more than that (inferred: the procedure then leaves the number as it is)
@@ -237,12 +231,12 @@ MICROSECOND = 1000
 
 
 def _l0_fractals(inp: TilingInput) -> int:
-    """Return the fractals in half of L0A."""
+    """Return the number of fractals that half of L0A holds."""
     return inp.buffers["L0A"] // 2 // (FRACTAL * FRACTAL * ITEMSIZE)
 
 
 def _l0c_fractals(inp: TilingInput) -> int:
-    """Return the fractals in half of L0C."""
+    """Return the number of fractals that half of L0C holds."""
     return inp.buffers["L0C"] // 2 // (FRACTAL * FRACTAL * ACCUMULATOR_BYTES)
 
 
@@ -251,7 +245,7 @@ def _l0c_fractals(inp: TilingInput) -> int:
 
 @frozen
 class _Load:
-    """L1 load: `m`, `n` base blocks, C_out blocks and buffers of either operand."""
+    """Load to L1 at a time: `m` and `n` base blocks, C_out blocks (`k_a`, `k_b`) and number of buffers of each operand."""
 
     m: int
     n: int
@@ -263,7 +257,7 @@ class _Load:
 
 @frozen
 class _CoreShare:
-    """Share of a core: `m` and `n` fractals of dx of its images; their pixels are cut in `parts`."""
+    """Share of a core: `m` x `n` fractals of dx of each of its images, whose pixels are cut in `parts` over cores."""
 
     inp: TilingInput
     m: int
@@ -273,7 +267,7 @@ class _CoreShare:
 
     @property
     def k_blocks(self) -> int:
-        """Return the C_out blocks."""
+        """Return the number of C_out blocks."""
         return self.inp.cout_padded // FRACTAL
 
     @property
@@ -281,21 +275,23 @@ class _CoreShare:
         return self.inp.buffers["L1"] // ITEMSIZE
 
     def rows(self, fractals: int) -> int:
-        """Return the rows of zero-inserted gradOutput that `fractals` of pixels read."""
+        """Return the rows of zero-inserted gradOutput that `fractals` fractals of pixels read."""
         p, pixels = self.inp.problem, fractals * FRACTAL
         if pixels >= p.w_in and pixels % p.w_in == 0:
             return p.k_h - 1 + pixels // p.w_in
         return p.k_h - 1 + 2 + (pixels // p.w_in if pixels >= p.w_in else 0)
 
     def a_elements(self, k: int, fractals: int, buffers: int = 1) -> int:
-        """Return the elements of gradOutput in L1: `k` blocks for `fractals` of pixels, or the whole map in one buffer."""
+        """Return the elements of gradOutput in L1: `k` C_out blocks for `fractals` of pixels, or the whole map in one
+        buffer.
+        """
         p = self.inp.problem
         if fractals == self.m and k == self.k_blocks and self.parts == 1:
             return k * FRACTAL * ceil_to(p.h_out * p.stride_h * p.w_out * p.stride_w, FRACTAL)
         return k * FRACTAL * p.w_out * p.stride_w * self.rows(fractals) * buffers
 
     def b_elements(self, k: int, fractals: int, buffers: int = 1) -> int:
-        """Return the elements of weights in L1: `k` blocks of `fractals` of channels, or all of them in one buffer."""
+        """Return the elements of weights in L1: `k` C_out blocks of `fractals` of channels, or one buffer with all of them."""
         if fractals == self.n and k == self.k_blocks:
             buffers = 1
         return k * FRACTAL * self.inp.taps * fractals * FRACTAL * buffers
@@ -303,9 +299,10 @@ class _CoreShare:
     # -- L0
 
     def l0_block(self) -> tuple[int, int, int]:
-        """Return (m0, n0, k0) with the fewest loads of L0, then the largest block, then the largest difference of m0 and k0.
+        """Return (m0, n0, k0) with the fewest loads of L0; of equal ones the largest, then the one in which m0 and k0
+        differ most.
 
-        With room in UB for two results if any block leaves it, else for one; 1 x 1 x 1 where none fits.
+        UB must have room for two results, or for one where no block leaves room for two. (1, 1, 1) where none fits.
         """
         for results in (2, 1):
             best: tuple[int, int, int, tuple[int, int, int]] | None = None
@@ -326,7 +323,7 @@ class _CoreShare:
         return divisors_down(total, _l0_fractals(self.inp))
 
     def _longest(self, n0: int, k0: int) -> int:
-        """Return the most pixels that fit L0A, L0C and one load of L1 together with n0 and k0; 0 where none."""
+        """Return the largest m0 with which L0A, L0C and one load of L1 hold n0 and k0; 0 where none fits."""
         inp = self.inp
         m0 = min(_l0_fractals(inp) // k0, _l0c_fractals(inp) // n0, self.m)
         k = math.lcm(k0, inp.taps) // inp.taps
@@ -339,7 +336,7 @@ class _CoreShare:
         return m0
 
     def _leaves_ub(self, m0: int, results: int) -> bool:
-        """Return True if UB has room for a row of gradOutput on its way in and `results` strips of dx on their way out."""
+        """Return True if UB has room for a row of gradOutput on its way in and `results` tiles of dx on their way out."""
         p = self.inp.problem
         row = p.w_out * p.stride_w * FRACTAL
         if p.stride_h == p.stride_w == 1:
@@ -350,8 +347,8 @@ class _CoreShare:
     # -- L1
 
     def l1_loads(self, m0: int, n0: int, k0: int) -> tuple[_Load, int] | None:
-        """Return the loads that bring the fewest bytes from GM, then with the longest K of gradOutput, then of the weights; and
-        `k0`.
+        """Return (loads of L1, `k0`) with the fewest bytes from GM, then the longest K of A, then of B; None where none
+        fits.
         """
         p, inp = self.inp.problem, self.inp
         least = math.lcm(k0, inp.taps) // inp.taps
@@ -384,7 +381,7 @@ class _CoreShare:
         return None if best is None else (best[1], k0)
 
     def _first_buffers(self, m0: int, n0: int, k: int) -> tuple[int, int]:
-        """Return the buffers of (gradOutput, weights) for the shortest loads: two and two, one and two, or one and one."""
+        """Return (buffers of gradOutput, of weights) that the shortest loads leave room for: (2, 2), (1, 2) or (1, 1)."""
         p = self.inp.problem
         row = k * FRACTAL * p.w_out * p.stride_w
         a, b = row * self.rows(m0), k * FRACTAL * self.inp.taps * n0 * FRACTAL
@@ -395,9 +392,10 @@ class _CoreShare:
     def _tiles_and_rows(
         self, m0: int, n: int, k_a: int, k_b: int, buffers: tuple[int, int], height: int
     ) -> tuple[int, int] | None:
-        """Return (base blocks of M, rows) of a load of gradOutput beside `n` fractals of weights; None where no row fits.
+        """Return (base blocks of M, rows of gradOutput) of a load beside `n` fractals of weights; None where L1 has no
+        room.
 
-        Loads with all of K take as many blocks as L1 has room for and as divide the map's; others one.
+        With all of K it takes as many blocks as L1 has room for and as divide the core's; else one.
         """
         p, whole = self.inp.problem, k_a == self.k_blocks
         if not whole:
@@ -416,7 +414,7 @@ class _CoreShare:
         return m, self._extent(m * m0 * FRACTAL)
 
     def _extent(self, pixels: int) -> int:
-        """Return the rows that `pixels` read, as the comparison of loads counts them."""
+        """Return the rows that `pixels` pixels read, as the procedure counts them to compare loads."""
         p = self.inp.problem
         if pixels < p.w_in:
             return p.k_h if p.w_in % pixels == 0 else p.k_h + 1

@@ -68,7 +68,7 @@ OWN_SHARE = frozenset(("single_core_m", "single_core_cin"))  # fields that the p
 
 
 class GradInputAsked(Protocol):
-    """Interface of a ladder's question: the part that this procedure reads."""
+    """Interface of a ladder's question, as far as this procedure reads it."""
 
     @property
     def inp(self) -> TilingInput: ...
@@ -84,13 +84,13 @@ class GradInputAsked(Protocol):
 
 
 def split_mode(inp: TilingInput) -> int:
-    """Return the library's split of the kernel of a problem (kernelSplitMode)."""
+    """Return the kernelSplitMode that the library chooses for a problem."""
     return library_split(inp)[0]
 
 
 def with_groups_merged(inp: TilingInput) -> TilingInput:
-    """Return the problem as the kernel takes it: groups that fill blocks together are merged where their weights fit UB twice
-    and the kernel is not cut (ops-nn, conv_backprop_input_context_utils.cpp: stated).
+    """Return the problem as the kernel takes it: groups that fill blocks together are merged if UB holds their weights
+    twice and the kernel is not cut (ops-nn, conv_backprop_input_context_utils.cpp: stated).
     """
     merged = replace(inp, merged=True)
     weights = ceil_to(merged.cout_g, inp.c0) * inp.taps * ceil_to(merged.cin_g, FRACTAL) * inp.itemsize
@@ -100,17 +100,15 @@ def with_groups_merged(inp: TilingInput) -> TilingInput:
 
 
 def reads_its_layout(inp: TilingInput) -> bool:
-    """Return True if the procedure can be asked for a problem; its tiling's source marks decisions that are not the
-    vendor's.
-    """
+    """Return True if the procedure covers a problem: its maps must be NCDHW or NDHWC."""
     return inp.layout.plain
 
 
 def vendor_grad_input_3510(inp: TilingInput, mode: int | None = None, cut: int | None = None) -> GradInputTiling:
-    """Return the procedure's tiling; its source says "stand-in" where part of the decision is not the vendor's.
+    """Return the procedure's tiling; its source is "stand-in" where part of the decision is not the vendor's.
 
-    `mode` is a kernelSplitMode to take instead of the library's, `cut` a loadB1Condition. Raises TilingError where nothing of
-    the family fits.
+    `mode` is a kernelSplitMode instead of the library's own, `cut` a loadB1Condition. Raises TilingError where no block
+    fits.
     """
     if not reads_its_layout(inp):
         raise TilingError("grad_input: the procedure for dav-3510 is for its kernel that reads NCDHW")
@@ -122,7 +120,7 @@ def vendor_grad_input_3510(inp: TilingInput, mode: int | None = None, cut: int |
 
 
 def _with_weights_as_they_are(q: GradInputAsked) -> GradInputTiling:
-    """Return the tiling, a stand-in where the library lets vector cores turn the weights of a kernel that is not split."""
+    """Return the procedure's tiling; a stand-in where the library's vector cores turn the weights of an unsplit kernel."""
     tiling = vendor_grad_input_3510(q.inp, q.mode, q.cut)
     whole = tiling.kernel_split == SPLIT_NONE
     turned = whole and turns_weights(DataProblem.of(q.inp), tiling, hf32=q.dtype == "hf32")
@@ -130,7 +128,7 @@ def _with_weights_as_they_are(q: GradInputAsked) -> GradInputTiling:
 
 
 def _undivided(inp: TilingInput, cut: int | None) -> GradInputTiling:
-    """Return the procedure's decision for an unsplit kernel, as far as our kernel can follow it."""
+    """Return the procedure's decision for an unsplit kernel; a stand-in where our kernel cannot follow all of it."""
     library = DataProblem.of(inp, cut)
     own = replace(library, side=inp.unit, packs=False)
     found = decided(own)
@@ -145,7 +143,7 @@ def _undivided(inp: TilingInput, cut: int | None) -> GradInputTiling:
 
 
 def _runnable(tiling: GradInputTiling, inp: TilingInput) -> GradInputTiling:
-    """Return the tiling as our kernel can run it, with the fields that follow."""
+    """Return the tiling changed to what our kernel can run, with the fields that follow."""
     if tiling.k_segment and inp.itemsize != 4:
         tiling = tiling.but(k_segment=0)  # the library adds 16-bit segments up in a workspace
     elif tiling.k_segment % inp.c0:
@@ -156,10 +154,10 @@ def _runnable(tiling: GradInputTiling, inp: TilingInput) -> GradInputTiling:
 
 
 def _divided(inp: TilingInput, split: int) -> GradInputTiling:
-    """Return the procedure's decision for a split kernel; our kernel may do the work in another order.
+    """Return the procedure's decision for a split kernel; a stand-in where our kernel does the work in another order.
 
-    It loads gradOutput for every part, where the library's may keep it in L1, always turns weights first, and puts columns in
-    order by way of GM, where the library's does so in UB if tiles are small.
+    Ours loads gradOutput for every part (the library's may keep it in L1), always turns weights first, and interleaves
+    columns by way of GM (the library's in UB if tiles are small).
     """
     check_split(split, inp)
     held = library_split(inp) == (split, True)
@@ -172,7 +170,7 @@ def _divided(inp: TilingInput, split: int) -> GradInputTiling:
 
 
 def refitted(tiling: GradInputTiling, inp: TilingInput, given: Collection[str]) -> GradInputTiling:
-    """Return the tiling with the fields that are not `given` adapted to those that are; the result need not fit."""
+    """Return the tiling with other fields adapted to those named in `given`; the result may not fit."""
     part = tiling_input(tiling, inp)
     if "full_load" in given and tiling.full_load:
         steps = ceil_div(ceil_div(part.cout_g, k_unit(part)) * k_slice(part), tiling.base_k)
@@ -195,7 +193,7 @@ def refitted(tiling: GradInputTiling, inp: TilingInput, given: Collection[str]) 
 
 
 def decided(p: DataProblem) -> GradInputTiling:
-    """Return the vendor's block, steps, buffers and share of a core. Raises TilingError where nothing that it tries fits."""
+    """Return the vendor's block, steps, buffers and share of a core. Raises TilingError where none of its blocks fits."""
     if is_small_shape(p):
         tiling = small_shape(p)
     elif may_hold_weights(p):
@@ -211,16 +209,16 @@ def decided(p: DataProblem) -> GradInputTiling:
 
 
 def is_small_shape(p: DataProblem) -> bool:
-    """Return True if there are few tiles, and not a whole number of rounds of them."""
+    """Return True if K is short and there are few tiles a core, but not a whole number of rounds of them."""
     few = p.itemsize > 1 and p.cut == UNCUT and p.blocks * p.c0 * p.inp.taps <= SMALL_K
     tiles = ceil_div(p.n * p.m * ACCUMULATOR_BYTES, p.inp.buffers["L0C"]) * p.lanes
     return few and tiles * FEW_TASKS[1] < FEW_TASKS[0] * p.inp.cores and tiles % p.inp.cores != 0
 
 
 def small_shape(p: DataProblem) -> GradInputTiling:
-    """Return the block for the numbers of pieces along M and N with the fewest rounds.
+    """Return the tiling with the parts of M and N that need the fewest rounds of tasks.
 
-    Of equal ones it is the one with the most tasks, whose loads are no larger.
+    Of equal ones the one with more tasks, if a task's loads are no larger.
     """
     best = first_block(p)
     task, tasks = best.base_m, p.tasks(best.base_m, best.base_n)
@@ -249,7 +247,7 @@ def small_shape(p: DataProblem) -> GradInputTiling:
 
 
 def _load(p: DataProblem, pixels: int, channels: int) -> int:
-    """Return the bytes of weights and gradOutput that a task brings to L1."""
+    """Return the bytes of weights and gradOutput that a task of `pixels` x `channels` loads to L1."""
     return (p.itemsize * channels * p.inp.taps + p.gradient_rows(pixels) * p.row_bytes) * p.inp.cout_g
 
 
@@ -257,7 +255,7 @@ def _load(p: DataProblem, pixels: int, channels: int) -> int:
 
 
 def may_hold_weights(p: DataProblem) -> bool:
-    """Return True if one kernel plane's weights can stay in L1 and are worth it: bound by bandwidth, or K is short."""
+    """Return True if L1 can keep the weights of a single kernel plane, and it pays: bandwidth is the limit, or K is short."""
     held = min(HELD_CHANNELS_FLAT if p.all_taps == 1 else HELD_CHANNELS, p.n)
     plain = p.cut == UNCUT and p.itemsize > 1 and p.inp.problem.k_d == 1
     tall = p.m > p.n and p.width <= FULL_LOAD_WIDTH
@@ -266,9 +264,7 @@ def may_hold_weights(p: DataProblem) -> bool:
 
 
 def full_load(p: DataProblem) -> GradInputTiling:
-    """Return the tiling whose weights stay in L1 while a core walks over rows and depths: the longer K, the narrower
-    the block.
-    """
+    """Return the tiling whose weights stay in L1 while a core goes through rows and depths; a longer K, a narrower block."""
     n = next(size for above, size in HELD_WIDTHS if p.k > above) // p.itemsize
     double = p.k <= FULL_LOAD_K and (p.n >= WIDE_TO_K * p.k or p.n >= WIDE_N)
     tiles = 2 if double else 1
@@ -280,9 +276,7 @@ def full_load(p: DataProblem) -> GradInputTiling:
 
 
 def _walked(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
-    """Return the tiling with rows and depths of a core: whole rows that fill the cores, or those with the fullest last
-    round.
-    """
+    """Return the block with a core's rows and depths: whole rows that fill all cores, else the fullest last round."""
     problem, cores, m = p.inp.problem, p.inp.cores, block.base_m
     parts = ceil_div(p.n, block.base_n)
     n, lanes, task, depths = ceil_to(p.n // parts, p.side), problem.n * problem.d_in * parts, m, 1
@@ -310,7 +304,7 @@ def _walked(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
 
 
 def inner_product(p: DataProblem) -> GradInputTiling:
-    """Return the first block, dealt to the cores; long sums in segments of K."""
+    """Return the tiling of the first block, dealt to the cores, with long sums in segments of K."""
     segment = k_segment(p)
     block = dealt(first_block(p, ceil_to(segment * p.taps, p.c0)), p)
     tiling = with_steps(block.but(k_segment=segment), p)
@@ -318,7 +312,7 @@ def inner_product(p: DataProblem) -> GradInputTiling:
 
 
 def _dealt_again(tiling: GradInputTiling, p: DataProblem) -> GradInputTiling:
-    """Return a shrunk block's share of a core; one that fits nowhere stays as it is."""
+    """Return a shrunk tiling with its share of a core computed again; unchanged if it does not fit L1."""
     if not fits(tiling, p):
         return tiling
     return _walked(tiling, p) if tiling.full_load else dealt(tiling, p)
@@ -328,9 +322,7 @@ def _dealt_again(tiling: GradInputTiling, p: DataProblem) -> GradInputTiling:
 
 
 def turns_weights(p: DataProblem, tiling: GradInputTiling, *, hf32: bool = False) -> bool:
-    """Return True if the library turns the weights of a kernel that is not split, given its tiling; `hf32`: how fp32 is
-    computed.
-    """
+    """Return True if the library turns the weights before an unsplit kernel with this tiling; `hf32`: fp32 runs as HF32."""
     problem, size = p.inp.problem, p.itemsize
     copies = TURNED_COPIES_8BIT if size == 1 else TURNED_COPIES
     possible = (
@@ -358,7 +350,9 @@ def turns_weights(p: DataProblem, tiling: GradInputTiling, *, hf32: bool = False
 
 
 def _worth_it_for_16_bits(p: DataProblem, tiling: GradInputTiling) -> bool:
-    """Return True if tasks of equal channels are many enough, or blocks of weights few enough."""
+    """Return True if turning 16-bit weights pays: enough tasks read the same weights, and more than run at a time, or
+    weights are few, or blocks are wide.
+    """
     problem, cores = p.inp.problem, p.inp.cores
     depths = ceil_div(problem.d_in, tiling.single_core_din)
     readers = problem.n * depths * ceil_div(p.pixels, tiling.single_core_m)

@@ -16,7 +16,9 @@ from ascend_sim.ops.kernels.grad_input.procedures.dav_1001 import covers_grad_in
 
 
 def few_images(q: TilingQuestion) -> GradInputTiling:
-    """Return the tiling of the vendor's open procedure if images are too few to fill the cores; else raise TilingError."""
+    """Return the vendor's open tiling if images fill at most half of the cores, or if the call asks for another number
+    of blocks; else raise TilingError.
+    """
     inp = q.dealt
     cores = inp.cores if q.chip is None else q.chip.cores.aic
     first = 2 * inp.images > cores and inp.cores in (cores, min(inp.images, cores))

@@ -35,10 +35,10 @@ LONGEST_SUM = 65536
 
 
 class PlaneOperand:
-    """One operand's L1 buffers, which chunks of a plane take in turn, from the first one again at each `restart`.
+    """L1 buffers of one operand, taken in turn by the chunks of a plane; each `restart` begins with the first buffer again.
 
-    `begin` gives the place to load a chunk to (None where L1 holds it), `loaded` hands it to MTE1, `use` makes it the one
-    that is read; the one read before is then free.
+    The order of calls: `begin` returns where to load a chunk (None if L1 holds it), `loaded` hands it to MTE1, `use` makes it
+    the chunk that is read and frees the one read before.
     """
 
     def __init__(self, k: KernelBuilder, name: str, addresses: Sequence[int], behind: bool) -> None:
@@ -57,7 +57,7 @@ class PlaneOperand:
         self._next = 0
 
     def begin(self, key: Hashable) -> int | None:
-        """Return the address to load a chunk to; None where L1 holds it."""
+        """Return the address to load the chunk `key` to; None where L1 holds it already."""
         if key == self._ahead:
             return None
         if key == self._held:
@@ -74,11 +74,11 @@ class PlaneOperand:
         return self._queues[index].acquire()
 
     def loaded(self) -> None:
-        """Hand the buffer of the last `begin` to MTE1."""
+        """Hand the buffer that the last `begin` returned to MTE1, after its load."""
         self._queues[self._loading].publish()
 
     def use(self, key: Hashable) -> None:
-        """Make a chunk the one that the next loads to L0 read: the one held, or the one loaded last."""
+        """Make `key` the chunk that the next loads to L0 read: it is either the one in use or the one loaded last."""
         if key == self._held:
             return
         if self._reading >= 0:
@@ -109,7 +109,7 @@ class PlaneOperand:
 
 
 class DirectCubeBuilder(CubeBuilder):
-    """Writes the cube program of one block; `kernel` is what the library's version says of it."""
+    """Writes the cube program of one block; `kernel` has what differs between versions of the library."""
 
     a1: PlaneOperand  # type: ignore[assignment]
     b1: PlaneOperand  # type: ignore[assignment]
@@ -157,7 +157,9 @@ class DirectCubeBuilder(CubeBuilder):
         return super().program()
 
     def runs(self) -> Iterator[tuple[Run, Where]]:
-        """Yield the tasks that go to dW, then the tiles that go to slots; all cores meet before and after each of these."""
+        """Yield the steps of the tasks that go to dW, then of the tiles that go to slots; each such tile is a round, at whose
+        begin and end all cores meet.
+        """
         inp = walked_input(self.call.inp, self.tiling)
         for task in grad_weight_tasks(self.tiling, self.inp, self.k.block):
             if task.slot is None and not in_slots(inp):
@@ -177,7 +179,7 @@ class DirectCubeBuilder(CubeBuilder):
                 yield self.meeting(Round.ENDS, group)
 
     def meeting(self, part: Round, group: int) -> tuple[Run, Where]:
-        """Return the begin or the end of a round over a tile of a group."""
+        """Return the run of a single step, the begin or the end of a round, and its place in `group`."""
         run, where = self.known.of(part, lambda: [(part, Where())])
         return run, where._replace(group=group)
 
@@ -193,11 +195,11 @@ class DirectCubeBuilder(CubeBuilder):
         """Do nothing: each round has its own end."""
 
     def slot(self, task: GradWeightTask) -> tuple[GradWeightTask, int] | None:
-        """Return the task and the block whose slot its tiles go to, in which those of all groups lie alike."""
+        """Return the task, as if of group 0, and the block whose slot its tiles go to: slots look alike for all groups."""
         return super().slot(replace(task, group=0))
 
     def parts(self, task: GradWeightTask) -> Iterator[tuple[GradWeightTask, range]]:
-        """Yield the parts whose sum stays in L0C until it is added to dW: some planes, or rows of one."""
+        """Yield (task, images) of each part whose sum stays in L0C until it is added to dW: several planes, or rows of one."""
         most = ceil_div(LONGEST_SUM, self.walked.w_out)
         rows = min(most, self.walked.h_out)
         planes = ceil_div(most, rows)
@@ -210,7 +212,7 @@ class DirectCubeBuilder(CubeBuilder):
     # -- a plane -------------------------------------------------------------------------------------------------------
 
     def plane(self, plane: Plane, strip: Strip, steps: Sequence[Step], where: Where) -> None:
-        """Compute a plane's products, chunk by chunk."""
+        """Append the loads and products of a plane, chunk by chunk."""
         if plane_cycles := self.kernel["plane_cycles"]["value"]:
             self.k.scalar(plane_cycles)
         self.a1.restart()
@@ -232,9 +234,7 @@ class DirectCubeBuilder(CubeBuilder):
             self.step(plane.tile, strip, step)
 
     def bring(self, operand: PlaneOperand, chunks: Sequence[Any], load: Callable[[Any], Hashable]) -> None:
-        """Load the next chunk of an operand, and the one after it where the library loads ahead; the first becomes the one in
-        use.
-        """
+        """Load the first chunk and make it the one in use; load the others ahead where the library and two buffers allow it."""
         key = load(chunks[0])
         if self.kernel["prefetch"] and operand.buffers > 1:
             operand.use(key)
@@ -243,7 +243,7 @@ class DirectCubeBuilder(CubeBuilder):
         operand.use(key)
 
     def load_a1(self, tile: SummedTile, strip: Strip, image: Image, span: Span) -> Hashable:
-        """Load a chunk of gradOutput to L1 and return its key; whole rows adjoin, so that it is one transfer."""
+        """Load a chunk of gradOutput to L1, in one transfer since whole rows adjoin; return its key."""
         if strip.columns < self.p.w_out:
             return super().load_a1(tile, strip, image, span)
         key = self.key_of_rows(tile, strip, image, span)
@@ -258,7 +258,7 @@ class DirectCubeBuilder(CubeBuilder):
     # -- L0C -> GM -----------------------------------------------------------------------------------------------------
 
     def write(self, tile: FilterTile, slot: tuple[GradWeightTask, int] | None) -> None:
-        """Add the tile to dW, or to this core's slot."""
+        """Append the store of the tile in L0C, which adds it to dW or to this core's slot."""
         if slot is None:
             self.dw.drain(self.pipeline, GRAD_WEIGHT, tile, True)
             return

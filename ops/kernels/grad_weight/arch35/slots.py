@@ -38,7 +38,7 @@ class SlotPiece(NamedTuple):
         return self.tile.rows * ceil_to(self.tile.columns, FRACTAL) * SUM_BYTES
 
     def part(self, room: int, number: int) -> SlotPiece | None:
-        """Return part `number` of the piece, whole columns of fractals of at most `room` bytes; None behind the last."""
+        """Return part `number` of the piece: whole columns of fractals, at most `room` bytes. None behind the last part."""
         columns = max(room // (self.tile.rows * SUM_BYTES) // FRACTAL, 1) * FRACTAL
         first = number * columns
         if first >= self.tile.columns:
@@ -48,17 +48,17 @@ class SlotPiece(NamedTuple):
 
 
 def slot_bytes(tiling: GradWeightTiling) -> int:
-    """Return the bytes of a slot: the largest tile."""
+    """Return the bytes of a slot, which holds the largest tile."""
     return ceil_to(tiling.base_m, FRACTAL) * ceil_to(tiling.base_n, FRACTAL) * SUM_BYTES
 
 
 def block_bytes(tiling: GradWeightTiling) -> int:
-    """Return the bytes of the workspace that a block has."""
+    """Return the bytes of the workspace that a block has: two slots."""
     return 2 * slot_bytes(tiling)
 
 
 def pieces(tile: FilterTile, tiling: GradWeightTiling, inp: TilingInput) -> list[SlotPiece]:
-    """Return the pieces of a tile, along rows first."""
+    """Return the pieces in which a tile lies in its slot, down the rows first: at most two or four, one for merged groups."""
     channels, filters = ceil_div(ceil_div(tile.columns, inp.taps), FRACTAL), ceil_div(tile.rows, FRACTAL)
     if inp.group_extension == 1:
         for _ in range(1 if tiling.cl0_buffers > 1 else 2):
@@ -78,7 +78,10 @@ def pieces(tile: FilterTile, tiling: GradWeightTiling, inp: TilingInput) -> list
 
 
 def _halved(channels: int, filters: int) -> tuple[int, int]:
-    """Return half of a tile: the even side is halved, filters before channels; of two odd sides the larger, rounded up."""
+    """Return (channels, filters) of a tile, in fractals, with one side halved.
+
+    An even side is halved, filters before channels; of two odd sides the larger one, rounded up.
+    """
     if filters % 2 == 0:
         return channels, filters // 2
     if channels % 2 == 0:
@@ -89,7 +92,7 @@ def _halved(channels: int, filters: int) -> tuple[int, int]:
 
 
 def parts(tiling: GradWeightTiling, inp: TilingInput, room: int) -> int:
-    """Return in how many parts the largest piece passes through `room` bytes of UB."""
+    """Return the number of parts of at most `room` bytes in which the largest piece passes through UB."""
     whole = FilterTile(0, 0, 0, tiling.base_m, 0, tiling.base_n)
     found = 0
     for piece in pieces(whole, tiling, inp):
@@ -111,7 +114,7 @@ class Rounds(NamedTuple):
 
 
 def in_slots(inp: TilingInput) -> bool:
-    """Return True if tiles of tasks of its own leave a core through its slot too: those of merged groups.
+    """Return True if even tiles of unshared tasks leave a core through its slot, because groups are merged.
 
     The columns of a group begin inside a fractal, from where no Fixpipe takes them; vector cores take them out (ops-nn, arch35:
     stated; there through UB, here through the slot: assumed).
@@ -122,14 +125,14 @@ def in_slots(inp: TilingInput) -> bool:
 def tasks_in_slots(
     tiling: GradWeightTiling, inp: TilingInput, block: int
 ) -> tuple[list[GradWeightTask], list[GradWeightTask]]:
-    """Return the tasks of a block whose tiles go to its slot: its own, each as the only part, and the shared one."""
+    """Return (own tasks, shared tasks) of a block whose tiles go to its slot; an own task is the only part of its sum."""
     tasks = grad_weight_tasks(tiling, inp, block)
     own = [replace(task, slot=0) for task in tasks if task.slot is None] if in_slots(inp) else []
     return own, [task for task in tasks if task.slot is not None]
 
 
 def rounds(call: CubeCall, tiling: GradWeightTiling) -> Rounds:
-    """Return how often all cores meet: the most tiles that a block has of its own, and that a shared task has."""
+    """Return how often all cores meet: as often as the busiest block has tiles in slots, of own and of shared tasks."""
     inp = walked_input(call.inp, tiling)
     if tiling.stream_k_type == STREAM_NONE and not in_slots(inp):
         return Rounds(0, 0)

@@ -46,10 +46,10 @@ Tile = tuple[tuple[SlotShare, ...], ...]
 
 
 class Tree(NamedTuple):
-    """Place of a block among the `blocks` that add up a tile, two of which are a pair; without blocks it only meets the others.
+    """Place of a block among the `blocks` that add up a tile in pairs. Without blocks this core only meets the others.
 
-    `alone` says that its pair has no second block, `levels` how many levels all cores count, `leaves_at` the level after which
-    its sum is handed on, None for the pair that keeps it.
+    `alone`: its pair has no second block. `levels`: the levels of the tree, for all cores. `leaves_at`: the level after which
+    it hands its sum on; None for the pair that keeps the sum.
     """
 
     blocks: tuple[int, ...]
@@ -60,7 +60,7 @@ class Tree(NamedTuple):
 
     @classmethod
     def of(cls, blocks: Sequence[int], block: int, levels: int) -> Tree:
-        """Return the place of `block` among `blocks`; none where there are no blocks."""
+        """Return the place of `block` among `blocks`; an empty tree where there are no blocks."""
         place = blocks.index(block) if blocks else 0
         pair, alone = place // 2, place + 1 == len(blocks) and place % 2 == 0
         leaving = (n for n in range(levels - 1) if pair >> n & 1 or (alone and not n))
@@ -78,7 +78,7 @@ class Tree(NamedTuple):
 
 
 class DirectVectorBuilder:
-    """Writes the program of one vector core; `size` is the bytes of dW, in `rounds` all cores meet over tiles in slots."""
+    """Writes the program of one vector core; `size` is the bytes of dW, `rounds` how often cores meet over tiles in slots."""
 
     def __init__(self, call: CubeCall, tiling: GradWeightTiling, k: KernelBuilder, size: int, rounds: Rounds) -> None:
         self.tiling, self.k, self.size = tiling, k, size
@@ -101,7 +101,7 @@ class DirectVectorBuilder:
         self.zeroed, self.room = unit, 3 * unit
 
     def program(self) -> Program:
-        """Return the program."""
+        """Return the program: clear dW; in each round clear the slot, wait for the cubes and add up the slots of a tile."""
         k, tiling = self.k, self.tiling
         ready = k.flag("V", "MTE3", "zeros ready")
         k.vector_duplicate(self.zeros, "float32", self.zeroed // 4)
@@ -136,7 +136,7 @@ class DirectVectorBuilder:
             self.k.data_copy("UB", "GM", gm_operand(tensor, start + at), self.zeros, count)
 
     def meet(self, cubes: int) -> None:
-        """Append a barrier of all vector cores; then the cubes of their blocks may go on."""
+        """Append a barrier of all vector cores, then set the flag `cubes`, for which the cubes of their blocks wait."""
         self.k.cross_core_set(ALL_VECTORS, 0, "MTE3")
         self.k.cross_core_wait(ALL_VECTORS, 0, "MTE3")
         self.k.cross_core_set(cubes, 2, "MTE3")
@@ -150,10 +150,9 @@ class DirectVectorBuilder:
     # -- the tree ------------------------------------------------------------------------------------------------------
 
     def tile(self, number: int) -> tuple[tuple[bool, Tree, Tile], int]:
-        """Return True if there was a tile before it, this core's place and shares in the tile of round `number`, if there is
-        one, and the place of the first of them in dW.
+        """Return ((True if not the first round, the block's place in the tree, this core's shares), offset of the first in dW).
 
-        A block whose pair has no second one has the pieces of both; it only hands them on, or turns them.
+        Without a tile in round `number` the shares are empty. A block that is alone in its pair has the pieces of both.
         """
         parts = range(slots.parts(self.tiling, self.inp, self.room))
         tile, tree = self.tiles[number]
@@ -172,7 +171,7 @@ class DirectVectorBuilder:
         return (number > 0, tree, tuple(held)), first
 
     def add_up(self, tree: Tree, tile: Tile, target: int) -> None:
-        """Add up the pieces of a tile over all slots, one part that fits UB after the other."""
+        """Append the sum of a tile's pieces over all slots, level by level, one part that fits UB after the other."""
         k, pair, blocks = self.k, tree.pair, tree.blocks
         for number, shares in enumerate(tile):
             if number:
@@ -196,7 +195,9 @@ class DirectVectorBuilder:
                         shares = ()
 
     def add(self, parts: tuple[SlotShare, ...], own: int, other: int | None, first: bool) -> None:
-        """Add another core's slot, or what it handed on, to the sum, which begins with this core's own slot."""
+        """Add the slot or the handed-on sum of block `other` (None: nothing) to the sum in UB; the `first` time the sum is
+        loaded from slot `own`.
+        """
         k, (total, held) = self.k, self.places
         if first:
             for part, address in zip(parts, self.places, strict=False):
@@ -212,7 +213,7 @@ class DirectVectorBuilder:
             k.vector_binary("add", total, total, held, "float32", part.size // 4)
 
     def slot(self, block: int, part: SlotShare, which: int) -> int:
-        """Return the GM address of a part of a piece in a block's slots: `which` 0 is the cube's slot, 1 the vector cores'."""
+        """Return the GM address of a share in a block's slots: `which` is 0 for the cube's, 1 for that of the vector cores."""
         start = block * slots.block_bytes(self.tiling) + which * slots.slot_bytes(self.tiling)
         return gm_operand(WORKSPACE, start + part.offset)
 
@@ -236,7 +237,7 @@ class DirectVectorBuilder:
                 self.turned.release()
 
     def write(self, place: int, writing: Writing, first: int) -> None:
-        """Store runs of bytes to dW; `first` is added to their targets."""
+        """Store runs of bytes from UB to dW, each at its own target plus `first`."""
         source, target, run, rows, strides, planes, plane_strides = writing
         to, taken = gm_operand(GRAD_WEIGHT, first + target), place + source
         if planes == 1:
@@ -247,7 +248,7 @@ class DirectVectorBuilder:
 
 
 def _placed(turned: list[Turned], first: int) -> tuple[Turned, ...]:
-    """Return the scatters and stores with targets relative to `first`."""
+    """Return scatters and stores with the stores' targets counted from `first`."""
     return tuple(
         [
             Turned(tuple(scatters), tuple([one._replace(target=one.target - first) for one in writings]))

@@ -52,8 +52,8 @@ DEPTH_SPLIT_K = 8
 def covers_grad_weight(inp: TilingInput) -> bool:
     """Return True if the vendor's open procedure decides this problem (operands in the 5-dimensional C0 layout).
 
-    Deterministic: always. Else 16-bit, one real group, no depth dilation, and a 1x1 kernel, or 4, 9 or 16 taps with at
-    least 128 rows and columns of dW.
+    In deterministic mode it always does. Else it does for 16-bit operands, one real group, no depth dilation, and a 1x1 kernel
+    or 4, 9 or 16 taps with at least 128 rows and columns of dW.
     """
     if inp.deterministic:
         return True
@@ -86,7 +86,7 @@ def vendor_grad_weight(inp: TilingInput) -> GradWeightTiling:
 
 
 def task_count(tiling: GradWeightTiling, inp: TilingInput) -> int:
-    """Return the tasks of the whole kernel, before a tail is shared by StreamK."""
+    """Return the number of tasks of the whole kernel, before a tail is shared by StreamK."""
     m, _, n = gemm(inp, tiling.split_kd)
     pixels = inp.problem.h_out * inp.problem.w_out  # without the padding of K, of which no task is made
     lanes = inp.real_groups * inp.problem.k_d if tiling.split_kd else 1
@@ -101,7 +101,7 @@ def task_count(tiling: GradWeightTiling, inp: TilingInput) -> int:
 
 
 def _base_block(inp: TilingInput, template: int) -> GradWeightTiling:
-    """Return the L0 block, clipped to M and N; K takes the room that this frees, in whole map rows where these are aligned."""
+    """Return the block of L0, clipped to M and N; K takes the room that this frees, in whole rows where these are aligned."""
     m, k, n = gemm(inp)
     whole_k = ceil_to(k, FRACTAL)
     if template in (SPLIT_MN, SPLIT_STREAM_K):  # L0A fills twice as fast as L0B, so the larger side goes to M
@@ -130,7 +130,7 @@ def _base_block(inp: TilingInput, template: int) -> GradWeightTiling:
 
 
 def whole_rows(base_k: int, inp: TilingInput) -> int:
-    """Return `base_k` lowered to whole gradOutput rows, where a row is a multiple of 16 shorter than it."""
+    """Return `base_k` lowered to whole rows of gradOutput, if a row is shorter than it and a multiple of 16; else `base_k`."""
     width = inp.problem.w_out
     return base_k // width * width if width < base_k and width % FRACTAL == 0 else base_k
 
@@ -139,9 +139,11 @@ def whole_rows(base_k: int, inp: TilingInput) -> int:
 
 
 def with_depths(tiling: GradWeightTiling, inp: TilingInput, depth_a: int, depth_b: int) -> GradWeightTiling:
-    """Return the tiling with L1 steps from the base blocks that each operand keeps in L1 (two or more make two buffers).
+    """Return the tiling with L1 steps and buffers for `depth_a` and `depth_b` base blocks of A and B in L1; two or more make
+    two buffers.
 
-    Steps stop at the whole of K; the operand that stays in a K split spends what is left on further tiles of its side.
+    Steps along K stop at the whole of K; with K cut, the operand that stays in L1 (A in template 1, B in 2) spends the rest on
+    further tiles along M or N.
     """
     m, k, n = gemm(inp, tiling.split_kd)
     iterations = ceil_div(k, tiling.base_k)
@@ -167,7 +169,9 @@ def _clamp(value: int, most: int) -> int:
 
 
 def with_core_shape(tiling: GradWeightTiling, inp: TilingInput) -> GradWeightTiling:
-    """Return one task's extent: what L1 holds at a time, in whole channel blocks and whole rows; the unsplit side is whole."""
+    """Return the tiling with the extent of a task: what L1 holds at a time, in whole channel blocks and rows; the axis that the
+    template does not cut is whole.
+    """
     m, k, n = gemm(inp, tiling.split_kd)
     width = inp.problem.w_out
     single_m = tiling.step_m * tiling.base_m
@@ -184,7 +188,7 @@ def with_core_shape(tiling: GradWeightTiling, inp: TilingInput) -> GradWeightTil
 
 @frozen
 class WholeRows:
-    """Quantities for `shrink` with whole rows of the input, including those above and below the image."""
+    """Quantities that `shrink` asks for, with whole rows of the input, including those above and below the image."""
 
     inp: TilingInput
 
@@ -231,7 +235,7 @@ def _split_k(inp: TilingInput) -> GradWeightTiling:
 
 
 def ladder_split_k(block: GradWeightTiling, inp: TilingInput) -> GradWeightTiling:
-    """Return the tiling of the split-K ladder for any block."""
+    """Return the tiling for `block` with the largest depths in L1 that fit and give all cores a task; else a smaller block."""
     tiling = block
     for depth_a, depth_b in _halving_depths(stays_a=block.template == SPLIT_MK):
         tiling = with_core_shape(with_depths(block, inp, depth_a, depth_b), inp)
@@ -243,7 +247,9 @@ def ladder_split_k(block: GradWeightTiling, inp: TilingInput) -> GradWeightTilin
 
 
 def _halving_depths(stays_a: bool) -> Iterator[tuple[int, int]]:
-    """Yield depths from (8, 8) down to (1, 1): the larger halves, of equal ones that of the operand which does not stay."""
+    """Yield (depth of A, depth of B) from (8, 8) down to (1, 1). The larger one is halved; of equal ones that of the operand
+    which does not stay in L1.
+    """
     a = b = DEPTH_SPLIT_K
     yield a, b
     while (a, b) != (1, 1):
@@ -278,7 +284,9 @@ TAIL_TOLERANCE = 2  # idle cores in the last round that are not worth a split (o
 
 
 def _even_columns(tiling: GradWeightTiling, inp: TilingInput) -> GradWeightTiling:
-    """Return the tiling with a wider single_core_n if its tasks, times the cores that share one, equal the core count."""
+    """Return the tiling with a wider single_core_n if its tasks then fill whole rounds of the cores, or if several
+    cores a task fill the last round, or nearly; else the tiling itself.
+    """
     _, k, n = gemm(inp)
     tasks, cores = task_count(tiling, inp), inp.cores
     if tasks % cores == 0 and tiling.single_core_n == n:
@@ -286,7 +294,7 @@ def _even_columns(tiling: GradWeightTiling, inp: TilingInput) -> GradWeightTilin
     lanes = tasks // ceil_div(n, tiling.single_core_n)
 
     def for_cores(target: int) -> tuple[int, int]:
-        """Return the single_core_n that makes about `target` tasks, and the tasks it makes."""
+        """Return (single_core_n, tasks) for about `target` tasks."""
         missing = target // math.gcd(lanes, target)
         wanted = min(ceil_div(inp.n1, missing) * n_slice(inp), n)
         columns = max(wanted, tiling.single_core_n)
@@ -307,7 +315,9 @@ def _even_columns(tiling: GradWeightTiling, inp: TilingInput) -> GradWeightTilin
 
 
 def _whole_windows(tiling: GradWeightTiling, inp: TilingInput, depth: int) -> GradWeightTiling:
-    """Return base_n in whole kernel windows if a task's last base block along N would be only one or two fractals wide."""
+    """Return the tiling with base_n in whole kernel windows if a task's last base block along N has only one or two
+    fractals; else the tiling itself.
+    """
     columns = ceil_to(tiling.single_core_n, FRACTAL)
     tiling = tiling.but(base_n=min(tiling.base_n, columns))
     blocks = tiling.base_n // FRACTAL
@@ -337,10 +347,10 @@ def _whole_windows(tiling: GradWeightTiling, inp: TilingInput, depth: int) -> Gr
 
 
 def stream_k(tiling: GradWeightTiling, tasks: int, inp: TilingInput) -> GradWeightTiling:
-    """Set stream_k_type, core_stream_k and block_dim for `tasks` tasks on `inp.cores` cores.
+    """Return the tiling with stream_k_type, core_stream_k and block_dim for `tasks` tasks on `inp.cores` cores.
 
-    Only a tail of at most half the cores is shared. By images where this gives no fewer parts than rows do, and where
-    no short last part is emptier than the rows' one; else by rows.
+    Only a tail of at most half the cores is shared. It is shared by images if these make no fewer parts than rows do,
+    and their short last part, if any, is no emptier than that of the rows; else by rows.
     """
     plain = tiling.but(stream_k_type=STREAM_NONE, core_stream_k=0)
     cores = tasks if inp.cores // 2 < tasks < inp.cores else inp.cores
@@ -369,7 +379,7 @@ def rows_per_part(tiling: GradWeightTiling, inp: TilingInput, wanted: int) -> in
 
 
 def _parts(total: int, size: int) -> tuple[int, Fraction]:
-    """Return how many parts of `size` cover `total`, and how full a short last one is (0 when there is none)."""
+    """Return (parts of `size` that cover `total`, how full a short last part is as a fraction, 0 if there is none)."""
     return ceil_div(total, size), Fraction(total % size, size)
 
 

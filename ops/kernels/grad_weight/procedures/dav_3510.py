@@ -30,8 +30,8 @@ SUM_BYTES = 4
 
 
 def with_groups_merged(inp: TilingInput) -> TilingInput:
-    """Return the problem as the kernel takes it: groups that fill fractals together are merged where one base block has all of
-    their dW, and L1 and UB hold it: once as L0C has it, once in the order of dW.
+    """Return the problem with the groups that fill fractals together merged, if one base block has all of their dW and fits L1,
+    and UB holds it twice, once as in L0C and once in the order of dW; else with no groups merged.
     """
     whole = replace(inp, merged=False)
     merged = replace(inp, merged=True, group_unit=FRACTAL)
@@ -60,7 +60,7 @@ def covers_grad_weight_3510(inp: TilingInput) -> bool:
 
 
 def vendor_grad_weight_3510(inp: TilingInput) -> GradWeightTiling:
-    """Return the vendor's tiling; "stand-in" where our kernel walks otherwise, or groups are merged otherwise.
+    """Return the vendor's tiling; its source is "stand-in" where our kernel walks over strips or merges groups otherwise.
 
     Raises TilingError where the procedure does not apply or our kernel cannot do what it decides.
     """
@@ -81,7 +81,7 @@ def vendor_grad_weight_3510(inp: TilingInput) -> GradWeightTiling:
 
 
 def _in_strips(tiling: GradWeightTiling, walked: TilingInput) -> GradWeightTiling:
-    """Return the block for rows of strips that stand below each other."""
+    """Return the tiling with tasks and StreamK for `walked`, the map in which the strips stand below each other."""
     tiling = tiling.but(
         source="stand-in", single_core_k=walked.problem.h_out * walked.problem.w_out, stream_k_type=STREAM_NONE
     )

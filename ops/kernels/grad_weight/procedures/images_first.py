@@ -30,7 +30,7 @@ ITEMSIZE = 2
 
 
 def tiled_for() -> int:
-    """Return the cores that more images than cores are dealt out to (configs/tilings.yaml: guessed)."""
+    """Return the number of cores for which more images than cores are dealt out (configs/tilings.yaml: guessed)."""
     cores: int = open_procedures()["dav-1001"]["grad_weight"]["tiled_for"]["value"]
     return cores
 
@@ -42,14 +42,14 @@ def covers_images_first(inp: TilingInput) -> bool:
 
 
 def blocks_of(images: int, cores: int) -> int:
-    """Return the number of blocks aimed at; a problem with fewer parts gets fewer."""
+    """Return the number of blocks to launch for so many images; a problem with fewer parts gets fewer."""
     if images > cores:
         return tiled_for()
     return images if 2 * images > cores else cores
 
 
 def images_first(inp: TilingInput, chip: ChipSpec | None) -> GradWeightTiling:
-    """Return the tiling ("stand-in"). Raises TilingError where the rule does not decide, or no grid fits."""
+    """Return the tiling (source "stand-in"). Raises TilingError where this rule does not apply, or no grid fits."""
     if not covers_images_first(inp):
         raise TilingError(
             "grad_weight: images come first in 2-D fp16 problems with one group, whose sums may be in any order"

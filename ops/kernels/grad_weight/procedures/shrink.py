@@ -17,7 +17,7 @@ _UNSIGNED = 1 << 64
 
 
 class InL1(Protocol):
-    """Interface of a problem's quantities that a procedure needs to shrink a block; lengths in elements."""
+    """Interface of the quantities that `shrink` asks a procedure's problem for; lengths in elements."""
 
     @property
     def inp(self) -> TilingInput: ...
@@ -39,7 +39,7 @@ class InL1(Protocol):
         """Return the input columns that a row of gradOutput reads."""
 
     def used(self, tiling: GradWeightTiling) -> int:
-        """Return the bytes of L1."""
+        """Return the bytes of L1 that both operands take."""
 
     def channels(self, columns: int) -> int:
         """Return the input channels that `columns` columns of dW need."""
@@ -52,7 +52,7 @@ class InL1(Protocol):
 
 
 def shrink(tiling: GradWeightTiling, p: InL1) -> GradWeightTiling:
-    """Return a smaller base_k or, if that is not enough, smaller base_m and base_n; free L1 is then given back."""
+    """Return the tiling with a smaller base_k or, if that is not enough, smaller base_m and base_n; free L1 is given back."""
     smaller, enough = _smaller_k(tiling, p)
     if enough:
         return smaller
@@ -68,7 +68,7 @@ def _excess(tiling: GradWeightTiling, p: InL1) -> int:
 
 
 def _smaller_k(tiling: GradWeightTiling, p: InL1) -> tuple[GradWeightTiling, bool]:
-    """Return the tiling with base_k lowered, and True if it then fits (an estimate below one fractal never does)."""
+    """Return (tiling with base_k lowered, True if it fits). It does not if the estimate of base_k is below one fractal."""
     a_per_step = tiling.base_m * FRACTAL * p.inp.itemsize
     row_bytes = p.channels(tiling.base_n) * p.seen * p.inp.problem.stride_h * p.inp.itemsize
     b_per_step = ceil_div(row_bytes * FRACTAL, p.width)
@@ -86,7 +86,9 @@ def _smaller_k(tiling: GradWeightTiling, p: InL1) -> tuple[GradWeightTiling, boo
 
 
 def _smaller_mn(tiling: GradWeightTiling, p: InL1) -> GradWeightTiling:
-    """Return the tiling with the two sides levelled, then both lowered; base_n only where that saves a channel block in L1."""
+    """Return the tiling with the longer of base_m and base_n lowered to the other, then both lowered, until L1 holds it; base_n
+    only where that saves a channel block in L1.
+    """
     while tiling.base_m > tiling.base_n and not _fits(tiling, p):
         tiling = tiling.but(base_m=tiling.base_m - FRACTAL)
     while tiling.base_n > tiling.base_m and not _fits(tiling, p):
@@ -109,10 +111,10 @@ def _smaller_mn(tiling: GradWeightTiling, p: InL1) -> GradWeightTiling:
 
 
 def _give_back(tiling: GradWeightTiling, p: InL1) -> GradWeightTiling:
-    """Return the tiling with the rest of L1 spent on base_m, then on base_k, within L0.
+    """Return the tiling with a larger base_m, then a larger base_k, as far as L1 and L0 allow.
 
-    Where L1 is overfilled still, the library's rest is unsigned and very large: base_m is then all that L0C allows, and whoever
-    asked for the block finds it too large.
+    Where L1 is still overfilled, the library computes an unsigned rest that is very large: base_m is then all that L0C allows,
+    and the caller finds the block too large.
     """
     spare = (p.inp.buffers["L1"] - p.used(tiling)) % _UNSIGNED
     grown = tiling.base_m + spare // (tiling.base_k * FRACTAL * p.inp.itemsize) * FRACTAL

@@ -39,7 +39,7 @@ WORK_SLACK = (21, 20)  # a grid may take 5 % more cube work than the best where 
 
 
 class _TaskShare(NamedTuple):
-    """Share of a task: rows and columns of dW, rows of gradOutput, images."""
+    """Share of a task: `m` rows and `n` columns of dW, rows of gradOutput, images."""
 
     m: int
     n: int
@@ -48,8 +48,8 @@ class _TaskShare(NamedTuple):
 
 
 class _TaskGrid(NamedTuple):
-    """A division of the problem into tasks: the products of the busiest core, how often dW is added, tasks, and a
-    task's share.
+    """A division of the problem into tasks: `work` is the products of the busiest core, `added` how often dW is added, `tasks`
+    their number.
     """
 
     work: int
@@ -61,11 +61,10 @@ class _TaskGrid(NamedTuple):
 def sound_grad_weight(
     inp: TilingInput, chip: ChipSpec | None = None, dtype: str = "", *, image_each: bool = False
 ) -> GradWeightTiling:
-    """Return a tiling that fits, for any type and groups ("stand-in").
+    """Return a tiling that fits, for any dtype and groups (source "stand-in").
 
-    Raises TilingError where none of the family fits. With `chip` the grid is weighed by what L0 loads, and on a coupled chip
-    loads and additions, cost there; else by the cube's work alone. `image_each`: on a coupled chip a task is an image with all
-    of dW.
+    Without `chip` grids are compared by the cube's work; with it by loads to L0, too, and on a coupled chip by loads from GM
+    and additions. `image_each`: on a coupled chip a task is one image with all of dW. Raises TilingError where none fits.
     """
     check_grad_weight_problem(inp)
     if inp.deterministic:
@@ -82,10 +81,10 @@ def sound_grad_weight(
 
 
 def grid(inp: TilingInput, chip: ChipSpec | None = None, dtype: str = "") -> GradWeightTiling:
-    """Return the grid whose busiest core has the least to do; of grids within 5 % of it the one that adds dW least often.
+    """Return the grid whose busiest core has the fewest cycles; of grids within 5 % of it the one that adds dW least often.
 
-    To do is the longer of products and L0 loads, which run side by side: a tile of an odd size costs MTE1 more than the cube.
-    Without `chip` the products alone. `dtype` is what the cube computes in ("": fp16).
+    Cycles are the longer of products and L0 loads, which run side by side: a tile of an odd size costs MTE1 more than the cube.
+    Without `chip` they are the products alone. `dtype` is what the cube computes in ("": fp16).
     """
     columns = gemm(inp, True)[2]
     of_width = cache(partial(_block, inp, SPLIT_GRID))  # the same for many shapes
@@ -113,10 +112,10 @@ def grid(inp: TilingInput, chip: ChipSpec | None = None, dtype: str = "") -> Gra
 
 
 def weighed_grid(inp: TilingInput, chip: ChipSpec, image_each: bool = False) -> GradWeightTiling:
-    """Return the grid and tile order whose busiest core has the least of cube, load and addition time, one after the other.
+    """Return the grid and order of tiles whose busiest core has the least sum of cube time, load time and addition time.
 
-    With `image_each` the grid is that of one image a task.
-    Cores of a coupled chip with one L0C tile under way and one L1 load ahead overlap little of the three.
+    With `image_each` the grid is that of one image a task. On coupled chips, with one L0C tile at a time and one L1 load ahead,
+    the three overlap little.
     """
     columns = gemm(inp, True)[2]
     macs = chip.cube.macs_per_cycle("float16")
@@ -147,9 +146,7 @@ def weighed_grid(inp: TilingInput, chip: ChipSpec, image_each: bool = False) -> 
 
 
 def _loaded(tiling: GradWeightTiling, inp: TilingInput) -> int:
-    """Return the bytes that a task brings to L1. A tile's operand stays for the next tile only if one load holds all its
-    pixels.
-    """
+    """Return the bytes that a task loads to L1. An operand stays for the next tile only if one load has all its pixels."""
     p, rows, images = inp.problem, tiling.single_core_k // inp.problem.w_out, tiling.single_core_batch
     m_tiles = ceil_div(tiling.single_core_m, tiling.base_m)
     n_tiles, slice_ = ceil_div(tiling.single_core_n, tiling.base_n), n_slice(inp)
@@ -180,7 +177,7 @@ def _full_load(tiling: GradWeightTiling, inp: TilingInput) -> GradWeightTiling |
 
 
 def _as_one_tile(tiling: GradWeightTiling, inp: TilingInput, chip: ChipSpec) -> GradWeightTiling:
-    """Return the task as a single tile of all L0C, which loads everything once, if that saves more than double buffers hide."""
+    """Return the tiling with one tile a task, in all of L0C, if fewer cycles result: it loads everything once."""
     columns = min(tiling.single_core_n, gemm(inp, True)[2])
     whole = _block(inp, SPLIT_GRID, columns, tiles=1)
     one, already = (t.base_m >= tiling.single_core_m and t.base_n >= columns for t in (whole, tiling))
@@ -191,14 +188,14 @@ def _as_one_tile(tiling: GradWeightTiling, inp: TilingInput, chip: ChipSpec) -> 
 
 
 def _task_cycles(tiling: GradWeightTiling, inp: TilingInput, chip: ChipSpec) -> float:
-    """Return the longest of a task's loads, L0 loads and products in cycles, and the store if no other tile hides it."""
+    """Return the cycles of a task: the longest of its loads, L0 loads and products, and the store that no other tile hides."""
     load, store = (chip.path(*ends).bytes_per_cycle for ends in (("GM", "L1"), ("UB", "GM")))
     out = ACCUMULATOR_BYTES * tiling.single_core_m * tiling.single_core_n / store / math.prod(_tiles(tiling))
     return max(*_products_and_l0(tiling, inp, chip), _loaded(tiling, inp) / load) + out
 
 
 def _tiles(tiling: GradWeightTiling) -> tuple[int, int]:
-    """Return the tiles of a task along M and N."""
+    """Return the numbers of tiles of a task along M and along N."""
     return ceil_div(tiling.single_core_m, tiling.base_m), ceil_div(tiling.single_core_n, tiling.base_n)
 
 
@@ -217,7 +214,7 @@ def _products_and_l0(
 
 
 def _grids(inp: TilingInput) -> Iterator[_TaskGrid]:
-    """Yield every useful grid."""
+    """Yield divisions of M, N, images and rows into no more parts than cores; rows whole, or cut as finely as cores allow."""
     height, width = inp.problem.h_out, inp.problem.w_out
     m_tiles = ceil_div(inp.cout_padded, _side_m(inp, gemm(inp, True)[2]))
     lanes = inp.real_groups * inp.problem.k_d
@@ -248,7 +245,7 @@ def _side_m(inp: TilingInput, columns: int, tiles: int = 2) -> int:
 
 
 def _even(total: int, limit: int, unit: int) -> int:
-    """Return the tile of whole units, at most `limit`, that cuts `total` into equal tiles."""
+    """Return the size of a tile, a multiple of `unit` and about `limit` at most, that cuts `total` into equal tiles."""
     limit = floor_to(limit, unit)
     return ceil_to(ceil_div(total, ceil_div(total, limit)), unit)
 
@@ -281,9 +278,9 @@ def _block(inp: TilingInput, template: int, columns: int, tiles: int = 2) -> Gra
 
 
 def _largest_single_block(block: GradWeightTiling, inp: TilingInput) -> GradWeightTiling:
-    """Return the block with the most products that L1 holds once, without ping-pong; the smallest block where none fits.
+    """Return the block with the most products that L1 holds without double buffers; the smallest block where none fits.
 
-    L1 use falls neither with base_n nor with base_k evenly (whole channel blocks, whole rows), so all pairs are tried.
+    L1 use falls in jumps with base_n and base_k (whole channel blocks, whole rows), so all pairs are tried.
     """
     unit = inp.unit
     best, most = block.but(base_m=unit, base_n=unit, base_k=FRACTAL), 0
@@ -298,7 +295,7 @@ def _largest_single_block(block: GradWeightTiling, inp: TilingInput) -> GradWeig
 
 
 def with_largest_steps(tiling: GradWeightTiling, inp: TilingInput) -> GradWeightTiling:
-    """Return the tiling with equal L1 steps: double buffers if any step count allows them, then as many as fit, up to 8."""
+    """Return the tiling with equal L1 steps of A and B: double buffers if any step fits so, then the most steps, up to 8."""
     pixels = inp.problem.h_out * inp.problem.w_out
     pixels = min(tiling.single_core_k or pixels, pixels)
     most = max(min(ceil_div(pixels, tiling.base_k), MOST_STEPS, inp.load3d.k_extent // tiling.base_k), 1)

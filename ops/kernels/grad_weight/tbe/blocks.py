@@ -20,7 +20,7 @@ from ascend_sim.ops.problem.sizes import ceil_div
 
 @frozen
 class TbeBlock:
-    """One block's part: ranges of groups, kernel planes, images, depths; of channels in elements; of K in units (or rows)."""
+    """The part of one block: ranges of groups, kernel planes, images, depths, channels (elements), and K (units, or rows)."""
 
     groups: range
     planes: range
@@ -38,7 +38,7 @@ class TbeBlock:
 
 
 def block_part(p: FilterProblem, cuts: Cuts, block: int) -> TbeBlock:
-    """Return the part of a block; empty where the shares that are rounded up leave it nothing."""
+    """Return the part of block number `block`; an empty one where earlier shares, rounded up, left nothing."""
     problem, parts = p.problem, []
     axes = (  # fastest first
         (cuts.n, p.cin1), (cuts.planes, problem.k_d), (cuts.m, p.m), (cuts.group, p.groups), (cuts.depth, problem.d_out),
@@ -84,7 +84,8 @@ class OutTile:
 def out_tiles(block: TbeBlock, tile: Tile, columns_of: int, group_m: int, group_n: int) -> Iterator[OutTile]:
     """Yield the tiles of a block: by group, kernel plane, L1 tile along N, along M, then L0 tiles along N, then M.
 
-    `columns_of` is columns of dW for an input channel (the taps); `group_m` and `group_n` are the rows and columns that exist.
+    `columns_of` is the columns of dW that an input channel has, its taps; `group_m` and `group_n` are the existing rows and
+    columns of a group.
     """
     m_l0, n_l0 = tile.m_l0 * FRACTAL, tile.n_l0 * FRACTAL
     rows = range(block.out_channels.start, min(block.out_channels.stop, group_m))
@@ -104,7 +105,7 @@ def _pieces(whole: range, size: int) -> Iterator[range]:
 
 
 class HeldTile(NamedTuple):
-    """A tile of dW and its L1 tile: rows and columns, channel blocks of the input, and the channels in these."""
+    """A tile of dW (`m`, `n`) and the L1 tile around it (`m_held`, `n_held`), which reads `channels` channels in `blocks`."""
 
     group: int
     plane: int

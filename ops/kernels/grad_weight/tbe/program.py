@@ -66,7 +66,7 @@ def tbe_grad_weight_task(
     op_type: str,
     block_dim: int | None = None,
 ) -> Task:
-    """Return the kernel launch; `tensors` are gradOutput, input (both NC1HWC0) and dW (fp32 FRACTAL_Z)."""
+    """Return the launch of the older kernel; `tensors` are gradOutput, input (both NC1HWC0) and dW (fp32 FRACTAL_Z)."""
     table = InstructionTable(call.chip)
     sizes = [tensor.size for tensor in tensors]
     work = TbeWork(call, p, tiling)
@@ -114,7 +114,7 @@ class _TbeBuilder:
         )
 
     def program(self, pieces: list[tuple[Piece, Where]]) -> Program:
-        """Return the program of `pieces`."""
+        """Return the program of the steps `pieces`."""
         parts = {what.part for what, _ in pieces if isinstance(what, TbePlane)}
         self.pad_runs([step for part in parts for step in part.steps])
         for what, where in self.k.stamped(pieces):
@@ -133,7 +133,7 @@ class _TbeBuilder:
         return self.k.finish()
 
     def products(self, plane: TbePlane, where: Where) -> None:
-        """Multiply a part of the block's pixels of a plane."""
+        """Append the loads and products of a part of a plane: step by step, each operand loaded where L1 has other pixels."""
         batch, row = where.batch, where.row if self.moves else 0
         tile, last = self.placed(plane.tile, where), None
         for number, step in enumerate(plane.part.steps):
@@ -150,7 +150,7 @@ class _TbeBuilder:
             last = step
 
     def placed(self, tile: HeldTile, where: Where) -> HeldTile:
-        """Return the tile at its place, with absolute rows and columns."""
+        """Return the relative tile as it is at `where`, with absolute rows and columns."""
         m, n = (where.m, where.n) if self.moves else (0, 0)
         # All channels of a real group but of the only one are whole blocks.
         return tile.at(m * FRACTAL, n, where.group if self.inp.real_groups > 1 else 0, self.per_block)
@@ -172,9 +172,7 @@ class _TbeBuilder:
         self.a1.loaded()
 
     def load_b1(self, tile: HeldTile, plane: TbePlane, batch: int, step: TbeStep) -> None:
-        """Load the input that the pixels read, for the columns of dW that L1 holds: rows or columns of channel blocks,
-        or taps.
-        """
+        """Load the input that the step's pixels read to L1: rows or columns of the tile's channel blocks, or single taps."""
         if plane.depth_in is None:
             return
         around = (tile.plane, *tile.m, *tile.n) if self.tiling.attach_b is Attach.PART else ()
@@ -212,7 +210,7 @@ class _TbeBuilder:
     # -- L1 -> L0, mmad: tiles and steps count from anywhere, L1 holds what is there ------------------------------------
 
     def pad_runs(self, steps: list[TbeStep]) -> None:
-        """Zero the end of a run inside a fractal, since load2d takes whole fractals."""
+        """Append zeros to the L1 buffers if a step ends inside a fractal, since load2d takes whole fractals."""
         if all(step.pixels.length % self.held_runs.whole == 0 for step in steps):
             return
         for operand in (self.a1, self.b1) if self.p.load is Load.LOAD2D else (self.a1,):
@@ -220,7 +218,7 @@ class _TbeBuilder:
         self.k.pipe_barrier("MTE2")
 
     def fill_left(self, tile: HeldTile, step: TbeStep) -> None:
-        """Take the next half of L0 and load gradOutput, transposed, to L0A; the load to L0B follows."""
+        """Take the next half of L0A and L0B, load gradOutput, transposed, to L0A and hand it over; the load to L0B follows."""
         left, held = self.pipeline.left[self.pipeline.operands.acquire()], step.in_a1
         rows = Span(tile.m.start - tile.m_held.start, ceil_to(tile.m.length, self.c0))
         if self.itemsize == 2:
@@ -232,7 +230,7 @@ class _TbeBuilder:
         self.pipeline.load_right()
 
     def leave_out(self, tile: HeldTile, pixels: int) -> None:
-        """Fill L0B with zeros and skip the product, for a plane in the padding."""
+        """Fill L0B with zeros and free both halves without a product, for a plane in the padding."""
         right = self.pipeline.right[self.pipeline.operands.filling]
         self.k.fill("L0B", right, ceil_div(pixels, self.c0) * ceil_div(tile.n.length, FRACTAL) * FRACTAL_BYTES)
         self.pipeline.leave_out()

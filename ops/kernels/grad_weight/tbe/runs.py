@@ -31,7 +31,7 @@ class TbeRuns:
     def load(
         self, tensor: FeatureMap, slot: int, place: ChannelPlace, channels: int, strip: Strip, span: Span, to: int
     ) -> None:
-        """Load a run of a strip's pixels, `channels` channels from `place`, from the tensor `slot` to L1."""
+        """Load the pixels `span` of a strip to L1 at `to`: `channels` channels from `place` on, from tensor `slot`."""
         pitch = self.pitch(strip, span)
         step = self._row(strip) or span.length
         for first in range(0, span.length, step):
@@ -44,17 +44,17 @@ class TbeRuns:
         return ceil_to(self.place(strip, span.length), self.whole)
 
     def place(self, strip: Strip, pixels: int) -> int:
-        """Return the offset in L1, in pixels, behind the first `pixels` of a run."""
+        """Return the pixels of L1 that the first `pixels` pixels of a run take, with the padding between rows."""
         row = self._row(strip)
         return pixels // row * ceil_to(row, self.whole) + pixels % row if row else pixels
 
     def _row(self, strip: Strip) -> int:
-        """Return the pixels of a separately padded row; 0 where rows are not padded."""
+        """Return the pixels of a row if each row is padded by itself, else 0."""
         width = strip.problem.w_out
         return width if self.by_rows and width % self.whole else 0
 
     def turn(self, destination: str, dst: int, src: int, strip: Strip, held: Span, pixels: Span, blocks: Span) -> None:
-        """Load `pixels` of the channel `blocks` of the run `held` at `src`, transposed, to L0A [c1][K1] or L0B [K1][c1]."""
+        """Load `pixels` of channel `blocks` of the run `held`, in L1 at `src`, transposed, to L0A [c1][K1] or L0B [K1][c1]."""
         pitch = self.pitch(strip, held)
         source = src + (blocks.start * pitch + self.place(strip, pixels.start - held.start)) * BLOCK_BYTES
         count, units = blocks.length, ceil_div(pixels.length, FRACTAL)

@@ -24,7 +24,7 @@ FEW = 32
 
 
 class TbeRun(NamedTuple):
-    """Pixels of a strip that are multiplied as one run: `step` in L0 and `span_a`, `span_b` in L1 at a time."""
+    """Pixels `first` .. `last` - 1 of a strip; L0 gets `step` of them at a time, L1 `span_a` of A and `span_b` of B."""
 
     strip: Strip
     first: int
@@ -35,8 +35,9 @@ class TbeRun(NamedTuple):
 
 
 class TbeStep(NamedTuple):
-    """A step of K: the pixels of the `strip` that L1 holds of gradOutput, and those of `seen` (first pixel `shift`) of the
-    input.
+    """One step of K: its `pixels` of a `strip`, those for which L1 holds A and B, and the input rows `held`.
+
+    `seen` is the strip that contains B's pixels, and `shift` the number of its first pixel.
     """
 
     strip: Strip
@@ -58,9 +59,9 @@ class TbeStep(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class TbePart:
-    """Consecutive steps relative to a row (a pixel of a signal); equal parts of a task are one object.
+    """Consecutive steps, counted from a row (in a signal, from a pixel); equal parts of a task are one object.
 
-    `b_first`: the input has the longer step, and is loaded first.
+    `b_first`: the input is loaded before gradOutput, because its loads have more pixels.
     """
 
     steps: tuple[TbeStep, ...]
@@ -68,7 +69,7 @@ class TbePart:
 
     @cached_property
     def windows(self) -> tuple[tuple[MapWindow, Span], ...]:
-        """Return, for each step, load3d's view of the rows in L1 up to its last pixel, and the step's rows of the matrix."""
+        """Return, for each step, (load3d's view of the input in L1 up to its last pixel, the step's rows of the matrix)."""
         return tuple([_window(step) for step in self.steps])
 
 
@@ -77,12 +78,12 @@ Walk = tuple[tuple[TbePart, int], ...]
 
 
 def moves(p: FilterProblem) -> bool:
-    """Return True if steps can be relative to a row: not for a gather, which is loaded pixel by pixel."""
+    """Return True if steps can be counted from a row and moved; a gather's cannot, because it loads pixel by pixel."""
     return p.load is not Load.DMA
 
 
 def further(p: FilterProblem, step: TbeStep, row: int) -> TbeStep:
-    """Return the step moved `row` rows of gradOutput further down; in a signal as many pixels further on."""
+    """Return the step moved down by `row` rows of gradOutput; in a signal (one row) moved right by `row` pixels."""
     problem = step.strip.problem
     way = row if p.conv1d else row * problem.w_out
     pixels, in_a1, in_b1 = (Span(span.start + way, span.length) for span in step[3:6])
@@ -94,7 +95,7 @@ def further(p: FilterProblem, step: TbeStep, row: int) -> TbeStep:
 
 
 class TbeWalks:
-    """Cache of the walks of a task and their parts, shared by its blocks."""
+    """Cache of the walks of a launch and of their parts, shared by its blocks."""
 
     def __init__(self, call: CubeCall, p: FilterProblem, tiling: CacheTiling) -> None:
         problem = call.inp.problem
@@ -106,7 +107,7 @@ class TbeWalks:
         self._parts: dict[tuple[TbeStep, ...], TbePart] = {}
 
     def of(self, k: range) -> Walk:
-        """Return the walk of a block with units `k` of K."""
+        """Return the walk of a block over the units `k` of K: its parts with their rows."""
         if k not in self._known:
             self._known[k] = tuple(self._made(k))
         return self._known[k]
@@ -125,7 +126,7 @@ class TbeWalks:
             yield self._parts.setdefault(part, TbePart(part, b_first)), row
 
     def _row(self, step: TbeStep) -> int:
-        """Return the row of gradOutput, of a signal the pixel, with which a step begins."""
+        """Return the row of gradOutput with which a step begins; in a signal, its pixel."""
         return step.pixels.start if self._p.conv1d else step.pixels.start // step.strip.problem.w_out
 
     def _runs(self, k: range) -> Iterator[TbeRun]:
@@ -153,14 +154,14 @@ class TbeWalks:
                 yield TbeStep(run.strip, strip, shift, pixels, a, b, held)
 
     def _seen(self, strip: Strip, b: Span) -> tuple[Strip, int]:
-        """Return the problem that contains B's pixels, and the number of its first pixel; of a signal, the columns read."""
+        """Return the strip that contains B's pixels `b`, and its first pixel's number; of a signal only the columns read."""
         if self._p.conv1d:
             return piece(strip.problem, b.start, b.length), b.start
         return strip, 0
 
 
 def _span(run: TbeRun, pixel: int, span: int) -> Span:
-    """Return the pixels that L1 holds together with `pixel`, in spans of `span`."""
+    """Return the pixels that L1 holds together with `pixel`: a run is loaded `span` pixels at a time."""
     start = run.first + (pixel - run.first) // span * span
     return Span(start, min(span, run.last - start))
 

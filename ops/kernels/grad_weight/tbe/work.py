@@ -18,11 +18,11 @@ from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 
 
 class TbeBegin(NamedTuple):
-    """Step of a program: a tile begins."""
+    """Step of a program: begin a tile."""
 
 
 class TbePlane(NamedTuple):
-    """Step of a program: part of a plane of gradOutput is added to a tile, relative to its place.
+    """Step of a program: add part of a plane of gradOutput to a tile; both are relative to the step's place.
 
     `depth_in` is the input plane that the tile's kernel plane reads, None in the padding.
     """
@@ -34,7 +34,7 @@ class TbePlane(NamedTuple):
 
 
 class TbeEnd(NamedTuple):
-    """Step of a program: a summed tile, relative to its place, is stored."""
+    """Step of a program: store a summed tile, which is relative to the step's place."""
 
     tile: HeldTile
 
@@ -43,16 +43,14 @@ Piece = TbeBegin | TbePlane | TbeEnd
 
 
 class TbeWork:
-    """The pieces of a launch, computed once for all blocks."""
+    """Steps of the blocks of a launch; walks are computed once for all blocks."""
 
     def __init__(self, call: CubeCall, p: FilterProblem, tiling: CacheTiling) -> None:
         self._call, self._p, self._tiling = call, p, tiling
         self._walks, self._moves, self._per_block = TbeWalks(call, p, tiling), moves(p), p.taps * call.inp.c0
 
     def pieces(self, number: int) -> Iterator[tuple[Piece, Where]]:
-        """Yield the tiles of dW of block `number` in order: each is summed over the images and K of the block, then added to
-        dW.
-        """
+        """Yield (step, place) for the tiles of block `number`: summed over the block's images and K, then added to dW."""
         block = block_part(self._p, self._tiling.cuts, number)
         if block.empty:
             return
@@ -75,14 +73,14 @@ class TbeWork:
                 yield TbeEnd(shape), Where(block.images[-1], end, m, n, group)
 
     def _tile_of(self, out: OutTile, channels: int) -> HeldTile:
-        """Return the relative tile of dW of an output tile, in a group of `channels` input channels."""
+        """Return an output tile with the channel blocks that its columns read, in a group of `channels` input channels."""
         first, last = out.n_held.start // self._per_block, ceil_div(out.n_held.stop, self._per_block)
         m, n, m_held, n_held = (Span(one.start, len(one)) for one in (out.m, out.n, out.m_held, out.n_held))
         present = min((last - first) * self._call.inp.c0, channels - first * self._call.inp.c0)
         return HeldTile(out.group, out.plane, m, n, m_held, n_held, Span(first, last - first), present)
 
     def _depths(self, block: TbeBlock, kernel_plane: int) -> Iterator[tuple[int, int | None]]:
-        """Yield the block's depths of gradOutput, each with the input plane that a kernel plane meets, None in the padding."""
+        """Yield (depth of gradOutput, input plane that `kernel_plane` reads there, None in the padding) for the block."""
         p = self._call.inp.problem
         for depth in block.depths:
             depth_in = depth * p.stride_d - p.pad_front + kernel_plane * p.dilation_d

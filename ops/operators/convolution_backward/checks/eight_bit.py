@@ -28,7 +28,7 @@ def _applies(c: ConvFacts) -> bool:
 
 
 def _one_gradient(c: ConvFacts) -> Failure | None:
-    """Return a failure for 8-bit tensors with several gradients, except for a transposed grad_input."""
+    """Return a failure if tensors are 8-bit and both gradients are given, except for grad_input of a transposed call."""
     if (c.call.transposed and c.mask[0]) or c.call.grad_input is None or c.call.grad_weight is None:
         return None
     for name, tensor in c.inputs + c.outputs:

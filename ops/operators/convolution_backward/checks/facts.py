@@ -14,14 +14,14 @@ __all__ = ["ConvFacts", "Named", "Spatial"]
 
 
 class Named(NamedTuple):
-    """A tensor with the document's name of its argument."""
+    """A tensor with the name that its argument has in the document."""
 
     name: str
     tensor: TensorArg
 
 
 class Spatial(NamedTuple):
-    """One spatial axis of the convolution x -> y: sizes in elements, both paddings, `axis` "D", "H", "W" or "L"."""
+    """One spatial axis of the convolution x -> y: name `axis` ("D", "H", "W" or "L"), sizes in elements, and attributes."""
 
     axis: str
     x: int
@@ -45,10 +45,10 @@ class Spatial(NamedTuple):
 
 
 class ConvFacts:
-    """Facts of one call of convolution backward, and its product's limits.
+    """Facts of one call of convolution backward and its product's limits, for the rules.
 
     `x` and `y` are the ends of the convolution that the weight belongs to: input and gradOutput, exchanged when
-    transposed. Properties rely on the rules before them (non-null pointers, then ranks), as the rules do.
+    transposed. Properties rely on earlier rules (pointers are not null, then ranks), as the rules do.
     """
 
     def __init__(self, call: ConvBackwardCall, spec: ProductSpec, conformance: str, deterministic: bool) -> None:
@@ -60,7 +60,7 @@ class ConvFacts:
         self.warnings: list[str] = []
 
     def has(self, trait: str) -> bool:
-        """Return True if the product has a trait (see `configs/operators/convolution_backward.yaml`)."""
+        """Return True if the product has the trait `trait` (configs/operators/convolution_backward.yaml)."""
         return trait in self.profile.traits
 
     # -- tensors ------------------------------------------------------------------------------------------------------
@@ -99,7 +99,7 @@ class ConvFacts:
 
     @property
     def outputs(self) -> list[Named]:
-        """Return the non-null outputs."""
+        """Return (name, tensor) for each output that is not null."""
         named = (
             ("gradInput", self.call.grad_input),
             ("gradWeight", self.call.grad_weight),
@@ -109,7 +109,7 @@ class ConvFacts:
 
     @property
     def maps(self) -> list[Named]:
-        """Return every non-null tensor that has the rank of the convolution (all but gradBias)."""
+        """Return (name, tensor) for each non-null tensor with the rank of the convolution: all but gradBias."""
         return self.inputs + [entry for entry in self.outputs if entry.name != "gradBias"]
 
     @property
@@ -120,8 +120,9 @@ class ConvFacts:
 
     @property
     def promoted(self) -> str | None:
-        """Return the common dtype of the inputs; mixed 8-bit inputs, which only gradBias survives, count as float32
-        (library).
+        """Return the common dtype of the inputs, None if there is none.
+
+        Where 8-bit rules hold, inputs without one (which pass only for gradBias) count as float32 (library).
         """
         common = promote(self.grad_output.dtype, self.input.dtype, self.weight.dtype)
         return "float32" if common is None and self.has("eight_bit_rules") else common
@@ -138,24 +139,24 @@ class ConvFacts:
 
     @property
     def skips_shape_rules(self) -> bool:
-        """Return True if the library leaves the shapes of this call to its check of empty tensors."""
+        """Return True if the library skips the shape rules: input or weight is empty, for which it has a check of its own."""
         return self.has("empty_skips_shape_rules") and (self.input.is_empty or self.weight.is_empty)
 
     @property
     def axes(self) -> str:
-        """Return one letter per spatial axis of the input."""
+        """Return the spatial axes of the input, one letter each: "L", "HW" or "DHW"."""
         return {3: "L", 4: "HW", 5: "DHW"}.get(self.rank, "")
 
     @property
     def pads(self) -> list[tuple[int, int]]:
-        """Return low and high padding per spatial axis (4 values in 2-D: up, down, left, right)."""
+        """Return (low, high) padding of each spatial axis; 4 values in 2-D are up, down, left, right."""
         padding = self.call.padding or ()
         if self.rank == 4 and len(padding) == 4:
             return [(padding[0], padding[1]), (padding[2], padding[3])]
         return [(value, value) for value in padding]
 
     def spatial(self) -> Iterator[Spatial]:
-        """Yield the spatial axes in order, as far as all lists of attributes reach."""
+        """Yield the facts of each spatial axis, as far as all attributes have values for it."""
         columns = zip(
             self.axes,
             self.x.shape[2:],

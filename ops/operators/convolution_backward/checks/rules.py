@@ -44,15 +44,17 @@ def check_conv_backward(
     conformance: Conformance = "documented",
     deterministic: bool = False,
 ) -> CheckResult:
-    """Return the status of one call of convolution backward, with every rule's verdict; no values in `call` make it raise.
+    """Return the result of all checks of one call: its status and every rule's verdict; no values in `call` make it
+    raise.
 
-    `product_spec` from `load_product("convolution_backward", ...)`; `deterministic` is the system parameter in force.
+    `product_spec` is that of `load_product("convolution_backward", ...)`; `deterministic` is the system parameter in
+    force.
     """
     return RULES.run(ConvFacts(call, product_spec, conformance, deterministic), conformance)
 
 
 def shapes_matter(c: ConvFacts) -> bool:
-    """Return False where the library skips the shape rules: on some products, if input or weight is empty."""
+    """Return False if the library skips the shape rules, as some products do for an empty input or weight; documents do not."""
     return c.conformance == "documented" or not c.skips_shape_rules
 
 

@@ -60,8 +60,9 @@ def add_rules(rules: RuleList) -> None:
 
 
 def attribute_lengths(c: ConvFacts) -> Failure | None:
-    """Return a failure unless stride and dilation have one value per spatial axis; padding may have 4 in 2-D (library:
-    outputPadding too).
+    """Return a failure unless each list of attributes has one value per spatial axis.
+
+    In 2-D padding may have 4, in the library outputPadding too.
     """
     expected = c.rank - 2
     four_allowed = ("padding",) if c.conformance == "documented" else ("padding", "outputPadding")
@@ -79,15 +80,16 @@ def attribute_lengths(c: ConvFacts) -> Failure | None:
 
 
 def batch(c: ConvFacts, status: int) -> Failure | None:
-    """Return a failure unless gradOutput and input have one batch."""
+    """Return a failure with `status` unless gradOutput and input have the same batch."""
     if c.grad_output.shape[0] == c.input.shape[0]:
         return None
     return fail(f"gradOutput has batch {show(c.grad_output.shape[0])}: input has {show(c.input.shape[0])}", status)
 
 
 def spatial_sizes(c: ConvFacts, status: int) -> Failure | None:
-    """Return a failure unless y = floor((x + paddings - window) / stride) + 1 on every axis; transposed, with outputPadding
-    (documents).
+    """Return a failure with `status` unless y = floor((x + paddings - window) / stride) + 1 on every axis.
+
+    Of a transposed call the documents compare the size of gradOutput, with outputPadding.
     """
     for a in c.spatial():
         if a.padded < a.window:
@@ -169,9 +171,9 @@ def _rank_supported(c: ConvFacts) -> Failure | None:
 
 
 def _grouped_float32_grad_weight(c: ConvFacts) -> Failure | None:
-    """Return a failure for a grouped float32 gradWeight of the 3-D path from 16-bit inputs.
+    """Return a failure for a grouped float32 gradWeight from 16-bit inputs that the 3-D path would compute.
 
-    Calls of lower rank take that path when deterministic.
+    Calls of lower rank take that path if they are deterministic, want no gradInput and have small pads.
     """
     weight = c.call.grad_weight
     if not c.mask[1] or c.call.groups == 1 or weight is None or weight.dtype != "float32":

@@ -14,12 +14,13 @@ from ascend_sim.ops.plan import Plan
 
 
 def plan_call(call: ConvolutionCall, chip: ChipSpec) -> Plan:
-    """Return the kernels and intermediates of an accepted call; raises TilingError where no tiling fits."""
+    """Return the plan of an accepted call: its launches and intermediate tensors. Raises TilingError where no tiling fits."""
     return _planner(call, chip).plan()
 
 
 def cube_call(call: ConvolutionCall, chip: ChipSpec, kernel: str) -> CubeCall:
-    """Return the work of the cube kernel "grad_input" or "grad_weight" of an accepted call, before it has a tiling.
+    """Return the cube call (problem, dtype, options) of kernel "grad_input" or "grad_weight" of an accepted call,
+    without a tiling.
 
     Raises SimError where the call has no such kernel, or one whose tiling has no fields.
     """

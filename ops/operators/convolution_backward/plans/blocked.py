@@ -39,7 +39,7 @@ from ascend_sim.ops.problem.sizes import ceil_div
 
 
 class BlockedPlan(Gradients):
-    """Plan on blocks of C0 channels: TransData of the inputs, the kernels, TransData of the results."""
+    """Plan on blocks of C0 channels: TransData of the inputs, the cube kernels, TransData of the results."""
 
     def __init__(self, call: ConvolutionCall, chip: ChipSpec) -> None:
         super().__init__(call, chip)
@@ -50,28 +50,28 @@ class BlockedPlan(Gradients):
         self.before, self.after = dilations(call)
 
     def prepared(self, inputs: Mapping[str, str]) -> dict[str, str]:
-        """Launch TransData of the inputs and return the new tensors: maps in (N)DC1HWC0, weights in FRACTAL_Z."""
+        """Append TransData of the inputs; return name -> new tensor: maps in (N)DC1HWC0, weights in FRACTAL_Z."""
         ready = {name: self.to_c0(source, name) for name, source in inputs.items() if name != "weight"}
         return ready | {"weight": self.to_fractal_z(inputs["weight"])}
 
     def data_op_type(self) -> str:
-        """Return the library's operator of the data kernel, by shape and dtype."""
+        """Return the name of the library's operator for the data kernel, which depends on shape and dtype."""
         return data_op_type(self.call)
 
     def filter_op_type(self) -> str:
-        """Return the library's operator of the filter kernel, by shape and dtype."""
+        """Return the name of the library's operator for the filter kernel, which depends on shape and dtype."""
         return filter_op_type(self.call, self.inp)
 
     def data_call(self) -> CubeCall:
-        """Return the work of the data kernel; its problem is without the strides that Dilations remove."""
+        """Return the data kernel's call; its problem lacks the strides that Dilation kernels take over."""
         inp = replace(self.inp, problem=without_stride(self.p, self.before, self.after), merged=True)
         disarm = self.call.disarm.get(self.maps.made, ())
         return CubeCall(self.chip, inp, self.call.compute_dtype, disarm, macs=self.p.macs)
 
     def data(self, source: str, weight: str) -> None:
-        """Launch the data kernel between its Dilations, then TransData and Cast to the caller's layout.
+        """Append the data kernel between its Dilations, then TransData and Cast to the caller's layout.
 
-        The second 3-D data kernel writes 16-bit results in NCDHW itself (stated).
+        Conv3DBackpropInputV2 writes 16-bit results in NCDHW itself (stated).
         """
         read, made, like = self.maps.read, self.maps.made, self.maps.like
         if self.data_op_type() == "Conv3DBackpropInputV2" and self.itemsize == 2:
@@ -93,12 +93,12 @@ class BlockedPlan(Gradients):
         self.from_blocks(result, made)
 
     def in_blocks(self, made: str) -> str:
-        """Return the blocked tensor for the map `made`, before its TransData to the caller's layout."""
+        """Add a tensor for the map `made` in blocks of channels, as the kernel writes it, and return its name."""
         size = self.feature_bytes(self.maps.like)
         return self.result.tensor(f"{made}.{self.blocks}", self.storage, self.blocks, size)
 
     def from_blocks(self, result: str, made: str) -> None:
-        """Launch TransData and Cast of a map to the caller's layout."""
+        """Append TransData and Cast of the blocked map `result` to the caller's tensor `made`."""
         like, target, name = self.maps.like, self.landing(made, self.storage), f"TransData_{made}"
         shape, layout = FeatureShape(*self.feature(like)), BlockLayout.of(self.itemsize)
         self.result.add(
@@ -113,7 +113,7 @@ class BlockedPlan(Gradients):
         self.deliver(target, made)
 
     def grad_weight(self, gradient: str, features: str) -> None:
-        """Launch the filter kernel, then TransData and Cast to the caller's layout."""
+        """Append the filter kernel, then TransData and Cast of dW to the caller's layout."""
         layout = FractalZ.of(self.inp, 4)
         size = layout.total_bytes(self.inp.real_groups)
         source = self.result.tensor(f"grad_weight.{self.fractal_z}", "float32", self.fractal_z, size)
@@ -135,11 +135,11 @@ class BlockedPlan(Gradients):
         self.deliver(target, "grad_weight")
 
     def as_trans_data_takes_it(self, source: str, layout: FractalZ) -> tuple[str, FilterShape]:
-        """Return dW in the order that TransData reads, and its shape there: here with its groups."""
+        """Return (tensor of dW in the order that TransData reads, its shape there): here unchanged, with its groups."""
         return source, self.filter_shape
 
     def narrowed_before_trans_data(self) -> str | None:
-        """Return the dtype that the released library casts a grouped dW of 16-bit inputs to before TransData, or None."""
+        """Return the dtype to which the released library casts a grouped dW of 16-bit inputs before TransData; else None."""
         if self.call.conformance != "library" or self.p.groups == 1 or self.inp.c0 != 16:
             return None
         wanted = self.call.outputs["grad_weight"].dtype
@@ -147,20 +147,20 @@ class BlockedPlan(Gradients):
 
     @property
     def filter_shape(self) -> FilterShape:
-        """Return the weights as TransData sees them."""
+        """Return the weights' shape as TransData takes it."""
         p = self.p
         return FilterShape(p.c_out, p.c_in // p.groups, p.k_d, p.k_h * p.k_w, p.groups)
 
     # -- layouts -------------------------------------------------------------------------------------------------------
 
     def feature_bytes(self, name: str, channels: int | None = None) -> int:
-        """Return the bytes of a feature map in (N)DC1HWC0, with another number of channels if given."""
+        """Return the bytes of feature map `name` in (N)DC1HWC0; `channels` replaces its number of channels."""
         n, c, d, hw = self.feature(name)
         c = c if channels is None else channels
         return n * d * ceil_div(c, self.inp.c0) * hw * BLOCK_BYTES
 
     def to_c0(self, source: str, name: str) -> str:
-        """Launch TransData of a feature map to NC1HWC0 and return the new tensor."""
+        """Append TransData of feature map `name`, which is in `source`, to blocks of channels; return the new tensor's name."""
         target = self.result.tensor(f"{name}.{self.blocks}", self.storage, self.blocks, self.feature_bytes(name))
         shape, layout = FeatureShape(*self.feature(name)), BlockLayout.of(self.itemsize)
         self.result.add(
@@ -175,8 +175,8 @@ class BlockedPlan(Gradients):
         return target
 
     def to_fractal_z(self, source: str) -> str:
-        """Launch TransData of the weights to FRACTAL_Z and return the new tensor. Raises TilingError unless groups are
-        whole.
+        """Append TransData of the weights to FRACTAL_Z; return the new tensor's name. TilingError if groups do not
+        divide C_out.
         """
         p = self.p
         if p.c_out % p.groups:
@@ -188,11 +188,11 @@ class BlockedPlan(Gradients):
         return target
 
     def fill_fractal_z(self, source: str, target: str, weights: FractalZ) -> None:
-        """Launch the conversion of weights to `target`, which is as `weights` says: here one TransData, which merges groups."""
+        """Append the conversion of weights to `target`, in the layout `weights`: here one TransData, which merges groups."""
         self.turn_weights(source, target, self.filter_shape)
 
     def turn_weights(self, source: str, target: str, shape: FilterShape) -> None:
-        """Launch TransData of weights of `shape`."""
+        """Append TransData of weights of `shape` from `source` to FRACTAL_Z in `target`."""
         layout = BlockLayout.of(self.itemsize)
         self.result.add(
             "TransData",
@@ -205,7 +205,7 @@ class BlockedPlan(Gradients):
         )
 
     def dilation(self, name: str, source: str, target: str, spread: Spread) -> str:
-        """Launch Dilation of feature map `name` to a new tensor or to `target`; return the tensor."""
+        """Append a Dilation of feature map `name` from `source` to `target`, which is added if it is new; return `target`."""
         n, c, d, _ = self.feature(name)
         planes = n * d * ceil_div(c, self.inp.c0)
         if target not in self.result.tensors:

@@ -31,13 +31,13 @@ class DirectPlan(Gradients):
         return dict(inputs)
 
     def data(self, source: str, weight: str) -> None:
-        """Launch the data kernel, and a Cast where the caller wants another dtype."""
+        """Append the data kernel, and a Cast where the caller wants another dtype."""
         target = self.landing(self.maps.made, self.storage)
         self.data_kernel(source, weight, target)
         self.deliver(target, self.maps.made)
 
     def grad_weight(self, gradient: str, features: str) -> None:
-        """Launch the filter kernel, whose sums are fp32, and a Cast where the caller wants another dtype."""
+        """Append the filter kernel, whose sums are fp32, and a Cast where the caller wants another dtype."""
         if filter_as_1x1(self.call):
             features = self.windows(features)
         target = self.landing("grad_weight", "float32")
@@ -45,16 +45,14 @@ class DirectPlan(Gradients):
         self.deliver(target, "grad_weight")
 
     def data_call(self) -> CubeCall:
-        """Return the work of the data kernel on the whole problem, with groups merged as the library does."""
+        """Return the data kernel's call on the whole problem, with groups merged as the library does."""
         inp = forward_merged(self.inp) if self.call.forward else with_groups_merged(self.inp)
         disarm = self.call.disarm.get(self.maps.made, ())
         return CubeCall(self.chip, inp, self.call.compute_dtype, disarm, macs=self.p.macs)
 
     def filter_call(self) -> CubeCall:
-        """Return the work of the deterministic filter kernel on the whole problem, or on a 1x1 problem with windows as
+        """Return the filter kernel's call, always deterministic: on the whole problem, or on a 1x1 one with windows as
         channels.
-
-        Its kernel is always deterministic.
         """
         call = super().filter_call()
         cores = call.inp.cores if self.call.deterministic else self.call.block_dim.get("grad_weight", call.inp.cores)
@@ -63,7 +61,7 @@ class DirectPlan(Gradients):
         return replace(call, inp=inp, library=self.call.library)
 
     def windows(self, source: str) -> str:
-        """Launch the conversion of [N, C, D, H, W] to windows as channels and return the new tensor.
+        """Append the conversion of [N, C, D, H, W] to windows as channels; return the new tensor's name.
 
         Its shape is [N, C, kD, kH, kW, D_out, H_out, W_out].
         """
@@ -77,11 +75,9 @@ class DirectPlan(Gradients):
         return target
 
     def data_op_type(self) -> str:
-        """Return the library's operator of the data kernel; the forward one's name is inferred from the backward ones
-        (assumed).
-        """
+        """Return the name of the library's operator for the data kernel; forward it is named as backward (assumed)."""
         return "Conv3DV2" if self.call.forward else "Conv3DBackpropInputV2"
 
     def filter_op_type(self) -> str:
-        """Return the library's operator of the filter kernel, the same for every call (stated)."""
+        """Return the name of the library's operator for the filter kernel, the same for every call (stated)."""
         return "Conv3DBackpropFilterV2"

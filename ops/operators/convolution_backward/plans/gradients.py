@@ -35,16 +35,16 @@ ANY_ORDER = (
 
 
 def explained(task: Task, found: LadderAnswer[Any]) -> Task:
-    """Return the task with the rungs of its tiling, for its report."""
+    """Return the launch with the rungs of its tiling's ladder among the facts for its report."""
     return replace(task, info=task.info | {"ladder": found.rows()})
 
 
 class Gradients(PlanDraft, ABC):
-    """Base of the plans of convolution backward: bias first, then MatMul routes, then input conversions and the cube kernels.
+    """Base of the plans of convolution backward: bias first, then MatMul routes, then input conversions and the cube
+    kernels.
 
-    A subclass decides the conversions of the inputs, the operators, and the conversion of the results.
-
-    A plan says how the inputs are made ready, which operators they go to, and how results come back.
+    A subclass decides how inputs are converted, which operators take them, and how results are converted back. The data
+    kernel computes a map (grad_input), the filter kernel dW.
     """
 
     lifted: bool
@@ -52,30 +52,30 @@ class Gradients(PlanDraft, ABC):
 
     @abstractmethod
     def prepared(self, inputs: Mapping[str, str]) -> dict[str, str]:
-        """Launch conversions of inputs for the cube kernels and return their tensors."""
+        """Append conversions of the inputs for the cube kernels; return name -> converted tensor."""
 
     @abstractmethod
     def data(self, source: str, weight: str) -> None:
-        """Launch the data kernel and the conversion of its result to the caller's tensor."""
+        """Append the data kernel and the conversion of its result to the caller's tensor."""
 
     @abstractmethod
     def grad_weight(self, gradient: str, features: str) -> None:
-        """Launch the filter kernel and the conversion of its result to the caller's tensor."""
+        """Append the filter kernel and the conversion of its result to the caller's tensor."""
 
     @abstractmethod
     def data_call(self) -> CubeCall:
-        """Return the work of the data kernel."""
+        """Return the data kernel's call: problem, dtype and options."""
 
     @abstractmethod
     def data_op_type(self) -> str:
-        """Return the library's operator of the data kernel."""
+        """Return the name of the library's operator for the data kernel."""
 
     @abstractmethod
     def filter_op_type(self) -> str:
-        """Return the library's operator that computes grad_weight."""
+        """Return the name of the library's operator for grad_weight."""
 
     def plan(self) -> Plan:
-        """Return the kernels and intermediates of the call."""
+        """Return the call's plan, launches and tensors, placed in GM."""
         if self.call.empty:
             self.zeros()
         else:
@@ -84,7 +84,7 @@ class Gradients(PlanDraft, ABC):
         return self.result
 
     def launches(self) -> None:
-        """Launch the bias gradient first, then input conversions and the cube kernels."""
+        """Append all launches of the call: bias gradient, MatMul routes, conversions of inputs, cube kernels."""
         call = self.call
         for name in call.unread:
             self.unread_copy(name)
@@ -107,7 +107,7 @@ class Gradients(PlanDraft, ABC):
             self.grad_weight(ready[call.y], ready[call.x])
 
     def matmul(self, gradient: str, route: MatMulRoute, plain: Mapping[str, str]) -> None:
-        """Launch MatMul on contiguous inputs, which are the matrices as they lie; patches are moved to their places after."""
+        """Append a MatMul of contiguous inputs, which are its matrices as they lie; patches are then moved to their places."""
         from ascend_sim.ops.kernels.matmul.program import matmul_task
         from ascend_sim.ops.kernels.matmul.tiling import MatMulProblem, answer_matmul
 
@@ -156,7 +156,7 @@ class Gradients(PlanDraft, ABC):
         self.deliver(target, gradient)
 
     def patches_to_map(self, source: str, target: str, itemsize: int) -> None:
-        """Launch [N, D_out, H_out, W_out, C, kD, kH, kW] to [N, C, D, H, W]: the library's Transpose of eight axes."""
+        """Append the library's Transpose of eight axes, [N, D_out, H_out, W_out, C, kD, kH, kW] to [N, C, D, H, W]."""
         p = self.p
         shape = (p.n, p.c_in, p.d_out, p.k_d, p.h_out, p.k_h, p.w_out, p.k_w)
         steps = contiguous_strides((p.n, p.d_out, p.h_out, p.w_out, p.c_in, p.k_d, p.k_h, p.k_w))
@@ -167,15 +167,16 @@ class Gradients(PlanDraft, ABC):
     # -- the cube kernels ----------------------------------------------------------------------------------------------
 
     def bias_of_sums(self) -> list[str]:
-        """Return the tensor with which the data kernel's sums begin, in a list; [] without one."""
+        """Return a list with the name of the bias tensor that the data kernel's sums begin with; [] without one."""
         return []
 
     def filter_call(self) -> CubeCall:
-        """Return the work of the filter kernel."""
+        """Return the filter kernel's call: problem, dtype and options."""
         return CubeCall(self.chip, self.inp, self.call.compute_dtype, self.call.disarm.get("grad_weight", ()))
 
     def data_kernel(self, source: str, weight: str, result: str, *, turned: bool = False) -> None:
-        """Launch the kernel that computes one map from the other: grad_input, or for a transposed call a forward convolution.
+        """Append the kernel that computes one map from the other: grad_input, or for a transposed call a forward
+        convolution.
 
         With `turned` the result is NCDHW where the cube writes blocks of channels: vector cores turn it.
         """
@@ -222,7 +223,7 @@ class Gradients(PlanDraft, ABC):
         )
 
     def filter_kernel(self, gradient: str, features: str, result: str, size: int) -> None:
-        """Launch MemSet of `size` bytes and the kernel that adds to them, or the deterministic kernel with its slots."""
+        """Append a MemSet of `size` bytes and the filter kernel that adds to them, or a deterministic one with its slots."""
         call, op_type, names = self.filter_call(), self.filter_op_type(), [gradient, features, result]
         check_limits(self.call, op_type)
         blocks = self.call.block_dim.get("grad_weight")

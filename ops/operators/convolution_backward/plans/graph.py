@@ -41,7 +41,7 @@ def plan_gradient_operator(call: ConvolutionCall, chip: ChipSpec, op_type: str) 
 class _Blocked(BlockedPlan):
     """Plan of a graph operator on blocks: TransData of its inputs, MemSet of dW, the operator, TransData of the result.
 
-    The result of a grouped call takes two steps.
+    dW of a grouped call takes two TransData.
     """
 
     def __init__(self, call: ConvolutionCall, chip: ChipSpec, op_type: str) -> None:

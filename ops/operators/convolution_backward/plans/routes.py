@@ -21,16 +21,16 @@ LARGE_KERNEL = 8
 
 
 def is_3d(call: ConvolutionCall, inp: TilingInput) -> bool:
-    """Return True if the 3-D path computes the gradients: of 3-D calls, and of some deterministic dW without dx."""
+    """Return True if the 3-D path computes the gradients: those of 3-D calls, and some deterministic dW without dx."""
     alone = "grad_weight" in call.outputs and "grad_input" not in call.outputs
     return call.rank == 5 or (alone and _deterministic_filter_3d(call, inp))
 
 
 def _deterministic_filter_3d(call: ConvolutionCall, inp: TilingInput) -> bool:
-    """Return True if the 3-D filter kernel computes dW of a call of lower rank: deterministic, padding below the kernel's
-    reach.
+    """Return True if the 3-D filter kernel computes dW of a deterministic call of lower rank, whose pads must be less
+    than the kernel.
 
-    It also asks whether L1 fits (stated); with which rows is inferred: those that the older 3-D operator needs at least.
+    L1 must fit, too (stated); with which rows is inferred: those that the older 3-D operator needs at least.
     """
     p = call.problem
     reach_h, reach_w = (p.k_h - 1) * p.dilation_h + 1, (p.k_w - 1) * p.dilation_w + 1
@@ -40,7 +40,7 @@ def _deterministic_filter_3d(call: ConvolutionCall, inp: TilingInput) -> bool:
 
 
 def data_op_type(call: ConvolutionCall) -> str:
-    """Return the library's operator for grad_input (ops-nn routing: stated; its shape lists are not included)."""
+    """Return the name of the library's operator for grad_input (ops-nn routing: stated; its lists of shapes are left out)."""
     p = call.problem
     if call.forward:
         return "Conv3D" if call.rank == 5 else "Conv2D"
@@ -64,7 +64,7 @@ def data_op_type(call: ConvolutionCall) -> str:
 
 
 def filter_op_type(call: ConvolutionCall, inp: TilingInput) -> str:
-    """Return the library's operator for grad_weight (ops-nn routing: stated; its shape lists are not included)."""
+    """Return the name of the library's operator for grad_weight (ops-nn routing: stated; its lists of shapes are left out)."""
     p = call.problem
     if not is_3d(call, inp):
         return "Conv3DBackpropFilter" if _deterministic_filter_3d(call, inp) else "Conv2DBackpropFilter"
@@ -77,7 +77,7 @@ def filter_op_type(call: ConvolutionCall, inp: TilingInput) -> str:
 
 
 def check_limits(call: ConvolutionCall, op_type: str) -> None:
-    """Raise TilingError, with field, value and limit, for a problem that the library's kernel of that operator refuses."""
+    """Raise TilingError, with field, value and limit, for a problem that the library's operator `op_type` refuses."""
     p = call.problem
     for limit in call.kernel_limits:
         if limit.op_type != op_type:
@@ -92,7 +92,10 @@ def check_limits(call: ConvolutionCall, op_type: str) -> None:
 
 
 def dilations(call: ConvolutionCall) -> tuple[Spread | None, Spread | None]:
-    """Return the Dilation kernels before and after the data kernel, or None: for strides above 2, and 1x1 kernels."""
+    """Return the Dilations (before the data kernel, after it), None for either that the call lacks.
+
+    One comes before for strides above 2, one after for a 1x1 kernel with stride.
+    """
     p = call.problem
     if "dilation_kernel" not in call.routes or call.forward or call.rank == 5 or call.storage_dtype == "bfloat16":
         return None, None
@@ -117,8 +120,8 @@ def without_stride(p: ConvProblem, before: Spread | None, after: Spread | None) 
 
 
 def filter_as_1x1(call: ConvolutionCall) -> bool:
-    """Return True if dW is computed as that of a 1x1 kernel: the kernel equals the stride, divides the map, is at least 8x8
-    (stated).
+    """Return True if dW is computed as that of a 1x1 kernel: the kernel is the stride, tiles the map and is at least
+    8x8 (stated).
 
     That padding, dilation and groups keep a call from it is inferred.
     """

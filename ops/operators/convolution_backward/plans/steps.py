@@ -25,7 +25,7 @@ PLAIN = {3: "NCL", 4: "NCHW", 5: "NCDHW"}
 
 
 class PlanDraft:
-    """A plan under construction: `result` has the tensors and launches so far."""
+    """A plan under construction; `result` has its tensors and launches so far. Tensors are known by their names."""
 
     def __init__(self, call: ConvolutionCall, chip: ChipSpec) -> None:
         self.call, self.chip, self.p, self.maps = call, chip, call.problem, call.maps
@@ -51,20 +51,24 @@ class PlanDraft:
             self.result.tensor(name, tensor.dtype, tensor.format, storage_bytes(tensor), "output")
 
     def matters(self, name: str) -> bool:
-        """Return True if a result depends on input `name`; operands count unless every kernel plane lies in padding."""
+        """Return True if a result depends on input `name`.
+
+        A bias, and gradOutput of a bias gradient, always matter; other inputs do unless every kernel plane lies in
+        padding.
+        """
         summed = name == "bias" or (name == "grad_output" and "grad_bias" in self.call.outputs)
         return summed or self.p.plane_products > 0
 
     def named(self, name: str) -> dict[str, Any]:
-        """Return the name of a vector kernel's launch and the flags disarmed in it, as keywords."""
+        """Return the keywords "name" and "disarm" (flags whose waits do not hold) of a vector kernel's launch."""
         return {"name": name, "disarm": self.call.disarm.get(name, ())}
 
     def launch(self, op_type: str, name: str, inputs: Sequence[str], outputs: Sequence[str], work: KernelWork) -> None:
-        """Append the launch of a kernel function with its pieces."""
+        """Append the launch of a kernel function with its work."""
         self.result.add(op_type, name, inputs, outputs, work, disarm=self.call.disarm.get(name, ()))
 
     def zeros(self) -> None:
-        """Fill the non-empty gradients of an empty problem with zeros (TBC: the bias gradient with B * T_out)."""
+        """Append fills of the non-empty results of an empty problem with zeros (TBC: the bias gradient with B * T_out)."""
         for output, tensor in self.call.outputs.items():
             if tensor.is_empty:
                 continue
@@ -78,25 +82,27 @@ class PlanDraft:
                 self.view_copy(target, TensorArg(tensor.shape, tensor.dtype), output, tensor, tensor.dtype)
 
     def filled(self, output: str, dtype: str, size: int, value: float) -> None:
-        """Append a MemSet that fills an output with one value."""
+        """Append a fill of the first `size` bytes of a tensor with one value."""
         op_type = "Fill" if value else "ZerosLike"
         name = f"{op_type}_{output}"
         self.launch(op_type, name, [], [output], mem_set_work(self.chip, size, name, dtype=dtype, value=value))
 
     def cleared(self, target: str, name: str, size: int | None = None) -> None:
-        """Append a MemSet of a tensor, or of its first `size` bytes, to zero."""
+        """Append a MemSet that clears a tensor, or its first `size` bytes."""
         count = self.result.tensors[target].size if size is None else size
         self.launch("MemSet", name, [], [target], mem_set_work(self.chip, count, name))
 
     def contiguous(self, name: str) -> str:
-        """Return the tensor itself, or a contiguous copy of a strided one."""
+        """Return the name of an input, or of its contiguous copy if it is strided."""
         tensor = self.call.inputs[name]
         if tensor.is_contiguous and not tensor.offset:
             return name
         return self.view_copy(name, tensor, f"{name}.contiguous", None, self.result.tensors[name].dtype)
 
     def unread_copy(self, name: str) -> None:
-        """Append a contiguous copy of an input that nothing reads: it costs time and workspace."""
+        """Append a contiguous copy of an input that no kernel reads: the library makes it, at the cost of time and
+        workspace.
+        """
         view, dtype = self.call.unread[name], self.result.tensors[name].dtype
         itemsize, contiguous = int(numpy_dtype(dtype).itemsize), contiguous_strides(view.shape)
         target = self.result.tensor(f"{name}.unread", dtype, view.format, view.size * itemsize)
@@ -104,8 +110,10 @@ class PlanDraft:
         self.strided_copy("ViewCopy", name, target, copy)
 
     def view_copy(self, source: str, view: TensorArg, target: str, target_view: TensorArg | None, dtype: str) -> str:
-        """Append a strided copy, `view` of `source` to a contiguous intermediate or `source` to `target_view`; return the
-        target.
+        """Append a strided copy and return `target`.
+
+        It goes from `view` of `source` to a new contiguous tensor or, with `target_view`, from all of `source` to that
+        view.
         """
         itemsize = int(numpy_dtype(dtype).itemsize)
         contiguous = contiguous_strides(view.shape)
@@ -119,7 +127,7 @@ class PlanDraft:
         return target
 
     def strided_copy(self, op_type: str, source: str, target: str, copy: StridedCopy) -> None:
-        """Append a strided copy of elements of `source` to `target`."""
+        """Append a strided copy from `source` to `target`: a transposition where that is possible, else a ViewCopy."""
         name, turn = f"{op_type}_{target}", as_turn(copy)
         if turn is None:
             self.launch(op_type, name, [source], [target], view_copy_work(self.chip, copy, name))
@@ -135,7 +143,7 @@ class PlanDraft:
         )
 
     def cast(self, source: str, dtype: str, target: str, count: int | None = None) -> str:
-        """Append a Cast and return its result; a tensor that has the dtype is returned itself."""
+        """Append a Cast to `target` and return it; return `source` if it has the dtype already."""
         before = self.result.tensors[source]
         if before.dtype == dtype:
             return source
@@ -147,12 +155,12 @@ class PlanDraft:
         return target
 
     def cast_input(self, source: str, name: str, dtype: str) -> str:
-        """Return input `name`, contiguous in `source`, in the dtype of a cube kernel; it is cast once for each dtype."""
+        """Return the tensor with input `name` (contiguous in `source`) in `dtype`; a Cast is appended once for each dtype."""
         target = f"{name}.cast" if dtype == self.storage else f"{name}.{dtype}"
         return target if target in self.result.tensors else self.cast(source, dtype, target)
 
     def deliver(self, source: str, output: str) -> None:
-        """Append Cast and, for a strided tensor, ViewCopy of the contiguous result `source` to the caller's output."""
+        """Append a Cast and, for a strided tensor, a ViewCopy from the contiguous result `source` to the caller's output."""
         tensor = self.call.outputs[output]
         if (held := self.call.held_dtype(output)) != tensor.dtype:
             source = self.cast(source, held, f"{output}.held")
@@ -163,7 +171,7 @@ class PlanDraft:
         self.view_copy(source, TensorArg(tensor.shape, tensor.dtype), output, tensor, tensor.dtype)
 
     def landing(self, output: str, dtype: str) -> str:
-        """Return the tensor for a kernel's contiguous result of `dtype`: the caller's if possible, else an intermediate."""
+        """Return the tensor for a kernel's contiguous result of `dtype`: the caller's if possible, else a new intermediate."""
         tensor = self.call.outputs[output]
         in_place = tensor.dtype == dtype == self.call.held_dtype(output)
         if in_place and tensor.is_contiguous and not tensor.offset:
@@ -177,7 +185,7 @@ class PlanDraft:
         return n, c, d, h * w
 
     def bias(self, grad_output: str) -> None:
-        """Append ReduceSum over all but the channels, in gradOutput's own dtype."""
+        """Append the bias gradient: ReduceSum over all axes but the channels, in gradOutput's own dtype."""
         n, c, d, hw = self.feature("grad_output")
         if self.call.channels_last:  # [pixels, C], of which each row is an image of one pixel
             n, d, hw = n * d * hw, 1, 1

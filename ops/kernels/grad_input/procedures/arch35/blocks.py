@@ -35,7 +35,7 @@ Attempt = tuple[GradInputTiling, bool]
 def first_block(p: DataProblem, segment: int = 0) -> GradInputTiling:
     """Return the largest block, its free side stretched to fill L0C, K aligned to the kernel.
 
-    `segment` is K summed at a time.
+    `segment` is the K that is summed in L0C at a time, 0 for all.
     """
     tall = p.all_taps > 1 and (p.cut == UNCUT or (p.cut == NO_HK and p.width > 1))
     (m, n), k_bytes = (TALL_BLOCK, TALL_K_BYTES) if tall else (FLAT_BLOCK, FLAT_K_BYTES)
@@ -51,17 +51,17 @@ def first_block(p: DataProblem, segment: int = 0) -> GradInputTiling:
 
 
 def _is_middling(p: DataProblem, m: int, n: int) -> bool:
-    """Return True if there are only a few tasks per core and whole rows cost a tile; shorter blocks then balance better."""
+    """Return True if cores have few tasks and whole rows cost a further tile, so that shorter blocks balance better."""
     rows, parts = p.rows_of(m), ceil_div(p.pixels, m)
     few, many = (count * p.inp.cores for count in MIDDLE_TASKS)
     return few <= p.tasks(m, n) <= many and p.pixels >= m and (rows * parts < p.m or rows >= m)
 
 
 def limited(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
-    """Return a block that fits L0 and the problem; a side cut short by N or M lets the other grow, then K is the longest
+    """Return the block made to fit L0 and the problem: a side that M or N cuts short lets the other grow, then K is
     aligned.
 
-    One buffer of L0C is filled (two where the block says so); the result has two where both fit.
+    One buffer of L0C is filled (two if `block` has two); the result has two where both fit.
     """
     accumulators = p.inp.buffers["L0C"] // block.cl0_buffers // ACCUMULATOR_BYTES
     m = min(block.base_m, p.inp.buffers["L0A"] // 2 // (p.c0 * p.itemsize), p.m)
@@ -78,14 +78,14 @@ def limited(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
 
 
 def longest_k(block: GradInputTiling, p: DataProblem) -> int:
-    """Return the longest K that half of L0A holds for the block's longer side, at most K."""
+    """Return the longest K, at most all of it, that half of L0A holds for the longer side of the block."""
     return min(floor_to(p.inp.buffers["L0A"] // 2 // p.itemsize // max(block.base_m, block.base_n), p.c0), p.k)
 
 
 def _aligned_k(block: GradInputTiling, p: DataProblem) -> int:
-    """Return the longest aligned K: whole rows, columns, slices or parts of a slice.
+    """Return the longest K that is whole kernel rows, kernel columns or slices, or divides a slice.
 
-    If that is no longer than C0, it returns the block's K or the longest.
+    Where only C0 would be so, it is the block's own K, or the longest that fits if that is less.
     """
     top, kernel = longest_k(block, p), p.inp.problem
     for k in range(top, p.c0, -p.c0):
@@ -97,7 +97,7 @@ def _aligned_k(block: GradInputTiling, p: DataProblem) -> int:
 
 
 def k_segment(p: DataProblem) -> int:
-    """Return the output channels that are summed at a time; 0 for all."""
+    """Return the number of output channels that are summed at a time; 0 for all."""
     if p.packed or p.inp.problem.groups > 1:
         return 0
     limit = SEGMENT if p.cut == UNCUT else SEGMENT_CUT
@@ -111,7 +111,7 @@ def k_segment(p: DataProblem) -> int:
 
 
 def dealt(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
-    """Return the inner product's share of a core: even tiles of channels, and whole rows where that costs no tile."""
+    """Return the block with an inner product's share of a core: even tiles of channels, whole rows if that costs no tile."""
     flat, (m, n) = p.all_taps == 1, (block.base_m, block.base_n)
     m_parts, n_parts, cores = ceil_div(p.pixels, m), ceil_div(p.n, n), p.inp.cores
     few = p.lanes * m_parts * n_parts <= cores
@@ -136,7 +136,7 @@ def dealt(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
 
 
 def fits(tiling: GradInputTiling, p: DataProblem) -> bool:
-    """Return True if the steps are whole slices, or all of K, and L1 holds both operands and its reserve."""
+    """Return True if the L1 steps are whole slices, or all of K, and L1 holds both operands beside `spare` bytes."""
     spans = (tiling.step_ka * tiling.base_k, tiling.step_kb * tiling.base_k)
     if any(span < p.k and span % p.slice for span in spans):
         return False
@@ -149,16 +149,14 @@ def fits(tiling: GradInputTiling, p: DataProblem) -> bool:
 
 
 def _channel_bytes(tiling: GradInputTiling, p: DataProblem) -> int:
-    """Return the bytes in L1 of one channel of gradOutput for a tile."""
+    """Return the bytes in L1 of one channel of the gradOutput that a tile reads."""
     if p.cut == NO_HK_WK:
         return CUT_PIXELS * p.itemsize
     return p.gradient_rows(tiling.base_m) * p.row_bytes
 
 
 def equal(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
-    """Return the block with half of L1 for each operand, in whole channel blocks; the larger number is a multiple of the
-    smaller.
-    """
+    """Return the block with steps that fill half of L1 with each operand, in channel blocks; one number divides the other."""
     half = p.inp.buffers["L1"] // 2
     single = p.cut == NO_HK_WK or (p.cut == NO_HK and p.width == 1)  # as the vendor counts these: no channels
     unit = CUT_PIXELS * p.itemsize if single else _channel_bytes(block, p) * EQUAL_CHANNELS
@@ -173,18 +171,18 @@ def equal(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
 
 
 def _share(blocks: int, buffers: int, p: DataProblem) -> int:
-    """Return the channel blocks of one buffer, at most what all buffers together need."""
+    """Return the channel blocks of one of `buffers` buffers: at least 1, at most an even share of all channel blocks."""
     return min(max(blocks, 1), ceil_div(p.blocks, buffers))
 
 
 def _in_whole_loads(blocks: int, block: GradInputTiling, p: DataProblem) -> int:
-    """Return how many of `blocks` channel blocks of gradOutput are loaded to L1 at a time."""
+    """Return `blocks` channel blocks of gradOutput; if parts differ in taps, lowered to a multiple of a base block's."""
     unit = block.base_k // p.c0
     return floor_to(blocks, unit) if p.uneven and blocks > unit else blocks
 
 
 def ladder(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
-    """Return the block with equal L1 steps for both operands: the largest steps that fit, or 1 whether it fits or not."""
+    """Return the block with equal L1 steps of A and B: the largest that fit; 1 where none does, even if 1 does not fit."""
     room = ceil_div(p.inp.buffers["L1"] // p.itemsize, block.base_n * block.al1_buffers)
     most = ceil_div(min(ceil_div(p.blocks, block.al1_buffers) * p.slice, room), block.base_k)
     all_k, whole = ceil_div(p.k, block.base_k), p.slice // math.gcd(p.slice, block.base_k)
@@ -199,7 +197,7 @@ def ladder(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
 
 
 def with_steps(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
-    """Return the block with two buffers each and the larger steps of `equal` and `ladder`; the result need not fit."""
+    """Return the block with two buffers each and the larger of `equal`'s and `ladder`'s steps; the result may not fit."""
     block = block.but(al1_buffers=2, bl1_buffers=2)
     halves, same = equal(block, p), ladder(block, p)
     more = halves.step_ka + halves.step_kb > same.step_ka + same.step_kb
@@ -207,9 +205,7 @@ def with_steps(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
 
 
 def with_all_weights(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
-    """Return the block with one buffer for all of K of the weights; gradOutput's step is the largest divisor that fits,
-    or 1.
-    """
+    """Return the block with one buffer for all K of the weights; gradOutput's step is the largest divisor that fits, or 1."""
     steps = ceil_div(p.k, block.base_k)
     block = block.but(step_kb=steps, al1_buffers=2, bl1_buffers=1, full_load=1)
     found = (block.but(step_ka=step) for step in divisors_down(steps, steps))
@@ -217,10 +213,10 @@ def with_all_weights(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
 
 
 def shrunk(tiling: GradInputTiling, p: DataProblem) -> GradInputTiling:
-    """Return a smaller block, and where none fits fewer buffers. The result need not fit.
+    """Return the tiling with a smaller block or, where none fits, with fewer buffers too. The result may not fit.
 
-    Once the vendor's procedure gives up buffers it goes on to single ones, even past counts that fit, each time from what the
-    time before left.
+    Once the vendor's procedure gives up buffers it goes on to single ones, even past counts that fit, each time with
+    the block that the time before has left.
     """
     tiling = _stage(tiling, p)
     if fits(tiling, p):
@@ -233,9 +229,9 @@ def shrunk(tiling: GradInputTiling, p: DataProblem) -> GradInputTiling:
 
 
 def _stage(tiling: GradInputTiling, p: DataProblem) -> GradInputTiling:
-    """Return a smaller K; else smaller sides with the smallest K, and then the longest K below what L0 holds.
+    """Return the tiling with a smaller K; else with smaller sides at the least K, and then the longest K that fits.
 
-    If neither fits it returns the block as before, with the last steps that were tried.
+    If nothing fits, the block stays as it was, with the last steps that were tried.
     """
     if fits(tiling, p):
         return tiling
@@ -266,7 +262,7 @@ def _down(start: int, unit: int) -> Iterable[int]:
 
 
 def _smaller_sides(tiling: GradInputTiling, p: DataProblem) -> Iterable[tuple[int, int]]:
-    """Yield pairs of sides with the larger one reduced step by step; M is at least a row."""
+    """Yield (M, N) with the larger side reduced step by step, M down to a row of dx, N down to its unit."""
     m, n, least = tiling.base_m, tiling.base_n, max(p.width, FRACTAL)
     while m > least or n > p.side:
         if m > least and (m > n or n == p.side):

@@ -50,7 +50,7 @@ PARTS = 4  # of a split of both axes
 
 @frozen
 class DividedProblem(DataProblem):
-    """The largest part of a kernel split as `mode` says. `inp` is the whole problem."""
+    """The largest part of a kernel that is split as `mode` says, in the procedure's quantities. `inp` is the whole problem."""
 
     mode: int = SPLIT_HW
 
@@ -61,17 +61,17 @@ class DividedProblem(DataProblem):
 
     @cached_property
     def across(self) -> int:
-        """Return the distance in dx of neighbouring columns of a part."""
+        """Return the distance in dx between neighbouring columns of a part."""
         return self.inp.problem.stride_w if self.mode == SPLIT_HW else 1
 
     @cached_property
     def width(self) -> int:
-        """Return the columns of a part."""
+        """Return the columns of a part's map."""
         return ceil_div(self.inp.problem.w_in, self.across)
 
     @cached_property
     def pixels(self) -> int:
-        """Return the pixels of a part."""
+        """Return the pixels of a part's map."""
         return ceil_div(self.inp.problem.h_in, self.inp.problem.stride_h) * self.width
 
     @cached_property
@@ -91,21 +91,21 @@ class DividedProblem(DataProblem):
 
     @cached_property
     def fewest(self) -> int:
-        """Return K of one block of output channels of the smallest part."""
+        """Return the K of one block of output channels in the part with the fewest taps."""
         p = self.inp.problem
         return (p.k_h // p.stride_h) * (p.k_w // self.across) * self.c0
 
     @cached_property
     def lanes(self) -> int:
-        """Return the number of images, depths and groups that need each tile; parts of a split of the rows have tasks of their
-        own.
+        """Return the number of images, depths and groups that need each tile, times the parts if only rows are split:
+        each part then has tasks of its own.
         """
         p = self.inp.problem
         return p.n * p.d_in * self.inp.real_groups * (p.stride_h if self.mode == SPLIT_H else 1)
 
     @cached_property
     def row_bytes(self) -> int:
-        """Return the bytes of a row of one channel of gradOutput, with zeros where columns are not split."""
+        """Return the bytes of a row of one channel of gradOutput, with inserted zeros if columns are not split."""
         return self.inp.problem.w_out * (self.inp.problem.stride_w if self.mode == SPLIT_H else 1) * self.itemsize
 
     @property
@@ -126,14 +126,14 @@ class DividedProblem(DataProblem):
         return room > 0 or (room == 0 and self.mode == SPLIT_HW)
 
     def gradient_rows(self, pixels: int) -> int:
-        """Return the rows of gradOutput that `pixels` of a part need."""
+        """Return the rows of gradOutput that `pixels` pixels of a part read."""
         whole, rest = divmod(pixels, self.width)
         spanned = (whole + 2 if whole else 2) if rest else whole
         return min(spanned + self.rows - 1, self.inp.problem.h_out)
 
     @cached_property
     def turned(self) -> bool:
-        """Return True if vector cores turn the weights first, where gradOutput does not stay in L1."""
+        """Return True if vector cores can turn the weights first; they do so unless gradOutput stays in L1."""
         p = self.inp.problem
         taps = p.k_d * self.inp.taps
         return self.is_planar and taps > 1 and FRACTAL * taps * self.itemsize * COPIES <= self.inp.buffers["UB"]
@@ -143,7 +143,7 @@ class DividedProblem(DataProblem):
 
 
 def library_split(inp: TilingInput) -> tuple[int, bool]:
-    """Return (kernelSplitMode, True if gradOutput stays in L1 for all parts) of the library's kernel."""
+    """Return (kernelSplitMode of the library's kernel, True if gradOutput stays in L1 for all parts)."""
     p = inp.problem
     # The library asks for equal pads. Those behind are what the sizes need here: less by what a stride leaves over.
     pads = ((p.pad_up, p.pad_down, p.stride_h), (p.pad_left, p.pad_right, p.stride_w))
@@ -161,7 +161,7 @@ def library_split(inp: TilingInput) -> tuple[int, bool]:
 
 
 def _stays(part: DividedProblem) -> bool:
-    """Return True if L1 holds both operands whole, and smaller blocks are not needed to give all cores work."""
+    """Return True if gradOutput stays in L1: both operands fit whole, and no smaller blocks are needed to busy all cores."""
     inp, p = part.inp, part.inp.problem
     if p.k_h == 1 or inp.cout_g > HELD_CHANNELS:
         return False
@@ -177,7 +177,7 @@ def _stays(part: DividedProblem) -> bool:
 
 
 def _splits_both(part: DividedProblem, held: bool) -> bool:
-    """Return True if stride and kernel allow a split of both axes."""
+    """Return True if the library splits both axes of a kernel, for which its maps must be large enough."""
     p = part.inp.problem
     single = p.c_in == p.c_out == 1 and p.k_h == 2
     if single or (p.w_in % STRIDE and p.w_in > WIDEST_ODD) or (p.k_h == 1 and not _splits_one_tap(part)):
@@ -189,7 +189,7 @@ def _splits_both(part: DividedProblem, held: bool) -> bool:
 
 
 def _splits_one_tap(part: DividedProblem) -> bool:
-    """Return True if a kernel of one tap is split: for wide maps with many channels, whose weights would not stay in L1."""
+    """Return True if the library splits a kernel of one tap: for large maps of many channels whose weights L1 does not keep."""
     inp, p, n = part.inp, part.inp.problem, part.n
     m, k = p.h_in * p.w_in, part.blocks * part.c0
     tiles = p.n * p.d_in * ceil_div(m, SIDE) * ceil_div(n, SIDE)
@@ -205,8 +205,8 @@ def _splits_one_tap(part: DividedProblem) -> bool:
 
 
 def _splits_rows(inp: TilingInput) -> bool:
-    """Return True if only rows are split: for kernels as tall as the stride and wide maps, if L1 holds a channel block of each
-    operand.
+    """Return True if the library splits rows only: the kernel is as tall as the stride or taller, the map wide, and L1
+    holds a channel block of each operand.
     """
     p = inp.problem
     wide = p.w_in >= ROWS_WIDTH and min(p.c_in, p.c_out) >= ROWS_CHANNELS
@@ -221,8 +221,9 @@ def _splits_rows(inp: TilingInput) -> bool:
 
 
 def divided(p: DividedProblem, held: bool) -> GradInputTiling:
-    """Return the vendor's block, steps, buffers, share of a core and blocks. Raises TilingError where nothing that it tries
-    fits.
+    """Return the vendor's tiling of a split kernel. Raises TilingError where none of the blocks that it tries fits.
+
+    `held`: gradOutput stays in L1 for all parts.
     """
     block = _held_block(p) if held else _block(p)
     block = dealt(block, p)
@@ -250,13 +251,15 @@ def _blocks(tiling: GradInputTiling, p: DividedProblem, held: bool) -> int:
 
 
 def leaves_through_workspace(tiling: GradInputTiling, p: DividedProblem) -> bool:
-    """Return True if tiles of a split of both axes go through GM to have their columns put in order, not through UB alone."""
+    """Return True if tiles of a split of both axes go through GM to have their columns interleaved, because UB is too
+    small or rows are not whole fractals.
+    """
     lines = _written_bytes(tiling, p, p.itemsize) * PARTS
     return lines > p.inp.buffers["UB"] or p.width * p.across % FRACTAL != 0
 
 
 def _written_bytes(tiling: GradInputTiling, p: DividedProblem, itemsize: int) -> int:
-    """Return the bytes of a tile whose rows are whole fractals, with a row more where dx has an odd number of columns."""
+    """Return the bytes of a tile as written: rows padded to whole fractals, one row more if dx has an odd number of columns."""
     rows = ceil_div(tiling.base_m, p.width) + p.inp.problem.w_in % p.across
     return rows * ceil_to(p.width, FRACTAL) * tiling.base_n * itemsize
 
@@ -267,7 +270,7 @@ def _block(p: DividedProblem) -> GradInputTiling:
 
 
 def _held_block(p: DividedProblem) -> GradInputTiling:
-    """Return a square block, whose K holds a block of output channels of the smallest part."""
+    """Return the block for a gradOutput that stays in L1: about square, its K at least a channel block of the smallest part."""
     room, half = p.inp.buffers["L0C"] // ACCUMULATOR_BYTES, p.inp.buffers["L0A"] // 2 // p.itemsize
     m, n = min(SIDE, p.m), min(SIDE, p.n)
     if n < SIDE:
@@ -288,7 +291,7 @@ def _held_block(p: DividedProblem) -> GradInputTiling:
 
 
 def _stepped(block: GradInputTiling, p: DividedProblem, held: bool) -> GradInputTiling:
-    """Return the L1 steps: two buffers of each operand, or one of each with all of K of the weights."""
+    """Return the block with L1 steps and two buffers each; if gradOutput is `held`, with one each and all K of the weights."""
     if not held:
         return with_steps(block, p)
     block = block.but(al1_buffers=1, bl1_buffers=1, step_kb=ceil_div(p.k, block.base_k))
@@ -297,7 +300,7 @@ def _stepped(block: GradInputTiling, p: DividedProblem, held: bool) -> GradInput
 
 
 def _protected(tiling: GradInputTiling, p: DividedProblem, held: bool) -> GradInputTiling:
-    """Return a tiling that fits L1: with smaller sides, or with single buffers of as many channel blocks as fit."""
+    """Return the tiling with smaller sides, else with as many channel blocks as L1 holds; it may still not fit."""
     room = p.inp.buffers["L1"]
     smaller = _smaller_sides(tiling, p) if sum(_least(tiling, p)) > room else None
     if smaller is not None:
@@ -325,19 +328,19 @@ def _protected(tiling: GradInputTiling, p: DividedProblem, held: bool) -> GradIn
 
 
 def _in_buffers(blocks: int, p: DividedProblem) -> tuple[int, int]:
-    """Return (buffers, channel blocks in each) for `blocks` channel blocks."""
+    """Return (buffers, channel blocks in each) for at most `blocks` channel blocks: two buffers unless there is one block."""
     blocks = min(blocks, p.blocks)
     return (2, blocks // 2) if blocks > 1 else (1, blocks)
 
 
 def _least(tiling: GradInputTiling, p: DividedProblem) -> tuple[int, int]:
-    """Return the bytes in L1 of one block of output channels of gradOutput, and of the weights."""
+    """Return the bytes in L1 of one block of output channels: (of gradOutput, of the weights)."""
     weights = p.slice * p.itemsize * tiling.base_n
     return p.row_bytes * p.c0 * p.gradient_rows(tiling.base_m), weights
 
 
 def _smaller_sides(tiling: GradInputTiling, p: DividedProblem) -> GradInputTiling | None:
-    """Return the first smaller block of which L1 holds a block of channels; None where there is none."""
+    """Return the first block, sides reduced step by step, for which L1 holds one block of output channels; None for none."""
     m, n, least = tiling.base_m, tiling.base_n, max(p.width * p.across, FRACTAL)
     weights_first = _least(tiling, p)[1] >= p.inp.buffers["L1"] or p.slice * p.itemsize > p.row_bytes * p.c0
     while m > least or n > FRACTAL:
@@ -354,9 +357,10 @@ def _smaller_sides(tiling: GradInputTiling, p: DividedProblem) -> GradInputTilin
 
 
 def _with_k_of_all_parts(tiling: GradInputTiling, p: DividedProblem, a: int, b: int) -> GradInputTiling:
-    """Return the block with a base K that fills the L1 share of the largest and of the smallest part.
+    """Return the tiling with a base K that divides the K of `min(a, b)` channel blocks, in the largest part and in the
+    smallest.
 
-    They hold `a` and `b` channel blocks.
+    L1 steps then cover `a` channel blocks of gradOutput and `b` of the weights.
     """
     blocks, k = min(a, b), tiling.base_k
     while k > p.c0 and (blocks * p.slice % k or blocks * p.fewest % k):

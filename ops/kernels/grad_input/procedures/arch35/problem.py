@@ -20,11 +20,11 @@ UB_SET_ASIDE = 256 + 32 + 32  # bytes of UB that packing does not use
 
 @frozen
 class DataProblem:
-    """The problem `inp` in the procedure's quantities: dx[m, n] = sum over K. Lengths in elements, of one image, depth and real
-    group.
+    """The problem `inp` in the procedure's quantities: dx[m, n] = sum over K, for one image, depth and real group.
+    Lengths are in elements.
 
-    `cut` says how the kernel is taken: UNCUT, NO_HK (row by row) or NO_HK_WK (tap by tap). `side` is what N is rounded to,
-    `packs` whether a few output channels may be packed.
+    `cut` says how the kernel is taken: UNCUT, NO_HK (row by row) or NO_HK_WK (tap by tap). N is rounded up to `side`.
+    With `packs` a few output channels may share a block.
     """
 
     inp: TilingInput
@@ -34,15 +34,15 @@ class DataProblem:
 
     @classmethod
     def of(cls, inp: TilingInput, cut: int | None = None) -> DataProblem:
-        """Return the problem with the vendor's own choice of `cut`, or with the given one."""
+        """Return the problem with the given `cut`; for None with the first that is possible, as the vendor chooses."""
         if cut is not None:
             return cls(inp, cut)
         return next(p for p in (cls(inp, cut) for cut in (UNCUT, NO_HK, NO_HK_WK)) if p.may_be_so)
 
     @property
     def may_be_so(self) -> bool:
-        """Return True if the kernel can be taken as `cut` says: L1 holds the longest block with a fractal of weights, and
-        load3d its pads.
+        """Return True if the kernel can be taken as `cut` says: L1 holds the longest block beside a fractal of weights,
+        and load3d has fields for the pads.
         """
         if self.cut == NO_HK_WK:
             return True
@@ -56,17 +56,17 @@ class DataProblem:
 
     @property
     def spare(self) -> int:
-        """Return the bytes of L1 that have to stay free."""
+        """Return the bytes of L1 that must stay free."""
         return 1
 
     @property
     def whole_rows(self) -> bool:
-        """Return True if a core's pixels are whole rows even where that costs a tile."""
+        """Return True if a core's pixels must be whole rows even where that costs a tile."""
         return False
 
     @property
     def uneven(self) -> bool:
-        """Return True if the kernel's parts have different numbers of taps, so that L1 gets whole base blocks of K for each."""
+        """Return True if parts of a split kernel differ in taps, so that L1 gets whole base blocks of K for each."""
         return False
 
     def doubles(self, elements: int) -> bool:
@@ -95,17 +95,17 @@ class DataProblem:
 
     @cached_property
     def m(self) -> int:
-        """Return the pixels, rounded up to whole fractals."""
+        """Return M: the pixels of a plane of dx, rounded up to whole fractals."""
         return ceil_to(self.pixels, FRACTAL)
 
     @cached_property
     def n(self) -> int:
-        """Return the input channels in whole fractals."""
+        """Return N: the input channels of a group, rounded up to `side`."""
         return ceil_to(self.inp.cin_g, self.side)
 
     @cached_property
     def blocks(self) -> int:
-        """Return the C0 blocks of output channels."""
+        """Return the number of blocks of C0 output channels of a group."""
         return ceil_div(self.inp.cout_g, self.c0)
 
     @cached_property
@@ -115,17 +115,17 @@ class DataProblem:
 
     @cached_property
     def taps(self) -> int:
-        """Return the taps of a piece of the kernel."""
+        """Return the taps of one piece of the kernel: all of a plane, a row, or one."""
         return {UNCUT: self.inp.taps, NO_HK: self.inp.problem.k_w, NO_HK_WK: 1}[self.cut]
 
     @cached_property
     def slice(self) -> int:
-        """Return K of one block of output channels."""
+        """Return the K of one block of output channels."""
         return ceil_to(PACKED_CHANNELS * self.taps, self.c0) if self.packed else self.taps * self.c0
 
     @cached_property
     def k(self) -> int:
-        """Return K of a piece of the kernel; packed channels are all in one slice."""
+        """Return K of one piece of the kernel; packed channels are all in one slice."""
         return self.slice if self.packed else self.blocks * self.slice
 
     @cached_property
@@ -145,7 +145,7 @@ class DataProblem:
 
     @cached_property
     def packed(self) -> bool:
-        """Return True if at most four output channels share a block (C04)."""
+        """Return True if the library packs at most four output channels into a block (C04)."""
         if not self.packs:
             return False
         p, half = self.inp.problem, (self.inp.buffers["UB"] - UB_SET_ASIDE) // 2
@@ -167,15 +167,15 @@ class DataProblem:
         )
 
     def gradient_rows(self, pixels: int) -> int:
-        """Return the rows of the zero-inserted gradOutput that `pixels` of dx need of a piece of the kernel."""
+        """Return the rows of the zero-inserted gradOutput that `pixels` pixels of dx read for one piece of the kernel."""
         p = self.inp.problem
         reach = (p.k_h - 1) * p.dilation_h if self.cut == UNCUT else 0
         return min(spanned_rows(pixels, self.width) + reach, dilated_height(p))
 
     def rows_of(self, pixels: int) -> int:
-        """Return the pixels of the whole rows that fit into `pixels` of dx, at least one row."""
+        """Return the pixels of the whole rows of dx that `pixels` pixels contain, of at least one row."""
         return max(pixels // self.width, 1) * self.width
 
     def tasks(self, pixels: int, channels: int) -> int:
-        """Return the number of tasks of `pixels` x `channels`."""
+        """Return the number of tasks if each has `pixels` x `channels` of dx."""
         return self.lanes * ceil_div(self.pixels, pixels) * ceil_div(self.n, channels)

@@ -23,7 +23,7 @@ SINGLE_STEPS = (16, 14, 12, 10, 8, 6, 4, 2, 1)  # the same where it has one
 
 
 def block_in_l1(first: WeightProblem) -> tuple[GradWeightTiling, WeightProblem]:
-    """Return a base block with its steps, and the way over gradOutput for which L1 holds it.
+    """Return a base block with its steps, and the problem in the first way over gradOutput for which L1 holds them.
 
     Ways are whole rows, else strips, half as wide each time, else single taps of the narrowest strips. Raises TilingError where
     none fits.
@@ -66,9 +66,9 @@ def _side(extent: int) -> int:
 
 
 def longest_k(base_m: int, base_n: int, p: WeightProblem, width: int | None = None) -> int:
-    """Return the K of a block that half of L0A and half of L0B hold: all of it, else in whole rows (`width`) that are aligned.
+    """Return the K of a block that half of L0A and half of L0B hold: all of K, else aligned, where it can be in whole rows.
 
-    0 where not even one fractal fits.
+    0 where not even one fractal fits. `width` replaces the length of a row.
     """
     width = p.width if width is None else width
     halves = ((p.inp.buffers["L0A"] // 2, base_m), (p.inp.buffers["L0B"] // 2, base_n))
@@ -79,7 +79,8 @@ def longest_k(base_m: int, base_n: int, p: WeightProblem, width: int | None = No
 
 
 def with_steps(block: GradWeightTiling, p: WeightProblem) -> GradWeightTiling:
-    """Return the block with two buffers of each operand and as many steps as L1 holds, else one; else a smaller block.
+    """Return the block with the most L1 steps that fit with two buffers of each operand, else with one; else a smaller
+    block.
 
     A task is one block, or all taps of the channels that it is part of.
     """
@@ -103,9 +104,10 @@ def _stepped(block: GradWeightTiling, p: WeightProblem, buffers: int, step: int)
 
 
 def decided(inp: TilingInput) -> GradWeightTiling:
-    """Return the library's decision in all its fields, whatever our kernel makes of it; groups are as `inp` merges them.
+    """Return the tiling that the library chooses, in all its fields, even where our kernel walks otherwise; groups are as `inp`
+    merges them.
 
-    `single_core_k` is the whole of K, also where parts of it are shared. Raises TilingError where the library finds none.
+    `single_core_k` is the whole of K, also where cores share it. Raises TilingError where the library finds none.
     """
     tiling, p = block_in_l1(WeightProblem.of(inp))
     if inp.group_extension == 1:  # tiles of merged groups are put in order whole
@@ -115,10 +117,10 @@ def decided(inp: TilingInput) -> GradWeightTiling:
 
 
 def _for_few(tiling: GradWeightTiling, p: WeightProblem) -> GradWeightTiling:
-    """Return another block where tasks are fewer than cores, and images or rows too few to share them.
+    """Return the tiling with a smaller block if tasks are fewer than cores, and images or rows too few to share each task.
 
-    First M is cut so that the tasks divide the cores; where tasks are still less than the cores and more than half of them, N
-    is cut finer.
+    First M is cut so that the number of tasks divides the cores; if tasks are then still fewer than the cores, but more than
+    half of them, N is cut finer.
     """
     tasks, cores = p.tasks(tiling.single_core_m, tiling.single_core_n), p.inp.cores
     if tasks >= cores:
@@ -132,7 +134,7 @@ def _for_few(tiling: GradWeightTiling, p: WeightProblem) -> GradWeightTiling:
 
 
 def _dividing(tiling: GradWeightTiling, p: WeightProblem) -> GradWeightTiling:
-    """Return the block with the fewest rows whose tasks divide the cores, if images or rows suffice to share each task."""
+    """Return the tiling with the lowest block whose tasks divide the cores, if images or rows suffice to share each task."""
     cores, columns = p.inp.cores, tiling.single_core_n
     most = min(p.m // FRACTAL, cores) // p.lanes // ceil_div(p.n, columns)
     for parts in range(most, 0, -1):
@@ -171,7 +173,7 @@ def _with_block(tiling: GradWeightTiling, p: WeightProblem, base_m: int, base_k:
 
 
 def _shared(tiling: GradWeightTiling, p: WeightProblem) -> GradWeightTiling:
-    """Return the tiling with the last round shared by images or rows; a part of rows may need a shorter K and other steps."""
+    """Return the tiling with the last round shared, by images or by rows, for which K and L1 steps may become smaller."""
     tasks, problem = p.tasks(tiling.single_core_m, tiling.single_core_n), p.inp.problem
     # A part may be as short as a row here: no base block limits it.
     shared = stream_k(tiling.but(base_k=1), tasks, p.inp).but(base_k=tiling.base_k, block_dim=p.inp.cores)

@@ -20,10 +20,10 @@ MOST_LOAD3D_K = 65536  # elements of one block of channels in all taps, which lo
 
 @frozen
 class WeightProblem:
-    """`inp` in the procedure's quantities: dW[m, n] = sum over K, of one kernel plane and real group. Lengths in elements.
+    """The problem `inp` in the procedure's quantities: dW[m, n] = sum over K, for one kernel plane and real group, in elements.
 
-    `strip` is the gradOutput columns that are taken together (splitWo), 0 for whole rows; `by_tap` says that the taps of the
-    kernel are loaded one by one (isSplitKernelHW).
+    `strip` is the number of gradOutput columns that are taken together (splitWo), 0 for whole rows. With `by_tap` the taps of
+    the kernel are loaded one by one (isSplitKernelHW).
     """
 
     inp: TilingInput
@@ -32,7 +32,7 @@ class WeightProblem:
 
     @classmethod
     def of(cls, inp: TilingInput) -> WeightProblem:
-        """Return the problem as the procedure first takes it: long rows in strips, tap by tap what load3d cannot express."""
+        """Return the problem as the procedure tries it first: long rows in strips, and by taps where load3d cannot read it."""
         p, limits = inp.problem, inp.load3d
         padded = max(p.pad_left, p.pad_right) > limits.pad
         long = p.w_out > (LONGEST_PADDED_ROW if padded else LONGEST_ROW)
@@ -52,7 +52,7 @@ class WeightProblem:
 
     @cached_property
     def slice(self) -> int:
-        """Return N of 16 input channels."""
+        """Return the columns of dW (N) of 16 input channels."""
         return self.inp.taps * FRACTAL
 
     @cached_property
@@ -67,12 +67,12 @@ class WeightProblem:
 
     @cached_property
     def k(self) -> int:
-        """Return the pixels, rounded up to whole fractals."""
+        """Return K: the pixels of a plane of gradOutput, rounded up to whole fractals."""
         return ceil_to(self.pixels, FRACTAL)
 
     @cached_property
     def lanes(self) -> int:
-        """Return the number of kernel planes and real groups that need each tile."""
+        """Return how often each tile is needed: kernel planes times real groups."""
         return self.inp.problem.k_d * self.inp.real_groups
 
     @property
@@ -86,17 +86,17 @@ class WeightProblem:
         return self._columns(self.width)
 
     def tasks(self, rows: int, columns: int) -> int:
-        """Return the number of tasks of `rows` x `columns` of dW."""
+        """Return the number of tasks if each has `rows` x `columns` of dW."""
         return ceil_div(self.m, rows) * ceil_div(self.n, columns) * self.lanes
 
     def tile_fits(self, rows: int, columns: int, buffers: int = 1) -> bool:
-        """Return True if L0C holds `buffers` tiles."""
+        """Return True if L0C holds `buffers` tiles of `rows` x `columns`."""
         return rows * columns * ACCUMULATOR_BYTES * buffers <= self.inp.buffers["L0C"]
 
     # -- L1 ------------------------------------------------------------------------------------------------------------
 
     def used(self, tiling: GradWeightTiling) -> int:
-        """Return the bytes of L1, all buffers counted."""
+        """Return the bytes of L1 that both operands take, all buffers counted."""
         a = self.a_elements(tiling) * tiling.al1_buffers
         return (a + self.b_elements(tiling) * tiling.bl1_buffers) * self.inp.itemsize
 
@@ -105,14 +105,14 @@ class WeightProblem:
         return self.used(tiling) <= self.inp.buffers["L1"]
 
     def a_elements(self, tiling: GradWeightTiling) -> int:
-        """Return the elements of one L1 buffer of gradOutput: the pixels of a chunk, in whole rows of a strip."""
+        """Return the elements of one L1 buffer of gradOutput: the pixels of a chunk, with strips rounded up to whole rows."""
         pixels = tiling.step_ka * tiling.base_k
         if self.strip not in (0, self.inp.problem.w_out):
             pixels = max(ceil_to(rows_of(pixels, width) * width, FRACTAL) for width in self._widths)
         return pixels * tiling.base_m
 
     def b_elements(self, tiling: GradWeightTiling) -> int:
-        """Return the elements of an input buffer: the rows that the pixels of a chunk need, of the channels of a block."""
+        """Return the elements of one L1 buffer of the input: the pixels that a chunk reads, times the channels of a block."""
         chunk = tiling.step_kb * tiling.base_k
         pixels = max(self._input_rows(rows_of(chunk, width)) * self._columns(width) for width in self._widths)
         # A task is whole fractals of channels, or one that the tiles share.
@@ -123,7 +123,7 @@ class WeightProblem:
         return spanned_slices(ceil_div(columns, FRACTAL), self.inp.taps) * FRACTAL
 
     def estimated_rows(self, pixels: int) -> int:
-        """Return the input rows of a chunk in the estimate for smaller blocks; for single taps those of all taps."""
+        """Return the estimate of the input rows that `pixels` of gradOutput read; with single taps, for all taps."""
         rows = rows_of(pixels, self.width)
         p = self.inp.problem
         return rows + (p.k_h - 1) * p.dilation_h if self.by_tap else self._input_rows(rows)

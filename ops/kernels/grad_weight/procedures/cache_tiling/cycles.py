@@ -28,7 +28,7 @@ LONGEST_PACKET = (
 
 @frozen
 class CycleCosts:
-    """Numbers of the estimate for one architecture; see the file for units and sources."""
+    """Numbers of the estimate for one architecture; units and sources are in configs/cache_tiling.yaml."""
 
     source: str
     mmad_head: int
@@ -54,7 +54,7 @@ def cycle_costs(arch: str) -> CycleCosts:
 
 
 class CycleModel:
-    """Costs of tiles of one problem."""
+    """Estimates the cycles of a core for tiles of one problem."""
 
     def __init__(self, p: FilterProblem, costs: CycleCosts) -> None:
         self.p, self.costs = p, costs
@@ -109,7 +109,7 @@ class CycleModel:
     # ---- a core
 
     def attach(self, share: Share, tile: Tile) -> tuple[Attach, Attach]:
-        """Return the loop level at which A and B are loaded: once, with each tile, or with each step."""
+        """Return the loop level at which A and at which B is loaded: once for all tiles, with each tile, with each step."""
         if self.p.load in (Load.SPLIT_W, Load.DMA) or share.batch != 1:
             return Attach.PART, Attach.PART
 
@@ -122,7 +122,7 @@ class CycleModel:
         return a, held(tile.k_bl1, tile.n_bl1 * tile.n_l0 == share.n)
 
     def buffered(self, share: Share, tile: Tile) -> Tile:
-        """Return the tile with two buffers of L0C, of A and of B, in this order, where they fit and save cycles."""
+        """Return the tile with two buffers of L0C, then of A and B, each where they fit and it is loaded repeatedly."""
         a, b = self.attach(share, tile)
         size_a, size_b = a1_bytes(self.p, tile), b1_bytes(self.p, tile)
         double_c = 2 * tile.m_l0 * tile.n_l0 <= self.p.l0c_fractals
@@ -132,7 +132,7 @@ class CycleModel:
         return tile._replace(db_l0c=1 + double_c, db_al1=1 + double_a, db_bl1=1 + double_b)
 
     def tiles(self, cuts: Cuts, tile: Tile) -> tuple[int, int]:
-        """Return the L1 tiles along M and N; N in the blocks of the tensors, so twice as many for fp32."""
+        """Return the number of a core's L1 tiles along M and N; N in blocks as tensors store them, twice as many for fp32."""
         p = self.p
         planes = math.gcd(p.problem.k_d, cuts.n * cuts.planes)
         channels = ceil_div(p.cin_c0, cuts.n * cuts.planes // planes)
@@ -140,7 +140,7 @@ class CycleModel:
         return ceil_div(ceil_div(p.m, cuts.m), tile.m_al1 * tile.m_l0), ceil_div(n, tile.n_bl1 * tile.n_l0)
 
     def core(self, cuts: Cuts, share: Share, tile: Tile) -> int:
-        """Return the estimated cycles of a core; `tile` has its buffers."""
+        """Return the estimated cycles of a core; `tile` must have its numbers of buffers already."""
         a, b = self.attach(share, tile)
         m_tiles, n_tiles = self.tiles(cuts, tile)
         if Attach.PART not in (a, b):
@@ -176,9 +176,7 @@ class CycleModel:
         return share.group * n_tiles * m_tiles * (images * pieces * (share.k // outer) * loop + out)
 
     def _both_held(self, a: Attach, b: Attach, tiles: tuple[int, int], share: Share, tile: Tile) -> int:
-        """Return the cycles of a core if all K of a tile's operands is in L1; `a` and `b` say if it is loaded once or for each
-        tile.
-        """
+        """Return the cycles of a core if L1 holds all K of a tile for both operands; `a` and `b`: how often each is loaded."""
         m_tiles, n_tiles = tiles
         one, other, out = self.to_l1_a(tile), self.to_l1_b(tile), self.way_out(tile)
         mmad, left, right = self.mmad(tile), self.to_l0a(tile), self.to_l0b(tile)

@@ -39,7 +39,7 @@ LEAST_UNITS = 4  # of K for a core
 
 
 def fewest_loads(p: FilterProblem) -> tuple[Cuts, Share, Tile]:
-    """Return cut, share and tile. Raises TilingError where no cut leaves L1 room, or no tile fits."""
+    """Return (cut over cores, a core's share, its tile). Raises TilingError where no cut leaves L1 room, or no tile fits."""
     found = _cut(p, 1 if p.load is Load.SPLIT_W else LEAST_UNITS) or _cut(
         p, 1
     )  # the second: ours, for what has few units
@@ -58,7 +58,9 @@ def _in_pieces(p: FilterProblem) -> bool:
 
 
 def _tile_of_pieces(p: FilterProblem, share: Share) -> Tile:
-    """Return the 910B's tile with nothing kept in L1, and second buffers where they fit (inferred: all else asks for rows)."""
+    """Return the tile that keeps nothing in L1, as on the 910B, with second buffers where they fit (inferred: every other tile
+    needs whole rows).
+    """
     tile = nothing_stays(p, share, found_before=False)
     if tile is None:
         raise TilingError(
@@ -73,7 +75,8 @@ def _tile_of_pieces(p: FilterProblem, share: Share) -> Tile:
 
 @frozen
 class _Parts:
-    """Sizes of a part: M, N and K, L1 elements of a line (all of K) of A and of B, the least of either, and the `room`.
+    """Sizes of a part: blocks of M and N, units of K, and in elements the `room` of L1, a line (a block with all K) of A and of
+    B, and the least that L1 must hold of either.
 
     `held`: lines may stay in L1.
     """
@@ -89,12 +92,12 @@ class _Parts:
     held: bool
 
     def whole(self, lines_b: int) -> bool:
-        """Return True if all of one operand fits L1 beside the least of the other."""
+        """Return True if all of one operand fits L1 beside the least of the other; B has `lines_b` lines."""
         a, b = self.m * self.line_a + self.least_b, lines_b * self.line_b + self.least_a
         return self.held and min(a, b) <= self.room
 
     def sides(self) -> Iterator[tuple[bool, int, int, int]]:
-        """Yield, for each operand of which a line fits L1: (True for A, its axis, the other axis, lines that fit)."""
+        """Yield (True for A, size of its axis, size of the other, lines that fit L1) for each operand with a line that fits."""
         a = (True, self.m, self.n, self.line_a, self.least_b)
         b = (False, self.n, self.m, self.line_b, self.least_a)
         for of_a, axis, other, line, least in (a, b) if self.held else ():
@@ -112,8 +115,9 @@ def _parts(p: FilterProblem, m: int, n: int, k: int, least_a: int, least_b: int)
 
 
 def _cut(p: FilterProblem, shortest: int) -> tuple[Cuts, int, int] | None:
-    """Return the cut with the fewest loads from GM, and a core's images and units of K, at least `shortest`; None where none
-    fits.
+    """Return (cut, images of a core, its units of K) with the fewest loads from GM; None where none fits.
+
+    A core gets at least `shortest` units of K.
     """
     rows, columns = window(p, p.least_k, p.least_k)
     least_a = p.least_k * p.k0 * FRACTAL
@@ -148,14 +152,14 @@ def _cut(p: FilterProblem, shortest: int) -> tuple[Cuts, int, int] | None:
 
 
 def _loops(repeats: int, m: int, n: int, tile: int) -> int:
-    """Return the number of L0C tiles of a core."""
+    """Return the number of L0C tiles of a core: `repeats` times the blocks m x n, cut into tiles of `tile` blocks."""
     if n == 1:
         return repeats * ceil_div(m, min(m, tile))
     return repeats * m * n // min(m * n, tile)
 
 
 def _load_from_gm(p: FilterProblem, part: _Parts, images: int, groups: int) -> int | None:
-    """Return the units of A and B that a core loads to L1; None where nothing fits."""
+    """Return the loads of A and B from GM to L1 by one core, in units of a tile; None where nothing fits."""
     m, n, k = part.m, part.n, part.k
     if images == groups == 1 and part.whole(p.cin1):
         return (m + n) * k
@@ -171,7 +175,7 @@ def _load_from_gm(p: FilterProblem, part: _Parts, images: int, groups: int) -> i
 
 
 def _shares_of_l1(part: _Parts) -> Iterator[tuple[int, int]]:
-    """Yield blocks of M and N that L1 could hold together with the least K: divisors near an even division of it."""
+    """Yield (blocks of M, blocks of N) that L1 could hold together with the least K: divisors near an even division of L1."""
     even = part.room // (part.least_a + part.least_b)
     for swapped in (False, True):
         axis, other, least, least_other = (
@@ -191,7 +195,7 @@ def _shares_of_l1(part: _Parts) -> Iterator[tuple[int, int]]:
 
 
 def _tile_of_l0(p: FilterProblem, share: Share) -> Tile:
-    """Return the tile with the fewest loads from L1; one that fills 1.5 times as much of L0C may load 1.5 times as much."""
+    """Return the tile with the fewest loads to L0, or one that fills L0C 1.5 times as much for up to 1.5 times the loads."""
     best, best_load, best_products, best_filled = Tile(), 0, 0, 0
     for buffers, m, n in product((2, 1), divisors(share.m, p.l0_fractals), divisors(share.n, p.l0_fractals)):
         if m * n * buffers > p.l0c_fractals:
@@ -215,7 +219,7 @@ def _tile_of_l0(p: FilterProblem, share: Share) -> Tile:
 
 
 def _load_from_l1(p: FilterProblem, share: Share, tile: Tile) -> int:
-    """Return the blocks of A and B that the tiles of a core load to L0."""
+    """Return how many blocks of A and B a core loads from L1 to L0 for all its tiles."""
     m, n = share.m, share.n
     rows, columns = window(p, tile.k_l0, tile.k_l0)
     least_b = rows * columns * ceil_div(tile.n_l0, p.taps) * FRACTAL
@@ -237,9 +241,9 @@ def _load_from_l1(p: FilterProblem, share: Share, tile: Tile) -> int:
 
 
 def _tile_of_l1(p: FilterProblem, share: Share, tile: Tile) -> Tile:
-    """Return the tile with the fewest loads from GM, with neither operand whole in L1, or A, or B, or both.
+    """Return the tile with the fewest loads from GM, of those that keep neither operand, A, B or both whole in L1.
 
-    Of equal ones it is the one with the most tiles held.
+    Of equal ones it is the one with the most tiles in L1.
     """
     m_tiles, n_tiles = ceil_div(share.m, tile.m_l0), ceil_div(share.n, tile.n_l0)
     found = [_neither_whole(p, share, tile)]
@@ -270,7 +274,7 @@ def _double_b(p: FilterProblem, tile: Tile) -> Tile:
 
 
 def _lowered(p: FilterProblem, share: Share, tile: Tile, name: str) -> Tile:
-    """Return the tile with K of one operand lowered until all its buffers fit."""
+    """Return the tile with the field `name`, the K of one operand in L1, lowered until L1 holds both operands."""
     steps = share.k // tile.k_l0
     while not fits(p, tile):
         times = largest_divisor(steps, getattr(tile, name) // tile.k_l0 - 1)
@@ -279,8 +283,8 @@ def _lowered(p: FilterProblem, share: Share, tile: Tile, name: str) -> Tile:
 
 
 def _neither_whole(p: FilterProblem, share: Share, tile: Tile) -> tuple[int, Tile]:
-    """Return the loads and the tile with as much K of B, then of A, as fits; then second buffers, then more tiles along N and
-    M.
+    """Return (loads from GM, tile) for a tile with as much K of B, then of A, as fits; the rest of L1 goes to second buffers,
+    then to more tiles along N and M.
     """
     tile = one_divides_other(p, share, with_k_of_a(p, share, with_k_of_b(p, share, tile)))
     tile = _double_a(p, _double_b(p, tile))

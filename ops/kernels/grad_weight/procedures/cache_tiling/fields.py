@@ -21,7 +21,10 @@ class Attach(IntEnum):
 
 
 class Cuts(NamedTuple):
-    """Cuts of each axis over cores; `planes` cuts kernel planes and `depth` gradOutput's depth, of the 3-D operator."""
+    """Number of parts into which each axis is cut over the cores.
+
+    The 3-D operator also cuts the kernel `planes` and the `depth` of gradOutput.
+    """
 
     batch: int = 1
     m: int = 1
@@ -37,9 +40,9 @@ class Cuts(NamedTuple):
 
 
 class Share(NamedTuple):
-    """Share of one core: images (of all its depths), blocks of M and N, K units (rows where a row is cut), merged groups.
+    """Share of one core: images (with 3-D, planes of gradOutput), blocks of M and N, K units (rows where a row is cut), groups.
 
-    A tile in L0 takes a divisor of `n_tile`, one in L1 of `n_held`: one kernel plane where planes do not follow each other.
+    The side N of a tile divides `n_tile` in L0 and `n_held` in L1: those of one kernel plane where tiles may not cross planes.
     """
 
     batch: int
@@ -52,8 +55,8 @@ class Share(NamedTuple):
 
 
 class Tile(NamedTuple):
-    """Tile in blocks of 16 and K units: its sides in L0, the tiles that L1 holds along M and N, K of both operands there,
-    buffers.
+    """Tile in blocks of 16 and K units: its sides in L0, the tiles that L1 holds along M and N, K of A and of B in L1, and the
+    number of buffers (`db_`) of L0C, A and B.
     """
 
     m_l0: int = 1
@@ -68,16 +71,16 @@ class Tile(NamedTuple):
     db_bl1: int = 1
 
     def same_k(self, k: int) -> Tile:
-        """Return the tile with `k` units in L0 and in L1."""
+        """Return the tile with K of `k` units in L0 and, for both operands, in L1."""
         return self._replace(k_l0=k, k_al1=k, k_bl1=k)
 
 
 @frozen
 class CacheTiling:
-    """The decided tiling. `cycles` is the vendor model's figure for a core, None where loads decided.
+    """The tiling that was chosen. `cycles` is the vendor model's estimate for a core, None where the fewest loads decided.
 
-    `rows_b` are gradOutput rows behind B in L1, `bound_b` elements of one of its buffers. `source` is "stand-in" where a
-    rule was guessed on the way.
+    L1 holds B for `rows_b` rows of gradOutput, in buffers of `bound_b` elements. `source` is "stand-in" where a rule was
+    guessed on the way.
     """
 
     cuts: Cuts

@@ -40,10 +40,11 @@ class Load(IntEnum):
 
 @frozen
 class FilterProblem:
-    """A problem as the procedure sees it. `volumetric` is the 3-D operator; `hf32` halves the cube's cycles of fp32.
+    """A problem as the procedure sees it, with buffer sizes in bytes. `volumetric`: the 3-D operator; `hf32` halves the cube's
+    cycles of fp32.
 
-    Buffer sizes are bytes, `load3d` says what the fields of that instruction hold. TilingError for a 3-D problem that load3d
-    cannot read: that operator has no other way.
+    `load3d` has the limits of that instruction's fields. TilingError for a 3-D problem that load3d cannot read, since that
+    operator has no other way.
     """
 
     problem: ConvProblem
@@ -60,7 +61,7 @@ class FilterProblem:
 
     @property
     def k0(self) -> int:
-        """Return the pixels of a K unit."""
+        """Return the pixels of one unit of K."""
         return 32 // self.itemsize
 
     @property
@@ -79,12 +80,12 @@ class FilterProblem:
 
     @property
     def l0_fractals(self) -> int:
-        """Return the fractals in half of L0A or L0B."""
+        """Return how many fractals half of L0A or L0B holds."""
         return self.l0_bytes // 2 // FRACTAL_BYTES
 
     @property
     def l0c_fractals(self) -> int:
-        """Return the fractals in all of L0C."""
+        """Return how many fractals all of L0C holds."""
         return self.l0c_bytes // ACCUMULATOR_FRACTAL_BYTES
 
     @cached_property
@@ -113,17 +114,17 @@ class FilterProblem:
 
     @cached_property
     def cin_c0(self) -> int:
-        """Return the input channels in blocks of 8 for fp32, always a pair."""
+        """Return the blocks of C0 input channels of a merged group: two for each block of 16 channels in fp32."""
         return self.cin1 * FRACTAL // self.k0
 
     @property
     def cin_tensor(self) -> int:
-        """Return the blocks of input channels as the tensors store them."""
+        """Return the blocks of C0 input channels of a merged group as tensors store them: not rounded up to pairs for fp32."""
         return ceil_div(self.merged * self.problem.c_in // self.problem.groups, self.k0)
 
     @cached_property
     def k(self) -> int:
-        """Return K of one image: units of pixels, or rows of gradOutput where a row is cut."""
+        """Return K, the length of the sum over one image, in units of `k0` pixels; in gradOutput rows if `load` is SPLIT_W."""
         if self.load is Load.SPLIT_W:
             return self.problem.h_out
         return ceil_to(self.problem.h_out * self.problem.w_out, FRACTAL) // self.k0
@@ -134,7 +135,7 @@ class FilterProblem:
         return ceil_div(self.problem.w_out, self.k0)
 
     def k_cut(self, most: int) -> int:
-        """Return the parts of K, at most `most`; for fp32 each has an even number of units, and 0 is returned if none does."""
+        """Return the largest number of parts of K up to `most`. For fp32 parts have an even number of units; 0 if none do."""
         most = min(most, self.k)
         if not self.fp32 or self.load is Load.SPLIT_W:
             return most
@@ -142,7 +143,7 @@ class FilterProblem:
 
     @property
     def most_blocks(self) -> int:
-        """Return the blocks that may be launched: the cores, or a block an image in the linear embedding."""
+        """Return the most blocks that may be launched: the cores, or one for each image in the linear embedding."""
         return max(self.cores, self.problem.n) if self.load is Load.DMA and self.linear_embedding else self.cores
 
     # ---- the window of the kernel
@@ -163,7 +164,7 @@ class FilterProblem:
 
     @cached_property
     def skips_rows(self) -> bool:
-        """Return True for the stride-h read: rows that a kernel of one row steps over are not loaded to L1."""
+        """Return True if the rows that a kernel of one row steps over are not loaded to L1 (the library's stride-h read)."""
         p = self.problem
         free = not (self.volumetric or self.conv1d or self.load in (Load.LOAD2D, Load.DMA) or any(self.pads[:2]))
         return free and p.k_h == 1 and p.stride_h > 1
@@ -174,7 +175,7 @@ class FilterProblem:
 
     @cached_property
     def h_in(self) -> int:
-        """Return the rows of the input as L1 gets them."""
+        """Return the input rows that L1 gets, without rows that `skips_rows` leaves out."""
         return (self.problem.h_in - 1) // self.problem.stride_h + 1 if self.skips_rows else self.problem.h_in
 
     def columns(self, pixels: int) -> int:
@@ -185,7 +186,7 @@ class FilterProblem:
 
     @cached_property
     def conv1d(self) -> bool:
-        """Return True for a signal (one row), of which L1 needs columns only; loads decide its tiling, not cycles."""
+        """Return True for a signal (one row) of which L1 holds columns only; its tiling follows from loads, not from cycles."""
         p = self.problem
         if self.volumetric or p.h_in + sum(self.pads[:2]) != 1 or p.k_h != 1:
             return False
@@ -195,7 +196,7 @@ class FilterProblem:
 
     @cached_property
     def load(self) -> Load:
-        """Return the first possible way of B: plain copies, load3d of whole rows, load3d of pieces of a row, a gather."""
+        """Return the first possible way of B to L0B: plain copies, load3d of whole rows, of pieces of a row, a gather."""
         p = self.problem
         if self.conv1d:
             return Load.LOAD3D
@@ -222,7 +223,7 @@ class FilterProblem:
 
     @property
     def load_words(self) -> str:
-        """Return the way of B for a report: "load3d", "load2d", "split_w" or "dma", the vendor's words, with details."""
+        """Return the way of B for a report, in the vendor's words: "load3d", "load2d", "split_w", "dma", and special cases."""
         with_it = {
             "conv1d": self.conv1d,
             "stride_h read": self.skips_rows,
@@ -232,7 +233,7 @@ class FilterProblem:
 
     @property
     def takes_whole_rows(self) -> bool:
-        """Return True if load3d can read the input in whole rows, which is all that the 3-D operator does."""
+        """Return True if load3d can read the input in whole rows, the only way of the 3-D operator."""
         return self._holds_whole_rows and self._load3d_holds
 
     @cached_property
@@ -242,9 +243,7 @@ class FilterProblem:
 
     @cached_property
     def linear_embedding(self) -> bool:
-        """Return True for a patch embedding that the library knows by its shape: a gather whose blocks may outnumber
-        the cores.
-        """
+        """Return True for a patch embedding whose shape the library knows; its gather may have more blocks than cores."""
         p, (channels, size, kernel) = self.problem, EMBEDDING
         square = (p.h_in, p.w_in, p.k_h, p.k_w, p.stride_h, p.stride_w) == (size, size, *(kernel,) * 4)
         plain = p.dilation_h == p.dilation_w == p.groups == 1 and not any(self.pads) and not self.volumetric
@@ -264,7 +263,7 @@ class FilterProblem:
 
     @property
     def _least_rows(self) -> int:
-        """Return the most input rows that 16 pixels can read."""
+        """Return the most input rows that 16 pixels read, the least that L1 must hold."""
         p = self.problem
         if p.w_out % FRACTAL == 0:
             return self.kh_dilated
@@ -285,7 +284,7 @@ class FilterProblem:
 def filter_problem(
     inp: TilingInput, dtype: str, cores: int | None = None, *, volumetric: bool = False
 ) -> FilterProblem:
-    """Return the problem as the procedure sees it; `cores` where a call asks for another number of blocks."""
+    """Return the problem as the procedure sees it. `cores` replaces the chip's where a call asks for other blocks."""
     buffers = inp.buffers
     return FilterProblem(
         inp.problem,

@@ -64,7 +64,7 @@ def cache_tiling(p: FilterProblem, costs: CycleCosts) -> CacheTiling:
 
 
 def tiling_by_loads(p: FilterProblem) -> CacheTiling:
-    """Return the vendor's tiling where no cycles are counted: of signals, and on chips whose results leave L0C through UB."""
+    """Return the vendor's tiling by the fewest loads: for signals, and on chips whose results leave L0C through UB."""
     return _decided(p, *fewest_loads(p), None)
 
 
@@ -102,7 +102,7 @@ def _cuts(p: FilterProblem) -> Iterator[Cuts]:
 
 
 def _whole_images(p: FilterProblem, batch: int, depth: int) -> bool:
-    """Return True unless the depth of gradOutput is cut and a core's share is neither whole images nor an even part of one."""
+    """Return True unless gradOutput's depth is cut so that a core's planes are neither whole images nor divide one evenly."""
     d_out = p.problem.d_out
     planes = ceil_div(p.problem.n, batch) * (d_out // depth)
     return depth == 1 or planes % d_out == 0 or d_out % planes == 0
@@ -127,7 +127,7 @@ def share_of_core(p: FilterProblem, cuts: Cuts) -> Share:
 
 
 def _decided(p: FilterProblem, cuts: Cuts, share: Share, tile: Tile, cycles: int | None) -> CacheTiling:
-    """Return the decided tiling: an operand that lies in L1 whole has one buffer, where cycles decided."""
+    """Return the tiling of a cut, share and tile. Where cycles decided, an operand that L1 holds whole has one buffer."""
     a, b = (Attach.WHOLE_K if share.batch == 1 and k == share.k else Attach.PART for k in (tile.k_al1, tile.k_bl1))
     if p.load in (Load.SPLIT_W, Load.DMA):
         a = b = Attach.PART

@@ -28,7 +28,7 @@ SIDE, LONG_SIDE = 16, 32  # blocks along M or N of a tile; of the operand that s
 
 
 def largest_divisor(number: int, limit: int, even: bool = False) -> int:
-    """Return the largest (even) divisor that is not above `limit`; 0 for none. All of `number` where the limit allows it."""
+    """Return the largest (if asked, `even`) divisor of `number` up to `limit`; `number` itself if it fits, 0 for none."""
     if limit >= number:
         return number
     return next((d for d in reversed(divisors(number, limit)) if d % 2 == 0 or not even), 0)
@@ -36,14 +36,14 @@ def largest_divisor(number: int, limit: int, even: bool = False) -> int:
 
 @lru_cache(maxsize=4096)
 def richness(number: int, low: int, high: int) -> int:
-    """Return the greatest number of divisors that any divisor of `number` within [low, high] has."""
+    """Return the most divisors that a divisor of `number` within [low, high] has; 0 if there is no such divisor."""
     inside = (d for d in divisors(number, high) if d >= low)
     return max((len(divisors(d, d)) for d in inside), default=0)
 
 
 @lru_cache(maxsize=4096)
 def mapped(number: int, cores: int) -> int:
-    """Return the number whose divisors are tried as cuts: `number`, or a power of two above it if it has few divisors."""
+    """Return `number`, or a power of two near it if it has few divisors; the divisors of the result are tried as cuts."""
     if number < SMALL or richness(number, 1, cores) > POOR:
         return number
     power = 2 * SMALL
@@ -54,14 +54,14 @@ def mapped(number: int, cores: int) -> int:
 
 @lru_cache(maxsize=4096)
 def cut_counts(number: int, cores: int) -> tuple[int, ...]:
-    """Return the cuts to try, ascending."""
+    """Return the numbers of parts to try for an axis of `number` units, ascending."""
     most = min(number, cores)
     return tuple(sorted({*divisors(mapped(number, cores), most), *divisors(cores, most)}))
 
 
 @lru_cache(maxsize=4096)
 def share_of(number: int, cut: int, cores: int) -> int:
-    """Return the units of a core's share: between `number` / `cut` and that of the mapped number, the first that tiles well."""
+    """Return the units of a core's share: the first with enough divisors from `number` / `cut` to the mapped number / `cut`."""
     if cut == 1 and _tiles_well(number):
         return number
     units, end = ceil_div(number, cut), ceil_div(mapped(number, cores), cut)
@@ -94,7 +94,7 @@ def rows_in(p: FilterProblem, rows: int) -> int:
 
 
 def window(p: FilterProblem, k_l0: int, k_l1: int) -> tuple[int, int]:
-    """Return the rows and columns of the input that `k_l1` units read; `k_l0` is the piece where a row is cut."""
+    """Return (rows, columns) of the input that `k_l1` units of K read; where a row is cut, its pieces have `k_l0` units."""
     if p.conv1d:
         return 1, p.columns(k_l1 * p.k0)
     if p.load is Load.SPLIT_W:
@@ -138,7 +138,7 @@ def fits(p: FilterProblem, tile: Tile) -> bool:
 
 
 def k_steps(p: FilterProblem, share: Share, tile: Tile) -> int:
-    """Return the steps of K of a core's images: tiles of `k_l0`, or rows where a row is cut."""
+    """Return the number of steps of K in a core's image: `k_l0` units each, or rows where a row is cut."""
     return share.k if p.load is Load.SPLIT_W else share.k // tile.k_l0
 
 
@@ -153,7 +153,7 @@ def with_k_of_b(p: FilterProblem, share: Share, tile: Tile) -> Tile:
 
 
 def _steps_in(p: FilterProblem, share: Share, tile: Tile, room: int, most: int) -> int:
-    """Return the most steps of K whose input might fit `room` bytes; at least one."""
+    """Return the most steps of K, up to `most`, whose input might fit `room` bytes of L1; at least one."""
     problem = p.problem
     if p.load is Load.DMA:
         return max(min(room // b1_bytes(p, tile._replace(k_bl1=tile.k_l0)), most), 1)
@@ -174,7 +174,7 @@ def _steps_in(p: FilterProblem, share: Share, tile: Tile, room: int, most: int) 
 
 
 def _quotient(number: int, divisor: int) -> int:
-    """Return the host's division, which rounds towards zero."""
+    """Return the quotient rounded towards zero, as the library's host code divides."""
     return number // divisor if number >= 0 else -(-number // divisor)
 
 
@@ -186,7 +186,7 @@ def with_k_of_a(p: FilterProblem, share: Share, tile: Tile) -> Tile:
 
 
 def with_more_n(p: FilterProblem, share: Share, tile: Tile) -> Tile:
-    """Return the tile with as many tiles along N as fit L1 and load3d's fields, if L1 has all K of B of the only image."""
+    """Return the tile with as many tiles along N as L1 and load3d's fields hold, if L1 holds all K of B of a single image."""
     if share.batch != 1 or tile.k_bl1 != share.k:
         return tile
     tile = tile._replace(n_bl1=1)
@@ -199,7 +199,7 @@ def with_more_n(p: FilterProblem, share: Share, tile: Tile) -> Tile:
 
 
 def with_more_m(p: FilterProblem, share: Share, tile: Tile) -> Tile:
-    """Return the tile with as many tiles along M as fit L1, if L1 has all K of A of the only image."""
+    """Return the tile with as many tiles along M as L1 holds, if L1 holds all K of A of a single image."""
     if share.batch != 1 or tile.k_al1 != share.k:
         return tile
     tile = tile._replace(m_al1=1)
@@ -209,9 +209,10 @@ def with_more_m(p: FilterProblem, share: Share, tile: Tile) -> Tile:
 
 
 def one_divides_other(p: FilterProblem, share: Share, tile: Tile) -> Tile:
-    """Return the tile with the larger K in L1 lowered until the smaller divides it, it divides all of K, and L1 holds both.
+    """Return the tile with the larger K in L1 lowered until it or the smaller divides the other, it divides all of K, and L1
+    holds both; the tile itself where no K does.
 
-    A smaller run of pixels may touch one row more.
+    A smaller run of pixels may touch one row more, so L1 is asked again.
     """
     steps, small, large = k_steps(p, share, tile), *sorted((tile.k_al1, tile.k_bl1))
     if large % small == 0:
@@ -229,7 +230,9 @@ def one_divides_other(p: FilterProblem, share: Share, tile: Tile) -> Tile:
 
 
 def a_may_stay(p: FilterProblem) -> bool:
-    """Return True if tiles with all of A in L1 are tried: if M is cut over the cores that images and groups leave."""
+    """Return True if tiles with all K of A in L1 are tried: rows are not cut, and M, cut over the cores that images and groups
+    leave over, fits L1.
+    """
     together = p.problem.groups * p.problem.n
     if together > p.cores or p.load in (Load.SPLIT_W, Load.DMA):
         return False
@@ -238,7 +241,7 @@ def a_may_stay(p: FilterProblem) -> bool:
 
 
 def a_stays(p: FilterProblem, share: Share) -> Tile | None:
-    """Return the tile that keeps all of A in L1 and as much of B as fits beside it; None where A does not fit."""
+    """Return the tile that keeps all of A in L1 and as much of B as fits beside it; None where all of A does not fit."""
     smallest = Tile(m_al1=share.m, k_l0=p.least_k, k_al1=share.k, k_bl1=p.least_k)
     if not fits(p, smallest):
         return None
@@ -255,8 +258,8 @@ def a_stays(p: FilterProblem, share: Share) -> Tile | None:
 
 
 def nothing_stays(p: FilterProblem, share: Share, found_before: bool) -> Tile | None:
-    """Return the tile that keeps no operand in L1: the largest result, the longest K in L0, then as much K of B and of A as
-    fits.
+    """Return the tile that keeps no operand whole in L1: the largest result, then the longest K in L0, then K of B and of A in
+    L1.
 
     None where L1 has no room, or where K is a prime that L0 cannot hold and another tile was `found_before`.
     """
@@ -278,7 +281,7 @@ def nothing_stays(p: FilterProblem, share: Share, found_before: bool) -> Tile | 
 
 
 def _largest_result(p: FilterProblem, share: Share) -> Tile | None:
-    """Return the tile with M and N that cover most: N first and then M, or the reverse; of equal ones the squarer."""
+    """Return the tile whose M x N is largest, with N chosen first or M; of equal ones the squarer. None where nothing fits."""
     start = Tile().same_k(p.least_k)
     in_l0 = p.l0_fractals // p.least_k
     n = _n_that_fits(p, share, start, SIDE)

@@ -1,0 +1,3 @@
+// The Matmul library (docs/ascend-c.md).
+#pragma once
+#include "kernel_operator.h"

@@ -1,0 +1,263 @@
+"""Matmul on a cube core: values against numpy, its words against recorded ones, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import ascend_sim as asim
+from ascend_sim.ascend_c.errors import CompileError
+from ascend_sim.ascend_c.recorder import GM_SHIFT
+from ascend_sim.ascend_c.tilings import matmul_tiling
+from ascend_sim.chip import load_chip
+from ascend_sim.errors import SimError
+from tests.ascend_c.test_words import vendor_words
+from tests.support.ascend_c.kernels import made, needs_compiler, recorded
+
+pytestmark = needs_compiler
+RECORDED = json.loads(Path(__file__).with_name("matmul_words.json").read_text())["cases"]
+"""Words of a public sample of half operands in rows, for two tilings."""
+
+
+class MatmulForm(NamedTuple):
+    """Types of the operands, the result and the bias, and which operands lie transposed."""
+
+    operand: str
+    result: str
+    bias: str
+    turned_a: bool = False
+    turned_b: bool = False
+
+
+FORMS = {
+    "half": MatmulForm("half", "float", "float"),
+    "half, B transposed": MatmulForm("half", "half", "half", turned_b=True),
+    "half, A transposed": MatmulForm("half", "float", "half", turned_a=True),
+    "bfloat16, both transposed": MatmulForm("bfloat16_t", "bfloat16_t", "float", True, True),
+    "float": MatmulForm("float", "float", "float"),
+    "float, B transposed": MatmulForm("float", "float", "float", turned_b=True),
+    "int8": MatmulForm("int8_t", "int32_t", "int32_t"),
+    "int8, B transposed": MatmulForm("int8_t", "int32_t", "int32_t", turned_b=True),
+}
+DTYPES: dict[str, Any] = {
+    "half": np.float16, "bfloat16_t": ml_dtypes.bfloat16, "float": np.float32, "int8_t": np.int8, "int32_t": np.int32,
+}  # fmt: skip
+TYPE = "MatmulType<TPosition::GM, CubeFormat::ND, {0}, {1}>"
+GO = """
+template <class T> GlobalTensor<T> view(GM_ADDR x) { GlobalTensor<T> g; g.SetGlobalBuffer((__gm__ T *)x); return g; }
+template <class M, class T, class C, class S>
+void go(GM_ADDR a, GM_ADDR b, GM_ADDR bias, GM_ADDR c, const TCubeTiling &t, bool ta, bool tb, uint32_t how) {
+    TPipe pipe;
+    M mm;
+    REGIST_MATMUL_OBJ(&pipe, nullptr, mm, &t);
+    mm.SetTensorA(view<T>(a), ta);
+    mm.SetTensorB(view<T>(b), tb);
+    if (t.isBias) mm.SetBias(view<S>(bias));
+    if (how == 0) mm.IterateAll(view<C>(c));
+    else if (how == 1) while (mm.Iterate()) mm.GetTensorC(view<C>(c));
+    else if (how == 2) { mm.SetTail(t.singleCoreM - 8, t.singleCoreN - 8); mm.IterateAll(view<C>(c)); }
+    else if (how == 3) { mm.IterateAll(view<C>(c)); mm.SetTensorB(view<T>(b), tb); mm.IterateAll(view<C>(c), 1); }
+    else mm.GetTensorC(view<C>(c));
+    mm.End();
+}
+"""
+
+
+def _case(number: int, form: MatmulForm) -> str:
+    types = ", ".join(
+        TYPE.format(one, str(turned).lower())
+        for one, turned in (
+            (form.operand, form.turned_a),
+            (form.operand, form.turned_b),
+            (form.result, False),
+            (form.bias, False),
+        )
+    )
+    call = f"go<Matmul<{types}>, {form.operand}, {form.result}, {form.bias}>"
+    return f"case {number}: {call}(a, b, bias, c, t, {int(form.turned_a)}, {int(form.turned_b)}, how); break;"
+
+
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    cases = "\n".join(_case(number, form) for number, form in enumerate(FORMS.values()))
+    return made(tmp_path_factory.mktemp("matmul"), '#include "lib/matmul_intf.h"\n' + GO + f"""
+extern "C" __global__ __aicore__ void product(GM_ADDR a, GM_ADDR b, GM_ADDR bias, GM_ADDR c, TCubeTiling t, int which,
+                                              uint32_t how) {{
+    switch (which) {{ {cases} }}
+}}
+""")  # fmt: skip
+
+
+def tiling(shape: tuple[int, int, int], **changed: int) -> dict[str, int]:
+    """Return tiles of 64 x 64 x 64 in two rooms for each operand: always the same fields, so that one library serves all."""
+    m, n, k = shape
+    usual = {"M": m, "N": n, "Ka": k, "Kb": k, "singleCoreM": m, "singleCoreN": n, "singleCoreK": k}
+    usual |= {"baseM": 64, "baseN": 64, "baseK": 64, "depthA1": 2, "depthB1": 2, "stepKa": 1, "stepKb": 1}
+    usual |= {"usedCoreNum": 1, "stepM": 1, "stepN": 1, "isBias": 0, "iterateOrder": 0}
+    return usual | {"dbL0A": 2, "dbL0B": 2, "dbL0C": 1} | changed
+
+
+def operands(name: str, shape: tuple[int, int, int], seed: int = 0) -> tuple[list[Any], Any]:
+    """Return tensors, and the product without a bias in float64."""
+    form, rng = FORMS[name], np.random.default_rng(seed)
+    m, n, k = shape
+
+    def random(which: str, *sizes: int) -> Any:
+        values = rng.integers(-8, 8, sizes) if which.startswith("int") else rng.standard_normal(sizes)
+        return values.astype(DTYPES[which])
+
+    a, b, bias = random(form.operand, m, k), random(form.operand, k, n), random(form.bias, n)
+    placed = [a.T.copy() if form.turned_a else a, b.T.copy() if form.turned_b else b, bias]
+    return [*placed, np.zeros((m, n), DTYPES[form.result])], a.astype(np.float64) @ b.astype(np.float64)
+
+
+def run(kernel: Any, name: str, tensors: list[Any], t: dict[str, int], how: int = 0, **options: Any) -> Any:
+    return asim.launch(kernel, 1, *tensors, t=t, which=list(FORMS).index(name), how=how, **options)
+
+
+def close(form: MatmulForm, found: Any, wanted: Any) -> None:
+    tolerance = {"half": 2e-3, "bfloat16_t": 2e-2, "float": 2e-6, "int32_t": 0}[form.result]
+    np.testing.assert_allclose(found.astype(np.float64), wanted, rtol=tolerance * 2, atol=tolerance * 12)
+
+
+@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("shape", [(128, 64, 192), (100, 90, 70), (20, 10, 40)])
+def test_a_product_is_right(kernel: Any, name: str, shape: tuple[int, int, int]) -> None:
+    if name == "int8" and shape != (128, 64, 192):
+        return  # its rest is refused
+    tensors, product = operands(name, shape)
+    t = tiling(shape, isBias=1)
+    close(FORMS[name], run(kernel, name, tensors, t).outputs["c"], product + tensors[2].astype(np.float64))
+    report = asim.check_kernel(kernel, 1, *tensors, t=t, which=list(FORMS).index(name), how=0)
+    assert not report.findings, report.render()
+
+
+TILINGS = {
+    "K stays in L1": {"stepKa": 3, "stepKb": 3, "depthA1": 3, "depthB1": 3},
+    "only B stays in L1": {"stepKb": 3, "depthB1": 3},
+    "columns first": {"iterateOrder": 1, "stepKa": 3, "depthA1": 3},
+    "two tiles in L0C": {"dbL0C": 2, "baseN": 32},
+    "one half of L0A and L0B": {"dbL0A": 1, "dbL0B": 1},
+    "one room": {"depthA1": 1, "depthB1": 1},
+    "tiles of 96 and 48": {"baseM": 96, "baseN": 48, "baseK": 32},
+}
+
+
+@pytest.mark.parametrize("name", TILINGS)
+def test_every_tiling_gives_the_product(kernel: Any, name: str) -> None:
+    shape = (72, 86, 140)
+    tensors, product = operands("half", shape)
+    t = tiling(shape, **TILINGS[name])
+    for how, chip in ((0, "ascend910b3"), (1, "ascend910_9391")):
+        found = run(kernel, "half", tensors, t, how, chip=chip, mode="functional").outputs["c"]
+        close(FORMS["half"], found, product)
+    report = asim.check_kernel(kernel, 1, *tensors, t=t, which=0, how=1)
+    assert not report.findings, report.render()
+
+
+def test_a_tail_is_a_smaller_product_in_the_same_matrices(kernel: Any) -> None:
+    tensors, product = operands("half", (64, 80, 64))
+    found = run(kernel, "half", tensors, tiling((64, 80, 64)), how=2).outputs["c"]
+    close(FORMS["half"], found[:56, :72], product[:56, :72])
+    assert not found[56:].any() and not found[:, 72:].any()
+
+
+def test_an_atomic_product_is_added(kernel: Any) -> None:
+    tensors, product = operands("float", (64, 80, 64))
+    close(FORMS["float"], run(kernel, "float", tensors, tiling((64, 80, 64)), how=3).outputs["c"], 2 * product)
+
+
+def test_a_tiling_made_from_the_shape_runs(kernel: Any) -> None:
+    shape = (300, 520, 700)
+    tensors, product = operands("half", shape)
+    t = tiling(shape) | matmul_tiling(load_chip("ascend910b3"), shape)
+    close(FORMS["half"], run(kernel, "half", tensors, t, mode="functional").outputs["c"], product)
+
+
+@pytest.mark.parametrize("number", range(len(RECORDED)))
+def test_words_are_those_of_the_library(kernel: Any, number: int) -> None:
+    """The sample's block 0 works on A, B and C from their starts."""
+    case = RECORDED[number]
+    data = struct.pack(f"<{len(case['tiling'])}i", *case["tiling"].values())
+    addresses = [(slot + 1) << GM_SHIFT for slot in (0, 1, 3, 2)]  # a, b, bias, c
+    recording = recorded(kernel, *addresses, data, 0, 0, core="AIC")
+    found = []
+    for _, word in vendor_words(recording):
+        values = [_tensor(one) if isinstance(one, str) and one.startswith("GM") else one for one in word]
+        found.append(values)
+    assert found == case["words"]
+
+
+def _tensor(place: str) -> str:
+    at = int(place.partition("+")[2], 16)
+    return f"GM{at >> GM_SHIFT}+{at & (1 << GM_SHIFT) - 1:#x}"
+
+
+REFUSED = {
+    "baseM 0": (
+        {"baseM": 0},
+        "half",
+        0,
+        "Matmul: baseM 0, baseN 64, baseK 64, depthA1 2, depthB1 2; each is at least 1",
+    ),
+    "baseN of 24": ({"baseN": 24}, "half", 0, "baseN 24, baseK 64; they are multiples of 16"),
+    "L0A": ({"baseK": 512}, "half", 0, "2 x 65536 bytes of a piece of A do not fit into L0A"),
+    "L0C": ({"baseM": 256, "baseN": 256, "baseK": 32}, "half", 0, "a tile of 256 x 256 does not fit into L0C"),
+    "L1": (
+        {"depthA1": 64, "depthB1": 64, "singleCoreK": 128},
+        "half",
+        0,
+        r"depthA1 64\) and B \(depthB1 64\) end at 1048576; L1 has 524288 bytes",
+    ),
+    "no tile": ({}, "half", 4, "GetTensorC: there is no tile; Iterate computes one"),
+    "a single shape of 0": ({"singleCoreK": 0}, "half", 0, "a single shape of 128 x 64 x 0; each is at least 1"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_wrong_tilings_and_calls_are_refused(kernel: Any, name: str) -> None:
+    changed, form, how, text = REFUSED[name]
+    tensors, _ = operands(form, (128, 64, 64))
+    with pytest.raises(SimError, match=text):
+        run(kernel, form, tensors, tiling((128, 64, 64), **changed), how)
+
+
+def test_a_rest_of_int8_is_refused(kernel: Any) -> None:
+    tensors, _ = operands("int8", (64, 40, 64))
+    with pytest.raises(SimError, match="B of int8_t with K or N of a tile that is no multiple of 32"):
+        run(kernel, "int8", tensors, tiling((64, 40, 64)))
+
+
+def test_a_matmul_of_vector_cores_is_refused(tmp_path: Path) -> None:
+    types = ", ".join([TYPE.format("half", "false")] * 2 + [TYPE.format("float", "false")])
+    text = f"""
+extern "C" __global__ __aicore__ void both(GM_ADDR a, TCubeTiling t) {{
+    KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIC_1_2);
+    TPipe pipe;
+    Matmul<{types}> mm;
+    REGIST_MATMUL_OBJ(&pipe, nullptr, mm, &t);
+}}"""
+    with pytest.raises(SimError, match=r"kernel\.cpp:8: .*Matmul on a vector core, which asks a cube core by messages"):
+        asim.launch(made(tmp_path, text), 1, np.zeros(64, np.float16), t=tiling((64, 64, 64)))
+
+
+@pytest.mark.parametrize(
+    ("types", "text"),
+    [
+        ("half float float", "Matmul: A and B are of one type"),
+        ("int8_t int8_t half", "of int8_t it is int32_t"),
+        ("int16_t int16_t float", "Matmul: A and B are half, bfloat16_t, float or int8_t"),
+    ],
+)
+def test_types_that_it_has_not_are_one_error_with_the_line(tmp_path: Path, types: str, text: str) -> None:
+    listed = ", ".join(TYPE.format(one, "false") for one in types.split())
+    code = f'extern "C" __global__ __aicore__ void wrong(GM_ADDR a) {{\n    Matmul<{listed}> mm;\n}}'
+    with pytest.raises(CompileError) as caught:
+        made(tmp_path, code)
+    assert "kernel.cpp:4: error: " in str(caught.value) and text in str(caught.value)
