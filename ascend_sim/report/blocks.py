@@ -13,7 +13,7 @@ from ascend_sim.report.lines import SourceLine
 from ascend_sim.runtime import Recording
 
 _EXPLAINED = (
-    "Boxes are instructions, red where they are on the critical path; thin bars below are where a pipe stands still, lines are "
+    "Boxes are instructions, hatched on the critical path; thin bars below are where a pipe stands still, lines are "
     "flags. Where boxes are narrower than a pixel, heights are how busy the pipe was: zoom in to see them. Drag to zoom, or "
     "turn the wheel; double-click to go back."
 )

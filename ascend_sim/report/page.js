@@ -122,6 +122,34 @@
       for (const other of button.parentNode.querySelectorAll("button")) { other.classList.toggle("on", other === button); }
     }
   });
+  // Commands are copied by a button; rows and heads that take a click take Enter and Space too.
+  for (const command of document.querySelectorAll("code.command")) {
+    const button = document.createElement("button");
+    button.className = "copy";
+    button.type = "button";
+    button.textContent = "copy";
+    button.setAttribute("aria-label", `copy ${command.textContent}`);
+    button.addEventListener("click", () => copy(command, button));
+    command.after(button);
+  }
+  async function copy(command, button) {
+    try {
+      await navigator.clipboard.writeText(command.textContent);
+      button.textContent = "copied";
+    } catch {  // a page from a file may not write there: the command is marked for the reader's own keys
+      getSelection().selectAllChildren(command);
+      button.textContent = "marked";
+    }
+    setTimeout(() => { button.textContent = "copy"; }, 1500);
+  }
+  for (const part of document.querySelectorAll("table[data-sort] th, tr[data-kernel]")) { part.tabIndex = 0; }
+  document.addEventListener("keydown", (event) => {
+    if ((event.key === "Enter" || event.key === " ") && event.target.matches("table[data-sort] th, tr[data-kernel]")) {
+      event.preventDefault();
+      event.target.click();
+    }
+  });
+  document.addEventListener("toggle", drawVisible, true);
   const select = document.getElementById("kernel");
   if (select) {
     select.addEventListener("change", () => choose(select.value));

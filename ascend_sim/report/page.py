@@ -26,7 +26,7 @@ from ascend_sim.report.packed import LIMIT, PackedBlocks
 from ascend_sim.report.races import Findings
 from ascend_sim.report.report import VERSION
 from ascend_sim.report.skeleton import Figures, check_plotly, framed
-from ascend_sim.report.summary import summary_html
+from ascend_sim.report.summary import command_html, summary_html
 from ascend_sim.report.timeline_file import digest_of, load_recording
 from ascend_sim.report.what_if import ChangedRun
 from ascend_sim.report.words import words
@@ -128,10 +128,10 @@ def _page(
     kernels_text, packed = _one_kernel(recording, report, path, figures, limit)
     parts = [
         _head(report, found.part()),
-        _bottleneck(recording, report, path, outcomes, said, figures),
-        _kernels(kernels, report["total_us"]),
-        _rooflines(recording, report, figures),
         kernels_text,
+        _kernels(kernels, report["total_us"]),
+        _bottleneck(recording, report, path, outcomes, said, figures),
+        _rooflines(recording, report, figures),
         _foot(),
     ]
     title = f"{report['problem'].get('operator', 'run')} on {report['chip']}"
@@ -158,12 +158,18 @@ def _head(report: Mapping[str, Any], told: str) -> str:
         f"<h1>{escape(problem.get('operator', 'run'))} on {escape(report['chip'])}</h1>",
         '<div class="facts">' + "".join(f'<div class="fact">{fact}</div>' for fact in facts) + "</div>",
         summary_html(report),
-        problem_table(problem),
+        told,
     ]
-    if outputs:
-        lines += [f"<h3>{kind.capitalize()}s against float64</h3>", output_table(outputs)]
-    lines.append(told)
     lines += [f'<p class="faint">warning: {escape(one)}</p>' for one in report["warnings"]]
+    call = [problem_table(problem)]
+    if outputs:
+        call += [f"<h3>{kind.capitalize()}s against float64</h3>", output_table(outputs)]
+    lines.append(
+        '<details id="call"><summary>The call'
+        + (f", and its {kind}s against float64" if outputs else "")
+        + "</summary>"
+    )
+    lines += [*call, "</details>"]
     return "\n".join(lines)
 
 
@@ -186,7 +192,10 @@ def _bottleneck(
     from ascend_sim.report.figures import path_figure
 
     paragraphs = "\n".join(f"<p>{escape(one)}</p>" for one in said)
-    lines = ["<h2>What holds it up</h2>", f'<div class="words" id="words">\n{paragraphs}\n</div>']
+    lines = [
+        "<h2>What holds it up</h2>",
+        f'<details id="words"><summary>In words</summary><div class="words">\n{paragraphs}\n</div></details>',
+    ]
     if outcomes:
         lines += ["<h3>The same programs with other rates</h3>", _what_if_table(report["kernels"], outcomes)]
     if path:
@@ -390,10 +399,7 @@ def _waterfall(recording: Recording, kernel: Mapping[str, Any], task: int, figur
 
     if not kernel.get("waterfall"):
         return []
-    said = [
-        f"<li>{escape(one['text'])}{'<br><code>' + escape(one['command']) + '</code>' if one['command'] else ''}</li>"
-        for one in kernel.get("statements", ())
-    ]
+    said = [f"<li>{escape(one['text'])}{command_html(one['command'])}</li>" for one in kernel.get("statements", ())]
     return [
         f"<h3>From the ideal to the {sum(kernel['waterfall'].values()):,} cycles of {escape(kernel['name'])}</h3>",
         figures.add(waterfall_figure(recording.chip, kernel), f"waterfall-{task}"),

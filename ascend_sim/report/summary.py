@@ -19,7 +19,7 @@ from ascend_sim.report.html import wrong_words
 from ascend_sim.report.ladder import asks_table
 from ascend_sim.report.waterfall import WORDS
 
-__all__ = ["LAYOUT", "head_words", "lines_of", "parts_words", "summary_html", "summary_of"]
+__all__ = ["LAYOUT", "command_html", "head_words", "lines_of", "parts_words", "summary_html", "summary_of"]
 
 LAYOUT = "layout"
 """The part of a call's time in kernels that only convert layouts and dtypes (TransData, Cast, MemSet)."""
@@ -123,6 +123,11 @@ def parts_words(parts: Sequence[Mapping[str, Any]]) -> str:
     return "   ".join(f"{one['part']} {100 * one['share']:.0f} %" for one in parts[:_PARTS])
 
 
+def command_html(command: str) -> str:
+    """Return a command on a line of its own as HTML, to which the page adds a button that copies it; "" for none."""
+    return f'<br><code class="command">{escape(command)}</code>' if command else ""
+
+
 def summary_html(report: Mapping[str, Any]) -> str:
     """Return the time's parts as cards, its uncertainty, and each advice with its command, as HTML."""
     summary = report.get("summary") or summary_of(report)
@@ -136,7 +141,7 @@ def summary_html(report: Mapping[str, Any]) -> str:
         f"<li>{escape(', '.join(one['kernels']))}: {escape(one['what'])} "
         + (f"<b>{-one['gain_us']:.1f} us</b> " if one["gain_us"] is not None else "")
         + f'<span class="faint">({escape(KINDS[one["kind"]])})</span>'
-        + (f"<br><code>{escape(one['command'])}</code>" if one["command"] else "")
+        + command_html(one["command"])
         + "</li>"
         for one in summary["statements"][:3]
     ]

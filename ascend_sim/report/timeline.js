@@ -258,9 +258,26 @@
       ink.fillStyle = run.colors[name];
       ink.fillRect(x, y, width, BOX);
       if (width > 3) { ink.strokeStyle = "rgba(127,127,127,0.7)"; ink.lineWidth = 0.5; ink.strokeRect(x, y, width, BOX); }
-      if (this.one.critical.has(row)) { ink.strokeStyle = "#d00000"; ink.lineWidth = 2; ink.strokeRect(x + 1, y + 1, Math.max(width - 2, 0.5), BOX - 2); }
+      if (this.one.critical.has(row)) { this.mark(ink, x, y, width); }
       const left = Math.max(x, LEFT), seen = Math.min(x + width, LEFT + this.width) - left, text = this.one.table[this.one.instruction[row]].name;
       if (seen > 8 + 6.6 * text.length) { ink.fillStyle = "#101418"; ink.fillText(text, left + 4, y + 19); }
+    }
+
+    // The critical path: an outline, and a hatch, which need no colour to be seen.
+    mark(ink, x, y, width) {
+      ink.strokeStyle = this.colors.text;
+      ink.lineWidth = 2;
+      ink.strokeRect(x + 1, y + 1, Math.max(width - 2, 0.5), BOX - 2);
+      ink.save();
+      ink.beginPath();
+      ink.rect(x, y, width, BOX);
+      ink.clip();
+      ink.beginPath();
+      ink.lineWidth = 0.8;
+      const from = Math.max(x, LEFT), until = Math.min(x + width, LEFT + this.width);
+      for (let at = from - BOX; at < until; at += 7) { ink.moveTo(at, y + BOX); ink.lineTo(at + BOX, y); }
+      ink.stroke();
+      ink.restore();
     }
 
     arrows(ink) {

@@ -14,7 +14,7 @@ from ascend_sim.engine.flags import flag_pairs
 from ascend_sim.engine.timeline import CAUSES, ProgramRun, at_work
 from ascend_sim.isa.base import CROSS_WAIT, PIPE_INDEX, PIPES, TRANSFER, WAIT
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
-from ascend_sim.report.colors import COLORS, NOTHING, STALL_COLORS
+from ascend_sim.report.colors import COLORS, NOTHING, OUTLINE, STALL_COLORS
 from ascend_sim.report.counts import bytes_of
 from ascend_sim.report.figures import EDGE, LEGEND, SLICES, TIME_MARGIN, Figure, new_figure, origin_of
 from ascend_sim.runtime import Recording
@@ -101,7 +101,11 @@ def timeline_figure(
             x=np.round((run.end - run.start)[held] / chip.clock.cube_mhz, 5),
             name="critical path",
             hoverinfo="skip",
-            marker={"color": "rgba(0,0,0,0)", "line": {"width": 2, "color": "#d00000"}},
+            marker={
+                "color": "rgba(0,0,0,0)",
+                "line": {"width": 2, "color": OUTLINE},
+                "pattern": {"shape": "/", "size": 6, "solidity": 0.2, "fgcolor": OUTLINE, "fillmode": "overlay"},
+            },
         )
     figure.update_yaxes(categoryorder="array", categoryarray=used[::-1], fixedrange=True, automargin=False)
     spans = {name: us([run.start[part].min(), run.retire[part].max()]).tolist() for name, part in parts.items()}

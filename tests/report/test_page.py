@@ -313,3 +313,59 @@ def test_it_fits_a_phone(browser: Any) -> None:
     wait_for(browser, "document.documentElement.scrollWidth <= 390")
     wait_for(browser, "document.querySelector('#critical-path .main-svg').getBoundingClientRect().width <= 390")
     assert shown(browser).find_element("css selector", "canvas").size["width"] <= 390
+
+
+def test_cards_come_first_then_advice_then_the_timeline_and_prose_is_folded(browser: Any) -> None:
+    emulate(browser, 1280, 900)
+    tops = browser.execute_script(
+        "return [...document.querySelectorAll('.facts, .blocks canvas, #kernels, #words')].filter((one) => one.offsetParent)"
+        ".map((one) => [one.id || one.className || one.tagName, one.getBoundingClientRect().top])"
+    )
+    assert [name for name, _ in sorted(tops, key=lambda one: one[1])] == [
+        "facts",
+        "facts",
+        "CANVAS",
+        "kernels",
+        "words",
+    ]
+    folded = browser.execute_script("return [...document.querySelectorAll('#call, #words')].map((one) => one.open)")
+    assert folded == [False, False]
+
+
+def test_rows_that_take_a_click_take_the_keyboard(browser: Any) -> None:
+    told = browser.execute_script("""
+      const rows = [...document.querySelectorAll("#kernels tr[data-kernel]")];
+      const row = rows.find((one) => !one.classList.contains("chosen") &&
+        document.querySelector(`section.kernel[data-kernel="${one.dataset.kernel}"]`));
+      row.focus();
+      row.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true }));
+      return [document.activeElement === row, row.classList.contains("chosen")];
+    """)
+    assert told == [True, True]
+
+
+def test_a_command_has_a_button_that_copies_it(result: Any, tmp_path: Path) -> None:
+    report = result.report.to_dict(statements=True)
+    advice = {"kernels": ["dX"], "what": "more", "gain_us": None, "kind": "simulated", "command": "ascend-sim run <x>"}
+    report["summary"]["statements"] = [advice]
+    write_page(tmp_path / "page.html", result.recording, report)
+    with chromium() as driver:
+        driver.get((tmp_path / "page.html").as_uri())
+        button = driver.find_element("css selector", "code.command + button.copy")
+        assert button.get_attribute("aria-label") == "copy ascend-sim run <x>"
+        clipboard = "{ value: { writeText: (one) => { window.copied = one; } } }"
+        driver.execute_script(f"Object.defineProperty(navigator, 'clipboard', {clipboard})")
+        button.click()
+        assert driver.execute_script("return window.copied") == "ascend-sim run <x>" and button.text == "copied"
+
+
+def test_the_first_column_of_a_wide_table_stays_in_view(browser: Any) -> None:
+    emulate(browser, 400, 900, mobile=True)
+    lefts = browser.execute_script("""
+      const box = document.getElementById("kernels").closest(".scroll"), cell = box.querySelector("td");
+      const before = cell.getBoundingClientRect().left;
+      box.scrollLeft = 200;
+      return [box.scrollLeft, before, cell.getBoundingClientRect().left];
+    """)
+    emulate(browser, 1280, 900)
+    assert lefts[0] == 200 and abs(lefts[1] - lefts[2]) < 1

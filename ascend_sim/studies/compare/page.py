@@ -149,18 +149,23 @@ def _facts(
     """Return facts as an HTML table. `marks` has True for each row to mark; without it the facts that differ are
     marked.
 
-    With `kernels` each row has the number of its kernel, for the page's script.
+    With `kernels` each row has the number of its kernel, for the page's script. Rows without a mark are folded.
     """
     two = len(comparison.runs) == 2
-    rows: list[list[str]] = []
-    attributes: list[str] = []
+    found: dict[bool, list[tuple[list[str], str]]] = {True: [], False: []}
     for number, fact in enumerate(facts):
         differs = marks[number] if marks else fact.differs
         cells: list[Any] = [f"{'* ' if differs else ''}{fact.name}", *map(shown_value, fact.values)]
         cells += shown_difference(fact) if two else ()
-        rows.append([escape(cell) for cell in cells])
-        attributes.append(
-            " ".join([*(['class="differs"'] if differs else []), *([f'data-kernel="{number}"'] if kernels else [])])
-        )
+        mark = [*(['class="differs"'] if differs else []), *([f'data-kernel="{number}"'] if kernels else [])]
+        found[differs].append(([escape(cell) for cell in cells], " ".join(mark)))
     head = ["", *(f">{letter}" for letter in LETTERS[: len(comparison.runs)]), *((">B - A", ">") if two else ())]
-    return table(head, rows, marks=attributes)
+    tables = {
+        differs: table(head, [cells for cells, _ in rows], marks=[mark for _, mark in rows])
+        for differs, rows in found.items()
+        if rows
+    }
+    if False in tables:
+        folded = f"{len(found[False])} equal {'row' if len(found[False]) == 1 else 'rows'}"
+        tables[False] = f'<details class="equal"><summary>{folded}</summary>{tables[False]}</details>'
+    return "\n".join(tables.values())
