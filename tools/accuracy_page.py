@@ -19,7 +19,7 @@ from accuracy_parts.picture import TEXT
 from accuracy_parts.programs import POINTS, programs
 from accuracy_parts.refit import refits, refitted
 from accuracy_parts.rows import B2, DW, DX, FIRST, SIMULATED
-from accuracy_parts.sealed import open_and_sealed, step
+from accuracy_parts.sealed import how_far_off, step
 from accuracy_parts.structure import choices
 from accuracy_parts.sure import intervals, sure
 from accuracy_parts.tables import by_label, calls, headline, kernels, kind, layer, products, three_columns
@@ -54,11 +54,10 @@ def main(page: str, long: bool, keep: Path | None) -> None:
     table, rows = calls(compared)
     write(
         Path(page),
-        words.HEAD.format(rows_910b2=len(on_b2), kernels_910b2=len({one.row.kernel for one in on_b2}), **asked),
+        words.HEAD,
+        how_far_off(compared, sealed),
+        words.MEASURED,
         TEXT,
-        open_and_sealed(compared, sealed),
-        "## Convolutions\n\n" + headline(compared, told),
-        words.BLOCKS,
         words.CALLS_TEXT.format(**asked),
         sure(),
         "## Where it is weak, and why\n\n" + notes(groups),
@@ -68,6 +67,8 @@ def main(page: str, long: bool, keep: Path | None) -> None:
         Path(page).with_stem(f"{Path(page).stem}-tables"),
         words.TABLES,
         "## Task time by chip and operator\n\n" + three_columns(compared, told),
+        "## Convolutions of training steps\n\n" + headline(compared, told),
+        words.BLOCKS,
         step(),
         "## Whole calls\n\n"
         '"named": the source names the kernels. "inside": calls whose measured time lies in the sum of its kernels\' '

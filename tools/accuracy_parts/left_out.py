@@ -15,14 +15,13 @@ LEFT_OUT = """## Rows left out of a fit
 Every cost that these kernels fitted is fitted again without a layer (both gradients, all batches; of whole calls and vector
 kernels one shape), which is then predicted with it, each cost within half and twice what ships. "as shipped" has costs that
 saw the row, "left out" has none that did. Only costs are left out: for operators under "in-sample all the same" a rule was
-chosen with these rows in view. So this is a lower bound of the error on a new network. Products (`matmul.csv`) are not fitted
-again.
+chosen with these rows in view. So this is a lower bound. Products are left out.
 
 {refitted}
 
 The same with two corrections of predicted task times of convolutions, fitted to the least mean of abs(log(predicted /
 measured)): a constant, and a constant with a factor. Means of the sizes of errors, percent. All rows of a chip come from one
-network, so "chip out" is also the network left out. `tools/calibrate.py` does the same with any cost and any rows.
+network, so "chip out" is also the network left out.
 
 | chip | told | rows | layers | shipped | constant: fit | layer out | and a factor: fit | layer out | batch out | chip out |
 |---|---|---|---|---|---|---|---|---|---|---|"""

@@ -7,54 +7,60 @@ from collections.abc import Sequence
 
 from ascend_sim.chip import load_chip
 from ascend_sim.studies.validate.fitted_on import folder
-from ascend_sim.studies.validate.launches import MICROBENCHMARKS
+from ascend_sim.studies.validate.launches import CALLS, MATMULS, MICROBENCHMARKS
 from ascend_sim.studies.validate.pages import Errors, spearman
 from ascend_sim.studies.validate.profile_order import victims
-from ascend_sim.studies.validate.rows import read_rows
+from ascend_sim.studies.validate.rows import MeasuredRow, read_rows
 from ascend_sim.studies.validate.run import RowComparison, compare
 
 STEPS = ("steps/alexnet_910b2_rank0.csv", "steps/alexnet_910b2_rank1.csv")
 STEP_CHIP = "ascend910b2"
-SEALED = """## Open and sealed rows
+HOW_FAR = """## How far off is a number?
 
-How far off a number of this kind on this chip is. Nothing was fitted on sealed rows, or chosen with them in view
+Errors of task times by chip and kind of kernel or call. Nothing was fitted on sealed rows
 (`configs/measurements/sealed.yaml`); open ones were in view. "worst" has its sign, "inside" counts measured times in the 80 %
-interval."""
+interval.
+
+{table}
+
+- **Of a kind and chip with rows**, trust the order of tilings and layers, and read a time with its
+  [interval](#how-sure-a-time-is).
+- **New layers are worse** than open rows: where sealed rows of a kind stand here, take their error.
+- **Without rows of its chip or kind** a time is an estimate: only its interval says how wide."""
 STEP = """## A training step in its order
 
 AlexNet, batch 32, on a 910B2: every kernel finds in the L2 what the kernels before it left (`validate --l2 step`), or its
 inputs (`--l2 warm`). Lines that reads drive out cost `memory.write_back_ratio`, fitted on others of this step."""
 
 
-def open_and_sealed(compared: Sequence[RowComparison], closed: Sequence[RowComparison]) -> str:
-    """Return a line for each chip and kind with sealed rows: the sealed ones, then the open ones of the kind."""
-    lines = [
-        "| chip | kind | | rows | mean % | worst % | rank | inside |",
-        "|" + "---|" * 8,
-    ]
-    kinds = sorted({_kind(one) for one in closed if not one.prediction.skipped})
-    for chip, kind in kinds:
-        for name, rows in (("sealed", closed), ("open", compared)):
-            own = [one for one in rows if not one.prediction.skipped and _kind(one) == (chip, kind)]
+def how_far_off(compared: Sequence[RowComparison], closed: Sequence[RowComparison]) -> str:
+    """Return the errors of each chip and kind: the sealed rows of all of them, then the open ones."""
+    lines = ["| rows | chip | kind | n | mean % | worst % | rank | inside |", "|" + "---|" * 8]
+    for name, rows in (("sealed", closed), ("open", compared)):
+        kinds: dict[tuple[str, str], list[RowComparison]] = {}
+        for one in rows:
+            if not one.prediction.skipped and one.row.kernel.op_type not in MICROBENCHMARKS:
+                kinds.setdefault((one.row.kernel.chip, kind_of(one.row)), []).append(one)
+        for (chip, kind), own in sorted(kinds.items()):
             pairs = [(one.prediction.task_us, one.row.duration_us) for one in own]
             errors = Errors.of(pairs)
-            if errors is None:
-                continue
+            assert errors is not None
             rank = spearman(*zip(*pairs, strict=True)) if len(pairs) > 2 else None
             inside = sum(one.prediction.low_us <= one.row.duration_us <= one.prediction.high_us for one in own)
             lines.append(
-                f"| {chip} | {kind} | {name} | {errors.rows} | {errors.mean:.1f} | {errors.worst:+.1f} | "
-                f"{'-' if rank is None else f'{rank:.3f}'} | {inside} of {len(own)} |"
+                f"| {name} | {chip} | {kind} | {errors.rows} | {errors.mean:.1f} | {errors.worst:+.1f} | "
+                f"{'-' if rank is None else f'{rank:.2f}'} | {inside} |"
             )
-    return SEALED + "\n\n" + "\n".join(lines)
+    return HOW_FAR.format(table="\n".join(lines))
 
 
-def _kind(one: RowComparison) -> tuple[str, str]:
-    """Chip and kind of a row: products of all series together."""
-    kernel = one.row.kernel
-    return kernel.chip, "program" if kernel.op_type in MICROBENCHMARKS else kernel.op_type.removesuffix(
-        "V2"
-    ).removesuffix("V3")
+def kind_of(row: MeasuredRow) -> str:
+    """Return the kind of kernel or call that a user knows: products by their origin, calls by groups."""
+    kernel, series = row.kernel, row.series.partition(",")[0]
+    if kernel.op_type in CALLS and series == "KernelBench":  # the chip of its own says it
+        series = ""
+    name = "MatMul" if kernel.op_type in MATMULS else kernel.op_type
+    return f"{name}, {series}" if series else name
 
 
 def step() -> str:

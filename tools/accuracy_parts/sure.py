@@ -26,14 +26,12 @@ than {long} us).
 
 - With fewer than {enough} measured kernels of that chip and size it is the interval of the size on all chips of the
   architecture, and with fewer than {enough} of these that of all kernels of the kind.
-- It is made of `configs/measurements/errors.yaml` (`tools/measured_errors.py`): errors of what ships, told nothing. Where
-  costs were fitted on a kernel, errors of costs fitted without its layer stand beside them, and the larger scatter counts.
-  Scatter between networks is pooled over all kinds (`ascend_sim/report/certainty.py`).
+- It is made of `configs/measurements/errors.yaml` (`tools/measured_errors.py`). Where costs were fitted on a kernel, errors of
+  costs fitted without its layer stand beside them, and the larger scatter counts. Scatter between networks is pooled.
 - Kernels of other chips make an interval wider: a chip is taken to vary as much as a network (assumed).
 - A kind without measured kernels borrows the nearest kind's interval, wider: first of the same unit (cube or vector), then
   architecture, work, operator, groups and version of the library. The order and the widening are assumed.
 - Bounds of a total are sums, as if all errors went the same way. Totals of a network were not measured.
-- Reports name the chips and the kind that an interval comes from.
 
 **Held out.** All rows of a network or run are left out, and its kernels compared with intervals from the others: {inside} of
 {kernels} kernels, {share:.0f} %, lie inside; the aim is 70 to 90 %. With costs that were fitted without the kernel's layer:

@@ -4,46 +4,37 @@ from __future__ import annotations
 
 HEAD = """# Accuracy
 
-For whoever relies on a simulated time: which figures to trust, how they were measured, and where the simulator is known to be
-off. `tools/accuracy` writes this page, and the tables behind it into [accuracy-tables.md](accuracy-tables.md).
+For whoever relies on a simulated time: how far off it is, how errors were measured, and where the simulator is known to be
+off. `tools/accuracy` writes this page, and the tables behind it into [accuracy-tables.md](accuracy-tables.md)."""
 
-- **Trust** comparisons of tilings, layers and modes of one kernel on one chip more than absolute times. Read an absolute time
-  with its interval ([below](#how-sure-a-time-is)).
-- **Mean errors** of task times stand by chip and operator in a [table](accuracy-tables.md#task-time-by-chip-and-operator).
-- **New layers are worse.** Kernels and tilings were written with these rows in view. Whole calls are the odd rows of their
-  sources; the even ones are kept back.
 
-## How it is measured
+MEASURED = """## How it is measured
 
-**Rows.** `configs/measurements/` holds the measured rows with their sources: AlexNet training steps on a 910B2 (HF32, with
-counters of the pipes; Ascend/msinsight test data), ResNet-50 training steps on the first 910 with 30 cores (fp16, no
-counters; Wu et al., HPCC 2022), matrix products (`matmul.csv`) from samples, microbenchmarks and training steps on A2, A3 and
-950PR, and whole calls (`calls.csv`). A row is one kernel, which runs alone, or a call, whose kernels run one after the other.
-Inputs are in the L2 as far as they fit, unless the source cleared it (`--l2 cold` for the contrary).
+**Rows.** `configs/measurements/` holds measured rows with their sources: training steps of AlexNet on a 910B2 and of ResNet-50
+on the first 910, matrix products, microbenchmarks and whole calls on A2, A3 and 950PR. A row is one kernel, which runs alone,
+or a call, whose kernels run one after the other. Of whole calls the even rows are kept back. Inputs are in the L2 as far as
+they fit, unless the source cleared it.
 
-**Inputs of a prediction.** "told nothing" is what a user gets: sizes and dtype of the row. "told" (`ascend-sim validate --told
-block_dim,tiling`) also takes from the row what the measured library had decided: blocks, and base block and share of a core
-where a product's source gives them.
+**Inputs of a prediction.** The table above is told nothing, as a user is: sizes and dtype of the row. "told" (`ascend-sim
+validate --told block_dim,tiling`) also takes from the row what the measured library had decided.
 
-**In-sample or not.** "fitted" says whether costs of the chip were fitted on rows of the same network or sample. "structure"
-says that a rule was chosen with these rows in view; both are in-sample. The tables list the
-[costs](accuracy-tables.md#fitted-costs-and-the-rows-that-fitted-them) and the
-[choices](accuracy-tables.md#what-else-was-chosen-with-rows-in-view). How rows do whose costs are fitted without them is
-in [another table](accuracy-tables.md#rows-left-out-of-a-fit).
+**In-sample or not.** The tables mark rows of which costs were "fitted", and with which a rule was chosen ("structure"). They
+list the [costs](accuracy-tables.md#fitted-costs-and-the-rows-that-fitted-them), the
+[choices](accuracy-tables.md#what-else-was-chosen-with-rows-in-view) and
+[rows whose costs are fitted without them](accuracy-tables.md#rows-left-out-of-a-fit).
 
 **Figures.** Error of a row: (predicted - measured) / measured. "mean" and "median" are of the sizes of errors, "bias" is the
-mean of errors, "rank" is Spearman's correlation over rows (three kernels or more). "kernels" counts distinct ones. Core and
-pipe times are means over the launched cores. """
+mean of errors, "rank" is Spearman's correlation over rows (three or more)."""
 
 
 TABLES = """# Accuracy: the tables
 
 For whoever checks a figure of [accuracy.md](accuracy.md), which defines the columns. `tools/accuracy` writes this page. Times
-are us, errors percent; tables are told nothing where they do not say otherwise."""
+are us, errors percent; told nothing if not said otherwise."""
 
 
-BLOCKS = """The blocks of the first 910 follow from a rule that was read off these rows (`images_first`, guessed): no blind test
-([where it jumps](accuracy-tables.md#blocks-of-the-first-910)). Batch 32 is of other software."""
+BLOCKS = """The blocks of the first 910 follow from a guessed rule, read off these rows
+([where it jumps](#blocks-of-the-first-910))."""
 
 
 UNSEEN = """## Layers of the first 910 without rows
@@ -54,23 +45,17 @@ with the 80 % interval, and the longest core over its roofline:
 {unseen}"""
 
 
-NOT_MODELLED = """Not modelled: misses of the instruction cache, dual issue. L2 misses of tensors that an earlier phase of a
-step left
-were measured at 0.45-0.65 TB/s, against 1.45 of long streams; write-backs explain two thirds of the difference.
+NOT_MODELLED = """Not modelled: misses of the instruction cache, dual issue.
 
-No measured row speaks for or against: the cut of dX of the 910B's older kernels where there are fewer tiles than cores
-(inferred), and small layers on the 950, where the vector cores here take a transfer with its head of 38 cycles (assumed) for
-each channel and part of a tile."""
+No measured row speaks for or against small layers on the 950, and the 910B's older dX with fewer tiles than cores."""
 
 
 CALLS_TEXT = """## Whole calls
 
-A row is the sum of a call's kernels; [all rows](accuracy-tables.md#whole-calls). Where the source names the kernels, each is
-simulated as that kernel, so that the error is that of kernels alone; elsewhere it includes that of our own plan.
-npu_conv3d_backward is the weight gradient of a 3-D convolution as an operator of the graph. Costs of the 950's weight
-gradient were fitted on its ten rows, and its kernel was chosen with them and with nine forward rows in view. No cost was
-fitted on any other of these rows. That the V1 3-D kernel loads nothing ahead was inferred from nine rows of the 910B2. What
-is plan and what is kernel there:
+A row is the sum of a call's kernels; [all rows](accuracy-tables.md#whole-calls). Where the source names the kernels, the error
+is that of kernels alone; elsewhere it includes that of our own plan. npu_conv3d_backward is the weight gradient of a 3-D
+convolution as an operator of the graph. Costs of the 950's weight gradient were fitted on its ten rows, and its kernel was
+chosen with them; that the 910B2's V1 kernel loads nothing ahead was inferred from nine rows:
 
 | kernels | mean % | bias % |
 |---|---|---|
@@ -83,8 +68,6 @@ is plan and what is kernel there:
   TB/s of a 910B4 and {of_b2}. So they count as an Ascend910B4's: median error {b4_median} %, bias {b4_bias} %; the machine
   was chosen with them. Off by most are the batched product ({batched} %) and kernels of less than {small_us} us ({small} %).
 - **The 950's rows** name version 9.0.0 of the library; as version 2026-08, which loads ahead, they have a mean error of
-  {newer} %. The two largest depthwise forward convolutions are half too fast, for no known reason.
-- **Forward calls of the 910B2** are counted by kernels. What they are follows from the library (npu_conv2d of op-plugin,
-  trans_data_groups: steps stated, the cut over cores inferred), and gives the measured number of kernels in all eleven rows.
-  Small calls are a quarter to two fifths too slow: launch costs were fitted on a training step, and here one call ran over
-  and over."""
+  {newer} %. The two largest depthwise forward convolutions are half too fast. The library's vector cores bring the weights of
+  each group by themselves, in turns (stated), which is not simulated: a constant per image and group makes these open rows
+  worse."""

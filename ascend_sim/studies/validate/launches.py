@@ -119,6 +119,8 @@ class MatMul(MeasuredLaunch):
     helps: ClassVar = {"block_dim": ("block_dim",), "tiling": tuple(tiling)[1:]}
 
     def unlike(self, labels: Mapping[str, str]) -> str:
+        if labels.get("quantity") == "core":
+            return "a time of the cores alone, below that of any launch"
         return "an operand in FRACTAL_NZ is not simulated" if labels.get("format_in") == "FRACTAL_NZ" else ""
 
     def is_long(self, kernel: MeasuredKernel) -> bool:

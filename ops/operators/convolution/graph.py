@@ -14,9 +14,7 @@ from __future__ import annotations
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
 from ascend_sim.ops.convolution.call import ConvolutionCall
-from ascend_sim.ops.kernels.vector.trans_data_groups import ungrouped_bytes
-from ascend_sim.ops.kernels.vector.trans_data_to_groups import group_filter_task
-from ascend_sim.ops.layouts.blocked import FractalZ
+from ascend_sim.ops.kernels.vector.trans_data_filter import FilterShape
 from ascend_sim.ops.operators.convolution.plans import BiasInSums, begins_with_bias
 from ascend_sim.ops.operators.convolution_backward.plans.blocked import BlockedPlan
 from ascend_sim.ops.plan import Plan
@@ -48,27 +46,10 @@ class _Operator(BiasInSums, BlockedPlan):
         )
         self.data(ready["input"], ready["weight"])
 
-    def fill_fractal_z(self, source: str, target: str, weights: FractalZ) -> None:
-        shape, name, filters = self.filter_shape, "TransData_weight_groups", target
-        if shape.groups > 1:
-            size = ungrouped_bytes(shape, weights)
-            filters = self.result.tensor(f"weight.{self.fractal_z}.filters", self.storage, self.fractal_z, size)
+    def turn_weights(self, source: str, target: str, shape: FilterShape) -> None:
         if self.itemsize == 2:
-            self.cleared(filters, "MemSet_weight")
-        self.turn_weights(source, filters, shape._replace(groups=1))
-        if filters == target:
-            return
-        self.cleared(target, "MemSet_weight_groups")
-        extension = self.inp.group_extension
-        self.result.add(
-            "TransData",
-            name,
-            [filters],
-            [target],
-            lambda chip, t: group_filter_task(
-                chip, t[filters], t[target], shape, weights, extension, **self.named(name)
-            ),
-        )
+            self.cleared(target, "MemSet_weight")
+        super().turn_weights(source, target, shape)
 
     def in_blocks(self, made: str) -> str:
         if self.call.inputs["input"].dtype != "float16":

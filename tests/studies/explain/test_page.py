@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from ascend_sim.ops.operators.convolution_backward.case import ConvolutionBackwa
 from ascend_sim.studies.explain.page import explain_data, explain_html
 from ascend_sim.studies.explain.run import Explanation, explain
 from ascend_sim.studies.explain.text import real_products
+from tests.support.report.browser import chromium
 
 TILING = {"grad_input": {"baseK": 48}}
 
@@ -90,18 +90,8 @@ def test_a_page_loads_nothing(explanation: Explanation) -> None:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed (extra test)")
-    driver, chromium = shutil.which("chromedriver"), shutil.which("chromium") or shutil.which("chromium-browser")
-    if driver is None or chromium is None:
-        pytest.skip("no chromium with chromedriver on this machine")
-    options = webdriver.ChromeOptions()
-    options.binary_location = chromium
-    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    found = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
-    yield found
-    found.quit()
+    with chromium() as driver:
+        yield driver
 
 
 def opened(browser: Any, explanation: Explanation, folder: Path, width: int = 1200) -> Any:

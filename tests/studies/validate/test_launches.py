@@ -129,6 +129,15 @@ def test_shipped_rows_are_complete() -> None:
     assert all(0 < sum(row.pipes.values()) < 6 * (row.core_us or 0) for row in with_counters)
 
 
+def test_a_product_that_is_no_task_time_is_not_compared(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text(
+        "chip,op_type,dtype,M,N,K,quantity,duration_us\n"
+        "ascend910b2,MatMul,fp16,64,64,64,core,1.91\nascend910b2,MatMul,fp16,64,64,64,,8\n"
+    )
+    assert [row.unlike[:28] for row in read_rows(path)] == ["a time of the cores alone, b", ""]
+
+
 def test_matmul_rows_give_their_sizes_and_what_is_known_of_their_tiling(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_text(PRODUCTS)

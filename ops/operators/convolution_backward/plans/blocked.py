@@ -5,6 +5,10 @@ three inputs even when only the bias gradient is wanted; the 3-D path then stops
 the 3-D way (`routes.is_3d`, and where the kernel covers the map). A transposed call is the forward convolution of gradOutput
 for grad_input, and the same filter kernel with its two maps exchanged for grad_weight. The coupled architectures' 1x1
 grad_input at low resolution is not written.
+
+Weights and dW with groups take two TransData, by way of FRACTAL_Z of all filters (aclnn's TransData: stated); on dav-1001 and
+dav-2002, whose UB copies whole blocks alone, one that is ours. The second tensor of weights, and the first of dW, is cleared
+by a MemSet (stated of the graph's kernels, which are the same: inferred).
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ from dataclasses import replace
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.errors import TilingError
+from ascend_sim.kernel.abilities import copies_whole_blocks
 from ascend_sim.ops.convolution.call import ConvolutionCall
 from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.vector.dilation import Spread, dilation_work
@@ -25,6 +30,8 @@ from ascend_sim.ops.kernels.vector.trans_data_filter import (
     filter_from_fractal_z_task,
     filter_to_fractal_z_task,
 )
+from ascend_sim.ops.kernels.vector.trans_data_groups import ungroup_filter_task, ungrouped_bytes
+from ascend_sim.ops.kernels.vector.trans_data_to_groups import group_filter_task
 from ascend_sim.ops.layouts.blocked import FractalZ
 from ascend_sim.ops.operators.convolution_backward.matmul_routes import covers_map
 from ascend_sim.ops.operators.convolution_backward.plans.gradients import Gradients
@@ -121,7 +128,7 @@ class BlockedPlan(Gradients):
         dtype, itemsize = "float32", 4
         if narrow := self.narrowed_before_trans_data():
             source, dtype, itemsize = self.cast(source, narrow, "grad_weight.narrow"), narrow, 2
-        source, shape = self.as_trans_data_takes_it(source, layout)
+        source, shape = self.ungrouped(source, dtype, replace(layout, itemsize=itemsize))
         target, blocks = self.landing("grad_weight", dtype), BlockLayout.of(itemsize, layout.c0)
         self.result.add(
             "TransData",
@@ -134,9 +141,29 @@ class BlockedPlan(Gradients):
         )
         self.deliver(target, "grad_weight")
 
-    def as_trans_data_takes_it(self, source: str, layout: FractalZ) -> tuple[str, FilterShape]:
-        """Return (tensor of dW in the order that TransData reads, its shape there): here unchanged, with its groups."""
-        return source, self.filter_shape
+    @property
+    def regrouped(self) -> bool:
+        """Return True if a kernel of its own regroups filters: with groups, where UB copies less than a block."""
+        return self.p.groups > 1 and not copies_whole_blocks(self.chip)
+
+    def ungrouped(self, source: str, dtype: str, layout: FractalZ) -> tuple[str, FilterShape]:
+        """Launch the conversion of a grouped dW in `layout` to FRACTAL_Z of all filters; return it and its shape there."""
+        shape, name = self.filter_shape, "TransData_grad_weight_groups"
+        if not self.regrouped:
+            return source, shape
+        size, extension = ungrouped_bytes(shape, layout), self.inp.group_extension
+        target = self.result.tensor(f"grad_weight.{self.fractal_z}.filters", dtype, self.fractal_z, size)
+        self.cleared(target, "MemSet_grad_weight_groups")
+        self.result.add(
+            "TransData",
+            name,
+            [source],
+            [target],
+            lambda chip, t: ungroup_filter_task(
+                chip, t[source], t[target], shape, layout, extension, **self.named(name)
+            ),
+        )
+        return target, shape._replace(groups=1)
 
     def narrowed_before_trans_data(self) -> str | None:
         """Return the dtype to which the released library casts a grouped dW of 16-bit inputs before TransData; else None."""
@@ -188,8 +215,25 @@ class BlockedPlan(Gradients):
         return target
 
     def fill_fractal_z(self, source: str, target: str, weights: FractalZ) -> None:
-        """Append the conversion of weights to `target`, in the layout `weights`: here one TransData, which merges groups."""
-        self.turn_weights(source, target, self.filter_shape)
+        """Launch the conversion of weights to `target` in layout `weights`: a step of its own merges groups."""
+        shape, name = self.filter_shape, "TransData_weight_groups"
+        if not self.regrouped:
+            self.turn_weights(source, target, shape)
+            return
+        size = ungrouped_bytes(shape, weights)
+        filters = self.result.tensor(f"weight.{self.fractal_z}.filters", self.storage, self.fractal_z, size)
+        self.turn_weights(source, filters, shape._replace(groups=1))
+        self.cleared(target, "MemSet_weight_groups")
+        extension = self.inp.group_extension
+        self.result.add(
+            "TransData",
+            name,
+            [filters],
+            [target],
+            lambda chip, t: group_filter_task(
+                chip, t[filters], t[target], shape, weights, extension, **self.named(name)
+            ),
+        )
 
     def turn_weights(self, source: str, target: str, shape: FilterShape) -> None:
         """Append TransData of weights of `shape` from `source` to FRACTAL_Z in `target`."""

@@ -5,8 +5,8 @@ the weights are not read, and dW stays in the fp32 of its sums, so that there is
 the graph's choice: Conv3DBackpropFilter, or what a fusion pass makes of it, Conv3DBackpropFilterV2. Of the operators of
 grad_input nothing but the kernel is meant: that both inputs are turned before it is inferred from those of the weight.
 
-A grouped dW goes back in two steps, from FRACTAL_Z of merged groups to that of all filters, which a MemSet clears, and then to
-its own layout: inferred from the calls that were measured on a 910B2, which launched a MemSet and a TransData more.
+A grouped dW goes back in two steps, as through aclnn: the calls that were measured on a 910B2 launched a MemSet and a TransData
+more.
 """
 
 from __future__ import annotations
@@ -14,9 +14,6 @@ from __future__ import annotations
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
 from ascend_sim.ops.convolution.call import ConvolutionCall
-from ascend_sim.ops.kernels.vector.trans_data_filter import FilterShape
-from ascend_sim.ops.kernels.vector.trans_data_groups import ungroup_filter_task, ungrouped_bytes
-from ascend_sim.ops.layouts.blocked import FractalZ
 from ascend_sim.ops.operators.convolution_backward.plans.blocked import BlockedPlan
 from ascend_sim.ops.operators.convolution_backward.plans.direct import DirectPlan
 from ascend_sim.ops.plan import Plan
@@ -39,10 +36,7 @@ def plan_gradient_operator(call: ConvolutionCall, chip: ChipSpec, op_type: str) 
 
 
 class _Blocked(BlockedPlan):
-    """Plan of a graph operator on blocks: TransData of its inputs, MemSet of dW, the operator, TransData of the result.
-
-    dW of a grouped call takes two TransData.
-    """
+    """Plan of a graph operator on blocks: TransData of its inputs, MemSet of dW, the operator, TransData of the result."""
 
     def __init__(self, call: ConvolutionCall, chip: ChipSpec, op_type: str) -> None:
         super().__init__(call, chip)
@@ -64,24 +58,6 @@ class _Blocked(BlockedPlan):
 
     def narrowed_before_trans_data(self) -> None:
         """Return None: dW stays in fp32."""
-
-    def as_trans_data_takes_it(self, source: str, layout: FractalZ) -> tuple[str, FilterShape]:
-        shape, name = self.filter_shape, "TransData_grad_weight_groups"
-        if shape.groups == 1:
-            return source, shape
-        size, extension = ungrouped_bytes(shape, layout), self.inp.group_extension
-        target = self.result.tensor(f"grad_weight.{self.fractal_z}.filters", "float32", self.fractal_z, size)
-        self.cleared(target, "MemSet_grad_weight_groups")
-        self.result.add(
-            "TransData",
-            name,
-            [source],
-            [target],
-            lambda chip, t: ungroup_filter_task(
-                chip, t[source], t[target], shape, layout, extension, **self.named(name)
-            ),
-        )
-        return target, shape._replace(groups=1)
 
 
 class _Direct(DirectPlan):

@@ -74,6 +74,21 @@ def test_long_strides_take_a_dilation_kernel(
     assert turned_and_cast == [*around, "TransData_grad_input"]
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+@pytest.mark.parametrize(("groups", "more"), [(1, 0), (2, 1)])
+def test_weights_and_their_gradient_are_regrouped_by_kernels_of_their_own(dtype: str, groups: int, more: int) -> None:
+    """The library's TransData goes by way of the filters without groups, either way; a MemSet clears where it moves them."""
+    problem = CallAttributes(1, 32, 32, (6, 6), groups=groups)
+    plan = plan_of(problem, problem.specs(dtype), (True, True, False))
+    there, back = ([f"{kind}_{name}_groups" for kind in ("MemSet", "TransData")] for name in ("weight", "grad_weight"))
+    found = names(plan)
+    end = found.index("TransData_grad_weight")
+    assert found.count("TransData_weight") == found.count("TransData_grad_weight") == 1
+    assert found[found.index("TransData_weight") + 1 :][: 2 * more] == there[: 2 * more]
+    assert found[end - 2 * more : end] == back[: 2 * more]
+    assert sum("groups" in name for name in found) == 4 * more
+
+
 def test_mixed_dtypes_are_cast_up_and_the_bias_is_not() -> None:
     own = operands(SMALL, ("float16", "bfloat16", "float32"))
     plan = plan_of(SMALL, [own[name] for name in NAMES])
