@@ -33,7 +33,8 @@ def limits(arch: str) -> Iterator[str]:
         yield f"| {' | '.join(cells)} |"
     for one in (one for one in atomics() if arch in one.architectures):
         added = f"{', '.join(one.dtypes)} | - | - | - | {one.source} |"
-        yield f"| atomic add | {', '.join(one.origins)} to GM | `atomic_add=` | {added}"
+        ways = "`atomic_add=`, `keep=`" if "max" in one.operations else "`atomic_add=`"
+        yield f"| atomic {', '.join(one.operations)} | {', '.join(one.origins)} to GM | {ways} | {added}"
 
 
 def held(fields: Iterable[Field]) -> str:

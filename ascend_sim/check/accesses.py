@@ -79,11 +79,11 @@ class Shapes:
 
 
 def _added(one: Instruction) -> str:
-    """Return the format in which an instruction adds to memory; "" if it overwrites."""
+    """Return the atomic operation and format in which an instruction changes memory; "" if it overwrites."""
     if not one.atomic:
         return ""
     told = getattr(one, "atomic_add", True)
-    return told if isinstance(told, str) else str(getattr(one, "dtype", "some"))
+    return getattr(one, "keep", "") + (told if isinstance(told, str) else str(getattr(one, "dtype", "some")))
 
 
 @dataclass

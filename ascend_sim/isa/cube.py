@@ -5,6 +5,7 @@ L0C holds [N1][M1*16][16] fp32 (NZ fractals).
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from numpy.typing import NDArray
@@ -364,6 +365,20 @@ class FixpipeNd(Drain):
         put = loops("dst", "GM", (self.m, self.n), (self.dst_stride, self.itemsize), self.itemsize)
         scales = loops("src1", "FB", (self.m, self.n), (0, SCALE_BYTES), ACCUMULATOR_BYTES)
         return fixpipe_moves(model, self.dtype, take, put, self.atomic_add, self.pre, scales)
+
+
+@frozen
+class FixpipeNdExtreme(FixpipeNd):
+    """A drain to rows of GM that keeps the larger or the smaller of both numbers, by `keep` "max" or "min"."""
+
+    keep: str = "max"
+
+    def __post_init__(self) -> None:
+        if self.keep not in effect.EXTREMES:
+            raise SimError(f"{self.name}: keep is {self.keep!r}; allowed are {', '.join(effect.EXTREMES)}")
+
+    def moves(self, model: ValueModel) -> Moves:
+        return replace(super().moves(model), keeps=self.keep)
 
 
 def _fixpipe(chip: ChipSpec) -> FixpipeUnit:

@@ -21,6 +21,8 @@ from ascend_sim.numerics.accumulate import add_chunks, add_exact_groups
 from ascend_sim.numerics.integers import INTEGERS, from_integers, storage, to_integers
 from ascend_sim.numerics.widen import to_float32
 
+EXTREMES = {"max": np.maximum, "min": np.minimum}
+"""Atomic operations that keep one of two numbers; a NaN stays (assumed)."""
 _PLAIN = {size: np.dtype(f"u{size}") for size in (1, 2, 4, 8)}
 _NARROW = ("float16", "bfloat16")
 
@@ -101,7 +103,9 @@ def put(moves: Moves, memory: Memory, address: int, pending: Any) -> None:
         out = _view(place, buffer, begin, dtype)
         in_order = isinstance(pending, tuple)
         values = _view(place, _added(moves, memory, out, *pending) if in_order else pending, 0, dtype, packed=True)
-        if moves.adds and not in_order:
+        if moves.keeps:
+            out[...] = EXTREMES[moves.keeps](out, values)
+        elif moves.adds and not in_order:
             out += values
         else:
             out[...] = values

@@ -144,8 +144,8 @@ class Moves:
 
     `rounding` is a mode of the target, None its first; `bits` of the mantissa stay in hf32. `saturate`: the conversion
     turns overflow, infinities and NaN into finite numbers. `adds`: the format in which numbers are added to what is
-    there. `settles`: the result there then saturates. `scaling`: the arithmetic before the conversion
-    (`quantisation.Scaling`).
+    there; `keeps`: "max" or "min", by which one of both stays instead. `settles`: the result there then saturates.
+    `scaling`: the arithmetic before the conversion (`quantisation.Scaling`).
     """
 
     takes: tuple[Place, ...]
@@ -156,6 +156,7 @@ class Moves:
     bits: int = 0
     saturate: bool = False
     adds: str = ""
+    keeps: str = ""
     settles: bool = False
     product: Product | None = None
     fill: bytes = b""

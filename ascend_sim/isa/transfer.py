@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import BLOCK_BYTES
+from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
+from ascend_sim.isa import effect
 from ascend_sim.isa.base import LOCAL, TRANSFER, Cost, GmAccess, Instruction, ceil_div, cycles_of
 from ascend_sim.isa.memory import Memory, ValueModel
 from ascend_sim.isa.moves import Moves, listed, loops, moves, offsets_of
@@ -98,6 +100,22 @@ class DataCopyPastL2(DataCopy):
     def gm_access(self, chip: ChipSpec) -> GmAccess | None:
         access = super().gm_access(chip)
         return access and replace(access, kept=False)
+
+
+@frozen
+class DataCopyExtreme(DataCopy):
+    """A copy to GM that keeps the larger or the smaller of both numbers, by `keep` "max" or "min", in the format
+    `atomic_add` (asc-devkit, SetAtomicMax and SetAtomicMin).
+    """
+
+    keep: str = "max"
+
+    def __post_init__(self) -> None:
+        if self.keep not in effect.EXTREMES:
+            raise SimError(f"{self.name}: keep is {self.keep!r}; allowed are {', '.join(effect.EXTREMES)}")
+
+    def moves(self, model: ValueModel) -> Moves:
+        return replace(super().moves(model), keeps=self.keep)
 
 
 @frozen

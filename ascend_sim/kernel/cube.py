@@ -83,6 +83,24 @@ class CubeMethods:
             return self._load_squares(dst, src, held, piece.rows, span)
         self.load_data_3d(destination, dst, src, itemsize, matrix_window(held), piece.rows, span, transpose)
 
+    def _load_fractals(self, dst: int, src: int, piece: MatrixPiece) -> None:
+        """Load part of a matrix stored [N, K] as the right operand: a copy of its fractals, which have the order of L0B."""
+        dtype, held, (row, rows), (column, columns) = piece
+        c0 = self.chip.alignment.block // (itemsize := item_bytes(dtype))
+        if any(count % FRACTAL for count in (row, rows, held)) or column % c0 or row + rows > held:
+            raise SimError(
+                f"l1_to_l0b: rows {row} to {row + rows} of {held}, columns from {column}: with transpose it copies whole "
+                f"fractals, {FRACTAL} rows of {c0} {dtype} (gm_to_l1 pads with held=)"
+            )
+        fractals, of_column, blocks = rows // FRACTAL, held // FRACTAL, ceil_div(columns, c0)
+        first = src + (column // c0 * of_column + row // FRACTAL) * FRACTAL_BYTES
+        if fractals == of_column:
+            return self.load_data_2d("L0B", dst, first, itemsize, blocks * fractals)
+        for block in range(blocks):
+            place, source = dst + block * fractals * FRACTAL_BYTES, first + block * of_column * FRACTAL_BYTES
+            self.load_data_2d("L0B", place, source, itemsize, fractals)
+        return None
+
     def load_data_3d(
         self,
         destination: str,
@@ -165,11 +183,13 @@ class CubeMethods:
         """
         self._drain((FixpipeNd, m, n, m_padded, dtype, dst_stride, atomic_add, pre), dst, src, scales)
 
-    def _drain(self, key: Key, dst: int, src: int, scales: int) -> None:
-        """Append a drain of L0C whose last field is the arithmetic; SimError unless that is a Quantisation or None."""
+    def _drain(self, key: Key, dst: int, src: int, scales: int, *more: str) -> None:
+        """Append a drain of L0C, the last field of `key` being the arithmetic; SimError unless that is a Quantisation or
+        None.
+        """
         if not isinstance(key[-1], Quantisation | None):
             raise SimError(f"{key[0].name}: pre is {key[-1]!r}; a Quantisation or None is allowed")
-        self._emit(key, dst, src, scales)
+        self._emit((*key, *more), dst, src, scales)
 
     def fixpipe_dn(
         self,
@@ -188,3 +208,9 @@ class CubeMethods:
     def l0c_to_ub(self, dst: int, src: int, rows: int, columns: int, m_padded: int, dtype: str) -> None:
         """Store a tile of L0C to UB; see `L0cToUb`."""
         self._emit((L0cToUb, rows, columns, m_padded, dtype), dst, src)
+
+
+def refuse_both(what: str, atomic_add: bool, keep: str) -> None:
+    """Raise SimError if a copy to GM would add and keep an extreme."""
+    if atomic_add:
+        raise SimError(f"{what}: atomic_add and keep={keep!r}; a copy does one of them")

@@ -19,19 +19,21 @@ from functools import cache
 from operator import index
 from typing import Any, NamedTuple, overload
 
-from ascend_sim.chip.fractal import FRACTAL, FRACTAL_BYTES
+from ascend_sim.chip.fractal import FRACTAL
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import PIPE_INDEX, PIPES, Cost, Instruction, ceil_div
+from ascend_sim.isa.cube import FixpipeNdExtreme
 from ascend_sim.isa.quantisation import Quantisation
 from ascend_sim.isa.sync import PipeBarrier
+from ascend_sim.isa.transfer import DataCopyExtreme
 from ascend_sim.kernel.builder import Closed, KernelBuilder
-from ascend_sim.kernel.cube import MatrixPiece
+from ascend_sim.kernel.cube import MatrixPiece, refuse_both
 from ascend_sim.kernel.inspection import calling_line
 from ascend_sim.kernel.local_tensor import LocalTensor
 from ascend_sim.kernel.operands import Span
 from ascend_sim.kernel.program import InstructionTable, Key, Program
 from ascend_sim.kernel.queue import BufferQueue, Place
-from ascend_sim.kernel.tensor import Tensor, item_bytes
+from ascend_sim.kernel.tensor import Tensor
 from ascend_sim.kernel.traced import TracedLoops
 from ascend_sim.memory.regions import Region
 from ascend_sim.memory.sizes import whole_number
@@ -304,13 +306,21 @@ class Kernel(TracedLoops, KernelBuilder):
         src: int | LocalTensor | BufferQueue[LocalTensor],
         *,
         atomic_add: bool = False,
+        keep: str = "",
         operand: str = "",
     ) -> None:
-        """Copy rows from UB to part of a GM tensor, or add them to what it holds."""
+        """Copy rows from UB to part of a GM tensor, or add them to what it holds.
+
+        `keep` "max" or "min" leaves the larger or the smaller of both there (SetAtomicMax, SetAtomicMin).
+        """
         if isinstance(src, BufferQueue):
             with src.read() as place:
-                return self.ub_to_gm(dst, place, atomic_add=atomic_add, operand=operand)
+                return self.ub_to_gm(dst, place, atomic_add=atomic_add, keep=keep, operand=operand)
         rows, size, stride, step, at = self._sides("ub_to_gm", dst, src)
+        if keep:
+            refuse_both("ub_to_gm", atomic_add, keep)
+            sides = size, rows, step, stride, dst.dtype, operand or dst.name, keep
+            return self._emit((DataCopyExtreme, "UB", "GM", *sides), dst.address, at)
         added = dst.dtype if atomic_add else ""
         self.data_copy("UB", "GM", dst.address, at, size, rows, step, stride, added, operand or dst.name)
 
@@ -382,25 +392,11 @@ class Kernel(TracedLoops, KernelBuilder):
         multiple of C0, in one instruction if all rows are loaded, else in one for each C0 columns. `held`, `row` and
         `column` are as in `l1_to_l0a`.
         """
-        if not transpose:
-            piece = MatrixPiece(dtype, held, Span(row, rows), Span(column, columns))
+        piece = MatrixPiece(dtype, held, Span(row, rows), Span(column, columns))
+        if transpose:
+            self._load_fractals(dst, src, piece)
+        else:
             self._load_matrix("L0B", dst, src, piece, False)
-            return
-        itemsize = item_bytes(dtype)
-        c0 = self.chip.alignment.block // itemsize
-        if any(count % FRACTAL for count in (row, rows, held)) or column % c0 or row + rows > held:
-            raise SimError(
-                f"l1_to_l0b: rows {row} to {row + rows} of {held}, columns from {column}: with transpose it copies whole "
-                f"fractals, {FRACTAL} rows of {c0} {dtype} (gm_to_l1 pads with held=)"
-            )
-        fractals, of_column, blocks = rows // FRACTAL, held // FRACTAL, ceil_div(columns, c0)
-        first = src + (column // c0 * of_column + row // FRACTAL) * FRACTAL_BYTES
-        if fractals == of_column:
-            self.load_data_2d("L0B", dst, first, itemsize, blocks * fractals)
-            return
-        for block in range(blocks):
-            place, source = dst + block * fractals * FRACTAL_BYTES, first + block * of_column * FRACTAL_BYTES
-            self.load_data_2d("L0B", place, source, itemsize, fractals)
 
     def l0c_to_gm(
         self,
@@ -408,18 +404,23 @@ class Kernel(TracedLoops, KernelBuilder):
         src: int | BufferQueue[int],
         *,
         atomic_add: bool = False,
+        keep: str = "",
         pre: Quantisation | None = None,
         scales: int = 0,
     ) -> None:
         """Store the tile [m, n] of L0C, m rounded up to 16, to part of a GM tensor in its dtype, or add it there.
 
-        `pre` and `scales` are as in `fixpipe_nd`.
+        `pre` and `scales` are as in `fixpipe_nd`, `keep` as in `ub_to_gm`.
         """
         if isinstance(src, BufferQueue):
             with src.read() as place:
-                return self.l0c_to_gm(dst, place, atomic_add=atomic_add, pre=pre, scales=scales)
+                return self.l0c_to_gm(dst, place, atomic_add=atomic_add, keep=keep, pre=pre, scales=scales)
         rows, columns, stride = dst.rows("l0c_to_gm")
         height = ceil_div(rows, FRACTAL) * FRACTAL
+        if keep:
+            refuse_both("l0c_to_gm", atomic_add, keep)
+            key: Key = (FixpipeNdExtreme, rows, columns, height, dst.dtype, stride, True, pre)
+            return self._drain(key, dst.address, src, scales, keep)
         self.fixpipe_nd(dst.address, src, rows, columns, height, dst.dtype, stride, atomic_add, pre, scales)
 
 

@@ -154,7 +154,12 @@ class Workspace:
 
     def _fits(self, moves: Moves) -> bool:
         """Return True if C can perform the moves: it has the conversion and the loops, and room for all items."""
-        if moves.scaling is not None or (moves.source, moves.target) not in CASTS or moves.adds not in _ADDS:
+        if (
+            moves.scaling is not None
+            or moves.keeps
+            or (moves.source, moves.target) not in CASTS
+            or moves.adds not in _ADDS
+        ):
             return False
         if moves.product is not None and self._model.accumulate == "exact_group" and moves.product.dtype != "int8":
             return False

@@ -128,16 +128,18 @@ def _check_conversion(instruction: Any, chip: ChipSpec) -> None:
 
 
 def _check_atomic(instruction: Any, chip: ChipSpec) -> None:
-    """Raise SimError if the chip lacks this addition to GM."""
-    arch = chip.identity.arch
+    """Raise SimError if the chip lacks this atomic operation on GM."""
+    arch, operation = chip.identity.arch, getattr(instruction, "keep", "add")
     added = getattr(instruction, "atomic_add", "")
     dtype = added if isinstance(added, str) else instruction.dtype
     origin, _, target = instruction.path().partition("->")
-    what = f"{instruction.name} on {chip.name} ({arch}): atomic_add of {dtype}"
+    what = f"{instruction.name} on {chip.name} ({arch}): atomic_{operation} of {dtype}"
     if target != "GM":
         raise SimError(f"{what} to {target}: only GM can be added to (the L2 does it); a copy to {target} overwrites")
     for one in atomics():
         if arch in one.architectures:
+            if operation not in one.operations:
+                raise SimError(f"{what}; {', '.join(one.operations)} is possible ({one.source})")
             if dtype not in one.dtypes:
                 raise SimError(f"{what}; {', '.join(one.dtypes)} are possible ({one.source})")
             if origin not in one.origins:

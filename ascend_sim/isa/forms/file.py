@@ -22,10 +22,11 @@ GROUPS = ("copies", "loads", "cube")
 
 @frozen
 class Atomics:
-    """Atomic additions to GM on `architectures`: numbers of `dtypes`, out of the buffers `origins`."""
+    """Atomic `operations` on GM of `architectures`: numbers of `dtypes`, out of the buffers `origins`."""
 
     architectures: tuple[str, ...]
     source: str
+    operations: tuple[str, ...]
     dtypes: tuple[str, ...]
     origins: tuple[str, ...]
 
@@ -59,7 +60,7 @@ def declared(group: str, arch: str = "") -> tuple[Form, ...]:
 
 @cache
 def atomics() -> tuple[Atomics, ...]:
-    """Return {architecture: its atomic additions to GM}."""
+    """Return {architecture: its atomic operations on GM}."""
     return tuple(_made(Atomics, "configs/instructions/atomics.yaml", _tuples(entry)) for entry in _entries("atomics"))
 
 

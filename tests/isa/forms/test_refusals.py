@@ -8,7 +8,8 @@ import pytest
 
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import SimError
-from ascend_sim.isa.forms import atomics, copies_whole_blocks, reach
+from ascend_sim.isa.forms import atomics, copies_whole_blocks, form_of, reach
+from ascend_sim.isa.transfer import DataCopyExtreme
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.local_tensor import LocalTensor
 from ascend_sim.kernel.operands import CopyLoop, MapWindow, Span, TilePiece
@@ -171,6 +172,20 @@ def test_what_is_added_to_gm(chip: str, dtype: str) -> None:
         assert (
             f"atomic_add of {dtype}; " in said and set(said.split("; ")[1].split(" are")[0].split(", ")) == ADDED[chip]
         )
+
+
+@pytest.mark.parametrize("chip", ADDED)
+@pytest.mark.parametrize("keep", ["max", "min"])
+def test_extremes_stay_where_the_chip_has_them(chip: str, keep: str) -> None:
+    """SetAtomicMax and SetAtomicMin are on A2, A3 and the 950, for the formats of SetAtomicAdd (asc-devkit, their pages)."""
+    for dtype in (*ADDED[A2], "uint8"):
+        try:
+            form_of(DataCopyExtreme("UB", "GM", 64, atomic_add=dtype, keep=keep), load_chip(chip))
+            said = ""
+        except SimError as error:
+            said = str(error)
+        assert (said == "") == (chip in (A2, NEW) and dtype in ADDED[A2])
+        assert chip in (A2, NEW) or f"atomic_{keep} of {dtype}; add is possible" in said
 
 
 def test_results_are_added_from_where_the_chip_has_it() -> None:

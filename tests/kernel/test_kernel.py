@@ -1,0 +1,90 @@
+"""Copies to GM that keep one of two numbers, on both engines: values, order of cores, refusals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import ascend_sim
+from ascend_sim import SimError
+from ascend_sim.kernel.kernel import Kernel
+from ascend_sim.kernel.local_tensor import LocalTensor
+from ascend_sim.kernel.tensor import Tensor
+from ascend_sim.numerics.integers import storage
+
+FORMATS = ("float32", "float16", "bfloat16", "int32", "int16", "int8")
+PICKED = {"max": np.maximum, "min": np.minimum}
+
+
+@ascend_sim.kernel_function(core="AIV")
+def kept(k: Kernel, rows: Tensor, y: Tensor, *, keep: str = "max") -> None:
+    row = k.local_tensor(rows.shape[1], rows.dtype, "row")
+    here, free = k.flag("MTE2", "MTE3", "here"), k.flag("MTE3", "MTE2", "free")
+    k.set_flag(free)
+    for i in range(k.block, len(rows), k.blocks):
+        k.wait_flag(free), k.gm_to_ub(row, rows[i]), k.set_flag(here)
+        k.wait_flag(here), k.ub_to_gm(y, row, keep=keep), k.set_flag(free)
+    k.wait_flag(free)
+
+
+@pytest.mark.parametrize("engine", ["simpy", "compiled"])
+@pytest.mark.parametrize("chip", ["ascend910b3", "ascend950pr_9589"])
+@pytest.mark.parametrize("keep", PICKED)
+@pytest.mark.parametrize("dtype", FORMATS)
+def test_gm_keeps_one_of_all_rows(dtype: str, keep: str, chip: str, engine: str) -> None:
+    rng = np.random.default_rng(1)
+    rows, held = (rng.integers(-99, 100, shape).astype(storage(dtype)) for shape in ((7, 40), 40))
+    run = ascend_sim.launch(kept, 3, rows, held, chip=chip, keep=keep, engine=engine)
+    wanted = PICKED[keep].reduce(np.vstack([rows, held[None]]), axis=0)
+    assert np.array_equal(run.outputs["y"], wanted)
+
+
+@pytest.mark.parametrize("keep", PICKED)
+def test_a_tile_of_l0c_keeps_one_of_both(keep: str) -> None:
+    @ascend_sim.kernel_function(core="AIC")
+    def product(k: Kernel, a: Tensor, b: Tensor, c: Tensor) -> None:
+        a1, b1, a0, b0 = (k.allocate(space, 512, space) for space in ("L1", "L1", "L0A", "L0B"))
+        c0, steps = k.allocate("L0C", 1024, "c0"), (("MTE2", "MTE1"), ("MTE1", "M"), ("M", "FIX"))
+        first, second, third = (k.flag(*step, f"{step}") for step in steps)
+        k.gm_to_l1(a1, a), k.gm_to_l1(b1, b), k.set_flag(first), k.wait_flag(first)
+        k.l1_to_l0a(a0, a1, 16, 16, a.dtype, held=16), k.l1_to_l0b(b0, b1, 16, 16, b.dtype, held=16)
+        k.set_flag(second), k.wait_flag(second)
+        k.mmad(c0, a0, b0, 16, 16, 16, a.dtype, accumulate=False), k.set_flag(third), k.wait_flag(third)
+        k.l0c_to_gm(c, c0, keep=keep)
+
+    rng = np.random.default_rng(2)
+    a, b = (rng.integers(-3, 4, (16, 16)).astype(np.float16) for _ in range(2))
+    held = rng.integers(-9, 10, (16, 16)).astype(np.float32)
+    wanted = PICKED[keep](held, a.astype(np.float32) @ b.astype(np.float32))
+    assert np.array_equal(ascend_sim.launch(product, 1, a, b, held).outputs["c"], wanted)
+
+
+def test_cores_that_keep_the_same_extreme_share_bytes_and_others_do_not() -> None:
+    @ascend_sim.kernel_function(core="AIV")
+    def both(k: Kernel, x: Tensor, y: Tensor, *, mixed: bool = False) -> None:
+        row = k.local_tensor(x.shape[0], x.dtype, "row")
+        here = k.flag("MTE2", "MTE3", "here")
+        k.gm_to_ub(row, x), k.set_flag(here), k.wait_flag(here)
+        k.ub_to_gm(y, row, keep="min" if mixed and k.block else "max")
+
+    x = np.ones(64, np.float32)
+    assert not ascend_sim.check_kernel(both, 2, x, np.zeros(64, np.float32)).findings
+    found = ascend_sim.check_kernel(both, 2, x, np.zeros(64, np.float32), mixed=True).findings
+    assert [one.kind for one in found]
+
+
+@pytest.mark.parametrize(
+    ("chip", "options", "said"),
+    [
+        ("ascend910b3", {"keep": "sum"}, "keep is 'sum'; allowed are max, min"),
+        ("ascend910b3", {"keep": "max", "atomic_add": True}, "atomic_add and keep='max'; a copy does one of them"),
+        ("ascend310p3", {"keep": "max"}, "atomic_max of float32; add is possible"),
+    ],
+)
+def test_what_no_copy_keeps_is_refused(chip: str, options: dict[str, object], said: str) -> None:
+    @ascend_sim.kernel_function(core=("AIV", "AI_CORE"))
+    def one(k: Kernel, y: Tensor) -> None:
+        k.ub_to_gm(y, LocalTensor(0, (8,), "float32"), **options)
+
+    with pytest.raises(SimError, match=said):
+        ascend_sim.launch(one, 1, np.zeros(8, np.float32), chip=chip)
