@@ -126,7 +126,7 @@ FORWARD = "ascend910b2,conv2d,{},2,{},,9,8,{},,9,8,,3,3,,1,1,,2,2,,1,1,{},{},,30
         ("fp16", 8, "TransData MemSet TransData MemSet TransData Conv2D"),
         ("hf32", 8, "TransData TransData MemSet TransData Conv2D TransData"),
         ("fp16", 1, "TransData TransData Conv2D TransData"),  # aclnn's
-        ("hf32", 8, "TransData TransData Conv2D TransData"),
+        ("fp16", 8, "TransData TransData MemSet TransData Conv2D TransData"),
     ],
 )
 def test_a_forward_convolution_is_the_kernels_that_its_row_names(
