@@ -136,7 +136,7 @@ def _view(
 
 
 def _items(place: Place, memory: Memory, address: int) -> NDArray[np.uint8]:
-    """Return a copy of a place's items, in their order, as bytes."""
+    """Return a copy of a place's items, in their order, as one run of bytes."""
     buffer, begin = _where(place, memory, address)
     if place.listed is None:
         return np.ascontiguousarray(_view(place, buffer, begin)).copy().view(np.uint8).reshape(-1)

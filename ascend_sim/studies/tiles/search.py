@@ -286,7 +286,7 @@ class _Search:
             self.best = result["cycles"]
 
     def _beats(self, bound: int) -> bool:
-        """Return True if a tiling with this bound might be worth its simulation."""
+        """Return True if a tiling with this bound might beat the best one by more than `within`."""
         return self.best is None or bound < self.best * (1 - self.within)
 
     def pending(self) -> Iterator[int]:
