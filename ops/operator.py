@@ -79,7 +79,10 @@ class Sums:
 
 
 class Operator(ABC, Generic[Arguments, Call]):
-    """One operator. `Arguments` is the type of a call's arguments as the checks see them, `Call` that of an accepted call."""
+    """Base class of an operator: its tensors and rules, and the plan of kernels for a call.
+
+    `Arguments` is the type of a call's arguments as the checks see them, `Call` that of an accepted call.
+    """
 
     name: ClassVar[str]
     """Name in case files and in configs/operators."""

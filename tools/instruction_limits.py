@@ -46,7 +46,7 @@ NOT_SIMULATED = (
     "sorting and proposals: Sort, MrgSort, Concat, Extract, Proposal",
     "the register API and SIMT of dav-3510",
     "aipp on the way to L1",
-    "of the cube: int4, mixed formats, MX scales, float16 results of products, L0C to L1, Fixpipe offsets and other ReLUs than "
+    "of the cube: int4, mixed formats, MX scales, float16 results of products, L0C to L1, Fixpipe offsets, ReLUs other than "
     "the plain one",
 )
 """Instructions that stay out, in words."""

@@ -46,7 +46,7 @@ class CoreFlag:
         return True
 
     def next_arrival(self) -> int | None:
-        """Return the cycle at which the set of the next wait arrives; None while it is unknown."""
+        """Return the cycle at which the set that the next wait of this core takes arrives; None while that set is unknown."""
         return self.arrivals[self.paired - 1 + self.lost] if self.pair(len(self.taken) + 1) else None
 
     def lost_set(self) -> int:

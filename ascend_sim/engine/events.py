@@ -26,10 +26,10 @@ _PHASES = 3
 
 @frozen
 class ValueEvents:
-    """A start and a retirement of each instruction that has values, in the order in which they happen.
+    """A start and a retirement of each instruction that has values, in the order of this module, not of time alone.
 
-    Per event: `owner`, the index of its program; `row` in that program; `pair`, the number of its instruction;
-    `starts`, 1 for a start and 0 for a retirement.
+    Per event: `owner`, the index of its program; `row` in that program; `pair`, the number of its
+    instruction among those of all programs; `starts`, 1 for a start and 0 for a retirement.
     """
 
     owner: Numbers

@@ -58,7 +58,7 @@ class RunningProgram(Protocol):
 
 
 class Machine(Protocol):
-    """The cores and the shared GM of one device for one run."""
+    """Interface of the cores and the shared GM of one device for one run."""
 
     @property
     def hbm_bytes(self) -> int:

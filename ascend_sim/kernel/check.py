@@ -53,7 +53,7 @@ def wrong_instructions(program: Program) -> Iterator[RowError]:
 
 
 def _why(program: Program, index: int, view: str) -> str:
-    """Return the reason why an instruction of a program is wrong."""
+    """Return the text of a wrong instruction's error; `view` is the instruction as text."""
     table, core = program.table, program.core_kind
     regions = table.touches.of_instruction(index)
     if any(map(moves_nothing, regions)):

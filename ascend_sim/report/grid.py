@@ -8,6 +8,7 @@ console.print(grid)
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from html import escape
 from typing import Literal
 
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -15,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ascend_sim.report.columns import GAP, filled, parts, wrapped
+from ascend_sim.report.html import table
 
 _PROSE = 28
 """Columns that a wrapping column has at least; where fewer are left it goes on below."""
@@ -46,6 +48,15 @@ class Grid:
         """Return the number of rows so far."""
         return len(self._rows)
 
+    def html(self) -> str:
+        """Return the table as HTML, with all columns side by side."""
+        heads = [
+            f"{'>' * right}{head}".replace("\n", " ") for head, right in zip(self._heads, self._right, strict=True)
+        ]
+        rows = [[escape(cell.plain) for cell in row] for row in self._rows]
+        title = f"<p><b>{escape(self.title)}</b></p>" if self.title else ""
+        return title + table(heads, rows)
+
     @staticmethod
     def _cell(cell: Cell, style: str) -> Text:
         text = cell.copy() if isinstance(cell, Text) else Text(cell)
@@ -60,15 +71,15 @@ class Grid:
             if number:
                 yield Text("")
             named = any(self._heads)
-            table = Table(box=None, padding=(0, GAP, 0, 0), pad_edge=False, header_style="", show_header=named)
+            drawn = Table(box=None, padding=(0, GAP, 0, 0), pad_edge=False, header_style="", show_header=named)
             deepest = max(self._heads[index].count("\n") for index in shown)
             for index, width in zip(shown, widths, strict=True):
                 head = "\n" * (deepest - self._heads[index].count("\n")) + self._heads[index]
                 justify: Literal["left", "right"] = "right" if self._right[index] else "left"
-                table.add_column(head, justify=justify, overflow="fold", width=width)
+                drawn.add_column(head, justify=justify, overflow="fold", width=width)
             for row in self._rows:
-                table.add_row(*(row[index] for index in shown))
-            yield table
+                drawn.add_row(*(row[index] for index in shown))
+            yield drawn
 
     def _parts(self, width: int) -> Iterator[tuple[list[int], list[int]]]:
         """Yield the indices of the columns that stand side by side, with their widths."""

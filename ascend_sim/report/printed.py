@@ -1,16 +1,19 @@
-"""Text of what is drawn on a console, for `print` in Python: as wide as the terminal, or as COLUMNS says."""
+"""Text of what is drawn on a console, for `print` in Python (as wide as the terminal, or as COLUMNS says), and its HTML."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
-from functools import partial
-from importlib import import_module
+from collections.abc import Callable, Iterator
+from html import escape
 from io import StringIO
+from itertools import groupby
 from shutil import get_terminal_size
+from typing import Any
 
 from rich.console import Console
+
+from ascend_sim.report.grid import Grid
 
 UNLIMITED = 10_000
 """Columns of a text of which no line is cut or wrapped where no terminal limits it."""
@@ -27,11 +30,27 @@ def printed(draw: Callable[[Console], object], width: int = 120) -> str:
     return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
 
 
-def printed_by(place: str, value: object, width: int = 120, more: str | None = None) -> str:
-    """Return the text that `place`, "module:function", prints for a result `value`; `more` ends it.
+def printed_html(draw: Callable[[Console], object]) -> str:
+    """Return the HTML of what `draw` prints on a console: a table for each grid, the lines between them as they are."""
+    console = _Pieces()
+    draw(console)
+    return f'<div class="ascend-sim">{"".join(console.html())}</div>'
 
-    The page of a study imports its results; a result names its page, so that its own import loads no page.
-    """
-    module, _, name = place.partition(":")
-    draw = getattr(import_module(module), name)
-    return printed(partial(draw, value) if more is None else partial(draw, value, more=more), width)
+
+class _Pieces(Console):
+    """Console that keeps what is printed on it."""
+
+    def __init__(self) -> None:
+        super().__init__(file=StringIO(), width=UNLIMITED, force_terminal=False, color_system=None)
+        self._printed: list[Any] = []
+
+    def print(self, *objects: Any, **how: Any) -> None:
+        self._printed += objects or [""]
+
+    def html(self) -> Iterator[str]:
+        """Yield a table for each grid, and each run of lines as one block that keeps its columns."""
+        for is_grid, pieces in groupby(self._printed, lambda piece: isinstance(piece, Grid)):
+            if is_grid:
+                yield from (grid.html() for grid in pieces)
+            elif text := "\n".join(map(str, pieces)).strip("\n"):
+                yield f'<pre style="white-space: pre-wrap">{escape(text)}</pre>'

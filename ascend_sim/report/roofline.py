@@ -129,7 +129,7 @@ class Rooflines:
 
 
 def _least_cycles(table: InstructionTable) -> NDArray[np.float64]:
-    """Return the cycles of each distinct instruction on its pipe without heads, and the issue on the scalar unit."""
+    """Return the cycles of each distinct instruction on its pipe, without its head and without its issue."""
     work = table.column("work").astype(np.float64)
     for index, (instruction, access) in enumerate(zip(table.instructions, table.accesses, strict=True)):
         if access is not None:

@@ -211,7 +211,7 @@ class _Waits:
 
 
 def _source(instruction: object) -> str:
-    """Return the pipe that a wait waits for; "" if the instruction is no wait."""
+    """Return the pipe whose flag an instruction waits for; "barrier" or "cross-core" for those waits, "" for others."""
     if isinstance(instruction, WaitFlag):
         return instruction.source
     return _OTHER_WAITS.get(getattr(instruction, "kind", -1), "")

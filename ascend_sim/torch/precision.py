@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from io import StringIO
 from typing import Any
 
 from pydantic import ValidationError
@@ -16,17 +15,16 @@ from ascend_sim.ops.case_entries import Case
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.options.description import filled
 from ascend_sim.options.run_options import CacheOptions
+from ascend_sim.report.shown import ShownResult
 from ascend_sim.studies.precision.pages import detail
 from ascend_sim.studies.precision.run import PrecisionTable, precision
 from ascend_sim.torch.calls import MATMUL, Call
 from ascend_sim.torch.options import SimulateOptions, alone
 from ascend_sim.torch.report import LayerRow
 
-_WIDTH = 10_000
-
 
 @frozen
-class LayerPrecision:
+class LayerPrecision(ShownResult):
     """Tables of precisions by the name of the layer; `print` shows all."""
 
     tables: Mapping[str, PrecisionTable]
@@ -40,15 +38,14 @@ class LayerPrecision:
         """Return plain values for JSON, by layer."""
         return {name: table.to_dict() for name, table in self.tables.items()}
 
-    def __str__(self) -> str:
+    _width = 10_000
+
+    def _draw(self, console: Console) -> None:
         if not self.tables:
-            return "no gradient of a convolution was seen"
-        text = StringIO()
-        console = Console(file=text, width=_WIDTH, force_terminal=False, color_system=None)
+            console.print("no gradient of a convolution was seen")
         for name, table in self.tables.items():
             console.print(Text(f"{name}: inputs {table.inputs}"))
             console.print(detail(table))
-        return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
 
 
 def layer_precision(

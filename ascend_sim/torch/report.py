@@ -8,12 +8,12 @@ from typing import Any
 
 from numpy.typing import NDArray
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from ascend_sim.calls.tensors import TensorSpec
 from ascend_sim.frozen import frozen
-from ascend_sim.report.printed import UNLIMITED, printed
+from ascend_sim.report.grid import Grid
+from ascend_sim.report.shown import ShownResult
 from ascend_sim.report.summary import LAYOUT
 from ascend_sim.torch.calls import MATMUL, Call, CalledLayer
 from ascend_sim.torch.outcome import CallOutcome
@@ -52,7 +52,7 @@ class LayerRow:
 
 
 @frozen
-class ModelReport:
+class ModelReport(ShownResult):
     """Report of all observed layers in the order of their first calls; `outcomes` has every distinct simulated call."""
 
     chip: str
@@ -149,8 +149,10 @@ class ModelReport:
 
     # -- the table -----------------------------------------------------------------------------------------------------
 
-    def __str__(self) -> str:
-        return printed(self.render, UNLIMITED)
+    _width = 10_000
+
+    def _draw(self, console: Console) -> None:
+        self.render(console)
 
     def head(self) -> str:
         """Return the first line: layers, chip, mode and total time."""
@@ -169,12 +171,9 @@ class ModelReport:
             if name in widths and sum(widths.values()) - 2 > console.width:
                 left_out.append(name)
                 del widths[name]
-        table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="")
-        for name, justify in self.columns():
-            if name in widths:
-                table.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]
+        table = Grid("", [f"{'>' * (side == 'right')}{name}" for name, side in self.columns() if name in widths])
         for cells in lines:
-            table.add_row(*(Text(cell) for name, cell in zip(names, cells, strict=True) if name in widths))
+            table.row(*(cell for name, cell in zip(names, cells, strict=True) if name in widths))
         console.print(Text(self.head(), style="bold"))
         console.print(table)
         if left_out:

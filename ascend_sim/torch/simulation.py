@@ -174,10 +174,18 @@ class Simulation:
         """Write the report to simulation.json in a folder, for `ascend-sim compare`."""
         folder = Path(out)
         make_folder(folder)
-        write_json(folder / SIMULATION, self.report.to_dict())
+        write_json(folder / SIMULATION, self.to_dict())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as plain data."""
+        return self.report.to_dict()
 
     def __str__(self) -> str:
         return str(self.report)
+
+    def _repr_html_(self) -> str:
+        """Return the report as HTML, for notebooks."""
+        return self.report._repr_html_()
 
     def __repr__(self) -> str:
         seen = sum(sum(row.calls.values()) for row in self._rows.values())

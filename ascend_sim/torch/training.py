@@ -33,6 +33,7 @@ from ascend_sim.options.run_options import TrainingOptions
 from ascend_sim.report.files import atomic_write
 from ascend_sim.report.grid import Grid
 from ascend_sim.report.png import png_figure
+from ascend_sim.report.shown import ShownResult
 from ascend_sim.runtime import Progress
 from ascend_sim.sequence import chip_of
 from ascend_sim.settings import check_options
@@ -57,7 +58,7 @@ Training = Callable[[], Iterable[Any]]
 
 
 @frozen
-class TrainingComparison:
+class TrainingComparison(ShownResult):
     """Losses of each run by step; run "torch" is PyTorch alone, "torch bf16" PyTorch under autocast to bfloat16.
 
     `remarks` are lines on limits of the comparison.
@@ -97,10 +98,8 @@ class TrainingComparison:
         for remark in self.remarks:
             console.print(Text(remark))
 
-    def __str__(self) -> str:
-        text = io.StringIO()
-        self.render(Console(file=text, width=120, force_terminal=False, color_system=None))
-        return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
+    def _draw(self, console: Console) -> None:
+        self.render(console)
 
     def csv_text(self) -> str:
         """Return the losses as CSV: a line for each step, a column for each run."""

@@ -65,7 +65,7 @@ class SourcedFlag(_Entry):
 
 
 class Ranks(_Entry):
-    """Tensor ranks that the operator takes."""
+    """Entry of an operator's file: the tensor ranks that the operator takes on a product, with their source."""
 
     values: list[int]
 

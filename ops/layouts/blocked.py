@@ -143,7 +143,10 @@ class FractalZ(SlottedFilters):
         return self.offset(groups, 0, 0, 0, 0)
 
     def load(self, k: KernelBuilder, slot: int, box: FilterBox, address: int, rows: int) -> None:
-        """Load a box of weights in one copy, or one for each channel block if it lacks some taps. GM has padded rows, too."""
+        """Load a box of weights to L1 in one copy, or in one for each channel block if the box lacks some taps.
+
+        FRACTAL_Z in GM is filled up to 16 filters, so that the `rows` filters of a tap are there, too.
+        """
         blocks, taps, row = ceil_div(box.channels.length, self.c0), box.taps.length, rows * self.row_bytes
         pieces = [(0, blocks * taps)] if taps == self.taps else [(block, taps) for block in range(blocks)]
         for block, count in pieces:

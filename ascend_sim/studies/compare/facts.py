@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ascend_sim.frozen import frozen
+from ascend_sim.report.shown import ShownResult
 from ascend_sim.studies.compare.sources import OneRun
 
 __all__ = ["LETTERS", "Fact", "KernelFacts", "RunComparison", "Value"]
@@ -92,7 +93,7 @@ class KernelFacts:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RunComparison:
+class RunComparison(ShownResult):
     """Runs side by side: facts of the whole `call`, of the `outputs` (verdicts and errors), and of every kernel.
 
     Kernels stand in the launch order of the first run that has them. Kernels of one name are paired in order: the
@@ -104,10 +105,7 @@ class RunComparison:
     outputs: tuple[Fact, ...]
     kernels: tuple[KernelFacts, ...]
 
-    def __str__(self) -> str:
-        from ascend_sim.report.printed import printed_by
-
-        return printed_by("ascend_sim.studies.compare.text:render", self)
+    _drawn = "ascend_sim.studies.compare.text:render"
 
     def __repr__(self) -> str:
         count = sum(kernel.differs for kernel in self.kernels)

@@ -17,6 +17,7 @@ from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.ops.network import layer_text
 from ascend_sim.report.grid import Grid, counted, say
+from ascend_sim.report.shown import ShownResult
 
 __all__ = ["FILES", "SIMULATION", "LayerComparison", "compare_layers", "file_in"]
 
@@ -49,10 +50,12 @@ class LayersOfRun:
 
 
 @frozen
-class LayerComparison:
+class LayerComparison(ShownResult):
     """Two runs layer by layer; `rows` have the largest change first."""
 
     runs: tuple[LayersOfRun, LayersOfRun]
+
+    _drawn = "ascend_sim.studies.compare.layers:render"
 
     @property
     def rows(self) -> list[dict[str, Any]]:

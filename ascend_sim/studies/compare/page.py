@@ -113,7 +113,7 @@ def _timelines(
     rows: int,
     figures: Figures,
 ) -> list[str]:
-    """Return one block of each run below the other, counted from the launch of the kernel, on one zoom."""
+    """Return the HTML of a kernel's timelines: of each run one core's block, from the launch on, all on one zoom."""
     from ascend_sim.report.timeline_figure import WINDOW_ROWS, timeline_figure
 
     lines = [

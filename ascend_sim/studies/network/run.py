@@ -18,6 +18,7 @@ from contextlib import closing
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Unpack
 
 from ascend_sim.calls.cases import accept_case
@@ -36,6 +37,7 @@ from ascend_sim.options.description import filled, with_options
 from ascend_sim.options.run_options import STEP, CacheOptions, ProfileOptions, TaskOptions
 from ascend_sim.report.certainty import together
 from ascend_sim.report.report import ideal_cycles, interval_of
+from ascend_sim.report.shown import ShownResult
 from ascend_sim.report.summary import LAYOUT
 from ascend_sim.runtime import KernelMoves
 from ascend_sim.sequence import chip_of
@@ -90,7 +92,7 @@ class LayerTimes:
 
 
 @frozen
-class NetworkRun:
+class NetworkRun(ShownResult):
     """One LayerTimes for every layer of a network; `same_as[i]` is the layer that layer i shares its result with, or None.
 
     A run that was interrupted is not `complete`: its network has the layers that were finished.
@@ -106,10 +108,9 @@ class NetworkRun:
     l2: str = "cold"
     launches: str = "cold"
 
-    def __str__(self) -> str:
-        from ascend_sim.report.printed import UNLIMITED, printed_by
-
-        return printed_by("ascend_sim.studies.network.pages:render_summary", self, UNLIMITED, more="")
+    _drawn = "ascend_sim.studies.network.pages:render_summary"
+    _options = MappingProxyType({"more": ""})
+    _width = 10_000
 
     def __repr__(self) -> str:
         what = f"{self.network.name}, batch {self.batch}, {self.direction} on {self.chip}"

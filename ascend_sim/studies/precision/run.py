@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import asdict, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Unpack
 
 import numpy as np
@@ -37,6 +38,7 @@ from ascend_sim.ops.verdicts.sums import sums_of
 from ascend_sim.ops.verdicts.values import numbers, operand
 from ascend_sim.ops.verdicts.values import typed as as_format
 from ascend_sim.options.description import with_options
+from ascend_sim.report.shown import ShownResult
 from ascend_sim.runtime import Progress, ValueModel
 from ascend_sim.sequence import chip_of
 from ascend_sim.settings import check_options
@@ -92,7 +94,7 @@ class PrecisionRow:
 
 
 @frozen
-class PrecisionTable:
+class PrecisionTable(ShownResult):
     """All rows, by input dtype, cubeMathType, chip and model; `inputs` says where the values are from.
 
     A table that was interrupted is not `complete`: it has the rows of the input dtypes that were finished.
@@ -107,10 +109,8 @@ class PrecisionTable:
     rows: tuple[PrecisionRow, ...]
     complete: bool = True
 
-    def __str__(self) -> str:
-        from ascend_sim.report.printed import printed_by
-
-        return printed_by("ascend_sim.studies.precision.summary:render_summary", self, more="")
+    _drawn = "ascend_sim.studies.precision.summary:render_summary"
+    _options = MappingProxyType({"more": ""})
 
     def __repr__(self) -> str:
         verdict = "all correct" if self.passed else f"{sum(not row.passed for row in self.rows)} wrong"

@@ -21,6 +21,7 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import ConfigError, SimError
 from ascend_sim.ops.case import Case, load_case
 from ascend_sim.options.description import with_options
+from ascend_sim.report.shown import ShownResult
 from ascend_sim.runtime import Progress
 from ascend_sim.sequence import chip_of
 from ascend_sim.settings import check_options
@@ -39,7 +40,7 @@ Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, repr=False)
-class Sweep:
+class Sweep(ShownResult):
     """Every point of a sweep as a row: the varied fields, "status" (0: ran), "reason", and the columns of `measure`.
 
     Rows are in the order of the combinations, the last field running fastest. `reused` were in the store. One that was
@@ -52,6 +53,8 @@ class Sweep:
     reused: int = 0
     complete: bool = True
     tile: bool = False
+
+    _drawn = "ascend_sim.studies.sweep.pages:render"
 
     @property
     def ran(self) -> list[Row]:

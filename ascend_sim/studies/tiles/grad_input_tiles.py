@@ -59,8 +59,8 @@ class Tiles(NamedTuple):
 
     `drains`: pixels, channels with padding and without, C0 blocks of K (0: the sum is empty). `products`: rows,
     channels, taps, C0 blocks of K. `maps`, loads of gradOutput: number of the window, output channels. `weights`: 1 if
-    they stay in L1, channels with padding and without, taps, output channels. `least`: cycles of loads that L1 may keep
-    or not.
+    they stay in L1, channels with padding and without, taps, output channels. Of a coupled chip, where L1 may keep either
+    operand, both are empty, and `least` has the least cycles of the loads of gradOutput; else it is 0.
     """
 
     drains: tuple[tuple[int, ...], ...]

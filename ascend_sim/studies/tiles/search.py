@@ -24,6 +24,7 @@ from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.ops.kernels.tilings import TILINGS, settable
 from ascend_sim.options.description import filled
+from ascend_sim.report.shown import ShownResult
 from ascend_sim.runtime.workers import spread_as_done
 from ascend_sim.studies.store import Store
 from ascend_sim.studies.tiles.bounds import Tiling
@@ -60,7 +61,7 @@ class State:
 
 
 @frozen
-class SearchOutcome:
+class SearchOutcome(ShownResult):
     """Outcome of a search.
 
     `call` is the kernel that the call launches. `results` are the tilings that were simulated to their end, fewest cycles
@@ -91,16 +92,19 @@ class SearchOutcome:
         """Return the number of tilings whose simulation began, ended or not."""
         return len(self.results) + self.slower
 
-    def __str__(self) -> str:
-        from ascend_sim.report.printed import printed_by
-
-        return printed_by("ascend_sim.studies.tiles.pages:render", self)
+    _drawn = "ascend_sim.studies.tiles.pages:render"
 
     def __repr__(self) -> str:
         gain = f"best {self.best['cycles']:,} cycles, in the call {self.call['cycles']:,}"
         return (
             f"<Outcome of {self.kernel.name} on {self.kernel.chip.name}: {len(self.results)} tilings simulated, {gain}>"
         )
+
+    def to_dict(self, top: int = 10) -> dict[str, Any]:
+        """Return the search with its best `top` tilings as plain data."""
+        from ascend_sim.studies.tiles.pages import to_dict
+
+        return to_dict(self, top)
 
     @property
     def best(self) -> Result:
@@ -286,7 +290,7 @@ class _Search:
             self.best = result["cycles"]
 
     def _beats(self, bound: int) -> bool:
-        """Return True if a tiling with this bound might be worth its simulation."""
+        """Return True if a tiling with this bound might beat the best one by more than `within`."""
         return self.best is None or bound < self.best * (1 - self.within)
 
     def pending(self) -> Iterator[int]:

@@ -198,7 +198,10 @@ def blind_line(errors: Errors) -> str:
 
 
 def skipped_lines(groups: Sequence[Group]) -> list[str]:
-    """Return a line for every reason why rows were not simulated, with their number; unknown operators share a line."""
+    """Return a line for each group and each reason why rows of it were not simulated, with their number.
+
+    Operators without a kernel here share one line for each chip.
+    """
     lines = []
     strangers: dict[str, dict[str, int]] = {}
     for group in groups:

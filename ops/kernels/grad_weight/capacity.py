@@ -59,13 +59,13 @@ def b1_pixels(inp: TilingInput, pixels: int, *, clipped: bool = False) -> int:
 
 
 def grad_weight_l1(tiling: GradWeightTiling, inp: TilingInput, *, clipped: bool = False) -> tuple[int, int]:
-    """Return the bytes in L1 of (gradOutput, input), all buffers counted."""
+    """Return the bytes in L1 of (gradOutput, input), all buffers counted; `clipped` is that of `bl1_bound`."""
     a1 = tiling.step_ka * tiling.base_k * tiling.step_m * tiling.base_m * inp.itemsize * tiling.al1_buffers
     return a1, bl1_bound(tiling, inp, clipped=clipped) * inp.itemsize * tiling.bl1_buffers
 
 
 def grad_weight_fits_l1(tiling: GradWeightTiling, inp: TilingInput, *, clipped: bool = False) -> bool:
-    """Return True if both operands fit into L1."""
+    """Return True if both operands fit into L1; `clipped` is that of `bl1_bound`."""
     return sum(grad_weight_l1(tiling, inp, clipped=clipped)) <= inp.buffers["L1"]
 
 

@@ -35,8 +35,10 @@ OUTPUT = "output"
 
 
 def plan_convolution(call: ConvolutionCall, chip: ChipSpec) -> Plan:
-    """Return the plan, with its tensors placed in GM. Raises TilingError where no tiling fits, SimError for a tiling
-    that a user gives, since the kernel has no fields.
+    """Return the plan of a convolution, transposed or not, with its tensors placed in GM.
+
+    Raises TilingError where no tiling fits. A tiling or a number of blocks given for a convolution that is not transposed
+    is a SimError: its kernel has no fields.
     """
     if call.forward and (call.tiling or call.block_dim):
         what = "tiling" if call.tiling else "block_dim"
@@ -88,7 +90,7 @@ class _Forward(BiasInSums):
         self.data(ready["input"], ready["weight"])
 
     def landing(self, output: str, dtype: str) -> str:
-        """Return the name of the tensor for the kernel's result: an intermediate if a bias is added afterwards."""
+        """Return the name of the tensor for the kernel's result: always a new intermediate if a bias is added afterwards."""
         if not self._adds:
             return super().landing(output, dtype)
         return self.result.tensor(f"{output}.{self.plain}", dtype, self.plain, self._bytes(dtype))

@@ -53,7 +53,8 @@ class ConvolutionBackwardCase(ConvolutionFields, GradientCase):
     def mask(self) -> tuple[bool, ...]:
         """Return, for (input, weight, bias), True if its gradient is computed.
 
-        ValueError where `output_mask` asks for a gradient that `requires_grad` leaves out.
+        ValueError where `output_mask` asks for a gradient that `requires_grad` leaves out, unless the case is read
+        `as_given`.
         """
         asked = tuple(entry is not None and entry.requires_grad for entry in (self.input, self.weight, self.bias))
         if self.output_mask is None:

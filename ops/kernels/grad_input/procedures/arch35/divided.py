@@ -71,7 +71,7 @@ class DividedProblem(DataProblem):
 
     @cached_property
     def pixels(self) -> int:
-        """Return the pixels of a part's map."""
+        """Return the pixels of one plane of a part's map."""
         return ceil_div(self.inp.problem.h_in, self.inp.problem.stride_h) * self.width
 
     @cached_property

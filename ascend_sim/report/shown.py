@@ -1,0 +1,40 @@
+"""Base class of results that `print` shows as text and a notebook as HTML, both drawn by one function.
+
+class Sweep(ShownResult):
+    _drawn = "ascend_sim.studies.sweep.pages:render"       # render(result, console)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+class ShownResult:
+    """Result that is drawn on a console by the function at `_drawn`, "module:function", with the keywords `_options`.
+
+    The page of a study imports its results; a result names its page, so that its own import loads no page.
+    """
+
+    _drawn: ClassVar[str] = ""
+    _options: ClassVar[Mapping[str, Any]] = {}
+    _width: ClassVar[int] = 120
+
+    def _draw(self, console: Console) -> None:
+        module, _, name = self._drawn.partition(":")
+        getattr(import_module(module), name)(self, console, **self._options)
+
+    def __str__(self) -> str:
+        from ascend_sim.report.printed import printed
+
+        return printed(self._draw, self._width)
+
+    def _repr_html_(self) -> str:
+        """Return the HTML of what `print` shows, for notebooks."""
+        from ascend_sim.report.printed import printed_html
+
+        return printed_html(self._draw)
