@@ -1,7 +1,7 @@
 """The effect of an instruction by numpy: it takes, converts, multiplies and puts bytes as `Moves` says. C interprets the same
 data.
 
-A list reads zeros at a negative place. Numbers are added and settled one by one; everything else moves as bytes.
+A list reads the fill, or zeros, at a negative place. Numbers are added and settled one by one; everything else moves as bytes.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def taken(moves: Moves, memory: Memory, operands: Mapping[str, int]) -> Any:
         return left @ right.T if start is None else left @ right.T + start
     if moves.scaling is not None:
         return _scaled(moves, memory, operands)
-    found = [_converted(_items(place, memory, operands[place.operand]), moves) for place in moves.takes]
+    found = [_converted(_items(place, memory, operands[place.operand], moves.fill), moves) for place in moves.takes]
     return found[0] if len(found) == 1 else np.concatenate([np.empty(0, np.uint8), *found])
 
 
@@ -135,8 +135,8 @@ def _view(
     return np.ndarray(shape, dtype, buffer, begin + offset, (*strides, dtype.itemsize))
 
 
-def _items(place: Place, memory: Memory, address: int) -> NDArray[np.uint8]:
-    """Return a copy of a place's items, in their order, as one run of bytes."""
+def _items(place: Place, memory: Memory, address: int, fill: bytes = b"") -> NDArray[np.uint8]:
+    """Return a copy of a place's items, in their order, as one run of bytes; `fill` stands at a list's negative places."""
     buffer, begin = _where(place, memory, address)
     if place.listed is None:
         return np.ascontiguousarray(_view(place, buffer, begin)).copy().view(np.uint8).reshape(-1)
@@ -148,7 +148,7 @@ def _items(place: Place, memory: Memory, address: int) -> NDArray[np.uint8]:
     else:
         found = buffer[begin + np.maximum(place.listed, 0)[:, None] + np.arange(item)]
     if outside is not None:
-        found[outside] = np.zeros((), found.dtype)
+        found.view(np.uint8).reshape(-1, item)[outside] = np.frombuffer(fill or bytes(item), np.uint8)
     return found.view(np.uint8).reshape(-1)
 
 

@@ -140,7 +140,8 @@ class Moves:
 
     Items are converted from the format `source` to `target` (empty: moved as bytes). Those of a second place stand
     behind those of the first; items beyond the room of `put` are dropped. With a `product` two places are its factors,
-    a third has the numbers that its rows begin with. Where nothing is taken, the bytes `fill` are put, zeros if empty.
+    a third has the numbers that its rows begin with. The bytes `fill`, zeros if empty, are put where nothing
+    is taken, and stand at the negative places of a list.
 
     `rounding` is a mode of the target, None its first; `bits` of the mantissa stay in hf32. `saturate`: the conversion
     turns overflow, infinities and NaN into finite numbers. `adds`: the format in which numbers are added to what is

@@ -6,7 +6,6 @@ from dataclasses import replace
 from math import gcd
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import BLOCK_BYTES
@@ -14,9 +13,8 @@ from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.isa import effect
 from ascend_sim.isa.base import LOCAL, TRANSFER, Cost, GmAccess, Instruction, ceil_div, cycles_of
-from ascend_sim.isa.memory import Memory, ValueModel
+from ascend_sim.isa.memory import ValueModel
 from ascend_sim.isa.moves import Moves, listed, loops, moves, offsets_of
-from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 from ascend_sim.memory.regions import Region
 
 
@@ -139,20 +137,12 @@ class DataCopyPadded(DataCopy):
     def writes(self) -> tuple[Region, ...]:
         return (Region("dst", self.destination, self._whole, self.dst_stride, self.rows),)
 
-    def moves(self, model: ValueModel) -> None:
-        return None
-
-    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> NDArray[np.uint8]:
-        fill = np.frombuffer(self.value.to_bytes(self.itemsize, "little"), np.uint8)
-        found = np.tile(fill, (self.rows, self._whole // self.itemsize))
-        tensor, start = memory.gm[src0 >> SLOT_SHIFT], src0 & OFFSET_MASK
-        shape, steps = (self.rows, self.row_bytes), (self.src_stride, 1)
-        found[:, self.left : self.left + self.row_bytes] = np.ndarray(shape, np.uint8, tensor, start, steps)
-        return found
-
-    def commit(self, memory: Memory, dst: int, pending: NDArray[np.uint8]) -> None:
-        steps = (self.dst_stride, 1)
-        np.ndarray((self.rows, self._whole), np.uint8, memory.buffers[self.destination], dst, steps)[...] = pending
+    def moves(self, model: ValueModel) -> Moves:
+        item = self.itemsize
+        taken = offsets_of((self.rows, self.row_bytes // item), (self.src_stride, item))
+        padded = np.pad(taken, ((0, 0), (self.left // item, self.right // item)), constant_values=-1)
+        put = loops("dst", self.destination, (self.rows, self._whole), (self.dst_stride, 1), 1)
+        return moves(listed("src0", self.source, padded, item), put=put, fill=self.value.to_bytes(item, "little"))
 
 
 @frozen

@@ -119,6 +119,16 @@ def test_two_places_are_taken_one_behind_the_other() -> None:
     assert bench.get("UB", 1024, "u2", 8).tolist() == np.stack((one, other), axis=1).ravel().tolist()
 
 
+@pytest.mark.parametrize("address", [64, 65])
+def test_a_fill_stands_at_the_negative_places_of_a_list(address: int) -> None:
+    bench = Workbench()
+    take = listed("src0", "UB", np.array([-1, 2, -1, 0]), 2)
+    told = moves(take, put=loops("dst", "UB", (8,), (1,), 1), fill=b"\x34\x12")
+    one = bench.get("UB", address, "u1", 4).view("u2")
+    effect.put(told, bench.memory, 1024, effect.taken(told, bench.memory, {"src0": address}))
+    assert bench.get("UB", 1024, "u2", 4).tolist() == [0x1234, one[1], 0x1234, one[0]]
+
+
 def subclasses(kind: type[Instruction]) -> list[type[Instruction]]:
     return [one for direct in kind.__subclasses__() for one in (direct, *subclasses(direct))]
 
