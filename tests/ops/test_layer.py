@@ -130,7 +130,7 @@ def test_values_of_the_cheapest_layers(kind: str, chip: str) -> None:
 
 
 @pytest.mark.parametrize("chip", CHIPS)
-@pytest.mark.parametrize(("size", "kernel"), [(224, 16), (96, 32)])
+@pytest.mark.parametrize(("size", "kernel"), [(112, 16), (64, 32)])
 def test_values_of_a_patch_embedding(size: int, kernel: int, chip: str) -> None:
     """All pixels of an image, to fewer channels than the smallest ViT has."""
     out, sides = size // kernel, [kernel, kernel]

@@ -16,7 +16,7 @@ from tests.support.sampling import sampled
 
 torch = pytest.importorskip("torch")
 
-LENGTHS = (600, 1023, 2047, 4095, 8001, 15999, 17001, 40001)
+LENGTHS = (1023, 4095, 15999, 17001, 40001)
 """Whole rows of 512 channels in blocks of 16 fit L1 up to some 16,000 samples, and of 1 MiB up to some 32,000."""
 KERNELS = {"grad_input": (True, False, False), "grad_weight": (False, True, False)}
 CHIPS = ("ascend910b3", "ascend910a", "ascend310p3")
