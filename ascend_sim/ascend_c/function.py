@@ -19,6 +19,7 @@ import numpy as np
 
 from ascend_sim.ascend_c import compiler
 from ascend_sim.ascend_c.ahead import Blocks, contents_known
+from ascend_sim.ascend_c.auto_sync import orders
 from ascend_sim.ascend_c.errors import SourceError, shown
 from ascend_sim.ascend_c.names import ARCHITECTURES
 from ascend_sim.ascend_c.recorder import (
@@ -48,7 +49,7 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.isa.sync import CrossCore
-from ascend_sim.kernel.function import KernelFunction
+from ascend_sim.kernel.function import KernelFunction, Race
 from ascend_sim.kernel.inspection import Line
 from ascend_sim.kernel.kernel import Kernel
 from ascend_sim.kernel.tensor import Tensor
@@ -102,9 +103,11 @@ class CppKernel(KernelFunction):
         include: Sequence[Path],
         defines: Sequence[str],
         limits: Limits,
+        auto_sync: bool = False,
     ) -> None:
         self.sources, self.named, self.entry = sources, named, entry
         self.include, self.defines, self.limits = include, defines, limits
+        self.auto_sync = auto_sync
         self._recorders: dict[tuple[str, tuple[str, ...]], ProgramRecorder] = {}
         core = self._kind_of_core()
         self.kinds = {"MIX": ("AIC", "AIV"), "MIX_1_1": ("AIC", "AIV")}.get(core, (core,))
@@ -176,6 +179,15 @@ class CppKernel(KernelFunction):
             )
         return super().core_on(chip)
 
+    def remarks_on(self, races: Sequence[Race]) -> list[str]:
+        """Return a remark if the vendor's compiler would have ordered accesses that are told as a race."""
+        if self.auto_sync or not any(orders(one) for one in races):
+            return []
+        return [
+            "the vendor's compiler orders vector and scalar accesses to UB by itself where its projects leave "
+            "--cce-auto-sync on: --auto-sync adds its waits"
+        ]
+
     def _signature(self) -> inspect.Signature:
         taken = {one.name for one in self.parameters}
         first = inspect.Parameter("k" if "k" not in taken else "k_", inspect.Parameter.POSITIONAL_ONLY)
@@ -197,7 +209,7 @@ class CppKernel(KernelFunction):
     def _write(self, k: Kernel, tensors: Sequence[Tensor], fields: Mapping[str, Any]) -> None:
         given, by_name = self._arguments(tensors, fields)
         recording = self._recorded(k, tensors, given, by_name)
-        append(k, recording, len(tensors))
+        append(k, recording, len(tensors), self.auto_sync)
         if recording.how != FINE:
             raise SourceError(_ended(recording, self.limits), recording.last)
 
@@ -368,12 +380,14 @@ def cpp_kernel(
     defines: Mapping[str, Any] | Sequence[str] = (),
     rows: int = Limits().rows,
     seconds: float = Limits().seconds,
+    auto_sync: bool = False,
 ) -> CppKernel:
     """Compile a C++ file with an Ascend C kernel, and return the kernel for `launch` and `check_kernel`.
 
     `more` are further files that it needs, `entry` the kernel if the file has several (a template with its arguments:
     "scale<half>"), `include` folders that come before the headers here, `defines` macros. A block that takes more than
-    `rows` calls or `seconds` counts as endless. Raises CompileError with the compiler's errors, SimError for a file
+    `rows` calls or `seconds` counts as endless. `auto_sync` adds the synchronisation that the vendor's compiler adds
+    (--cce-auto-sync, on in its projects). Raises CompileError with the compiler's errors, SimError for a file
     without a kernel and where there is no compiler.
     """
     paths = [Path(one).absolute() for one in (file, *more)]
@@ -387,4 +401,4 @@ def cpp_kernel(
         defines = [f"{name}={value}" for name, value in defines.items()]
     named, chosen = choose(paths[0], entry)
     folders = [Path(one).absolute() for one in include]
-    return CppKernel(paths, named, chosen, folders, list(defines), Limits(rows, seconds))
+    return CppKernel(paths, named, chosen, folders, list(defines), Limits(rows, seconds), auto_sync)

@@ -11,6 +11,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from ascend_sim.ascend_c.auto_sync import with_auto_sync
 from ascend_sim.ascend_c.cube_words import WordStep
 from ascend_sim.ascend_c.errors import SourceError
 from ascend_sim.ascend_c.recorder import GM_SHIFT
@@ -88,8 +89,10 @@ class ShapeSteps:
         return None if made < 0 else (rows, lines)
 
 
-def append(k: Kernel, recording: WordStream, tensors: int) -> None:
+def append(k: Kernel, recording: WordStream, tensors: int, auto_sync: bool = False) -> None:
     """Append the rows of a recording to a program with that number of `tensors`, each row with its line.
+
+    With `auto_sync` the synchronisation is added that the vendor's compiler adds.
 
     Raises SourceError for a word that no instruction can say and for a GM address in no tensor; an inspection records
     these as faults and leaves the rows out.
@@ -118,7 +121,7 @@ def append(k: Kernel, recording: WordStream, tensors: int) -> None:
     steps.add(made, words)
     numbers = np.array([notes.source.number(one) for one in recording.lines], np.int32)
     has_unit_flags = any(word.fields.get("unit_flag") for word in words)
-    in_c = None if has_unit_flags else steps.rows_in_c(recording.rows, tensors, numbers)
+    in_c = None if has_unit_flags or auto_sync else steps.rows_in_c(recording.rows, tensors, numbers)
     if in_c is not None:
         rows, lines = in_c
     else:
@@ -127,6 +130,8 @@ def append(k: Kernel, recording: WordStream, tensors: int) -> None:
         rows, source = rows[kept], source[kept]
         if has_unit_flags:
             rows, source = with_unit_flags(k, rows, source, [words[one] for one in shape[source].tolist()])
+        if auto_sync:
+            rows, source = with_auto_sync(k, rows, source)
         lines = numbers[line[source]] if len(numbers) else np.empty(0, np.int32)
     _find_cached(k.table, rows)
     k.extend(rows, lines)

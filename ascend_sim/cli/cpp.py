@@ -50,12 +50,18 @@ class CppOptions:
     define: Annotated[
         list[str] | None, typer.Option(help="Of a C++ file: a macro, NAME or NAME=VALUE. Repeatable.")
     ] = None
+    auto_sync: Annotated[
+        bool,
+        typer.Option(
+            "--auto-sync", help="Of a C++ file: add the waits that the vendor's compiler adds (--cce-auto-sync)."
+        ),
+    ] = False
 
     def refuse(self, subject: object) -> None:
         """Raise SimError for the first of these options that was given for a Python kernel."""
         for one in fields(self):
             if getattr(self, one.name):
-                name = "with" if one.name == "with_file" else one.name
+                name = {"with_file": "with", "auto_sync": "auto-sync"}.get(one.name, one.name)
                 raise SimError(
                     f"--{name}: {subject} is no C++ file; a Python kernel gets what its arguments(rng) returns"
                 )
@@ -87,6 +93,7 @@ def compiled(path: Path, name: str | None, options: CppOptions) -> CppKernel:
         entry=options.entry or name,
         include=options.include or (),
         defines=options.define or (),
+        auto_sync=options.auto_sync,
     )
 
 

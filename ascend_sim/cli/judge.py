@@ -45,6 +45,9 @@ def judge(
     seed: Annotated[
         int | None, typer.Option(min=0, help="Seed of arguments(rng); default: another one for each case.")
     ] = None,
+    auto_sync: Annotated[
+        bool, typer.Option("--auto-sync", help="Add the waits that the vendor's compiler adds (--cce-auto-sync).")
+    ] = False,
     results: Annotated[
         Path | None, typer.Option(help="Append the lines to this file too; cases that stand in it are left out.")
     ] = None,
@@ -67,7 +70,7 @@ def judge(
             worker = free.get()
             try:
                 number = secrets.randbits(31) if seed is None else seed
-                return worker.judge(JudgeRequest(str(file), chip, number, limits.timeout, limits.memory))
+                return worker.judge(JudgeRequest(str(file), chip, number, limits.timeout, limits.memory, auto_sync))
             finally:
                 free.put(worker)
 

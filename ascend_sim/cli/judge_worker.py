@@ -27,16 +27,19 @@ _NEEDED = (
 
 
 class JudgeRequest(NamedTuple):
-    """A case to judge: its file, the chip, the seed of its arguments, and its limits in seconds and megabytes."""
+    """A case to judge: its file, the chip, the seed of its arguments, its limits in seconds and megabytes, and whether
+    the compiler's waits are added.
+    """
 
     file: str
     chip: str
     seed: int
     timeout: float
     memory: int
+    auto_sync: bool = False
 
 
-def judged(file: Path, chip: str, seed: int) -> dict[str, Any]:
+def judged(file: Path, chip: str, seed: int, auto_sync: bool = False) -> dict[str, Any]:
     """Return the verdict on a kernel file, with arguments from the Python file beside it."""
     from ascend_sim.ascend_c.errors import CompileError
     from ascend_sim.checking import check_kernel
@@ -50,7 +53,7 @@ def judged(file: Path, chip: str, seed: int) -> dict[str, Any]:
     spec = chip_of(chip)
     try:
         entry = getattr(run_file(file.with_suffix(".py")), "ENTRY", None)
-        subject = subject_of(file, None, {}, seed, CppOptions(entry=entry))
+        subject = subject_of(file, None, {}, seed, CppOptions(entry=entry, auto_sync=auto_sync))
     except (CompileError, SimError) as error:
         return not_compiled(str(error))
     kernel, given, fields = subject.kernel, subject.tensors, subject.fields
@@ -127,7 +130,7 @@ def _child(request: JudgeRequest, into: int) -> None:
         resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         sys.stdin, sys.stdout, sys.stderr = os.fdopen(0), os.fdopen(1, "w"), os.fdopen(2, "w")
-        print("\n" + json.dumps(judged(Path(request.file), request.chip, request.seed)), flush=True)
+        print("\n" + json.dumps(judged(Path(request.file), request.chip, request.seed, request.auto_sync)), flush=True)
         code = 0
     finally:
         os._exit(code)

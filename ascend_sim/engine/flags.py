@@ -8,7 +8,7 @@ import numpy as np
 
 from ascend_sim.engine.timeline import ProgramRun
 from ascend_sim.isa.base import CROSS_SET, CROSS_WAIT, WAIT
-from ascend_sim.isa.sync import CrossCoreSetFlag, CrossCoreWaitFlag, SetFlag, WaitFlag
+from ascend_sim.isa.sync import CrossCoreSetFlag, CrossCoreWaitFlag, CrossCounter, SetFlag, WaitFlag, cross_counter
 
 Place = tuple[int, int]
 """A row of a run: its index among the runs, and the row."""
@@ -38,20 +38,17 @@ def cross_pairs(runs: Sequence[ProgramRun]) -> dict[Place, Place]:
     """Return {wait for a cross-core flag: the set that was raised last of those it needs}, each as (index in `runs`,
     row).
     """
-    raised: dict[tuple[int, ...], dict[int, list[tuple[int, int]]]] = {}
-    waiting: list[tuple[tuple[int, ...], int, Place]] = []
+    raised: dict[tuple[int, CrossCounter], dict[int, list[tuple[int, int]]]] = {}
+    waiting: list[tuple[tuple[int, CrossCounter], int, Place]] = []
     for index, run in enumerate(runs):
-        taken: dict[tuple[int, ...], int] = {}
+        taken: dict[tuple[int, CrossCounter], int] = {}
         program = run.program
-        vector = program.core_kind == "AIV"
+        core = (program.block, program.core_kind, program.sub_block)
         for row in np.flatnonzero(np.isin(program.per_row("kind"), (CROSS_SET, CROSS_WAIT))).tolist():
             flag = program.table.instructions[int(program.rows[row, 0])]
             assert isinstance(flag, CrossCoreSetFlag | CrossCoreWaitFlag)
-            sets = isinstance(flag, CrossCoreSetFlag)
-            by_vector = vector if sets or flag.mode != 2 else not vector
-            block = -1 if flag.mode == 0 else program.block
-            key: tuple[int, ...] = (run.task, flag.flag, flag.mode, int(by_vector), block)
-            if sets:
+            key = (run.task, cross_counter(flag, core))
+            if isinstance(flag, CrossCoreSetFlag):
                 raised.setdefault(key, {}).setdefault(index, []).append((int(run.retire[row]), row))
             else:
                 waiting.append((key, taken.get(key, 0), (index, row)))

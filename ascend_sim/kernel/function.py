@@ -44,6 +44,10 @@ class KernelError(SimError):
     """A kernel function failed while it wrote a program; the text names file, line and kernel."""
 
 
+Race = tuple[str | None, frozenset[str]]
+"""Accesses that are out of order: the buffer, and the pipes that touch it."""
+
+
 class KernelFunction:
     """A kernel: `function(k, *tensors, **fields)` with a `Kernel` `k`; it runs on the first of `cores` that the chip has.
 
@@ -85,6 +89,10 @@ class KernelFunction:
         own, _ = self.first_line
         frames = traceback.extract_tb(error.__traceback__)
         return next(((own, frame.lineno) for frame in reversed(frames) if frame.filename == own and frame.lineno), None)
+
+    def remarks_on(self, races: Sequence[Race]) -> list[str]:
+        """Return remarks on the races that a check found; here none."""
+        return []
 
     def __repr__(self) -> str:
         return f"<kernel {self.name} on {' or '.join(self.cores)}>"

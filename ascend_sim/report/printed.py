@@ -44,7 +44,9 @@ class _Pieces(Console):
         super().__init__(file=StringIO(), width=UNLIMITED, force_terminal=False, color_system=None)
         self._printed: list[Any] = []
 
-    def print(self, *objects: Any, **how: Any) -> None:
+    def print(  # type: ignore[override]  # the keywords that pages use
+        self, *objects: Any, soft_wrap: bool = False, highlight: bool = False, markup: bool = False
+    ) -> None:
         self._printed += objects or [""]
 
     def html(self) -> Iterator[str]:

@@ -9,8 +9,10 @@ import pytest
 
 import ascend_sim as asim
 from ascend_sim.chip import ChipSpec, load_chip
+from ascend_sim.engine.critical_path import critical_path
 from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Engine
+from ascend_sim.engine.flags import cross_pairs
 from ascend_sim.engine.functional import FunctionalEngine
 from ascend_sim.engine.timeline import ProgramRun
 from ascend_sim.engine.watch import from_columns
@@ -230,6 +232,12 @@ def test_mode_4_joins_the_cube_core_with_one_vector_core(mode: str) -> None:
     tensors = x, asim.empty((2, 64), "float32"), asim.empty(64, "float32")
     given = asim.launch(one_by_one, 1, *tensors, chip=ON_ITS_PIPE, mode=mode)
     assert given.findings == [] and np.array_equal(given.outputs["y"], x)
+    if given.timeline is not None:
+        runs = given.timeline.programs
+        cores = [f"{run.program.core_kind}{run.program.sub_block}" for run in runs]
+        pairs = [(cores[wait], cores[raised]) for (wait, _), (raised, _) in sorted(cross_pairs(runs).items())]
+        assert sorted(pairs) == [("AIC0", "AIV0"), ("AIC0", "AIV1"), ("AIV0", "AIC0"), ("AIV1", "AIC0")]
+        assert critical_path(given.timeline)[-1].end == given.timeline.finish
     assert errors(one_by_one, tensors, ON_ITS_PIPE) == []
     with pytest.raises(SimError, match="cross-core flag 2: mode 4; allowed are 0 "):
         asim.launch(one_by_one, 1, *tensors, chip=STOPS, mode=mode)

@@ -72,6 +72,27 @@ def test_a_notebook_shows_what_print_shows_and_json_holds_it(name: str, tmp_path
     assert json.loads(json.dumps(data, allow_nan=False)) == data
 
 
+WRONG: dict[str, tuple[Any, str]] = {
+    "a word for the batch": (
+        lambda: ascend_sim.run_network("resnet18", batch="two"),
+        "batch is 'two'; allowed is a whole",
+    ),
+    "a list of fields": (lambda: ascend_sim.sweep("by_hand", ["batch"]), "vary: list given; allowed is a mapping"),
+    "a chip that there is not": (
+        lambda: ascend_sim.precision("by_hand", chips="ascend911"),
+        "'ascend911' is not a known",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", list(WRONG))
+def test_wrong_arguments_of_a_study_get_one_line(name: str) -> None:
+    call, message = WRONG[name]
+    with pytest.raises(ascend_sim.SimError) as raised:
+        call()
+    assert str(raised.value).startswith(message) and "\n" not in str(raised.value)
+
+
 def test_a_simulation_is_its_report() -> None:
     torch = pytest.importorskip("torch")
     import ascend_sim.torch

@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 
 import commands
+import finding
 import gathered
 import links
 import live
@@ -17,20 +18,15 @@ import yaml
 
 HERE = Path(__file__).resolve().parent
 NAVIGATION = {
-    "Start": ["index.md", "glossary.md", "commands.md", "python.md", "design.md", "changelog.md"],
-    "Live pages": ["live.md"],
+    "Start": ["index.md", "reading-a-run.md", "what-to-trust.md", "glossary.md", "live.md"],
+    "Lessons": [],
     "Uses": [
-        "reading-a-run.md", "tiling-search.md", "sweep.md", "compare.md", "networks.md", "precision.md", "explain.md",
-        "torch.md", "acl.md", "writing-a-kernel.md", "ascend-c.md", "judge.md", "check.md", "msprof.md",
+        "networks.md", "tiling-search.md", "sweep.md", "compare.md", "precision.md", "torch.md", "acl.md", "explain.md",
+        "writing-a-kernel.md", "ascend-c.md", "check.md", "judge.md", "msprof.md",
     ],
-    "What to trust": [
-        "accuracy.md", "accuracy-tables.md", "measured-bandwidth.md", "conformance.md", "performance.md", "mutants.md",
-    ],
-    "Reference": [
-        "files.md", "chips.md", "adding-a-chip.md", "instructions.md", "operators.md", "extending.md", "bad-input.md",
-    ],
+    "Reference": ["commands.md", "python.md", "files.md", "instructions.md", "conformance.md", "bad-input.md"],
 }  # fmt: skip
-"""Pages by chapter; lessons and pages that are named nowhere here follow in chapters of their own."""
+"""Pages by chapter. Lessons come from their folder; what is named nowhere here stands in Reference, folded, and so do chips."""
 
 
 def main() -> int:
@@ -43,7 +39,8 @@ def main() -> int:
         reference.write(pages)
         commands.write(pages)
         live.write(pages)
-        shutil.copyfile(HERE / "site.css", pages / "site.css")
+        for name in ("site.css", "find.js"):
+            shutil.copyfile(HERE / name, pages / name)
         config = Path(scratch) / "mkdocs.yml"
         config.write_text(_config(pages, lessons), encoding="utf-8")
         built = Path(scratch) / "site"
@@ -52,6 +49,7 @@ def main() -> int:
             check=True,
         )
         (built / "404.html").unlink()  # what a server would show; its links begin at the server's root
+        finding.write_index(built)
         dead = links.dead(built)
         for line in dead:
             print(line, file=sys.stderr)
@@ -67,9 +65,10 @@ def main() -> int:
 def _config(pages: Path, lessons: list[str]) -> str:
     """mkdocs.yml with the pages' folder and the navigation; what MkDocs reads itself stays as it is."""
     named = {page for chapter in NAVIGATION.values() for page in chapter}
-    others = sorted(path.name for path in pages.glob("*.md") if path.name not in named)
-    chips = sorted(f"chips/{path.name}" for path in (pages / "chips").glob("*.md"))
-    chapters = {**NAVIGATION, "Lessons": lessons, **({"More": others} if others else {}), "Chips": chips}
+    others = sorted(path.name for path in pages.glob("*.md") if path.name not in (*named, "chips.md"))
+    chips = ["chips.md", *sorted(f"chips/{path.name}" for path in (pages / "chips").glob("*.md"))]
+    folded = [{"Accuracy, design, extending": others}, {"Chips": chips}]
+    chapters = {**NAVIGATION, "Lessons": lessons, "Reference": [*NAVIGATION["Reference"], *folded]}
     navigation = [{name: chapter} for name, chapter in chapters.items()]
     plain = (HERE / "mkdocs.yml").read_text(encoding="utf-8")
     return f"{plain}docs_dir: {pages}\n{yaml.safe_dump({'nav': navigation}, sort_keys=False)}"

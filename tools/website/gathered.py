@@ -6,6 +6,8 @@ import re
 import shutil
 from pathlib import Path, PurePosixPath
 
+import nbformat
+from formulas import in_mathml
 from nbconvert import MarkdownExporter
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,8 +27,17 @@ def gather(pages: Path) -> list[str]:
     for page in sorted((ROOT / "docs" / "lessons").glob("*.html")):
         (pages / "lessons").mkdir(exist_ok=True)
         shutil.copyfile(page, pages / "lessons" / page.name)
+        number, _, title = page.stem.replace("_", " ").partition(" ")
+        frame = f'<iframe class="lesson" src="{page.name}" title="{title}"></iframe>'
+        name = f"lessons/{page.stem}_page.md"
+        (pages / name).write_text(f"# Lesson {number}: {title}\n\n{frame}\n\n[alone]({page.name})\n", encoding="utf-8")
+        lessons.append(name)
     for notebook in sorted((ROOT / "docs" / "lessons").glob("*.ipynb")):
-        text, resources = MarkdownExporter().from_filename(str(notebook))
+        cells = nbformat.read(notebook, as_version=4)
+        for cell in cells.cells:
+            if cell.cell_type == "markdown":
+                cell.source = in_mathml(cell.source)
+        text, resources = MarkdownExporter().from_notebook_node(cells)
         name = f"lessons/{notebook.stem}.md"
         for picture, content in resources["outputs"].items():
             target = pages / "lessons" / notebook.stem / picture
@@ -35,7 +46,7 @@ def gather(pages: Path) -> list[str]:
             text = text.replace(f"({picture})", f"({notebook.stem}/{picture})")
         _write(pages, name, text, notebook)
         lessons.append(name)
-    return lessons
+    return sorted(lessons)
 
 
 def _write(pages: Path, name: str, text: str, source: Path) -> None:

@@ -24,7 +24,7 @@ PAGES = {
         "One number of a gradient, step by step: its formula, its tile, each load and each product.",
     ),
     "network": (
-        "run-network vit_b_16 --batch 8 --jobs 1",
+        "run-network resnet18 --batch 8 --jobs 1",
         "The convolutions of a network, ranked by time and by what could be saved.",
     ),
 }

@@ -1,4 +1,5 @@
-/* The words of a recorded kernel as the rows of a program (../../ascend_c/rows.py, which does the same in numpy).
+/* The words of a recorded kernel as the rows of a program (../../ascend_c/rows.py, which does the same in numpy; docs/design.md,
+ * "A program is a table of interned instructions").
  *
  * A word is five numbers: its shape, its line and three addresses. Of a shape `shapes` has five numbers too: its first step, how
  * many steps it has, and which addresses lie in GM. A step is an instruction and how far its operands lie from the addresses. */

@@ -211,8 +211,8 @@ def run_network(
 
     Raises SimError for a batch below 1, for tilings of layers that there are not, and where every layer is refused.
     """
-    if batch is not None and not 1 <= batch <= MOST_IMAGES:
-        raise SimError(f"batch is {batch}; allowed is a whole number from 1 to {MOST_IMAGES}")
+    if batch is not None and not (isinstance(batch, int) and 1 <= batch <= MOST_IMAGES):
+        raise SimError(f"batch is {batch!r}; allowed is a whole number from 1 to {MOST_IMAGES}")
     how = NetworkOptions(**options)
     check_options(NetworkOptions, how)
     if not isinstance(network, Network):

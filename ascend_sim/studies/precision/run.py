@@ -130,7 +130,7 @@ class PrecisionTable(ShownResult):
 def precision(
     case: str | Path | Case,
     *,
-    chips: Sequence[str | Path | ChipSpec] | None = None,
+    chips: str | Sequence[str | Path | ChipSpec] | None = None,
     inputs: str | Path | None = None,
     dtypes: Sequence[str] | None = None,
     tensors: Mapping[str, Array] | None = None,
@@ -152,7 +152,7 @@ def precision(
     named = case if isinstance(case, Case) else load_case(case)
     name = "case" if isinstance(case, Case) else case_label(case)
     named = with_inputs(named, inputs)
-    specs = [chip_of(chip) for chip in chips or [named.chip]]
+    specs = [chip_of(chip) for chip in ([chips] if isinstance(chips, str) else chips or [named.chip])]
     names = list(ACCUMULATIONS) if accumulate == "all" else [accumulate] if isinstance(accumulate, str) else accumulate
     models = [[ValueModel.of(spec, model, overflow) for model in names] for spec in specs]
     if dtypes is None:

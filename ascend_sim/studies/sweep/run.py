@@ -144,6 +144,10 @@ def sweep(
     check_options(SweepOptions, {name: value for name, value in how.items() if value is not None})
     named = case if isinstance(case, Case) else load_case(case)
     base = chip_of(how["chip"] or named.chip)
+    if not isinstance(vary, Mapping):
+        raise ConfigError(
+            f"vary: {type(vary).__name__} given; allowed is a mapping of fields to values, {{'batch': [1, 2]}}"
+        )
     values = grouped(vary)
     _check_values(values)
     fields = {name: field_of(name, named, base) for group in values for name in group}

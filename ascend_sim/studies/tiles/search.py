@@ -96,9 +96,8 @@ class SearchOutcome(ShownResult):
 
     def __repr__(self) -> str:
         gain = f"best {self.best['cycles']:,} cycles, in the call {self.call['cycles']:,}"
-        return (
-            f"<Outcome of {self.kernel.name} on {self.kernel.chip.name}: {len(self.results)} tilings simulated, {gain}>"
-        )
+        what = f"{self.kernel.name} on {self.kernel.chip.name}"
+        return f"<Outcome of {what}: {len(self.results)} tilings simulated, {gain}>"
 
     def to_dict(self, top: int = 10) -> dict[str, Any]:
         """Return the search with its best `top` tilings as plain data."""

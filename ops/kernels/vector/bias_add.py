@@ -142,7 +142,12 @@ def bias_add(
             k.duplicate(copies[:_GROUP])  # channels that there are not
             k.pipe_barrier("V")
             with biases.read() as values:
-                (k.cast if narrow else k.copy)(copies[:count], values[:count])
+                if narrow:
+                    k.cast(copies[:count], values[:count])
+                elif k.copies_whole_blocks:
+                    k.muls(copies[:count], values[:count], 1.0)  # a copy inside UB would move whole blocks
+                else:
+                    k.copy(copies[:count], values[:count])
             _spread(k, spread, copies)
         parts = cut(pixels, tile[1])
         if k.copies_whole_blocks:

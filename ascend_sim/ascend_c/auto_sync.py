@@ -1,0 +1,148 @@
+"""Synchronisation that the vendor's compiler adds by itself (--cce-auto-sync): rows between recorded rows.
+
+It orders vector instructions that share bytes of UB, and the scalar unit with the vector pipe and the pipes that copy from
+and to UB (stated: BiSheng compiler, Automatic Synchronization). Where it sets them is assumed: right before the later
+instruction, and bytes count by blocks of 32.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ascend_sim.isa.base import Instruction
+from ascend_sim.isa.sync import PipeBarrier, SetFlag, WaitFlag
+from ascend_sim.kernel.function import Race
+from ascend_sim.kernel.kernel import Kernel
+from ascend_sim.kernel.program import Key
+
+BLOCK = 32
+_VECTOR, _SCALAR = "V", "S"
+_PIPES = ("V", "S", "MTE2", "MTE3")
+"""Pipes that touch UB."""
+_OPERANDS = {"dst": 1, "src0": 2, "src1": 3}
+"""Column of a row by the operand whose address it holds."""
+
+
+def orders(race: Race) -> bool:
+    """Return True if the compiler would have ordered the accesses of a race."""
+    space, pipes = race
+    return space == "UB" and (pipes == {_VECTOR} or _SCALAR in pipes)
+
+
+class _Span(NamedTuple):
+    """Bytes of UB that an instruction touches: behind the address in `column`, from `first` to `end`."""
+
+    column: int
+    first: int
+    end: int
+    written: bool
+
+
+class _Order:
+    """The rows of a core that are known to have ended, by pipe and by the pipe that waits."""
+
+    def __init__(self, k: Kernel) -> None:
+        self.k = k
+        blocks = -(-int(k.chip.buffers["UB"]) // BLOCK)  # type: ignore[index]
+        self.touched = {(pipe, written): np.full(blocks, -1, np.int64) for pipe in _PIPES for written in (False, True)}
+        """The last row of a pipe that read or wrote each block of UB."""
+        self.ended: dict[tuple[str, str], int] = defaultdict(lambda: -1)
+        """The last row of a pipe, (pipe, waiting pipe), behind which the waiting pipe goes on."""
+        self._sets: dict[tuple[str, str, int], list[dict[str, int]]] = defaultdict(list)
+        self.found: list[tuple[int, Key]] = []
+
+    def synchronised(self, row: int, one: Instruction) -> bool:
+        """Note a barrier, a set or a wait of the kernel itself; return False for any other instruction."""
+        if isinstance(one, PipeBarrier):
+            for pipe in _PIPES:
+                for waiting in _PIPES:
+                    if one.on == "ALL" or pipe == waiting == one.on:
+                        self.ended[pipe, waiting] = row
+        elif isinstance(one, SetFlag):
+            self._sets[one.source, one.destination, one.flag].append(self._known_to(one.source, row))
+        elif isinstance(one, WaitFlag):
+            sets = self._sets[one.source, one.destination, one.flag]
+            if sets:
+                self._learn(one.destination, sets.pop(0))
+        else:
+            return False
+        return True
+
+    def touch(self, row: int, pipe: str, spans: list[tuple[slice, bool]]) -> None:
+        """Add the synchronisation that a row needs, and note the blocks that it touches."""
+        for other in _PIPES:
+            if (pipe == other == _VECTOR or (_SCALAR in (pipe, other) and pipe != other)) and self._meets(
+                other, pipe, spans
+            ):
+                self.found += [(row, key) for key in self._keys(other, pipe)]
+                self._learn(pipe, self._known_to(other, row - 1))
+        for blocks, written in spans:
+            self.touched[pipe, written][blocks] = row
+
+    def _known_to(self, pipe: str, row: int) -> dict[str, int]:
+        """Return the last row of each pipe that has ended when `pipe` has ended its rows up to `row`."""
+        return {other: row if other == pipe else self.ended[other, pipe] for other in _PIPES}
+
+    def _learn(self, pipe: str, known: dict[str, int]) -> None:
+        for other, row in known.items():
+            self.ended[other, pipe] = max(self.ended[other, pipe], row)
+
+    def _meets(self, other: str, pipe: str, spans: list[tuple[slice, bool]]) -> bool:
+        """Return True if a row of pipe `other` that may still run shares a block with `spans`, and one of both writes."""
+        since = self.ended[other, pipe]
+        return any(
+            (self.touched[other, before][blocks] > since).any()
+            for blocks, written in spans
+            for before in ((False, True) if written else (True,))
+        )
+
+    def _keys(self, source: str, destination: str) -> tuple[Key, ...]:
+        if source == destination:
+            return ((PipeBarrier, source),)
+        flag = self.k.unit_flag(source, destination, f"automatic {source} to {destination}")
+        self.k.count_flag(flag, 1)
+        self.k.count_flag(flag, -1)
+        fields = source, destination, flag.identity
+        return (SetFlag, *fields), (WaitFlag, *fields, self.k.is_armed(flag))
+
+
+def with_auto_sync(
+    k: Kernel, rows: NDArray[np.int64], source: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the rows with the compiler's barriers and flags inserted, and for each row its recorded word."""
+    order = _Order(k)
+    spans: dict[int, list[_Span]] = {}
+    for number, row in enumerate(rows.tolist()):
+        one = k.table.instructions[row[0]]
+        if order.synchronised(number, one):
+            continue
+        pipe = one.pipe(k.chip)
+        if pipe not in _PIPES:
+            continue
+        if row[0] not in spans:
+            spans[row[0]] = _spans(one)
+        touched = [
+            (slice((row[at] + first) // BLOCK, -(-(row[at] + end) // BLOCK)), written)
+            for at, first, end, written in spans[row[0]]
+        ]
+        order.touch(number, pipe, touched)
+    if not order.found:
+        return rows, source
+    places = [before for before, _ in order.found]
+    new = np.zeros((len(places), rows.shape[1]), np.int64)
+    known = k.table.index
+    new[:, 0] = [known[key] if key in known else k.table.add(key) for _, key in order.found]
+    return np.insert(rows, places, new, axis=0), np.insert(source, places, source[places])
+
+
+def _spans(one: Instruction) -> list[_Span]:
+    sides = [(region, False) for region in one.reads()] + [(region, True) for region in one.writes()]
+    return [
+        _Span(_OPERANDS[region.operand], region.offset, region.extent, written)
+        for region, written in sides
+        if region.space == "UB" and region.operand and region.extent
+    ]
