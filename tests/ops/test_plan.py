@@ -20,7 +20,7 @@ from tests.support.ops.conv_problems import (
     operands,
     problems,
 )
-from tests.support.ops.plans import BIAS, SMALL, TURNED, WEIGHT, names, plan_of
+from tests.support.ops.plans import BIAS, SMALL, TURNED, names, plan_of
 
 pytestmark = pytest.mark.fast
 
