@@ -48,6 +48,8 @@ ITEMSIZES = {name: 1 << number for names in (ALIGNED_IN, ALIGNED_OUT) for number
 _BINARY = dict(zip(BINARY, ("add", "sub", "mul", "div", "max", "min", "and", "or", "mul_add"), strict=True))
 _UNARY = dict(zip(UNARY, ("abs", "exp", "ln", "sqrt", "rsqrt", "reciprocal", "relu", "not"), strict=True))
 _SCALAR = dict(zip(SCALAR, ("adds", "muls", "maxs", "mins", "leaky_relu", "axpy"), strict=True))
+_BLOCKED = (*BINARY, *UNARY, *SCALAR)
+"""Words whose instructions have block strides."""
 _ROUNDING = ("NONE", "RINT", "FLOOR", "CEIL", "ROUND", "TRUNC", "ODD")
 _SCALE_OF_ONE = 0x3C00
 """The bits of 1 as float16, which SetDeqScale puts into its register."""
@@ -58,12 +60,16 @@ _REDUCTIONS = {"vcadd": "sum", "vcmax": "max", "vcmin": "min", "vcgadd": "sum", 
 
 
 class _WordRows(NamedTuple):
-    """The elements of a vector word that take part: `rows` of `columns` elements; `mask` for each repeat, None for all."""
+    """The elements of a vector word that take part: `rows` of `columns` elements; `mask` for each repeat, None for all.
+
+    `blocks` are the bytes from block to block of each operand, empty where all blocks adjoin.
+    """
 
     columns: int
     rows: int
     strides: tuple[int, ...]
     mask: Mask | None
+    blocks: tuple[int, ...] = ()
 
 
 def steps_of(word: Word, chip: ChipSpec) -> Sequence[WordStep]:
@@ -122,6 +128,13 @@ def _spread(name: str, f: dict[str, int], sizes: tuple[int, ...], sides: tuple[s
         if not bits:
             raise SimError(f"{name}: the mask selects none of the {per} elements of a repeat")
         count = bits.bit_length()
+    if not f["counting"] and name in _BLOCKED and count * max(sizes) > BLOCK:
+        blocks = tuple(f[f"{side}_block"] * BLOCK for side in sides)
+        if any(block != BLOCK for block in blocks):
+            held = BLOCK // max(sizes)
+            columns = -(-count // held) * held
+            mask = None if bits == (1 << columns) - 1 else Mask(bits, per)
+            return _WordRows(columns, repeat, tuple(steps) if repeat > 1 else (0,) * len(sides), mask, blocks)
     _check_blocks(name, f, sides, count * max(sizes))
     if not f["counting"] and bits != (1 << count) - 1:
         mask = Mask(bits, per)
@@ -153,20 +166,20 @@ def _binary(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
     it = _spread(name, f, (size_of(dtype),) * 3, ("dst", "src0", "src1"))
     dst, first, second = it.strides
     kind = VectorMulAdd if name == "vmla" else VectorBinary
-    return kind, _BINARY[name], dtype, it.columns, it.rows, dst, first, it.mask, second
+    return kind, _BINARY[name], dtype, it.columns, it.rows, dst, first, it.mask, it.blocks, second
 
 
 def _unary(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
     dtype = _dtype(f["format"])
     it = _spread(name, f, (size_of(dtype),) * 2, ("dst", "src"))
-    return VectorUnary, _UNARY[name], dtype, it.columns, it.rows, *it.strides, it.mask
+    return VectorUnary, _UNARY[name], dtype, it.columns, it.rows, *it.strides, it.mask, it.blocks
 
 
 def _scalar(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
     dtype = _dtype(f["format"])
     it = _spread(name, f, (size_of(dtype),) * 2, ("dst", "src"))
     value = _immediate(dtype, f["scalar"])
-    return VectorScalar, _SCALAR[name], dtype, it.columns, it.rows, *it.strides, it.mask, value
+    return VectorScalar, _SCALAR[name], dtype, it.columns, it.rows, *it.strides, it.mask, it.blocks, value
 
 
 def _duplicate(name: str, f: dict[str, int], chip: ChipSpec) -> Key:

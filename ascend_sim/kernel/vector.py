@@ -308,7 +308,7 @@ class VectorMethods:
         self._same_format(operation, dst, left)
         self._same_format(operation, dst, right)
         count, rows, (at, first, second) = self._layout(operation, dst, (left, right))
-        key = (instruction, operation, dst.dtype, count, rows, at, first, self._mask(dst, mask), second)
+        key = (instruction, operation, dst.dtype, count, rows, at, first, self._mask(dst, mask), (), second)
         self._emit(key, dst.address, left.address, right.address)
 
     def _scalar(self, operation: str, dst: Tensor, src: Tensor, scalar: float, mask: int | None) -> None:
@@ -316,7 +316,7 @@ class VectorMethods:
         if not isinstance(scalar, int | float | np.number):
             raise SimError(f"{operation}: the scalar is {scalar!r}; a number is allowed")
         count, rows, (at, stride) = self._layout(operation, dst, (src,))
-        key = (VectorScalar, operation, dst.dtype, count, rows, at, stride, self._mask(dst, mask), scalar)
+        key = (VectorScalar, operation, dst.dtype, count, rows, at, stride, self._mask(dst, mask), (), scalar)
         self._emit(key, dst.address, src.address)
 
     def _reduce(self, operation: str, dst: Tensor, src: Tensor) -> None:

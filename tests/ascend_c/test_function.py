@@ -116,7 +116,10 @@ REFUSED = {
     "DataCopy(a[8192 * 6], xg, 64);": "covers bytes 196608 to 196864 of 196608",
     "DataCopy(a, xg[64], 64);": "covers bytes 256 to 512 of 256",
     "DataCopy(a, xg[-8], 8);": "a copy from or to GM at an address that lies in no tensor",
-    "Add(d, a, b, (uint64_t)64, 2, {2, 1, 1, 8, 8, 8});": "vadd: a block stride of 2 (dst) is not simulated",
+    "Add(d, a, b, (uint64_t)64, 2, {2, 1, 1, 8, 8, 8});": (
+        "blocks of dst 64 bytes and 2 rows 256 bytes apart would be written over each other"
+    ),
+    "Duplicate(d, 0.0f, (uint64_t)64, 1, 2, 8);": "vector_dup: a block stride of 2 (dst) is not simulated",
     "Add(d, a, b, 0);": "vadd: a count of 0 elements; it is at least 1",
     "ASSERT(x == nullptr);": "ASSERT(x == nullptr) is false",
     "set_flag(PIPE_MTE2, PIPE_V, EVENT_ID3);": "is still raised 1 times",

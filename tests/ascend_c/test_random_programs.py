@@ -127,11 +127,11 @@ def _emit_rows(k: Any, one: dict[str, Any], count: int, rows: int, bits: int | N
     (d, dst), (a, first), (b, second) = views
     key: tuple[Any, ...]
     if one["what"] in BINARY:
-        key = (VectorBinary, one["what"].lower(), "float32", count, rows, dst, first, mask, second)
+        key = (VectorBinary, one["what"].lower(), "float32", count, rows, dst, first, mask, (), second)
     elif one["what"] in UNARY:
         key = (VectorUnary, one["what"].lower(), "float32", count, rows, dst, first, mask)
     else:
-        key = (VectorScalar, one["what"].lower(), "float32", count, rows, dst, first, mask, one["scalar"])
+        key = (VectorScalar, one["what"].lower(), "float32", count, rows, dst, first, mask, (), one["scalar"])
     k._emit(key, d, a, b if one["what"] in BINARY else 0)
     k.pipe_barrier("V")
 

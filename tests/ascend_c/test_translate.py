@@ -36,15 +36,20 @@ def word(name: str, **fields: Any) -> Word:
 @pytest.mark.parametrize(
     ("fields", "found"),
     [
-        ({"repeat": 3}, (384, 1, 0, 0, None, 0)),
-        ({"repeat": 2, "src1_repeat": 0}, (128, 2, 256, 256, None, 0)),
-        ({"counting": 1, "mask_low": 1000}, (1000, 1, 0, 0, None, 0)),
-        ({"mask_high": 0, "mask_low": 7, "repeat": 2}, (3, 2, 256, 256, None, 256)),
-        ({"mask_high": 1, "mask_low": -1}, (65, 1, 0, 0, None, 0)),
-        ({"mask_high": 1, "mask_low": 1}, (128, 1, 0, 0, Mask(1 << 64 | 1, 128), 0)),
-        ({"mask_high": 0, "mask_low": 5, "repeat": 2}, (256, 1, 0, 0, Mask(5, 128), 0)),
-        ({"mask_high": 0, "mask_low": 5, "repeat": 2, "dst_repeat": 9}, (128, 2, 288, 256, Mask(5, 128), 256)),
-        ({"mask_high": 0, "mask_low": 255, "src0_block": 0}, (8, 1, 0, 0, None, 0)),
+        ({"repeat": 3}, (384, 1, 0, 0, None, (), 0)),
+        ({"repeat": 2, "src1_repeat": 0}, (128, 2, 256, 256, None, (), 0)),
+        ({"counting": 1, "mask_low": 1000}, (1000, 1, 0, 0, None, (), 0)),
+        ({"mask_high": 0, "mask_low": 7, "repeat": 2}, (3, 2, 256, 256, None, (), 256)),
+        ({"mask_high": 1, "mask_low": -1}, (65, 1, 0, 0, None, (), 0)),
+        ({"mask_high": 1, "mask_low": 1}, (128, 1, 0, 0, Mask(1 << 64 | 1, 128), (), 0)),
+        ({"mask_high": 0, "mask_low": 5, "repeat": 2}, (256, 1, 0, 0, Mask(5, 128), (), 0)),
+        ({"mask_high": 0, "mask_low": 5, "repeat": 2, "dst_repeat": 9}, (128, 2, 288, 256, Mask(5, 128), (), 256)),
+        ({"mask_high": 0, "mask_low": 255, "src0_block": 0}, (8, 1, 0, 0, None, (), 0)),
+        (
+            {"mask_high": 0, "mask_low": 0xFFFFF, "repeat": 2, "src1_block": 0},
+            (32, 2, 256, 256, Mask(0xFFFFF, 128), (32, 32, 0), 256),
+        ),
+        ({"src0_block": 2}, (128, 1, 0, 0, None, (32, 64, 32), 0)),
     ],
 )
 def test_elements_of_a_vector_word(fields: dict[str, int], found: tuple[Any, ...]) -> None:

@@ -106,7 +106,7 @@ def test_work_of_the_scalar_unit_is_told(tmp_path: Path) -> None:
 
 
 def test_what_is_not_simulated_is_unknown_and_no_fault_of_another_stage(tmp_path: Path) -> None:
-    body = GOOD.replace("Adds(d, a, 1.0f, 64);", "Adds(d, a, 1.0f, (uint64_t)64, 1, UnaryRepeatParams(1, 0, 8, 8));")
+    body = GOOD.replace("Adds(d, a, 1.0f, 64);", "Copy(d, a, (uint64_t)64, 1, CopyRepeatParams(1, 0, 8, 8));")
     _, (found,) = judged(str(case(tmp_path / "blocks", body)))
     assert not found["passed"] and found["stage"] == "bounds" and found["init"] is None
     assert any("cannot run this kernel" in one and "block stride of 0" in one for one in found["unknown"])

@@ -16,7 +16,7 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.isa.memory import Memory
-from ascend_sim.isa.vector.base import Elementwise, rows_of, view
+from ascend_sim.isa.vector.base import Elementwise
 from ascend_sim.memory.regions import Region
 from ascend_sim.numerics import cast
 from ascend_sim.numerics.integers import INTEGERS, storage
@@ -113,11 +113,10 @@ class VectorBinary(Elementwise):
         return super().pipe(chip)
 
     def reads(self) -> tuple[Region, ...]:
-        second = rows_of("src1", self.dtype, self.count, self.rows, self.src1_stride, self.mask)
-        return (*super().reads(), *second)
+        return (*super().reads(), *self._bytes("src1", self.src1_stride))
 
     def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
-        right = view(memory, src1, self.dtype, self.count, self.rows, self.src1_stride)
+        right = self._view(memory, src1, "src1", self.src1_stride)
         return memory.model.settled(_apply(BINARY[self.operation], self.dtype, self.source(memory, src0), right))
 
 
@@ -135,8 +134,8 @@ class VectorMulAdd(VectorBinary):
         return (*super().reads(), *self.writes())
 
     def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
-        right = view(memory, src1, self.dtype, self.count, self.rows, self.src1_stride)
-        total = view(memory, dst, self.dtype, self.count, self.rows, self.dst_stride)
+        right = self._view(memory, src1, "src1", self.src1_stride)
+        total = self._view(memory, dst, "dst", self.dst_stride)
         return memory.model.settled(np.asarray(self.source(memory, src0) * right + total, storage(self.dtype)))
 
 
@@ -166,7 +165,7 @@ class VectorScalar(Elementwise):
     def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
         operands = [self.source(memory, src0), immediate(self.dtype, self.scalar, self.name)]
         if self._adds_up:
-            operands.append(view(memory, dst, self.dtype, self.count, self.rows, self.dst_stride))
+            operands.append(self._view(memory, dst, "dst", self.dst_stride))
         return memory.model.settled(_apply(WITH_SCALAR[self.operation], self.dtype, *operands))
 
 

@@ -2,10 +2,13 @@
 
 An operand is `rows` rows of `count` elements, the rows `stride` bytes apart. A source whose stride is 0 gives every row of the
 result the same numbers (the vendor's repeat stride of 0); one row of any length is what the vendor calls the count mode.
+Where blocks of 32 bytes do not adjoin, each row is one repeat, and its blocks lie a block stride apart; one of 0 reads a block
+again and again.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -14,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.chip import ChipSpec
+from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import Cost, Instruction, ceil_div
@@ -21,6 +25,9 @@ from ascend_sim.isa.memory import Memory
 from ascend_sim.isa.moves import Place, listed, loops, offsets_of
 from ascend_sim.memory.regions import Region
 from ascend_sim.numerics.integers import storage
+
+OPERANDS = ("dst", "src0", "src1")
+"""Operands in the order of their block strides."""
 
 
 def size_of(dtype: str) -> int:
@@ -97,6 +104,35 @@ def items_of(operand: str, dtype: str, count: int, rows: int = 1, stride: int = 
     return listed(operand, "UB", offsets_of((rows, count), (stride, size))[:, mask.selected(count)], size)
 
 
+def blocks_of(
+    operand: str, dtype: str, layout: tuple[int, int, int], block: int, mask: Mask | None = None
+) -> tuple[Region, ...]:
+    """Return the bytes of an operand whose blocks lie `block` bytes apart; `layout` is its count, rows and stride."""
+    count, rows, stride = layout
+    size = size_of(dtype)
+    per, whole = BLOCK_BYTES // size, count * size // BLOCK_BYTES
+    if mask is None:
+        return (Region(operand, "UB", BLOCK_BYTES, block, whole, stride, rows),)
+    runs = [
+        (number, max(first, number * per) - number * per, min(past, (number + 1) * per) - number * per)
+        for number in range(whole)
+        for first, past in mask.runs(count)
+        if first < (number + 1) * per and past > number * per
+    ]
+    return tuple(
+        Region(operand, "UB", (past - first) * size, stride, rows, offset=number * block + first * size)
+        for number, first, past in runs
+    )
+
+
+def view_of_blocks(memory: Memory, address: int, dtype: str, layout: tuple[int, int, int], block: int) -> NDArray[Any]:
+    """Return the elements of an operand whose blocks lie `block` bytes apart, as an array [rows, blocks, elements of one]."""
+    count, rows, stride = layout
+    held = storage(dtype)
+    per = BLOCK_BYTES // held.itemsize
+    return memory.array("UB", address, (rows, count // per, per), held, (stride, block, held.itemsize))
+
+
 def view(memory: Memory, address: int, dtype: str, count: int, rows: int = 1, stride: int = 0) -> NDArray[Any]:
     """Return the elements of an operand as an array [rows, count]; [count] where there is one row."""
     held = storage(dtype)
@@ -105,7 +141,7 @@ def view(memory: Memory, address: int, dtype: str, count: int, rows: int = 1, st
     return memory.array("UB", address, (rows, count), held, (stride, held.itemsize))
 
 
-_LAYOUT = {"rows": 1, "dst_stride": 0, "src_stride": 0, "src1_stride": 0, "mask": None}
+_LAYOUT = {"rows": 1, "dst_stride": 0, "src_stride": 0, "src1_stride": 0, "mask": None, "blocks": ()}
 """Fields of an operand that is more than one run of elements, and what they are where it is one."""
 
 
@@ -154,7 +190,8 @@ class VectorInstruction(Instruction):
 class Elementwise(VectorInstruction):
     """`rows` rows of `count` elements of `dtype`; each element of dst is computed from the elements at its place.
 
-    Strides are bytes from row to row; `row_cost` is the cost of several rows.
+    Strides are bytes from row to row; `row_cost` is the cost of several rows. `blocks` are the bytes from block to block of
+    dst and of each source, empty where all blocks adjoin; gaps between blocks cost nothing (assumed).
     """
 
     operation: str
@@ -164,6 +201,7 @@ class Elementwise(VectorInstruction):
     dst_stride: int = 0
     src_stride: int = 0
     mask: Mask | None = None
+    blocks: tuple[int, ...] = ()
 
     @property
     def opcode(self) -> str:
@@ -181,20 +219,38 @@ class Elementwise(VectorInstruction):
 
     def _fit(self, chip: ChipSpec, *src_strides: int) -> None:
         what = f"{self.name} {self.operation}"
-        rows_fit(chip, what, self.dtype, self.count, self.rows, self.dst_stride, *src_strides)
+        if self.blocks:
+            whole_blocks(chip, what, self.dst_stride, *src_strides, *self.blocks)
+            blocks_fit(chip, what, self.count * size_of(self.dtype), self.rows, (self.dst_stride, self.blocks[0]))
+        else:
+            rows_fit(chip, what, self.dtype, self.count, self.rows, self.dst_stride, *src_strides)
+
+    def _bytes(self, operand: str, stride: int) -> tuple[Region, ...]:
+        """Return the bytes of an operand whose rows lie `stride` bytes apart."""
+        if self.blocks:
+            layout = self.count, self.rows, stride
+            return blocks_of(operand, self.dtype, layout, self.blocks[OPERANDS.index(operand)], self.mask)
+        return rows_of(operand, self.dtype, self.count, self.rows, stride, self.mask)
+
+    def _view(self, memory: Memory, address: int, operand: str, stride: int) -> NDArray[Any]:
+        """Return the elements of an operand whose rows lie `stride` bytes apart."""
+        if self.blocks:
+            layout = self.count, self.rows, stride
+            return view_of_blocks(memory, address, self.dtype, layout, self.blocks[OPERANDS.index(operand)])
+        return view(memory, address, self.dtype, self.count, self.rows, stride)
 
     def reads(self) -> tuple[Region, ...]:
-        return rows_of("src0", self.dtype, self.count, self.rows, self.src_stride, self.mask)
+        return self._bytes("src0", self.src_stride)
 
     def writes(self) -> tuple[Region, ...]:
-        return rows_of("dst", self.dtype, self.count, self.rows, self.dst_stride, self.mask)
+        return self._bytes("dst", self.dst_stride)
 
     def source(self, memory: Memory, address: int) -> NDArray[Any]:
         """Return the elements of src0."""
-        return view(memory, address, self.dtype, self.count, self.rows, self.src_stride)
+        return self._view(memory, address, "src0", self.src_stride)
 
     def commit(self, memory: Memory, dst: int, pending: Any) -> None:
-        store(view(memory, dst, self.dtype, self.count, self.rows, self.dst_stride), pending, self.mask)
+        store(self._view(memory, dst, "dst", self.dst_stride), pending, self.mask)
 
 
 def store(target: NDArray[Any], values: Any, mask: Mask | None) -> None:
@@ -202,7 +258,8 @@ def store(target: NDArray[Any], values: Any, mask: Mask | None) -> None:
     if mask is None:
         target[...] = values
     else:
-        np.copyto(target, values, where=mask.selected(target.shape[-1]))
+        row = target.shape[-1:] if target.ndim < 3 else target.shape[1:]
+        np.copyto(target, values, where=mask.selected(math.prod(row)).reshape(row))
 
 
 def rows_fit(chip: ChipSpec, what: str, dtype: str, count: int, rows: int, dst_stride: int, *src_strides: int) -> None:
@@ -214,6 +271,23 @@ def rows_fit(chip: ChipSpec, what: str, dtype: str, count: int, rows: int, dst_s
             f"{what}: rows of {count} {dtype} elements would be written {dst_stride} bytes apart, over each other"
         )
     whole_blocks(chip, what, dst_stride, *src_strides)
+
+
+def blocks_fit(chip: ChipSpec, what: str, row_bytes: int, rows: int, steps: tuple[int, int]) -> None:
+    """Raise SimError if a row is more than a repeat or no whole blocks, or if blocks of dst are written over each other.
+
+    `steps` are the bytes from row to row and from block to block of dst.
+    """
+    if row_bytes > chip.vector.repeat_bytes or row_bytes % BLOCK_BYTES:
+        raise SimError(
+            f"{what}: rows of {row_bytes} bytes with a block stride; they are whole blocks of {BLOCK_BYTES} bytes of one "
+            f"repeat of {chip.vector.repeat_bytes} (chip {chip.name}, vector.repeat_bytes)"
+        )
+    starts = offsets_of((rows, row_bytes // BLOCK_BYTES), steps)
+    if len(np.unique(starts)) < starts.size:
+        raise SimError(
+            f"{what}: blocks of dst {steps[1]} bytes and {rows} rows {steps[0]} bytes apart would be written over each other"
+        )
 
 
 def whole_blocks(chip: ChipSpec, what: str, *strides: int) -> None:

@@ -14,9 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.chip import ChipSpec
+from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.isa.base import Instruction, ceil_div
+from ascend_sim.isa.moves import offsets_of
 from ascend_sim.isa.vector.arithmetic import VectorBinary
-from ascend_sim.isa.vector.base import Elementwise, size_of
+from ascend_sim.isa.vector.base import OPERANDS, Elementwise, size_of
 from ascend_sim.isa.vector.conversion import VectorCast
 from ascend_sim.isa.vector.movement import VectorCopy
 from ascend_sim.isa.vector.rearrangement import Transpose
@@ -62,6 +64,8 @@ def _stays_behind(instruction: ReduceRows) -> bool:
 
 
 def _of_repeats(instruction: _ByElements, chip: ChipSpec, operand: str, distance: int) -> str:
+    if isinstance(instruction, Elementwise) and instruction.blocks:
+        return _of_blocks(instruction, operand, distance)
     written, read = _repeats(instruction, chip, "dst", 0), _repeats(instruction, chip, operand, distance)
     same = (written.start == read.start) & (written.end == read.end)
     if ((written.start < read.end) & (read.start < written.end) & ~same).any():
@@ -75,6 +79,26 @@ def _of_repeats(instruction: _ByElements, chip: ChipSpec, operand: str, distance
             Pieces(written.start[earlier], written.end[earlier]), Pieces(read.start[number + 1], read.end[number + 1])
         ):
             return f"{operand} begins {distance} bytes from dst: a repeat reads what an earlier one wrote"
+    return ""
+
+
+def _of_blocks(i: Elementwise, operand: str, distance: int) -> str:
+    """Return the reason why repeats whose blocks do not adjoin may not lie so, block by block; a row is a repeat."""
+    shape = i.rows, i.count * size_of(i.dtype) // BLOCK_BYTES
+    strides = {"dst": i.dst_stride, "src0": i.src_stride, "src1": getattr(i, "src1_stride", 0)}
+    written, read = (
+        start + offsets_of(shape, (strides[one], i.blocks[OPERANDS.index(one)])).ravel()
+        for start, one in ((0, "dst"), (distance, operand))
+    )
+    number = np.arange(written.size)
+    for first in range(0, written.size, shape[1]):
+        row = slice(first, first + shape[1])
+        over = np.abs(written[:, None] - read[row]) < BLOCK_BYTES
+        if over[:first].any():
+            return f"{operand} begins {distance} bytes from dst: a repeat reads what an earlier one wrote"
+        same = (number[row, None] == number[row]) & (written[row, None] == read[row])
+        if (over[row] & ~same).any():
+            return f"{operand} begins {distance} bytes from dst and lies partly over it within a repeat"
     return ""
 
 

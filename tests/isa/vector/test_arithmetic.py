@@ -218,7 +218,7 @@ def test_rows_strides_and_masks(data: st.DataObject) -> None:
     places = {"dst": 4096, "src0": 0, "src1": 64}
     before = bench.memory.buffers["UB"].copy().view(held)
     mask = None if bits is None else Mask(bits, period)
-    instruction = VectorBinary("max", dtype, count, rows, dst_stride, strides[0], mask, strides[1])
+    instruction = VectorBinary("max", dtype, count, rows, dst_stride, strides[0], mask, (), strides[1])
     wanted = before.copy()
     for row in range(rows):
         for i in range(count):

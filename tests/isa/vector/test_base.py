@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from ascend_sim.errors import SimError
 from ascend_sim.isa.vector import Mask
+from ascend_sim.isa.vector.arithmetic import VectorUnary
 from ascend_sim.isa.vector.base import Elementwise
 from tests.support.isa.workbench import CHIP
 
@@ -36,3 +37,24 @@ def test_rows_may_touch_and_not_overlap() -> None:
     assert Elementwise("add", "float16", 64, 2, 128, 128).pipe(CHIP) == "V"
     with pytest.raises(SimError, match="64 bytes apart, over each other"):
         Elementwise("add", "float16", 64, 2, 64, 128).pipe(CHIP)
+
+
+@pytest.mark.parametrize(
+    ("count", "dst_stride", "blocks", "said"),
+    [
+        (64, 512, (64, 0), ""),
+        (64, 32, (64, 32), ""),
+        (64, 256, (64, 32), "blocks of dst 64 bytes and 2 rows 256 bytes apart would be written over each other"),
+        (64, 256, (0, 32), "would be written over each other"),
+        (64, 512, (48, 32), "multiple of 32 bytes"),
+        (72, 1024, (64, 32), "rows of 288 bytes with a block stride"),
+        (12, 512, (64, 32), "rows of 48 bytes with a block stride"),
+    ],
+)
+def test_blocks_that_do_not_adjoin(count: int, dst_stride: int, blocks: tuple[int, int], said: str) -> None:
+    one = VectorUnary("abs", "float32", count, 2, dst_stride, 256, None, blocks)
+    if said:
+        with pytest.raises(SimError, match=said):
+            one.pipe(CHIP)
+    else:
+        assert one.pipe(CHIP) == "V"

@@ -73,12 +73,34 @@ def test_a_cast(pair: str, count: int, blocks: int) -> None:
 
 def test_a_running_result() -> None:
     """Each row is added to what is there: dst and src1 in one place, with a stride of 0."""
-    i = VectorBinary("add", "float32", 64, 4, 0, 256, None, 0)
+    i = VectorBinary("add", "float32", 64, 4, 0, 256, None, (), 0)
     assert overlap_fault(i, CHIP, "src1", 0) == ""
-    first = VectorBinary("add", "float32", 64, 4, 0, 0, None, 256)
+    first = VectorBinary("add", "float32", 64, 4, 0, 0, None, (), 256)
     assert "what an earlier one wrote" in overlap_fault(first, CHIP, "src0", 0)
-    other = VectorBinary("div", "float32", 64, 4, 0, 256, None, 0)
+    other = VectorBinary("div", "float32", 64, 4, 0, 256, None, (), 0)
     assert "what an earlier one wrote" in overlap_fault(other, CHIP, "src1", 0)
+
+
+@pytest.mark.parametrize(
+    ("blocks", "dst_stride", "src_stride", "distance", "said"),
+    [
+        ((64, 64), 512, 512, 0, ""),
+        ((64, 64), 512, 512, 32, ""),
+        ((64, 64), 512, 512, 64, "partly over it within a repeat"),
+        ((32, 0), 256, 0, 0, "partly over it within a repeat"),
+        ((32, 0), 256, 32, 2048, ""),
+        ((96, 96), 32, 32, 0, ""),
+        ((64, 32), 32, 256, -256, "what an earlier one wrote"),
+        ((64, 64), 512, 512, -512, "what an earlier one wrote"),
+        ((64, 64), 512, 512, 512, ""),
+    ],
+)
+def test_blocks_that_do_not_adjoin(
+    blocks: tuple[int, int], dst_stride: int, src_stride: int, distance: int, said: str
+) -> None:
+    i = VectorUnary("abs", "float32", 64, 3, dst_stride, src_stride, None, blocks)
+    fault = overlap_fault(i, CHIP, "src0", distance)
+    assert said in fault if said else not fault, fault
 
 
 def write(body: Callable[[KernelBuilder], object]) -> str:
