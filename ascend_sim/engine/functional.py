@@ -118,7 +118,7 @@ class FunctionalEngine:
                     self._kept = None
             yield ready
 
-    def _run_task(self, task: Task, blocks: Iterable[list[_Ready]]) -> None:
+    def _run_task(self, task: Task, blocks: Iterable[Sequence[_Ready]]) -> None:
         raised: _Raised = defaultdict(Counter)
         waiting: list[Iterator[bool]] = []
         for block, programs in enumerate(blocks):

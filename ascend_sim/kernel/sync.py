@@ -166,9 +166,9 @@ class SyncMethods(StampedLoops):
 
         Flags in them must be counted by `count_flag`.
         """
-        self._sheet.written.frombytes(np.ascontiguousarray(rows, np.int64).reshape(-1).view(np.uint8))
+        self._sheet.written.frombytes(rows.astype(np.int64, copy=False).tobytes())
         if self.notes is not None:
-            self.notes.rows.frombytes(np.ascontiguousarray(lines, np.int32).view(np.uint8))
+            self.notes.rows.frombytes(lines.astype(np.int32, copy=False).tobytes())
 
     def count_flag(self, flag: Flag, sets: int) -> None:
         """Count sets of a flag that stand in rows made elsewhere; waits count below 0."""
