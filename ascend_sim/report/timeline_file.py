@@ -12,7 +12,7 @@ import io
 import json
 import pkgutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
@@ -29,7 +29,9 @@ from ascend_sim.engine.task import Task
 from ascend_sim.engine.timeline import ProgramRun, TaskRun, Timeline
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import Instruction
+from ascend_sim.isa.quantisation import Quantisation
 from ascend_sim.isa.recorded import Recorded
+from ascend_sim.isa.vector.base import Mask
 from ascend_sim.kernel.program import COLUMNS, InstructionTable, Key, Program
 from ascend_sim.kernel.sheet import Sheet
 from ascend_sim.memory.gm import Allocation
@@ -281,7 +283,7 @@ def _recording(file: TimelineFile) -> Recording:
     offsets = np.searchsorted(file.instructions["table"], np.arange(len(tables))).tolist()
     for number, text in zip(file.instructions["table"].tolist(), file.instructions["key"].tolist(), strict=True):
         name, *parameters = json.loads(text)
-        tables[number].add((classes[name], *parameters))
+        tables[number].add((classes[name], *map(_parameter, parameters)))
     tensors: dict[int, list[Allocation]] = {}
     places = (file.tensors[name].tolist() for name in ("task", "base", "size", "name"))
     for task, base, size, name in zip(*places, strict=True):
@@ -323,8 +325,17 @@ def _recording(file: TimelineFile) -> Recording:
 def _stored(table: InstructionTable, key: Key) -> list[Any]:
     """Return the class and parameters of an instruction for the file; a user's own becomes a `Recorded`."""
     if _is_ours(key[0]):
-        return [key[0].__name__, *key[1:]]
+        return [key[0].__name__, *(asdict(one) if isinstance(one, Mask | Quantisation) else one for one in key[1:])]
     return [Recorded.__name__, Recorded.of(table.instructions[table.index[key]], table.chip).text]
+
+
+def _parameter(value: Any) -> Any:
+    """Return a parameter of an instruction as it was before it was written as JSON."""
+    if isinstance(value, list):
+        return tuple(value)
+    if not isinstance(value, dict):
+        return value
+    return next(kind(**value) for kind in (Mask, Quantisation) if {one.name for one in fields(kind)} == value.keys())
 
 
 def _instructions() -> dict[str, type[Instruction]]:

@@ -17,8 +17,8 @@ from ascend_sim.ascend_c.recorder import GM_SHIFT
 from ascend_sim.ascend_c.tilings import matmul_tiling
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import SimError
-from tests.ascend_c.test_words import vendor_words
 from tests.support.ascend_c.kernels import made, needs_compiler, recorded
+from tests.support.ascend_c.vendor_words import vendor_words
 
 pytestmark = needs_compiler
 RECORDED = json.loads(Path(__file__).with_name("matmul_words.json").read_text())["cases"]

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from functools import partial
+from importlib import import_module
 from itertools import chain
 from math import isinf
 from typing import Any, Literal, Unpack
@@ -101,9 +102,7 @@ class SearchOutcome(ShownResult):
 
     def to_dict(self, top: int = 10) -> dict[str, Any]:
         """Return the search with its best `top` tilings as plain data."""
-        from ascend_sim.studies.tiles.pages import to_dict
-
-        return to_dict(self, top)
+        return import_module("ascend_sim.studies.tiles.pages").to_dict(self, top)  # the page reads results
 
     @property
     def best(self) -> Result:
