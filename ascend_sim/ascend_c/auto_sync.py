@@ -2,7 +2,7 @@
 
 It orders vector instructions that share bytes of UB, and the scalar unit with the vector pipe and the pipes that copy from
 and to UB (stated: BiSheng compiler, Automatic Synchronization). Where it sets them is assumed: right before the later
-instruction, and bytes count by blocks of 32.
+instruction, and bytes count by blocks.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.isa.base import Instruction
 from ascend_sim.isa.sync import PipeBarrier, SetFlag, WaitFlag
 from ascend_sim.kernel.function import Race
 from ascend_sim.kernel.kernel import Kernel
 from ascend_sim.kernel.program import Key
 
-BLOCK = 32
 _VECTOR, _SCALAR = "V", "S"
 _PIPES = ("V", "S", "MTE2", "MTE3")
 """Pipes that touch UB."""
@@ -47,7 +47,7 @@ class _Order:
 
     def __init__(self, k: Kernel) -> None:
         self.k = k
-        blocks = -(-int(k.chip.buffers["UB"]) // BLOCK)  # type: ignore[index]
+        blocks = -(-int(k.chip.buffers["UB"]) // BLOCK_BYTES)  # type: ignore[index]
         self.touched = {(pipe, written): np.full(blocks, -1, np.int64) for pipe in _PIPES for written in (False, True)}
         """The last row of a pipe that read or wrote each block of UB."""
         self.ended: dict[tuple[str, str], int] = defaultdict(lambda: -1)
@@ -126,7 +126,7 @@ def with_auto_sync(
         if row[0] not in spans:
             spans[row[0]] = _spans(one)
         touched = [
-            (slice((row[at] + first) // BLOCK, -(-(row[at] + end) // BLOCK)), written)
+            (slice((row[at] + first) // BLOCK_BYTES, -(-(row[at] + end) // BLOCK_BYTES)), written)
             for at, first, end, written in spans[row[0]]
         ]
         order.touch(number, pipe, touched)

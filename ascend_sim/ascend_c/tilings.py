@@ -6,12 +6,11 @@ The library's own choice is not known; the numbers here are assumed, and a tilin
 from __future__ import annotations
 
 from ascend_sim.chip import ChipSpec
+from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import ceil_div
 from ascend_sim.numerics.integers import storage
 
-FRACTAL = 16
-"""Rows of a fractal, and the multiple that tiles have (public documentation of Matmul)."""
 _MOST_M, _MOST_N = 128, 256
 """Rows and columns of a tile: assumed, they fill L0C with float32."""
 
@@ -40,7 +39,7 @@ def matmul_tiling(
     m, n, k = shape
     _at_least_one({"M": m, "N": n, "K": k, "cores": cores})
     size = storage(dtype).itemsize
-    unit = max(FRACTAL, 32 // size)
+    unit = max(FRACTAL, BLOCK_BYTES // size)  # tiles are multiples of it (public documentation of Matmul)
     single_m, single_n = _split(m, n, cores, unit)
     base_m, base_n = min(_MOST_M, _up(single_m, unit)), min(_MOST_N, _up(single_n, unit))
     half = min(int(chip.buffers["L0A"]), int(chip.buffers["L0B"])) // 2

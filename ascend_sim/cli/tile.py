@@ -96,7 +96,7 @@ def tile(
             pages.plot(outcomes, shown.plot)
             written.append(shown.plot)
         if shown.json_output:
-            print(json.dumps([pages.to_dict(outcome, shown.top) for outcome in outcomes], indent=1))
+            print(json.dumps([outcome.to_dict(shown.top) for outcome in outcomes], indent=1))
         else:
             screen = console()
             for outcome in outcomes:

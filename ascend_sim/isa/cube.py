@@ -5,7 +5,6 @@ L0C holds [N1][M1*16][16] fp32 (NZ fractals).
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from numpy.typing import NDArray
@@ -27,6 +26,7 @@ from ascend_sim.isa.base import TRANSFER, Cost, GmAccess, Instruction, Pace, cei
 from ascend_sim.isa.memory import Memory, ValueModel
 from ascend_sim.isa.moves import Moves, Place, Product, listed, loops, moves, offsets_of
 from ascend_sim.isa.quantisation import SCALE_BYTES, Quantisation, Scaling
+from ascend_sim.isa.transfer import KeepsExtreme
 from ascend_sim.memory.regions import Region
 from ascend_sim.numerics.integers import INTEGERS, storage
 
@@ -368,17 +368,8 @@ class FixpipeNd(Drain):
 
 
 @frozen
-class FixpipeNdExtreme(FixpipeNd):
-    """A drain to rows of GM that keeps the larger or the smaller of both numbers, by `keep` "max" or "min"."""
-
-    keep: str = "max"
-
-    def __post_init__(self) -> None:
-        if self.keep not in effect.EXTREMES:
-            raise SimError(f"{self.name}: keep is {self.keep!r}; allowed are {', '.join(effect.EXTREMES)}")
-
-    def moves(self, model: ValueModel) -> Moves:
-        return replace(super().moves(model), keeps=self.keep)
+class FixpipeNdExtreme(KeepsExtreme, FixpipeNd):
+    """A drain to rows of GM that keeps an extreme."""
 
 
 def _fixpipe(chip: ChipSpec) -> FixpipeUnit:

@@ -101,9 +101,10 @@ class DataCopyPastL2(DataCopy):
 
 
 @frozen
-class DataCopyExtreme(DataCopy):
-    """A copy to GM that keeps the larger or the smaller of both numbers, by `keep` "max" or "min", in the format
-    `atomic_add` (asc-devkit, SetAtomicMax and SetAtomicMin).
+class KeepsExtreme(Instruction):
+    """Base of writes to GM that keep the larger or the smaller of both numbers, by `keep` "max" or "min".
+
+    (asc-devkit, SetAtomicMax and SetAtomicMin.)
     """
 
     keep: str = "max"
@@ -113,7 +114,14 @@ class DataCopyExtreme(DataCopy):
             raise SimError(f"{self.name}: keep is {self.keep!r}; allowed are {', '.join(effect.EXTREMES)}")
 
     def moves(self, model: ValueModel) -> Moves:
-        return replace(super().moves(model), keeps=self.keep)
+        told = super().moves(model)
+        assert told is not None
+        return replace(told, keeps=self.keep)
+
+
+@frozen
+class DataCopyExtreme(KeepsExtreme, DataCopy):
+    """A copy to GM that keeps an extreme, in the format `atomic_add`."""
 
 
 @frozen

@@ -26,7 +26,7 @@ from ascend_sim.options.description import filled
 from ascend_sim.options.run_options import RunOptions
 from ascend_sim.studies.tiles.command import search_tilings
 from ascend_sim.studies.tiles.options import SearchOptions
-from ascend_sim.studies.tiles.search import SearchOutcome
+from ascend_sim.studies.tiles.outcome import SearchOutcome
 from ascend_sim.torch.calls import MATMUL, Call
 from ascend_sim.torch.options import alone
 from ascend_sim.torch.outcome import CallSettings

@@ -1,14 +1,21 @@
 """timeline.npz gives back every column of a Timeline."""
 
+import json
 from zipfile import ZipFile
 
 import numpy as np
 import pytest
 
+from ascend_sim import empty, kernel_function, launch
 from ascend_sim.engine.timeline import Timeline
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import PIPES
-from ascend_sim.report.timeline_file import load_recording, load_timeline, write_timeline
+from ascend_sim.isa.cube import FixpipeNd
+from ascend_sim.isa.quantisation import Quantisation
+from ascend_sim.isa.vector import VectorScalar
+from ascend_sim.isa.vector.base import Mask
+from ascend_sim.kernel.program import InstructionTable
+from ascend_sim.report.timeline_file import _json, _parameter, _stored, load_recording, load_timeline, write_timeline
 from ascend_sim.runtime import Recording
 from tests.support.report.small_kernels import CHIP, run_three
 
@@ -115,3 +122,34 @@ def test_the_same_columns_packed_in_another_way_are_the_same_file(run, tmp_path)
     tasks, timeline = run
     write_timeline(tmp_path / "a.npz", Recording(CHIP, timeline, tasks))
     assert load_recording(changed(tmp_path / "a.npz", tmp_path / "b.npz"))[0].timeline.finish == timeline.finish
+
+
+@pytest.mark.parametrize("key", [
+    (VectorScalar, "adds", "float32", 64, 1, 0, 0, Mask(0x5555, 64), (), 1.0),
+    (VectorScalar, "adds", "float32", 64, 2, 256, 256, None, (32, 64), 1.0),
+    (FixpipeNd, 16, 16, 16, "float16", 32, False, Quantisation("int32", 0.5)),
+], ids=["mask", "block strides", "quantisation"])  # fmt: skip
+def test_nested_parameters_come_back_as_what_they_were(key):
+    table = InstructionTable(CHIP)
+    table.add(key)
+    name, *parameters = json.loads(_json(_stored(table, key)))
+    assert (name, *map(_parameter, parameters)) == (key[0].__name__, *key[1:])
+
+
+@kernel_function(core="AIV")
+def masked(k, x, y):
+    values = k.local_tensor(64, "float32", "values")
+    loaded, ready = k.flag("MTE2", "V", "loaded"), k.flag("V", "MTE3", "ready")
+    k.gm_to_ub(values, x)
+    k.set_flag(loaded), k.wait_flag(loaded)
+    k.adds(values, values, 1.0, mask=0x5555_5555)
+    k.set_flag(ready), k.wait_flag(ready)
+    k.ub_to_gm(y, values)
+
+
+def test_a_launch_with_a_mask_is_read_back(tmp_path):
+    run = launch(masked, 1, np.zeros(64, np.float32), empty(64, "float32"))
+    write_timeline(tmp_path / "timeline.npz", run.recording)
+    again, _ = load_recording(tmp_path / "timeline.npz")
+    told = [[str(view.instruction) for view in one.program] for one in again.timeline.programs]
+    assert told == [[str(view.instruction) for view in one.program] for one in run.timeline.programs]

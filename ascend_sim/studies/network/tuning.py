@@ -27,7 +27,7 @@ from ascend_sim.studies.network.run import NetworkRun, Tilings, run_network
 from ascend_sim.studies.tiles.command import kernels_of, run_searches
 from ascend_sim.studies.tiles.kernel import CubeKernel
 from ascend_sim.studies.tiles.options import LimitOptions
-from ascend_sim.studies.tiles.search import SearchOutcome
+from ascend_sim.studies.tiles.outcome import SearchOutcome
 from ascend_sim.yaml_file import read_yaml
 
 __all__ = ["TILINGS_FILE", "Tuned", "read_tilings", "tune", "write_tilings"]

@@ -23,7 +23,8 @@ from ascend_sim.studies.store import RESULTS
 from ascend_sim.studies.tiles import pages
 from ascend_sim.studies.tiles.kernel import CubeKernel
 from ascend_sim.studies.tiles.options import IN_CALL, LimitOptions, SearchOptions
-from ascend_sim.studies.tiles.search import SearchOutcome, State, search
+from ascend_sim.studies.tiles.outcome import SearchOutcome
+from ascend_sim.studies.tiles.search import State, search
 from ascend_sim.studies.tiles.store import store_of
 
 _FIELD = re.compile(r"(?:(?P<kernel>\w+)\.)?(?P<name>\w+)=(?P<value>-?[0-9]{1,18})")

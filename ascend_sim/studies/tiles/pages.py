@@ -11,12 +11,12 @@ from typing import Any
 import yaml
 from rich.console import Console
 
-from ascend_sim.chip import ChipSpec, chip_names, load_chip
 from ascend_sim.errors import ConfigError, SimError
 from ascend_sim.report.files import atomic_write
 from ascend_sim.report.grid import Grid, say
-from ascend_sim.report.ladder import asks_table, ladder_words
-from ascend_sim.studies.tiles.search import Result, SearchOutcome, State
+from ascend_sim.report.ladder import ladder_words
+from ascend_sim.studies.tiles.outcome import Result, SearchOutcome
+from ascend_sim.studies.tiles.search import State
 from ascend_sim.studies.validate.scatter import check_plot
 from ascend_sim.yaml_file import read_yaml
 
@@ -44,7 +44,7 @@ def render(outcome: SearchOutcome, console: Console, top: int = 10) -> None:
     heads = ["cycles", "us", "against\ncall", "bound", *map(_head, differ), "GM->L1\nMiB", "L1\nuse"]
     heads += [f"{pipe}\nbusy" for pipe in pipes]
     table = Grid("", ["tiling", "a device gets\nit by", *(f">{head}" for head in heads), "main stall"])
-    way, words = reach_of(outcome)
+    way, words = outcome.reach
     places = {id(result): str(place) for place, result in enumerate(outcome.results, 1)}
     shown = enumerate(outcome.results[:top], 1)  # of the others the place is not known
     rank = next((place for place, result in shown if result["fields"] == own["fields"]), None)
@@ -80,29 +80,6 @@ def _answer(outcome: SearchOutcome) -> str:
     return f"The best tiling takes {best['us']:.2f} us, {gain}."
 
 
-def reach_of(outcome: SearchOutcome) -> tuple[str, str]:
-    """Return a word and a sentence on how a tiling other than the call's can reach a device.
-
-    No tiling can be set through aclnn. A library that reads a table first takes the tiling of an added row.
-    """
-    chip = outcome.kernel.chip
-    if not _exists(chip):
-        return "not at all", f"{chip.name} is no chip that ships with this simulator: no device has these numbers"
-    if asks_table(outcome.call["ladder"]):
-        return "tuned table", (
-            "aclnn's library looks this problem up in its tuned tilings (ops-nn, *_runtime_kb.json); a row there sets the "
-            "fields that it has, an own kernel sets all"
-        )
-    return (
-        "own kernel",
-        "aclnn's library chooses the tiling and has no table to set it; only a kernel of your own has another",
-    )
-
-
-def _exists(chip: ChipSpec) -> bool:
-    return chip.name in chip_names() and load_chip(chip.name) == chip
-
-
 def _cells(row: Result, call: Result, names: Sequence[str], pipes: Sequence[str], l1: int) -> list[str]:
     against = row["cycles"] / call["cycles"] - 1
     stall = row["stall"]
@@ -119,30 +96,6 @@ def _cells(row: Result, call: Result, names: Sequence[str], pipes: Sequence[str]
         if stall
         else "none",
     ]
-
-
-def to_dict(outcome: SearchOutcome, top: int = 10) -> dict[str, Any]:
-    """Return a search as plain data; no times of the search itself."""
-    return {
-        "chip": outcome.kernel.chip.name,
-        "kernel": outcome.kernel.name,
-        "l2": outcome.kernel.l2,
-        "fixed": dict(outcome.fixed),
-        "fit": outcome.fit,
-        "all_listed": outcome.listed,
-        "simulated": outcome.simulated,
-        "slower_than_shown": outcome.slower,
-        "reused": outcome.reused,
-        "might_be_better": outcome.open,
-        "lowest_bound_left": outcome.least,
-        "within": outcome.within,
-        "ended": outcome.reason,
-        "sentence": outcome.sentence,
-        "reaches_a_device_by": reach_of(outcome)[0],
-        "call": dict(outcome.call),
-        "own": dict(outcome.own),
-        "best": [dict(result) for result in outcome.results[:top]],
-    }
 
 
 def best_fields(outcomes: Sequence[SearchOutcome]) -> dict[str, dict[str, int]]:

@@ -16,27 +16,22 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from functools import partial
-from importlib import import_module
 from itertools import chain
 from math import isinf
-from typing import Any, Literal, Unpack
+from typing import Any, Unpack
 
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.ops.kernels.tilings import TILINGS, settable
 from ascend_sim.options.description import filled
-from ascend_sim.report.shown import ShownResult
 from ascend_sim.runtime.workers import spread_as_done
 from ascend_sim.studies.store import Store
 from ascend_sim.studies.tiles.bounds import Tiling
 from ascend_sim.studies.tiles.kernel import CubeKernel, Fields, TilingLaunch
 from ascend_sim.studies.tiles.options import LimitOptions
+from ascend_sim.studies.tiles.outcome import WHY, Reason, Result, SearchOutcome
 from ascend_sim.studies.tiles.store import key, store_of
 
-Result = Mapping[str, Any]
-"""Result of `CubeKernel.simulate` for a tiling, and its "bound"; the call's own kernel has none where no user can set it."""
-
-Reason = Literal["done", "limit", "time", "interrupted"]
 _AHEAD = 16
 """Sharper bounds between two simulations, at most: what is simulated early rules out much of what follows."""
 _HELD = 2 * _AHEAD
@@ -46,9 +41,6 @@ _NAMED = {"own", "call"}
 _TELL_SECONDS = 0.2
 _TOGETHER = 2048
 """Tilings that get their bounds together, at most; fewer where listing them takes longer than `_TELL_SECONDS`."""
-_WHY = {
-    "limit": "stopped at the limit of simulations", "time": "stopped at the time limit", "interrupted": "interrupted",
-}  # fmt: skip
 
 
 @frozen
@@ -59,76 +51,6 @@ class State:
     best: int | None
     open: int
     least: int | None
-
-
-@frozen
-class SearchOutcome(ShownResult):
-    """Outcome of a search.
-
-    `call` is the kernel that the call launches. `results` are the tilings that were simulated to their end, fewest cycles
-    first. `own` is the simulator's own choice of fields, which is among them unless fixed fields rule it out; it is `call`,
-    unless the call launches a kernel without fields or has a tiling of its own. `slower` counts the tilings whose simulation
-    was stopped, each slower than as many results as were wanted. `fit` counts the tilings of the grid; `open` those that might
-    still beat the best (by more than `within`), of which `least` is the lowest bound. `reused` results were there before. Where
-    the search ended before all tilings were `listed`, the counts are of those that were.
-    """
-
-    kernel: CubeKernel
-    fixed: Fields
-    results: tuple[Result, ...]
-    call: Result
-    own: Result
-    fit: int
-    reused: int
-    open: int
-    least: int | None
-    within: float
-    reason: Reason
-    seconds: float
-    listed: bool = True
-    slower: int = 0
-
-    @property
-    def simulated(self) -> int:
-        """Return the number of tilings whose simulation began, ended or not."""
-        return len(self.results) + self.slower
-
-    _drawn = "ascend_sim.studies.tiles.pages:render"
-
-    def __repr__(self) -> str:
-        gain = f"best {self.best['cycles']:,} cycles, in the call {self.call['cycles']:,}"
-        what = f"{self.kernel.name} on {self.kernel.chip.name}"
-        return f"<Outcome of {what}: {len(self.results)} tilings simulated, {gain}>"
-
-    def to_dict(self, top: int = 10) -> dict[str, Any]:
-        """Return the search with its best `top` tilings as plain data."""
-        return import_module("ascend_sim.studies.tiles.pages").to_dict(self, top)  # the page reads results
-
-    @property
-    def best(self) -> Result:
-        """Return the tiling with the fewest cycles; of equals the one with the lowest bound."""
-        return self.results[0]
-
-    @property
-    def gains(self) -> bool:
-        """Return True if the best tiling is no slower than the kernel of the call."""
-        return bool(self.best["cycles"] <= self.call["cycles"])
-
-    @property
-    def sentence(self) -> str:
-        """Return a sentence on how much of the space was simulated, and what is known of the rest."""
-        counts = f"{self.fit:,} fit, {self.simulated:,} simulated"
-        if self.slower:
-            counts += f" ({self.slower:,} stopped, slower than these)"
-        if not self.listed:
-            return f"{_WHY[self.reason]} while tilings were listed: {counts} so far, nothing is known of the rest"
-        if self.open == 0:
-            if not self.within:
-                return f"{counts}, the rest cannot be better"
-            return f"{counts}, the rest cannot be better by more than {100 * self.within:g} %"
-        assert self.least is not None
-        gap = 100 * (1 - self.least / self.best["cycles"])
-        return f"{counts}, {_WHY[self.reason]}: {self.open:,} might be better, by at most {gap:.1f} %"
 
 
 def search(
@@ -395,7 +317,7 @@ class _Search:
     def _outcome(self) -> SearchOutcome:
         left = self._open()
         if not self.found:
-            raise SimError(f"{self.kernel.name}: {_WHY[self.reason]} before anything was simulated")
+            raise SimError(f"{self.kernel.name}: {WHY[self.reason]} before anything was simulated")
         results = sorted(
             self.found.values(), key=lambda result: (result["cycles"], result["bound"], key(result["fields"]))
         )

@@ -19,7 +19,8 @@ from ascend_sim.ops.case import Case, load_case
 from ascend_sim.studies.tiles import pages
 from ascend_sim.studies.tiles.command import kernels_of
 from ascend_sim.studies.tiles.kernel import CubeKernel
-from ascend_sim.studies.tiles.search import SearchOutcome, search
+from ascend_sim.studies.tiles.outcome import SearchOutcome
+from ascend_sim.studies.tiles.search import search
 from tests.support.studies.searched import case
 
 OLDER = "Conv2DBackpropFilter"
@@ -109,7 +110,7 @@ def test_the_first_row_is_the_kernel_of_the_call_and_all_is_against_it() -> None
     assert (
         f"{gain:+.1f}%" in rows[2] and f"{100 * (outcome.own['cycles'] / outcome.call['cycles'] - 1):+.1f}%" in rows[1]
     )
-    assert pages.to_dict(outcome)["call"] == outcome.call
+    assert outcome.to_dict()["call"] == outcome.call
 
 
 def test_a_choice_that_the_call_makes_too_is_one_row() -> None:
@@ -131,10 +132,10 @@ def test_what_is_slower_than_the_call_is_no_best(tmp_path: Path) -> None:
 def test_the_way_to_a_device_is_that_of_the_chips_library(chip: str, way: str) -> None:
     _, kernel = in_call("grad_input", chip, size=9)
     outcome = search(kernel, limit=1)
-    assert pages.reach_of(outcome)[0] == way
+    assert outcome.reach[0] == way
     larger = kernel.chip.with_numbers({"buffers.L1": 2 * kernel.chip.buffers["L1"]})
     other = search(replace(kernel, chip=larger), limit=1)
-    assert pages.reach_of(other)[0] == "not at all"
+    assert other.reach[0] == "not at all"
 
 
 @pytest.mark.slow

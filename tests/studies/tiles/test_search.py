@@ -25,7 +25,8 @@ from ascend_sim.ops.network import Layer, load_network
 from ascend_sim.studies import store as stores
 from ascend_sim.studies.tiles import pages
 from ascend_sim.studies.tiles.command import kernels_of, parse_fields
-from ascend_sim.studies.tiles.search import SearchOutcome, State, search
+from ascend_sim.studies.tiles.outcome import SearchOutcome
+from ascend_sim.studies.tiles.search import State, search
 from ascend_sim.studies.tiles.store import key, store_of
 from tests.support.places import ROOT
 from tests.support.studies.searched import KERNELS, kernel, problems

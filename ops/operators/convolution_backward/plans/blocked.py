@@ -147,7 +147,7 @@ class BlockedPlan(Gradients):
         return self.p.groups > 1 and not copies_whole_blocks(self.chip)
 
     def ungrouped(self, source: str, dtype: str, layout: FractalZ) -> tuple[str, FilterShape]:
-        """Launch the conversion of a grouped dW in `layout` to FRACTAL_Z of all filters; return it and its shape there."""
+        """Append the conversion of a grouped dW in `layout` to FRACTAL_Z of all filters; return it and its shape there."""
         shape, name = self.filter_shape, "TransData_grad_weight_groups"
         if not self.regrouped:
             return source, shape
@@ -215,7 +215,7 @@ class BlockedPlan(Gradients):
         return target
 
     def fill_fractal_z(self, source: str, target: str, weights: FractalZ) -> None:
-        """Launch the conversion of weights to `target` in layout `weights`: a step of its own merges groups."""
+        """Append the conversion of weights to `target` in layout `weights`: a step of its own merges groups."""
         shape, name = self.filter_shape, "TransData_weight_groups"
         if not self.regrouped:
             self.turn_weights(source, target, shape)
