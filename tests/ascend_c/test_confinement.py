@@ -27,9 +27,21 @@ def _asked_anew() -> Iterator[None]:
     confines.cache_clear()
 
 
-def test_outside_of_judge_nothing_is_confined(monkeypatch: pytest.MonkeyPatch) -> None:
+def program(folder: Path, code: int) -> None:
+    """A bwrap in `folder` that ends with this code."""
+    path = folder / "bwrap"
+    path.write_text(f"#!/bin/sh\nexit {code}\n")
+    path.chmod(0o755)
+
+
+def test_a_case_of_judge_is_confined_and_nothing_else(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    program(tmp_path, 0)
+    monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv(JUDGED, raising=False)
     assert confined(COMMAND, []) == COMMAND
+    monkeypatch.setenv(JUDGED, "1")
+    sandbox, inside = confined(COMMAND, [])[: -len(COMMAND)], confined(COMMAND, [])[-len(COMMAND) :]
+    assert sandbox[0] == "bwrap" and "--unshare-all" in sandbox and inside == COMMAND
 
 
 def test_without_bubblewrap_nothing_is_confined(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -39,9 +51,7 @@ def test_without_bubblewrap_nothing_is_confined(monkeypatch: pytest.MonkeyPatch,
 
 
 def test_a_bubblewrap_that_may_not_make_namespaces_is_left_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    broken = tmp_path / "bwrap"
-    broken.write_text("#!/bin/sh\nexit 1\n")
-    broken.chmod(0o755)
+    program(tmp_path, 1)
     monkeypatch.setenv(JUDGED, "1")
     monkeypatch.setenv("PATH", str(tmp_path))
     assert confined(COMMAND, []) == COMMAND

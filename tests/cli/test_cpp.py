@@ -156,7 +156,7 @@ REFUSED = {
         "other.py",
         "--entry",
         "scale",
-    ): "--entry: other.py is no C++ file; a Python kernel gets what its arguments(rng) returns",
+    ): "--entry: other.py is no C++ file; this option is for C++ kernels",
 }
 
 

@@ -121,8 +121,8 @@ def _unknown(name: str, known: list[str], why: str) -> ConfigError:
     ]
     hint = f"did you mean {', '.join(near)}? " if near else ""
     return ConfigError(
-        f"--vary {name}: {why}; {hint}Fields are those of a case file, {', '.join(_WORDS)}, tiling fields (baseM, "
-        "grad_input.baseM), chip, and chip.SECTION.NUMBER"
+        f"--vary {name}: {why}; {hint}{'Fields' if hint else 'fields'} are those of a case file, {', '.join(_WORDS)}, "
+        "tiling fields (baseM, grad_input.baseM), chip, and chip.SECTION.NUMBER"
     )
 
 
