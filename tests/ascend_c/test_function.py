@@ -141,6 +141,10 @@ REFUSED = {
     "uint64_t l[16] = {0, 32, 96}; TransDataTo5HD<half>(l, l, TransDataTo5HDParams(false, false, 1, 0, 0));": (
         "the addresses of dst are not equally far apart"
     ),
+    "uint64_t l[16], m[16]; for (int i = 0; i < 16; i++) l[i] = 32 * i, m[i] = 4096 + 32 * i; m[9] += 32;"
+    "TransDataTo5HD<half>(l, m, TransDataTo5HDParams(false, false, 1, 0, 0));": (
+        "the addresses of src are not equally far apart"
+    ),
     "LocalTensor<half> h = d.ReinterpretCast<half>(); LocalTensor<int32_t> n = a.ReinterpretCast<int32_t>();"
     "SetDeqScale((half)2); Cast(h, n, RoundMode::CAST_NONE, 64);": "SetDeqScale(scale), of which 1 is simulated",
     "Gather(d, a, b.ReinterpretCast<uint32_t>(), 40000u, 64u);": "srcBaseOffset lies behind the source's tensor",

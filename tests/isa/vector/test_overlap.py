@@ -93,6 +93,7 @@ def test_a_running_result() -> None:
         ((64, 32), 32, 256, -256, "what an earlier one wrote"),
         ((64, 64), 512, 512, -512, "what an earlier one wrote"),
         ((64, 64), 512, 512, 512, ""),
+        ((64, 64), 512, 0, 512, "what an earlier one wrote"),  # the third repeat, of the second
     ],
 )
 def test_blocks_that_do_not_adjoin(
