@@ -260,8 +260,8 @@ def _strips(q: GradWeightQuestion) -> GradWeightTiling | Refusal:
 
 
 def _fewest_strips(q: GradWeightQuestion, comfortable: bool) -> GradWeightTiling | Refusal:
-    """Return the tiling with the fewest strips that fit, found by bisection. `comfortable` strips keep the base block
-    that an unlimited L1 would allow, and as many L1 buffers or double buffers.
+    """Return the tiling with the fewest strips that fit. `comfortable` strips keep the base block that an unlimited L1
+    would allow, and as many L1 buffers or double buffers.
     """
     check_grad_weight_problem(q.inp)
     w_out = q.inp.problem.w_out
@@ -300,9 +300,7 @@ def _comparable(tiling: GradWeightTiling, wanted: GradWeightTiling) -> bool:
 
 
 def _older(q: GradWeightQuestion) -> OlderKernel | Refusal:
-    """Return the older kernel with its own tiling. A refusal if that does not fit L1, or for a call that names fields,
-    even {}: they are the open kernel's.
-    """
+    """Return the older kernel with its own tiling; a refusal if that does not fit L1, or if the call names fields, even {}."""
     assert q.chip is not None
     problem = filter_problem(q.inp, q.dtype, q.blocks, volumetric=q.op_type == VOLUMETRIC)
     by_loads = procedure_for(q.chip, q.op_type) == BY_LOADS
@@ -400,8 +398,8 @@ def _with_fields(q: GradWeightQuestion, tiling: GradWeightTiling) -> GradWeightT
 def completed(
     tiling: GradWeightTiling, inp: TilingInput, given: Mapping[str, int], chip: ChipSpec | None
 ) -> GradWeightTiling:
-    """Return the tiling, "manual", with blocks, StreamK and the bound of B derived from base block, steps and task;
-    `given` fields stay. Raises TilingError for a tiling that cannot run.
+    """Return the tiling, "manual", with blocks, StreamK and the bound of B derived from its other fields; `given` ones
+    stay. TilingError if it cannot run.
     """
     inp = walked_input(inp, tiling)
     tasks = task_count(tiling, inp)

@@ -119,24 +119,30 @@ class WeightProblem:
         return pixels * tiling.base_m
 
     def b_elements(self, tiling: GradWeightTiling) -> int:
-        """Return the elements of one L1 buffer of the input: the pixels that a chunk reads, times the channels of a block."""
+        """Return the elements of one L1 buffer of the input: the pixels that step_kb base blocks read, times the
+        channels of a block.
+        """
         chunk = tiling.step_kb * tiling.base_k
         pixels = max(self._input_rows(rows_of(chunk, width)) * self._columns(width) for width in self._widths)
         # A task is whole fractals of channels, or one that the tiles share.
         return pixels * min(max(tiling.base_n // self.slice, 1) * FRACTAL, self.channels(tiling.base_n))
 
     def channels(self, columns: int) -> int:
-        """Return the most input channels that `columns` columns of dW can touch."""
+        """Return the most input channels that `columns` columns of dW can touch, in whole fractals."""
         return spanned_slices(ceil_div(columns, FRACTAL), self.inp.taps) * FRACTAL
 
     def estimated_rows(self, pixels: int) -> int:
-        """Return the estimate of the input rows that `pixels` of gradOutput read; with single taps, for all taps."""
+        """Return the library's estimate of the input rows that `pixels` gradOutput pixels read; with single taps, of
+        the rows for all taps.
+        """
         rows = rows_of(pixels, self.width)
         p = self.inp.problem
         return rows + (p.k_h - 1) * p.dilation_h if self.by_tap else self._input_rows(rows)
 
     def tallest(self, tiling: GradWeightTiling) -> int:
-        """Return the most rows of dW that a shrunk block may grow back to, by the library's own measure of L0C."""
+        """Return the most rows of dW to which `shrink` may let a shrunk block grow back: half of L0C over base_n,
+        counted in elements of the operands as the library does.
+        """
         return self.inp.buffers["L0C"] // self.inp.itemsize // 2 // tiling.base_n
 
     @cached_property
