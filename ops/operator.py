@@ -224,7 +224,7 @@ class Operator(ABC, Generic[Arguments, Call]):
         return Status.INNER_NULLPTR
 
     def per_kernel(self, what: str, values: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return cube kernel -> the user's value, under full names; SimError for an unknown kernel."""
+        """Return cube kernel -> the user's value of option `what`, under full names; SimError for an unknown kernel."""
         named = with_full_names(what, values)
         for name in named:
             if name not in self.cube_kernels:

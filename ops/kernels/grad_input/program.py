@@ -401,7 +401,7 @@ class _DataBuilder:
 
     @property
     def result(self) -> str:
-        """Return the dtype in which a tile leaves L0C."""
+        """Return the dtype in which a tile leaves L0C: float32 for 32-bit operands, else the compute dtype."""
         return "float32" if self.itemsize == 4 else self.call.dtype
 
     def write(self, part_map: PartMap, tile: DataTile, channels: int, *, atomic: bool = False) -> None:

@@ -226,7 +226,9 @@ class DirectCubeBuilder(CubeBuilder):
     # -- a plane -------------------------------------------------------------------------------------------------------
 
     def plane(self, plane: Plane, strip: Strip, steps: Sequence[Step], where: Where) -> None:
-        """Append the loads and products of a plane, chunk by chunk."""
+        """Append the loads and products of a plane, chunk by chunk, from the first L1 buffers on; before them the
+        cycles that the library's version takes for a plane.
+        """
         if plane_cycles := self.kernel["plane_cycles"]["value"]:
             self.k.scalar(plane_cycles)
         self.a1.restart()

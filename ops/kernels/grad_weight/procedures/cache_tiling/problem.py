@@ -196,8 +196,11 @@ class FilterProblem:
 
     @cached_property
     def conv1d(self) -> bool:
-        """Return True for a signal (one row) of which L1 holds columns only; its tiling follows from loads, not from
-        cycles. False for the 3-D operator.
+        """Return True for a one-row problem whose tiling follows from loads, not from cycles: L1 holds columns of the
+        row only.
+
+        Map or kernel must have several columns, L1 room for those of one K unit, and load3d fields for the problem.
+        False for the 3-D operator.
         """
         p = self.problem
         if self.volumetric or p.h_in + sum(self.pads[:2]) != 1 or p.k_h != 1:
