@@ -12,7 +12,7 @@ from ascend_sim.ops.problem.tiling_input import TilingInput
 
 
 class ReportedTiling(Protocol):
-    """Interface of a tiling as a report needs it."""
+    """Interface of a tiling that a report can print."""
 
     def to_vendor(self) -> dict[str, Any]:
         """Return every field under the vendor's name, `source` under its own."""

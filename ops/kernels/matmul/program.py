@@ -186,7 +186,7 @@ class _Stream:
 
 
 class _MatmulBuilder:
-    """Builder of the program of one block of MatMul."""
+    """Builder of one block's program of MatMul: each tile's loads, products and store, in order."""
 
     def __init__(self, problem: MatMulProblem, tiling: MatMulTiling, k: KernelBuilder) -> None:
         self.problem, self.tiling, self.k = problem, tiling, k

@@ -221,6 +221,8 @@ def decided(p: DataProblem) -> GradInputTiling:
 def is_small_shape(p: DataProblem) -> bool:
     """Return True if the template "small shape" applies: K is short and there are few tiles a core (under 2.5), but not
     a whole number of rounds of them.
+
+    It does not for 8-bit operands and cut kernels.
     """
     few = p.itemsize > 1 and p.cut == UNCUT and p.blocks * p.c0 * p.inp.taps <= SMALL_K
     tiles = ceil_div(p.n * p.m * ACCUMULATOR_BYTES, p.inp.buffers["L0C"]) * p.lanes

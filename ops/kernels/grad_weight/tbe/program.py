@@ -87,7 +87,7 @@ def tbe_grad_weight_task(
 
 
 class _TbeBuilder:
-    """Builder of the cube program of one block of the older kernel."""
+    """Builder of one block's cube program of the older kernel: steps that begin, sum and store its tiles of dW."""
 
     def __init__(
         self,

@@ -254,7 +254,9 @@ class FilterProblem:
 
     @property
     def takes_whole_rows(self) -> bool:
-        """Return True if load3d can read the input in whole rows, the only way of the 3-D operator."""
+        """Return True if load3d can read the input in whole rows: L1 holds them, and load3d's fields the problem. The
+        3-D operator has no other path.
+        """
         return self._holds_whole_rows and self._load3d_holds
 
     @cached_property
