@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.sampling import part_of_cases
+
 FULL = Path("/dev/full")
 pytestmark = pytest.mark.skipif(not FULL.exists(), reason="/dev/full is where a disk is full")
 
@@ -63,6 +65,7 @@ def told(done):
     return [line for line in done.stderr.decode().splitlines() if not line.startswith("took ")]
 
 
+@part_of_cases(4)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_full_disk(command, tmp_path):
     done = run(command, tmp_path, "> /dev/full")

@@ -87,7 +87,7 @@ def test_launches_dispatches_and_streams(blocks: list[list[Step]], kind: str, ta
     assert_whole(run(chip, kind, blocks * 2, tasks, streams))
 
 
-@settings(max_examples=50)
+@sampled(20, 50)
 @given(variants(), st.sampled_from(["AIC", "AIV"]), steps())
 def test_issue_times_are_those_of_the_engine(variant: RandomChip, kind: str, actions: list[Step]) -> None:
     """Worked out again from the starts: nobody starts before his issue, and full queues cost what the engine counted."""
@@ -118,7 +118,7 @@ GAP = [("work", 0, 0, 0)] * 31 + [("tile", 2, 3, 1), ("work", 3, 0, 2), *[("work
 
 
 @pytest.mark.parametrize("what", SLOWER)
-@settings(max_examples=30)
+@sampled(10, 30)
 @given(variant=variants(), actions=steps(), more=st.integers(1, 40))
 @example(variant=HEAD_THAT_A_GAP_DECIDES, actions=GAP, more=1)
 def test_what_lies_on_it_costs_what_it_weighs(what: str, variant: RandomChip, actions: list[Step], more: int) -> None:

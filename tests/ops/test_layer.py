@@ -15,6 +15,7 @@ from ascend_sim.errors import AclnnError
 from ascend_sim.ops.layer import Layer
 from ascend_sim.ops.operators import OPERATORS
 from tests.support.ops.network_layers import LAYERS, NetworkLayer
+from tests.support.sampling import part_of_cases
 
 CHIPS = ("ascend910b3", "ascend910a", "ascend310p3", "ascend950pr_9589")
 OTHERS = ("ascend910b", "ascend910b1", "ascend910b2", "ascend910b4", "ascend910_9381", "ascend950pr_9579")
@@ -120,6 +121,7 @@ def cheapest() -> dict[str, NetworkLayer]:
     return found
 
 
+@part_of_cases(5)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("kind", cheapest())
 def test_values_of_the_cheapest_layers(kind: str, chip: str) -> None:
@@ -129,6 +131,7 @@ def test_values_of_the_cheapest_layers(kind: str, chip: str) -> None:
     check_values(layer, chip)
 
 
+@part_of_cases(4)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize(("size", "kernel"), [(112, 16), (64, 32)])
 def test_values_of_a_patch_embedding(size: int, kernel: int, chip: str) -> None:

@@ -22,7 +22,7 @@ from ascend_sim.ops.layer import Layer
 from ascend_sim.ops.operators import OPERATORS
 from tests.support.ops.network_layers import LAYERS
 from tests.support.places import TOOLS
-from tests.support.sampling import as_part, sample
+from tests.support.sampling import as_part, part_of_cases, sample
 
 PARTS = 4
 """Tests that the calls are spread over: one for each family of chips."""
@@ -97,6 +97,7 @@ def tasks_of_layer(number: int, chip: str, dtype: str) -> list[Task]:
     return tasks
 
 
+@part_of_cases(2)
 @as_part
 @pytest.mark.parametrize("chip", CHIPS)
 def test_layers_of_networks_have_legal_instructions(chip: str) -> None:
