@@ -282,6 +282,7 @@ def test_hbm_delivers_every_input_once(name: str) -> None:
     assert total > nbytes / (chip.memory.hbm_gb_per_s * 1e3)
 
 
+@part_of_cases(3)
 @pytest.mark.parametrize("name", LAYERS)
 def test_a_warm_l2_is_never_slower(name: str) -> None:
     shapes, attributes = LAYERS[name]

@@ -59,7 +59,7 @@ def same(shown: str, found: str) -> bool:
     )
 
 
-@part_of_cases(3)
+@part_of_cases(0, "2_pipes")
 @pytest.mark.parametrize("path", LESSONS, ids=name)
 def test_a_lesson_runs_and_prints_what_it_shows(path: Path) -> None:
     stored, now = run(path)

@@ -97,6 +97,7 @@ ROUND = """
     zg.SetValue(16 * GetBlockIdx(), total);"""
 
 
+@part_of_cases(2)
 @pytest.mark.parametrize(("mode", "engine"), RUNS)
 def test_blocks_read_what_others_wrote_behind_syncall(tmp_path: Path, mode: str, engine: str) -> None:
     kernel = made(tmp_path, vector_kernel(ROUND.replace("SYNC", "SyncAll();")))

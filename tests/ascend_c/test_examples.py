@@ -29,6 +29,7 @@ def test_an_example_is_right(name: str, chip: str) -> None:
     assert all(one["correct"] for one in report["outputs"].values()) and report["outputs"]
 
 
+@part_of_cases(4)
 @pytest.mark.parametrize("name", NAMES)
 def test_check_finds_nothing(name: str) -> None:
     done = CliRunner().invoke(app, ["check", str(FOLDER / f"{name}.cpp"), *ENTRIES.get(name, ()), "--json"])

@@ -53,6 +53,7 @@ def test_what_c_packs_lies_on_disk(few: int, room: int, packed: int, monkeypatch
     assert_kept(packed, expected, engine="compiled", watch=True)
 
 
+@part_of_cases(3)
 @pytest.mark.parametrize("of", ["simpy", pytest.param("compiled", marks=needs_c)])
 @pytest.mark.parametrize(
     ("room", "packed"),

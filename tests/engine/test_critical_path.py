@@ -23,7 +23,7 @@ from ascend_sim.isa.base import PIPES
 from ascend_sim.memory.gm import gm_operand
 from tests.support.engine.machine import CHIP, FIVE, changed, program, quiet, scalar_task, task_of
 from tests.support.engine.random_programs import MOST_SETS, SIZES, RandomChip, Step, steps, variants, writer
-from tests.support.sampling import sampled
+from tests.support.sampling import part_of_cases, sampled
 
 pytestmark = pytest.mark.usefixtures("each_engine")
 
@@ -210,6 +210,7 @@ def test_a_second_stream_waits_for_cores() -> None:
     assert [step.task for step in path] == [0, 1]
 
 
+@part_of_cases(3)
 @pytest.mark.parametrize(
     ("chip", "deterministic", "weight"),
     [

@@ -148,6 +148,7 @@ def test_the_recurrence_itself() -> None:
     assert times.retire == [37, 56, 56, 72]
 
 
+@part_of_cases(4)
 @pytest.mark.parametrize("seed", range(12))
 def test_long_random_programs(seed: int) -> None:
     """Hundreds of rows, on the real numbers of the chip but with short queues."""

@@ -35,7 +35,8 @@ def part_of_cases(every: int, *keep: str) -> pytest.MarkDecorator:
     """Mark a parametrised test of which the suite runs about one case of `every`; the others run under `-m slow`.
 
     The choice depends on the name of the test and of the case alone, so that another case changes nothing. `keep` are parts
-    of the names of cases that always run: a planted mistake (tools/mutation/list) that only they find, say.
+    of the names of cases that always run: a planted mistake (tools/mutation/list) that only they find, say. With `every` 0
+    they are all that run.
     """
     return pytest.mark.part_of_cases(every, keep)
 
@@ -51,7 +52,8 @@ def mark_cases(items: Sequence[pytest.Item]) -> None:
         raise pytest.UsageError(f"{items[0].nodeid}: no case has {unknown[0]!r} in its name")
     codes = [crc32(item.name.encode()) for item in items]
     chosen = [
-        code % every == 0 or any(part in item.name for part in keep) for item, code in zip(items, codes, strict=True)
+        (every and code % every == 0) or any(part in item.name for part in keep)
+        for item, code in zip(items, codes, strict=True)
     ]
     if not any(chosen):
         chosen[codes.index(min(codes))] = True

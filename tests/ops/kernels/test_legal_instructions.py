@@ -68,6 +68,7 @@ def tables_of_call(calls: ModuleType, index: int) -> Iterator[tuple[InstructionT
     return ((run.program.table, timeline.tasks[run.task].task.op_type) for run in timeline.programs)
 
 
+@part_of_cases(2)
 @as_part
 @pytest.mark.parametrize("part", range(PARTS))
 def test_random_calls_have_legal_instructions(calls: ModuleType, part: int) -> None:

@@ -39,7 +39,7 @@ from ascend_sim.ops.kernels.tilings import settable
 from tests.support.kernel.unit_flags import product_into
 from tests.support.ops.stamped_kernels import kernel
 from tests.support.ops.stamped_runs import built, difference, difference_of, repeated, row_by_row
-from tests.support.sampling import sampled
+from tests.support.sampling import part_of_cases, sampled
 
 TOOL = Path(__file__).parents[3] / "tools" / "freeze_calls.py"
 CHIPS = ("ascend910b3", "ascend910a", "ascend310p3", "ascend950pr_9589")
@@ -126,6 +126,7 @@ def test_parts_that_vector_cores_put_together(dtype: str, split: int) -> None:
     assert not told, fields
 
 
+@part_of_cases(3)
 @pytest.mark.parametrize("dtype", ["float16", "float32", "hifloat8"])
 def test_taps_that_see_strips_of_other_widths(dtype: str) -> None:
     """One after the other of the same rows, which they count otherwise, in the tilings that share a tile's sum."""

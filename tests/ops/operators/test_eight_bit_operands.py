@@ -181,6 +181,7 @@ COMBINATIONS = [
 ]
 
 
+@part_of_cases(3)
 @pytest.mark.parametrize("call", COMBINATIONS, ids=lambda call: f"{call.dtype}-{call.transposed}-{call.mask}")
 def test_full_equals_functional(call: EightBitCall) -> None:
     rng = np.random.default_rng(5)

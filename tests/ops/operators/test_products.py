@@ -38,7 +38,7 @@ from tests.support.sampling import part_of_cases
 COUPLED = ("ascend910a", "ascend310p3")
 OTHERS = (*COUPLED, "ascend950pr_9589")
 QUICK = settings(
-    max_examples=8,
+    max_examples=4,
     deadline=None,
     phases=(Phase.explicit, Phase.generate),
     suppress_health_check=[HealthCheck.too_slow],
@@ -102,6 +102,7 @@ def test_any_problem_at_length(problem: CallAttributes, chip: str, deterministic
     check_in_both_modes(problem, chip, deterministic, seed)
 
 
+@part_of_cases(3)
 @pytest.mark.parametrize("problem", [STRIDED, CROPPED, CallAttributes(1, 33, 16, (3, 90), (3, 3), (3, 3))], ids=str)
 @pytest.mark.parametrize("size", [1024, 4096])
 def test_pieces_of_any_size_give_the_same_values(problem: CallAttributes, size: int) -> None:

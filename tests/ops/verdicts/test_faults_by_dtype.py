@@ -153,6 +153,7 @@ CASES = [
 ]
 
 
+@part_of_cases(3)
 @pytest.mark.parametrize(("name", "fault"), CASES)
 def test_a_fault_is_never_called_correct(name: str, fault: Callable[[], Any]) -> None:
     with fault() as model:

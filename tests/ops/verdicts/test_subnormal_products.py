@@ -85,6 +85,7 @@ def test_the_sum_of_subnormals_has_no_margin():
     assert run.report.outputs["grad_bias"]["may_lose"] < 1
 
 
+@part_of_cases(3)
 @pytest.mark.parametrize("scale", [1e-18, 1e-20, 1e-21, 1e-22])
 @pytest.mark.parametrize("fault", ["missing tap", "wrong channel", "lost Mmad"])
 def test_planted_mistakes_fail(monkeypatch, fault, scale):

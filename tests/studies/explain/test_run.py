@@ -139,6 +139,7 @@ def test_partial_sums_are_those_of_the_machine(
         check_formula(explanation)
 
 
+@part_of_cases(2)
 @pytest.mark.parametrize("name", ["transposed_2d", "conv_3d", "document_example_tbc", "depthwise"])
 def test_every_kind_of_call_is_followed_to_its_numbers(name: str) -> None:
     case = load_case(name)
@@ -217,6 +218,7 @@ def test_the_kernels_that_write_ncdhw_are_followed(name: str, gradient: str) -> 
     check_formula(explanation)
 
 
+@part_of_cases(3)
 @pytest.mark.parametrize(
     ("chip", "cut"),
     [

@@ -50,7 +50,7 @@ def test_a_kernel_that_nothing_beats_is_left_as_it_is() -> None:
 
 
 def test_fields_that_are_varied_stay() -> None:
-    found = sweep(case(c_in=16, c_out=32, size=5), {"grad_input.baseM": [16, 32]}, tile=True)
+    found = sweep(case(c_in=16, c_out=32, size=5), {"grad_input.baseM": [32]}, tile=True)
     for row in found.rows:
         assert f"baseM={row['grad_input.baseM']}," in row["grad_input_tiling"]
 

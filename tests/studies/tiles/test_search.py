@@ -137,6 +137,7 @@ STOPPED = {
 """Problems, and the fields that make their spaces small, of which some tilings are stopped once better ones are known."""
 
 
+@part_of_cases(3)
 @pytest.mark.parametrize(
     ("name", "which", "engine"),
     [

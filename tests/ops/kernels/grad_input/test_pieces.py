@@ -139,6 +139,7 @@ def test_kernels_that_run_only_when_they_are_cut(name: str) -> None:
     assert kernel["tiling"]["loadB1Condition"] == cut and kernel["tiling_source"] == source
 
 
+@part_of_cases(2)
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 def test_weights_beyond_l1_on_the_910b(dtype: str) -> None:
     """A block of channels under 32x32 taps fills L1; the map is no multiple of the kernel, so that no MatMul does it."""

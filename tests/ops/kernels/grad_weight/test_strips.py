@@ -124,6 +124,7 @@ def test_strips_where_rows_do_not_fit(name: str, chip: str) -> None:
             assert not deterministic or same_bits(found["full"], found["functional"])
 
 
+@part_of_cases(2)
 @pytest.mark.parametrize("chip", CHIPS)
 def test_whole_numbers_have_the_same_sum_in_any_strips(chip: str) -> None:
     problem = CallAttributes(2, 16, 16, (4, 60), (3, 3))

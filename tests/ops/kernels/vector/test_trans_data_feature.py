@@ -59,6 +59,7 @@ def test_more_than_one_tile_or_wave(shape: tuple[int, int, int, int], itemsize: 
     check(shape, itemsize, c0)
 
 
+@part_of_cases(2)
 @pytest.mark.parametrize("to_c0", [True, False])
 def test_every_wait_matters(to_c0: bool) -> None:
     # 200 images on 40 cores: five tiles each.

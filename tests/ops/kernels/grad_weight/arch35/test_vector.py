@@ -222,6 +222,7 @@ def test_the_newest_version_is_the_default_and_is_named() -> None:
     assert kernel["library"] == VERSIONS[-1]
 
 
+@part_of_cases(2)
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_cost_that_stands_for_what_is_not_built_is_named(version: str, tmp_path: Path) -> None:
     given = arguments((1, 16, 9, 9), (16, 16, 3, 3))
