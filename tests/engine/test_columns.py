@@ -23,7 +23,6 @@ from ascend_sim.engine.timeline import OF_ALL, OF_MOVES, TIMES, Timeline
 from ascend_sim.engine.watch import watched
 from ascend_sim.host import Lately
 from tests.support.engine.packed_runs import COUNTS, assert_equal, packed_of, run
-from tests.support.sampling import part_of_cases
 
 pytestmark = pytest.mark.fast
 
@@ -53,7 +52,6 @@ def test_what_c_packs_lies_on_disk(few: int, room: int, packed: int, monkeypatch
     assert_kept(packed, expected, engine="compiled", watch=True)
 
 
-@part_of_cases(3)
 @pytest.mark.parametrize("of", ["simpy", pytest.param("compiled", marks=needs_c)])
 @pytest.mark.parametrize(
     ("room", "packed"),
@@ -286,7 +284,6 @@ def test_at_port_speed_transfers_move_nothing() -> None:
     assert not any(getattr(one, name).any() for name in OF_MOVES)
 
 
-@part_of_cases(4)
 @pytest.mark.parametrize("of", ["simpy", pytest.param("compiled", marks=needs_c)])
 @pytest.mark.parametrize("rest", [2, -7, -1, 0, 1 << 40])
 @pytest.mark.parametrize("counts", [COUNTS, (7,) * 100])

@@ -36,7 +36,7 @@ from ascend_sim.numerics import numpy_dtype
 from tests.support.engine.random_programs import RandomChip, Step, steps, variants, writer
 from tests.support.engine.values import full, functional
 from tests.support.isa.workbench import GM_BYTES, MODELS, SIZES, Workbench, copy_of, everything, run_in_c
-from tests.support.sampling import part_of_cases, sampled
+from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.skipif(library.load() is None, reason="the compiled engine was not built")
 
@@ -284,7 +284,6 @@ CALLS = [
 ]
 
 
-@part_of_cases(3)
 @pytest.mark.parametrize(("chip", "dtype", "options"), CALLS)
 def test_whole_calls_give_the_same_bytes(chip: str, dtype: str, options: dict[str, Any]) -> None:
     """With infinities and NaN among the data, in both modes."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ascend_sim.chip import ChipSpec
@@ -90,7 +90,7 @@ def test_busy_and_stalls_are_the_span(shared: bool, variant: RandomChip, kind: s
     assert run.finish == max(run.begin, int(run.retire.max(initial=0)))
 
 
-@sampled(20, 60)
+@settings(max_examples=60, deadline=None)
 @given(variants(), st.sampled_from(["AIC", "AIV"]), steps())
 def test_pipes_work_in_order_and_one_thing_at_a_time(variant: RandomChip, kind: str, actions: list[Step]) -> None:
     run = run_one(variant.chip, kind, writer(kind, actions), SIZES)

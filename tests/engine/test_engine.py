@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ascend_sim.engine.device import Device
@@ -19,7 +19,6 @@ from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.memory.gm import gm_operand
 from tests.support.engine.machine import CHIP, FIVE, changed, program, quiet, run_one, scalar_task, task_of
 from tests.support.engine.random_programs import SIZES
-from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.usefixtures("each_engine")
 
@@ -187,7 +186,7 @@ def mixed_task(blocks: int, length: int, name: str, stream: int) -> Task:
     return task_of(programs, kind="MIX", name=name, stream=stream)
 
 
-@sampled(12, 40)
+@settings(max_examples=40, deadline=None)
 @given(
     st.lists(
         st.tuples(

@@ -24,7 +24,6 @@ from ascend_sim.memory.gm import gm_operand
 from tests.support.engine.machine import CHIP, KIB, changed, program, quiet, random_bytes, task_of
 from tests.support.engine.random_programs import tile
 from tests.support.engine.random_runs import SIZE, RandomRun
-from tests.support.sampling import part_of_cases
 
 ENGINES = ("simpy", "compiled") if library.load() is not None else ("simpy",)
 
@@ -64,7 +63,6 @@ def outcome(seed: int, engine: str, order: type[ValueEvents]) -> Any:
     return [tensor.data.tobytes() for tensor in tensors], sorted(one.text for one in findings)
 
 
-@part_of_cases(3)
 @pytest.mark.parametrize("seed", range(24))
 def test_random_runs_leave_the_bytes_of_the_order_of_time(seed: int) -> None:
     """Programs of several tasks race for the same bytes, in GM and in their buffers."""

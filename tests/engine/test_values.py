@@ -20,7 +20,6 @@ from ascend_sim.memory.regions import Region
 from tests.support.engine.machine import CHIP, KIB, Writer, changed, quiet, random_bytes
 from tests.support.engine.random_programs import SIZES, RandomChip, Step, steps, variants, writer
 from tests.support.engine.values import full, functional, prepared
-from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.usefixtures("each_engine")
 
@@ -100,7 +99,7 @@ def slow_pipe(part: str) -> ChipSpec:
     return CHIP.model_copy(update={"paths": CHIP.paths | {part: CHIP.paths[part].model_copy(update={"head": 9000})}})
 
 
-@sampled(20, 60)
+@settings(max_examples=60, deadline=None)
 @given(variants(), st.sampled_from(["AIC", "AIV"]), steps(30))
 def test_runs_without_findings_have_the_functional_values(variant: RandomChip, kind: str, actions: list[Step]) -> None:
     """Random programs mostly race; one that is ordered by a barrier after every row does not, and gives equal bytes."""

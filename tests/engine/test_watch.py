@@ -13,7 +13,7 @@ from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.memory.gm import gm_operand
 from tests.support.engine.machine import CHIP, program, quiet, task_of
 from tests.support.engine.random_runs import RandomRun
-from tests.support.sampling import as_part, part_of_cases, sample
+from tests.support.sampling import as_part, sample
 
 needs_c = pytest.mark.skipif(library.load() is None, reason="the compiled engine was not built")
 
@@ -28,7 +28,6 @@ def assert_same_without_columns(seed: int, engine: str) -> bool:
     return any(value.findings for name, value in lean.items() if name.startswith("watched"))
 
 
-@part_of_cases(2)
 @needs_c
 @as_part
 @pytest.mark.parametrize("batch", [1, 2, 7, 1000])

@@ -41,7 +41,6 @@ from ascend_sim.isa.vector.named.pair_reduce_sum import PairReduceSum
 from ascend_sim.kernel.local_tensor import LocalTensor
 from ascend_sim.memory.gm import gm_operand
 from tests.support.isa.workbench import Workbench, covered
-from tests.support.sampling import part_of_cases
 
 pytestmark = pytest.mark.fast
 
@@ -218,7 +217,6 @@ def test_bytes_outside_the_reads_do_not_matter(case: tuple[Instruction, int, int
         np.testing.assert_array_equal(after[name][index], after_noise[name][index])
 
 
-@part_of_cases(3)
 @pytest.mark.parametrize("case", CASES, ids=IDS)
 def test_exactly_the_written_bytes_change(case: tuple[Instruction, int, int, int]) -> None:
     instruction, *places = case
@@ -242,7 +240,6 @@ def test_exactly_the_written_bytes_change(case: tuple[Instruction, int, int, int
         assert {name: b for name, b in changed.items() if b} == written
 
 
-@part_of_cases(3)
 @pytest.mark.parametrize("case", [c for c in CASES if isinstance(c[0], MOVES) and not c[0].atomic])
 @settings(max_examples=20, deadline=None)
 @given(data=st.data())

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ascend_sim.numerics import FORMATS, decode, encode, reference, round_to
-from tests.support.sampling import part_of_cases, sampled
+from tests.support.sampling import sampled
 
 MODES = [(name, mode) for name, fmt in FORMATS.items() if name != "hf32" for mode in fmt.roundings]
 HALVES = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
@@ -53,14 +53,12 @@ def test_decode_every_short_code(name):
     np.testing.assert_array_equal(decode(codes, name), truth)
 
 
-@part_of_cases(3)
 @pytest.mark.parametrize("saturate", [False, True])
 @pytest.mark.parametrize(("name", "mode"), MODES)
 def test_edges(name, mode, saturate):
     assert_agree(edges(name), name, mode, saturate)
 
 
-@part_of_cases(2)
 @pytest.mark.parametrize("mode", ["round", "hybrid"])
 @pytest.mark.parametrize("saturate", [False, True])
 def test_float16_sources_to_hifloat8(mode, saturate):

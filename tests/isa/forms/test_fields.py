@@ -18,7 +18,6 @@ from ascend_sim.isa.forms import GROUPS, Form, declared
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.program import InstructionTable
 from tests.support.isa.asking import ASKERS, Asker
-from tests.support.sampling import part_of_cases
 
 pytestmark = pytest.mark.fast
 
@@ -191,7 +190,6 @@ def test_the_limit_is_taken_and_one_more_is_not(fact: FieldFact) -> None:
     assert CHIPS[fact.arch] in beyond and fact.instruction.split(" (")[0] in beyond and "\n" not in beyond
 
 
-@part_of_cases(3)
 @pytest.mark.parametrize("fact", reached(), ids=words)
 def test_the_largest_that_the_buffers_hold_is_taken_whole(fact: FieldFact) -> None:
     """With every address checked: the search for it ends at the limit or at the end of a buffer."""

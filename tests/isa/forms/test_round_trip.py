@@ -12,7 +12,7 @@ from ascend_sim.chip import load_chip
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import Instruction
 from ascend_sim.isa.forms import GROUPS, Field, Form, declared, form_of
-from tests.support.sampling import part_of_cases, sampled
+from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.fast
 
@@ -86,7 +86,6 @@ def said(draw: st.DrawFn, form: Form) -> tuple[str, dict[str, int], Instruction]
     return route, fields, form.way.effect(route, fields, item)
 
 
-@part_of_cases(3)
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: f"{form.name} {'+'.join(form.architectures)}")
 def test_fields_become_an_effect_and_that_becomes_fields(form: Form) -> None:
     kept: list[int] = []

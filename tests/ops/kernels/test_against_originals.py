@@ -5,12 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.support.ops.originals import Original, beside, first_difference, originals
-from tests.support.sampling import part_of_cases
 
 LAYERS = originals()
 
 
-@part_of_cases(3)
 @pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: layer.name)
 def test_every_row_is_the_originals(layer: Original) -> None:
     """Instructions, buffers, order and waits of every block; but for labels, and names of flags."""

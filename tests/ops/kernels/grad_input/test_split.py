@@ -21,7 +21,7 @@ from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.window import pad_before
 from tests.support.ops.conv_problems import Array, CallAttributes, operands, same_bits, worst_error_over_bound
 from tests.support.ops.tiling_problems import conv2d
-from tests.support.sampling import part_of_cases, sampled
+from tests.support.sampling import sampled
 
 CHIP = "ascend950pr_9589"
 QUICK = settings(
@@ -387,7 +387,6 @@ def whole(problem: CallAttributes) -> dict[str, Array]:
     return {name: np.rint(2 * array.astype(np.float32)).astype(array.dtype) for name, array in values.items()}
 
 
-@part_of_cases(3)
 @pytest.mark.parametrize(
     ("flag", "parts"),
     [
